@@ -1,0 +1,36 @@
+# Read by ctest: lists the suites of one GoogleTest executable and adds a test for each.
+# One process per suite instead of per case keeps a run of thousands of cases fast.
+# Labels: the room; and slow, gpu, net or fuzz by the suite's name (FooSlow, FooGpu, ...).
+set(arguments "")
+execute_process(
+  COMMAND "${binade_test_executable}" --gtest_list_tests
+  OUTPUT_VARIABLE listing
+  RESULT_VARIABLE status
+  ERROR_VARIABLE errors)
+if(NOT status EQUAL 0)
+  # Not built, or it does not start: one entry that fails and says so.
+  add_test("${binade_test_label}.not_built" "${binade_test_executable}" --gtest_list_tests)
+  set_tests_properties("${binade_test_label}.not_built" PROPERTIES LABELS "${binade_test_label}")
+  return()
+endif()
+
+string(REPLACE ";" "," listing "${listing}")
+string(REPLACE "\n" ";" listing "${listing}")
+foreach(line IN LISTS listing)
+  # A suite's line starts in column 0 and its name ends in a dot; its cases are indented.
+  if(NOT line MATCHES "^([^ ]+)\\.( |$)")
+    continue()
+  endif()
+  set(suite "${CMAKE_MATCH_1}")
+  set(labels "${binade_test_label}")
+  foreach(kind IN ITEMS Slow Gpu Net Fuzz)
+    if(suite MATCHES "${kind}(/[0-9]+)?$")
+      string(TOLOWER "${kind}" kind_label)
+      list(APPEND labels "${kind_label}")
+    endif()
+  endforeach()
+  set(name "${binade_test_label}.${suite}")
+  add_test("${name}" "${binade_test_executable}" "--gtest_filter=${suite}.*" --gtest_brief=1)
+  set_tests_properties(
+    "${name}" PROPERTIES LABELS "${labels}" WORKING_DIRECTORY "${binade_test_directory}" TIMEOUT 1500)
+endforeach()
