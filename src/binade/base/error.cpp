@@ -1,0 +1,22 @@
+#include "binade/base/error.h"
+
+namespace binade {
+namespace {
+
+std::string message(std::string_view op, const Facts& facts) {
+  std::string text(op);
+  if (!facts.argument.empty()) text += ": " + facts.argument;
+  if (!facts.expected.empty()) text += ": expected " + facts.expected;
+  if (!facts.found.empty()) text += (facts.expected.empty() ? ": found " : ", found ") + facts.found;
+  if (!facts.hint.empty()) text += "; " + facts.hint;
+  return text;
+}
+
+}  // namespace
+
+Error::Error(std::string_view op, Facts facts)
+    : std::runtime_error(message(op, facts)), op_(op), facts_(std::move(facts)) {}
+
+void fail(std::string_view op, Facts facts) { throw Error(op, std::move(facts)); }
+
+}  // namespace binade

@@ -1,0 +1,26 @@
+#include "binade/base/random.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace binade::random {
+
+float normal(uint64_t seed, uint64_t stream, uint64_t index) {
+  const double u = (bits(seed, stream, 2 * index) + 0.5) * 0x1p-32;
+  const double v = (bits(seed, stream, 2 * index + 1) + 0.5) * 0x1p-32;
+  return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
+}
+
+Context& context() {
+  thread_local Context state;
+  return state;
+}
+
+void begin_step(uint64_t seed, uint64_t step) { context() = {seed, step, 0}; }
+
+Key next_key() {
+  Context& state = context();
+  return {state.seed, (state.step << 24) | (state.next_stream++ & 0xFFFFFFu)};
+}
+
+}  // namespace binade::random

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "binade/base/hd.h"
+
+// Counter-based random numbers: every draw is a pure function of (seed, stream, index).
+// There is no generator state to save, to lose or to share between threads.
+namespace binade::random {
+
+// Philox 4x32-10 (Salmon et al., 2011): four words for one 128-bit counter and a 64-bit key.
+BINADE_HD constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint64_t key) {
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53u} * counter[0];
+    const uint64_t b = uint64_t{0xCD9E8D57u} * counter[2];
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ k0, static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ k1, static_cast<uint32_t>(a)};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+// The four words that elements 4 * block .. 4 * block + 3 of a stream draw.
+BINADE_HD constexpr std::array<uint32_t, 4> block(uint64_t seed, uint64_t stream, uint64_t block) {
+  return philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                 static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+                seed);
+}
+
+// 32 random bits for one element of a stream.
+BINADE_HD constexpr uint32_t bits(uint64_t seed, uint64_t stream, uint64_t index) {
+  return block(seed, stream, index / 4)[index % 4];
+}
+
+// Uniform in [0, 1), a multiple of 2^-24, so exact in float.
+BINADE_HD constexpr float uniform(uint64_t seed, uint64_t stream, uint64_t index) {
+  return static_cast<float>(bits(seed, stream, index) >> 8) * 0x1p-24f;
+}
+
+// Standard normal by Box-Muller on the pair of draws 2*index, 2*index + 1.
+float normal(uint64_t seed, uint64_t stream, uint64_t index);
+
+// Where the randomness of ops such as dropout comes from, per thread: the caller sets seed and
+// step, each op that draws takes the next stream. Recompute restores the stream it started at.
+struct Context {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  uint32_t next_stream = 0;
+};
+
+Context& context();
+
+// Starts step `step` of the run seeded `seed`: streams count from zero again.
+void begin_step(uint64_t seed, uint64_t step);
+
+// What one op draws from: (seed, step and stream folded into one 64-bit stream id).
+struct Key {
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+};
+
+// Takes the next stream of this thread's context.
+Key next_key();
+
+}  // namespace binade::random
