@@ -1,0 +1,151 @@
+#include "binade/backend/activation.h"
+
+#include <algorithm>
+#include <array>
+
+#include "binade/backend/cpu/activation_rows.h"
+#include "binade/backend/cpu/kernels.h"
+#include "binade/backend/cpu/rows.h"
+#include "binade/base/parallel.h"
+
+namespace binade::backend::cpu {
+namespace {
+
+// Elements converted and computed on at a time, so that the scratch stays in the nearest cache. A
+// multiple of the four that one random block serves.
+constexpr int64_t piece = 1024;
+constexpr int64_t grain = 16 * piece;
+
+// Calls body(offset, count) for pieces of [0, n).
+template <class F>
+void for_each_piece(int64_t n, F body) {
+  parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; at += piece) body(at, std::min(piece, end - at));
+  });
+}
+
+// Calls body(row, column, count) for pieces of the rows of [rows, width].
+template <class F>
+void for_each_row_piece(int64_t rows, int64_t width, F body) {
+  parallel_for(rows, std::max<int64_t>(1, grain / std::max<int64_t>(1, width)), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t at = 0; at < width; at += piece) body(row, at, std::min(piece, width - at));
+    }
+  });
+}
+
+template <class T>
+void swiglu_as(const TensorView& x, const TensorView& y) {
+  const ActivationRows<T>& math = activation_rows<T>();
+  const int64_t width = y.shape.back();
+  for_each_row_piece(width == 0 ? 0 : y.numel() / width, width, [&](int64_t row, int64_t at, int64_t n) {
+    T gate_scratch[piece], up_scratch[piece], y_scratch[piece];
+    const T* gate = load(x, row * 2 * width + at, n, gate_scratch);
+    const T* up = load(x, (row * 2 + 1) * width + at, n, up_scratch);
+    T* out = row_target(y, row * width + at, y_scratch);
+    math.swiglu(gate, up, n, out);
+    store(out, y, row * width + at, n);
+  });
+}
+
+void swiglu(TensorView x, TensorView y) {
+  with_compute_type("swiglu", x.dtype, [&](auto tag) { swiglu_as<typename decltype(tag)::type>(x, y); });
+}
+
+template <class T>
+void swiglu_backward_as(const TensorView& dy, const TensorView& x, const TensorView& dx) {
+  const ActivationRows<T>& math = activation_rows<T>();
+  const int64_t width = dy.shape.back();
+  for_each_row_piece(width == 0 ? 0 : dy.numel() / width, width, [&](int64_t row, int64_t at, int64_t n) {
+    T dy_scratch[piece], gate_scratch[piece], up_scratch[piece], dgate[piece] = {}, dup[piece] = {};
+    const int64_t gate_at = row * 2 * width + at, up_at = gate_at + width;
+    const T* g = load(dy, row * width + at, n, dy_scratch);
+    const T* gate = load(x, gate_at, n, gate_scratch);
+    const T* up = load(x, up_at, n, up_scratch);
+    math.swiglu_backward(g, gate, up, n, dgate, dup);
+    store(dgate, dx, gate_at, n);
+    store(dup, dx, up_at, n);
+  });
+}
+
+void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
+  with_compute_type("swiglu_backward", x.dtype,
+                    [&](auto tag) { swiglu_backward_as<typename decltype(tag)::type>(dy, x, dx); });
+}
+
+void activation_backward(Activation activation, TensorView dy, TensorView pre_activation, TensorView dx) {
+  with_compute_type("activation_backward", pre_activation.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const ActivationRows<T>& math = activation_rows<T>();
+    for_each_piece(dx.numel(), [&](int64_t at, int64_t n) {
+      T dy_scratch[piece], x_scratch[piece], dx_scratch[piece];
+      const T* g = load(dy, at, n, dy_scratch);
+      const T* x = load(pre_activation, at, n, x_scratch);
+      T* out = row_target(dx, at, dx_scratch);
+      math.backward(activation, g, x, n, out);
+      store(out, dx, at, n);
+    });
+  });
+}
+
+// random::uniform(key.seed, key.stream, at + i), four draws per block. `at` is a multiple of four.
+void draw_uniform(random::Key key, int64_t at, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; i += 4) {
+    const std::array<uint32_t, 4> words = random::block(key.seed, key.stream, static_cast<uint64_t>(at + i) / 4);
+    for (int64_t k = 0; k < std::min<int64_t>(4, n - i); ++k) out[i + k] = static_cast<float>(words[k] >> 8) * 0x1p-24f;
+  }
+}
+
+void dropout(TensorView x, double p, random::Key key, TensorView y) {
+  with_compute_type("dropout", x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const float threshold = static_cast<float>(p);
+    const T scale = p < 1 ? static_cast<T>(1 / (1 - p)) : T{0};
+    for_each_piece(x.numel(), [&](int64_t at, int64_t n) {
+      T x_scratch[piece], y_scratch[piece];
+      float draws[piece];
+      draw_uniform(key, at, n, draws);
+      const T* in = load(x, at, n, x_scratch);
+      T* out = row_target(y, at, y_scratch);
+      for (int64_t i = 0; i < n; ++i) out[i] = draws[i] >= threshold ? in[i] * scale : T{0};
+      store(out, y, at, n);
+    });
+  });
+}
+
+// Fills y with value(index), of y's compute type.
+template <class F>
+void fill_by_index(const TensorView& y, const char* op, F value) {
+  with_compute_type(op, y.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_piece(y.numel(), [&](int64_t at, int64_t n) {
+      T scratch[piece];
+      T* out = row_target(y, at, scratch);
+      for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(value(static_cast<uint64_t>(at + i)));
+      store(out, y, at, n);
+    });
+  });
+}
+
+void fill_normal(double mean, double deviation, random::Key key, TensorView y) {
+  fill_by_index(y, "fill_normal", [&](uint64_t i) {
+    return mean + deviation * static_cast<double>(random::normal(key.seed, key.stream, i));
+  });
+}
+
+void fill_uniform(double low, double high, random::Key key, TensorView y) {
+  fill_by_index(y, "fill_uniform", [&](uint64_t i) {
+    return low + (high - low) * static_cast<double>(random::uniform(key.seed, key.stream, i));
+  });
+}
+
+}  // namespace
+
+const ActivationKernels activation_kernels{.swiglu = swiglu,
+                                           .swiglu_backward = swiglu_backward,
+                                           .activation_backward = activation_backward,
+                                           .dropout = dropout,
+                                           .fill_normal = fill_normal,
+                                           .fill_uniform = fill_uniform};
+
+}  // namespace binade::backend::cpu

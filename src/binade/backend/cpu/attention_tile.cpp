@@ -1,0 +1,284 @@
+#include "binade/backend/cpu/attention_tile.h"
+
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "binade/backend/cpu/attention_tile.cpp"
+#include <hwy/foreach_target.h>  // NOLINT: must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace binade::backend::cpu::attention {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Sums held in registers at a time: rows times vectors of columns, three quarters of the registers.
+constexpr int tile_rows = 6;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SSSE3
+constexpr int tile_vectors = 2;
+#else
+constexpr int tile_vectors = 4;
+#endif
+
+// The loops over rows and vectors must be unrolled before the compiler decides what lives in registers.
+template <int rows, int vectors, class T>
+HWY_INLINE void product_tile(int64_t k, const T* a, int64_t a_row, int64_t a_column, const T* b,
+                             int64_t ldb, T* c, int64_t ldc, bool accumulate) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  using V = hn::Vec<decltype(d)>;
+  V sum[rows][vectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) {
+      sum[i][j] = accumulate ? hn::LoadU(d, c + i * ldc + j * lanes) : hn::Zero(d);
+    }
+  }
+  for (int64_t p = 0; p < k; ++p, a += a_column, b += ldb) {
+    V right[vectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) right[j] = hn::LoadU(d, b + j * lanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      const V left = hn::Set(d, a[i * a_row]);
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) hn::StoreU(sum[i][j], d, c + i * ldc + j * lanes);
+  }
+}
+
+// All rows of a panel of columns.
+template <int vectors, class T>
+HWY_INLINE void product_panel(int64_t m, int64_t k, const T* a, int64_t a_row, int64_t a_column,
+                              const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
+  int64_t i = 0;
+  for (; i + tile_rows <= m; i += tile_rows) {
+    product_tile<tile_rows, vectors>(k, a + i * a_row, a_row, a_column, b, ldb, c + i * ldc, ldc, accumulate);
+  }
+  for (; i + 2 <= m; i += 2) {
+    product_tile<2, vectors>(k, a + i * a_row, a_row, a_column, b, ldb, c + i * ldc, ldc, accumulate);
+  }
+  if (i < m) {
+    product_tile<1, vectors>(k, a + i * a_row, a_row, a_column, b, ldb, c + i * ldc, ldc, accumulate);
+  }
+}
+
+template <class T>
+HWY_INLINE void product_any(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row,
+                            int64_t a_column, const T* b, int64_t ldb, T* c, int64_t ldc,
+                            bool accumulate) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  int64_t j = 0;
+  for (; j + tile_vectors * lanes <= n; j += tile_vectors * lanes) {
+    product_panel<tile_vectors>(m, k, a, a_row, a_column, b + j, ldb, c + j, ldc, accumulate);
+  }
+  for (; j < n; j += lanes) {
+    product_panel<1>(m, k, a, a_row, a_column, b + j, ldb, c + j, ldc, accumulate);
+  }
+}
+
+// Taylor's series of exp to the power of `degree`, pairs of terms in parallel.
+template <int degree, class D, class V, class T = hn::TFromD<D>>
+HWY_INLINE V exponential_series(D d, V r) {
+  static_assert(degree % 2 == 1);
+  T term[degree + 1];
+  double factorial = 1;
+  for (int i = 0; i <= degree; ++i) {
+    term[i] = static_cast<T>(1 / factorial);
+    factorial *= i + 1;
+  }
+  const V square = hn::Mul(r, r);
+  V y = hn::MulAdd(hn::Set(d, term[degree]), r, hn::Set(d, term[degree - 1]));
+  for (int i = degree - 3; i >= 0; i -= 2) {
+    y = hn::MulAdd(y, square, hn::MulAdd(hn::Set(d, term[i + 1]), r, hn::Set(d, term[i])));
+  }
+  return y;
+}
+
+// exp for arguments up to about 80, to 2 units in the last place; NaN stays NaN. Results under the
+// smallest normal number are 0.
+template <class D, class V, class T = hn::TFromD<D>>
+HWY_INLINE V exponential(D d, V x) {
+  constexpr bool single = sizeof(T) == 4;
+  constexpr int mantissa = single ? 23 : 52;
+  constexpr T least = single ? T(-87.3) : T(-708.3);
+  constexpr T log2_e = T(1.44269504088896340736);
+  // ln 2 in two parts, the first with zeros at its end so that its multiples are exact.
+  constexpr T ln2_high = single ? T(0.693359375) : T(6.93147180369123816490e-01);
+  constexpr T ln2_low = single ? T(-2.12194440054690583e-4) : T(1.90821492927058770002e-10);
+  constexpr T rounder = single ? T(12582912.0) : T(6755399441055744.0);  // 1.5 * 2^mantissa
+  const hn::RebindToSigned<D> di;
+  using I = hn::TFromD<decltype(di)>;
+
+  const auto tiny = hn::Lt(x, hn::Set(d, least));
+  const V bounded = hn::IfThenElse(tiny, hn::Set(d, least), x);
+  // The sum's own rounding makes an integer, whose bits then are the low ones of the sum.
+  const V shifted = hn::MulAdd(bounded, hn::Set(d, log2_e), hn::Set(d, rounder));
+  const V whole = hn::Sub(shifted, hn::Set(d, rounder));
+  V r = hn::NegMulAdd(whole, hn::Set(d, ln2_high), bounded);
+  r = hn::NegMulAdd(whole, hn::Set(d, ln2_low), r);
+
+  const V y = single ? exponential_series<7>(d, r) : exponential_series<13>(d, r);
+  constexpr I bias = single ? I(127) : I(1023);
+  const auto power = hn::ShiftLeft<mantissa>(hn::Add(hn::BitCast(di, shifted), hn::Set(di, bias)));
+  return hn::IfThenElse(tiny, hn::Zero(d), hn::Mul(y, hn::BitCast(d, power)));
+}
+
+// Which of the queries from `first` on see key j.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE auto sees(D d, int64_t first, int64_t j, TileMask mask) {
+  return hn::Ge(hn::Iota(d, static_cast<T>(first)), hn::Set(d, static_cast<T>(j - mask.diagonal)));
+}
+
+template <class T>
+HWY_INLINE void online_softmax_any(int64_t keys, int64_t queries, TileMask mask, T* scores, int64_t ld,
+                                   T* maximum, T* sum, T* correction) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const V minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  const bool masked = mask.hides(keys);
+  for (int64_t i = 0; i < queries; i += static_cast<int64_t>(hn::Lanes(d))) {
+    const V old = hn::LoadU(d, maximum + i);
+    V highest = old;
+    for (int64_t j = 0; j < keys; ++j) {
+      V score = hn::LoadU(d, scores + j * ld + i);
+      if (masked) {
+        score = hn::IfThenElse(sees(d, i, j, mask), score, minus_infinity);
+        hn::StoreU(score, d, scores + j * ld + i);
+      }
+      highest = hn::Max(highest, score);
+    }
+    // A row that has seen nothing keeps a finite base: -inf - -inf would be NaN.
+    const V base = hn::IfThenZeroElse(hn::Eq(highest, minus_infinity), highest);
+    V total = hn::Zero(d);
+    for (int64_t j = 0; j < keys; ++j) {
+      const V p = exponential(d, hn::Sub(hn::LoadU(d, scores + j * ld + i), base));
+      hn::StoreU(p, d, scores + j * ld + i);
+      total = hn::Add(total, p);
+    }
+    const V factor = exponential(d, hn::Sub(old, base));
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, sum + i), factor, total), d, sum + i);
+    hn::StoreU(factor, d, correction + i);
+    hn::StoreU(highest, d, maximum + i);
+  }
+}
+
+template <class T>
+HWY_INLINE void softmax_gradient_any(int64_t keys, int64_t queries, TileMask mask, T* scores,
+                                     T* gradients, int64_t ld, const T* lse, const T* delta) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const bool masked = mask.hides(keys);
+  for (int64_t j = 0; j < keys; ++j) {
+    T* s = scores + j * ld;
+    T* g = gradients + j * ld;
+    for (int64_t i = 0; i < queries; i += static_cast<int64_t>(hn::Lanes(d))) {
+      V p = exponential(d, hn::Sub(hn::LoadU(d, s + i), hn::LoadU(d, lse + i)));
+      V gradient = hn::Sub(hn::LoadU(d, g + i), hn::LoadU(d, delta + i));
+      if (masked) {
+        const auto visible = sees(d, i, j, mask);
+        p = hn::IfThenElseZero(visible, p);
+        gradient = hn::IfThenElseZero(visible, gradient);
+      }
+      hn::StoreU(p, d, s + i);
+      hn::StoreU(hn::Mul(p, gradient), d, g + i);
+    }
+  }
+}
+
+template <class T>
+HWY_INLINE T dot_any(const T* a, const T* b, int64_t n) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sums = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) sums = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sums);
+  T sum = hn::GetLane(hn::SumOfLanes(d, sums));
+  for (; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void product_f32(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_column,
+                 const float* b, int64_t ldb, float* c, int64_t ldc, bool accumulate) {
+  product_any(m, n, k, a, a_row, a_column, b, ldb, c, ldc, accumulate);
+}
+void product_f64(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_column,
+                 const double* b, int64_t ldb, double* c, int64_t ldc, bool accumulate) {
+  product_any(m, n, k, a, a_row, a_column, b, ldb, c, ldc, accumulate);
+}
+void online_softmax_f32(int64_t keys, int64_t queries, TileMask mask, float* scores, int64_t ld,
+                        float* maximum, float* sum, float* correction) {
+  online_softmax_any(keys, queries, mask, scores, ld, maximum, sum, correction);
+}
+void online_softmax_f64(int64_t keys, int64_t queries, TileMask mask, double* scores, int64_t ld,
+                        double* maximum, double* sum, double* correction) {
+  online_softmax_any(keys, queries, mask, scores, ld, maximum, sum, correction);
+}
+void softmax_gradient_f32(int64_t keys, int64_t queries, TileMask mask, float* scores,
+                          float* gradients, int64_t ld, const float* lse, const float* delta) {
+  softmax_gradient_any(keys, queries, mask, scores, gradients, ld, lse, delta);
+}
+void softmax_gradient_f64(int64_t keys, int64_t queries, TileMask mask, double* scores,
+                          double* gradients, int64_t ld, const double* lse, const double* delta) {
+  softmax_gradient_any(keys, queries, mask, scores, gradients, ld, lse, delta);
+}
+float dot_f32(const float* a, const float* b, int64_t n) { return dot_any(a, b, n); }
+double dot_f64(const double* a, const double* b, int64_t n) { return dot_any(a, b, n); }
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace binade::backend::cpu::attention
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace binade::backend::cpu::attention {
+
+HWY_EXPORT(product_f32);
+HWY_EXPORT(product_f64);
+HWY_EXPORT(online_softmax_f32);
+HWY_EXPORT(online_softmax_f64);
+HWY_EXPORT(softmax_gradient_f32);
+HWY_EXPORT(softmax_gradient_f64);
+HWY_EXPORT(dot_f32);
+HWY_EXPORT(dot_f64);
+
+void product(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_column,
+             const float* b, int64_t ldb, float* c, int64_t ldc, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(product_f32)(m, n, k, a, a_row, a_column, b, ldb, c, ldc, accumulate);
+}
+void product(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_column,
+             const double* b, int64_t ldb, double* c, int64_t ldc, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(product_f64)(m, n, k, a, a_row, a_column, b, ldb, c, ldc, accumulate);
+}
+
+void online_softmax(int64_t keys, int64_t queries, TileMask mask, float* scores, int64_t ld,
+                    float* maximum, float* sum, float* correction) {
+  HWY_DYNAMIC_DISPATCH(online_softmax_f32)(keys, queries, mask, scores, ld, maximum, sum, correction);
+}
+void online_softmax(int64_t keys, int64_t queries, TileMask mask, double* scores, int64_t ld,
+                    double* maximum, double* sum, double* correction) {
+  HWY_DYNAMIC_DISPATCH(online_softmax_f64)(keys, queries, mask, scores, ld, maximum, sum, correction);
+}
+
+void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, float* scores, float* gradients,
+                      int64_t ld, const float* lse, const float* delta) {
+  HWY_DYNAMIC_DISPATCH(softmax_gradient_f32)(keys, queries, mask, scores, gradients, ld, lse, delta);
+}
+void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, double* scores, double* gradients,
+                      int64_t ld, const double* lse, const double* delta) {
+  HWY_DYNAMIC_DISPATCH(softmax_gradient_f64)(keys, queries, mask, scores, gradients, ld, lse, delta);
+}
+
+float dot(const float* a, const float* b, int64_t n) { return HWY_DYNAMIC_DISPATCH(dot_f32)(a, b, n); }
+double dot(const double* a, const double* b, int64_t n) { return HWY_DYNAMIC_DISPATCH(dot_f64)(a, b, n); }
+
+}  // namespace binade::backend::cpu::attention
+#endif  // HWY_ONCE

@@ -1,0 +1,178 @@
+// Vector functions of float lanes, right for every argument: NaN, infinities and numbers past the
+// range of the approximations included. For code compiled once per instruction set: include this
+// below hwy/foreach_target.h.
+
+// NOLINTNEXTLINE(llvm-header-guard): re-included for every target.
+#if defined(BINADE_ELEMENTWISE_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BINADE_ELEMENTWISE_MATH_INL_H_
+#undef BINADE_ELEMENTWISE_MATH_INL_H_
+#else
+#define BINADE_ELEMENTWISE_MATH_INL_H_
+#endif
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numbers>
+
+#include "binade/backend/cpu/vector_math-inl.h"
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace binade::backend::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+using Mask = hn::Mask<D>;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+HWY_INLINE V constant(double value) { return hn::Set(D(), static_cast<float>(value)); }
+HWY_INLINE V one_or_zero(Mask mask) { return hn::IfThenElseZero(mask, constant(1)); }
+HWY_INLINE Mask is_nan(V x) { return hn::Ne(x, x); }
+
+HWY_INLINE V sign(V x) {
+  const V magnitude = hn::IfThenElseZero(hn::Ne(x, hn::Zero(D())), constant(1));
+  return hn::IfThenElse(is_nan(x), x, hn::CopySign(magnitude, x));
+}
+
+// Calls f for each lane: for functions too rare to have a vector form.
+template <class F>
+HWY_INLINE V by_lane(V x, F f) {
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(x, D(), lanes);
+  for (size_t i = 0; i < hn::Lanes(D()); ++i) lanes[i] = f(lanes[i]);
+  return hn::Load(D(), lanes);
+}
+
+template <class F>
+HWY_INLINE V by_lane(V a, V b, F f) {
+  HWY_ALIGN float left[hn::MaxLanes(D())];
+  HWY_ALIGN float right[hn::MaxLanes(D())];
+  hn::Store(a, D(), left);
+  hn::Store(b, D(), right);
+  for (size_t i = 0; i < hn::Lanes(D()); ++i) left[i] = f(left[i], right[i]);
+  return hn::Load(D(), left);
+}
+
+// y = f(x) and y = f(a, b), a vector at a time. The last, partial vector goes through memory of its
+// own, so every element sees the same instructions wherever it stands.
+template <class F>
+HWY_INLINE void map(const float* x, float* y, int64_t n, F f) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(D(), x + i)), D(), y + i);
+  if (i == n) return;
+  const size_t rest = static_cast<size_t>(n - i) * sizeof(float);
+  float tail[hn::MaxLanes(D())] = {};
+  std::memcpy(tail, x + i, rest);
+  hn::StoreU(f(hn::LoadU(D(), tail)), D(), tail);
+  std::memcpy(y + i, tail, rest);
+}
+
+template <class F>
+HWY_INLINE void map(const float* a, const float* b, float* y, int64_t n, F f) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(f(hn::LoadU(D(), a + i), hn::LoadU(D(), b + i)), D(), y + i);
+  }
+  if (i == n) return;
+  const size_t rest = static_cast<size_t>(n - i) * sizeof(float);
+  float tail_a[hn::MaxLanes(D())] = {}, tail_b[hn::MaxLanes(D())] = {};
+  std::memcpy(tail_a, a + i, rest);
+  std::memcpy(tail_b, b + i, rest);
+  hn::StoreU(f(hn::LoadU(D(), tail_a), hn::LoadU(D(), tail_b)), D(), tail_a);
+  std::memcpy(y + i, tail_a, rest);
+}
+
+HWY_INLINE V exp(V x) { return full_exp(D(), x); }
+
+// As full_exp: the library takes no argument above 104.
+HWY_INLINE V expm1(V x) {
+  const V y = hn::Expm1(D(), hn::Min(x, constant(104)));
+  return hn::IfThenElse(is_nan(x), x, y);
+}
+
+// What any logarithm is outside its domain, given its value `y` inside and where it has its pole.
+HWY_INLINE V log_specials(V x, V pole, V y) {
+  y = hn::IfThenElse(hn::Eq(x, constant(infinity)), x, y);
+  y = hn::IfThenElse(hn::Eq(x, pole), constant(-infinity), y);
+  return hn::IfThenElse(hn::Ge(x, pole), y, constant(nan));
+}
+
+HWY_INLINE V log(V x) { return log_specials(x, hn::Zero(D()), hn::Log(D(), x)); }
+HWY_INLINE V log1p(V x) { return log_specials(x, constant(-1), hn::Log1p(D(), x)); }
+
+// The library reduces arguments up to 39000 well; whole turns past that are for the C library.
+constexpr float largest_angle = 39000;
+
+HWY_INLINE V sin(V x) {
+  if (HWY_UNLIKELY(!hn::AllTrue(D(), hn::Le(hn::Abs(x), constant(largest_angle))))) {
+    return by_lane(x, [](float v) { return std::sin(v); });
+  }
+  return hn::Sin(D(), x);
+}
+
+HWY_INLINE V cos(V x) {
+  if (HWY_UNLIKELY(!hn::AllTrue(D(), hn::Le(hn::Abs(x), constant(largest_angle))))) {
+    return by_lane(x, [](float v) { return std::cos(v); });
+  }
+  return hn::Cos(D(), x);
+}
+
+HWY_INLINE V tanh(V x) { return hn::Tanh(D(), x); }
+
+// log(1 + exp(x)) where neither overflows nor loses small results.
+HWY_INLINE V softplus(V x) {
+  return hn::Add(hn::Max(x, hn::Zero(D())), log1p(exp(hn::Neg(hn::Abs(x)))));
+}
+
+// Near 0 x * P(x^2), P a minimax polynomial for [-1, 1]; else from the normal distribution's tail.
+HWY_INLINE V erf(V x) {
+  const V t = hn::Abs(x);
+  const V square = hn::Mul(x, x);
+  V p = constant(7.853860734030604e-05);
+  p = hn::MulAdd(p, square, constant(-0.0008010193705558777));
+  p = hn::MulAdd(p, square, constant(0.005188327748328447));
+  p = hn::MulAdd(p, square, constant(-0.026853812858462334));
+  p = hn::MulAdd(p, square, constant(0.1128358542919159));
+  p = hn::MulAdd(p, square, constant(-0.3761262595653534));
+  p = hn::MulAdd(p, square, constant(1.1283791065216064));
+  const V tail = normal_distribution(D(), hn::Mul(t, constant(-std::numbers::sqrt2))).cumulative;
+  const V far = hn::CopySign(hn::NegMulAdd(tail, constant(2), constant(1)), x);
+  return hn::IfThenElse(hn::Lt(t, constant(1)), hn::Mul(p, x), far);
+}
+
+// The argument of the sigmoid that the tanh form of GELU amounts to: (1 + tanh(u)) / 2 = sigmoid(2u).
+constexpr double gelu_slope = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+constexpr double gelu_cubic = 0.044715;
+
+HWY_INLINE V gelu_tanh_gate(V x) {
+  const V cubic = hn::MulAdd(hn::Mul(x, x), constant(gelu_slope * gelu_cubic), constant(gelu_slope));
+  return sigmoid(D(), hn::Mul(x, cubic));
+}
+
+// x^exponent; the exponents people use need no logarithm.
+HWY_INLINE V pow(V x, double exponent) {
+  const V one = constant(1);
+  if (exponent == 2) return hn::Mul(x, x);
+  if (exponent == 1) return x;
+  if (exponent == 0) return one;
+  if (exponent == 3) return hn::Mul(hn::Mul(x, x), x);
+  if (exponent == 0.5) return hn::Sqrt(x);
+  if (exponent == -1) return hn::Div(one, x);
+  if (exponent == -2) return hn::Div(one, hn::Mul(x, x));
+  if (exponent == -0.5) return hn::Div(one, hn::Sqrt(x));
+  const float e = static_cast<float>(exponent);
+  return by_lane(x, [e](float v) { return std::pow(v, e); });
+}
+
+}  // namespace binade::backend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // BINADE_ELEMENTWISE_MATH_INL_H_

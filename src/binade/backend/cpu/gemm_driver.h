@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "binade/backend/cpu/gemm.h"
+#include "binade/backend/cpu/gemm_kernel.h"
+
+// The ways to compute one product; gemm() chooses. All of them want m, n > 0.
+namespace binade::backend::cpu {
+
+struct Problem {
+  int64_t m, n, k;
+  Operand a, b;
+  Output c;
+  Epilogue epilogue;
+};
+
+// Any shape: cache blocks of packed operands, tiles shared among threads.
+void gemm_blocked(const Problem& problem, const Kernel& kernel);
+
+// m == 1 or n == 1: a matrix times a vector, nothing packed.
+void gemm_skinny(const Problem& problem);
+
+// An operand is f64: sums in f64.
+void gemm_f64(const Problem& problem);
+
+}  // namespace binade::backend::cpu

@@ -1,0 +1,85 @@
+#include "binade/backend/cpu/gemm_kernel.h"
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("amx-tile,amx-bf16")
+#include <immintrin.h>
+
+namespace binade::backend::cpu {
+namespace {
+
+constexpr int rows = 32;
+constexpr int columns = 32;
+constexpr int depth = 32;                   // k of one tile product
+constexpr int64_t a_row_bytes = depth * 2;  // a panel of A is [k / 32][32 rows][32 k]
+constexpr int64_t b_row_bytes = columns * 4;  // a panel of B is [k / 2][32 columns][2 k]
+
+// All eight tile registers: 16 rows of 64 bytes.
+struct alignas(64) Configuration {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t tile_rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(Configuration) == 64);
+
+void enter() {
+  static constexpr Configuration configuration;
+  _tile_loadconfig(&configuration);
+}
+
+void leave() { _tile_release(); }
+
+// 2 x 2 tiles of C in registers 0 to 3, a column of A in 4 and 5, a row of B in 6 and 7.
+void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
+          bool accumulate) {
+  const char* a = static_cast<const char*>(a_panel);
+  const char* b = static_cast<const char*>(b_panel);
+  const int64_t c_row_bytes = ldc * 4;
+  float* c_low = c + 16 * ldc;
+  if (accumulate) {
+    _tile_loadd(0, c, c_row_bytes);
+    _tile_loadd(1, c + 16, c_row_bytes);
+    _tile_loadd(2, c_low, c_row_bytes);
+    _tile_loadd(3, c_low + 16, c_row_bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int64_t p = 0; p < k; p += depth) {
+    _tile_loadd(6, b, b_row_bytes);
+    _tile_loadd(4, a, a_row_bytes);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, b + 64, b_row_bytes);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, a + 16 * a_row_bytes, a_row_bytes);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    a += rows * a_row_bytes;
+    b += depth / 2 * b_row_bytes;
+  }
+  _tile_stored(0, c, c_row_bytes);
+  _tile_stored(1, c + 16, c_row_bytes);
+  _tile_stored(2, c_low, c_row_bytes);
+  _tile_stored(3, c_low + 16, c_row_bytes);
+}
+
+}  // namespace
+
+const Kernel amx_kernel{.name = "amx",
+                        .bf16 = true,
+                        .mr = rows,
+                        .nr = columns,
+                        .a_group = depth,
+                        .b_group = 2,
+                        .kc = 1024,
+                        .tile = tile,
+                        .enter = enter,
+                        .leave = leave};
+
+}  // namespace binade::backend::cpu
+#pragma GCC pop_options
+#endif

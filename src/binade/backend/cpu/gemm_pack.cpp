@@ -1,0 +1,167 @@
+#include "binade/backend/cpu/gemm_pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "binade/backend/cpu/gemm_convert.h"
+#include "binade/base/error.h"
+#include "binade/formats/convert.h"
+
+namespace binade::backend::cpu {
+namespace {
+
+using Vector = uint32_t __attribute__((vector_size(16)));
+
+Vector load(const void* p) {
+  Vector v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+void store(void* p, Vector v) { std::memcpy(p, &v, sizeof v); }
+
+// out[k][r] = in[r][k] for 4 x 4 units of 32 bits; strides in bytes.
+void transpose_4x4(const char* in, int64_t in_stride, char* out, int64_t out_stride) {
+  const Vector r0 = load(in), r1 = load(in + in_stride), r2 = load(in + 2 * in_stride),
+               r3 = load(in + 3 * in_stride);
+  const Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+  const Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+  const Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+  const Vector d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+  store(out, __builtin_shufflevector(a, b, 0, 1, 4, 5));
+  store(out + out_stride, __builtin_shufflevector(a, b, 2, 3, 6, 7));
+  store(out + 2 * out_stride, __builtin_shufflevector(c, d, 0, 1, 4, 5));
+  store(out + 3 * out_stride, __builtin_shufflevector(c, d, 2, 3, 6, 7));
+}
+
+// Whole rows whose k are contiguous: a group is copied as one unit of `bytes`, so packing is the
+// transposition of a matrix of units.
+template <int rows, int bytes>
+void pack_along_k(const char* in, int64_t row_bytes, int64_t units, char* out) {
+  const auto copy = [&](int64_t u, int r) {
+    std::memcpy(out + (u * rows + r) * bytes, in + r * row_bytes + u * bytes, bytes);
+  };
+  int64_t u = 0;
+  if constexpr (bytes == 4) {
+    constexpr int blocked = rows / 4 * 4;
+    for (; u + 4 <= units; u += 4) {
+      for (int r = 0; r < blocked; r += 4) {
+        transpose_4x4(in + r * row_bytes + u * bytes, row_bytes, out + (u * rows + r) * bytes,
+                      rows * bytes);
+      }
+      for (int i = 0; i < 4; ++i) {
+        for (int r = blocked; r < rows; ++r) copy(u + i, r);
+      }
+    }
+  }
+  for (; u < units; ++u) {
+    for (int r = 0; r < rows; ++r) copy(u, r);
+  }
+}
+
+// Whole rows, one k after the other contiguous: each group interleaves `group` runs of `rows`.
+template <class T, int rows, int group>
+void pack_along_rows(const T* in, int64_t k_stride, int64_t depth, T* out) {
+  for (int64_t k = 0; k < depth; k += group, in += group * k_stride, out += rows * group) {
+    if constexpr (group == 1) {
+      std::memcpy(out, in, rows * sizeof(T));
+    } else {
+      for (int r = 0; r < rows; ++r) {
+        for (int g = 0; g < group; ++g) out[r * group + g] = in[g * k_stride + r];
+      }
+    }
+  }
+}
+
+// A block of whole rows and whole groups with one stride equal to 1, in the panel's own type.
+template <class T, int rows, int group>
+void pack_block(const T* in, int64_t row_stride, int64_t k_stride, int64_t depth, T* out) {
+  if (k_stride == 1) {
+    constexpr int unit = group * static_cast<int>(sizeof(T));
+    pack_along_k<rows, unit>(reinterpret_cast<const char*>(in),
+                             row_stride * static_cast<int64_t>(sizeof(T)), depth / group,
+                             reinterpret_cast<char*>(out));
+  } else {
+    pack_along_rows<T, rows, group>(in, k_stride, depth, out);
+  }
+}
+
+constexpr int max_rows = 32;
+constexpr int64_t stage_depth = 64;  // a multiple of every group
+
+// Copies or converts a block into `stage` with one stride equal to 1, zeros where there is no data.
+template <class T>
+void fill_stage(const PackSource& source, const char* data, int64_t rows, int64_t depth,
+                bool along_k, int panel_rows, T* stage) {
+  const int64_t size = element_size(source.type);
+  const int64_t lines = along_k ? rows : depth, length = along_k ? depth : rows;
+  const int64_t line_stride = along_k ? source.row_stride : source.k_stride;
+  const int64_t item_stride = along_k ? source.k_stride : source.row_stride;
+  const int64_t stage_stride = along_k ? stage_depth : panel_rows;
+  if (rows < panel_rows || depth < stage_depth) std::fill_n(stage, panel_rows * stage_depth, T{});
+  for (int64_t i = 0; i < lines; ++i) {
+    T* out = stage + i * stage_stride;
+    read_elements(data + i * line_stride * size, source.type, item_stride, length, out);
+    if constexpr (sizeof(T) == 4) {
+      if (source.round_tf32) formats::round_tf32(out, out, static_cast<size_t>(length));
+    }
+  }
+}
+
+template <class T, int rows, int group>
+void pack(const PackSource& source, int64_t row, int64_t count, int64_t k, int64_t depth, T* out) {
+  const int64_t size = element_size(source.type);
+  const char* data =
+      static_cast<const char*>(source.data) + (row * source.row_stride + k * source.k_stride) * size;
+  const bool same_type = source.type == (sizeof(T) == 4 ? Element::f32 : Element::bf16);
+  const bool one_stride = source.k_stride == 1 || source.row_stride == 1;
+  int64_t done = 0;
+  if (same_type && one_stride && count == rows && !(source.round_tf32 && sizeof(T) == 4)) {
+    done = depth / group * group;
+    pack_block<T, rows, group>(reinterpret_cast<const T*>(data), source.row_stride, source.k_stride,
+                               done, out);
+  }
+  alignas(64) T stage[max_rows * stage_depth];
+  const bool along_k = source.k_stride == 1 || source.row_stride != 1;
+  for (; done < depth; done += stage_depth) {
+    const int64_t part = std::min(stage_depth, depth - done);
+    fill_stage(source, data + done * source.k_stride * size, count, part, along_k, rows, stage);
+    const int64_t whole = (part + group - 1) / group * group;
+    pack_block<T, rows, group>(stage, along_k ? stage_depth : 1, along_k ? 1 : rows, whole,
+                               out + done * rows);
+  }
+}
+
+}  // namespace
+
+void pack_panel(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
+                PanelLayout layout, void* panel) {
+  const auto as_f32 = [&]<int panel_rows>() {
+    pack<float, panel_rows, 1>(source, row, rows, k, depth, static_cast<float*>(panel));
+  };
+  const auto as_bf16 = [&]<int panel_rows, int group>() {
+    pack<uint16_t, panel_rows, group>(source, row, rows, k, depth, static_cast<uint16_t*>(panel));
+  };
+  if (!layout.bf16 && layout.group == 1) {
+    switch (layout.rows) {
+      case 4: return as_f32.operator()<4>();
+      case 6: return as_f32.operator()<6>();
+      case 8: return as_f32.operator()<8>();
+      case 12: return as_f32.operator()<12>();
+      case 14: return as_f32.operator()<14>();
+      case 16: return as_f32.operator()<16>();
+      case 32: return as_f32.operator()<32>();
+    }
+  } else if (layout.bf16) {
+    switch (layout.rows * 100 + layout.group) {
+      case 804: return as_bf16.operator()<8, 4>();
+      case 1204: return as_bf16.operator()<12, 4>();
+      case 1402: return as_bf16.operator()<14, 2>();
+      case 3202: return as_bf16.operator()<32, 2>();
+      case 3232: return as_bf16.operator()<32, 32>();
+    }
+  }
+  fail("gemm", {.argument = "kernel", .expected = "a panel layout that packing knows"});
+}
+
+}  // namespace binade::backend::cpu

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+namespace binade::backend::cpu {
+
+// Memory that is kept for the next call and only ever grows. Contents do not survive growing.
+class ScratchBuffer {
+ public:
+  static constexpr std::size_t alignment = 64;
+
+  template <class T>
+  T* get(int64_t count) {
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+    if (bytes > capacity_) grow(bytes);
+    return static_cast<T*>(data_.get());
+  }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { ::operator delete(p, std::align_val_t{alignment}); }
+  };
+
+  void grow(int64_t bytes) {
+    data_.reset();  // never hold the old and the new one at a time
+    capacity_ = 0;
+    data_.reset(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{alignment}));
+    capacity_ = bytes;
+  }
+
+  std::unique_ptr<void, Free> data_;
+  int64_t capacity_ = 0;
+};
+
+// A thread's own. The packed operands belong to the thread that called gemm, the tile to each
+// thread that works for it.
+struct GemmScratch {
+  ScratchBuffer packed_a, packed_b;
+  ScratchBuffer sums;  // of more than one tile, where K does not fit into one span
+  ScratchBuffer tile;
+};
+
+GemmScratch& gemm_scratch();
+
+}  // namespace binade::backend::cpu

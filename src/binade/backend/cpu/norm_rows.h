@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+// What norms do with a row of n elements. Each function is chosen for the CPU at hand. Outputs may
+// be any of the inputs.
+namespace binade::backend::cpu {
+
+template <class T>
+struct NormRows {
+  T (*sum)(const T* x, int64_t n);
+  // Sum of (x - center)^2.
+  T (*square_sum)(const T* x, T center, int64_t n);
+  // Sum of dy * (x - center).
+  T (*centered_dot)(const T* dy, const T* x, T center, int64_t n);
+  // The sum of g = dy * weight and of g * (x - center).
+  void (*gradient_sums)(const T* dy, const T* weight, const T* x, T center, int64_t n, T* plain, T* centered);
+  // y = (x - center) * scale * weight + bias; bias may be null.
+  void (*normalize)(const T* x, T center, T scale, const T* weight, const T* bias, int64_t n, T* y);
+  // y = (x - center) * scale + offset.
+  void (*affine)(const T* x, T center, T scale, T offset, int64_t n, T* y);
+  // dx = scale * dy * weight + slope * (x - center) + offset; weight may be null.
+  void (*gradient)(const T* dy, const T* weight, const T* x, T center, T scale, T slope, T offset, int64_t n, T* dx);
+  // dweight += dy * (x - center) * scale, dbias += dy.
+  void (*add_parameters)(const T* dy, const T* x, T center, T scale, int64_t n, T* dweight, T* dbias);
+};
+
+// Those for T, float or double.
+template <class T>
+const NormRows<T>& norm_rows();
+
+}  // namespace binade::backend::cpu

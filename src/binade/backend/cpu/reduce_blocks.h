@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "binade/backend/reduce.h"
+
+// Reductions of contiguous blocks in a compute type (float through vector code). The order of a
+// block's additions is fixed: 32 running results, element i going to number i % 32, then halved
+// until one is left. So it is the same for every vector width.
+namespace binade::backend::cpu {
+
+// All n elements joined by op (mean joins as sum does); op's neutral element for n = 0.
+float reduce_block(Reduction op, const float* x, int64_t n);
+double reduce_block(Reduction op, const double* x, int64_t n);
+int64_t reduce_block(Reduction op, const int64_t* x, int64_t n);
+
+// y = (x - center)^2, for one center and for one per element. y may be x.
+void squared_deviations(const float* x, float center, float* y, int64_t n);
+void squared_deviations(const double* x, double center, double* y, int64_t n);
+void squared_deviations(const float* x, const float* center, float* y, int64_t n);
+void squared_deviations(const double* x, const double* center, double* y, int64_t n);
+
+}  // namespace binade::backend::cpu

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "binade/tensor/tensor.h"
+
+// Reading and writing views of any type and any strides a block at a time, so that a kernel is
+// written once, over contiguous blocks of its compute type.
+namespace binade::backend::cpu {
+
+// Elements of a block: what a kernel holds of each operand at a time (L1 resident).
+inline constexpr int64_t block_size = 1024;
+
+// Elements a thread takes at least.
+inline constexpr int64_t elementwise_grain = 32 * block_size;
+
+// Calls body(start, count) for the blocks of [begin, end).
+template <class Body>
+void for_blocks(int64_t begin, int64_t end, Body&& body) {
+  for (int64_t at = begin; at < end; at += block_size) {
+    body(at, end - at < block_size ? end - at : block_size);
+  }
+}
+
+// A view's axes in row-major order, with as few of them as possible: axes of size 1 are gone and
+// neighbours that step evenly are one.
+struct Layout {
+  explicit Layout(const TensorView& view);
+
+  // Calls f(position, offset, stride, count) for each run that [start, start + n) consists of:
+  // elements `position`... of the range lie at memory offset + i * stride.
+  template <class F>
+  void for_runs(int64_t start, int64_t n, F&& f) const;
+
+  // Memory offset of the element that comes `index`-th.
+  int64_t offset_of(int64_t index) const;
+
+  int rank = 0;  // at least 1
+  int64_t sizes[max_rank];
+  int64_t strides[max_rank];
+};
+
+// Permutes the axes of all views alike, so that the strides of the last one descend. Elementwise
+// work may run in any order; memory order of the output is the fastest.
+void sort_axes(std::initializer_list<TensorView*> views);
+
+// Drops axes of size 1 and makes one of any two neighbours that step evenly in all views, which
+// have one shape. At least one axis is left.
+void merge_axes(std::initializer_list<TensorView*> views);
+
+// The view of entry 0 along `axis`: the same without that axis.
+TensorView without_axis(const TensorView& view, int axis);
+
+// Memory offset of the element that comes `index`-th in row-major order.
+int64_t offset_in(const TensorView& view, int64_t index);
+
+// Converts n elements of a view's memory, `stride` apart from `offset`, to T, and back. T is float,
+// double, int64_t or (reading: "is it not zero") bool. Writing rounds to nearest even; integers
+// take a float's whole part, saturated.
+template <class T>
+void read_run(const TensorView& x, int64_t offset, int64_t stride, int64_t n, T* out);
+template <class T>
+void write_run(const T* values, const TensorView& y, int64_t offset, int64_t stride, int64_t n);
+
+// Hands out a view's elements as contiguous blocks of T.
+template <class T>
+class Source {
+ public:
+  explicit Source(const TensorView& view) : view_(view), layout_(view) {}
+
+  // Elements [start, start + n) in row-major order, n <= block_size: in place where that is what
+  // memory holds, else converted. Valid until the next call.
+  const T* read(int64_t start, int64_t n);
+
+  // Shifts the view by so many elements from where it was given.
+  void move_to(int64_t offset) {
+    offset_ = offset;
+    filled_ = false;
+  }
+
+ private:
+  TensorView view_;
+  Layout layout_;
+  int64_t offset_ = 0;
+  bool filled_ = false;  // scratch_ holds a constant operand's only value
+  alignas(64) T scratch_[block_size];
+};
+
+// Takes blocks of T and puts them into a view.
+template <class T>
+class Sink {
+ public:
+  explicit Sink(const TensorView& view) : view_(view), layout_(view) {}
+
+  // Where to put elements [start, start + n): n <= block_size.
+  T* target(int64_t start, int64_t n);
+  // Writes what target() was given, rounded once to the view's type.
+  void commit(int64_t start, int64_t n);
+
+ private:
+  TensorView view_;
+  Layout layout_;
+  bool direct_ = false;
+  alignas(64) T scratch_[block_size];
+};
+
+template <class F>
+void Layout::for_runs(int64_t start, int64_t n, F&& f) const {
+  int64_t index[max_rank];
+  int64_t offset = 0;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    index[axis] = axis == 0 ? start : start % sizes[axis];
+    start = axis == 0 ? 0 : start / sizes[axis];
+    offset += index[axis] * strides[axis];
+  }
+  const int inner = rank - 1;
+  for (int64_t position = 0; position < n;) {
+    const int64_t rest = sizes[inner] - index[inner];
+    const int64_t count = rest < n - position ? rest : n - position;
+    f(position, offset, strides[inner], count);
+    position += count;
+    offset += count * strides[inner];
+    index[inner] += count;
+    for (int axis = inner; axis > 0 && index[axis] == sizes[axis]; --axis) {
+      offset += strides[axis - 1] - sizes[axis] * strides[axis];
+      index[axis] = 0;
+      ++index[axis - 1];
+    }
+  }
+}
+
+}  // namespace binade::backend::cpu

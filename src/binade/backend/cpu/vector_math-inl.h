@@ -1,0 +1,120 @@
+// Functions of vectors for code compiled once per instruction set. float goes through polynomials,
+// double, which is there for reference results, through the C library lane by lane. Included inside
+// Highway's foreach_target, hence a guard that toggles.
+#if defined(BINADE_BACKEND_CPU_VECTOR_MATH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef BINADE_BACKEND_CPU_VECTOR_MATH_INL
+#undef BINADE_BACKEND_CPU_VECTOR_MATH_INL
+#else
+#define BINADE_BACKEND_CPU_VECTOR_MATH_INL
+#endif
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <numbers>
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace binade::backend::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D, class F>
+HWY_INLINE hn::Vec<D> map_lanes(D d, hn::Vec<D> v, F f) {
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(d)];
+  hn::Store(v, d, lanes);
+  for (auto& lane : lanes) lane = f(lane);
+  return hn::Load(d, lanes);
+}
+
+// e^x for every x: 0 and infinity where that is the limit, NaN for NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> full_exp(D d, hn::Vec<D> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
+    return map_lanes(d, x, [](double v) { return std::exp(v); });
+  } else {
+    // Highway's takes no argument above 104, where e^x is infinite already, and makes NaN 0.
+    const auto y = hn::Exp(d, hn::Min(x, hn::Set(d, 104.0f)));
+    return hn::IfThenElse(hn::IsNaN(x), x, y);
+  }
+}
+
+// e^x in half the operations: to two units in the last place, with 0 for results under the smallest
+// normal number. Infinities and NaN as above.
+template <class D>
+HWY_INLINE hn::Vec<D> quick_exp(D d, hn::Vec<D> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
+    return full_exp(d, x);
+  } else {
+    using V = hn::Vec<D>;
+    const hn::RebindToSigned<D> di;
+    // x = n ln 2 + r; the sum with 1.5 * 2^23 rounds to n and holds it in its low bits. The high part
+    // of ln 2 has so few bits that n times it is exact.
+    const V rounder = hn::Set(d, 0x1.8p23f);
+    const V shifted = hn::MulAdd(x, hn::Set(d, static_cast<float>(std::numbers::log2e)), rounder);
+    const V n = hn::Sub(shifted, rounder);
+    constexpr double ln2_high = 0x1.63p-1;
+    V r = hn::NegMulAdd(n, hn::Set(d, static_cast<float>(ln2_high)), x);
+    r = hn::NegMulAdd(n, hn::Set(d, static_cast<float>(std::numbers::ln2 - ln2_high)), r);
+    // A minimax fit of e^r = 1 + r + r^2 q(r) with a relative error under 2^-28.
+    V q = hn::MulAdd(r, hn::Set(d, 0.00138145851f), hn::Set(d, 0.00836875842f));
+    q = hn::MulAdd(q, r, hn::Set(d, 0.0416683912f));
+    q = hn::MulAdd(q, r, hn::Set(d, 0.166665203f));
+    q = hn::MulAdd(q, r, hn::Set(d, 0.499999934f));
+    const V p = hn::MulAdd(hn::Mul(r, r), q, hn::Add(r, hn::Set(d, 1.0f)));
+    const V y = hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+    // NaN is on neither side. Its y is NaN: p is, with an exponent that adding to leaves all ones or
+    // not; hence x itself.
+    const V low = hn::Set(d, -87.33654f), high = hn::Set(d, 88.37626f);
+    return hn::IfThenElseZero(hn::Ge(x, low), y);
+  }
+}
+
+// 1 / (1 + e^-x)
+template <class D>
+HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, hn::TFromD<D>{1});
+  return hn::Div(one, hn::Add(one, full_exp(d, hn::Neg(x))));
+}
+
+// The standard normal distribution at x.
+template <class D>
+struct Normal {
+  hn::Vec<D> cumulative;
+  hn::Vec<D> density;
+};
+
+// For z >= 0, erfc(z) = e^(-z^2) t P(t) with t = 1 / (1 + 0.34 z); P's relative error is under
+// 2^-27 wherever erfc does not underflow. Going through erfc keeps the left tail's accuracy.
+template <class D>
+HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  constexpr double inv_sqrt2pi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  if constexpr (std::is_same_v<T, double>) {
+    return {map_lanes(d, x, [](double v) { return 0.5 * std::erfc(-v / std::numbers::sqrt2); }),
+            map_lanes(d, x, [](double v) { return inv_sqrt2pi * std::exp(-0.5 * v * v); })};
+  } else {
+    constexpr float coefficients[] = {0.1918173439f, 0.1920225759f, 0.1783828673f,  0.1743536747f,
+                                      0.0608735900f, 0.2727591288f, -0.2749787068f, 0.3991674435f,
+                                      -0.2449050529f, 0.0505071386f};
+    const auto one = hn::Set(d, 1.0f);
+    const auto slope = hn::Set(d, static_cast<float>(0.34 / std::numbers::sqrt2));
+    const auto t = hn::Div(one, hn::MulAdd(hn::Abs(x), slope, one));
+    auto p = hn::Set(d, coefficients[9]);
+    for (int i = 8; i >= 0; --i) p = hn::MulAdd(p, t, hn::Set(d, coefficients[i]));
+    const auto half = hn::Set(d, 0.5f);
+    const auto gauss = full_exp(d, hn::Neg(hn::Mul(hn::Mul(half, x), x)));
+    const auto tail = hn::Mul(hn::Mul(half, gauss), hn::Mul(t, p));
+    const auto negative = hn::Lt(x, hn::Zero(d));
+    return {hn::IfThenElse(negative, tail, hn::Sub(one, tail)),
+            hn::Mul(gauss, hn::Set(d, static_cast<float>(inv_sqrt2pi)))};
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace binade::backend::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,171 @@
+// Loops over rows of float or double for code compiled once per instruction set. Included inside
+// Highway's foreach_target, hence a guard that toggles.
+#if defined(BINADE_BACKEND_CPU_VECTOR_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef BINADE_BACKEND_CPU_VECTOR_ROWS_INL
+#undef BINADE_BACKEND_CPU_VECTOR_ROWS_INL
+#else
+#define BINADE_BACKEND_CPU_VECTOR_ROWS_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace binade::backend::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+using Tag = hn::ScalableTag<T>;
+template <class T>
+using Vector = hn::Vec<Tag<T>>;
+
+template <class T>
+inline constexpr int64_t vector_lanes = static_cast<int64_t>(hn::MaxLanes(Tag<T>()));
+
+// A short end of a row, followed by zeros.
+template <class T, int64_t size>
+struct Padded {
+  HWY_ALIGN T values[size] = {};
+
+  Padded(const T* rest, int64_t count) {
+    std::memcpy(values, rest, static_cast<size_t>(count) * sizeof(T));
+  }
+};
+
+// out[i] = f(in[i]...) a vector at a time. The short end goes through padded copies, so that an
+// element is computed alike wherever in a row it stands. `out` may be one of the inputs.
+template <class T, class F, class... In>
+HWY_INLINE void transform(int64_t n, T* out, F f, const In*... in) {
+  static_assert((std::is_same_v<In, T> && ...));
+  const Tag<T> d;
+  constexpr int64_t lanes = vector_lanes<T>;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, in + i)...), d, out + i);
+  if (i == n) return;
+  const int64_t rest = n - i;
+  HWY_ALIGN T last[lanes];
+  hn::Store(f(hn::Load(d, Padded<T, lanes>(in + i, rest).values)...), d, last);
+  std::memcpy(out + i, last, static_cast<size_t>(rest) * sizeof(T));
+}
+
+// Writes a vector back unless it came from constant memory.
+template <class T>
+HWY_INLINE void write_back(Vector<T> v, T* to) {
+  hn::StoreU(v, Tag<T>(), to);
+}
+template <class T>
+HWY_INLINE void write_back(Vector<T>, const T*) {}
+
+// f(v...) gets a vector of each row by reference and may change those whose row is not const.
+template <class T, class F, class... Row>
+HWY_INLINE void update(int64_t n, F f, Row*... row) {
+  static_assert((std::is_same_v<std::remove_const_t<Row>, T> && ...));
+  const Tag<T> d;
+  constexpr int64_t lanes = vector_lanes<T>;
+  const auto step = [&f](auto*... at) HWY_ATTR {
+    const auto apply = [&](auto... v) HWY_ATTR {
+      f(v...);
+      (write_back<T>(v, at), ...);
+    };
+    apply(hn::LoadU(Tag<T>(), at)...);
+  };
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) step((row + i)...);
+  if (i == n) return;
+  const int64_t rest = n - i;
+  const auto finish = [&](auto... padded) HWY_ATTR {
+    step(static_cast<Row*>(padded.values)...);
+    const auto copy = [&](auto* to, const T* from) HWY_ATTR {
+      if constexpr (!std::is_const_v<std::remove_pointer_t<decltype(to)>>) {
+        std::memcpy(to, from, static_cast<size_t>(rest) * sizeof(T));
+      }
+    };
+    (copy(row + i, padded.values), ...);
+  };
+  finish(Padded<T, lanes>(row + i, rest)...);
+  static_cast<void>(d);
+}
+
+// How partial results join, as vectors and one by one.
+struct Plus {
+  template <class T>
+  static constexpr T identity = 0;
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::Add(a, b);
+  }
+  static float join_one(float a, float b) { return a + b; }
+  static double join_one(double a, double b) { return a + b; }
+};
+
+// The larger one; which of a number and NaN it takes is not said.
+struct Larger {
+  template <class T>
+  static constexpr T identity = -std::numeric_limits<T>::infinity();
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::Max(a, b);
+  }
+  static float join_one(float a, float b) { return a < b ? b : a; }
+  static double join_one(double a, double b) { return a < b ? b : a; }
+};
+
+// Folds a row by acc = step(acc, v...). There are as many partial results on every instruction set,
+// each of at most `block` elements, joined in a tree; blocks are joined in order. So a sum's error
+// grows with the square root of a long row's length at most.
+template <class Op, class T, class F, class... In>
+HWY_INLINE T reduce(int64_t n, F step, const In*... in) {
+  static_assert((std::is_same_v<In, T> && ...));
+  using V = Vector<T>;
+  const Tag<T> d;
+  constexpr int64_t lanes = vector_lanes<T>;
+  constexpr int64_t width = HWY_MAX(int64_t{64 / sizeof(T)}, lanes);
+  constexpr int64_t parts = width / lanes;
+  constexpr int64_t block = 4096;
+
+  T total = Op::template identity<T>;
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t end = HWY_MIN(n, begin + block);
+    V acc[parts];
+    for (V& part : acc) part = hn::Set(d, Op::template identity<T>);
+    int64_t i = begin;
+    for (; i + width <= end; i += width) {
+      for (int64_t k = 0; k < parts; ++k) {
+        acc[k] = step(acc[k], hn::LoadU(d, in + i + k * lanes)...);
+      }
+    }
+    if (i < end) {
+      const int64_t rest = end - i;
+      const auto finish = [&](const auto&... padded) HWY_ATTR {
+        for (int64_t k = 0; k < parts; ++k) {
+          const auto valid = hn::FirstN(d, static_cast<size_t>(HWY_MAX(rest - k * lanes, int64_t{0})));
+          const V next = step(acc[k], hn::Load(d, padded.values + k * lanes)...);
+          acc[k] = hn::IfThenElse(valid, next, acc[k]);
+        }
+      };
+      finish(Padded<T, width>(in + i, rest)...);
+    }
+    for (int64_t half = parts / 2; half > 0; half /= 2) {
+      for (int64_t k = 0; k < half; ++k) acc[k] = Op::join(acc[k], acc[k + half]);
+    }
+    HWY_ALIGN T last[lanes];
+    hn::Store(acc[0], d, last);
+    for (int64_t half = lanes / 2; half > 0; half /= 2) {
+      for (int64_t k = 0; k < half; ++k) last[k] = Op::join_one(last[k], last[k + half]);
+    }
+    total = Op::join_one(total, last[0]);
+  }
+  return total;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace binade::backend::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

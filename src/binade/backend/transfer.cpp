@@ -1,0 +1,30 @@
+#include "binade/backend/transfer.h"
+
+#include "binade/backend/backend.h"
+
+namespace binade {
+
+Tensor backend::transfer(const Tensor& x, Device device) {
+  if (device.is_meta()) return Tensor::empty(x.shape(), x.dtype(), device);
+  if (x.device().is_meta()) {
+    fail("to", {.argument = "x", .expected = "a tensor with data", .found = describe(x)});
+  }
+  of(device);  // says so where this build cannot serve the device
+  of(x.device());
+  Tensor copy = Tensor::empty(x.shape(), x.dtype(), device);
+  of(device).elementwise.copy(x, copy);
+  return copy;
+}
+
+double Tensor::item() const {
+  if (!defined() || numel() != 1) {
+    fail("item", {.argument = "tensor", .expected = "one element", .found = describe(*this)});
+  }
+  const Tensor host = device().is_cpu() ? *this : backend::transfer(*this, Device::cpu());
+  if (device().is_meta()) return 0;
+  Tensor value = Tensor::empty({}, DType::f64);
+  backend::of(host).elementwise.copy(host.strided({}, {}, host.offset()), value);
+  return value.data<double>()[0];
+}
+
+}  // namespace binade

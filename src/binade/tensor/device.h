@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace binade {
+
+// Where a tensor lives. `meta` has shapes, types and accounting but no data.
+struct Device {
+  enum class Kind : uint8_t { cpu, cuda, meta };
+
+  Kind kind = Kind::cpu;
+  int index = 0;
+
+  static constexpr Device cpu() { return {Kind::cpu, 0}; }
+  static constexpr Device cuda(int index = 0) { return {Kind::cuda, index}; }
+  static constexpr Device meta() { return {Kind::meta, 0}; }
+
+  constexpr bool is_cpu() const { return kind == Kind::cpu; }
+  constexpr bool is_cuda() const { return kind == Kind::cuda; }
+  constexpr bool is_meta() const { return kind == Kind::meta; }
+  constexpr bool operator==(const Device&) const = default;
+};
+
+// "cpu", "cuda:0", "meta".
+std::string to_string(Device device);
+
+// The reverse of to_string; "cuda" is "cuda:0". Fails on anything else.
+Device parse_device(std::string_view text);
+
+}  // namespace binade

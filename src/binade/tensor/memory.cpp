@@ -1,0 +1,170 @@
+#include "binade/tensor/memory.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "binade/base/error.h"
+
+namespace binade::memory {
+namespace {
+
+constexpr size_t alignment = 64;
+
+// Sizes are rounded up so that near sizes share blocks: to 1/8 of their power of two, 512 at least.
+size_t rounded(size_t bytes) {
+  if (bytes <= 512) return 512;
+  const size_t step = std::bit_floor(bytes) / 8;
+  const size_t unit = step < alignment ? alignment : step;
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// One device's free blocks and books. Accounting is by requested bytes, so that the meta device and
+// a real one agree exactly.
+class Pool {
+ public:
+  void* acquire(size_t bytes, Category category, Device device, const Source& source) {
+    const std::lock_guard lock(mutex_);
+    ++statistics_.requests;
+    void* block = device.is_meta() || bytes == 0 ? nullptr : take(rounded(bytes), category, bytes, device, source);
+    book(static_cast<int64_t>(bytes), category);
+    return block;
+  }
+
+  void release(void* block, size_t bytes, Category category) {
+    const std::lock_guard lock(mutex_);
+    statistics_.live[static_cast<size_t>(category)] -= static_cast<int64_t>(bytes);
+    statistics_.allocated -= static_cast<int64_t>(bytes);
+    if (block == nullptr) return;
+    free_[rounded(bytes)].push_back(block);
+    statistics_.cached += static_cast<int64_t>(rounded(bytes));
+  }
+
+  void release_cached(Device device, const Source& source) {
+    const std::lock_guard lock(mutex_);
+    drop_free(device, source);
+  }
+
+  Statistics statistics() {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    statistics_.peak = statistics_.allocated;
+    statistics_.at_peak = statistics_.live;
+  }
+
+ private:
+  void* take(size_t size, Category category, size_t bytes, Device device, const Source& source) {
+    if (auto found = free_.find(size); found != free_.end() && !found->second.empty()) {
+      void* block = found->second.back();
+      found->second.pop_back();
+      statistics_.cached -= static_cast<int64_t>(size);
+      return block;
+    }
+    ++statistics_.misses;
+    void* block = source.acquire(size, device);
+    if (block == nullptr) {
+      drop_free(device, source);
+      block = source.acquire(size, device);
+    }
+    if (block == nullptr) {
+      fail("memory", {.argument = to_string(device),
+                      .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
+                      .found = "none left; held now:\n" + table(statistics_),
+                      .hint = "use a smaller batch, recompute activations or choose a lower precision"});
+    }
+    return block;
+  }
+
+  void book(int64_t bytes, Category category) {
+    statistics_.live[static_cast<size_t>(category)] += bytes;
+    statistics_.allocated += bytes;
+    if (statistics_.allocated <= statistics_.peak) return;
+    statistics_.peak = statistics_.allocated;
+    statistics_.at_peak = statistics_.live;
+  }
+
+  void drop_free(Device device, const Source& source) {
+    for (auto& [size, blocks] : free_) {
+      for (void* block : blocks) source.release(block, device);
+    }
+    free_.clear();
+    statistics_.cached = 0;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<size_t, std::vector<void*>> free_;
+  Statistics statistics_;
+};
+
+Source& source_of(Device::Kind kind) {
+  static std::array<Source, 3> sources = {
+      Source{[](size_t bytes, Device) { return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment); },
+             [](void* block, Device) { std::free(block); }},
+      Source{[](size_t, Device) -> void* { return nullptr; }, [](void*, Device) {}},
+      Source{[](size_t, Device) -> void* { return nullptr; }, [](void*, Device) {}}};
+  return sources[static_cast<size_t>(kind)];
+}
+
+// Pools are never destroyed: tensors with static lifetime may outlive any order of destructors.
+Pool& pool_of(Device device) {
+  static std::mutex mutex;
+  static auto& pools = *new std::map<std::pair<Device::Kind, int>, std::unique_ptr<Pool>>();
+  const std::lock_guard lock(mutex);
+  auto& pool = pools[{device.kind, device.index}];
+  if (!pool) pool = std::make_unique<Pool>();
+  return *pool;
+}
+
+thread_local Category thread_category = Category::activations;
+
+}  // namespace
+
+std::string_view name(Category category) {
+  constexpr std::string_view names[] = {"parameters", "gradients", "optimizer", "activations", "workspace"};
+  return names[static_cast<size_t>(category)];
+}
+
+Statistics statistics(Device device) { return pool_of(device).statistics(); }
+int64_t allocated(Device device) { return statistics(device).allocated; }
+int64_t allocated(Category category, Device device) {
+  return statistics(device).live[static_cast<size_t>(category)];
+}
+int64_t peak(Device device) { return statistics(device).peak; }
+void reset_peak(Device device) { pool_of(device).reset_peak(); }
+void release_cached(Device device) { pool_of(device).release_cached(device, source_of(device.kind)); }
+
+std::string table(const Statistics& statistics) {
+  std::string text = fmt::format("{:<12} {:>14} {:>14}\n", "category", "bytes now", "bytes at peak");
+  for (int i = 0; i < category_count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    text += fmt::format("{:<12} {:>14} {:>14}\n", name(static_cast<Category>(i)), statistics.live[at], statistics.at_peak[at]);
+  }
+  return text + fmt::format("{:<12} {:>14} {:>14}\n", "total", statistics.allocated, statistics.peak);
+}
+
+CategoryGuard::CategoryGuard(Category category) : previous_(std::exchange(thread_category, category)) {}
+CategoryGuard::~CategoryGuard() { thread_category = previous_; }
+Category current_category() { return thread_category; }
+
+void install_source(Device::Kind kind, Source source) { source_of(kind) = source; }
+
+void* acquire(size_t bytes, Category category, Device device) {
+  return pool_of(device).acquire(bytes, category, device, source_of(device.kind));
+}
+
+void release(void* block, size_t bytes, Category category, Device device) {
+  pool_of(device).release(block, bytes, category);
+}
+
+}  // namespace binade::memory

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace binade {
+
+inline constexpr int max_rank = 8;
+
+// A short list of sizes or strides, kept inline. Sizes are never negative.
+class Shape {
+ public:
+  constexpr Shape() = default;
+  Shape(std::initializer_list<int64_t> values);
+  explicit Shape(std::span<const int64_t> values);
+  // `rank` copies of `value`.
+  static Shape filled(int rank, int64_t value);
+
+  constexpr int rank() const { return rank_; }
+  constexpr int64_t operator[](int axis) const { return values_[static_cast<size_t>(axis)]; }
+  constexpr int64_t& operator[](int axis) { return values_[static_cast<size_t>(axis)]; }
+  constexpr const int64_t* begin() const { return values_.data(); }
+  constexpr const int64_t* end() const { return values_.data() + rank_; }
+  constexpr int64_t* begin() { return values_.data(); }
+  constexpr int64_t* end() { return values_.data() + rank_; }
+  constexpr int64_t front() const { return values_[0]; }
+  constexpr int64_t back() const { return values_[static_cast<size_t>(rank_ - 1)]; }
+
+  void push_back(int64_t value);
+  void insert(int axis, int64_t value);
+  void erase(int axis);
+
+  // Number of elements: the product; 1 for a scalar.
+  int64_t numel() const;
+
+  bool operator==(const Shape& other) const;
+
+ private:
+  std::array<int64_t, max_rank> values_{};
+  int rank_ = 0;
+};
+
+// Strides are signed and may be zero (a broadcast axis), but have the same form.
+using Strides = Shape;
+
+// Row-major strides of a dense tensor.
+Strides dense_strides(const Shape& shape);
+
+// "[2, 3]".
+std::string to_string(const Shape& shape);
+
+// The shape two operands broadcast to; `op` names the caller in the error.
+Shape broadcast(const char* op, const Shape& a, const Shape& b);
+
+// A possibly negative axis as 0 .. rank-1; fails naming op and axis when out of range.
+int normalize_axis(const char* op, int64_t axis, int rank);
+
+}  // namespace binade
