@@ -1,0 +1,135 @@
+#include "binade/amp/autocast.h"
+
+#include <atomic>
+#include <span>
+#include <unordered_map>
+
+#include "binade/amp/trace.h"
+#include "binade/autograd/module_path.h"
+#include "binade/backend/backend.h"
+
+namespace binade::amp {
+namespace {
+
+// A low-precision copy of an f32 leaf. Holding the leaf's storage keeps its address from being reused.
+struct CachedCast {
+  std::shared_ptr<Storage> source;
+  uint64_t version = 0;
+  Tensor copy;
+};
+
+struct CacheKey {
+  const Storage* source;
+  int64_t offset;
+  DType dtype;
+  bool operator==(const CacheKey&) const = default;
+};
+
+struct CacheHash {
+  size_t operator()(const CacheKey& key) const {
+    return std::hash<const void*>()(key.source) * 31 + static_cast<size_t>(key.offset) * 7 + static_cast<size_t>(key.dtype);
+  }
+};
+
+struct ThreadState {
+  AutocastState autocast;
+  int depth = 0;
+  std::unordered_map<CacheKey, CachedCast, CacheHash> cache;
+};
+
+ThreadState& thread_state() {
+  thread_local ThreadState state;
+  return state;
+}
+
+std::atomic<MatmulPrecision> precision = MatmulPrecision::highest;
+
+bool eligible(const Tensor& tensor) {
+  return tensor.defined() && is_compute(tensor.dtype()) && tensor.dtype() != DType::f64;
+}
+
+DType widest(std::span<const Tensor> inputs) {
+  std::optional<DType> type;
+  for (const Tensor& input : inputs) {
+    if (eligible(input)) type = type ? promote(*type, input.dtype()) : input.dtype();
+  }
+  return type.value_or(DType::f32);
+}
+
+Tensor converted(const Tensor& x, DType target) {
+  Tensor copy = Tensor::empty(x.shape(), target, x.device());
+  backend::of(x).elementwise.copy(x, copy);
+  trace_cast(x, copy);
+  return copy;
+}
+
+}  // namespace
+
+const AutocastState& autocast_state() { return thread_state().autocast; }
+
+Autocast::Autocast(DType dtype, bool enabled, std::shared_ptr<const Policy> policy)
+    : Autocast(AutocastState{enabled, dtype, std::move(policy)}) {}
+
+Autocast::Autocast(Device device, bool enabled) : Autocast(device.is_cuda() ? DType::f16 : DType::bf16, enabled) {}
+
+Autocast::Autocast(const AutocastState& state) : previous_(thread_state().autocast) {
+  if (state.enabled && state.dtype != DType::f16 && state.dtype != DType::bf16) {
+    fail("autocast", {.argument = "dtype", .expected = "f16 or bf16", .found = std::string(name(state.dtype))});
+  }
+  thread_state().autocast = state;
+  if (thread_state().autocast.policy == nullptr) thread_state().autocast.policy = previous_.policy;
+  ++thread_state().depth;
+}
+
+Autocast::~Autocast() {
+  ThreadState& state = thread_state();
+  state.autocast = previous_;
+  if (--state.depth == 0) state.cache.clear();
+}
+
+std::optional<DType> input_type(Op op, std::span<const Tensor> inputs, bool named) {
+  const AutocastState& state = autocast_state();
+  if (!state.enabled) return std::nullopt;
+  const CastClass cast =
+      state.policy == nullptr ? info(op).cast : state.policy->class_of(op, autograd::module_path());
+  return input_type(cast, name(op), inputs, named);
+}
+
+std::optional<DType> input_type(CastClass cast, std::string_view op, std::span<const Tensor> inputs, bool named) {
+  const AutocastState& state = autocast_state();
+  if (!state.enabled) return std::nullopt;
+  switch (cast) {
+    case CastClass::lower: return state.dtype;
+    case CastClass::f32: return DType::f32;
+    case CastClass::f32_unless_named: return named ? std::nullopt : std::optional(DType::f32);
+    case CastClass::promote: return widest(inputs);
+    case CastClass::as_is: return std::nullopt;
+    case CastClass::refuse: break;
+  }
+  fail(op, {.argument = "autocast",
+                  .expected = "f32 outside of autocast",
+                  .found = "autocast to " + std::string(name(state.dtype)),
+                  .hint = "probabilities near 0 and 1 are lost in 16 bits: use bce_with_logits on the logits"});
+}
+
+Tensor cast_input(const Tensor& x, std::optional<DType> target) {
+  if (!target || !eligible(x) || x.dtype() == *target) return x;
+  const bool cacheable = x.dtype() == DType::f32 && x.is_leaf() && x.requires_grad() && *target == autocast_state().dtype;
+  if (!cacheable) return converted(x, *target);
+  CachedCast& entry = thread_state().cache[{x.storage().get(), x.offset(), *target}];
+  const bool current = entry.copy.defined() && entry.source == x.storage() && entry.version == x.version() &&
+                       entry.copy.shape() == x.shape();
+  if (!current) entry = {x.storage(), x.version(), converted(x, *target)};
+  return entry.copy;
+}
+
+int64_t cast_cache_bytes() {
+  int64_t bytes = 0;
+  for (const auto& [key, entry] : thread_state().cache) bytes += entry.copy.bytes();
+  return bytes;
+}
+
+MatmulPrecision matmul_precision() { return precision; }
+void set_matmul_precision(MatmulPrecision value) { precision = value; }
+
+}  // namespace binade::amp

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "binade/autograd/op.h"
+
+// Which op runs in which precision under autocast. The defaults are the classes in autograd/ops.def,
+// which follow PyTorch's CUDA lists; a policy overrides them by op, by module path, or both.
+namespace binade::amp {
+
+class Policy {
+ public:
+  // Overrides the class of `op` inside modules whose path is `module` or lies below it (empty: everywhere).
+  // The longest matching path wins.
+  Policy& set(Op op, CastClass cast, std::string_view module = "");
+  // Overrides every op inside a module.
+  Policy& set_module(std::string_view module, CastClass cast);
+
+  // The class of `op` in the module at `path`.
+  CastClass class_of(Op op, std::string_view path) const;
+
+  bool empty() const { return ops_.empty() && modules_.empty(); }
+
+ private:
+  std::map<std::pair<std::string, Op>, CastClass, std::less<>> ops_;
+  std::map<std::string, CastClass, std::less<>> modules_;
+};
+
+// The whole table as text or JSON, for `binade policy`.
+std::string policy_text(const Policy& policy = {});
+std::string policy_json(const Policy& policy = {});
+
+}  // namespace binade::amp

@@ -1,0 +1,84 @@
+#include "binade/amp/trace.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <utility>
+
+#include "binade/autograd/module_path.h"
+
+namespace binade::amp {
+namespace {
+
+struct Recording {
+  std::vector<TracedOp> ops;
+  std::vector<TracedCast> pending;  // casts made for the op that is about to run
+};
+
+thread_local Recording* recording = nullptr;
+
+std::vector<DType> types(std::span<const Tensor> tensors) {
+  std::vector<DType> result;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.defined()) result.push_back(tensor.dtype());
+  }
+  return result;
+}
+
+std::string list(const std::vector<DType>& dtypes) {
+  std::string text;
+  for (const DType dtype : dtypes) text += fmt::format("{}{}", text.empty() ? "" : " ", name(dtype));
+  return text;
+}
+
+}  // namespace
+
+bool tracing() { return recording != nullptr; }
+
+std::vector<TracedOp> explain(const std::function<void()>& program) {
+  Recording mine;
+  Recording* outer = std::exchange(recording, &mine);
+  try {
+    program();
+  } catch (...) {
+    recording = outer;
+    throw;
+  }
+  recording = outer;
+  return std::move(mine.ops);
+}
+
+TracePause::TracePause() : paused_(std::exchange(recording, nullptr)) {}
+
+void TracePause::resume() {
+  if (paused_ != nullptr) recording = static_cast<Recording*>(std::exchange(paused_, nullptr));
+}
+
+void trace_cast(const Tensor& from, const Tensor& to) {
+  if (recording == nullptr) return;
+  recording->pending.push_back({from.dtype(), to.dtype(), from.bytes() + to.bytes()});
+}
+
+void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute, std::span<const Tensor> outputs) {
+  if (recording == nullptr) return;
+  recording->ops.push_back({op, autograd::module_path(), types(inputs), types(compute), types(outputs),
+                            std::exchange(recording->pending, {})});
+}
+
+std::string trace_text(const std::vector<TracedOp>& trace) {
+  std::string text = fmt::format("{:<30} {:<24} {:<18} {:<18} {:<8} {:>12}\n", "op", "module", "inputs", "compute", "output",
+                                 "cast bytes");
+  int64_t total = 0;
+  size_t casts = 0;
+  for (const TracedOp& op : trace) {
+    int64_t bytes = 0;
+    for (const TracedCast& cast : op.casts) bytes += cast.bytes;
+    text += fmt::format("{:<30} {:<24} {:<18} {:<18} {:<8} {:>12}\n", name(op.op), op.module, list(op.inputs),
+                        list(op.compute), list(op.outputs), bytes);
+    total += bytes;
+    casts += op.casts.size();
+  }
+  return text + fmt::format("{} ops, {} casts, {} bytes moved by casts\n", trace.size(), casts, total);
+}
+
+}  // namespace binade::amp

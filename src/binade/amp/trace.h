@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "binade/autograd/op.h"
+#include "binade/tensor/tensor.h"
+
+// The record of what ran in which precision: every op and every cast, while someone listens.
+namespace binade::amp {
+
+struct TracedCast {
+  DType from, to;
+  int64_t bytes;  // read and written
+};
+
+struct TracedOp {
+  Op op;
+  std::string module;
+  std::vector<DType> inputs;   // as the caller gave them
+  std::vector<DType> compute;  // as the op took them
+  std::vector<DType> outputs;
+  std::vector<TracedCast> casts;
+};
+
+// Runs `program` and returns every op it ran on this thread, in order.
+std::vector<TracedOp> explain(const std::function<void()>& program);
+
+// A trace as an aligned table with the cost of its casts below.
+std::string trace_text(const std::vector<TracedOp>& trace);
+
+// Nothing is traced on this thread while it lives, or until resume().
+class TracePause {
+ public:
+  TracePause();
+  ~TracePause() { resume(); }
+  TracePause(const TracePause&) = delete;
+  TracePause& operator=(const TracePause&) = delete;
+  void resume();
+
+ private:
+  void* paused_;
+};
+
+// Called by ops as they run; free unless explain() is running.
+bool tracing();
+void trace_cast(const Tensor& from, const Tensor& to);
+void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute, std::span<const Tensor> outputs);
+
+}  // namespace binade::amp

@@ -1,0 +1,78 @@
+#include "binade/ops/activation.h"
+
+#include "binade/base/random.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/common.h"
+#include "binade/ops/create.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/unary.h"
+
+namespace binade {
+namespace {
+
+using namespace ops;
+
+int64_t check_swiglu(const Tensor& x) {
+  require_compute("swiglu", "x", x);
+  if (x.rank() == 0 || x.size(-1) % 2 != 0) {
+    fail("swiglu", {.argument = "x", .expected = "an even last axis (gate, then up)", .found = describe(x)});
+  }
+  return x.size(-1) / 2;
+}
+
+}  // namespace
+
+Tensor swiglu(const Tensor& x) {
+  const int64_t width = check_swiglu(x);
+  const Call call(Op::swiglu, {x});
+  const int64_t rows = rows_of(x.shape()).rows;
+  const Tensor in = viewed(dense(call[0]), {rows, 2 * width});
+  const Tensor y = Tensor::empty({rows, width}, in.dtype(), in.device());
+  backend::of(in).activation.swiglu(in, y);
+  Shape shape = x.shape();
+  shape[x.rank() - 1] = width;
+  return call.result(viewed(y, shape), [rows, width, full = x.shape(), x = Saved(in)](const Tensor& dy, GradSlots dx) {
+    const Tensor gradient = Tensor::empty_like(x.get());
+    backend::of(dy).activation.swiglu_backward(viewed(dense(dy), {rows, width}), x, gradient);
+    dx[0].add(viewed(gradient, full));
+  });
+}
+
+Tensor swiglu_composite(const Tensor& x) {
+  const int64_t width = check_swiglu(x);
+  Composite call(Op::swiglu, {x});
+  const Tensor wide = cast(call[0], statistics_type(call[0]));
+  const Tensor y = silu(slice(wide, -1, 0, width)) * slice(wide, -1, width, 2 * width);
+  return call.result(cast(y, call[0].dtype()));
+}
+
+Tensor dropout(const Tensor& x, double p, bool training) {
+  require_compute("dropout", "x", x);
+  if (!(p >= 0 && p <= 1)) fail("dropout", {.argument = "p", .expected = "0 to 1", .found = std::to_string(p)});
+  if (!training || p == 0) return x;
+  const Call call(Op::dropout, {x});
+  const random::Key key = random::next_key();
+  const auto apply = [p, key](const Tensor& in) {
+    const Tensor source = dense(in);
+    const Tensor y = Tensor::empty_like(source);
+    backend::of(source).activation.dropout(source, p, key, y);
+    return y;
+  };
+  return call.result(apply(call[0]), [apply](const Tensor& dy, GradSlots dx) { dx[0].add(apply(dy)); });
+}
+
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  require_compute("prelu", "x", x);
+  require_rank("prelu", "weight", weight, 1);
+  const bool per_channel = weight.size(0) != 1;
+  if (per_channel && (x.rank() < 2 || x.size(1) != weight.size(0))) {
+    fail("prelu", {.argument = "weight", .expected = "one element or one per channel of " + describe(x), .found = describe(weight)});
+  }
+  Composite call(Op::prelu, {x, weight});
+  Shape shape = Shape::filled(x.rank(), 1);
+  if (per_channel) shape[1] = weight.size(0);
+  const Tensor negative = call[0] * reshape(call[1], shape);
+  return call.result(where(greater(call[0], full({}, 0, call[0].dtype(), x.device())), call[0], negative));
+}
+
+}  // namespace binade

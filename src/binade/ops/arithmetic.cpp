@@ -1,0 +1,231 @@
+#include "binade/ops/arithmetic.h"
+
+#include "binade/ops/common.h"
+
+namespace binade {
+namespace {
+
+using namespace ops;
+using backend::Binary;
+using backend::Unary;
+
+// A scalar tensor yields to the other operand's type within its kind.
+DType result_type(const Tensor& a, const Tensor& b) {
+  const bool same_kind = is_floating(a.dtype()) == is_floating(b.dtype());
+  if (same_kind && a.rank() == 0 && b.rank() > 0) return b.dtype();
+  if (same_kind && b.rank() == 0 && a.rank() > 0) return a.dtype();
+  return promote(a.dtype(), b.dtype());
+}
+
+Tensor compute(Binary op, const Tensor& a, const Tensor& b, DType dtype) {
+  const Shape shape = broadcast("elementwise", a.shape(), b.shape());
+  Tensor y = Tensor::empty(shape, dtype, a.device());
+  backend::of(a).elementwise.binary(op, TensorView(a).expanded(shape), TensorView(b).expanded(shape), y);
+  return y;
+}
+
+Tensor compute(Binary op, const Tensor& a, const Tensor& b) { return compute(op, a, b, result_type(a, b)); }
+
+Tensor compute(Unary op, const Tensor& x, backend::UnaryNumbers numbers = {}) {
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  backend::of(x).elementwise.unary(op, numbers, x, y);
+  return y;
+}
+
+Tensor scaled(const Tensor& x, double factor) { return compute(Unary::scale, x, {factor, 0}); }
+
+void check_operands(Op op, const Tensor& a, const Tensor& b) {
+  require_defined(name(op), "a", a);
+  require_defined(name(op), "b", b);
+  for (const Tensor* x : {&a, &b}) {
+    if (is_fp8(x->dtype())) {
+      fail(name(op), {.argument = "operands",
+                      .expected = "a type of 16 bits or more",
+                      .found = describe(*x),
+                      .hint = "FP8 data means nothing without its scale: dequantize it"});
+    }
+  }
+  broadcast(name(op).data(), a.shape(), b.shape());
+}
+
+// y = op(a, b) with `backward(dy, a, b, y, dx)`.
+template <class F>
+Tensor binary(Op op, Binary kernel, const Tensor& a, const Tensor& b, F backward) {
+  check_operands(op, a, b);
+  const Call call(op, {a, b});
+  const Tensor y = compute(kernel, call[0], call[1]);
+  return call.result(y, [backward, a = Saved(call[0]), b = Saved(call[1])](const Tensor& dy, GradSlots dx) {
+    backward(dy, a.get(), b.get(), dx);
+  });
+}
+
+Tensor comparison(Op op, Binary kernel, const Tensor& a, const Tensor& b) {
+  check_operands(op, a, b);
+  const Call call(op, {a, b});
+  return call.result(compute(kernel, call[0], call[1], DType::boolean));
+}
+
+// Gradient of max and min: to the winner, by halves where both are equal.
+Tensor extremum(Op op, Binary kernel, Binary wins, const Tensor& a, const Tensor& b) {
+  return binary(op, kernel, a, b, [wins](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+    const Tensor tie = scaled(compute(Binary::equal, a, b, dy.dtype()), 0.5);
+    for (int i = 0; i < 2; ++i) {
+      const GradSlot& slot = dx[static_cast<size_t>(i)];
+      if (!slot.wanted()) continue;
+      const Tensor won = compute(wins, i == 0 ? a : b, i == 0 ? b : a, dy.dtype());
+      add_reduced(slot, compute(Binary::mul, dy, compute(Binary::add, won, tie)));
+    }
+  });
+}
+
+}  // namespace
+
+Tensor add(const Tensor& a, const Tensor& b) {
+  check_operands(Op::add, a, b);
+  const Call call(Op::add, {a, b});
+  return call.result(compute(Binary::add, call[0], call[1]), [](const Tensor& dy, GradSlots dx) {
+    add_reduced(dx[0], dy);
+    add_reduced(dx[1], dy);
+  });
+}
+
+Tensor sub(const Tensor& a, const Tensor& b) {
+  check_operands(Op::sub, a, b);
+  const Call call(Op::sub, {a, b});
+  return call.result(compute(Binary::sub, call[0], call[1]), [](const Tensor& dy, GradSlots dx) {
+    add_reduced(dx[0], dy);
+    if (dx[1].wanted()) add_reduced(dx[1], scaled(dy, -1));
+  });
+}
+
+Tensor mul(const Tensor& a, const Tensor& b) {
+  return binary(Op::mul, Binary::mul, a, b, [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+    if (dx[0].wanted()) add_reduced(dx[0], compute(Binary::mul, dy, b));
+    if (dx[1].wanted()) add_reduced(dx[1], compute(Binary::mul, dy, a));
+  });
+}
+
+Tensor div(const Tensor& a, const Tensor& b) {
+  return binary(Op::div, Binary::div, a, b, [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+    const Tensor da = compute(Binary::div, dy, b);
+    if (dx[1].wanted()) {
+      const Tensor ratio = compute(Binary::div, a, b);
+      add_reduced(dx[1], scaled(compute(Binary::mul, da, ratio), -1));
+    }
+    add_reduced(dx[0], da);
+  });
+}
+
+Tensor pow(const Tensor& a, const Tensor& exponent) {
+  return binary(Op::pow, Binary::pow, a, exponent, [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+    if (dx[0].wanted()) {
+      const Tensor lower = compute(Binary::pow, a, compute(Unary::scale, b, {1, -1}));
+      add_reduced(dx[0], compute(Binary::mul, dy, compute(Binary::mul, b, lower)));
+    }
+    if (dx[1].wanted()) {
+      const Tensor y = compute(Binary::pow, a, b);
+      add_reduced(dx[1], compute(Binary::mul, dy, compute(Binary::mul, y, compute(Unary::log, a))));
+    }
+  });
+}
+
+Tensor atan2(const Tensor& a, const Tensor& b) {
+  return binary(Op::atan2, Binary::atan2, a, b, [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+    const Tensor square = compute(Binary::add, compute(Unary::square, a), compute(Unary::square, b));
+    const Tensor factor = compute(Binary::div, dy, square);
+    if (dx[0].wanted()) add_reduced(dx[0], compute(Binary::mul, factor, b));
+    if (dx[1].wanted()) add_reduced(dx[1], scaled(compute(Binary::mul, factor, a), -1));
+  });
+}
+
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  return extremum(Op::maximum, Binary::maximum, Binary::greater, a, b);
+}
+
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  return extremum(Op::minimum, Binary::minimum, Binary::less, a, b);
+}
+
+Tensor add(const Tensor& a, double b) {
+  require_compute("add", "a", a);
+  const Call call(Op::add, {a});
+  return call.result(compute(Unary::scale, call[0], {1, b}), [](const Tensor& dy, GradSlots dx) { dx[0].add(dy); });
+}
+
+Tensor mul(const Tensor& a, double b) {
+  require_compute("mul", "a", a);
+  const Call call(Op::mul, {a});
+  return call.result(scaled(call[0], b), [b](const Tensor& dy, GradSlots dx) { dx[0].add(scaled(dy, b)); });
+}
+
+Tensor operator/(const Tensor& a, double b) {
+  if (b == 0) fail("div", {.argument = "divisor", .expected = "a number other than 0", .found = "0"});
+  return mul(a, 1 / b);
+}
+
+Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value) {
+  check_operands(Op::addcmul, b, c);
+  require_finite("addcmul", "value", value);
+  const Call call(Op::addcmul, {a, b, c});
+  const Tensor product = scaled(compute(Binary::mul, call[1], call[2]), value);
+  return call.result(compute(Binary::add, call[0], product),
+                     [value, b = Saved(call[1]), c = Saved(call[2])](const Tensor& dy, GradSlots dx) {
+                       add_reduced(dx[0], dy);
+                       const Tensor scaled_dy = scaled(dy, value);
+                       if (dx[1].wanted()) add_reduced(dx[1], compute(Binary::mul, scaled_dy, c));
+                       if (dx[2].wanted()) add_reduced(dx[2], compute(Binary::mul, scaled_dy, b));
+                     });
+}
+
+Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, double value) {
+  check_operands(Op::addcdiv, b, c);
+  require_finite("addcdiv", "value", value);
+  const Call call(Op::addcdiv, {a, b, c});
+  const Tensor quotient = scaled(compute(Binary::div, call[1], call[2]), value);
+  return call.result(compute(Binary::add, call[0], quotient),
+                     [value, b = Saved(call[1]), c = Saved(call[2])](const Tensor& dy, GradSlots dx) {
+                       add_reduced(dx[0], dy);
+                       const Tensor db = compute(Binary::div, scaled(dy, value), c);
+                       if (dx[2].wanted()) {
+                         add_reduced(dx[2], scaled(compute(Binary::mul, db, compute(Binary::div, b, c)), -1));
+                       }
+                       add_reduced(dx[1], db);
+                     });
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  check_operands(Op::where, a, b);
+  require_defined("where", "condition", condition);
+  if (condition.dtype() != DType::boolean) {
+    fail("where", {.argument = "condition", .expected = "bool", .found = describe(condition)});
+  }
+  const Call call(Op::where, {a, b});
+  const Shape shape = broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape()));
+  Tensor y = Tensor::empty(shape, result_type(call[0], call[1]), a.device());
+  const auto choose = [](const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) {
+    backend::of(y).elementwise.where(TensorView(condition).expanded(y.shape()), TensorView(a).expanded(y.shape()),
+                                     TensorView(b).expanded(y.shape()), y);
+  };
+  choose(condition, call[0], call[1], y);
+  return call.result(y, [choose, condition = Saved(condition)](const Tensor& dy, GradSlots dx) {
+    Tensor zero = Tensor::empty({}, dy.dtype(), dy.device());
+    backend::of(dy).elementwise.fill(zero, 0);
+    for (size_t i = 0; i < 2; ++i) {
+      if (!dx[i].wanted()) continue;
+      const Tensor part = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+      choose(condition, i == 0 ? dy : zero, i == 0 ? zero : dy, part);
+      add_reduced(dx[i], part);
+    }
+  });
+}
+
+Tensor equal(const Tensor& a, const Tensor& b) { return comparison(Op::equal, Binary::equal, a, b); }
+Tensor not_equal(const Tensor& a, const Tensor& b) { return comparison(Op::not_equal, Binary::not_equal, a, b); }
+Tensor less(const Tensor& a, const Tensor& b) { return comparison(Op::less, Binary::less, a, b); }
+Tensor less_equal(const Tensor& a, const Tensor& b) { return comparison(Op::less_equal, Binary::less_equal, a, b); }
+Tensor greater(const Tensor& a, const Tensor& b) { return comparison(Op::greater, Binary::greater, a, b); }
+Tensor greater_equal(const Tensor& a, const Tensor& b) { return comparison(Op::greater_equal, Binary::greater_equal, a, b); }
+Tensor logical_and(const Tensor& a, const Tensor& b) { return comparison(Op::logical_and, Binary::logical_and, a, b); }
+Tensor logical_or(const Tensor& a, const Tensor& b) { return comparison(Op::logical_or, Binary::logical_or, a, b); }
+
+}  // namespace binade

@@ -1,0 +1,110 @@
+#include "binade/ops/common.h"
+
+#include <cmath>
+
+#include "binade/ops/unary.h"
+
+namespace binade::ops {
+namespace {
+
+std::vector<Tensor> cast_recorded(Op op, std::span<const Tensor> inputs, bool named) {
+  const std::optional<DType> target = amp::input_type(op, inputs, named);
+  std::vector<Tensor> result;
+  for (const Tensor& input : inputs) {
+    const bool casts = target && input.defined() && is_compute(input.dtype()) && input.dtype() != DType::f64;
+    result.push_back(casts ? cast(input, *target) : input);
+  }
+  return result;
+}
+
+}  // namespace
+
+Composite::Composite(Op op, std::initializer_list<Tensor> inputs, bool named)
+    : op_(op), inputs_(inputs), compute_(cast_recorded(op, inputs_, named)), plain_(amp::AutocastState{}) {}
+
+Tensor Composite::result(const Tensor& y) {
+  pause_.resume();
+  amp::trace_op(op_, inputs_, compute_, {&y, 1});
+  return y;
+}
+
+void require_defined(std::string_view op, std::string_view argument, const Tensor& x) {
+  if (!x.defined()) fail(op, {.argument = std::string(argument), .expected = "a tensor", .found = "none"});
+}
+
+void require_compute(std::string_view op, std::string_view argument, const Tensor& x) {
+  require_defined(op, argument, x);
+  if (is_compute(x.dtype())) return;
+  fail(op, {.argument = std::string(argument), .expected = "f64, f32, f16 or bf16", .found = describe(x), .hint = "cast() it"});
+}
+
+void require_index(std::string_view op, std::string_view argument, const Tensor& x) {
+  require_defined(op, argument, x);
+  if (x.dtype() == DType::i64 || x.dtype() == DType::i32) return;
+  fail(op, {.argument = std::string(argument), .expected = "i64 or i32", .found = describe(x)});
+}
+
+void require_rank(std::string_view op, std::string_view argument, const Tensor& x, int rank) {
+  require_defined(op, argument, x);
+  if (x.rank() == rank) return;
+  fail(op, {.argument = std::string(argument), .expected = std::to_string(rank) + " dimensions", .found = describe(x)});
+}
+
+void require_shape(std::string_view op, std::string_view argument, const Tensor& x, const Shape& shape) {
+  require_defined(op, argument, x);
+  if (x.shape() == shape) return;
+  fail(op, {.argument = std::string(argument), .expected = to_string(shape), .found = describe(x)});
+}
+
+void require_same_dtype(std::string_view op, const Tensor& a, const Tensor& b) {
+  if (a.dtype() == b.dtype()) return;
+  fail(op, {.argument = "inputs",
+            .expected = "one dtype",
+            .found = std::string(name(a.dtype())) + " and " + std::string(name(b.dtype())),
+            .hint = "cast() one of them or run under amp::Autocast"});
+}
+
+void require_finite(std::string_view op, std::string_view argument, double value) {
+  if (std::isfinite(value)) return;
+  fail(op, {.argument = std::string(argument), .expected = "a finite number", .found = std::to_string(value)});
+}
+
+Tensor dense(const Tensor& x) {
+  if (!x.defined() || x.is_dense()) return x;
+  Tensor copy = Tensor::empty(x.shape(), x.dtype(), x.device());
+  backend::of(x).elementwise.copy(x, copy);
+  return copy;
+}
+
+Tensor converted(const Tensor& x, DType dtype) {
+  if (!x.defined() || x.dtype() == dtype) return x;
+  Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
+  backend::of(x).elementwise.copy(x, copy);
+  return copy;
+}
+
+Tensor viewed(const Tensor& x, const Shape& shape) {
+  return x.strided(shape, dense_strides(shape), x.offset());
+}
+
+void add_reduced(const GradSlot& slot, const Tensor& gradient) {
+  if (!slot.wanted()) return;
+  if (gradient.shape() == slot.shape()) {
+    slot.add(gradient);
+    return;
+  }
+  Shape kept = slot.shape();  // with leading ones, so that ranks agree
+  while (kept.rank() < gradient.rank()) kept.insert(0, 1);
+  const GradSlot::Target target = slot.target();
+  backend::of(gradient).reduce.reduce(backend::Reduction::sum, gradient, viewed(target.buffer, kept), target.accumulate);
+}
+
+Rows rows_of(const Shape& shape, int axes) {
+  Rows result{1, 1};
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    (axis < shape.rank() - axes ? result.rows : result.width) *= shape[axis];
+  }
+  return result;
+}
+
+}  // namespace binade::ops

@@ -1,0 +1,135 @@
+#include "binade/ops/create.h"
+
+#include "binade/autograd/variable.h"
+#include "binade/backend/transfer.h"
+#include "binade/ops/common.h"
+
+namespace binade {
+namespace {
+
+void check_in_place(const char* op, const Tensor& x) {
+  ops::require_defined(op, "x", x);
+  if (!x.requires_grad() || !autograd::grad_enabled()) return;
+  fail(op, {.argument = "x",
+            .expected = "a tensor outside of any graph",
+            .found = describe(x) + " that requires a gradient",
+            .hint = "change it under NoGrad, or compute a new tensor"});
+}
+
+// Host values of any element type, moved to the device they are wanted on.
+Tensor placed(const Tensor& host, Device device) { return device.is_cpu() ? host : to(host, device); }
+
+}  // namespace
+
+Tensor full(const Shape& shape, double value, DType dtype, Device device) {
+  Tensor x = Tensor::empty(shape, dtype, device);
+  backend::of(x).elementwise.fill(x, value);
+  return x;
+}
+
+Tensor zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
+Tensor ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
+Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype(), x.device()); }
+
+Tensor arange(int64_t count, DType dtype, Device device) {
+  if (count < 0) fail("arange", {.argument = "count", .expected = "at least 0", .found = std::to_string(count)});
+  Tensor values = Tensor::empty({count}, DType::i64);
+  for (int64_t i = 0; i < count; ++i) values.data<int64_t>()[i] = i;
+  return placed(ops::converted(values, dtype), device);
+}
+
+Tensor randn(const Shape& shape, random::Key key, DType dtype, Device device) {
+  Tensor x = Tensor::empty(shape, dtype, device);
+  backend::of(x).activation.fill_normal(0, 1, key, x);
+  return x;
+}
+
+Tensor rand(const Shape& shape, random::Key key, DType dtype, Device device) {
+  Tensor x = Tensor::empty(shape, dtype, device);
+  backend::of(x).activation.fill_uniform(0, 1, key, x);
+  return x;
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, random::Key key, Device device) {
+  if (low >= high) {
+    fail("randint", {.argument = "high", .expected = "more than " + std::to_string(low), .found = std::to_string(high)});
+  }
+  Tensor x = Tensor::empty(shape, DType::i64);
+  const auto range = static_cast<uint64_t>(high - low);
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const uint64_t draw = random::bits(key.seed, key.stream, static_cast<uint64_t>(i));
+    x.data<int64_t>()[i] = low + static_cast<int64_t>(draw * range >> 32);
+  }
+  return placed(x, device);
+}
+
+Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype, Device device) {
+  Tensor x = Tensor::empty(shape, DType::f64);
+  if (static_cast<int64_t>(values.size()) != x.numel()) {
+    fail("tensor", {.argument = "values",
+                    .expected = std::to_string(x.numel()) + " for " + to_string(shape),
+                    .found = std::to_string(values.size())});
+  }
+  std::copy(values.begin(), values.end(), x.data<double>());
+  return placed(ops::converted(x, dtype), device);
+}
+
+Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype, Device device) {
+  return tensor(std::span(values.begin(), values.size()), shape, dtype, device);
+}
+
+Tensor tensor(std::span<const int64_t> values, const Shape& shape, Device device) {
+  Tensor x = Tensor::empty(shape, DType::i64);
+  if (static_cast<int64_t>(values.size()) != x.numel()) {
+    fail("tensor", {.argument = "values",
+                    .expected = std::to_string(x.numel()) + " for " + to_string(shape),
+                    .found = std::to_string(values.size())});
+  }
+  std::copy(values.begin(), values.end(), x.data<int64_t>());
+  return placed(x, device);
+}
+
+std::vector<double> to_vector(const Tensor& x) {
+  ops::require_defined("to_vector", "x", x);
+  const Tensor host = ops::converted(to(x, Device::cpu()), DType::f64);
+  const Tensor values = ops::dense(host);
+  return {values.data<double>(), values.data<double>() + values.numel()};
+}
+
+void fill_(const Tensor& x, double value) {
+  check_in_place("fill_", x);
+  backend::of(x).elementwise.fill(x, value);
+  x.bump_version();
+}
+
+void copy_(const Tensor& x, const Tensor& source) {
+  check_in_place("copy_", x);
+  ops::require_defined("copy_", "source", source);
+  if (broadcast("copy_", source.shape(), x.shape()) != x.shape()) {
+    fail("copy_", {.argument = "source", .expected = "a shape that broadcasts to " + to_string(x.shape()), .found = describe(source)});
+  }
+  const TensorView view = to(source, x.device());
+  backend::of(x).elementwise.copy(view.expanded(x.shape()), x);
+  x.bump_version();
+}
+
+void add_(const Tensor& x, const Tensor& other, double alpha) {
+  check_in_place("add_", x);
+  ops::require_shape("add_", "other", other, x.shape());
+  backend::of(x).elementwise.axpby(alpha, other, 1, x);
+  x.bump_version();
+}
+
+Tensor clone(const Tensor& x) {
+  ops::require_defined("clone", "x", x);
+  Tensor copy = Tensor::empty(x.shape(), x.dtype(), x.device());
+  backend::of(x).elementwise.copy(x, copy);
+  return copy;
+}
+
+Tensor to(const Tensor& x, Device device) {
+  ops::require_defined("to", "x", x);
+  return x.device() == device ? x : backend::transfer(ops::dense(x), device);
+}
+
+}  // namespace binade

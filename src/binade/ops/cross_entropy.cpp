@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include "binade/ops/common.h"
+#include "binade/ops/linear.h"
+#include "binade/ops/loss.h"
+
+// The two fused losses: on logits, and on the product that makes them.
+namespace binade {
+namespace {
+
+using namespace ops;
+using backend::Binary;
+
+void check(Op op, const Tensor& x, const Tensor& target, int64_t classes, const CrossEntropyOptions& options) {
+  require_index(name(op), "target", target);
+  Shape expected = x.shape();
+  expected.erase(expected.rank() - 1);
+  require_shape(name(op), "target", target, expected);
+  if (!(options.smoothing >= 0 && options.smoothing <= 1)) {
+    fail(name(op), {.argument = "smoothing", .expected = "0 to 1", .found = std::to_string(options.smoothing)});
+  }
+  if (classes == 0) fail(name(op), {.argument = "classes", .expected = "at least 1", .found = "0"});
+  if (!target.device().is_cpu()) return;
+  const Tensor wide = dense(converted(target, DType::i64));
+  for (int64_t i = 0; i < wide.numel(); ++i) {
+    const int64_t value = wide.data<int64_t>()[i];
+    if (value == options.ignore_index || (value >= 0 && value < classes)) continue;
+    fail(name(op), {.argument = "target",
+                    .expected = "classes from 0 to " + std::to_string(classes - 1) + " or " + std::to_string(options.ignore_index),
+                    .found = std::to_string(value) + " at element " + std::to_string(i)});
+  }
+}
+
+// f32 [1]: what a row's loss is multiplied by in the result. Stays on the device.
+Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options) {
+  const Tensor weight = Tensor::empty({1}, DType::f32, target.device());
+  const auto& kernels = backend::of(target);
+  if (options.reduce != Reduce::mean) {
+    kernels.elementwise.fill(weight, 1);
+    return weight;
+  }
+  kernels.loss.count_targets(target, options.ignore_index, weight);
+  kernels.elementwise.unary(backend::Unary::reciprocal, {}, weight, weight);
+  return weight;
+}
+
+Tensor total(const Tensor& losses, const Tensor& weight) {
+  const Tensor sum = Tensor::empty({1}, losses.dtype(), losses.device());
+  backend::of(losses).reduce.reduce(backend::Reduction::sum, losses, sum, false);
+  backend::of(losses).elementwise.binary(Binary::mul, sum, weight, sum);
+  return viewed(sum, {});
+}
+
+// a * b, b being one element or of a's shape.
+Tensor scaled(const Tensor& a, const Tensor& b, DType dtype) {
+  const Tensor y = Tensor::empty(a.shape(), dtype, a.device());
+  backend::of(a).elementwise.binary(Binary::mul, a, TensorView(b).expanded(a.shape()), y);
+  return y;
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options) {
+  require_compute("cross_entropy", "logits", logits);
+  if (logits.rank() == 0) fail("cross_entropy", {.argument = "logits", .expected = "[..., classes]", .found = describe(logits)});
+  check(Op::cross_entropy, logits, target, logits.size(-1), options);
+  const Call call(Op::cross_entropy, {logits});
+  const auto [rows, classes] = rows_of(logits.shape());
+  const Tensor in = viewed(dense(call[0]), {rows, classes});
+  const Tensor wanted = viewed(dense(target), {rows});
+  const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device()), lse = Tensor::empty_like(losses);
+  backend::of(in).loss.cross_entropy(in, wanted, options.smoothing, options.ignore_index, losses, lse);
+  const Tensor weight = row_weight(wanted, options);
+  const bool whole = options.reduce == Reduce::none;
+  const Tensor y = whole ? viewed(losses, target.shape()) : total(losses, weight);
+  return call.result(y, [=, in = Saved(in), full = logits.shape()](const Tensor& dy, GradSlots dx) {
+    // One weight per row: the given gradients, or the one gradient of the reduction times 1 / count.
+    const Tensor spread = viewed(dense(dy), {dy.numel()});
+    const Tensor dlosses = scaled(spread, weight, lse.dtype());
+    const Tensor per_row = dlosses.strided({in->size(0)}, {whole ? 1 : 0}, dlosses.offset());
+    const Tensor gradient = Tensor::empty_like(in.get());
+    backend::of(dy).loss.cross_entropy_backward(dense(per_row), in, wanted, lse, options.smoothing, options.ignore_index, gradient);
+    dx[0].add(viewed(gradient, full));
+  });
+}
+
+// Gradients are made for a row weight of 1 and scaled in the backward: in 16 bits they keep the
+// size of probabilities, so nothing underflows before the loss scale arrives.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, CrossEntropyOptions options,
+                            int64_t chunk_rows) {
+  require_compute("linear_cross_entropy", "x", x);
+  require_rank("linear_cross_entropy", "weight", weight, 2);
+  if (x.rank() == 0 || x.size(-1) != weight.size(1)) {
+    fail("linear_cross_entropy", {.argument = "x", .expected = "[..., " + std::to_string(weight.size(1)) + "]", .found = describe(x)});
+  }
+  if (options.reduce == Reduce::none) {
+    fail("linear_cross_entropy", {.argument = "reduce", .expected = "mean or sum", .found = "none", .hint = "use cross_entropy(linear(x, weight), target)"});
+  }
+  check(Op::linear_cross_entropy, x, target, weight.size(0), options);
+  const Call call(Op::linear_cross_entropy, {x, weight});
+  require_same_dtype("linear_cross_entropy", call[0], call[1]);
+  const auto [rows, width] = rows_of(x.shape());
+  const int64_t classes = weight.size(0);
+  // About 64 MiB of logits at a time unless told otherwise.
+  const int64_t fitting = (int64_t{64} << 20) / (classes * static_cast<int64_t>(size_of(call[0].dtype())));
+  const int64_t chunk = std::clamp<int64_t>(chunk_rows > 0 ? chunk_rows : fitting, 1, std::max<int64_t>(rows, 1));
+
+  const Tensor in = viewed(dense(call[0]), {rows, width});
+  const Tensor wanted = viewed(dense(target), {rows});
+  const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device());
+  const Tensor lse = Tensor::empty({chunk}, losses.dtype(), in.device());
+  const Tensor logits = Tensor::empty({chunk, classes}, in.dtype(), in.device());
+  const Tensor ones = Tensor::empty({chunk}, losses.dtype(), in.device());
+  const bool recording = call.recording();
+  const Tensor dx_unit = recording && x.requires_grad() ? Tensor::empty_like(in) : Tensor();
+  const Tensor dweight_unit = recording && weight.requires_grad()
+                                  ? Tensor::empty(weight.shape(), statistics_type(in), in.device())
+                                  : Tensor();
+  const auto& kernels = backend::of(in);
+  kernels.elementwise.fill(ones, 1);
+  if (dweight_unit.defined() && rows == 0) kernels.elementwise.fill(dweight_unit, 0);
+  const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
+  const auto first_rows = [](const Tensor& t, int64_t start, int64_t count) {
+    Shape shape = t.shape();
+    shape[0] = count;
+    return t.strided(shape, t.strides(), t.offset() + start * t.strides()[0]);
+  };
+  const auto matrix = [](const Tensor& t, bool transposed = false) {
+    const int r = transposed ? 1 : 0, c = 1 - r;
+    return t.strided({1, t.size(r), t.size(c)}, {0, t.strides()[r], t.strides()[c]}, t.offset());
+  };
+  for (int64_t start = 0; start < rows; start += chunk) {
+    const int64_t count = std::min(chunk, rows - start);
+    const Tensor part = first_rows(in, start, count), part_logits = first_rows(logits, 0, count);
+    const Tensor part_target = first_rows(wanted, start, count), part_lse = first_rows(lse, 0, count);
+    kernels.matmul.matmul(matrix(part), matrix(call[1], true), matrix(part_logits), {.tf32 = tf32});
+    kernels.loss.cross_entropy(part_logits, part_target, options.smoothing, options.ignore_index, first_rows(losses, start, count), part_lse);
+    if (!recording) continue;
+    kernels.loss.cross_entropy_backward(first_rows(ones, 0, count), part_logits, part_target, part_lse, options.smoothing,
+                                        options.ignore_index, part_logits);
+    if (dx_unit.defined()) {
+      kernels.matmul.matmul(matrix(part_logits), matrix(call[1]), matrix(first_rows(dx_unit, start, count)), {.tf32 = tf32});
+    }
+    if (dweight_unit.defined()) {
+      kernels.matmul.matmul(matrix(part_logits, true), matrix(part), matrix(dweight_unit),
+                            {.beta = start == 0 ? 0.0f : 1.0f, .tf32 = tf32});
+    }
+  }
+  const Tensor row = row_weight(wanted, options);
+  return call.result(total(losses, row), [=, full = x.shape()](const Tensor& dy, GradSlots dx) {
+    const Tensor factor = scaled(viewed(dy, {1}), row, DType::f32);
+    if (dx_unit.defined()) dx[0].add(viewed(scaled(dx_unit, factor, dx_unit.dtype()), full));
+    if (dweight_unit.defined()) dx[1].add(scaled(dweight_unit, factor, dweight_unit.dtype()));
+  });
+}
+
+Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target, CrossEntropyOptions options) {
+  return cross_entropy(linear(x, weight), target, options);
+}
+
+}  // namespace binade

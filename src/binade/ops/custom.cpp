@@ -1,0 +1,40 @@
+#include "binade/ops/custom.h"
+
+#include "binade/autograd/variable.h"
+#include "binade/ops/common.h"
+
+namespace binade {
+
+using namespace ops;
+
+Tensor custom(const CustomOp& op, std::span<const Tensor> inputs) {
+  if (!op.forward) fail(op.name, {.argument = "forward", .expected = "a function", .found = "none"});
+  amp::AutocastState state = amp::autocast_state();
+  std::vector<Tensor> compute;
+  const std::optional<DType> target = amp::input_type(op.cast, op.name, inputs);
+  for (const Tensor& input : inputs) compute.push_back(amp::cast_input(input, target).detach());
+  if (op.cast != CastClass::as_is) state.enabled = false;
+  Tensor y;
+  {
+    const NoGrad plain;
+    const amp::Autocast autocast(state);
+    y = op.forward(compute).detach();
+  }
+  amp::trace_op(Op::custom, inputs, compute, {&y, 1});
+  if (!autograd::recording(inputs)) return y;
+  if (!op.backward) fail(op.name, {.argument = "backward", .expected = "a function, as an input requires a gradient", .found = "none"});
+  const std::vector<Saved> saved(compute.begin(), compute.end());
+  autograd::record(Op::custom, inputs, {&y, 1}, [op, state, saved, y = Saved(y)](std::span<const Tensor> dy, GradSlots dx) {
+    std::vector<Tensor> given;
+    for (const Saved& input : saved) given.push_back(input.get());
+    const amp::Autocast autocast(state);
+    op.backward(dy[0], given, y, dx);
+  });
+  return y;
+}
+
+Tensor custom(const CustomOp& op, std::initializer_list<Tensor> inputs) {
+  return custom(op, std::span(inputs.begin(), inputs.size()));
+}
+
+}  // namespace binade

@@ -1,0 +1,145 @@
+#include "binade/ops/index.h"
+
+#include "binade/ops/common.h"
+
+namespace binade {
+namespace {
+
+using namespace ops;
+
+// Reads the range of the indices where that is cheap: on the CPU. Devices check in their kernels.
+void require_range(std::string_view op, const Tensor& index, int64_t size) {
+  require_index(op, "index", index);
+  if (!index.device().is_cpu() || index.numel() == 0) return;
+  const Tensor bounds = Tensor::empty({2}, DType::i64);
+  backend::of(index).index.bounds(index, bounds);
+  const int64_t low = bounds.data<int64_t>()[0], high = bounds.data<int64_t>()[1];
+  if (low >= 0 && high < size) return;
+  fail(op, {.argument = "index",
+            .expected = "indices from 0 to " + std::to_string(size - 1),
+            .found = std::to_string(low < 0 ? low : high)});
+}
+
+// A gradient buffer that holds zeros or what came before, for kernels that only add.
+Tensor additive_target(const GradSlot& slot) {
+  const auto [buffer, accumulate] = slot.target();
+  if (!accumulate) backend::of(buffer).elementwise.fill(buffer, 0);
+  return buffer;
+}
+
+// index must fit into x everywhere but along `axis`.
+void require_fits(std::string_view op, const Tensor& index, const Tensor& x, int axis) {
+  require_rank(op, "index", index, x.rank());
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == axis || index.shape()[i] <= x.shape()[i]) continue;
+    fail(op, {.argument = "index", .expected = "no larger than " + describe(x) + " but along axis " + std::to_string(axis), .found = describe(index)});
+  }
+}
+
+}  // namespace
+
+Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
+  require_compute("gather", "x", x);
+  const int at = normalize_axis("gather", axis, x.rank());
+  require_range("gather", index, x.shape()[at]);
+  require_fits("gather", index, x, at);
+  const Call call(Op::gather, {x});
+  const Tensor y = Tensor::empty(index.shape(), call[0].dtype(), x.device());
+  backend::of(x).index.gather(call[0], at, index, y);
+  return call.result(y, [at, index = Saved(index)](const Tensor& dy, GradSlots dx) {
+    backend::of(dy).index.scatter_add(dy, at, index, additive_target(dx[0]));
+  });
+}
+
+Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
+  require_compute("index_select", "x", x);
+  require_rank("index_select", "index", index, 1);
+  const int at = normalize_axis("index_select", axis, x.rank());
+  require_range("index_select", index, x.shape()[at]);
+  const Call call(Op::index_select, {x});
+  Shape shape = x.shape();
+  shape[at] = index.numel();
+  const Tensor y = Tensor::empty(shape, call[0].dtype(), x.device());
+  backend::of(x).index.index_select(call[0], at, index, y);
+  return call.result(y, [at, index = Saved(index)](const Tensor& dy, GradSlots dx) {
+    backend::of(dy).index.index_add(dy, at, index, additive_target(dx[0]));
+  });
+}
+
+Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source) {
+  require_compute("scatter_add", "x", x);
+  require_compute("scatter_add", "source", source);
+  const int at = normalize_axis("scatter_add", axis, x.rank());
+  require_range("scatter_add", index, x.shape()[at]);
+  require_fits("scatter_add", index, x, at);
+  require_shape("scatter_add", "source", source, index.shape());
+  const Call call(Op::scatter_add, {x, source});
+  require_same_dtype("scatter_add", call[0], call[1]);
+  const Tensor y = Tensor::empty(x.shape(), call[0].dtype(), x.device());
+  backend::of(x).elementwise.copy(call[0], y);
+  backend::of(x).index.scatter_add(call[1], at, index, y);
+  return call.result(y, [at, index = Saved(index)](const Tensor& dy, GradSlots dx) {
+    dx[0].add(dy);
+    if (!dx[1].wanted()) return;
+    const Tensor taken = Tensor::empty(index->shape(), dy.dtype(), dy.device());
+    backend::of(dy).index.gather(dy, at, index, taken);
+    dx[1].add(taken);
+  });
+}
+
+Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, bool accumulate) {
+  require_compute("index_put", "x", x);
+  require_compute("index_put", "values", values);
+  require_rank("index_put", "index", index, 1);
+  if (x.rank() == 0) fail("index_put", {.argument = "x", .expected = "at least 1 dimension", .found = describe(x)});
+  require_range("index_put", index, x.shape()[0]);
+  Shape expected = x.shape();
+  expected[0] = index.numel();
+  require_shape("index_put", "values", values, expected);
+  const Call call(Op::index_put, {x, values});
+  require_same_dtype("index_put", call[0], call[1]);
+  const auto select = [](const Tensor& from, const Tensor& index, const Shape& shape) {
+    const Tensor rows = Tensor::empty(shape, from.dtype(), from.device());
+    backend::of(from).index.index_select(from, 0, index, rows);
+    return rows;
+  };
+  const auto subtract_rows = [select](const Tensor& y, const Tensor& index, const Shape& shape) {
+    const Tensor rows = select(y, index, shape);
+    backend::of(y).elementwise.axpby(-1, rows, 0, rows);
+    backend::of(y).index.index_add(rows, 0, index, y);
+  };
+  const Tensor y = Tensor::empty(x.shape(), call[0].dtype(), x.device());
+  backend::of(x).elementwise.copy(call[0], y);
+  if (!accumulate) subtract_rows(y, index, expected);  // replacing is adding to zero
+  backend::of(x).index.index_add(call[1], 0, index, y);
+  return call.result(y, [=, index = Saved(index)](const Tensor& dy, GradSlots dx) {
+    if (dx[1].wanted()) dx[1].add(select(dy, index, expected));
+    if (!dx[0].wanted()) return;
+    if (accumulate) {
+      dx[0].add(dy);
+      return;
+    }
+    const Tensor rest = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+    backend::of(dy).elementwise.copy(dy, rest);
+    subtract_rows(rest, index, expected);
+    dx[0].add(rest);
+  });
+}
+
+Tensor embedding(const Tensor& weight, const Tensor& index) {
+  require_compute("embedding", "weight", weight);
+  require_rank("embedding", "weight", weight, 2);
+  require_range("embedding", index, weight.shape()[0]);
+  const Call call(Op::embedding, {weight});
+  const Tensor flat = viewed(dense(index), {index.numel()});
+  const int64_t width = weight.shape()[1];
+  const Tensor rows = Tensor::empty({index.numel(), width}, call[0].dtype(), weight.device());
+  backend::of(weight).index.index_select(call[0], 0, flat, rows);
+  Shape shape = index.shape();
+  shape.push_back(width);
+  return call.result(viewed(rows, shape), [flat = Saved(flat), width](const Tensor& dy, GradSlots dx) {
+    backend::of(dy).index.index_add(viewed(dense(dy), {flat->numel(), width}), 0, flat, additive_target(dx[0]));
+  });
+}
+
+}  // namespace binade

@@ -1,0 +1,120 @@
+#include "binade/ops/linear.h"
+
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/common.h"
+#include "binade/ops/matmul.h"
+#include "binade/ops/reduce.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/unary.h"
+
+namespace binade {
+namespace {
+
+using namespace ops;
+
+backend::Activation kernel_activation(Activation activation) { return static_cast<backend::Activation>(activation); }
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require_compute("linear", "x", x);
+  require_compute("linear", "weight", weight);
+  require_rank("linear", "weight", weight, 2);
+  if (x.rank() == 0 || x.size(-1) != weight.size(1)) {
+    fail("linear", {.argument = "x",
+                    .expected = "[..., " + std::to_string(weight.size(1)) + "] for weight " + describe(weight),
+                    .found = describe(x)});
+  }
+  if (bias.defined()) require_shape("linear", "bias", bias, {weight.size(0)});
+}
+
+Tensor activated(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::none: return x;
+    case Activation::relu: return relu(x);
+    case Activation::gelu: return gelu(x, Gelu::erf);
+    case Activation::gelu_tanh: return gelu(x, Gelu::tanh);
+    case Activation::silu: return silu(x);
+  }
+  return x;
+}
+
+// A matrix as the kernel takes it: a batch of one.
+Tensor matrix(const Tensor& x) {
+  return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
+}
+
+Tensor matrix_transposed(const Tensor& x) {
+  return x.strided({1, x.size(1), x.size(0)}, {0, x.strides()[1], x.strides()[0]}, x.offset());
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  check_linear(x, weight, bias);
+  const Call call(Op::linear, {x, weight, bias});
+  require_same_dtype("linear", call[0], call[1]);
+  const auto [rows, in] = rows_of(call[0].shape());
+  const int64_t out = weight.size(0);
+  const Tensor flat = viewed(dense(call[0]), {rows, in});
+  const Tensor y = Tensor::empty({rows, out}, flat.dtype(), flat.device());
+  const bool keeps_pre = activation != Activation::none && call.recording();
+  const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
+  const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
+  backend::of(y).matmul.matmul(matrix(flat), matrix_transposed(call[1]), matrix(y),
+                               {.bias = call[2],
+                                .activation = kernel_activation(activation),
+                                .pre_activation = pre.defined() ? TensorView(matrix(pre)) : TensorView(),
+                                .tf32 = tf32});
+  Shape shape = x.shape();
+  shape[x.rank() - 1] = out;
+  return call.result(viewed(y, shape), [=, x = Saved(flat), weight = Saved(call[1]), pre = Saved(pre)](const Tensor& dy_given,
+                                                                                                    GradSlots dx) {
+    const auto& kernels = backend::of(dy_given);
+    Tensor dy = viewed(dense(dy_given), {rows, out});
+    if (activation != Activation::none) {
+      const Tensor before = Tensor::empty_like(dy);
+      kernels.activation.activation_backward(kernel_activation(activation), dy, pre, before);
+      dy = before;
+    }
+    if (dx[0].wanted()) {
+      const auto [buffer, accumulate] = dx[0].target();
+      kernels.matmul.matmul(matrix(dy), matrix(weight), matrix(viewed(buffer, {rows, in})),
+                            {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
+    }
+    if (dx[1].wanted()) {
+      const auto [buffer, accumulate] = dx[1].target();
+      kernels.matmul.matmul(matrix_transposed(dy), matrix(x), matrix(buffer),
+                            {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
+    }
+    add_reduced(dx[2], dy);
+  });
+}
+
+Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  check_linear(x, weight, bias);
+  Composite call(Op::linear, {x, weight, bias});
+  const Tensor product = matmul(call[0], transpose(call[1], 0, 1));
+  return call.result(activated(bias.defined() ? product + call[2] : product, activation));
+}
+
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {
+  require_compute("bilinear", "a", a);
+  require_compute("bilinear", "b", b);
+  require_rank("bilinear", "weight", weight, 3);
+  if (a.rank() == 0 || b.rank() == 0 || a.size(-1) != weight.size(1) || b.size(-1) != weight.size(2) ||
+      rows_of(a.shape()).rows != rows_of(b.shape()).rows) {
+    fail("bilinear", {.argument = "a and b",
+                      .expected = "[..., i] and [..., j] for weight " + describe(weight),
+                      .found = describe(a) + " and " + describe(b)});
+  }
+  Composite call(Op::bilinear, {a, b, weight, bias});
+  const int64_t rows = rows_of(a.shape()).rows;
+  const Tensor left = reshape(call[0], {rows, a.size(-1)}), right = reshape(call[1], {rows, b.size(-1)});
+  const Tensor half = reshape(tensordot(left, call[2], {1}, {1}), {rows, weight.size(0), b.size(-1)});
+  Tensor y = sum(half * unsqueeze(right, 1), {-1});
+  if (bias.defined()) y = y + call[3];
+  Shape shape = a.shape();
+  shape[a.rank() - 1] = weight.size(0);
+  return call.result(reshape(y, shape));
+}
+
+}  // namespace binade

@@ -1,0 +1,290 @@
+#include "binade/ops/matmul.h"
+
+#include <algorithm>
+
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/common.h"
+#include "binade/ops/reduce.h"
+#include "binade/ops/shape.h"
+
+namespace binade {
+namespace {
+
+using namespace ops;
+
+Tensor transposed(const Tensor& x) {
+  return x.strided({x.shape()[0], x.shape()[2], x.shape()[1]}, {x.strides()[0], x.strides()[2], x.strides()[1]}, x.offset());
+}
+
+// y [batch, m, n] = a x b, plus what y holds if `accumulate`.
+void multiply(const Tensor& a, const Tensor& b, const Tensor& y, bool accumulate, bool tf32) {
+  backend::of(y).matmul.matmul(a, b, y, {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
+}
+
+Shape batch_of(const Tensor& x) {
+  Shape batch = x.shape();
+  batch.erase(batch.rank() - 1);
+  batch.erase(batch.rank() - 1);
+  return batch;
+}
+
+// x [..., r, c] repeated to `batch` and seen as [count, r, c]: a view where one stride can step
+// through the batch, else a copy.
+Tensor batched(const Tensor& x, const Shape& batch) {
+  const int64_t rows = x.size(-2), columns = x.size(-1);
+  Shape full = batch;
+  full.push_back(rows);
+  full.push_back(columns);
+  const TensorView view = TensorView(x).expanded(full);
+  int64_t step = 0, expected = 0;
+  bool regular = true;
+  for (int axis = batch.rank() - 1; axis >= 0; --axis) {
+    if (batch[axis] == 1) continue;
+    if (step == 0 && expected == 0 && view.strides[axis] != 0) {
+      step = expected = view.strides[axis];
+    } else if (view.strides[axis] != expected) {
+      regular = false;
+    }
+    if (step == 0 && view.strides[axis] == 0) {
+      // Repeated so far: every outer axis must repeat as well.
+      for (int outer = axis - 1; outer >= 0; --outer) regular &= batch[outer] == 1 || view.strides[outer] == 0;
+      break;
+    }
+    expected *= batch[axis];
+  }
+  const Strides& in = x.strides();
+  const int rank = x.rank();
+  if (regular) return x.strided({batch.numel(), rows, columns}, {step, in[rank - 2], in[rank - 1]}, x.offset());
+  return viewed(dense(x.strided(full, view.strides, x.offset())), {batch.numel(), rows, columns});
+}
+
+// The gradient of an operand that was repeated along batch axes is the sum over them.
+void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const Shape& batch, const Shape& operand, bool tf32) {
+  if (!slot.wanted()) return;
+  const int64_t rows = a.shape()[1], columns = b.shape()[2];
+  if (operand.numel() == batch.numel() * rows * columns) {
+    const auto [buffer, accumulate] = slot.target();
+    multiply(a, b, viewed(buffer, {batch.numel(), rows, columns}), accumulate, tf32);
+    return;
+  }
+  const Tensor gradient = Tensor::empty({batch.numel(), rows, columns}, statistics_type(a), a.device());
+  multiply(a, b, gradient, false, tf32);
+  Shape full = batch;
+  full.push_back(rows);
+  full.push_back(columns);
+  const auto [buffer, accumulate] = slot.target();
+  Shape kept = operand;
+  while (kept.rank() < full.rank()) kept.insert(0, 1);
+  backend::of(a).reduce.reduce(backend::Reduction::sum, viewed(gradient, full), viewed(buffer, kept), accumulate);
+}
+
+void require_operands(std::string_view op, const Tensor& a, const Tensor& b) {
+  require_compute(op, "a", a);
+  require_compute(op, "b", b);
+  if (a.rank() == 0 || b.rank() == 0) {
+    fail(op, {.argument = "operands", .expected = "at least 1 dimension each", .found = describe(a) + " and " + describe(b)});
+  }
+  const int64_t inner = b.rank() == 1 ? b.size(0) : b.size(-2);
+  if (a.size(-1) != inner) {
+    fail(op, {.argument = "operands",
+              .expected = "a's last size equal to b's " + std::string(b.rank() == 1 ? "only" : "second to last"),
+              .found = describe(a) + " and " + describe(b)});
+  }
+}
+
+// Everything above reduces to this. a and b are seen as matrices; a plain matrix on the right lets
+// all of a's leading axes join into rows, so that no operand is repeated.
+Tensor product(Op op, const Tensor& a_given, const Tensor& b_given) {
+  require_operands(name(op), a_given, b_given);
+  const Call call(op, {a_given, b_given});
+  const Tensor& a = call[0];
+  const Tensor& b = call[1];
+  require_same_dtype(name(op), a, b);
+  const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
+
+  const Tensor a2 = a.rank() == 1 ? a.strided({1, a.size(0)}, {0, a.strides()[0]}, a.offset()) : a;
+  const Tensor b2 = b.rank() == 1 ? b.strided({b.size(0), 1}, {b.strides()[0], 0}, b.offset()) : b;
+  const int64_t k = a2.size(-1), n = b2.size(-1);
+  Shape shape = broadcast(name(op).data(), batch_of(a2), batch_of(b2));
+  Shape batch = shape;
+  Tensor left, right;
+  Shape left_shape = a2.shape(), right_shape = b2.shape();
+  if (b2.rank() == 2 && a2.rank() > 2) {
+    const int64_t rows = shape.numel() * a2.size(-2);
+    left = viewed(dense(a2), {1, rows, k});
+    right = b2.strided({1, k, n}, {0, b2.strides()[0], b2.strides()[1]}, b2.offset());
+    batch = {1};
+    left_shape = {1, rows, k};
+  } else {
+    left = batched(a2, batch);
+    right = batched(b2, batch);
+  }
+  if (a.rank() > 1) shape.push_back(a2.size(-2));
+  if (b.rank() > 1) shape.push_back(n);
+
+  const Tensor y = Tensor::empty({left.shape()[0], left.shape()[1], n}, a.dtype(), a.device());
+  multiply(left, right, y, false, tf32);
+  return call.result(viewed(y, shape), [=, left = Saved(left), right = Saved(right), full = y.shape()](
+                                           const Tensor& dy, GradSlots dx) {
+    const Tensor gradient = viewed(dense(dy), full);
+    add_product(dx[0], gradient, transposed(right), batch, left_shape, tf32);
+    add_product(dx[1], transposed(left), gradient, batch, right_shape, tf32);
+  });
+}
+
+// Axes of a and b in an einsum or tensordot, by what happens to them.
+std::vector<int64_t> joined(std::initializer_list<std::vector<int64_t>> lists) {
+  std::vector<int64_t> result;
+  for (const auto& list : lists) result.insert(result.end(), list.begin(), list.end());
+  return result;
+}
+
+int64_t numel_of(const Tensor& x, const std::vector<int64_t>& axes) {
+  int64_t count = 1;
+  for (const int64_t axis : axes) count *= x.size(axis);
+  return count;
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) { return product(Op::matmul, a, b); }
+
+Tensor mm(const Tensor& a, const Tensor& b) {
+  require_rank("mm", "a", a, 2);
+  require_rank("mm", "b", b, 2);
+  return product(Op::mm, a, b);
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  require_rank("bmm", "a", a, 3);
+  require_rank("bmm", "b", b, 3);
+  if (a.size(0) != b.size(0)) {
+    fail("bmm", {.argument = "operands", .expected = "one batch size", .found = describe(a) + " and " + describe(b)});
+  }
+  return product(Op::bmm, a, b);
+}
+
+Tensor mv(const Tensor& a, const Tensor& b) {
+  require_rank("mv", "a", a, 2);
+  require_rank("mv", "b", b, 1);
+  return product(Op::mv, a, b);
+}
+
+Tensor dot(const Tensor& a, const Tensor& b) {
+  require_rank("dot", "a", a, 1);
+  require_rank("dot", "b", b, 1);
+  return product(Op::dot, a, b);
+}
+
+Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  require_compute("addmm", "c", c);
+  Composite call(Op::addmm, {c, a, b});
+  return call.result(mul(call[0], beta) + mul(mm(call[1], call[2]), alpha));
+}
+
+Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  require_compute("baddbmm", "c", c);
+  Composite call(Op::baddbmm, {c, a, b});
+  return call.result(mul(call[0], beta) + mul(bmm(call[1], call[2]), alpha));
+}
+
+Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& axes_a, const std::vector<int64_t>& axes_b) {
+  require_compute("tensordot", "a", a);
+  require_compute("tensordot", "b", b);
+  if (axes_a.size() != axes_b.size()) {
+    fail("tensordot", {.argument = "axes", .expected = "as many of a as of b", .found = std::to_string(axes_a.size()) + " and " + std::to_string(axes_b.size())});
+  }
+  std::vector<int64_t> summed_a, summed_b, free_a, free_b;
+  for (size_t i = 0; i < axes_a.size(); ++i) {
+    summed_a.push_back(normalize_axis("tensordot", axes_a[i], a.rank()));
+    summed_b.push_back(normalize_axis("tensordot", axes_b[i], b.rank()));
+  }
+  Shape shape;
+  for (const auto& [x, summed, rest] : {std::tie(a, summed_a, free_a), std::tie(b, summed_b, free_b)}) {
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      if (std::find(summed.begin(), summed.end(), axis) != summed.end()) continue;
+      const_cast<std::vector<int64_t>&>(rest).push_back(axis);
+      shape.push_back(x.size(axis));
+    }
+  }
+  Composite call(Op::tensordot, {a, b});
+  const Tensor left = reshape(permute(call[0], joined({free_a, summed_a})), {numel_of(a, free_a), numel_of(a, summed_a)});
+  const Tensor right = reshape(permute(call[1], joined({summed_b, free_b})), {numel_of(b, summed_b), numel_of(b, free_b)});
+  return call.result(reshape(mm(left, right), shape));
+}
+
+Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands) {
+  return einsum(equation, std::span(operands.begin(), operands.size()));
+}
+
+Tensor einsum(std::string_view equation, std::span<const Tensor> operands) {
+  const auto bad = [&](const char* expected) {
+    fail("einsum", {.argument = "equation", .expected = expected, .found = "'" + std::string(equation) + "'"});
+  };
+  const size_t arrow = equation.find("->");
+  if (arrow == std::string_view::npos || operands.empty() || operands.size() > 2) bad("one or two operands and '->'");
+  const std::string_view inputs = equation.substr(0, arrow), out = equation.substr(arrow + 2);
+  const size_t comma = inputs.find(',');
+  if ((comma != std::string_view::npos) != (operands.size() == 2)) bad("as many terms as operands");
+  const std::string_view terms[2] = {inputs.substr(0, comma), comma == std::string_view::npos ? "" : inputs.substr(comma + 1)};
+  const auto has = [](std::string_view term, char letter) { return term.find(letter) != std::string_view::npos; };
+  for (size_t i = 0; i < operands.size(); ++i) {
+    require_compute("einsum", "operands", operands[i]);
+    if (static_cast<int>(terms[i].size()) != operands[i].rank()) bad("one letter per dimension of each operand");
+    for (const char letter : terms[i]) {
+      if (std::count(terms[i].begin(), terms[i].end(), letter) > 1) bad("each letter once per operand");
+    }
+  }
+  for (const char letter : out) {
+    if (!has(terms[0], letter) && !has(terms[1], letter)) bad("result letters that occur in an operand");
+  }
+
+  Composite call(Op::einsum, {operands[0], operands.size() == 2 ? operands[1] : Tensor()});
+  // Letters only one operand has and the result has not are summed away first.
+  Tensor x[2];
+  std::string letters[2];
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Axes lonely;
+    for (size_t axis = 0; axis < terms[i].size(); ++axis) {
+      const bool kept = has(out, terms[i][axis]) || has(terms[1 - i], terms[i][axis]);
+      if (kept) letters[i] += terms[i][axis];
+      if (!kept) lonely.push_back(static_cast<int64_t>(axis));
+    }
+    x[i] = lonely.empty() ? call[i] : sum(call[i], lonely);
+  }
+  std::string have;  // the letters of `y`, in order
+  Tensor y = x[0];
+  if (operands.size() == 1) {
+    have = letters[0];
+  } else {
+    std::vector<int64_t> batch[2], free[2], summed[2];
+    std::string groups[3];
+    for (size_t i = 0; i < 2; ++i) {
+      for (const char letter : letters[0] + letters[1]) {
+        const size_t at = letters[i].find(letter);
+        const bool shared = has(letters[0], letter) && has(letters[1], letter);
+        if (at == std::string::npos) continue;
+        auto& list = !shared ? free[i] : has(out, letter) ? batch[i] : summed[i];
+        if (std::find(list.begin(), list.end(), static_cast<int64_t>(at)) != list.end()) continue;
+        list.push_back(static_cast<int64_t>(at));
+        if (!shared) groups[1 + i] += letter;
+        if (shared && has(out, letter) && i == 0) groups[0] += letter;
+      }
+    }
+    const Tensor left = reshape(permute(x[0], joined({batch[0], free[0], summed[0]})),
+                                {numel_of(x[0], batch[0]), numel_of(x[0], free[0]), numel_of(x[0], summed[0])});
+    const Tensor right = reshape(permute(x[1], joined({batch[1], summed[1], free[1]})),
+                                 {numel_of(x[1], batch[1]), numel_of(x[1], summed[1]), numel_of(x[1], free[1])});
+    Shape shape;
+    for (const int64_t axis : batch[0]) shape.push_back(x[0].size(axis));
+    for (const int64_t axis : free[0]) shape.push_back(x[0].size(axis));
+    for (const int64_t axis : free[1]) shape.push_back(x[1].size(axis));
+    y = reshape(bmm(left, right), shape);
+    have = groups[0] + groups[1] + groups[2];
+  }
+  std::vector<int64_t> order;
+  for (const char letter : out) order.push_back(static_cast<int64_t>(have.find(letter)));
+  return call.result(permute(y, order));
+}
+
+}  // namespace binade

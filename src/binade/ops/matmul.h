@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "binade/tensor/tensor.h"
+
+namespace binade {
+
+// Products accumulate in f32 (f64 for f64). Both operands have one dtype, which is the result's.
+
+// Any ranks of at least 1, batch axes broadcast: a vector counts as a row on the left and as a
+// column on the right.
+Tensor matmul(const Tensor& a, const Tensor& b);
+Tensor mm(const Tensor& a, const Tensor& b);   // [m, k] x [k, n]
+Tensor bmm(const Tensor& a, const Tensor& b);  // [batch, m, k] x [batch, k, n]
+Tensor mv(const Tensor& a, const Tensor& b);   // [m, k] x [k]
+Tensor dot(const Tensor& a, const Tensor& b);  // [k] x [k]
+// beta * c + alpha * a b, c broadcast to the product's shape.
+Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
+Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
+// Sums over axes_a of a paired with axes_b of b.
+Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& axes_a, const std::vector<int64_t>& axes_b);
+// "bij,bjk->bik": one or two operands, each letter once per operand, the result spelled out.
+Tensor einsum(std::string_view equation, std::span<const Tensor> operands);
+Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands);
+
+}  // namespace binade

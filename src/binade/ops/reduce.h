@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "binade/tensor/tensor.h"
+
+namespace binade {
+
+// Which axes a reduction runs over (negative ones count from the back). None given: all.
+using Axes = std::vector<int64_t>;
+
+// Sums accumulate in f32 whatever x's type is; the result has x's type unless `dtype` names another.
+// Integers and bools sum to i64.
+Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep = false, std::optional<DType> dtype = {});
+Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep = false, std::optional<DType> dtype = {});
+Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep = false);
+// Largest and smallest element; NaN if any is. Equal extremes share the gradient evenly.
+Tensor max(const Tensor& x, const Axes& axes = {}, bool keep = false);
+Tensor min(const Tensor& x, const Axes& axes = {}, bool keep = false);
+// sum((x - mean)^2) / (count - correction), two-pass.
+Tensor var(const Tensor& x, const Axes& axes = {}, bool keep = false, double correction = 1);
+// (sum |x|^p)^(1/p); p may be infinite.
+Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keep = false);
+// Index (i64) of the first largest or smallest element along an axis.
+Tensor argmax(const Tensor& x, int64_t axis = -1, bool keep = false);
+Tensor argmin(const Tensor& x, int64_t axis = -1, bool keep = false);
+// Running sums and products along an axis.
+Tensor cumsum(const Tensor& x, int64_t axis);
+Tensor cumprod(const Tensor& x, int64_t axis);
+
+}  // namespace binade

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "binade/tensor/tensor.h"
+
+namespace binade {
+
+// Views share x's data wherever its strides allow it, and are differentiable.
+
+// The same elements in another shape; one size may be -1 and is worked out. Copies where x's
+// strides do not allow a view.
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);
+Tensor permute(const Tensor& x, const std::vector<int64_t>& axes);
+Tensor transpose(const Tensor& x, int64_t a, int64_t b);
+// Elements begin, begin + step, ... before end, along an axis. Negative bounds count from the back.
+Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end, int64_t step = 1);
+// One index of an axis, without that axis.
+Tensor select(const Tensor& x, int64_t axis, int64_t index);
+// Axes of size 1 repeated, and new ones put in front, without copying.
+Tensor expand(const Tensor& x, const Shape& shape);
+Tensor squeeze(const Tensor& x, int64_t axis);
+Tensor unsqueeze(const Tensor& x, int64_t axis);
+// x itself where it is dense, else a dense copy.
+Tensor contiguous(const Tensor& x);
+
+// Along an existing axis; along a new one.
+Tensor cat(std::span<const Tensor> tensors, int64_t axis);
+Tensor cat(std::initializer_list<Tensor> tensors, int64_t axis);
+Tensor stack(std::span<const Tensor> tensors, int64_t axis);
+Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis);
+// Pieces of the given sizes, or of one size (the last may be smaller).
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis);
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis);
+
+}  // namespace binade

@@ -1,0 +1,79 @@
+#include "binade/ops/softmax.h"
+
+#include <utility>
+
+#include "binade/ops/common.h"
+
+namespace binade {
+namespace {
+
+using namespace ops;
+
+int check_axis(std::string_view op, const Tensor& x, int64_t axis) {
+  require_compute(op, "x", x);
+  const int at = normalize_axis(op.data(), axis, x.rank());
+  if (x.shape()[at] == 0 && x.numel() != 0) {
+    fail(op, {.argument = "x", .expected = "at least one element along the axis", .found = describe(x)});
+  }
+  return at;
+}
+
+// Kernels take rows: x with `at` moved to the back and everything before it joined. Its own inverse.
+Tensor axis_last(const Tensor& x, int at) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  std::swap(shape[at], shape[x.rank() - 1]);
+  std::swap(strides[at], strides[x.rank() - 1]);
+  return x.strided(shape, strides, x.offset());
+}
+
+Tensor rows(const Tensor& x) {
+  const auto [count, width] = rows_of(x.shape());
+  return viewed(dense(x), {count, width});
+}
+
+Tensor softmax(Op op, bool log, const Tensor& x, int64_t axis, std::optional<DType> dtype) {
+  const int at = check_axis(name(op), x, axis);
+  const Call call(op, {x}, dtype.has_value());
+  const Tensor last = axis_last(call[0], at);
+  const Tensor y = Tensor::empty(last.shape(), dtype.value_or(call[0].dtype()), x.device());
+  backend::of(x).softmax.forward(log, rows(last), rows(y));
+  return call.result(axis_last(y, at), [log, at, y = Saved(y)](const Tensor& dy, GradSlots dx) {
+    const Tensor gradient = Tensor::empty_like(y.get());
+    backend::of(dy).softmax.backward(log, rows(axis_last(dy, at)), rows(y), rows(gradient), false);
+    dx[0].add(axis_last(gradient, at));
+  });
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int64_t axis, std::optional<DType> dtype) {
+  return softmax(Op::softmax, false, x, axis, dtype);
+}
+
+Tensor log_softmax(const Tensor& x, int64_t axis, std::optional<DType> dtype) {
+  return softmax(Op::log_softmax, true, x, axis, dtype);
+}
+
+Tensor logsumexp(const Tensor& x, int64_t axis, bool keep) {
+  const int at = check_axis("logsumexp", x, axis);
+  const Call call(Op::logsumexp, {x});
+  const Tensor last = axis_last(call[0], at);
+  Shape kept = x.shape(), dropped = x.shape(), swapped = last.shape();
+  kept[at] = 1;
+  dropped.erase(at);
+  swapped[x.rank() - 1] = 1;
+  const Tensor y = Tensor::empty({rows_of(swapped).rows}, call[0].dtype(), x.device());
+  backend::of(x).softmax.logsumexp(rows(last), y);
+  const Tensor result = dense(axis_last(viewed(y, swapped), at));
+  return call.result(viewed(result, keep ? kept : dropped), [at, kept, x = Saved(call[0])](const Tensor& dy, GradSlots dx) {
+    const Tensor last = axis_last(x, at);
+    const Tensor gradient = Tensor::empty(last.shape(), dy.dtype(), dy.device());
+    backend::of(dy).softmax.forward(false, rows(last), rows(gradient));
+    const Tensor spread = axis_last(viewed(dense(dy), kept), at);
+    backend::of(dy).elementwise.binary(backend::Binary::mul, gradient, TensorView(spread).expanded(gradient.shape()), gradient);
+    dx[0].add(axis_last(gradient, at));
+  });
+}
+
+}  // namespace binade
