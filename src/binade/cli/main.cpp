@@ -1,0 +1,56 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "binade/base/error.h"
+#include "binade/cli/commands.h"
+
+namespace {
+
+constexpr int bad_input = 2;
+
+int report(int status, std::string_view message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "binade: {}\n", message);
+  return status;
+}
+
+// The command line as far as it was understood: "binade formats".
+std::string command_name(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app.get_name() : app.get_name() + " " + command_name(*chosen.back());
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Mixed-precision training engine", "binade");
+  app.require_subcommand(0, 1);  // none is reported below: CLI11 would not name a mistyped command
+  binade::cli::add_formats(app);
+  binade::cli::add_version(app);
+  try {
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
+  } catch (const CLI::Success& request) {
+    return app.exit(request);  // --help
+  } catch (const CLI::ParseError& error) {
+    return report(bad_input, fmt::format("{} (see '{} --help')", error.what(), command_name(app)));
+  } catch (const binade::Error& error) {
+    return report(bad_input, error.what());
+  }
+  // Output that did not arrive (a full disk, say) is a failure too.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) return report(1, "cannot write the output");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    return report(1, error.what());
+  }
+}

@@ -1,0 +1,15 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+
+#include "binade/cli/commands.h"
+
+namespace binade::cli {
+
+void add_version(CLI::App& app) {
+  app.add_subcommand("version", "Print the version")->callback([] {
+    fmt::print("binade {}\n", BINADE_VERSION);
+  });
+}
+
+}  // namespace binade::cli

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "binade/nn/module.h"
+#include "binade/ops/conv.h"
+
+namespace binade::nn {
+
+struct ConvConfig {
+  int64_t in = 0;
+  int64_t out = 0;
+  PerAxis kernel = {3};
+  ConvOptions options = {};
+  bool bias = true;
+};
+
+// Convolutions over one, two or three spatial axes; starting weights as in PyTorch.
+template <int axes>
+class Conv : public Layer {
+ public:
+  explicit Conv(const ConvConfig& config, Placement placement = {});
+
+  Tensor weight, bias;
+  ConvOptions options;
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+};
+
+using Conv1d = Conv<1>;
+using Conv2d = Conv<2>;
+using Conv3d = Conv<3>;
+
+}  // namespace binade::nn

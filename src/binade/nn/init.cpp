@@ -1,0 +1,44 @@
+#include "binade/nn/init.h"
+
+#include "binade/backend/backend.h"
+
+namespace binade::nn::init {
+namespace {
+
+// Streams of starting values have the top bit set: no step of training draws from them.
+constexpr uint64_t first_stream = uint64_t{1} << 63;
+
+thread_local uint64_t current_seed = 0;
+thread_local uint64_t next_stream = first_stream;
+
+Tensor parameter(const Shape& shape, Placement placement) {
+  const memory::CategoryGuard category(memory::Category::parameters);
+  return Tensor::empty(shape, placement.dtype, placement.device);
+}
+
+}  // namespace
+
+void restart(uint64_t seed) {
+  current_seed = seed;
+  next_stream = first_stream;
+}
+
+Tensor normal(const Shape& shape, double deviation, Placement placement) {
+  Tensor x = parameter(shape, placement);
+  backend::of(x).activation.fill_normal(0, deviation, {current_seed, next_stream++}, x);
+  return x;
+}
+
+Tensor uniform(const Shape& shape, double bound, Placement placement) {
+  Tensor x = parameter(shape, placement);
+  backend::of(x).activation.fill_uniform(-bound, bound, {current_seed, next_stream++}, x);
+  return x;
+}
+
+Tensor constant(const Shape& shape, double value, Placement placement) {
+  Tensor x = parameter(shape, placement);
+  backend::of(x).elementwise.fill(x, value);
+  return x;
+}
+
+}  // namespace binade::nn::init

@@ -1,0 +1,156 @@
+#include "binade/nn/language_model.h"
+
+#include <cmath>
+
+#include "binade/nn/init.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/attention.h"
+#include "binade/ops/checkpoint.h"
+#include "binade/ops/create.h"
+#include "binade/ops/index.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/unary.h"
+
+namespace binade::nn {
+namespace {
+
+constexpr double deviation = 0.02;
+
+// The configuration of a model about to be built: whole, and the seed of its weights in force.
+LanguageModelConfig begun(const LanguageModelConfig& config) {
+  const std::pair<const char*, int64_t> sizes[] = {{"layers", config.layers}, {"width", config.width},   {"heads", config.heads},
+                                                   {"hidden", config.hidden}, {"vocab", config.vocab}, {"context", config.context}};
+  for (const auto& [name, size] : sizes) {
+    if (size < 1) fail("LanguageModel", {.argument = name, .expected = "at least 1", .found = std::to_string(size)});
+  }
+  if (!(config.dropout >= 0 && config.dropout < 1)) {
+    fail("LanguageModel", {.argument = "dropout", .expected = "0 up to 1", .found = std::to_string(config.dropout)});
+  }
+  if (!config.learned_positions && config.width / config.heads % 2 != 0) {
+    fail("LanguageModel", {.argument = "heads", .expected = "an even head dimension for rotary positions", .found = std::to_string(config.width / config.heads)});
+  }
+  init::restart(config.seed);
+  return config;
+}
+
+// Projections back into the residual stream start smaller, so that its variance does not grow with depth.
+BlockConfig block_config(const LanguageModelConfig& config) {
+  const double out = deviation / std::sqrt(2.0 * static_cast<double>(config.layers));
+  return {.attention = {.width = config.width,
+                        .heads = config.heads,
+                        .kv_heads = config.kv_heads,
+                        .bias = config.bias,
+                        .dropout = config.dropout,
+                        .deviation = deviation,
+                        .out_deviation = out},
+          .mlp = {.width = config.width,
+                  .hidden = config.hidden,
+                  .gated = config.gated,
+                  .bias = config.bias,
+                  .dropout = config.dropout,
+                  .deviation = deviation,
+                  .out_deviation = out},
+          .norm = config.norm,
+          .eps = config.eps};
+}
+
+}  // namespace
+
+LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placement)
+    : config_(begun(config)),
+      embedding_({.count = config.vocab, .width = config.width, .deviation = deviation}, placement),
+      dropout_(config.dropout) {
+  add_child("embedding", embedding_);
+  if (config_.learned_positions) {
+    positions_ = std::make_unique<Embedding>(EmbeddingConfig{config_.context, config_.width, deviation}, placement);
+    add_child("positions", *positions_);
+  } else {
+    std::tie(cosine_, sine_) = rope_tables(config_.context, config_.width / config_.heads, config_.rope_theta, placement.device);
+  }
+  add_child("dropout", dropout_);
+  for (int64_t i = 0; i < config_.layers; ++i) {
+    blocks_.push_back(std::make_unique<TransformerBlock>(block_config(config_), placement));
+    if (cosine_.defined()) blocks_.back()->attention.set_rope(cosine_, sine_);
+    add_child("blocks." + std::to_string(i), *blocks_.back());
+  }
+  if (config_.norm == NormType::layer) {
+    layer_norm_ = std::make_unique<LayerNorm>(config_.width, config_.eps, true, placement);
+    add_child("norm", *layer_norm_);
+  } else {
+    rms_norm_ = std::make_unique<RMSNorm>(config_.width, config_.eps, placement);
+    add_child("norm", *rms_norm_);
+  }
+  if (!config_.tied_head) head_ = init::normal({config_.vocab, config_.width}, deviation, placement);
+  add_parameter("head", head_);
+}
+
+Tensor LanguageModel::features(const Tensor& tokens) {
+  if (!tokens.defined() || tokens.rank() != 2) fail("LanguageModel", {.argument = "tokens", .expected = "[batch, tokens]", .found = describe(tokens)});
+  if (tokens.size(1) > config_.context) {
+    fail("LanguageModel", {.argument = "tokens", .expected = "at most " + std::to_string(config_.context) + " per sequence", .found = describe(tokens)});
+  }
+  Tensor branch = embedding_(tokens);
+  if (positions_) branch = branch + slice(positions_->weight, 0, 0, tokens.size(1));
+  branch = dropout_(config_.residual ? cast(branch, *config_.residual) : branch);
+  Tensor residual;
+  for (const auto& block : blocks_) {
+    if (!config_.recompute) {
+      std::tie(branch, residual) = block->forward(branch, residual);
+      continue;
+    }
+    const auto run = [&block = *block](std::span<const Tensor> in) {
+      const auto [next, sum] = block.forward(in[0], in[1]);
+      return std::vector<Tensor>{next, sum};
+    };
+    const Tensor inputs[] = {branch, residual};
+    const std::vector<Tensor> outputs = checkpoint_many(run, inputs);
+    branch = outputs[0];
+    residual = outputs[1];
+  }
+  return (layer_norm_ ? layer_norm_->add(branch, residual) : rms_norm_->add(branch, residual)).second;
+}
+
+Tensor LanguageModel::logits(const Tensor& tokens) {
+  const auto scope = enter();
+  return linear(features(tokens), head_weight());
+}
+
+Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options) {
+  const auto scope = enter();
+  return linear_cross_entropy(features(tokens), head_weight(), targets, options);
+}
+
+GPT::GPT(const GPTConfig& config, Device device, DType dtype)
+    : LanguageModel({.layers = config.layers,
+                     .width = config.width,
+                     .heads = config.heads,
+                     .hidden = 4 * config.width,
+                     .vocab = config.vocab,
+                     .context = config.context,
+                     .dropout = config.dropout,
+                     .residual = config.residual,
+                     .recompute = config.recompute,
+                     .seed = config.seed},
+                    {device, dtype}) {}
+
+Llama::Llama(const LlamaConfig& config, Device device, DType dtype)
+    : LanguageModel({.layers = config.layers,
+                     .width = config.width,
+                     .heads = config.heads,
+                     .kv_heads = config.kv_heads,
+                     .hidden = config.hidden,
+                     .vocab = config.vocab,
+                     .context = config.context,
+                     .norm = NormType::rms,
+                     .eps = config.eps,
+                     .bias = false,
+                     .gated = true,
+                     .learned_positions = false,
+                     .rope_theta = config.rope_theta,
+                     .tied_head = config.tied_head,
+                     .residual = config.residual,
+                     .recompute = config.recompute,
+                     .seed = config.seed},
+                    {device, dtype}) {}
+
+}  // namespace binade::nn

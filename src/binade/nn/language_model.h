@@ -1,0 +1,103 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "binade/nn/transformer.h"
+#include "binade/ops/loss.h"
+
+namespace binade::nn {
+
+// Everything that tells one decoder-only transformer from another.
+struct LanguageModelConfig {
+  int64_t layers = 0;
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t hidden = 0;    // of the MLP
+  int64_t vocab = 0;
+  int64_t context = 0;   // longest sequence
+  NormType norm = NormType::layer;
+  double eps = 1e-5;
+  bool bias = true;                 // in projections
+  bool gated = false;               // SwiGLU instead of GELU
+  bool learned_positions = true;    // else rotary
+  double rope_theta = 10000;
+  bool tied_head = true;            // the head is the token embedding
+  double dropout = 0;
+  std::optional<DType> residual;    // type of the residual stream; none: as the embedding gives it
+  bool recompute = false;           // run blocks again in backward instead of keeping their activations
+  uint64_t seed = 0;                // of the starting weights
+};
+
+// A decoder-only transformer over token ids [batch, tokens].
+class LanguageModel : public Module {
+ public:
+  explicit LanguageModel(const LanguageModelConfig& config, Placement placement = {});
+
+  // [batch, tokens, vocab].
+  Tensor logits(const Tensor& tokens);
+  // Mean cross entropy of predicting targets [batch, tokens]; the logits never exist whole.
+  Tensor loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options = {});
+
+  const LanguageModelConfig& config() const { return config_; }
+  const Tensor& head_weight() const { return head_.defined() ? head_ : embedding_.weight; }
+  void set_recompute(bool recompute) { config_.recompute = recompute; }
+
+ private:
+  // Normed output of the last block, [batch, tokens, width].
+  Tensor features(const Tensor& tokens);
+
+  LanguageModelConfig config_;
+  Embedding embedding_;
+  std::unique_ptr<Embedding> positions_;
+  Dropout dropout_;
+  std::vector<std::unique_ptr<TransformerBlock>> blocks_;
+  std::unique_ptr<LayerNorm> layer_norm_;
+  std::unique_ptr<RMSNorm> rms_norm_;
+  Tensor head_;
+  Tensor cosine_, sine_;
+};
+
+struct GPTConfig {
+  int64_t layers = 12;
+  int64_t width = 768;
+  int64_t heads = 12;
+  int64_t vocab = 50257;
+  int64_t context = 1024;
+  double dropout = 0;
+  std::optional<DType> residual = {};
+  bool recompute = false;
+  uint64_t seed = 0;
+};
+
+// GPT-2: LayerNorm, learned positions, GELU (tanh), biases, tied head.
+class GPT : public LanguageModel {
+ public:
+  explicit GPT(const GPTConfig& config, Device device = Device::cpu(), DType dtype = DType::f32);
+};
+
+struct LlamaConfig {
+  int64_t layers = 24;
+  int64_t width = 2048;
+  int64_t heads = 16;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t hidden = 5632;
+  int64_t vocab = 32000;
+  int64_t context = 2048;
+  double eps = 1e-5;
+  double rope_theta = 10000;
+  bool tied_head = false;
+  std::optional<DType> residual = {};
+  bool recompute = false;
+  uint64_t seed = 0;
+};
+
+// Llama: RMSNorm, rotary positions, SwiGLU, no biases, grouped key heads.
+class Llama : public LanguageModel {
+ public:
+  explicit Llama(const LlamaConfig& config, Device device = Device::cpu(), DType dtype = DType::f32);
+};
+
+}  // namespace binade::nn

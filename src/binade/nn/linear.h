@@ -1,0 +1,45 @@
+#pragma once
+
+#include "binade/nn/module.h"
+#include "binade/ops/linear.h"
+
+namespace binade::nn {
+
+struct LinearConfig {
+  int64_t in = 0;
+  int64_t out = 0;
+  bool bias = true;
+  Activation activation = Activation::none;
+  double deviation = 0;  // of normal starting weights; 0: uniform in +-1/sqrt(in), as PyTorch does
+};
+
+// activation(x weight^T + bias), weight [out, in].
+class Linear : public Layer {
+ public:
+  explicit Linear(const LinearConfig& config, Placement placement = {});
+
+  Tensor weight, bias;
+  Activation activation;
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+};
+
+struct EmbeddingConfig {
+  int64_t count = 0;
+  int64_t width = 0;
+  double deviation = 1;
+};
+
+// Rows of weight [count, width] by index.
+class Embedding : public Layer {
+ public:
+  explicit Embedding(const EmbeddingConfig& config, Placement placement = {});
+
+  Tensor weight;
+
+ protected:
+  Tensor forward(const Tensor& index) override;
+};
+
+}  // namespace binade::nn

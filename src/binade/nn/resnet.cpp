@@ -1,0 +1,73 @@
+#include "binade/nn/resnet.h"
+
+#include "binade/nn/init.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/unary.h"
+
+namespace binade::nn {
+namespace {
+
+ConvConfig conv_config(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+  return {.in = in, .out = out, .kernel = {kernel}, .options = {.stride = {stride}, .padding = {kernel / 2}}, .bias = false};
+}
+
+ResNetConfig begun(const ResNetConfig& config) {
+  if (config.widths.empty() || config.widths.size() != config.blocks.size()) {
+    fail("ResNet", {.argument = "blocks", .expected = "one number per stage, at least one stage", .found = std::to_string(config.blocks.size()) + " for " + std::to_string(config.widths.size()) + " widths"});
+  }
+  init::restart(config.seed);
+  return config;
+}
+
+}  // namespace
+
+BasicBlock::BasicBlock(int64_t in, int64_t out, int64_t stride, Placement placement)
+    : conv1_(conv_config(in, out, 3, stride), placement),
+      conv2_(conv_config(out, out, 3, 1), placement),
+      bn1_(out, 1e-5, 0.1, placement),
+      bn2_(out, 1e-5, 0.1, placement) {
+  add_child("conv1", conv1_);
+  add_child("bn1", bn1_);
+  add_child("conv2", conv2_);
+  add_child("bn2", bn2_);
+  if (stride == 1 && in == out) return;
+  shortcut_ = std::make_unique<Conv2d>(conv_config(in, out, 1, stride), placement);
+  shortcut_norm_ = std::make_unique<BatchNorm>(out, 1e-5, 0.1, placement);
+  add_child("downsample.0", *shortcut_);
+  add_child("downsample.1", *shortcut_norm_);
+}
+
+Tensor BasicBlock::forward(const Tensor& x) {
+  const Tensor hidden = relu(bn1_(conv1_(x)));
+  const Tensor shortcut = shortcut_ ? (*shortcut_norm_)((*shortcut_)(x)) : x;
+  return relu(bn2_(conv2_(hidden)) + shortcut);
+}
+
+ResNet::ResNet(const ResNetConfig& config, Device device, DType dtype)
+    : config_(begun(config)),
+      stem_(config.large_stem ? conv_config(config.channels, config.widths[0], 7, 2) : conv_config(config.channels, config.widths[0], 3, 1), {device, dtype}),
+      stem_norm_(config.widths[0], 1e-5, 0.1, {device, dtype}),
+      head_({.in = config.widths.back(), .out = config.classes}, {device, dtype}) {
+  add_child("conv1", stem_);
+  add_child("bn1", stem_norm_);
+  int64_t in = config_.widths[0];
+  for (size_t stage = 0; stage < config_.widths.size(); ++stage) {
+    for (int64_t i = 0; i < config_.blocks[stage]; ++i) {
+      const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+      blocks_.push_back(std::make_unique<BasicBlock>(in, config_.widths[stage], stride, Placement{device, dtype}));
+      add_child("layer" + std::to_string(stage + 1) + "." + std::to_string(i), *blocks_.back());
+      in = config_.widths[stage];
+    }
+  }
+  add_child("fc", head_);
+}
+
+Tensor ResNet::forward(const Tensor& x) {
+  Tensor y = relu(stem_norm_(stem_(x)));
+  if (config_.large_stem) y = max_pool(y, {.kernel = {3}, .stride = {2}, .padding = {1}});
+  for (const auto& block : blocks_) y = (*block)(y);
+  return head_(flatten(global_avg_pool(y), 1));
+}
+
+}  // namespace binade::nn

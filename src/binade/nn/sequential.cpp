@@ -1,0 +1,24 @@
+#include "binade/nn/sequential.h"
+
+#include "binade/ops/activation.h"
+
+namespace binade::nn {
+
+void Sequential::add(std::unique_ptr<Layer> layer) {
+  add_child(std::to_string(layers_.size()), *layer);
+  layers_.push_back(std::move(layer));
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& layer : layers_) y = (*layer)(y);
+  return y;
+}
+
+Dropout::Dropout(double p) : p(p) {
+  if (!(p >= 0 && p <= 1)) fail("Dropout", {.argument = "p", .expected = "0 to 1", .found = std::to_string(p)});
+}
+
+Tensor Dropout::forward(const Tensor& x) { return dropout(x, p, training()); }
+
+}  // namespace binade::nn

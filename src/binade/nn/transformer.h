@@ -1,0 +1,100 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "binade/nn/linear.h"
+#include "binade/nn/norm.h"
+#include "binade/nn/sequential.h"
+
+// The parts GPT and Llama are made of.
+namespace binade::nn {
+
+struct AttentionConfig {
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t head_dim = 0;  // 0: width / heads
+  bool bias = true;
+  bool causal = true;
+  double dropout = 0;           // on the output
+  double deviation = 0.02;      // of starting weights
+  double out_deviation = 0.02;  // of the output projection's
+};
+
+// Self-attention with one packed projection for q, k and v.
+class MultiheadAttention : public Layer {
+ public:
+  explicit MultiheadAttention(const AttentionConfig& config, Placement placement = {});
+
+  // Rotary tables shared by all layers of a model; none: no rotation.
+  void set_rope(const Tensor& cosine, const Tensor& sine);
+
+  Linear qkv, out;
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  int64_t heads_, kv_heads_, head_dim_;
+  bool causal_;
+  Tensor cosine_, sine_;
+  Dropout dropout_;
+};
+
+struct MLPConfig {
+  int64_t width = 0;
+  int64_t hidden = 0;
+  bool gated = false;  // SwiGLU with a packed gate and up projection
+  bool bias = true;
+  Activation activation = Activation::gelu_tanh;  // where not gated
+  double dropout = 0;
+  double deviation = 0.02;
+  double out_deviation = 0.02;
+};
+
+class MLP : public Layer {
+ public:
+  explicit MLP(const MLPConfig& config, Placement placement = {});
+
+  Linear up, down;
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  bool gated_;
+  Dropout dropout_;
+};
+
+enum class NormType : uint8_t { layer, rms };
+
+struct BlockConfig {
+  AttentionConfig attention;
+  MLPConfig mlp;
+  NormType norm = NormType::layer;
+  double eps = 1e-5;
+};
+
+// A pre-norm block: x + attention(norm(x)), then x + mlp(norm(x)). The residual additions are fused
+// into the norms, so a block takes and returns a pair: the last branch's output, not yet added, and
+// the residual stream before it (undefined at the first block).
+class TransformerBlock : public Module {
+ public:
+  explicit TransformerBlock(const BlockConfig& config, Placement placement = {});
+
+  std::pair<Tensor, Tensor> forward(const Tensor& branch, const Tensor& residual);
+  // The block on its own: x to x.
+  Tensor operator()(const Tensor& x);
+
+  MultiheadAttention attention;
+  MLP mlp;
+
+ private:
+  std::pair<Tensor, Tensor> add_norm(int which, const Tensor& branch, const Tensor& residual);
+
+  std::unique_ptr<LayerNorm> layer_norms_[2];
+  std::unique_ptr<RMSNorm> rms_norms_[2];
+};
+
+}  // namespace binade::nn

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "binade/optim/optimizer.h"
+
+namespace binade::optim {
+
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  DType moments = DType::f32;  // or bf16: half the optimizer's memory
+  MasterOptions master = {};
+};
+
+struct AdamGroup {
+  std::vector<Tensor> parameters;
+  AdamOptions options;
+};
+
+// Adam with the weight decay added to the gradient.
+class Adam : public Optimizer {
+ public:
+  explicit Adam(const std::vector<Tensor>& parameters, const AdamOptions& options = {});
+  explicit Adam(const std::vector<AdamGroup>& groups);
+
+ protected:
+  Adam(const char* name, const std::vector<AdamGroup>& groups, bool decoupled_decay);
+  void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
+  void allocate(size_t group, Slot& slot) override;
+
+ private:
+  std::vector<AdamOptions> group_options_;
+  bool decoupled_decay_;
+};
+
+// Adam with the weight decay applied to the weights themselves.
+class AdamW : public Adam {
+ public:
+  explicit AdamW(const std::vector<Tensor>& parameters, AdamOptions options = {.weight_decay = 0.01});
+  explicit AdamW(const std::vector<AdamGroup>& groups);
+};
+
+}  // namespace binade::optim

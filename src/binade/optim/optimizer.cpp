@@ -1,0 +1,154 @@
+#include "binade/optim/optimizer.h"
+
+#include <cmath>
+
+#include "binade/autograd/variable.h"
+#include "binade/backend/backend.h"
+#include "binade/ops/create.h"
+
+namespace binade::optim {
+void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
+  if (!(lr >= 0) || !std::isfinite(lr)) {
+    fail(name_, {.argument = "lr", .expected = "a finite number of at least 0", .found = std::to_string(lr)});
+  }
+  if (parameters.empty()) fail(name_, {.argument = "parameters", .expected = "at least one", .found = "none"});
+  Group group;
+  group.lr = lr;
+  group.lr_ratio = groups_.empty() || groups_[0].lr == 0 ? 1 : lr / groups_[0].lr;
+  const memory::CategoryGuard category(memory::Category::optimizer);
+  for (const Tensor& parameter : parameters) {
+    if (!parameter.requires_grad() || !parameter.is_leaf()) {
+      fail(name_, {.argument = "parameters", .expected = "leaves that require a gradient", .found = describe(parameter)});
+    }
+    for (const Tensor& known : this->parameters()) {
+      if (known.same_as(parameter)) fail(name_, {.argument = "parameters", .expected = "each parameter once", .found = describe(parameter) + " twice"});
+    }
+    Slot slot;
+    slot.parameter = parameter;
+    const bool low = parameter.dtype() == DType::f16 || parameter.dtype() == DType::bf16;
+    if (low && options_.masters) {
+      slot.master = Tensor::empty(parameter.shape(), DType::f32, parameter.device());
+      backend::of(parameter).elementwise.copy(parameter, slot.master);
+    }
+    group.slots.push_back(std::move(slot));
+  }
+  groups_.push_back(std::move(group));
+  for (Slot& slot : groups_.back().slots) allocate(groups_.size() - 1, slot);
+}
+
+Tensor Optimizer::new_state(const Tensor& parameter, DType dtype) const {
+  const memory::CategoryGuard category(memory::Category::optimizer);
+  Tensor state = Tensor::empty(parameter.shape(), dtype, parameter.device());
+  backend::of(state).elementwise.fill(state, 0);
+  return state;
+}
+
+backend::UpdateItem Optimizer::item(const Slot& slot) {
+  const bool has_master = slot.master.defined();
+  return {.master = has_master ? slot.master : slot.parameter,
+          .gradient = slot.parameter.grad(),
+          .first = slot.first,
+          .second = slot.second,
+          .copy = has_master ? TensorView(slot.parameter) : TensorView()};
+}
+
+void Optimizer::step(const StepControl& control) {
+  // Where the flag can be read without waiting, a skipped step ends here and does not count.
+  if (control.skip.defined() && control.skip.device().is_cpu() && control.skip.item() != 0) return;
+  const NoGrad no_grad;
+  ++steps_;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    std::vector<Slot*> ready;
+    for (Slot& slot : groups_[i].slots) {
+      if (slot.parameter.grad().defined()) ready.push_back(&slot);
+    }
+    if (ready.empty()) continue;
+    update(i, ready, control);
+    for (Slot* slot : ready) {
+      slot->touched = true;
+      slot->parameter.bump_version();
+      if (slot->master.defined()) slot->master.bump_version();
+    }
+  }
+}
+
+void Optimizer::zero_grad() {
+  for (const Tensor& parameter : parameters()) parameter.zero_grad();
+}
+
+std::vector<Tensor> Optimizer::parameters() const {
+  std::vector<Tensor> result;
+  for (const Group& group : groups_) {
+    for (const Slot& slot : group.slots) result.push_back(slot.parameter);
+  }
+  return result;
+}
+
+void Optimizer::set_lr(double lr) {
+  for (size_t i = 0; i < groups_.size(); ++i) set_group_lr(i, lr * groups_[i].lr_ratio);
+}
+
+void Optimizer::set_group_lr(size_t group, double lr) {
+  if (!(lr >= 0) || !std::isfinite(lr)) {
+    fail(name_, {.argument = "lr", .expected = "a finite number of at least 0", .found = std::to_string(lr)});
+  }
+  groups_[group].lr = lr;
+}
+
+Tensor Optimizer::master_of(const Tensor& parameter) const {
+  for (const Group& group : groups_) {
+    for (const Slot& slot : group.slots) {
+      if (slot.parameter.same_as(parameter)) return slot.master.defined() ? slot.master : slot.parameter;
+    }
+  }
+  fail(name_, {.argument = "parameter", .expected = "one of this optimizer's", .found = describe(parameter)});
+}
+
+StateDict Optimizer::state_dict() const {
+  StateDict state;
+  state["steps"] = full({}, static_cast<double>(steps_), DType::i64);
+  size_t index = 0;
+  for (const Group& group : groups_) {
+    for (const Slot& slot : group.slots) {
+      const std::string prefix = std::to_string(index++) + ".";
+      if (slot.master.defined()) state[prefix + "master"] = slot.master;
+      if (slot.first.defined()) state[prefix + "first"] = slot.first;
+      if (slot.second.defined()) state[prefix + "second"] = slot.second;
+      state[prefix + "touched"] = full({}, slot.touched ? 1 : 0, DType::boolean);
+    }
+  }
+  return state;
+}
+
+void Optimizer::load_state_dict(const StateDict& state) {
+  const StateDict mine = state_dict();
+  for (const auto& [name, tensor] : mine) {
+    const auto found = state.find(name);
+    if (found == state.end() || found->second.shape() != tensor.shape()) {
+      fail(name_, {.argument = "state " + name,
+                   .expected = describe(tensor),
+                   .found = found == state.end() ? "nothing" : describe(found->second),
+                   .hint = "the state belongs to another model or optimizer"});
+    }
+  }
+  if (state.size() != mine.size()) {
+    fail(name_, {.argument = "state", .expected = std::to_string(mine.size()) + " entries", .found = std::to_string(state.size())});
+  }
+  const NoGrad no_grad;
+  steps_ = static_cast<int64_t>(state.at("steps").item());
+  size_t index = 0;
+  for (Group& group : groups_) {
+    for (Slot& slot : group.slots) {
+      const std::string prefix = std::to_string(index++) + ".";
+      if (slot.master.defined()) {
+        copy_(slot.master, state.at(prefix + "master"));
+        copy_(slot.parameter, slot.master);
+      }
+      if (slot.first.defined()) copy_(slot.first, state.at(prefix + "first"));
+      if (slot.second.defined()) copy_(slot.second, state.at(prefix + "second"));
+      slot.touched = state.at(prefix + "touched").item() != 0;
+    }
+  }
+}
+
+}  // namespace binade::optim

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "binade/backend/optimizer.h"
+#include "binade/nn/module.h"
+
+namespace binade::optim {
+
+// Options every optimizer has.
+struct MasterOptions {
+  bool masters = true;               // f32 masters for 16-bit parameters
+  bool stochastic_rounding = false;  // without masters: round 16-bit updates randomly instead of to nearest
+  uint64_t seed = 0;                 // of stochastic rounding
+};
+
+// What a step reads on the device, so that nothing waits for the host.
+struct StepControl {
+  Tensor gradient_factor;  // f32 [1]: multiplies every gradient; undefined: 1
+  Tensor skip;             // f32 [1]: not 0 leaves everything as it is; undefined: never
+};
+
+// Updates parameters from their gradients. Parameters of 16 bits have an f32 master here, which is
+// what an update changes; the parameter is rounded from it. Parameters without a gradient are left out.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // One update, unless control.skip says otherwise.
+  void step(const StepControl& control = {});
+  // Forgets gradients; their buffers stay and are overwritten by the next backward.
+  void zero_grad();
+
+  std::vector<Tensor> parameters() const;
+  size_t group_count() const { return groups_.size(); }
+  double lr(size_t group = 0) const { return groups_[group].lr; }
+  // Sets the learning rate of every group, scaled by the ratio its group started with.
+  void set_lr(double lr);
+  void set_group_lr(size_t group, double lr);
+  // Updates applied so far.
+  int64_t steps() const { return steps_; }
+
+  // Moments, masters and the step count; loading checks names and shapes.
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
+
+  // The f32 tensor an update of `parameter` changes: its master, or itself.
+  Tensor master_of(const Tensor& parameter) const;
+
+ protected:
+  struct Slot {
+    Tensor parameter;
+    Tensor master;  // undefined where the parameter itself is updated
+    Tensor first, second;
+    bool touched = false;  // has had an update
+  };
+  struct Group {
+    std::vector<Slot> slots;
+    double lr = 0;
+    double lr_ratio = 1;  // to the first group's
+  };
+
+  Optimizer(const char* name, MasterOptions options) : name_(name), options_(options) {}
+
+  void add_group(const std::vector<Tensor>& parameters, double lr);
+  // Allocates a zeroed state tensor like the parameter.
+  Tensor new_state(const Tensor& parameter, DType dtype) const;
+  // Updates the slots of one group, each with its gradient.
+  virtual void update(size_t group, std::span<Slot*> slots, const StepControl& control) = 0;
+  virtual void allocate(size_t group, Slot& slot) = 0;
+
+  static backend::UpdateItem item(const Slot& slot);
+  const MasterOptions& options() const { return options_; }
+
+ private:
+  const char* name_;
+  MasterOptions options_;
+  std::vector<Group> groups_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace binade::optim

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace binade::optim {
+
+enum class ScheduleKind : uint8_t { constant, linear, cosine, cooldown };
+
+// The learning rate as a function of the number of applied steps.
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::cosine;
+  double peak = 1e-3;
+  int64_t warmup = 0;        // steps of linear rise: step s < warmup has peak * (s + 1) / warmup
+  int64_t total = 0;         // steps in all (not needed for constant)
+  double final_ratio = 0.1;  // the last value over the peak
+  int64_t cooldown = 0;      // cooldown: the last steps, falling by 1 - sqrt; before them constant
+
+  // The rate of step `step`, counted from 0. After `total` it stays at the final value.
+  double at(int64_t step) const;
+  // Fails on impossible numbers, naming them.
+  void check() const;
+};
+
+std::string_view name(ScheduleKind kind);
+ScheduleKind parse_schedule(std::string_view text);
+
+}  // namespace binade::optim

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "binade/optim/optimizer.h"
+
+namespace binade::optim {
+
+struct SgdOptions {
+  double lr = 1e-2;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;  // needs momentum and no dampening
+  MasterOptions master = {};
+};
+
+struct SgdGroup {
+  std::vector<Tensor> parameters;
+  SgdOptions options;
+};
+
+// Stochastic gradient descent with momentum, as in PyTorch.
+class SGD : public Optimizer {
+ public:
+  explicit SGD(const std::vector<Tensor>& parameters, const SgdOptions& options = {});
+  explicit SGD(const std::vector<SgdGroup>& groups);
+
+ protected:
+  void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
+  void allocate(size_t group, Slot& slot) override;
+
+ private:
+  std::vector<SgdOptions> group_options_;
+};
+
+}  // namespace binade::optim

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+namespace binade::cli {
+
+struct Outcome {
+  int status = -1;  // exit code; -1 when a signal ended the command
+  std::string out;
+  std::string err;
+};
+
+// Runs a line of shell and returns what it printed.
+Outcome run_shell(const std::string& line);
+
+// `text` as one word of shell.
+std::string quoted(const std::string& text);
+
+}  // namespace binade::cli

@@ -1,0 +1,48 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "structure/source_tree.h"
+
+namespace binade::structure {
+namespace {
+
+std::string stem_of(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
+// True when a header stands in one of the folders for the stem, or for a beginning of it that ends
+// before an underscore: gemm_kernel_neon.cpp belongs to gemm.h.
+bool has_header(std::string stem, const std::vector<std::string>& folders) {
+  while (!stem.empty()) {
+    for (const std::string& folder : folders) {
+      if (source_exists(folder + "/" + stem + ".h")) return true;
+    }
+    const size_t cut = stem.rfind('_');
+    stem.resize(cut == std::string::npos ? 0 : cut);
+  }
+  return false;
+}
+
+TEST(Layout, EveryKernelFileHasTheHeaderOfItsFamily) {
+  const std::string backend = "src/binade/backend";
+  for (const std::string& folder : {backend + "/cpu", backend + "/cuda"}) {
+    for (const std::string& file : files_under(folder, {".cpp", ".cu"})) {
+      // A family of kernels has its table in backend/; a helper has its header beside it.
+      EXPECT_TRUE(has_header(stem_of(file), {backend, folder}))
+          << file << " has no " << backend << "/" << stem_of(file) << ".h";
+    }
+  }
+}
+
+TEST(Layout, EverySourceHasItsTest) {
+  for (const char* room : {"base", "formats", "tensor", "autograd"}) {
+    for (const std::string& file : files_under(std::string("src/binade/") + room, {".cpp"})) {
+      const std::string test = std::string("tests/") + room + "/" + stem_of(file) + "_test.cpp";
+      EXPECT_TRUE(source_exists(test)) << file << " has no " << test;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace binade::structure
