@@ -2,6 +2,8 @@
 
 // Everything a program needs: tensors, ops, autograd, mixed precision, modules and optimizers.
 #include "binade/amp/autocast.h"
+#include "binade/amp/fp8.h"
+#include "binade/amp/grad_scaler.h"
 #include "binade/amp/policy.h"
 #include "binade/amp/trace.h"
 #include "binade/autograd/variable.h"
@@ -12,6 +14,7 @@
 #include "binade/nn/language_model.h"
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
+#include "binade/nn/norm_linear.h"
 #include "binade/nn/resnet.h"
 #include "binade/nn/sequential.h"
 #include "binade/nn/transformer.h"
@@ -27,6 +30,7 @@
 #include "binade/ops/loss.h"
 #include "binade/ops/matmul.h"
 #include "binade/ops/norm.h"
+#include "binade/ops/quantize.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"
 #include "binade/ops/softmax.h"

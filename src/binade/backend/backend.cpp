@@ -19,7 +19,9 @@ const Backend& cpu_table() {
                                .attention = cpu::attention_kernels,
                                .activation = cpu::activation_kernels,
                                .loss = cpu::loss_kernels,
-                               .optimizer = cpu::optimizer_kernels};
+                               .optimizer = cpu::optimizer_kernels,
+                               .scaler = cpu::scaler_kernels,
+                               .quantize = cpu::quantize_kernels};
   return backend;
 }
 

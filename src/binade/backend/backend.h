@@ -10,7 +10,9 @@
 #include "binade/backend/norm.h"
 #include "binade/backend/optimizer.h"
 #include "binade/backend/pool.h"
+#include "binade/backend/quantize.h"
 #include "binade/backend/reduce.h"
+#include "binade/backend/scaler.h"
 #include "binade/backend/scan.h"
 #include "binade/backend/softmax.h"
 
@@ -32,6 +34,8 @@ struct Backend {
   ActivationKernels activation;
   LossKernels loss;
   OptimizerKernels optimizer;
+  ScalerKernels scaler;
+  QuantizeKernels quantize;
 };
 
 // The backend that serves a device; fails where this build or machine has none.

@@ -9,7 +9,8 @@ const Backend& table() {
       .conv = idle<ConvKernels>(),               .pool = idle<PoolKernels>(),
       .norm = idle<NormKernels>(),               .softmax = idle<SoftmaxKernels>(),
       .attention = idle<AttentionKernels>(),     .activation = idle<ActivationKernels>(),
-      .loss = idle<LossKernels>(),               .optimizer = idle<OptimizerKernels>()};
+      .loss = idle<LossKernels>(),               .optimizer = idle<OptimizerKernels>(),
+      .scaler = idle<ScalerKernels>(), .quantize = idle<QuantizeKernels>()};
   return backend;
 }
 

@@ -54,6 +54,20 @@ BlockConfig block_config(const LanguageModelConfig& config) {
           .eps = config.eps};
 }
 
+// Blocks a recipe leaves out at the ends of the model run without FP8.
+class Fp8LayerScope {
+ public:
+  Fp8LayerScope(int64_t layer, int64_t layers) {
+    amp::Fp8State state = amp::fp8_state();
+    if (!state.enabled || (layer >= state.recipe.skip_first && layer < layers - state.recipe.skip_last)) return;
+    state.enabled = false;
+    guard_.emplace(std::move(state));
+  }
+
+ private:
+  std::optional<amp::Fp8Autocast> guard_;
+};
+
 }  // namespace
 
 LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placement)
@@ -93,13 +107,15 @@ Tensor LanguageModel::features(const Tensor& tokens) {
   if (positions_) branch = branch + slice(positions_->weight, 0, 0, tokens.size(1));
   branch = dropout_(config_.residual ? cast(branch, *config_.residual) : branch);
   Tensor residual;
-  for (const auto& block : blocks_) {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    TransformerBlock* block = blocks_[i].get();
+    const Fp8LayerScope fp8(static_cast<int64_t>(i), config_.layers);
     if (!config_.recompute) {
       std::tie(branch, residual) = block->forward(branch, residual);
       continue;
     }
-    const auto run = [&block = *block](std::span<const Tensor> in) {
-      const auto [next, sum] = block.forward(in[0], in[1]);
+    const auto run = [block](std::span<const Tensor> in) {
+      const auto [next, sum] = block->forward(in[0], in[1]);
       return std::vector<Tensor>{next, sum};
     };
     const Tensor inputs[] = {branch, residual};

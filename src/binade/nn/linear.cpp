@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "binade/nn/init.h"
+#include "binade/ops/fp8_linear.h"
 #include "binade/ops/index.h"
 
 namespace binade::nn {
@@ -19,9 +20,31 @@ Linear::Linear(const LinearConfig& config, Placement placement) : activation(con
   }
   add_parameter("weight", weight);
   add_parameter("bias", bias);
+  const std::pair<const char*, amp::Fp8Stream*> streams[] = {
+      {"fp8.input.", &fp8_->input}, {"fp8.weight.", &fp8_->weight}, {"fp8.gradient.", &fp8_->gradient}};
+  for (const auto& [name, stream] : streams) {
+    add_buffer(std::string(name) + "history", stream->history);
+    add_buffer(std::string(name) + "scale", stream->scale);
+    add_buffer(std::string(name) + "inverse", stream->inverse);
+    add_buffer(std::string(name) + "pending", stream->pending);
+    add_buffer(std::string(name) + "dropped", stream->dropped);
+  }
 }
 
-Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias, activation); }
+Tensor Linear::forward(const Tensor& x) {
+  if (const amp::Fp8Recipe* recipe = amp::fp8_recipe()) return fp8_linear(x, weight, bias, activation, *recipe, fp8_);
+  return linear(x, weight, bias, activation);
+}
+
+void Linear::before_save() { fp8_->settle(weight); }
+
+void Linear::before_load(const StateDict& state, const std::string& prefix) {
+  const auto history = state.find(prefix + "fp8.input.history");
+  if (history == state.end()) return;
+  for (amp::Fp8Stream* stream : {&fp8_->input, &fp8_->weight, &fp8_->gradient}) {
+    stream->create(static_cast<int>(history->second.numel()), weight.device());
+  }
+}
 
 Embedding::Embedding(const EmbeddingConfig& config, Placement placement) {
   if (config.count < 1 || config.width < 1) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "binade/amp/fp8.h"
 #include "binade/nn/module.h"
 #include "binade/ops/linear.h"
 
@@ -13,7 +14,8 @@ struct LinearConfig {
   double deviation = 0;  // of normal starting weights; 0: uniform in +-1/sqrt(in), as PyTorch does
 };
 
-// activation(x weight^T + bias), weight [out, in].
+// activation(x weight^T + bias), weight [out, in]. Under amp::Fp8Autocast its products run in FP8, and
+// the scales and histories of delayed recipes are buffers fp8.{input,weight,gradient}.*.
 class Linear : public Layer {
  public:
   explicit Linear(const LinearConfig& config, Placement placement = {});
@@ -23,6 +25,11 @@ class Linear : public Layer {
 
  protected:
   Tensor forward(const Tensor& x) override;
+  void before_save() override;
+  void before_load(const StateDict& state, const std::string& prefix) override;
+
+ private:
+  std::shared_ptr<amp::Fp8Linear> fp8_ = std::make_shared<amp::Fp8Linear>();
 };
 
 struct EmbeddingConfig {

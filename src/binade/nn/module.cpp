@@ -96,7 +96,8 @@ void Module::zero_grad() {
   for (const Tensor& parameter : parameters()) parameter.zero_grad();
 }
 
-StateDict Module::state_dict() const {
+StateDict Module::state_dict() {
+  for (const auto& [path, module] : named_modules()) module->before_save();
   StateDict state;
   for (const auto& [name, tensor] : named_parameters()) state[name] = tensor.detach();
   for (const auto& [name, tensor] : named_buffers()) state[name] = tensor;
@@ -104,6 +105,7 @@ StateDict Module::state_dict() const {
 }
 
 void Module::load_state_dict(const StateDict& state, bool strict) {
+  for (const auto& [path, module] : named_modules()) module->before_load(state, path.empty() ? "" : path + ".");
   const StateDict mine = state_dict();
   std::string problems;
   for (const auto& [name, tensor] : mine) {

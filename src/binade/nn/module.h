@@ -52,7 +52,7 @@ class Module {
   void zero_grad();
 
   // Parameters and buffers, shared with the module rather than copied.
-  StateDict state_dict() const;
+  StateDict state_dict();
   // Copies values in, converting types. Missing, surplus and misshapen entries are an error naming
   // all of them; without `strict` missing and surplus ones are passed over.
   void load_state_dict(const StateDict& state, bool strict = true);
@@ -64,6 +64,14 @@ class Module {
   void add_parameter(std::string name, Tensor& parameter);
   void add_buffer(std::string name, Tensor& buffer);
   void add_child(std::string name, Module& child);
+
+  // For modules that keep state which exists only once it was used: make it ready to be saved; create it where
+  // `state` holds entries under `prefix`.
+  virtual void before_save() {}
+  virtual void before_load(const StateDict& state, const std::string& prefix) {
+    static_cast<void>(state);
+    static_cast<void>(prefix);
+  }
 
   // Held by forward functions, so that ops know which module they run for.
   [[nodiscard]] autograd::ModuleScope enter() const { return autograd::ModuleScope(name_); }

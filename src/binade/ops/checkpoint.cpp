@@ -1,5 +1,6 @@
 #include "binade/ops/checkpoint.h"
 
+#include "binade/amp/fp8.h"
 #include "binade/autograd/engine.h"
 #include "binade/autograd/module_path.h"
 #include "binade/autograd/recompute.h"
@@ -16,12 +17,14 @@ using ManyFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>
 // Everything outside of its arguments that a forward depends on.
 struct ForwardState {
   amp::AutocastState autocast = amp::autocast_state();
+  amp::Fp8State fp8 = amp::fp8_state();
   std::string path = autograd::module_path();
   random::Context random = random::context();
 };
 
 std::vector<Tensor> run_again(const ManyFunction& fn, const ForwardState& state, std::span<const Tensor> inputs) {
   const amp::Autocast autocast(state.autocast);
+  const amp::Fp8Autocast fp8(state.fp8);
   const autograd::ModulePathGuard path(state.path);
   const autograd::RecomputeScope recompute;
   const autograd::GradMode recording(true);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/amp/step.h"
 #include "binade/backend/optimizer.h"
 #include "binade/nn/module.h"
 
@@ -15,26 +16,21 @@ struct MasterOptions {
   uint64_t seed = 0;                 // of stochastic rounding
 };
 
-// What a step reads on the device, so that nothing waits for the host.
-struct StepControl {
-  Tensor gradient_factor;  // f32 [1]: multiplies every gradient; undefined: 1
-  Tensor skip;             // f32 [1]: not 0 leaves everything as it is; undefined: never
-};
+using amp::StepControl;
 
 // Updates parameters from their gradients. Parameters of 16 bits have an f32 master here, which is
 // what an update changes; the parameter is rounded from it. Parameters without a gradient are left out.
-class Optimizer {
+class Optimizer : public amp::Steppable {
  public:
-  virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
   // One update, unless control.skip says otherwise.
-  void step(const StepControl& control = {});
+  void step(const StepControl& control = {}) override;
   // Forgets gradients; their buffers stay and are overwritten by the next backward.
   void zero_grad();
 
-  std::vector<Tensor> parameters() const;
+  std::vector<Tensor> parameters() const override;
   size_t group_count() const { return groups_.size(); }
   double lr(size_t group = 0) const { return groups_[group].lr; }
   // Sets the learning rate of every group, scaled by the ratio its group started with.

@@ -18,5 +18,7 @@ extern const AttentionKernels attention_kernels;
 extern const ActivationKernels activation_kernels;
 extern const LossKernels loss_kernels;
 extern const OptimizerKernels optimizer_kernels;
+extern const ScalerKernels scaler_kernels;
+extern const QuantizeKernels quantize_kernels;
 
 }  // namespace binade::backend::cpu

@@ -1,0 +1,33 @@
+#include "binade/amp/capability.h"
+
+#include "binade/base/cpu_features.h"
+
+namespace binade::amp {
+namespace {
+
+Support cpu_support(DType dtype) {
+  const CpuFeatures& cpu = cpu_features();
+  if (dtype == DType::f32 || dtype == DType::f64) return Support::native;
+  if (dtype == DType::bf16 && (cpu.neon_bf16 || cpu.avx512_bf16 || cpu.amx_bf16)) return Support::native;
+  return is_floating(dtype) ? Support::emulated : Support::none;
+}
+
+bool supported(DType dtype, Device device, bool including_emulation) {
+  const Support support = matmul_support(dtype, device);
+  return support == Support::native || (including_emulation && support == Support::emulated);
+}
+
+}  // namespace
+
+std::string_view name(Support support) {
+  constexpr std::string_view names[] = {"none", "emulated", "native"};
+  return names[static_cast<size_t>(support)];
+}
+
+Support matmul_support(DType dtype, Device device) { return device.is_cpu() ? cpu_support(dtype) : Support::none; }
+
+bool is_bf16_supported(Device device, bool including_emulation) { return supported(DType::bf16, device, including_emulation); }
+bool is_f16_supported(Device device, bool including_emulation) { return supported(DType::f16, device, including_emulation); }
+bool is_fp8_supported(Device device, bool including_emulation) { return supported(DType::e4m3, device, including_emulation); }
+
+}  // namespace binade::amp

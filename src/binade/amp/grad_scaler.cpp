@@ -1,0 +1,262 @@
+#include "binade/amp/grad_scaler.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "binade/amp/call.h"
+#include "binade/autograd/variable.h"
+#include "binade/backend/backend.h"
+
+namespace binade::amp {
+namespace {
+
+void check(const GradScalerOptions& options) {
+  const auto refuse = [](const char* argument, const char* expected, double found) {
+    fail("GradScaler", {.argument = argument, .expected = expected, .found = fmt::format("{}", found)});
+  };
+  if (!(options.growth_factor > 1) || !std::isfinite(options.growth_factor)) refuse("growth_factor", "more than 1", options.growth_factor);
+  if (!(options.backoff_factor > 0 && options.backoff_factor < 1)) refuse("backoff_factor", "between 0 and 1", options.backoff_factor);
+  if (!(options.init_scale > 0) || !std::isfinite(options.init_scale)) refuse("init_scale", "more than 0", options.init_scale);
+  if (options.growth_interval < 1) refuse("growth_interval", "at least 1", static_cast<double>(options.growth_interval));
+  if (options.hysteresis < 1) refuse("hysteresis", "at least 1", static_cast<double>(options.hysteresis));
+  if (!(options.minimum_scale >= 0)) refuse("minimum_scale", "at least 0", options.minimum_scale);
+}
+
+Tensor filled(const Shape& shape, double value, DType dtype, Device device) {
+  const memory::CategoryGuard category(memory::Category::optimizer);
+  Tensor x = Tensor::empty(shape, dtype, device);
+  backend::of(x).elementwise.fill(x, value);
+  return x;
+}
+
+std::vector<TensorView> gradients_of(const Steppable& optimizer) {
+  std::vector<TensorView> gradients;
+  for (const Tensor& parameter : optimizer.parameters()) {
+    const Tensor gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    if (gradient.dtype() == DType::f16) {
+      fail("unscale", {.argument = "gradient of " + describe(parameter),
+                       .expected = "f32 gradients",
+                       .found = "f16",
+                       .hint = "unscaling in f16 brings back the underflow that scaling avoids: keep gradients in f32 "
+                               "(set_grad_dtype) with f32 masters in the optimizer"});
+    }
+    gradients.push_back(gradient);
+  }
+  return gradients;
+}
+
+// The first parameter whose gradient is not finite.
+Tensor first_bad(const Steppable& optimizer) {
+  for (const Tensor& parameter : optimizer.parameters()) {
+    if (!parameter.grad().defined()) continue;
+    const Tensor norm = filled({1}, 0, DType::f32, parameter.device()), bad = filled({1}, 0, DType::f32, parameter.device());
+    const TensorView gradient = parameter.grad();
+    backend::of(parameter).optimizer.gradient_norm({&gradient, 1}, 1, norm, bad);
+    if (bad.item() != 0) return parameter;
+  }
+  return {};
+}
+
+}  // namespace
+
+GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
+  if (!options.enabled) return;
+  check(options);
+  numbers_ = {.growth = options.growth_factor,
+              .backoff = options.backoff_factor,
+              .interval = options.growth_interval,
+              .hysteresis = options.hysteresis,
+              .minimum = options.minimum_scale};
+}
+
+void GradScaler::require_scale(const char* call) const {
+  if (scale_.defined()) return;
+  fail(call, {.argument = "scaler", .expected = "scale(loss) before it", .found = "a scaler that has scaled nothing yet"});
+}
+
+Tensor GradScaler::scale(const Tensor& loss) {
+  if (!options_.enabled) return loss;
+  if (!scale_.defined()) {
+    scale_ = filled({1}, options_.init_scale, DType::f32, loss.device());
+    trackers_ = filled({2}, 0, DType::i32, loss.device());
+    backend::of(loss).elementwise.fill(trackers_.strided({1}, {1}, 1), static_cast<double>(options_.hysteresis));
+  }
+  const Call call(Op::mul, {loss});
+  const auto times_scale = [scale = scale_](const Tensor& x) {
+    Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    backend::of(x).elementwise.binary(backend::Binary::mul, x, TensorView(scale).expanded(x.shape()), y);
+    return y;
+  };
+  return call.result(times_scale(loss), [times_scale](const Tensor& dy, autograd::GradSlots dx) { dx[0].add(times_scale(dy)); });
+}
+
+void GradScaler::check_gradients(Steppable& optimizer, PerOptimizer& state) {
+  const std::vector<TensorView> gradients = gradients_of(optimizer);
+  if (gradients.empty()) return;
+  const Tensor inverse = filled({1}, 0, DType::f32, scale_.device());
+  state.found_inf = filled({1}, 0, DType::f32, scale_.device());
+  const auto& kernels = backend::of(scale_);
+  kernels.scaler.invert(scale_, inverse);
+  kernels.optimizer.unscale(gradients, inverse, state.found_inf);
+}
+
+void GradScaler::unscale(Steppable& optimizer) {
+  if (!options_.enabled) return;
+  require_scale("unscale");
+  PerOptimizer& state = state_of(optimizer);
+  if (state.stage == Stage::unscaled) {
+    fail("unscale", {.argument = "optimizer", .expected = "one call between updates", .found = "a second one", .hint = "gradients are unscaled already"});
+  }
+  if (state.stage == Stage::stepped) {
+    fail("unscale", {.argument = "optimizer", .expected = "a call before step", .found = "one after it", .hint = "call update() first"});
+  }
+  check_gradients(optimizer, state);
+  state.stage = Stage::unscaled;
+}
+
+StepReport GradScaler::step(Steppable& optimizer) {
+  if (!options_.enabled) {
+    optimizer.step({});
+    return {};
+  }
+  require_scale("step");
+  PerOptimizer& state = state_of(optimizer);
+  if (state.stage == Stage::stepped) {
+    fail("step", {.argument = "optimizer", .expected = "one step between updates", .found = "a second one", .hint = "call update() first"});
+  }
+  if (state.stage == Stage::ready) unscale(optimizer);
+  if (!state.found_inf.defined()) {
+    fail("step", {.argument = "optimizer", .expected = "gradients to check for infinities", .found = "none", .hint = "call backward() before step()"});
+  }
+  StepReport report;
+  report.scale = get_scale();
+  if (state.found_inf.item() != 0) report = skipped(optimizer);
+  optimizer.step({.gradient_factor = {}, .skip = state.found_inf});
+  state.stage = Stage::stepped;
+  return report;
+}
+
+StepReport GradScaler::skipped(const Steppable& optimizer) {
+  StepReport report{.applied = false, .reason = "", .bad_parameter = first_bad(optimizer), .scale = get_scale()};
+  report.reason = fmt::format("a gradient of {} is not finite at loss scale {}",
+                              report.bad_parameter.defined() ? describe(report.bad_parameter) : "a parameter", report.scale);
+  if (resting_scale_ > 0) {
+    report.reason += ": scaling is not the problem, the gradients themselves are infinite or NaN";
+  }
+  return report;
+}
+
+void GradScaler::update() {
+  if (!options_.enabled) return;
+  require_scale("update");
+  const auto& kernels = backend::of(scale_);
+  Tensor found;
+  for (const auto& [optimizer, state] : optimizers_) {
+    if (!state.found_inf.defined()) continue;
+    if (!found.defined()) found = filled({1}, 0, DType::f32, scale_.device());
+    kernels.elementwise.binary(backend::Binary::maximum, found, state.found_inf, found);
+  }
+  if (!found.defined()) {
+    fail("update", {.argument = "scaler", .expected = "an optimizer whose gradients were checked", .found = "none", .hint = "call step(optimizer) before update()"});
+  }
+  const bool overflow = found.item() != 0;
+  const double before = get_scale();
+  if (resting_scale_ > 0) {
+    // A retest ends: back to the scale of before, whatever it showed.
+    kernels.elementwise.fill(scale_, std::exchange(resting_scale_, 0));
+  } else {
+    kernels.scaler.update(scale_, trackers_, found, numbers_);
+  }
+  optimizers_.clear();
+  if (!overflow) {
+    skipped_in_a_row_ = overflows_in_a_row_ = 0;
+    return;
+  }
+  ++skipped_in_a_row_;
+  ++overflows_in_a_row_;
+  if (options_.minimum_scale > 0 && before <= options_.minimum_scale) {
+    fail("update", {.argument = "loss scale",
+                    .expected = "finite gradients at the minimum scale " + fmt::format("{}", options_.minimum_scale),
+                    .found = "an overflow",
+                    .hint = "scaling is not the problem: look for an exploding or NaN activation, lower the learning rate, or use bf16"});
+  }
+  note_overflow();
+}
+
+void GradScaler::note_overflow() {
+  if (options_.skip_budget > 0 && skipped_in_a_row_ >= options_.skip_budget) {
+    fail("update", {.argument = "skip_budget",
+                    .expected = fmt::format("an applied step within {}", options_.skip_budget),
+                    .found = fmt::format("{} skipped in a row, loss scale {}", skipped_in_a_row_, get_scale()),
+                    .hint = "the run can only skip: scaling does not help it; try bf16 or a lower learning rate"});
+  }
+  if (options_.retest_after > 0 && overflows_in_a_row_ >= options_.retest_after) {
+    overflows_in_a_row_ = 0;
+    resting_scale_ = get_scale();
+    backend::of(scale_).elementwise.fill(scale_, 1);
+  }
+}
+
+void GradScaler::update(double new_scale) {
+  if (!options_.enabled) return;
+  require_scale("update");
+  if (!(new_scale > 0) || !std::isfinite(new_scale)) {
+    fail("update", {.argument = "new_scale", .expected = "a finite number above 0", .found = fmt::format("{}", new_scale)});
+  }
+  backend::of(scale_).elementwise.fill(scale_, new_scale);
+  optimizers_.clear();
+}
+
+double GradScaler::get_scale() const {
+  if (!options_.enabled) return 1;
+  return scale_.defined() ? scale_.item() : static_cast<double>(static_cast<float>(options_.init_scale));
+}
+
+int64_t GradScaler::growth_tracker() const {
+  return trackers_.defined() ? static_cast<int64_t>(trackers_.strided({}, {}, 0).item()) : 0;
+}
+
+ScalerState GradScaler::state() const {
+  if (!options_.enabled) return {};
+  const bool used = trackers_.defined();
+  return {{"scale", get_scale()},
+          {"growth_factor", options_.growth_factor},
+          {"backoff_factor", options_.backoff_factor},
+          {"growth_interval", static_cast<double>(options_.growth_interval)},
+          {"growth_tracker", static_cast<double>(growth_tracker())},
+          {"hysteresis_tracker", used ? trackers_.strided({}, {}, 1).item() : static_cast<double>(options_.hysteresis)},
+          {"skipped_in_a_row", static_cast<double>(skipped_in_a_row_)},
+          {"overflows_in_a_row", static_cast<double>(overflows_in_a_row_)},
+          {"resting_scale", resting_scale_}};
+}
+
+void GradScaler::load_state(const ScalerState& state) {
+  if (!options_.enabled) return;
+  const auto get = [&state](const char* key) {
+    const auto found = state.find(key);
+    if (found == state.end()) {
+      fail("load_state", {.argument = key,
+                          .expected = "the state of an enabled scaler",
+                          .found = state.empty() ? "an empty state" : "none",
+                          .hint = "it may come from a run whose scaler was disabled"});
+    }
+    return found->second;
+  };
+  options_.growth_factor = get("growth_factor");
+  options_.backoff_factor = get("backoff_factor");
+  options_.growth_interval = static_cast<int64_t>(get("growth_interval"));
+  options_.init_scale = get("scale");
+  check(options_);
+  *this = GradScaler(options_);
+  const double trackers[2] = {get("growth_tracker"), get("hysteresis_tracker")};
+  scale_ = filled({1}, options_.init_scale, DType::f32, options_.device);
+  trackers_ = filled({2}, 0, DType::i32, options_.device);
+  for (int i = 0; i < 2; ++i) backend::of(trackers_).elementwise.fill(trackers_.strided({1}, {1}, i), trackers[i]);
+  skipped_in_a_row_ = static_cast<int64_t>(get("skipped_in_a_row"));
+  overflows_in_a_row_ = static_cast<int64_t>(get("overflows_in_a_row"));
+  resting_scale_ = get("resting_scale");
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,209 @@
+#include "binade/backend/quantize.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "binade/backend/cpu/kernels.h"
+#include "binade/base/parallel.h"
+#include "binade/formats/convert.h"
+#include "binade/formats/format.h"
+
+namespace binade::backend::cpu {
+namespace {
+
+constexpr int64_t mx_group = 32;
+
+float max_of(DType fp8) {
+  return static_cast<float>(fp8 == DType::e4m3 ? formats::spec::e4m3.max() : formats::spec::e5m2.max());
+}
+
+int max_exponent_of(DType fp8) {
+  return fp8 == DType::e4m3 ? formats::spec::e4m3.max_exponent() : formats::spec::e5m2.max_exponent();
+}
+
+// Row `row`, columns [begin, end) of x as f32.
+void read_row(const TensorView& x, int64_t row, int64_t begin, int64_t end, float* out) {
+  dispatch(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* in = x.as<T>() + row * x.strides[0];
+    const int64_t step = x.strides[1];
+    for (int64_t column = begin; column < end; ++column) *out++ = static_cast<float>(in[column * step]);
+  });
+}
+
+void write_row(const float* values, const TensorView& q, int64_t row, int64_t begin, int64_t count) {
+  const auto n = static_cast<size_t>(count);
+  const int64_t offset = row * q.shape[1] + begin;
+  constexpr auto nearest = formats::Rounding::nearest_even;
+  if (q.dtype == DType::e4m3) formats::narrow(values, q.as<e4m3>() + offset, n, nearest, formats::Overflow::saturate);
+  if (q.dtype == DType::e5m2) formats::narrow(values, q.as<e5m2>() + offset, n, nearest, formats::Overflow::saturate);
+}
+
+// Larger magnitude wins, NaN over everything.
+float larger(float amax, float value) {
+  const float magnitude = std::abs(value);
+  return magnitude > amax || std::isnan(magnitude) ? magnitude : amax;
+}
+
+float join(float a, float b) { return std::isnan(a) ? a : larger(a, b); }
+
+float row_amax(const float* values, int64_t count) {
+  float amax = 0;
+  for (int64_t i = 0; i < count; ++i) amax = join(amax, values[i]);
+  return amax;
+}
+
+float scale_for(float amax, float max_value, ScaleRule rule) {
+  if (amax == 0 || !std::isfinite(amax)) return 1;
+  float scale = max_value / std::max(amax, static_cast<float>(rule.eps));
+  if (std::isinf(scale)) scale = std::numeric_limits<float>::max();
+  if (rule.power_of_two) scale = std::bit_cast<float>(std::bit_cast<uint32_t>(scale) & 0xFF800000u);
+  return scale;
+}
+
+void amax(TensorView x, TensorView result) {
+  const int64_t rows = x.shape[0], columns = x.shape[1];
+  std::vector<float> partial(static_cast<size_t>(rows));
+  parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(static_cast<size_t>(columns));
+    for (int64_t row = begin; row < end; ++row) {
+      read_row(x, row, 0, columns, values.data());
+      partial[static_cast<size_t>(row)] = row_amax(values.data(), columns);
+    }
+  });
+  *result.as<float>() = row_amax(partial.data(), rows);
+}
+
+void quantize(TensorView x, TensorView scale, TensorView q) {
+  const int64_t rows = x.shape[0], columns = x.shape[1];
+  const float factor = *scale.as<float>();
+  parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(static_cast<size_t>(columns));
+    for (int64_t row = begin; row < end; ++row) {
+      read_row(x, row, 0, columns, values.data());
+      for (float& value : values) value *= factor;
+      write_row(values.data(), q, row, 0, columns);
+    }
+  });
+}
+
+void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q, TensorView inverse) {
+  const int64_t rows = x.shape[0], columns = x.shape[1];
+  if (rows == 0 || columns == 0) return;
+  const int64_t group_rows = group.rows == 0 ? rows : group.rows, group_columns = group.columns == 0 ? columns : group.columns;
+  const int64_t across = (columns + group_columns - 1) / group_columns, down = (rows + group_rows - 1) / group_rows;
+  const float max_value = max_of(q.dtype);
+  parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(static_cast<size_t>(group_columns));
+    for (int64_t index = begin; index < end; ++index) {
+      const int64_t top = index / across * group_rows, left = index % across * group_columns;
+      const int64_t bottom = std::min(rows, top + group_rows), width = std::min(columns - left, group_columns);
+      float amax = 0;
+      for (int64_t row = top; row < bottom; ++row) {
+        read_row(x, row, left, left + width, values.data());
+        amax = join(amax, row_amax(values.data(), width));
+      }
+      const float scale = scale_for(amax, max_value, rule);
+      inverse.as<float>()[index] = 1 / scale;
+      for (int64_t row = top; row < bottom; ++row) {
+        read_row(x, row, left, left + width, values.data());
+        for (int64_t i = 0; i < width; ++i) values[static_cast<size_t>(i)] *= scale;
+        write_row(values.data(), q, row, left, width);
+      }
+    }
+  });
+}
+
+void quantize_mx(TensorView x, TensorView q, TensorView codes) {
+  const int64_t rows = x.shape[0], columns = x.shape[1];
+  const int64_t across = (columns + mx_group - 1) / mx_group;
+  const int largest = max_exponent_of(q.dtype);
+  parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(static_cast<size_t>(columns));
+    for (int64_t row = begin; row < end; ++row) {
+      read_row(x, row, 0, columns, values.data());
+      for (int64_t at = 0; at < across; ++at) {
+        float* group = values.data() + at * mx_group;
+        const int64_t count = std::min(mx_group, columns - at * mx_group);
+        const float amax = row_amax(group, count);
+        uint8_t& code = codes.as<uint8_t>()[row * across + at];
+        if (!std::isfinite(amax)) {
+          code = 255;
+          std::fill_n(group, count, std::numeric_limits<float>::quiet_NaN());
+          continue;
+        }
+        const int exponent = amax == 0 ? -127 : std::max(std::ilogb(amax) - largest, -127);
+        code = static_cast<uint8_t>(exponent + 127);
+        // Two factors: 2^-exponent itself may pass the range of f32.
+        const float half = std::ldexp(1.0f, -exponent / 2), rest = std::ldexp(1.0f, -exponent - -exponent / 2);
+        for (int64_t i = 0; i < count; ++i) group[i] = group[i] * half * rest;
+      }
+      write_row(values.data(), q, row, 0, columns);
+    }
+  });
+}
+
+float inverse_at(const TensorView& inverse, int64_t index) {
+  if (inverse.dtype == DType::f32) return inverse.as<float>()[index];
+  const int code = inverse.as<uint8_t>()[index];
+  return code == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, code - 127);
+}
+
+void dequantize(TensorView q, TensorView inverse, ScaleGroup group, TensorView x) {
+  const int64_t rows = q.shape[0], columns = q.shape[1];
+  if (rows == 0 || columns == 0) return;
+  const int64_t group_rows = group.rows == 0 ? rows : group.rows, group_columns = group.columns == 0 ? columns : group.columns;
+  const int64_t across = (columns + group_columns - 1) / group_columns;
+  parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(static_cast<size_t>(columns));
+    for (int64_t row = begin; row < end; ++row) {
+      read_row(q, row, 0, columns, values.data());
+      for (int64_t at = 0; at < across; ++at) {
+        const float factor = inverse_at(inverse, row / group_rows * across + at);
+        const int64_t stop = std::min(columns, (at + 1) * group_columns);
+        for (int64_t i = at * group_columns; i < stop; ++i) values[static_cast<size_t>(i)] *= factor;
+      }
+      dispatch_floating("dequantize", x.dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        T* out = x.as<T>() + row * x.strides[0];
+        for (int64_t i = 0; i < columns; ++i) out[i * x.strides[1]] = T(values[static_cast<size_t>(i)]);
+      });
+    }
+  });
+}
+
+void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
+  const float value = *amax.as<float>();
+  if (std::isfinite(value)) {
+    *pending.as<float>() = std::max(*pending.as<float>(), value);
+  } else {
+    ++*dropped.as<int32_t>();
+  }
+}
+
+void roll(TensorView history, TensorView pending, double max_value, DelayedRule rule, TensorView scale, TensorView inverse) {
+  float* past = history.as<float>();
+  const int64_t length = history.numel();
+  std::move_backward(past, past + length - 1, past + length);
+  past[0] = std::exchange(*pending.as<float>(), 0.0f);
+  const float amax = rule.most_recent ? past[0] : *std::max_element(past, past + length);
+  if (amax == 0) return;
+  const float next = std::ldexp(static_cast<float>(max_value) / amax, -rule.margin);
+  *scale.as<float>() = std::isinf(next) ? std::numeric_limits<float>::max() : next;
+  *inverse.as<float>() = 1 / *scale.as<float>();
+}
+
+}  // namespace
+
+const QuantizeKernels quantize_kernels{.amax = amax,
+                                       .quantize = quantize,
+                                       .quantize_groups = quantize_groups,
+                                       .quantize_mx = quantize_mx,
+                                       .dequantize = dequantize,
+                                       .record_amax = record_amax,
+                                       .roll = roll};
+
+}  // namespace binade::backend::cpu

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "binade/nn/transformer.h"
+
+// A norm and the product it feeds as one module: the pair that FP8 hardware fuses, the norm writing FP8 itself.
+namespace binade::nn {
+
+struct NormLinearConfig {
+  LinearConfig linear;
+  NormType norm = NormType::layer;
+  double eps = 1e-5;
+};
+
+class NormLinear : public Layer {
+ public:
+  explicit NormLinear(const NormLinearConfig& config, Placement placement = {});
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  std::unique_ptr<Layer> norm_;
+  Linear linear_;
+};
+
+struct NormMLPConfig {
+  MLPConfig mlp;
+  NormType norm = NormType::layer;
+  double eps = 1e-5;
+};
+
+class NormMLP : public Layer {
+ public:
+  explicit NormMLP(const NormMLPConfig& config, Placement placement = {});
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  std::unique_ptr<Layer> norm_;
+  MLP mlp_;
+};
+
+}  // namespace binade::nn

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <limits>
+#include <string>
+
+#include "binade/base/json.h"
+#include "binade/io/file.h"
+
+namespace binade::test {
+
+// A golden JSON file, whole.
+inline json::Document golden_json(const std::string& name) {
+  const std::string path = std::string(BINADE_GOLDEN_DIR) + "/" + name;
+  return json::parse(io::read_text(path, "golden", int64_t{1} << 26), {"golden", path, 0});
+}
+
+// A number that may be written as "inf", "-inf" or "nan".
+inline double golden_number(const json::Value& value) {
+  if (value.describe().starts_with('"')) {
+    const std::string& text = value.string();
+    if (text == "inf") return std::numeric_limits<double>::infinity();
+    if (text == "-inf") return -std::numeric_limits<double>::infinity();
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return value.number();
+}
+
+}  // namespace binade::test
