@@ -24,8 +24,10 @@ struct Slope {
 
 Slope slope_of(Activation activation, double x) {
   switch (activation) {
-    case Activation::none: return {1, 0};
-    case Activation::relu: return {x > 0 ? 1.0 : 0.0, 0};
+    case Activation::none:
+      return {1, 0};
+    case Activation::relu:
+      return {x > 0 ? 1.0 : 0.0, 0};
     case Activation::silu: {
       const double s = sigmoid(x);
       return {s * (1 + x * (1 - s)), 8 * s * (1 + std::abs(x))};
@@ -38,9 +40,11 @@ Slope slope_of(Activation activation, double x) {
     }
     case Activation::gelu_tanh: {
       const double scale = 2 * std::sqrt(2 / std::numbers::pi);
-      const double u = scale * (x + 0.044715 * x * x * x), du = scale * (1 + 3 * 0.044715 * x * x), s = sigmoid(u);
+      const double u = scale * (x + 0.044715 * x * x * x), du = scale * (1 + 3 * 0.044715 * x * x),
+                   s = sigmoid(u);
       return {s + x * du * s * (1 - s),
-              (s + std::abs(x * du) * s * (1 - s)) * (10 + 4 * std::abs(u) * (1 - s)) + 8 * std::abs(x * du) * s};
+              (s + std::abs(x * du) * s * (1 - s)) * (10 + 4 * std::abs(u) * (1 - s)) +
+                  8 * std::abs(x * du) * s};
     }
   }
   return {};
@@ -49,26 +53,30 @@ Slope slope_of(Activation activation, double x) {
 // Noise with some values far out, where exponentials overflow and vanish.
 Tensor wide_noise(const Shape& shape, DType dtype, uint64_t seed) {
   Values values = read(noise(shape, DType::f64, seed));
-  const double extremes[] = {0, -0.0, 12, -12, 40, -40, 88.5, -88.5, -89.5, 104, -104, 1000, -1000, 30000, -30000};
+  const double extremes[] = {0,     -0.0, 12,   -12,  40,    -40,   88.5,  -88.5,
+                             -89.5, 104,  -104, 1000, -1000, 30000, -30000};
   for (double& v : values) v *= 3;
-  for (size_t i = 0; i < values.size() && i < std::size(extremes); ++i) values[values.size() - 1 - i] = extremes[i];
+  for (size_t i = 0; i < values.size() && i < std::size(extremes); ++i)
+    values[values.size() - 1 - i] = extremes[i];
   return make(shape, dtype, values);
 }
 
 struct Types {
   DType x, y;
 };
-const Types type_cases[] = {{DType::f64, DType::f64},   {DType::f32, DType::f32},  {DType::f16, DType::f16},
-                            {DType::bf16, DType::bf16}, {DType::bf16, DType::f32}, {DType::f32, DType::bf16}};
+const Types type_cases[] = {{DType::f64, DType::f64},  {DType::f32, DType::f32},
+                            {DType::f16, DType::f16},  {DType::bf16, DType::bf16},
+                            {DType::bf16, DType::f32}, {DType::f32, DType::bf16}};
 
-constexpr Activation activations[] = {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
-                                      Activation::silu};
+constexpr Activation activations[] = {Activation::none, Activation::relu, Activation::gelu,
+                                      Activation::gelu_tanh, Activation::silu};
 
 TEST(CpuActivation, BackwardAgreesWithDouble) {
   for (const int64_t n : {0, 1, 3, 17, 1023, 5000}) {
     for (const Types& t : type_cases) {
       for (const Activation activation : activations) {
-        const Tensor x_tensor = wide_noise({n}, t.x, 1), dy_tensor = noise({n}, t.y, 2), dx = filled({n}, t.x, NAN);
+        const Tensor x_tensor = wide_noise({n}, t.x, 1), dy_tensor = noise({n}, t.y, 2),
+                     dx = filled({n}, t.x, NAN);
         kernels.activation_backward(activation, dy_tensor, x_tensor, dx);
         const Values x = read(x_tensor), dy = read(dy_tensor);
         Values expected(x.size()), bound(x.size());
@@ -76,12 +84,14 @@ TEST(CpuActivation, BackwardAgreesWithDouble) {
           const Slope slope = slope_of(activation, x[i]);
           expected[i] = dy[i] * slope.value;
           bound[i] = std::abs(dy[i]) * sum_epsilon(t.x) * (slope.bound + std::abs(slope.value));
-          // Below the smallest normal number sigmoid and density are 0, and x multiplies what is lost.
+          // Below the smallest normal number sigmoid and density are 0, and x multiplies what is
+          // lost.
           bound[i] += std::abs(dy[i]) * (1 + std::abs(x[i])) * 0x1p-126;
           bound[i] += storage_error(t.x, std::abs(expected[i]) + bound[i]);
         }
-        expect_within(read(dx), expected, bound,
-                      std::string(name(t.x)) + " activation " + std::to_string(static_cast<int>(activation)));
+        expect_within(
+            read(dx), expected, bound,
+            std::string(name(t.x)) + " activation " + std::to_string(static_cast<int>(activation)));
       }
     }
   }
@@ -106,7 +116,8 @@ const Case cases[] = {{0, 4}, {1, 1}, {3, 5}, {7, 64}, {2, 2051}};
 TEST(CpuActivation, SwigluAgreesWithDouble) {
   for (const Case& c : cases) {
     for (const Types& t : type_cases) {
-      const Tensor x_tensor = wide_noise({c.rows, 2 * c.width}, t.x, 1), y = filled({c.rows, c.width}, t.y, NAN);
+      const Tensor x_tensor = wide_noise({c.rows, 2 * c.width}, t.x, 1),
+                   y = filled({c.rows, c.width}, t.y, NAN);
       kernels.swiglu(x_tensor, y);
       const Values x = read(x_tensor);
       Values expected(static_cast<size_t>(y.numel())), bound(expected.size());
@@ -116,7 +127,8 @@ TEST(CpuActivation, SwigluAgreesWithDouble) {
         expected[i] = gate * sigmoid(gate) * up;
         bound[i] = 8 * sum_epsilon(t.x) * std::abs(expected[i]) + std::abs(gate * up) * 0x1p-126;
         bound[i] += storage_error(t.y, std::abs(expected[i]) + bound[i]);
-        if (std::abs(expected[i]) > 60000 && t.y == DType::f16) bound[i] = std::numeric_limits<double>::infinity();
+        if (std::abs(expected[i]) > 60000 && t.y == DType::f16)
+          bound[i] = std::numeric_limits<double>::infinity();
       }
       expect_within(read(y), expected, bound, std::string(name(t.x)) + " swiglu");
     }
@@ -141,7 +153,8 @@ TEST(CpuActivation, SwigluBackwardAgreesWithDouble) {
         expected[at + c.width] = dy[i] * gate * sigmoid(gate);
         bound[at + c.width] = 8 * unit * std::abs(expected[at + c.width]);
       }
-      for (size_t i = 0; i < x.size(); ++i) bound[i] += storage_error(t.x, std::abs(expected[i]) + bound[i]);
+      for (size_t i = 0; i < x.size(); ++i)
+        bound[i] += storage_error(t.x, std::abs(expected[i]) + bound[i]);
       expect_within(read(dx), expected, bound, std::string(name(t.x)) + " swiglu backward");
       kernels.swiglu_backward(dy_tensor, x_tensor, x_tensor);
       expect_same_bits(x_tensor, dx, "in place");
@@ -153,7 +166,8 @@ TEST(CpuActivation, DropoutKeepsWhatTheKeySays) {
   const random::Key key{11, 5};
   for (const int64_t n : {0, 1, 6, 1025, 40001}) {
     for (const Types& t : type_cases) {
-      for (const double p : {0.0, 0.1, 0.5, 1.0}) {
+      // The last one is a draw itself, which keeps its element.
+      for (const double p : {0.0, 0.1, 0.5, 1.0, double{random::uniform(11, 5, 3)}}) {
         const Tensor x_tensor = noise({n}, t.x, 1), y_tensor = filled({n}, t.y, NAN);
         kernels.dropout(x_tensor, p, key, y_tensor);
         const Values x = read(x_tensor), y = read(y_tensor);
@@ -161,7 +175,9 @@ TEST(CpuActivation, DropoutKeepsWhatTheKeySays) {
         for (size_t i = 0; i < x.size(); ++i) {
           const bool kept = random::uniform(key.seed, key.stream, i) >= static_cast<float>(p);
           expected[i] = kept ? x[i] / (1 - p) : 0;
-          bound[i] = kept ? 2 * sum_epsilon(t.x) * std::abs(expected[i]) + storage_error(t.y, expected[i]) : 0;
+          bound[i] =
+              kept ? 2 * sum_epsilon(t.x) * std::abs(expected[i]) + storage_error(t.y, expected[i])
+                   : 0;
         }
         expect_within(y, expected, bound, std::string(name(t.x)) + " dropout " + std::to_string(p));
       }
@@ -178,7 +194,8 @@ TEST(CpuActivation, FillsAreFunctionsOfKeyAndIndex) {
     kernels.fill_uniform(-2, 3, key, uniform);
     Values expected_normal(n), expected_uniform(n);
     for (int64_t i = 0; i < n; ++i) {
-      expected_normal[i] = 0.5 + 0.02 * static_cast<double>(random::normal(key.seed, key.stream, i));
+      expected_normal[i] =
+          0.5 + 0.02 * static_cast<double>(random::normal(key.seed, key.stream, i));
       expected_uniform[i] = -2 + 5 * static_cast<double>(random::uniform(key.seed, key.stream, i));
     }
     expect_same_bits(normal, make({n}, dtype, expected_normal), "normal");
@@ -189,7 +206,8 @@ TEST(CpuActivation, FillsAreFunctionsOfKeyAndIndex) {
 
 TEST(CpuActivation, BitsDoNotDependOnThreads) {
   const int64_t n = 100003;
-  const Tensor x = noise({n}, DType::bf16, 1), dy = noise({n}, DType::bf16, 2), pairs = noise({37, 2000}, DType::f32, 3);
+  const Tensor x = noise({n}, DType::bf16, 1), dy = noise({n}, DType::bf16, 2),
+               pairs = noise({37, 2000}, DType::f32, 3);
   std::vector<Tensor> results[4];
   for (const int count : {1, 2, 8}) {
     const ThreadCount threads(count);

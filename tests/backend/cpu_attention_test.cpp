@@ -106,7 +106,8 @@ struct Row {
   double lse() const { return maximum + std::log(sum); }
 };
 
-const double* head(const Values& x, const Case& c, int64_t batch, int64_t heads, int64_t h, int64_t rows) {
+const double* head(const Values& x, const Case& c, int64_t batch, int64_t heads, int64_t h,
+                   int64_t rows) {
   return x.data() + (batch * heads + h) * rows * c.dim;
 }
 
@@ -146,11 +147,12 @@ void check_forward(const Case& c, DType dtype, const Inputs& in, const Results& 
   expect_within(found_lse, lse.value, lse.error, "lse " + c.text(dtype));
 }
 
-// The gradients' definition, given the `out` that the forward stored (its rounding is not the backward's
-// error).
+// The gradients' definition, given the `out` that the forward stored (its rounding is not the
+// backward's error).
 void check_backward(const Case& c, DType dtype, const Inputs& in, const Results& found) {
   const double eps = sum_epsilon(dtype);
-  const Values q = read(in.q), k = read(in.k), v = read(in.v), dout = read(in.dout), out = read(found.out);
+  const Values q = read(in.q), k = read(in.k), v = read(in.v), dout = read(in.dout),
+               out = read(found.out);
   Bounded dq(in.q.numel()), dk(in.k.numel()), dv(in.k.numel());
   const int64_t group = c.heads / c.kv_heads, dim = c.dim;
   const double terms = static_cast<double>(group * c.queries + c.keys + 16) * eps;
@@ -180,8 +182,10 @@ void check_backward(const Case& c, DType dtype, const Inputs& in, const Results&
       for (int64_t p = 0; p < dim; ++p) {
         const auto kp = static_cast<size_t>(key + p), qp = static_cast<size_t>(row * dim + p);
         dv.add(kp, r.p[j] * gradient[p], (relative + terms) * std::abs(r.p[j] * gradient[p]));
-        dk.add(kp, c.scale() * ds * query[p], c.scale() * (ds_error + terms * std::abs(ds)) * std::abs(query[p]));
-        dq.add(qp, c.scale() * ds * k[kp], c.scale() * (ds_error + terms * std::abs(ds)) * std::abs(k[kp]));
+        dk.add(kp, c.scale() * ds * query[p],
+               c.scale() * (ds_error + terms * std::abs(ds)) * std::abs(query[p]));
+        dq.add(qp, c.scale() * ds * k[kp],
+               c.scale() * (ds_error + terms * std::abs(ds)) * std::abs(k[kp]));
       }
     }
   }
@@ -233,7 +237,8 @@ TEST(CpuAttention, TakesPackedBuffers) {
     const Inputs in(c, dtype);
     const Results dense = run(c, dtype, in);
     const Shape packed_shape{c.batch, c.queries, 3, c.heads, c.dim};
-    const Tensor packed = filled(packed_shape, dtype, 0), gradients = filled(packed_shape, dtype, NAN);
+    const Tensor packed = filled(packed_shape, dtype, 0),
+                 gradients = filled(packed_shape, dtype, NAN);
     const Strides strides{c.queries * 3 * c.heads * c.dim, c.dim, 3 * c.heads * c.dim, 1};
     const auto part = [&](const Tensor& x, int64_t index) {
       return x.strided(c.q_shape(), strides, index * c.heads * c.dim);
@@ -242,20 +247,23 @@ TEST(CpuAttention, TakesPackedBuffers) {
       const size_t size = size_of(dtype);
       for (int64_t i = 0; i < from.numel(); ++i) {
         const int64_t p = i % c.dim, token = i / c.dim % c.queries, h = i / c.dim / c.queries;
-        const int64_t offset = h / c.heads * strides[0] + h % c.heads * strides[1] + token * strides[2] + p;
+        const int64_t offset =
+            h / c.heads * strides[0] + h % c.heads * strides[1] + token * strides[2] + p;
         std::memcpy(static_cast<char*>(to.raw_data()) + static_cast<size_t>(offset) * size,
-                    static_cast<const char*>(from.raw_data()) + static_cast<size_t>(i) * size, size);
+                    static_cast<const char*>(from.raw_data()) + static_cast<size_t>(i) * size,
+                    size);
       }
     };
     copy(in.q, part(packed, 0));
     copy(in.k, part(packed, 1));
     copy(in.v, part(packed, 2));
     Results found(c, dtype);
-    kernels.forward(part(packed, 0), part(packed, 1), part(packed, 2), c.scale(), c.causal, found.out,
-                    found.lse);
+    kernels.forward(part(packed, 0), part(packed, 1), part(packed, 2), c.scale(), c.causal,
+                    found.out, found.lse);
     expect_same_bits(found.out, dense.out, "out");
-    kernels.backward(in.dout, part(packed, 0), part(packed, 1), part(packed, 2), found.out, found.lse,
-                     c.scale(), c.causal, part(gradients, 0), part(gradients, 1), part(gradients, 2));
+    kernels.backward(in.dout, part(packed, 0), part(packed, 1), part(packed, 2), found.out,
+                     found.lse, c.scale(), c.causal, part(gradients, 0), part(gradients, 1),
+                     part(gradients, 2));
     const Tensor expected = filled(packed_shape, dtype, NAN);
     copy(dense.dq, part(expected, 0));
     copy(dense.dk, part(expected, 1));
@@ -307,7 +315,8 @@ TEST(CpuAttention, BackwardMatchesFiniteDifferences) {
     Results r(c, DType::f64);
     kernels.forward(at.q, at.k, at.v, c.scale(), c.causal, r.out, r.lse);
     double sum = 0;
-    for (int64_t i = 0; i < r.out.numel(); ++i) sum += r.out.data<double>()[i] * in.dout.data<double>()[i];
+    for (int64_t i = 0; i < r.out.numel(); ++i)
+      sum += r.out.data<double>()[i] * in.dout.data<double>()[i];
     return sum;
   };
   const auto check = [&](Tensor Inputs::*which, const Tensor& gradient, const char* what) {
@@ -336,7 +345,8 @@ struct Tables {
   Tensor cosine, sine;
 
   Tables(int64_t positions, int64_t half)
-      : cosine(filled({positions, half}, DType::f32, 0)), sine(filled({positions, half}, DType::f32, 0)) {
+      : cosine(filled({positions, half}, DType::f32, 0)),
+        sine(filled({positions, half}, DType::f32, 0)) {
     for (int64_t i = 0; i < positions * half; ++i) {
       const double angle = 0.1 * static_cast<double>((i / half + 1) * (i % half + 1));
       cosine.data<float>()[i] = static_cast<float>(std::cos(angle));

@@ -27,14 +27,19 @@ struct Case {
   }
   Shape y_shape() const { return {images, out_channels, out(0), out(1), out(2)}; }
   std::string text(DType dtype) const {
-    return std::string(name(dtype)) + " x " + to_string(x_shape()) + " weight " + to_string(weight_shape()) +
-           " y " + to_string(y_shape());
+    return std::string(name(dtype)) + " x " + to_string(x_shape()) + " weight " +
+           to_string(weight_shape()) + " y " + to_string(y_shape());
   }
 };
 
 const Case cases[] = {
     {2, 3, 4, {1, 7, 9}, {1, 3, 3}, {.padding = {0, 1, 1}}},
-    {2, 4, 6, {1, 11, 8}, {1, 3, 2}, {.stride = {1, 2, 3}, .padding = {0, 2, 1}, .dilation = {1, 2, 1}}},
+    {2,
+     4,
+     6,
+     {1, 11, 8},
+     {1, 3, 2},
+     {.stride = {1, 2, 3}, .padding = {0, 2, 1}, .dilation = {1, 2, 1}}},
     {2, 6, 4, {1, 1, 30}, {1, 1, 5}, {.stride = {1, 1, 2}, .padding = {0, 0, 2}, .groups = 2}},
     {3, 5, 7, {1, 6, 5}, {1, 1, 1}, {}},
     {2, 8, 8, {1, 9, 9}, {1, 1, 1}, {.stride = {1, 2, 2}, .groups = 4}},
@@ -44,8 +49,9 @@ const Case cases[] = {
     {1, 2, 2, {1, 3, 3}, {1, 3, 3}, {.padding = {0, 4, 4}, .dilation = {1, 2, 2}}},
     {0, 2, 3, {1, 4, 4}, {1, 3, 3}, {}},
     {1, 3, 20, {1, 70, 65}, {1, 7, 7}, {.stride = {1, 2, 2}, .padding = {0, 3, 3}}},
-    {2, 1, 2, {1, 50, 60}, {1, 2, 2}, {}},      // more positions than a tile holds
-    {40, 70, 3, {1, 4, 4}, {1, 3, 3}, {.padding = {0, 1, 1}}},  // more channels than a block, few positions
+    {10, 1, 2, {1, 50, 60}, {1, 2, 2}, {}},                     // more positions than a tile holds
+    {40, 70, 3, {1, 4, 4}, {1, 3, 3}, {.padding = {0, 1, 1}}},  // more channels than a block, few
+                                                                // positions
     {3, 600, 2, {1, 3, 3}, {1, 1, 1}, {}},
 };
 
@@ -67,12 +73,15 @@ void for_products(const Case& c, F&& f) {
                     const int64_t d = i * g.stride[0] - g.padding[0] + a * g.dilation[0];
                     const int64_t h = j * g.stride[1] - g.padding[1] + b * g.dilation[1];
                     const int64_t w = k * g.stride[2] - g.padding[2] + e * g.dilation[2];
-                    if (d < 0 || h < 0 || w < 0 || d >= c.in[0] || h >= c.in[1] || w >= c.in[2]) continue;
+                    if (d < 0 || h < 0 || w < 0 || d >= c.in[0] || h >= c.in[1] || w >= c.in[2])
+                      continue;
                     const int64_t source = o / out_group * in_group + channel;
                     const int64_t x =
                         (((n * c.channels + source) * c.in[0] + d) * c.in[1] + h) * c.in[2] + w;
                     const int64_t weight =
-                        (((o * in_group + channel) * c.kernel[0] + a) * c.kernel[1] + b) * c.kernel[2] + e;
+                        (((o * in_group + channel) * c.kernel[0] + a) * c.kernel[1] + b) *
+                            c.kernel[2] +
+                        e;
                     f(static_cast<size_t>(x), static_cast<size_t>(weight), static_cast<size_t>(y));
                   }
 }
@@ -90,7 +99,8 @@ struct Sums {
   void check(const Tensor& found, DType sum_type, const std::string& what) const {
     Values bound(value.size());
     for (size_t i = 0; i < bound.size(); ++i) {
-      bound[i] = (terms[i] + 2) * sum_epsilon(sum_type) * size[i] + storage_error(found.dtype(), value[i]);
+      bound[i] =
+          (terms[i] + 2) * sum_epsilon(sum_type) * size[i] + storage_error(found.dtype(), value[i]);
     }
     expect_within(read(found), value, bound, what);
   }
@@ -137,7 +147,8 @@ TEST(CpuConv, BackwardInputFollowsItsDefinition) {
       const Inputs in(c, dtype);
       const Values dy = read(in.dy), weight = read(in.weight), bias = read(in.input_bias);
       for (const int variant : {0, 1, 2}) {  // plain, accumulated, with a bias
-        const Tensor dx = variant == 1 ? noise(c.x_shape(), dtype, 7) : filled(c.x_shape(), dtype, NAN);
+        const Tensor dx =
+            variant == 1 ? noise(c.x_shape(), dtype, 7) : filled(c.x_shape(), dtype, NAN);
         const Values old = read(dx);
         Sums expected(dx.numel());
         for (size_t i = 0; i < old.size(); ++i) {
@@ -147,8 +158,8 @@ TEST(CpuConv, BackwardInputFollowsItsDefinition) {
           }
         }
         for_products(c, [&](size_t i, size_t j, size_t k) { expected.add(i, dy[k] * weight[j]); });
-        kernels.backward_input(in.dy, in.weight, variant == 2 ? in.input_bias : Tensor(), c.geometry, dx,
-                               variant == 1);
+        kernels.backward_input(in.dy, in.weight, variant == 2 ? in.input_bias : Tensor(),
+                               c.geometry, dx, variant == 1);
         expected.check(dx, dtype, "dx " + c.text(dtype));
         if (HasFatalFailure()) return;
       }
@@ -164,8 +175,8 @@ TEST(CpuConv, BackwardWeightFollowsItsDefinition) {
         const Inputs in(c, dtype);
         const Values x = read(in.x), dy = read(in.dy);
         for (const bool accumulate : {false, true}) {
-          const Tensor dweight =
-              accumulate ? noise(c.weight_shape(), result, 8) : filled(c.weight_shape(), result, NAN);
+          const Tensor dweight = accumulate ? noise(c.weight_shape(), result, 8)
+                                            : filled(c.weight_shape(), result, NAN);
           Sums expected(dweight.numel());
           const Values old = read(dweight);
           for (size_t i = 0; accumulate && i < old.size(); ++i) expected.add(i, old[i]);
@@ -179,7 +190,8 @@ TEST(CpuConv, BackwardWeightFollowsItsDefinition) {
   }
 }
 
-// Several tiles of images whose products are all equal: a bf16 running sum would stop growing at 256.
+// Several tiles of images whose products are all equal: a bf16 running sum would stop growing at
+// 256.
 TEST(CpuConv, WeightGradientsOfManyImagesSumInFloat) {
   const Tensor x = filled({3008, 1, 1, 1, 1}, DType::bf16, 1), dy = x;
   const Tensor dweight = filled({1, 1, 1, 1, 1}, DType::bf16, 0);
@@ -209,7 +221,8 @@ TEST(CpuConv, IsTheSameForAnyNumberOfThreads) {
   }
 }
 
-// A convolution is linear: <dy, conv(x, w)> = <dx, x> = <dweight, w> ties the three kernels together.
+// A convolution is linear: <dy, conv(x, w)> = <dx, x> = <dweight, w> ties the three kernels
+// together.
 TEST(CpuConv, GradientsAreTheTransposedMaps) {
   for (const Case& c : cases) {
     const Inputs in(c, DType::f64);

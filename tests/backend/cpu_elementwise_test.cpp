@@ -28,7 +28,8 @@ double erfinv(double x) {
   for (int i = 0; i < 200; ++i) {
     const double middle = (low + high) / 2;
     // The complement has digits where erf itself has none left.
-    const bool below = std::abs(x) < 0.5 ? std::erf(middle) < std::abs(x) : std::erfc(middle) > 1 - std::abs(x);
+    const bool below =
+        std::abs(x) < 0.5 ? std::erf(middle) < std::abs(x) : std::erfc(middle) > 1 - std::abs(x);
     (below ? low : high) = middle;
   }
   return std::copysign(low, x);
@@ -38,7 +39,7 @@ struct Function {
   const char* name;
   Unary op;
   std::function<double(double)> value;
-  double ulps;  // allowed for f32
+  double ulps;       // allowed for f32
   double low, high;  // where its derivative is tested
   UnaryNumbers numbers = {};
   // Absolute error that is no concern: results the formula loses below the normal numbers.
@@ -76,17 +77,46 @@ const std::vector<Function>& functions() {
       {"erfinv", Unary::erfinv, erfinv, 2, -0.9, 0.9},
       {"sigmoid", Unary::sigmoid, sigmoid, 3, -9, 9, {}, tiny},
       {"relu", Unary::relu, [](double x) { return x < 0 ? 0 : x; }, 0, 0.1, 3},
-      {"leaky_relu", Unary::leaky_relu, [](double x) { return x > 0 ? x : 0.25 * x; }, 1, -3, -0.1, {.a = 0.25}},
-      {"gelu", Unary::gelu, [](double x) { return x * 0.5 * std::erfc(-x / std::numbers::sqrt2); }, tail, -5, 5, {}, tiny},
-      {"gelu_tanh", Unary::gelu_tanh, [](double x) { return x * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)); }, tail, -5, 5, {}, tiny},
+      {"leaky_relu",
+       Unary::leaky_relu,
+       [](double x) { return x > 0 ? x : 0.25 * x; },
+       1,
+       -3,
+       -0.1,
+       {.a = 0.25}},
+      {"gelu",
+       Unary::gelu,
+       [](double x) { return x * 0.5 * std::erfc(-x / std::numbers::sqrt2); },
+       tail,
+       -5,
+       5,
+       {},
+       tiny},
+      {"gelu_tanh",
+       Unary::gelu_tanh,
+       [](double x) {
+         return x * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x));
+       },
+       tail,
+       -5,
+       5,
+       {},
+       tiny},
       {"silu", Unary::silu, [](double x) { return x * sigmoid(x); }, 4, -9, 9, {}, tiny},
-      {"softplus", Unary::softplus, [](double x) { return x > 30 ? x : std::log1p(std::exp(x)); }, 4, -9, 9},
+      {"softplus", Unary::softplus, [](double x) { return x > 30 ? x : std::log1p(std::exp(x)); },
+       4, -9, 9},
       {"pow 2.5", Unary::pow, [](double x) { return std::pow(x, 2.5); }, 2, 0.1, 4, {.a = 2.5}},
       {"pow -1", Unary::pow, [](double x) { return 1 / x; }, 1, 0.1, 4, {.a = -1}},
       {"pow 3", Unary::pow, [](double x) { return x * x * x; }, 2, -2, 4, {.a = 3}},
       {"pow 0", Unary::pow, [](double) { return 1; }, 0, -2, 4, {.a = 0}},
       {"pow 0.5", Unary::pow, [](double x) { return std::sqrt(x); }, 1, 0.1, 4, {.a = 0.5}},
-      {"clamp", Unary::clamp, [](double x) { return x != x ? x : std::min(std::max(x, -1.5), 2.0); }, 0, -1.4, 1.9, {-1.5, 2}},
+      {"clamp",
+       Unary::clamp,
+       [](double x) { return x != x ? x : std::min(std::max(x, -1.5), 2.0); },
+       0,
+       -1.4,
+       1.9,
+       {-1.5, 2}},
       {"scale", Unary::scale, [](double x) { return 2.5 * x; }, 1, -3, 3, {2.5, 0}},
       {"floor", Unary::floor, [](double x) { return std::floor(x); }, 0, 1.1, 1.9},
       {"ceil", Unary::ceil, [](double x) { return std::ceil(x); }, 0, 1.1, 1.9},
@@ -101,7 +131,9 @@ const std::vector<Function>& functions() {
 }
 
 // Distance from x to the next float.
-double ulp_of(double x) { return x == 0 ? 0x1p-149 : std::max(std::ldexp(1.0, std::ilogb(x) - 23), 0x1p-149); }
+double ulp_of(double x) {
+  return x == 0 ? 0x1p-149 : std::max(std::ldexp(1.0, std::ilogb(x) - 23), 0x1p-149);
+}
 
 // Every 20011th float from one end of the range to the other, and those with a name.
 Values all_floats() {
@@ -109,7 +141,8 @@ Values all_floats() {
   for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 20011) {
     values.push_back(formats::float_from_bits(static_cast<uint32_t>(bits)));
   }
-  for (const double x : {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 88.0, 89.0, 104.0, 1e5, infinity, -infinity, nan}) {
+  for (const double x :
+       {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 88.0, 89.0, 104.0, 1e5, infinity, -infinity, nan}) {
     values.push_back(static_cast<float>(x));
   }
   return values;
@@ -132,7 +165,8 @@ TEST(CpuElementwise, UnaryIsRightForEveryKindOfFloat) {
       } else if (std::isinf(rounded) || std::isinf(y[i])) {
         // At the very edge of the range an ulp decides.
         const bool at_edge = std::abs(expected) > 3.4e38 && std::abs(y[i]) > 3.4e38;
-        ASSERT_TRUE(rounded == y[i] || at_edge) << f.name << "(" << x[i] << ") is " << y[i] << ", not " << rounded;
+        ASSERT_TRUE(rounded == y[i] || at_edge)
+            << f.name << "(" << x[i] << ") is " << y[i] << ", not " << rounded;
       } else {
         ASSERT_LE(std::abs(y[i] - expected), f.ulps * ulp_of(expected) + f.flush)
             << f.name << "(" << x[i] << ") is " << y[i] << ", not " << expected;
@@ -174,7 +208,8 @@ TEST(CpuElementwise, UnarySpecialValues) {
 
 // What computing in f32 (or f64) and storing in dtype may cost.
 double allowed(DType dtype, double ulps, double expected, double flush) {
-  return ulps * sum_epsilon(dtype) * std::abs(expected) + 1.01 * storage_error(dtype, expected) + flush;
+  return ulps * sum_epsilon(dtype) * std::abs(expected) + 1.01 * storage_error(dtype, expected) +
+         flush;
 }
 
 const Shape shapes[] = {{}, {1}, {7}, {3, 5}, {2, 3, 35}, {33, 65}, {0, 4}, {1, 1030}};
@@ -184,18 +219,22 @@ TEST(CpuElementwise, UnaryInEveryTypeAndLayout) {
     for (const DType dtype : compute_types) {
       for (const Shape& shape : shapes) {
         Values x(static_cast<size_t>(shape.numel()));
-        for (size_t i = 0; i < x.size(); ++i) x[i] = f.low + (f.high - f.low) * random::uniform(7, 1, i);
+        for (size_t i = 0; i < x.size(); ++i)
+          x[i] = f.low + (f.high - f.low) * random::uniform(7, 1, i);
         for (const Arrangement from : arrangements) {
           const Tensor in = make_arranged(shape, dtype, from, x);
-          const Tensor out = arranged(shape, dtype, from == Arrangement::sliced ? Arrangement::transposed : Arrangement::sliced);
+          const Tensor out =
+              arranged(shape, dtype,
+                       from == Arrangement::sliced ? Arrangement::transposed : Arrangement::sliced);
           kernels().unary(f.op, f.numbers, in, out);
           Values expected = values_of(in), bound(x.size());
           for (size_t i = 0; i < x.size(); ++i) {
             expected[i] = f.value(expected[i]);
             bound[i] = allowed(dtype, f.ulps + 1, expected[i], f.flush);
           }
-          expect_within(values_of(out), expected, bound,
-                        std::string(f.name) + " " + std::string(name(dtype)) + " " + to_string(from));
+          expect_within(
+              values_of(out), expected, bound,
+              std::string(f.name) + " " + std::string(name(dtype)) + " " + to_string(from));
         }
       }
     }
@@ -205,7 +244,8 @@ TEST(CpuElementwise, UnaryInEveryTypeAndLayout) {
 double derivative(const Function& f, double x) {
   const double h = 1e-5;
   // Five points: the error is of fourth order.
-  return (f.value(x - 2 * h) - 8 * f.value(x - h) + 8 * f.value(x + h) - f.value(x + 2 * h)) / (12 * h);
+  return (f.value(x - 2 * h) - 8 * f.value(x - h) + 8 * f.value(x + h) - f.value(x + 2 * h)) /
+         (12 * h);
 }
 
 TEST(CpuElementwise, DerivativesAreSlopes) {
@@ -231,8 +271,10 @@ TEST(CpuElementwise, DerivativesAreSlopes) {
       for (size_t i = 0; i < n; ++i) {
         const double slope = derivative(f, expected[i]);
         expected[i] = g[i] * slope;
-        // A saved output was itself rounded to dtype, and how much that matters depends on its slope.
-        const double rounding = epsilon(dtype) * (saves_output(f.op) ? 40 : 1) + 20 * sum_epsilon(dtype);
+        // A saved output was itself rounded to dtype, and how much that matters depends on its
+        // slope.
+        const double rounding =
+            epsilon(dtype) * (saves_output(f.op) ? 40 : 1) + 20 * sum_epsilon(dtype);
         bound[i] = (rounding + 1e-7) * std::abs(g[i]) * (1 + std::abs(slope));
         sum_bound[i] = bound[i] + epsilon(dtype) * (2 + std::abs(expected[i]));
       }
@@ -283,8 +325,10 @@ const std::vector<Operation>& operations() {
       {"div", Binary::div, [](double a, double b) { return a / b; }},
       {"pow", Binary::pow, [](double a, double b) { return std::pow(a, b); }},
       {"atan2", Binary::atan2, [](double a, double b) { return std::atan2(a, b); }},
-      {"maximum", Binary::maximum, [](double a, double b) { return a != a || b != b ? nan : std::max(a, b); }},
-      {"minimum", Binary::minimum, [](double a, double b) { return a != a || b != b ? nan : std::min(a, b); }},
+      {"maximum", Binary::maximum,
+       [](double a, double b) { return a != a || b != b ? nan : std::max(a, b); }},
+      {"minimum", Binary::minimum,
+       [](double a, double b) { return a != a || b != b ? nan : std::min(a, b); }},
       {"equal", Binary::equal, [](double a, double b) { return a == b; }},
       {"not_equal", Binary::not_equal, [](double a, double b) { return a != b; }},
       {"less", Binary::less, [](double a, double b) { return a < b; }},
@@ -303,19 +347,22 @@ TEST(CpuElementwise, BinaryInEveryTypeAndLayout) {
       for (const Shape& shape : shapes) {
         const int64_t n = shape.numel();
         for (const Arrangement right : arrangements) {
-          const Tensor a = make_arranged(shape, dtype, Arrangement::dense, plain_numbers(dtype, n, 1));
+          const Tensor a =
+              make_arranged(shape, dtype, Arrangement::dense, plain_numbers(dtype, n, 1));
           const Tensor b = make_arranged(shape, dtype, right, plain_numbers(dtype, n, 2));
           const Tensor y = arranged(shape, dtype, right);
           kernels().binary(f.op, a, b, y);
           const Values l = values_of(a), r = values_of(b);
           const Values found = values_of(y);
-          const std::string what = std::string(f.name) + " " + std::string(name(dtype)) + " " + to_string(right);
+          const std::string what =
+              std::string(f.name) + " " + std::string(name(dtype)) + " " + to_string(right);
           for (size_t i = 0; i < l.size(); ++i) {
             const double expected = f.value(l[i], r[i]);
             if (std::isfinite(expected)) {
               ASSERT_LE(std::abs(found[i] - expected), allowed(dtype, 2, expected, 0)) << what;
             } else {
-              ASSERT_TRUE(found[i] == expected || (expected != expected && found[i] != found[i])) << what;
+              ASSERT_TRUE(found[i] == expected || (expected != expected && found[i] != found[i]))
+                  << what;
             }
           }
         }
@@ -331,9 +378,11 @@ TEST(CpuElementwise, BinaryBroadcastsAndMixesTypes) {
     for (const DType right : compute_types) {
       const Tensor a = make({37, 1}, left, column), b = make({45}, right, row);
       const Tensor y = Tensor::empty(shape, promote(left, right));
-      kernels().binary(Binary::sub, TensorView(a).expanded(shape), TensorView(b).expanded(shape), y);
+      kernels().binary(Binary::sub, TensorView(a).expanded(shape), TensorView(b).expanded(shape),
+                       y);
       const Tensor scaled = Tensor::empty(shape, DType::f32), two = make({1}, right, {2});
-      kernels().binary(Binary::mul, TensorView(a).expanded(shape), TensorView(two).expanded(shape), scaled);
+      kernels().binary(Binary::mul, TensorView(a).expanded(shape), TensorView(two).expanded(shape),
+                       scaled);
       Values difference, product;
       for (const double c : column) {
         for (const double r : row) {
@@ -348,9 +397,11 @@ TEST(CpuElementwise, BinaryBroadcastsAndMixesTypes) {
 }
 
 TEST(CpuElementwise, ComparisonsWithNaN) {
-  const Tensor a = make({4}, DType::f32, {nan, 1, nan, 2}), b = make({4}, DType::f32, {1, nan, nan, 2});
+  const Tensor a = make({4}, DType::f32, {nan, 1, nan, 2}),
+               b = make({4}, DType::f32, {1, nan, nan, 2});
   const Tensor y = Tensor::empty({4}, DType::boolean);
-  for (const Binary op : {Binary::equal, Binary::less, Binary::less_equal, Binary::greater, Binary::greater_equal}) {
+  for (const Binary op :
+       {Binary::equal, Binary::less, Binary::less_equal, Binary::greater, Binary::greater_equal}) {
     kernels().binary(op, a, b, y);
     const bool at_two = op != Binary::less && op != Binary::greater;
     EXPECT_EQ(read(y), (Values{0, 0, 0, at_two ? 1.0 : 0.0}));
@@ -393,7 +444,8 @@ TEST(CpuElementwise, IntegersAreExact) {
 
 TEST(CpuElementwise, UnaryOnIntegers) {
   const Tensor x = make({5}, DType::i32, {-3, 0, 2, 5, -8});
-  const Tensor y = Tensor::empty({5}, DType::i32), z = Tensor::empty({5}, DType::f32), t = Tensor::empty({5}, DType::boolean);
+  const Tensor y = Tensor::empty({5}, DType::i32), z = Tensor::empty({5}, DType::f32),
+               t = Tensor::empty({5}, DType::boolean);
   kernels().unary(Unary::abs, {}, x, y);
   EXPECT_EQ(read(y), (Values{3, 0, 2, 5, 8}));
   kernels().unary(Unary::clamp, {-infinity, 2.5}, x, y);
@@ -412,7 +464,8 @@ TEST(CpuElementwise, WhereChoosesInEveryType) {
   for (const DType dtype : all_dtypes) {
     for (const DType test : {DType::boolean, DType::f32, DType::i64}) {
       for (const Arrangement arrangement : arrangements) {
-        const Tensor c = make_arranged(shape, test, arrangement, plain_numbers(DType::boolean, n, 3));
+        const Tensor c =
+            make_arranged(shape, test, arrangement, plain_numbers(DType::boolean, n, 3));
         const Tensor a = make_arranged(shape, dtype, arrangement, plain_numbers(dtype, n, 1));
         const Tensor b = make({131}, dtype, plain_numbers(dtype, 131, 2));
         const Tensor y = arranged(shape, dtype, arrangement);
@@ -422,7 +475,8 @@ TEST(CpuElementwise, WhereChoosesInEveryType) {
         for (size_t i = 0; i < expected.size(); ++i) {
           if (choice[i] == 0) expected[i] = other[i % 131];
         }
-        expect_equal(values_of(y), expected, "where " + std::string(name(dtype)) + " " + to_string(arrangement));
+        expect_equal(values_of(y), expected,
+                     "where " + std::string(name(dtype)) + " " + to_string(arrangement));
       }
     }
   }
@@ -436,11 +490,13 @@ TEST(CpuElementwise, CopyAndAxpbyBetweenAnyTwoTypes) {
       // Numbers that both types hold.
       Values numbers = plain_numbers(from, n, 1);
       if (!is_floating(to)) {
-        for (double& v : numbers) v = to == DType::i64 || to == DType::i32 ? std::trunc(v) : std::abs(std::trunc(v));
+        for (double& v : numbers)
+          v = to == DType::i64 || to == DType::i32 ? std::trunc(v) : std::abs(std::trunc(v));
       }
       if (to == DType::boolean) numbers = plain_numbers(DType::boolean, n, 1);
       for (const Arrangement arrangement : arrangements) {
-        const std::string what = std::string(name(from)) + " to " + std::string(name(to)) + " " + to_string(arrangement);
+        const std::string what =
+            std::string(name(from)) + " to " + std::string(name(to)) + " " + to_string(arrangement);
         const Tensor x = make_arranged(shape, from, arrangement, numbers);
         const Tensor dense = Tensor::empty(shape, to), other = arranged(shape, to, arrangement);
         kernels().copy(x, dense);
@@ -470,7 +526,8 @@ TEST(CpuElementwise, AxpbyWithoutBetaNeverReads) {
 
 TEST(CpuElementwise, CopyKeepsEveryBitOfAnInteger) {
   const int64_t big = (int64_t{1} << 62) + 1;
-  const Tensor x = Tensor::empty({3, 40}, DType::i64), y = arranged({3, 40}, DType::i64, Arrangement::transposed);
+  const Tensor x = Tensor::empty({3, 40}, DType::i64),
+               y = arranged({3, 40}, DType::i64, Arrangement::transposed);
   std::fill_n(x.data<int64_t>(), 120, big);
   kernels().copy(x, y);
   for (int64_t i = 0; i < 120; ++i) ASSERT_EQ(static_cast<int64_t*>(y.raw_data())[i], big);
@@ -549,7 +606,8 @@ TEST(CpuElementwise, TransposesOfManyAxes) {
       strides[axis] = x.strides()[order[static_cast<size_t>(axis)]];
     }
     const Tensor view = x.strided(permuted, strides, 0);
-    const Tensor y = Tensor::empty(permuted, DType::f32), wide = Tensor::empty(permuted, DType::f64);
+    const Tensor y = Tensor::empty(permuted, DType::f32),
+                 wide = Tensor::empty(permuted, DType::f64);
     kernels().copy(view, y);
     kernels().copy(view, wide);
     expect_equal(read(y), values_of(view), "transpose");

@@ -2,231 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "backend/cpu_gemm_cases.h"
 #include "binade/backend/cpu/gemm_kernel.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
-#include "binade/base/random.h"
-#include "binade/formats/number.h"
 
 namespace binade::backend::cpu {
 namespace {
 
-constexpr Element all_elements[] = {Element::f64,  Element::f32,  Element::f16,
-                                    Element::bf16, Element::e4m3, Element::e5m2};
-
-const formats::Format& format_of(Element type) {
-  switch (type) {
-    case Element::f64: return formats::spec::f64;
-    case Element::f32: return formats::spec::f32;
-    case Element::f16: return formats::spec::f16;
-    case Element::bf16: return formats::spec::bf16;
-    case Element::e4m3: return formats::spec::e4m3;
-    case Element::e5m2: return formats::spec::e5m2;
-  }
-  return formats::spec::f32;
-}
-
-template <class F>
-auto with_type(Element type, F f) {
-  switch (type) {
-    case Element::f64: return f(double{});
-    case Element::f16: return f(f16{});
-    case Element::bf16: return f(bf16{});
-    case Element::e4m3: return f(e4m3{});
-    case Element::e5m2: return f(e5m2{});
-    default: return f(float{});
-  }
-}
-
-// Numbers from a fixed sequence; small enough for every format.
-class Numbers {
- public:
-  explicit Numbers(uint32_t seed) : state_(seed * 2654435761u + 1) {}
-
-  uint32_t bits() {
-    state_ = state_ * 1664525u + 1013904223u;
-    return state_ >> 8;
-  }
-  int64_t below(int64_t n) { return bits() % n; }
-  double uniform() { return static_cast<double>(bits()) / (1 << 23) - 1; }
-  template <class T, size_t n>
-  T pick(const T (&options)[n]) {
-    return options[below(n)];
-  }
-
- private:
-  uint32_t state_;
-};
-
-// A matrix of any type with room around it, so that strides can be odd.
-struct Matrix {
-  Element type = Element::f32;
-  int64_t rows = 0, columns = 0, row_stride = 0, col_stride = 0;
-  std::vector<char> bytes;
-
-  Matrix(Element type, int64_t rows, int64_t columns, int layout = 0) : type(type), rows(rows), columns(columns) {
-    row_stride = columns;
-    col_stride = 1;
-    if (layout == 1) row_stride = 1, col_stride = rows;              // transposed
-    if (layout == 2) row_stride = columns + 3;                       // padded
-    if (layout == 3) row_stride = 2 * columns + 1, col_stride = 2;   // neither stride is 1
-    if (layout == 4) row_stride = 1, col_stride = rows + 5;          // transposed and padded
-    const int64_t last = std::max<int64_t>(rows - 1, 0) * row_stride + std::max<int64_t>(columns - 1, 0) * col_stride;
-    bytes.resize((last + 1) * element_size(type));
-  }
-
-  char* at(int64_t i, int64_t j) { return bytes.data() + (i * row_stride + j * col_stride) * element_size(type); }
-  double get(int64_t i, int64_t j) {
-    return with_type(type, [&](auto tag) {
-      std::memcpy(&tag, at(i, j), sizeof tag);
-      return static_cast<double>(tag);
-    });
-  }
-  void set(int64_t i, int64_t j, double value) {
-    with_type(type, [&](auto tag) {
-      using T = decltype(tag);
-      if constexpr (sizeof(T) == 8) {
-        tag = value;
-      } else {
-        tag = static_cast<T>(static_cast<float>(value));
-      }
-      std::memcpy(at(i, j), &tag, sizeof tag);
-    });
-  }
-  void fill(Numbers& numbers) {
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) set(i, j, numbers.uniform());
-    }
-  }
-  void fill_nan() {
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) set(i, j, std::numeric_limits<double>::quiet_NaN());
-    }
-  }
-  Operand operand() const { return {bytes.data(), type, row_stride, col_stride}; }
-  Output output() { return {bytes.data(), type, row_stride, col_stride}; }
-};
-
-double activate(Activation activation, double x) {
-  switch (activation) {
-    case Activation::relu: return x > 0 ? x : 0;
-    case Activation::gelu: return 0.5 * x * std::erfc(-x * std::sqrt(0.5));
-    case Activation::gelu_tanh:
-      // (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which does not cancel where x is far below 0.
-      return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
-    case Activation::silu: return x / (1 + std::exp(-x));
-    default: return x;
-  }
-}
-
-struct Case {
-  int64_t m, n, k;
-  Element a = Element::f32, b = Element::f32, c = Element::f32;
-  int a_layout = 0, b_layout = 0, c_layout = 0;
-  float alpha = 1, beta = 0;
-  bool bias = false, pre = false, tf32 = false;
-  Activation activation = Activation::none;
-  uint32_t seed = 1;
-
-  std::string describe() const {
-    const auto name = [](Element e) { return std::string(format_of(e).name); };
-    return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " " + name(a) + "*" + name(b) +
-           "->" + name(c) + " layouts " + std::to_string(a_layout) + std::to_string(b_layout) +
-           std::to_string(c_layout) + " alpha " + std::to_string(alpha) + " beta " + std::to_string(beta) +
-           " bias " + std::to_string(bias) + " pre " + std::to_string(pre) + " tf32 " + std::to_string(tf32) +
-           " act " + std::to_string(static_cast<int>(activation)) + " on " + std::string(current_level().name);
-  }
-};
-
-// The operands of a case, and what the product wrote.
-struct Product {
-  Matrix a, b, c, old, bias, pre;
-
-  explicit Product(const Case& t)
-      : a(t.a, t.m, t.k, t.a_layout),
-        b(t.b, t.k, t.n, t.b_layout),
-        c(t.c, t.m, t.n, t.c_layout),
-        old(c),
-        bias(t.a == Element::f64 ? Element::f32 : t.a, 1, t.n),
-        pre(t.c, t.m, t.n, 2) {
-    Numbers numbers(t.seed);
-    a.fill(numbers);
-    b.fill(numbers);
-    bias.fill(numbers);
-    if (t.beta != 0) {
-      c.fill(numbers);
-    } else {
-      c.fill_nan();
-    }
-    old = c;
-    Epilogue e;
-    e.alpha = t.alpha;
-    e.beta = t.beta;
-    if (t.bias) e.bias = bias.bytes.data(), e.bias_type = bias.type;
-    e.activation = t.activation;
-    if (t.pre) {
-      e.pre_activation = pre.bytes.data();
-      e.pre_activation_type = pre.type;
-      e.pre_row_stride = pre.row_stride;
-    }
-    e.round_tf32 = t.tf32;
-    gemm(t.m, t.n, t.k, a.operand(), b.operand(), c.output(), e);
-  }
-};
-
-// How far an output may be from the exact value: the sum's rounding, at most k + 2 of the
-// accumulator's epsilons of the magnitudes added (docs: gemm.h), passed on by an activation whose
-// slope stays under 1.13 and that is itself good to a few epsilons, then the output's rounding.
-void check(const Case& t) {
-  SCOPED_TRACE(t.describe());
-  Product run(t);
-  const bool wide = t.a == Element::f64 || t.b == Element::f64;
-  const double sum_epsilon = wide ? formats::spec::f64.epsilon() : formats::spec::f32.epsilon();
-  const formats::Format& out = format_of(t.c);
-  // gemm rounds to an output format by way of f32 where it summed in f64.
-  const double out_epsilon = std::max(out.epsilon(), sum_epsilon);
-  const auto limit = [&](double value, double magnitude) {
-    return 1.13 * (static_cast<double>(t.k) + 4) * sum_epsilon * magnitude + 8 * sum_epsilon * std::abs(value) +
-           0.51 * out_epsilon * std::abs(value) + 0.51 * out.min_subnormal();
-  };
-  for (int64_t i = 0; i < t.m; ++i) {
-    for (int64_t j = 0; j < t.n; ++j) {
-      double sum = 0, magnitude = 0;
-      for (int64_t p = 0; p < t.k; ++p) {
-        double x = run.a.get(i, p), y = run.b.get(p, j);
-        if (t.tf32 && !wide) {
-          x = formats::round_tf32(static_cast<float>(x));
-          y = formats::round_tf32(static_cast<float>(y));
-        }
-        sum += x * y;
-        magnitude += std::abs(x * y);
-      }
-      double value = t.alpha * sum;
-      magnitude *= std::abs(t.alpha);
-      if (t.beta != 0) {
-        value += t.beta * run.old.get(i, j);
-        magnitude += std::abs(t.beta * run.old.get(i, j));
-      }
-      if (t.bias) {
-        value += run.bias.get(0, j);
-        magnitude += std::abs(run.bias.get(0, j));
-      }
-      if (t.pre) {
-        ASSERT_NEAR(run.pre.get(i, j), value, limit(value, magnitude)) << "pre at " << i << ", " << j;
-      }
-      const double result = activate(t.activation, value);
-      ASSERT_NEAR(run.c.get(i, j), result, limit(result, magnitude)) << "at " << i << ", " << j;
-    }
-  }
-}
+using namespace gemm_cases;
 
 // Runs a body on every level that this CPU has.
 template <class Body>
@@ -272,7 +62,14 @@ TEST(CpuGemm, EveryLayout) {
       for (int a = 0; a < 5; ++a) {
         for (int b = 0; b < 5; ++b) {
           for (int c = 0; c < 5; ++c) {
-            check({.m = 35, .n = 27, .k = 45, .a = type, .b = type, .a_layout = a, .b_layout = b, .c_layout = c});
+            check({.m = 35,
+                   .n = 27,
+                   .k = 45,
+                   .a = type,
+                   .b = type,
+                   .a_layout = a,
+                   .b_layout = b,
+                   .c_layout = c});
           }
           check({.m = 1, .n = 27, .k = 45, .a = type, .b = type, .a_layout = a, .b_layout = b});
           check({.m = 35, .n = 1, .k = 45, .a = type, .b = type, .a_layout = a, .b_layout = b});
@@ -284,8 +81,8 @@ TEST(CpuGemm, EveryLayout) {
 
 TEST(CpuGemm, EveryEpilogue) {
   on_every_level([] {
-    for (Activation activation :
-         {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+    for (Activation activation : {Activation::none, Activation::relu, Activation::gelu,
+                                  Activation::gelu_tanh, Activation::silu}) {
       for (int64_t m : {1, 17}) {
         for (int64_t n : {1, 41}) {
           for (Element c : {Element::f32, Element::bf16, Element::f64}) {
@@ -322,13 +119,15 @@ TEST(CpuGemm, RoundsToTf32) {
   });
 }
 
-// A sum of one term shows the rounding itself: 1 + 2^-12 becomes 1, and stays where it is not asked for.
+// A sum of one term shows the rounding itself: 1 + 2^-12 becomes 1, and stays where it is not asked
+// for.
 TEST(CpuGemm, Tf32ChangesTheOperandsOnly) {
   const float a[2] = {1 + 0x1p-12f, 1 + 0x1p-12f};
   const float b[2] = {1, 1};
   for (bool round : {false, true}) {
     float c[4];
-    gemm(2, 2, 1, {a, Element::f32, 1, 1}, {b, Element::f32, 2, 1}, {c, Element::f32, 2, 1}, {.round_tf32 = round});
+    gemm(2, 2, 1, {a, Element::f32, 1, 1}, {b, Element::f32, 2, 1}, {c, Element::f32, 2, 1},
+         {.round_tf32 = round});
     for (float x : c) EXPECT_EQ(x, round ? 1.0f : a[0]);
   }
 }
@@ -361,7 +160,14 @@ TEST(CpuGemm, DeepProducts) {
   on_every_level([] {
     for (Element type : {Element::f32, Element::bf16, Element::f16}) {
       for (int64_t k : {511, 513, 1025, 2053, 16385}) {
-        check({.m = 10, .n = 14, .k = k, .a = type, .b = type, .c = Element::f32, .b_layout = 1, .beta = 1});
+        check({.m = 10,
+               .n = 14,
+               .k = k,
+               .a = type,
+               .b = type,
+               .c = Element::f32,
+               .b_layout = 1,
+               .beta = 1});
       }
     }
     check({.m = 1, .n = 3, .k = 5000});
@@ -381,8 +187,12 @@ TEST(CpuGemm, SameBitsForAnyThreadCount) {
   const int before = threads();
   on_every_level([&] {
     for (Element type : {Element::f64, Element::f32, Element::f16, Element::bf16, Element::e4m3}) {
-      for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-               {1, 700, 900}, {900, 1, 700}, {5, 9, 20000}, {130, 250, 1100}, {257, 100, 65}, {64, 1025, 33}}) {
+      for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 700, 900},
+                                                                       {900, 1, 700},
+                                                                       {5, 9, 20000},
+                                                                       {130, 250, 1100},
+                                                                       {257, 100, 65},
+                                                                       {64, 1025, 33}}) {
         const Case t{.m = m,
                      .n = n,
                      .k = k,
@@ -421,7 +231,8 @@ TEST(CpuGemm, NonFiniteOperandsReachTheirOutputsOnly) {
           if (i == 4) {
             EXPECT_TRUE(std::isnan(c.get(i, j))) << i << ", " << j;
           } else if (j == 9) {
-            EXPECT_EQ(c.get(i, j), a.get(i, 2) > 0 ? std::numeric_limits<double>::infinity() : 0) << i;
+            EXPECT_EQ(c.get(i, j), a.get(i, 2) > 0 ? std::numeric_limits<double>::infinity() : 0)
+                << i;
           } else {
             EXPECT_TRUE(std::isfinite(c.get(i, j))) << i << ", " << j;
           }
@@ -436,7 +247,8 @@ TEST(CpuGemm, ActivationsAtTheirEnds) {
   const float x[] = {-1e30f, -200, -100, -30, -10, -5, -1e-20f, 0, 1e-20f, 5, 30, 100, 200, 1e30f};
   constexpr int64_t n = std::size(x);
   const float one = 1;
-  for (Activation activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+  for (Activation activation :
+       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
     float y[n];
     gemm(1, n, 1, {&one, Element::f32, 1, 1}, {x, Element::f32, n, 1}, {y, Element::f32, n, 1},
          {.activation = activation});
@@ -454,24 +266,27 @@ TEST(CpuGemm, BatchedIsOneProductAfterAnother) {
         for (bool shared_a : {false, true}) {
           for (bool shared_b : {false, true}) {
             constexpr int64_t m = 13, n = 21, k = 17;
-            Matrix a(type, batch * m + 1, k), b(type, batch * k + 1, n), c(type, batch * m + 1, n), pre(c), bias(type, 1, n);
+            Matrix a(type, batch * m + 1, k), b(type, batch * k + 1, n), c(type, batch * m + 1, n),
+                pre(c), bias(type, 1, n);
             Numbers numbers(11);
             a.fill(numbers);
             b.fill(numbers);
             bias.fill(numbers);
             Matrix expected = c, expected_pre = pre;
-            Epilogue e{.bias = bias.bytes.data(), .bias_type = type, .activation = Activation::silu};
+            Epilogue e{
+                .bias = bias.bytes.data(), .bias_type = type, .activation = Activation::silu};
             e.pre_activation_type = type;
             e.pre_row_stride = n;
             e.pre_batch_stride = m * n;
             for (int64_t i = 0; i < batch; ++i) {
               e.pre_activation = expected_pre.at(i * m, 0);
-              gemm(m, n, k, {a.at(shared_a ? 0 : i * m, 0), type, k, 1}, {b.at(shared_b ? 0 : i * k, 0), type, n, 1},
-                   {expected.at(i * m, 0), type, n, 1}, e);
+              gemm(m, n, k, {a.at(shared_a ? 0 : i * m, 0), type, k, 1},
+                   {b.at(shared_b ? 0 : i * k, 0), type, n, 1}, {expected.at(i * m, 0), type, n, 1},
+                   e);
             }
             e.pre_activation = pre.bytes.data();
-            gemm_batched(batch, m, n, k, a.operand(), shared_a ? 0 : m * k, b.operand(), shared_b ? 0 : k * n,
-                         c.output(), m * n, e);
+            gemm_batched(batch, m, n, k, a.operand(), shared_a ? 0 : m * k, b.operand(),
+                         shared_b ? 0 : k * n, c.output(), m * n, e);
             EXPECT_EQ(c.bytes, expected.bytes) << batch << shared_a << shared_b;
             EXPECT_EQ(pre.bytes, expected_pre.bytes) << batch << shared_a << shared_b;
           }
@@ -489,7 +304,8 @@ TEST(CpuGemm, InsideAParallelLoop) {
   b.fill(numbers);
   std::vector<Matrix> results(count, a);
   parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) gemm(size, size, size, a.operand(), b.operand(), results[i].output());
+    for (int64_t i = begin; i < end; ++i)
+      gemm(size, size, size, a.operand(), b.operand(), results[i].output());
   });
   Matrix expected(a);
   gemm(size, size, size, a.operand(), b.operand(), expected.output());
@@ -498,7 +314,9 @@ TEST(CpuGemm, InsideAParallelLoop) {
 
 TEST(CpuGemm, RefusesNegativeSizes) {
   float x = 0;
-  EXPECT_THROW(gemm(-1, 1, 1, {&x, Element::f32, 1, 1}, {&x, Element::f32, 1, 1}, {&x, Element::f32, 1, 1}), Error);
+  EXPECT_THROW(
+      gemm(-1, 1, 1, {&x, Element::f32, 1, 1}, {&x, Element::f32, 1, 1}, {&x, Element::f32, 1, 1}),
+      Error);
 }
 
 TEST(CpuGemmLevels, StartWithThePortableOne) {
@@ -526,7 +344,8 @@ TEST(CpuGemmLevels, AgreeWithinTheRoundingOfSums) {
     have_first = true;
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
-        EXPECT_NEAR(c.get(i, j), first.get(i, j), 2 * k * formats::spec::f32.epsilon() * k) << current_level().name;
+        EXPECT_NEAR(c.get(i, j), first.get(i, j), 2 * k * formats::spec::f32.epsilon() * k)
+            << current_level().name;
       }
     }
   });

@@ -11,8 +11,10 @@ namespace {
 
 const IndexKernels& kernels() { return cpu::index_kernels; }
 
-constexpr DType some_types[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::i64, DType::i32, DType::u8};
-constexpr DType summed_types[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32};
+constexpr DType some_types[] = {DType::f64,  DType::f32, DType::f16, DType::bf16,
+                                DType::e4m3, DType::i64, DType::i32, DType::u8};
+constexpr DType summed_types[] = {DType::f64,  DType::f32, DType::f16,
+                                  DType::bf16, DType::i64, DType::i32};
 
 Values random_indices(int64_t n, int64_t limit, uint64_t seed) {
   Values values(static_cast<size_t>(n));
@@ -22,7 +24,8 @@ Values random_indices(int64_t n, int64_t limit, uint64_t seed) {
   return values;
 }
 
-// Row-major place of element i of `shape` in a dense tensor of `other`, with another index along `axis`.
+// Row-major place of element i of `shape` in a dense tensor of `other`, with another index along
+// `axis`.
 size_t place(int64_t i, const Shape& shape, int axis, int64_t index, const Shape& other) {
   const Strides strides = dense_strides(other);
   int64_t result = 0;
@@ -39,9 +42,9 @@ struct Case {
   int64_t count;  // entries taken along the axis
 };
 
-const Case cases[] = {{{9}, 0, 30},       {{5, 7}, 0, 11},     {{5, 7}, 1, 3},        {{40, 300}, 0, 17},
-                      {{40, 300}, 1, 90}, {{3, 6, 35}, 1, 10}, {{2, 3, 4, 5}, 2, 6}, {{1, 1}, 0, 1},
-                      {{6, 4}, 0, 0}};
+const Case cases[] = {{{9}, 0, 30},         {{5, 7}, 0, 11},    {{5, 7}, 1, 3},
+                      {{40, 300}, 0, 17},   {{40, 300}, 1, 90}, {{3, 6, 35}, 1, 10},
+                      {{2, 3, 4, 5}, 2, 6}, {{1, 1}, 0, 1},     {{6, 4}, 0, 0}};
 
 TEST(CpuIndex, GatherTakesByElement) {
   for (const Case& c : cases) {
@@ -51,16 +54,20 @@ TEST(CpuIndex, GatherTakesByElement) {
     for (const DType dtype : some_types) {
       for (const Arrangement arrangement : arrangements) {
         for (const DType index_type : {DType::i64, DType::i32}) {
-          const Tensor x = make_arranged(c.x, dtype, arrangement, plain_numbers(dtype, c.x.numel(), 1));
+          const Tensor x =
+              make_arranged(c.x, dtype, arrangement, plain_numbers(dtype, c.x.numel(), 1));
           const Tensor index = make_arranged(taken, index_type, arrangement, indices);
           const Tensor y = arranged(taken, dtype, Arrangement::sliced);
           kernels().gather(x, c.axis, index, y);
           const Values source = values_of(x);
           Values expected(indices.size());
           for (size_t i = 0; i < expected.size(); ++i) {
-            expected[i] = source[place(static_cast<int64_t>(i), taken, c.axis, static_cast<int64_t>(indices[i]), c.x)];
+            expected[i] = source[place(static_cast<int64_t>(i), taken, c.axis,
+                                       static_cast<int64_t>(indices[i]), c.x)];
           }
-          expect_equal(values_of(y), expected, "gather " + to_string(c.x) + " " + std::string(name(dtype)) + " " + to_string(arrangement));
+          expect_equal(values_of(y), expected,
+                       "gather " + to_string(c.x) + " " + std::string(name(dtype)) + " " +
+                           to_string(arrangement));
         }
       }
     }
@@ -87,39 +94,47 @@ TEST(CpuIndex, SelectTakesByEntry) {
             const double entry = entries[static_cast<size_t>(at / step % c.count)];
             expected[i] = source[place(at, taken, c.axis, static_cast<int64_t>(entry), c.x)];
           }
-          expect_equal(values_of(y), expected, "index_select " + to_string(c.x) + " " + std::string(name(dtype)) + " " + to_string(to));
+          expect_equal(values_of(y), expected,
+                       "index_select " + to_string(c.x) + " " + std::string(name(dtype)) + " " +
+                           to_string(to));
         }
       }
     }
   }
 }
 
-// Sums of small halves are exact in f32 and, up to 2^11 halves, in f16; bf16 rounds once at the end.
+// Sums of small halves are exact in f32 and, up to 2^11 halves, in f16; bf16 rounds once at the
+// end.
 double sum_bound(DType dtype, double expected) {
-  return dtype == DType::bf16 || dtype == DType::f16 ? 0.5 * epsilon(dtype) * std::abs(expected) : 0;
+  return dtype == DType::bf16 || dtype == DType::f16 ? 0.5 * epsilon(dtype) * std::abs(expected)
+                                                     : 0;
 }
 
 TEST(CpuIndex, AddsBackWhatWasTaken) {
   for (const Case& c : cases) {
     Shape taken = c.x;
     taken[c.axis] = c.count;
-    const Values by_element = random_indices(taken.numel(), c.x[c.axis], 1), by_entry = random_indices(c.count, c.x[c.axis], 2);
+    const Values by_element = random_indices(taken.numel(), c.x[c.axis], 1),
+                 by_entry = random_indices(c.count, c.x[c.axis], 2);
     for (const DType dtype : summed_types) {
       for (const DType from : {dtype, DType::f32}) {
         if (!is_floating(dtype) && is_floating(from)) continue;
         for (const Arrangement arrangement : arrangements) {
-          const Tensor x = make_arranged(taken, from, arrangement, plain_numbers(from, taken.numel(), 3));
+          const Tensor x =
+              make_arranged(taken, from, arrangement, plain_numbers(from, taken.numel(), 3));
           const Values start = plain_numbers(dtype, c.x.numel(), 4), added = values_of(x);
           const Tensor by_elements = make_arranged(c.x, dtype, arrangement, start);
           const Tensor by_entries = make_arranged(c.x, dtype, arrangement, start);
-          kernels().scatter_add(x, c.axis, make_arranged(taken, DType::i64, arrangement, by_element), by_elements);
+          kernels().scatter_add(
+              x, c.axis, make_arranged(taken, DType::i64, arrangement, by_element), by_elements);
           kernels().index_add(x, c.axis, make({c.count}, DType::i64, by_entry), by_entries);
           Values element_sums = start, entry_sums = start;
           const int64_t step = dense_strides(taken)[c.axis];
           for (size_t i = 0; i < added.size(); ++i) {
             const int64_t at = static_cast<int64_t>(i);
             const double entry = by_entry[static_cast<size_t>(at / step % c.count)];
-            element_sums[place(at, taken, c.axis, static_cast<int64_t>(by_element[i]), c.x)] += added[i];
+            element_sums[place(at, taken, c.axis, static_cast<int64_t>(by_element[i]), c.x)] +=
+                added[i];
             entry_sums[place(at, taken, c.axis, static_cast<int64_t>(entry), c.x)] += added[i];
           }
           Values element_bound(start.size()), entry_bound(start.size());
@@ -127,7 +142,8 @@ TEST(CpuIndex, AddsBackWhatWasTaken) {
             element_bound[i] = sum_bound(dtype, element_sums[i]);
             entry_bound[i] = sum_bound(dtype, entry_sums[i]);
           }
-          const std::string what = to_string(c.x) + " " + std::string(name(dtype)) + " " + to_string(arrangement);
+          const std::string what =
+              to_string(c.x) + " " + std::string(name(dtype)) + " " + to_string(arrangement);
           expect_within(values_of(by_elements), element_sums, element_bound, "scatter_add " + what);
           expect_within(values_of(by_entries), entry_sums, entry_bound, "index_add " + what);
         }
@@ -137,7 +153,8 @@ TEST(CpuIndex, AddsBackWhatWasTaken) {
 }
 
 TEST(CpuIndex, ScatterIntoALargerTensor) {
-  const Tensor x = make({2, 3}, DType::f32, {1, 2, 3, 4, 5, 6}), index = make({2, 3}, DType::i64, {0, 0, 4, 1, 0, 4});
+  const Tensor x = make({2, 3}, DType::f32, {1, 2, 3, 4, 5, 6}),
+               index = make({2, 3}, DType::i64, {0, 0, 4, 1, 0, 4});
   const Tensor y = filled({5, 5}, DType::f32, 0);
   kernels().scatter_add(x, 0, index, y);
   Values expected(25, 0);
@@ -154,13 +171,15 @@ TEST(CpuIndex, EqualIndicesSumInFloat) {
   const Tensor y = make({2, 3}, DType::bf16, {0, 0, 0, 256, 256, 256});
   kernels().index_add(x, 0, index, y);
   EXPECT_EQ(read(y), (Values{0, 0, 0, 768, 768, 768}));
-  const Tensor wide = filled({512, 3}, DType::i64, 1), z = make({2, 3}, DType::bf16, {0, 0, 0, 256, 256, 256});
+  const Tensor wide = filled({512, 3}, DType::i64, 1),
+               z = make({2, 3}, DType::bf16, {0, 0, 0, 256, 256, 256});
   kernels().scatter_add(x, 0, wide, z);
   EXPECT_EQ(read(z), read(y));
 }
 
 TEST(CpuIndex, Bounds) {
-  const Tensor index = make_arranged({3, 40}, DType::i32, Arrangement::sliced, random_indices(120, 900, 7));
+  const Tensor index =
+      make_arranged({3, 40}, DType::i32, Arrangement::sliced, random_indices(120, 900, 7));
   const Values values = values_of(index);
   const Tensor bounds = Tensor::empty({2}, DType::i64);
   kernels().bounds(index, bounds);
@@ -174,7 +193,8 @@ TEST(CpuIndex, RefusesOtherTypes) {
   const Tensor x = filled({4}, DType::f32, 1), y = filled({4}, DType::f32, 1);
   EXPECT_THROW(kernels().gather(x, 0, filled({4}, DType::f32, 0), y), Error);
   EXPECT_THROW(kernels().scatter_add(x, 0, filled({4}, DType::u8, 0), y), Error);
-  EXPECT_THROW(kernels().gather(x, 0, filled({4}, DType::i64, 0), filled({4}, DType::f16, 1)), Error);
+  EXPECT_THROW(kernels().gather(x, 0, filled({4}, DType::i64, 0), filled({4}, DType::f16, 1)),
+               Error);
 }
 
 TEST(CpuIndex, ThreadsDoNotMatter) {
@@ -188,7 +208,8 @@ TEST(CpuIndex, ThreadsDoNotMatter) {
     });
     expect_threads_do_not_matter("scatter_add along a line", [&] {
       const Tensor y = filled({700}, dtype, 1);
-      kernels().scatter_add(x.strided({600000}, {1}, 0), 0, make({600000}, DType::i64, random_indices(600000, 700, 3)), y);
+      kernels().scatter_add(x.strided({600000}, {1}, 0), 0,
+                            make({600000}, DType::i64, random_indices(600000, 700, 3)), y);
       return y;
     });
   }

@@ -17,10 +17,14 @@ inline constexpr Arrangement arrangements[] = {Arrangement::dense, Arrangement::
 
 inline std::string to_string(Arrangement arrangement) {
   switch (arrangement) {
-    case Arrangement::dense: return "dense";
-    case Arrangement::transposed: return "transposed";
-    case Arrangement::sliced: return "sliced";
-    default: return "reversed";
+    case Arrangement::dense:
+      return "dense";
+    case Arrangement::transposed:
+      return "transposed";
+    case Arrangement::sliced:
+      return "sliced";
+    default:
+      return "reversed";
   }
 }
 
@@ -96,7 +100,8 @@ inline Tensor make_arranged(const Shape& shape, DType dtype, Arrangement arrange
   return x;
 }
 
-// n numbers that every type but bool and u8 holds exactly: halves from -4 to 4 (integers: from -8 to 8).
+// n numbers that every type but bool and u8 holds exactly: halves from -4 to 4 (integers: from -8
+// to 8).
 inline Values plain_numbers(DType dtype, int64_t n, uint64_t seed) {
   Values values(static_cast<size_t>(n));
   for (size_t i = 0; i < values.size(); ++i) {

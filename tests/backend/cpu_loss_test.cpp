@@ -20,21 +20,27 @@ struct Case {
 };
 const Case cases[] = {{0, 3}, {1, 1}, {5, 2}, {9, 33}, {40, 100}, {3, 50257}};
 
-double steps(int64_t n) { return static_cast<double>(std::min<int64_t>(n, 4096) / 16 + n / 4096) + 20; }
+double steps(int64_t n) {
+  return static_cast<double>(std::min<int64_t>(n, 4096) / 16 + n / 4096) + 20;
+}
 
 struct Inputs {
   Tensor logits, target, dlosses;
   std::vector<int64_t> labels;
 
   Inputs(const Case& c, DType dtype, DType target_type = DType::i64)
-      : target(Tensor::empty({c.rows}, target_type)), dlosses(noise({c.rows}, DType::f32, 4)), labels(c.rows) {
+      : target(Tensor::empty({c.rows}, target_type)),
+        dlosses(noise({c.rows}, DType::f32, 4)),
+        labels(c.rows) {
     Values values = read(noise(c.shape(), DType::f64, 1));
     for (double& v : values) v = 3 * v + 50;
     logits = make(c.shape(), dtype, values);
     for (int64_t row = 0; row < c.rows; ++row) {
-      labels[row] = row % 4 == 2 ? ignored : static_cast<int64_t>(random::bits(5, 0, row) % c.classes);
+      labels[row] =
+          row % 4 == 2 ? ignored : static_cast<int64_t>(random::bits(5, 0, row) % c.classes);
       if (target_type == DType::i64) target.data<int64_t>()[row] = labels[row];
-      if (target_type == DType::i32) target.data<int32_t>()[row] = static_cast<int32_t>(labels[row]);
+      if (target_type == DType::i32)
+        target.data<int32_t>()[row] = static_cast<int32_t>(labels[row]);
     }
   }
 };
@@ -72,7 +78,8 @@ TEST(CpuLoss, ForwardAgreesWithDouble) {
           losses[row] = (1 - smoothing) * (lse[row] - row_x[in.labels[row]]) + smoothing * mean;
           losses_bound[row] = unit * steps(c.classes) * (2 + mean + losses[row]);
         }
-        expect_within(read(found.losses), losses, losses_bound, std::string(name(dtype)) + " losses");
+        expect_within(read(found.losses), losses, losses_bound,
+                      std::string(name(dtype)) + " losses");
         expect_within(read(found.lse), lse, lse_bound, std::string(name(dtype)) + " lse");
       }
     }
@@ -91,17 +98,21 @@ TEST(CpuLoss, BackwardAgreesWithDoubleAlsoInPlace) {
           if (in.labels[row] == ignored) continue;
           for (int64_t i = 0; i < c.classes; ++i) {
             const int64_t at = row * c.classes + i;
-            const double p = std::exp(x[at] - lse[row]), share = smoothing / static_cast<double>(c.classes);
+            const double p = std::exp(x[at] - lse[row]),
+                         share = smoothing / static_cast<double>(c.classes);
             const double target = share + (i == in.labels[row] ? 1 - smoothing : 0);
             dx[at] = (p - target) * dlosses[row];
-            bound[at] = sum_epsilon(dtype) * (p * (8 + std::abs(x[at] - lse[row])) + 4 * target) * std::abs(dlosses[row]);
+            bound[at] = sum_epsilon(dtype) * (p * (8 + std::abs(x[at] - lse[row])) + 4 * target) *
+                        std::abs(dlosses[row]);
             bound[at] += storage_error(dtype, std::abs(dx[at]) + bound[at]);
           }
         }
         const Tensor found = filled(c.shape(), dtype, NAN);
-        kernels.cross_entropy_backward(in.dlosses, in.logits, in.target, forward.lse, smoothing, ignored, found);
+        kernels.cross_entropy_backward(in.dlosses, in.logits, in.target, forward.lse, smoothing,
+                                       ignored, found);
         expect_within(read(found), dx, bound, std::string(name(dtype)) + " dlogits");
-        kernels.cross_entropy_backward(in.dlosses, in.logits, in.target, forward.lse, smoothing, ignored, in.logits);
+        kernels.cross_entropy_backward(in.dlosses, in.logits, in.target, forward.lse, smoothing,
+                                       ignored, in.logits);
         expect_same_bits(in.logits, found, "in place");
       }
     }
@@ -117,7 +128,8 @@ TEST(CpuLoss, TargetsMayBeI32) {
 
 TEST(CpuLoss, LargeLogitsKeepASmallLossExact) {
   // The loss is log(1 + e^-3); lse - logit would round it to the spacing of f32 at 30000.
-  const Tensor logits = make({1, 2}, DType::f32, {30000, 29997}), target = Tensor::empty({1}, DType::i64);
+  const Tensor logits = make({1, 2}, DType::f32, {30000, 29997}),
+               target = Tensor::empty({1}, DType::i64);
   target.data<int64_t>()[0] = 0;
   const Tensor losses = filled({1}, DType::f32, NAN), lse = filled({1}, DType::f32, NAN);
   kernels.cross_entropy(logits, target, 0, ignored, losses, lse);
@@ -152,8 +164,8 @@ TEST(CpuLoss, BitsDoNotDependOnThreads) {
     const ThreadCount threads(count);
     forwards.push_back(run_forward(c, in, 0.1));
     gradients.push_back(filled(c.shape(), DType::bf16, NAN));
-    kernels.cross_entropy_backward(in.dlosses, in.logits, in.target, forwards.back().lse, 0.1, ignored,
-                                   gradients.back());
+    kernels.cross_entropy_backward(in.dlosses, in.logits, in.target, forwards.back().lse, 0.1,
+                                   ignored, gradients.back());
   }
   for (const size_t i : {1u, 2u}) {
     expect_same_bits(forwards[i].losses, forwards[0].losses, "losses");

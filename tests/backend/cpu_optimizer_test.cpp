@@ -23,14 +23,19 @@ struct Types {
   DType copy;
 };
 const Types type_cases[] = {
-    {DType::f32, DType::f32, DType::f32, false, {}},          {DType::f32, DType::bf16, DType::f32, true, DType::bf16},
-    {DType::f32, DType::f16, DType::f32, true, DType::f16},   {DType::f32, DType::f32, DType::bf16, true, DType::e4m3},
-    {DType::f32, DType::bf16, DType::bf16, true, DType::f32}, {DType::bf16, DType::bf16, DType::bf16, false, {}},
-    {DType::f16, DType::f32, DType::f32, false, {}},          {DType::f64, DType::f64, DType::f64, true, DType::f32},
+    {DType::f32, DType::f32, DType::f32, false, {}},
+    {DType::f32, DType::bf16, DType::f32, true, DType::bf16},
+    {DType::f32, DType::f16, DType::f32, true, DType::f16},
+    {DType::f32, DType::f32, DType::bf16, true, DType::e4m3},
+    {DType::f32, DType::bf16, DType::bf16, true, DType::f32},
+    {DType::bf16, DType::bf16, DType::bf16, false, {}},
+    {DType::f16, DType::f32, DType::f32, false, {}},
+    {DType::f64, DType::f64, DType::f64, true, DType::f32},
 };
 
 std::string text(const Types& t) {
-  return std::string(name(t.master)) + " " + std::string(name(t.gradient)) + " " + std::string(name(t.moment));
+  return std::string(name(t.master)) + " " + std::string(name(t.gradient)) + " " +
+         std::string(name(t.moment));
 }
 
 // Parameters of all sizes with their state.
@@ -65,7 +70,8 @@ struct Expected {
 void check_copies(const Model& model, const Types& t) {
   if (!t.has_copy) return;
   for (size_t i = 0; i < model.items.size(); ++i) {
-    expect_same_bits(model.copy[i], make(model.copy[i].shape(), t.copy, read(model.master[i])), text(t) + " copy");
+    expect_same_bits(model.copy[i], make(model.copy[i].shape(), t.copy, read(model.master[i])),
+                     text(t) + " copy");
   }
 }
 
@@ -77,8 +83,8 @@ void check_adam(const Types& t, const AdamNumbers& a, double factor) {
   kernels.adam(model.items, a, {.gradient_factor = factor == 1 ? Tensor() : factor_tensor});
   const double unit = sum_epsilon(t.master);
   for (size_t item = 0; item < model.items.size(); ++item) {
-    const Values p0 = read(before.master[item]), g0 = read(before.gradient[item]), m0 = read(before.first[item]),
-                 v0 = read(before.second[item]);
+    const Values p0 = read(before.master[item]), g0 = read(before.gradient[item]),
+                 m0 = read(before.first[item]), v0 = read(before.second[item]);
     Expected p, m, v;
     for (size_t i = 0; i < p0.size(); ++i) {
       double value = p0[i], g = g0[i] * factor, g_bound = unit * std::abs(g);
@@ -88,12 +94,14 @@ void check_adam(const Types& t, const AdamNumbers& a, double factor) {
         g += a.weight_decay * value;
         g_bound += 2 * unit * (std::abs(g) + std::abs(a.weight_decay * value));
       }
-      const double fresh1 = 1 - static_cast<double>(a.beta1), fresh2 = 1 - static_cast<double>(a.beta2);
+      const double fresh1 = 1 - static_cast<double>(a.beta1),
+                   fresh2 = 1 - static_cast<double>(a.beta2);
       const double first = a.beta1 * m0[i] + fresh1 * g, second = a.beta2 * v0[i] + fresh2 * g * g;
       const double first_bound =
           4 * unit * (std::abs(a.beta1 * m0[i]) + std::abs(fresh1 * g)) + fresh1 * g_bound;
       const double second_bound = 6 * unit * second + 2 * fresh2 * std::abs(g) * g_bound;
-      const double denominator = std::sqrt(second) / std::sqrt(static_cast<double>(a.correction2)) + a.eps;
+      const double denominator =
+          std::sqrt(second) / std::sqrt(static_cast<double>(a.correction2)) + a.eps;
       const double update = static_cast<double>(a.lr) / a.correction1 * first / denominator;
       const double relative = 8 * unit + 0.5 * second_bound / std::max(second, 1e-300);
       p.add(value - update,
@@ -142,22 +150,30 @@ void check_sgd(const Types& t, const SgdNumbers& s, double factor) {
   kernels.sgd(model.items, s, {.gradient_factor = factor_tensor});
   const double unit = sum_epsilon(t.master);
   for (size_t item = 0; item < model.items.size(); ++item) {
-    const Values p0 = read(before.master[item]), g0 = read(before.gradient[item]), m0 = read(before.first[item]);
+    const Values p0 = read(before.master[item]), g0 = read(before.gradient[item]),
+                 m0 = read(before.first[item]);
     Expected p, m;
     for (size_t i = 0; i < p0.size(); ++i) {
       double g = g0[i] * factor + s.weight_decay * p0[i];
       double bound = 3 * unit * (std::abs(g0[i] * factor) + std::abs(s.weight_decay * p0[i]));
       if (s.momentum != 0) {
-        const double old = s.first_step ? 0 : s.momentum * m0[i], fresh = s.first_step ? 1 : 1 - s.dampening;
-        const double buffer = old + fresh * g, buffer_bound = fresh * bound + 3 * unit * (std::abs(old) + std::abs(fresh * g));
+        const double old = s.first_step ? 0 : s.momentum * m0[i],
+                     fresh = s.first_step ? 1 : 1 - s.dampening;
+        const double buffer = old + fresh * g,
+                     buffer_bound =
+                         fresh * bound + 3 * unit * (std::abs(old) + std::abs(fresh * g));
         m.add(buffer, buffer_bound, t.moment);
-        bound = s.nesterov ? bound + s.momentum * buffer_bound + 3 * unit * (std::abs(g) + std::abs(buffer)) : buffer_bound;
+        bound = s.nesterov ? bound + s.momentum * buffer_bound +
+                                 3 * unit * (std::abs(g) + std::abs(buffer))
+                           : buffer_bound;
         g = s.nesterov ? g + s.momentum * buffer : buffer;
       }
-      p.add(p0[i] - s.lr * g, s.lr * bound + 3 * unit * (std::abs(p0[i]) + std::abs(s.lr * g)), t.master);
+      p.add(p0[i] - s.lr * g, s.lr * bound + 3 * unit * (std::abs(p0[i]) + std::abs(s.lr * g)),
+            t.master);
     }
     expect_within(read(model.master[item]), p.values, p.bounds, text(t) + " parameter");
-    if (s.momentum != 0) expect_within(read(model.first[item]), m.values, m.bounds, text(t) + " momentum");
+    if (s.momentum != 0)
+      expect_within(read(model.first[item]), m.values, m.bounds, text(t) + " momentum");
   }
   check_copies(model, t);
 }
@@ -197,13 +213,15 @@ TEST(CpuOptimizer, SkipLeavesEverything) {
 }
 
 // 1 - 2^-11 lies an eighth of bf16's spacing below 1.
-Tensor stochastic_step(int64_t n, uint64_t step, std::vector<int64_t> cuts, DType dtype = DType::bf16) {
+Tensor stochastic_step(int64_t n, uint64_t step, std::vector<int64_t> cuts,
+                       DType dtype = DType::bf16) {
   const Tensor master = filled({n}, dtype, 1), gradient = filled({n}, DType::f32, 0x1p-11);
   std::vector<UpdateItem> items;
   cuts.push_back(n);
   for (int64_t at = 0; const int64_t end : cuts) {
     const Shape shape{end - at};
-    items.push_back({.master = master.strided(shape, {1}, at), .gradient = gradient.strided(shape, {1}, at)});
+    items.push_back(
+        {.master = master.strided(shape, {1}, at), .gradient = gradient.strided(shape, {1}, at)});
     at = end;
   }
   kernels.sgd(items, {.lr = 1, .stochastic_rounding = true, .seed = 7, .step = step}, {});
@@ -238,7 +256,8 @@ TEST(CpuOptimizer, UpdatesDoNotDependOnThreads) {
   for (const int count : {1, 2, 8}) {
     const ThreadCount threads(count);
     models.emplace_back(t);
-    kernels.adam(models.back().items, {.lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f}, {});
+    kernels.adam(models.back().items, {.lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f},
+                 {});
   }
   for (size_t i = 0; i < models[0].items.size(); ++i) {
     for (const size_t k : {1u, 2u}) {
@@ -323,7 +342,8 @@ TEST(CpuOptimizer, NormFindsWhatIsNotFinite) {
 }
 
 TEST(CpuOptimizer, AFiniteNormThatOverflowsIsNoInfiniteGradient) {
-  const Tensor huge = filled({3}, DType::f64, 1e200), flag = filled({1}, DType::f32, 0), norm = filled({1}, DType::f32, 0);
+  const Tensor huge = filled({3}, DType::f64, 1e200), flag = filled({1}, DType::f32, 0),
+               norm = filled({1}, DType::f32, 0);
   kernels.gradient_norm(std::vector<TensorView>{huge}, 2, norm, flag);
   EXPECT_EQ(flag.data<float>()[0], 0);
   EXPECT_EQ(norm.data<float>()[0], infinity);
@@ -338,7 +358,8 @@ TEST(CpuOptimizer, UnscaleMultipliesAndFindsWhatIsNotFinite) {
     const DType dtype = before.tensors[i].dtype();
     Values expected = read(before.tensors[i]);
     for (double& v : expected) v = dtype == DType::f64 ? v * third : static_cast<float>(v * third);
-    expect_same_bits(gradients.tensors[i], make(before.tensors[i].shape(), dtype, expected), std::string(name(dtype)));
+    expect_same_bits(gradients.tensors[i], make(before.tensors[i].shape(), dtype, expected),
+                     std::string(name(dtype)));
   }
   EXPECT_EQ(flag.data<float>()[0], 0);
   for (const float bad : {static_cast<float>(infinity), NAN}) {

@@ -15,7 +15,8 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 const ReduceKernels& kernels() { return cpu::reduce_kernels; }
 
-constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, Reduction::prod, Reduction::max, Reduction::min};
+constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::mean, Reduction::prod,
+                                        Reduction::max, Reduction::min};
 
 // `shape` with 1 in the axes whose bit is set.
 Shape reduced_shape(Shape shape, unsigned axes) {
@@ -55,10 +56,18 @@ Reference reference(Reduction op, const Values& x, const Shape& shape, const Sha
     r.magnitude[owner[i]] += std::abs(x[i]);
     switch (op) {
       case Reduction::sum:
-      case Reduction::mean: y += x[i]; break;
-      case Reduction::prod: y *= x[i]; break;
-      case Reduction::max: y = x[i] != x[i] || y != y ? nan : std::max(y, x[i]); break;
-      case Reduction::min: y = x[i] != x[i] || y != y ? nan : std::min(y, x[i]); break;
+      case Reduction::mean:
+        y += x[i];
+        break;
+      case Reduction::prod:
+        y *= x[i];
+        break;
+      case Reduction::max:
+        y = x[i] != x[i] || y != y ? nan : std::max(y, x[i]);
+        break;
+      case Reduction::min:
+        y = x[i] != x[i] || y != y ? nan : std::min(y, x[i]);
+        break;
     }
   }
   const double count = static_cast<double>(x.size()) / static_cast<double>(results);
@@ -77,26 +86,31 @@ TEST(CpuReduce, EveryOpTypeLayoutAndSetOfAxes) {
       // Numbers near 1, so that products stay in range.
       Values numbers(static_cast<size_t>(shape.numel()));
       for (size_t i = 0; i < numbers.size(); ++i) {
-        numbers[i] = (random::bits(3, 1, i) % 2 == 0 ? 1 : -1) * (1 + 0.01 * random::normal(3, 2, i));
+        numbers[i] =
+            (random::bits(3, 1, i) % 2 == 0 ? 1 : -1) * (1 + 0.01 * random::normal(3, 2, i));
       }
       for (const Arrangement arrangement : arrangements) {
         const Tensor x = make_arranged(shape, dtype, arrangement, numbers);
         for (unsigned axes = 0; axes < 1u << shape.rank(); ++axes) {
           const Shape reduced = reduced_shape(shape, axes);
-          const double count = static_cast<double>(shape.numel()) / static_cast<double>(reduced.numel());
+          const double count =
+              static_cast<double>(shape.numel()) / static_cast<double>(reduced.numel());
           for (const Reduction op : all_reductions) {
             const Tensor y = arranged(reduced, dtype, arrangement);
             kernels().reduce(op, x, y, false);
             const Reference expected = reference(op, values_of(x), shape, reduced);
             Values bound(expected.value.size());
             for (size_t i = 0; i < bound.size(); ++i) {
-              const double scale = op == Reduction::prod ? count * std::abs(expected.value[i]) : expected.magnitude[i];
+              const double scale = op == Reduction::prod ? count * std::abs(expected.value[i])
+                                                         : expected.magnitude[i];
               // 160 additions in a row at most; longer sums are trees.
-              bound[i] = std::min(count, 160.0) * sum_epsilon(dtype) * scale + 1.01 * storage_error(dtype, expected.value[i]);
+              bound[i] = std::min(count, 160.0) * sum_epsilon(dtype) * scale +
+                         1.01 * storage_error(dtype, expected.value[i]);
             }
             expect_within(values_of(y), expected.value, bound,
-                          std::string(name(dtype)) + " " + to_string(shape) + " " + to_string(arrangement) + " axes " +
-                              std::to_string(axes) + " op " + std::to_string(static_cast<int>(op)));
+                          std::string(name(dtype)) + " " + to_string(shape) + " " +
+                              to_string(arrangement) + " axes " + std::to_string(axes) + " op " +
+                              std::to_string(static_cast<int>(op)));
           }
         }
       }
@@ -113,12 +127,14 @@ TEST(CpuReduce, IntegersAreExact) {
       for (const Reduction op : {Reduction::sum, Reduction::max, Reduction::min}) {
         const Tensor y = Tensor::empty(reduced, DType::i64);
         kernels().reduce(op, x, y, false);
-        expect_equal(read(y), reference(op, read(x), shape, reduced).value, std::string(name(dtype)));
+        expect_equal(read(y), reference(op, read(x), shape, reduced).value,
+                     std::string(name(dtype)));
       }
       const Tensor mean = Tensor::empty(reduced, DType::f32);
       kernels().reduce(Reduction::mean, x, mean, false);
       const Reference expected = reference(Reduction::mean, read(x), shape, reduced);
-      expect_within(read(mean), expected.value, Values(expected.value.size(), 1e-6), "mean of integers");
+      expect_within(read(mean), expected.value, Values(expected.value.size(), 1e-6),
+                    "mean of integers");
     }
   }
   const Tensor big = Tensor::empty({2}, DType::i64), sum = Tensor::empty({1}, DType::i64);
@@ -133,7 +149,8 @@ TEST(CpuReduce, LongSumsKeepTheirDigits) {
   const Tensor ones = filled({n}, DType::f32, 1), sum = Tensor::empty({1}, DType::f32);
   kernels().reduce(Reduction::sum, ones, sum, false);
   EXPECT_EQ(read(sum)[0], n);
-  const Tensor column = ones.strided({n / 4, 4}, {4, 1}, 0), sums = Tensor::empty({1, 4}, DType::f32);
+  const Tensor column = ones.strided({n / 4, 4}, {4, 1}, 0),
+               sums = Tensor::empty({1, 4}, DType::f32);
   kernels().reduce(Reduction::sum, column, sums, false);
   EXPECT_EQ(read(sums), (Values(4, n / 4)));
   // 0.1 is not a float: what is left is the error of adding it 2^24 times.
@@ -174,7 +191,8 @@ TEST(CpuReduce, EmptyAxes) {
 TEST(CpuReduce, BroadcastInputs) {
   const Tensor x = make({1, 5}, DType::f32, {1, 2, 3, 4, 5});
   const TensorView wide = TensorView(x).expanded({1000, 5});
-  const Tensor columns = Tensor::empty({1, 5}, DType::f32), rows = Tensor::empty({1000, 1}, DType::f32);
+  const Tensor columns = Tensor::empty({1, 5}, DType::f32),
+               rows = Tensor::empty({1000, 1}, DType::f32);
   kernels().reduce(Reduction::sum, wide, columns, false);
   EXPECT_EQ(read(columns), (Values{1000, 2000, 3000, 4000, 5000}));
   kernels().reduce(Reduction::sum, wide, rows, false);
@@ -186,7 +204,8 @@ TEST(CpuReduce, NaNIsTheMaximumAndTheMinimum) {
     for (const size_t place : {0u, 3u, 44u, 89u}) {
       Values numbers(90, 1);
       numbers[place] = nan;
-      const Tensor x = make({90}, dtype, numbers), y = Tensor::empty({1}, dtype), index = Tensor::empty({1}, DType::i64);
+      const Tensor x = make({90}, dtype, numbers), y = Tensor::empty({1}, dtype),
+                   index = Tensor::empty({1}, DType::i64);
       for (const bool largest : {true, false}) {
         kernels().reduce(largest ? Reduction::max : Reduction::min, x, y, false);
         EXPECT_TRUE(std::isnan(read(y)[0]));
@@ -198,8 +217,10 @@ TEST(CpuReduce, NaNIsTheMaximumAndTheMinimum) {
 }
 
 TEST(CpuReduce, ArgFindsTheFirst) {
-  for (const Shape& shape : {Shape{7}, Shape{3, 5}, Shape{2, 30, 35}, Shape{33, 65}, Shape{2000, 3}, Shape{3, 2500}}) {
-    for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::u8}) {
+  for (const Shape& shape :
+       {Shape{7}, Shape{3, 5}, Shape{2, 30, 35}, Shape{33, 65}, Shape{2000, 3}, Shape{3, 2500}}) {
+    for (const DType dtype :
+         {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::u8}) {
       // Few different numbers, hence many ties.
       const Values numbers = plain_numbers(dtype, shape.numel(), 9);
       for (const Arrangement arrangement : arrangements) {
@@ -209,16 +230,20 @@ TEST(CpuReduce, ArgFindsTheFirst) {
           const std::vector<size_t> owner = owners(shape, reduced);
           const int64_t step = dense_strides(shape)[axis];
           for (const bool largest : {true, false}) {
-            Values best(static_cast<size_t>(reduced.numel()), largest ? -infinity : infinity), expected(best.size(), -1);
+            Values best(static_cast<size_t>(reduced.numel()), largest ? -infinity : infinity),
+                expected(best.size(), -1);
             for (size_t i = 0; i < owner.size(); ++i) {
               double& b = best[owner[i]];
               if (largest ? numbers[i] <= b : numbers[i] >= b) continue;
               b = numbers[i];
-              expected[owner[i]] = static_cast<double>(static_cast<int64_t>(i) / step % shape[axis]);
+              expected[owner[i]] =
+                  static_cast<double>(static_cast<int64_t>(i) / step % shape[axis]);
             }
             const Tensor y = arranged(reduced, DType::i64, arrangement);
             kernels().arg(largest, x, axis, y);
-            expect_equal(values_of(y), expected, "arg " + std::string(name(dtype)) + " " + to_string(shape) + " axis " + std::to_string(axis));
+            expect_equal(values_of(y), expected,
+                         "arg " + std::string(name(dtype)) + " " + to_string(shape) + " axis " +
+                             std::to_string(axis));
           }
         }
       }
@@ -239,17 +264,21 @@ TEST(CpuReduce, VarianceInTwoPasses) {
           const Values stored = values_of(x);
           const Values means = reference(Reduction::mean, stored, shape, reduced).value;
           const std::vector<size_t> owner = owners(shape, reduced);
-          Values squares(means.size(), 0), bound(means.size()), mean_bound(means.size(), 40 * sum_epsilon(dtype) * 100);
-          for (size_t i = 0; i < stored.size(); ++i) squares[owner[i]] += (stored[i] - means[owner[i]]) * (stored[i] - means[owner[i]]);
+          Values squares(means.size(), 0), bound(means.size()),
+              mean_bound(means.size(), 40 * sum_epsilon(dtype) * 100);
+          for (size_t i = 0; i < stored.size(); ++i)
+            squares[owner[i]] += (stored[i] - means[owner[i]]) * (stored[i] - means[owner[i]]);
           const double count = static_cast<double>(shape.numel() / reduced.numel());
           for (size_t i = 0; i < squares.size(); ++i) {
             squares[i] /= count - 1;
-            bound[i] = 400 * sum_epsilon(dtype) * (squares[i] + 1) + storage_error(dtype, squares[i]);
+            bound[i] =
+                400 * sum_epsilon(dtype) * (squares[i] + 1) + storage_error(dtype, squares[i]);
           }
           const Tensor y = arranged(reduced, dtype, arrangement);
           const Tensor mean = Tensor::empty(reduced, dtype == DType::f64 ? DType::f64 : DType::f32);
           kernels().variance(x, 1, y, mean);
-          expect_within(values_of(y), squares, bound, "variance " + std::string(name(dtype)) + " " + to_string(shape));
+          expect_within(values_of(y), squares, bound,
+                        "variance " + std::string(name(dtype)) + " " + to_string(shape));
           expect_within(read(mean), means, mean_bound, "mean");
         }
       }
@@ -271,13 +300,16 @@ TEST(CpuReduce, CumulativeSums) {
               const int64_t at = reverse ? count - 1 - k : k;
               for (int64_t i = 0; i < shape.numel(); ++i) {
                 if (i / step % count != at) continue;
-                expected[static_cast<size_t>(i)] += expected[static_cast<size_t>(i + (reverse ? step : -step))];
+                expected[static_cast<size_t>(i)] +=
+                    expected[static_cast<size_t>(i + (reverse ? step : -step))];
               }
             }
-            for (size_t i = 0; i < bound.size(); ++i) bound[i] = is_floating(dtype) ? storage_error(dtype, expected[i]) : 0;
+            for (size_t i = 0; i < bound.size(); ++i)
+              bound[i] = is_floating(dtype) ? storage_error(dtype, expected[i]) : 0;
             const Tensor y = arranged(shape, dtype, Arrangement::dense);
             kernels().cumsum(x, axis, reverse, y);
-            expect_within(values_of(y), expected, bound, "cumsum " + std::string(name(dtype)) + " " + to_string(shape));
+            expect_within(values_of(y), expected, bound,
+                          "cumsum " + std::string(name(dtype)) + " " + to_string(shape));
           }
         }
       }
@@ -295,7 +327,8 @@ TEST(CpuReduce, ThreadsDoNotMatter) {
       return y;
     });
     expect_threads_do_not_matter("variance", [&] {
-      const Tensor y = Tensor::empty(reduced, DType::f32), mean = Tensor::empty(reduced, DType::f32);
+      const Tensor y = Tensor::empty(reduced, DType::f32),
+                   mean = Tensor::empty(reduced, DType::f32);
       kernels().variance(x, 1, y, mean);
       return y;
     });

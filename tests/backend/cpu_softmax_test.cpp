@@ -18,22 +18,26 @@ struct Case {
   int64_t rows, width;
   Shape shape() const { return {rows, width}; }
 };
-const Case cases[] = {{0, 5}, {1, 1}, {4, 1}, {3, 2}, {5, 17}, {40, 64}, {7, 1000}, {2, 5001}, {1, 100000}};
+const Case cases[] = {{0, 5},   {1, 1},    {4, 1},    {3, 2},     {5, 17},
+                      {40, 64}, {7, 1000}, {2, 5001}, {1, 100000}};
 
 struct Types {
   DType x, y;
 };
-const Types type_cases[] = {{DType::f64, DType::f64},   {DType::f32, DType::f32},   {DType::f16, DType::f16},
-                            {DType::bf16, DType::bf16}, {DType::bf16, DType::f32}, {DType::f32, DType::bf16},
+const Types type_cases[] = {{DType::f64, DType::f64},  {DType::f32, DType::f32},
+                            {DType::f16, DType::f16},  {DType::bf16, DType::bf16},
+                            {DType::bf16, DType::f32}, {DType::f32, DType::bf16},
                             {DType::f16, DType::f32}};
 
 std::string text(const Case& c, const Types& t, bool log) {
-  return std::to_string(c.rows) + "x" + std::to_string(c.width) + " " + std::string(name(t.x)) + " " +
-         std::string(name(t.y)) + (log ? " log" : "");
+  return std::to_string(c.rows) + "x" + std::to_string(c.width) + " " + std::string(name(t.x)) +
+         " " + std::string(name(t.y)) + (log ? " log" : "");
 }
 
 // Roundings of a sum of n terms, each an exp that is off by a few units, and of what follows.
-double steps(int64_t n) { return static_cast<double>(std::min<int64_t>(n, 4096) / 16 + n / 4096) + 20; }
+double steps(int64_t n) {
+  return static_cast<double>(std::min<int64_t>(n, 4096) / 16 + n / 4096) + 20;
+}
 
 Tensor logits(const Case& c, DType dtype, uint64_t seed) {
   Values values = read(noise(c.shape(), DType::f64, seed));
@@ -71,7 +75,8 @@ TEST(CpuSoftmax, ForwardAgreesWithDouble) {
             // x - max rounds, and exp makes a relative error of that.
             const double difference = unit * std::abs(in[i] - max);
             y[at] = log ? in[i] - normalizer : std::exp(in[i] - normalizer);
-            bound[at] = log ? difference + grow + 2 * unit * std::abs(y[at]) : y[at] * (grow + difference);
+            bound[at] =
+                log ? difference + grow + 2 * unit * std::abs(y[at]) : y[at] * (grow + difference);
             bound[at] += storage_error(t.y, std::abs(y[at]) + bound[at]);
           }
         }
@@ -95,7 +100,8 @@ TEST(CpuSoftmax, BackwardAgreesWithDouble) {
   for (const Case& c : cases) {
     for (const Types& t : type_cases) {
       for (const bool log : {false, true}) {
-        const Tensor y_tensor = run_forward(log, c, t, logits(c, t.x, 1)), dy_tensor = noise(c.shape(), t.y, 2);
+        const Tensor y_tensor = run_forward(log, c, t, logits(c, t.x, 1)),
+                     dy_tensor = noise(c.shape(), t.y, 2);
         const Values y = read(y_tensor), dy = read(dy_tensor);
         const double unit = sum_epsilon(t.y), grow = steps(c.width) * unit;
         for (const double present : {0.0, 1.5}) {
@@ -109,7 +115,8 @@ TEST(CpuSoftmax, BackwardAgreesWithDouble) {
             for (int64_t i = row * c.width; i < (row + 1) * c.width; ++i) {
               const double p = log ? std::exp(y[i]) : y[i];
               dx[i] = present + (log ? dy[i] - p * sum : p * (dy[i] - sum));
-              bound[i] = grow * p * size + 4 * unit * (std::abs(dy[i]) + p * std::abs(sum) + present);
+              bound[i] =
+                  grow * p * size + 4 * unit * (std::abs(dy[i]) + p * std::abs(sum) + present);
               bound[i] += storage_error(t.x, std::abs(dx[i]) + bound[i]);
             }
           }

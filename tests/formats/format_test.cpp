@@ -237,6 +237,7 @@ TEST(Format, OverflowOfEveryKind) {
 TEST(Format, ScalesHaveNoSignAndNoZero) {
   EXPECT_EQ(encode<spec::e8m0>(0.0f), 0u);
   EXPECT_EQ(encode<spec::e8m0>(-0.0f), 0u);
+  EXPECT_EQ(encode<spec::e8m0>(0.0f, Rounding::stochastic, Overflow::special, 0xffffffff), 0u);
   EXPECT_EQ(encode<spec::e8m0>(-1.0f), 0xffu);
   EXPECT_EQ(encode<spec::e8m0>(-infinity, Rounding::nearest_even, Overflow::saturate), 0xffu);
   EXPECT_EQ(encode<spec::e8m0>(infinity, Rounding::nearest_even, Overflow::saturate), 0xfeu);

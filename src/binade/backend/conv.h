@@ -18,10 +18,12 @@ struct ConvGeometry {
 // x [n, c, d, h, w], weight [o, c / groups, kd, kh, kw], y [n, o, d', h', w']; dense.
 // A transposed convolution's forward is backward_input and the reverse.
 struct ConvKernels {
-  void (*forward)(TensorView x, TensorView weight, TensorView bias, const ConvGeometry&, TensorView y);
-  void (*backward_input)(TensorView dy, TensorView weight, TensorView bias, const ConvGeometry&, TensorView dx,
-                         bool accumulate);
-  void (*backward_weight)(TensorView x, TensorView dy, const ConvGeometry&, TensorView dweight, bool accumulate);
+  void (*forward)(TensorView x, TensorView weight, TensorView bias, const ConvGeometry&,
+                  TensorView y);
+  void (*backward_input)(TensorView dy, TensorView weight, TensorView bias, const ConvGeometry&,
+                         TensorView dx, bool accumulate);
+  void (*backward_weight)(TensorView x, TensorView dy, const ConvGeometry&, TensorView dweight,
+                          bool accumulate);
 };
 
 }  // namespace binade::backend

@@ -249,10 +249,10 @@ HWY_INLINE hn::Vec<D> load_f32(D d, const float* p) {
 
 template <class D, const Format& F>
 HWY_INLINE hn::Vec<D> load_f32(D d, const Number<F>* p) {
-  if constexpr (native_f16 && &F == &spec::f16) {
+  if constexpr (native_f16 && F == spec::f16) {
     const hn::Rebind<hwy::float16_t, D> narrow;
     return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(p)));
-  } else if constexpr (&F == &spec::bf16 && HWY_MAX_BYTES == 16) {
+  } else if constexpr (F == spec::bf16 && HWY_MAX_BYTES == 16) {
     // In a single 128-bit block, one interleave with zeros is both the promotion and the shift.
     const hn::Repartition<uint16_t, D> full;
     const auto half = hn::LoadU(hn::Half<decltype(full)>(), &p->bits);
@@ -271,10 +271,10 @@ HWY_INLINE void store_f32(hn::Vec<D> v, D d, float* p) {
 
 template <class D, const Format& F>
 HWY_INLINE void store_f32(hn::Vec<D> v, D d, Number<F>* p) {
-  if constexpr (native_f16 && &F == &spec::f16) {
+  if constexpr (native_f16 && F == spec::f16) {
     const hn::Rebind<hwy::float16_t, D> narrow;
     hn::StoreU(hn::DemoteTo(narrow, v), narrow, reinterpret_cast<hwy::float16_t*>(p));
-  } else if constexpr (&F == &spec::bf16) {
+  } else if constexpr (F == spec::bf16) {
     store_codes(hn::ShiftRight<16>(round_lanes_bf16(d, v)), d, p);
   } else {
     store_codes(encode_lanes<F, Rounding::nearest_even, Overflow::special>(d, v), d, p);

@@ -113,12 +113,12 @@ void narrow_array_as(const float* src, Number<F>* dst, size_t n) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   constexpr bool plain = R == Rounding::nearest_even && O == Overflow::special;
-  if constexpr (plain && native_f16 && &F == &spec::f16) {
+  if constexpr (plain && native_f16 && F == spec::f16) {
     for_blocks(src, dst, n, 2 * lanes, [=](const float* in, Number<F>* out) HWY_ATTR {
       store_f32(hn::LoadU(d, in), d, out);
       store_f32(hn::LoadU(d, in + lanes), d, out + lanes);
     });
-  } else if constexpr (plain && &F == &spec::bf16) {
+  } else if constexpr (plain && F == spec::bf16) {
     const hn::Repartition<uint16_t, decltype(d)> d16;
     for_blocks(src, dst, n, 2 * lanes, [=](const float* in, Number<F>* out) HWY_ATTR {
       const auto low = hn::BitCast(d16, round_lanes_bf16(d, hn::LoadU(d, in)));

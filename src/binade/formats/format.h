@@ -37,6 +37,11 @@ struct Format {
   Specials specials;
   const char* use;
 
+  BINADE_HD constexpr bool operator==(const Format& other) const {
+    return exponent_bits == other.exponent_bits && mantissa_bits == other.mantissa_bits &&
+           specials == other.specials;
+  }
+
   BINADE_HD constexpr bool is_signed() const { return specials != Specials::exponent_only; }
   BINADE_HD constexpr bool has_infinity() const { return specials == Specials::ieee; }
   BINADE_HD constexpr bool has_nan() const { return specials != Specials::none; }

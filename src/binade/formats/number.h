@@ -85,7 +85,7 @@ struct Number {
   Number() = default;
   BINADE_HD explicit constexpr Number(float x) : bits(narrow(x)) {}
   BINADE_HD constexpr operator float() const {
-    if constexpr (&F == &formats::spec::f16) return formats::detail::widen_f16(bits);
+    if constexpr (F == formats::spec::f16) return formats::detail::widen_f16(bits);
     return formats::decode<F>(bits);
   }
 
@@ -97,8 +97,8 @@ struct Number {
 
  private:
   BINADE_HD static constexpr Bits narrow(float x) {
-    if constexpr (&F == &formats::spec::f16) return formats::detail::narrow_f16(x);
-    if constexpr (&F == &formats::spec::bf16) return formats::detail::narrow_bf16(x);
+    if constexpr (F == formats::spec::f16) return formats::detail::narrow_f16(x);
+    if constexpr (F == formats::spec::bf16) return formats::detail::narrow_bf16(x);
     return static_cast<Bits>(formats::encode<F>(x));
   }
 };

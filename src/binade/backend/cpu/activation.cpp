@@ -27,45 +27,51 @@ void for_each_piece(int64_t n, F body) {
 // Calls body(row, column, count) for pieces of the rows of [rows, width].
 template <class F>
 void for_each_row_piece(int64_t rows, int64_t width, F body) {
-  parallel_for(rows, std::max<int64_t>(1, grain / std::max<int64_t>(1, width)), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t at = 0; at < width; at += piece) body(row, at, std::min(piece, width - at));
-    }
-  });
+  parallel_for(rows, std::max<int64_t>(1, grain / std::max<int64_t>(1, width)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t row = begin; row < end; ++row) {
+                   for (int64_t at = 0; at < width; at += piece)
+                     body(row, at, std::min(piece, width - at));
+                 }
+               });
 }
 
 template <class T>
 void swiglu_as(const TensorView& x, const TensorView& y) {
   const ActivationRows<T>& math = activation_rows<T>();
   const int64_t width = y.shape.back();
-  for_each_row_piece(width == 0 ? 0 : y.numel() / width, width, [&](int64_t row, int64_t at, int64_t n) {
-    T gate_scratch[piece], up_scratch[piece], y_scratch[piece];
-    const T* gate = load(x, row * 2 * width + at, n, gate_scratch);
-    const T* up = load(x, (row * 2 + 1) * width + at, n, up_scratch);
-    T* out = row_target(y, row * width + at, y_scratch);
-    math.swiglu(gate, up, n, out);
-    store(out, y, row * width + at, n);
-  });
+  for_each_row_piece(width == 0 ? 0 : y.numel() / width, width,
+                     [&](int64_t row, int64_t at, int64_t n) {
+                       T gate_scratch[piece], up_scratch[piece], y_scratch[piece];
+                       const T* gate = load(x, row * 2 * width + at, n, gate_scratch);
+                       const T* up = load(x, (row * 2 + 1) * width + at, n, up_scratch);
+                       T* out = row_target(y, row * width + at, y_scratch);
+                       math.swiglu(gate, up, n, out);
+                       store(out, y, row * width + at, n);
+                     });
 }
 
 void swiglu(TensorView x, TensorView y) {
-  with_compute_type("swiglu", x.dtype, [&](auto tag) { swiglu_as<typename decltype(tag)::type>(x, y); });
+  with_compute_type("swiglu", x.dtype,
+                    [&](auto tag) { swiglu_as<typename decltype(tag)::type>(x, y); });
 }
 
 template <class T>
 void swiglu_backward_as(const TensorView& dy, const TensorView& x, const TensorView& dx) {
   const ActivationRows<T>& math = activation_rows<T>();
   const int64_t width = dy.shape.back();
-  for_each_row_piece(width == 0 ? 0 : dy.numel() / width, width, [&](int64_t row, int64_t at, int64_t n) {
-    T dy_scratch[piece], gate_scratch[piece], up_scratch[piece], dgate[piece] = {}, dup[piece] = {};
-    const int64_t gate_at = row * 2 * width + at, up_at = gate_at + width;
-    const T* g = load(dy, row * width + at, n, dy_scratch);
-    const T* gate = load(x, gate_at, n, gate_scratch);
-    const T* up = load(x, up_at, n, up_scratch);
-    math.swiglu_backward(g, gate, up, n, dgate, dup);
-    store(dgate, dx, gate_at, n);
-    store(dup, dx, up_at, n);
-  });
+  for_each_row_piece(width == 0 ? 0 : dy.numel() / width, width,
+                     [&](int64_t row, int64_t at, int64_t n) {
+                       T dy_scratch[piece], gate_scratch[piece], up_scratch[piece],
+                           dgate[piece] = {}, dup[piece] = {};
+                       const int64_t gate_at = row * 2 * width + at, up_at = gate_at + width;
+                       const T* g = load(dy, row * width + at, n, dy_scratch);
+                       const T* gate = load(x, gate_at, n, gate_scratch);
+                       const T* up = load(x, up_at, n, up_scratch);
+                       math.swiglu_backward(g, gate, up, n, dgate, dup);
+                       store(dgate, dx, gate_at, n);
+                       store(dup, dx, up_at, n);
+                     });
 }
 
 void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
@@ -73,7 +79,8 @@ void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
                     [&](auto tag) { swiglu_backward_as<typename decltype(tag)::type>(dy, x, dx); });
 }
 
-void activation_backward(Activation activation, TensorView dy, TensorView pre_activation, TensorView dx) {
+void activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
+                         TensorView dx) {
   with_compute_type("activation_backward", pre_activation.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const ActivationRows<T>& math = activation_rows<T>();
@@ -91,8 +98,10 @@ void activation_backward(Activation activation, TensorView dy, TensorView pre_ac
 // random::uniform(key.seed, key.stream, at + i), four draws per block. `at` is a multiple of four.
 void draw_uniform(random::Key key, int64_t at, int64_t n, float* out) {
   for (int64_t i = 0; i < n; i += 4) {
-    const std::array<uint32_t, 4> words = random::block(key.seed, key.stream, static_cast<uint64_t>(at + i) / 4);
-    for (int64_t k = 0; k < std::min<int64_t>(4, n - i); ++k) out[i + k] = static_cast<float>(words[k] >> 8) * 0x1p-24f;
+    const std::array<uint32_t, 4> words =
+        random::block(key.seed, key.stream, static_cast<uint64_t>(at + i) / 4);
+    for (int64_t k = 0; k < std::min<int64_t>(4, n - i); ++k)
+      out[i + k] = static_cast<float>(words[k] >> 8) * 0x1p-24f;
   }
 }
 

@@ -32,12 +32,14 @@ HWY_INLINE Vector<T> gelu_tanh_slope(Vector<T> x) {
   constexpr double scale = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi, cubic = 0.044715;
   const auto one = constant<T>(1);
   const auto square = hn::Mul(x, x);
-  const auto u = hn::Mul(hn::Mul(constant<T>(scale), x), hn::MulAdd(square, constant<T>(cubic), one));
+  const auto u =
+      hn::Mul(hn::Mul(constant<T>(scale), x), hn::MulAdd(square, constant<T>(cubic), one));
   const auto du = hn::Mul(constant<T>(scale), hn::MulAdd(square, constant<T>(3 * cubic), one));
   const auto s = sigmoid(Tag<T>(), u);
   const auto outer = hn::Mul(s, hn::Sub(one, s));
   // Where the sigmoid is flat the product would be 0 * infinity for a large x.
-  const auto inner = hn::IfThenElse(hn::Eq(outer, hn::Zero(Tag<T>())), outer, hn::Mul(hn::Mul(x, du), outer));
+  const auto inner =
+      hn::IfThenElse(hn::Eq(outer, hn::Zero(Tag<T>())), outer, hn::Mul(hn::Mul(x, du), outer));
   return hn::Add(s, inner);
 }
 
@@ -52,7 +54,8 @@ template <class T>
 void swiglu(const T* gate, const T* up, int64_t n, T* y) {
   using V = Vector<T>;
   transform<T>(
-      n, y, [](V g, V u) HWY_ATTR { return hn::Mul(hn::Mul(g, sigmoid(Tag<T>(), g)), u); }, gate, up);
+      n, y, [](V g, V u) HWY_ATTR { return hn::Mul(hn::Mul(g, sigmoid(Tag<T>(), g)), u); }, gate,
+      up);
 }
 
 template <class T>
@@ -72,10 +75,13 @@ template <class T>
 void backward(Activation activation, const T* dy, const T* x, int64_t n, T* dx) {
   using V = Vector<T>;
   const auto with_slope = [&](auto slope) HWY_ATTR {
-    transform<T>(n, dx, [slope](V g, V v) HWY_ATTR { return hn::Mul(g, slope(v)); }, dy, x);
+    transform<T>(
+        n, dx, [slope](V g, V v) HWY_ATTR { return hn::Mul(g, slope(v)); }, dy, x);
   };
   switch (activation) {
-    case Activation::none: return transform<T>(n, dx, [](V g) HWY_ATTR { return g; }, dy);
+    case Activation::none:
+      return transform<T>(
+          n, dx, [](V g) HWY_ATTR { return g; }, dy);
     case Activation::relu:
       // As PyTorch has it, the gradient passes where x is NaN.
       return transform<T>(
@@ -85,8 +91,10 @@ void backward(Activation activation, const T* dy, const T* x, int64_t n, T* dx) 
             return hn::IfThenElse(hn::Le(v, zero), zero, g);
           },
           dy, x);
-    case Activation::gelu: return with_slope([](V v) HWY_ATTR { return gelu_slope<T>(v); });
-    case Activation::gelu_tanh: return with_slope([](V v) HWY_ATTR { return gelu_tanh_slope<T>(v); });
+    case Activation::gelu:
+      return with_slope([](V v) HWY_ATTR { return gelu_slope<T>(v); });
+    case Activation::gelu_tanh:
+      return with_slope([](V v) HWY_ATTR { return gelu_tanh_slope<T>(v); });
     case Activation::silu:
       return with_slope([](V v) HWY_ATTR { return silu_slope<T>(v, sigmoid(Tag<T>(), v)); });
   }

@@ -16,8 +16,8 @@ namespace {
 using attention::padded;
 using attention::TileMask;
 
-constexpr int64_t query_block = 96;
-constexpr int64_t key_block = 96;
+constexpr int64_t query_block = 64;
+constexpr int64_t key_block = 64;
 
 int64_t blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
@@ -103,7 +103,8 @@ class Forward {
       : q_(q), k_(k), v_(v), scale_(static_cast<T>(scale)), sizes_(sizes) {}
 
   // Attends the block of queries from `first` on; results stay in this object's tiles.
-  void run(int64_t batch, int64_t head, int64_t first, const TensorView& out, const TensorView& lse) {
+  void run(int64_t batch, int64_t head, int64_t first, const TensorView& out,
+           const TensorView& lse) {
     const int64_t count = std::min(query_block, sizes_.queries - first);
     const int64_t kv_head = head / sizes_.group();
     load_queries(batch, head, first, count);
@@ -125,11 +126,12 @@ class Forward {
     std::fill(out_.begin(), out_.end(), T(0));
   }
 
-  void attend(int64_t batch, int64_t kv_head, int64_t key, int64_t keys, int64_t count, TileMask mask) {
+  void attend(int64_t batch, int64_t kv_head, int64_t key, int64_t keys, int64_t count,
+              TileMask mask) {
     const int64_t dim = sizes_.dim;
     const Rows<T> k = load_rows(k_, batch, kv_head, key, keys, keys_.data());
-    attention::product(keys, count, dim, k.data, k.ld, 1, queries_.data(), ld_queries_, scores_.data(),
-                       ld_queries_, false);
+    attention::product(keys, count, dim, k.data, k.ld, 1, queries_.data(), ld_queries_,
+                       scores_.data(), ld_queries_, false);
     attention::online_softmax(keys, count, mask, scores_.data(), ld_queries_, maximum_.data(),
                               sum_.data(), correction_.data());
     for (int64_t i = 0; i < count; ++i) {
@@ -138,8 +140,8 @@ class Forward {
       for (int64_t p = 0; p < dim; ++p) out_[static_cast<size_t>(i * ld_ + p)] *= factor;
     }
     const Rows<T> v = load_rows(v_, batch, kv_head, key, keys, values_.data());
-    attention::product(count, dim, keys, scores_.data(), 1, ld_queries_, v.data, v.ld, out_.data(), ld_,
-                       true);
+    attention::product(count, dim, keys, scores_.data(), 1, ld_queries_, v.data, v.ld, out_.data(),
+                       ld_, true);
   }
 
   void finish(int64_t batch, int64_t head, int64_t first, int64_t count, const TensorView& out,
@@ -150,7 +152,8 @@ class Forward {
       const T inverse = sum == T(0) ? T(0) : T(1) / sum;
       for (int64_t p = 0; p < sizes_.dim; ++p) out_[static_cast<size_t>(i * ld_ + p)] *= inverse;
       // Without a key to see the maximum is -inf, and the sum 0 says so too.
-      maximum_[row] = sum == T(0) ? -std::numeric_limits<T>::infinity() : maximum_[row] + std::log(sum);
+      maximum_[row] =
+          sum == T(0) ? -std::numeric_limits<T>::infinity() : maximum_[row] + std::log(sum);
     }
     store_rows(out_.data(), ld_, count, out, batch, head, first);
     store(maximum_.data(), lse, (batch * sizes_.heads + head) * sizes_.queries + first, count);
@@ -164,10 +167,13 @@ class Forward {
   const int64_t ld_ = padded<T>(sizes_.dim);
   const int64_t ld_queries_ = padded<T>(query_block);
 
-  std::vector<T> queries_ = std::vector<T>(static_cast<size_t>(sizes_.dim * ld_queries_));  // transposed
-  std::vector<T> keys_ = std::vector<T>(static_cast<size_t>(std::max(query_block, key_block) * ld_));
+  std::vector<T> queries_ =
+      std::vector<T>(static_cast<size_t>(sizes_.dim * ld_queries_));  // transposed
+  std::vector<T> keys_ =
+      std::vector<T>(static_cast<size_t>(std::max(query_block, key_block) * ld_));
   std::vector<T> values_ = std::vector<T>(static_cast<size_t>(key_block * ld_));
-  std::vector<T> scores_ = std::vector<T>(static_cast<size_t>(key_block * ld_queries_));  // transposed
+  std::vector<T> scores_ =
+      std::vector<T>(static_cast<size_t>(key_block * ld_queries_));  // transposed
   std::vector<T> out_ = std::vector<T>(static_cast<size_t>(query_block * ld_));
   std::vector<T> maximum_ = std::vector<T>(static_cast<size_t>(ld_queries_));
   std::vector<T> sum_ = maximum_, correction_ = maximum_;
@@ -216,8 +222,8 @@ class Backward {
         dk_(static_cast<size_t>(keys * ld_)),
         dv_(static_cast<size_t>(keys * ld_)) {}
 
-  // All that the heads of kv_head say about dk and dv of the keys in `keys` (from a block's start), and,
-  // where `with_queries`, their dq as well: then `keys` must be all of them.
+  // All that the heads of kv_head say about dk and dv of the keys in `keys` (from a block's start),
+  // and, where `with_queries`, their dq as well: then `keys` must be all of them.
   void keys(int64_t batch, int64_t kv_head, Range keys, bool with_queries) {
     std::fill(dk_.begin(), dk_.end(), T(0));
     std::fill(dv_.begin(), dv_.end(), T(0));
@@ -249,8 +255,8 @@ class Backward {
       recompute(batch, head, key, width, count, sizes_.mask(query, key), k);
       if (with_keys) add_to_keys((key - keys.begin) * ld_, width, count);
       if (with_queries) {
-        attention::product(count, sizes_.dim, width, gradients_.data(), 1, ld_queries_, k.data, k.ld,
-                           dq_.data(), ld_, true);
+        attention::product(count, sizes_.dim, width, gradients_.data(), 1, ld_queries_, k.data,
+                           k.ld, dq_.data(), ld_, true);
       }
     }
     if (!with_queries) return;
@@ -279,8 +285,8 @@ class Backward {
   }
 
   // The tile's probabilities into scores_, the gradients of its scores into gradients_.
-  void recompute(int64_t batch, int64_t head, int64_t key, int64_t width, int64_t count, TileMask mask,
-                 Rows<T> k) {
+  void recompute(int64_t batch, int64_t head, int64_t key, int64_t width, int64_t count,
+                 TileMask mask, Rows<T> k) {
     const int64_t dim = sizes_.dim;
     attention::product(width, count, dim, k.data, k.ld, 1, q_transposed_.data(), ld_queries_,
                        scores_.data(), ld_queries_, false);
@@ -292,8 +298,8 @@ class Backward {
   }
 
   void add_to_keys(int64_t offset, int64_t width, int64_t count) {
-    attention::product(width, sizes_.dim, count, scores_.data(), ld_queries_, 1, dout_.data, dout_.ld,
-                       dv_.data() + offset, ld_, true);
+    attention::product(width, sizes_.dim, count, scores_.data(), ld_queries_, 1, dout_.data,
+                       dout_.ld, dv_.data() + offset, ld_, true);
     // The rows of q_ carry the scale already.
     attention::product(width, sizes_.dim, count, gradients_.data(), ld_queries_, 1, q_.data(), ld_,
                        dk_.data() + offset, ld_, true);
@@ -342,9 +348,10 @@ void backward_two_passes(const Gradients& tensors, const Sizes& sizes) {
   parallel_for(sizes.batch * sizes.kv_heads * key_blocks, 1, [&](int64_t begin, int64_t end) {
     Backward<T> tile(tensors, sizes, key_block);
     for (int64_t item = begin; item < end; ++item) {
-      const int64_t head = item / key_blocks, key = balanced(item % key_blocks, key_blocks) * key_block;
-      tile.keys(head / sizes.kv_heads, head % sizes.kv_heads, {key, std::min(key + key_block, sizes.keys)},
-                false);
+      const int64_t head = item / key_blocks,
+                    key = balanced(item % key_blocks, key_blocks) * key_block;
+      tile.keys(head / sizes.kv_heads, head % sizes.kv_heads,
+                {key, std::min(key + key_block, sizes.keys)}, false);
     }
   });
   const int64_t query_blocks = blocks(sizes.queries, query_block);
@@ -358,8 +365,9 @@ void backward_two_passes(const Gradients& tensors, const Sizes& sizes) {
   });
 }
 
-void backward(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out, TensorView lse,
-              double scale, bool causal, TensorView dq, TensorView dk, TensorView dv) {
+void backward(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out,
+              TensorView lse, double scale, bool causal, TensorView dq, TensorView dk,
+              TensorView dv) {
   const Sizes sizes(q, k, causal);
   const Gradients tensors{dout, q, k, v, out, lse, scale, dq, dk, dv};
   with_compute_type("attention", q.dtype, [&](auto tag) {
@@ -384,18 +392,25 @@ void rotate(const T* x, const float* cosine, const float* sine, int64_t half, bo
   }
 }
 
-void rope(TensorView x, TensorView cosine, TensorView sine, int64_t start, bool inverse, TensorView y) {
+void rope(TensorView x, TensorView cosine, TensorView sine, int64_t start, bool inverse,
+          TensorView y) {
   const int64_t tokens = x.shape[1], heads = x.shape[2], dim = x.shape[3], half = dim / 2;
+  // Heads that follow one another in memory are read and written together.
+  const int64_t together =
+      x.strides[2] == dim && y.strides[2] == dim ? std::max<int64_t>(heads, 1) : 1;
   with_compute_type("rope", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     parallel_for(x.shape[0] * tokens, 16, [&](int64_t begin, int64_t end) {
-      std::vector<T> row(static_cast<size_t>(dim)), turned(static_cast<size_t>(dim));
+      std::vector<T> rows(static_cast<size_t>(together * dim)), turned(rows);
       for (int64_t item = begin; item < end; ++item) {
         const int64_t batch = item / tokens, token = item % tokens, entry = (start + token) * half;
-        for (int64_t head = 0; head < heads; ++head) {
-          const T* in = load(x, row_offset(x, batch, token, head), dim, row.data());
-          rotate(in, cosine.as<float>() + entry, sine.as<float>() + entry, half, inverse, turned.data());
-          store(turned.data(), y, row_offset(y, batch, token, head), dim);
+        for (int64_t head = 0; head < heads; head += together) {
+          const T* in = load(x, row_offset(x, batch, token, head), together * dim, rows.data());
+          for (int64_t row = 0; row < together * dim; row += dim) {
+            rotate(in + row, cosine.as<float>() + entry, sine.as<float>() + entry, half, inverse,
+                   turned.data() + row);
+          }
+          store(turned.data(), y, row_offset(y, batch, token, head), together * dim);
         }
       }
     });

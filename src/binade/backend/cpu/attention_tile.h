@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// The arithmetic of one tile of attention, compiled for each instruction set. Tiles are row-major f32
-// or f64 with a leading dimension `ld`; scores lie transposed, [keys, queries], so that the
+// The arithmetic of one tile of attention, compiled for each instruction set. Tiles are row-major
+// f32 or f64 with a leading dimension `ld`; scores lie transposed, [keys, queries], so that the
 // softmax of several queries runs in the lanes of a vector and keys need no transposition.
 namespace binade::backend::cpu::attention {
 
@@ -17,8 +17,8 @@ constexpr int64_t padded(int64_t columns) {
   return (columns + column_padding<T> - 1) / column_padding<T> * column_padding<T>;
 }
 
-// One sum per element of c, in ascending k, whatever the tile's size or the element's place.
-// c [m, n] = a [m, k] b [k, n], or c += a b. a may have any strides. Columns of c past n may be overwritten.
+// c [m, n] = a [m, k] b [k, n], or c += a b; a may have any strides. Each element of c is one chain
+// of sums in ascending k, whatever the tile's size. Columns of c past n may be overwritten.
 void product(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_column,
              const float* b, int64_t ldb, float* c, int64_t ldc, bool accumulate);
 void product(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_column,
@@ -30,9 +30,9 @@ struct TileMask {
   bool hides(int64_t keys) const { return diagonal < keys - 1; }
 };
 
-// One block of keys in the online softmax of `queries` rows: takes scores, leaves exp(score - maximum)
-// in their place (0 where hidden), updates each row's maximum and sum and tells what factor brings
-// earlier results to the new maximum.
+// One block of keys in the online softmax of `queries` rows: takes scores, leaves exp(score -
+// maximum) in their place (0 where hidden), updates each row's maximum and sum and tells what
+// factor brings earlier results to the new maximum.
 void online_softmax(int64_t keys, int64_t queries, TileMask mask, float* scores, int64_t ld,
                     float* maximum, float* sum, float* correction);
 void online_softmax(int64_t keys, int64_t queries, TileMask mask, double* scores, int64_t ld,
@@ -42,8 +42,8 @@ void online_softmax(int64_t keys, int64_t queries, TileMask mask, double* scores
 // and the gradients of the scores, p * (dp - delta); 0 where hidden.
 void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, float* scores, float* gradients,
                       int64_t ld, const float* lse, const float* delta);
-void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, double* scores, double* gradients,
-                      int64_t ld, const double* lse, const double* delta);
+void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, double* scores,
+                      double* gradients, int64_t ld, const double* lse, const double* delta);
 
 // Sum of a[i] * b[i].
 float dot(const float* a, const float* b, int64_t n);

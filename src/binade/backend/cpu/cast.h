@@ -23,7 +23,8 @@ inline float round_to_odd(double x) {
 inline float round_to_odd(int64_t x) {
   constexpr int64_t exact = int64_t{1} << 53;
   constexpr int spare = 11;
-  if (x > exact || x < -exact) x = ((x >> spare) | ((x & ((1 << spare) - 1)) != 0 ? 1 : 0)) << spare;
+  if (x > exact || x < -exact)
+    x = ((x >> spare) | ((x & ((1 << spare) - 1)) != 0 ? 1 : 0)) << spare;
   return round_to_odd(static_cast<double>(x));
 }
 
@@ -50,7 +51,8 @@ inline To cast(From x) {
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     constexpr From above = static_cast<From>(uint64_t{1} << std::numeric_limits<To>::digits);
     if (!(x < above)) return x != x ? To{0} : std::numeric_limits<To>::max();
-    if (x <= static_cast<From>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+    if (x <= static_cast<From>(std::numeric_limits<To>::min()))
+      return std::numeric_limits<To>::min();
     return static_cast<To>(x);
   } else {
     return static_cast<To>(x);

@@ -18,11 +18,18 @@ int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 Element element(DType dtype) {
   switch (dtype) {
-    case DType::f64: return Element::f64;
-    case DType::f32: return Element::f32;
-    case DType::f16: return Element::f16;
-    case DType::bf16: return Element::bf16;
-    default: fail("conv", {.argument = "dtype", .expected = "f64, f32, f16 or bf16", .found = std::string(name(dtype))});
+    case DType::f64:
+      return Element::f64;
+    case DType::f32:
+      return Element::f32;
+    case DType::f16:
+      return Element::f16;
+    case DType::bf16:
+      return Element::bf16;
+    default:
+      fail("conv", {.argument = "dtype",
+                    .expected = "f64, f32, f16 or bf16",
+                    .found = std::string(name(dtype))});
   }
 }
 
@@ -57,13 +64,14 @@ void for_items(int64_t count, Body&& body) {
   });
 }
 
-// The channels of y (a group's) at a tile's positions as a matrix [channels, columns]: in place where one
-// image is all, else gathered.
+// The channels of y (a group's) at a tile's positions as a matrix [channels, columns]: in place
+// where one image is all, else gathered.
 Operand outputs(const ConvSizes& sizes, const TensorView& y, int64_t group, const ConvTile& tile,
                 ScratchBuffer& buffer) {
   const auto size = static_cast<int64_t>(size_of(y.dtype));
   if (tile.images == 1) {
-    return {at(y, sizes.out_offset(tile.image, group) + tile.first), element(y.dtype), sizes.out_plane, 1};
+    return {at(y, sizes.out_offset(tile.image, group) + tile.first), element(y.dtype),
+            sizes.out_plane, 1};
   }
   char* gathered = buffer.get<char>(sizes.out_channels * tile.columns() * size);
   for (int64_t channel = 0; channel < sizes.out_channels; ++channel) {
@@ -80,7 +88,8 @@ Operand outputs(const ConvSizes& sizes, const TensorView& y, int64_t group, cons
 Operand inputs(const ConvSizes& sizes, const TensorView& x, int64_t group, ChannelRange channels,
                const ConvTile& tile, ScratchBuffer& buffer) {
   if (sizes.pointwise() && tile.images == 1) {
-    const int64_t first = sizes.in_offset(tile.image, group) + channels.begin * sizes.in_plane + tile.first;
+    const int64_t first =
+        sizes.in_offset(tile.image, group) + channels.begin * sizes.in_plane + tile.first;
     return {at(x, first), element(x.dtype), sizes.in_plane, 1};
   }
   const int64_t rows = (channels.end - channels.begin) * sizes.taps;
@@ -112,7 +121,8 @@ void store_outputs(const ConvSizes& sizes, T* result, const TensorView& bias, in
   }
 }
 
-void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometry& geometry, TensorView y) {
+void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometry& geometry,
+             TensorView y) {
   const ConvSizes sizes(x, weight, y, geometry);
   const ConvTiles tiles(sizes, std::max(sizes.rows(), sizes.out_channels));
   with_compute_type("conv", x.dtype, [&](auto tag) {
@@ -122,7 +132,8 @@ void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometr
       const ConvTile tile = tiles[item / sizes.groups];
       const Operand w{at(weight, group * sizes.out_channels * sizes.rows()), element(weight.dtype),
                       sizes.rows(), 1};
-      const Operand columns = inputs(sizes, x, group, {0, sizes.in_channels}, tile, scratch().columns);
+      const Operand columns =
+          inputs(sizes, x, group, {0, sizes.in_channels}, tile, scratch().columns);
       if (!bias.present && tile.images == 1) {
         const int64_t first = sizes.out_offset(tile.image, group) + tile.first;
         gemm(sizes.out_channels, tile.count, sizes.rows(), w, columns,
@@ -130,7 +141,8 @@ void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometr
         return;
       }
       T* result = scratch().result.template get<T>(sizes.out_channels * tile.columns());
-      gemm(sizes.out_channels, tile.columns(), sizes.rows(), w, columns, dense(result, tile.columns()));
+      gemm(sizes.out_channels, tile.columns(), sizes.rows(), w, columns,
+           dense(result, tile.columns()));
       store_outputs(sizes, result, bias, group, tile, y);
     });
   });
@@ -145,8 +157,8 @@ int64_t channels_at_a_time(const ConvSizes& sizes, int64_t rows) {
 }
 
 // The input's gradient is the product itself.
-void backward_input_pointwise(const ConvSizes& sizes, const TensorView& dy, const TensorView& weight,
-                              const TensorView& dx, bool accumulate) {
+void backward_input_pointwise(const ConvSizes& sizes, const TensorView& dy,
+                              const TensorView& weight, const TensorView& dx, bool accumulate) {
   for_items(sizes.images * sizes.groups, [&](int64_t item) {
     const int64_t image = item / sizes.groups, group = item % sizes.groups;
     gemm(sizes.in_channels, sizes.in_plane, sizes.out_channels,
@@ -160,9 +172,11 @@ void backward_input_pointwise(const ConvSizes& sizes, const TensorView& dy, cons
 
 template <class T>
 void store_inputs(const ConvSizes& sizes, T* planes, const TensorView& bias, int64_t group,
-                  ChannelRange channels, const ConvTile& tile, const TensorView& dx, bool accumulate) {
+                  ChannelRange channels, const ConvTile& tile, const TensorView& dx,
+                  bool accumulate) {
   for (int64_t image = 0; image < tile.images; ++image) {
-    for (int64_t channel = channels.begin; channel < channels.end; ++channel, planes += sizes.in_plane) {
+    for (int64_t channel = channels.begin; channel < channels.end;
+         ++channel, planes += sizes.in_plane) {
       const T shift = bias_at<T>(bias, group * sizes.in_channels + channel);
       if (bias.present) std::for_each_n(planes, sizes.in_plane, [&](T& value) { value += shift; });
       store(planes, dx, sizes.in_offset(tile.image + image, group) + channel * sizes.in_plane,
@@ -171,13 +185,15 @@ void store_inputs(const ConvSizes& sizes, T* planes, const TensorView& bias, int
   }
 }
 
-// Sums over positions in order of tiles, then of taps: an input's gradient is made by one item alone.
+// Sums over positions in order of tiles, then of taps: an input's gradient is made by one item
+// alone.
 template <class T>
 void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const TensorView& weight,
                             const TensorView& bias, const TensorView& dx, bool accumulate) {
   constexpr int64_t wanted_rows = 256, plane_elements = 1 << 20;
-  const int64_t step = std::min(channels_at_a_time(sizes, wanted_rows),
-                                std::max<int64_t>(plane_elements / std::max<int64_t>(sizes.in_plane, 1), 1));
+  const int64_t step =
+      std::min(channels_at_a_time(sizes, wanted_rows),
+               std::max<int64_t>(plane_elements / std::max<int64_t>(sizes.in_plane, 1), 1));
   const int64_t spread = divide_up(sizes.in_plane, std::max<int64_t>(sizes.out_plane, 1));
   const ConvTiles tiles(sizes, std::max(sizes.out_channels, step * std::max(sizes.taps, spread)));
   const int64_t parts = divide_up(sizes.in_channels, step);
@@ -186,8 +202,9 @@ void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const 
     const int64_t first = item % parts * step;
     const ChannelRange channels{first, std::min(first + step, sizes.in_channels)};
     const int64_t count = channels.end - channels.begin, rows = count * sizes.taps;
-    const Operand w{at(weight, (group * sizes.out_channels * sizes.in_channels + first) * sizes.taps),
-                    element(weight.dtype), 1, sizes.rows()};
+    const Operand w{
+        at(weight, (group * sizes.out_channels * sizes.in_channels + first) * sizes.taps),
+        element(weight.dtype), 1, sizes.rows()};
     ConvTile tile = tiles[image_part * tiles.position_parts()];
     T* planes = scratch().sums.template get<T>(tile.images * count * sizes.in_plane);
     std::fill_n(planes, tile.images * count * sizes.in_plane, T(0));
@@ -214,14 +231,19 @@ void backward_input(TensorView dy, TensorView weight, TensorView bias, const Con
   });
 }
 
-// A weight's gradient sums over all images. Blocks of channels are independent; where there is little
-// else to share out, the images are cut into chunks, whose sums are added up in order afterwards.
+// A weight's gradient sums over all images. Blocks of channels are independent; where there is
+// little else to share out, the images are cut into chunks, whose sums are added up in order
+// afterwards.
 template <class T>
 class WeightGradient {
  public:
   WeightGradient(const TensorView& x, const TensorView& dy, const ConvGeometry& geometry,
                  const TensorView& dweight, bool accumulate)
-      : x_(x), dy_(dy), dweight_(dweight), accumulate_(accumulate), sizes_(x, dweight, dy, geometry) {
+      : x_(x),
+        dy_(dy),
+        dweight_(dweight),
+        accumulate_(accumulate),
+        sizes_(x, dweight, dy, geometry) {
     constexpr int64_t partial_elements = 1 << 21, most_chunks = 16;
     const int64_t total = std::max<int64_t>(blocks() * block_elements(), 1);
     const int64_t most = std::clamp<int64_t>(tiles_.count(), 1, most_chunks);
@@ -265,7 +287,8 @@ class WeightGradient {
 
   // [out_channels, channels x taps] of one block over one chunk of tiles.
   void sum(int64_t block, int64_t chunk, T* sums) {
-    const int64_t begin = tiles_.count() * chunk / chunks_, end = tiles_.count() * (chunk + 1) / chunks_;
+    const int64_t begin = tiles_.count() * chunk / chunks_,
+                  end = tiles_.count() * (chunk + 1) / chunks_;
     const ChannelRange range = channels(block);
     const int64_t group = block / parts_, width = columns(range);
     if (begin == end) std::fill_n(sums, sizes_.out_channels * width, T(0));
@@ -273,8 +296,9 @@ class WeightGradient {
       const ConvTile tile = tiles_[i];
       Operand in = inputs(sizes_, x_, group, range, tile, scratch().columns);
       std::swap(in.row_stride, in.col_stride);
-      gemm(sizes_.out_channels, width, tile.columns(), outputs(sizes_, dy_, group, tile, scratch().result),
-           in, dense(sums, width), {.beta = i == begin ? 0.0f : 1.0f});
+      gemm(sizes_.out_channels, width, tile.columns(),
+           outputs(sizes_, dy_, group, tile, scratch().result), in, dense(sums, width),
+           {.beta = i == begin ? 0.0f : 1.0f});
     }
   }
 
@@ -283,8 +307,8 @@ class WeightGradient {
     const int64_t width = columns(range), group = block / parts_;
     for (int64_t channel = 0; channel < sizes_.out_channels; ++channel) {
       const int64_t row = group * sizes_.out_channels + channel;
-      store(sums + channel * width, dweight_, row * sizes_.rows() + range.begin * sizes_.taps, width,
-            accumulate_);
+      store(sums + channel * width, dweight_, row * sizes_.rows() + range.begin * sizes_.taps,
+            width, accumulate_);
     }
   }
 
@@ -295,7 +319,7 @@ class WeightGradient {
   const ConvSizes sizes_;
   const int64_t step_ = channels_at_a_time(sizes_, wanted_columns);
   const int64_t parts_ = divide_up(sizes_.in_channels, step_);
-  const ConvTiles tiles_{sizes_, std::max(sizes_.out_channels, step_ * sizes_.taps)};
+  const ConvTiles tiles_{sizes_, std::max(sizes_.out_channels, step_* sizes_.taps)};
   int64_t chunks_ = 1;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "binade/backend/conv.h"
+#include "binade/backend/cpu/window_rows.h"
 
 // A convolution as a product of matrices: columns are output positions, rows are the inputs of one
 // output, (channel, kd, kh, kw). Columns are made a tile at a time.
@@ -11,13 +11,13 @@ namespace binade::backend::cpu {
 
 // Sizes of a convolution of x [n, c, d, h, w] with weight [o, c / groups, kd, kh, kw] into y.
 struct ConvSizes {
-  ConvSizes(const TensorView& x, const TensorView& weight, const TensorView& y, const ConvGeometry& g);
+  ConvSizes(const TensorView& x, const TensorView& weight, const TensorView& y,
+            const ConvGeometry& g);
 
-  ConvGeometry geometry;
-  std::array<int64_t, 3> in, kernel, out;
+  WindowGrid grid;
   int64_t images, groups;
   int64_t in_channels, out_channels;  // of one group
-  int64_t in_plane, out_plane, taps;  // products of in, out, kernel
+  int64_t in_plane, out_plane, taps;  // elements of the grid
 
   int64_t rows() const { return in_channels * taps; }
   // A column is one input position: the input itself is the matrix of columns.
@@ -39,8 +39,8 @@ struct ConvTile {
   int64_t columns() const { return images * count; }
 };
 
-// Cuts all positions of all images into tiles such that a matrix of `rows` rows (the larger of those
-// that are made) has some MiB at most. Depends on nothing but the sizes.
+// Cuts all positions of all images into tiles such that a matrix of `rows` rows (the larger of
+// those that are made) has some MiB at most. Depends on nothing but the sizes.
 class ConvTiles {
  public:
   ConvTiles(const ConvSizes& sizes, int64_t rows);

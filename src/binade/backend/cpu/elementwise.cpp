@@ -1,7 +1,5 @@
 #include "binade/backend/elementwise.h"
 
-#include <cmath>
-
 #include "binade/backend/cpu/cast.h"
 #include "binade/backend/cpu/elementwise_blocks.h"
 #include "binade/backend/cpu/elementwise_copy.h"
@@ -47,9 +45,8 @@ void unary(Unary op, UnaryNumbers numbers, TensorView x, TensorView y) {
     return unary_as<double>(op, numbers, x, y);
   }
   const bool wide = is_f64(x.dtype) || (is_integer(x.dtype) && is_f64(y.dtype));
-  with_floating_type(wide, [&](auto tag) {
-    unary_as<typename decltype(tag)::type>(op, numbers, x, y);
-  });
+  with_floating_type(wide,
+                     [&](auto tag) { unary_as<typename decltype(tag)::type>(op, numbers, x, y); });
 }
 
 void unary_backward(Unary op, UnaryNumbers numbers, TensorView dy, TensorView saved, TensorView dx,
@@ -99,8 +96,7 @@ void binary(Binary op, TensorView a, TensorView b, TensorView y) {
     return binary_as<int64_t>(op, a, b, y);
   }
   const bool wide = is_f64(a.dtype) || is_f64(b.dtype) || (integers && is_f64(y.dtype));
-  with_floating_type(
-      wide, [&](auto tag) { binary_as<typename decltype(tag)::type>(op, a, b, y); });
+  with_floating_type(wide, [&](auto tag) { binary_as<typename decltype(tag)::type>(op, a, b, y); });
 }
 
 template <class T>
@@ -124,9 +120,8 @@ void where_as(const TensorView& condition, const TensorView& a, const TensorView
 void where(TensorView condition, TensorView a, TensorView b, TensorView y) {
   sort_axes({&condition, &a, &b, &y});
   if (is_integer(a.dtype) && is_integer(b.dtype)) return where_as<int64_t>(condition, a, b, y);
-  with_floating_type(is_f64(a.dtype) || is_f64(b.dtype), [&](auto tag) {
-    where_as<typename decltype(tag)::type>(condition, a, b, y);
-  });
+  with_floating_type(is_f64(a.dtype) || is_f64(b.dtype),
+                     [&](auto tag) { where_as<typename decltype(tag)::type>(condition, a, b, y); });
 }
 
 template <class T>
@@ -150,12 +145,13 @@ void axpby_as(double alpha, const TensorView& x, double beta, const TensorView& 
 void axpby(double alpha, TensorView x, double beta, TensorView y) {
   if (alpha == 1 && beta == 0) return copy(x, y);
   sort_axes({&x, &y});
-  const auto is_whole = [](double v) { return std::fabs(v) < 0x1p63 && v == std::trunc(v); };
   const bool integers = is_integer(x.dtype) && is_integer(y.dtype);
-  if (integers && is_whole(alpha) && is_whole(beta)) return axpby_as<int64_t>(alpha, x, beta, y);
+  if (integers && computes_on_integers(Unary::scale, {alpha, beta})) {
+    return axpby_as<int64_t>(alpha, x, beta, y);
+  }
   const bool wide = integers || is_f64(x.dtype) || is_f64(y.dtype);
-  with_floating_type(
-      wide, [&](auto tag) { axpby_as<typename decltype(tag)::type>(alpha, x, beta, y); });
+  with_floating_type(wide,
+                     [&](auto tag) { axpby_as<typename decltype(tag)::type>(alpha, x, beta, y); });
 }
 
 void fill(TensorView y, double value) {

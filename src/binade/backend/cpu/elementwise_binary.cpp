@@ -16,26 +16,40 @@ HWY_INLINE V choose(Mask better, V a, V b) {
   return hn::IfThenElse(hn::Or(better, is_nan(a)), a, b);
 }
 
+HWY_INLINE Mask is_true(V x) { return differ(x, hn::Zero(D())); }
+
+HWY_INLINE V pow(V x, V exponent) {
+  return by_lane(x, exponent, [](float v, float e) { return std::pow(v, e); });
+}
+HWY_INLINE V atan2(V y, V x) {
+  return by_lane(y, x, [](float s, float c) { return std::atan2(s, c); });
+}
+
 // clang-format off
 void binary(Binary op, const float* a, const float* b, float* y, int64_t n) {
-  const V zero = hn::Zero(D());
+  const auto each = [=](auto f) HWY_ATTR { map(a, b, y, n, f); };
   switch (op) {
-    case Binary::add: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return hn::Add(l, r); });
-    case Binary::sub: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return hn::Sub(l, r); });
-    case Binary::mul: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return hn::Mul(l, r); });
-    case Binary::div: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return hn::Div(l, r); });
-    case Binary::pow: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return by_lane(l, r, [](float x, float e) { return std::pow(x, e); }); });
-    case Binary::atan2: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return by_lane(l, r, [](float s, float c) { return std::atan2(s, c); }); });
-    case Binary::maximum: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return choose(hn::Gt(l, r), l, r); });
-    case Binary::minimum: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return choose(hn::Lt(l, r), l, r); });
-    case Binary::equal: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return one_or_zero(hn::Eq(l, r)); });
-    case Binary::not_equal: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return one_or_zero(hn::Ne(l, r)); });
-    case Binary::less: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return one_or_zero(hn::Lt(l, r)); });
-    case Binary::less_equal: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return one_or_zero(hn::Le(l, r)); });
-    case Binary::greater: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return one_or_zero(hn::Gt(l, r)); });
-    case Binary::greater_equal: return map(a, b, y, n, [](V l, V r) HWY_ATTR { return one_or_zero(hn::Ge(l, r)); });
-    case Binary::logical_and: return map(a, b, y, n, [=](V l, V r) HWY_ATTR { return one_or_zero(hn::And(hn::Ne(l, zero), hn::Ne(r, zero))); });
-    case Binary::logical_or: return map(a, b, y, n, [=](V l, V r) HWY_ATTR { return one_or_zero(hn::Or(hn::Ne(l, zero), hn::Ne(r, zero))); });
+    case Binary::add: return each([](V l, V r) HWY_ATTR { return hn::Add(l, r); });
+    case Binary::sub: return each([](V l, V r) HWY_ATTR { return hn::Sub(l, r); });
+    case Binary::mul: return each([](V l, V r) HWY_ATTR { return hn::Mul(l, r); });
+    case Binary::div: return each([](V l, V r) HWY_ATTR { return hn::Div(l, r); });
+    case Binary::pow: return each([](V l, V r) HWY_ATTR { return pow(l, r); });
+    case Binary::atan2: return each([](V l, V r) HWY_ATTR { return atan2(l, r); });
+    case Binary::maximum: return each([](V l, V r) HWY_ATTR { return choose(hn::Gt(l, r), l, r); });
+    case Binary::minimum: return each([](V l, V r) HWY_ATTR { return choose(hn::Lt(l, r), l, r); });
+    case Binary::equal: return each([](V l, V r) HWY_ATTR { return one_or_zero(hn::Eq(l, r)); });
+    case Binary::not_equal:
+      return each([](V l, V r) HWY_ATTR { return one_or_zero(differ(l, r)); });
+    case Binary::less: return each([](V l, V r) HWY_ATTR { return one_or_zero(hn::Lt(l, r)); });
+    case Binary::less_equal:
+      return each([](V l, V r) HWY_ATTR { return one_or_zero(hn::Le(l, r)); });
+    case Binary::greater: return each([](V l, V r) HWY_ATTR { return one_or_zero(hn::Gt(l, r)); });
+    case Binary::greater_equal:
+      return each([](V l, V r) HWY_ATTR { return one_or_zero(hn::Ge(l, r)); });
+    case Binary::logical_and:
+      return each([](V l, V r) HWY_ATTR { return one_or_zero(hn::And(is_true(l), is_true(r))); });
+    case Binary::logical_or:
+      return each([](V l, V r) HWY_ATTR { return one_or_zero(hn::Or(is_true(l), is_true(r))); });
   }
 }
 // clang-format on

@@ -10,90 +10,50 @@
 namespace binade::backend::cpu {
 namespace {
 
-// Bits move in integers of their size.
-template <class F>
-void with_bits(DType dtype, F&& f) {
-  switch (size_of(dtype)) {
-    case 1: return f(TypeTag<uint8_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    default: return f(TypeTag<uint64_t>{});
-  }
-}
-
-void copy_dense(const TensorView& x, const TensorView& y) {
-  const int64_t size = static_cast<int64_t>(size_of(y.dtype));
-  parallel_for(y.numel(), elementwise_grain, [&](int64_t begin, int64_t end) {
-    std::memmove(y.as<char>() + begin * size, x.as<char>() + begin * size,
-                 static_cast<size_t>((end - begin) * size));
-  });
-}
-
-// The type between reading and writing: it holds every value of x exactly.
-template <class F>
-void with_middle_type(DType dtype, F&& f) {
-  if (dtype == DType::f64) return f(TypeTag<double>{});
-  if (is_floating(dtype)) return f(TypeTag<float>{});
-  f(TypeTag<int64_t>{});
-}
-
 void copy_converting(const TensorView& x, const TensorView& y) {
-  with_middle_type(x.dtype, [&](auto tag) {
+  with_exact_type(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     parallel_for(y.numel(), elementwise_grain, [&](int64_t begin, int64_t end) {
       Source<T> source(x);
       const Layout layout(y);
       for_blocks(begin, end, [&](int64_t at, int64_t n) {
         const T* values = source.read(at, n);
-        layout.for_runs(at, n, [&](int64_t position, int64_t offset, int64_t stride, int64_t count) {
-          write_run(values + position, y, offset, stride, count);
-        });
+        layout.for_runs(at, n,
+                        [&](int64_t position, int64_t offset, int64_t stride, int64_t count) {
+                          write_run(values + position, y, offset, stride, count);
+                        });
       });
     });
   });
 }
 
-// Same type, any strides: walks both in the order of y.
+// Same type, axes merged: runs along the last axis.
 template <class T>
-void copy_bits(const TensorView& x, const TensorView& y) {
+void copy_runs(const TensorView& x, const TensorView& y) {
+  const int64_t width = y.shape.back(), step = x.strides.back(), stride = y.strides.back();
   parallel_for(y.numel(), elementwise_grain, [&](int64_t begin, int64_t end) {
-    const Layout from(x), to(y);
-    const T* const in = x.as<T>();
-    T* const out = y.as<T>();
-    from.for_runs(begin, end - begin, [&](int64_t position, int64_t source, int64_t step, int64_t n) {
-      to.for_runs(begin + position, n, [&](int64_t at, int64_t target, int64_t stride, int64_t count) {
-        const T* s = in + source + at * step;
-        T* t = out + target;
-        if (step == 1 && stride == 1) {
-          std::memcpy(t, s, static_cast<size_t>(count) * sizeof(T));
-        } else {
-          for (int64_t i = 0; i < count; ++i) t[i * stride] = s[i * step];
-        }
-      });
-    });
+    for (int64_t at = begin; at < end;) {
+      const int64_t n = std::min(width - at % width, end - at);
+      const T* from = x.as<T>() + offset_in(x, at);
+      T* to = y.as<T>() + offset_in(y, at);
+      if (step == 1 && stride == 1) {
+        std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+      } else {
+        for (int64_t i = 0; i < n; ++i) to[i * stride] = from[i * step];
+      }
+      at += n;
+    }
   });
 }
 
-// A view as a batch of matrices: `row` and `column` are two of its axes, the rest is the batch.
+// A view as a batch of matrices: the last axis holds the columns, `row` is another axis.
 struct Matrices {
-  Matrices(const TensorView& view, int row, int column)
-      : rows(view.shape[row]), columns(view.shape[column]), row_stride(view.strides[row]),
-        column_stride(view.strides[column]), batch(view) {
-    batch.shape.erase(column);
-    batch.strides.erase(column);
-    batch.shape.erase(row);
-    batch.strides.erase(row);
-  }
-
-  // Memory offset of matrix i.
-  int64_t offset(int64_t i) const {
-    int64_t result = 0;
-    for (int axis = batch.rank() - 1; axis >= 0; --axis) {
-      result += i % batch.shape[axis] * batch.strides[axis];
-      i /= batch.shape[axis];
-    }
-    return result;
-  }
+  Matrices(const TensorView& view, int row)
+      : rows(view.shape[row]),
+        columns(view.shape.back()),
+        row_stride(view.strides[row]),
+        column_stride(view.strides.back()),
+        batch(without_axis(without_axis(view, view.rank() - 1), row)) {}
 
   int64_t rows, columns, row_stride, column_stride;
   TensorView batch;
@@ -103,8 +63,8 @@ struct Matrices {
 constexpr int64_t tile = 32;
 
 template <class T>
-void copy_tile_bits(const T* x, int64_t x_row, int64_t x_column, T* y, int64_t y_row, int64_t y_column,
-                    int64_t rows, int64_t columns) {
+void copy_tile_bits(const T* x, int64_t x_row, int64_t x_column, T* y, int64_t y_row,
+                    int64_t y_column, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) y[r * y_row + c * y_column] = x[r * x_row + c * x_column];
   }
@@ -115,12 +75,12 @@ template <class Body>
 void for_tiles(const Matrices& x, const Matrices& y, Body&& body) {
   const int64_t down = (y.rows + tile - 1) / tile, across = (y.columns + tile - 1) / tile;
   const int64_t tiles = y.batch.numel() * down * across;
-  parallel_for(tiles, elementwise_grain / (tile * tile), [&](int64_t begin, int64_t end) {
+  parallel_for(tiles, grain_for(tile * tile), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t matrix = i / (down * across);
       const int64_t row = i / across % down * tile, column = i % across * tile;
-      body(x.offset(matrix) + row * x.row_stride + column * x.column_stride,
-           y.offset(matrix) + row * y.row_stride + column * y.column_stride,
+      body(offset_in(x.batch, matrix) + row * x.row_stride + column * x.column_stride,
+           offset_in(y.batch, matrix) + row * y.row_stride + column * y.column_stride,
            std::min(tile, y.rows - row), std::min(tile, y.columns - column));
     }
   });
@@ -128,7 +88,7 @@ void for_tiles(const Matrices& x, const Matrices& y, Body&& body) {
 
 // `row` is the axis along which x is contiguous, the last axis is y's.
 void copy_transposed(const TensorView& x, const TensorView& y, int row) {
-  const Matrices from(x, row, x.rank() - 1), to(y, row, y.rank() - 1);
+  const Matrices from(x, row), to(y, row);
   if (x.dtype == y.dtype) {
     return with_bits(y.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
@@ -138,7 +98,7 @@ void copy_transposed(const TensorView& x, const TensorView& y, int row) {
       });
     });
   }
-  with_middle_type(x.dtype, [&](auto tag) {
+  with_exact_type(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_tiles(from, to, [&](int64_t source, int64_t target, int64_t rows, int64_t columns) {
       T columns_of_x[tile][tile], line[tile];
@@ -170,10 +130,10 @@ void copy(TensorView x, TensorView y) {
   if (y.numel() == 0) return;
   if (x.data == y.data && x.dtype == y.dtype && x.strides == y.strides) return;
   sort_axes({&x, &y});
+  merge_axes({&x, &y});
   if (const int axis = transposed_axis(x, y); axis >= 0) return copy_transposed(x, y, axis);
   if (x.dtype != y.dtype) return copy_converting(x, y);
-  if (x.is_dense() && y.is_dense()) return copy_dense(x, y);
-  with_bits(y.dtype, [&](auto tag) { copy_bits<typename decltype(tag)::type>(x, y); });
+  with_bits(y.dtype, [&](auto tag) { copy_runs<typename decltype(tag)::type>(x, y); });
 }
 
 }  // namespace binade::backend::cpu

@@ -41,6 +41,14 @@ double gelu_tanh_derivative(double x) {
   return gate + gate * (1 - gate) * x * 2 * gelu_slope * (1 + 3 * gelu_cubic * x * x);
 }
 
+double silu_derivative(double x) {
+  const double gate = sigmoid(x);
+  return gate + gate * x * (1 - gate);
+}
+
+// log(1 + exp(x)) where neither overflows nor loses small results.
+double softplus(double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))); }
+
 double clamp(double x, UnaryNumbers numbers) {
   return x != x ? x : std::fmin(std::fmax(x, numbers.a), numbers.b);
 }
@@ -64,8 +72,7 @@ double inverse_erf(double x) {
   double y = std::sqrt(std::sqrt(half * half - log_term / a) - half);
   for (int step = 0; step < 3; ++step) {
     // Past one half the complement, exact there, keeps the digits of the difference.
-    const double error =
-        magnitude < 0.5 ? std::erf(y) - magnitude : (1 - magnitude) - std::erfc(y);
+    const double error = magnitude < 0.5 ? std::erf(y) - magnitude : (1 - magnitude) - std::erfc(y);
     const double newton = error * (sqrt_pi / 2) * std::exp(y * y);
     y -= newton / (1 + y * newton);
   }
@@ -75,90 +82,97 @@ double inverse_erf(double x) {
 // clang-format off
 void unary_block(Unary op, UnaryNumbers numbers, const double* x, double* y, int64_t n) {
   const double a = numbers.a, b = numbers.b;
+  const auto each = [=](auto f) { map(x, y, n, f); };
   switch (op) {
-    case Unary::neg: return map(x, y, n, [](double v) { return -v; });
-    case Unary::abs: return map(x, y, n, [](double v) { return std::fabs(v); });
-    case Unary::sign: return map(x, y, n, sign);
-    case Unary::square: return map(x, y, n, [](double v) { return v * v; });
-    case Unary::sqrt: return map(x, y, n, [](double v) { return std::sqrt(v); });
-    case Unary::rsqrt: return map(x, y, n, [](double v) { return 1 / std::sqrt(v); });
-    case Unary::reciprocal: return map(x, y, n, [](double v) { return 1 / v; });
-    case Unary::exp: return map(x, y, n, [](double v) { return std::exp(v); });
-    case Unary::expm1: return map(x, y, n, [](double v) { return std::expm1(v); });
-    case Unary::log: return map(x, y, n, [](double v) { return std::log(v); });
-    case Unary::log2: return map(x, y, n, [](double v) { return std::log2(v); });
-    case Unary::log10: return map(x, y, n, [](double v) { return std::log10(v); });
-    case Unary::log1p: return map(x, y, n, [](double v) { return std::log1p(v); });
-    case Unary::sin: return map(x, y, n, [](double v) { return std::sin(v); });
-    case Unary::cos: return map(x, y, n, [](double v) { return std::cos(v); });
-    case Unary::tan: return map(x, y, n, [](double v) { return std::tan(v); });
-    case Unary::asin: return map(x, y, n, [](double v) { return std::asin(v); });
-    case Unary::acos: return map(x, y, n, [](double v) { return std::acos(v); });
-    case Unary::atan: return map(x, y, n, [](double v) { return std::atan(v); });
-    case Unary::sinh: return map(x, y, n, [](double v) { return std::sinh(v); });
-    case Unary::cosh: return map(x, y, n, [](double v) { return std::cosh(v); });
-    case Unary::tanh: return map(x, y, n, [](double v) { return std::tanh(v); });
-    case Unary::erf: return map(x, y, n, [](double v) { return std::erf(v); });
-    case Unary::erfinv: return map(x, y, n, inverse_erf);
-    case Unary::sigmoid: return map(x, y, n, sigmoid);
-    case Unary::relu: return map(x, y, n, [](double v) { return v <= 0 ? 0 : v; });
-    case Unary::leaky_relu: return map(x, y, n, [=](double v) { return v > 0 ? v : a * v; });
-    case Unary::gelu: return map(x, y, n, [](double v) { return v * normal_cdf(v); });
-    case Unary::gelu_tanh: return map(x, y, n, [](double v) { return v * gelu_tanh_gate(v); });
-    case Unary::silu: return map(x, y, n, [](double v) { return v * sigmoid(v); });
-    case Unary::softplus: return map(x, y, n, [](double v) { return (v > 0 ? v : 0) + std::log1p(std::exp(-std::fabs(v))); });
-    case Unary::pow: return map(x, y, n, [=](double v) { return std::pow(v, a); });
-    case Unary::clamp: return map(x, y, n, [=](double v) { return clamp(v, numbers); });
-    case Unary::scale: return map(x, y, n, [=](double v) { return a * v + b; });
-    case Unary::floor: return map(x, y, n, [](double v) { return std::floor(v); });
-    case Unary::ceil: return map(x, y, n, [](double v) { return std::ceil(v); });
-    case Unary::round: return map(x, y, n, [](double v) { return std::nearbyint(v); });
-    case Unary::trunc: return map(x, y, n, [](double v) { return std::trunc(v); });
-    case Unary::is_finite: return map(x, y, n, [](double v) { return std::isfinite(v) ? 1 : 0; });
-    case Unary::is_nan: return map(x, y, n, [](double v) { return v != v ? 1 : 0; });
-    case Unary::is_inf: return map(x, y, n, [](double v) { return std::isinf(v) ? 1 : 0; });
-    case Unary::logical_not: return map(x, y, n, [](double v) { return v == 0 ? 1 : 0; });
+    case Unary::neg: return each([](double v) { return -v; });
+    case Unary::abs: return each([](double v) { return std::fabs(v); });
+    case Unary::sign: return each(sign);
+    case Unary::square: return each([](double v) { return v * v; });
+    case Unary::sqrt: return each([](double v) { return std::sqrt(v); });
+    case Unary::rsqrt: return each([](double v) { return 1 / std::sqrt(v); });
+    case Unary::reciprocal: return each([](double v) { return 1 / v; });
+    case Unary::exp: return each([](double v) { return std::exp(v); });
+    case Unary::expm1: return each([](double v) { return std::expm1(v); });
+    case Unary::log: return each([](double v) { return std::log(v); });
+    case Unary::log2: return each([](double v) { return std::log2(v); });
+    case Unary::log10: return each([](double v) { return std::log10(v); });
+    case Unary::log1p: return each([](double v) { return std::log1p(v); });
+    case Unary::sin: return each([](double v) { return std::sin(v); });
+    case Unary::cos: return each([](double v) { return std::cos(v); });
+    case Unary::tan: return each([](double v) { return std::tan(v); });
+    case Unary::asin: return each([](double v) { return std::asin(v); });
+    case Unary::acos: return each([](double v) { return std::acos(v); });
+    case Unary::atan: return each([](double v) { return std::atan(v); });
+    case Unary::sinh: return each([](double v) { return std::sinh(v); });
+    case Unary::cosh: return each([](double v) { return std::cosh(v); });
+    case Unary::tanh: return each([](double v) { return std::tanh(v); });
+    case Unary::erf: return each([](double v) { return std::erf(v); });
+    case Unary::erfinv: return each(inverse_erf);
+    case Unary::sigmoid: return each(sigmoid);
+    case Unary::relu: return each([](double v) { return v <= 0 ? 0 : v; });
+    case Unary::leaky_relu: return each([=](double v) { return v > 0 ? v : a * v; });
+    case Unary::gelu: return each([](double v) { return v * normal_cdf(v); });
+    case Unary::gelu_tanh: return each([](double v) { return v * gelu_tanh_gate(v); });
+    case Unary::silu: return each([](double v) { return v * sigmoid(v); });
+    case Unary::softplus: return each(softplus);
+    case Unary::pow: return each([=](double v) { return std::pow(v, a); });
+    case Unary::clamp: return each([=](double v) { return clamp(v, numbers); });
+    case Unary::scale: return each([=](double v) { return a * v + b; });
+    case Unary::floor: return each([](double v) { return std::floor(v); });
+    case Unary::ceil: return each([](double v) { return std::ceil(v); });
+    case Unary::round: return each([](double v) { return std::nearbyint(v); });
+    case Unary::trunc: return each([](double v) { return std::trunc(v); });
+    case Unary::is_finite: return each([](double v) { return std::isfinite(v) ? 1 : 0; });
+    case Unary::is_nan: return each([](double v) { return v != v ? 1 : 0; });
+    case Unary::is_inf: return each([](double v) { return std::isinf(v) ? 1 : 0; });
+    case Unary::logical_not: return each([](double v) { return v == 0 ? 1 : 0; });
   }
 }
 
-void gradient_block(Unary op, UnaryNumbers numbers, const double* dy, const double* s, double* dx, int64_t n) {
+void gradient_block(Unary op, UnaryNumbers numbers, const double* dy, const double* saved,
+                    double* dx, int64_t n) {
   const double a = numbers.a, b = numbers.b;
+  const auto each = [=](auto slope) {
+    map(dy, saved, dx, n, [=](double g, double s) { return g * slope(s); });
+  };
+  // A choice, since 0 times an infinite gradient would not be 0.
+  const auto chosen = [=](auto f) { map(dy, saved, dx, n, f); };
   switch (op) {
     // From the output y.
-    case Unary::sqrt: return map(dy, s, dx, n, [](double g, double y) { return g / (2 * y); });
-    case Unary::rsqrt: return map(dy, s, dx, n, [](double g, double y) { return -0.5 * g * y * y * y; });
-    case Unary::reciprocal: return map(dy, s, dx, n, [](double g, double y) { return -g * y * y; });
-    case Unary::exp: return map(dy, s, dx, n, [](double g, double y) { return g * y; });
-    case Unary::expm1: return map(dy, s, dx, n, [](double g, double y) { return g * (y + 1); });
-    case Unary::tan: return map(dy, s, dx, n, [](double g, double y) { return g * (1 + y * y); });
-    case Unary::tanh: return map(dy, s, dx, n, [](double g, double y) { return g * (1 - y) * (1 + y); });
-    case Unary::sigmoid: return map(dy, s, dx, n, [](double g, double y) { return g * y * (1 - y); });
-    case Unary::erfinv: return map(dy, s, dx, n, [](double g, double y) { return g * (sqrt_pi / 2) * std::exp(y * y); });
+    case Unary::sqrt: return each([](double y) { return 0.5 / y; });
+    case Unary::rsqrt: return each([](double y) { return -0.5 * y * y * y; });
+    case Unary::reciprocal: return each([](double y) { return -y * y; });
+    case Unary::exp: return each([](double y) { return y; });
+    case Unary::expm1: return each([](double y) { return y + 1; });
+    case Unary::tan: return each([](double y) { return 1 + y * y; });
+    case Unary::tanh: return each([](double y) { return (1 - y) * (1 + y); });
+    case Unary::sigmoid: return each([](double y) { return y * (1 - y); });
+    case Unary::erfinv: return each([](double y) { return sqrt_pi / 2 * std::exp(y * y); });
     // From the input x.
-    case Unary::neg: return map(dy, dx, n, [](double g) { return -g; });
-    case Unary::abs: return map(dy, s, dx, n, [](double g, double x) { return g * sign(x); });
-    case Unary::square: return map(dy, s, dx, n, [](double g, double x) { return 2 * g * x; });
-    case Unary::log: return map(dy, s, dx, n, [](double g, double x) { return g / x; });
-    case Unary::log2: return map(dy, s, dx, n, [](double g, double x) { return g / (x * std::numbers::ln2); });
-    case Unary::log10: return map(dy, s, dx, n, [](double g, double x) { return g / (x * std::numbers::ln10); });
-    case Unary::log1p: return map(dy, s, dx, n, [](double g, double x) { return g / (1 + x); });
-    case Unary::sin: return map(dy, s, dx, n, [](double g, double x) { return g * std::cos(x); });
-    case Unary::cos: return map(dy, s, dx, n, [](double g, double x) { return -g * std::sin(x); });
-    case Unary::asin: return map(dy, s, dx, n, [](double g, double x) { return g / std::sqrt((1 - x) * (1 + x)); });
-    case Unary::acos: return map(dy, s, dx, n, [](double g, double x) { return -g / std::sqrt((1 - x) * (1 + x)); });
-    case Unary::atan: return map(dy, s, dx, n, [](double g, double x) { return g / (1 + x * x); });
-    case Unary::sinh: return map(dy, s, dx, n, [](double g, double x) { return g * std::cosh(x); });
-    case Unary::cosh: return map(dy, s, dx, n, [](double g, double x) { return g * std::sinh(x); });
-    case Unary::erf: return map(dy, s, dx, n, [](double g, double x) { return g * (2 / sqrt_pi) * std::exp(-x * x); });
-    case Unary::relu: return map(dy, s, dx, n, [](double g, double x) { return x <= 0 ? 0 : g; });
-    case Unary::leaky_relu: return map(dy, s, dx, n, [=](double g, double x) { return x > 0 ? g : a * g; });
-    case Unary::gelu: return map(dy, s, dx, n, [](double g, double x) { return g * (normal_cdf(x) + x * normal_density(x)); });
-    case Unary::gelu_tanh: return map(dy, s, dx, n, [](double g, double x) { return g * gelu_tanh_derivative(x); });
-    case Unary::silu: return map(dy, s, dx, n, [](double g, double x) { const double gate = sigmoid(x); return g * (gate + gate * x * (1 - gate)); });
-    case Unary::softplus: return map(dy, s, dx, n, [](double g, double x) { return g * sigmoid(x); });
-    case Unary::pow: return map(dy, s, dx, n, [=](double g, double x) { return a == 0 ? 0 : g * a * std::pow(x, a - 1); });
-    case Unary::clamp: return map(dy, s, dx, n, [=](double g, double x) { return x >= a && x <= b ? g : 0; });
-    case Unary::scale: return map(dy, dx, n, [=](double g) { return g * a; });
+    case Unary::neg: return each([](double) { return -1.0; });
+    case Unary::abs: return each([](double x) { return sign(x); });
+    case Unary::square: return each([](double x) { return 2 * x; });
+    case Unary::log: return each([](double x) { return 1 / x; });
+    case Unary::log2: return each([](double x) { return std::numbers::log2e / x; });
+    case Unary::log10: return each([](double x) { return std::numbers::log10e / x; });
+    case Unary::log1p: return each([](double x) { return 1 / (1 + x); });
+    case Unary::sin: return each([](double x) { return std::cos(x); });
+    case Unary::cos: return each([](double x) { return -std::sin(x); });
+    case Unary::asin: return each([](double x) { return 1 / std::sqrt((1 - x) * (1 + x)); });
+    case Unary::acos: return each([](double x) { return -1 / std::sqrt((1 - x) * (1 + x)); });
+    case Unary::atan: return each([](double x) { return 1 / (1 + x * x); });
+    case Unary::sinh: return each([](double x) { return std::cosh(x); });
+    case Unary::cosh: return each([](double x) { return std::sinh(x); });
+    case Unary::erf: return each([](double x) { return 2 / sqrt_pi * std::exp(-x * x); });
+    case Unary::relu: return chosen([](double g, double x) { return x <= 0 ? 0 : g; });
+    case Unary::leaky_relu: return each([=](double x) { return x > 0 ? 1 : a; });
+    case Unary::gelu: return each([](double x) { return normal_cdf(x) + x * normal_density(x); });
+    case Unary::gelu_tanh: return each(gelu_tanh_derivative);
+    case Unary::silu: return each(silu_derivative);
+    case Unary::softplus: return each([](double x) { return sigmoid(x); });
+    case Unary::pow: return each([=](double x) { return a == 0 ? 0 : a * std::pow(x, a - 1); });
+    case Unary::clamp: return chosen([=](double g, double x) { return x >= a && x <= b ? g : 0; });
+    case Unary::scale: return each([=](double) { return a; });
     case Unary::sign: case Unary::floor: case Unary::ceil: case Unary::round: case Unary::trunc:
     case Unary::is_finite: case Unary::is_nan: case Unary::is_inf: case Unary::logical_not:
       return map(dy, dx, n, [](double) { return 0.0; });
@@ -166,28 +180,32 @@ void gradient_block(Unary op, UnaryNumbers numbers, const double* dy, const doub
 }
 
 void binary_block(Binary op, const double* a, const double* b, double* y, int64_t n) {
+  const auto each = [=](auto f) { map(a, b, y, n, f); };
   switch (op) {
-    case Binary::add: return map(a, b, y, n, [](double l, double r) { return l + r; });
-    case Binary::sub: return map(a, b, y, n, [](double l, double r) { return l - r; });
-    case Binary::mul: return map(a, b, y, n, [](double l, double r) { return l * r; });
-    case Binary::div: return map(a, b, y, n, [](double l, double r) { return l / r; });
-    case Binary::pow: return map(a, b, y, n, [](double l, double r) { return std::pow(l, r); });
-    case Binary::atan2: return map(a, b, y, n, [](double l, double r) { return std::atan2(l, r); });
-    case Binary::maximum: return map(a, b, y, n, maximum);
-    case Binary::minimum: return map(a, b, y, n, minimum);
-    case Binary::equal: return map(a, b, y, n, [](double l, double r) { return l == r ? 1 : 0; });
-    case Binary::not_equal: return map(a, b, y, n, [](double l, double r) { return l != r ? 1 : 0; });
-    case Binary::less: return map(a, b, y, n, [](double l, double r) { return l < r ? 1 : 0; });
-    case Binary::less_equal: return map(a, b, y, n, [](double l, double r) { return l <= r ? 1 : 0; });
-    case Binary::greater: return map(a, b, y, n, [](double l, double r) { return l > r ? 1 : 0; });
-    case Binary::greater_equal: return map(a, b, y, n, [](double l, double r) { return l >= r ? 1 : 0; });
-    case Binary::logical_and: return map(a, b, y, n, [](double l, double r) { return l != 0 && r != 0 ? 1 : 0; });
-    case Binary::logical_or: return map(a, b, y, n, [](double l, double r) { return l != 0 || r != 0 ? 1 : 0; });
+    case Binary::add: return each([](double l, double r) { return l + r; });
+    case Binary::sub: return each([](double l, double r) { return l - r; });
+    case Binary::mul: return each([](double l, double r) { return l * r; });
+    case Binary::div: return each([](double l, double r) { return l / r; });
+    case Binary::pow: return each([](double l, double r) { return std::pow(l, r); });
+    case Binary::atan2: return each([](double l, double r) { return std::atan2(l, r); });
+    case Binary::maximum: return each(maximum);
+    case Binary::minimum: return each(minimum);
+    case Binary::equal: return each([](double l, double r) { return l == r ? 1 : 0; });
+    case Binary::not_equal: return each([](double l, double r) { return l != r ? 1 : 0; });
+    case Binary::less: return each([](double l, double r) { return l < r ? 1 : 0; });
+    case Binary::less_equal: return each([](double l, double r) { return l <= r ? 1 : 0; });
+    case Binary::greater: return each([](double l, double r) { return l > r ? 1 : 0; });
+    case Binary::greater_equal: return each([](double l, double r) { return l >= r ? 1 : 0; });
+    case Binary::logical_and:
+      return each([](double l, double r) { return l != 0 && r != 0 ? 1 : 0; });
+    case Binary::logical_or:
+      return each([](double l, double r) { return l != 0 || r != 0 ? 1 : 0; });
   }
 }
 // clang-format on
 
-void axpby_block(double alpha, const double* x, double beta, const double* z, double* y, int64_t n) {
+void axpby_block(double alpha, const double* x, double beta, const double* z, double* y,
+                 int64_t n) {
   map(x, z, y, n, [=](double l, double r) { return alpha * l + beta * r; });
 }
 

@@ -37,62 +37,82 @@ HWY_INLINE V silu_gradient(V dy, V x) {
   return hn::Mul(dy, hn::MulAdd(gate, curve, gate));
 }
 
-void power_gradient(double exponent, const float* dy, const float* x, float* dx, int64_t n) {
-  if (exponent == 0) return map(dy, dx, n, [](V) HWY_ATTR { return hn::Zero(D()); });
-  const V factor = constant(exponent);
-  map(dy, x, dx, n,
-      [=](V g, V v) HWY_ATTR { return hn::Mul(g, hn::Mul(factor, pow(v, exponent - 1))); });
+HWY_INLINE V rsqrt_slope(V y) { return hn::Mul(hn::Mul(hn::Mul(constant(-0.5), y), y), y); }
+HWY_INLINE V erfinv_slope(V y) {
+  return hn::Mul(constant(0.5 / std::numbers::inv_sqrtpi), exp(hn::Mul(y, y)));
 }
+HWY_INLINE V erf_slope(V x) {
+  return hn::Mul(constant(2 * std::numbers::inv_sqrtpi), exp(hn::Neg(hn::Mul(x, x))));
+}
+HWY_INLINE V asin_gradient(V dy, V x) { return hn::Div(dy, hn::Sqrt(one_minus_square(x))); }
 
-void clamp_gradient(UnaryNumbers numbers, const float* dy, const float* x, float* dx, int64_t n) {
-  const V low = constant(numbers.a), high = constant(numbers.b);
-  map(dy, x, dx, n, [=](V g, V v) HWY_ATTR {
-    return hn::IfThenElseZero(hn::And(hn::Ge(v, low), hn::Le(v, high)), g);
-  });
+// The gradient passes where x is NaN, as in PyTorch.
+HWY_INLINE V relu_gradient(V dy, V x) { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(D())), dy); }
+HWY_INLINE V leaky_relu_gradient(V dy, V x, V slope) {
+  return hn::IfThenElse(hn::Gt(x, hn::Zero(D())), dy, hn::Mul(dy, slope));
+}
+HWY_INLINE V clamp_gradient(V dy, V x, V low, V high) {
+  return hn::IfThenElseZero(hn::And(hn::Ge(x, low), hn::Le(x, high)), dy);
+}
+HWY_INLINE V pow_gradient(V dy, V x, double exponent) {
+  if (exponent == 0) return hn::Zero(D());
+  return hn::Mul(dy, hn::Mul(constant(exponent), pow(x, exponent - 1)));
 }
 
 // clang-format off
-void gradient(Unary op, UnaryNumbers numbers, const float* dy, const float* s, float* dx, int64_t n) {
-  const V zero = hn::Zero(D()), one = constant(1), a = constant(numbers.a);
+void gradient(Unary op, UnaryNumbers numbers, const float* dy, const float* saved, float* dx,
+              int64_t n) {
+  const V one = constant(1), a = constant(numbers.a), b = constant(numbers.b);
+  const V log2e = constant(std::numbers::log2e), log10e = constant(std::numbers::log10e);
+  const auto each = [=](auto f) HWY_ATTR { map(dy, saved, dx, n, f); };
   switch (op) {
     // From the output y.
-    case Unary::sqrt: return map(dy, s, dx, n, [](V g, V y) HWY_ATTR { return hn::Div(hn::Mul(g, constant(0.5)), y); });
-    case Unary::rsqrt: return map(dy, s, dx, n, [](V g, V y) HWY_ATTR { return hn::Mul(hn::Mul(hn::Mul(hn::Mul(g, constant(-0.5)), y), y), y); });
-    case Unary::reciprocal: return map(dy, s, dx, n, [](V g, V y) HWY_ATTR { return hn::Mul(hn::Neg(g), hn::Mul(y, y)); });
-    case Unary::exp: return map(dy, s, dx, n, [](V g, V y) HWY_ATTR { return hn::Mul(g, y); });
-    case Unary::expm1: return map(dy, s, dx, n, [=](V g, V y) HWY_ATTR { return hn::Mul(g, hn::Add(y, one)); });
-    case Unary::tan: return map(dy, s, dx, n, [=](V g, V y) HWY_ATTR { return hn::Mul(g, hn::MulAdd(y, y, one)); });
-    case Unary::tanh: return map(dy, s, dx, n, [](V g, V y) HWY_ATTR { return hn::Mul(g, one_minus_square(y)); });
-    case Unary::sigmoid: return map(dy, s, dx, n, [=](V g, V y) HWY_ATTR { return hn::Mul(g, hn::Mul(y, hn::Sub(one, y))); });
-    case Unary::erfinv: return map(dy, s, dx, n, [](V g, V y) HWY_ATTR { return hn::Mul(g, hn::Mul(constant(0.5 / std::numbers::inv_sqrtpi), exp(hn::Mul(y, y)))); });
+    case Unary::sqrt:
+      return each([](V g, V y) HWY_ATTR { return hn::Div(hn::Mul(g, constant(0.5)), y); });
+    case Unary::rsqrt: return each([](V g, V y) HWY_ATTR { return hn::Mul(g, rsqrt_slope(y)); });
+    case Unary::reciprocal:
+      return each([](V g, V y) HWY_ATTR { return hn::Mul(hn::Neg(g), hn::Mul(y, y)); });
+    case Unary::exp: return each([](V g, V y) HWY_ATTR { return hn::Mul(g, y); });
+    case Unary::expm1: return each([=](V g, V y) HWY_ATTR { return hn::Mul(g, hn::Add(y, one)); });
+    case Unary::tan:
+      return each([=](V g, V y) HWY_ATTR { return hn::Mul(g, hn::MulAdd(y, y, one)); });
+    case Unary::tanh:
+      return each([](V g, V y) HWY_ATTR { return hn::Mul(g, one_minus_square(y)); });
+    case Unary::sigmoid:
+      return each([=](V g, V y) HWY_ATTR { return hn::Mul(g, hn::Mul(y, hn::Sub(one, y))); });
+    case Unary::erfinv: return each([](V g, V y) HWY_ATTR { return hn::Mul(g, erfinv_slope(y)); });
     // From the input x.
-    case Unary::neg: return map(dy, dx, n, [](V g) HWY_ATTR { return hn::Neg(g); });
-    case Unary::abs: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Mul(g, sign(x)); });
-    case Unary::square: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Mul(g, hn::Add(x, x)); });
-    case Unary::log: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Div(g, x); });
-    case Unary::log2: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Div(hn::Mul(g, constant(std::numbers::log2e)), x); });
-    case Unary::log10: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Div(hn::Mul(g, constant(std::numbers::log10e)), x); });
-    case Unary::log1p: return map(dy, s, dx, n, [=](V g, V x) HWY_ATTR { return hn::Div(g, hn::Add(x, one)); });
-    case Unary::sin: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Mul(g, cos(x)); });
-    case Unary::cos: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Mul(hn::Neg(g), sin(x)); });
-    case Unary::asin: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Div(g, hn::Sqrt(one_minus_square(x))); });
-    case Unary::acos: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Div(hn::Neg(g), hn::Sqrt(one_minus_square(x))); });
-    case Unary::atan: return map(dy, s, dx, n, [=](V g, V x) HWY_ATTR { return hn::Div(g, hn::MulAdd(x, x, one)); });
-    case Unary::sinh: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Mul(g, by_lane(x, [](float l) { return std::cosh(l); })); });
-    case Unary::cosh: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Mul(g, by_lane(x, [](float l) { return std::sinh(l); })); });
-    case Unary::erf: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Mul(g, hn::Mul(constant(2 * std::numbers::inv_sqrtpi), exp(hn::Neg(hn::Mul(x, x))))); });
-    case Unary::relu: return map(dy, s, dx, n, [=](V g, V x) HWY_ATTR { return hn::IfThenZeroElse(hn::Le(x, zero), g); });
-    case Unary::leaky_relu: return map(dy, s, dx, n, [=](V g, V x) HWY_ATTR { return hn::IfThenElse(hn::Gt(x, zero), g, hn::Mul(g, a)); });
-    case Unary::gelu: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return gelu_gradient(g, x); });
-    case Unary::gelu_tanh: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return gelu_tanh_gradient(g, x); });
-    case Unary::silu: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return silu_gradient(g, x); });
-    case Unary::softplus: return map(dy, s, dx, n, [](V g, V x) HWY_ATTR { return hn::Mul(g, sigmoid(D(), x)); });
-    case Unary::pow: return power_gradient(numbers.a, dy, s, dx, n);
-    case Unary::clamp: return clamp_gradient(numbers, dy, s, dx, n);
-    case Unary::scale: return map(dy, dx, n, [=](V g) HWY_ATTR { return hn::Mul(g, a); });
+    case Unary::neg: return each([](V g, V) HWY_ATTR { return hn::Neg(g); });
+    case Unary::abs: return each([](V g, V x) HWY_ATTR { return hn::Mul(g, sign(x)); });
+    case Unary::square: return each([](V g, V x) HWY_ATTR { return hn::Mul(g, hn::Add(x, x)); });
+    case Unary::log: return each([](V g, V x) HWY_ATTR { return hn::Div(g, x); });
+    case Unary::log2: return each([=](V g, V x) HWY_ATTR { return hn::Div(hn::Mul(g, log2e), x); });
+    case Unary::log10:
+      return each([=](V g, V x) HWY_ATTR { return hn::Div(hn::Mul(g, log10e), x); });
+    case Unary::log1p: return each([=](V g, V x) HWY_ATTR { return hn::Div(g, hn::Add(x, one)); });
+    case Unary::sin: return each([](V g, V x) HWY_ATTR { return hn::Mul(g, cos(x)); });
+    case Unary::cos: return each([](V g, V x) HWY_ATTR { return hn::Mul(hn::Neg(g), sin(x)); });
+    case Unary::asin: return each([](V g, V x) HWY_ATTR { return asin_gradient(g, x); });
+    case Unary::acos: return each([](V g, V x) HWY_ATTR { return hn::Neg(asin_gradient(g, x)); });
+    case Unary::atan:
+      return each([=](V g, V x) HWY_ATTR { return hn::Div(g, hn::MulAdd(x, x, one)); });
+    case Unary::sinh: return each([](V g, V x) HWY_ATTR { return hn::Mul(g, cosh(x)); });
+    case Unary::cosh: return each([](V g, V x) HWY_ATTR { return hn::Mul(g, sinh(x)); });
+    case Unary::erf: return each([](V g, V x) HWY_ATTR { return hn::Mul(g, erf_slope(x)); });
+    case Unary::relu: return each([](V g, V x) HWY_ATTR { return relu_gradient(g, x); });
+    case Unary::leaky_relu:
+      return each([=](V g, V x) HWY_ATTR { return leaky_relu_gradient(g, x, a); });
+    case Unary::gelu: return each([](V g, V x) HWY_ATTR { return gelu_gradient(g, x); });
+    case Unary::gelu_tanh: return each([](V g, V x) HWY_ATTR { return gelu_tanh_gradient(g, x); });
+    case Unary::silu: return each([](V g, V x) HWY_ATTR { return silu_gradient(g, x); });
+    case Unary::softplus:
+      return each([](V g, V x) HWY_ATTR { return hn::Mul(g, sigmoid(D(), x)); });
+    case Unary::pow: return each([=](V g, V x) HWY_ATTR { return pow_gradient(g, x, numbers.a); });
+    case Unary::clamp: return each([=](V g, V x) HWY_ATTR { return clamp_gradient(g, x, a, b); });
+    case Unary::scale: return each([=](V g, V) HWY_ATTR { return hn::Mul(g, a); });
     case Unary::sign: case Unary::floor: case Unary::ceil: case Unary::round: case Unary::trunc:
     case Unary::is_finite: case Unary::is_nan: case Unary::is_inf: case Unary::logical_not:
-      return map(dy, dx, n, [=](V) HWY_ATTR { return zero; });
+      return each([](V, V) HWY_ATTR { return hn::Zero(D()); });
   }
 }
 // clang-format on

@@ -51,9 +51,19 @@ void map(const int64_t* a, const int64_t* b, int64_t* y, int64_t n, F f) {
 
 bool computes_on_integers(Unary op, UnaryNumbers numbers) {
   switch (op) {
-    case Unary::neg: case Unary::abs: case Unary::sign: case Unary::square: case Unary::relu:
-    case Unary::floor: case Unary::ceil: case Unary::round: case Unary::trunc:
-    case Unary::is_finite: case Unary::is_nan: case Unary::is_inf: case Unary::logical_not:
+    case Unary::neg:
+    case Unary::abs:
+    case Unary::sign:
+    case Unary::square:
+    case Unary::relu:
+    case Unary::floor:
+    case Unary::ceil:
+    case Unary::round:
+    case Unary::trunc:
+    case Unary::is_finite:
+    case Unary::is_nan:
+    case Unary::is_inf:
+    case Unary::logical_not:
       return true;
     case Unary::clamp:
       // Fractional bounds round inwards; infinite ones saturate.
@@ -67,50 +77,56 @@ bool computes_on_integers(Unary op, UnaryNumbers numbers) {
 
 // clang-format off
 void unary_block(Unary op, UnaryNumbers numbers, const int64_t* x, int64_t* y, int64_t n) {
+  const auto each = [=](auto f) { map(x, y, n, f); };
   switch (op) {
-    case Unary::neg: return map(x, y, n, [](int64_t v) { return sub(0, v); });
-    case Unary::abs: return map(x, y, n, [](int64_t v) { return v < 0 ? sub(0, v) : v; });
-    case Unary::sign: return map(x, y, n, [](int64_t v) { return (v > 0) - (v < 0); });
-    case Unary::square: return map(x, y, n, [](int64_t v) { return mul(v, v); });
-    case Unary::relu: return map(x, y, n, [](int64_t v) { return v > 0 ? v : 0; });
+    case Unary::neg: return each([](int64_t v) { return sub(0, v); });
+    case Unary::abs: return each([](int64_t v) { return v < 0 ? sub(0, v) : v; });
+    case Unary::sign: return each([](int64_t v) { return (v > 0) - (v < 0); });
+    case Unary::square: return each([](int64_t v) { return mul(v, v); });
+    case Unary::relu: return each([](int64_t v) { return v > 0 ? v : 0; });
     case Unary::floor: case Unary::ceil: case Unary::round: case Unary::trunc:
-      return map(x, y, n, [](int64_t v) { return v; });
-    case Unary::is_finite: return map(x, y, n, [](int64_t) { return 1; });
-    case Unary::is_nan: case Unary::is_inf: return map(x, y, n, [](int64_t) { return 0; });
-    case Unary::logical_not: return map(x, y, n, [](int64_t v) { return v == 0 ? 1 : 0; });
+      return each([](int64_t v) { return v; });
+    case Unary::is_finite: return each([](int64_t) { return 1; });
+    case Unary::is_nan: case Unary::is_inf: return each([](int64_t) { return 0; });
+    case Unary::logical_not: return each([](int64_t v) { return v == 0 ? 1 : 0; });
     case Unary::clamp: {
-      const int64_t low = cast<int64_t>(std::ceil(numbers.a)), high = cast<int64_t>(std::floor(numbers.b));
-      return map(x, y, n, [=](int64_t v) { return std::min(std::max(v, low), high); });
+      const int64_t low = cast<int64_t>(std::ceil(numbers.a));
+      const int64_t high = cast<int64_t>(std::floor(numbers.b));
+      return each([=](int64_t v) { return std::min(std::max(v, low), high); });
     }
     case Unary::scale: {
       const int64_t a = cast<int64_t>(numbers.a), b = cast<int64_t>(numbers.b);
-      return map(x, y, n, [=](int64_t v) { return add(mul(a, v), b); });
+      return each([=](int64_t v) { return add(mul(a, v), b); });
     }
     default:
-      fail("unary", {.argument = "op", .expected = "one that maps integers to integers",
+      fail("unary", {.argument = "op",
+                     .expected = "one for integers",
                      .found = std::to_string(static_cast<int>(op))});
   }
 }
 
 void binary_block(Binary op, const int64_t* a, const int64_t* b, int64_t* y, int64_t n) {
+  const auto each = [=](auto f) { map(a, b, y, n, f); };
   switch (op) {
-    case Binary::add: return map(a, b, y, n, add);
-    case Binary::sub: return map(a, b, y, n, sub);
-    case Binary::mul: return map(a, b, y, n, mul);
-    case Binary::div: return map(a, b, y, n, div);
-    case Binary::pow: return map(a, b, y, n, pow);
-    case Binary::maximum: return map(a, b, y, n, [](int64_t l, int64_t r) { return std::max(l, r); });
-    case Binary::minimum: return map(a, b, y, n, [](int64_t l, int64_t r) { return std::min(l, r); });
-    case Binary::equal: return map(a, b, y, n, [](int64_t l, int64_t r) { return l == r ? 1 : 0; });
-    case Binary::not_equal: return map(a, b, y, n, [](int64_t l, int64_t r) { return l != r ? 1 : 0; });
-    case Binary::less: return map(a, b, y, n, [](int64_t l, int64_t r) { return l < r ? 1 : 0; });
-    case Binary::less_equal: return map(a, b, y, n, [](int64_t l, int64_t r) { return l <= r ? 1 : 0; });
-    case Binary::greater: return map(a, b, y, n, [](int64_t l, int64_t r) { return l > r ? 1 : 0; });
-    case Binary::greater_equal: return map(a, b, y, n, [](int64_t l, int64_t r) { return l >= r ? 1 : 0; });
-    case Binary::logical_and: return map(a, b, y, n, [](int64_t l, int64_t r) { return l != 0 && r != 0 ? 1 : 0; });
-    case Binary::logical_or: return map(a, b, y, n, [](int64_t l, int64_t r) { return l != 0 || r != 0 ? 1 : 0; });
+    case Binary::add: return each(add);
+    case Binary::sub: return each(sub);
+    case Binary::mul: return each(mul);
+    case Binary::div: return each(div);
+    case Binary::pow: return each(pow);
+    case Binary::maximum: return each([](int64_t l, int64_t r) { return std::max(l, r); });
+    case Binary::minimum: return each([](int64_t l, int64_t r) { return std::min(l, r); });
+    case Binary::equal: return each([](int64_t l, int64_t r) { return l == r ? 1 : 0; });
+    case Binary::not_equal: return each([](int64_t l, int64_t r) { return l != r ? 1 : 0; });
+    case Binary::less: return each([](int64_t l, int64_t r) { return l < r ? 1 : 0; });
+    case Binary::less_equal: return each([](int64_t l, int64_t r) { return l <= r ? 1 : 0; });
+    case Binary::greater: return each([](int64_t l, int64_t r) { return l > r ? 1 : 0; });
+    case Binary::greater_equal: return each([](int64_t l, int64_t r) { return l >= r ? 1 : 0; });
+    case Binary::logical_and:
+      return each([](int64_t l, int64_t r) { return l != 0 && r != 0 ? 1 : 0; });
+    case Binary::logical_or:
+      return each([](int64_t l, int64_t r) { return l != 0 || r != 0 ? 1 : 0; });
     case Binary::atan2:
-      fail("binary", {.argument = "op", .expected = "one that maps integers to integers", .found = "atan2"});
+      fail("binary", {.argument = "op", .expected = "one for integers", .found = "atan2"});
   }
 }
 // clang-format on

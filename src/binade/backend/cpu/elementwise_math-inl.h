@@ -33,10 +33,12 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 HWY_INLINE V constant(double value) { return hn::Set(D(), static_cast<float>(value)); }
 HWY_INLINE V one_or_zero(Mask mask) { return hn::IfThenElseZero(mask, constant(1)); }
-HWY_INLINE Mask is_nan(V x) { return hn::Ne(x, x); }
+HWY_INLINE Mask is_nan(V x) { return hn::IsNaN(x); }
+// True where either is NaN, unlike the library's Ne on some instruction sets.
+HWY_INLINE Mask differ(V a, V b) { return hn::Not(hn::Eq(a, b)); }
 
 HWY_INLINE V sign(V x) {
-  const V magnitude = hn::IfThenElseZero(hn::Ne(x, hn::Zero(D())), constant(1));
+  const V magnitude = hn::IfThenElseZero(differ(x, hn::Zero(D())), constant(1));
   return hn::IfThenElse(is_nan(x), x, hn::CopySign(magnitude, x));
 }
 
@@ -98,15 +100,22 @@ HWY_INLINE V expm1(V x) {
   return hn::IfThenElse(is_nan(x), x, y);
 }
 
-// What any logarithm is outside its domain, given its value `y` inside and where it has its pole.
-HWY_INLINE V log_specials(V x, V pole, V y) {
-  y = hn::IfThenElse(hn::Eq(x, constant(infinity)), x, y);
-  y = hn::IfThenElse(hn::Eq(x, pole), constant(-infinity), y);
-  return hn::IfThenElse(hn::Ge(x, pole), y, constant(nan));
+// A logarithm with a pole: f where it is finite (f never sees anything else), and what it is there.
+template <class F>
+HWY_INLINE V log_with_pole(V x, V pole, F f) {
+  const Mask inside = hn::And(hn::Gt(x, pole), hn::Lt(x, constant(infinity)));
+  const V value = f(hn::IfThenElse(inside, x, constant(1)));
+  const V above = hn::IfThenElse(hn::Eq(x, constant(infinity)), x, constant(nan));
+  const V outside = hn::IfThenElse(hn::Eq(x, pole), constant(-infinity), above);
+  return hn::IfThenElse(inside, value, outside);
 }
 
-HWY_INLINE V log(V x) { return log_specials(x, hn::Zero(D()), hn::Log(D(), x)); }
-HWY_INLINE V log1p(V x) { return log_specials(x, constant(-1), hn::Log1p(D(), x)); }
+HWY_INLINE V log(V x) {
+  return log_with_pole(x, hn::Zero(D()), [](V v) HWY_ATTR { return hn::Log(D(), v); });
+}
+HWY_INLINE V log1p(V x) {
+  return log_with_pole(x, constant(-1), [](V v) HWY_ATTR { return hn::Log1p(D(), v); });
+}
 
 // The library reduces arguments up to 39000 well; whole turns past that are for the C library.
 constexpr float largest_angle = 39000;
@@ -125,6 +134,12 @@ HWY_INLINE V cos(V x) {
   return hn::Cos(D(), x);
 }
 
+HWY_INLINE V sinh(V x) {
+  return by_lane(x, [](float v) { return std::sinh(v); });
+}
+HWY_INLINE V cosh(V x) {
+  return by_lane(x, [](float v) { return std::cosh(v); });
+}
 HWY_INLINE V tanh(V x) { return hn::Tanh(D(), x); }
 
 // log(1 + exp(x)) where neither overflows nor loses small results.
@@ -148,12 +163,14 @@ HWY_INLINE V erf(V x) {
   return hn::IfThenElse(hn::Lt(t, constant(1)), hn::Mul(p, x), far);
 }
 
-// The argument of the sigmoid that the tanh form of GELU amounts to: (1 + tanh(u)) / 2 = sigmoid(2u).
+// The argument of the sigmoid that the tanh form of GELU amounts to: (1 + tanh(u)) / 2 =
+// sigmoid(2u).
 constexpr double gelu_slope = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
 constexpr double gelu_cubic = 0.044715;
 
 HWY_INLINE V gelu_tanh_gate(V x) {
-  const V cubic = hn::MulAdd(hn::Mul(x, x), constant(gelu_slope * gelu_cubic), constant(gelu_slope));
+  const V cubic =
+      hn::MulAdd(hn::Mul(x, x), constant(gelu_slope * gelu_cubic), constant(gelu_slope));
   return sigmoid(D(), hn::Mul(x, cubic));
 }
 

@@ -1,11 +1,9 @@
 #include "binade/backend/cpu/gemm.h"
 
-#include <atomic>
 #include <string>
 
 #include "binade/backend/cpu/gemm_driver.h"
 #include "binade/base/error.h"
-#include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
 namespace {
@@ -76,14 +74,13 @@ void gemm_batched(int64_t batch, int64_t m, int64_t n, int64_t k, Operand a, int
     }
     run(p);
   };
-  if (batch < threads()) {  // too few for one thread each: share the work within each product
+  // Large products use all threads one after the other, small ones a thread each.
+  const int64_t workers = worthwhile_threads(batch, m, n, k);
+  if (worthwhile_threads(1, m, n, k) == workers) {
     for (int64_t i = 0; i < batch; ++i) run_one(i);
-    return;
+  } else {
+    share(workers, batch, run_one);
   }
-  std::atomic<int64_t> next = 0;
-  parallel_for(threads(), 1, [&](int64_t, int64_t) {
-    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < batch;) run_one(i);
-  });
 }
 
 }  // namespace binade::backend::cpu

@@ -29,8 +29,8 @@ enum class Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
 // operand is f64): y = act(alpha * AB + beta * C + bias[n]).
 struct Epilogue {
   float alpha = 1;
-  float beta = 0;               // 0: C is not read, whatever it holds
-  const void* bias = nullptr;   // length N, or null
+  float beta = 0;              // 0: C is not read, whatever it holds
+  const void* bias = nullptr;  // length N, or null
   Element bias_type = Element::f32;
   Activation activation = Activation::none;
   void* pre_activation = nullptr;  // where not null, act's argument is written here as well
@@ -55,9 +55,9 @@ void gemm(int64_t m, int64_t n, int64_t k, Operand a, Operand b, Output c,
 
 // `batch` products; matrix i of each operand starts i * batch_stride elements after the first.
 // A batch stride of 0 repeats an operand. The bias is the same for the whole batch.
-void gemm_batched(int64_t batch, int64_t m, int64_t n, int64_t k, Operand a,
-                  int64_t a_batch_stride, Operand b, int64_t b_batch_stride, Output c,
-                  int64_t c_batch_stride, const Epilogue& epilogue = {});
+void gemm_batched(int64_t batch, int64_t m, int64_t n, int64_t k, Operand a, int64_t a_batch_stride,
+                  Operand b, int64_t b_batch_stride, Output c, int64_t c_batch_stride,
+                  const Epilogue& epilogue = {});
 
 // Bytes of one element.
 int64_t element_size(Element type);

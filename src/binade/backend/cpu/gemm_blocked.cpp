@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 
 #include "binade/backend/cpu/gemm_convert.h"
 #include "binade/backend/cpu/gemm_driver.h"
@@ -15,6 +14,13 @@ GemmScratch& gemm_scratch() {
   return scratch;
 }
 
+int64_t worthwhile_threads(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  constexpr double products_per_thread = 1 << 19;
+  double products = 1;
+  for (int64_t size : {batch, m, n, k}) products *= static_cast<double>(size);
+  return static_cast<int64_t>(std::clamp<double>(products / products_per_thread, 1, threads()));
+}
+
 namespace {
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -26,55 +32,65 @@ int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 constexpr int64_t span_bytes = 16 << 20;  // of each packed operand
 constexpr int64_t k_span = 16384;         // a multiple of every kernel's kc
 
-// One operand, packed for a span: [K block][panel][a block's depth x panel rows].
+// One operand, packed for a span: [K block][panel][depth of the block x rows of a panel].
 class PackedOperand {
  public:
-  PackedOperand(ScratchBuffer& buffer, const PackSource& source, int64_t rows, PanelLayout layout)
-      : buffer_(buffer), source_(source), total_(rows), layout_(layout) {}
+  PackedOperand(ScratchBuffer& buffer, const PackSource& source, PanelLayout layout,
+                const Kernel& kernel, int64_t kc)
+      : buffer_(buffer),
+        source_(source),
+        layout_(layout),
+        row_bytes_(layout.rows * kernel.element_bytes()),
+        group_(kernel.group()),
+        kc_(kc) {}
 
-  // Decides what to pack; true if that is not what is packed already.
-  bool aim(int64_t row, int64_t rows, int64_t k, int64_t depth, const Kernel& kernel) {
+  // Decides what to pack next; false if that is what is packed already.
+  bool aim(int64_t row, int64_t rows, int64_t k, int64_t depth) {
     if (row == row_ && k == k_ && data_ != nullptr) return false;
     row_ = row;
     rows_ = rows;
     k_ = k;
     depth_ = depth;
-    kc_ = kernel.kc;
-    element_bytes_ = kernel.element_bytes();
-    group_ = kernel.group();
-    const int64_t padded = round_up(depth, group_) * panels() * layout_.rows;
-    data_ = buffer_.get<char>(padded * element_bytes_);
+    data_ = buffer_.get<char>(round_up(depth, group_) * panels() * row_bytes_);
     return true;
   }
 
-  int64_t panels() const { return divide_up(rows_, layout_.rows); }
-  int64_t blocks() const { return divide_up(depth_, kc_); }
+  // Packing is cut into items that threads share: a few panels of one K block.
+  int64_t items() const { return divide_up(panels(), item_panels) * divide_up(depth_, kc_); }
 
-  // Packs one (K block, panel) pair.
   void pack(int64_t item) const {
-    const int64_t block = item / panels(), index = item % panels();
-    const int64_t row = index * layout_.rows;
+    const int64_t items_per_block = divide_up(panels(), item_panels);
+    const int64_t block = item / items_per_block;
+    const int64_t first = item % items_per_block * item_panels;
+    const int64_t row = first * layout_.rows;
+    const int64_t rows = std::min(item_panels * layout_.rows, rows_ - row);
     const int64_t depth = std::min(kc_, depth_ - block * kc_);
-    char* out = panel(block, index);
-    pack_panel(source_, row_ + row, std::min<int64_t>(layout_.rows, rows_ - row), k_ + block * kc_,
-               depth, layout_, out);
-    // The other operand's group may be larger than this one's.
-    const int64_t own = round_up(depth, layout_.group), whole = round_up(depth, group_);
-    const int64_t row_bytes = layout_.rows * element_bytes_;
-    std::fill(out + own * row_bytes, out + whole * row_bytes, char{0});
+    const int64_t padded = round_up(depth, group_);
+    char* out = panel(block, first);
+    pack_panels(source_, row_ + row, rows, k_ + block * kc_, depth, layout_, out,
+                padded * row_bytes_);
+    // The other operand's groups may be larger than this one's.
+    const int64_t own = round_up(depth, layout_.group);
+    for (int64_t r = 0; own < padded && r < rows; r += layout_.rows, out += padded * row_bytes_) {
+      std::fill(out + own * row_bytes_, out + padded * row_bytes_, char{0});
+    }
   }
 
   char* panel(int64_t block, int64_t index) const {
     const int64_t depth = round_up(std::min(kc_, depth_ - block * kc_), group_);
-    return data_ + (block * kc_ * panels() + depth * index) * layout_.rows * element_bytes_;
+    return data_ + (block * kc_ * panels() + depth * index) * row_bytes_;
   }
 
  private:
+  static constexpr int64_t item_panels = 8;
+
+  int64_t panels() const { return divide_up(rows_, layout_.rows); }
+
   ScratchBuffer& buffer_;
   PackSource source_;
-  int64_t total_;
   PanelLayout layout_;
-  int64_t row_ = 0, rows_ = 0, k_ = 0, depth_ = 0, kc_ = 1, group_ = 1, element_bytes_ = 0;
+  int64_t row_bytes_, group_, kc_;
+  int64_t row_ = 0, rows_ = 0, k_ = 0, depth_ = 0;
   char* data_ = nullptr;
 };
 
@@ -89,15 +105,37 @@ struct Pass {
   const PackedOperand& a;
   const PackedOperand& b;
   Range rows, columns;
-  int64_t depth;          // of the span; 0 where k is 0
-  bool first, last;       // of the spans along K
+  int64_t depth;     // of the span; 0 where k is 0
+  int64_t kc;        // depth of a K block
+  bool first, last;  // of the spans along K
   int64_t tile_rows, tile_columns;
-  float* sums;            // of all tiles, kept between spans; null where one span is all
+  float* sums;  // of all tiles, kept between spans; null where one span is all
 
   int64_t tile_size() const { return tile_rows * tile_columns; }
   int64_t tiles_across() const { return divide_up(columns.size, tile_columns); }
   int64_t tiles() const { return divide_up(rows.size, tile_rows) * tiles_across(); }
 };
+
+void prefetch(const char* from, int64_t bytes) {
+  constexpr int64_t cache_line = 64;
+  for (int64_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(from + i, 0, 2);
+}
+
+// Where an element of the output lies; row and column count from the span's first.
+char* output_at(const Pass& pass, int64_t row, int64_t column) {
+  const Output& c = pass.problem.c;
+  const int64_t at =
+      (pass.rows.begin + row) * c.row_stride + (pass.columns.begin + column) * c.col_stride;
+  return static_cast<char*>(c.data) + at * element_size(c.type);
+}
+
+// The outputs of a micro-tile are written soon after it; have their cache lines here by then.
+void prefetch_output(const Pass& pass, int64_t row, int64_t column) {
+  const int64_t rows = std::min<int64_t>(pass.kernel.mr, pass.rows.size - row);
+  char* first = output_at(pass, row, column);
+  const int64_t stride = pass.problem.c.row_stride * element_size(pass.problem.c.type);
+  for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(first + i * stride, 1, 2);
+}
 
 void multiply(const Pass& pass, Range rows, Range columns, float* sums) {
   const Kernel& kernel = pass.kernel;
@@ -107,13 +145,18 @@ void multiply(const Pass& pass, Range rows, Range columns, float* sums) {
   const int64_t panels_b = divide_up(columns.size, kernel.nr);
   if (pass.depth == 0) std::fill_n(sums, pass.tile_size(), 0.0f);
   if (kernel.enter != nullptr) kernel.enter();
-  for (int64_t block = 0; block * kernel.kc < pass.depth; ++block) {
-    const int64_t depth =
-        round_up(std::min(kernel.kc, pass.depth - block * kernel.kc), kernel.group());
+  for (int64_t block = 0; block * pass.kc < pass.depth; ++block) {
+    const int64_t depth = round_up(std::min(pass.kc, pass.depth - block * pass.kc), kernel.group());
+    const int64_t b_bytes = depth * kernel.nr * kernel.element_bytes();
     const bool accumulate = block > 0 || !pass.first;
+    const bool finishing = pass.last && (block + 1) * pass.kc >= pass.depth;
     for (int64_t j = 0; j < panels_b; ++j) {
       const char* b = pass.b.panel(block, first_b + j);
       for (int64_t i = 0; i < panels_a; ++i) {
+        // The panel of B that comes next is still far away; fetch a share of it now.
+        prefetch(b + b_bytes + b_bytes * i / panels_a, b_bytes / panels_a);
+        if (finishing)
+          prefetch_output(pass, rows.begin + i * kernel.mr, columns.begin + j * kernel.nr);
         kernel.tile(depth, pass.a.panel(block, first_a + i), b,
                     sums + i * kernel.mr * ldc + j * kernel.nr, ldc, accumulate);
       }
@@ -126,20 +169,18 @@ void finish(const Pass& pass, Range rows, Range columns, float* sums, float* bia
   const Problem& p = pass.problem;
   const Epilogue& e = p.epilogue;
   const int64_t row = pass.rows.begin + rows.begin, column = pass.columns.begin + columns.begin;
-  const int64_t c_size = element_size(p.c.type);
   if (e.bias != nullptr) {
     const char* from = static_cast<const char*>(e.bias) + column * element_size(e.bias_type);
     read_elements(from, e.bias_type, 1, columns.size, bias);
   }
   for (int64_t i = 0; i < rows.size; ++i) {
-    char* c = static_cast<char*>(p.c.data) +
-              ((row + i) * p.c.row_stride + column * p.c.col_stride) * c_size;
+    char* c = output_at(pass, rows.begin + i, columns.begin);
     char* pre = static_cast<char*>(e.pre_activation);
     if (pre != nullptr) {
       pre += ((row + i) * e.pre_row_stride + column) * element_size(e.pre_activation_type);
     }
     finish_run(sums + i * pass.tile_columns, columns.size, e.bias != nullptr ? bias : nullptr, e,
-               p.c.type, {c, p.c.col_stride, pre, 1});
+               p.c.type, {c, p.c.col_stride, pre, 1, pass.kernel.to_bf16});
   }
 }
 
@@ -155,35 +196,22 @@ void compute_tile(const Pass& pass, int64_t index) {
   if (pass.last) finish(pass, rows, columns, sums, bias);
 }
 
-// Lets every thread take the next item until none is left: neighbours that are slow, or a tile at
-// the edge that is small, cost no waiting. Who computes an item does not show in its result.
-template <class Body>
-void share(int64_t items, Body body) {
-  std::atomic<int64_t> next = 0;
-  parallel_for(std::min<int64_t>(threads(), items), 1, [&](int64_t, int64_t) {
-    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) body(i);
-  });
-}
-
-// Tiles small enough for a block of packed A to stay in the second-level cache, and several for
-// each thread.
-void choose_tiles(Pass& pass) {
+// A tile's block of packed A and its sums stay in the second-level cache, and every worker gets
+// several tiles where there are enough.
+void choose_tiles(Pass& pass, int64_t workers) {
   const Kernel& kernel = pass.kernel;
-  const auto even = [](int64_t size, int64_t most, int64_t unit) {
-    return round_up(divide_up(size, divide_up(size, most)), unit);
-  };
-  int64_t rows = 128, columns = 240;
-  const int64_t wanted = 4 * threads();
+  int64_t rows = 128, columns = 480;
   const auto count = [&] {
     return divide_up(pass.rows.size, rows) * divide_up(pass.columns.size, columns);
   };
-  while (count() < wanted && (rows > 2 * kernel.mr || columns > 2 * kernel.nr)) {
-    if (columns >= rows && columns > 2 * kernel.nr) {
-      columns /= 2;
-    } else {
-      rows /= 2;
-    }
+  while (workers > 1 && count() < 4 * workers &&
+         (rows > 2 * kernel.mr || columns > 2 * kernel.nr)) {
+    int64_t& larger = columns >= rows && columns > 2 * kernel.nr ? columns : rows;
+    larger /= 2;
   }
+  const auto even = [](int64_t size, int64_t most, int64_t unit) {
+    return round_up(divide_up(size, divide_up(size, most)), unit);
+  };
   pass.tile_rows = even(pass.rows.size, std::max<int64_t>(rows, kernel.mr), kernel.mr);
   pass.tile_columns = even(pass.columns.size, std::max<int64_t>(columns, kernel.nr), kernel.nr);
 }
@@ -196,14 +224,15 @@ void gemm_blocked(const Problem& p, const Kernel& kernel) {
                             p.epilogue.round_tf32};
   const PackSource source_b{p.b.data, p.b.type, p.b.col_stride, p.b.row_stride,
                             p.epilogue.round_tf32};
-  PackedOperand a(scratch.packed_a, source_a, p.m, {kernel.bf16, kernel.mr, kernel.a_group});
-  PackedOperand b(scratch.packed_b, source_b, p.n, {kernel.bf16, kernel.nr, kernel.b_group});
-
+  const int64_t workers = worthwhile_threads(1, p.m, p.n, p.k);
   const int64_t depth = std::clamp<int64_t>(p.k, 1, k_span);
   const int64_t span = span_bytes / (depth * kernel.element_bytes());
   const int64_t m_span = std::max<int64_t>(span / kernel.mr, 1) * kernel.mr;
   const int64_t n_span = std::max<int64_t>(span / kernel.nr, 1) * kernel.nr;
   const int64_t spans = std::max<int64_t>(divide_up(p.k, k_span), 1);
+  const int64_t kc = round_up(divide_up(depth, divide_up(depth, kernel.kc)), kernel.group());
+  PackedOperand a(scratch.packed_a, source_a, {kernel.bf16, kernel.mr, kernel.a_group}, kernel, kc);
+  PackedOperand b(scratch.packed_b, source_b, {kernel.bf16, kernel.nr, kernel.b_group}, kernel, kc);
 
   for (int64_t i = 0; i < p.m; i += m_span) {
     for (int64_t j = 0; j < p.n; j += n_span) {
@@ -215,16 +244,18 @@ void gemm_blocked(const Problem& p, const Kernel& kernel) {
                   .rows = {i, std::min(m_span, p.m - i)},
                   .columns = {j, std::min(n_span, p.n - j)},
                   .depth = std::min(k_span, p.k - s * k_span),
+                  .kc = kc,
                   .first = s == 0,
                   .last = s + 1 == spans};
-        choose_tiles(pass);
+        choose_tiles(pass, workers);
         if (spans > 1) pass.sums = scratch.sums.get<float>(pass.tiles() * pass.tile_size());
-        const bool pack_a = a.aim(i, pass.rows.size, s * k_span, pass.depth, kernel);
-        const bool pack_b = b.aim(j, pass.columns.size, s * k_span, pass.depth, kernel);
-        const int64_t items_a = pack_a ? a.panels() * a.blocks() : 0;
-        const int64_t items_b = pack_b ? b.panels() * b.blocks() : 0;
-        share(items_a + items_b, [&](int64_t x) { x < items_a ? a.pack(x) : b.pack(x - items_a); });
-        share(pass.tiles(), [&](int64_t x) { compute_tile(pass, x); });
+        const bool pack_a = a.aim(i, pass.rows.size, s * k_span, pass.depth);
+        const bool pack_b = b.aim(j, pass.columns.size, s * k_span, pass.depth);
+        const int64_t items_a = pack_a ? a.items() : 0;
+        const int64_t items_b = pack_b ? b.items() : 0;
+        share(workers, items_a + items_b,
+              [&](int64_t x) { x < items_a ? a.pack(x) : b.pack(x - items_a); });
+        share(workers, pass.tiles(), [&](int64_t x) { compute_tile(pass, x); });
       }
     }
   }

@@ -17,12 +17,18 @@ namespace {
 template <class Body>
 void with_type(Element type, Body body) {
   switch (type) {
-    case Element::f64: return body(double{});
-    case Element::f32: return body(float{});
-    case Element::f16: return body(f16{});
-    case Element::bf16: return body(bf16{});
-    case Element::e4m3: return body(e4m3{});
-    case Element::e5m2: return body(e5m2{});
+    case Element::f64:
+      return body(double{});
+    case Element::f32:
+      return body(float{});
+    case Element::f16:
+      return body(f16{});
+    case Element::bf16:
+      return body(bf16{});
+    case Element::e4m3:
+      return body(e4m3{});
+    case Element::e5m2:
+      return body(e5m2{});
   }
   fail("gemm", {.argument = "element type", .found = std::to_string(static_cast<int>(type))});
 }
@@ -54,8 +60,13 @@ void read_as(const void* data, Element type, int64_t stride, int64_t count, Out*
   with_type(type, [&](auto tag) {
     using T = decltype(tag);
     const auto* in = static_cast<const T*>(data);
-    if constexpr (std::is_same_v<Out, float> && is_small<T>) {
-      if (stride == 1) return formats::widen(in, out, static_cast<size_t>(count));
+    if (stride == 1) {
+      if constexpr (std::is_same_v<Out, T>) {
+        std::copy_n(in, count, out);
+        return;
+      } else if constexpr (std::is_same_v<Out, float> && is_small<T>) {
+        return formats::widen(in, out, static_cast<size_t>(count));
+      }
     }
     for (int64_t i = 0; i < count; ++i) out[i] = static_cast<Out>(in[i * stride]);
   });
@@ -66,8 +77,13 @@ void write_as(const In* in, int64_t count, void* data, Element type, int64_t str
   with_type(type, [&](auto tag) {
     using T = decltype(tag);
     auto* out = static_cast<T*>(data);
-    if constexpr (std::is_same_v<In, float> && is_small<T>) {
-      if (stride == 1) return formats::narrow(in, out, static_cast<size_t>(count));
+    if (stride == 1) {
+      if constexpr (std::is_same_v<In, T>) {
+        std::copy_n(in, count, out);
+        return;
+      } else if constexpr (std::is_same_v<In, float> && is_small<T>) {
+        return formats::narrow(in, out, static_cast<size_t>(count));
+      }
     }
     for (int64_t i = 0; i < count; ++i) {
       if constexpr (sizeof(T) == 8) {
@@ -105,9 +121,12 @@ void read_elements(const void* data, Element type, int64_t stride, int64_t count
         for (int64_t i = 0; i < count; ++i) out[i] = in[i * stride];
       }
       return;
-    case Element::e4m3: return look_up<e4m3>(data, stride, count, out);
-    case Element::e5m2: return look_up<e5m2>(data, stride, count, out);
-    default: fail("gemm", {.argument = "element type", .expected = "one that bf16 holds exactly"});
+    case Element::e4m3:
+      return look_up<e4m3>(data, stride, count, out);
+    case Element::e5m2:
+      return look_up<e5m2>(data, stride, count, out);
+    default:
+      fail("gemm", {.argument = "element type", .expected = "one that bf16 holds exactly"});
   }
 }
 

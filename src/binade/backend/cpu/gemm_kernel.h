@@ -22,6 +22,8 @@ struct Kernel {
   void (*tile)(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate);
   void (*enter)() = nullptr;  // called before and after a run of tiles on a thread
   void (*leave)() = nullptr;
+  // Rounds to bf16 exactly as formats::narrow does, but with an instruction; null: there is none.
+  void (*to_bf16)(const float* in, void* out, int64_t count) = nullptr;
 
   int group() const { return a_group > b_group ? a_group : b_group; }
   int64_t element_bytes() const { return bf16 ? 2 : 4; }
@@ -42,7 +44,7 @@ extern const Kernel amx_kernel;
 struct Level {
   std::string_view name;  // as BINADE_CPU spells it
   const Kernel* f32;
-  const Kernel* bf16;     // null: bf16 operands are widened to f32
+  const Kernel* bf16;  // null: bf16 operands are widened to f32
 };
 
 // The levels this CPU can run, the plain one first, the best one last.

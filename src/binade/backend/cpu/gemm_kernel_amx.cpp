@@ -10,8 +10,8 @@ namespace {
 
 constexpr int rows = 32;
 constexpr int columns = 32;
-constexpr int depth = 32;                   // k of one tile product
-constexpr int64_t a_row_bytes = depth * 2;  // a panel of A is [k / 32][32 rows][32 k]
+constexpr int depth = 32;                     // k of one tile product
+constexpr int64_t a_row_bytes = depth * 2;    // a panel of A is [k / 32][32 rows][32 k]
 constexpr int64_t b_row_bytes = columns * 4;  // a panel of B is [k / 2][32 columns][2 k]
 
 // All eight tile registers: 16 rows of 64 bytes.
@@ -75,7 +75,7 @@ const Kernel amx_kernel{.name = "amx",
                         .nr = columns,
                         .a_group = depth,
                         .b_group = 2,
-                        .kc = 1024,
+                        .kc = 512,
                         .tile = tile,
                         .enter = enter,
                         .leave = leave};

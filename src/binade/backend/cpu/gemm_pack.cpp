@@ -59,6 +59,42 @@ void pack_along_k(const char* in, int64_t row_bytes, int64_t units, char* out) {
   }
 }
 
+// out[r][g] = in[g][r] for 8 rows and a power of two of 16-bit k: each round of zips joins
+// neighbours into units of twice the size.
+template <int group>
+void interleave_8(const uint16_t* in, int64_t k_stride, uint16_t* out, int64_t out_stride) {
+  static_assert(group == 2 || group == 4 || group == 8);
+  using Halves = uint16_t __attribute__((vector_size(16)));
+  using Doubles = uint64_t __attribute__((vector_size(16)));
+  Vector v[8];
+  for (int g = 0; g < group; g += 2) {
+    const Halves a = reinterpret_cast<Halves>(load(in + g * k_stride));
+    const Halves b = reinterpret_cast<Halves>(load(in + (g + 1) * k_stride));
+    v[g] = reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
+    v[g + 1] = reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+  }
+  if constexpr (group >= 4) {
+    for (int g = 0; g < group; g += 4) {
+      const Vector a = v[g], b = v[g + 1], c = v[g + 2], d = v[g + 3];
+      v[g] = __builtin_shufflevector(a, c, 0, 4, 1, 5);
+      v[g + 1] = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+      v[g + 2] = __builtin_shufflevector(b, d, 0, 4, 1, 5);
+      v[g + 3] = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+    }
+  }
+  if constexpr (group == 8) {
+    for (int i = 0; i < 4; ++i) {
+      const Doubles a = reinterpret_cast<Doubles>(v[i]), b = reinterpret_cast<Doubles>(v[i + 4]);
+      store(out + 2 * i * out_stride,
+            reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 0, 2)));
+      store(out + (2 * i + 1) * out_stride,
+            reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 1, 3)));
+    }
+  } else {
+    for (int g = 0; g < group; ++g) store(out + 8 * g, v[g]);
+  }
+}
+
 // Whole rows, one k after the other contiguous: each group interleaves `group` runs of `rows`.
 template <class T, int rows, int group>
 void pack_along_rows(const T* in, int64_t k_stride, int64_t depth, T* out) {
@@ -66,7 +102,17 @@ void pack_along_rows(const T* in, int64_t k_stride, int64_t depth, T* out) {
     if constexpr (group == 1) {
       std::memcpy(out, in, rows * sizeof(T));
     } else {
-      for (int r = 0; r < rows; ++r) {
+      constexpr int blocked = rows / 8 * 8;
+      for (int r = 0; r < blocked; r += 8) {
+        if constexpr (group <= 4) {
+          interleave_8<group>(in + r, k_stride, out + r * group, group);
+        } else {
+          for (int g = 0; g < group; g += 8) {
+            interleave_8<8>(in + g * k_stride + r, k_stride, out + r * group + g, group);
+          }
+        }
+      }
+      for (int r = blocked; r < rows; ++r) {
         for (int g = 0; g < group; ++g) out[r * group + g] = in[g * k_stride + r];
       }
     }
@@ -111,8 +157,8 @@ void fill_stage(const PackSource& source, const char* data, int64_t rows, int64_
 template <class T, int rows, int group>
 void pack(const PackSource& source, int64_t row, int64_t count, int64_t k, int64_t depth, T* out) {
   const int64_t size = element_size(source.type);
-  const char* data =
-      static_cast<const char*>(source.data) + (row * source.row_stride + k * source.k_stride) * size;
+  const char* data = static_cast<const char*>(source.data) +
+                     (row * source.row_stride + k * source.k_stride) * size;
   const bool same_type = source.type == (sizeof(T) == 4 ? Element::f32 : Element::bf16);
   const bool one_stride = source.k_stride == 1 || source.row_stride == 1;
   int64_t done = 0;
@@ -132,8 +178,6 @@ void pack(const PackSource& source, int64_t row, int64_t count, int64_t k, int64
   }
 }
 
-}  // namespace
-
 void pack_panel(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
                 PanelLayout layout, void* panel) {
   const auto as_f32 = [&]<int panel_rows>() {
@@ -144,24 +188,53 @@ void pack_panel(const PackSource& source, int64_t row, int64_t rows, int64_t k, 
   };
   if (!layout.bf16 && layout.group == 1) {
     switch (layout.rows) {
-      case 4: return as_f32.operator()<4>();
-      case 6: return as_f32.operator()<6>();
-      case 8: return as_f32.operator()<8>();
-      case 12: return as_f32.operator()<12>();
-      case 14: return as_f32.operator()<14>();
-      case 16: return as_f32.operator()<16>();
-      case 32: return as_f32.operator()<32>();
+      case 4:
+        return as_f32.operator()<4>();
+      case 6:
+        return as_f32.operator()<6>();
+      case 8:
+        return as_f32.operator()<8>();
+      case 12:
+        return as_f32.operator()<12>();
+      case 14:
+        return as_f32.operator()<14>();
+      case 16:
+        return as_f32.operator()<16>();
+      case 32:
+        return as_f32.operator()<32>();
     }
   } else if (layout.bf16) {
     switch (layout.rows * 100 + layout.group) {
-      case 804: return as_bf16.operator()<8, 4>();
-      case 1204: return as_bf16.operator()<12, 4>();
-      case 1402: return as_bf16.operator()<14, 2>();
-      case 3202: return as_bf16.operator()<32, 2>();
-      case 3232: return as_bf16.operator()<32, 32>();
+      case 804:
+        return as_bf16.operator()<8, 4>();
+      case 1204:
+        return as_bf16.operator()<12, 4>();
+      case 1402:
+        return as_bf16.operator()<14, 2>();
+      case 3202:
+        return as_bf16.operator()<32, 2>();
+      case 3232:
+        return as_bf16.operator()<32, 32>();
     }
   }
   fail("gemm", {.argument = "kernel", .expected = "a panel layout that packing knows"});
+}
+
+}  // namespace
+
+void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
+                 PanelLayout layout, void* panels, int64_t panel_bytes) {
+  const int64_t element_bytes = layout.bf16 ? 2 : 4;
+  // Rows side by side in memory: a strip of every panel in turn reads whole cache lines and few
+  // pages. Otherwise each row is a stream of its own.
+  const int64_t strip = source.row_stride == 1 ? stage_depth : std::max<int64_t>(depth, 1);
+  for (int64_t done = 0; done < depth; done += strip) {
+    char* out = static_cast<char*>(panels) + done * layout.rows * element_bytes;
+    for (int64_t r = 0; r < rows; r += layout.rows, out += panel_bytes) {
+      pack_panel(source, row + r, std::min<int64_t>(layout.rows, rows - r), k + done,
+                 std::min(strip, depth - done), layout, out);
+    }
+  }
 }
 
 }  // namespace binade::backend::cpu

@@ -13,7 +13,8 @@ struct PanelLayout {
   int group;
 };
 
-// A matrix as packing sees it. Panels are cut along `row`, be those the rows of A or the columns of B.
+// A matrix as packing sees it. Panels are cut along `row`, be those the rows of A or the columns of
+// B.
 struct PackSource {
   const void* data;
   Element type;
@@ -21,10 +22,11 @@ struct PackSource {
   bool round_tf32;
 };
 
-// Packs rows [row, row + rows) and depth [k, k + depth) of `source` into one panel, converting each
-// element on the way. rows <= layout.rows; missing rows, and k up to a whole group, become zeros.
-// bf16 panels take bf16, e4m3 and e5m2 sources only, which bf16 holds exactly.
-void pack_panel(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
-                PanelLayout layout, void* panel);
+// Packs rows [row, row + rows) and depth [k, k + depth) of `source` into panels that lie
+// panel_bytes apart, converting each element on the way. Rows missing in the last panel, and k up
+// to a whole group, become zeros. bf16 panels take bf16, e4m3 and e5m2 sources only, which bf16
+// holds exactly.
+void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
+                 PanelLayout layout, void* panels, int64_t panel_bytes);
 
 }  // namespace binade::backend::cpu

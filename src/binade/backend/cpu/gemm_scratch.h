@@ -21,13 +21,13 @@ class ScratchBuffer {
 
  private:
   struct Free {
-    void operator()(void* p) const { ::operator delete(p, std::align_val_t{alignment}); }
+    void operator()(void* p) const { ::operator delete (p, std::align_val_t{alignment}); }
   };
 
   void grow(int64_t bytes) {
     data_.reset();  // never hold the old and the new one at a time
     capacity_ = 0;
-    data_.reset(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{alignment}));
+    data_.reset(::operator new (static_cast<std::size_t>(bytes), std::align_val_t{alignment}));
     capacity_ = bytes;
   }
 

@@ -1,6 +1,7 @@
 #include "binade/backend/index.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -12,28 +13,23 @@
 namespace binade::backend::cpu {
 namespace {
 
-// Selecting moves bits: elements travel as integers of their size.
-template <class F>
-void with_bits(const char* op, const TensorView& x, const TensorView& y, F&& f) {
-  if (x.dtype != y.dtype) {
-    fail(op, {.argument = "output", .expected = std::string(name(x.dtype)), .found = std::string(name(y.dtype))});
-  }
-  switch (size_of(y.dtype)) {
-    case 1: return f(TypeTag<uint8_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    default: return f(TypeTag<uint64_t>{});
-  }
+void check_same_type(const char* op, const TensorView& x, const TensorView& y) {
+  if (x.dtype == y.dtype) return;
+  fail(op, {.argument = "output",
+            .expected = std::string(name(x.dtype)),
+            .found = std::string(name(y.dtype))});
 }
 
 template <class F>
 void with_index_type(const char* op, const TensorView& index, F&& f) {
   if (index.dtype == DType::i64) return f(TypeTag<int64_t>{});
   if (index.dtype == DType::i32) return f(TypeTag<int32_t>{});
-  fail(op, {.argument = "index", .expected = "i64 or i32", .found = std::string(name(index.dtype))});
+  fail(op,
+       {.argument = "index", .expected = "i64 or i32", .found = std::string(name(index.dtype))});
 }
 
 void gather(TensorView x, int axis, TensorView index, TensorView y) {
+  check_same_type("gather", x, y);
   if (y.numel() == 0) return;
   // x as a view of y's shape that stands still along the axis; an index steps from there.
   const int64_t step = x.strides[axis];
@@ -44,7 +40,7 @@ void gather(TensorView x, int axis, TensorView index, TensorView y) {
   const int inner = y.rank() - 1;
   const int64_t width = y.shape[inner], x_stride = x.strides[inner];
   const int64_t index_stride = index.strides[inner], y_stride = y.strides[inner];
-  with_bits("gather", x, y, [&](auto tag) {
+  with_bits(y.dtype, [&](auto tag) {
     with_index_type("gather", index, [&](auto index_tag) {
       using T = typename decltype(tag)::type;
       using I = typename decltype(index_tag)::type;
@@ -80,8 +76,7 @@ void select_runs(const TensorView& x, int64_t x_step, const TensorView& index, c
   const int inner = y.rank() - 1;
   const int64_t width = y.shape[inner], x_stride = x.strides[inner], y_stride = y.strides[inner];
   const int64_t outer = y.numel() / width, entries = index.shape[0];
-  const int64_t grain = std::max<int64_t>(1, elementwise_grain / width);
-  parallel_for(outer * entries, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(outer * entries, grain_for(width), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t entry = item % entries, first = item / entries * width;
       const int64_t chosen = index.as<I>()[entry * index.strides[0]];
@@ -97,6 +92,7 @@ void select_runs(const TensorView& x, int64_t x_step, const TensorView& index, c
 }
 
 void index_select(TensorView x, int axis, TensorView index, TensorView y) {
+  check_same_type("index_select", x, y);
   if (y.numel() == 0) return;
   const int64_t x_step = x.strides[axis], y_step = y.strides[axis];
   TensorView from = without_axis(x, axis), to = without_axis(y, axis);
@@ -105,7 +101,7 @@ void index_select(TensorView x, int axis, TensorView index, TensorView y) {
   if (std::abs(y_step) < std::abs(to.strides.back()) || to.shape.back() == 1) {
     return gather(x, axis, along(index, axis, y.shape), y);
   }
-  with_bits("index_select", x, y, [&](auto tag) {
+  with_bits(y.dtype, [&](auto tag) {
     with_index_type("index_select", index, [&](auto index_tag) {
       select_runs<typename decltype(tag)::type, typename decltype(index_tag)::type>(
           from, x_step, index, to, y_step);

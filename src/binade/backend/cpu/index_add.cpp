@@ -1,6 +1,7 @@
 #include "binade/backend/cpu/index_add.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,7 +42,9 @@ template <class T>
 class SumsInPlace {
  public:
   SumsInPlace(const Scatter& s, const Piece& piece)
-      : base_(s.y.as<T>() + offset_in(s.y, piece.first)), step_(s.y_step), stride_(s.y.strides.back()) {}
+      : base_(s.y.as<T>() + offset_in(s.y, piece.first)),
+        step_(s.y_step),
+        stride_(s.y.strides.back()) {}
 
   // The sums of one target: one per line, stride() apart.
   T* at(int64_t target) { return base_ + target * step_; }
@@ -105,11 +108,7 @@ void add_runs(const Scatter& s, const Piece& piece, Sums sums) {
     for (int64_t i = 0; i < n; ++i) {
       if (!piece.owns(targets[i])) continue;
       const int64_t offset = x_base + (at + i) * s.x_step;
-      const T* values = s.x.as<T>() + offset;
-      if (s.x.dtype != dtype_of<T> || x_stride != 1) {
-        read_run(s.x, offset, x_stride, piece.lines, scratch);
-        values = scratch;
-      }
+      const T* values = load_run(s.x, offset, x_stride, piece.lines, scratch);
       T* to = sums.at(targets[i]);
       if (stride == 1) {
         binary_block(Binary::add, to, values, to, piece.lines);
@@ -159,9 +158,12 @@ enum class Way { runs, elements, line };
 template <class T, class Sums>
 void add_piece(Way way, const Scatter& s, const Piece& piece) {
   switch (way) {
-    case Way::runs: return add_runs<T>(s, piece, Sums(s, piece));
-    case Way::elements: return add_elements<T>(s, piece, Sums(s, piece));
-    case Way::line: return add_line<T>(s, piece, Sums(s, piece));
+    case Way::runs:
+      return add_runs<T>(s, piece, Sums(s, piece));
+    case Way::elements:
+      return add_elements<T>(s, piece, Sums(s, piece));
+    case Way::line:
+      return add_line<T>(s, piece, Sums(s, piece));
   }
 }
 
@@ -177,28 +179,30 @@ Way way_for(const Scatter& s) {
 template <class T>
 void scatter(const Scatter& s) {
   const Way way = way_for(s);
-  const int64_t together = way == Way::runs ? lines_per_run : way == Way::elements ? lines_together : 1;
+  const int64_t together = way == Way::runs       ? lines_per_run
+                           : way == Way::elements ? lines_together
+                                                  : 1;
   const int64_t blocks = (s.width() + together - 1) / together;
   const int64_t outer = s.y.numel() / s.width();
   const int64_t work = s.count * std::min(s.width(), together);
   // Where lines do not suffice to occupy the threads, targets are shared out too.
   const bool small = outer * blocks * work < elementwise_grain;
   const int64_t owners = small || outer * blocks >= threads() ? 1 : threads();
-  const int64_t grain = std::max<int64_t>(1, elementwise_grain / std::max<int64_t>(1, work));
-  parallel_for(outer * blocks * owners, owners > 1 ? 1 : grain, [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t block = item / owners % blocks, matrix = item / owners / blocks;
-      const Piece piece{.first = matrix * s.width() + block * together,
-                        .lines = std::min(together, s.width() - block * together),
-                        .owner = item % owners,
-                        .owners = owners};
-      if (s.y.dtype == dtype_of<T>) {
-        add_piece<T, SumsInPlace<T>>(way, s, piece);
-      } else {
-        add_piece<T, SumsBeside<T>>(way, s, piece);
-      }
-    }
-  });
+  parallel_for(outer * blocks * owners, owners > 1 ? 1 : grain_for(work),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t item = begin; item < end; ++item) {
+                   const int64_t block = item / owners % blocks, matrix = item / owners / blocks;
+                   const Piece piece{.first = matrix * s.width() + block * together,
+                                     .lines = std::min(together, s.width() - block * together),
+                                     .owner = item % owners,
+                                     .owners = owners};
+                   if (s.y.dtype == dtype_of<T>) {
+                     add_piece<T, SumsInPlace<T>>(way, s, piece);
+                   } else {
+                     add_piece<T, SumsBeside<T>>(way, s, piece);
+                   }
+                 }
+               });
 }
 
 }  // namespace
@@ -206,7 +210,8 @@ void scatter(const Scatter& s) {
 void scatter_add(TensorView x, int axis, TensorView index, TensorView y) {
   if (x.numel() == 0 || y.numel() == 0) return;
   if (index.dtype != DType::i64 && index.dtype != DType::i32) {
-    fail("scatter_add", {.argument = "index", .expected = "i64 or i32", .found = std::string(name(index.dtype))});
+    fail("scatter_add",
+         {.argument = "index", .expected = "i64 or i32", .found = std::string(name(index.dtype))});
   }
   Scatter s{.x = without_axis(x, axis),
             .index = without_axis(index, axis),

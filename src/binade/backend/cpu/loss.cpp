@@ -18,15 +18,19 @@ int64_t target_at(const TensorView& target, int64_t row) {
 
 void check_target(const char* op, const TensorView& target) {
   if (target.dtype != DType::i64 && target.dtype != DType::i32) {
-    fail(op, {.argument = "target", .expected = "i64 or i32", .found = std::string(name(target.dtype))});
+    fail(
+        op,
+        {.argument = "target", .expected = "i64 or i32", .found = std::string(name(target.dtype))});
   }
 }
 
-int64_t grain_for(int64_t classes) { return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, classes)); }
+int64_t grain_for(int64_t classes) {
+  return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, classes));
+}
 
 template <class T>
-void cross_entropy_as(const TensorView& logits, const TensorView& target, double smoothing, int64_t ignore_index,
-                      const TensorView& losses, const TensorView& lse) {
+void cross_entropy_as(const TensorView& logits, const TensorView& target, double smoothing,
+                      int64_t ignore_index, const TensorView& losses, const TensorView& lse) {
   const SoftmaxRows<T>& math = softmax_rows<T>();
   const int64_t rows = target.numel(), classes = logits.shape.back();
   parallel_for(rows, grain_for(classes), [&](int64_t begin, int64_t end) {
@@ -52,18 +56,19 @@ void cross_entropy_as(const TensorView& logits, const TensorView& target, double
   });
 }
 
-void cross_entropy(TensorView logits, TensorView target, double smoothing, int64_t ignore_index, TensorView losses,
-                   TensorView lse) {
+void cross_entropy(TensorView logits, TensorView target, double smoothing, int64_t ignore_index,
+                   TensorView losses, TensorView lse) {
   check_target("cross_entropy", target);
   with_compute_type("cross_entropy", logits.dtype, [&](auto tag) {
-    cross_entropy_as<typename decltype(tag)::type>(logits, target, smoothing, ignore_index, losses, lse);
+    cross_entropy_as<typename decltype(tag)::type>(logits, target, smoothing, ignore_index, losses,
+                                                   lse);
   });
 }
 
 template <class T>
-void cross_entropy_backward_as(const TensorView& dlosses, const TensorView& logits, const TensorView& target,
-                               const TensorView& lse, double smoothing, int64_t ignore_index,
-                               const TensorView& dlogits) {
+void cross_entropy_backward_as(const TensorView& dlosses, const TensorView& logits,
+                               const TensorView& target, const TensorView& lse, double smoothing,
+                               int64_t ignore_index, const TensorView& dlogits) {
   const SoftmaxRows<T>& math = softmax_rows<T>();
   const int64_t rows = target.numel(), classes = logits.shape.back();
   parallel_for(rows, grain_for(classes), [&](int64_t begin, int64_t end) {
@@ -77,7 +82,8 @@ void cross_entropy_backward_as(const TensorView& dlosses, const TensorView& logi
         T loss_gradient, normalizer;
         loss_gradient = *load(dlosses, row, 1, &loss_gradient);
         normalizer = *load(lse, row, 1, &normalizer);
-        math.exp_scaled(load(logits, at, classes, scratch.data()), normalizer, loss_gradient, classes, out);
+        math.exp_scaled(load(logits, at, classes, scratch.data()), normalizer, loss_gradient,
+                        classes, out);
         if (smoothing > 0) {
           const T share = static_cast<T>(smoothing / static_cast<double>(classes)) * loss_gradient;
           for (int64_t i = 0; i < classes; ++i) out[i] -= share;
@@ -89,12 +95,13 @@ void cross_entropy_backward_as(const TensorView& dlosses, const TensorView& logi
   });
 }
 
-void cross_entropy_backward(TensorView dlosses, TensorView logits, TensorView target, TensorView lse,
-                            double smoothing, int64_t ignore_index, TensorView dlogits) {
+void cross_entropy_backward(TensorView dlosses, TensorView logits, TensorView target,
+                            TensorView lse, double smoothing, int64_t ignore_index,
+                            TensorView dlogits) {
   check_target("cross_entropy_backward", target);
   with_compute_type("cross_entropy_backward", logits.dtype, [&](auto tag) {
-    cross_entropy_backward_as<typename decltype(tag)::type>(dlosses, logits, target, lse, smoothing, ignore_index,
-                                                            dlogits);
+    cross_entropy_backward_as<typename decltype(tag)::type>(dlosses, logits, target, lse, smoothing,
+                                                            ignore_index, dlogits);
   });
 }
 

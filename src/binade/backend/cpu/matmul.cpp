@@ -8,24 +8,37 @@ namespace {
 
 Element element_of(const char* argument, DType dtype) {
   switch (dtype) {
-    case DType::f64: return Element::f64;
-    case DType::f32: return Element::f32;
-    case DType::f16: return Element::f16;
-    case DType::bf16: return Element::bf16;
-    case DType::e4m3: return Element::e4m3;
-    case DType::e5m2: return Element::e5m2;
+    case DType::f64:
+      return Element::f64;
+    case DType::f32:
+      return Element::f32;
+    case DType::f16:
+      return Element::f16;
+    case DType::bf16:
+      return Element::bf16;
+    case DType::e4m3:
+      return Element::e4m3;
+    case DType::e5m2:
+      return Element::e5m2;
     default:
-      fail("matmul", {.argument = argument, .expected = "a floating type", .found = std::string(name(dtype))});
+      fail(
+          "matmul",
+          {.argument = argument, .expected = "a floating type", .found = std::string(name(dtype))});
   }
 }
 
 Activation activation_of(backend::Activation activation) {
   switch (activation) {
-    case backend::Activation::none: return Activation::none;
-    case backend::Activation::relu: return Activation::relu;
-    case backend::Activation::gelu: return Activation::gelu;
-    case backend::Activation::gelu_tanh: return Activation::gelu_tanh;
-    case backend::Activation::silu: return Activation::silu;
+    case backend::Activation::none:
+      return Activation::none;
+    case backend::Activation::relu:
+      return Activation::relu;
+    case backend::Activation::gelu:
+      return Activation::gelu;
+    case backend::Activation::gelu_tanh:
+      return Activation::gelu_tanh;
+    case backend::Activation::silu:
+      return Activation::silu;
   }
   fail("matmul", {.argument = "activation", .found = "a value outside Activation"});
 }
@@ -33,10 +46,11 @@ Activation activation_of(backend::Activation activation) {
 float scale_or_one(const TensorView& scale) { return scale.present ? *scale.as<float>() : 1.0f; }
 
 void matmul(TensorView a, TensorView b, TensorView y, const backend::Epilogue& epilogue) {
-  Epilogue e{.alpha = epilogue.alpha * scale_or_one(epilogue.scale_a) * scale_or_one(epilogue.scale_b),
-             .beta = epilogue.beta,
-             .activation = activation_of(epilogue.activation),
-             .round_tf32 = epilogue.tf32};
+  Epilogue e{
+      .alpha = epilogue.alpha * scale_or_one(epilogue.scale_a) * scale_or_one(epilogue.scale_b),
+      .beta = epilogue.beta,
+      .activation = activation_of(epilogue.activation),
+      .round_tf32 = epilogue.tf32};
   if (epilogue.bias.present) {
     e.bias = epilogue.bias.data;
     e.bias_type = element_of("bias", epilogue.bias.dtype);
@@ -44,7 +58,9 @@ void matmul(TensorView a, TensorView b, TensorView y, const backend::Epilogue& e
   const TensorView& pre = epilogue.pre_activation;
   if (pre.present) {
     if (pre.shape[2] > 1 && pre.strides[2] != 1) {
-      fail("matmul", {.argument = "pre_activation", .expected = "dense rows", .found = to_string(pre.strides)});
+      fail("matmul", {.argument = "pre_activation",
+                      .expected = "dense rows",
+                      .found = to_string(pre.strides)});
     }
     e.pre_activation = pre.data;
     e.pre_activation_type = element_of("pre_activation", pre.dtype);
@@ -54,8 +70,8 @@ void matmul(TensorView a, TensorView b, TensorView y, const backend::Epilogue& e
   const Operand left{a.data, element_of("a", a.dtype), a.strides[1], a.strides[2]};
   const Operand right{b.data, element_of("b", b.dtype), b.strides[1], b.strides[2]};
   const Output out{y.data, element_of("y", y.dtype), y.strides[1], y.strides[2]};
-  gemm_batched(y.shape[0], y.shape[1], y.shape[2], a.shape[2], left, a.strides[0], right, b.strides[0], out,
-               y.strides[0], e);
+  gemm_batched(y.shape[0], y.shape[1], y.shape[2], a.shape[2], left, a.strides[0], right,
+               b.strides[0], out, y.strides[0], e);
 }
 
 }  // namespace

@@ -16,7 +16,9 @@ template <class T>
 using Row = std::vector<T>;
 
 // Rows a thread takes at a time, so that it has some thousand elements to work on.
-int64_t grain_for(int64_t width) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, width)); }
+int64_t grain_for(int64_t width) {
+  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, width));
+}
 
 // A parameter as T for the whole kernel; `absent` stands for one that is not there.
 template <class T>
@@ -58,9 +60,9 @@ T inverse_deviation(T square_sum, int64_t count, double eps) {
 // ---- layer and rms norm ----
 
 template <class T>
-void forward_as(NormKind kind, const TensorView& x, const TensorView& residual, const TensorView& weight,
-                const TensorView& bias, double eps, const TensorView& sum, const TensorView& y,
-                const TensorView& mean, const TensorView& rstd) {
+void forward_as(NormKind kind, const TensorView& x, const TensorView& residual,
+                const TensorView& weight, const TensorView& bias, double eps, const TensorView& sum,
+                const TensorView& y, const TensorView& mean, const TensorView& rstd) {
   const int64_t width = x.shape.back();
   const int64_t rows = width == 0 ? 0 : x.numel() / width;
   const NormRows<T>& math = norm_rows<T>();
@@ -76,7 +78,8 @@ void forward_as(NormKind kind, const TensorView& x, const TensorView& residual, 
         T* total = row_target(sum, at, y_scratch.data());
         for (int64_t i = 0; i < width; ++i) total[i] = in[i] + other[i];
         store(total, sum, at, width);
-        in = load(sum, at, width, x_scratch.data());  // as rounded, as a separate add would leave it
+        // As rounded: what a separate add would leave.
+        in = load(sum, at, width, x_scratch.data());
       }
       T center = 0;
       if (kind == NormKind::layer) {
@@ -92,10 +95,11 @@ void forward_as(NormKind kind, const TensorView& x, const TensorView& residual, 
   });
 }
 
-void forward(NormKind kind, TensorView x, TensorView residual, TensorView weight, TensorView bias, double eps,
-             TensorView sum, TensorView y, TensorView mean, TensorView rstd) {
+void forward(NormKind kind, TensorView x, TensorView residual, TensorView weight, TensorView bias,
+             double eps, TensorView sum, TensorView y, TensorView mean, TensorView rstd) {
   with_compute_type("norm", x.dtype, [&](auto tag) {
-    forward_as<typename decltype(tag)::type>(kind, x, residual, weight, bias, eps, sum, y, mean, rstd);
+    forward_as<typename decltype(tag)::type>(kind, x, residual, weight, bias, eps, sum, y, mean,
+                                             rstd);
   });
 }
 
@@ -140,15 +144,15 @@ class PartialSums {
 
 template <class T>
 void backward_as(NormKind kind, const TensorView& dy, const TensorView& dsum, const TensorView& x,
-                 const TensorView& weight, const TensorView& mean, const TensorView& rstd, const TensorView& dx,
-                 bool accumulate_dx, const TensorView& dweight, const TensorView& dbias,
-                 bool accumulate_parameters) {
+                 const TensorView& weight, const TensorView& mean, const TensorView& rstd,
+                 const TensorView& dx, bool accumulate_dx, const TensorView& dweight,
+                 const TensorView& dbias, bool accumulate_parameters) {
   const int64_t width = x.shape.back();
   const int64_t rows = width == 0 ? 0 : x.numel() / width;
   const NormRows<T>& math = norm_rows<T>();
   const Parameter<T> w(weight, width, T{1});
   const bool parameters = dweight.present || dbias.present;
-  PartialSums<T> sums(rows, width);
+  PartialSums<T> sums(rows, parameters ? width : 0);
   parallel_for(sums.chunks(), 1, [&](int64_t begin, int64_t end) {
     Row<T> dy_scratch(width), x_scratch(width), dx_scratch(width), other_scratch(width);
     for (int64_t chunk = begin; chunk < end; ++chunk) {
@@ -160,7 +164,8 @@ void backward_as(NormKind kind, const TensorView& dy, const TensorView& dsum, co
         const T* in = load(x, at, width, x_scratch.data());
         const T center = kind == NormKind::layer ? value_at<T>(mean, row) : T{0};
         const T scale = value_at<T>(rstd, row);
-        if (parameters) math.add_parameters(g, in, center, scale, width, sums.weight(chunk), sums.bias(chunk));
+        if (parameters)
+          math.add_parameters(g, in, center, scale, width, sums.weight(chunk), sums.bias(chunk));
         if (!dx.present) continue;
         T plain, centered;
         math.gradient_sums(g, w.data(), in, center, width, &plain, &centered);
@@ -179,12 +184,12 @@ void backward_as(NormKind kind, const TensorView& dy, const TensorView& dsum, co
   sums.finish(dweight, dbias, accumulate_parameters);
 }
 
-void backward(NormKind kind, TensorView dy, TensorView dsum, TensorView x, TensorView weight, TensorView mean,
-              TensorView rstd, TensorView dx, bool accumulate_dx, TensorView dweight, TensorView dbias,
-              bool accumulate_parameters) {
+void backward(NormKind kind, TensorView dy, TensorView dsum, TensorView x, TensorView weight,
+              TensorView mean, TensorView rstd, TensorView dx, bool accumulate_dx,
+              TensorView dweight, TensorView dbias, bool accumulate_parameters) {
   with_compute_type("norm_backward", x.dtype, [&](auto tag) {
-    backward_as<typename decltype(tag)::type>(kind, dy, dsum, x, weight, mean, rstd, dx, accumulate_dx, dweight,
-                                              dbias, accumulate_parameters);
+    backward_as<typename decltype(tag)::type>(kind, dy, dsum, x, weight, mean, rstd, dx,
+                                              accumulate_dx, dweight, dbias, accumulate_parameters);
   });
 }
 
@@ -199,22 +204,27 @@ struct Channels {
 };
 
 template <class T>
-void batch_forward_as(const TensorView& x, const TensorView& weight, const TensorView& bias, double eps, bool training,
-                      const TensorView& y, const TensorView& mean, const TensorView& rstd) {
+void batch_forward_as(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                      double eps, bool training, const TensorView& y, const TensorView& mean,
+                      const TensorView& rstd) {
   const Channels shape(x);
   const NormRows<T>& math = norm_rows<T>();
   const Parameter<T> w(weight, shape.channels, T{1}), b(bias, shape.channels, T{0});
   parallel_for(shape.channels, grain_for(shape.per_channel()), [&](int64_t begin, int64_t end) {
     Row<T> x_scratch(shape.inner), y_scratch(shape.inner);
     for (int64_t channel = begin; channel < end; ++channel) {
-      const auto row = [&](int64_t i) { return load(x, shape.at(i, channel), shape.inner, x_scratch.data()); };
+      const auto row = [&](int64_t i) {
+        return load(x, shape.at(i, channel), shape.inner, x_scratch.data());
+      };
       if (training) {
         double total = 0, squares = 0;
         for (int64_t i = 0; i < shape.n; ++i) total += math.sum(row(i), shape.inner);
         const T center = static_cast<T>(total / static_cast<double>(shape.per_channel()));
-        for (int64_t i = 0; i < shape.n; ++i) squares += math.square_sum(row(i), center, shape.inner);
+        for (int64_t i = 0; i < shape.n; ++i)
+          squares += math.square_sum(row(i), center, shape.inner);
         store_at(center, mean, channel);
-        store_at(inverse_deviation(static_cast<T>(squares), shape.per_channel(), eps), rstd, channel);
+        store_at(inverse_deviation(static_cast<T>(squares), shape.per_channel(), eps), rstd,
+                 channel);
       }
       const T center = value_at<T>(mean, channel);
       const T scale = value_at<T>(rstd, channel) * w[channel];
@@ -227,17 +237,18 @@ void batch_forward_as(const TensorView& x, const TensorView& weight, const Tenso
   });
 }
 
-void batch_forward(TensorView x, TensorView weight, TensorView bias, double eps, bool training, TensorView y,
-                   TensorView mean, TensorView rstd) {
+void batch_forward(TensorView x, TensorView weight, TensorView bias, double eps, bool training,
+                   TensorView y, TensorView mean, TensorView rstd) {
   with_compute_type("batch_norm", x.dtype, [&](auto tag) {
     batch_forward_as<typename decltype(tag)::type>(x, weight, bias, eps, training, y, mean, rstd);
   });
 }
 
 template <class T>
-void batch_backward_as(const TensorView& dy, const TensorView& x, const TensorView& weight, const TensorView& mean,
-                       const TensorView& rstd, bool training, const TensorView& dx, const TensorView& dweight,
-                       const TensorView& dbias, bool accumulate_parameters) {
+void batch_backward_as(const TensorView& dy, const TensorView& x, const TensorView& weight,
+                       const TensorView& mean, const TensorView& rstd, bool training,
+                       const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
+                       bool accumulate_parameters) {
   const Channels shape(x);
   const NormRows<T>& math = norm_rows<T>();
   const Parameter<T> w(weight, shape.channels, T{1});
@@ -274,11 +285,12 @@ void batch_backward_as(const TensorView& dy, const TensorView& x, const TensorVi
   });
 }
 
-void batch_backward(TensorView dy, TensorView x, TensorView weight, TensorView mean, TensorView rstd, bool training,
-                    TensorView dx, TensorView dweight, TensorView dbias, bool accumulate_parameters) {
+void batch_backward(TensorView dy, TensorView x, TensorView weight, TensorView mean,
+                    TensorView rstd, bool training, TensorView dx, TensorView dweight,
+                    TensorView dbias, bool accumulate_parameters) {
   with_compute_type("batch_norm_backward", x.dtype, [&](auto tag) {
-    batch_backward_as<typename decltype(tag)::type>(dy, x, weight, mean, rstd, training, dx, dweight, dbias,
-                                                    accumulate_parameters);
+    batch_backward_as<typename decltype(tag)::type>(dy, x, weight, mean, rstd, training, dx,
+                                                    dweight, dbias, accumulate_parameters);
   });
 }
 
@@ -296,12 +308,14 @@ struct Groups {
 };
 
 template <class T>
-void group_forward_as(const TensorView& x, const TensorView& weight, const TensorView& bias, double eps,
-                      const TensorView& y, const TensorView& mean, const TensorView& rstd) {
+void group_forward_as(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                      double eps, const TensorView& y, const TensorView& mean,
+                      const TensorView& rstd) {
   const Groups shape(x);
   const int64_t size = shape.size();
   const NormRows<T>& math = norm_rows<T>();
-  const Parameter<T> w(weight, shape.groups * shape.channels, T{1}), b(bias, shape.groups * shape.channels, T{0});
+  const Parameter<T> w(weight, shape.groups * shape.channels, T{1}),
+      b(bias, shape.groups * shape.channels, T{0});
   parallel_for(shape.count(), grain_for(size), [&](int64_t begin, int64_t end) {
     Row<T> x_scratch(size), y_scratch(size);
     for (int64_t group = begin; group < end; ++group) {
@@ -313,24 +327,26 @@ void group_forward_as(const TensorView& x, const TensorView& weight, const Tenso
       T* out = row_target(y, group * size, y_scratch.data());
       for (int64_t c = 0; c < shape.channels; ++c) {
         const int64_t channel = shape.first_channel(group) + c;
-        math.affine(in + c * shape.inner, center, scale * w[channel], b[channel], shape.inner, out + c * shape.inner);
+        math.affine(in + c * shape.inner, center, scale * w[channel], b[channel], shape.inner,
+                    out + c * shape.inner);
       }
       store(out, y, group * size, size);
     }
   });
 }
 
-void group_forward(TensorView x, TensorView weight, TensorView bias, double eps, TensorView y, TensorView mean,
-                   TensorView rstd) {
+void group_forward(TensorView x, TensorView weight, TensorView bias, double eps, TensorView y,
+                   TensorView mean, TensorView rstd) {
   with_compute_type("group_norm", x.dtype, [&](auto tag) {
     group_forward_as<typename decltype(tag)::type>(x, weight, bias, eps, y, mean, rstd);
   });
 }
 
 template <class T>
-void group_backward_as(const TensorView& dy, const TensorView& x, const TensorView& weight, const TensorView& mean,
-                       const TensorView& rstd, const TensorView& dx, const TensorView& dweight,
-                       const TensorView& dbias, bool accumulate_parameters) {
+void group_backward_as(const TensorView& dy, const TensorView& x, const TensorView& weight,
+                       const TensorView& mean, const TensorView& rstd, const TensorView& dx,
+                       const TensorView& dweight, const TensorView& dbias,
+                       bool accumulate_parameters) {
   const Groups shape(x);
   const int64_t size = shape.size(), all_channels = shape.groups * shape.channels;
   const NormRows<T>& math = norm_rows<T>();
@@ -347,7 +363,8 @@ void group_backward_as(const TensorView& dy, const TensorView& x, const TensorVi
       for (int64_t c = 0; c < shape.channels; ++c) {
         const int64_t at = group * shape.channels + c, channel = shape.first_channel(group) + c;
         plain[at] = math.sum(g + c * shape.inner, shape.inner);
-        centered[at] = scale * math.centered_dot(g + c * shape.inner, in + c * shape.inner, center, shape.inner);
+        centered[at] = scale * math.centered_dot(g + c * shape.inner, in + c * shape.inner, center,
+                                                 shape.inner);
         group_plain += w[channel] * plain[at];
         group_centered += w[channel] * centered[at];
       }
@@ -357,8 +374,8 @@ void group_backward_as(const TensorView& dy, const TensorView& x, const TensorVi
       T* out = row_target(dx, group * size, dx_scratch.data());
       for (int64_t c = 0; c < shape.channels; ++c) {
         const int64_t at = c * shape.inner;
-        math.gradient(g + at, nullptr, in + at, center, scale * w[shape.first_channel(group) + c], slope, offset,
-                      shape.inner, out + at);
+        math.gradient(g + at, nullptr, in + at, center, scale * w[shape.first_channel(group) + c],
+                      slope, offset, shape.inner, out + at);
       }
       store(out, dx, group * size, size);
     }
@@ -369,13 +386,15 @@ void group_backward_as(const TensorView& dy, const TensorView& x, const TensorVi
       weight_sum += centered[i * all_channels + channel];
       bias_sum += plain[i * all_channels + channel];
     }
-    if (dweight.present) store_at(static_cast<T>(weight_sum), dweight, channel, accumulate_parameters);
+    if (dweight.present)
+      store_at(static_cast<T>(weight_sum), dweight, channel, accumulate_parameters);
     if (dbias.present) store_at(static_cast<T>(bias_sum), dbias, channel, accumulate_parameters);
   }
 }
 
-void group_backward(TensorView dy, TensorView x, TensorView weight, TensorView mean, TensorView rstd, TensorView dx,
-                    TensorView dweight, TensorView dbias, bool accumulate_parameters) {
+void group_backward(TensorView dy, TensorView x, TensorView weight, TensorView mean,
+                    TensorView rstd, TensorView dx, TensorView dweight, TensorView dbias,
+                    bool accumulate_parameters) {
   with_compute_type("group_norm_backward", x.dtype, [&](auto tag) {
     group_backward_as<typename decltype(tag)::type>(dy, x, weight, mean, rstd, dx, dweight, dbias,
                                                     accumulate_parameters);

@@ -16,7 +16,8 @@ namespace {
 template <class T>
 T sum(const T* x, int64_t n) {
   using V = Vector<T>;
-  return reduce<Plus, T>(n, [](V acc, V v) HWY_ATTR { return hn::Add(acc, v); }, x);
+  return reduce<Plus, T>(
+      n, [](V acc, V v) HWY_ATTR { return hn::Add(acc, v); }, x);
 }
 
 template <class T>
@@ -41,14 +42,16 @@ T centered_dot(const T* dy, const T* x, T center, int64_t n) {
 }
 
 template <class T>
-void gradient_sums(const T* dy, const T* weight, const T* x, T center, int64_t n, T* plain, T* centered) {
+void gradient_sums(const T* dy, const T* weight, const T* x, T center, int64_t n, T* plain,
+                   T* centered) {
   using V = Vector<T>;
   const V c = hn::Set(Tag<T>(), center);
   *plain = reduce<Plus, T>(
       n, [](V acc, V g, V w) HWY_ATTR { return hn::MulAdd(g, w, acc); }, dy, weight);
   *centered = reduce<Plus, T>(
-      n, [c](V acc, V g, V w, V v) HWY_ATTR { return hn::MulAdd(hn::Mul(g, w), hn::Sub(v, c), acc); }, dy,
-      weight, x);
+      n,
+      [c](V acc, V g, V w, V v) HWY_ATTR { return hn::MulAdd(hn::Mul(g, w), hn::Sub(v, c), acc); },
+      dy, weight, x);
 }
 
 template <class T>
@@ -57,10 +60,12 @@ void normalize(const T* x, T center, T scale, const T* weight, const T* bias, in
   const V c = hn::Set(Tag<T>(), center), s = hn::Set(Tag<T>(), scale);
   if (bias == nullptr) {
     transform<T>(
-        n, y, [c, s](V v, V w) HWY_ATTR { return hn::Mul(hn::Mul(hn::Sub(v, c), s), w); }, x, weight);
+        n, y, [c, s](V v, V w) HWY_ATTR { return hn::Mul(hn::Mul(hn::Sub(v, c), s), w); }, x,
+        weight);
   } else {
     transform<T>(
-        n, y, [c, s](V v, V w, V b) HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, c), s), w, b); }, x,
+        n, y,
+        [c, s](V v, V w, V b) HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, c), s), w, b); }, x,
         weight, bias);
   }
 }
@@ -68,23 +73,27 @@ void normalize(const T* x, T center, T scale, const T* weight, const T* bias, in
 template <class T>
 void affine(const T* x, T center, T scale, T offset, int64_t n, T* y) {
   using V = Vector<T>;
-  const V c = hn::Set(Tag<T>(), center), s = hn::Set(Tag<T>(), scale), b = hn::Set(Tag<T>(), offset);
-  transform<T>(n, y, [c, s, b](V v) HWY_ATTR { return hn::MulAdd(hn::Sub(v, c), s, b); }, x);
+  const V c = hn::Set(Tag<T>(), center), s = hn::Set(Tag<T>(), scale),
+          b = hn::Set(Tag<T>(), offset);
+  transform<T>(
+      n, y, [c, s, b](V v) HWY_ATTR { return hn::MulAdd(hn::Sub(v, c), s, b); }, x);
 }
 
 template <class T>
-void gradient(const T* dy, const T* weight, const T* x, T center, T scale, T slope, T offset, int64_t n, T* dx) {
+void gradient(const T* dy, const T* weight, const T* x, T center, T scale, T slope, T offset,
+              int64_t n, T* dx) {
   using V = Vector<T>;
   const Tag<T> d;
-  const V c = hn::Set(d, center), s = hn::Set(d, scale), m = hn::Set(d, slope), b = hn::Set(d, offset);
+  const V c = hn::Set(d, center), s = hn::Set(d, scale), m = hn::Set(d, slope),
+          b = hn::Set(d, offset);
   const auto rest = [c, m, b](V v) HWY_ATTR { return hn::MulAdd(hn::Sub(v, c), m, b); };
   if (weight == nullptr) {
     transform<T>(
         n, dx, [s, rest](V g, V v) HWY_ATTR { return hn::MulAdd(g, s, rest(v)); }, dy, x);
   } else {
     transform<T>(
-        n, dx, [s, rest](V g, V w, V v) HWY_ATTR { return hn::MulAdd(hn::Mul(g, w), s, rest(v)); }, dy,
-        weight, x);
+        n, dx, [s, rest](V g, V w, V v) HWY_ATTR { return hn::MulAdd(hn::Mul(g, w), s, rest(v)); },
+        dy, weight, x);
   }
 }
 

@@ -14,15 +14,18 @@ struct NormRows {
   // Sum of dy * (x - center).
   T (*centered_dot)(const T* dy, const T* x, T center, int64_t n);
   // The sum of g = dy * weight and of g * (x - center).
-  void (*gradient_sums)(const T* dy, const T* weight, const T* x, T center, int64_t n, T* plain, T* centered);
+  void (*gradient_sums)(const T* dy, const T* weight, const T* x, T center, int64_t n, T* plain,
+                        T* centered);
   // y = (x - center) * scale * weight + bias; bias may be null.
   void (*normalize)(const T* x, T center, T scale, const T* weight, const T* bias, int64_t n, T* y);
   // y = (x - center) * scale + offset.
   void (*affine)(const T* x, T center, T scale, T offset, int64_t n, T* y);
   // dx = scale * dy * weight + slope * (x - center) + offset; weight may be null.
-  void (*gradient)(const T* dy, const T* weight, const T* x, T center, T scale, T slope, T offset, int64_t n, T* dx);
+  void (*gradient)(const T* dy, const T* weight, const T* x, T center, T scale, T slope, T offset,
+                   int64_t n, T* dx);
   // dweight += dy * (x - center) * scale, dbias += dy.
-  void (*add_parameters)(const T* dy, const T* x, T center, T scale, int64_t n, T* dweight, T* dbias);
+  void (*add_parameters)(const T* dy, const T* x, T center, T scale, int64_t n, T* dweight,
+                         T* dbias);
 };
 
 // Those for T, float or double.

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t piece = 2048;
 
 struct Piece {
-  int64_t index;      // of all pieces
+  int64_t index;  // of all pieces
   size_t item;
   int64_t at, count;  // elements of the item
   int64_t first;      // element among those of all items
@@ -44,8 +44,9 @@ void for_each_piece(size_t items, Size size, F body) {
     starts[i + 1] = {starts[i].piece + (size(i) + piece - 1) / piece, starts[i].element + size(i)};
   }
   parallel_for(starts[items].piece, 4, [&](int64_t begin, int64_t end) {
-    const auto after = std::upper_bound(starts.begin(), starts.end(), begin,
-                                        [](int64_t index, const Start& start) { return index < start.piece; });
+    const auto after =
+        std::upper_bound(starts.begin(), starts.end(), begin,
+                         [](int64_t index, const Start& start) { return index < start.piece; });
     size_t item = static_cast<size_t>(after - starts.begin()) - 1;
     for (int64_t index = begin; index < end; ++index) {
       while (index >= starts[item + 1].piece) ++item;
@@ -55,7 +56,9 @@ void for_each_piece(size_t items, Size size, F body) {
   });
 }
 
-bool skipped(const UpdateControl& control) { return control.skip.present && *control.skip.as<float>() != 0; }
+bool skipped(const UpdateControl& control) {
+  return control.skip.present && *control.skip.as<float>() != 0;
+}
 
 double factor_of(const UpdateControl& control) {
   return control.gradient_factor.present ? *control.gradient_factor.as<float>() : 1.0;
@@ -63,7 +66,8 @@ double factor_of(const UpdateControl& control) {
 
 // ---- the update of one tensor's piece, common to all optimizers ----
 
-// How a 16-bit master is rounded. The stream id keeps clear of those that ops draw in the same step.
+// How a 16-bit master is rounded. The stream id keeps clear of those that ops draw in the same
+// step.
 struct MasterRounding {
   bool stochastic;
   random::Key key;
@@ -76,15 +80,18 @@ struct MasterRounding {
 };
 
 template <class T>
-void store_master(const T* values, const TensorView& master, const Piece& p, const MasterRounding& rounding) {
+void store_master(const T* values, const TensorView& master, const Piece& p,
+                  const MasterRounding& rounding) {
   if constexpr (std::is_same_v<T, float>) {
     const auto count = static_cast<size_t>(p.count);
     const auto first = static_cast<uint64_t>(p.first);
     if (rounding.stochastic && master.dtype == DType::bf16) {
-      return formats::narrow_stochastic(values, master.as<bf16>() + p.at, count, rounding.key, first);
+      return formats::narrow_stochastic(values, master.as<bf16>() + p.at, count, rounding.key,
+                                        first);
     }
     if (rounding.stochastic && master.dtype == DType::f16) {
-      return formats::narrow_stochastic(values, master.as<f16>() + p.at, count, rounding.key, first);
+      return formats::narrow_stochastic(values, master.as<f16>() + p.at, count, rounding.key,
+                                        first);
     }
   }
   store(values, master, p.at, p.count);
@@ -118,32 +125,34 @@ void update_pieces(std::span<const UpdateItem> items, const MasterRounding& roun
       });
 }
 
-// Items of f64 and of the other types are updated one after the other, each in its arithmetic.
+// Calls update with the TypeTag that masters are computed in.
 template <class F>
-void by_compute_type(std::span<const UpdateItem> items, F update) {
+void with_master_type(std::span<const UpdateItem> items, F update) {
   const auto is_double = [](const UpdateItem& item) { return item.master.dtype == DType::f64; };
-  const bool any_double = std::any_of(items.begin(), items.end(), is_double);
-  if (!any_double) return update(TypeTag<float>{}, items);
-  if (std::all_of(items.begin(), items.end(), is_double)) return update(TypeTag<double>{}, items);
-  fail("optimizer", {.argument = "master", .expected = "masters all f64 or none", .found = "a mixture"});
+  if (std::none_of(items.begin(), items.end(), is_double)) return update(TypeTag<float>{});
+  if (std::all_of(items.begin(), items.end(), is_double)) return update(TypeTag<double>{});
+  fail("optimizer",
+       {.argument = "master", .expected = "masters all f64 or none", .found = "a mixture"});
 }
 
 void adam(std::span<const UpdateItem> items, const AdamNumbers& numbers, UpdateControl control) {
   if (skipped(control)) return;
-  by_compute_type(items, [&](auto tag, std::span<const UpdateItem> group) {
+  with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const double lr = numbers.lr, decay = numbers.weight_decay, beta1 = numbers.beta1, beta2 = numbers.beta2;
-    const AdamStep<T> step{.gradient_factor = static_cast<T>(factor_of(control)),
-                           .keep = static_cast<T>(numbers.decoupled_decay ? 1 - lr * decay : 1.0),
-                           .decay = static_cast<T>(numbers.decoupled_decay ? 0.0 : decay),
-                           .beta1 = static_cast<T>(beta1),
-                           .fresh1 = static_cast<T>(1 - beta1),
-                           .beta2 = static_cast<T>(beta2),
-                           .fresh2 = static_cast<T>(1 - beta2),
-                           .root_correction2 = static_cast<T>(std::sqrt(static_cast<double>(numbers.correction2))),
-                           .eps = static_cast<T>(numbers.eps),
-                           .step_size = static_cast<T>(lr / static_cast<double>(numbers.correction1))};
-    update_pieces<T>(group, MasterRounding::of(numbers),
+    const double lr = numbers.lr, decay = numbers.weight_decay, beta1 = numbers.beta1,
+                 beta2 = numbers.beta2;
+    const AdamStep<T> step{
+        .gradient_factor = static_cast<T>(factor_of(control)),
+        .keep = static_cast<T>(numbers.decoupled_decay ? 1 - lr * decay : 1.0),
+        .decay = static_cast<T>(numbers.decoupled_decay ? 0.0 : decay),
+        .beta1 = static_cast<T>(beta1),
+        .fresh1 = static_cast<T>(1 - beta1),
+        .beta2 = static_cast<T>(beta2),
+        .fresh2 = static_cast<T>(1 - beta2),
+        .root_correction2 = static_cast<T>(std::sqrt(static_cast<double>(numbers.correction2))),
+        .eps = static_cast<T>(numbers.eps),
+        .step_size = static_cast<T>(lr / static_cast<double>(numbers.correction1))};
+    update_pieces<T>(items, MasterRounding::of(numbers),
                      [&](const T* gradient, int64_t n, T* parameter, T* first, T* second) {
                        optimizer_rows<T>().adam(step, gradient, n, parameter, first, second);
                      });
@@ -152,7 +161,7 @@ void adam(std::span<const UpdateItem> items, const AdamNumbers& numbers, UpdateC
 
 void sgd(std::span<const UpdateItem> items, const SgdNumbers& numbers, UpdateControl control) {
   if (skipped(control)) return;
-  by_compute_type(items, [&](auto tag, std::span<const UpdateItem> group) {
+  with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const SgdStep<T> step{.gradient_factor = static_cast<T>(factor_of(control)),
                           .decay = static_cast<T>(numbers.weight_decay),
@@ -161,7 +170,7 @@ void sgd(std::span<const UpdateItem> items, const SgdNumbers& numbers, UpdateCon
                           .lr = static_cast<T>(numbers.lr),
                           .nesterov = numbers.nesterov,
                           .first = numbers.first_step};
-    update_pieces<T>(group, MasterRounding::of(numbers),
+    update_pieces<T>(items, MasterRounding::of(numbers),
                      [&](const T* gradient, int64_t n, T* parameter, T* momentum, T*) {
                        optimizer_rows<T>().sgd(step, gradient, n, parameter, momentum);
                      });
@@ -190,7 +199,8 @@ double norm_part(double p, const double* x, int64_t n) {
   if (p == 2) return math.square_sum(x, n);
   if (p == 1) return math.abs_sum(x, n);
   if (std::isinf(p)) {
-    const double sum = math.abs_sum(x, n);  // NaN where any element is, which a maximum may overlook
+    const double sum =
+        math.abs_sum(x, n);  // NaN where any element is, which a maximum may overlook
     return std::isnan(sum) ? sum : math.abs_max(x, n);
   }
   double sum = 0;
@@ -212,7 +222,8 @@ double join_parts(double p, const std::vector<double>& parts) {
   return p == 2 ? std::sqrt(total) : std::pow(total, 1 / p);
 }
 
-void gradient_norm(std::span<const TensorView> gradients, double p, TensorView norm, TensorView found_inf) {
+void gradient_norm(std::span<const TensorView> gradients, double p, TensorView norm,
+                   TensorView found_inf) {
   const auto size = [&](size_t i) { return gradients[i].numel(); };
   std::vector<double> parts(static_cast<size_t>(piece_count(gradients.size(), size)));
   std::vector<uint8_t> bad(parts.size());
@@ -223,7 +234,8 @@ void gradient_norm(std::span<const TensorView> gradients, double p, TensorView n
     parts[static_cast<size_t>(at.index)] = part;
     // A power of a finite f64 may overflow, so look again before crying wolf.
     bad[static_cast<size_t>(at.index)] =
-        !std::isfinite(part) && !std::all_of(x, x + at.count, [](double v) { return std::isfinite(v); });
+        !std::isfinite(part) &&
+        !std::all_of(x, x + at.count, [](double v) { return std::isfinite(v); });
   });
   const double result = join_parts(p, parts);
   store(&result, norm, 0, 1);

@@ -14,12 +14,14 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class T>
-void adam(const AdamStep<T>& step, const T* gradient, int64_t n, T* parameter, T* first, T* second) {
+void adam(const AdamStep<T>& step, const T* gradient, int64_t n, T* parameter, T* first,
+          T* second) {
   using V = Vector<T>;
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
-  const V factor = set(step.gradient_factor), keep = set(step.keep), decay = set(step.decay), beta1 = set(step.beta1),
-          fresh1 = set(step.fresh1), beta2 = set(step.beta2), fresh2 = set(step.fresh2),
-          root = set(step.root_correction2), eps = set(step.eps), size = set(step.step_size);
+  const V factor = set(step.gradient_factor), keep = set(step.keep), decay = set(step.decay),
+          beta1 = set(step.beta1), fresh1 = set(step.fresh1), beta2 = set(step.beta2),
+          fresh2 = set(step.fresh2), root = set(step.root_correction2), eps = set(step.eps),
+          size = set(step.step_size);
   update<T>(
       n,
       [=](V g, V& p, V& m, V& v) HWY_ATTR {
@@ -37,12 +39,14 @@ template <class T>
 void sgd(const SgdStep<T>& step, const T* gradient, int64_t n, T* parameter, T* momentum) {
   using V = Vector<T>;
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
-  const V factor = set(step.gradient_factor), decay = set(step.decay), lr = set(step.lr), keep = set(step.momentum);
+  const V factor = set(step.gradient_factor), decay = set(step.decay), lr = set(step.lr),
+          keep = set(step.momentum);
   const V fresh = set(step.first ? T{1} : step.fresh);
   const auto decayed = [=](V g, V p) HWY_ATTR { return hn::MulAdd(decay, p, hn::Mul(g, factor)); };
   if (momentum == nullptr) {
     return update<T>(
-        n, [=](V g, V& p) HWY_ATTR { p = hn::NegMulAdd(lr, decayed(g, p), p); }, gradient, parameter);
+        n, [=](V g, V& p) HWY_ATTR { p = hn::NegMulAdd(lr, decayed(g, p), p); }, gradient,
+        parameter);
   }
   if (step.first) std::memset(momentum, 0, static_cast<size_t>(n) * sizeof(T));
   if (step.nesterov) {
@@ -70,8 +74,10 @@ bool unscale(const T* x, T factor, int64_t n, T* y) {
   using V = Vector<T>;
   const V f = hn::Set(Tag<T>(), factor), zero = hn::Zero(Tag<T>());
   // Zero times anything that is not finite is NaN, and stays so in a sum.
-  const T poison = reduce<Plus, T>(n, [zero](V acc, V v) HWY_ATTR { return hn::MulAdd(v, zero, acc); }, x);
-  transform<T>(n, y, [f](V v) HWY_ATTR { return hn::Mul(v, f); }, x);
+  const T poison = reduce<Plus, T>(
+      n, [zero](V acc, V v) HWY_ATTR { return hn::MulAdd(v, zero, acc); }, x);
+  transform<T>(
+      n, y, [f](V v) HWY_ATTR { return hn::Mul(v, f); }, x);
   return poison == 0;
 }
 

@@ -9,9 +9,9 @@ namespace binade::backend::cpu {
 template <class T>
 struct AdamStep {
   T gradient_factor;
-  T keep;            // multiplies the parameter first: 1 - lr * weight decay if decoupled, else 1
-  T decay;           // joins the gradient, times the parameter, if not decoupled, else 0
-  T beta1, fresh1;   // fresh = 1 - beta
+  T keep;           // multiplies the parameter first: 1 - lr * weight decay if decoupled, else 1
+  T decay;          // joins the gradient, times the parameter, if not decoupled, else 0
+  T beta1, fresh1;  // fresh = 1 - beta
   T beta2, fresh2;
   T root_correction2;  // sqrt(1 - beta2^t)
   T eps;
@@ -30,7 +30,8 @@ struct SgdStep {
 
 template <class T>
 struct OptimizerRows {
-  void (*adam)(const AdamStep<T>& step, const T* gradient, int64_t n, T* parameter, T* first, T* second);
+  void (*adam)(const AdamStep<T>& step, const T* gradient, int64_t n, T* parameter, T* first,
+               T* second);
   // `momentum` may be null: plain descent.
   void (*sgd)(const SgdStep<T>& step, const T* gradient, int64_t n, T* parameter, T* momentum);
   // y = x * factor; returns whether all x are finite. y may be x.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/rows.h"
+#include "binade/backend/cpu/window_rows.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
@@ -17,56 +19,42 @@ constexpr int64_t no_index = -1;  // of a window that lies in padding altogether
 int64_t planes(const TensorView& x) { return x.shape[0] * x.shape[1]; }
 int64_t plane_size(const TensorView& x) { return x.shape[2] * x.shape[3] * x.shape[4]; }
 
-// The part of the input that one output sees along an axis.
-struct Span {
-  int64_t begin, end;  // clipped to the input
-  int64_t whole;       // length with padding, which ends `padding` after the input
+WindowGrid grid_of(const PoolGeometry& g, const TensorView& x, const TensorView& y) {
+  return {{x.shape[2], x.shape[3], x.shape[4]},
+          g.kernel,
+          {y.shape[2], y.shape[3], y.shape[4]},
+          g.stride,
+          g.padding};
+}
 
-  Span(const PoolGeometry& g, const TensorView& x, size_t axis, int64_t output) {
-    const int64_t size = x.shape[static_cast<int>(axis) + 2];
-    const int64_t start = output * g.stride[axis] - g.padding[axis];
-    const int64_t stop = std::min(start + g.kernel[axis], size + g.padding[axis]);
-    whole = std::max<int64_t>(stop - start, 0);
-    begin = std::clamp<int64_t>(start, 0, size);
-    end = std::clamp(stop, begin, size);
-  }
-  int64_t length() const { return end - begin; }
-};
-
-struct Window {
-  Span d, h, w;
-
-  int64_t count(bool with_padding) const {
-    return with_padding ? d.whole * h.whole * w.whole : d.length() * h.length() * w.length();
-  }
-};
-
-// Calls visit(output, window) for each output of a plane of y, in order.
-template <class Visit>
-void for_windows(const PoolGeometry& g, const TensorView& x, const TensorView& y, Visit&& visit) {
-  int64_t output = 0;
-  for (int64_t i = 0; i < y.shape[2]; ++i) {
-    const Span d(g, x, 0, i);
-    for (int64_t j = 0; j < y.shape[3]; ++j) {
-      const Span h(g, x, 1, j);
-      for (int64_t k = 0; k < y.shape[4]; ++k) visit(output++, Window{d, h, Span(g, x, 2, k)});
-    }
+// Calls visit(output, input) for every pair that a window joins. Taps are the outermost loop: the
+// inputs of each output come in order, and the innermost loop runs over outputs, which do not
+// depend on one another.
+template <class Stride, class Visit>
+void for_pairs(const WindowGrid& grid, Stride stride, Visit&& visit) {
+  for (int64_t tap = 0; tap < grid.taps(); ++tap) {
+    for_window_rows(grid, tap, 0, grid.outputs(), [&](const WindowRun& run) {
+      const int64_t first = run.first + run.before;
+      for (int64_t i = 0; i < run.length; ++i) visit(first + i, run.input + i * stride);
+    });
   }
 }
 
-// Calls visit(index) for each input of a window, in order.
+// The same with the common strides known to the compiler, so that it can use vectors.
 template <class Visit>
-void for_inputs(const Window& window, const TensorView& x, Visit&& visit) {
-  for (int64_t i = window.d.begin; i < window.d.end; ++i) {
-    for (int64_t j = window.h.begin; j < window.h.end; ++j) {
-      const int64_t row = (i * x.shape[3] + j) * x.shape[4];
-      for (int64_t k = window.w.begin; k < window.w.end; ++k) visit(row + k);
-    }
+void for_pairs(const WindowGrid& grid, Visit&& visit) {
+  switch (grid.stride[2]) {
+    case 1:
+      return for_pairs(grid, std::integral_constant<int64_t, 1>(), visit);
+    case 2:
+      return for_pairs(grid, std::integral_constant<int64_t, 2>(), visit);
+    default:
+      return for_pairs(grid, grid.stride[2], visit);
   }
 }
 
-// Calls body(plane, source, target) for every plane, in parallel: `source` has room for a plane of `from`,
-// `target` for one of `to`.
+// Calls body(plane, source, target) for every plane, in parallel: `source` has room for a plane of
+// `from`, `target` for one of `to`.
 template <class T, class Body>
 void for_planes(const TensorView& from, const TensorView& to, Body&& body) {
   parallel_for(planes(to), 1, [&](int64_t begin, int64_t end) {
@@ -76,27 +64,45 @@ void for_planes(const TensorView& from, const TensorView& to, Body&& body) {
   });
 }
 
+// ---- maximum ----
+
+// Index is as wide as T where a plane's places fit: one vector then holds as many of either.
+template <class Index, class T>
+void max_plane(const WindowGrid& grid, const T* in, T* best, Index* place) {
+  std::fill_n(best, grid.outputs(), -std::numeric_limits<T>::infinity());
+  std::fill_n(place, grid.outputs(), static_cast<Index>(no_index));
+  for_pairs(grid, [=](int64_t output, int64_t input) {
+    const T value = in[input], old = best[output];
+    const Index old_place = place[output];
+    // A NaN wins over numbers and nothing over a NaN; -inf takes the place of no index.
+    const bool wins =
+        (!(value <= old) & (old == old)) | (old_place == static_cast<Index>(no_index));
+    best[output] = wins ? value : old;
+    place[output] = wins ? static_cast<Index>(input) : old_place;
+  });
+}
+
+template <class Index, class T>
+void max_planes(const WindowGrid& grid, const TensorView& x, const TensorView& y,
+                const TensorView& index) {
+  for_planes<T>(x, y, [&](int64_t plane, T* source, T* best) {
+    std::vector<Index> place(static_cast<size_t>(grid.outputs()));
+    const T* in = load(x, plane * grid.inputs(), grid.inputs(), source);
+    max_plane(grid, in, best, place.data());
+    store(best, y, plane * grid.outputs(), grid.outputs());
+    std::copy(place.begin(), place.end(), index.as<int64_t>() + plane * grid.outputs());
+  });
+}
+
 void max_forward(TensorView x, const PoolGeometry& geometry, TensorView y, TensorView index) {
+  const WindowGrid grid = grid_of(geometry, x, y);
   with_compute_type("max_pool", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_planes<T>(x, y, [&](int64_t plane, T* source, T* target) {
-      const T* in = load(x, plane * plane_size(x), plane_size(x), source);
-      int64_t* places = index.as<int64_t>() + plane * plane_size(y);
-      for_windows(geometry, x, y, [&](int64_t output, const Window& window) {
-        T best = -std::numeric_limits<T>::infinity();
-        int64_t place = no_index;
-        for_inputs(window, x, [&](int64_t i) {
-          // A NaN wins over numbers, and nothing over the first NaN.
-          if (place == no_index || in[i] > best || (in[i] != in[i] && best == best)) {
-            best = in[i];
-            place = i;
-          }
-        });
-        target[output] = best;
-        places[output] = place;
-      });
-      store(target, y, plane * plane_size(y), plane_size(y));
-    });
+    if (sizeof(T) == sizeof(int32_t) && grid.inputs() <= std::numeric_limits<int32_t>::max()) {
+      max_planes<int32_t, T>(grid, x, y, index);
+    } else {
+      max_planes<int64_t, T>(grid, x, y, index);
+    }
   });
 }
 
@@ -116,34 +122,62 @@ void max_backward(TensorView dy, TensorView index, TensorView dx) {
   });
 }
 
+// ---- average ----
+
+// By how many elements a window divides along one axis: those inside the input, or those up to the
+// end of its padding.
+int64_t window_length(const WindowGrid& grid, size_t axis, int64_t output, bool with_padding) {
+  const int64_t size = grid.in[axis], padding = grid.padding[axis];
+  const int64_t start = output * grid.stride[axis] - padding, end = start + grid.kernel[axis];
+  if (with_padding) return std::min(end, size + padding) - start;
+  return std::min(end, size) - std::max<int64_t>(start, 0);
+}
+
+// The factor of each output of a plane; 0 where there is nothing to average.
+template <class T>
+std::vector<T> average_factors(const WindowGrid& grid, bool with_padding) {
+  std::vector<T> factors;
+  factors.reserve(static_cast<size_t>(grid.outputs()));
+  for (int64_t i = 0; i < grid.out[0]; ++i) {
+    for (int64_t j = 0; j < grid.out[1]; ++j) {
+      for (int64_t k = 0; k < grid.out[2]; ++k) {
+        const int64_t d = window_length(grid, 0, i, with_padding),
+                      h = window_length(grid, 1, j, with_padding);
+        const int64_t w = window_length(grid, 2, k, with_padding);
+        factors.push_back(d > 0 && h > 0 && w > 0 ? T(1) / static_cast<T>(d * h * w) : T(0));
+      }
+    }
+  }
+  return factors;
+}
+
 void average_forward(TensorView x, const PoolGeometry& geometry, TensorView y) {
+  const WindowGrid grid = grid_of(geometry, x, y);
   with_compute_type("average_pool", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_planes<T>(x, y, [&](int64_t plane, T* source, T* target) {
-      const T* in = load(x, plane * plane_size(x), plane_size(x), source);
-      for_windows(geometry, x, y, [&](int64_t output, const Window& window) {
-        T sum = 0;
-        for_inputs(window, x, [&](int64_t i) { sum += in[i]; });
-        const int64_t count = window.count(geometry.count_padding);
-        target[output] = count > 0 ? sum / static_cast<T>(count) : T(0);
-      });
-      store(target, y, plane * plane_size(y), plane_size(y));
+    const std::vector<T> factors = average_factors<T>(grid, geometry.count_padding);
+    for_planes<T>(x, y, [&](int64_t plane, T* source, T* sums) {
+      const T* in = load(x, plane * grid.inputs(), grid.inputs(), source);
+      std::fill_n(sums, grid.outputs(), T(0));
+      for_pairs(grid, [&](int64_t output, int64_t input) { sums[output] += in[input]; });
+      for (int64_t i = 0; i < grid.outputs(); ++i) sums[i] *= factors[static_cast<size_t>(i)];
+      store(sums, y, plane * grid.outputs(), grid.outputs());
     });
   });
 }
 
 void average_backward(TensorView dy, const PoolGeometry& geometry, TensorView dx) {
+  const WindowGrid grid = grid_of(geometry, dx, dy);
   with_compute_type("average_pool", dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_planes<T>(dy, dx, [&](int64_t plane, T* source, T* sums) {
-      const T* gradient = load(dy, plane * plane_size(dy), plane_size(dy), source);
-      std::fill_n(sums, plane_size(dx), T(0));
-      for_windows(geometry, dx, dy, [&](int64_t output, const Window& window) {
-        const int64_t count = window.count(geometry.count_padding);
-        const T share = count > 0 ? gradient[output] / static_cast<T>(count) : T(0);
-        for_inputs(window, dx, [&](int64_t i) { sums[i] += share; });
-      });
-      store(sums, dx, plane * plane_size(dx), plane_size(dx));
+    const std::vector<T> factors = average_factors<T>(grid, geometry.count_padding);
+    for_planes<T>(dy, dx, [&](int64_t plane, T* shares, T* sums) {
+      const T* gradient = load(dy, plane * grid.outputs(), grid.outputs(), shares);
+      for (int64_t i = 0; i < grid.outputs(); ++i)
+        shares[i] = gradient[i] * factors[static_cast<size_t>(i)];
+      std::fill_n(sums, grid.inputs(), T(0));
+      for_pairs(grid, [&](int64_t output, int64_t input) { sums[input] += shares[output]; });
+      store(sums, dx, plane * grid.inputs(), grid.inputs());
     });
   });
 }

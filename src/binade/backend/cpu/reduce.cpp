@@ -1,6 +1,8 @@
 #include "binade/backend/reduce.h"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "binade/backend/cpu/elementwise_blocks.h"
@@ -20,33 +22,34 @@ constexpr int64_t row_chunk = 128;
 
 int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-int64_t grain_for(int64_t elements_per_item) {
-  return std::max<int64_t>(1, elementwise_grain / std::max<int64_t>(1, elements_per_item));
-}
-
 Binary join_of(Reduction op) {
   switch (op) {
-    case Reduction::prod: return Binary::mul;
-    case Reduction::max: return Binary::maximum;
-    case Reduction::min: return Binary::minimum;
-    default: return Binary::add;
+    case Reduction::prod:
+      return Binary::mul;
+    case Reduction::max:
+      return Binary::maximum;
+    case Reduction::min:
+      return Binary::minimum;
+    default:
+      return Binary::add;
   }
 }
 
-// Results one after the other: read(result, start, n) gives the elements that make a result. Returns
-// [results, chunks], one level of joining later.
-template <class T, class Read>
-std::vector<T> join_runs(Reduction op, int64_t results, int64_t count, Read&& reader) {
+// Results one after the other. Each thread asks for a reader of its own: read(result, start, n)
+// gives elements that make a result. Returns [results, chunks], one level of joining later.
+template <class T, class Reader>
+std::vector<T> join_runs(Reduction op, int64_t results, int64_t count, Reader&& reader) {
   const int64_t chunks = pieces(count, block_size);
   std::vector<T> joined(static_cast<size_t>(results * chunks));
-  parallel_for(results * chunks, grain_for(std::min(count, block_size)), [&](int64_t begin, int64_t end) {
-    auto read = reader();
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t start = item % chunks * block_size;
-      const int64_t n = std::min(block_size, count - start);
-      joined[static_cast<size_t>(item)] = reduce_block(op, read(item / chunks, start, n), n);
-    }
-  });
+  parallel_for(
+      results * chunks, grain_for(std::min(count, block_size)), [&](int64_t begin, int64_t end) {
+        auto read = reader();
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t start = item % chunks * block_size;
+          const int64_t n = std::min(block_size, count - start);
+          joined[static_cast<size_t>(item)] = reduce_block(op, read(item / chunks, start, n), n);
+        }
+      });
   return joined;
 }
 
@@ -55,16 +58,19 @@ std::vector<T> join_partial_runs(Reduction op, std::vector<T> partial, int64_t r
   while (static_cast<int64_t>(partial.size()) > results) {
     const int64_t count = static_cast<int64_t>(partial.size()) / results;
     partial = join_runs<T>(op, results, count, [&] {
-      return [&](int64_t result, int64_t start, int64_t) { return partial.data() + result * count + start; };
+      return [&](int64_t result, int64_t start, int64_t) {
+        return partial.data() + result * count + start;
+      };
     });
   }
   return partial;
 }
 
-// Results side by side: read(outer, row, column, n) gives a stretch of a row, and rows are joined
+// Results side by side: read(matrix, row, column, n) gives a stretch of a row, and rows are joined
 // element by element. Returns [outer, chunks, width], one level of joining later.
-template <class T, class Read>
-std::vector<T> join_rows(Reduction op, int64_t outer, int64_t rows, int64_t width, Read&& reader) {
+template <class T, class Reader>
+std::vector<T> join_rows(Reduction op, int64_t outer, int64_t rows, int64_t width,
+                         Reader&& reader) {
   const int64_t chunks = pieces(rows, row_chunk), blocks = pieces(width, block_size);
   std::vector<T> joined(static_cast<size_t>(outer * chunks * width));
   const int64_t work = std::min(rows, row_chunk) * std::min(width, block_size);
@@ -85,7 +91,8 @@ std::vector<T> join_rows(Reduction op, int64_t outer, int64_t rows, int64_t widt
 }
 
 template <class T>
-std::vector<T> join_partial_rows(Reduction op, std::vector<T> partial, int64_t outer, int64_t width) {
+std::vector<T> join_partial_rows(Reduction op, std::vector<T> partial, int64_t outer,
+                                 int64_t width) {
   while (static_cast<int64_t>(partial.size()) > outer * width) {
     const int64_t rows = static_cast<int64_t>(partial.size()) / (outer * width);
     partial = join_rows<T>(op, outer, rows, width, [&] {
@@ -145,11 +152,7 @@ std::vector<T> results_side_by_side(Reduction op, const ReductionAxes& axes, Cen
                                                      int64_t n) mutable -> const T* {
       const int64_t first = matrix * width + column;
       const int64_t offset = places.offset_of(first) + rows.offset_of(row);
-      const T* values = axes.kept.template as<T>() + offset;
-      if (stride != 1 || axes.kept.dtype != dtype_of<T>) {
-        read_run(axes.kept, offset, stride, n, scratch.data());
-        values = scratch.data();
-      }
+      const T* values = load_run(axes.kept, offset, stride, n, scratch.data());
       return centers.apply_row(first, values, scratch.data(), n);
     };
   });
@@ -211,7 +214,7 @@ void reduce(Reduction op, TensorView x, TensorView y, bool accumulate) {
 
 void variance(TensorView x, double correction, TensorView y, TensorView mean) {
   if (y.numel() == 0) return;
-  const ReductionAxes axes(x, y), mean_axes(x, mean);
+  const ReductionAxes axes(x, y);
   with_accumulator(Reduction::mean, x, y, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_floating_point_v<T>) {
@@ -221,7 +224,7 @@ void variance(TensorView x, double correction, TensorView y, TensorView mean) {
       std::vector<T> squares = results_of<T>(Reduction::sum, axes, {means.data()});
       divide(squares, std::max(0.0, count - correction));
       write_results(squares, axes.kept_y, false);
-      if (mean.present) write_results(means, mean_axes.kept_y, false);
+      if (mean.present) write_results(means, ReductionAxes(x, mean).kept_y, false);
     }
   });
 }

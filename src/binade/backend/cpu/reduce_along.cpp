@@ -10,17 +10,6 @@
 namespace binade::backend::cpu {
 namespace {
 
-template <class F>
-void with_read_type(DType dtype, F&& f) {
-  if (dtype == DType::f64) return f(TypeTag<double>{});
-  if (is_floating(dtype)) return f(TypeTag<float>{});
-  f(TypeTag<int64_t>{});
-}
-
-int64_t grain_for(int64_t elements_per_item) {
-  return std::max<int64_t>(1, elementwise_grain / std::max<int64_t>(1, elements_per_item));
-}
-
 // NaN is larger than everything and smaller than everything, and no better than another NaN.
 template <class T>
 bool is_better(bool largest, T value, T best) {
@@ -128,8 +117,8 @@ void cumsum_as(const ReductionAxes& axes, int64_t count, int64_t x_start, int64_
   if (!axes.side_by_side()) {
     parallel_for(x.numel(), grain_for(count), [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) {
-        cumsum_line<T, Sum>(x, x_start + offset_in(x, line), x_step, y, y_start + offset_in(y, line),
-                            y_step, count);
+        cumsum_line<T, Sum>(x, x_start + offset_in(x, line), x_step, y,
+                            y_start + offset_in(y, line), y_step, count);
       }
     });
     return;
@@ -152,13 +141,14 @@ void cumsum_as(const ReductionAxes& axes, int64_t count, int64_t x_start, int64_
 void arg(bool largest, TensorView x, int axis, TensorView y) {
   if (y.numel() == 0) return;
   const ReductionAxes axes(x, y, axis);
-  with_read_type(x.dtype, [&](auto tag) {
+  with_exact_type(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::vector<int64_t> indices = best_indices<T>(largest, axes);
     const Layout layout(axes.kept_y);
-    layout.for_runs(0, axes.kept_y.numel(), [&](int64_t position, int64_t offset, int64_t stride, int64_t n) {
-      write_run(indices.data() + position, axes.kept_y, offset, stride, n);
-    });
+    layout.for_runs(0, axes.kept_y.numel(),
+                    [&](int64_t position, int64_t offset, int64_t stride, int64_t n) {
+                      write_run(indices.data() + position, axes.kept_y, offset, stride, n);
+                    });
   });
 }
 
@@ -173,7 +163,7 @@ void cumsum(TensorView x, int axis, bool reverse, TensorView y) {
     x_step = -x_step;
     y_step = -y_step;
   }
-  with_read_type(x.dtype, [&](auto tag) {
+  with_exact_type(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
     cumsum_as<T, Sum>(axes, count, x_start, x_step, y_start, y_step);

@@ -61,7 +61,7 @@ HWY_INLINE float join(const float* x, int64_t n, float neutral, F f) {
 // a where `better`, else b, but NaN where either is.
 template <class M>
 HWY_INLINE V choose(M better, V a, V b) {
-  return hn::IfThenElse(hn::Or(better, hn::Ne(a, a)), a, b);
+  return hn::IfThenElse(hn::Or(better, hn::IsNaN(a)), a, b);
 }
 
 float reduce(Reduction op, const float* x, int64_t n) {
@@ -116,9 +116,12 @@ T reduce_scalar(Reduction op, const T* x, int64_t n) {
     case Reduction::sum:
     case Reduction::mean:
       return join(x, n, T{0}, [](T a, T b) { return static_cast<T>(U(a) + U(b)); });
-    case Reduction::prod: return join(x, n, T{1}, [](T a, T b) { return static_cast<T>(U(a) * U(b)); });
-    case Reduction::max: return join(x, n, lowest, [](T a, T b) { return a > b || a != a ? a : b; });
-    case Reduction::min: return join(x, n, highest, [](T a, T b) { return a < b || a != a ? a : b; });
+    case Reduction::prod:
+      return join(x, n, T{1}, [](T a, T b) { return static_cast<T>(U(a) * U(b)); });
+    case Reduction::max:
+      return join(x, n, lowest, [](T a, T b) { return a > b || a != a ? a : b; });
+    case Reduction::min:
+      return join(x, n, highest, [](T a, T b) { return a < b || a != a ? a : b; });
   }
   return T{};
 }

@@ -51,7 +51,8 @@ void forward(bool log, TensorView x, TensorView y) {
 }
 
 template <class T>
-void backward_as(bool log, const TensorView& dy, const TensorView& y, const TensorView& dx, bool accumulate) {
+void backward_as(bool log, const TensorView& dy, const TensorView& y, const TensorView& dx,
+                 bool accumulate) {
   const SoftmaxRows<T>& math = softmax_rows<T>();
   const int64_t width = y.shape.back();
   for_each_row<T, 3>(y, [&](int64_t, int64_t at, T* scratch) {
@@ -94,6 +95,7 @@ void logsumexp(TensorView x, TensorView y) {
 
 }  // namespace
 
-const SoftmaxKernels softmax_kernels{.forward = forward, .backward = backward, .logsumexp = logsumexp};
+const SoftmaxKernels softmax_kernels{
+    .forward = forward, .backward = backward, .logsumexp = logsumexp};
 
 }  // namespace binade::backend::cpu

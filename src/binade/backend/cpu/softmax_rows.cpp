@@ -17,26 +17,30 @@ namespace {
 template <class T>
 T max(const T* x, int64_t n) {
   using V = Vector<T>;
-  return reduce<Larger, T>(n, [](V acc, V v) HWY_ATTR { return hn::Max(acc, v); }, x);
+  return reduce<Larger, T>(
+      n, [](V acc, V v) HWY_ATTR { return hn::Max(acc, v); }, x);
 }
 
 template <class T>
 T sum(const T* x, int64_t n) {
   using V = Vector<T>;
-  return reduce<Plus, T>(n, [](V acc, V v) HWY_ATTR { return hn::Add(acc, v); }, x);
+  return reduce<Plus, T>(
+      n, [](V acc, V v) HWY_ATTR { return hn::Add(acc, v); }, x);
 }
 
 template <class T>
 T gap_sum(const T* x, T shift, int64_t n) {
   using V = Vector<T>;
   const V s = hn::Set(Tag<T>(), shift);
-  return reduce<Plus, T>(n, [s](V acc, V v) HWY_ATTR { return hn::Add(acc, hn::Sub(s, v)); }, x);
+  return reduce<Plus, T>(
+      n, [s](V acc, V v) HWY_ATTR { return hn::Add(acc, hn::Sub(s, v)); }, x);
 }
 
 template <class T>
 T dot(const T* a, const T* b, int64_t n) {
   using V = Vector<T>;
-  return reduce<Plus, T>(n, [](V acc, V u, V v) HWY_ATTR { return hn::MulAdd(u, v, acc); }, a, b);
+  return reduce<Plus, T>(
+      n, [](V acc, V u, V v) HWY_ATTR { return hn::MulAdd(u, v, acc); }, a, b);
 }
 
 template <class T>
@@ -45,7 +49,7 @@ T exp_sum(const T* x, T shift, int64_t n) {
   const Tag<T> d;
   const V s = hn::Set(d, shift);
   return reduce<Plus, T>(
-      n, [d, s](V acc, V v) HWY_ATTR { return hn::Add(acc, full_exp(d, hn::Sub(v, s))); }, x);
+      n, [d, s](V acc, V v) HWY_ATTR { return hn::Add(acc, quick_exp(d, hn::Sub(v, s))); }, x);
 }
 
 template <class T>
@@ -53,14 +57,16 @@ void exp_scaled(const T* x, T shift, T scale, int64_t n, T* y) {
   using V = Vector<T>;
   const Tag<T> d;
   const V s = hn::Set(d, shift), c = hn::Set(d, scale);
-  transform<T>(n, y, [d, s, c](V v) HWY_ATTR { return hn::Mul(full_exp(d, hn::Sub(v, s)), c); }, x);
+  transform<T>(
+      n, y, [d, s, c](V v) HWY_ATTR { return hn::Mul(quick_exp(d, hn::Sub(v, s)), c); }, x);
 }
 
 template <class T>
 void gradient(const T* dy, const T* y, T offset, int64_t n, T* dx) {
   using V = Vector<T>;
   const V o = hn::Set(Tag<T>(), offset);
-  transform<T>(n, dx, [o](V g, V v) HWY_ATTR { return hn::Mul(v, hn::Sub(g, o)); }, dy, y);
+  transform<T>(
+      n, dx, [o](V g, V v) HWY_ATTR { return hn::Mul(v, hn::Sub(g, o)); }, dy, y);
 }
 
 template <class T>
@@ -68,7 +74,8 @@ void log_gradient(const T* dy, const T* y, T total, int64_t n, T* dx) {
   using V = Vector<T>;
   const Tag<T> d;
   const V t = hn::Set(d, total);
-  transform<T>(n, dx, [d, t](V g, V v) HWY_ATTR { return hn::NegMulAdd(full_exp(d, v), t, g); }, dy, y);
+  transform<T>(
+      n, dx, [d, t](V g, V v) HWY_ATTR { return hn::NegMulAdd(quick_exp(d, v), t, g); }, dy, y);
 }
 
 template <class T>

@@ -1,7 +1,10 @@
 #include "binade/backend/cpu/strided.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "binade/backend/cpu/cast.h"
 #include "binade/formats/convert.h"
@@ -157,15 +160,15 @@ const T* Source<T>::read(int64_t start, int64_t n) {
     filled_ = true;
     return scratch_;
   }
-  const T* in_place = nullptr;
+  const T* values = scratch_;
   layout_.for_runs(start, n, [&](int64_t position, int64_t offset, int64_t stride, int64_t count) {
-    if (count == n && stride == 1 && view_.dtype == dtype_of<T>) {
-      in_place = view_.as<T>() + offset_ + offset;
+    if (count == n) {
+      values = load_run(view_, offset_ + offset, stride, n, scratch_);
     } else {
       read_run(view_, offset_ + offset, stride, count, scratch_ + position);
     }
   });
-  return in_place != nullptr ? in_place : scratch_;
+  return values;
 }
 
 template <class T>

@@ -12,8 +12,34 @@ namespace binade::backend::cpu {
 // Elements of a block: what a kernel holds of each operand at a time (L1 resident).
 inline constexpr int64_t block_size = 1024;
 
-// Elements a thread takes at least.
+// Elements a thread takes at least, and the same in items of so many elements.
 inline constexpr int64_t elementwise_grain = 32 * block_size;
+inline int64_t grain_for(int64_t elements_per_item) {
+  return elementwise_grain / (elements_per_item > 1 ? elements_per_item : 1) + 1;
+}
+
+// Calls f with the type to read a dtype's elements as: float, double or int64_t holds them exactly.
+template <class F>
+void with_exact_type(DType dtype, F&& f) {
+  if (dtype == DType::f64) return f(TypeTag<double>{});
+  if (is_floating(dtype)) return f(TypeTag<float>{});
+  f(TypeTag<int64_t>{});
+}
+
+// Calls f with the unsigned type of a dtype's size: moving elements is moving bits.
+template <class F>
+void with_bits(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 1:
+      return f(TypeTag<uint8_t>{});
+    case 2:
+      return f(TypeTag<uint16_t>{});
+    case 4:
+      return f(TypeTag<uint32_t>{});
+    default:
+      return f(TypeTag<uint64_t>{});
+  }
+}
 
 // Calls body(start, count) for the blocks of [begin, end).
 template <class Body>
@@ -62,6 +88,14 @@ template <class T>
 void read_run(const TensorView& x, int64_t offset, int64_t stride, int64_t n, T* out);
 template <class T>
 void write_run(const T* values, const TensorView& y, int64_t offset, int64_t stride, int64_t n);
+
+// As read_run, but in place where memory holds just that.
+template <class T>
+const T* load_run(const TensorView& x, int64_t offset, int64_t stride, int64_t n, T* scratch) {
+  if (stride == 1 && x.dtype == dtype_of<T>) return x.as<T>() + offset;
+  read_run(x, offset, stride, n, scratch);
+  return scratch;
+}
 
 // Hands out a view's elements as contiguous blocks of T.
 template <class T>

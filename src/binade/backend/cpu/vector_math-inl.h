@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <type_traits>
 
@@ -41,8 +42,8 @@ HWY_INLINE hn::Vec<D> full_exp(D d, hn::Vec<D> x) {
   }
 }
 
-// e^x in half the operations: to two units in the last place, with 0 for results under the smallest
-// normal number. Infinities and NaN as above.
+// e^x in half the operations, to two units in the last place: 0 where that is under the smallest
+// normal number, infinity from 2^127.5 on, NaN for NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> quick_exp(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
@@ -50,8 +51,8 @@ HWY_INLINE hn::Vec<D> quick_exp(D d, hn::Vec<D> x) {
   } else {
     using V = hn::Vec<D>;
     const hn::RebindToSigned<D> di;
-    // x = n ln 2 + r; the sum with 1.5 * 2^23 rounds to n and holds it in its low bits. The high part
-    // of ln 2 has so few bits that n times it is exact.
+    // x = n ln 2 + r; the sum with 1.5 * 2^23 rounds to n and holds it in its low bits. The high
+    // part of ln 2 has so few bits that n times it is exact.
     const V rounder = hn::Set(d, 0x1.8p23f);
     const V shifted = hn::MulAdd(x, hn::Set(d, static_cast<float>(std::numbers::log2e)), rounder);
     const V n = hn::Sub(shifted, rounder);
@@ -64,11 +65,12 @@ HWY_INLINE hn::Vec<D> quick_exp(D d, hn::Vec<D> x) {
     q = hn::MulAdd(q, r, hn::Set(d, 0.166665203f));
     q = hn::MulAdd(q, r, hn::Set(d, 0.499999934f));
     const V p = hn::MulAdd(hn::Mul(r, r), q, hn::Add(r, hn::Set(d, 1.0f)));
-    const V y = hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
-    // NaN is on neither side. Its y is NaN: p is, with an exponent that adding to leaves all ones or
-    // not; hence x itself.
-    const V low = hn::Set(d, -87.33654f), high = hn::Set(d, 88.37626f);
-    return hn::IfThenElseZero(hn::Ge(x, low), y);
+    const auto exponent = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127));
+    const V y = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
+    // Where the exponent does not fit, y is anything; NaN is on neither side and in p.
+    const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+    const V below_infinity = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.376f)), infinity, y);
+    return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3365f)), hn::Zero(d), below_infinity);
   }
 }
 
@@ -76,7 +78,7 @@ HWY_INLINE hn::Vec<D> quick_exp(D d, hn::Vec<D> x) {
 template <class D>
 HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
   const auto one = hn::Set(d, hn::TFromD<D>{1});
-  return hn::Div(one, hn::Add(one, full_exp(d, hn::Neg(x))));
+  return hn::Div(one, hn::Add(one, quick_exp(d, hn::Neg(x))));
 }
 
 // The standard normal distribution at x.
@@ -96,8 +98,8 @@ HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
     return {map_lanes(d, x, [](double v) { return 0.5 * std::erfc(-v / std::numbers::sqrt2); }),
             map_lanes(d, x, [](double v) { return inv_sqrt2pi * std::exp(-0.5 * v * v); })};
   } else {
-    constexpr float coefficients[] = {0.1918173439f, 0.1920225759f, 0.1783828673f,  0.1743536747f,
-                                      0.0608735900f, 0.2727591288f, -0.2749787068f, 0.3991674435f,
+    constexpr float coefficients[] = {0.1918173439f,  0.1920225759f, 0.1783828673f,  0.1743536747f,
+                                      0.0608735900f,  0.2727591288f, -0.2749787068f, 0.3991674435f,
                                       -0.2449050529f, 0.0505071386f};
     const auto one = hn::Set(d, 1.0f);
     const auto slope = hn::Set(d, static_cast<float>(0.34 / std::numbers::sqrt2));
@@ -105,7 +107,7 @@ HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
     auto p = hn::Set(d, coefficients[9]);
     for (int i = 8; i >= 0; --i) p = hn::MulAdd(p, t, hn::Set(d, coefficients[i]));
     const auto half = hn::Set(d, 0.5f);
-    const auto gauss = full_exp(d, hn::Neg(hn::Mul(hn::Mul(half, x), x)));
+    const auto gauss = quick_exp(d, hn::Neg(hn::Mul(hn::Mul(half, x), x)));
     const auto tail = hn::Mul(hn::Mul(half, gauss), hn::Mul(t, p));
     const auto negative = hn::Lt(x, hn::Zero(d));
     return {hn::IfThenElse(negative, tail, hn::Sub(one, tail)),
