@@ -15,7 +15,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Document read(std::string_view text) { return parse(text, {.reader = "reader", .file = "some.json"}); }
+Document read(std::string_view text) {
+  return parse(text, {.reader = "reader", .file = "some.json"});
+}
 
 std::string error_of(const std::function<void()>& action) {
   try {
@@ -27,7 +29,8 @@ std::string error_of(const std::function<void()>& action) {
 }
 
 TEST(Json, ReadsEveryKindOfValue) {
-  const Document document = read(R"( {"n":null,"t":true,"f":false,"i":-12,"d":2.5e-3,"s":"a\"\u00e9\n\ud83d\ude00",
+  const Document document =
+      read(R"( {"n":null,"t":true,"f":false,"i":-12,"d":2.5e-3,"s":"a\"\u00e9\n\ud83d\ude00",
                                       "a":[1,[],{}],"o":{"x":{"y":7}}} )");
   const Value& root = document.root();
   ASSERT_EQ(root.object().size(), 8u);
@@ -49,7 +52,9 @@ TEST(Json, KnowsWhereValuesStart) {
   const std::string text = R"({ "a" : [10, "two" ,{"b":true}], "c":1.5 ,"d" : null})";
   const Document document = parse(text, {.reader = "reader", .file = "f", .offset = 100});
   const Value& root = document.root();
-  const auto offset_of = [&](const char* token) { return 100 + static_cast<int64_t>(text.find(token)); };
+  const auto offset_of = [&](const char* token) {
+    return 100 + static_cast<int64_t>(text.find(token));
+  };
   EXPECT_EQ(root.offset(), 100);
   EXPECT_EQ(root.at("a").offset(), offset_of("[10"));
   EXPECT_EQ(root.at("a").array()[0].offset(), offset_of("10"));
@@ -61,9 +66,11 @@ TEST(Json, KnowsWhereValuesStart) {
 }
 
 TEST(Json, KeepsWholeNumbersExact) {
-  const Document document = read("[9223372036854775807, -9223372036854775808, 9223372036854775808, 3.0, 1e2]");
+  const Document document =
+      read("[9223372036854775807, -9223372036854775808, 9223372036854775808, 3.0, 1e2]");
   const std::vector<Value>& items = document.root().array();
-  constexpr int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+  constexpr int64_t low = std::numeric_limits<int64_t>::min(),
+                    high = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(items[0].integer(low, high), high);
   EXPECT_EQ(items[1].integer(low, high), low);
   for (size_t i = 2; i < 5; ++i) EXPECT_THROW(items[i].integer(low, high), Error) << i;
@@ -128,7 +135,8 @@ TEST(Json, RefusesBadTextSayingWhere) {
   };
   for (const Bad& bad : table) {
     const std::string error = error_of([&] { read(bad.text); });
-    EXPECT_THAT(error, HasSubstr("reader: some.json at byte " + std::to_string(bad.offset))) << bad.text.substr(0, 40);
+    EXPECT_THAT(error, HasSubstr("reader: some.json at byte " + std::to_string(bad.offset)))
+        << bad.text.substr(0, 40);
     EXPECT_THAT(error, HasSubstr(bad.part)) << bad.text.substr(0, 40);
     EXPECT_LT(error.size(), 400u);
   }
@@ -150,20 +158,26 @@ TEST(Json, AccessorsNameFileByteAndPath) {
   const Value& root = document.root();
   const Value& c = root.at("a").at("b").array()[1].at("c");
   EXPECT_EQ(error_of([&] { c.integer(0, 9); }),
-            "reader: some.json at byte 18 (a.b[1].c): expected a whole number from 0 to 9, found \"text\"");
-  EXPECT_THAT(error_of([&] { root.at("n").integer(0, 255); }), HasSubstr("(n): expected a whole number from 0 to 255, found 300"));
+            "reader: some.json at byte 18 (a.b[1].c): expected a whole number from 0 to 9, found "
+            "\"text\"");
+  EXPECT_THAT(error_of([&] { root.at("n").integer(0, 255); }),
+              HasSubstr("(n): expected a whole number from 0 to 255, found 300"));
   EXPECT_THAT(error_of([&] { root.at("x").integer(0, 9); }), HasSubstr("found 1.5"));
   EXPECT_THAT(error_of([&] { root.at("n").string(); }), HasSubstr("expected a string, found 300"));
   EXPECT_THAT(error_of([&] { root.at("n").boolean(); }), HasSubstr("expected true or false"));
   EXPECT_THAT(error_of([&] { root.at("n").object(); }), HasSubstr("expected an object"));
-  EXPECT_THAT(error_of([&] { root.at("a").array(); }), HasSubstr("expected an array, found an object of 1"));
+  EXPECT_THAT(error_of([&] { root.at("a").array(); }),
+              HasSubstr("expected an array, found an object of 1"));
   EXPECT_THAT(error_of([&] { c.number(); }), HasSubstr("expected a number"));
-  EXPECT_THAT(error_of([&] { root.at("missing"); }), HasSubstr("expected a member \"missing\", found none of that name"));
-  EXPECT_THAT(error_of([&] { c.refuse("this", "that", "do so"); }), HasSubstr("expected this, found that; do so"));
+  EXPECT_THAT(error_of([&] { root.at("missing"); }),
+              HasSubstr("expected a member \"missing\", found none of that name"));
+  EXPECT_THAT(error_of([&] { c.refuse("this", "that", "do so"); }),
+              HasSubstr("expected this, found that; do so"));
 }
 
 TEST(Json, MessagesHoldNothingATerminalObeys) {
-  const std::string error = error_of([] { read("{\"\\u001b[31m" + std::string(500, 'x') + "\":1}").root().at("y").string(); });
+  const std::string error = error_of(
+      [] { read("{\"\\u001b[31m" + std::string(500, 'x') + "\":1}").root().at("y").string(); });
   EXPECT_EQ(error.find('\x1b'), std::string::npos);
   const Document document = read("[\"\\u001b]0;title\\u0007" + std::string(500, 'x') + "\"]");
   const std::string long_error = error_of([&] { document.root().array()[0].number(); });
@@ -174,16 +188,27 @@ TEST(Json, MessagesHoldNothingATerminalObeys) {
 TEST(JsonWriter, WritesOneLineOrIndented) {
   const auto write = [](int indent) {
     Writer writer(indent);
-    writer.begin_object().key("b").value(1).key("a").begin_array().value(true).value(nullptr).value("x\"\n").end_array();
+    writer.begin_object()
+        .key("b")
+        .value(1)
+        .key("a")
+        .begin_array()
+        .value(true)
+        .value(nullptr)
+        .value("x\"\n")
+        .end_array();
     writer.key("e").begin_object().end_object().key("d").value(0.1).end_object();
     return writer.text();
   };
   EXPECT_EQ(write(0), R"({"b":1,"a":[true,null,"x\"\n"],"e":{},"d":0.1})");
-  EXPECT_EQ(write(2), "{\n  \"b\": 1,\n  \"a\": [\n    true,\n    null,\n    \"x\\\"\\n\"\n  ],\n  \"e\": {},\n  \"d\": 0.1\n}");
+  EXPECT_EQ(write(2),
+            "{\n  \"b\": 1,\n  \"a\": [\n    true,\n    null,\n    \"x\\\"\\n\"\n  ],\n  \"e\": "
+            "{},\n  \"d\": 0.1\n}");
 }
 
 TEST(JsonWriter, NumbersReadBackTheSame) {
-  std::vector<double> values = {0.0, -0.0, 1.0, 1e-5, 1e300, 5e-324, 0.1, 1.0 / 3, std::numeric_limits<double>::max()};
+  std::vector<double> values = {
+      0.0, -0.0, 1.0, 1e-5, 1e300, 5e-324, 0.1, 1.0 / 3, std::numeric_limits<double>::max()};
   for (uint64_t i = 0; i < 2000; ++i) {
     const uint64_t bits = uint64_t{random::bits(1, 2, 2 * i)} << 32 | random::bits(1, 2, 2 * i + 1);
     double value;
@@ -195,8 +220,10 @@ TEST(JsonWriter, NumbersReadBackTheSame) {
   for (const double value : values) writer.value(value);
   writer.value(std::numeric_limits<int64_t>::min()).end_array();
   const Document document = read(writer.text());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(document.root().array()[i].number(), values[i]);
-  EXPECT_EQ(document.root().array().back().integer(std::numeric_limits<int64_t>::min(), 0), std::numeric_limits<int64_t>::min());
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(document.root().array()[i].number(), values[i]);
+  EXPECT_EQ(document.root().array().back().integer(std::numeric_limits<int64_t>::min(), 0),
+            std::numeric_limits<int64_t>::min());
 }
 
 TEST(JsonWriter, TextReadsBackTheSame) {

@@ -3,9 +3,8 @@
 #include "binade/amp/trace.h"
 
 namespace binade::amp {
-namespace {
 
-void check_inputs(Op op, std::span<const Tensor> inputs) {
+void require_one_device(Op op, std::span<const Tensor> inputs) {
   const Tensor* first = nullptr;
   for (const Tensor& input : inputs) {
     if (!input.defined()) continue;
@@ -18,10 +17,8 @@ void check_inputs(Op op, std::span<const Tensor> inputs) {
   }
 }
 
-}  // namespace
-
 Call::Call(Op op, std::span<const Tensor> inputs, bool named) : op_(op), inputs_(inputs.begin(), inputs.end()) {
-  check_inputs(op, inputs);
+  require_one_device(op, inputs);
   const std::optional<DType> target = input_type(op, inputs, named);
   compute_.reserve(inputs_.size());
   for (const Tensor& input : inputs_) compute_.push_back(cast_input(input, target));

@@ -10,6 +10,9 @@
 
 namespace binade::amp {
 
+// Fails, naming the op, unless all defined inputs are on one device.
+void require_one_device(Op op, std::span<const Tensor> inputs);
+
 // One call of one op: brings the inputs to the type the policy asks for, and afterwards records the
 // backward on the inputs as they were given. A cast therefore is no node of the graph: gradients
 // return to an input in its own type, and a product writes an f32 weight's gradient in f32.

@@ -11,11 +11,21 @@ namespace {
 
 thread_local const Node* running_node = nullptr;
 
+// What a hook made of a gradient; undefined where it left it alone.
+Tensor replacement(const Hook& hook, const Tensor& gradient) {
+  Tensor replaced = hook(gradient);
+  if (!replaced.defined() || replaced.same_as(gradient)) return {};
+  if (replaced.shape() != gradient.shape() || replaced.device() != gradient.device() || !is_compute(replaced.dtype())) {
+    fail("on_gradient", {.argument = "hook's result", .expected = describe(gradient), .found = describe(replaced)});
+  }
+  return replaced;
+}
+
 // One walk. A recompute's walk runs inside another one: leaves with hooks that it reaches are
 // reported to the outer walk, which alone knows when nothing more is coming.
 class Walk {
  public:
-  explicit Walk(std::vector<Node*> roots) : outer_(std::exchange(current_, this)), nodes_(std::move(roots)) { collect(); }
+  explicit Walk(std::vector<Node*> roots) : outer_(std::exchange(current_, this)), nodes_(std::move(roots)) {}
   ~Walk() {
     current_ = outer_;
     if (!completed_) forget();
@@ -23,23 +33,8 @@ class Walk {
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
 
-  void run(bool retain) {
-    for (Node* node : nodes_) {
-      run_hooks_of_results(*node);
-      call(*node);
-      if (!retain) node->backward = nullptr;
-      if (node->opaque) --opaque_left_;
-      for (const GradSlot& input : node->inputs) {
-        Meta* meta = input.meta().get();
-        if (meta != nullptr && meta->node == nullptr && --meta->pending == 0) finished(meta);
-      }
-      if (opaque_left_ == 0) flush();
-    }
-    flush();
-    completed_ = true;
-  }
-
- private:
+  // Finds everything the roots were made from. Apart from the constructor: should it fail, the
+  // destructor still cleans up.
   void collect() {
     std::unordered_set<Node*> seen(nodes_.begin(), nodes_.end());
     for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -66,12 +61,29 @@ class Walk {
     std::sort(nodes_.begin(), nodes_.end(), [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
   }
 
+  void run(bool retain) {
+    for (Node* node : nodes_) {
+      run_hooks_of_results(*node);
+      call(*node);
+      if (!retain) node->backward = nullptr;
+      if (node->opaque) --opaque_left_;
+      for (const GradSlot& input : node->inputs) {
+        Meta* meta = input.meta().get();
+        if (meta != nullptr && meta->node == nullptr && --meta->pending == 0) finished(meta);
+      }
+      if (opaque_left_ == 0) flush();
+    }
+    flush();
+    completed_ = true;
+  }
+
+ private:
   static void run_hooks_of_results(Node& node) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const auto meta = node.outputs[i].lock();
       if (meta == nullptr || !node.gradients[i].defined()) continue;
       for (const Hook& hook : meta->hooks) {
-        if (Tensor replaced = hook(node.gradients[i]); replaced.defined()) node.gradients[i] = std::move(replaced);
+        if (Tensor replaced = replacement(hook, node.gradients[i]); replaced.defined()) node.gradients[i] = std::move(replaced);
       }
     }
   }
@@ -113,7 +125,7 @@ class Walk {
       }
       for (const Hook& hook : leaf->hooks) {
         if (!leaf->holds_gradient) break;
-        if (const Tensor replaced = hook(leaf->grad); replaced.defined() && !replaced.same_as(leaf->grad)) {
+        if (const Tensor replaced = replacement(hook, leaf->grad); replaced.defined()) {
           backend::of(leaf->device).elementwise.copy(replaced, leaf->grad);
         }
       }
@@ -164,6 +176,7 @@ void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds, 
     nodes.push_back(node.get());
   }
   Walk walk(std::move(nodes));
+  walk.collect();
   for (size_t i = 0; i < roots.size(); ++i) {
     if (seeds[i].defined() && roots[i].requires_grad()) GradSlot(roots[i].autograd_meta()).add(seeds[i]);
   }

@@ -34,8 +34,9 @@ void add_to_result(Meta& meta, Tensor gradient) {
   Tensor& sum = meta.node->gradients[static_cast<size_t>(meta.output)];
   const auto& kernels = backend::of(meta.device).elementwise;
   if (sum.defined()) {
-    // Others may still look at the first contribution: only overwrite it when nobody does.
-    Tensor target = sum.is_sole_owner() ? sum : Tensor::empty(meta.shape, meta.dtype, meta.device);
+    // Others may still look at the first contribution, and a repeated one has fewer elements than
+    // places: only overwrite it when it is nobody else's and dense.
+    Tensor target = sum.is_sole_owner() && sum.is_dense() ? sum : Tensor::empty(meta.shape, meta.dtype, meta.device);
     kernels.binary(backend::Binary::add, sum, gradient, target);
     sum = std::move(target);
   } else if (gradient.dtype() == meta.dtype) {

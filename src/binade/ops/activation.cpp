@@ -48,7 +48,7 @@ Tensor swiglu_composite(const Tensor& x) {
 
 Tensor dropout(const Tensor& x, double p, bool training) {
   require_compute("dropout", "x", x);
-  if (!(p >= 0 && p <= 1)) fail("dropout", {.argument = "p", .expected = "0 to 1", .found = std::to_string(p)});
+  require_between("dropout", "p", p, 0, 1);
   if (!training || p == 0) return x;
   const Call call(Op::dropout, {x});
   const random::Key key = random::next_key();
@@ -63,6 +63,7 @@ Tensor dropout(const Tensor& x, double p, bool training) {
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   require_compute("prelu", "x", x);
+  require_compute("prelu", "weight", weight);
   require_rank("prelu", "weight", weight, 1);
   const bool per_channel = weight.size(0) != 1;
   if (per_channel && (x.rank() < 2 || x.size(1) != weight.size(0))) {

@@ -24,7 +24,14 @@ Tensor compute(Binary op, const Tensor& a, const Tensor& b, DType dtype) {
   return y;
 }
 
-Tensor compute(Binary op, const Tensor& a, const Tensor& b) { return compute(op, a, b, result_type(a, b)); }
+// Quotients, powers and angles of integers are no integers: they come out as f32.
+DType result_type(Binary op, const Tensor& a, const Tensor& b) {
+  const DType type = result_type(a, b);
+  const bool leaves_integers = op == Binary::div || op == Binary::pow || op == Binary::atan2;
+  return leaves_integers && !is_floating(type) ? DType::f32 : type;
+}
+
+Tensor compute(Binary op, const Tensor& a, const Tensor& b) { return compute(op, a, b, result_type(op, a, b)); }
 
 Tensor compute(Unary op, const Tensor& x, backend::UnaryNumbers numbers = {}) {
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
@@ -46,6 +53,11 @@ void check_operands(Op op, const Tensor& a, const Tensor& b) {
     }
   }
   broadcast(name(op).data(), a.shape(), b.shape());
+}
+
+void check_ternary(Op op, const Tensor& a, const Tensor& b, const Tensor& c) {
+  for (const auto& [argument, x] : {std::pair("a", &a), std::pair("b", &b), std::pair("c", &c)}) require_compute(name(op), argument, *x);
+  broadcast(name(op).data(), a.shape(), broadcast(name(op).data(), b.shape(), c.shape()));
 }
 
 // y = op(a, b) with `backward(dy, a, b, y, dx)`.
@@ -164,7 +176,7 @@ Tensor operator/(const Tensor& a, double b) {
 }
 
 Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value) {
-  check_operands(Op::addcmul, b, c);
+  check_ternary(Op::addcmul, a, b, c);
   require_finite("addcmul", "value", value);
   const Call call(Op::addcmul, {a, b, c});
   const Tensor product = scaled(compute(Binary::mul, call[1], call[2]), value);
@@ -178,7 +190,7 @@ Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value) 
 }
 
 Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, double value) {
-  check_operands(Op::addcdiv, b, c);
+  check_ternary(Op::addcdiv, a, b, c);
   require_finite("addcdiv", "value", value);
   const Call call(Op::addcdiv, {a, b, c});
   const Tensor quotient = scaled(compute(Binary::div, call[1], call[2]), value);
@@ -199,6 +211,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   if (condition.dtype() != DType::boolean) {
     fail("where", {.argument = "condition", .expected = "bool", .found = describe(condition)});
   }
+  require_device("where", "condition", condition, a);
   const Call call(Op::where, {a, b});
   const Shape shape = broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape()));
   Tensor y = Tensor::empty(shape, result_type(call[0], call[1]), a.device());

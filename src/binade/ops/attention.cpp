@@ -1,5 +1,6 @@
 #include "binade/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -44,12 +45,14 @@ Tensor packed_heads(const Tensor& packed, int64_t first, int64_t count, int64_t 
   return packed.strided({packed.size(0), count, packed.size(1), dim}, {in[0], dim, in[1], 1}, packed.offset() + first * dim);
 }
 
-int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads) {
+int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads, const AttentionOptions& options) {
   const char* op = "packed_attention";
   require_compute(op, "qkv", qkv);
   require_rank(op, "qkv", qkv, 3);
-  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
-    fail(op, {.argument = "heads", .expected = "a multiple of kv_heads", .found = std::to_string(heads) + " and " + std::to_string(kv_heads)});
+  if (options.scale) require_finite(op, "scale", *options.scale);
+  // More heads than channels cannot be; refusing them here keeps the sum below from overflowing.
+  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0 || heads > std::max<int64_t>(qkv.size(2), 1)) {
+    fail(op, {.argument = "heads", .expected = "a multiple of kv_heads that " + describe(qkv) + " has room for", .found = std::to_string(heads) + " and " + std::to_string(kv_heads)});
   }
   const int64_t parts = heads + 2 * kv_heads;
   if (qkv.size(2) % parts != 0) {
@@ -63,14 +66,21 @@ int64_t check_rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, in
   require_rank("rope", "x", x, 4);
   require_rank("rope", "cosine", cosine, 2);
   require_shape("rope", "sine", sine, cosine.shape());
+  for (const auto& [argument, table] : {std::pair("cosine", &cosine), std::pair("sine", &sine)}) {
+    if (table->dtype() != DType::f32) fail("rope", {.argument = argument, .expected = "f32", .found = describe(*table)});
+    require_device("rope", argument, *table, x);
+  }
   if (x.size(3) % 2 != 0 || cosine.size(1) != x.size(3) / 2) {
     fail("rope", {.argument = "cosine", .expected = "[positions, half of x's dim]", .found = describe(cosine) + " for x " + describe(x)});
   }
-  if (start < 0 || start + x.size(1) > cosine.size(0)) {
+  if (start < 0 || start > cosine.size(0) - x.size(1)) {
     fail("rope", {.argument = "start",
                   .expected = "positions inside a table of " + std::to_string(cosine.size(0)),
                   .found = std::to_string(start) + " + " + std::to_string(x.size(1)) + " tokens",
                   .hint = "the model's context is shorter than this sequence"});
+  }
+  if (rotated > x.size(2)) {
+    fail("rope", {.argument = "rotated", .expected = "at most the heads of " + describe(x), .found = std::to_string(rotated)});
   }
   return rotated < 0 ? x.size(2) : rotated;
 }
@@ -135,7 +145,7 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
 }
 
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads, AttentionOptions options) {
-  const int64_t dim = check_packed(qkv, heads, kv_heads);
+  const int64_t dim = check_packed(qkv, heads, kv_heads, options);
   const Call call(Op::packed_attention, {qkv});
   const Tensor in = dense(call[0]);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
@@ -157,7 +167,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads, Atte
 }
 
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads, AttentionOptions options) {
-  const int64_t dim = check_packed(qkv, heads, kv_heads);
+  const int64_t dim = check_packed(qkv, heads, kv_heads, options);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   const auto parts = split(qkv, {heads * dim, kv_heads * dim, kv_heads * dim}, 2);
   const auto as_heads = [&](const Tensor& x, int64_t count) {
@@ -169,9 +179,9 @@ Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_h
 }
 
 std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double theta, Device device) {
-  if (positions < 1 || dim < 2 || dim % 2 != 0 || !(theta > 0)) {
+  if (positions < 1 || dim < 2 || dim % 2 != 0 || !(theta > 0) || std::isinf(theta)) {
     fail("rope_tables", {.argument = "positions, dim, theta",
-                         .expected = "at least 1, an even number, more than 0",
+                         .expected = "at least 1, an even number, a finite number more than 0",
                          .found = std::to_string(positions) + ", " + std::to_string(dim) + ", " + std::to_string(theta)});
   }
   const int64_t half = dim / 2;

@@ -1,5 +1,8 @@
 #include "binade/ops/checkpoint.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "binade/amp/fp8.h"
 #include "binade/autograd/engine.h"
 #include "binade/autograd/module_path.h"
@@ -22,16 +25,56 @@ struct ForwardState {
   random::Context random = random::context();
 };
 
+// The random context of another moment while it lives.
+class RandomGuard {
+ public:
+  explicit RandomGuard(const random::Context& context) : previous_(std::exchange(random::context(), context)) {}
+  ~RandomGuard() { random::context() = previous_; }
+  RandomGuard(const RandomGuard&) = delete;
+  RandomGuard& operator=(const RandomGuard&) = delete;
+
+ private:
+  random::Context previous_;
+};
+
 std::vector<Tensor> run_again(const ManyFunction& fn, const ForwardState& state, std::span<const Tensor> inputs) {
   const amp::Autocast autocast(state.autocast);
   const amp::Fp8Autocast fp8(state.fp8);
   const autograd::ModulePathGuard path(state.path);
   const autograd::RecomputeScope recompute;
   const autograd::GradMode recording(true);
-  const random::Context now = std::exchange(random::context(), state.random);
-  std::vector<Tensor> outputs = fn(inputs);
-  random::context() = now;
-  return outputs;
+  const RandomGuard random(state.random);
+  return fn(inputs);
+}
+
+// The inputs as leaves of a graph of their own, whose gradients add up right in the slots' buffers: the same sums
+// in the same order as without recompute. An input given twice is one leaf.
+std::vector<Tensor> leaves_for(std::span<const Saved> saved, GradSlots slots) {
+  std::vector<Tensor> leaves;
+  for (size_t i = 0; i < saved.size(); ++i) {
+    leaves.push_back(saved[i].get().detach());
+    if (!slots[i].wanted()) continue;
+    const auto same = [&](const GradSlot& slot) { return slot.meta() == slots[i].meta(); };
+    const auto first = static_cast<size_t>(std::find_if(slots.begin(), slots.end(), same) - slots.begin());
+    if (first < i) {
+      leaves[i].set_autograd_meta(leaves[first].autograd_meta());
+      continue;
+    }
+    leaves[i].set_requires_grad();
+    autograd::Meta& meta = *leaves[i].autograd_meta();
+    const auto [buffer, accumulate] = slots[i].target();
+    meta.grad = buffer;
+    meta.grad_dtype = buffer.dtype();
+    meta.holds_gradient = accumulate;
+  }
+  return leaves;
+}
+
+// Slots count as filled from the moment they gave their buffer away.
+void clear_unwritten(std::span<const Tensor> leaves) {
+  for (const Tensor& leaf : leaves) {
+    if (leaf.requires_grad() && !leaf.grad().defined()) backend::of(leaf).elementwise.fill(leaf.autograd_meta()->grad, 0);
+  }
 }
 
 }  // namespace
@@ -49,25 +92,17 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
   Tensor anchor = Tensor::empty({0}, DType::f32);
   anchor.set_requires_grad();
   given.push_back(anchor);
-  std::vector<Saved> saved;
-  std::vector<bool> wants;
-  for (const Tensor& input : inputs) {
-    saved.emplace_back(input);
-    wants.push_back(input.requires_grad());
-  }
-  autograd::Node* node = autograd::record(Op::checkpoint, given, outputs, [fn = std::move(fn), state, saved, wants](std::span<const Tensor> dy, GradSlots dx) {
-    std::vector<Tensor> leaves;
-    for (size_t i = 0; i < saved.size(); ++i) {
-      leaves.push_back(saved[i].get().detach());
-      if (!wants[i]) continue;
-      leaves[i].set_requires_grad();
-      leaves[i].set_grad_dtype(leaves[i].dtype());
+  const std::vector<Saved> saved(inputs.begin(), inputs.end());
+  autograd::Node* node = autograd::record(Op::checkpoint, given, outputs, [fn = std::move(fn), state, saved](std::span<const Tensor> dy, GradSlots dx) {
+    const std::vector<Tensor> leaves = leaves_for(saved, dx.first(saved.size()));
+    try {
+      const std::vector<Tensor> again = run_again(fn, state, leaves);
+      autograd::run_backward(again, dy, false);
+    } catch (...) {
+      clear_unwritten(leaves);
+      throw;
     }
-    const std::vector<Tensor> again = run_again(fn, state, leaves);
-    autograd::run_backward(again, dy, false);
-    for (size_t i = 0; i < saved.size(); ++i) {
-      if (wants[i] && leaves[i].grad().defined()) dx[i].add(leaves[i].grad());
-    }
+    clear_unwritten(leaves);
   });
   if (node != nullptr) node->opaque = true;
   return outputs;

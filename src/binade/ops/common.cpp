@@ -1,5 +1,7 @@
 #include "binade/ops/common.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "binade/ops/unary.h"
@@ -20,7 +22,9 @@ std::vector<Tensor> cast_recorded(Op op, std::span<const Tensor> inputs, bool na
 }  // namespace
 
 Composite::Composite(Op op, std::initializer_list<Tensor> inputs, bool named)
-    : op_(op), inputs_(inputs), compute_(cast_recorded(op, inputs_, named)), plain_(amp::AutocastState{}) {}
+    : op_(op), inputs_(inputs), compute_(cast_recorded(op, inputs_, named)), plain_(amp::AutocastState{}) {
+  amp::require_one_device(op, inputs_);
+}
 
 Tensor Composite::result(const Tensor& y) {
   pause_.resume();
@@ -69,6 +73,31 @@ void require_finite(std::string_view op, std::string_view argument, double value
   fail(op, {.argument = std::string(argument), .expected = "a finite number", .found = std::to_string(value)});
 }
 
+void require_between(std::string_view op, std::string_view argument, double value, double low, double high) {
+  if (value >= low && value <= high) return;
+  fail(op, {.argument = std::string(argument), .expected = fmt::format("{} to {}", low, high), .found = fmt::format("{}", value)});
+}
+
+void require_classes(std::string_view op, const Tensor& target, int64_t classes, int64_t ignore_index) {
+  if (!target.device().is_cpu()) return;
+  for (int64_t i = 0; i < target.numel(); ++i) {
+    const int64_t value = target.dtype() == DType::i64 ? target.data<int64_t>()[i] : target.data<int32_t>()[i];
+    if (value == ignore_index || (value >= 0 && value < classes)) continue;
+    fail(op, {.argument = "target",
+              .expected = fmt::format("classes from 0 to {} or {}", classes - 1, ignore_index),
+              .found = fmt::format("{} at element {}", value, i)});
+  }
+}
+
+void require_device(std::string_view op, std::string_view argument, const Tensor& x, const Tensor& like) {
+  require_defined(op, argument, x);
+  if (x.device() == like.device()) return;
+  fail(op, {.argument = std::string(argument),
+            .expected = "a tensor on " + to_string(like.device()),
+            .found = describe(x),
+            .hint = "move it with to(x, device)"});
+}
+
 Tensor dense(const Tensor& x) {
   if (!x.defined() || x.is_dense()) return x;
   Tensor copy = Tensor::empty(x.shape(), x.dtype(), x.device());
@@ -97,6 +126,13 @@ void add_reduced(const GradSlot& slot, const Tensor& gradient) {
   while (kept.rank() < gradient.rank()) kept.insert(0, 1);
   const GradSlot::Target target = slot.target();
   backend::of(gradient).reduce.reduce(backend::Reduction::sum, gradient, viewed(target.buffer, kept), target.accumulate);
+}
+
+Shape batch_of(const Tensor& x) {
+  Shape batch = x.shape();
+  batch.erase(batch.rank() - 1);
+  batch.erase(batch.rank() - 1);
+  return batch;
 }
 
 Rows rows_of(const Shape& shape, int axes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "binade/ops/common.h"
 #include "binade/ops/reduce.h"
@@ -20,8 +21,12 @@ Triple spread(std::string_view op, std::string_view argument, const PerAxis& val
   Triple result{filler, filler, filler};
   for (int i = 0; i < axes; ++i) {
     const int64_t value = values[values.size() == 1 ? 0 : static_cast<size_t>(i)];
-    if (value < least) {
-      fail(op, {.argument = std::string(argument), .expected = "at least " + std::to_string(least), .found = std::to_string(value)});
+    // Larger ones make no sense and would overflow.
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    if (value < least || value > most) {
+      fail(op, {.argument = std::string(argument),
+                .expected = std::to_string(least) + " to " + std::to_string(most),
+                .found = std::to_string(value)});
     }
     result[static_cast<size_t>(3 - axes + i)] = value;
   }
@@ -47,14 +52,22 @@ void check_conv(std::string_view op, const Tensor& x, const Tensor& weight, cons
   require_compute(op, "weight", weight);
   require_rank(op, "x", x, axes + 2);
   require_rank(op, "weight", weight, axes + 2);
-  const int64_t in = transposed ? weight.size(0) : weight.size(1) * groups;
-  const int64_t out = transposed ? weight.size(1) * groups : weight.size(0);
-  if (groups < 1 || x.size(1) != in || (transposed ? in : out) % groups != 0) {
+  const int64_t in = x.size(1);
+  if (groups < 1 || groups > std::max<int64_t>(in, 1)) {
+    fail(op, {.argument = "groups", .expected = "1 to the channels of " + describe(x), .found = std::to_string(groups)});
+  }
+  const bool parts = in % groups == 0 && (transposed || weight.size(0) % groups == 0);
+  if (!parts || (transposed ? weight.size(0) != in : weight.size(1) != in / groups)) {
     fail(op, {.argument = "weight",
               .expected = "channels that fit x and " + std::to_string(groups) + " groups",
               .found = describe(weight) + " for x " + describe(x)});
   }
-  if (bias.defined()) require_shape(op, "bias", bias, {out});
+  if (std::any_of(weight.shape().begin() + 2, weight.shape().end(), [](int64_t size) { return size == 0; })) {
+    fail(op, {.argument = "weight", .expected = "a kernel of at least 1", .found = describe(weight)});
+  }
+  if (!bias.defined()) return;
+  require_compute(op, "bias", bias);
+  require_shape(op, "bias", bias, {transposed ? weight.size(1) * groups : weight.size(0)});
 }
 
 void require_positive(std::string_view op, const Shape& shape, const Tensor& x, const Tensor& weight) {
@@ -90,7 +103,7 @@ Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor
   }
   require_positive(name(op), shape, x, weight);
   const Tensor y = Tensor::empty(shape, in.dtype(), in.device());
-  backend::of(in).conv.forward(in, kernel, call[2], geometry, y);
+  backend::of(in).conv.forward(in, kernel, dense(call[2]), geometry, y);
   return call.result(viewed(y, without_fillers(shape, axes)), [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
     const Tensor dy = viewed(dense(dy_given), shape);
     const auto& kernels = backend::of(dy).conv;
@@ -128,7 +141,7 @@ Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, co
   }
   require_positive(name(op), shape, x, weight);
   const Tensor y = Tensor::empty(shape, in.dtype(), in.device());
-  backend::of(in).conv.backward_input(in, kernel, call[2], geometry, y, false);
+  backend::of(in).conv.backward_input(in, kernel, dense(call[2]), geometry, y, false);
   return call.result(viewed(y, without_fillers(shape, axes)), [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
     const Tensor dy = viewed(dense(dy_given), shape);
     const auto& kernels = backend::of(dy).conv;

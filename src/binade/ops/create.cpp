@@ -1,5 +1,7 @@
 #include "binade/ops/create.h"
 
+#include <numeric>
+
 #include "binade/autograd/variable.h"
 #include "binade/backend/transfer.h"
 #include "binade/ops/common.h"
@@ -19,6 +21,20 @@ void check_in_place(const char* op, const Tensor& x) {
 // Host values of any element type, moved to the device they are wanted on.
 Tensor placed(const Tensor& host, Device device) { return device.is_cpu() ? host : to(host, device); }
 
+void check_count(int64_t found, const Shape& shape) {
+  if (found == shape.numel()) return;
+  fail("tensor", {.argument = "values",
+                  .expected = std::to_string(shape.numel()) + " for " + to_string(shape),
+                  .found = std::to_string(found)});
+}
+
+// A tensor of values that lie in row-major order in the host's memory.
+Tensor from_host(void* values, DType type, const Shape& shape, DType dtype, Device device) {
+  const Tensor x = Tensor::empty(shape, dtype);
+  backend::of(x).elementwise.copy({values, type, shape, dense_strides(shape), true}, x);
+  return placed(x, device);
+}
+
 }  // namespace
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
@@ -33,9 +49,9 @@ Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype(), x.device
 
 Tensor arange(int64_t count, DType dtype, Device device) {
   if (count < 0) fail("arange", {.argument = "count", .expected = "at least 0", .found = std::to_string(count)});
-  Tensor values = Tensor::empty({count}, DType::i64);
-  for (int64_t i = 0; i < count; ++i) values.data<int64_t>()[i] = i;
-  return placed(ops::converted(values, dtype), device);
+  std::vector<int64_t> values(static_cast<size_t>(count));
+  std::iota(values.begin(), values.end(), int64_t{0});
+  return from_host(values.data(), DType::i64, {count}, dtype, device);
 }
 
 Tensor randn(const Shape& shape, random::Key key, DType dtype, Device device) {
@@ -64,14 +80,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, random::Key key, D
 }
 
 Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype, Device device) {
-  Tensor x = Tensor::empty(shape, DType::f64);
-  if (static_cast<int64_t>(values.size()) != x.numel()) {
-    fail("tensor", {.argument = "values",
-                    .expected = std::to_string(x.numel()) + " for " + to_string(shape),
-                    .found = std::to_string(values.size())});
-  }
-  std::copy(values.begin(), values.end(), x.data<double>());
-  return placed(ops::converted(x, dtype), device);
+  check_count(static_cast<int64_t>(values.size()), shape);
+  return from_host(const_cast<double*>(values.data()), DType::f64, shape, dtype, device);
 }
 
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype, Device device) {
@@ -79,14 +89,8 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
 }
 
 Tensor tensor(std::span<const int64_t> values, const Shape& shape, Device device) {
-  Tensor x = Tensor::empty(shape, DType::i64);
-  if (static_cast<int64_t>(values.size()) != x.numel()) {
-    fail("tensor", {.argument = "values",
-                    .expected = std::to_string(x.numel()) + " for " + to_string(shape),
-                    .found = std::to_string(values.size())});
-  }
-  std::copy(values.begin(), values.end(), x.data<int64_t>());
-  return placed(x, device);
+  check_count(static_cast<int64_t>(values.size()), shape);
+  return from_host(const_cast<int64_t*>(values.data()), DType::i64, shape, DType::i64, device);
 }
 
 std::vector<double> to_vector(const Tensor& x) {
@@ -116,6 +120,7 @@ void copy_(const Tensor& x, const Tensor& source) {
 void add_(const Tensor& x, const Tensor& other, double alpha) {
   check_in_place("add_", x);
   ops::require_shape("add_", "other", other, x.shape());
+  ops::require_device("add_", "other", other, x);
   backend::of(x).elementwise.axpby(alpha, other, 1, x);
   x.bump_version();
 }

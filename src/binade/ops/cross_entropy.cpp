@@ -16,30 +16,21 @@ void check(Op op, const Tensor& x, const Tensor& target, int64_t classes, const 
   Shape expected = x.shape();
   expected.erase(expected.rank() - 1);
   require_shape(name(op), "target", target, expected);
-  if (!(options.smoothing >= 0 && options.smoothing <= 1)) {
-    fail(name(op), {.argument = "smoothing", .expected = "0 to 1", .found = std::to_string(options.smoothing)});
-  }
+  require_device(name(op), "target", target, x);
+  require_between(name(op), "smoothing", options.smoothing, 0, 1);
   if (classes == 0) fail(name(op), {.argument = "classes", .expected = "at least 1", .found = "0"});
-  if (!target.device().is_cpu()) return;
-  const Tensor wide = dense(converted(target, DType::i64));
-  for (int64_t i = 0; i < wide.numel(); ++i) {
-    const int64_t value = wide.data<int64_t>()[i];
-    if (value == options.ignore_index || (value >= 0 && value < classes)) continue;
-    fail(name(op), {.argument = "target",
-                    .expected = "classes from 0 to " + std::to_string(classes - 1) + " or " + std::to_string(options.ignore_index),
-                    .found = std::to_string(value) + " at element " + std::to_string(i)});
-  }
 }
 
-// f32 [1]: what a row's loss is multiplied by in the result. Stays on the device.
-Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options) {
-  const Tensor weight = Tensor::empty({1}, DType::f32, target.device());
+// One element of the losses' type: what a row's loss is multiplied by in the result. Stays on the device.
+Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options, DType dtype) {
+  Tensor weight = Tensor::empty({1}, DType::f32, target.device());
   const auto& kernels = backend::of(target);
   if (options.reduce != Reduce::mean) {
     kernels.elementwise.fill(weight, 1);
     return weight;
   }
   kernels.loss.count_targets(target, options.ignore_index, weight);
+  weight = converted(weight, dtype);  // a count is exact, its reciprocal is not
   kernels.elementwise.unary(backend::Unary::reciprocal, {}, weight, weight);
   return weight;
 }
@@ -68,9 +59,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   const auto [rows, classes] = rows_of(logits.shape());
   const Tensor in = viewed(dense(call[0]), {rows, classes});
   const Tensor wanted = viewed(dense(target), {rows});
+  require_classes("cross_entropy", wanted, classes, options.ignore_index);
   const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device()), lse = Tensor::empty_like(losses);
   backend::of(in).loss.cross_entropy(in, wanted, options.smoothing, options.ignore_index, losses, lse);
-  const Tensor weight = row_weight(wanted, options);
+  const Tensor weight = row_weight(wanted, options, losses.dtype());
   const bool whole = options.reduce == Reduce::none;
   const Tensor y = whole ? viewed(losses, target.shape()) : total(losses, weight);
   return call.result(y, [=, in = Saved(in), full = logits.shape()](const Tensor& dy, GradSlots dx) {
@@ -89,6 +81,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, CrossEntropyOptions options,
                             int64_t chunk_rows) {
   require_compute("linear_cross_entropy", "x", x);
+  require_compute("linear_cross_entropy", "weight", weight);
   require_rank("linear_cross_entropy", "weight", weight, 2);
   if (x.rank() == 0 || x.size(-1) != weight.size(1)) {
     fail("linear_cross_entropy", {.argument = "x", .expected = "[..., " + std::to_string(weight.size(1)) + "]", .found = describe(x)});
@@ -107,6 +100,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 
   const Tensor in = viewed(dense(call[0]), {rows, width});
   const Tensor wanted = viewed(dense(target), {rows});
+  require_classes("linear_cross_entropy", wanted, classes, options.ignore_index);
   const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device());
   const Tensor lse = Tensor::empty({chunk}, losses.dtype(), in.device());
   const Tensor logits = Tensor::empty({chunk, classes}, in.dtype(), in.device());
@@ -146,9 +140,9 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                             {.beta = start == 0 ? 0.0f : 1.0f, .tf32 = tf32});
     }
   }
-  const Tensor row = row_weight(wanted, options);
+  const Tensor row = row_weight(wanted, options, losses.dtype());
   return call.result(total(losses, row), [=, full = x.shape()](const Tensor& dy, GradSlots dx) {
-    const Tensor factor = scaled(viewed(dy, {1}), row, DType::f32);
+    const Tensor factor = scaled(viewed(dy, {1}), row, dy.dtype());
     if (dx_unit.defined()) dx[0].add(viewed(scaled(dx_unit, factor, dx_unit.dtype()), full));
     if (dweight_unit.defined()) dx[1].add(scaled(dweight_unit, factor, dweight_unit.dtype()));
   });

@@ -8,12 +8,13 @@ namespace {
 using namespace ops;
 
 // Reads the range of the indices where that is cheap: on the CPU. Devices check in their kernels.
-void require_range(std::string_view op, const Tensor& index, int64_t size) {
+void require_range(std::string_view op, const Tensor& index, const Tensor& x, int64_t size) {
   require_index(op, "index", index);
+  require_device(op, "index", index, x);
   if (!index.device().is_cpu() || index.numel() == 0) return;
-  const Tensor bounds = Tensor::empty({2}, DType::i64);
-  backend::of(index).index.bounds(index, bounds);
-  const int64_t low = bounds.data<int64_t>()[0], high = bounds.data<int64_t>()[1];
+  int64_t bounds[2];
+  backend::of(index).index.bounds(index, {bounds, DType::i64, {2}, {1}, true});
+  const auto [low, high] = bounds;
   if (low >= 0 && high < size) return;
   fail(op, {.argument = "index",
             .expected = "indices from 0 to " + std::to_string(size - 1),
@@ -36,12 +37,39 @@ void require_fits(std::string_view op, const Tensor& index, const Tensor& x, int
   }
 }
 
+// Which rows of x a put replaces: bool [rows, 1, ...].
+Tensor rows_put(const Tensor& x, const Tensor& index) {
+  const auto& kernels = backend::of(x);
+  Shape shape = Shape::filled(x.rank(), 1);
+  shape[0] = x.shape()[0];
+  const Tensor count = Tensor::empty({shape[0]}, DType::f32, x.device()), ones = Tensor::empty({index.numel()}, DType::f32, x.device());
+  kernels.elementwise.fill(count, 0);
+  kernels.elementwise.fill(ones, 1);
+  kernels.index.index_add(ones, 0, index, count);
+  for (int64_t row = 0; x.device().is_cpu() && row < shape[0]; ++row) {
+    if (count.data<float>()[row] <= 1) continue;
+    fail("index_put", {.argument = "index", .expected = "each row once", .found = std::to_string(row) + " more than once", .hint = "pass accumulate = true to add"});
+  }
+  const Tensor put = Tensor::empty(shape, DType::boolean, x.device());
+  kernels.elementwise.copy(viewed(count, shape), put);
+  return put;
+}
+
+// y = x with the rows that `put` names set to zero; all of x where it names none.
+void copy_without(const Tensor& x, const Tensor& put, const Tensor& y) {
+  const auto& kernels = backend::of(x).elementwise;
+  if (!put.defined()) return kernels.copy(x, y);
+  const Tensor zero = Tensor::empty({}, y.dtype(), y.device());
+  kernels.fill(zero, 0);
+  kernels.where(TensorView(put).expanded(y.shape()), TensorView(zero).expanded(y.shape()), x, y);
+}
+
 }  // namespace
 
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
   require_compute("gather", "x", x);
   const int at = normalize_axis("gather", axis, x.rank());
-  require_range("gather", index, x.shape()[at]);
+  require_range("gather", index, x, x.shape()[at]);
   require_fits("gather", index, x, at);
   const Call call(Op::gather, {x});
   const Tensor y = Tensor::empty(index.shape(), call[0].dtype(), x.device());
@@ -55,7 +83,7 @@ Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
   require_compute("index_select", "x", x);
   require_rank("index_select", "index", index, 1);
   const int at = normalize_axis("index_select", axis, x.rank());
-  require_range("index_select", index, x.shape()[at]);
+  require_range("index_select", index, x, x.shape()[at]);
   const Call call(Op::index_select, {x});
   Shape shape = x.shape();
   shape[at] = index.numel();
@@ -70,7 +98,7 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
   require_compute("scatter_add", "x", x);
   require_compute("scatter_add", "source", source);
   const int at = normalize_axis("scatter_add", axis, x.rank());
-  require_range("scatter_add", index, x.shape()[at]);
+  require_range("scatter_add", index, x, x.shape()[at]);
   require_fits("scatter_add", index, x, at);
   require_shape("scatter_add", "source", source, index.shape());
   const Call call(Op::scatter_add, {x, source});
@@ -92,36 +120,26 @@ Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, boo
   require_compute("index_put", "values", values);
   require_rank("index_put", "index", index, 1);
   if (x.rank() == 0) fail("index_put", {.argument = "x", .expected = "at least 1 dimension", .found = describe(x)});
-  require_range("index_put", index, x.shape()[0]);
+  require_range("index_put", index, x, x.shape()[0]);
   Shape expected = x.shape();
   expected[0] = index.numel();
   require_shape("index_put", "values", values, expected);
   const Call call(Op::index_put, {x, values});
   require_same_dtype("index_put", call[0], call[1]);
-  const auto select = [](const Tensor& from, const Tensor& index, const Shape& shape) {
-    const Tensor rows = Tensor::empty(shape, from.dtype(), from.device());
-    backend::of(from).index.index_select(from, 0, index, rows);
-    return rows;
-  };
-  const auto subtract_rows = [select](const Tensor& y, const Tensor& index, const Shape& shape) {
-    const Tensor rows = select(y, index, shape);
-    backend::of(y).elementwise.axpby(-1, rows, 0, rows);
-    backend::of(y).index.index_add(rows, 0, index, y);
-  };
+  const Tensor put = accumulate ? Tensor() : rows_put(x, index);
   const Tensor y = Tensor::empty(x.shape(), call[0].dtype(), x.device());
-  backend::of(x).elementwise.copy(call[0], y);
-  if (!accumulate) subtract_rows(y, index, expected);  // replacing is adding to zero
+  copy_without(call[0], put, y);
   backend::of(x).index.index_add(call[1], 0, index, y);
-  return call.result(y, [=, index = Saved(index)](const Tensor& dy, GradSlots dx) {
-    if (dx[1].wanted()) dx[1].add(select(dy, index, expected));
-    if (!dx[0].wanted()) return;
-    if (accumulate) {
-      dx[0].add(dy);
-      return;
+  return call.result(y, [=, index = Saved(index), put = Saved(put)](const Tensor& dy, GradSlots dx) {
+    if (dx[1].wanted()) {
+      const Tensor taken = Tensor::empty(expected, dy.dtype(), dy.device());
+      backend::of(dy).index.index_select(dy, 0, index, taken);
+      dx[1].add(taken);
     }
+    if (!dx[0].wanted()) return;
+    if (!put->defined()) return dx[0].add(dy);
     const Tensor rest = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-    backend::of(dy).elementwise.copy(dy, rest);
-    subtract_rows(rest, index, expected);
+    copy_without(dy, put, rest);
     dx[0].add(rest);
   });
 }
@@ -129,7 +147,7 @@ Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, boo
 Tensor embedding(const Tensor& weight, const Tensor& index) {
   require_compute("embedding", "weight", weight);
   require_rank("embedding", "weight", weight, 2);
-  require_range("embedding", index, weight.shape()[0]);
+  require_range("embedding", index, weight, weight.shape()[0]);
   const Call call(Op::embedding, {weight});
   const Tensor flat = viewed(dense(index), {index.numel()});
   const int64_t width = weight.shape()[1];

@@ -23,7 +23,9 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                     .expected = "[..., " + std::to_string(weight.size(1)) + "] for weight " + describe(weight),
                     .found = describe(x)});
   }
-  if (bias.defined()) require_shape("linear", "bias", bias, {weight.size(0)});
+  if (!bias.defined()) return;
+  require_compute("linear", "bias", bias);
+  require_shape("linear", "bias", bias, {weight.size(0)});
 }
 
 Tensor activated(const Tensor& x, Activation activation) {
@@ -59,8 +61,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const bool keeps_pre = activation != Activation::none && call.recording();
   const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
   const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
+  const Tensor shift = dense(call[2]);
   backend::of(y).matmul.matmul(matrix(flat), matrix_transposed(call[1]), matrix(y),
-                               {.bias = call[2],
+                               {.bias = shift,
                                 .activation = kernel_activation(activation),
                                 .pre_activation = pre.defined() ? TensorView(matrix(pre)) : TensorView(),
                                 .tf32 = tf32});
@@ -106,6 +109,8 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
                       .expected = "[..., i] and [..., j] for weight " + describe(weight),
                       .found = describe(a) + " and " + describe(b)});
   }
+  require_compute("bilinear", "weight", weight);
+  if (bias.defined()) require_shape("bilinear", "bias", bias, {weight.size(0)});
   Composite call(Op::bilinear, {a, b, weight, bias});
   const int64_t rows = rows_of(a.shape()).rows;
   const Tensor left = reshape(call[0], {rows, a.size(-1)}), right = reshape(call[1], {rows, b.size(-1)});

@@ -8,6 +8,9 @@ namespace binade {
 
 enum class Reduce : uint8_t { mean, sum, none };
 
+// Losses of single elements put together.
+Tensor reduced_loss(const Tensor& losses, Reduce reduce);
+
 struct CrossEntropyOptions {
   Reduce reduce = Reduce::mean;  // mean over the targets that count
   double smoothing = 0;          // label smoothing, 0 to 1
@@ -39,12 +42,5 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& target, Reduce reduce = Reduce::mean);
 // sum(target * (log target - x)) over elements; `mean` divides by the elements.
 Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean, bool log_target = false);
-
-// a . b / (|a| |b|) along an axis.
-Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis = -1, double eps = 1e-8);
-// Euclidean distances of all rows of a [..., m, d] to all rows of b [..., n, d].
-Tensor cdist(const Tensor& a, const Tensor& b);
-// Cross product along an axis of size 3.
-Tensor cross(const Tensor& a, const Tensor& b, int64_t axis = -1);
 
 }  // namespace binade

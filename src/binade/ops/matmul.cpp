@@ -21,13 +21,6 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& y, bool accumulate
   backend::of(y).matmul.matmul(a, b, y, {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
 }
 
-Shape batch_of(const Tensor& x) {
-  Shape batch = x.shape();
-  batch.erase(batch.rank() - 1);
-  batch.erase(batch.rank() - 1);
-  return batch;
-}
-
 // x [..., r, c] repeated to `batch` and seen as [count, r, c]: a view where one stride can step
 // through the batch, else a copy.
 Tensor batched(const Tensor& x, const Shape& batch) {
@@ -132,6 +125,31 @@ Tensor product(Op op, const Tensor& a_given, const Tensor& b_given) {
   });
 }
 
+void require_batches(std::string_view op, const Tensor& a, const Tensor& b) {
+  if (a.size(0) == b.size(0)) return;
+  fail(op, {.argument = "operands", .expected = "one batch size", .found = describe(a) + " and " + describe(b)});
+}
+
+// beta * c + alpha * a b for matrices or batches of them.
+Tensor added(Op op, int rank, const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  require_compute(name(op), "c", c);
+  require_rank(name(op), "a", a, rank);
+  require_rank(name(op), "b", b, rank);
+  require_operands(name(op), a, b);
+  if (rank == 3) require_batches(name(op), a, b);
+  require_finite(name(op), "beta", beta);
+  require_finite(name(op), "alpha", alpha);
+  Shape shape = a.shape();
+  shape[rank - 1] = b.size(-1);
+  if (broadcast(name(op).data(), c.shape(), shape) != shape) {
+    fail(name(op), {.argument = "c", .expected = "a shape that broadcasts to " + to_string(shape), .found = describe(c)});
+  }
+  Composite call(op, {c, a, b});
+  const Tensor product = mul(rank == 3 ? bmm(call[1], call[2]) : mm(call[1], call[2]), alpha);
+  // A beta of zero ignores c, whatever it holds.
+  return call.result(beta == 0 ? product : mul(call[0], beta) + product);
+}
+
 // Axes of a and b in an einsum or tensordot, by what happens to them.
 std::vector<int64_t> joined(std::initializer_list<std::vector<int64_t>> lists) {
   std::vector<int64_t> result;
@@ -158,9 +176,7 @@ Tensor mm(const Tensor& a, const Tensor& b) {
 Tensor bmm(const Tensor& a, const Tensor& b) {
   require_rank("bmm", "a", a, 3);
   require_rank("bmm", "b", b, 3);
-  if (a.size(0) != b.size(0)) {
-    fail("bmm", {.argument = "operands", .expected = "one batch size", .found = describe(a) + " and " + describe(b)});
-  }
+  require_batches("bmm", a, b);
   return product(Op::bmm, a, b);
 }
 
@@ -177,15 +193,11 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
-  require_compute("addmm", "c", c);
-  Composite call(Op::addmm, {c, a, b});
-  return call.result(mul(call[0], beta) + mul(mm(call[1], call[2]), alpha));
+  return added(Op::addmm, 2, c, a, b, beta, alpha);
 }
 
 Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
-  require_compute("baddbmm", "c", c);
-  Composite call(Op::baddbmm, {c, a, b});
-  return call.result(mul(call[0], beta) + mul(bmm(call[1], call[2]), alpha));
+  return added(Op::baddbmm, 3, c, a, b, beta, alpha);
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& axes_a, const std::vector<int64_t>& axes_b) {
@@ -198,15 +210,22 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& a
   for (size_t i = 0; i < axes_a.size(); ++i) {
     summed_a.push_back(normalize_axis("tensordot", axes_a[i], a.rank()));
     summed_b.push_back(normalize_axis("tensordot", axes_b[i], b.rank()));
-  }
-  Shape shape;
-  for (const auto& [x, summed, rest] : {std::tie(a, summed_a, free_a), std::tie(b, summed_b, free_b)}) {
-    for (int axis = 0; axis < x.rank(); ++axis) {
-      if (std::find(summed.begin(), summed.end(), axis) != summed.end()) continue;
-      const_cast<std::vector<int64_t>&>(rest).push_back(axis);
-      shape.push_back(x.size(axis));
+    if (a.size(summed_a[i]) != b.size(summed_b[i])) {
+      fail("tensordot", {.argument = "axes", .expected = "pairs of one size", .found = describe(a) + " and " + describe(b)});
     }
   }
+  Shape shape;
+  const auto find_free = [&shape](const Tensor& x, const std::vector<int64_t>& summed, std::vector<int64_t>& rest) {
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      const int64_t times = std::count(summed.begin(), summed.end(), axis);
+      if (times > 1) fail("tensordot", {.argument = "axes", .expected = "each axis once", .found = std::to_string(axis) + " twice"});
+      if (times == 1) continue;
+      rest.push_back(axis);
+      shape.push_back(x.size(axis));
+    }
+  };
+  find_free(a, summed_a, free_a);
+  find_free(b, summed_b, free_b);
   Composite call(Op::tensordot, {a, b});
   const Tensor left = reshape(permute(call[0], joined({free_a, summed_a})), {numel_of(a, free_a), numel_of(a, summed_a)});
   const Tensor right = reshape(permute(call[1], joined({summed_b, free_b})), {numel_of(b, summed_b), numel_of(b, free_b)});
@@ -237,6 +256,14 @@ Tensor einsum(std::string_view equation, std::span<const Tensor> operands) {
   }
   for (const char letter : out) {
     if (!has(terms[0], letter) && !has(terms[1], letter)) bad("result letters that occur in an operand");
+    if (std::count(out.begin(), out.end(), letter) > 1) bad("each letter once in the result");
+  }
+  for (size_t axis = 0; axis < terms[0].size(); ++axis) {
+    const size_t other = terms[1].find(terms[0][axis]);
+    if (other == std::string_view::npos || operands[0].size(static_cast<int64_t>(axis)) == operands[1].size(static_cast<int64_t>(other))) continue;
+    fail("einsum", {.argument = "operands",
+                    .expected = "one size for each letter of '" + std::string(equation) + "'",
+                    .found = describe(operands[0]) + " and " + describe(operands[1])});
   }
 
   Composite call(Op::einsum, {operands[0], operands.size() == 2 ? operands[1] : Tensor()});

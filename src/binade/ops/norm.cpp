@@ -1,5 +1,7 @@
 #include "binade/ops/norm.h"
 
+#include <limits>
+
 #include "binade/autograd/recompute.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
@@ -11,14 +13,21 @@ namespace {
 using namespace ops;
 using backend::NormKind;
 
+void check_parameters(std::string_view op, const Tensor& weight, const Tensor& bias, int64_t width) {
+  for (const auto& [argument, x] : {std::pair("weight", &weight), std::pair("bias", &bias)}) {
+    if (!x->defined()) continue;
+    require_compute(op, argument, *x);
+    require_shape(op, argument, *x, {width});
+  }
+}
+
 void check_norm(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   require_compute(op, "x", x);
   if (x.rank() == 0 || x.size(-1) == 0) {
     fail(op, {.argument = "x", .expected = "a last axis of at least 1", .found = describe(x)});
   }
-  if (weight.defined()) require_shape(op, "weight", weight, {x.size(-1)});
-  if (bias.defined()) require_shape(op, "bias", bias, {x.size(-1)});
-  if (!(eps >= 0)) fail(op, {.argument = "eps", .expected = "at least 0", .found = std::to_string(eps)});
+  check_parameters(op, weight, bias, x.size(-1));
+  require_between(op, "eps", eps, 0, std::numeric_limits<double>::max());
 }
 
 // What a norm's backward needs; writes x's gradient to a given buffer and the parameters' to their slots.
@@ -52,8 +61,9 @@ Tensor norm(Op op, NormKind kind, const Tensor& x, const Tensor& weight, const T
   const Tensor y = Tensor::empty_like(flat);
   const Tensor mean = kind == NormKind::layer ? Tensor::empty({rows}, statistics_type(flat), x.device()) : Tensor();
   const Tensor rstd = Tensor::empty({rows}, statistics_type(flat), x.device());
-  backend::of(x).norm.forward(kind, flat, {}, call[1], call[2], eps, {}, y, mean, rstd);
-  const NormBackward backward{kind, flat, call[1], mean, rstd};
+  const Tensor scale = dense(call[1]), shift = dense(call[2]);
+  backend::of(x).norm.forward(kind, flat, {}, scale, shift, eps, {}, y, mean, rstd);
+  const NormBackward backward{kind, flat, scale, mean, rstd};
   return call.result(viewed(y, x.shape()), [backward](const Tensor& dy, GradSlots dx) {
     // The kernel always writes x's gradient: to scratch where nobody wants it.
     const auto target = dx[0].wanted() ? dx[0].target() : GradSlot::Target{Tensor::empty_like(backward.x.get()), false};
@@ -79,10 +89,11 @@ std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x, c
   const Tensor y = Tensor::empty(flat, lowers ? state.dtype : sum.dtype(), x.device());
   const Tensor mean = kind == NormKind::layer ? Tensor::empty({rows}, statistics_type(sum), x.device()) : Tensor();
   const Tensor rstd = Tensor::empty({rows}, statistics_type(sum), x.device());
-  backend::of(x).norm.forward(kind, in, other, call[1], call[2], eps, residual.defined() ? sum : Tensor(), y, mean, rstd);
+  const Tensor scale = dense(call[1]), shift = dense(call[2]);
+  backend::of(x).norm.forward(kind, in, other, scale, shift, eps, residual.defined() ? sum : Tensor(), y, mean, rstd);
 
   const Tensor outputs[2] = {viewed(sum, x.shape()), viewed(y, x.shape())};
-  const NormBackward backward{kind, sum, call[1], mean, rstd};
+  const NormBackward backward{kind, sum, scale, mean, rstd};
   call.results(outputs, [backward](std::span<const Tensor> dy, GradSlots dx) {
     // The gradient of the sum reaches x and the residual alike: computed once, in the sum's type.
     Tensor gradient = dy[0];
@@ -116,9 +127,8 @@ Channels channels_of(std::string_view op, const Tensor& x, const Tensor& weight,
   require_compute(op, "x", x);
   if (x.rank() < 2) fail(op, {.argument = "x", .expected = "[n, channels, ...]", .found = describe(x)});
   const Channels channels{x.size(0), x.size(1), x.size(0) * x.size(1) == 0 ? 0 : x.numel() / (x.size(0) * x.size(1))};
-  if (weight.defined()) require_shape(op, "weight", weight, {channels.c});
-  if (bias.defined()) require_shape(op, "bias", bias, {channels.c});
-  if (!(eps >= 0)) fail(op, {.argument = "eps", .expected = "at least 0", .found = std::to_string(eps)});
+  check_parameters(op, weight, bias, channels.c);
+  require_between(op, "eps", eps, 0, std::numeric_limits<double>::max());
   return channels;
 }
 
@@ -187,8 +197,13 @@ std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Ten
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_variance, bool training, double momentum, double eps) {
   const auto [n, c, inner] = channels_of("batch_norm", x, weight, bias, eps);
-  if (running_mean.defined()) require_shape("batch_norm", "running_mean", running_mean, {c});
-  if (running_variance.defined()) require_shape("batch_norm", "running_variance", running_variance, {c});
+  for (const auto& [argument, statistic] : {std::pair("running_mean", &running_mean), std::pair("running_variance", &running_variance)}) {
+    if (!statistic->defined()) continue;
+    require_compute("batch_norm", argument, *statistic);
+    require_shape("batch_norm", argument, *statistic, {c});
+    require_device("batch_norm", argument, *statistic, x);
+  }
+  require_between("batch_norm", "momentum", momentum, 0, 1);
   if (!training && (!running_mean.defined() || !running_variance.defined())) {
     fail("batch_norm", {.argument = "running statistics", .expected = "both, outside of training", .found = "none"});
   }
@@ -203,14 +218,16 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   const Tensor mean = Tensor::empty({c}, statistics_type(in), x.device()), rstd = Tensor::empty_like(mean);
   if (!training) {
     kernels.elementwise.copy(running_mean, mean);
-    kernels.elementwise.unary(backend::Unary::scale, {1, eps}, running_variance, rstd);
+    kernels.elementwise.copy(running_variance, rstd);
+    kernels.elementwise.unary(backend::Unary::scale, {1, eps}, rstd, rstd);
     kernels.elementwise.unary(backend::Unary::rsqrt, {}, rstd, rstd);
   }
-  kernels.norm.batch_forward(in, call[1], call[2], eps, training, y, mean, rstd);
+  const Tensor scale = dense(call[1]), shift = dense(call[2]);
+  kernels.norm.batch_forward(in, scale, shift, eps, training, y, mean, rstd);
   if (training && !autograd::recomputing()) {
     update_running(running_mean, running_variance, mean, rstd, eps, momentum, n * inner);
   }
-  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(call[1]), channels = c](const Tensor& dy, GradSlots dx) {
+  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(scale), channels = c](const Tensor& dy, GradSlots dx) {
     const ParameterGradients parameters(dx, x, channels);
     const Tensor gradient = Tensor::empty_like(x.get());
     backend::of(dy).norm.batch_backward(viewed(dense(dy), flat), x, weight, mean, rstd, training, gradient,
@@ -230,8 +247,9 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const T
   const Tensor in = viewed(dense(call[0]), flat);
   const Tensor y = Tensor::empty_like(in);
   const Tensor mean = Tensor::empty({n, groups}, statistics_type(in), x.device()), rstd = Tensor::empty_like(mean);
-  backend::of(x).norm.group_forward(in, call[1], call[2], eps, y, mean, rstd);
-  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(call[1]), channels = c](const Tensor& dy, GradSlots dx) {
+  const Tensor scale = dense(call[1]), shift = dense(call[2]);
+  backend::of(x).norm.group_forward(in, scale, shift, eps, y, mean, rstd);
+  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(scale), channels = c](const Tensor& dy, GradSlots dx) {
     const ParameterGradients parameters(dx, x, channels);
     const Tensor gradient = Tensor::empty_like(x.get());
     backend::of(dy).norm.group_backward(viewed(dense(dy), flat), x, weight, mean, rstd, gradient, parameters.weight,

@@ -118,6 +118,14 @@ Tensor arg(Op op, bool largest, const Tensor& x, int64_t axis, bool keep) {
   return call.result(keep ? y : viewed(y, dropped));
 }
 
+// s^(1/p) of a sum of powers, with a gradient of zero where the sum is zero.
+Tensor root(const Tensor& s, double p) {
+  const auto number = [&](double value) { return full({}, value, s.dtype(), s.device()); };
+  const Tensor zero = equal(s, number(0));
+  const Tensor safe = where(zero, number(1), s);
+  return where(zero, number(0), p == 2 ? sqrt(safe) : pow(safe, 1 / p));
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keep, std::optional<DType> dtype) {
@@ -140,7 +148,10 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
   const Call call(Op::prod, {x});
   const Tensor y = reduce(Reduction::prod, call[0], shape.kept, call[0].dtype());
   return call.result(keep ? y : viewed(y, shape.dropped), [kept = shape.kept, x = Saved(call[0])](const Tensor& dy, GradSlots dx) {
-    if (x->numel() == 0) return;
+    if (x->numel() == 0) {
+      dx[0].target();  // an empty gradient is a gradient
+      return;
+    }
     // Reduced axes last and joined to one: each row holds what was multiplied.
     std::vector<int64_t> order, reduced;
     for (int axis = 0; axis < x->rank(); ++axis) {
@@ -183,17 +194,19 @@ Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep) {
   require_compute("norm", "x", x);
   if (!(p > 0)) fail("norm", {.argument = "p", .expected = "more than 0", .found = std::to_string(p)});
+  const ReducedShape shape = reduced_shape("norm", x, axes);
+  if (std::isinf(p)) require_elements("norm", x, shape);
   Composite call(Op::norm, {x});
   const Tensor wide = cast(call[0], statistics_type(call[0]));
   Tensor y;
   if (std::isinf(p)) {
     y = max(abs(wide), axes, keep);
   } else if (p == 2) {
-    y = sqrt(sum(square(wide), axes, keep));
+    y = root(sum(square(wide), axes, keep), 2);
   } else if (p == 1) {
     y = sum(abs(wide), axes, keep);
   } else {
-    y = pow(sum(pow(abs(wide), p), axes, keep), 1 / p);
+    y = root(sum(pow(abs(wide), p), axes, keep), p);
   }
   return call.result(cast(y, call[0].dtype()));
 }

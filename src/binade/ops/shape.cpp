@@ -34,23 +34,23 @@ std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
 }
 
 Shape resolved_shape(const Tensor& x, const Shape& wanted) {
-  Shape shape = wanted;
-  int64_t known = 1;
-  int unknown = -1;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] == -1 && unknown < 0) {
-      unknown = axis;
-    } else {
-      known *= shape[axis];
-    }
-  }
-  if (unknown >= 0 && known > 0 && x.numel() % known == 0) shape[unknown] = x.numel() / known;
-  const bool negative = std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; });
-  if (negative || shape.numel() != x.numel()) {
+  const auto bad = [&] {
     fail("reshape", {.argument = "shape",
                      .expected = std::to_string(x.numel()) + " elements for " + describe(x),
                      .found = to_string(wanted)});
+  };
+  Shape shape = wanted, known = wanted;
+  int unknown = -1;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] < -1 || (shape[axis] == -1 && unknown >= 0)) bad();
+    if (shape[axis] != -1) continue;
+    unknown = axis;
+    known[axis] = 1;
   }
+  const int64_t count = known.numel();
+  if (unknown >= 0 && count == 0) bad();
+  if (unknown >= 0) shape[unknown] = x.numel() / count;
+  if (shape.numel() != x.numel()) bad();
   return shape;
 }
 
@@ -187,10 +187,14 @@ Tensor select(const Tensor& x, int64_t axis, int64_t index) {
 
 Tensor expand(const Tensor& x, const Shape& shape) {
   require_defined("expand", "x", x);
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; })) {
+    fail("expand", {.argument = "shape", .expected = "sizes of at least 0", .found = to_string(shape)});
+  }
   if (broadcast("expand", x.shape(), shape) != shape) {
     fail("expand", {.argument = "shape", .expected = "one that " + describe(x) + " broadcasts to", .found = to_string(shape)});
   }
   if (shape == x.shape()) return x;
+  shape.numel();  // fails where a tensor of that size cannot be
   const Call call(Op::expand, {x});
   return call.result(x.strided(shape, TensorView(x).expanded(shape).strides, x.offset()),
                      [](const Tensor& dy, GradSlots dx) { add_reduced(dx[0], dy); });

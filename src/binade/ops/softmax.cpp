@@ -1,5 +1,6 @@
 #include "binade/ops/softmax.h"
 
+#include <limits>
 #include <utility>
 
 #include "binade/ops/common.h"
@@ -11,11 +12,7 @@ using namespace ops;
 
 int check_axis(std::string_view op, const Tensor& x, int64_t axis) {
   require_compute(op, "x", x);
-  const int at = normalize_axis(op.data(), axis, x.rank());
-  if (x.shape()[at] == 0 && x.numel() != 0) {
-    fail(op, {.argument = "x", .expected = "at least one element along the axis", .found = describe(x)});
-  }
-  return at;
+  return normalize_axis(op.data(), axis, x.rank());
 }
 
 // Kernels take rows: x with `at` moved to the back and everything before it joined. Its own inverse.
@@ -64,7 +61,11 @@ Tensor logsumexp(const Tensor& x, int64_t axis, bool keep) {
   dropped.erase(at);
   swapped[x.rank() - 1] = 1;
   const Tensor y = Tensor::empty({rows_of(swapped).rows}, call[0].dtype(), x.device());
-  backend::of(x).softmax.logsumexp(rows(last), y);
+  if (last.size(-1) == 0) {
+    backend::of(x).elementwise.fill(y, -std::numeric_limits<double>::infinity());
+  } else {
+    backend::of(x).softmax.logsumexp(rows(last), y);
+  }
   const Tensor result = dense(axis_last(viewed(y, swapped), at));
   return call.result(viewed(result, keep ? kept : dropped), [at, kept, x = Saved(call[0])](const Tensor& dy, GradSlots dx) {
     const Tensor last = axis_last(x, at);

@@ -1,0 +1,296 @@
+#include "binade/amp/autocast.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "amp/golden.h"
+#include "binade/binade.h"
+
+namespace binade {
+namespace {
+
+using Inputs = std::span<const Tensor>;
+using Program = std::function<Tensor(Inputs)>;
+
+// How to call each op of the recorded lists: shapes of its floating inputs, and the call.
+struct OpCall {
+  std::vector<Shape> shapes;
+  Program call;
+};
+
+Tensor index() { return tensor(std::vector<int64_t>{0, 1}, {2}); }
+
+const std::map<std::string, OpCall>& calls() {
+  static const std::map<std::string, OpCall> table = [] {
+    std::map<std::string, OpCall> t;
+    const Shape m{2, 2}, v{2};
+    t["matmul"] = {{m, m}, [](Inputs x) { return matmul(x[0], x[1]); }};
+    t["mm"] = {{m, m}, [](Inputs x) { return mm(x[0], x[1]); }};
+    t["bmm"] = {{{1, 2, 2}, {1, 2, 2}}, [](Inputs x) { return bmm(x[0], x[1]); }};
+    t["addmm"] = {{m, m, m}, [](Inputs x) { return addmm(x[0], x[1], x[2]); }};
+    t["baddbmm"] = {{{1, 2, 2}, {1, 2, 2}, {1, 2, 2}}, [](Inputs x) { return baddbmm(x[0], x[1], x[2]); }};
+    t["mv"] = {{m, v}, [](Inputs x) { return mv(x[0], x[1]); }};
+    t["linear"] = {{m, m}, [](Inputs x) { return linear(x[0], x[1]); }};
+    t["conv1d"] = {{{1, 2, 4}, {2, 2, 3}}, [](Inputs x) { return conv1d(x[0], x[1]); }};
+    t["conv2d"] = {{{1, 2, 4, 4}, {2, 2, 3, 3}}, [](Inputs x) { return conv2d(x[0], x[1]); }};
+    t["conv3d"] = {{{1, 2, 4, 4, 4}, {2, 2, 3, 3, 3}}, [](Inputs x) { return conv3d(x[0], x[1]); }};
+    t["conv_transpose1d"] = {{{1, 2, 4}, {2, 2, 3}}, [](Inputs x) { return conv_transpose1d(x[0], x[1]); }};
+    t["conv_transpose2d"] = {{{1, 2, 4, 4}, {2, 2, 3, 3}}, [](Inputs x) { return conv_transpose2d(x[0], x[1]); }};
+    t["conv_transpose3d"] = {{{1, 2, 4, 4, 4}, {2, 2, 3, 3, 3}}, [](Inputs x) { return conv_transpose3d(x[0], x[1]); }};
+    t["prelu"] = {{m, {1}}, [](Inputs x) { return prelu(x[0], x[1]); }};
+    t["scaled_dot_product_attention"] = {{{1, 1, 2, 4}, {1, 1, 2, 4}, {1, 1, 2, 4}}, [](Inputs x) { return scaled_dot_product_attention(x[0], x[1], x[2]); }};
+    t["einsum"] = {{m, m}, [](Inputs x) { return einsum("ij,jk->ik", x); }};
+    const std::pair<const char*, Tensor (*)(const Tensor&)> unary[] = {
+        {"exp", exp}, {"expm1", expm1}, {"log", log}, {"log2", log2}, {"log10", log10}, {"log1p", log1p}, {"reciprocal", reciprocal},
+        {"rsqrt", rsqrt}, {"tan", tan}, {"sinh", sinh}, {"cosh", cosh}, {"acos", acos}, {"asin", asin}, {"erfinv", erfinv},
+        {"softplus", softplus}, {"abs", abs}, {"sqrt", sqrt}, {"tanh", tanh}, {"sigmoid", sigmoid}, {"relu", relu}, {"silu", silu}};
+    for (const auto& [name, function] : unary) t[name] = {{m}, [function = function](Inputs x) { return function(x[0]); }};
+    t["pow"] = {{m}, [](Inputs x) { return pow(x[0], 2.0); }};
+    t["gelu"] = {{m}, [](Inputs x) { return gelu(x[0]); }};
+    t["layer_norm"] = {{m}, [](Inputs x) { return layer_norm(x[0]); }};
+    t["rms_norm"] = {{m}, [](Inputs x) { return rms_norm(x[0]); }};
+    t["group_norm"] = {{{2, 2, 3}}, [](Inputs x) { return group_norm(x[0], 1); }};
+    t["cosine_similarity"] = {{m, m}, [](Inputs x) { return cosine_similarity(x[0], x[1]); }};
+    t["cdist"] = {{m, m}, [](Inputs x) { return cdist(x[0], x[1]); }};
+    t["logsumexp"] = {{m}, [](Inputs x) { return logsumexp(x[0]); }};
+    t["nll_loss"] = {{m}, [](Inputs x) { return nll_loss(x[0], index()); }};
+    t["cross_entropy"] = {{m}, [](Inputs x) { return cross_entropy(x[0], index()); }};
+    t["kl_div"] = {{m, m}, [](Inputs x) { return kl_div(x[0], x[1]); }};
+    t["mse_loss"] = {{m, m}, [](Inputs x) { return mse_loss(x[0], x[1]); }};
+    t["l1_loss"] = {{m, m}, [](Inputs x) { return l1_loss(x[0], x[1]); }};
+    t["smooth_l1_loss"] = {{m, m}, [](Inputs x) { return smooth_l1_loss(x[0], x[1]); }};
+    t["huber_loss"] = {{m, m}, [](Inputs x) { return huber_loss(x[0], x[1]); }};
+    t["bce_with_logits"] = {{m, m}, [](Inputs x) { return bce_with_logits(x[0], x[1]); }};
+    t["binary_cross_entropy"] = {{m, m}, [](Inputs x) { return binary_cross_entropy(x[0], x[1]); }};
+    t["softmax"] = {{m}, [](Inputs x) { return softmax(x[0]); }};
+    t["log_softmax"] = {{m}, [](Inputs x) { return log_softmax(x[0]); }};
+    t["sum"] = {{m}, [](Inputs x) { return sum(x[0]); }};
+    t["prod"] = {{m}, [](Inputs x) { return prod(x[0]); }};
+    t["cumsum"] = {{m}, [](Inputs x) { return cumsum(x[0], 0); }};
+    t["cumprod"] = {{m}, [](Inputs x) { return cumprod(x[0], 0); }};
+    t["vector_norm"] = {{m}, [](Inputs x) { return norm(x[0]); }};
+    t["addcdiv"] = {{m, m, m}, [](Inputs x) { return addcdiv(x[0], x[1], x[2]); }};
+    t["addcmul"] = {{m, m, m}, [](Inputs x) { return addcmul(x[0], x[1], x[2]); }};
+    t["atan2"] = {{m, m}, [](Inputs x) { return atan2(x[0], x[1]); }};
+    t["bilinear"] = {{m, m, {2, 2, 2}}, [](Inputs x) { return bilinear(x[0], x[1], x[2]); }};
+    t["cross"] = {{{2, 3}, {2, 3}}, [](Inputs x) { return cross(x[0], x[1]); }};
+    t["dot"] = {{v, v}, [](Inputs x) { return dot(x[0], x[1]); }};
+    t["index_put"] = {{m, m}, [](Inputs x) { return index_put(x[0], index(), x[1]); }};
+    t["scatter_add"] = {{v, v}, [](Inputs x) { return scatter_add(x[0], 0, index(), x[1]); }};
+    t["cat"] = {{m, m}, [](Inputs x) { return cat(x, 0); }};
+    t["stack"] = {{m, m}, [](Inputs x) { return stack(x, 0); }};
+    t["tensordot"] = {{m, m}, [](Inputs x) { return tensordot(x[0], x[1], {1}, {0}); }};
+    const auto weights = [](Inputs x) { return CellWeights{x[2], x[3], {}, {}}; };
+    t["rnn_tanh_cell"] = {{m, m, m, m}, [=](Inputs x) { return rnn_tanh_cell(x[0], x[1], weights(x)); }};
+    t["rnn_relu_cell"] = {{m, m, m, m}, [=](Inputs x) { return rnn_relu_cell(x[0], x[1], weights(x)); }};
+    t["lstm_cell"] = {{m, m, {8, 2}, {8, 2}, m}, [=](Inputs x) { return lstm_cell(x[0], x[1], x[4], weights(x)).first; }};
+    t["gru_cell"] = {{m, m, {6, 2}, {6, 2}}, [=](Inputs x) { return gru_cell(x[0], x[1], weights(x)); }};
+    t["upsample_nearest2d"] = {{{1, 1, 2, 2}}, [](Inputs x) { return upsample_nearest2d(x[0], 4, 4); }};
+    t["upsample_bilinear2d"] = {{{1, 1, 2, 2}}, [](Inputs x) { return upsample_bilinear2d(x[0], 4, 4); }};
+    t["grid_sampler"] = {{{1, 1, 2, 2}, {1, 2, 2, 2}}, [](Inputs x) { return grid_sampler(x[0], x[1]); }};
+    t["soft_margin_loss"] = {{m, m}, [](Inputs x) { return soft_margin_loss(x[0], x[1]); }};
+    t["margin_ranking_loss"] = {{v, v, v}, [](Inputs x) { return margin_ranking_loss(x[0], x[1], x[2]); }};
+    t["triplet_margin_loss"] = {{m, m, m}, [](Inputs x) { return triplet_margin_loss(x[0], x[1], x[2]); }};
+    t["multi_margin_loss"] = {{m}, [](Inputs x) { return multi_margin_loss(x[0], index()); }};
+    t["hinge_embedding_loss"] = {{m, m}, [](Inputs x) { return hinge_embedding_loss(x[0], x[1]); }};
+    t["add"] = {{m, m}, [](Inputs x) { return x[0] + x[1]; }};
+    t["mul"] = {{m, m}, [](Inputs x) { return x[0] * x[1]; }};
+    t["maximum"] = {{m, m}, [](Inputs x) { return maximum(x[0], x[1]); }};
+    t["where"] = {{m, m}, [](Inputs x) { return where(less(x[0], x[1]), x[0], x[1]); }};
+    t["mean"] = {{m}, [](Inputs x) { return mean(x[0]); }};
+    t["var"] = {{m}, [](Inputs x) { return var(x[0]); }};
+    t["max"] = {{m}, [](Inputs x) { return max(x[0]); }};
+    t["embedding"] = {{m}, [](Inputs x) { return embedding(x[0], index()); }};
+    t["gather"] = {{v}, [](Inputs x) { return gather(x[0], 0, index()); }};
+    t["index_select"] = {{v}, [](Inputs x) { return index_select(x[0], 0, index()); }};
+    t["max_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return max_pool(x[0]); }};
+    t["avg_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return avg_pool(x[0]); }};
+    t["adaptive_avg_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return global_avg_pool(x[0]); }};
+    t["dropout"] = {{m}, [](Inputs x) { return dropout(x[0], 0.5); }};
+    t["batch_norm"] = {{{2, 2, 3}}, [](Inputs x) { return batch_norm(x[0], {}, {}, {}, {}, true); }};
+    return t;
+  }();
+  return table;
+}
+
+bool is_quirk(const std::string& cast_class, const std::string& output) { return cast_class == "promote" && output == "error"; }
+
+// PyTorch's own type, or the rule it follows where it raises for reasons of its own: promote mixes 16-bit types to f32.
+TEST(AutocastGolden, OutputTypesAgreeWithPyTorchForEveryRecordedOp) {
+  const json::Document document = test::golden_json("autocast_dtypes.json");
+  int compared = 0;
+  std::string absent;
+  for (const json::Value& entry : document.root().at("cuda").array()) {
+    const std::string& name = entry.at("op").string();
+    const auto found = calls().find(name);
+    if (found == calls().end()) {
+      absent += " " + name;
+      continue;
+    }
+    for (const json::Value& row : entry.at("rows").array()) {
+      const DType autocast = parse_dtype(row.array()[0].string());
+      const std::string& expected = row.array()[2].string();
+      std::vector<Tensor> inputs;
+      std::string types;
+      for (size_t i = 0; i < found->second.shapes.size(); ++i) {
+        const auto& given = row.array()[1].array();
+        const DType dtype = parse_dtype(given[std::min(i, given.size() - 1)].string());
+        types += " " + std::string(binade::name(dtype));
+        inputs.push_back(full(found->second.shapes[i], 0.5, dtype));
+      }
+      SCOPED_TRACE(name + " under " + std::string(binade::name(autocast)) + " with" + types);
+      if (is_quirk(entry.at("class").string(), expected)) continue;
+      const amp::Autocast guard(autocast);
+      ++compared;
+      if (expected == "error") {
+        EXPECT_THROW(found->second.call(inputs), Error);
+        continue;
+      }
+      try {
+        EXPECT_EQ(binade::name(found->second.call(inputs).dtype()), expected);
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.what();
+      }
+    }
+  }
+  EXPECT_EQ(absent, "") << "recorded ops that Binade has no call for";
+  EXPECT_GT(compared, 800);
+}
+
+TEST(AutocastGolden, ANamedTypeIsKept) {
+  const json::Document document = test::golden_json("autocast_dtypes.json");
+  for (const json::Value& entry : document.root().at("cuda").array()) {
+    const std::string& name = entry.at("op").string();
+    if (name != "softmax" && name != "log_softmax" && name != "sum") continue;
+    for (const json::Value& row : entry.at("named").array()) {
+      const amp::Autocast guard(parse_dtype(row.array()[0].string()));
+      const Tensor x = full({2, 2}, 0.5, parse_dtype(row.array()[1].string()));
+      const DType named = parse_dtype(row.array()[2].string());
+      const Tensor y = name == "sum" ? sum(x, {}, false, named) : name == "softmax" ? softmax(x, -1, named) : log_softmax(x, -1, named);
+      EXPECT_EQ(binade::name(y.dtype()), row.array()[3].string()) << name;
+    }
+  }
+}
+
+TEST(Autocast, GuardsNestRestoreAndSwitchOff) {
+  const Tensor a = ones({2, 2});
+  EXPECT_EQ(matmul(a, a).dtype(), DType::f32);
+  {
+    const amp::Autocast outer(DType::bf16);
+    EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
+    {
+      const amp::Autocast inner(DType::f16);
+      EXPECT_EQ(matmul(a, a).dtype(), DType::f16);
+      const amp::Autocast off(DType::f16, false);
+      EXPECT_EQ(matmul(a, a).dtype(), DType::f32);
+    }
+    EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
+  }
+  EXPECT_EQ(matmul(a, a).dtype(), DType::f32);
+  EXPECT_THROW(amp::Autocast(DType::f32), Error);
+  const amp::Autocast by_device(Device::cpu());
+  EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
+  const Tensor wide = ones({2, 2}, DType::f64);
+  EXPECT_EQ(matmul(wide, wide).dtype(), DType::f64);  // f64 is not eligible
+}
+
+TEST(Autocast, TheCastCacheFollowsTheDataAndEndsWithTheGuard) {
+  Tensor w = ones({2, 2});
+  w.set_requires_grad();
+  const Tensor x = ones({2, 2});
+  {
+    const amp::Autocast guard(DType::bf16);
+    {
+      const NoGrad no_grad;  // filling it here must not cost the gradient later
+      matmul(x, w);
+    }
+    EXPECT_EQ(amp::cast_cache_bytes(), 8);
+    sum(matmul(x, w)).backward();
+    EXPECT_EQ(amp::cast_cache_bytes(), 8);
+    EXPECT_EQ(to_vector(w.grad()), (std::vector<double>{2, 2, 2, 2}));
+    {
+      const NoGrad no_grad;
+      fill_(w, 3);
+    }
+    EXPECT_EQ(to_vector(matmul(x, w)), (std::vector<double>{6, 6, 6, 6}));
+  }
+  EXPECT_EQ(amp::cast_cache_bytes(), 0);
+}
+
+TEST(Autocast, AnF32WeightGetsItsGradientInF32Unrounded) {
+  Tensor w = zeros({1, 1});
+  w.set_requires_grad();
+  const Tensor x = tensor({1, 1 + 0x1p-7}, {2, 1});  // their sum needs more bits than bf16 has
+  const amp::Autocast guard(DType::bf16);
+  sum(matmul(x, w)).backward();
+  EXPECT_EQ(w.grad().dtype(), DType::f32);
+  EXPECT_EQ(w.grad().item(), 2 + 0x1p-7);
+}
+
+TEST(Autocast, PoliciesOverrideByOpAndByModulePath) {
+  auto policy = std::make_shared<amp::Policy>();
+  policy->set(Op::exp, CastClass::lower).set(Op::matmul, CastClass::f32, "head").set_module("head.inner", CastClass::lower);
+  const amp::Autocast guard(DType::bf16, true, policy);
+  const Tensor a = ones({2, 2});
+  EXPECT_EQ(exp(a).dtype(), DType::bf16);
+  EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
+  const autograd::ModuleScope head("head");
+  EXPECT_EQ(matmul(a, a).dtype(), DType::f32);
+  const autograd::ModuleScope inner("inner");
+  EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
+}
+
+TEST(Autocast, CustomOpsTakePartAndSeeTheirForwardsState) {
+  DType seen_forward{}, seen_backward{};
+  CustomOp twice{.name = "twice", .cast = CastClass::lower, .forward = {}, .backward = {}};
+  twice.forward = [&](Inputs x) {
+    seen_forward = x[0].dtype();
+    EXPECT_FALSE(amp::autocast_state().enabled);
+    return mul(x[0], 2);
+  };
+  twice.backward = [&](const Tensor& dy, Inputs x, const Tensor&, autograd::GradSlots dx) {
+    seen_backward = x[0].dtype();
+    dx[0].add(mul(dy, 2));
+  };
+  Tensor x = ones({3});
+  x.set_requires_grad();
+  Tensor y;
+  {
+    const amp::Autocast guard(DType::f16);
+    y = sum(custom(twice, {x}));
+  }
+  y.backward();
+  EXPECT_EQ(seen_forward, DType::f16);
+  EXPECT_EQ(seen_backward, DType::f16);
+  EXPECT_EQ(to_vector(x.grad()), (std::vector<double>{2, 2, 2}));
+}
+
+TEST(Autocast, ExplainListsEveryOpItsTypesAndWhatItsCastsCost) {
+  Tensor w = ones({4, 4});
+  w.set_requires_grad();
+  const auto trace = amp::explain([&] {
+    const amp::Autocast guard(DType::bf16);
+    softmax(linear(ones({2, 4}), w));
+  });
+  ASSERT_EQ(trace.size(), 2u);
+  EXPECT_EQ(trace[0].op, Op::linear);
+  EXPECT_EQ(trace[0].compute[0], DType::bf16);
+  EXPECT_EQ(trace[0].casts.size(), 2u);
+  EXPECT_EQ(trace[0].casts[1].bytes, 16 * (4 + 2));
+  EXPECT_EQ(trace[1].op, Op::softmax);
+  EXPECT_EQ(trace[1].outputs[0], DType::f32);
+  EXPECT_NE(amp::trace_text(trace).find("3 casts"), std::string::npos);
+}
+
+TEST(Autocast, Tf32RoundsOperandsOfF32Products) {
+  const Tensor a = full({1, 1}, 1 + 0x1p-12);
+  EXPECT_EQ(matmul(a, ones({1, 1})).item(), 1 + 0x1p-12);
+  amp::set_matmul_precision(amp::MatmulPrecision::high);
+  EXPECT_EQ(matmul(a, ones({1, 1})).item(), 1);
+  amp::set_matmul_precision(amp::MatmulPrecision::highest);
+}
+
+}  // namespace
+}  // namespace binade

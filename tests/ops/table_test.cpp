@@ -1,0 +1,223 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "binade/amp/trace.h"
+#include "binade/autograd/engine.h"
+#include "binade/autograd/variable.h"
+#include "binade/tensor/memory.h"
+#include "ops/walk.h"
+#include "support/values.h"
+
+// The walk over the op table: every op of autograd/ops.def, by its description in ops/table.
+namespace binade::optable {
+namespace {
+
+class OpForward : public testing::TestWithParam<const Description*> {};
+class OpGradient : public testing::TestWithParam<const Description*> {};
+class OpDifferences : public testing::TestWithParam<const Description*> {};
+class OpMeta : public testing::TestWithParam<const Description*> {};
+class OpThreads : public testing::TestWithParam<const Description*> {};
+
+// Calls f for each case, type and layout of an op.
+template <class F>
+void for_each_run(const Description& description, F f) {
+  for (const Case& test : description.cases) {
+    for (const DType dtype : tested_types) {
+      for (const Layout layout : layouts) {
+        f(test, dtype, layout);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(OpForward, IsRightInEveryTypeAndLayout) {
+  const Description& description = *GetParam();
+  for_each_run(description, [&](const Case& test, DType dtype, Layout layout) {
+    SCOPED_TRACE(title(description, test, dtype, layout));
+    const Walked run = forward(description, test, dtype, layout);
+    const Expected expected = expect(description, test, dtype, run);
+    ASSERT_EQ(run.outputs.size(), expected.outputs.size());
+    const PrecisionScope scope(precision_of(dtype, description.rounds == Rounds::each));
+    for (size_t i = 0; i < run.outputs.size(); ++i) {
+      const Tensor& y = run.outputs[i];
+      ASSERT_EQ(y.shape(), expected.outputs[i].shape) << to_string(y.shape()) << " " << to_string(expected.outputs[i].shape);
+      ASSERT_EQ(y.dtype(), description.result(dtype)) << name(y.dtype());
+      ASSERT_EQ(difference(y, expected.outputs[i], description.rounds == Rounds::once), "");
+    }
+  });
+}
+
+TEST_P(OpGradient, IsTheReferencesInEveryTypeAndLayout) {
+  const Description& description = *GetParam();
+  for_each_run(description, [&](const Case& test, DType dtype, Layout layout) {
+    SCOPED_TRACE(title(description, test, dtype, layout));
+    Walked run = forward(description, test, dtype, layout);
+    const bool recorded = std::any_of(run.outputs.begin(), run.outputs.end(), [](const Tensor& y) { return y.requires_grad(); });
+    ASSERT_EQ(recorded, info(description.op).differentiable);
+    if (!recorded) return;
+    const Expected expected = expect(description, test, dtype, run);
+    backward(run);
+    const PrecisionScope scope(precision_of(dtype, description.rounds == Rounds::each));
+    for (size_t i = 0; i < run.inputs.size(); ++i) {
+      const Tensor& x = run.inputs[i];
+      if (!x.requires_grad()) continue;
+      const Tensor gradient = x.grad();
+      ASSERT_TRUE(gradient.defined()) << "input " << i;
+      ASSERT_EQ(gradient.shape(), x.shape());
+      ASSERT_EQ(gradient.dtype(), x.dtype() == DType::f64 ? DType::f64 : DType::f32);
+      ASSERT_EQ(difference(gradient, expected.gradients[i], description.rounds == Rounds::once), "") << "input " << i;
+    }
+  });
+}
+
+// d/dx by central differences with steps h and 2 h. What the two differ by is three times the error
+// that the step makes; the rest is rounding of the results, divided by the step.
+TEST_P(OpDifferences, AgreeWithTheGradientInF64) {
+  const Description& description = *GetParam();
+  if (!info(description.op).differentiable) return;
+  for (const Case& test : description.cases) {
+    SCOPED_TRACE(title(description, test, DType::f64, Layout::dense));
+    Walked run = forward(description, test, DType::f64, Layout::dense);
+    const Expected expected = expect(description, test, DType::f64, run);
+    backward(run);
+    std::vector<std::vector<double>> seeds;
+    double noise = 0;  // of the sum over outputs
+    for (size_t o = 0; o < run.outputs.size(); ++o) {
+      seeds.push_back(run.seeds[o].defined() ? test::read(run.seeds[o]) : std::vector<double>());
+      for (size_t i = 0; i < seeds[o].size(); ++i) {
+        const Real& y = expected.outputs[o].values[i];
+        noise += std::abs(seeds[o][i]) * (y.error + 0x1p-52 * std::abs(y.value));
+      }
+    }
+    std::vector<std::vector<double>> values = draw_inputs(description.op, test);
+    const auto evaluate = [&] {
+      const NoGrad plain;
+      const std::vector<Tensor> outputs = test.call(make_all(test, values, DType::f64, Layout::dense));
+      double total = 0;
+      for (size_t o = 0; o < outputs.size(); ++o) {
+        if (seeds[o].empty()) continue;
+        const std::vector<double> y = test::read(outputs[o]);
+        for (size_t i = 0; i < y.size(); ++i) total += seeds[o][i] * y[i];
+      }
+      return total;
+    };
+    for (size_t i = 0; i < run.inputs.size(); ++i) {
+      if (!run.inputs[i].requires_grad()) continue;
+      const std::vector<double> gradient = test::read(run.inputs[i].grad());
+      for (size_t e = 0; e < gradient.size(); ++e) {
+        const double x = values[i][e];
+        constexpr double h = 0x1p-14;
+        const auto slope = [&](double step) {
+          values[i][e] = x + step;
+          const double above = evaluate();
+          values[i][e] = x - step;
+          const double below = evaluate();
+          values[i][e] = x;
+          return (above - below) / (2 * step);
+        };
+        const double fine = slope(h), coarse = slope(2 * h);
+        ASSERT_NEAR(gradient[e], fine, std::abs(coarse - fine) + 2 * noise / h) << "input " << i << " element " << e;
+      }
+    }
+  }
+}
+
+struct Books {
+  std::vector<int64_t> live, peak;
+
+  static Books since(const memory::Statistics& before, Device device) {
+    const memory::Statistics now = memory::statistics(device);
+    Books books;
+    for (size_t i = 0; i < memory::category_count; ++i) {
+      books.live.push_back(now.live[i] - before.live[i]);
+      books.peak.push_back(now.at_peak[i] - before.live[i]);
+    }
+    return books;
+  }
+  bool operator==(const Books&) const = default;
+};
+
+TEST_P(OpMeta, HasTheShapesAndTheMemoryOfTheCpu) {
+  const Description& description = *GetParam();
+  const auto run_on = [&](const Case& test, DType dtype, Layout layout, Device device) {
+    const auto values = draw_inputs(description.op, test);
+    const std::vector<Tensor> inputs = make_all(test, values, dtype, layout, device);
+    std::vector<Books> books;
+    std::vector<std::string> results;
+    const memory::Statistics before = memory::statistics(device);
+    memory::reset_peak(device);
+    {
+      const std::vector<Tensor> outputs = test.call(inputs);
+      books.push_back(Books::since(before, device));
+      std::vector<Tensor> seeds;
+      for (const Tensor& y : outputs) {
+        results.push_back(to_string(y.shape()) + " " + std::string(name(y.dtype())) + " " + to_string(y.strides()));
+        seeds.push_back(y.requires_grad() ? Tensor::empty(y.shape(), y.dtype(), device) : Tensor());
+        if (seeds.back().defined() && device.is_cpu()) test::fill(seeds.back(), 1);
+      }
+      autograd::run_backward(outputs, seeds, false);
+      books.push_back(Books::since(before, device));
+    }
+    books.push_back(Books::since(before, device));
+    return std::pair(books, results);
+  };
+  std::vector<Case> cases = description.cases;
+  cases.push_back(description.large);
+  for (const Case& test : cases) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const Layout layout : layouts) {
+        if (test.name == description.large.name && layout != Layout::sliced) continue;
+        SCOPED_TRACE(title(description, test, dtype, layout));
+        const auto [real_books, real_results] = run_on(test, dtype, layout, Device::cpu());
+        const auto [books, results] = run_on(test, dtype, layout, Device::meta());
+        ASSERT_EQ(results, real_results);
+        for (size_t i = 0; i < books.size(); ++i) {
+          ASSERT_EQ(books[i].live, real_books[i].live) << "after stage " << i;
+          ASSERT_EQ(books[i].peak, real_books[i].peak) << "after stage " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OpThreads, GiveTheSameBits) {
+  const Description& description = *GetParam();
+  for (const DType dtype : tested_types) {
+    SCOPED_TRACE(title(description, description.large, dtype, Layout::dense));
+    const auto run_with = [&](int threads) {
+      const test::ThreadCount count(threads);
+      Walked run = forward(description, description.large, dtype, Layout::dense);
+      backward(run);
+      return run;
+    };
+    const Walked one = run_with(1);
+    for (const int threads : {2, 8}) {
+      const Walked many = run_with(threads);
+      for (size_t i = 0; i < one.outputs.size(); ++i) {
+        ASSERT_TRUE(test::same_bits(one.outputs[i], many.outputs[i])) << "output " << i << " with " << threads << " threads";
+      }
+      for (size_t i = 0; i < one.inputs.size(); ++i) {
+        ASSERT_TRUE(test::same_bits(one.inputs[i].grad(), many.inputs[i].grad())) << "gradient " << i << " with " << threads << " threads";
+      }
+    }
+  }
+}
+
+std::vector<const Description*> all() {
+  std::vector<const Description*> list;
+  for (const Description& description : descriptions()) list.push_back(&description);
+  return list;
+}
+
+std::string op_name(const testing::TestParamInfo<const Description*>& info) { return std::string(name(info.param->op)); }
+
+INSTANTIATE_TEST_SUITE_P(Table, OpForward, testing::ValuesIn(all()), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpGradient, testing::ValuesIn(all()), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpDifferences, testing::ValuesIn(all()), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpMeta, testing::ValuesIn(all()), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpThreads, testing::ValuesIn(all()), op_name);
+
+}  // namespace
+}  // namespace binade::optable
