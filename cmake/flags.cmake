@@ -35,6 +35,10 @@ if(BINADE_SANITIZE)
   list(APPEND cxx_options "-fsanitize=${BINADE_SANITIZE}" -fno-omit-frame-pointer
        -fno-sanitize-recover=all)
   target_link_options(binade_flags INTERFACE "-fsanitize=${BINADE_SANITIZE}")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # The checks the sanitizers insert make GCC see uninitialized reads that are not there.
+    list(APPEND cxx_options -Wno-maybe-uninitialized)
+  endif()
 endif()
 
 foreach(option IN LISTS cxx_options)

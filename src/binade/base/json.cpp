@@ -20,8 +20,8 @@ struct Content {
 
 namespace {
 
-[[noreturn]] void refuse_at(const Source& source, int64_t offset, const std::string& path, std::string expected,
-                            std::string found, std::string hint = {}) {
+[[noreturn]] void refuse_at(const Source& source, int64_t offset, const std::string& path,
+                            std::string expected, std::string found, std::string hint = {}) {
   std::string argument = source.file + " at byte " + std::to_string(offset);
   if (!path.empty()) argument += " (" + path + ")";
   fail(source.reader, {.argument = std::move(argument),
@@ -78,7 +78,11 @@ class Reading {
 class Builder {
  public:
   Builder(std::string_view text, Content& content)
-      : text_(text), source_(content.source), content_(content), reached_(text.data()), seen_(text.data()) {}
+      : text_(text),
+        source_(content.source),
+        content_(content),
+        reached_(text.data()),
+        seen_(text.data()) {}
 
   void build() {
     const char* begin = text_.data();
@@ -113,15 +117,18 @@ class Builder {
   }
 
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& error) {
-    const auto at = std::min<int64_t>(static_cast<int64_t>(position) - 1, static_cast<int64_t>(text_.size()));
+    const auto at =
+        std::min<int64_t>(static_cast<int64_t>(position) - 1, static_cast<int64_t>(text_.size()));
     std::string_view what = error.what();
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing value - ..."
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing
+    // value - ..."
     for (const std::string_view preamble : {"] ", "syntax error ", " - "}) {
       if (const size_t found = what.find(preamble); found != std::string_view::npos) {
         what.remove_prefix(found + preamble.size());
       }
     }
-    refuse_at(source_, source_.offset + std::max<int64_t>(at, 0), {}, "JSON", "an error: " + escaped(what, 200));
+    refuse_at(source_, source_.offset + std::max<int64_t>(at, 0), {}, "JSON",
+              "an error: " + escaped(what, 200));
   }
 
  private:
@@ -140,7 +147,8 @@ class Builder {
 
   Value made(Value::Variant value) {
     if (++count_ > max_values) {
-      refuse_at(source_, start_of_token(), {}, "at most " + std::to_string(max_values) + " values", "more");
+      refuse_at(source_, start_of_token(), {}, "at most " + std::to_string(max_values) + " values",
+                "more");
     }
     Value result(std::move(value), start_of_token(), &content_);
     seen_ = reached_;
@@ -154,7 +162,8 @@ class Builder {
 
   bool open(Value::Variant empty) {
     if (open_.size() == max_depth) {
-      refuse_at(source_, start_of_token(), {}, "nesting of at most " + std::to_string(max_depth) + " levels", "more");
+      refuse_at(source_, start_of_token(), {},
+                "nesting of at most " + std::to_string(max_depth) + " levels", "more");
     }
     open_.push_back({made(std::move(empty))});
     return true;
@@ -172,7 +181,8 @@ class Builder {
     if (open_.empty()) {
       content_.root = std::move(value);
     } else if (Frame& frame = open_.back(); frame.value.is_object()) {
-      std::get<std::vector<Member>>(frame.value.value_).push_back({std::move(frame.key), std::move(value)});
+      std::get<std::vector<Member>>(frame.value.value_)
+          .push_back({std::move(frame.key), std::move(value)});
     } else {
       std::get<std::vector<Value>>(frame.value.value_).push_back(std::move(value));
     }
@@ -224,10 +234,12 @@ const Value& Value::at(std::string_view name) const {
 void Value::refuse(std::string expected, std::string found, std::string hint) const {
   std::string path;
   content_->root->find_path(this, path);
-  refuse_at(content_->source, offset_, path, std::move(expected), std::move(found), std::move(hint));
+  refuse_at(content_->source, offset_, path, std::move(expected), std::move(found),
+            std::move(hint));
 }
 
-// The way from here to the value at address `target`, "a.b[2]"; walked only to put an error in words.
+// The way from here to the value at address `target`, "a.b[2]"; walked only to put an error in
+// words.
 bool Value::find_path(const Value* target, std::string& path) const {
   if (this == target) return true;
   const size_t length = path.size();
@@ -254,7 +266,9 @@ std::string Value::describe() const {
     std::string operator()(int64_t value) const { return std::to_string(value); }
     std::string operator()(double value) const { return fmt::format("{}", value); }
     std::string operator()(const std::string& value) const { return in_quotes(value); }
-    std::string operator()(const std::vector<Value>& value) const { return fmt::format("an array of {}", value.size()); }
+    std::string operator()(const std::vector<Value>& value) const {
+      return fmt::format("an array of {}", value.size());
+    }
     std::string operator()(const std::vector<Member>& value) const {
       return fmt::format("an object of {}", value.size());
     }
@@ -271,7 +285,8 @@ const Value& Document::root() const { return *content_->root; }
 
 Document parse(std::string_view text, Source source) {
   if (text.starts_with("\xEF\xBB\xBF")) {
-    refuse_at(source, source.offset, {}, "JSON", "a byte order mark", "save the file as plain UTF-8");
+    refuse_at(source, source.offset, {}, "JSON", "a byte order mark",
+              "save the file as plain UTF-8");
   }
   // The lexer takes a zero byte for the end of the text.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
@@ -299,7 +314,8 @@ Writer& Writer::value(std::string_view text) {
 
 Writer& Writer::value(double value) {
   if (!std::isfinite(value)) {
-    fail("json", {.argument = "number", .expected = "a finite one", .found = fmt::format("{}", value)});
+    fail("json",
+         {.argument = "number", .expected = "a finite one", .found = fmt::format("{}", value)});
   }
   return put(nlohmann::json(value).dump());
 }

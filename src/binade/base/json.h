@@ -46,8 +46,8 @@ class Value {
 
  private:
   friend class Builder;
-  using Variant =
-      std::variant<std::nullptr_t, bool, int64_t, double, std::string, std::vector<Value>, std::vector<Member>>;
+  using Variant = std::variant<std::nullptr_t, bool, int64_t, double, std::string,
+                               std::vector<Value>, std::vector<Member>>;
 
   Value(Variant value, int64_t offset, const Content* content)
       : value_(std::move(value)), offset_(offset), content_(content) {}

@@ -28,7 +28,11 @@ std::string command_name(const CLI::App& app) {
 int run(int argc, char** argv) {
   CLI::App app("Mixed-precision training engine", "binade");
   app.require_subcommand(0, 1);  // none is reported below: CLI11 would not name a mistyped command
+  binade::cli::add_train(app);
+  binade::cli::add_generate(app);
+  binade::cli::add_policy(app);
   binade::cli::add_formats(app);
+  binade::cli::add_info(app);
   binade::cli::add_version(app);
   try {
     app.parse(argc, argv);

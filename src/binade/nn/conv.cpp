@@ -17,6 +17,9 @@ Conv<axes>::Conv(const ConvConfig& config, Placement placement) : options(config
   if (config.kernel.size() != 1 && config.kernel.size() != axes) {
     fail("Conv", {.argument = "kernel", .expected = "one number or " + std::to_string(axes), .found = std::to_string(config.kernel.size())});
   }
+  for (const int64_t size : config.kernel) {
+    if (size < 1) fail("Conv", {.argument = "kernel", .expected = "at least 1", .found = std::to_string(size)});
+  }
   Shape shape{config.out, config.in / groups};
   for (size_t i = 0; i < axes; ++i) shape.push_back(config.kernel[config.kernel.size() == 1 ? 0 : i]);
   const double fan_in = static_cast<double>(shape.numel() / config.out);

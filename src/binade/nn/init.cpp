@@ -5,8 +5,8 @@
 namespace binade::nn::init {
 namespace {
 
-// Streams of starting values have the top bit set: no step of training draws from them.
-constexpr uint64_t first_stream = uint64_t{1} << 63;
+// Streams of starting values have the two top bits set: no op and no optimizer step draws from them.
+constexpr uint64_t first_stream = uint64_t{3} << 62;
 
 thread_local uint64_t current_seed = 0;
 thread_local uint64_t next_stream = first_stream;

@@ -79,6 +79,7 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placem
     positions_ = std::make_unique<Embedding>(EmbeddingConfig{config_.context, config_.width, deviation}, placement);
     add_child("positions", *positions_);
   } else {
+    const memory::CategoryGuard category(memory::Category::parameters);
     std::tie(cosine_, sine_) = rope_tables(config_.context, config_.width / config_.heads, config_.rope_theta, placement.device);
   }
   add_child("dropout", dropout_);
@@ -98,11 +99,21 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placem
   add_parameter("head", head_);
 }
 
+void LanguageModel::place_rope() {
+  const Device device = embedding_.weight.device();
+  if (!cosine_.defined() || cosine_.device() == device) return;
+  const memory::CategoryGuard category(memory::Category::parameters);
+  cosine_ = binade::to(cosine_, device);
+  sine_ = binade::to(sine_, device);
+  for (const auto& block : blocks_) block->attention.set_rope(cosine_, sine_);
+}
+
 Tensor LanguageModel::features(const Tensor& tokens) {
   if (!tokens.defined() || tokens.rank() != 2) fail("LanguageModel", {.argument = "tokens", .expected = "[batch, tokens]", .found = describe(tokens)});
   if (tokens.size(1) > config_.context) {
     fail("LanguageModel", {.argument = "tokens", .expected = "at most " + std::to_string(config_.context) + " per sequence", .found = describe(tokens)});
   }
+  place_rope();
   Tensor branch = embedding_(tokens);
   if (positions_) branch = branch + slice(positions_->weight, 0, 0, tokens.size(1));
   branch = dropout_(config_.residual ? cast(branch, *config_.residual) : branch);

@@ -48,6 +48,8 @@ class LanguageModel : public Module {
  private:
   // Normed output of the last block, [batch, tokens, width].
   Tensor features(const Tensor& tokens);
+  // Brings the rotary tables, which all layers share, to where the model is.
+  void place_rope();
 
   LanguageModelConfig config_;
   Embedding embedding_;

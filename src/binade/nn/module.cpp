@@ -112,6 +112,8 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
     const auto found = state.find(name);
     if (found == state.end()) {
       if (strict) problems += "\n  missing: " + name;
+    } else if (!found->second.defined()) {
+      problems += "\n  " + name + ": expected " + to_string(tensor.shape()) + ", found no tensor";
     } else if (found->second.shape() != tensor.shape()) {
       problems += "\n  " + name + ": expected " + to_string(tensor.shape()) + ", found " + describe(found->second);
     }

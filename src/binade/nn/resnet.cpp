@@ -16,6 +16,9 @@ ResNetConfig begun(const ResNetConfig& config) {
   if (config.widths.empty() || config.widths.size() != config.blocks.size()) {
     fail("ResNet", {.argument = "blocks", .expected = "one number per stage, at least one stage", .found = std::to_string(config.blocks.size()) + " for " + std::to_string(config.widths.size()) + " widths"});
   }
+  for (const int64_t count : config.blocks) {
+    if (count < 1) fail("ResNet", {.argument = "blocks", .expected = "at least 1 per stage", .found = std::to_string(count)});
+  }
   init::restart(config.seed);
   return config;
 }

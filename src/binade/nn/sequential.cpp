@@ -5,6 +5,7 @@
 namespace binade::nn {
 
 void Sequential::add(std::unique_ptr<Layer> layer) {
+  if (!layer) fail("Sequential", {.argument = "layer " + std::to_string(layers_.size()), .expected = "a layer", .found = "none"});
   add_child(std::to_string(layers_.size()), *layer);
   layers_.push_back(std::move(layer));
 }

@@ -12,6 +12,9 @@ AttentionConfig completed(AttentionConfig config) {
   if (config.heads < 1 || config.width < 1) {
     fail("MultiheadAttention", {.argument = "width, heads", .expected = "at least 1", .found = std::to_string(config.width) + ", " + std::to_string(config.heads)});
   }
+  if (config.kv_heads < 0 || config.head_dim < 0) {
+    fail("MultiheadAttention", {.argument = "kv_heads, head_dim", .expected = "at least 0", .found = std::to_string(config.kv_heads) + ", " + std::to_string(config.head_dim)});
+  }
   if (config.kv_heads == 0) config.kv_heads = config.heads;
   if (config.head_dim == 0 && config.width % config.heads != 0) {
     fail("MultiheadAttention", {.argument = "heads", .expected = "a divisor of the width " + std::to_string(config.width), .found = std::to_string(config.heads)});

@@ -1,6 +1,6 @@
 // Compares Binade's matrix products with OpenBLAS's sgemm (where it is installed) and with the
 // CPU's peak, all in one process and in turns, so that a busy machine disturbs everyone alike.
-//   bench_gemm_bench [--threads N] [--seconds S] [--cpu-time] [--json]
+//   bench_gemm [--threads N] [--seconds S] [--cpu-time] [--json]
 // Rates are the best of many rounds, in GFLOP/s. --cpu-time counts the process's CPU time instead
 // of the time on the clock: with one thread, what the code would do on a machine of its own.
 

@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "binade/amp/capability.h"
+#include "binade/base/cpu_features.h"
+#include "binade/base/json.h"
+#include "binade/base/parallel.h"
+#include "binade/cli/commands.h"
+#include "binade/train/progress.h"
+
+namespace binade::cli {
+namespace {
+
+constexpr DType types[] = {DType::f32, DType::bf16, DType::f16, DType::e4m3, DType::e5m2};
+
+// What the system calls its CPU; Arm systems often give numbers alone.
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string implementer, part;
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    const std::string value = line.substr(colon + 2);
+    if (line.starts_with("model name")) return value;
+    if (line.starts_with("CPU implementer")) implementer = value;
+    if (line.starts_with("CPU part")) part = value;
+  }
+  return part.empty() ? "unknown" : fmt::format("Arm, implementer {}, part {}", implementer, part);
+}
+
+int64_t memory_bytes() { return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
+
+std::string as_json() {
+  json::Writer out(2);
+  out.begin_object().key("cpu").value(cpu_model()).key("cores").value(static_cast<int64_t>(std::thread::hardware_concurrency()));
+  out.key("threads").value(threads()).key("memory").value(memory_bytes()).key("features").begin_array();
+  for (const std::string_view feature : cpu_feature_names()) out.value(feature);
+  out.end_array().key("matmul").begin_object();
+  for (const DType type : types) out.key(name(type)).value(amp::name(amp::matmul_support(type, Device::cpu())));
+  return out.end_object().end_object().text() + "\n";
+}
+
+std::string as_text() {
+  std::string text = fmt::format("cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\n\nmatrix products on the CPU\n", cpu_model(),
+                                 std::thread::hardware_concurrency(), threads(), train::bytes_text(memory_bytes()), fmt::join(cpu_feature_names(), " "));
+  for (const DType type : types) text += fmt::format("  {:6}  {}\n", name(type), amp::name(amp::matmul_support(type, Device::cpu())));
+  return text;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("info", "Print what this machine can do");
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print JSON instead of text");
+  command->callback([json] { fmt::print("{}", *json ? as_json() : as_text()); });
+}
+
+}  // namespace binade::cli

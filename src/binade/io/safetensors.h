@@ -1,0 +1,81 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "binade/io/file.h"
+#include "binade/nn/module.h"
+
+// Tensors in files: the safetensors format. Every claim a file makes is checked before it is
+// believed.
+namespace binade::io {
+
+// What a file says of one tensor.
+struct TensorEntry {
+  std::string name;
+  std::string format;  // as the file calls it: "BF16"
+  std::optional<DType>
+      dtype;  // none for formats that Binade has no tensors of (I8, U16, F8_E8M0, ...)
+  std::vector<int64_t> shape;
+  int64_t offset = 0;  // of the first byte in the file
+  int64_t bytes = 0;
+};
+
+// "F32 [2, 3]", cut where a shape is absurdly long.
+std::string describe(const TensorEntry& entry);
+
+using Metadata = std::map<std::string, std::string>;
+
+// A file opened for reading. Opening reads the header alone; a tensor's bytes are read when asked
+// for.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  const std::vector<TensorEntry>& entries() const {
+    return entries_;
+  }  // in the order of their data
+  const Metadata& metadata() const { return metadata_; }
+  const TensorEntry* find(const std::string& name) const;
+
+  // A copy of the data as a tensor on the CPU.
+  Tensor load(const TensorEntry& entry) const;
+  Tensor load(const std::string& name) const;
+  // The raw little-endian data.
+  std::span<const std::byte> bytes(const TensorEntry& entry) const;
+
+ private:
+  std::string path_;
+  MappedFile file_;
+  std::vector<TensorEntry> entries_;
+  std::unordered_map<std::string, size_t> by_name_;
+  Metadata metadata_;
+};
+
+// One safetensors file, or the shards that a model.safetensors.index.json names, seen as one set.
+class TensorStore {
+ public:
+  // A path that ends in .json is an index; its shards lie beside it.
+  explicit TensorStore(const std::filesystem::path& path);
+
+  const std::map<std::string, const TensorEntry*>& entries() const { return entries_; }
+  Tensor load(const std::string& name) const;
+
+ private:
+  void open_index(const std::filesystem::path& path);
+
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::map<std::string, const TensorEntry*> entries_;
+  std::map<std::string, const SafetensorsFile*> file_of_;
+};
+
+// Everything at once.
+StateDict load_safetensors(const std::filesystem::path& path);
+
+// Writes tensors of any device, the widest types first and then by name, with {"format": "pt"} and
+// the given strings as metadata. The file appears whole and durable or not at all.
+void save_safetensors(const std::filesystem::path& path, const StateDict& tensors,
+                      const Metadata& metadata = {});
+
+}  // namespace binade::io

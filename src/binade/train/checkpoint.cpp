@@ -1,0 +1,198 @@
+#include "binade/train/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <span>
+#include <tuple>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "binade/base/error.h"
+#include "binade/base/json.h"
+#include "binade/io/huggingface.h"
+#include "binade/ops/create.h"
+
+namespace binade::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* who = "checkpoint";
+constexpr std::string_view prefix = "step-";
+constexpr std::string_view hidden_prefix = ".step-";  // of folders being written or removed
+constexpr int64_t max_manifest = 1 << 20;
+
+std::string hash_of(const fs::path& file) {
+  const io::MappedFile mapped(file, who);
+  const XXH128_hash_t hash = XXH3_128bits(mapped.bytes().data(), mapped.bytes().size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+std::optional<int64_t> step_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(prefix)) return {};
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  if (error != std::errc() || stop != end || step < 0) return {};
+  return step;
+}
+
+void write_text(const fs::path& path, std::string_view text) {
+  io::AtomicFile file(path, who);
+  file.append(text);
+  file.commit();
+}
+
+std::string manifest_of(const fs::path& folder, int64_t step) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  json::Writer out(2);
+  out.begin_object().key("format").value("binade-checkpoint").key("version").value(1).key("step").value(step);
+  out.key("files").begin_object();
+  for (const fs::path& file : files) {
+    out.key(file.filename().string()).begin_object();
+    out.key("bytes").value(static_cast<int64_t>(fs::file_size(file))).key("xxh3_128").value(hash_of(file)).end_object();
+  }
+  return out.end_object().end_object().text() + "\n";
+}
+
+// A checkpoint with a NaN in it would be a run nobody can go on with.
+void require_finite(Trainer& trainer) {
+  for (const auto& [name, parameter] : trainer.model().named_parameters()) {
+    const Tensor master = to(trainer.optimizer().master_of(parameter), Device::cpu());
+    const std::span values(master.data<float>(), static_cast<size_t>(master.numel()));
+    const auto bad = std::find_if_not(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+    if (bad == values.end()) continue;
+    fail(who, {.argument = name, .expected = "finite weights", .found = fmt::format("{}", *bad), .hint = "nothing was written; earlier checkpoints are untouched"});
+  }
+}
+
+// Renamed first: a folder that disappears bit by bit must not look like a checkpoint.
+void remove_checkpoint(const fs::path& path) {
+  const fs::path doomed = path.parent_path() / ("." + path.filename().string() + ".old");
+  std::error_code error;
+  fs::remove_all(doomed, error);
+  fs::rename(path, doomed, error);
+  if (!error) fs::remove_all(doomed, error);
+}
+
+bool is_whole(const fs::path& checkpoint) {
+  try {
+    verify_checkpoint(checkpoint);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void check_same_model(const nn::LanguageModelConfig& ours, const nn::LanguageModelConfig& theirs, const fs::path& file) {
+  const auto kv = [](const nn::LanguageModelConfig& c) { return c.kv_heads == 0 ? c.heads : c.kv_heads; };
+  const std::tuple<const char*, int64_t, int64_t> sizes[] = {
+      {"layers", ours.layers, theirs.layers}, {"width", ours.width, theirs.width},       {"heads", ours.heads, theirs.heads}, {"kv_heads", kv(ours), kv(theirs)},
+      {"hidden", ours.hidden, theirs.hidden}, {"context", ours.context, theirs.context}, {"vocab", ours.vocab, theirs.vocab}};
+  for (const auto& [name, mine, other] : sizes) {
+    if (mine != other) fail(who, {.argument = file.string(), .expected = fmt::format("a model with {} {}, as configured", name, mine), .found = fmt::format("{}", other), .hint = "resume with the run's own config.toml"});
+  }
+  if (ours.norm != theirs.norm) fail(who, {.argument = file.string(), .expected = "a model of the configured family", .found = "the other one"});
+}
+
+void write_files(Trainer& trainer, const fs::path& folder) {
+  io::save_pretrained(trainer.model(), folder);
+  io::save_safetensors(folder / "trainer.safetensors", trainer.state_dict());
+  write_text(folder / "config.toml", to_toml(trainer.config()));
+  write_text(folder / "manifest.json", manifest_of(folder, trainer.steps()));
+}
+
+}  // namespace
+
+std::vector<Checkpoint> list_checkpoints(const fs::path& folder) {
+  std::vector<Checkpoint> result;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (const auto step = step_of(at->path()); step && fs::exists(at->path() / "manifest.json")) result.push_back({*step, at->path()});
+  }
+  std::sort(result.begin(), result.end(), [](const Checkpoint& a, const Checkpoint& b) { return a.step < b.step; });
+  return result;
+}
+
+fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep) {
+  const fs::path target = folder / fmt::format("{}{}", prefix, trainer.steps());
+  // The same step of the same run: the same bytes.
+  if (fs::exists(target) && is_whole(target)) return target;
+  require_finite(trainer);
+  const fs::path temporary = folder / fmt::format(".{}.tmp", target.filename().string());
+  std::error_code error;
+  fs::remove_all(temporary, error);
+  fs::create_directories(temporary, error);
+  if (error) fail(who, {.argument = folder.string(), .expected = "a folder to write to", .found = error.message(), .hint = "nothing was changed"});
+  try {
+    write_files(trainer, temporary);
+    if (fs::exists(target)) remove_checkpoint(target);
+    fs::rename(temporary, target, error);
+    if (error) fail(who, {.argument = target.string(), .expected = "a folder to put in place", .found = error.message()});
+  } catch (...) {
+    fs::remove_all(temporary, error);
+    throw;
+  }
+  sync_folder(folder);
+  const std::vector<Checkpoint> all = list_checkpoints(folder);
+  for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i) remove_checkpoint(all[i].path);
+  return target;
+}
+
+void verify_checkpoint(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / "manifest.json";
+  const std::string text = io::read_text(path, who, max_manifest);
+  const json::Document document = json::parse(text, {who, path.string()});
+  const json::Value& root = document.root();
+  if (root.at("format").string() != "binade-checkpoint") root.at("format").refuse("\"binade-checkpoint\"", root.at("format").describe());
+  root.at("version").integer(1, 1);
+  for (const auto& [name, claims] : root.at("files").object()) {
+    const fs::path file = checkpoint / name;
+    if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos) claims.refuse("a plain file name", json::in_quotes(name));
+    std::error_code error;
+    const auto size = static_cast<int64_t>(fs::file_size(file, error));
+    const int64_t expected = claims.at("bytes").integer(0, int64_t{1} << 60);
+    const std::string hint = "the checkpoint is damaged: remove its folder to go on from the one before it";
+    if (error || size != expected) {
+      fail(who, {.argument = file.string(), .expected = fmt::format("{} bytes", expected), .found = error ? error.message() : fmt::format("{}", size), .hint = hint});
+    }
+    const std::string hash = hash_of(file);
+    if (hash != claims.at("xxh3_128").string()) fail(who, {.argument = file.string(), .expected = "XXH3 " + claims.at("xxh3_128").string(), .found = hash, .hint = hint});
+  }
+  for (const char* name : {"config.json", "model.safetensors", "trainer.safetensors"}) root.at("files").at(name);
+}
+
+void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
+  verify_checkpoint(checkpoint);
+  check_same_model(trainer.model().config(), io::read_config(checkpoint / "config.json"), checkpoint / "config.json");
+  const StateDict state = io::load_safetensors(checkpoint / "trainer.safetensors");
+  io::load_huggingface(trainer.model(), io::load_safetensors(checkpoint / "model.safetensors"));
+  trainer.load_state_dict(state);
+}
+
+void remove_leftovers(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> doomed;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().filename().string().starts_with(hidden_prefix)) doomed.push_back(at->path());
+  }
+  for (const fs::path& path : doomed) fs::remove_all(path, error);
+}
+
+}  // namespace binade::train

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "binade/train/progress.h"
+
+namespace binade::train {
+
+// How a run ended.
+struct RunResult {
+  std::filesystem::path folder;
+  std::filesystem::path checkpoint;  // the newest
+  std::filesystem::path report;
+  int64_t steps = 0;
+  bool interrupted = false;
+  std::optional<double> first_validation_loss, last_validation_loss;
+  double seconds = 0;
+  std::string sample;
+};
+
+// Trains as configured and leaves config.toml, metrics.jsonl, metrics.csv, checkpoints/ and
+// report.html in the run's folder. Ctrl-C finishes the step and writes a checkpoint; a second one ends the program.
+RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal);
+
+}  // namespace binade::train

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "binade/amp/fp8.h"
+#include "binade/amp/grad_scaler.h"
+#include "binade/nn/language_model.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/schedule.h"
+#include "binade/train/config.h"
+
+// A configuration as the options of the parts it is made of.
+namespace binade::train {
+
+nn::LanguageModelConfig model_config(const Config& config);
+// Where the parameters live and in which type.
+nn::Placement placement(const Config& config);
+// Matrices with weight decay, all else without.
+std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model);
+amp::GradScalerOptions scaler_options(const Config& config);
+amp::Fp8Recipe fp8_recipe(const Config& config);
+optim::Schedule schedule(const Config& config);
+
+// Whether ops run under autocast, and in which type.
+bool uses_autocast(const Config& config);
+DType autocast_type(const Config& config);
+
+}  // namespace binade::train

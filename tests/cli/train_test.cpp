@@ -1,0 +1,103 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/command.h"
+#include "io/temporary_folder.h"
+
+namespace binade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Outcome binade(const std::string& arguments) { return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments); }
+
+// A run that takes a moment.
+const std::string small = " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --sample 8 --threads 1 ";
+
+TEST(CliTrain, BadInputIsOneMessageAndExitCodeTwo) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"train --stpes 3", "did you mean --steps?"},
+      {"train --lr nan", "--lr: expected a number from 0 to 100, found nan"},
+      {"train --heads 7", "a divisor of the width"},
+      {"train no-such.toml", "no-such.toml"},
+      {"train --data no-such-file", "no-such-file"},
+      {"train --resume", "--out"},
+      {"train --resume --out no-such-run", "no-such-run"},
+      {"train --steps 1 --out /dev/null/run", "/dev/null/run"},
+      {"generate no-such-run", "no-such-run"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = binade(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments << "\n" << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.out, IsEmpty()) << arguments;
+  }
+}
+
+TEST(CliTrain, TrainsGeneratesAndResumes) {
+  const testing::TemporaryFolder folder;
+  const std::string out = quoted((folder / "run").string());
+  const Outcome trained = binade("train --steps 4 --log-every 2 --out " + out + small);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("step 2/4"));
+  EXPECT_THAT(trained.out, HasSubstr("report: "));
+  EXPECT_THAT(trained.out, ::testing::Not(HasSubstr("\r")));
+  const Outcome text = binade("generate " + out + " --tokens 5 --prompt abc");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, ::testing::StartsWith("abc"));
+  EXPECT_EQ(text.out, binade("generate " + out + " --tokens 5 --prompt abc").out);
+  const Outcome more = binade("train --resume --steps 6 --out " + out);
+  ASSERT_EQ(more.status, 0) << more.err;
+  EXPECT_THAT(more.out, HasSubstr("resuming at step 4"));
+}
+
+TEST(CliTrain, JsonIsOneDocumentALine) {
+  const testing::TemporaryFolder folder;
+  const Outcome outcome = binade("train --json --steps 3 --out " + quoted((folder / "run").string()) + small);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  nlohmann::json last;
+  for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line);
+  EXPECT_EQ(last.at("steps"), 3);
+  EXPECT_THAT(binade("train --quiet --steps 1 --out " + quoted((folder / "quiet").string()) + small).out, IsEmpty());
+}
+
+TEST(CliTrain, AnInterruptSavesAndSaysHowToGoOn) {
+  const testing::TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  // The shell waits for the first line of the log, then interrupts.
+  const Outcome outcome = run_shell(quoted(BINADE_EXECUTABLE) + " train --steps 1000000 --out " + quoted(out) + small + " > " + quoted(out + ".log") +
+                                    " & pid=$!; until grep -qs 'step 1/' " + quoted(out + ".log") + "; do kill -0 $pid || exit 1; done; kill -INT $pid; wait $pid; code=$?; cat " +
+                                    quoted(out + ".log") + "; exit $code");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("binade train --resume --out " + out));
+  EXPECT_THAT(outcome.out, HasSubstr("checkpoint: "));
+}
+
+TEST(CliTrain, DryRunTrainsNothing) {
+  const testing::TemporaryFolder folder;
+  const Outcome outcome = binade("train --dry-run --preset gpt2-124m --out " + quoted((folder / "run").string()));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("124439808 parameters"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+}
+
+TEST(CliInfo, PrintsJson) {
+  const auto info = nlohmann::json::parse(binade("info --json").out);
+  EXPECT_EQ(info.at("matmul").at("f32"), "native");
+  EXPECT_GE(info.at("cores"), 1);
+}
+
+TEST(CliPolicy, PrintsTheTableAndATrace) {
+  EXPECT_TRUE(nlohmann::json::accept(binade("policy --json").out));
+  EXPECT_THAT(binade("policy").out, HasSubstr("linear"));
+  EXPECT_THAT(binade("policy --trace").out, HasSubstr("linear_cross_entropy"));
+}
+
+}  // namespace
+}  // namespace binade::cli

@@ -1,0 +1,55 @@
+#include "binade/data/batches.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace binade::data {
+namespace {
+
+// Token i of this text is i modulo 251, so that a token tells its place.
+Tokens numbered(int64_t count) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i) text += static_cast<char>(i % 251);
+  return Tokens::of_bytes(text);
+}
+
+std::vector<int64_t> values(const Tensor& x) { return {x.data<int64_t>(), x.data<int64_t>() + x.numel()}; }
+
+TEST(Batches, TargetsAreTheNextTokens) {
+  const Batch batch = training_batch(numbered(1000), {3, 8}, 1, 2, 0);
+  ASSERT_EQ(batch.tokens.shape(), (Shape{3, 8}));
+  const auto tokens = values(batch.tokens), targets = values(batch.targets);
+  for (size_t i = 0; i < tokens.size(); ++i) EXPECT_EQ(targets[i], (tokens[i] + 1) % 251);
+}
+
+TEST(Batches, AreAFunctionOfSeedStepAndMicroBatch) {
+  const Tokens text = numbered(100'000);
+  const auto batch = [&text](uint64_t seed, int64_t step, int64_t micro) { return values(training_batch(text, {4, 16}, seed, step, micro).tokens); };
+  EXPECT_EQ(batch(1, 2, 3), batch(1, 2, 3));
+  EXPECT_NE(batch(1, 2, 3), batch(2, 2, 3));
+  EXPECT_NE(batch(1, 2, 3), batch(1, 3, 3));
+  EXPECT_NE(batch(1, 2, 3), batch(1, 2, 4));
+}
+
+// Every place of a short text is drawn, the first and the last among them, and none outside.
+TEST(Batches, ReachEveryPlace) {
+  std::set<int64_t> starts;
+  for (int64_t step = 0; step < 200; ++step) starts.insert(training_batch(numbered(12), {1, 4}, 0, step, 0).tokens.data<int64_t>()[0]);
+  EXPECT_EQ(starts, (std::set<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Batches, TheShortestTextHasOnePlace) {
+  EXPECT_EQ(values(training_batch(numbered(5), {1, 4}, 0, 0, 0).targets), (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(values(validation_batch(numbered(5), {1, 4}, 0, 1).targets), (std::vector<int64_t>{1, 2, 3, 4}));
+}
+
+TEST(Batches, ValidationSpreadsFromStartToEnd) {
+  const Tokens text = numbered(101);
+  EXPECT_EQ(validation_batch(text, {2, 10}, 0, 2).tokens.data<int64_t>()[0], 0);
+  const Batch last = validation_batch(text, {2, 10}, 1, 2);
+  EXPECT_EQ(last.targets.data<int64_t>()[19], 100);
+}
+
+}  // namespace
+}  // namespace binade::data

@@ -1,0 +1,81 @@
+#include "binade/data/token_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "binade/base/error.h"
+#include "io/temporary_folder.h"
+
+namespace binade::data {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+std::string header(int32_t magic, int32_t version, int32_t count) {
+  std::vector<int32_t> words(256, 0);
+  words[0] = magic;
+  words[1] = version;
+  words[2] = count;
+  return bytes_of(words);
+}
+
+TEST(TokenFile, ReadsShardsOfLlmC) {
+  const testing::TemporaryFolder folder;
+  const Tokens narrow = read_token_file(folder.put("a.bin", header(20240520, 1, 3) + bytes_of<uint16_t>({1, 50256, 7})), 50257);
+  ASSERT_EQ(narrow.size(), 3);
+  EXPECT_EQ(narrow[1], 50256);
+  const Tokens wide = read_token_file(folder.put("b.bin", header(20240801, 7, 2) + bytes_of<uint32_t>({128000, 5})), 128256);
+  ASSERT_EQ(wide.size(), 2);
+  EXPECT_EQ(wide[0], 128000);
+}
+
+TEST(TokenFile, ReadsFilesOfNanoGpt) {
+  const testing::TemporaryFolder folder;
+  const Tokens tokens = read_token_file(folder.put("a.bin", bytes_of<uint16_t>({464, 65535, 0})), 65536);
+  ASSERT_EQ(tokens.size(), 3);
+  EXPECT_EQ(tokens[0], 464);
+  EXPECT_EQ(tokens[1], 65535);
+}
+
+TEST(TokenFile, RefusesBadFiles) {
+  const testing::TemporaryFolder folder;
+  const std::string ids = bytes_of<uint16_t>({1, 2, 3});
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "expected ids, found the end of the file"},
+      {"abc", "a whole number of 16-bit ids"},
+      {header(20240326, 1, 3) + ids, "another kind of llm.c file"},
+      {header(20240520, 2, 3) + ids, "byte 4: expected version 1, found 2"},
+      {header(20240801, 1, 3) + ids, "byte 4: expected version 7, found 1"},
+      {header(20240520, 1, 4) + ids, "the number of ids in the file, 3, found 4"},
+      {header(20240520, 1, 2) + ids, "the number of ids in the file, 3, found 2"},
+      {header(20240520, 1, -1) + ids, "found -1"},
+      {header(20240520, 1, 3) + ids + "x", "the number of ids"},
+      {header(20240801, 7, 3) + ids, "the number of ids in the file, 1, found 3"},
+      {header(20240520, 1, 0), "expected ids"},
+      {header(20240520, 1, 3).substr(0, 500), "a header of 1024 bytes"},
+      {header(20240520, 1, 3) + bytes_of<uint16_t>({1, 100, 3}), "byte 1026: expected an id below the vocabulary's 100, found 100"},
+      {bytes_of<uint16_t>({1, 2, 300}), "byte 4: expected an id below the vocabulary's 100, found 300"},
+  };
+  for (const auto& [content, message] : cases) {
+    const auto path = folder.put("bad.bin", content);
+    try {
+      read_token_file(path, 100);
+      FAIL() << message;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(message));
+      EXPECT_THAT(error.what(), HasSubstr("bad.bin"));
+    }
+  }
+  EXPECT_THROW(read_token_file(folder / "none.bin", 100), Error);
+}
+
+}  // namespace
+}  // namespace binade::data

@@ -1,0 +1,126 @@
+#include "binade/io/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+
+#include "binade/base/error.h"
+#include "io/temporary_folder.h"
+
+namespace binade::io {
+namespace {
+
+using ::binade::testing::content_of;
+using ::binade::testing::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::string text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+int64_t files_in(const TemporaryFolder& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder.path()),
+                       std::filesystem::directory_iterator());
+}
+
+TEST(MappedFile, HoldsTheBytes) {
+  const TemporaryFolder folder;
+  MappedFile file(folder.put("a", "some bytes"), "reader");
+  EXPECT_EQ(text_of(file), "some bytes");
+  MappedFile moved = std::move(file);
+  EXPECT_EQ(text_of(moved), "some bytes");
+  moved = MappedFile(folder.put("b", "others"), "reader");
+  EXPECT_EQ(text_of(moved), "others");
+  EXPECT_TRUE(MappedFile(folder.put("empty", ""), "reader").bytes().empty());
+}
+
+TEST(MappedFile, RefusesWhatIsNoFile) {
+  const TemporaryFolder folder;
+  EXPECT_THAT([&] { MappedFile(folder / "absent", "reader"); },
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr("reader: "), HasSubstr("absent"), HasSubstr("No such file"))));
+  EXPECT_THAT([&] { MappedFile(folder.path(), "reader"); },
+              ThrowsMessage<Error>(HasSubstr("expected a regular file, found a folder")));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT([&] { MappedFile(folder / "pipe", "reader"); },
+              ThrowsMessage<Error>(HasSubstr("expected a regular file")));
+}
+
+TEST(ReadText, IsBounded) {
+  const TemporaryFolder folder;
+  const auto path = folder.put("text", "12345");
+  EXPECT_EQ(read_text(path, "reader", 5), "12345");
+  EXPECT_THAT([&] { read_text(path, "reader", 4); },
+              ThrowsMessage<Error>(HasSubstr("expected at most 4 bytes, found 5")));
+}
+
+TEST(AtomicFile, AppearsAtCommitAlone) {
+  const TemporaryFolder folder;
+  const auto path = folder.put("data", "old");
+  {
+    AtomicFile file(path, "writer");
+    file.append(std::string_view("new "));
+    file.append(std::string_view("content"));
+    EXPECT_EQ(content_of(path), "old");
+    file.commit();
+    EXPECT_EQ(content_of(path), "new content");
+  }
+  EXPECT_EQ(content_of(path), "new content");
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(AtomicFile, LeavesNothingWithoutCommit) {
+  const TemporaryFolder folder;
+  const auto path = folder.put("data", "old");
+  {
+    AtomicFile file(path, "writer");
+    file.append(std::string_view("half"));
+  }
+  EXPECT_EQ(content_of(path), "old");
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+TEST(AtomicFile, SaysWhyItCannotWrite) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(
+      [&] { AtomicFile(folder / "absent/file", "writer"); },
+      ThrowsMessage<Error>(AllOf(HasSubstr("writer: "),
+                                 HasSubstr("expected a file to create, found No such file"))));
+  std::filesystem::create_directory(folder / "taken");
+  folder.put("taken/inside", "x");
+  AtomicFile file(folder / "taken", "writer");
+  EXPECT_THAT([&] { file.commit(); },
+              ThrowsMessage<Error>(HasSubstr("expected a file to put in place")));
+}
+
+TEST(AtomicFile, AFullDiskIsAnErrorAndChangesNothing) {
+  const TemporaryFolder folder;
+  const auto path = folder.put("data", "old");
+  // A limit on file sizes stands in for a disk without room.
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {64, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string message;
+  try {
+    AtomicFile file(path, "writer");
+    file.append(std::string(1000, 'x'));
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(message, AllOf(HasSubstr("expected a file to write, found File too large"),
+                             HasSubstr("nothing was changed")));
+  EXPECT_EQ(content_of(path), "old");
+  EXPECT_EQ(files_in(folder), 1);
+}
+
+}  // namespace
+}  // namespace binade::io

@@ -1,0 +1,76 @@
+#include "binade/train/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "binade/base/error.h"
+#include "io/temporary_folder.h"
+
+namespace binade::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+Record sample(int64_t step) {
+  Record r{.step = step, .loss = 1.0 / 3, .lr = 1e-3, .gradient_norm = 0.1, .scale = 65536, .skipped = 1, .tokens_per_second = 1000.5, .memory = 1 << 20, .seconds = 1.25};
+  if (step % 2 == 0) r.validation_loss = 2.0 / 3;
+  return r;
+}
+
+TEST(Metrics, FilesHoldWhatWasAdded) {
+  const testing::TemporaryFolder folder;
+  MetricsLog log(folder.path(), 0);
+  for (int64_t step = 1; step <= 4; ++step) log.add(sample(step));
+  EXPECT_EQ(read_metrics(folder / "metrics.jsonl"), log.records());
+  std::istringstream lines(testing::content_of(folder / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) EXPECT_EQ(nlohmann::json::parse(line).at("loss"), 1.0 / 3);
+  std::istringstream csv(testing::content_of(folder / "metrics.csv"));
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(csv, line);) rows.push_back(line);
+  ASSERT_EQ(rows.size(), 5u);
+  for (const std::string& row : rows) EXPECT_EQ(std::count(row.begin(), row.end(), ','), 10) << row;
+  EXPECT_THAT(rows[4], ::testing::StartsWith("4,0.3333333333333333,0.6666666666666666,0.001,0.1,65536,1,1,1000.5,1048576,1.25"));
+}
+
+TEST(Metrics, NumbersThatAreNotFiniteAreNull) {
+  Record r = sample(1);
+  r.loss = std::nan("");
+  r.gradient_norm = std::numeric_limits<double>::infinity();
+  const auto parsed = nlohmann::json::parse(to_json(r));
+  EXPECT_TRUE(parsed.at("loss").is_null());
+  EXPECT_TRUE(parsed.at("gradient_norm").is_null());
+}
+
+TEST(Metrics, OpeningForResumeDropsLaterSteps) {
+  const testing::TemporaryFolder folder;
+  {
+    MetricsLog log(folder.path(), 0);
+    for (int64_t step = 1; step <= 5; ++step) log.add(sample(step));
+  }
+  MetricsLog log(folder.path(), 3);
+  ASSERT_EQ(log.records().size(), 3u);
+  log.add(sample(4));
+  EXPECT_EQ(read_metrics(folder / "metrics.jsonl").size(), 4u);
+  EXPECT_EQ(testing::content_of(folder / "metrics.csv").find("\n5,"), std::string::npos);
+}
+
+TEST(Metrics, ALineThatWasCutShortIsPassedOver) {
+  const testing::TemporaryFolder folder;
+  const std::string line = to_json(sample(1));
+  folder.put("metrics.jsonl", line + "\n" + line.substr(0, 20));
+  EXPECT_EQ(read_metrics(folder / "metrics.jsonl").size(), 1u);
+  folder.put("metrics.jsonl", line.substr(0, 20) + "\n" + line + "\n");
+  try {
+    read_metrics(folder / "metrics.jsonl");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("metrics.jsonl"));
+  }
+}
+
+}  // namespace
+}  // namespace binade::train

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "binade/data/tokens.h"
+#include "binade/train/config.h"
+
+namespace binade::train {
+
+// A run of a few steps that takes milliseconds.
+inline Config small_config(const std::string& precision = "fp32") {
+  Config config;
+  config.layers = 2;
+  config.width = 16;
+  config.heads = config.kv_heads = 2;
+  config.hidden = 64;
+  config.context = 8;
+  config.batch = 2;
+  config.steps = 6;
+  config.warmup = 2;
+  config.precision = precision;
+  config.device = "cpu";
+  config.fp8_history = 4;
+  config.scale_growth_interval = 2;  // so that the scale moves within the test
+  config.eval_every = 2;
+  config.eval_batches = 1;
+  config.checkpoint_every = 0;
+  config.sample = 10;
+  return config;
+}
+
+inline std::string small_text() {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "the quick brown fox " + std::to_string(i * i) + "\n";
+  return text;
+}
+
+}  // namespace binade::train
