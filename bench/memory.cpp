@@ -1,5 +1,6 @@
-// Bytes of one GPT-2 124M training step (batch 8 x 1024 tokens) per precision, from the allocator, on the meta device:
-// nothing is computed and nothing is allocated, the books are those of a real run. docs/precision.md holds a recorded run.
+// Bytes of one GPT-2 124M training step (batch 8 x 1024 tokens) per precision, from the allocator,
+// on the meta device: nothing is computed and nothing is allocated, the books are those of a real
+// run. docs/precision.md holds a recorded run.
 
 #include <binade/binade.h>
 
@@ -22,10 +23,13 @@ struct Mode {
   bool recompute = false;
 };
 
-double live(Category category) { return static_cast<double>(memory::allocated(category, Device::meta())); }
+double live(Category category) {
+  return static_cast<double>(memory::allocated(category, Device::meta()));
+}
 
 void measure(const Mode& mode) {
-  nn::GPT model({.vocab = 50304, .residual = mode.residual, .recompute = mode.recompute}, Device::meta(), mode.parameters);
+  nn::GPT model({.vocab = 50304, .residual = mode.residual, .recompute = mode.recompute},
+                Device::meta(), mode.parameters);
   for (const Tensor& parameter : model.parameters()) parameter.set_grad_dtype(mode.gradients);
   optim::AdamW adam(model.parameters(), {.moments = mode.moments});
   const Tensor tokens = Tensor::empty({8, 1024}, DType::i64, Device::meta());
@@ -39,8 +43,9 @@ void measure(const Mode& mode) {
   memory::reset_peak(Device::meta());
   loss.backward();
   const auto count = static_cast<double>(model.parameter_count());
-  std::printf("%-34s %10.2f %10.2f %10.2f %12.2f %12.2f\n", mode.name, live(Category::parameters) / count,
-              live(Category::gradients) / count, live(Category::optimizer) / count, activations / 1e9,
+  std::printf("%-34s %10.2f %10.2f %10.2f %12.2f %12.2f\n", mode.name,
+              live(Category::parameters) / count, live(Category::gradients) / count,
+              live(Category::optimizer) / count, activations / 1e9,
               static_cast<double>(memory::peak(Device::meta())) / 1e9);
 }
 
@@ -49,7 +54,8 @@ void measure(const Mode& mode) {
 int main() {
   constexpr DType bf16 = DType::bf16;
   std::printf("%-34s %10s %10s %10s %12s %12s\n", "", "B/param", "B/param", "B/param", "GB", "GB");
-  std::printf("%-34s %10s %10s %10s %12s %12s\n", "mode", "parameters", "gradients", "optimizer", "activations", "peak");
+  std::printf("%-34s %10s %10s %10s %12s %12s\n", "mode", "parameters", "gradients", "optimizer",
+              "activations", "peak");
   measure({.name = "fp32"});
   measure({.name = "bf16 autocast", .autocast = bf16});
   measure({.name = "bf16 autocast, bf16 residual", .autocast = bf16, .residual = bf16});
@@ -57,5 +63,6 @@ int main() {
   measure({.name = "  and bf16 gradients", .parameters = bf16, .gradients = bf16});
   measure({.name = "  and bf16 moments", .parameters = bf16, .gradients = bf16, .moments = bf16});
   measure({.name = "fp8 delayed, bf16 residual", .autocast = bf16, .residual = bf16, .fp8 = true});
-  measure({.name = "bf16 autocast, recompute", .autocast = bf16, .residual = bf16, .recompute = true});
+  measure(
+      {.name = "bf16 autocast, recompute", .autocast = bf16, .residual = bf16, .recompute = true});
 }

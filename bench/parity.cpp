@@ -1,7 +1,8 @@
-// Trains one byte-level GPT per precision and seed on a text and prints the final validation losses:
+// Trains one byte-level GPT per precision and seed on a text and prints the final validation
+// losses:
 //   parity TEXT [STEPS] [SEEDS] [MODE]
-// Every mode starts from the same weights and sees the same batches. Modes: fp32 tf32 bf16 fp16 fp8-delayed fp8-current,
-// all by default. docs/precision.md holds a recorded run.
+// Every mode starts from the same weights and sees the same batches. Modes: fp32 tf32 bf16 fp16
+// fp8-delayed fp8-current, all by default. docs/precision.md holds a recorded run.
 
 #include <binade/binade.h>
 
@@ -34,7 +35,8 @@ std::vector<Mode> all_modes() {
           {"bf16", DType::bf16},
           {"fp16", DType::f16, true},
           {"fp8-delayed", DType::bf16, false, false, amp::Fp8Recipe{.history = 16}},
-          {"fp8-current", DType::bf16, false, false, amp::Fp8Recipe{.scaling = amp::Fp8Scaling::current}}};
+          {"fp8-current", DType::bf16, false, false,
+           amp::Fp8Recipe{.scaling = amp::Fp8Scaling::current}}};
 }
 
 struct Text {
@@ -45,7 +47,8 @@ Text read_text(const char* path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   if (bytes.size() < 20 * (context + 1)) {
-    std::fprintf(stderr, "parity: %s: expected a text of some KiB, found %zu bytes\n", path, bytes.size());
+    std::fprintf(stderr, "parity: %s: expected a text of some KiB, found %zu bytes\n", path,
+                 bytes.size());
     std::exit(2);
   }
   Text text;
@@ -76,14 +79,16 @@ Tensor loss_of(nn::GPT& model, const Mode& mode, const Tensor& data) {
 
 double train(const Mode& mode, const Text& text, int steps, uint64_t seed) {
   amp::set_matmul_precision(mode.tf32 ? amp::MatmulPrecision::high : amp::MatmulPrecision::highest);
-  nn::GPT model({.layers = 4, .width = 160, .heads = 5, .vocab = 256, .context = context, .seed = seed});
+  nn::GPT model(
+      {.layers = 4, .width = 160, .heads = 5, .vocab = 256, .context = context, .seed = seed});
   optim::AdamW adam(model.parameters(), {.lr = 1e-3, .beta2 = 0.95, .weight_decay = 0.1});
   amp::GradScaler scaler({.enabled = mode.scaler});
   const optim::Schedule schedule{.peak = 2e-3, .warmup = 50, .total = steps};
   for (int step = 0; step < steps; ++step) {
     adam.set_lr(schedule.at(adam.steps()));
     adam.zero_grad();
-    scaler.scale(loss_of(model, mode, windows(text.train, {seed, static_cast<uint64_t>(step)}))).backward();
+    scaler.scale(loss_of(model, mode, windows(text.train, {seed, static_cast<uint64_t>(step)})))
+        .backward();
     scaler.unscale(adam);
     optim::clip_grad_norm(model.parameters(), 1.0);
     scaler.step(adam);
@@ -111,8 +116,10 @@ int main(int argc, char** argv) {
     for (int seed = 1; seed <= seeds; ++seed) {
       const auto start = std::chrono::steady_clock::now();
       const double loss = train(mode, text, steps, static_cast<uint64_t>(seed));
-      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      std::printf("%-12s seed %d steps %d validation loss %.5f  %.1f s\n", mode.name.c_str(), seed, steps, loss, seconds);
+      const double seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      std::printf("%-12s seed %d steps %d validation loss %.5f  %.1f s\n", mode.name.c_str(), seed,
+                  steps, loss, seconds);
       std::fflush(stdout);
     }
   }

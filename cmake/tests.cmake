@@ -22,6 +22,7 @@ function(binade_discover_suites target label)
       "set(binade_test_executable \"$<TARGET_FILE:${target}>\")
 set(binade_test_label \"${label}\")
 set(binade_test_directory \"${CMAKE_CURRENT_SOURCE_DIR}\")
+set(binade_test_in_one_process \"${BINADE_SANITIZE}\")
 include(\"${CMAKE_CURRENT_SOURCE_DIR}/cmake/discover_suites.cmake\")
 ")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
@@ -41,6 +42,10 @@ target_compile_definitions(
                               BINADE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
 # Tests are compiled far more often than they are waited for.
 target_compile_options(test_dependencies INTERFACE $<$<CONFIG:Release>:-O1>)
+# GCC 12 sees overflows in string concatenation that are not there.
+target_compile_options(test_dependencies INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
+                                                   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+                                                   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
 target_link_libraries(test_dependencies INTERFACE binade_dependencies GTest::gmock GTest::gtest_main)
 target_link_libraries(test_headers PRIVATE test_dependencies)
 

@@ -30,23 +30,47 @@ const std::map<std::string, OpCall>& calls() {
     t["mm"] = {{m, m}, [](Inputs x) { return mm(x[0], x[1]); }};
     t["bmm"] = {{{1, 2, 2}, {1, 2, 2}}, [](Inputs x) { return bmm(x[0], x[1]); }};
     t["addmm"] = {{m, m, m}, [](Inputs x) { return addmm(x[0], x[1], x[2]); }};
-    t["baddbmm"] = {{{1, 2, 2}, {1, 2, 2}, {1, 2, 2}}, [](Inputs x) { return baddbmm(x[0], x[1], x[2]); }};
+    t["baddbmm"] = {{{1, 2, 2}, {1, 2, 2}, {1, 2, 2}},
+                    [](Inputs x) { return baddbmm(x[0], x[1], x[2]); }};
     t["mv"] = {{m, v}, [](Inputs x) { return mv(x[0], x[1]); }};
     t["linear"] = {{m, m}, [](Inputs x) { return linear(x[0], x[1]); }};
     t["conv1d"] = {{{1, 2, 4}, {2, 2, 3}}, [](Inputs x) { return conv1d(x[0], x[1]); }};
     t["conv2d"] = {{{1, 2, 4, 4}, {2, 2, 3, 3}}, [](Inputs x) { return conv2d(x[0], x[1]); }};
     t["conv3d"] = {{{1, 2, 4, 4, 4}, {2, 2, 3, 3, 3}}, [](Inputs x) { return conv3d(x[0], x[1]); }};
-    t["conv_transpose1d"] = {{{1, 2, 4}, {2, 2, 3}}, [](Inputs x) { return conv_transpose1d(x[0], x[1]); }};
-    t["conv_transpose2d"] = {{{1, 2, 4, 4}, {2, 2, 3, 3}}, [](Inputs x) { return conv_transpose2d(x[0], x[1]); }};
-    t["conv_transpose3d"] = {{{1, 2, 4, 4, 4}, {2, 2, 3, 3, 3}}, [](Inputs x) { return conv_transpose3d(x[0], x[1]); }};
+    t["conv_transpose1d"] = {{{1, 2, 4}, {2, 2, 3}},
+                             [](Inputs x) { return conv_transpose1d(x[0], x[1]); }};
+    t["conv_transpose2d"] = {{{1, 2, 4, 4}, {2, 2, 3, 3}},
+                             [](Inputs x) { return conv_transpose2d(x[0], x[1]); }};
+    t["conv_transpose3d"] = {{{1, 2, 4, 4, 4}, {2, 2, 3, 3, 3}},
+                             [](Inputs x) { return conv_transpose3d(x[0], x[1]); }};
     t["prelu"] = {{m, {1}}, [](Inputs x) { return prelu(x[0], x[1]); }};
-    t["scaled_dot_product_attention"] = {{{1, 1, 2, 4}, {1, 1, 2, 4}, {1, 1, 2, 4}}, [](Inputs x) { return scaled_dot_product_attention(x[0], x[1], x[2]); }};
+    t["scaled_dot_product_attention"] = {{{1, 1, 2, 4}, {1, 1, 2, 4}, {1, 1, 2, 4}}, [](Inputs x) {
+                                           return scaled_dot_product_attention(x[0], x[1], x[2]);
+                                         }};
     t["einsum"] = {{m, m}, [](Inputs x) { return einsum("ij,jk->ik", x); }};
-    const std::pair<const char*, Tensor (*)(const Tensor&)> unary[] = {
-        {"exp", exp}, {"expm1", expm1}, {"log", log}, {"log2", log2}, {"log10", log10}, {"log1p", log1p}, {"reciprocal", reciprocal},
-        {"rsqrt", rsqrt}, {"tan", tan}, {"sinh", sinh}, {"cosh", cosh}, {"acos", acos}, {"asin", asin}, {"erfinv", erfinv},
-        {"softplus", softplus}, {"abs", abs}, {"sqrt", sqrt}, {"tanh", tanh}, {"sigmoid", sigmoid}, {"relu", relu}, {"silu", silu}};
-    for (const auto& [name, function] : unary) t[name] = {{m}, [function = function](Inputs x) { return function(x[0]); }};
+    const std::pair<const char*, Tensor (*)(const Tensor&)> unary[] = {{"exp", exp},
+                                                                       {"expm1", expm1},
+                                                                       {"log", log},
+                                                                       {"log2", log2},
+                                                                       {"log10", log10},
+                                                                       {"log1p", log1p},
+                                                                       {"reciprocal", reciprocal},
+                                                                       {"rsqrt", rsqrt},
+                                                                       {"tan", tan},
+                                                                       {"sinh", sinh},
+                                                                       {"cosh", cosh},
+                                                                       {"acos", acos},
+                                                                       {"asin", asin},
+                                                                       {"erfinv", erfinv},
+                                                                       {"softplus", softplus},
+                                                                       {"abs", abs},
+                                                                       {"sqrt", sqrt},
+                                                                       {"tanh", tanh},
+                                                                       {"sigmoid", sigmoid},
+                                                                       {"relu", relu},
+                                                                       {"silu", silu}};
+    for (const auto& [name, function] : unary)
+      t[name] = {{m}, [function = function](Inputs x) { return function(x[0]); }};
     t["pow"] = {{m}, [](Inputs x) { return pow(x[0], 2.0); }};
     t["gelu"] = {{m}, [](Inputs x) { return gelu(x[0]); }};
     t["layer_norm"] = {{m}, [](Inputs x) { return layer_norm(x[0]); }};
@@ -83,16 +107,25 @@ const std::map<std::string, OpCall>& calls() {
     t["stack"] = {{m, m}, [](Inputs x) { return stack(x, 0); }};
     t["tensordot"] = {{m, m}, [](Inputs x) { return tensordot(x[0], x[1], {1}, {0}); }};
     const auto weights = [](Inputs x) { return CellWeights{x[2], x[3], {}, {}}; };
-    t["rnn_tanh_cell"] = {{m, m, m, m}, [=](Inputs x) { return rnn_tanh_cell(x[0], x[1], weights(x)); }};
-    t["rnn_relu_cell"] = {{m, m, m, m}, [=](Inputs x) { return rnn_relu_cell(x[0], x[1], weights(x)); }};
-    t["lstm_cell"] = {{m, m, {8, 2}, {8, 2}, m}, [=](Inputs x) { return lstm_cell(x[0], x[1], x[4], weights(x)).first; }};
-    t["gru_cell"] = {{m, m, {6, 2}, {6, 2}}, [=](Inputs x) { return gru_cell(x[0], x[1], weights(x)); }};
-    t["upsample_nearest2d"] = {{{1, 1, 2, 2}}, [](Inputs x) { return upsample_nearest2d(x[0], 4, 4); }};
-    t["upsample_bilinear2d"] = {{{1, 1, 2, 2}}, [](Inputs x) { return upsample_bilinear2d(x[0], 4, 4); }};
-    t["grid_sampler"] = {{{1, 1, 2, 2}, {1, 2, 2, 2}}, [](Inputs x) { return grid_sampler(x[0], x[1]); }};
+    t["rnn_tanh_cell"] = {{m, m, m, m},
+                          [=](Inputs x) { return rnn_tanh_cell(x[0], x[1], weights(x)); }};
+    t["rnn_relu_cell"] = {{m, m, m, m},
+                          [=](Inputs x) { return rnn_relu_cell(x[0], x[1], weights(x)); }};
+    t["lstm_cell"] = {{m, m, {8, 2}, {8, 2}, m},
+                      [=](Inputs x) { return lstm_cell(x[0], x[1], x[4], weights(x)).first; }};
+    t["gru_cell"] = {{m, m, {6, 2}, {6, 2}},
+                     [=](Inputs x) { return gru_cell(x[0], x[1], weights(x)); }};
+    t["upsample_nearest2d"] = {{{1, 1, 2, 2}},
+                               [](Inputs x) { return upsample_nearest2d(x[0], 4, 4); }};
+    t["upsample_bilinear2d"] = {{{1, 1, 2, 2}},
+                                [](Inputs x) { return upsample_bilinear2d(x[0], 4, 4); }};
+    t["grid_sampler"] = {{{1, 1, 2, 2}, {1, 2, 2, 2}},
+                         [](Inputs x) { return grid_sampler(x[0], x[1]); }};
     t["soft_margin_loss"] = {{m, m}, [](Inputs x) { return soft_margin_loss(x[0], x[1]); }};
-    t["margin_ranking_loss"] = {{v, v, v}, [](Inputs x) { return margin_ranking_loss(x[0], x[1], x[2]); }};
-    t["triplet_margin_loss"] = {{m, m, m}, [](Inputs x) { return triplet_margin_loss(x[0], x[1], x[2]); }};
+    t["margin_ranking_loss"] = {{v, v, v},
+                                [](Inputs x) { return margin_ranking_loss(x[0], x[1], x[2]); }};
+    t["triplet_margin_loss"] = {{m, m, m},
+                                [](Inputs x) { return triplet_margin_loss(x[0], x[1], x[2]); }};
     t["multi_margin_loss"] = {{m}, [](Inputs x) { return multi_margin_loss(x[0], index()); }};
     t["hinge_embedding_loss"] = {{m, m}, [](Inputs x) { return hinge_embedding_loss(x[0], x[1]); }};
     t["add"] = {{m, m}, [](Inputs x) { return x[0] + x[1]; }};
@@ -109,15 +142,19 @@ const std::map<std::string, OpCall>& calls() {
     t["avg_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return avg_pool(x[0]); }};
     t["adaptive_avg_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return global_avg_pool(x[0]); }};
     t["dropout"] = {{m}, [](Inputs x) { return dropout(x[0], 0.5); }};
-    t["batch_norm"] = {{{2, 2, 3}}, [](Inputs x) { return batch_norm(x[0], {}, {}, {}, {}, true); }};
+    t["batch_norm"] = {{{2, 2, 3}},
+                       [](Inputs x) { return batch_norm(x[0], {}, {}, {}, {}, true); }};
     return t;
   }();
   return table;
 }
 
-bool is_quirk(const std::string& cast_class, const std::string& output) { return cast_class == "promote" && output == "error"; }
+bool is_quirk(const std::string& cast_class, const std::string& output) {
+  return cast_class == "promote" && output == "error";
+}
 
-// PyTorch's own type, or the rule it follows where it raises for reasons of its own: promote mixes 16-bit types to f32.
+// PyTorch's own type, or the rule it follows where it raises for reasons of its own: promote mixes
+// 16-bit types to f32.
 TEST(AutocastGolden, OutputTypesAgreeWithPyTorchForEveryRecordedOp) {
   const json::Document document = test::golden_json("autocast_dtypes.json");
   int compared = 0;
@@ -168,7 +205,9 @@ TEST(AutocastGolden, ANamedTypeIsKept) {
       const amp::Autocast guard(parse_dtype(row.array()[0].string()));
       const Tensor x = full({2, 2}, 0.5, parse_dtype(row.array()[1].string()));
       const DType named = parse_dtype(row.array()[2].string());
-      const Tensor y = name == "sum" ? sum(x, {}, false, named) : name == "softmax" ? softmax(x, -1, named) : log_softmax(x, -1, named);
+      const Tensor y = name == "sum"       ? sum(x, {}, false, named)
+                       : name == "softmax" ? softmax(x, -1, named)
+                                           : log_softmax(x, -1, named);
       EXPECT_EQ(binade::name(y.dtype()), row.array()[3].string()) << name;
     }
   }
@@ -231,7 +270,9 @@ TEST(Autocast, AnF32WeightGetsItsGradientInF32Unrounded) {
 
 TEST(Autocast, PoliciesOverrideByOpAndByModulePath) {
   auto policy = std::make_shared<amp::Policy>();
-  policy->set(Op::exp, CastClass::lower).set(Op::matmul, CastClass::f32, "head").set_module("head.inner", CastClass::lower);
+  policy->set(Op::exp, CastClass::lower)
+      .set(Op::matmul, CastClass::f32, "head")
+      .set_module("head.inner", CastClass::lower);
   const amp::Autocast guard(DType::bf16, true, policy);
   const Tensor a = ones({2, 2});
   EXPECT_EQ(exp(a).dtype(), DType::bf16);

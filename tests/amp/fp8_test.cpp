@@ -29,8 +29,10 @@ struct Stream {
   DType dtype;
 };
 
-const std::vector<Stream> streams = {
-    {"x", "in/x", DType::e4m3}, {"w", "in/w", DType::e4m3}, {"g", "in/g", DType::e5m2}, {"g_e4m3", "in/g", DType::e4m3}};
+const std::vector<Stream> streams = {{"x", "in/x", DType::e4m3},
+                                     {"w", "in/w", DType::e4m3},
+                                     {"g", "in/g", DType::e5m2},
+                                     {"g_e4m3", "in/g", DType::e4m3}};
 
 // Bytes agree; any NaN code stands for NaN.
 void expect_bytes(const Tensor& data, const Tensor& expected, DType dtype) {
@@ -50,12 +52,15 @@ class DelayedGolden : public ::testing::TestWithParam<std::tuple<int, bool, int>
 
 TEST_P(DelayedGolden, ScalesHistoriesAndBytesOfThirtySteps) {
   const auto [history, most_recent, margin] = GetParam();
-  const std::string recipe_name = "delayed_" + std::to_string(history) + (most_recent ? "_most_recent" : "_max") + "_margin" + std::to_string(margin);
+  const std::string recipe_name = "delayed_" + std::to_string(history) +
+                                  (most_recent ? "_most_recent" : "_max") + "_margin" +
+                                  std::to_string(margin);
   for (const Stream& stream : streams) {
     SCOPED_TRACE(recipe_name + "/" + stream.name);
     const std::string prefix = recipe_name + "/" + stream.name + "/";
     const Tensor inputs = golden().load(stream.input), scales = golden().load(prefix + "scale");
-    const Tensor bytes = golden().load(prefix + "data"), dropped = golden().load(prefix + "dropped");
+    const Tensor bytes = golden().load(prefix + "data"),
+                 dropped = golden().load(prefix + "dropped");
     const Fp8Recipe recipe{.history = history, .most_recent = most_recent, .margin = margin};
     const Fp8Role role = stream.dtype == DType::e5m2 ? Fp8Role::gradient : Fp8Role::activation;
     amp::Fp8Stream state;
@@ -65,18 +70,22 @@ TEST_P(DelayedGolden, ScalesHistoriesAndBytesOfThirtySteps) {
       ASSERT_EQ(state.scale.item(), scales.data<float>()[t]);
       const Quantized q = amp::quantize_by(recipe, role, at_step(inputs, t), state, true);
       expect_bytes(q.data, at_step(bytes, t), stream.dtype);
-      backend::of(q.data).quantize.roll(state.history, state.pending, stream.dtype == DType::e4m3 ? 448 : 57344,
+      backend::of(q.data).quantize.roll(state.history, state.pending,
+                                        stream.dtype == DType::e4m3 ? 448 : 57344,
                                         {margin, most_recent}, state.scale, state.inverse);
       ASSERT_EQ(state.dropped.item(), static_cast<double>(dropped.data<int64_t>()[t]));
       if (::testing::Test::HasFailure()) return;
     }
     EXPECT_EQ(state.scale.item(), golden().load(prefix + "next_scale").item());
     const Tensor past = golden().load(prefix + "history");
-    for (int64_t i = 0; i < past.numel(); ++i) EXPECT_EQ(state.history.data<float>()[i], past.data<float>()[i]);
+    for (int64_t i = 0; i < past.numel(); ++i)
+      EXPECT_EQ(state.history.data<float>()[i], past.data<float>()[i]);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fp8, DelayedGolden, ::testing::Combine(::testing::Values(16, 1024), ::testing::Bool(), ::testing::Values(0, 1)));
+INSTANTIATE_TEST_SUITE_P(Fp8, DelayedGolden,
+                         ::testing::Combine(::testing::Values(16, 1024), ::testing::Bool(),
+                                            ::testing::Values(0, 1)));
 
 struct GroupCase {
   std::string recipe;
@@ -108,9 +117,11 @@ TEST(Fp8Golden, CurrentRowBlockAndMxOfThirtySteps) {
       }
     }
   }
-  const Quantized blocks = quantize(golden().load("in/big_w"), {.group = {128, 128}, .power_of_two = true});
+  const Quantized blocks =
+      quantize(golden().load("in/big_w"), {.group = {128, 128}, .power_of_two = true});
   expect_bytes(blocks.data, golden().load("block_128x128/big_w/data"), DType::e4m3);
-  EXPECT_EQ(to_vector(blocks.inverse_scale), to_vector(golden().load("block_128x128/big_w/scale_inv")));
+  EXPECT_EQ(to_vector(blocks.inverse_scale),
+            to_vector(golden().load("block_128x128/big_w/scale_inv")));
 }
 
 TEST(Fp8, AnInfiniteAmaxDoesNotFreezeTheScale) {
@@ -119,7 +130,8 @@ TEST(Fp8, AnInfiniteAmaxDoesNotFreezeTheScale) {
   const Fp8Recipe recipe;
   const auto step = [&](double value) {
     amp::quantize_by(recipe, Fp8Role::activation, full({1, 4}, value), state, true);
-    backend::of(Device::cpu()).quantize.roll(state.history, state.pending, 448, {}, state.scale, state.inverse);
+    backend::of(Device::cpu())
+        .quantize.roll(state.history, state.pending, 448, {}, state.scale, state.inverse);
   };
   step(2);
   EXPECT_EQ(state.scale.item(), 224);
@@ -131,8 +143,15 @@ TEST(Fp8, AnInfiniteAmaxDoesNotFreezeTheScale) {
 }
 
 // Weights after some steps of a small model in FP8, as bits.
-std::vector<double> train(const Fp8Recipe& recipe, bool recompute, int64_t micro_batches, int steps = 3) {
-  nn::GPT model({.layers = 2, .width = 32, .heads = 2, .vocab = 64, .context = 16, .recompute = recompute, .seed = 3});
+std::vector<double> train(const Fp8Recipe& recipe, bool recompute, int64_t micro_batches,
+                          int steps = 3) {
+  nn::GPT model({.layers = 2,
+                 .width = 32,
+                 .heads = 2,
+                 .vocab = 64,
+                 .context = 16,
+                 .recompute = recompute,
+                 .seed = 3});
   optim::AdamW adam(model.parameters(), {.lr = 1e-3});
   for (int step = 0; step < steps; ++step) {
     adam.zero_grad();
@@ -140,7 +159,9 @@ std::vector<double> train(const Fp8Recipe& recipe, bool recompute, int64_t micro
       const Tensor data = randint(0, 64, {2, 17}, {5, static_cast<uint64_t>(step * 10 + i)});
       const amp::Autocast autocast(DType::bf16);
       const amp::Fp8Autocast fp8(recipe);
-      mul(model.loss(slice(data, 1, 0, 16), slice(data, 1, 1, 17)), 1.0 / static_cast<double>(micro_batches)).backward();
+      mul(model.loss(slice(data, 1, 0, 16), slice(data, 1, 1, 17)),
+          1.0 / static_cast<double>(micro_batches))
+          .backward();
     }
     adam.step();
   }
@@ -152,7 +173,8 @@ std::vector<double> train(const Fp8Recipe& recipe, bool recompute, int64_t micro
   return values;
 }
 
-const std::vector<Fp8Scaling> all_scalings = {Fp8Scaling::delayed, Fp8Scaling::current, Fp8Scaling::row, Fp8Scaling::block, Fp8Scaling::mx};
+const std::vector<Fp8Scaling> all_scalings = {Fp8Scaling::delayed, Fp8Scaling::current,
+                                              Fp8Scaling::row, Fp8Scaling::block, Fp8Scaling::mx};
 
 TEST(Fp8Training, RecomputeGivesTheSameBitsInEveryRecipe) {
   for (const Fp8Scaling scaling : all_scalings) {
@@ -164,7 +186,14 @@ TEST(Fp8Training, RecomputeGivesTheSameBitsInEveryRecipe) {
 
 TEST(Fp8Training, EveryRecipeIsCloseToBf16AndNotEqualToIt) {
   const auto loss = [](const Fp8Recipe* recipe) {
-    nn::Llama model({.layers = 2, .width = 64, .heads = 4, .kv_heads = 2, .hidden = 128, .vocab = 64, .context = 32, .seed = 1});
+    nn::Llama model({.layers = 2,
+                     .width = 64,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .hidden = 128,
+                     .vocab = 64,
+                     .context = 32,
+                     .seed = 1});
     const Tensor data = randint(0, 64, {4, 33}, {9, 9});
     const amp::Autocast autocast(DType::bf16);
     const amp::Fp8Autocast fp8(recipe == nullptr ? Fp8Recipe{} : *recipe, recipe != nullptr);
@@ -205,7 +234,9 @@ TEST(Fp8Training, HistoriesRollOncePerStepWhateverTheMicroBatches) {
 
 TEST(Fp8Training, SavedHistoriesContinueBitForBit) {
   const Fp8Recipe recipe{.history = 4};
-  const auto make = [] { return std::make_unique<nn::Linear>(nn::LinearConfig{.in = 16, .out = 16}); };
+  const auto make = [] {
+    return std::make_unique<nn::Linear>(nn::LinearConfig{.in = 16, .out = 16});
+  };
   const auto step = [&](nn::Linear& layer, optim::Optimizer& sgd, uint64_t t) {
     sgd.zero_grad();
     const amp::Fp8Autocast fp8(recipe);

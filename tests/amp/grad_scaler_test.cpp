@@ -38,9 +38,12 @@ class Recorder : public amp::Steppable {
 
 // What in Binade's message stands for PyTorch's error of that name.
 const std::map<std::string, std::string> error_texts = {
-    {"f16_gradients", "unscaling in f16"},       {"no_check_for_step", "call backward() before step()"},
-    {"no_check_for_update", "call step(optimizer) before update()"}, {"scale_not_called", "has scaled nothing yet"},
-    {"stepped_twice", "one step between updates"}, {"unscale_after_step", "a call before step"},
+    {"f16_gradients", "unscaling in f16"},
+    {"no_check_for_step", "call backward() before step()"},
+    {"no_check_for_update", "call step(optimizer) before update()"},
+    {"scale_not_called", "has scaled nothing yet"},
+    {"stepped_twice", "one step between updates"},
+    {"unscale_after_step", "a call before step"},
     {"unscaled_twice", "one call between updates"}};
 
 void plant(Recorder& optimizer, const json::Value& gradients) {
@@ -73,9 +76,12 @@ void expect_gradients(const Recorder& optimizer, const json::Value& expected) {
   }
 }
 
-void play(const json::Value& call, GradScaler& scaler, std::vector<std::unique_ptr<Recorder>>& optimizers) {
+void play(const json::Value& call, GradScaler& scaler,
+          std::vector<std::unique_ptr<Recorder>>& optimizers) {
   const std::string& name = call.at("call").string();
-  Recorder* optimizer = call.find("opt") == nullptr ? nullptr : optimizers[static_cast<size_t>(call.at("opt").integer(0, 9))].get();
+  Recorder* optimizer = call.find("opt") == nullptr
+                            ? nullptr
+                            : optimizers[static_cast<size_t>(call.at("opt").integer(0, 9))].get();
   if (name == "plant") plant(*optimizer, call.at("grads"));
   if (name == "scale") {
     const double loss = call.at("loss").number();
@@ -94,7 +100,8 @@ void play(const json::Value& call, GradScaler& scaler, std::vector<std::unique_p
     if (new_scale != nullptr) scaler.update(new_scale->number());
     if (new_scale == nullptr) scaler.update();
   }
-  if (call.find("grads") != nullptr && name != "plant") expect_gradients(*optimizer, call.at("grads"));
+  if (call.find("grads") != nullptr && name != "plant")
+    expect_gradients(*optimizer, call.at("grads"));
 }
 
 TEST(GradScalerGolden, FiftyRecordedSequencesAgreeWithPyTorch) {
@@ -119,7 +126,9 @@ TEST(GradScalerGolden, FiftyRecordedSequencesAgreeWithPyTorch) {
       } catch (const Error& error) {
         ++errors;
         ASSERT_NE(expected, nullptr) << error.what();
-        EXPECT_NE(std::string(error.what()).find(error_texts.at(expected->string())), std::string::npos) << error.what();
+        EXPECT_NE(std::string(error.what()).find(error_texts.at(expected->string())),
+                  std::string::npos)
+            << error.what();
       }
       EXPECT_EQ(scaler.get_scale(), call.at("scale").number());
       EXPECT_EQ(scaler.growth_tracker(), call.at("tracker").integer(0, 1 << 20));
@@ -154,7 +163,8 @@ TEST(GradScaler, DisabledPassesEverythingThrough) {
 }
 
 // One step of f(w) = factor * w at the given scale.
-amp::StepReport train_once(GradScaler& scaler, optim::Optimizer& optimizer, const Tensor& w, double factor) {
+amp::StepReport train_once(GradScaler& scaler, optim::Optimizer& optimizer, const Tensor& w,
+                           double factor) {
   optimizer.zero_grad();
   scaler.scale(sum(w * factor)).backward();
   const amp::StepReport report = scaler.step(optimizer);
@@ -245,7 +255,8 @@ TEST(GradScaler, ASkippedStepChangesNothingAndNoScheduleMoves) {
   EXPECT_FALSE(train_once(scaler, adam, w, std::numeric_limits<double>::quiet_NaN()).applied);
   EXPECT_EQ(to_vector(w), weights);
   EXPECT_EQ(adam.steps(), 1);  // what a schedule counts
-  for (const auto& [name, tensor] : adam.state_dict()) EXPECT_EQ(to_vector(tensor), values[name]) << name;
+  for (const auto& [name, tensor] : adam.state_dict())
+    EXPECT_EQ(to_vector(tensor), values[name]) << name;
 }
 
 }  // namespace

@@ -13,10 +13,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Outcome binade(const std::string& arguments) { return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments); }
+Outcome binade(const std::string& arguments) {
+  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
+}
 
 // A run that takes a moment.
-const std::string small = " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --sample 8 --threads 1 ";
+const std::string small =
+    " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --sample 8 --threads "
+    "1 ";
 
 TEST(CliTrain, BadInputIsOneMessageAndExitCodeTwo) {
   const std::pair<const char*, const char*> cases[] = {
@@ -58,22 +62,27 @@ TEST(CliTrain, TrainsGeneratesAndResumes) {
 
 TEST(CliTrain, JsonIsOneDocumentALine) {
   const testing::TemporaryFolder folder;
-  const Outcome outcome = binade("train --json --steps 3 --out " + quoted((folder / "run").string()) + small);
+  const Outcome outcome =
+      binade("train --json --steps 3 --out " + quoted((folder / "run").string()) + small);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   std::istringstream lines(outcome.out);
   nlohmann::json last;
   for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line);
   EXPECT_EQ(last.at("steps"), 3);
-  EXPECT_THAT(binade("train --quiet --steps 1 --out " + quoted((folder / "quiet").string()) + small).out, IsEmpty());
+  EXPECT_THAT(
+      binade("train --quiet --steps 1 --out " + quoted((folder / "quiet").string()) + small).out,
+      IsEmpty());
 }
 
 TEST(CliTrain, AnInterruptSavesAndSaysHowToGoOn) {
   const testing::TemporaryFolder folder;
   const std::string out = (folder / "run").string();
   // The shell waits for the first line of the log, then interrupts.
-  const Outcome outcome = run_shell(quoted(BINADE_EXECUTABLE) + " train --steps 1000000 --out " + quoted(out) + small + " > " + quoted(out + ".log") +
-                                    " & pid=$!; until grep -qs 'step 1/' " + quoted(out + ".log") + "; do kill -0 $pid || exit 1; done; kill -INT $pid; wait $pid; code=$?; cat " +
-                                    quoted(out + ".log") + "; exit $code");
+  const Outcome outcome = run_shell(
+      quoted(BINADE_EXECUTABLE) + " train --steps 1000000 --out " + quoted(out) + small + " > " +
+      quoted(out + ".log") + " & pid=$!; until grep -qs 'step 1/' " + quoted(out + ".log") +
+      "; do kill -0 $pid || exit 1; done; kill -INT $pid; wait $pid; code=$?; cat " +
+      quoted(out + ".log") + "; exit $code");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("binade train --resume --out " + out));
   EXPECT_THAT(outcome.out, HasSubstr("checkpoint: "));
@@ -81,7 +90,8 @@ TEST(CliTrain, AnInterruptSavesAndSaysHowToGoOn) {
 
 TEST(CliTrain, DryRunTrainsNothing) {
   const testing::TemporaryFolder folder;
-  const Outcome outcome = binade("train --dry-run --preset gpt2-124m --out " + quoted((folder / "run").string()));
+  const Outcome outcome =
+      binade("train --dry-run --preset gpt2-124m --out " + quoted((folder / "run").string()));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("124439808 parameters"));
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));

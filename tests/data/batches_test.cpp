@@ -14,7 +14,9 @@ Tokens numbered(int64_t count) {
   return Tokens::of_bytes(text);
 }
 
-std::vector<int64_t> values(const Tensor& x) { return {x.data<int64_t>(), x.data<int64_t>() + x.numel()}; }
+std::vector<int64_t> values(const Tensor& x) {
+  return {x.data<int64_t>(), x.data<int64_t>() + x.numel()};
+}
 
 TEST(Batches, TargetsAreTheNextTokens) {
   const Batch batch = training_batch(numbered(1000), {3, 8}, 1, 2, 0);
@@ -25,7 +27,9 @@ TEST(Batches, TargetsAreTheNextTokens) {
 
 TEST(Batches, AreAFunctionOfSeedStepAndMicroBatch) {
   const Tokens text = numbered(100'000);
-  const auto batch = [&text](uint64_t seed, int64_t step, int64_t micro) { return values(training_batch(text, {4, 16}, seed, step, micro).tokens); };
+  const auto batch = [&text](uint64_t seed, int64_t step, int64_t micro) {
+    return values(training_batch(text, {4, 16}, seed, step, micro).tokens);
+  };
   EXPECT_EQ(batch(1, 2, 3), batch(1, 2, 3));
   EXPECT_NE(batch(1, 2, 3), batch(2, 2, 3));
   EXPECT_NE(batch(1, 2, 3), batch(1, 3, 3));
@@ -35,13 +39,16 @@ TEST(Batches, AreAFunctionOfSeedStepAndMicroBatch) {
 // Every place of a short text is drawn, the first and the last among them, and none outside.
 TEST(Batches, ReachEveryPlace) {
   std::set<int64_t> starts;
-  for (int64_t step = 0; step < 200; ++step) starts.insert(training_batch(numbered(12), {1, 4}, 0, step, 0).tokens.data<int64_t>()[0]);
+  for (int64_t step = 0; step < 200; ++step)
+    starts.insert(training_batch(numbered(12), {1, 4}, 0, step, 0).tokens.data<int64_t>()[0]);
   EXPECT_EQ(starts, (std::set<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST(Batches, TheShortestTextHasOnePlace) {
-  EXPECT_EQ(values(training_batch(numbered(5), {1, 4}, 0, 0, 0).targets), (std::vector<int64_t>{1, 2, 3, 4}));
-  EXPECT_EQ(values(validation_batch(numbered(5), {1, 4}, 0, 1).targets), (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(values(training_batch(numbered(5), {1, 4}, 0, 0, 0).targets),
+            (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(values(validation_batch(numbered(5), {1, 4}, 0, 1).targets),
+            (std::vector<int64_t>{1, 2, 3, 4}));
 }
 
 TEST(Batches, ValidationSpreadsFromStartToEnd) {

@@ -29,17 +29,20 @@ std::string header(int32_t magic, int32_t version, int32_t count) {
 
 TEST(TokenFile, ReadsShardsOfLlmC) {
   const testing::TemporaryFolder folder;
-  const Tokens narrow = read_token_file(folder.put("a.bin", header(20240520, 1, 3) + bytes_of<uint16_t>({1, 50256, 7})), 50257);
+  const Tokens narrow = read_token_file(
+      folder.put("a.bin", header(20240520, 1, 3) + bytes_of<uint16_t>({1, 50256, 7})), 50257);
   ASSERT_EQ(narrow.size(), 3);
   EXPECT_EQ(narrow[1], 50256);
-  const Tokens wide = read_token_file(folder.put("b.bin", header(20240801, 7, 2) + bytes_of<uint32_t>({128000, 5})), 128256);
+  const Tokens wide = read_token_file(
+      folder.put("b.bin", header(20240801, 7, 2) + bytes_of<uint32_t>({128000, 5})), 128256);
   ASSERT_EQ(wide.size(), 2);
   EXPECT_EQ(wide[0], 128000);
 }
 
 TEST(TokenFile, ReadsFilesOfNanoGpt) {
   const testing::TemporaryFolder folder;
-  const Tokens tokens = read_token_file(folder.put("a.bin", bytes_of<uint16_t>({464, 65535, 0})), 65536);
+  const Tokens tokens =
+      read_token_file(folder.put("a.bin", bytes_of<uint16_t>({464, 65535, 0})), 65536);
   ASSERT_EQ(tokens.size(), 3);
   EXPECT_EQ(tokens[0], 464);
   EXPECT_EQ(tokens[1], 65535);
@@ -61,8 +64,10 @@ TEST(TokenFile, RefusesBadFiles) {
       {header(20240801, 7, 3) + ids, "the number of ids in the file, 1, found 3"},
       {header(20240520, 1, 0), "expected ids"},
       {header(20240520, 1, 3).substr(0, 500), "a header of 1024 bytes"},
-      {header(20240520, 1, 3) + bytes_of<uint16_t>({1, 100, 3}), "byte 1026: expected an id below the vocabulary's 100, found 100"},
-      {bytes_of<uint16_t>({1, 2, 300}), "byte 4: expected an id below the vocabulary's 100, found 300"},
+      {header(20240520, 1, 3) + bytes_of<uint16_t>({1, 100, 3}),
+       "byte 1026: expected an id below the vocabulary's 100, found 100"},
+      {bytes_of<uint16_t>({1, 2, 300}),
+       "byte 4: expected an id below the vocabulary's 100, found 300"},
   };
   for (const auto& [content, message] : cases) {
     const auto path = folder.put("bad.bin", content);

@@ -40,7 +40,9 @@ TEST(Tokens, SplitRefusesTextThatIsTooShort) {
     split(Tokens::of_bytes(std::string(15, 'x')), 0.1, 7, "short.txt");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("short.txt"), ::testing::HasSubstr("at least 16 tokens"), ::testing::HasSubstr("found 15")));
+    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("short.txt"),
+                                               ::testing::HasSubstr("at least 16 tokens"),
+                                               ::testing::HasSubstr("found 15")));
   }
 }
 

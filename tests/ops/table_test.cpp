@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "binade/amp/trace.h"
 #include "binade/autograd/engine.h"
@@ -42,9 +43,10 @@ TEST_P(OpForward, IsRightInEveryTypeAndLayout) {
     const PrecisionScope scope(precision_of(dtype, description.rounds == Rounds::each));
     for (size_t i = 0; i < run.outputs.size(); ++i) {
       const Tensor& y = run.outputs[i];
-      ASSERT_EQ(y.shape(), expected.outputs[i].shape) << to_string(y.shape()) << " " << to_string(expected.outputs[i].shape);
+      ASSERT_EQ(y.shape(), expected.outputs[i].shape)
+          << to_string(y.shape()) << " " << to_string(expected.outputs[i].shape);
       ASSERT_EQ(y.dtype(), description.result(dtype)) << name(y.dtype());
-      ASSERT_EQ(difference(y, expected.outputs[i], description.rounds == Rounds::once), "");
+      ASSERT_EQ(difference(y, expected.outputs[i], result_unit(description)), "");
     }
   });
 }
@@ -54,7 +56,8 @@ TEST_P(OpGradient, IsTheReferencesInEveryTypeAndLayout) {
   for_each_run(description, [&](const Case& test, DType dtype, Layout layout) {
     SCOPED_TRACE(title(description, test, dtype, layout));
     Walked run = forward(description, test, dtype, layout);
-    const bool recorded = std::any_of(run.outputs.begin(), run.outputs.end(), [](const Tensor& y) { return y.requires_grad(); });
+    const bool recorded = std::any_of(run.outputs.begin(), run.outputs.end(),
+                                      [](const Tensor& y) { return y.requires_grad(); });
     ASSERT_EQ(recorded, info(description.op).differentiable);
     if (!recorded) return;
     const Expected expected = expect(description, test, dtype, run);
@@ -67,7 +70,8 @@ TEST_P(OpGradient, IsTheReferencesInEveryTypeAndLayout) {
       ASSERT_TRUE(gradient.defined()) << "input " << i;
       ASSERT_EQ(gradient.shape(), x.shape());
       ASSERT_EQ(gradient.dtype(), x.dtype() == DType::f64 ? DType::f64 : DType::f32);
-      ASSERT_EQ(difference(gradient, expected.gradients[i], description.rounds == Rounds::once), "") << "input " << i;
+      ASSERT_EQ(difference(gradient, expected.gradients[i], gradient_unit(description)), "")
+          << "input " << i;
     }
   });
 }
@@ -94,7 +98,8 @@ TEST_P(OpDifferences, AgreeWithTheGradientInF64) {
     std::vector<std::vector<double>> values = draw_inputs(description.op, test);
     const auto evaluate = [&] {
       const NoGrad plain;
-      const std::vector<Tensor> outputs = test.call(make_all(test, values, DType::f64, Layout::dense));
+      const std::vector<Tensor> outputs =
+          test.call(make_all(test, values, DType::f64, Layout::dense));
       double total = 0;
       for (size_t o = 0; o < outputs.size(); ++o) {
         if (seeds[o].empty()) continue;
@@ -118,7 +123,8 @@ TEST_P(OpDifferences, AgreeWithTheGradientInF64) {
           return (above - below) / (2 * step);
         };
         const double fine = slope(h), coarse = slope(2 * h);
-        ASSERT_NEAR(gradient[e], fine, std::abs(coarse - fine) + 2 * noise / h) << "input " << i << " element " << e;
+        ASSERT_NEAR(gradient[e], fine, std::abs(coarse - fine) + 2 * noise / h)
+            << "input " << i << " element " << e;
       }
     }
   }
@@ -153,7 +159,8 @@ TEST_P(OpMeta, HasTheShapesAndTheMemoryOfTheCpu) {
       books.push_back(Books::since(before, device));
       std::vector<Tensor> seeds;
       for (const Tensor& y : outputs) {
-        results.push_back(to_string(y.shape()) + " " + std::string(name(y.dtype())) + " " + to_string(y.strides()));
+        results.push_back(to_string(y.shape()) + " " + std::string(name(y.dtype())) + " " +
+                          to_string(y.strides()));
         seeds.push_back(y.requires_grad() ? Tensor::empty(y.shape(), y.dtype(), device) : Tensor());
         if (seeds.back().defined() && device.is_cpu()) test::fill(seeds.back(), 1);
       }
@@ -196,28 +203,149 @@ TEST_P(OpThreads, GiveTheSameBits) {
     for (const int threads : {2, 8}) {
       const Walked many = run_with(threads);
       for (size_t i = 0; i < one.outputs.size(); ++i) {
-        ASSERT_TRUE(test::same_bits(one.outputs[i], many.outputs[i])) << "output " << i << " with " << threads << " threads";
+        ASSERT_TRUE(test::same_bits(one.outputs[i], many.outputs[i]))
+            << "output " << i << " with " << threads << " threads";
       }
       for (size_t i = 0; i < one.inputs.size(); ++i) {
-        ASSERT_TRUE(test::same_bits(one.inputs[i].grad(), many.inputs[i].grad())) << "gradient " << i << " with " << threads << " threads";
+        ASSERT_TRUE(test::same_bits(one.inputs[i].grad(), many.inputs[i].grad()))
+            << "gradient " << i << " with " << threads << " threads";
       }
     }
   }
 }
 
-std::vector<const Description*> all() {
+const Description* find(Op op) {
+  for (const Description& description : descriptions()) {
+    if (description.op == op) return &description;
+  }
+  return nullptr;
+}
+
+template <class F>
+bool any_case(const Description& description, F f) {
+  return std::any_of(description.cases.begin(), description.cases.end(), f);
+}
+
+bool all_inputs(const Case& test, const std::function<bool(const Shape&)>& f) {
+  return std::all_of(test.inputs.begin(), test.inputs.end(),
+                     [&](const Input& input) { return f(input.shape); });
+}
+
+TEST(OpTable, DescribesEveryOp) {
+  for (const OpInfo& op : all_ops()) {
+    const Description* description = find(op.op);
+    ASSERT_NE(description, nullptr) << op.name << " has no description in tests/ops/table";
+    if (op.differentiable) continue;
+    EXPECT_FALSE(op.no_gradient_reason.empty()) << op.name;
+  }
+  EXPECT_EQ(descriptions().size(), all_ops().size());
+}
+
+TEST(OpTable, ChecksTheGradientOfEveryOpThatHasOne) {
+  for (const Description& description : descriptions()) {
+    if (!info(description.op).differentiable) continue;
+    EXPECT_TRUE(any_case(description, [](const Case& test) {
+      return std::any_of(test.inputs.begin(), test.inputs.end(), [](const Input& input) {
+        return input.kind == Input::Kind::variable && input.shape.numel() > 1;
+      });
+    })) << name(description.op);
+  }
+}
+
+TEST(OpTable, TriesEmptySingleAndOddShapes) {
+  const auto odd = [](const Shape& shape) {
+    return std::any_of(shape.begin(), shape.end(),
+                       [](int64_t size) { return size > 1 && size % 2 == 1; });
+  };
+  for (const Description& description : descriptions()) {
+    const auto has_empty = [](const Case& test) {
+      return !all_inputs(test, [](const Shape& shape) { return shape.numel() > 0; });
+    };
+    const auto is_single = [](const Case& test) {
+      return all_inputs(test, [](const Shape& shape) { return shape.numel() == 1; });
+    };
+    const auto is_odd = [&](const Case& test) { return odd(test.inputs[0].shape); };
+    EXPECT_EQ(any_case(description, has_empty), description.no_empty.empty())
+        << name(description.op);
+    EXPECT_EQ(any_case(description, is_single), description.no_single.empty())
+        << name(description.op);
+    EXPECT_TRUE(any_case(description, is_odd)) << name(description.op);
+    EXPECT_FALSE(all_inputs(description.large, [](const Shape& shape) {
+      return shape.numel() < 1000;
+    })) << name(description.op);
+  }
+}
+
+// Each description calls the op it claims to.
+TEST(OpTable, RunsWhatItNames) {
+  for (const Description& description : descriptions()) {
+    EXPECT_TRUE(any_case(description, [&](const Case& test) {
+      std::vector<Tensor> outputs;
+      const std::vector<Tensor> inputs =
+          make_all(test, draw_inputs(description.op, test), DType::f32, Layout::dense);
+      const auto trace = amp::explain([&] { outputs = test.call(inputs); });
+      const bool traced = std::any_of(trace.begin(), trace.end(), [&](const amp::TracedOp& op) {
+        return op.op == description.op;
+      });
+      const auto& meta = outputs[0].autograd_meta();
+      return traced ||
+             (meta != nullptr && meta->node != nullptr && meta->node->op == description.op);
+    })) << name(description.op);
+  }
+}
+
+// Were every result of an op off by a little, would the tolerances notice?
+TEST(OpTable, NoticesWrongResults) {
+  const auto noticed = [](const Tensor& found, const Array& expected, double unit, double factor) {
+    Array wrong = expected;
+    for (Real& value : wrong.values)
+      value.value = value.value == 0 ? factor - 1 : value.value * factor;
+    return difference(found, wrong, unit) != "";
+  };
+  for (const Description& description : descriptions()) {
+    for (const DType dtype : tested_types) {
+      const double factor = dtype == DType::f32 ? 1 + 1e-4 : dtype == DType::f64 ? 1 + 1e-12 : 1.25;
+      bool result = false, gradient = !info(description.op).differentiable;
+      for (const Case& test : description.cases) {
+        Walked run = forward(description, test, dtype, Layout::dense);
+        const Expected expected = expect(description, test, dtype, run);
+        backward(run);
+        const PrecisionScope scope(precision_of(dtype, description.rounds == Rounds::each));
+        for (size_t i = 0; i < run.outputs.size(); ++i) {
+          result |= noticed(run.outputs[i], expected.outputs[i], result_unit(description), factor);
+        }
+        for (size_t i = 0; i < run.inputs.size(); ++i) {
+          if (run.inputs[i].grad().defined())
+            gradient |= noticed(run.inputs[i].grad(), expected.gradients[i],
+                                gradient_unit(description), factor);
+        }
+      }
+      EXPECT_TRUE(result) << name(description.op) << " " << name(dtype);
+      EXPECT_TRUE(gradient) << name(description.op) << " " << name(dtype);
+    }
+  }
+}
+
+std::vector<const Description*> all(const std::vector<Description>& descriptions) {
   std::vector<const Description*> list;
-  for (const Description& description : descriptions()) list.push_back(&description);
+  for (const Description& description : descriptions) list.push_back(&description);
   return list;
 }
 
-std::string op_name(const testing::TestParamInfo<const Description*>& info) { return std::string(name(info.param->op)); }
+std::string op_name(const testing::TestParamInfo<const Description*>& info) {
+  return std::string(name(info.param->op));
+}
 
-INSTANTIATE_TEST_SUITE_P(Table, OpForward, testing::ValuesIn(all()), op_name);
-INSTANTIATE_TEST_SUITE_P(Table, OpGradient, testing::ValuesIn(all()), op_name);
-INSTANTIATE_TEST_SUITE_P(Table, OpDifferences, testing::ValuesIn(all()), op_name);
-INSTANTIATE_TEST_SUITE_P(Table, OpMeta, testing::ValuesIn(all()), op_name);
-INSTANTIATE_TEST_SUITE_P(Table, OpThreads, testing::ValuesIn(all()), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpForward, testing::ValuesIn(all(descriptions())), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpGradient, testing::ValuesIn(all(descriptions())), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpDifferences, testing::ValuesIn(all(descriptions())), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpMeta, testing::ValuesIn(all(descriptions())), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpThreads, testing::ValuesIn(all(descriptions())), op_name);
+
+INSTANTIATE_TEST_SUITE_P(Composites, OpForward, testing::ValuesIn(all(composites())), op_name);
+INSTANTIATE_TEST_SUITE_P(Composites, OpGradient, testing::ValuesIn(all(composites())), op_name);
+INSTANTIATE_TEST_SUITE_P(Composites, OpDifferences, testing::ValuesIn(all(composites())), op_name);
+INSTANTIATE_TEST_SUITE_P(Composites, OpThreads, testing::ValuesIn(all(composites())), op_name);
 
 }  // namespace
 }  // namespace binade::optable

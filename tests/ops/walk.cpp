@@ -21,14 +21,16 @@ Array array_of(const Tensor& x, Tape& tape) {
 
 }  // namespace
 
-Walked forward(const Description& description, const Case& test, DType dtype, Layout layout, Device device) {
+Walked forward(const Description& description, const Case& test, DType dtype, Layout layout,
+               Device device) {
   Walked run;
   run.inputs = make_all(test, draw_inputs(description.op, test), dtype, layout, device);
   run.outputs = test.call(run.inputs);
   for (size_t i = 0; i < run.outputs.size(); ++i) {
     const Tensor& y = run.outputs[i];
     run.seeds.push_back(y.requires_grad() ? Tensor::empty(y.shape(), y.dtype(), device) : Tensor());
-    if (y.requires_grad() && device.is_cpu()) test::write(run.seeds.back(), draw_gradient(description.op, test, i, y.numel()));
+    if (y.requires_grad() && device.is_cpu())
+      test::write(run.seeds.back(), draw_gradient(description.op, test, i, y.numel()));
   }
   return run;
 }
@@ -46,7 +48,8 @@ Expected expect(const Description& description, const Case& test, DType dtype, c
   std::vector<double> seeds;
   for (size_t i = 0; i < run.seeds.size(); ++i) {
     if (!run.seeds[i].defined()) continue;
-    outputs.insert(outputs.end(), expected.outputs[i].values.begin(), expected.outputs[i].values.end());
+    outputs.insert(outputs.end(), expected.outputs[i].values.begin(),
+                   expected.outputs[i].values.end());
     const std::vector<double> values = test::read(run.seeds[i]);
     seeds.insert(seeds.end(), values.begin(), values.end());
   }
@@ -63,18 +66,30 @@ Expected expect(const Description& description, const Case& test, DType dtype, c
   return expected;
 }
 
-std::string difference(const Tensor& found, const Array& expected, bool rounds) {
+std::string difference(const Tensor& found, const Array& expected, double unit) {
   const std::vector<double> values = test::read(found);
   for (size_t i = 0; i < values.size(); ++i) {
     const Real& wanted = expected.values[i];
-    const double tolerance = wanted.error + (rounds ? precision().store * std::abs(wanted.value) + precision().least : 0);
-    const bool same = values[i] == wanted.value || (std::isnan(values[i]) && std::isnan(wanted.value));
+    const double tolerance =
+        wanted.error + unit * std::abs(wanted.value) + (unit > 0 ? precision().least : 0);
+    const bool same =
+        values[i] == wanted.value || (std::isnan(values[i]) && std::isnan(wanted.value));
     if (!same && !(std::abs(values[i] - wanted.value) <= tolerance)) {
-      return fmt::format("element {}: expected {:.9g}, found {:.9g}: off by {:.3g}, allowed {:.3g}", i, wanted.value, values[i],
-                         std::abs(values[i] - wanted.value), tolerance);
+      return fmt::format("element {}: expected {:.9g}, found {:.9g}: off by {:.3g}, allowed {:.3g}",
+                         i, wanted.value, values[i], std::abs(values[i] - wanted.value), tolerance);
     }
   }
   return "";
+}
+
+double result_unit(const Description& description) {
+  return description.rounds == Rounds::once ? precision().store : 0;
+}
+
+double gradient_unit(const Description& description) {
+  if (description.rounds == Rounds::each) return 0;
+  // Leaves keep their gradients in f32 at least.
+  return description.narrow_gradients ? precision().store : precision().compute;
 }
 
 std::string title(const Description& description, const Case& test, DType dtype, Layout layout) {

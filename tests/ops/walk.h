@@ -16,7 +16,8 @@ struct Walked {
 
 inline constexpr DType tested_types[] = {DType::f32, DType::f16, DType::bf16, DType::f64};
 
-Walked forward(const Description& description, const Case& test, DType dtype, Layout layout, Device device = Device::cpu());
+Walked forward(const Description& description, const Case& test, DType dtype, Layout layout,
+               Device device = Device::cpu());
 void backward(Walked& run, bool retain = false);
 
 // The reference's results and, if the op has a gradient, its gradients, with their error bounds.
@@ -26,8 +27,12 @@ struct Expected {
 };
 Expected expect(const Description& description, const Case& test, DType dtype, const Walked& run);
 
-// Compares a tensor with a reference; `rounds` adds the rounding to the tensor's own type.
-std::string difference(const Tensor& found, const Array& expected, bool rounds);
+// Compares a tensor with a reference. `unit` is what the last rounding may cost where the reference
+// does not know of it. Says where they differ; "" where they do not.
+std::string difference(const Tensor& found, const Array& expected, double unit);
+// That unit for the results of an op and for its gradients, under the current precision.
+double result_unit(const Description& description);
+double gradient_unit(const Description& description);
 
 // "add/row f16 strided".
 std::string title(const Description& description, const Case& test, DType dtype, Layout layout);

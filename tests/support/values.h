@@ -14,8 +14,8 @@
 namespace binade::test {
 
 // Calls f with the address of every element of a CPU tensor, in row-major order.
-template <class T>
-void for_each_element(const Tensor& x, const std::function<void(T&)>& f) {
+template <class T, class F>
+void for_each_element(const Tensor& x, F f) {
   Shape index = Shape::filled(x.rank(), 0);
   T* data = static_cast<T*>(x.raw_data());
   for (int64_t left = x.numel(); left > 0; --left) {
@@ -53,19 +53,23 @@ inline void write(const Tensor& x, const std::vector<double>& values) {
   });
 }
 
-inline void fill(const Tensor& x, double value) { write(x, std::vector<double>(static_cast<size_t>(x.numel()), value)); }
+inline void fill(const Tensor& x, double value) {
+  write(x, std::vector<double>(static_cast<size_t>(x.numel()), value));
+}
 
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.defined() != b.defined()) return false;
   if (!a.defined()) return true;
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   if (a.numel() == 0) return true;
-  if (a.is_dense() && b.is_dense()) return std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.bytes())) == 0;
+  if (a.is_dense() && b.is_dense())
+    return std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.bytes())) == 0;
   const auto bytes = [](const Tensor& x) {
     std::string all;
     dispatch(x.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      for_each_element<T>(x, [&](T& element) { all.append(reinterpret_cast<const char*>(&element), sizeof(T)); });
+      for_each_element<T>(
+          x, [&](T& element) { all.append(reinterpret_cast<const char*>(&element), sizeof(T)); });
     });
     return all;
   };

@@ -88,7 +88,8 @@ TEST(Checkpoint, DamageIsFoundAndNamed) {
   std::string flipped = good;
   flipped.back() ^= 1;
   folder.put("step-0/model.safetensors", flipped);
-  EXPECT_THAT(refusal([&] { load_checkpoint(trainer, saved); }), ::testing::AllOf(HasSubstr("model.safetensors"), HasSubstr("XXH3")));
+  EXPECT_THAT(refusal([&] { load_checkpoint(trainer, saved); }),
+              ::testing::AllOf(HasSubstr("model.safetensors"), HasSubstr("XXH3")));
   folder.put("step-0/model.safetensors", good.substr(0, 100));
   EXPECT_THAT(refusal([&] { load_checkpoint(trainer, saved); }), HasSubstr("found 100"));
   fs::remove(saved / "model.safetensors");
@@ -107,8 +108,10 @@ TEST(Checkpoint, BadManifestsAreRefused) {
       {R"({"format":"zip","version":1,"files":{}})", "binade-checkpoint"},
       {R"({"format":"binade-checkpoint","version":2,"files":{}})", "version"},
       {R"({"format":"binade-checkpoint","version":1,"files":{}})", "config.json"},
-      {R"({"format":"binade-checkpoint","version":1,"files":{"../x":{"bytes":1,"xxh3_128":""}}})", "a plain file name"},
-      {R"({"format":"binade-checkpoint","version":1,"files":{"config.json":{"bytes":-1,"xxh3_128":""}}})", "bytes"},
+      {R"({"format":"binade-checkpoint","version":1,"files":{"../x":{"bytes":1,"xxh3_128":""}}})",
+       "a plain file name"},
+      {R"({"format":"binade-checkpoint","version":1,"files":{"config.json":{"bytes":-1,"xxh3_128":""}}})",
+       "bytes"},
   };
   for (const auto& [text, message] : cases) {
     folder.put("step-0/manifest.json", text);
@@ -124,7 +127,8 @@ TEST(Checkpoint, AnotherModelIsRefusedAndNothingChanged) {
   other.heads = other.kv_heads = 4;  // the same shapes
   Trainer different(other);
   const auto before = to_vector(different.model().head_weight());
-  EXPECT_THAT(refusal([&] { load_checkpoint(different, saved); }), HasSubstr("a model with heads 4, as configured, found 2"));
+  EXPECT_THAT(refusal([&] { load_checkpoint(different, saved); }),
+              HasSubstr("a model with heads 4, as configured, found 2"));
   EXPECT_EQ(to_vector(different.model().head_weight()), before);
 }
 
@@ -137,7 +141,8 @@ TEST(Checkpoint, WeightsThatAreNotFiniteAreRefused) {
     const NoGrad no_grad;
     fill_(trainer.model().parameters()[0], std::nan(""));
   }
-  EXPECT_THAT(refusal([&] { save_checkpoint(trainer, folder.path(), 1); }), HasSubstr("finite weights"));
+  EXPECT_THAT(refusal([&] { save_checkpoint(trainer, folder.path(), 1); }),
+              HasSubstr("finite weights"));
   EXPECT_THAT(steps_in(folder.path()), ElementsAre(0));
 }
 

@@ -35,8 +35,17 @@ TEST(Config, DefaultsAreWholeAndSaveToThemselves) {
 }
 
 TEST(Config, EveryKeySurvivesSaving) {
-  const Config config = from_options({{"data", "a \"quoted\" \\ path \xc3\xa9"}, {"model", "llama"}, {"layers", "3"}, {"kv-heads", "2"}, {"precision", "fp8"},
-                                      {"fp8-scaling", "mx"}, {"fp8-margin", "-3"}, {"lr", "1.25e-7"}, {"recompute", "true"}, {"seed", "9000000000000000"}, {"out", "x"}});
+  const Config config = from_options({{"data", "a \"quoted\" \\ path \xc3\xa9"},
+                                      {"model", "llama"},
+                                      {"layers", "3"},
+                                      {"kv-heads", "2"},
+                                      {"precision", "fp8"},
+                                      {"fp8-scaling", "mx"},
+                                      {"fp8-margin", "-3"},
+                                      {"lr", "1.25e-7"},
+                                      {"recompute", "true"},
+                                      {"seed", "9000000000000000"},
+                                      {"out", "x"}});
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
   EXPECT_EQ(config.kv_heads, 2);
   EXPECT_EQ(config.fp8_margin, -3);
@@ -45,7 +54,9 @@ TEST(Config, EveryKeySurvivesSaving) {
 
 TEST(Config, TheCommandLineWinsOverTheFileAndTheFileOverThePreset) {
   const testing::TemporaryFolder folder;
-  const auto file = folder.put("c.toml", "[model]\npreset = \"gpt2-124m\"\nlayers = 2\nwidth = 96\n[train]\nsteps = 7\nlr = 1\n");
+  const auto file = folder.put(
+      "c.toml",
+      "[model]\npreset = \"gpt2-124m\"\nlayers = 2\nwidth = 96\n[train]\nsteps = 7\nlr = 1\n");
   const Config config = resolve({file, {{"steps", "9"}, {"width", "192"}}});
   EXPECT_EQ(config.steps, 9);
   EXPECT_EQ(config.lr, 1.0);
@@ -60,7 +71,8 @@ TEST(Config, TheCommandLineWinsOverTheFileAndTheFileOverThePreset) {
 TEST(Config, KeysAreNamedOnceAndDescribed) {
   std::set<std::string_view> names;
   for (const Key& key : keys()) {
-    EXPECT_TRUE(names.insert(key.name).second) << key.name << " twice: the command line could not tell them apart";
+    EXPECT_TRUE(names.insert(key.name).second)
+        << key.name << " twice: the command line could not tell them apart";
     EXPECT_FALSE(key.help.empty()) << key.name;
     const bool number = key.field.index() == 1 || key.field.index() == 2;
     EXPECT_EQ(number, key.low < key.high) << key.name;
@@ -74,13 +86,16 @@ struct Bad {
 
 TEST(Config, RefusesBadFiles) {
   const Bad cases[] = {
-      {"[train]\nstpes = 3", "bad.toml, line 2: expected a known key, found [train] stpes; did you mean [train] steps?"},
+      {"[train]\nstpes = 3",
+       "bad.toml, line 2: expected a known key, found [train] stpes; did you mean [train] steps?"},
       {"[model]\nlayer = 3", "did you mean [model] layers?"},
       {"[precision]\nfp8_scale = \"mx\"", "did you mean [precision] fp8_scaling?"},
       {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},
       {"layers = 3", "expected the key [model] layers"},
-      {"[trian]\nsteps = 3", "expected one of [data], [model], [precision], [train], [run], found [trian]"},
-      {"[train]\nsteps = 0", "bad.toml, line 2: [train] steps: expected a whole number from 1 to 1e+09, found 0"},
+      {"[trian]\nsteps = 3",
+       "expected one of [data], [model], [precision], [train], [run], found [trian]"},
+      {"[train]\nsteps = 0",
+       "bad.toml, line 2: [train] steps: expected a whole number from 1 to 1e+09, found 0"},
       {"[train]\nsteps = -5", "found -5"},
       {"[train]\nsteps = 2.0", "expected a whole number from 1 to 1e+09, found 2"},
       {"[train]\nsteps = \"many\"", "found \"many\""},
@@ -97,7 +112,8 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nlr = \"0.1\"", "found \"0.1\""},
       {"[train]\nbeta1 = 1.0", "[train] beta1"},
       {"[train]\nclip = -1", "[train] clip"},
-      {"[train]\nschedule = \"cosinus\"", "expected one of constant, linear, cosine, cooldown, found \"cosinus\""},
+      {"[train]\nschedule = \"cosinus\"",
+       "expected one of constant, linear, cosine, cooldown, found \"cosinus\""},
       {"[train]\ndevice = \"tpu\"", "expected one of auto, cpu"},
       {"[train]\nrecompute = 1", "expected true or false, found 1"},
       {"[train]\nwarmup = 900", "[train] warmup: expected at most the 600 steps, found 900"},
@@ -107,15 +123,19 @@ TEST(Config, RefusesBadFiles) {
       {"[data]\ntokenizer = \"words\"", "expected one of bytes"},
       {"[data]\ndata = 3", "expected a text, found 3"},
       {"[model]\nheads = 3", "[model] heads: expected a divisor of the width 128, found 3"},
-      {"[model]\nmodel = \"llama\"\nkv_heads = 3", "[model] kv_heads: expected a divisor of heads, 4, found 3"},
+      {"[model]\nmodel = \"llama\"\nkv_heads = 3",
+       "[model] kv_heads: expected a divisor of heads, 4, found 3"},
       {"[model]\nkv_heads = 2", "as many as heads in a gpt2"},
       {"[model]\nmodel = \"llama\"\nwidth = 12", "an even width per head"},
       {"[model]\nvocab = 100", "at least 256 for the tokenizer 'bytes', found 100"},
       {"[model]\npreset = \"huge\"", "expected one of tiny, gpt2-124m"},
-      {"[precision]\nprecision = \"fp4\"", "expected one of fp32, tf32, bf16, fp16, fp8, found \"fp4\""},
-      {"[precision]\nprecision = \"fp32\"\nparams = \"masters\"", "masters go with bf16, fp16 and fp8"},
+      {"[precision]\nprecision = \"fp4\"",
+       "expected one of fp32, tf32, bf16, fp16, fp8, found \"fp4\""},
+      {"[precision]\nprecision = \"fp32\"\nparams = \"masters\"",
+       "masters go with bf16, fp16 and fp8"},
       {"[precision]\nprecision = \"fp32\"\nresidual = \"bf16\"", "[precision] residual"},
-      {"[precision]\nfp8_skip_first = 3\nfp8_skip_last = 2", "together at most the 4 layers, found 5"},
+      {"[precision]\nfp8_skip_first = 3\nfp8_skip_last = 2",
+       "together at most the 4 layers, found 5"},
       {"[precision]\nfp8_history = 0", "[precision] fp8_history"},
       {"[precision]\nscale_init = 0.0", "[precision] scale_init"},
       {"[run]\nresume = true", "--out with the folder of the run"},
@@ -125,7 +145,8 @@ TEST(Config, RefusesBadFiles) {
       {"\xff\xfe", "expected TOML"},
   };
   for (const Bad& bad : cases) {
-    EXPECT_THAT(refusal([&bad] { resolve_text(bad.toml, "bad.toml"); }), HasSubstr(bad.message)) << bad.toml;
+    EXPECT_THAT(refusal([&bad] { resolve_text(bad.toml, "bad.toml"); }), HasSubstr(bad.message))
+        << bad.toml;
   }
 }
 
@@ -137,17 +158,23 @@ TEST(Config, RefusesBadOptions) {
       {{{"steps", "99999999999999999999"}}, "--steps"},
       {{{"lr", "nan"}}, "--lr: expected a number from 0 to 100, found nan"},
       {{{"lr", "1e999"}}, "--lr"},
-      {{{"fp8-scaling", "none"}}, "--fp8-scaling: expected one of delayed, current, row, block, mx"},
+      {{{"fp8-scaling", "none"}},
+       "--fp8-scaling: expected one of delayed, current, row, block, mx"},
       {{{"learning-rate", "1"}}, "--learning-rate: expected a known option"},
       {{{"resume", "true"}}, "--resume"},
   };
   for (const auto& [options, message] : cases) {
-    EXPECT_THAT(refusal([&options = options] { from_options(options); }), HasSubstr(message)) << options[0].second;
+    EXPECT_THAT(refusal([&options = options] { from_options(options); }), HasSubstr(message))
+        << options[0].second;
   }
 }
 
 TEST(Config, UnknownOptionsNameTheNearest) {
-  const std::pair<const char*, const char*> cases[] = {{"--stps", "--steps?"}, {"--kv-head", "--kv-heads?"}, {"--chekpoint-every=3", "--checkpoint-every?"}, {"--fp8_scalling", "--fp8-scaling?"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"--stps", "--steps?"},
+      {"--kv-head", "--kv-heads?"},
+      {"--chekpoint-every=3", "--checkpoint-every?"},
+      {"--fp8_scalling", "--fp8-scaling?"}};
   for (const auto& [given, nearest] : cases) {
     EXPECT_THAT(refusal([given = given] { refuse_option(given); }), HasSubstr(nearest));
   }

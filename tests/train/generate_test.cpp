@@ -10,7 +10,9 @@
 namespace binade::train {
 namespace {
 
-TEST(Generate, ZeroTemperatureTakesTheLikeliest) { EXPECT_EQ(choose({0.1, 3, 2.9, -1}, {.temperature = 0}, 0.999), 1); }
+TEST(Generate, ZeroTemperatureTakesTheLikeliest) {
+  EXPECT_EQ(choose({0.1, 3, 2.9, -1}, {.temperature = 0}, 0.999), 1);
+}
 
 TEST(Generate, TopKLeavesTheRestOut) {
   for (int i = 0; i < 100; ++i) {
@@ -24,7 +26,8 @@ TEST(Generate, TopKLeavesTheRestOut) {
 TEST(Generate, DrawsByProbability) {
   const std::vector<double> logits = {std::log(1.0), std::log(2.0), std::log(5.0)};
   std::map<int64_t, int> counts;
-  for (int i = 0; i < 800; ++i) ++counts[choose(logits, {.temperature = 1, .top_k = 0}, (i + 0.5) / 800)];
+  for (int i = 0; i < 800; ++i)
+    ++counts[choose(logits, {.temperature = 1, .top_k = 0}, (i + 0.5) / 800)];
   EXPECT_EQ(counts[2], 500);
   EXPECT_EQ(counts[1], 200);
   EXPECT_EQ(counts[0], 100);
@@ -32,7 +35,9 @@ TEST(Generate, DrawsByProbability) {
 
 TEST(Generate, IsAFunctionOfTheSeed) {
   nn::GPT model({.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8});
-  const auto made = [&model](uint64_t seed) { return generate(model, {65}, {.tokens = 20, .temperature = 1, .top_k = 0, .seed = seed}); };
+  const auto made = [&model](uint64_t seed) {
+    return generate(model, {65}, {.tokens = 20, .temperature = 1, .top_k = 0, .seed = seed});
+  };
   EXPECT_EQ(made(1).size(), 20u);  // past the context
   EXPECT_EQ(made(1), made(1));
   EXPECT_NE(made(1), made(2));
@@ -52,7 +57,7 @@ TEST(Generate, PrintableTextIsUtf8WithoutControls) {
   EXPECT_EQ(printable("a\n\tb"), "a\n\tb");
   EXPECT_EQ(printable("\x1b[31m"), "?[31m");
   EXPECT_EQ(printable("\xc3\xa9\xff\xc3"), "\xc3\xa9??");
-  EXPECT_EQ(printable("\xed\xa0\x80"), "???");              // a surrogate
+  EXPECT_EQ(printable("\xed\xa0\x80"), "???");  // a surrogate
   EXPECT_EQ(printable("\xe2\x82\xac"), "\xe2\x82\xac");
   EXPECT_EQ(text_of({72, 105, 300}), "Hi?");
 }

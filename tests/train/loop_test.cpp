@@ -21,10 +21,13 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> result;
-  for (const char* precision : {"fp32", "tf32", "bf16", "fp16", "fp8"}) result.push_back({precision, small_config(precision)});
+  for (const char* precision : {"fp32", "tf32", "bf16", "fp16", "fp8"})
+    result.push_back({precision, small_config(precision)});
   for (const char* precision : {"bf16", "fp16", "fp8"}) {
     Case one{"", small_config(precision)};
-    one.name = precision[0] == 'b' ? "bf16_masters" : precision[2] == '1' ? "fp16_masters" : "fp8_masters";
+    one.name = precision[0] == 'b'   ? "bf16_masters"
+               : precision[2] == '1' ? "fp16_masters"
+                                     : "fp8_masters";
     one.config.params = "masters";
     one.config.accumulate = 3;
     one.config.recompute = true;
@@ -47,10 +50,13 @@ class Resume : public ::testing::TestWithParam<Case> {};
 // The bytes of the last checkpoint and the losses of all steps.
 std::string outcome(const RunResult& result) {
   std::string all;
-  for (const char* file : {"model.safetensors", "trainer.safetensors", "config.json"}) all += testing::content_of(result.checkpoint / file);
+  for (const char* file : {"model.safetensors", "trainer.safetensors", "config.json"})
+    all += testing::content_of(result.checkpoint / file);
   for (const Record& r : read_metrics(result.folder / "metrics.jsonl")) {
     all += std::to_string(r.step) + " " + std::to_string(r.applied) + std::to_string(r.skipped);
-    for (const double value : {r.loss, r.validation_loss.value_or(0), r.lr, r.gradient_norm, r.scale}) all.append(reinterpret_cast<const char*>(&value), sizeof value);
+    for (const double value :
+         {r.loss, r.validation_loss.value_or(0), r.lr, r.gradient_norm, r.scale})
+      all.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
   return all;
 }
@@ -76,7 +82,8 @@ TEST_P(Resume, IsBitForBitTheUninterruptedRun) {
   EXPECT_TRUE(outcome(straight) == outcome(resumed));
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, Resume, ::testing::ValuesIn(cases()), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Precisions, Resume, ::testing::ValuesIn(cases()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Loop, LeavesEverythingInTheRunFolder) {
   const testing::TemporaryFolder folder;
@@ -84,13 +91,16 @@ TEST(Loop, LeavesEverythingInTheRunFolder) {
   config.data = folder.put("text.txt", small_text()).string();
   config.out = (folder / "run").string();
   const RunResult result = run(config, Progress::Mode::quiet);
-  for (const char* name : {"config.toml", "metrics.jsonl", "metrics.csv", "report.html", "checkpoints/step-6/manifest.json"}) EXPECT_TRUE(fs::exists(folder / "run" / name)) << name;
+  for (const char* name : {"config.toml", "metrics.jsonl", "metrics.csv", "report.html",
+                           "checkpoints/step-6/manifest.json"})
+    EXPECT_TRUE(fs::exists(folder / "run" / name)) << name;
   EXPECT_EQ(resolve({folder / "run/config.toml", {}}), config);
   EXPECT_FALSE(result.interrupted);
   EXPECT_FALSE(result.sample.empty());
   const auto records = read_metrics(folder / "run/metrics.jsonl");
   ASSERT_EQ(records.size(), 7u);  // step 0 is the untrained model
-  EXPECT_TRUE(records[0].validation_loss && records[2].validation_loss && records[6].validation_loss);
+  EXPECT_TRUE(records[0].validation_loss && records[2].validation_loss &&
+              records[6].validation_loss);
   EXPECT_FALSE(records[1].validation_loss);
 }
 

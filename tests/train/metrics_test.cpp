@@ -16,7 +16,15 @@ namespace {
 using ::testing::HasSubstr;
 
 Record sample(int64_t step) {
-  Record r{.step = step, .loss = 1.0 / 3, .lr = 1e-3, .gradient_norm = 0.1, .scale = 65536, .skipped = 1, .tokens_per_second = 1000.5, .memory = 1 << 20, .seconds = 1.25};
+  Record r{.step = step,
+           .loss = 1.0 / 3,
+           .lr = 1e-3,
+           .gradient_norm = 0.1,
+           .scale = 65536,
+           .skipped = 1,
+           .tokens_per_second = 1000.5,
+           .memory = 1 << 20,
+           .seconds = 1.25};
   if (step % 2 == 0) r.validation_loss = 2.0 / 3;
   return r;
 }
@@ -27,13 +35,17 @@ TEST(Metrics, FilesHoldWhatWasAdded) {
   for (int64_t step = 1; step <= 4; ++step) log.add(sample(step));
   EXPECT_EQ(read_metrics(folder / "metrics.jsonl"), log.records());
   std::istringstream lines(testing::content_of(folder / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) EXPECT_EQ(nlohmann::json::parse(line).at("loss"), 1.0 / 3);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_EQ(nlohmann::json::parse(line).at("loss"), 1.0 / 3);
   std::istringstream csv(testing::content_of(folder / "metrics.csv"));
   std::vector<std::string> rows;
   for (std::string line; std::getline(csv, line);) rows.push_back(line);
   ASSERT_EQ(rows.size(), 5u);
   for (const std::string& row : rows) EXPECT_EQ(std::count(row.begin(), row.end(), ','), 10) << row;
-  EXPECT_THAT(rows[4], ::testing::StartsWith("4,0.3333333333333333,0.6666666666666666,0.001,0.1,65536,1,1,1000.5,1048576,1.25"));
+  EXPECT_THAT(
+      rows[4],
+      ::testing::StartsWith(
+          "4,0.3333333333333333,0.6666666666666666,0.001,0.1,65536,1,1,1000.5,1048576,1.25"));
 }
 
 TEST(Metrics, NumbersThatAreNotFiniteAreNull) {

@@ -10,11 +10,20 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const Record record{.step = 120, .loss = 2.34567, .lr = 1e-3, .gradient_norm = 0.5, .scale = 1, .skipped = 0, .tokens_per_second = 12345.6, .memory = 123'456'789, .seconds = 60};
+const Record record{.step = 120,
+                    .loss = 2.34567,
+                    .lr = 1e-3,
+                    .gradient_norm = 0.5,
+                    .scale = 1,
+                    .skipped = 0,
+                    .tokens_per_second = 12345.6,
+                    .memory = 123'456'789,
+                    .seconds = 60};
 
 TEST(Progress, LineHasTheNumbers) {
   const std::string line = progress_line(record, 240, 200);
-  EXPECT_EQ(line, "step 120/240  loss 2.3457  lr 1.00e-03  grad 0.50  12346 tok/s  123 MB  60 s left");
+  EXPECT_EQ(line,
+            "step 120/240  loss 2.3457  lr 1.00e-03  grad 0.50  12346 tok/s  123 MB  60 s left");
 }
 
 TEST(Progress, ShowsScaleSkipsAndValidationWhereThereAreAny) {

@@ -22,7 +22,8 @@ TEST(Chart, TicksAreRoundNumbersInside) {
 }
 
 TEST(Chart, GapsWherePointsAreNotFinite) {
-  const std::string svg = line_chart({"t", "x", "y"}, {{"s", {{1, 1}, {2, std::nan("")}, {3, 2}, {4, INFINITY}}}});
+  const std::string svg =
+      line_chart({"t", "x", "y"}, {{"s", {{1, 1}, {2, std::nan("")}, {3, 2}, {4, INFINITY}}}});
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
   EXPECT_EQ(line_chart({"t", "x", "y"}, {{"s", {{1, std::nan("")}}}}), "");
@@ -48,7 +49,14 @@ RunSummary summary() {
   run.sample = "if (a < b && c) return \"<script>\";";
   run.config.precision = "fp16";
   for (int64_t i = 0; i <= 20; ++i) {
-    Record r{.step = i, .loss = 5.0 / static_cast<double>(i + 1), .lr = 1e-3, .gradient_norm = 1, .scale = 65536, .tokens_per_second = 1000, .memory = 1'000'000, .seconds = static_cast<double>(i)};
+    Record r{.step = i,
+             .loss = 5.0 / static_cast<double>(i + 1),
+             .lr = 1e-3,
+             .gradient_norm = 1,
+             .scale = 65536,
+             .tokens_per_second = 1000,
+             .memory = 1'000'000,
+             .seconds = static_cast<double>(i)};
     if (i % 10 == 0) r.validation_loss = r.loss;
     run.records.push_back(r);
   }
@@ -58,10 +66,13 @@ RunSummary summary() {
 
 TEST(Report, IsSelfContainedAndEscaped) {
   const std::string html = report_html(summary());
-  for (const char* part : {"<!doctype html>", "viewport", "prefers-color-scheme: dark", "Loss scale", "Gradient norm", "Throughput", "nats per token", "validation", "[precision]", "1234"}) {
+  for (const char* part :
+       {"<!doctype html>", "viewport", "prefers-color-scheme: dark", "Loss scale", "Gradient norm",
+        "Throughput", "nats per token", "validation", "[precision]", "1234"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
-  for (const char* part : {"http:", "https:", "<script", "nan", "src="}) EXPECT_THAT(html, Not(HasSubstr(part)));
+  for (const char* part : {"http:", "https:", "<script", "nan", "src="})
+    EXPECT_THAT(html, Not(HasSubstr(part)));
   EXPECT_THAT(html, HasSubstr("a &lt; b &amp;&amp; c"));
 }
 

@@ -11,10 +11,12 @@
 namespace binade::amp {
 namespace {
 
-// A low-precision copy of an f32 leaf. Holding the leaf's storage keeps its address from being reused.
+// A low-precision copy of an f32 leaf. Holding the leaf's storage keeps its address from being
+// reused.
 struct CachedCast {
   std::shared_ptr<Storage> source;
   uint64_t version = 0;
+  Strides strides;  // two leaves may see one storage in different ways
   Tensor copy;
 };
 
@@ -27,7 +29,8 @@ struct CacheKey {
 
 struct CacheHash {
   size_t operator()(const CacheKey& key) const {
-    return std::hash<const void*>()(key.source) * 31 + static_cast<size_t>(key.offset) * 7 + static_cast<size_t>(key.dtype);
+    return std::hash<const void*>()(key.source) * 31 + static_cast<size_t>(key.offset) * 7 +
+           static_cast<size_t>(key.dtype);
   }
 };
 
@@ -70,11 +73,13 @@ const AutocastState& autocast_state() { return thread_state().autocast; }
 Autocast::Autocast(DType dtype, bool enabled, std::shared_ptr<const Policy> policy)
     : Autocast(AutocastState{enabled, dtype, std::move(policy)}) {}
 
-Autocast::Autocast(Device device, bool enabled) : Autocast(device.is_cuda() ? DType::f16 : DType::bf16, enabled) {}
+Autocast::Autocast(Device device, bool enabled)
+    : Autocast(device.is_cuda() ? DType::f16 : DType::bf16, enabled) {}
 
 Autocast::Autocast(const AutocastState& state) : previous_(thread_state().autocast) {
   if (state.enabled && state.dtype != DType::f16 && state.dtype != DType::bf16) {
-    fail("autocast", {.argument = "dtype", .expected = "f16 or bf16", .found = std::string(name(state.dtype))});
+    fail("autocast",
+         {.argument = "dtype", .expected = "f16 or bf16", .found = std::string(name(state.dtype))});
   }
   thread_state().autocast = state;
   if (thread_state().autocast.policy == nullptr) thread_state().autocast.policy = previous_.policy;
@@ -95,31 +100,42 @@ std::optional<DType> input_type(Op op, std::span<const Tensor> inputs, bool name
   return input_type(cast, name(op), inputs, named);
 }
 
-std::optional<DType> input_type(CastClass cast, std::string_view op, std::span<const Tensor> inputs, bool named) {
+std::optional<DType> input_type(CastClass cast, std::string_view op, std::span<const Tensor> inputs,
+                                bool named) {
   const AutocastState& state = autocast_state();
   if (!state.enabled) return std::nullopt;
   switch (cast) {
-    case CastClass::lower: return state.dtype;
-    case CastClass::f32: return DType::f32;
-    case CastClass::f32_unless_named: return named ? std::nullopt : std::optional(DType::f32);
-    case CastClass::promote: return widest(inputs);
-    case CastClass::as_is: return std::nullopt;
-    case CastClass::refuse: break;
+    case CastClass::lower:
+      return state.dtype;
+    case CastClass::f32:
+      return DType::f32;
+    case CastClass::f32_unless_named:
+      return named ? std::nullopt : std::optional(DType::f32);
+    case CastClass::promote:
+      return widest(inputs);
+    case CastClass::as_is:
+      return std::nullopt;
+    case CastClass::refuse:
+      break;
   }
-  fail(op, {.argument = "autocast",
-                  .expected = "f32 outside of autocast",
-                  .found = "autocast to " + std::string(name(state.dtype)),
-                  .hint = "probabilities near 0 and 1 are lost in 16 bits: use bce_with_logits on the logits"});
+  fail(op,
+       {.argument = "autocast",
+        .expected = "f32 outside of autocast",
+        .found = "autocast to " + std::string(name(state.dtype)),
+        .hint =
+            "probabilities near 0 and 1 are lost in 16 bits: use bce_with_logits on the logits"});
 }
 
 Tensor cast_input(const Tensor& x, std::optional<DType> target) {
   if (!target || !eligible(x) || x.dtype() == *target) return x;
-  const bool cacheable = x.dtype() == DType::f32 && x.is_leaf() && x.requires_grad() && *target == autocast_state().dtype;
+  const bool cacheable = x.dtype() == DType::f32 && x.is_leaf() && x.requires_grad() &&
+                         *target == autocast_state().dtype;
   if (!cacheable) return converted(x, *target);
   CachedCast& entry = thread_state().cache[{x.storage().get(), x.offset(), *target}];
-  const bool current = entry.copy.defined() && entry.source == x.storage() && entry.version == x.version() &&
-                       entry.copy.shape() == x.shape();
-  if (!current) entry = {x.storage(), x.version(), converted(x, *target)};
+  const bool current = entry.copy.defined() && entry.source == x.storage() &&
+                       entry.version == x.version() && entry.copy.shape() == x.shape() &&
+                       entry.strides == x.strides();
+  if (!current) entry = {x.storage(), x.version(), x.strides(), converted(x, *target)};
   return entry.copy;
 }
 

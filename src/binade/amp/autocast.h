@@ -22,7 +22,8 @@ const AutocastState& autocast_state();
 // another guard switches autocast off. The type is f16 or bf16.
 class Autocast {
  public:
-  explicit Autocast(DType dtype, bool enabled = true, std::shared_ptr<const Policy> policy = nullptr);
+  explicit Autocast(DType dtype, bool enabled = true,
+                    std::shared_ptr<const Policy> policy = nullptr);
   // The default type of a device: f16 on CUDA, bf16 on the CPU.
   explicit Autocast(Device device, bool enabled = true);
   // Restores a state taken earlier with autocast_state().
@@ -45,7 +46,8 @@ Tensor cast_input(const Tensor& x, std::optional<DType> target);
 std::optional<DType> input_type(Op op, std::span<const Tensor> inputs, bool named = false);
 
 // The same for an op of the user's own with the given class.
-std::optional<DType> input_type(CastClass cast, std::string_view op, std::span<const Tensor> inputs, bool named = false);
+std::optional<DType> input_type(CastClass cast, std::string_view op, std::span<const Tensor> inputs,
+                                bool named = false);
 
 // Bytes held by cached casts on this thread.
 int64_t cast_cache_bytes();

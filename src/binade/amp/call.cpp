@@ -17,7 +17,8 @@ void require_one_device(Op op, std::span<const Tensor> inputs) {
   }
 }
 
-Call::Call(Op op, std::span<const Tensor> inputs, bool named) : op_(op), inputs_(inputs.begin(), inputs.end()) {
+Call::Call(Op op, std::span<const Tensor> inputs, bool named)
+    : op_(op), inputs_(inputs.begin(), inputs.end()) {
   require_one_device(op, inputs);
   const std::optional<DType> target = input_type(op, inputs, named);
   compute_.reserve(inputs_.size());

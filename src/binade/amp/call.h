@@ -33,15 +33,18 @@ class Call {
   template <class F>
   Tensor result(const Tensor& y, F backward) const {
     static_assert(std::is_invocable_v<F, const Tensor&, autograd::GradSlots>);
-    finish({&y, 1}, [backward = std::move(backward)](std::span<const Tensor> dy, autograd::GradSlots dx) {
-      backward(dy[0], dx);
-    });
+    finish({&y, 1},
+           [backward = std::move(backward)](std::span<const Tensor> dy, autograd::GradSlots dx) {
+             backward(dy[0], dx);
+           });
     return y;
   }
   // The result of a call that has no gradient.
   Tensor result(const Tensor& y) const;
   // For several results; an undefined dy is a zero gradient.
-  void results(std::span<const Tensor> y, autograd::Backward backward) const { finish(y, std::move(backward)); }
+  void results(std::span<const Tensor> y, autograd::Backward backward) const {
+    finish(y, std::move(backward));
+  }
 
  private:
   void finish(std::span<const Tensor> outputs, autograd::Backward backward) const;

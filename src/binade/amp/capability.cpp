@@ -8,7 +8,8 @@ namespace {
 Support cpu_support(DType dtype) {
   const CpuFeatures& cpu = cpu_features();
   if (dtype == DType::f32 || dtype == DType::f64) return Support::native;
-  if (dtype == DType::bf16 && (cpu.neon_bf16 || cpu.avx512_bf16 || cpu.amx_bf16)) return Support::native;
+  if (dtype == DType::bf16 && (cpu.neon_bf16 || cpu.avx512_bf16 || cpu.amx_bf16))
+    return Support::native;
   return is_floating(dtype) ? Support::emulated : Support::none;
 }
 
@@ -24,10 +25,18 @@ std::string_view name(Support support) {
   return names[static_cast<size_t>(support)];
 }
 
-Support matmul_support(DType dtype, Device device) { return device.is_cpu() ? cpu_support(dtype) : Support::none; }
+Support matmul_support(DType dtype, Device device) {
+  return device.is_cpu() ? cpu_support(dtype) : Support::none;
+}
 
-bool is_bf16_supported(Device device, bool including_emulation) { return supported(DType::bf16, device, including_emulation); }
-bool is_f16_supported(Device device, bool including_emulation) { return supported(DType::f16, device, including_emulation); }
-bool is_fp8_supported(Device device, bool including_emulation) { return supported(DType::e4m3, device, including_emulation); }
+bool is_bf16_supported(Device device, bool including_emulation) {
+  return supported(DType::bf16, device, including_emulation);
+}
+bool is_f16_supported(Device device, bool including_emulation) {
+  return supported(DType::f16, device, including_emulation);
+}
+bool is_fp8_supported(Device device, bool including_emulation) {
+  return supported(DType::e4m3, device, including_emulation);
+}
 
 }  // namespace binade::amp

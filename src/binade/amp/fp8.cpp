@@ -18,7 +18,8 @@ std::shared_ptr<const Fp8State>& thread_state() {
 }
 
 bool at_or_below(std::string_view path, std::string_view module) {
-  return path == module || (path.starts_with(module) && path.size() > module.size() && path[module.size()] == '.');
+  return path == module ||
+         (path.starts_with(module) && path.size() > module.size() && path[module.size()] == '.');
 }
 
 Tensor filled(const Shape& shape, double value, DType dtype, Device device) {
@@ -28,7 +29,9 @@ Tensor filled(const Shape& shape, double value, DType dtype, Device device) {
   return x;
 }
 
-double max_of(DType fp8) { return fp8 == DType::e4m3 ? formats::spec::e4m3.max() : formats::spec::e5m2.max(); }
+double max_of(DType fp8) {
+  return fp8 == DType::e4m3 ? formats::spec::e4m3.max() : formats::spec::e5m2.max();
+}
 
 bool per_tensor(const Fp8Recipe& recipe) {
   return recipe.scaling == Fp8Scaling::delayed || recipe.scaling == Fp8Scaling::current;
@@ -47,7 +50,9 @@ void Fp8Recipe::check() const {
   if (history < 1 || history > 65536) refuse("history", "1 to 65536", history);
   if (margin < -64 || margin > 64) refuse("margin", "-64 to 64", margin);
   if (!(eps >= 0)) refuse("eps", "at least 0", eps);
-  if (skip_first < 0 || skip_last < 0) refuse("skip_first, skip_last", "at least 0", static_cast<double>(std::min(skip_first, skip_last)));
+  if (skip_first < 0 || skip_last < 0)
+    refuse("skip_first, skip_last", "at least 0",
+           static_cast<double>(std::min(skip_first, skip_last)));
 }
 
 std::string_view name(Fp8Scaling scaling) { return scaling_names[static_cast<size_t>(scaling)]; }
@@ -55,14 +60,17 @@ std::string_view name(Fp8Scaling scaling) { return scaling_names[static_cast<siz
 Fp8Scaling parse_fp8_scaling(std::string_view text) {
   const auto* found = std::find(std::begin(scaling_names), std::end(scaling_names), text);
   if (found == std::end(scaling_names)) {
-    fail("Fp8Recipe", {.argument = "scaling", .expected = "delayed, current, row, block or mx", .found = "'" + std::string(text) + "'"});
+    fail("Fp8Recipe", {.argument = "scaling",
+                       .expected = "delayed, current, row, block or mx",
+                       .found = "'" + std::string(text) + "'"});
   }
   return static_cast<Fp8Scaling>(found - std::begin(scaling_names));
 }
 
 const Fp8State& fp8_state() { return *thread_state(); }
 
-Fp8Autocast::Fp8Autocast(const Fp8Recipe& recipe, bool enabled) : Fp8Autocast(Fp8State{enabled, recipe, {}}) {}
+Fp8Autocast::Fp8Autocast(const Fp8Recipe& recipe, bool enabled)
+    : Fp8Autocast(Fp8State{enabled, recipe, {}}) {}
 
 Fp8Autocast::Fp8Autocast(Fp8State state) : previous_(thread_state()) {
   state.recipe.check();
@@ -83,7 +91,9 @@ const Fp8Recipe* fp8_recipe() {
     recipe = &other;
     longest = module.size();
   }
-  const bool excluded = std::any_of(recipe->exclude.begin(), recipe->exclude.end(), [&](const std::string& module) { return at_or_below(path, module); });
+  const bool excluded =
+      std::any_of(recipe->exclude.begin(), recipe->exclude.end(),
+                  [&](const std::string& module) { return at_or_below(path, module); });
   return excluded || !(recipe->forward || recipe->dgrad || recipe->wgrad) ? nullptr : recipe;
 }
 
@@ -98,26 +108,33 @@ void Fp8Stream::create(int length, Device device) {
 ScaleGroup scale_group(const Fp8Recipe& recipe, Fp8Role role) {
   switch (recipe.scaling) {
     case Fp8Scaling::delayed:
-    case Fp8Scaling::current: return {0, 0};
-    case Fp8Scaling::row: return {1, 0};
-    case Fp8Scaling::block: return role == Fp8Role::weight ? ScaleGroup{128, 128} : ScaleGroup{1, 128};
-    case Fp8Scaling::mx: return {1, 32};
+    case Fp8Scaling::current:
+      return {0, 0};
+    case Fp8Scaling::row:
+      return {1, 0};
+    case Fp8Scaling::block:
+      return role == Fp8Role::weight ? ScaleGroup{128, 128} : ScaleGroup{1, 128};
+    case Fp8Scaling::mx:
+      return {1, 32};
   }
   return {0, 0};
 }
 
 DType fp8_type(const Fp8Recipe& recipe, Fp8Role role) {
-  return recipe.format == Fp8Format::hybrid && role == Fp8Role::gradient ? DType::e5m2 : DType::e4m3;
+  return recipe.format == Fp8Format::hybrid && role == Fp8Role::gradient ? DType::e5m2
+                                                                         : DType::e4m3;
 }
 
-Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp8Stream& stream, bool record) {
+Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp8Stream& stream,
+                      bool record) {
   const ScaleGroup group = scale_group(recipe, role);
   Quantized result{Tensor::empty(x.shape(), fp8_type(recipe, role), x.device()), {}, group};
   const auto& kernels = backend::of(x).quantize;
   if (recipe.scaling == Fp8Scaling::delayed) {
     // The scale is copied: it stays with this data when the stream's moves on.
     result.inverse_scale = Tensor::empty({1, 1}, DType::f32, x.device());
-    backend::of(x).elementwise.copy(stream.inverse.strided({1, 1}, {1, 1}, 0), result.inverse_scale);
+    backend::of(x).elementwise.copy(stream.inverse.strided({1, 1}, {1, 1}, 0),
+                                    result.inverse_scale);
     kernels.quantize(x, stream.scale, result.data);
     if (record) {
       const Tensor amax = Tensor::empty({1}, DType::f32, x.device());
@@ -130,7 +147,8 @@ Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp
   } else {
     const bool power_of_two = recipe.power_of_two || recipe.scaling == Fp8Scaling::block;
     result.inverse_scale = Tensor::empty(scale_shape(x.shape(), group), DType::f32, x.device());
-    kernels.quantize_groups(x, group, {recipe.eps, power_of_two}, result.data, result.inverse_scale);
+    kernels.quantize_groups(x, group, {recipe.eps, power_of_two}, result.data,
+                            result.inverse_scale);
   }
   trace_cast(x, result.data);
   return result;
@@ -142,12 +160,15 @@ void Fp8Linear::forget_weight() {
 }
 
 void Fp8Linear::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
-  if (recipe.scaling == Fp8Scaling::delayed && (!input.defined() || input.history.numel() != recipe.history)) {
-    for (Fp8Stream* stream : {&input, &weight, &gradient}) stream->create(recipe.history, weight_tensor.device());
+  if (recipe.scaling == Fp8Scaling::delayed &&
+      (!input.defined() || input.history.numel() != recipe.history)) {
+    for (Fp8Stream* stream : {&input, &weight, &gradient})
+      stream->create(recipe.history, weight_tensor.device());
     seen_storage_ = nullptr;
   }
   settle(weight_tensor);
-  if (seen_storage_ != weight_tensor.storage() || seen_version_ != weight_tensor.version() || seen_recipe_.scaling != recipe.scaling) {
+  if (seen_storage_ != weight_tensor.storage() || seen_version_ != weight_tensor.version() ||
+      seen_recipe_.scaling != recipe.scaling) {
     forget_weight();
   }
   seen_storage_ = weight_tensor.storage();
@@ -156,7 +177,8 @@ void Fp8Linear::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
 }
 
 void Fp8Linear::settle(const Tensor& weight_tensor) {
-  const bool due = seen_storage_ == weight_tensor.storage() && seen_version_ != weight_tensor.version();
+  const bool due =
+      seen_storage_ == weight_tensor.storage() && seen_version_ != weight_tensor.version();
   if (!due) return;
   seen_version_ = weight_tensor.version();
   forget_weight();
@@ -164,8 +186,10 @@ void Fp8Linear::settle(const Tensor& weight_tensor) {
   const std::pair<Fp8Stream*, Fp8Role> streams[] = {
       {&input, Fp8Role::activation}, {&weight, Fp8Role::weight}, {&gradient, Fp8Role::gradient}};
   for (const auto& [stream, role] : streams) {
-    backend::of(weight_tensor).quantize.roll(stream->history, stream->pending, max_of(fp8_type(seen_recipe_, role)),
-                                             {seen_recipe_.margin, seen_recipe_.most_recent}, stream->scale, stream->inverse);
+    backend::of(weight_tensor)
+        .quantize.roll(stream->history, stream->pending, max_of(fp8_type(seen_recipe_, role)),
+                       {seen_recipe_.margin, seen_recipe_.most_recent}, stream->scale,
+                       stream->inverse);
   }
 }
 
@@ -176,7 +200,8 @@ const Quantized& Fp8Linear::weight_rows(const Fp8Recipe& recipe, const Tensor& w
 
 const Quantized& Fp8Linear::weight_columns(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
   if (per_tensor(recipe)) return weight_rows(recipe, weight_tensor);
-  if (!columns_.defined()) columns_ = quantize_by(recipe, Fp8Role::weight, transposed(weight_tensor), weight, true);
+  if (!columns_.defined())
+    columns_ = quantize_by(recipe, Fp8Role::weight, transposed(weight_tensor), weight, true);
   return columns_;
 }
 

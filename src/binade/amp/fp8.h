@@ -41,7 +41,8 @@ struct Fp8Recipe {
   bool forward = true;
   bool dgrad = true;
   bool wgrad = true;
-  // Blocks of a model left out, counted from its ends, and module paths left out with all below them.
+  // Blocks of a model left out, counted from its ends, and module paths left out with all below
+  // them.
   int64_t skip_first = 0;
   int64_t skip_last = 0;
   std::vector<std::string> exclude;
@@ -78,7 +79,8 @@ class Fp8Autocast {
 // The recipe for the module running now; null where it does not run in FP8.
 const Fp8Recipe* fp8_recipe();
 
-// The scale of one stream of tensors (inputs, weights or gradients of one module) under delayed scaling.
+// The scale of one stream of tensors (inputs, weights or gradients of one module) under delayed
+// scaling.
 struct Fp8Stream {
   Tensor history;  // f32 [length], newest first
   Tensor scale;    // f32 [1]
@@ -90,15 +92,17 @@ struct Fp8Stream {
   void create(int length, Device device);
 };
 
-// What one linear module keeps between calls. A change of the weight's data marks a new step: histories
-// roll and the weight is quantized again. So accumulation, skipped steps and recompute need no calls.
+// What one linear module keeps between calls. A change of the weight's data marks a new step:
+// histories roll and the weight is quantized again. So accumulation, skipped steps and recompute
+// need no calls.
 class Fp8Linear {
  public:
   Fp8Stream input, weight, gradient;
 
   // Called at each forward: rolls histories if the weight changed since the last one.
   void begin(const Fp8Recipe& recipe, const Tensor& weight_tensor);
-  // The weight as the forward (rows along `in`) or the dgrad product (transposed) takes it; quantized once per step.
+  // The weight as the forward (rows along `in`) or the dgrad product (transposed) takes it;
+  // quantized once per step.
   const Quantized& weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor);
   const Quantized& weight_columns(const Fp8Recipe& recipe, const Tensor& weight_tensor);
 
@@ -114,9 +118,11 @@ class Fp8Linear {
   Quantized rows_, columns_;
 };
 
-// x [rows, columns] by the recipe, in e4m3 or (gradients of hybrid recipes) e5m2. `record` notes the amax of a delayed stream.
+// x [rows, columns] by the recipe, in e4m3 or (gradients of hybrid recipes) e5m2. `record` notes
+// the amax of a delayed stream.
 enum class Fp8Role : uint8_t { activation, weight, gradient };
-Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp8Stream& stream, bool record);
+Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp8Stream& stream,
+                      bool record);
 
 // The group of elements that share a scale.
 ScaleGroup scale_group(const Fp8Recipe& recipe, Fp8Role role);

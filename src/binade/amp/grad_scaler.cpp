@@ -13,13 +13,19 @@ namespace {
 
 void check(const GradScalerOptions& options) {
   const auto refuse = [](const char* argument, const char* expected, double found) {
-    fail("GradScaler", {.argument = argument, .expected = expected, .found = fmt::format("{}", found)});
+    fail("GradScaler",
+         {.argument = argument, .expected = expected, .found = fmt::format("{}", found)});
   };
-  if (!(options.growth_factor > 1) || !std::isfinite(options.growth_factor)) refuse("growth_factor", "more than 1", options.growth_factor);
-  if (!(options.backoff_factor > 0 && options.backoff_factor < 1)) refuse("backoff_factor", "between 0 and 1", options.backoff_factor);
-  if (!(options.init_scale > 0) || !std::isfinite(options.init_scale)) refuse("init_scale", "more than 0", options.init_scale);
-  if (options.growth_interval < 1) refuse("growth_interval", "at least 1", static_cast<double>(options.growth_interval));
-  if (options.hysteresis < 1) refuse("hysteresis", "at least 1", static_cast<double>(options.hysteresis));
+  if (!(options.growth_factor > 1) || !std::isfinite(options.growth_factor))
+    refuse("growth_factor", "more than 1", options.growth_factor);
+  if (!(options.backoff_factor > 0 && options.backoff_factor < 1))
+    refuse("backoff_factor", "between 0 and 1", options.backoff_factor);
+  if (!(options.init_scale > 0) || !std::isfinite(options.init_scale))
+    refuse("init_scale", "more than 0", options.init_scale);
+  if (options.growth_interval < 1)
+    refuse("growth_interval", "at least 1", static_cast<double>(options.growth_interval));
+  if (options.hysteresis < 1)
+    refuse("hysteresis", "at least 1", static_cast<double>(options.hysteresis));
   if (!(options.minimum_scale >= 0)) refuse("minimum_scale", "at least 0", options.minimum_scale);
 }
 
@@ -39,7 +45,8 @@ std::vector<TensorView> gradients_of(const Steppable& optimizer) {
       fail("unscale", {.argument = "gradient of " + describe(parameter),
                        .expected = "f32 gradients",
                        .found = "f16",
-                       .hint = "unscaling in f16 brings back the underflow that scaling avoids: keep gradients in f32 "
+                       .hint = "unscaling in f16 brings back the underflow that scaling avoids: "
+                               "keep gradients in f32 "
                                "(set_grad_dtype) with f32 masters in the optimizer"});
     }
     gradients.push_back(gradient);
@@ -51,7 +58,8 @@ std::vector<TensorView> gradients_of(const Steppable& optimizer) {
 Tensor first_bad(const Steppable& optimizer) {
   for (const Tensor& parameter : optimizer.parameters()) {
     if (!parameter.grad().defined()) continue;
-    const Tensor norm = filled({1}, 0, DType::f32, parameter.device()), bad = filled({1}, 0, DType::f32, parameter.device());
+    const Tensor norm = filled({1}, 0, DType::f32, parameter.device()),
+                 bad = filled({1}, 0, DType::f32, parameter.device());
     const TensorView gradient = parameter.grad();
     backend::of(parameter).optimizer.gradient_norm({&gradient, 1}, 1, norm, bad);
     if (bad.item() != 0) return parameter;
@@ -73,7 +81,9 @@ GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
 
 void GradScaler::require_scale(const char* call) const {
   if (scale_.defined()) return;
-  fail(call, {.argument = "scaler", .expected = "scale(loss) before it", .found = "a scaler that has scaled nothing yet"});
+  fail(call, {.argument = "scaler",
+              .expected = "scale(loss) before it",
+              .found = "a scaler that has scaled nothing yet"});
 }
 
 Tensor GradScaler::scale(const Tensor& loss) {
@@ -81,15 +91,19 @@ Tensor GradScaler::scale(const Tensor& loss) {
   if (!scale_.defined()) {
     scale_ = filled({1}, options_.init_scale, DType::f32, loss.device());
     trackers_ = filled({2}, 0, DType::i32, loss.device());
-    backend::of(loss).elementwise.fill(trackers_.strided({1}, {1}, 1), static_cast<double>(options_.hysteresis));
+    backend::of(loss).elementwise.fill(trackers_.strided({1}, {1}, 1),
+                                       static_cast<double>(options_.hysteresis));
   }
   const Call call(Op::mul, {loss});
   const auto times_scale = [scale = scale_](const Tensor& x) {
     Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    backend::of(x).elementwise.binary(backend::Binary::mul, x, TensorView(scale).expanded(x.shape()), y);
+    backend::of(x).elementwise.binary(backend::Binary::mul, x,
+                                      TensorView(scale).expanded(x.shape()), y);
     return y;
   };
-  return call.result(times_scale(loss), [times_scale](const Tensor& dy, autograd::GradSlots dx) { dx[0].add(times_scale(dy)); });
+  return call.result(times_scale(loss), [times_scale](const Tensor& dy, autograd::GradSlots dx) {
+    dx[0].add(times_scale(dy));
+  });
 }
 
 void GradScaler::check_gradients(Steppable& optimizer, PerOptimizer& state) {
@@ -107,10 +121,16 @@ void GradScaler::unscale(Steppable& optimizer) {
   require_scale("unscale");
   PerOptimizer& state = state_of(optimizer);
   if (state.stage == Stage::unscaled) {
-    fail("unscale", {.argument = "optimizer", .expected = "one call between updates", .found = "a second one", .hint = "gradients are unscaled already"});
+    fail("unscale", {.argument = "optimizer",
+                     .expected = "one call between updates",
+                     .found = "a second one",
+                     .hint = "gradients are unscaled already"});
   }
   if (state.stage == Stage::stepped) {
-    fail("unscale", {.argument = "optimizer", .expected = "a call before step", .found = "one after it", .hint = "call update() first"});
+    fail("unscale", {.argument = "optimizer",
+                     .expected = "a call before step",
+                     .found = "one after it",
+                     .hint = "call update() first"});
   }
   check_gradients(optimizer, state);
   state.stage = Stage::unscaled;
@@ -124,11 +144,17 @@ StepReport GradScaler::step(Steppable& optimizer) {
   require_scale("step");
   PerOptimizer& state = state_of(optimizer);
   if (state.stage == Stage::stepped) {
-    fail("step", {.argument = "optimizer", .expected = "one step between updates", .found = "a second one", .hint = "call update() first"});
+    fail("step", {.argument = "optimizer",
+                  .expected = "one step between updates",
+                  .found = "a second one",
+                  .hint = "call update() first"});
   }
   if (state.stage == Stage::ready) unscale(optimizer);
   if (!state.found_inf.defined()) {
-    fail("step", {.argument = "optimizer", .expected = "gradients to check for infinities", .found = "none", .hint = "call backward() before step()"});
+    fail("step", {.argument = "optimizer",
+                  .expected = "gradients to check for infinities",
+                  .found = "none",
+                  .hint = "call backward() before step()"});
   }
   StepReport report;
   report.scale = get_scale();
@@ -139,9 +165,12 @@ StepReport GradScaler::step(Steppable& optimizer) {
 }
 
 StepReport GradScaler::skipped(const Steppable& optimizer) {
-  StepReport report{.applied = false, .reason = "", .bad_parameter = first_bad(optimizer), .scale = get_scale()};
-  report.reason = fmt::format("a gradient of {} is not finite at loss scale {}",
-                              report.bad_parameter.defined() ? describe(report.bad_parameter) : "a parameter", report.scale);
+  StepReport report{
+      .applied = false, .reason = "", .bad_parameter = first_bad(optimizer), .scale = get_scale()};
+  report.reason =
+      fmt::format("a gradient of {} is not finite at loss scale {}",
+                  report.bad_parameter.defined() ? describe(report.bad_parameter) : "a parameter",
+                  report.scale);
   if (resting_scale_ > 0) {
     report.reason += ": scaling is not the problem, the gradients themselves are infinite or NaN";
   }
@@ -159,7 +188,10 @@ void GradScaler::update() {
     kernels.elementwise.binary(backend::Binary::maximum, found, state.found_inf, found);
   }
   if (!found.defined()) {
-    fail("update", {.argument = "scaler", .expected = "an optimizer whose gradients were checked", .found = "none", .hint = "call step(optimizer) before update()"});
+    fail("update", {.argument = "scaler",
+                    .expected = "an optimizer whose gradients were checked",
+                    .found = "none",
+                    .hint = "call step(optimizer) before update()"});
   }
   const bool overflow = found.item() != 0;
   const double before = get_scale();
@@ -178,19 +210,24 @@ void GradScaler::update() {
   ++overflows_in_a_row_;
   if (options_.minimum_scale > 0 && before <= options_.minimum_scale) {
     fail("update", {.argument = "loss scale",
-                    .expected = "finite gradients at the minimum scale " + fmt::format("{}", options_.minimum_scale),
+                    .expected = "finite gradients at the minimum scale " +
+                                fmt::format("{}", options_.minimum_scale),
                     .found = "an overflow",
-                    .hint = "scaling is not the problem: look for an exploding or NaN activation, lower the learning rate, or use bf16"});
+                    .hint = "scaling is not the problem: look for an exploding or NaN activation, "
+                            "lower the learning rate, or use bf16"});
   }
   note_overflow();
 }
 
 void GradScaler::note_overflow() {
   if (options_.skip_budget > 0 && skipped_in_a_row_ >= options_.skip_budget) {
-    fail("update", {.argument = "skip_budget",
-                    .expected = fmt::format("an applied step within {}", options_.skip_budget),
-                    .found = fmt::format("{} skipped in a row, loss scale {}", skipped_in_a_row_, get_scale()),
-                    .hint = "the run can only skip: scaling does not help it; try bf16 or a lower learning rate"});
+    fail(
+        "update",
+        {.argument = "skip_budget",
+         .expected = fmt::format("an applied step within {}", options_.skip_budget),
+         .found = fmt::format("{} skipped in a row, loss scale {}", skipped_in_a_row_, get_scale()),
+         .hint =
+             "the run can only skip: scaling does not help it; try bf16 or a lower learning rate"});
   }
   if (options_.retest_after > 0 && overflows_in_a_row_ >= options_.retest_after) {
     overflows_in_a_row_ = 0;
@@ -203,7 +240,9 @@ void GradScaler::update(double new_scale) {
   if (!options_.enabled) return;
   require_scale("update");
   if (!(new_scale > 0) || !std::isfinite(new_scale)) {
-    fail("update", {.argument = "new_scale", .expected = "a finite number above 0", .found = fmt::format("{}", new_scale)});
+    fail("update", {.argument = "new_scale",
+                    .expected = "a finite number above 0",
+                    .found = fmt::format("{}", new_scale)});
   }
   backend::of(scale_).elementwise.fill(scale_, new_scale);
   optimizers_.clear();
@@ -211,7 +250,8 @@ void GradScaler::update(double new_scale) {
 
 double GradScaler::get_scale() const {
   if (!options_.enabled) return 1;
-  return scale_.defined() ? scale_.item() : static_cast<double>(static_cast<float>(options_.init_scale));
+  return scale_.defined() ? scale_.item()
+                          : static_cast<double>(static_cast<float>(options_.init_scale));
 }
 
 int64_t GradScaler::growth_tracker() const {
@@ -226,7 +266,8 @@ ScalerState GradScaler::state() const {
           {"backoff_factor", options_.backoff_factor},
           {"growth_interval", static_cast<double>(options_.growth_interval)},
           {"growth_tracker", static_cast<double>(growth_tracker())},
-          {"hysteresis_tracker", used ? trackers_.strided({}, {}, 1).item() : static_cast<double>(options_.hysteresis)},
+          {"hysteresis_tracker",
+           used ? trackers_.strided({}, {}, 1).item() : static_cast<double>(options_.hysteresis)},
           {"skipped_in_a_row", static_cast<double>(skipped_in_a_row_)},
           {"overflows_in_a_row", static_cast<double>(overflows_in_a_row_)},
           {"resting_scale", resting_scale_}};
@@ -253,7 +294,8 @@ void GradScaler::load_state(const ScalerState& state) {
   const double trackers[2] = {get("growth_tracker"), get("hysteresis_tracker")};
   scale_ = filled({1}, options_.init_scale, DType::f32, options_.device);
   trackers_ = filled({2}, 0, DType::i32, options_.device);
-  for (int i = 0; i < 2; ++i) backend::of(trackers_).elementwise.fill(trackers_.strided({1}, {1}, i), trackers[i]);
+  for (int i = 0; i < 2; ++i)
+    backend::of(trackers_).elementwise.fill(trackers_.strided({1}, {1}, i), trackers[i]);
   skipped_in_a_row_ = static_cast<int64_t>(get("skipped_in_a_row"));
   overflows_in_a_row_ = static_cast<int64_t>(get("overflows_in_a_row"));
   resting_scale_ = get("resting_scale");

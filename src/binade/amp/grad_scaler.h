@@ -17,19 +17,21 @@ struct GradScalerOptions {
   double backoff_factor = 0.5;
   int64_t growth_interval = 2000;
   // Beyond PyTorch; the defaults behave as PyTorch does.
-  int64_t hysteresis = 1;       // overflows tolerated before the scale shrinks (DeepSpeed and Megatron: 2)
-  double minimum_scale = 0;     // where not 0: the scale stops here, and an overflow at it is an error
-  int64_t skip_budget = 0;      // where not 0: this many skipped steps in a row are an error
-  int64_t retest_after = 0;     // where not 0: after so many overflows in a row one step runs at scale 1
+  int64_t hysteresis =
+      1;  // overflows tolerated before the scale shrinks (DeepSpeed and Megatron: 2)
+  double minimum_scale = 0;  // where not 0: the scale stops here, and an overflow at it is an error
+  int64_t skip_budget = 0;   // where not 0: this many skipped steps in a row are an error
+  int64_t retest_after =
+      0;  // where not 0: after so many overflows in a row one step runs at scale 1
   Device device = Device::cpu();
 };
 
 // What became of one step.
 struct StepReport {
   bool applied = true;
-  std::string reason;     // empty where applied
-  Tensor bad_parameter;   // the first one with a gradient that is not finite
-  double scale = 1;       // the scale its gradients were made with
+  std::string reason;    // empty where applied
+  Tensor bad_parameter;  // the first one with a gradient that is not finite
+  double scale = 1;      // the scale its gradients were made with
 };
 
 // A scaler's state as it is saved. Empty where the scaler is disabled.
@@ -78,7 +80,7 @@ class GradScaler {
 
   GradScalerOptions options_;
   backend::ScaleNumbers numbers_;
-  Tensor scale_;     // undefined until first used
+  Tensor scale_;  // undefined until first used
   Tensor trackers_;
   std::unordered_map<Steppable*, PerOptimizer> optimizers_;
   int64_t skipped_in_a_row_ = 0;

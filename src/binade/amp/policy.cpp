@@ -12,12 +12,18 @@ std::string_view parent(std::string_view path) {
 
 std::string_view meaning(CastClass cast) {
   switch (cast) {
-    case CastClass::lower: return "runs in the autocast type";
-    case CastClass::f32: return "runs in f32";
-    case CastClass::f32_unless_named: return "runs in f32 unless the caller names a type";
-    case CastClass::promote: return "runs in the widest type of its inputs";
-    case CastClass::refuse: return "refused under autocast";
-    case CastClass::as_is: return "runs in the type of its inputs";
+    case CastClass::lower:
+      return "runs in the autocast type";
+    case CastClass::f32:
+      return "runs in f32";
+    case CastClass::f32_unless_named:
+      return "runs in f32 unless the caller names a type";
+    case CastClass::promote:
+      return "runs in the widest type of its inputs";
+    case CastClass::refuse:
+      return "refused under autocast";
+    case CastClass::as_is:
+      return "runs in the type of its inputs";
   }
   return "";
 }
@@ -37,7 +43,8 @@ Policy& Policy::set_module(std::string_view module, CastClass cast) {
 CastClass Policy::class_of(Op op, std::string_view path) const {
   if (empty()) return info(op).cast;
   for (std::string_view at = path;; at = parent(at)) {
-    if (const auto found = ops_.find(std::pair(std::string(at), op)); found != ops_.end()) return found->second;
+    if (const auto found = ops_.find(std::pair(std::string(at), op)); found != ops_.end())
+      return found->second;
     if (const auto found = modules_.find(at); found != modules_.end()) return found->second;
     if (at.empty()) return info(op).cast;
   }
@@ -55,8 +62,9 @@ std::string policy_text(const Policy& policy) {
 std::string policy_json(const Policy& policy) {
   std::string text = "[";
   for (const OpInfo& entry : all_ops()) {
-    text += fmt::format("{}\n  {{\"op\": \"{}\", \"class\": \"{}\", \"differentiable\": {}}}", text.size() > 1 ? "," : "",
-                        entry.name, name(policy.class_of(entry.op, "")), entry.differentiable);
+    text += fmt::format("{}\n  {{\"op\": \"{}\", \"class\": \"{}\", \"differentiable\": {}}}",
+                        text.size() > 1 ? "," : "", entry.name, name(policy.class_of(entry.op, "")),
+                        entry.differentiable);
   }
   return text + "\n]\n";
 }

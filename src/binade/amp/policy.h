@@ -6,14 +6,15 @@
 
 #include "binade/autograd/op.h"
 
-// Which op runs in which precision under autocast. The defaults are the classes in autograd/ops.def,
-// which follow PyTorch's CUDA lists; a policy overrides them by op, by module path, or both.
+// Which op runs in which precision under autocast. The defaults are the classes in
+// autograd/ops.def, which follow PyTorch's CUDA lists; a policy overrides them by op, by module
+// path, or both.
 namespace binade::amp {
 
 class Policy {
  public:
-  // Overrides the class of `op` inside modules whose path is `module` or lies below it (empty: everywhere).
-  // The longest matching path wins.
+  // Overrides the class of `op` inside modules whose path is `module` or lies below it (empty:
+  // everywhere). The longest matching path wins.
   Policy& set(Op op, CastClass cast, std::string_view module = "");
   // Overrides every op inside a module.
   Policy& set_module(std::string_view module, CastClass cast);

@@ -27,7 +27,8 @@ std::vector<DType> types(std::span<const Tensor> tensors) {
 
 std::string list(const std::vector<DType>& dtypes) {
   std::string text;
-  for (const DType dtype : dtypes) text += fmt::format("{}{}", text.empty() ? "" : " ", name(dtype));
+  for (const DType dtype : dtypes)
+    text += fmt::format("{}{}", text.empty() ? "" : " ", name(dtype));
   return text;
 }
 
@@ -59,26 +60,28 @@ void trace_cast(const Tensor& from, const Tensor& to) {
   recording->pending.push_back({from.dtype(), to.dtype(), from.bytes() + to.bytes()});
 }
 
-void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute, std::span<const Tensor> outputs) {
+void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
+              std::span<const Tensor> outputs) {
   if (recording == nullptr) return;
-  recording->ops.push_back({op, autograd::module_path(), types(inputs), types(compute), types(outputs),
-                            std::exchange(recording->pending, {})});
+  recording->ops.push_back({op, autograd::module_path(), types(inputs), types(compute),
+                            types(outputs), std::exchange(recording->pending, {})});
 }
 
 std::string trace_text(const std::vector<TracedOp>& trace) {
-  std::string text = fmt::format("{:<30} {:<24} {:<18} {:<18} {:<8} {:>12}\n", "op", "module", "inputs", "compute", "output",
-                                 "cast bytes");
+  std::string text = fmt::format("{:<30} {:<24} {:<18} {:<18} {:<8} {:>12}\n", "op", "module",
+                                 "inputs", "compute", "output", "cast bytes");
   int64_t total = 0;
   size_t casts = 0;
   for (const TracedOp& op : trace) {
     int64_t bytes = 0;
     for (const TracedCast& cast : op.casts) bytes += cast.bytes;
-    text += fmt::format("{:<30} {:<24} {:<18} {:<18} {:<8} {:>12}\n", name(op.op), op.module, list(op.inputs),
-                        list(op.compute), list(op.outputs), bytes);
+    text += fmt::format("{:<30} {:<24} {:<18} {:<18} {:<8} {:>12}\n", name(op.op), op.module,
+                        list(op.inputs), list(op.compute), list(op.outputs), bytes);
     total += bytes;
     casts += op.casts.size();
   }
-  return text + fmt::format("{} ops, {} casts, {} bytes moved by casts\n", trace.size(), casts, total);
+  return text +
+         fmt::format("{} ops, {} casts, {} bytes moved by casts\n", trace.size(), casts, total);
 }
 
 }  // namespace binade::amp

@@ -47,6 +47,7 @@ class TracePause {
 // Called by ops as they run; free unless explain() is running.
 bool tracing();
 void trace_cast(const Tensor& from, const Tensor& to);
-void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute, std::span<const Tensor> outputs);
+void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
+              std::span<const Tensor> outputs);
 
 }  // namespace binade::amp

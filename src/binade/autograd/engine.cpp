@@ -15,17 +15,24 @@ thread_local const Node* running_node = nullptr;
 Tensor replacement(const Hook& hook, const Tensor& gradient) {
   Tensor replaced = hook(gradient);
   if (!replaced.defined() || replaced.same_as(gradient)) return {};
-  if (replaced.shape() != gradient.shape() || replaced.device() != gradient.device() || !is_compute(replaced.dtype())) {
-    fail("on_gradient", {.argument = "hook's result", .expected = describe(gradient), .found = describe(replaced)});
+  if (replaced.shape() != gradient.shape() || replaced.device() != gradient.device() ||
+      !is_compute(replaced.dtype())) {
+    fail(
+        "on_gradient",
+        {.argument = "hook's result", .expected = describe(gradient), .found = describe(replaced)});
   }
-  return replaced;
+  if (replaced.dtype() == gradient.dtype()) return replaced;
+  Tensor converted = Tensor::empty(gradient.shape(), gradient.dtype(), gradient.device());
+  backend::of(gradient).elementwise.copy(replaced, converted);
+  return converted;
 }
 
 // One walk. A recompute's walk runs inside another one: leaves with hooks that it reaches are
 // reported to the outer walk, which alone knows when nothing more is coming.
 class Walk {
  public:
-  explicit Walk(std::vector<Node*> roots) : outer_(std::exchange(current_, this)), nodes_(std::move(roots)) {}
+  explicit Walk(std::vector<Node*> roots)
+      : outer_(std::exchange(current_, this)), nodes_(std::move(roots)) {}
   ~Walk() {
     current_ = outer_;
     if (!completed_) forget();
@@ -58,7 +65,14 @@ class Walk {
       }
     }
     // Creation order is a topological order; newest first makes the walk deterministic.
-    std::sort(nodes_.begin(), nodes_.end(), [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
+    std::sort(nodes_.begin(), nodes_.end(),
+              [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
+  }
+
+  // The gradient to start from at one root.
+  void seed(const std::shared_ptr<Meta>& root, const Tensor& gradient) {
+    GradSlot(root).add(gradient);
+    if (root->node == nullptr && root->pending == 0) finished(root.get());
   }
 
   void run(bool retain) {
@@ -83,14 +97,16 @@ class Walk {
       const auto meta = node.outputs[i].lock();
       if (meta == nullptr || !node.gradients[i].defined()) continue;
       for (const Hook& hook : meta->hooks) {
-        if (Tensor replaced = replacement(hook, node.gradients[i]); replaced.defined()) node.gradients[i] = std::move(replaced);
+        if (Tensor replaced = replacement(hook, node.gradients[i]); replaced.defined())
+          node.gradients[i] = std::move(replaced);
       }
     }
   }
 
   static void call(Node& node) {
     const std::vector<Tensor> dy = std::exchange(node.gradients, {});
-    const bool reached = std::any_of(dy.begin(), dy.end(), [](const Tensor& g) { return g.defined(); });
+    const bool reached =
+        std::any_of(dy.begin(), dy.end(), [](const Tensor& g) { return g.defined(); });
     if (!reached) return;
     const Node* previous = std::exchange(running_node, &node);
     try {
@@ -145,7 +161,8 @@ thread_local Walk* Walk::current_ = nullptr;
 Tensor first_gradient(const Tensor& root, const Tensor& seed) {
   if (seed.defined()) {
     if (seed.shape() != root.shape()) {
-      fail("backward", {.argument = "seed", .expected = to_string(root.shape()), .found = describe(seed)});
+      fail("backward",
+           {.argument = "seed", .expected = to_string(root.shape()), .found = describe(seed)});
     }
     return seed;
   }
@@ -162,7 +179,9 @@ Tensor first_gradient(const Tensor& root, const Tensor& seed) {
 
 }  // namespace
 
-std::string_view running_op() { return running_node == nullptr ? "backward" : name(running_node->op); }
+std::string_view running_op() {
+  return running_node == nullptr ? "backward" : name(running_node->op);
+}
 
 void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds, bool retain) {
   const GradMode no_recording(false);
@@ -171,24 +190,27 @@ void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds, 
   for (size_t i = 0; i < roots.size(); ++i) {
     if (!seeds[i].defined() || !roots[i].requires_grad()) continue;
     const std::shared_ptr<Node>& node = roots[i].autograd_meta()->node;
-    if (node == nullptr || std::find(nodes.begin(), nodes.end(), node.get()) != nodes.end()) continue;
+    if (node == nullptr || std::find(nodes.begin(), nodes.end(), node.get()) != nodes.end())
+      continue;
     keep.push_back(node);
     nodes.push_back(node.get());
   }
   Walk walk(std::move(nodes));
   walk.collect();
   for (size_t i = 0; i < roots.size(); ++i) {
-    if (seeds[i].defined() && roots[i].requires_grad()) GradSlot(roots[i].autograd_meta()).add(seeds[i]);
+    if (seeds[i].defined() && roots[i].requires_grad())
+      walk.seed(roots[i].autograd_meta(), seeds[i]);
   }
   walk.run(retain);
 }
 
 void run_backward(const Tensor& root, const Tensor& seed, bool retain) {
   if (!root.requires_grad()) {
-    fail("backward", {.argument = "tensor",
-                      .expected = "one that requires a gradient",
-                      .found = describe(root) + " without a graph",
-                      .hint = "set_requires_grad() on a leaf before the forward, outside of NoGrad"});
+    fail("backward",
+         {.argument = "tensor",
+          .expected = "one that requires a gradient",
+          .found = describe(root) + " without a graph",
+          .hint = "set_requires_grad() on a leaf before the forward, outside of NoGrad"});
   }
   const Tensor start = first_gradient(root, seed);
   run_backward({&root, 1}, {&start, 1}, retain);

@@ -11,7 +11,8 @@ namespace binade::autograd {
 // the graph gives its saved tensors back and cannot be walked again.
 void run_backward(const Tensor& root, const Tensor& seed, bool retain);
 
-// The same from several roots in one walk, each with its seed; roots with an undefined seed are left out.
+// The same from several roots in one walk, each with its seed; roots with an undefined seed are
+// left out.
 void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds, bool retain);
 
 // The op whose backward runs on this thread, for messages; "backward" outside of one.

@@ -27,9 +27,9 @@ struct Meta {
   // Leaves.
   bool requires_grad = false;
   DType grad_dtype = DType::f32;
-  Tensor grad;                   // kept as a buffer while holds_gradient is false
+  Tensor grad;  // kept as a buffer while holds_gradient is false
   bool holds_gradient = false;
-  int pending = 0;               // contributions the running backward still owes
+  int pending = 0;  // contributions the running backward still owes
 
   std::vector<Hook> hooks;
 };

@@ -19,7 +19,8 @@ ModuleScope::ModuleScope(std::string_view name) : length_before_(path.size()) {
 
 ModuleScope::~ModuleScope() { path.resize(length_before_); }
 
-ModulePathGuard::ModulePathGuard(std::string replacement) : previous_(std::exchange(path, std::move(replacement))) {}
+ModulePathGuard::ModulePathGuard(std::string replacement)
+    : previous_(std::exchange(path, std::move(replacement))) {}
 ModulePathGuard::~ModulePathGuard() { path = std::move(previous_); }
 
 }  // namespace binade::autograd

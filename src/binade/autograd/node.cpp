@@ -18,14 +18,17 @@ Tensor new_buffer(const Meta& meta, DType dtype, memory::Category category) {
 }
 
 void check_gradient(const Meta& meta, const Tensor& gradient) {
-  if (gradient.shape() == meta.shape && is_compute(gradient.dtype()) && gradient.device() == meta.device) return;
+  if (gradient.shape() == meta.shape && is_compute(gradient.dtype()) &&
+      gradient.device() == meta.device)
+    return;
   fail(running_op(), {.argument = "gradient",
                       .expected = to_string(meta.shape) + " on " + to_string(meta.device),
                       .found = describe(gradient)});
 }
 
 void add_to_leaf(Meta& meta, const Tensor& gradient) {
-  if (!meta.grad.defined()) meta.grad = new_buffer(meta, meta.grad_dtype, memory::Category::gradients);
+  if (!meta.grad.defined())
+    meta.grad = new_buffer(meta, meta.grad_dtype, memory::Category::gradients);
   backend::of(meta.device).elementwise.axpby(1, gradient, meta.holds_gradient ? 1 : 0, meta.grad);
   meta.holds_gradient = true;
 }
@@ -36,7 +39,9 @@ void add_to_result(Meta& meta, Tensor gradient) {
   if (sum.defined()) {
     // Others may still look at the first contribution, and a repeated one has fewer elements than
     // places: only overwrite it when it is nobody else's and dense.
-    Tensor target = sum.is_sole_owner() && sum.is_dense() ? sum : Tensor::empty(meta.shape, meta.dtype, meta.device);
+    Tensor target = sum.is_sole_owner() && sum.is_dense()
+                        ? sum
+                        : Tensor::empty(meta.shape, meta.dtype, meta.device);
     kernels.binary(backend::Binary::add, sum, gradient, target);
     sum = std::move(target);
   } else if (gradient.dtype() == meta.dtype) {
@@ -49,14 +54,17 @@ void add_to_result(Meta& meta, Tensor gradient) {
 
 }  // namespace
 
-Saved::Saved(const Tensor& tensor) : tensor_(tensor.detach()), version_(tensor.defined() ? tensor.version() : 0) {}
+Saved::Saved(const Tensor& tensor)
+    : tensor_(tensor.detach()), version_(tensor.defined() ? tensor.version() : 0) {}
 
 const Tensor& Saved::get() const {
   if (tensor_.defined() && tensor_.version() != version_) {
-    fail(running_op(), {.argument = "saved tensor " + describe(tensor_),
-                        .expected = "its data unchanged since the forward (version " + std::to_string(version_) + ")",
-                        .found = "version " + std::to_string(tensor_.version()),
-                        .hint = "an in-place change came between forward and backward: change a copy instead"});
+    fail(running_op(),
+         {.argument = "saved tensor " + describe(tensor_),
+          .expected =
+              "its data unchanged since the forward (version " + std::to_string(version_) + ")",
+          .found = "version " + std::to_string(tensor_.version()),
+          .hint = "an in-place change came between forward and backward: change a copy instead"});
   }
   return tensor_;
 }
@@ -67,13 +75,15 @@ void GradSlot::add(Tensor gradient) const {
   if (meta_->node == nullptr) {
     add_to_leaf(*meta_, gradient);
   } else {
-    add_to_result(*meta_, gradient.autograd_meta() == nullptr ? std::move(gradient) : gradient.detach());
+    add_to_result(*meta_,
+                  gradient.autograd_meta() == nullptr ? std::move(gradient) : gradient.detach());
   }
 }
 
 GradSlot::Target GradSlot::target() const {
   if (meta_->node == nullptr) {
-    if (!meta_->grad.defined()) meta_->grad = new_buffer(*meta_, meta_->grad_dtype, memory::Category::gradients);
+    if (!meta_->grad.defined())
+      meta_->grad = new_buffer(*meta_, meta_->grad_dtype, memory::Category::gradients);
     return {meta_->grad, std::exchange(meta_->holds_gradient, true)};
   }
   Tensor& sum = meta_->node->gradients[static_cast<size_t>(meta_->output)];
@@ -95,7 +105,8 @@ Node::~Node() {
     node.backward = nullptr;
     for (GradSlot& input : node.inputs) {
       const std::shared_ptr<Meta> meta = std::move(input.meta());
-      if (meta != nullptr && meta.use_count() == 1 && meta->node != nullptr) doomed.push_back(std::move(meta->node));
+      if (meta != nullptr && meta.use_count() == 1 && meta->node != nullptr)
+        doomed.push_back(std::move(meta->node));
     }
   };
   take(*this);
@@ -114,7 +125,8 @@ bool recording(std::span<const Tensor> inputs) {
   return false;
 }
 
-Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outputs, Backward backward) {
+Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+             Backward backward) {
   if (!recording(inputs)) return nullptr;
   auto node = std::make_shared<Node>();
   node->op = op;

@@ -66,8 +66,8 @@ using Backward = std::function<void(std::span<const Tensor> dy, GradSlots dx)>;
 // One recorded op.
 struct Node {
   Op op;
-  std::string module;   // the module path the forward ran under
-  uint64_t sequence;    // creation order: an op always comes after what it reads
+  std::string module;  // the module path the forward ran under
+  uint64_t sequence;   // creation order: an op always comes after what it reads
   std::vector<GradSlot> inputs;
   std::vector<std::weak_ptr<Meta>> outputs;
   std::vector<Tensor> gradients;  // of the outputs, while a backward runs
@@ -79,7 +79,8 @@ struct Node {
 
 // Makes `outputs` the results of a recorded op on `inputs`, unless recording is off or no input
 // requires a gradient. Undefined inputs are allowed and get no gradient. Returns the node or null.
-Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outputs, Backward backward);
+Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+             Backward backward);
 
 // Whether record() would record anything for these inputs.
 bool recording(std::span<const Tensor> inputs);

@@ -23,7 +23,8 @@ constexpr std::array table = {
 #undef OP
 };
 
-constexpr std::array<std::string_view, 6> class_names = {"lower", "f32", "f32_unless_named", "promote", "refuse", "as_is"};
+constexpr std::array<std::string_view, 6> class_names = {"lower",   "f32",    "f32_unless_named",
+                                                         "promote", "refuse", "as_is"};
 
 }  // namespace
 

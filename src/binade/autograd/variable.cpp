@@ -14,7 +14,9 @@ DType default_grad_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 
 Meta& leaf_meta(const char* what, const Tensor& tensor) {
   const auto& meta = tensor.autograd_meta();
   if (meta == nullptr || meta->node != nullptr || !meta->requires_grad) {
-    fail(what, {.argument = "tensor", .expected = "a leaf that requires a gradient", .found = describe(tensor)});
+    fail(what, {.argument = "tensor",
+                .expected = "a leaf that requires a gradient",
+                .found = describe(tensor)});
   }
   return *meta;
 }
@@ -28,7 +30,9 @@ GradMode::~GradMode() { thread_records = previous_; }
 
 void on_gradient(const Tensor& tensor, Hook hook) {
   if (!tensor.requires_grad()) {
-    fail("on_gradient", {.argument = "tensor", .expected = "one that requires a gradient", .found = describe(tensor)});
+    fail("on_gradient", {.argument = "tensor",
+                         .expected = "one that requires a gradient",
+                         .found = describe(tensor)});
   }
   tensor.autograd_meta()->hooks.push_back(std::move(hook));
 }
@@ -36,17 +40,24 @@ void on_gradient(const Tensor& tensor, Hook hook) {
 }  // namespace autograd
 
 bool Tensor::requires_grad() const {
-  return defined() && autograd_meta() != nullptr && (autograd_meta()->node != nullptr || autograd_meta()->requires_grad);
+  return defined() && autograd_meta() != nullptr &&
+         (autograd_meta()->node != nullptr || autograd_meta()->requires_grad);
 }
 
-bool Tensor::is_leaf() const { return autograd_meta() == nullptr || autograd_meta()->node == nullptr; }
+bool Tensor::is_leaf() const {
+  return autograd_meta() == nullptr || autograd_meta()->node == nullptr;
+}
 
 Tensor& Tensor::set_requires_grad(bool value) {
   if (value && !is_compute(dtype())) {
-    fail("set_requires_grad", {.argument = "dtype", .expected = "f64, f32, f16 or bf16", .found = describe(*this)});
+    fail("set_requires_grad",
+         {.argument = "dtype", .expected = "f64, f32, f16 or bf16", .found = describe(*this)});
   }
   if (!is_leaf()) {
-    fail("set_requires_grad", {.argument = "tensor", .expected = "a leaf", .found = "the result of an op", .hint = "detach() it first"});
+    fail("set_requires_grad", {.argument = "tensor",
+                               .expected = "a leaf",
+                               .found = "the result of an op",
+                               .hint = "detach() it first"});
   }
   if (autograd_meta() == nullptr) {
     auto meta = std::make_shared<autograd::Meta>();
@@ -71,8 +82,11 @@ void Tensor::zero_grad() const {
 
 void Tensor::set_grad(const Tensor& grad) const {
   autograd::Meta& meta = autograd::leaf_meta("set_grad", *this);
-  if (grad.shape() != shape() || grad.device() != device() || !is_compute(grad.dtype())) {
-    fail("set_grad", {.argument = "grad", .expected = "a floating tensor like " + describe(*this), .found = describe(grad)});
+  if (!grad.defined() || grad.shape() != shape() || grad.device() != device() ||
+      !is_compute(grad.dtype())) {
+    fail("set_grad", {.argument = "grad",
+                      .expected = "a floating tensor like " + describe(*this),
+                      .found = describe(grad)});
   }
   meta.grad = grad.detach();
   meta.grad_dtype = grad.dtype();
@@ -84,7 +98,9 @@ DType Tensor::grad_dtype() const { return autograd::leaf_meta("grad_dtype", *thi
 void Tensor::set_grad_dtype(DType dtype) const {
   autograd::Meta& meta = autograd::leaf_meta("set_grad_dtype", *this);
   if (!is_compute(dtype)) {
-    fail("set_grad_dtype", {.argument = "dtype", .expected = "f64, f32, f16 or bf16", .found = std::string(name(dtype))});
+    fail("set_grad_dtype", {.argument = "dtype",
+                            .expected = "f64, f32, f16 or bf16",
+                            .found = std::string(name(dtype))});
   }
   if (meta.grad_dtype != dtype) {
     meta.grad = {};
@@ -93,6 +109,8 @@ void Tensor::set_grad_dtype(DType dtype) const {
   meta.grad_dtype = dtype;
 }
 
-void Tensor::backward(const Tensor& seed, bool retain) const { autograd::run_backward(*this, seed, retain); }
+void Tensor::backward(const Tensor& seed, bool retain) const {
+  autograd::run_backward(*this, seed, retain);
+}
 
 }  // namespace binade

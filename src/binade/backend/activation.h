@@ -10,8 +10,10 @@ struct ActivationKernels {
   void (*swiglu)(TensorView x, TensorView y);
   void (*swiglu_backward)(TensorView dy, TensorView x, TensorView dx);
   // dx = dy * act'(pre_activation): the part of a fused linear's backward before its products.
-  void (*activation_backward)(Activation activation, TensorView dy, TensorView pre_activation, TensorView dx);
-  // y = x * mask / (1 - p); the mask is drawn anew from the key, so the backward needs nothing saved.
+  void (*activation_backward)(Activation activation, TensorView dy, TensorView pre_activation,
+                              TensorView dx);
+  // y = x * mask / (1 - p); the mask is drawn anew from the key, so the backward needs nothing
+  // saved.
   void (*dropout)(TensorView x, double p, random::Key key, TensorView y);
   // y = mean + deviation * normal draws; y = low + (high - low) * uniform draws.
   void (*fill_normal)(double mean, double deviation, random::Key key, TensorView y);

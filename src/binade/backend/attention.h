@@ -5,18 +5,23 @@
 namespace binade::backend {
 
 // Tiled attention with an f32 online softmax; the score matrix is never stored.
-// q, out, dout, dq: [batch, heads, queries, dim]; k, v, dk, dv: [batch, kv_heads, keys, dim]; any strides with
-// the last one 1, so that packed buffers need no copies. heads is a multiple of kv_heads.
-// lse [batch, heads, queries] f32 (f64 for f64): log-sum-exp of each row, kept for the backward.
+// q, out, dout, dq: [batch, heads, queries, dim]; k, v, dk, dv: [batch, kv_heads, keys, dim]; any
+// strides with the last one 1, so that packed buffers need no copies. heads is a multiple of
+// kv_heads. lse [batch, heads, queries] f32 (f64 for f64): log-sum-exp of each row, kept for the
+// backward.
 struct AttentionKernels {
   // causal: query i sees keys 0 .. i + keys - queries.
-  void (*forward)(TensorView q, TensorView k, TensorView v, double scale, bool causal, TensorView out, TensorView lse);
+  void (*forward)(TensorView q, TensorView k, TensorView v, double scale, bool causal,
+                  TensorView out, TensorView lse);
   // Overwrites dq, dk, dv; sums are f32 in a fixed order.
-  void (*backward)(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out, TensorView lse,
-                   double scale, bool causal, TensorView dq, TensorView dk, TensorView dv);
-  // Rotate-half rotary embedding of x [batch, tokens, heads, dim] (last stride 1) by position + start;
-  // cosine and sine [positions, dim / 2] f32. inverse turns the other way: the gradient. y may be x.
-  void (*rope)(TensorView x, TensorView cosine, TensorView sine, int64_t start, bool inverse, TensorView y);
+  void (*backward)(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out,
+                   TensorView lse, double scale, bool causal, TensorView dq, TensorView dk,
+                   TensorView dv);
+  // Rotate-half rotary embedding of x [batch, tokens, heads, dim] (last stride 1) by position +
+  // start; cosine and sine [positions, dim / 2] f32. inverse turns the other way: the gradient. y
+  // may be x.
+  void (*rope)(TensorView x, TensorView cosine, TensorView sine, int64_t start, bool inverse,
+               TensorView y);
 };
 
 }  // namespace binade::backend

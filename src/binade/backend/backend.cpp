@@ -29,9 +29,12 @@ const Backend& cpu_table() {
 
 const Backend& of(Device device) {
   switch (device.kind) {
-    case Device::Kind::cpu: return cpu_table();
-    case Device::Kind::meta: return meta::table();
-    case Device::Kind::cuda: break;
+    case Device::Kind::cpu:
+      return cpu_table();
+    case Device::Kind::meta:
+      return meta::table();
+    case Device::Kind::cuda:
+      break;
   }
   fail("backend", {.argument = "device",
                    .expected = "cpu or meta",

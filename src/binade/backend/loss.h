@@ -7,13 +7,14 @@
 namespace binade::backend {
 
 struct LossKernels {
-  // logits [rows, classes], target i64/i32 [rows]. losses [rows] f32: label-smoothed cross entropy, 0 where the target is
-  // ignore_index. lse [rows] f32 is kept for the backward.
-  void (*cross_entropy)(TensorView logits, TensorView target, double smoothing, int64_t ignore_index, TensorView losses,
-                        TensorView lse);
+  // logits [rows, classes], target i64/i32 [rows]. losses [rows] f32: label-smoothed cross entropy,
+  // 0 where the target is ignore_index. lse [rows] f32 is kept for the backward.
+  void (*cross_entropy)(TensorView logits, TensorView target, double smoothing,
+                        int64_t ignore_index, TensorView losses, TensorView lse);
   // dlogits = (softmax - smoothed target) * dlosses[row]; may be written over logits themselves.
-  void (*cross_entropy_backward)(TensorView dlosses, TensorView logits, TensorView target, TensorView lse,
-                                 double smoothing, int64_t ignore_index, TensorView dlogits);
+  void (*cross_entropy_backward)(TensorView dlosses, TensorView logits, TensorView target,
+                                 TensorView lse, double smoothing, int64_t ignore_index,
+                                 TensorView dlogits);
   // Number of targets that are not ignore_index, as f32 [1].
   void (*count_targets)(TensorView target, int64_t ignore_index, TensorView count);
 };

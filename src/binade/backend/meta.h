@@ -25,7 +25,8 @@ constexpr Table idle() {
   constexpr size_t entries = sizeof(Table) / sizeof(void (*)());
   return []<size_t... I>(std::index_sequence<I...>) {
     return Table{(static_cast<void>(I), DoNothing{})...};
-  }(std::make_index_sequence<entries>());
+  }
+  (std::make_index_sequence<entries>());
 }
 
 const Backend& table();

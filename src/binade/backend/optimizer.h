@@ -17,7 +17,8 @@ struct UpdateItem {
   TensorView copy;
 };
 
-// Read on the device when the update runs, so that nothing waits for the host. All optional f32 [1].
+// Read on the device when the update runs, so that nothing waits for the host. All optional f32
+// [1].
 struct UpdateControl {
   TensorView gradient_factor;  // multiplies every gradient (1 / loss scale, clip factor)
   TensorView skip;             // not 0: leave everything as it is
@@ -26,8 +27,9 @@ struct UpdateControl {
 struct AdamNumbers {
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
   double correction1 = 1, correction2 = 1;  // 1 - beta^t
-  bool decoupled_decay = true;             // AdamW; otherwise the decay joins the gradient
-  bool stochastic_rounding = false;        // for a 16-bit `master`: round randomly, keyed by seed and step
+  bool decoupled_decay = true;              // AdamW; otherwise the decay joins the gradient
+  bool stochastic_rounding =
+      false;  // for a 16-bit `master`: round randomly, keyed by seed and step
   uint64_t seed = 0, step = 0;
 };
 
@@ -40,12 +42,15 @@ struct SgdNumbers {
 };
 
 struct OptimizerKernels {
-  void (*adam)(std::span<const UpdateItem> items, const AdamNumbers& numbers, UpdateControl control);
+  void (*adam)(std::span<const UpdateItem> items, const AdamNumbers& numbers,
+               UpdateControl control);
   void (*sgd)(std::span<const UpdateItem> items, const SgdNumbers& numbers, UpdateControl control);
-  // norm (f32 [1]) = p-norm over all gradients; p of infinity is the largest magnitude. found_inf (f32 [1], optional)
-  // becomes 1 where any element is not finite and is left alone otherwise.
-  void (*gradient_norm)(std::span<const TensorView> gradients, double p, TensorView norm, TensorView found_inf);
-  // gradient *= factor[0] for all; sets found_inf where an element is not finite before the product.
+  // norm (f32 [1]) = p-norm over all gradients; p of infinity is the largest magnitude. found_inf
+  // (f32 [1], optional) becomes 1 where any element is not finite and is left alone otherwise.
+  void (*gradient_norm)(std::span<const TensorView> gradients, double p, TensorView norm,
+                        TensorView found_inf);
+  // gradient *= factor[0] for all; sets found_inf where an element is not finite before the
+  // product.
   void (*unscale)(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf);
   // factor = min(1, max_norm / (norm + 1e-6))
   void (*clip_factor)(TensorView norm, double max_norm, TensorView factor);

@@ -19,25 +19,29 @@ struct DelayedRule {
 };
 
 // Matrices may have any strides, so that a transpose is quantized by looking at it; q is dense.
-// Casts to FP8 round to nearest even and saturate; NaN stays NaN. amax is the largest magnitude, infinite or NaN
-// where an element is.
+// Casts to FP8 round to nearest even and saturate; NaN stays NaN. amax is the largest magnitude,
+// infinite or NaN where an element is.
 struct QuantizeKernels {
   // amax (f32 [1]) of x.
   void (*amax)(TensorView x, TensorView amax);
   // q = x * scale (f32 [1]).
   void (*quantize)(TensorView x, TensorView scale, TensorView q);
-  // Each group's scale is max / amax by the rule, and 1 where amax is 0 or not finite; inverse f32 [groups].
-  void (*quantize_groups)(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q, TensorView inverse);
-  // Groups of 32 along rows with e8m0 scales (u8 codes): floor(log2(amax)) less the format's largest exponent; a group
-  // with an element that is not finite becomes NaN as a whole.
+  // Each group's scale is max / amax by the rule, and 1 where amax is 0 or not finite; inverse f32
+  // [groups].
+  void (*quantize_groups)(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,
+                          TensorView inverse);
+  // Groups of 32 along rows with e8m0 scales (u8 codes): floor(log2(amax)) less the format's
+  // largest exponent; a group with an element that is not finite becomes NaN as a whole.
   void (*quantize_mx)(TensorView x, TensorView q, TensorView codes);
   // x = q * inverse scale of its group (f32, or e8m0 codes in u8).
   void (*dequantize)(TensorView q, TensorView inverse, ScaleGroup group, TensorView x);
   // pending = max(pending, amax), or dropped (i32 [1]) + 1 where amax is not finite.
   void (*record_amax)(TensorView amax, TensorView pending, TensorView dropped);
-  // Rolls history (f32 [n], newest first) by one, pending entering and becoming 0, and sets scale = max_value / amax by the rule;
-  // an amax of 0 keeps it, an infinite scale becomes the largest float.
-  void (*roll)(TensorView history, TensorView pending, double max_value, DelayedRule rule, TensorView scale, TensorView inverse);
+  // Rolls history (f32 [n], newest first) by one, pending entering and becoming 0, and sets scale =
+  // max_value / amax by the rule; an amax of 0 keeps it, an infinite scale becomes the largest
+  // float.
+  void (*roll)(TensorView history, TensorView pending, double max_value, DelayedRule rule,
+               TensorView scale, TensorView inverse);
 };
 
 }  // namespace binade::backend

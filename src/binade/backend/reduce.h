@@ -16,7 +16,8 @@ struct ReduceKernels {
   void (*reduce)(Reduction op, TensorView x, TensorView y, bool accumulate);
   // Index (i64) of the first largest (or smallest) element along one axis of x; y has size 1 there.
   void (*arg)(bool largest, TensorView x, int axis, TensorView y);
-  // Two-pass variance sum((x - mean)^2) / (count - correction), and the mean in y's shape and f32 (f64 for f64).
+  // Two-pass variance sum((x - mean)^2) / (count - correction), and the mean in y's shape and f32
+  // (f64 for f64).
   void (*variance)(TensorView x, double correction, TensorView y, TensorView mean);
   // Running sum along an axis, forwards or (for the gradient) backwards.
   void (*cumsum)(TensorView x, int axis, bool reverse, TensorView y);

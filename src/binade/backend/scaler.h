@@ -20,9 +20,11 @@ struct ScaleNumbers {
 struct ScalerKernels {
   // inverse = 1 / scale, divided in f64 and rounded to f32.
   void (*invert)(TensorView scale, TensorView inverse);
-  // found_inf (f32 [1]) not 0: the scale shrinks once its hysteresis is used up, and clean steps count from 0. Otherwise
-  // a clean step more; at the interval the scale grows, if the result is finite, and counts restart.
-  void (*update)(TensorView scale, TensorView trackers, TensorView found_inf, const ScaleNumbers& numbers);
+  // found_inf (f32 [1]) not 0: the scale shrinks once its hysteresis is used up, and clean steps
+  // count from 0. Otherwise a clean step more; at the interval the scale grows, if the result is
+  // finite, and counts restart.
+  void (*update)(TensorView scale, TensorView trackers, TensorView found_inf,
+                 const ScaleNumbers& numbers);
 };
 
 }  // namespace binade::backend

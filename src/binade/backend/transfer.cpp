@@ -20,8 +20,8 @@ double Tensor::item() const {
   if (!defined() || numel() != 1) {
     fail("item", {.argument = "tensor", .expected = "one element", .found = describe(*this)});
   }
-  const Tensor host = device().is_cpu() ? *this : backend::transfer(*this, Device::cpu());
   if (device().is_meta()) return 0;
+  const Tensor host = device().is_cpu() ? *this : backend::transfer(*this, Device::cpu());
   Tensor value = Tensor::empty({}, DType::f64);
   backend::of(host).elementwise.copy(host.strided({}, {}, host.offset()), value);
   return value.data<double>()[0];

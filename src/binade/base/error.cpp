@@ -7,7 +7,8 @@ std::string message(std::string_view op, const Facts& facts) {
   std::string text(op);
   if (!facts.argument.empty()) text += ": " + facts.argument;
   if (!facts.expected.empty()) text += ": expected " + facts.expected;
-  if (!facts.found.empty()) text += (facts.expected.empty() ? ": found " : ", found ") + facts.found;
+  if (!facts.found.empty())
+    text += (facts.expected.empty() ? ": found " : ", found ") + facts.found;
   if (!facts.hint.empty()) text += "; " + facts.hint;
   return text;
 }

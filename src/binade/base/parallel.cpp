@@ -18,7 +18,8 @@ int threads_from_environment() {
   char* end = nullptr;
   const long count = std::strtol(text, &end, 10);
   if (*end != '\0' || count < 1 || count > 1024) {
-    fail("parallel", {.argument = "BINADE_THREADS", .expected = "a number from 1 to 1024", .found = text});
+    fail("parallel",
+         {.argument = "BINADE_THREADS", .expected = "a number from 1 to 1024", .found = text});
   }
   return static_cast<int>(count);
 }
@@ -34,7 +35,8 @@ int threads() { return thread_count(); }
 
 void set_threads(int count) {
   if (count < 1 || count > 1024) {
-    fail("set_threads", {.argument = "count", .expected = "1 to 1024", .found = std::to_string(count)});
+    fail("set_threads",
+         {.argument = "count", .expected = "1 to 1024", .found = std::to_string(count)});
   }
   thread_count() = count;
 }

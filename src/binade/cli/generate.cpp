@@ -26,7 +26,9 @@ std::filesystem::path model_folder(const std::filesystem::path& given) {
   if (std::filesystem::exists(given / "config.json")) return given;
   const auto checkpoints = train::list_checkpoints(given / "checkpoints");
   if (checkpoints.empty()) {
-    fail("generate", {.argument = given.string(), .expected = "a checkpoint or the folder of a run", .found = std::filesystem::exists(given) ? "neither" : "nothing there"});
+    fail("generate", {.argument = given.string(),
+                      .expected = "a checkpoint or the folder of a run",
+                      .found = std::filesystem::exists(given) ? "neither" : "nothing there"});
   }
   return checkpoints.back().path;
 }
@@ -34,12 +36,15 @@ std::filesystem::path model_folder(const std::filesystem::path& given) {
 void run(const Arguments& arguments) {
   const auto model = io::load_pretrained(model_folder(arguments.folder));
   if (model->config().vocab != 256) {
-    fail("generate", {.argument = arguments.folder, .expected = "a model of bytes (vocabulary 256)", .found = std::to_string(model->config().vocab) + " tokens"});
+    fail("generate", {.argument = arguments.folder,
+                      .expected = "a model of bytes (vocabulary 256)",
+                      .found = std::to_string(model->config().vocab) + " tokens"});
   }
   std::vector<int64_t> prompt;
   for (const char c : arguments.prompt) prompt.push_back(static_cast<unsigned char>(c));
   if (prompt.empty()) prompt.push_back('\n');
-  fmt::print("{}{}\n", train::printable(arguments.prompt), train::text_of(train::generate(*model, prompt, arguments.options)));
+  fmt::print("{}{}\n", train::printable(arguments.prompt),
+             train::text_of(train::generate(*model, prompt, arguments.options)));
 }
 
 }  // namespace
@@ -47,12 +52,18 @@ void run(const Arguments& arguments) {
 void add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("FOLDER", arguments->folder, "A checkpoint, or the folder of a run")->required();
+  command->add_option("FOLDER", arguments->folder, "A checkpoint, or the folder of a run")
+      ->required();
   command->add_option("--prompt", arguments->prompt, "Text to continue");
-  command->add_option("--tokens", arguments->options.tokens, "Tokens to make")->capture_default_str();
-  command->add_option("--temperature", arguments->options.temperature, "0: always the likeliest token")->capture_default_str();
-  command->add_option("--top-k", arguments->options.top_k, "Choose among the likeliest K; 0: all")->capture_default_str();
-  command->add_option("--seed", arguments->options.seed, "The same seed gives the same text")->capture_default_str();
+  command->add_option("--tokens", arguments->options.tokens, "Tokens to make")
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", arguments->options.temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  command->add_option("--top-k", arguments->options.top_k, "Choose among the likeliest K; 0: all")
+      ->capture_default_str();
+  command->add_option("--seed", arguments->options.seed, "The same seed gives the same text")
+      ->capture_default_str();
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -33,22 +33,39 @@ std::string cpu_model() {
   return part.empty() ? "unknown" : fmt::format("Arm, implementer {}, part {}", implementer, part);
 }
 
-int64_t memory_bytes() { return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
+int64_t memory_bytes() {
+  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+}
 
 std::string as_json() {
   json::Writer out(2);
-  out.begin_object().key("cpu").value(cpu_model()).key("cores").value(static_cast<int64_t>(std::thread::hardware_concurrency()));
-  out.key("threads").value(threads()).key("memory").value(memory_bytes()).key("features").begin_array();
+  out.begin_object()
+      .key("cpu")
+      .value(cpu_model())
+      .key("cores")
+      .value(static_cast<int64_t>(std::thread::hardware_concurrency()));
+  out.key("threads")
+      .value(threads())
+      .key("memory")
+      .value(memory_bytes())
+      .key("features")
+      .begin_array();
   for (const std::string_view feature : cpu_feature_names()) out.value(feature);
   out.end_array().key("matmul").begin_object();
-  for (const DType type : types) out.key(name(type)).value(amp::name(amp::matmul_support(type, Device::cpu())));
+  for (const DType type : types)
+    out.key(name(type)).value(amp::name(amp::matmul_support(type, Device::cpu())));
   return out.end_object().end_object().text() + "\n";
 }
 
 std::string as_text() {
-  std::string text = fmt::format("cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\n\nmatrix products on the CPU\n", cpu_model(),
-                                 std::thread::hardware_concurrency(), threads(), train::bytes_text(memory_bytes()), fmt::join(cpu_feature_names(), " "));
-  for (const DType type : types) text += fmt::format("  {:6}  {}\n", name(type), amp::name(amp::matmul_support(type, Device::cpu())));
+  std::string text = fmt::format(
+      "cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\n\nmatrix "
+      "products on the CPU\n",
+      cpu_model(), std::thread::hardware_concurrency(), threads(),
+      train::bytes_text(memory_bytes()), fmt::join(cpu_feature_names(), " "));
+  for (const DType type : types)
+    text += fmt::format("  {:6}  {}\n", name(type),
+                        amp::name(amp::matmul_support(type, Device::cpu())));
   return text;
 }
 

@@ -32,11 +32,17 @@ std::string traced_step() {
 }  // namespace
 
 void add_policy(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("policy", "Print which op runs in which precision under autocast");
+  CLI::App* command =
+      app.add_subcommand("policy", "Print which op runs in which precision under autocast");
   auto json = std::make_shared<bool>(false), trace = std::make_shared<bool>(false);
   auto* as_json = command->add_flag("--json", *json, "Print JSON instead of text");
-  command->add_flag("--trace", *trace, "Run one step of a small GPT in bf16 and print each op and cast")->excludes(as_json);
-  command->callback([json, trace] { fmt::print("{}", *trace ? traced_step() : *json ? amp::policy_json() : amp::policy_text()); });
+  command
+      ->add_flag("--trace", *trace,
+                 "Run one step of a small GPT in bf16 and print each op and cast")
+      ->excludes(as_json);
+  command->callback([json, trace] {
+    fmt::print("{}", *trace ? traced_step() : *json ? amp::policy_json() : amp::policy_text());
+  });
 }
 
 }  // namespace binade::cli

@@ -24,18 +24,28 @@ struct Arguments {
 void add_keys(CLI::App& command, const std::shared_ptr<Arguments>& arguments) {
   const train::Config defaults;
   for (const train::Key& key : train::keys()) {
-    const std::string option = train::option_name(key), name = option.substr(2), help(key.help), group = "[" + std::string(key.section) + "]";
+    const std::string option = train::option_name(key), name = option.substr(2), help(key.help),
+                      group = "[" + std::string(key.section) + "]";
     if (train::value_name(key).empty()) {
-      command.add_flag_callback(option, [arguments, name] { arguments->options.emplace_back(name, "true"); }, help)->group(group);
+      command
+          .add_flag_callback(
+              option, [arguments, name] { arguments->options.emplace_back(name, "true"); }, help)
+          ->group(group);
       continue;
     }
-    const auto take = [arguments, name](const std::string& text) { arguments->options.emplace_back(name, text); };
-    command.add_option_function<std::string>(option, take, help)->type_name(train::value_name(key))->default_str(train::value_text(key, defaults))->group(group);
+    const auto take = [arguments, name](const std::string& text) {
+      arguments->options.emplace_back(name, text);
+    };
+    command.add_option_function<std::string>(option, take, help)
+        ->type_name(train::value_name(key))
+        ->default_str(train::value_text(key, defaults))
+        ->group(group);
   }
 }
 
 train::Config configuration(const CLI::App& command, const Arguments& arguments) {
-  if (const auto extras = command.remaining(); !extras.empty()) train::refuse_option(extras.front());
+  if (const auto extras = command.remaining(); !extras.empty())
+    train::refuse_option(extras.front());
   train::Sources sources{arguments.file, arguments.options};
   // Going on with a run needs nothing but its folder.
   bool resume = false;
@@ -50,26 +60,41 @@ train::Config configuration(const CLI::App& command, const Arguments& arguments)
 
 void describe_run(const train::Config& config) {
   const nn::LanguageModel model(train::model_config(config), {Device::meta(), DType::f32});
-  fmt::print("{}\n# {} parameters; {} tokens per step, {} in all. Nothing was trained (--dry-run).\n", train::to_toml(config), model.parameter_count(),
-             config.accumulate * config.batch * config.context, config.steps * config.accumulate * config.batch * config.context);
+  fmt::print(
+      "{}\n# {} parameters; {} tokens per step, {} in all. Nothing was trained (--dry-run).\n",
+      train::to_toml(config), model.parameter_count(),
+      config.accumulate * config.batch * config.context,
+      config.steps * config.accumulate * config.batch * config.context);
 }
 
 void print_json(const train::RunResult& result) {
   json::Writer out;
-  out.begin_object().key("folder").value(result.folder.string()).key("checkpoint").value(result.checkpoint.string());
-  out.key("report").value(result.report.string()).key("steps").value(result.steps).key("interrupted").value(result.interrupted);
-  if (std::isfinite(result.last_validation_loss.value_or(NAN))) out.key("validation_loss").value(*result.last_validation_loss);
+  out.begin_object()
+      .key("folder")
+      .value(result.folder.string())
+      .key("checkpoint")
+      .value(result.checkpoint.string());
+  out.key("report")
+      .value(result.report.string())
+      .key("steps")
+      .value(result.steps)
+      .key("interrupted")
+      .value(result.interrupted);
+  if (std::isfinite(result.last_validation_loss.value_or(NAN)))
+    out.key("validation_loss").value(*result.last_validation_loss);
   out.key("seconds").value(result.seconds).key("sample").value(result.sample).end_object();
   fmt::print("{}\n", out.text());
 }
 
 void print_result(const train::RunResult& result) {
   if (result.interrupted) {
-    fmt::print("stopped after step {}; go on with:\n  binade train --resume --out {}\n", result.steps, result.folder.string());
+    fmt::print("stopped after step {}; go on with:\n  binade train --resume --out {}\n",
+               result.steps, result.folder.string());
   }
   if (!result.sample.empty()) fmt::print("\na sample of its text:\n{}\n\n", result.sample);
   if (result.first_validation_loss && result.last_validation_loss) {
-    fmt::print("validation loss {:.4f} -> {:.4f} in {}\n", *result.first_validation_loss, *result.last_validation_loss, train::time_text(result.seconds));
+    fmt::print("validation loss {:.4f} -> {:.4f} in {}\n", *result.first_validation_loss,
+               *result.last_validation_loss, train::time_text(result.seconds));
   }
   fmt::print("report: {}\n", result.report.string());
 }
@@ -77,10 +102,13 @@ void print_result(const train::RunResult& result) {
 }  // namespace
 
 void add_train(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("train", "Train a language model; without arguments a small one on Binade's own sources");
+  CLI::App* command = app.add_subcommand(
+      "train", "Train a language model; without arguments a small one on Binade's own sources");
   auto arguments = std::make_shared<Arguments>();
   command->allow_extras();  // reported by name, with the nearest known option
-  command->add_option("CONFIG", arguments->file, "TOML file with the same keys in sections: [train] steps = 600. The command line wins over it");
+  command->add_option("CONFIG", arguments->file,
+                      "TOML file with the same keys in sections: [train] steps = 600. The command "
+                      "line wins over it");
   auto* quiet = command->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
   command->add_flag("--json", arguments->json, "Print lines of JSON")->excludes(quiet);
   add_keys(*command, arguments);

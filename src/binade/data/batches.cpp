@@ -10,7 +10,8 @@ constexpr uint64_t data_stream = uint64_t{1} << 62;
 
 template <class PlaceOf>
 Batch gathered(const Tokens& tokens, BatchShape shape, PlaceOf&& place_of) {
-  Batch result{Tensor::empty({shape.batch, shape.context}, DType::i64), Tensor::empty({shape.batch, shape.context}, DType::i64)};
+  Batch result{Tensor::empty({shape.batch, shape.context}, DType::i64),
+               Tensor::empty({shape.batch, shape.context}, DType::i64)};
   auto* inputs = result.tokens.data<int64_t>();
   auto* targets = result.targets.data<int64_t>();
   for (int64_t row = 0; row < shape.batch; ++row) {
@@ -25,10 +26,12 @@ Batch gathered(const Tokens& tokens, BatchShape shape, PlaceOf&& place_of) {
 
 }  // namespace
 
-Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step, int64_t micro) {
+Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
+                     int64_t micro) {
   const auto places = static_cast<uint64_t>(tokens.size() - shape.context);
   return gathered(tokens, shape, [&](int64_t row) {
-    const auto draw = random::block(seed, data_stream | static_cast<uint64_t>(step), static_cast<uint64_t>(micro * shape.batch + row));
+    const auto draw = random::block(seed, data_stream | static_cast<uint64_t>(step),
+                                    static_cast<uint64_t>(micro * shape.batch + row));
     return static_cast<int64_t>(((static_cast<uint64_t>(draw[0]) << 32) | draw[1]) % places);
   });
 }
@@ -36,7 +39,9 @@ Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int6
 Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, int64_t count) {
   const int64_t last = tokens.size() - shape.context - 1;
   const int64_t rows = count * shape.batch;
-  return gathered(tokens, shape, [&](int64_t row) { return rows > 1 ? last * (index * shape.batch + row) / (rows - 1) : 0; });
+  return gathered(tokens, shape, [&](int64_t row) {
+    return rows > 1 ? last * (index * shape.batch + row) / (rows - 1) : 0;
+  });
 }
 
 }  // namespace binade::data

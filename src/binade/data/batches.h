@@ -15,9 +15,10 @@ struct BatchShape {
   int64_t context = 1;
 };
 
-// Sequences from random places: a pure function of (seed, step, micro), so that there is no position
-// to save.
-Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step, int64_t micro);
+// Sequences from random places: a pure function of (seed, step, micro), so that there is no
+// position to save.
+Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
+                     int64_t micro);
 
 // Batch `index` of `count` that together are spread evenly over the tokens, always the same ones.
 Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, int64_t count);

@@ -24,11 +24,14 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
     if (hidden(at->path())) {
       at.disable_recursion_pending();
-    } else if (std::error_code ignored; at->symlink_status(ignored).type() == fs::file_type::regular) {
+    } else if (std::error_code ignored;
+               at->symlink_status(ignored).type() == fs::file_type::regular) {
       files.push_back(at->path());
     }
   }
-  if (error) fail("data", {.argument = folder.string(), .expected = "a readable folder", .found = error.message()});
+  if (error)
+    fail("data",
+         {.argument = folder.string(), .expected = "a readable folder", .found = error.message()});
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -36,7 +39,8 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 std::string text_below(const fs::path& folder) {
   std::string all;
   for (const fs::path& file : files_below(folder)) {
-    const std::string text = io::read_text(file, "data", max_bytes - static_cast<int64_t>(all.size()));
+    const std::string text =
+        io::read_text(file, "data", max_bytes - static_cast<int64_t>(all.size()));
     if (text.find('\0') != std::string::npos) continue;
     all += text;
     if (!text.empty() && text.back() != '\n') all += '\n';
@@ -51,7 +55,9 @@ std::string read_text(const std::string& path) {
   const bool folder = fs::is_directory(path, ignored);
   std::string text = folder ? text_below(path) : io::read_text(path, "data", max_bytes);
   if (text.empty()) {
-    fail("data", {.argument = path, .expected = folder ? "a folder with text files" : "a text", .found = folder ? "none in it" : "an empty file"});
+    fail("data", {.argument = path,
+                  .expected = folder ? "a folder with text files" : "a text",
+                  .found = folder ? "none in it" : "an empty file"});
   }
   return text;
 }

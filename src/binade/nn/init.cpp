@@ -5,7 +5,8 @@
 namespace binade::nn::init {
 namespace {
 
-// Streams of starting values have the two top bits set: no op and no optimizer step draws from them.
+// Streams of starting values have the two top bits set: no op and no optimizer step draws from
+// them.
 constexpr uint64_t first_stream = uint64_t{3} << 62;
 
 thread_local uint64_t current_seed = 0;

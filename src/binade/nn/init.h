@@ -8,7 +8,8 @@
 // construction, so that a model is a function of its seed.
 namespace binade::nn::init {
 
-// Counts streams from zero again under `seed`, on this thread. Models call it before their first parameter.
+// Counts streams from zero again under `seed`, on this thread. Models call it before their first
+// parameter.
 void restart(uint64_t seed);
 
 Tensor normal(const Shape& shape, double deviation, Placement placement);

@@ -18,22 +18,29 @@ constexpr double deviation = 0.02;
 
 // The configuration of a model about to be built: whole, and the seed of its weights in force.
 LanguageModelConfig begun(const LanguageModelConfig& config) {
-  const std::pair<const char*, int64_t> sizes[] = {{"layers", config.layers}, {"width", config.width},   {"heads", config.heads},
-                                                   {"hidden", config.hidden}, {"vocab", config.vocab}, {"context", config.context}};
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"layers", config.layers}, {"width", config.width}, {"heads", config.heads},
+      {"hidden", config.hidden}, {"vocab", config.vocab}, {"context", config.context}};
   for (const auto& [name, size] : sizes) {
-    if (size < 1) fail("LanguageModel", {.argument = name, .expected = "at least 1", .found = std::to_string(size)});
+    if (size < 1)
+      fail("LanguageModel",
+           {.argument = name, .expected = "at least 1", .found = std::to_string(size)});
   }
   if (!(config.dropout >= 0 && config.dropout < 1)) {
-    fail("LanguageModel", {.argument = "dropout", .expected = "0 up to 1", .found = std::to_string(config.dropout)});
+    fail("LanguageModel",
+         {.argument = "dropout", .expected = "0 up to 1", .found = std::to_string(config.dropout)});
   }
   if (!config.learned_positions && config.width / config.heads % 2 != 0) {
-    fail("LanguageModel", {.argument = "heads", .expected = "an even head dimension for rotary positions", .found = std::to_string(config.width / config.heads)});
+    fail("LanguageModel", {.argument = "heads",
+                           .expected = "an even head dimension for rotary positions",
+                           .found = std::to_string(config.width / config.heads)});
   }
   init::restart(config.seed);
   return config;
 }
 
-// Projections back into the residual stream start smaller, so that its variance does not grow with depth.
+// Projections back into the residual stream start smaller, so that its variance does not grow with
+// depth.
 BlockConfig block_config(const LanguageModelConfig& config) {
   const double out = deviation / std::sqrt(2.0 * static_cast<double>(config.layers));
   return {.attention = {.width = config.width,
@@ -59,7 +66,9 @@ class Fp8LayerScope {
  public:
   Fp8LayerScope(int64_t layer, int64_t layers) {
     amp::Fp8State state = amp::fp8_state();
-    if (!state.enabled || (layer >= state.recipe.skip_first && layer < layers - state.recipe.skip_last)) return;
+    if (!state.enabled ||
+        (layer >= state.recipe.skip_first && layer < layers - state.recipe.skip_last))
+      return;
     state.enabled = false;
     guard_.emplace(std::move(state));
   }
@@ -76,11 +85,13 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placem
       dropout_(config.dropout) {
   add_child("embedding", embedding_);
   if (config_.learned_positions) {
-    positions_ = std::make_unique<Embedding>(EmbeddingConfig{config_.context, config_.width, deviation}, placement);
+    positions_ = std::make_unique<Embedding>(
+        EmbeddingConfig{config_.context, config_.width, deviation}, placement);
     add_child("positions", *positions_);
   } else {
     const memory::CategoryGuard category(memory::Category::parameters);
-    std::tie(cosine_, sine_) = rope_tables(config_.context, config_.width / config_.heads, config_.rope_theta, placement.device);
+    std::tie(cosine_, sine_) = rope_tables(config_.context, config_.width / config_.heads,
+                                           config_.rope_theta, placement.device);
   }
   add_child("dropout", dropout_);
   for (int64_t i = 0; i < config_.layers; ++i) {
@@ -95,7 +106,8 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placem
     rms_norm_ = std::make_unique<RMSNorm>(config_.width, config_.eps, placement);
     add_child("norm", *rms_norm_);
   }
-  if (!config_.tied_head) head_ = init::normal({config_.vocab, config_.width}, deviation, placement);
+  if (!config_.tied_head)
+    head_ = init::normal({config_.vocab, config_.width}, deviation, placement);
   add_parameter("head", head_);
 }
 
@@ -109,9 +121,14 @@ void LanguageModel::place_rope() {
 }
 
 Tensor LanguageModel::features(const Tensor& tokens) {
-  if (!tokens.defined() || tokens.rank() != 2) fail("LanguageModel", {.argument = "tokens", .expected = "[batch, tokens]", .found = describe(tokens)});
+  if (!tokens.defined() || tokens.rank() != 2)
+    fail("LanguageModel",
+         {.argument = "tokens", .expected = "[batch, tokens]", .found = describe(tokens)});
   if (tokens.size(1) > config_.context) {
-    fail("LanguageModel", {.argument = "tokens", .expected = "at most " + std::to_string(config_.context) + " per sequence", .found = describe(tokens)});
+    fail("LanguageModel",
+         {.argument = "tokens",
+          .expected = "at most " + std::to_string(config_.context) + " per sequence",
+          .found = describe(tokens)});
   }
   place_rope();
   Tensor branch = embedding_(tokens);
@@ -134,7 +151,8 @@ Tensor LanguageModel::features(const Tensor& tokens) {
     branch = outputs[0];
     residual = outputs[1];
   }
-  return (layer_norm_ ? layer_norm_->add(branch, residual) : rms_norm_->add(branch, residual)).second;
+  return (layer_norm_ ? layer_norm_->add(branch, residual) : rms_norm_->add(branch, residual))
+      .second;
 }
 
 Tensor LanguageModel::logits(const Tensor& tokens) {
@@ -142,7 +160,8 @@ Tensor LanguageModel::logits(const Tensor& tokens) {
   return linear(features(tokens), head_weight());
 }
 
-Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options) {
+Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,
+                           CrossEntropyOptions options) {
   const auto scope = enter();
   return linear_cross_entropy(features(tokens), head_weight(), targets, options);
 }

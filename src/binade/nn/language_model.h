@@ -17,18 +17,18 @@ struct LanguageModelConfig {
   int64_t kv_heads = 0;  // 0: as many as heads
   int64_t hidden = 0;    // of the MLP
   int64_t vocab = 0;
-  int64_t context = 0;   // longest sequence
+  int64_t context = 0;  // longest sequence
   NormType norm = NormType::layer;
   double eps = 1e-5;
-  bool bias = true;                 // in projections
-  bool gated = false;               // SwiGLU instead of GELU
-  bool learned_positions = true;    // else rotary
+  bool bias = true;               // in projections
+  bool gated = false;             // SwiGLU instead of GELU
+  bool learned_positions = true;  // else rotary
   double rope_theta = 10000;
-  bool tied_head = true;            // the head is the token embedding
+  bool tied_head = true;  // the head is the token embedding
   double dropout = 0;
-  std::optional<DType> residual;    // type of the residual stream; none: as the embedding gives it
-  bool recompute = false;           // run blocks again in backward instead of keeping their activations
-  uint64_t seed = 0;                // of the starting weights
+  std::optional<DType> residual;  // type of the residual stream; none: as the embedding gives it
+  bool recompute = false;  // run blocks again in backward instead of keeping their activations
+  uint64_t seed = 0;       // of the starting weights
 };
 
 // A decoder-only transformer over token ids [batch, tokens].
@@ -99,7 +99,8 @@ struct LlamaConfig {
 // Llama: RMSNorm, rotary positions, SwiGLU, no biases, grouped key heads.
 class Llama : public LanguageModel {
  public:
-  explicit Llama(const LlamaConfig& config, Device device = Device::cpu(), DType dtype = DType::f32);
+  explicit Llama(const LlamaConfig& config, Device device = Device::cpu(),
+                 DType dtype = DType::f32);
 };
 
 }  // namespace binade::nn

@@ -10,18 +10,23 @@ namespace binade::nn {
 
 Linear::Linear(const LinearConfig& config, Placement placement) : activation(config.activation) {
   if (config.in < 1 || config.out < 1) {
-    fail("Linear", {.argument = "in, out", .expected = "at least 1", .found = std::to_string(config.in) + ", " + std::to_string(config.out)});
+    fail("Linear", {.argument = "in, out",
+                    .expected = "at least 1",
+                    .found = std::to_string(config.in) + ", " + std::to_string(config.out)});
   }
   const Shape shape{config.out, config.in};
   const double bound = 1 / std::sqrt(static_cast<double>(config.in));
-  weight = config.deviation > 0 ? init::normal(shape, config.deviation, placement) : init::uniform(shape, bound, placement);
+  weight = config.deviation > 0 ? init::normal(shape, config.deviation, placement)
+                                : init::uniform(shape, bound, placement);
   if (config.bias) {
-    bias = config.deviation > 0 ? init::constant({config.out}, 0, placement) : init::uniform({config.out}, bound, placement);
+    bias = config.deviation > 0 ? init::constant({config.out}, 0, placement)
+                                : init::uniform({config.out}, bound, placement);
   }
   add_parameter("weight", weight);
   add_parameter("bias", bias);
-  const std::pair<const char*, amp::Fp8Stream*> streams[] = {
-      {"fp8.input.", &fp8_->input}, {"fp8.weight.", &fp8_->weight}, {"fp8.gradient.", &fp8_->gradient}};
+  const std::pair<const char*, amp::Fp8Stream*> streams[] = {{"fp8.input.", &fp8_->input},
+                                                             {"fp8.weight.", &fp8_->weight},
+                                                             {"fp8.gradient.", &fp8_->gradient}};
   for (const auto& [name, stream] : streams) {
     add_buffer(std::string(name) + "history", stream->history);
     add_buffer(std::string(name) + "scale", stream->scale);
@@ -32,7 +37,8 @@ Linear::Linear(const LinearConfig& config, Placement placement) : activation(con
 }
 
 Tensor Linear::forward(const Tensor& x) {
-  if (const amp::Fp8Recipe* recipe = amp::fp8_recipe()) return fp8_linear(x, weight, bias, activation, *recipe, fp8_);
+  if (const amp::Fp8Recipe* recipe = amp::fp8_recipe())
+    return fp8_linear(x, weight, bias, activation, *recipe, fp8_);
   return linear(x, weight, bias, activation);
 }
 
@@ -48,7 +54,10 @@ void Linear::before_load(const StateDict& state, const std::string& prefix) {
 
 Embedding::Embedding(const EmbeddingConfig& config, Placement placement) {
   if (config.count < 1 || config.width < 1) {
-    fail("Embedding", {.argument = "count, width", .expected = "at least 1", .found = std::to_string(config.count) + ", " + std::to_string(config.width)});
+    fail("Embedding",
+         {.argument = "count, width",
+          .expected = "at least 1",
+          .found = std::to_string(config.count) + ", " + std::to_string(config.width)});
   }
   weight = init::normal({config.count, config.width}, config.deviation, placement);
   add_parameter("weight", weight);

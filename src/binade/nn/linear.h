@@ -14,8 +14,8 @@ struct LinearConfig {
   double deviation = 0;  // of normal starting weights; 0: uniform in +-1/sqrt(in), as PyTorch does
 };
 
-// activation(x weight^T + bias), weight [out, in]. Under amp::Fp8Autocast its products run in FP8, and
-// the scales and histories of delayed recipes are buffers fp8.{input,weight,gradient}.*.
+// activation(x weight^T + bias), weight [out, in]. Under amp::Fp8Autocast its products run in FP8,
+// and the scales and histories of delayed recipes are buffers fp8.{input,weight,gradient}.*.
 class Linear : public Layer {
  public:
   explicit Linear(const LinearConfig& config, Placement placement = {});

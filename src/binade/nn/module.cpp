@@ -7,7 +7,9 @@
 namespace binade::nn {
 namespace {
 
-std::string joined(const std::string& prefix, const std::string& name) { return prefix.empty() ? name : prefix + "." + name; }
+std::string joined(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
 
 void replace_parameter(Tensor& parameter, const Tensor& value) {
   const bool requires_grad = parameter.requires_grad();
@@ -81,7 +83,9 @@ void Module::to(Device device) {
 
 void Module::to(DType dtype) {
   if (!is_compute(dtype)) {
-    fail("to", {.argument = "dtype", .expected = "f64, f32, f16 or bf16", .found = std::string(binade::name(dtype))});
+    fail("to", {.argument = "dtype",
+                .expected = "f64, f32, f16 or bf16",
+                .found = std::string(binade::name(dtype))});
   }
   const memory::CategoryGuard category(memory::Category::parameters);
   const NoGrad no_grad;
@@ -105,7 +109,8 @@ StateDict Module::state_dict() {
 }
 
 void Module::load_state_dict(const StateDict& state, bool strict) {
-  for (const auto& [path, module] : named_modules()) module->before_load(state, path.empty() ? "" : path + ".");
+  for (const auto& [path, module] : named_modules())
+    module->before_load(state, path.empty() ? "" : path + ".");
   const StateDict mine = state_dict();
   std::string problems;
   for (const auto& [name, tensor] : mine) {
@@ -115,13 +120,17 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
     } else if (!found->second.defined()) {
       problems += "\n  " + name + ": expected " + to_string(tensor.shape()) + ", found no tensor";
     } else if (found->second.shape() != tensor.shape()) {
-      problems += "\n  " + name + ": expected " + to_string(tensor.shape()) + ", found " + describe(found->second);
+      problems += "\n  " + name + ": expected " + to_string(tensor.shape()) + ", found " +
+                  describe(found->second);
     }
   }
   for (const auto& [name, tensor] : state) {
     if (strict && !mine.contains(name)) problems += "\n  not in this model: " + name;
   }
-  if (!problems.empty()) fail("load_state_dict", {.argument = "state", .expected = "the tensors of this module", .found = "these differences:" + problems});
+  if (!problems.empty())
+    fail("load_state_dict", {.argument = "state",
+                             .expected = "the tensors of this module",
+                             .found = "these differences:" + problems});
   const NoGrad no_grad;
   for (const auto& [name, tensor] : mine) {
     if (const auto found = state.find(name); found != state.end()) copy_(tensor, found->second);
@@ -133,7 +142,9 @@ void Module::add_parameter(std::string name, Tensor& parameter) {
   parameters_.emplace_back(std::move(name), &parameter);
 }
 
-void Module::add_buffer(std::string name, Tensor& buffer) { buffers_.emplace_back(std::move(name), &buffer); }
+void Module::add_buffer(std::string name, Tensor& buffer) {
+  buffers_.emplace_back(std::move(name), &buffer);
+}
 
 void Module::add_child(std::string name, Module& child) {
   child.name_ = name;

@@ -25,8 +25,8 @@ struct Placement {
   DType dtype = DType::f32;
 };
 
-// Owns parameters (leaves that require a gradient) and buffers, and knows its children, all by name.
-// A module stays where it was made: parents and optimizers point to it.
+// Owns parameters (leaves that require a gradient) and buffers, and knows its children, all by
+// name. A module stays where it was made: parents and optimizers point to it.
 class Module {
  public:
   Module() = default;
@@ -65,8 +65,8 @@ class Module {
   void add_buffer(std::string name, Tensor& buffer);
   void add_child(std::string name, Module& child);
 
-  // For modules that keep state which exists only once it was used: make it ready to be saved; create it where
-  // `state` holds entries under `prefix`.
+  // For modules that keep state which exists only once it was used: make it ready to be saved;
+  // create it where `state` holds entries under `prefix`.
   virtual void before_save() {}
   virtual void before_load(const StateDict& state, const std::string& prefix) {
     static_cast<void>(state);

@@ -7,7 +7,8 @@ namespace binade::nn {
 namespace {
 
 void require_positive(const char* module, int64_t width) {
-  if (width < 1) fail(module, {.argument = "width", .expected = "at least 1", .found = std::to_string(width)});
+  if (width < 1)
+    fail(module, {.argument = "width", .expected = "at least 1", .found = std::to_string(width)});
 }
 
 }  // namespace
@@ -40,7 +41,8 @@ std::pair<Tensor, Tensor> RMSNorm::add(const Tensor& x, const Tensor& residual) 
   return residual_rms_norm(x, residual, weight, eps);
 }
 
-BatchNorm::BatchNorm(int64_t channels, double eps, double momentum, Placement placement) : eps(eps), momentum(momentum) {
+BatchNorm::BatchNorm(int64_t channels, double eps, double momentum, Placement placement)
+    : eps(eps), momentum(momentum) {
   require_positive("BatchNorm", channels);
   weight = init::constant({channels}, 1, placement);
   bias = init::constant({channels}, 0, placement);
@@ -56,7 +58,8 @@ Tensor BatchNorm::forward(const Tensor& x) {
   return batch_norm(x, weight, bias, running_mean, running_var, training(), momentum, eps);
 }
 
-GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, Placement placement) : groups(groups), eps(eps) {
+GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, Placement placement)
+    : groups(groups), eps(eps) {
   require_positive("GroupNorm", channels);
   weight = init::constant({channels}, 1, placement);
   bias = init::constant({channels}, 0, placement);

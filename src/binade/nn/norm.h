@@ -6,7 +6,8 @@ namespace binade::nn {
 
 class LayerNorm : public Layer {
  public:
-  explicit LayerNorm(int64_t width, double eps = 1e-5, bool with_bias = true, Placement placement = {});
+  explicit LayerNorm(int64_t width, double eps = 1e-5, bool with_bias = true,
+                     Placement placement = {});
   // {x + residual, norm of it}; see residual_layer_norm.
   std::pair<Tensor, Tensor> add(const Tensor& x, const Tensor& residual);
 
@@ -32,7 +33,8 @@ class RMSNorm : public Layer {
 // x [n, channels, ...]. Running statistics are f32 buffers.
 class BatchNorm : public Layer {
  public:
-  explicit BatchNorm(int64_t channels, double eps = 1e-5, double momentum = 0.1, Placement placement = {});
+  explicit BatchNorm(int64_t channels, double eps = 1e-5, double momentum = 0.1,
+                     Placement placement = {});
 
   Tensor weight, bias, running_mean, running_var;
   double eps, momentum;

@@ -11,7 +11,8 @@ std::unique_ptr<Layer> make_norm(NormType type, int64_t width, double eps, Place
 }  // namespace
 
 NormLinear::NormLinear(const NormLinearConfig& config, Placement placement)
-    : norm_(make_norm(config.norm, config.linear.in, config.eps, placement)), linear_(config.linear, placement) {
+    : norm_(make_norm(config.norm, config.linear.in, config.eps, placement)),
+      linear_(config.linear, placement) {
   add_child("norm", *norm_);
   add_child("linear", linear_);
 }
@@ -19,7 +20,8 @@ NormLinear::NormLinear(const NormLinearConfig& config, Placement placement)
 Tensor NormLinear::forward(const Tensor& x) { return linear_((*norm_)(x)); }
 
 NormMLP::NormMLP(const NormMLPConfig& config, Placement placement)
-    : norm_(make_norm(config.norm, config.mlp.width, config.eps, placement)), mlp_(config.mlp, placement) {
+    : norm_(make_norm(config.norm, config.mlp.width, config.eps, placement)),
+      mlp_(config.mlp, placement) {
   add_child("norm", *norm_);
   add_child("mlp", mlp_);
 }

@@ -2,7 +2,8 @@
 
 #include "binade/nn/transformer.h"
 
-// A norm and the product it feeds as one module: the pair that FP8 hardware fuses, the norm writing FP8 itself.
+// A norm and the product it feeds as one module: the pair that FP8 hardware fuses, the norm writing
+// FP8 itself.
 namespace binade::nn {
 
 struct NormLinearConfig {

@@ -9,15 +9,25 @@ namespace binade::nn {
 namespace {
 
 ConvConfig conv_config(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-  return {.in = in, .out = out, .kernel = {kernel}, .options = {.stride = {stride}, .padding = {kernel / 2}}, .bias = false};
+  return {.in = in,
+          .out = out,
+          .kernel = {kernel},
+          .options = {.stride = {stride}, .padding = {kernel / 2}},
+          .bias = false};
 }
 
 ResNetConfig begun(const ResNetConfig& config) {
   if (config.widths.empty() || config.widths.size() != config.blocks.size()) {
-    fail("ResNet", {.argument = "blocks", .expected = "one number per stage, at least one stage", .found = std::to_string(config.blocks.size()) + " for " + std::to_string(config.widths.size()) + " widths"});
+    fail("ResNet", {.argument = "blocks",
+                    .expected = "one number per stage, at least one stage",
+                    .found = std::to_string(config.blocks.size()) + " for " +
+                             std::to_string(config.widths.size()) + " widths"});
   }
   for (const int64_t count : config.blocks) {
-    if (count < 1) fail("ResNet", {.argument = "blocks", .expected = "at least 1 per stage", .found = std::to_string(count)});
+    if (count < 1)
+      fail("ResNet", {.argument = "blocks",
+                      .expected = "at least 1 per stage",
+                      .found = std::to_string(count)});
   }
   init::restart(config.seed);
   return config;
@@ -49,7 +59,9 @@ Tensor BasicBlock::forward(const Tensor& x) {
 
 ResNet::ResNet(const ResNetConfig& config, Device device, DType dtype)
     : config_(begun(config)),
-      stem_(config.large_stem ? conv_config(config.channels, config.widths[0], 7, 2) : conv_config(config.channels, config.widths[0], 3, 1), {device, dtype}),
+      stem_(config.large_stem ? conv_config(config.channels, config.widths[0], 7, 2)
+                              : conv_config(config.channels, config.widths[0], 3, 1),
+            {device, dtype}),
       stem_norm_(config.widths[0], 1e-5, 0.1, {device, dtype}),
       head_({.in = config.widths.back(), .out = config.classes}, {device, dtype}) {
   add_child("conv1", stem_);
@@ -58,7 +70,8 @@ ResNet::ResNet(const ResNetConfig& config, Device device, DType dtype)
   for (size_t stage = 0; stage < config_.widths.size(); ++stage) {
     for (int64_t i = 0; i < config_.blocks[stage]; ++i) {
       const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-      blocks_.push_back(std::make_unique<BasicBlock>(in, config_.widths[stage], stride, Placement{device, dtype}));
+      blocks_.push_back(std::make_unique<BasicBlock>(in, config_.widths[stage], stride,
+                                                     Placement{device, dtype}));
       add_child("layer" + std::to_string(stage + 1) + "." + std::to_string(i), *blocks_.back());
       in = config_.widths[stage];
     }

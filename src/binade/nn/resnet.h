@@ -26,18 +26,19 @@ class BasicBlock : public Layer {
 };
 
 struct ResNetConfig {
-  int64_t channels = 3;                          // of the images
+  int64_t channels = 3;  // of the images
   std::vector<int64_t> widths = {64, 128, 256, 512};
-  std::vector<int64_t> blocks = {2, 2, 2, 2};    // per stage; stages after the first halve the image
+  std::vector<int64_t> blocks = {2, 2, 2, 2};  // per stage; stages after the first halve the image
   int64_t classes = 1000;
-  bool large_stem = true;                        // 7x7 stride 2 and max pool, for images of 224; else 3x3
+  bool large_stem = true;  // 7x7 stride 2 and max pool, for images of 224; else 3x3
   uint64_t seed = 0;
 };
 
 // A residual network of basic blocks: ResNet-18 by default. x [n, channels, h, w] to [n, classes].
 class ResNet : public Layer {
  public:
-  explicit ResNet(const ResNetConfig& config = {}, Device device = Device::cpu(), DType dtype = DType::f32);
+  explicit ResNet(const ResNetConfig& config = {}, Device device = Device::cpu(),
+                  DType dtype = DType::f32);
 
  protected:
   Tensor forward(const Tensor& x) override;

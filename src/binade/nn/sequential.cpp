@@ -5,7 +5,10 @@
 namespace binade::nn {
 
 void Sequential::add(std::unique_ptr<Layer> layer) {
-  if (!layer) fail("Sequential", {.argument = "layer " + std::to_string(layers_.size()), .expected = "a layer", .found = "none"});
+  if (!layer)
+    fail("Sequential", {.argument = "layer " + std::to_string(layers_.size()),
+                        .expected = "a layer",
+                        .found = "none"});
   add_child(std::to_string(layers_.size()), *layer);
   layers_.push_back(std::move(layer));
 }
@@ -17,7 +20,8 @@ Tensor Sequential::forward(const Tensor& x) {
 }
 
 Dropout::Dropout(double p) : p(p) {
-  if (!(p >= 0 && p <= 1)) fail("Dropout", {.argument = "p", .expected = "0 to 1", .found = std::to_string(p)});
+  if (!(p >= 0 && p <= 1))
+    fail("Dropout", {.argument = "p", .expected = "0 to 1", .found = std::to_string(p)});
 }
 
 Tensor Dropout::forward(const Tensor& x) { return dropout(x, p, training()); }

@@ -31,7 +31,8 @@ class Sequential : public Layer {
 // A function without parameters as a layer.
 class Function : public Layer {
  public:
-  explicit Function(std::function<Tensor(const Tensor&)> function) : function_(std::move(function)) {}
+  explicit Function(std::function<Tensor(const Tensor&)> function)
+      : function_(std::move(function)) {}
 
  protected:
   Tensor forward(const Tensor& x) override { return function_(x); }

@@ -15,7 +15,8 @@ using namespace ops;
 int64_t check_swiglu(const Tensor& x) {
   require_compute("swiglu", "x", x);
   if (x.rank() == 0 || x.size(-1) % 2 != 0) {
-    fail("swiglu", {.argument = "x", .expected = "an even last axis (gate, then up)", .found = describe(x)});
+    fail("swiglu",
+         {.argument = "x", .expected = "an even last axis (gate, then up)", .found = describe(x)});
   }
   return x.size(-1) / 2;
 }
@@ -31,7 +32,8 @@ Tensor swiglu(const Tensor& x) {
   backend::of(in).activation.swiglu(in, y);
   Shape shape = x.shape();
   shape[x.rank() - 1] = width;
-  return call.result(viewed(y, shape), [rows, width, full = x.shape(), x = Saved(in)](const Tensor& dy, GradSlots dx) {
+  return call.result(viewed(y, shape), [rows, width, full = x.shape(), x = Saved(in)](
+                                           const Tensor& dy, GradSlots dx) {
     const Tensor gradient = Tensor::empty_like(x.get());
     backend::of(dy).activation.swiglu_backward(viewed(dense(dy), {rows, width}), x, gradient);
     dx[0].add(viewed(gradient, full));
@@ -58,7 +60,8 @@ Tensor dropout(const Tensor& x, double p, bool training) {
     backend::of(source).activation.dropout(source, p, key, y);
     return y;
   };
-  return call.result(apply(call[0]), [apply](const Tensor& dy, GradSlots dx) { dx[0].add(apply(dy)); });
+  return call.result(apply(call[0]),
+                     [apply](const Tensor& dy, GradSlots dx) { dx[0].add(apply(dy)); });
 }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
@@ -67,13 +70,16 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   require_rank("prelu", "weight", weight, 1);
   const bool per_channel = weight.size(0) != 1;
   if (per_channel && (x.rank() < 2 || x.size(1) != weight.size(0))) {
-    fail("prelu", {.argument = "weight", .expected = "one element or one per channel of " + describe(x), .found = describe(weight)});
+    fail("prelu", {.argument = "weight",
+                   .expected = "one element or one per channel of " + describe(x),
+                   .found = describe(weight)});
   }
   Composite call(Op::prelu, {x, weight});
   Shape shape = Shape::filled(x.rank(), 1);
   if (per_channel) shape[1] = weight.size(0);
   const Tensor negative = call[0] * reshape(call[1], shape);
-  return call.result(where(greater(call[0], full({}, 0, call[0].dtype(), x.device())), call[0], negative));
+  return call.result(
+      where(greater(call[0], full({}, 0, call[0].dtype(), x.device())), call[0], negative));
 }
 
 }  // namespace binade

@@ -20,7 +20,8 @@ DType result_type(const Tensor& a, const Tensor& b) {
 Tensor compute(Binary op, const Tensor& a, const Tensor& b, DType dtype) {
   const Shape shape = broadcast("elementwise", a.shape(), b.shape());
   Tensor y = Tensor::empty(shape, dtype, a.device());
-  backend::of(a).elementwise.binary(op, TensorView(a).expanded(shape), TensorView(b).expanded(shape), y);
+  backend::of(a).elementwise.binary(op, TensorView(a).expanded(shape),
+                                    TensorView(b).expanded(shape), y);
   return y;
 }
 
@@ -31,7 +32,9 @@ DType result_type(Binary op, const Tensor& a, const Tensor& b) {
   return leaves_integers && !is_floating(type) ? DType::f32 : type;
 }
 
-Tensor compute(Binary op, const Tensor& a, const Tensor& b) { return compute(op, a, b, result_type(op, a, b)); }
+Tensor compute(Binary op, const Tensor& a, const Tensor& b) {
+  return compute(op, a, b, result_type(op, a, b));
+}
 
 Tensor compute(Unary op, const Tensor& x, backend::UnaryNumbers numbers = {}) {
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
@@ -56,7 +59,8 @@ void check_operands(Op op, const Tensor& a, const Tensor& b) {
 }
 
 void check_ternary(Op op, const Tensor& a, const Tensor& b, const Tensor& c) {
-  for (const auto& [argument, x] : {std::pair("a", &a), std::pair("b", &b), std::pair("c", &c)}) require_compute(name(op), argument, *x);
+  for (const auto& [argument, x] : {std::pair("a", &a), std::pair("b", &b), std::pair("c", &c)})
+    require_compute(name(op), argument, *x);
   broadcast(name(op).data(), a.shape(), broadcast(name(op).data(), b.shape(), c.shape()));
 }
 
@@ -66,9 +70,10 @@ Tensor binary(Op op, Binary kernel, const Tensor& a, const Tensor& b, F backward
   check_operands(op, a, b);
   const Call call(op, {a, b});
   const Tensor y = compute(kernel, call[0], call[1]);
-  return call.result(y, [backward, a = Saved(call[0]), b = Saved(call[1])](const Tensor& dy, GradSlots dx) {
-    backward(dy, a.get(), b.get(), dx);
-  });
+  return call.result(
+      y, [backward, a = Saved(call[0]), b = Saved(call[1])](const Tensor& dy, GradSlots dx) {
+        backward(dy, a.get(), b.get(), dx);
+      });
 }
 
 Tensor comparison(Op op, Binary kernel, const Tensor& a, const Tensor& b) {
@@ -79,15 +84,16 @@ Tensor comparison(Op op, Binary kernel, const Tensor& a, const Tensor& b) {
 
 // Gradient of max and min: to the winner, by halves where both are equal.
 Tensor extremum(Op op, Binary kernel, Binary wins, const Tensor& a, const Tensor& b) {
-  return binary(op, kernel, a, b, [wins](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
-    const Tensor tie = scaled(compute(Binary::equal, a, b, dy.dtype()), 0.5);
-    for (int i = 0; i < 2; ++i) {
-      const GradSlot& slot = dx[static_cast<size_t>(i)];
-      if (!slot.wanted()) continue;
-      const Tensor won = compute(wins, i == 0 ? a : b, i == 0 ? b : a, dy.dtype());
-      add_reduced(slot, compute(Binary::mul, dy, compute(Binary::add, won, tie)));
-    }
-  });
+  return binary(op, kernel, a, b,
+                [wins](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+                  const Tensor tie = scaled(compute(Binary::equal, a, b, dy.dtype()), 0.5);
+                  for (int i = 0; i < 2; ++i) {
+                    const GradSlot& slot = dx[static_cast<size_t>(i)];
+                    if (!slot.wanted()) continue;
+                    const Tensor won = compute(wins, i == 0 ? a : b, i == 0 ? b : a, dy.dtype());
+                    add_reduced(slot, compute(Binary::mul, dy, compute(Binary::add, won, tie)));
+                  }
+                });
 }
 
 }  // namespace
@@ -111,43 +117,50 @@ Tensor sub(const Tensor& a, const Tensor& b) {
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
-  return binary(Op::mul, Binary::mul, a, b, [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
-    if (dx[0].wanted()) add_reduced(dx[0], compute(Binary::mul, dy, b));
-    if (dx[1].wanted()) add_reduced(dx[1], compute(Binary::mul, dy, a));
-  });
+  return binary(Op::mul, Binary::mul, a, b,
+                [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+                  if (dx[0].wanted()) add_reduced(dx[0], compute(Binary::mul, dy, b));
+                  if (dx[1].wanted()) add_reduced(dx[1], compute(Binary::mul, dy, a));
+                });
 }
 
 Tensor div(const Tensor& a, const Tensor& b) {
-  return binary(Op::div, Binary::div, a, b, [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
-    const Tensor da = compute(Binary::div, dy, b);
-    if (dx[1].wanted()) {
-      const Tensor ratio = compute(Binary::div, a, b);
-      add_reduced(dx[1], scaled(compute(Binary::mul, da, ratio), -1));
-    }
-    add_reduced(dx[0], da);
-  });
+  return binary(Op::div, Binary::div, a, b,
+                [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+                  const Tensor da = compute(Binary::div, dy, b);
+                  if (dx[1].wanted()) {
+                    const Tensor ratio = compute(Binary::div, a, b);
+                    add_reduced(dx[1], scaled(compute(Binary::mul, da, ratio), -1));
+                  }
+                  add_reduced(dx[0], da);
+                });
 }
 
 Tensor pow(const Tensor& a, const Tensor& exponent) {
-  return binary(Op::pow, Binary::pow, a, exponent, [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
-    if (dx[0].wanted()) {
-      const Tensor lower = compute(Binary::pow, a, compute(Unary::scale, b, {1, -1}));
-      add_reduced(dx[0], compute(Binary::mul, dy, compute(Binary::mul, b, lower)));
-    }
-    if (dx[1].wanted()) {
-      const Tensor y = compute(Binary::pow, a, b);
-      add_reduced(dx[1], compute(Binary::mul, dy, compute(Binary::mul, y, compute(Unary::log, a))));
-    }
-  });
+  return binary(Op::pow, Binary::pow, a, exponent,
+                [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+                  if (dx[0].wanted()) {
+                    const Tensor lower = compute(Binary::pow, a, compute(Unary::scale, b, {1, -1}));
+                    add_reduced(dx[0], compute(Binary::mul, dy, compute(Binary::mul, b, lower)));
+                  }
+                  if (dx[1].wanted()) {
+                    const Tensor y = compute(Binary::pow, a, b);
+                    add_reduced(dx[1], compute(Binary::mul, dy,
+                                               compute(Binary::mul, y, compute(Unary::log, a))));
+                  }
+                });
 }
 
 Tensor atan2(const Tensor& a, const Tensor& b) {
-  return binary(Op::atan2, Binary::atan2, a, b, [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
-    const Tensor square = compute(Binary::add, compute(Unary::square, a), compute(Unary::square, b));
-    const Tensor factor = compute(Binary::div, dy, square);
-    if (dx[0].wanted()) add_reduced(dx[0], compute(Binary::mul, factor, b));
-    if (dx[1].wanted()) add_reduced(dx[1], scaled(compute(Binary::mul, factor, a), -1));
-  });
+  return binary(Op::atan2, Binary::atan2, a, b,
+                [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+                  const Tensor square =
+                      compute(Binary::add, compute(Unary::square, a), compute(Unary::square, b));
+                  const Tensor factor = compute(Binary::div, dy, square);
+                  if (dx[0].wanted()) add_reduced(dx[0], compute(Binary::mul, factor, b));
+                  if (dx[1].wanted())
+                    add_reduced(dx[1], scaled(compute(Binary::mul, factor, a), -1));
+                });
 }
 
 Tensor maximum(const Tensor& a, const Tensor& b) {
@@ -161,17 +174,20 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
 Tensor add(const Tensor& a, double b) {
   require_compute("add", "a", a);
   const Call call(Op::add, {a});
-  return call.result(compute(Unary::scale, call[0], {1, b}), [](const Tensor& dy, GradSlots dx) { dx[0].add(dy); });
+  return call.result(compute(Unary::scale, call[0], {1, b}),
+                     [](const Tensor& dy, GradSlots dx) { dx[0].add(dy); });
 }
 
 Tensor mul(const Tensor& a, double b) {
   require_compute("mul", "a", a);
   const Call call(Op::mul, {a});
-  return call.result(scaled(call[0], b), [b](const Tensor& dy, GradSlots dx) { dx[0].add(scaled(dy, b)); });
+  return call.result(scaled(call[0], b),
+                     [b](const Tensor& dy, GradSlots dx) { dx[0].add(scaled(dy, b)); });
 }
 
 Tensor operator/(const Tensor& a, double b) {
-  if (b == 0) fail("div", {.argument = "divisor", .expected = "a number other than 0", .found = "0"});
+  if (b == 0)
+    fail("div", {.argument = "divisor", .expected = "a number other than 0", .found = "0"});
   return mul(a, 1 / b);
 }
 
@@ -180,13 +196,14 @@ Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value) 
   require_finite("addcmul", "value", value);
   const Call call(Op::addcmul, {a, b, c});
   const Tensor product = scaled(compute(Binary::mul, call[1], call[2]), value);
-  return call.result(compute(Binary::add, call[0], product),
-                     [value, b = Saved(call[1]), c = Saved(call[2])](const Tensor& dy, GradSlots dx) {
-                       add_reduced(dx[0], dy);
-                       const Tensor scaled_dy = scaled(dy, value);
-                       if (dx[1].wanted()) add_reduced(dx[1], compute(Binary::mul, scaled_dy, c));
-                       if (dx[2].wanted()) add_reduced(dx[2], compute(Binary::mul, scaled_dy, b));
-                     });
+  return call.result(
+      compute(Binary::add, call[0], product),
+      [value, b = Saved(call[1]), c = Saved(call[2])](const Tensor& dy, GradSlots dx) {
+        add_reduced(dx[0], dy);
+        const Tensor scaled_dy = scaled(dy, value);
+        if (dx[1].wanted()) add_reduced(dx[1], compute(Binary::mul, scaled_dy, c));
+        if (dx[2].wanted()) add_reduced(dx[2], compute(Binary::mul, scaled_dy, b));
+      });
 }
 
 Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, double value) {
@@ -194,15 +211,16 @@ Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, double value) 
   require_finite("addcdiv", "value", value);
   const Call call(Op::addcdiv, {a, b, c});
   const Tensor quotient = scaled(compute(Binary::div, call[1], call[2]), value);
-  return call.result(compute(Binary::add, call[0], quotient),
-                     [value, b = Saved(call[1]), c = Saved(call[2])](const Tensor& dy, GradSlots dx) {
-                       add_reduced(dx[0], dy);
-                       const Tensor db = compute(Binary::div, scaled(dy, value), c);
-                       if (dx[2].wanted()) {
-                         add_reduced(dx[2], scaled(compute(Binary::mul, db, compute(Binary::div, b, c)), -1));
-                       }
-                       add_reduced(dx[1], db);
-                     });
+  return call.result(
+      compute(Binary::add, call[0], quotient),
+      [value, b = Saved(call[1]), c = Saved(call[2])](const Tensor& dy, GradSlots dx) {
+        add_reduced(dx[0], dy);
+        const Tensor db = compute(Binary::div, scaled(dy, value), c);
+        if (dx[2].wanted()) {
+          add_reduced(dx[2], scaled(compute(Binary::mul, db, compute(Binary::div, b, c)), -1));
+        }
+        add_reduced(dx[1], db);
+      });
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
@@ -213,10 +231,13 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   }
   require_device("where", "condition", condition, a);
   const Call call(Op::where, {a, b});
-  const Shape shape = broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape()));
+  const Shape shape =
+      broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape()));
   Tensor y = Tensor::empty(shape, result_type(call[0], call[1]), a.device());
-  const auto choose = [](const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) {
-    backend::of(y).elementwise.where(TensorView(condition).expanded(y.shape()), TensorView(a).expanded(y.shape()),
+  const auto choose = [](const Tensor& condition, const Tensor& a, const Tensor& b,
+                         const Tensor& y) {
+    backend::of(y).elementwise.where(TensorView(condition).expanded(y.shape()),
+                                     TensorView(a).expanded(y.shape()),
                                      TensorView(b).expanded(y.shape()), y);
   };
   choose(condition, call[0], call[1], y);
@@ -232,13 +253,27 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   });
 }
 
-Tensor equal(const Tensor& a, const Tensor& b) { return comparison(Op::equal, Binary::equal, a, b); }
-Tensor not_equal(const Tensor& a, const Tensor& b) { return comparison(Op::not_equal, Binary::not_equal, a, b); }
+Tensor equal(const Tensor& a, const Tensor& b) {
+  return comparison(Op::equal, Binary::equal, a, b);
+}
+Tensor not_equal(const Tensor& a, const Tensor& b) {
+  return comparison(Op::not_equal, Binary::not_equal, a, b);
+}
 Tensor less(const Tensor& a, const Tensor& b) { return comparison(Op::less, Binary::less, a, b); }
-Tensor less_equal(const Tensor& a, const Tensor& b) { return comparison(Op::less_equal, Binary::less_equal, a, b); }
-Tensor greater(const Tensor& a, const Tensor& b) { return comparison(Op::greater, Binary::greater, a, b); }
-Tensor greater_equal(const Tensor& a, const Tensor& b) { return comparison(Op::greater_equal, Binary::greater_equal, a, b); }
-Tensor logical_and(const Tensor& a, const Tensor& b) { return comparison(Op::logical_and, Binary::logical_and, a, b); }
-Tensor logical_or(const Tensor& a, const Tensor& b) { return comparison(Op::logical_or, Binary::logical_or, a, b); }
+Tensor less_equal(const Tensor& a, const Tensor& b) {
+  return comparison(Op::less_equal, Binary::less_equal, a, b);
+}
+Tensor greater(const Tensor& a, const Tensor& b) {
+  return comparison(Op::greater, Binary::greater, a, b);
+}
+Tensor greater_equal(const Tensor& a, const Tensor& b) {
+  return comparison(Op::greater_equal, Binary::greater_equal, a, b);
+}
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return comparison(Op::logical_and, Binary::logical_and, a, b);
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  return comparison(Op::logical_or, Binary::logical_or, a, b);
+}
 
 }  // namespace binade

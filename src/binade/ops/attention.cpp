@@ -17,7 +17,8 @@ namespace {
 
 using namespace ops;
 
-void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+void check_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                     const AttentionOptions& options) {
   const char* op = "scaled_dot_product_attention";
   for (const auto& [name, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
     require_compute(op, name, *x);
@@ -25,10 +26,14 @@ void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const At
   }
   require_shape(op, "v", v, k.shape());
   if (k.size(0) != q.size(0) || k.size(3) != q.size(3)) {
-    fail(op, {.argument = "k", .expected = "q's batch and dim", .found = describe(k) + " for q " + describe(q)});
+    fail(op, {.argument = "k",
+              .expected = "q's batch and dim",
+              .found = describe(k) + " for q " + describe(q)});
   }
   if (k.size(1) == 0 || q.size(1) % k.size(1) != 0) {
-    fail(op, {.argument = "heads", .expected = "q's a multiple of k's", .found = describe(q) + " and " + describe(k)});
+    fail(op, {.argument = "heads",
+              .expected = "q's a multiple of k's",
+              .found = describe(q) + " and " + describe(k)});
   }
   if (options.scale) require_finite(op, "scale", *options.scale);
 }
@@ -37,41 +42,54 @@ double scale_of(const AttentionOptions& options, int64_t dim) {
   return options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
 }
 
-Tensor unit_last_stride(const Tensor& x) { return x.size(-1) <= 1 || x.strides().back() == 1 ? x : dense(x); }
+Tensor unit_last_stride(const Tensor& x) {
+  return x.size(-1) <= 1 || x.strides().back() == 1 ? x : dense(x);
+}
 
 // Heads `first` .. `first + count` of a packed buffer as [batch, count, tokens, dim].
 Tensor packed_heads(const Tensor& packed, int64_t first, int64_t count, int64_t dim) {
   const Strides& in = packed.strides();
-  return packed.strided({packed.size(0), count, packed.size(1), dim}, {in[0], dim, in[1], 1}, packed.offset() + first * dim);
+  return packed.strided({packed.size(0), count, packed.size(1), dim}, {in[0], dim, in[1], 1},
+                        packed.offset() + first * dim);
 }
 
-int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads, const AttentionOptions& options) {
+int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads,
+                     const AttentionOptions& options) {
   const char* op = "packed_attention";
   require_compute(op, "qkv", qkv);
   require_rank(op, "qkv", qkv, 3);
   if (options.scale) require_finite(op, "scale", *options.scale);
   // More heads than channels cannot be; refusing them here keeps the sum below from overflowing.
-  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0 || heads > std::max<int64_t>(qkv.size(2), 1)) {
-    fail(op, {.argument = "heads", .expected = "a multiple of kv_heads that " + describe(qkv) + " has room for", .found = std::to_string(heads) + " and " + std::to_string(kv_heads)});
+  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0 ||
+      heads > std::max<int64_t>(qkv.size(2), 1)) {
+    fail(op, {.argument = "heads",
+              .expected = "a multiple of kv_heads that " + describe(qkv) + " has room for",
+              .found = std::to_string(heads) + " and " + std::to_string(kv_heads)});
   }
   const int64_t parts = heads + 2 * kv_heads;
   if (qkv.size(2) % parts != 0) {
-    fail(op, {.argument = "qkv", .expected = "a last axis of " + std::to_string(parts) + " heads", .found = describe(qkv)});
+    fail(op, {.argument = "qkv",
+              .expected = "a last axis of " + std::to_string(parts) + " heads",
+              .found = describe(qkv)});
   }
   return qkv.size(2) / parts;
 }
 
-int64_t check_rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start, int64_t rotated) {
+int64_t check_rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
+                   int64_t rotated) {
   require_compute("rope", "x", x);
   require_rank("rope", "x", x, 4);
   require_rank("rope", "cosine", cosine, 2);
   require_shape("rope", "sine", sine, cosine.shape());
   for (const auto& [argument, table] : {std::pair("cosine", &cosine), std::pair("sine", &sine)}) {
-    if (table->dtype() != DType::f32) fail("rope", {.argument = argument, .expected = "f32", .found = describe(*table)});
+    if (table->dtype() != DType::f32)
+      fail("rope", {.argument = argument, .expected = "f32", .found = describe(*table)});
     require_device("rope", argument, *table, x);
   }
   if (x.size(3) % 2 != 0 || cosine.size(1) != x.size(3) / 2) {
-    fail("rope", {.argument = "cosine", .expected = "[positions, half of x's dim]", .found = describe(cosine) + " for x " + describe(x)});
+    fail("rope", {.argument = "cosine",
+                  .expected = "[positions, half of x's dim]",
+                  .found = describe(cosine) + " for x " + describe(x)});
   }
   if (start < 0 || start > cosine.size(0) - x.size(1)) {
     fail("rope", {.argument = "start",
@@ -80,18 +98,23 @@ int64_t check_rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, in
                   .hint = "the model's context is shorter than this sequence"});
   }
   if (rotated > x.size(2)) {
-    fail("rope", {.argument = "rotated", .expected = "at most the heads of " + describe(x), .found = std::to_string(rotated)});
+    fail("rope", {.argument = "rotated",
+                  .expected = "at most the heads of " + describe(x),
+                  .found = std::to_string(rotated)});
   }
   return rotated < 0 ? x.size(2) : rotated;
 }
 
-Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start, int64_t rotated, bool inverse) {
+Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
+              int64_t rotated, bool inverse) {
   const Tensor in = dense(x);
   const Tensor y = Tensor::empty_like(in);
   const auto heads = [](const Tensor& t, int64_t first, int64_t count) {
-    return t.strided({t.size(0), t.size(1), count, t.size(3)}, t.strides(), t.offset() + first * t.strides()[2]);
+    return t.strided({t.size(0), t.size(1), count, t.size(3)}, t.strides(),
+                     t.offset() + first * t.strides()[2]);
   };
-  backend::of(x).attention.rope(heads(in, 0, rotated), cosine, sine, start, inverse, heads(y, 0, rotated));
+  backend::of(x).attention.rope(heads(in, 0, rotated), cosine, sine, start, inverse,
+                                heads(y, 0, rotated));
   const int64_t rest = x.size(2) - rotated;
   if (rest > 0) backend::of(x).elementwise.copy(heads(in, rotated, rest), heads(y, rotated, rest));
   return y;
@@ -99,19 +122,24 @@ Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t
 
 }  // namespace
 
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options) {
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    AttentionOptions options) {
   check_attention(q, k, v, options);
   const Call call(Op::scaled_dot_product_attention, {q, k, v});
   require_same_dtype("scaled_dot_product_attention", call[0], call[1]);
   require_same_dtype("scaled_dot_product_attention", call[0], call[2]);
-  const Tensor qs = unit_last_stride(call[0]), ks = unit_last_stride(call[1]), vs = unit_last_stride(call[2]);
+  const Tensor qs = unit_last_stride(call[0]), ks = unit_last_stride(call[1]),
+               vs = unit_last_stride(call[2]);
   const Tensor y = Tensor::empty(q.shape(), qs.dtype(), q.device());
-  const Tensor lse = Tensor::empty({q.size(0), q.size(1), q.size(2)}, statistics_type(qs), q.device());
+  const Tensor lse =
+      Tensor::empty({q.size(0), q.size(1), q.size(2)}, statistics_type(qs), q.device());
   const double scale = scale_of(options, q.size(3));
   backend::of(q).attention.forward(qs, ks, vs, scale, options.causal, y, lse);
-  return call.result(y, [=, causal = options.causal, q = Saved(qs), k = Saved(ks), v = Saved(vs), y = Saved(y)](const Tensor& dy, GradSlots dx) {
+  return call.result(y, [=, causal = options.causal, q = Saved(qs), k = Saved(ks), v = Saved(vs),
+                         y = Saved(y)](const Tensor& dy, GradSlots dx) {
     const Tensor dq = Tensor::empty(q->shape(), q->dtype(), dy.device());
-    const Tensor dk = Tensor::empty(k->shape(), k->dtype(), dy.device()), dv = Tensor::empty_like(dk);
+    const Tensor dk = Tensor::empty(k->shape(), k->dtype(), dy.device()),
+                 dv = Tensor::empty_like(dk);
     backend::of(dy).attention.backward(dense(dy), q, k, v, y, lse, scale, causal, dq, dk, dv);
     dx[0].add(dq);
     dx[1].add(dk);
@@ -119,23 +147,28 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   });
 }
 
-Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options) {
+Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
+                                              AttentionOptions options) {
   check_attention(q, k, v, options);
   Composite call(Op::scaled_dot_product_attention, {q, k, v});
-  const int64_t group = q.size(1) / k.size(1), queries = q.size(2), keys = k.size(2), dim = q.size(3);
+  const int64_t group = q.size(1) / k.size(1), queries = q.size(2), keys = k.size(2),
+                dim = q.size(3);
   const DType wide = call[0].dtype() == DType::f64 ? DType::f64 : DType::f32;
   // Each key head serves a group of query heads.
   const auto grouped = [&](const Tensor& x) {
-    const Tensor spread = expand(unsqueeze(cast(x, wide), 2), {x.size(0), x.size(1), group, keys, dim});
+    const Tensor spread =
+        expand(unsqueeze(cast(x, wide), 2), {x.size(0), x.size(1), group, keys, dim});
     return reshape(spread, {x.size(0), x.size(1) * group, keys, dim});
   };
-  Tensor scores = mul(matmul(cast(call[0], wide), transpose(grouped(call[1]), 2, 3)), scale_of(options, dim));
+  Tensor scores =
+      mul(matmul(cast(call[0], wide), transpose(grouped(call[1]), 2, 3)), scale_of(options, dim));
   Tensor hidden_rows;
   if (options.causal) {
     const Tensor row = unsqueeze(arange(queries, DType::i64, q.device()), 1);
     const Tensor column = arange(keys, DType::i64, q.device());
     const Tensor last = row + full({}, static_cast<double>(keys - queries), DType::i64, q.device());
-    scores = where(less_equal(column, last), scores, full({}, -std::numeric_limits<double>::infinity(), wide, q.device()));
+    scores = where(less_equal(column, last), scores,
+                   full({}, -std::numeric_limits<double>::infinity(), wide, q.device()));
     hidden_rows = less(last, full({}, 0, DType::i64, q.device()));
   }
   Tensor weights = softmax(scores);
@@ -144,7 +177,8 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
   return call.result(cast(matmul(weights, grouped(call[2])), call[0].dtype()));
 }
 
-Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads, AttentionOptions options) {
+Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
+                        AttentionOptions options) {
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
   const Call call(Op::packed_attention, {qkv});
   const Tensor in = dense(call[0]);
@@ -152,28 +186,33 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads, Atte
   const Tensor y = Tensor::empty({batch, tokens, heads * dim}, in.dtype(), in.device());
   const Tensor lse = Tensor::empty({batch, heads, tokens}, statistics_type(in), in.device());
   const double scale = scale_of(options, dim);
-  backend::of(in).attention.forward(packed_heads(in, 0, heads, dim), packed_heads(in, heads, kv_heads, dim),
-                                    packed_heads(in, heads + kv_heads, kv_heads, dim), scale, options.causal,
-                                    packed_heads(y, 0, heads, dim), lse);
-  return call.result(y, [=, causal = options.causal, qkv = Saved(in), y = Saved(y)](const Tensor& dy, GradSlots dx) {
+  backend::of(in).attention.forward(packed_heads(in, 0, heads, dim),
+                                    packed_heads(in, heads, kv_heads, dim),
+                                    packed_heads(in, heads + kv_heads, kv_heads, dim), scale,
+                                    options.causal, packed_heads(y, 0, heads, dim), lse);
+  return call.result(y, [=, causal = options.causal, qkv = Saved(in), y = Saved(y)](
+                            const Tensor& dy, GradSlots dx) {
     const Tensor dqkv = Tensor::empty_like(qkv.get());
     backend::of(dy).attention.backward(
-        packed_heads(dense(dy), 0, heads, dim), packed_heads(qkv, 0, heads, dim), packed_heads(qkv, heads, kv_heads, dim),
-        packed_heads(qkv, heads + kv_heads, kv_heads, dim), packed_heads(y, 0, heads, dim), lse, scale, causal,
-        packed_heads(dqkv, 0, heads, dim), packed_heads(dqkv, heads, kv_heads, dim),
+        packed_heads(dense(dy), 0, heads, dim), packed_heads(qkv, 0, heads, dim),
+        packed_heads(qkv, heads, kv_heads, dim), packed_heads(qkv, heads + kv_heads, kv_heads, dim),
+        packed_heads(y, 0, heads, dim), lse, scale, causal, packed_heads(dqkv, 0, heads, dim),
+        packed_heads(dqkv, heads, kv_heads, dim),
         packed_heads(dqkv, heads + kv_heads, kv_heads, dim));
     dx[0].add(dqkv);
   });
 }
 
-Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads, AttentionOptions options) {
+Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,
+                                  AttentionOptions options) {
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   const auto parts = split(qkv, {heads * dim, kv_heads * dim, kv_heads * dim}, 2);
   const auto as_heads = [&](const Tensor& x, int64_t count) {
     return transpose(reshape(x, {batch, tokens, count, dim}), 1, 2);
   };
-  const Tensor y = scaled_dot_product_attention_composite(as_heads(parts[0], heads), as_heads(parts[1], kv_heads),
+  const Tensor y = scaled_dot_product_attention_composite(as_heads(parts[0], heads),
+                                                          as_heads(parts[1], kv_heads),
                                                           as_heads(parts[2], kv_heads), options);
   return reshape(transpose(y, 1, 2), {batch, tokens, heads * dim});
 }
@@ -182,14 +221,20 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
   if (positions < 1 || dim < 2 || dim % 2 != 0 || !(theta > 0) || std::isinf(theta)) {
     fail("rope_tables", {.argument = "positions, dim, theta",
                          .expected = "at least 1, an even number, a finite number more than 0",
-                         .found = std::to_string(positions) + ", " + std::to_string(dim) + ", " + std::to_string(theta)});
+                         .found = std::to_string(positions) + ", " + std::to_string(dim) + ", " +
+                                  std::to_string(theta)});
   }
   const int64_t half = dim / 2;
-  const Tensor cosine = Tensor::empty({positions, half}, DType::f32), sine = Tensor::empty_like(cosine);
-  for (int64_t position = 0; position < positions; ++position) {
-    for (int64_t i = 0; i < half; ++i) {
-      // As the f32 frequency of other implementations, so that checkpoints mean the same.
-      const auto frequency = static_cast<float>(1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim)));
+  if (device.is_meta())
+    return {Tensor::empty({positions, half}, DType::f32, device),
+            Tensor::empty({positions, half}, DType::f32, device)};
+  const Tensor cosine = Tensor::empty({positions, half}, DType::f32),
+               sine = Tensor::empty_like(cosine);
+  for (int64_t i = 0; i < half; ++i) {
+    // As the f32 frequency of other implementations, so that checkpoints mean the same.
+    const auto frequency = static_cast<float>(
+        1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim)));
+    for (int64_t position = 0; position < positions; ++position) {
       const float angle = static_cast<float>(position) * frequency;
       cosine.data<float>()[position * half + i] = std::cos(angle);
       sine.data<float>()[position * half + i] = std::sin(angle);
@@ -198,15 +243,18 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
   return {to(cosine, device), to(sine, device)};
 }
 
-Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start, int64_t rotated_given) {
+Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
+            int64_t rotated_given) {
   const int64_t rotated = check_rope(x, cosine, sine, start, rotated_given);
   const Call call(Op::rope, {x});
-  return call.result(rotate(call[0], cosine, sine, start, rotated, false), [=](const Tensor& dy, GradSlots dx) {
-    dx[0].add(rotate(dy, cosine, sine, start, rotated, true));
-  });
+  return call.result(rotate(call[0], cosine, sine, start, rotated, false),
+                     [=](const Tensor& dy, GradSlots dx) {
+                       dx[0].add(rotate(dy, cosine, sine, start, rotated, true));
+                     });
 }
 
-Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start, int64_t rotated_given) {
+Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
+                      int64_t rotated_given) {
   const int64_t rotated = check_rope(x, cosine, sine, start, rotated_given);
   Composite call(Op::rope, {x});
   const int64_t tokens = x.size(1), half = x.size(3) / 2;

@@ -13,23 +13,30 @@ struct AttentionOptions {
 };
 
 // softmax(q k^T * scale) v in tiles, the softmax in f32, the scores never stored.
-// q [batch, heads, queries, dim]; k and v [batch, kv_heads, keys, dim]; heads a multiple of kv_heads.
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
+// q [batch, heads, queries, dim]; k and v [batch, kv_heads, keys, dim]; heads a multiple of
+// kv_heads.
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    AttentionOptions options = {});
 // The same by plain ops.
 Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
                                               AttentionOptions options = {});
 
-// Attention on one buffer [batch, tokens, (heads + 2 * kv_heads) * dim] that holds q, k and v side by
-// side, as one product makes it. Result [batch, tokens, heads * dim]. No copies, one gradient buffer.
-Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads, AttentionOptions options = {.causal = true, .scale = {}});
+// Attention on one buffer [batch, tokens, (heads + 2 * kv_heads) * dim] that holds q, k and v side
+// by side, as one product makes it. Result [batch, tokens, heads * dim]. No copies, one gradient
+// buffer.
+Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
+                        AttentionOptions options = {.causal = true, .scale = {}});
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                                   AttentionOptions options = {.causal = true, .scale = {}});
 
 // Cosines and sines of the rotary embedding: f32 [positions, dim / 2] each.
-std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double theta = 10000, Device device = Device::cpu());
-// Rotates the first `rotated` heads (all by default) of x [batch, tokens, heads, dim] by their position, starting at
-// `start`, in the rotate-half form; other heads pass through.
-Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start = 0, int64_t rotated = -1);
-Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start = 0, int64_t rotated = -1);
+std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double theta = 10000,
+                                      Device device = Device::cpu());
+// Rotates the first `rotated` heads (all by default) of x [batch, tokens, heads, dim] by their
+// position, starting at `start`, in the rotate-half form; other heads pass through.
+Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start = 0,
+            int64_t rotated = -1);
+Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start = 0,
+                      int64_t rotated = -1);
 
 }  // namespace binade

@@ -28,7 +28,8 @@ struct ForwardState {
 // The random context of another moment while it lives.
 class RandomGuard {
  public:
-  explicit RandomGuard(const random::Context& context) : previous_(std::exchange(random::context(), context)) {}
+  explicit RandomGuard(const random::Context& context)
+      : previous_(std::exchange(random::context(), context)) {}
   ~RandomGuard() { random::context() = previous_; }
   RandomGuard(const RandomGuard&) = delete;
   RandomGuard& operator=(const RandomGuard&) = delete;
@@ -37,7 +38,8 @@ class RandomGuard {
   random::Context previous_;
 };
 
-std::vector<Tensor> run_again(const ManyFunction& fn, const ForwardState& state, std::span<const Tensor> inputs) {
+std::vector<Tensor> run_again(const ManyFunction& fn, const ForwardState& state,
+                              std::span<const Tensor> inputs) {
   const amp::Autocast autocast(state.autocast);
   const amp::Fp8Autocast fp8(state.fp8);
   const autograd::ModulePathGuard path(state.path);
@@ -47,15 +49,16 @@ std::vector<Tensor> run_again(const ManyFunction& fn, const ForwardState& state,
   return fn(inputs);
 }
 
-// The inputs as leaves of a graph of their own, whose gradients add up right in the slots' buffers: the same sums
-// in the same order as without recompute. An input given twice is one leaf.
+// The inputs as leaves of a graph of their own, whose gradients add up right in the slots' buffers:
+// the same sums in the same order as without recompute. An input given twice is one leaf.
 std::vector<Tensor> leaves_for(std::span<const Saved> saved, GradSlots slots) {
   std::vector<Tensor> leaves;
   for (size_t i = 0; i < saved.size(); ++i) {
     leaves.push_back(saved[i].get().detach());
     if (!slots[i].wanted()) continue;
     const auto same = [&](const GradSlot& slot) { return slot.meta() == slots[i].meta(); };
-    const auto first = static_cast<size_t>(std::find_if(slots.begin(), slots.end(), same) - slots.begin());
+    const auto first =
+        static_cast<size_t>(std::find_if(slots.begin(), slots.end(), same) - slots.begin());
     if (first < i) {
       leaves[i].set_autograd_meta(leaves[first].autograd_meta());
       continue;
@@ -73,7 +76,8 @@ std::vector<Tensor> leaves_for(std::span<const Saved> saved, GradSlots slots) {
 // Slots count as filled from the moment they gave their buffer away.
 void clear_unwritten(std::span<const Tensor> leaves) {
   for (const Tensor& leaf : leaves) {
-    if (leaf.requires_grad() && !leaf.grad().defined()) backend::of(leaf).elementwise.fill(leaf.autograd_meta()->grad, 0);
+    if (leaf.requires_grad() && !leaf.grad().defined())
+      backend::of(leaf).elementwise.fill(leaf.autograd_meta()->grad, 0);
   }
 }
 
@@ -93,27 +97,31 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
   anchor.set_requires_grad();
   given.push_back(anchor);
   const std::vector<Saved> saved(inputs.begin(), inputs.end());
-  autograd::Node* node = autograd::record(Op::checkpoint, given, outputs, [fn = std::move(fn), state, saved](std::span<const Tensor> dy, GradSlots dx) {
-    const std::vector<Tensor> leaves = leaves_for(saved, dx.first(saved.size()));
-    try {
-      const std::vector<Tensor> again = run_again(fn, state, leaves);
-      autograd::run_backward(again, dy, false);
-    } catch (...) {
-      clear_unwritten(leaves);
-      throw;
-    }
-    clear_unwritten(leaves);
-  });
+  autograd::Node* node = autograd::record(
+      Op::checkpoint, given, outputs,
+      [fn = std::move(fn), state, saved](std::span<const Tensor> dy, GradSlots dx) {
+        const std::vector<Tensor> leaves = leaves_for(saved, dx.first(saved.size()));
+        try {
+          const std::vector<Tensor> again = run_again(fn, state, leaves);
+          autograd::run_backward(again, dy, false);
+        } catch (...) {
+          clear_unwritten(leaves);
+          throw;
+        }
+        clear_unwritten(leaves);
+      });
   if (node != nullptr) node->opaque = true;
   return outputs;
 }
 
-Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn, std::span<const Tensor> inputs) {
+Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
+                  std::span<const Tensor> inputs) {
   const auto many = [fn](std::span<const Tensor> given) { return std::vector<Tensor>{fn(given)}; };
   return checkpoint_many(many, inputs)[0];
 }
 
-Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn, std::initializer_list<Tensor> inputs) {
+Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
+                  std::initializer_list<Tensor> inputs) {
   return checkpoint(fn, std::span(inputs.begin(), inputs.size()));
 }
 

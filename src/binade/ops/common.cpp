@@ -13,7 +13,8 @@ std::vector<Tensor> cast_recorded(Op op, std::span<const Tensor> inputs, bool na
   const std::optional<DType> target = amp::input_type(op, inputs, named);
   std::vector<Tensor> result;
   for (const Tensor& input : inputs) {
-    const bool casts = target && input.defined() && is_compute(input.dtype()) && input.dtype() != DType::f64;
+    const bool casts =
+        target && input.defined() && is_compute(input.dtype()) && input.dtype() != DType::f64;
     result.push_back(casts ? cast(input, *target) : input);
   }
   return result;
@@ -22,7 +23,10 @@ std::vector<Tensor> cast_recorded(Op op, std::span<const Tensor> inputs, bool na
 }  // namespace
 
 Composite::Composite(Op op, std::initializer_list<Tensor> inputs, bool named)
-    : op_(op), inputs_(inputs), compute_(cast_recorded(op, inputs_, named)), plain_(amp::AutocastState{}) {
+    : op_(op),
+      inputs_(inputs),
+      compute_(cast_recorded(op, inputs_, named)),
+      plain_(amp::AutocastState{}) {
   amp::require_one_device(op, inputs_);
 }
 
@@ -33,13 +37,17 @@ Tensor Composite::result(const Tensor& y) {
 }
 
 void require_defined(std::string_view op, std::string_view argument, const Tensor& x) {
-  if (!x.defined()) fail(op, {.argument = std::string(argument), .expected = "a tensor", .found = "none"});
+  if (!x.defined())
+    fail(op, {.argument = std::string(argument), .expected = "a tensor", .found = "none"});
 }
 
 void require_compute(std::string_view op, std::string_view argument, const Tensor& x) {
   require_defined(op, argument, x);
   if (is_compute(x.dtype())) return;
-  fail(op, {.argument = std::string(argument), .expected = "f64, f32, f16 or bf16", .found = describe(x), .hint = "cast() it"});
+  fail(op, {.argument = std::string(argument),
+            .expected = "f64, f32, f16 or bf16",
+            .found = describe(x),
+            .hint = "cast() it"});
 }
 
 void require_index(std::string_view op, std::string_view argument, const Tensor& x) {
@@ -51,10 +59,13 @@ void require_index(std::string_view op, std::string_view argument, const Tensor&
 void require_rank(std::string_view op, std::string_view argument, const Tensor& x, int rank) {
   require_defined(op, argument, x);
   if (x.rank() == rank) return;
-  fail(op, {.argument = std::string(argument), .expected = std::to_string(rank) + " dimensions", .found = describe(x)});
+  fail(op, {.argument = std::string(argument),
+            .expected = std::to_string(rank) + " dimensions",
+            .found = describe(x)});
 }
 
-void require_shape(std::string_view op, std::string_view argument, const Tensor& x, const Shape& shape) {
+void require_shape(std::string_view op, std::string_view argument, const Tensor& x,
+                   const Shape& shape) {
   require_defined(op, argument, x);
   if (x.shape() == shape) return;
   fail(op, {.argument = std::string(argument), .expected = to_string(shape), .found = describe(x)});
@@ -70,18 +81,25 @@ void require_same_dtype(std::string_view op, const Tensor& a, const Tensor& b) {
 
 void require_finite(std::string_view op, std::string_view argument, double value) {
   if (std::isfinite(value)) return;
-  fail(op, {.argument = std::string(argument), .expected = "a finite number", .found = std::to_string(value)});
+  fail(op, {.argument = std::string(argument),
+            .expected = "a finite number",
+            .found = std::to_string(value)});
 }
 
-void require_between(std::string_view op, std::string_view argument, double value, double low, double high) {
+void require_between(std::string_view op, std::string_view argument, double value, double low,
+                     double high) {
   if (value >= low && value <= high) return;
-  fail(op, {.argument = std::string(argument), .expected = fmt::format("{} to {}", low, high), .found = fmt::format("{}", value)});
+  fail(op, {.argument = std::string(argument),
+            .expected = fmt::format("{} to {}", low, high),
+            .found = fmt::format("{}", value)});
 }
 
-void require_classes(std::string_view op, const Tensor& target, int64_t classes, int64_t ignore_index) {
+void require_classes(std::string_view op, const Tensor& target, int64_t classes,
+                     int64_t ignore_index) {
   if (!target.device().is_cpu()) return;
   for (int64_t i = 0; i < target.numel(); ++i) {
-    const int64_t value = target.dtype() == DType::i64 ? target.data<int64_t>()[i] : target.data<int32_t>()[i];
+    const int64_t value =
+        target.dtype() == DType::i64 ? target.data<int64_t>()[i] : target.data<int32_t>()[i];
     if (value == ignore_index || (value >= 0 && value < classes)) continue;
     fail(op, {.argument = "target",
               .expected = fmt::format("classes from 0 to {} or {}", classes - 1, ignore_index),
@@ -89,7 +107,8 @@ void require_classes(std::string_view op, const Tensor& target, int64_t classes,
   }
 }
 
-void require_device(std::string_view op, std::string_view argument, const Tensor& x, const Tensor& like) {
+void require_device(std::string_view op, std::string_view argument, const Tensor& x,
+                    const Tensor& like) {
   require_defined(op, argument, x);
   if (x.device() == like.device()) return;
   fail(op, {.argument = std::string(argument),
@@ -125,7 +144,8 @@ void add_reduced(const GradSlot& slot, const Tensor& gradient) {
   Shape kept = slot.shape();  // with leading ones, so that ranks agree
   while (kept.rank() < gradient.rank()) kept.insert(0, 1);
   const GradSlot::Target target = slot.target();
-  backend::of(gradient).reduce.reduce(backend::Reduction::sum, gradient, viewed(target.buffer, kept), target.accumulate);
+  backend::of(gradient).reduce.reduce(backend::Reduction::sum, gradient,
+                                      viewed(target.buffer, kept), target.accumulate);
 }
 
 Shape batch_of(const Tensor& x) {

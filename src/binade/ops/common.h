@@ -12,8 +12,9 @@ using autograd::GradSlot;
 using autograd::GradSlots;
 using autograd::Saved;
 
-// One call of an op made of other ops. Brings the inputs to the policy's type by recorded casts, and
-// switches autocast off while it lives: what the op is made of is nobody's business but its own.
+// One call of an op made of other ops. Brings the inputs to the policy's type by recorded casts,
+// and switches autocast off while it lives: what the op is made of is nobody's business but its
+// own.
 class Composite {
  public:
   Composite(Op op, std::initializer_list<Tensor> inputs, bool named = false);
@@ -34,15 +35,20 @@ void require_defined(std::string_view op, std::string_view argument, const Tenso
 void require_compute(std::string_view op, std::string_view argument, const Tensor& x);
 void require_index(std::string_view op, std::string_view argument, const Tensor& x);
 void require_rank(std::string_view op, std::string_view argument, const Tensor& x, int rank);
-void require_shape(std::string_view op, std::string_view argument, const Tensor& x, const Shape& shape);
+void require_shape(std::string_view op, std::string_view argument, const Tensor& x,
+                   const Shape& shape);
 void require_same_dtype(std::string_view op, const Tensor& a, const Tensor& b);
 void require_finite(std::string_view op, std::string_view argument, double value);
 // A number from low to high; NaN never is.
-void require_between(std::string_view op, std::string_view argument, double value, double low, double high);
-// Targets are classes below `classes` or ignore_index. Looks where that is cheap: on the CPU. `target` is dense.
-void require_classes(std::string_view op, const Tensor& target, int64_t classes, int64_t ignore_index);
+void require_between(std::string_view op, std::string_view argument, double value, double low,
+                     double high);
+// Targets are classes below `classes` or ignore_index. Looks where that is cheap: on the CPU.
+// `target` is dense.
+void require_classes(std::string_view op, const Tensor& target, int64_t classes,
+                     int64_t ignore_index);
 // For arguments that are no input of the call: indices, conditions, tables.
-void require_device(std::string_view op, std::string_view argument, const Tensor& x, const Tensor& like);
+void require_device(std::string_view op, std::string_view argument, const Tensor& x,
+                    const Tensor& like);
 
 // x itself where it is dense, else a dense copy; without autograd.
 Tensor dense(const Tensor& x);
@@ -54,7 +60,9 @@ Tensor viewed(const Tensor& x, const Shape& shape);
 void add_reduced(const GradSlot& slot, const Tensor& gradient);
 
 // The type statistics of x are kept in: f64 for f64, else f32.
-inline DType statistics_type(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+inline DType statistics_type(const Tensor& x) {
+  return x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+}
 
 // The axes of x before its last two.
 Shape batch_of(const Tensor& x);

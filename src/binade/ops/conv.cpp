@@ -14,9 +14,12 @@ using namespace ops;
 using Triple = std::array<int64_t, 3>;
 
 // Kernels are three-dimensional: fewer spatial axes come with sizes of 1 in front.
-Triple spread(std::string_view op, std::string_view argument, const PerAxis& values, int axes, int64_t filler, int64_t least) {
+Triple spread(std::string_view op, std::string_view argument, const PerAxis& values, int axes,
+              int64_t filler, int64_t least) {
   if (values.size() != 1 && static_cast<int>(values.size()) != axes) {
-    fail(op, {.argument = std::string(argument), .expected = "one number or " + std::to_string(axes), .found = std::to_string(values.size())});
+    fail(op, {.argument = std::string(argument),
+              .expected = "one number or " + std::to_string(axes),
+              .found = std::to_string(values.size())});
   }
   Triple result{filler, filler, filler};
   for (int i = 0; i < axes; ++i) {
@@ -46,15 +49,17 @@ Shape without_fillers(const Shape& shape, int axes) {
   return result;
 }
 
-void check_conv(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias, int axes, int64_t groups,
-                bool transposed) {
+void check_conv(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                int axes, int64_t groups, bool transposed) {
   require_compute(op, "x", x);
   require_compute(op, "weight", weight);
   require_rank(op, "x", x, axes + 2);
   require_rank(op, "weight", weight, axes + 2);
   const int64_t in = x.size(1);
   if (groups < 1 || groups > std::max<int64_t>(in, 1)) {
-    fail(op, {.argument = "groups", .expected = "1 to the channels of " + describe(x), .found = std::to_string(groups)});
+    fail(op, {.argument = "groups",
+              .expected = "1 to the channels of " + describe(x),
+              .found = std::to_string(groups)});
   }
   const bool parts = in % groups == 0 && (transposed || weight.size(0) % groups == 0);
   if (!parts || (transposed ? weight.size(0) != in : weight.size(1) != in / groups)) {
@@ -62,17 +67,22 @@ void check_conv(std::string_view op, const Tensor& x, const Tensor& weight, cons
               .expected = "channels that fit x and " + std::to_string(groups) + " groups",
               .found = describe(weight) + " for x " + describe(x)});
   }
-  if (std::any_of(weight.shape().begin() + 2, weight.shape().end(), [](int64_t size) { return size == 0; })) {
-    fail(op, {.argument = "weight", .expected = "a kernel of at least 1", .found = describe(weight)});
+  if (std::any_of(weight.shape().begin() + 2, weight.shape().end(),
+                  [](int64_t size) { return size == 0; })) {
+    fail(op,
+         {.argument = "weight", .expected = "a kernel of at least 1", .found = describe(weight)});
   }
   if (!bias.defined()) return;
   require_compute(op, "bias", bias);
   require_shape(op, "bias", bias, {transposed ? weight.size(1) * groups : weight.size(0)});
 }
 
-void require_positive(std::string_view op, const Shape& shape, const Tensor& x, const Tensor& weight) {
+void require_positive(std::string_view op, const Shape& shape, const Tensor& x,
+                      const Tensor& weight) {
   if (std::all_of(shape.begin() + 2, shape.end(), [](int64_t size) { return size > 0; })) return;
-  fail(op, {.argument = "x", .expected = "at least as large as the kernel", .found = describe(x) + " for weight " + describe(weight)});
+  fail(op, {.argument = "x",
+            .expected = "at least as large as the kernel",
+            .found = describe(x) + " for weight " + describe(weight)});
 }
 
 // Sums the gradient of a convolution's result over everything but channels.
@@ -84,14 +94,16 @@ void add_bias_gradient(const GradSlot& slot, const Tensor& dy) {
   backend::of(dy).reduce.reduce(backend::Reduction::sum, dy, viewed(buffer, kept), accumulate);
 }
 
-Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,
+            const ConvOptions& options) {
   check_conv(name(op), x, weight, bias, axes, options.groups, false);
   const Call call(op, {x, weight, bias});
   require_same_dtype(name(op), call[0], call[1]);
-  const backend::ConvGeometry geometry{.stride = spread(name(op), "stride", options.stride, axes, 1, 1),
-                                       .padding = spread(name(op), "padding", options.padding, axes, 0, 0),
-                                       .dilation = spread(name(op), "dilation", options.dilation, axes, 1, 1),
-                                       .groups = options.groups};
+  const backend::ConvGeometry geometry{
+      .stride = spread(name(op), "stride", options.stride, axes, 1, 1),
+      .padding = spread(name(op), "padding", options.padding, axes, 0, 0),
+      .dilation = spread(name(op), "dilation", options.dilation, axes, 1, 1),
+      .groups = options.groups};
   const Tensor in = as_3d(call[0]), kernel = as_3d(call[1]);
   Shape shape = in.shape();
   shape[1] = kernel.size(0);
@@ -104,29 +116,33 @@ Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor
   require_positive(name(op), shape, x, weight);
   const Tensor y = Tensor::empty(shape, in.dtype(), in.device());
   backend::of(in).conv.forward(in, kernel, dense(call[2]), geometry, y);
-  return call.result(viewed(y, without_fillers(shape, axes)), [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
-    const Tensor dy = viewed(dense(dy_given), shape);
-    const auto& kernels = backend::of(dy).conv;
-    if (dx[0].wanted()) {
-      const auto [buffer, accumulate] = dx[0].target();
-      kernels.backward_input(dy, kernel, {}, geometry, viewed(buffer, in->shape()), accumulate);
-    }
-    if (dx[1].wanted()) {
-      const auto [buffer, accumulate] = dx[1].target();
-      kernels.backward_weight(in, dy, geometry, viewed(buffer, kernel->shape()), accumulate);
-    }
-    add_bias_gradient(dx[2], dy);
-  });
+  return call.result(
+      viewed(y, without_fillers(shape, axes)),
+      [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
+        const Tensor dy = viewed(dense(dy_given), shape);
+        const auto& kernels = backend::of(dy).conv;
+        if (dx[0].wanted()) {
+          const auto [buffer, accumulate] = dx[0].target();
+          kernels.backward_input(dy, kernel, {}, geometry, viewed(buffer, in->shape()), accumulate);
+        }
+        if (dx[1].wanted()) {
+          const auto [buffer, accumulate] = dx[1].target();
+          kernels.backward_weight(in, dy, geometry, viewed(buffer, kernel->shape()), accumulate);
+        }
+        add_bias_gradient(dx[2], dy);
+      });
 }
 
-Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& options) {
+Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const ConvTransposeOptions& options) {
   check_conv(name(op), x, weight, bias, axes, options.groups, true);
   const Call call(op, {x, weight, bias});
   require_same_dtype(name(op), call[0], call[1]);
-  const backend::ConvGeometry geometry{.stride = spread(name(op), "stride", options.stride, axes, 1, 1),
-                                       .padding = spread(name(op), "padding", options.padding, axes, 0, 0),
-                                       .dilation = spread(name(op), "dilation", options.dilation, axes, 1, 1),
-                                       .groups = options.groups};
+  const backend::ConvGeometry geometry{
+      .stride = spread(name(op), "stride", options.stride, axes, 1, 1),
+      .padding = spread(name(op), "padding", options.padding, axes, 0, 0),
+      .dilation = spread(name(op), "dilation", options.dilation, axes, 1, 1),
+      .groups = options.groups};
   const Triple extra = spread(name(op), "output_padding", options.output_padding, axes, 0, 0);
   const Tensor in = as_3d(call[0]), kernel = as_3d(call[1]);
   Shape shape = in.shape();
@@ -134,7 +150,9 @@ Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, co
   for (int i = 0; i < 3; ++i) {
     const auto at = static_cast<size_t>(i);
     if (extra[at] >= std::max(geometry.stride[at], geometry.dilation[at]) && extra[at] > 0) {
-      fail(name(op), {.argument = "output_padding", .expected = "less than stride or dilation", .found = std::to_string(extra[at])});
+      fail(name(op), {.argument = "output_padding",
+                      .expected = "less than stride or dilation",
+                      .found = std::to_string(extra[at])});
     }
     shape[2 + i] = (in.size(2 + i) - 1) * geometry.stride[at] - 2 * geometry.padding[at] +
                    geometry.dilation[at] * (kernel.size(2 + i) - 1) + extra[at] + 1;
@@ -142,20 +160,22 @@ Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, co
   require_positive(name(op), shape, x, weight);
   const Tensor y = Tensor::empty(shape, in.dtype(), in.device());
   backend::of(in).conv.backward_input(in, kernel, dense(call[2]), geometry, y, false);
-  return call.result(viewed(y, without_fillers(shape, axes)), [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
-    const Tensor dy = viewed(dense(dy_given), shape);
-    const auto& kernels = backend::of(dy).conv;
-    if (dx[0].wanted()) {
-      const Tensor gradient = Tensor::empty_like(in.get());
-      kernels.forward(dy, kernel, {}, geometry, gradient);
-      dx[0].add(viewed(gradient, dx[0].shape()));
-    }
-    if (dx[1].wanted()) {
-      const auto [buffer, accumulate] = dx[1].target();
-      kernels.backward_weight(dy, in, geometry, viewed(buffer, kernel->shape()), accumulate);
-    }
-    add_bias_gradient(dx[2], dy);
-  });
+  return call.result(
+      viewed(y, without_fillers(shape, axes)),
+      [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
+        const Tensor dy = viewed(dense(dy_given), shape);
+        const auto& kernels = backend::of(dy).conv;
+        if (dx[0].wanted()) {
+          const Tensor gradient = Tensor::empty_like(in.get());
+          kernels.forward(dy, kernel, {}, geometry, gradient);
+          dx[0].add(viewed(gradient, dx[0].shape()));
+        }
+        if (dx[1].wanted()) {
+          const auto [buffer, accumulate] = dx[1].target();
+          kernels.backward_weight(dy, in, geometry, viewed(buffer, kernel->shape()), accumulate);
+        }
+        add_bias_gradient(dx[2], dy);
+      });
 }
 
 struct PoolPlan {
@@ -168,18 +188,25 @@ struct PoolPlan {
 PoolPlan plan_pool(Op op, const Tensor& x, const Tensor& given, const PoolOptions& options) {
   require_compute(name(op), "x", given);
   const int axes = given.rank() - 2;
-  if (axes < 1 || axes > 3) fail(name(op), {.argument = "x", .expected = "[n, c, 1 to 3 spatial axes]", .found = describe(given)});
+  if (axes < 1 || axes > 3)
+    fail(name(op),
+         {.argument = "x", .expected = "[n, c, 1 to 3 spatial axes]", .found = describe(given)});
   PoolPlan plan{{}, as_3d(x), {}, axes};
   plan.geometry.kernel = spread(name(op), "kernel", options.kernel, axes, 1, 1);
-  plan.geometry.stride = options.stride.empty() ? plan.geometry.kernel : spread(name(op), "stride", options.stride, axes, 1, 1);
+  plan.geometry.stride = options.stride.empty()
+                             ? plan.geometry.kernel
+                             : spread(name(op), "stride", options.stride, axes, 1, 1);
   plan.geometry.padding = spread(name(op), "padding", options.padding, axes, 0, 0);
   plan.geometry.count_padding = options.count_padding;
   plan.shape = plan.in.shape();
   for (int i = 0; i < 3; ++i) {
     const auto at = static_cast<size_t>(i);
-    const int64_t room = plan.in.size(2 + i) + 2 * plan.geometry.padding[at] - plan.geometry.kernel[at];
+    const int64_t room =
+        plan.in.size(2 + i) + 2 * plan.geometry.padding[at] - plan.geometry.kernel[at];
     if (room < 0 || 2 * plan.geometry.padding[at] > plan.geometry.kernel[at]) {
-      fail(name(op), {.argument = "kernel", .expected = "one that fits x, padding at most half of it", .found = describe(given)});
+      fail(name(op), {.argument = "kernel",
+                      .expected = "one that fits x, padding at most half of it",
+                      .found = describe(given)});
     }
     plan.shape[2 + i] = room / plan.geometry.stride[at] + 1;
   }
@@ -188,22 +215,28 @@ PoolPlan plan_pool(Op op, const Tensor& x, const Tensor& given, const PoolOption
 
 }  // namespace
 
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const ConvOptions& options) {
   return conv(Op::conv1d, 1, x, weight, bias, options);
 }
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const ConvOptions& options) {
   return conv(Op::conv2d, 2, x, weight, bias, options);
 }
-Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const ConvOptions& options) {
   return conv(Op::conv3d, 3, x, weight, bias, options);
 }
-Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& options) {
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTransposeOptions& options) {
   return conv_transpose(Op::conv_transpose1d, 1, x, weight, bias, options);
 }
-Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& options) {
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTransposeOptions& options) {
   return conv_transpose(Op::conv_transpose2d, 2, x, weight, bias, options);
 }
-Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& options) {
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTransposeOptions& options) {
   return conv_transpose(Op::conv_transpose3d, 3, x, weight, bias, options);
 }
 
@@ -214,11 +247,13 @@ Tensor max_pool(const Tensor& x, const PoolOptions& options) {
   const Tensor y = Tensor::empty(plan.shape, plan.in.dtype(), x.device());
   const Tensor index = Tensor::empty(plan.shape, DType::i64, x.device());
   backend::of(x).pool.max_forward(plan.in, plan.geometry, y, index);
-  return call.result(viewed(y, without_fillers(plan.shape, plan.axes)), [index, shape = plan.shape, in = plan.in.shape()](const Tensor& dy, GradSlots dx) {
-    const Tensor gradient = Tensor::empty(in, dy.dtype(), dy.device());
-    backend::of(dy).pool.max_backward(viewed(dense(dy), shape), index, gradient);
-    dx[0].add(viewed(gradient, dx[0].shape()));
-  });
+  return call.result(
+      viewed(y, without_fillers(plan.shape, plan.axes)),
+      [index, shape = plan.shape, in = plan.in.shape()](const Tensor& dy, GradSlots dx) {
+        const Tensor gradient = Tensor::empty(in, dy.dtype(), dy.device());
+        backend::of(dy).pool.max_backward(viewed(dense(dy), shape), index, gradient);
+        dx[0].add(viewed(gradient, dx[0].shape()));
+      });
 }
 
 Tensor avg_pool(const Tensor& x, const PoolOptions& options) {
@@ -227,16 +262,21 @@ Tensor avg_pool(const Tensor& x, const PoolOptions& options) {
   const PoolPlan plan = plan_pool(Op::avg_pool, call[0], x, options);
   const Tensor y = Tensor::empty(plan.shape, plan.in.dtype(), x.device());
   backend::of(x).pool.average_forward(plan.in, plan.geometry, y);
-  return call.result(viewed(y, without_fillers(plan.shape, plan.axes)), [geometry = plan.geometry, shape = plan.shape, in = plan.in.shape()](const Tensor& dy, GradSlots dx) {
-    const Tensor gradient = Tensor::empty(in, dy.dtype(), dy.device());
-    backend::of(dy).pool.average_backward(viewed(dense(dy), shape), geometry, gradient);
-    dx[0].add(viewed(gradient, dx[0].shape()));
-  });
+  return call.result(viewed(y, without_fillers(plan.shape, plan.axes)),
+                     [geometry = plan.geometry, shape = plan.shape, in = plan.in.shape()](
+                         const Tensor& dy, GradSlots dx) {
+                       const Tensor gradient = Tensor::empty(in, dy.dtype(), dy.device());
+                       backend::of(dy).pool.average_backward(viewed(dense(dy), shape), geometry,
+                                                             gradient);
+                       dx[0].add(viewed(gradient, dx[0].shape()));
+                     });
 }
 
 Tensor global_avg_pool(const Tensor& x) {
   require_compute("global_avg_pool", "x", x);
-  if (x.rank() < 3) fail("global_avg_pool", {.argument = "x", .expected = "[n, c, spatial...]", .found = describe(x)});
+  if (x.rank() < 3)
+    fail("global_avg_pool",
+         {.argument = "x", .expected = "[n, c, spatial...]", .found = describe(x)});
   Axes axes;
   for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
   return mean(x, axes, true);

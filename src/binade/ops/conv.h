@@ -17,9 +17,12 @@ struct ConvOptions {
 };
 
 // x [n, in, spatial...], weight [out, in / groups, kernel...], bias [out] or undefined.
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
-Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {});
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const ConvOptions& options = {});
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const ConvOptions& options = {});
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const ConvOptions& options = {});
 
 struct ConvTransposeOptions {
   PerAxis stride = {1};
@@ -30,9 +33,12 @@ struct ConvTransposeOptions {
 };
 
 // The gradient of a convolution as a forward: x [n, in, ...], weight [in, out / groups, kernel...].
-Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvTransposeOptions& options = {});
-Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvTransposeOptions& options = {});
-Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvTransposeOptions& options = {});
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTransposeOptions& options = {});
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTransposeOptions& options = {});
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTransposeOptions& options = {});
 
 struct PoolOptions {
   PerAxis kernel = {2};

@@ -19,7 +19,9 @@ void check_in_place(const char* op, const Tensor& x) {
 }
 
 // Host values of any element type, moved to the device they are wanted on.
-Tensor placed(const Tensor& host, Device device) { return device.is_cpu() ? host : to(host, device); }
+Tensor placed(const Tensor& host, Device device) {
+  return device.is_cpu() ? host : to(host, device);
+}
 
 void check_count(int64_t found, const Shape& shape) {
   if (found == shape.numel()) return;
@@ -43,12 +45,17 @@ Tensor full(const Shape& shape, double value, DType dtype, Device device) {
   return x;
 }
 
-Tensor zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
-Tensor ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
+Tensor zeros(const Shape& shape, DType dtype, Device device) {
+  return full(shape, 0, dtype, device);
+}
+Tensor ones(const Shape& shape, DType dtype, Device device) {
+  return full(shape, 1, dtype, device);
+}
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype(), x.device()); }
 
 Tensor arange(int64_t count, DType dtype, Device device) {
-  if (count < 0) fail("arange", {.argument = "count", .expected = "at least 0", .found = std::to_string(count)});
+  if (count < 0)
+    fail("arange", {.argument = "count", .expected = "at least 0", .found = std::to_string(count)});
   std::vector<int64_t> values(static_cast<size_t>(count));
   std::iota(values.begin(), values.end(), int64_t{0});
   return from_host(values.data(), DType::i64, {count}, dtype, device);
@@ -68,7 +75,9 @@ Tensor rand(const Shape& shape, random::Key key, DType dtype, Device device) {
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, random::Key key, Device device) {
   if (low >= high) {
-    fail("randint", {.argument = "high", .expected = "more than " + std::to_string(low), .found = std::to_string(high)});
+    fail("randint", {.argument = "high",
+                     .expected = "more than " + std::to_string(low),
+                     .found = std::to_string(high)});
   }
   Tensor x = Tensor::empty(shape, DType::i64);
   const auto range = static_cast<uint64_t>(high - low);
@@ -84,7 +93,8 @@ Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype, D
   return from_host(const_cast<double*>(values.data()), DType::f64, shape, dtype, device);
 }
 
-Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype, Device device) {
+Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype,
+              Device device) {
   return tensor(std::span(values.begin(), values.size()), shape, dtype, device);
 }
 
@@ -110,7 +120,9 @@ void copy_(const Tensor& x, const Tensor& source) {
   check_in_place("copy_", x);
   ops::require_defined("copy_", "source", source);
   if (broadcast("copy_", source.shape(), x.shape()) != x.shape()) {
-    fail("copy_", {.argument = "source", .expected = "a shape that broadcasts to " + to_string(x.shape()), .found = describe(source)});
+    fail("copy_", {.argument = "source",
+                   .expected = "a shape that broadcasts to " + to_string(x.shape()),
+                   .found = describe(source)});
   }
   const TensorView view = to(source, x.device());
   backend::of(x).elementwise.copy(view.expanded(x.shape()), x);

@@ -11,7 +11,8 @@ namespace {
 using namespace ops;
 using backend::Binary;
 
-void check(Op op, const Tensor& x, const Tensor& target, int64_t classes, const CrossEntropyOptions& options) {
+void check(Op op, const Tensor& x, const Tensor& target, int64_t classes,
+           const CrossEntropyOptions& options) {
   require_index(name(op), "target", target);
   Shape expected = x.shape();
   expected.erase(expected.rank() - 1);
@@ -21,7 +22,8 @@ void check(Op op, const Tensor& x, const Tensor& target, int64_t classes, const 
   if (classes == 0) fail(name(op), {.argument = "classes", .expected = "at least 1", .found = "0"});
 }
 
-// One element of the losses' type: what a row's loss is multiplied by in the result. Stays on the device.
+// One element of the losses' type: what a row's loss is multiplied by in the result. Stays on the
+// device.
 Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options, DType dtype) {
   Tensor weight = Tensor::empty({1}, DType::f32, target.device());
   const auto& kernels = backend::of(target);
@@ -53,41 +55,52 @@ Tensor scaled(const Tensor& a, const Tensor& b, DType dtype) {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options) {
   require_compute("cross_entropy", "logits", logits);
-  if (logits.rank() == 0) fail("cross_entropy", {.argument = "logits", .expected = "[..., classes]", .found = describe(logits)});
+  if (logits.rank() == 0)
+    fail("cross_entropy",
+         {.argument = "logits", .expected = "[..., classes]", .found = describe(logits)});
   check(Op::cross_entropy, logits, target, logits.size(-1), options);
   const Call call(Op::cross_entropy, {logits});
   const auto [rows, classes] = rows_of(logits.shape());
   const Tensor in = viewed(dense(call[0]), {rows, classes});
   const Tensor wanted = viewed(dense(target), {rows});
   require_classes("cross_entropy", wanted, classes, options.ignore_index);
-  const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device()), lse = Tensor::empty_like(losses);
-  backend::of(in).loss.cross_entropy(in, wanted, options.smoothing, options.ignore_index, losses, lse);
+  const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device()),
+               lse = Tensor::empty_like(losses);
+  backend::of(in).loss.cross_entropy(in, wanted, options.smoothing, options.ignore_index, losses,
+                                     lse);
   const Tensor weight = row_weight(wanted, options, losses.dtype());
   const bool whole = options.reduce == Reduce::none;
   const Tensor y = whole ? viewed(losses, target.shape()) : total(losses, weight);
   return call.result(y, [=, in = Saved(in), full = logits.shape()](const Tensor& dy, GradSlots dx) {
-    // One weight per row: the given gradients, or the one gradient of the reduction times 1 / count.
+    // One weight per row: the given gradients, or the one gradient of the reduction times 1 /
+    // count.
     const Tensor spread = viewed(dense(dy), {dy.numel()});
     const Tensor dlosses = scaled(spread, weight, lse.dtype());
     const Tensor per_row = dlosses.strided({in->size(0)}, {whole ? 1 : 0}, dlosses.offset());
     const Tensor gradient = Tensor::empty_like(in.get());
-    backend::of(dy).loss.cross_entropy_backward(dense(per_row), in, wanted, lse, options.smoothing, options.ignore_index, gradient);
+    backend::of(dy).loss.cross_entropy_backward(dense(per_row), in, wanted, lse, options.smoothing,
+                                                options.ignore_index, gradient);
     dx[0].add(viewed(gradient, full));
   });
 }
 
 // Gradients are made for a row weight of 1 and scaled in the backward: in 16 bits they keep the
 // size of probabilities, so nothing underflows before the loss scale arrives.
-Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, CrossEntropyOptions options,
-                            int64_t chunk_rows) {
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
+                            CrossEntropyOptions options, int64_t chunk_rows) {
   require_compute("linear_cross_entropy", "x", x);
   require_compute("linear_cross_entropy", "weight", weight);
   require_rank("linear_cross_entropy", "weight", weight, 2);
   if (x.rank() == 0 || x.size(-1) != weight.size(1)) {
-    fail("linear_cross_entropy", {.argument = "x", .expected = "[..., " + std::to_string(weight.size(1)) + "]", .found = describe(x)});
+    fail("linear_cross_entropy", {.argument = "x",
+                                  .expected = "[..., " + std::to_string(weight.size(1)) + "]",
+                                  .found = describe(x)});
   }
   if (options.reduce == Reduce::none) {
-    fail("linear_cross_entropy", {.argument = "reduce", .expected = "mean or sum", .found = "none", .hint = "use cross_entropy(linear(x, weight), target)"});
+    fail("linear_cross_entropy", {.argument = "reduce",
+                                  .expected = "mean or sum",
+                                  .found = "none",
+                                  .hint = "use cross_entropy(linear(x, weight), target)"});
   }
   check(Op::linear_cross_entropy, x, target, weight.size(0), options);
   const Call call(Op::linear_cross_entropy, {x, weight});
@@ -95,8 +108,10 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   const auto [rows, width] = rows_of(x.shape());
   const int64_t classes = weight.size(0);
   // About 64 MiB of logits at a time unless told otherwise.
-  const int64_t fitting = (int64_t{64} << 20) / (classes * static_cast<int64_t>(size_of(call[0].dtype())));
-  const int64_t chunk = std::clamp<int64_t>(chunk_rows > 0 ? chunk_rows : fitting, 1, std::max<int64_t>(rows, 1));
+  const int64_t fitting =
+      (int64_t{64} << 20) / (classes * static_cast<int64_t>(size_of(call[0].dtype())));
+  const int64_t chunk =
+      std::clamp<int64_t>(chunk_rows > 0 ? chunk_rows : fitting, 1, std::max<int64_t>(rows, 1));
 
   const Tensor in = viewed(dense(call[0]), {rows, width});
   const Tensor wanted = viewed(dense(target), {rows});
@@ -126,14 +141,18 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   for (int64_t start = 0; start < rows; start += chunk) {
     const int64_t count = std::min(chunk, rows - start);
     const Tensor part = first_rows(in, start, count), part_logits = first_rows(logits, 0, count);
-    const Tensor part_target = first_rows(wanted, start, count), part_lse = first_rows(lse, 0, count);
+    const Tensor part_target = first_rows(wanted, start, count),
+                 part_lse = first_rows(lse, 0, count);
     kernels.matmul.matmul(matrix(part), matrix(call[1], true), matrix(part_logits), {.tf32 = tf32});
-    kernels.loss.cross_entropy(part_logits, part_target, options.smoothing, options.ignore_index, first_rows(losses, start, count), part_lse);
+    kernels.loss.cross_entropy(part_logits, part_target, options.smoothing, options.ignore_index,
+                               first_rows(losses, start, count), part_lse);
     if (!recording) continue;
-    kernels.loss.cross_entropy_backward(first_rows(ones, 0, count), part_logits, part_target, part_lse, options.smoothing,
-                                        options.ignore_index, part_logits);
+    kernels.loss.cross_entropy_backward(first_rows(ones, 0, count), part_logits, part_target,
+                                        part_lse, options.smoothing, options.ignore_index,
+                                        part_logits);
     if (dx_unit.defined()) {
-      kernels.matmul.matmul(matrix(part_logits), matrix(call[1]), matrix(first_rows(dx_unit, start, count)), {.tf32 = tf32});
+      kernels.matmul.matmul(matrix(part_logits), matrix(call[1]),
+                            matrix(first_rows(dx_unit, start, count)), {.tf32 = tf32});
     }
     if (dweight_unit.defined()) {
       kernels.matmul.matmul(matrix(part_logits, true), matrix(part), matrix(dweight_unit),
@@ -148,7 +167,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   });
 }
 
-Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target, CrossEntropyOptions options) {
+Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
+                                      CrossEntropyOptions options) {
   return cross_entropy(linear(x, weight), target, options);
 }
 

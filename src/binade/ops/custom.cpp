@@ -8,7 +8,8 @@ namespace binade {
 using namespace ops;
 
 Tensor custom(const CustomOp& op, std::span<const Tensor> inputs) {
-  if (!op.forward) fail(op.name, {.argument = "forward", .expected = "a function", .found = "none"});
+  if (!op.forward)
+    fail(op.name, {.argument = "forward", .expected = "a function", .found = "none"});
   amp::AutocastState state = amp::autocast_state();
   std::vector<Tensor> compute;
   const std::optional<DType> target = amp::input_type(op.cast, op.name, inputs);
@@ -22,14 +23,18 @@ Tensor custom(const CustomOp& op, std::span<const Tensor> inputs) {
   }
   amp::trace_op(Op::custom, inputs, compute, {&y, 1});
   if (!autograd::recording(inputs)) return y;
-  if (!op.backward) fail(op.name, {.argument = "backward", .expected = "a function, as an input requires a gradient", .found = "none"});
+  if (!op.backward)
+    fail(op.name, {.argument = "backward",
+                   .expected = "a function, as an input requires a gradient",
+                   .found = "none"});
   const std::vector<Saved> saved(compute.begin(), compute.end());
-  autograd::record(Op::custom, inputs, {&y, 1}, [op, state, saved, y = Saved(y)](std::span<const Tensor> dy, GradSlots dx) {
-    std::vector<Tensor> given;
-    for (const Saved& input : saved) given.push_back(input.get());
-    const amp::Autocast autocast(state);
-    op.backward(dy[0], given, y, dx);
-  });
+  autograd::record(Op::custom, inputs, {&y, 1},
+                   [op, state, saved, y = Saved(y)](std::span<const Tensor> dy, GradSlots dx) {
+                     std::vector<Tensor> given;
+                     for (const Saved& input : saved) given.push_back(input.get());
+                     const amp::Autocast autocast(state);
+                     op.backward(dy[0], given, y, dx);
+                   });
   return y;
 }
 

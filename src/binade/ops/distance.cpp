@@ -20,7 +20,8 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, double 
   require_between("cosine_similarity", "eps", eps, 0, std::numeric_limits<double>::max());
   Composite call(Op::cosine_similarity, {a, b});
   const Tensor floor = full({}, eps, call[0].dtype(), a.device());
-  const Tensor lengths = maximum(norm(call[0], 2, {axis}, true), floor), others = maximum(norm(call[1], 2, {axis}, true), floor);
+  const Tensor lengths = maximum(norm(call[0], 2, {axis}, true), floor),
+               others = maximum(norm(call[1], 2, {axis}, true), floor);
   return call.result(sum((call[0] / lengths) * (call[1] / others), {axis}));
 }
 
@@ -28,7 +29,9 @@ Tensor cdist(const Tensor& a, const Tensor& b) {
   require_compute("cdist", "a", a);
   require_compute("cdist", "b", b);
   if (a.rank() < 2 || b.rank() < 2 || a.size(-1) != b.size(-1)) {
-    fail("cdist", {.argument = "operands", .expected = "[..., m, d] and [..., n, d]", .found = describe(a) + " and " + describe(b)});
+    fail("cdist", {.argument = "operands",
+                   .expected = "[..., m, d] and [..., n, d]",
+                   .found = describe(a) + " and " + describe(b)});
   }
   broadcast("cdist", batch_of(a), batch_of(b));
   Composite call(Op::cdist, {a, b});
@@ -40,11 +43,15 @@ Tensor cross(const Tensor& a, const Tensor& b, int64_t axis) {
   require_compute("cross", "b", b);
   require_shape("cross", "b", b, a.shape());
   const int at = normalize_axis("cross", axis, a.rank());
-  if (a.size(at) != 3) fail("cross", {.argument = "axis", .expected = "a size of 3", .found = describe(a)});
+  if (a.size(at) != 3)
+    fail("cross", {.argument = "axis", .expected = "a size of 3", .found = describe(a)});
   Composite call(Op::cross, {a, b});
   // Component i is a[i + 1] b[i + 2] - a[i + 2] b[i + 1], counting round.
-  const auto turned = [at](const Tensor& x, int64_t by) { return cat({slice(x, at, by, 3), slice(x, at, 0, by)}, at); };
-  return call.result(turned(call[0], 1) * turned(call[1], 2) - turned(call[0], 2) * turned(call[1], 1));
+  const auto turned = [at](const Tensor& x, int64_t by) {
+    return cat({slice(x, at, by, 3), slice(x, at, 0, by)}, at);
+  };
+  return call.result(turned(call[0], 1) * turned(call[1], 2) -
+                     turned(call[0], 2) * turned(call[1], 1));
 }
 
 }  // namespace binade

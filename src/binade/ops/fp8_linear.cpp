@@ -31,11 +31,13 @@ Operand operand(const Quantized& q) {
 }
 
 // y = a x b with f32 sums, plus what y holds if `accumulate`.
-void multiply(const Operand& a, const Operand& b, const Tensor& y, bool accumulate, backend::Epilogue epilogue = {}) {
+void multiply(const Operand& a, const Operand& b, const Tensor& y, bool accumulate,
+              backend::Epilogue epilogue = {}) {
   epilogue.beta = accumulate ? 1.0f : 0.0f;
   epilogue.scale_a = a.inverse_scale;
   epilogue.scale_b = b.inverse_scale;
-  backend::of(y).matmul.matmul(batch_of_one(a.matrix), batch_of_one(b.matrix), batch_of_one(y), epilogue);
+  backend::of(y).matmul.matmul(batch_of_one(a.matrix), batch_of_one(b.matrix), batch_of_one(y),
+                               epilogue);
 }
 
 Operand turned(const Operand& x) { return {transposed(x.matrix), x.inverse_scale}; }
@@ -47,7 +49,9 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   require_compute("fp8_linear", "x", x);
   require_rank("fp8_linear", "weight", weight, 2);
   if (x.rank() == 0 || x.size(-1) != weight.size(1)) {
-    fail("fp8_linear", {.argument = "x", .expected = "[..., " + std::to_string(weight.size(1)) + "]", .found = describe(x)});
+    fail("fp8_linear", {.argument = "x",
+                        .expected = "[..., " + std::to_string(weight.size(1)) + "]",
+                        .found = describe(x)});
   }
   if (bias.defined()) require_shape("fp8_linear", "bias", bias, {weight.size(0)});
   const amp::AutocastState autocast = amp::autocast_state();
@@ -63,17 +67,20 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   state->begin(recipe, weight);
 
   const Tensor flat = viewed(dense(call[0]), {rows, in});
-  const Quantized input = recipe.forward || (recipe.wgrad && whole)
-                              ? amp::quantize_by(recipe, Fp8Role::activation, flat, state->input, records_amax)
-                              : Quantized{};
+  const Quantized input =
+      recipe.forward || (recipe.wgrad && whole)
+          ? amp::quantize_by(recipe, Fp8Role::activation, flat, state->input, records_amax)
+          : Quantized{};
   const Tensor y = Tensor::empty({rows, out}, type, x.device());
   const Tensor pre = activation != Activation::none && recording ? Tensor::empty_like(y) : Tensor();
-  const backend::Epilogue epilogue{.bias = call[2],
-                                   .activation = static_cast<backend::Activation>(activation),
-                                   .pre_activation = pre.defined() ? TensorView(batch_of_one(pre)) : TensorView()};
+  const backend::Epilogue epilogue{
+      .bias = call[2],
+      .activation = static_cast<backend::Activation>(activation),
+      .pre_activation = pre.defined() ? TensorView(batch_of_one(pre)) : TensorView()};
   const auto low = [type](const Tensor& values) { return Operand{converted(values, type), {}}; };
   if (recipe.forward) {
-    multiply(operand(input), turned(operand(state->weight_rows(recipe, weight))), y, false, epilogue);
+    multiply(operand(input), turned(operand(state->weight_rows(recipe, weight))), y, false,
+             epilogue);
   } else {
     multiply(low(flat), turned(low(weight)), y, false, epilogue);
   }
@@ -84,28 +91,35 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   // What each backward product needs, and no more: FP8 where it runs in FP8.
   Quantized wgrad_input = recipe.wgrad && weight.requires_grad() ? input : Quantized{};
   if (wgrad_input.defined() && !whole) {
-    wgrad_input = amp::quantize_by(recipe, Fp8Role::activation, transposed(flat), state->input, false);
+    wgrad_input =
+        amp::quantize_by(recipe, Fp8Role::activation, transposed(flat), state->input, false);
   }
   const Tensor kept = recipe.wgrad || !weight.requires_grad() ? Tensor() : converted(flat, type);
-  const Quantized dgrad_weight = recipe.dgrad && x.requires_grad() ? state->weight_columns(recipe, weight) : Quantized{};
+  const Quantized dgrad_weight =
+      recipe.dgrad && x.requires_grad() ? state->weight_columns(recipe, weight) : Quantized{};
 
-  return call.result(viewed(y, shape), [=, pre = Saved(pre), weight = Saved(weight), kept = Saved(kept)](const Tensor& dy_given, GradSlots dx) {
+  return call.result(viewed(y, shape), [=, pre = Saved(pre), weight = Saved(weight),
+                                        kept = Saved(kept)](const Tensor& dy_given, GradSlots dx) {
     Tensor dy = viewed(dense(dy_given), {rows, out});
     if (activation != Activation::none) {
       const Tensor before = Tensor::empty_like(dy);
-      backend::of(dy).activation.activation_backward(static_cast<backend::Activation>(activation), dy, pre, before);
+      backend::of(dy).activation.activation_backward(static_cast<backend::Activation>(activation),
+                                                     dy, pre, before);
       dy = before;
     }
     add_reduced(dx[2], dy);
     const auto quantized = [&](const Tensor& matrix, bool records) {
       return amp::quantize_by(recipe, Fp8Role::gradient, matrix, state->gradient, records);
     };
-    const Quantized gradient = (recipe.dgrad && dx[0].wanted()) || (recipe.wgrad && whole) ? quantized(dy, true) : Quantized{};
+    const Quantized gradient = (recipe.dgrad && dx[0].wanted()) || (recipe.wgrad && whole)
+                                   ? quantized(dy, true)
+                                   : Quantized{};
     if (dx[0].wanted()) {
       const auto [buffer, accumulate] = dx[0].target();
       const Tensor target = viewed(buffer, {rows, in});
       if (recipe.dgrad) {
-        // Per-tensor weights are quantized as [out, in]; finer groups as [in, out], along the summed axis.
+        // Per-tensor weights are quantized as [out, in]; finer groups as [in, out], along the
+        // summed axis.
         const Operand values = operand(dgrad_weight);
         multiply(operand(gradient), whole ? values : turned(values), target, accumulate);
       } else {
@@ -119,7 +133,8 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
       } else if (whole) {
         multiply(turned(operand(gradient)), operand(wgrad_input), buffer, accumulate);
       } else {
-        multiply(operand(quantized(transposed(dy), false)), turned(operand(wgrad_input)), buffer, accumulate);
+        multiply(operand(quantized(transposed(dy), false)), turned(operand(wgrad_input)), buffer,
+                 accumulate);
       }
     }
   });

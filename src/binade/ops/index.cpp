@@ -33,7 +33,10 @@ void require_fits(std::string_view op, const Tensor& index, const Tensor& x, int
   require_rank(op, "index", index, x.rank());
   for (int i = 0; i < x.rank(); ++i) {
     if (i == axis || index.shape()[i] <= x.shape()[i]) continue;
-    fail(op, {.argument = "index", .expected = "no larger than " + describe(x) + " but along axis " + std::to_string(axis), .found = describe(index)});
+    fail(op,
+         {.argument = "index",
+          .expected = "no larger than " + describe(x) + " but along axis " + std::to_string(axis),
+          .found = describe(index)});
   }
 }
 
@@ -42,13 +45,17 @@ Tensor rows_put(const Tensor& x, const Tensor& index) {
   const auto& kernels = backend::of(x);
   Shape shape = Shape::filled(x.rank(), 1);
   shape[0] = x.shape()[0];
-  const Tensor count = Tensor::empty({shape[0]}, DType::f32, x.device()), ones = Tensor::empty({index.numel()}, DType::f32, x.device());
+  const Tensor count = Tensor::empty({shape[0]}, DType::f32, x.device()),
+               ones = Tensor::empty({index.numel()}, DType::f32, x.device());
   kernels.elementwise.fill(count, 0);
   kernels.elementwise.fill(ones, 1);
   kernels.index.index_add(ones, 0, index, count);
   for (int64_t row = 0; x.device().is_cpu() && row < shape[0]; ++row) {
     if (count.data<float>()[row] <= 1) continue;
-    fail("index_put", {.argument = "index", .expected = "each row once", .found = std::to_string(row) + " more than once", .hint = "pass accumulate = true to add"});
+    fail("index_put", {.argument = "index",
+                       .expected = "each row once",
+                       .found = std::to_string(row) + " more than once",
+                       .hint = "pass accumulate = true to add"});
   }
   const Tensor put = Tensor::empty(shape, DType::boolean, x.device());
   kernels.elementwise.copy(viewed(count, shape), put);
@@ -119,7 +126,8 @@ Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, boo
   require_compute("index_put", "x", x);
   require_compute("index_put", "values", values);
   require_rank("index_put", "index", index, 1);
-  if (x.rank() == 0) fail("index_put", {.argument = "x", .expected = "at least 1 dimension", .found = describe(x)});
+  if (x.rank() == 0)
+    fail("index_put", {.argument = "x", .expected = "at least 1 dimension", .found = describe(x)});
   require_range("index_put", index, x, x.shape()[0]);
   Shape expected = x.shape();
   expected[0] = index.numel();
@@ -130,18 +138,19 @@ Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, boo
   const Tensor y = Tensor::empty(x.shape(), call[0].dtype(), x.device());
   copy_without(call[0], put, y);
   backend::of(x).index.index_add(call[1], 0, index, y);
-  return call.result(y, [=, index = Saved(index), put = Saved(put)](const Tensor& dy, GradSlots dx) {
-    if (dx[1].wanted()) {
-      const Tensor taken = Tensor::empty(expected, dy.dtype(), dy.device());
-      backend::of(dy).index.index_select(dy, 0, index, taken);
-      dx[1].add(taken);
-    }
-    if (!dx[0].wanted()) return;
-    if (!put->defined()) return dx[0].add(dy);
-    const Tensor rest = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-    copy_without(dy, put, rest);
-    dx[0].add(rest);
-  });
+  return call.result(y,
+                     [=, index = Saved(index), put = Saved(put)](const Tensor& dy, GradSlots dx) {
+                       if (dx[1].wanted()) {
+                         const Tensor taken = Tensor::empty(expected, dy.dtype(), dy.device());
+                         backend::of(dy).index.index_select(dy, 0, index, taken);
+                         dx[1].add(taken);
+                       }
+                       if (!dx[0].wanted()) return;
+                       if (!put->defined()) return dx[0].add(dy);
+                       const Tensor rest = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+                       copy_without(dy, put, rest);
+                       dx[0].add(rest);
+                     });
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& index) {
@@ -155,9 +164,11 @@ Tensor embedding(const Tensor& weight, const Tensor& index) {
   backend::of(weight).index.index_select(call[0], 0, flat, rows);
   Shape shape = index.shape();
   shape.push_back(width);
-  return call.result(viewed(rows, shape), [flat = Saved(flat), width](const Tensor& dy, GradSlots dx) {
-    backend::of(dy).index.index_add(viewed(dense(dy), {flat->numel(), width}), 0, flat, additive_target(dx[0]));
-  });
+  return call.result(viewed(rows, shape),
+                     [flat = Saved(flat), width](const Tensor& dy, GradSlots dx) {
+                       backend::of(dy).index.index_add(viewed(dense(dy), {flat->numel(), width}), 0,
+                                                       flat, additive_target(dx[0]));
+                     });
 }
 
 }  // namespace binade

@@ -12,7 +12,9 @@ namespace {
 
 using namespace ops;
 
-backend::Activation kernel_activation(Activation activation) { return static_cast<backend::Activation>(activation); }
+backend::Activation kernel_activation(Activation activation) {
+  return static_cast<backend::Activation>(activation);
+}
 
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_compute("linear", "x", x);
@@ -20,7 +22,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_rank("linear", "weight", weight, 2);
   if (x.rank() == 0 || x.size(-1) != weight.size(1)) {
     fail("linear", {.argument = "x",
-                    .expected = "[..., " + std::to_string(weight.size(1)) + "] for weight " + describe(weight),
+                    .expected = "[..., " + std::to_string(weight.size(1)) + "] for weight " +
+                                describe(weight),
                     .found = describe(x)});
   }
   if (!bias.defined()) return;
@@ -30,11 +33,16 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 Tensor activated(const Tensor& x, Activation activation) {
   switch (activation) {
-    case Activation::none: return x;
-    case Activation::relu: return relu(x);
-    case Activation::gelu: return gelu(x, Gelu::erf);
-    case Activation::gelu_tanh: return gelu(x, Gelu::tanh);
-    case Activation::silu: return silu(x);
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return gelu(x, Gelu::erf);
+    case Activation::gelu_tanh:
+      return gelu(x, Gelu::tanh);
+    case Activation::silu:
+      return silu(x);
   }
   return x;
 }
@@ -62,15 +70,16 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
   const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
   const Tensor shift = dense(call[2]);
-  backend::of(y).matmul.matmul(matrix(flat), matrix_transposed(call[1]), matrix(y),
-                               {.bias = shift,
-                                .activation = kernel_activation(activation),
-                                .pre_activation = pre.defined() ? TensorView(matrix(pre)) : TensorView(),
-                                .tf32 = tf32});
+  backend::of(y).matmul.matmul(
+      matrix(flat), matrix_transposed(call[1]), matrix(y),
+      {.bias = shift,
+       .activation = kernel_activation(activation),
+       .pre_activation = pre.defined() ? TensorView(matrix(pre)) : TensorView(),
+       .tf32 = tf32});
   Shape shape = x.shape();
   shape[x.rank() - 1] = out;
-  return call.result(viewed(y, shape), [=, x = Saved(flat), weight = Saved(call[1]), pre = Saved(pre)](const Tensor& dy_given,
-                                                                                                    GradSlots dx) {
+  return call.result(viewed(y, shape), [=, x = Saved(flat), weight = Saved(call[1]),
+                                        pre = Saved(pre)](const Tensor& dy_given, GradSlots dx) {
     const auto& kernels = backend::of(dy_given);
     Tensor dy = viewed(dense(dy_given), {rows, out});
     if (activation != Activation::none) {
@@ -92,7 +101,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   });
 }
 
-Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        Activation activation) {
   check_linear(x, weight, bias);
   Composite call(Op::linear, {x, weight, bias});
   const Tensor product = matmul(call[0], transpose(call[1], 0, 1));
@@ -103,8 +113,8 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
   require_compute("bilinear", "a", a);
   require_compute("bilinear", "b", b);
   require_rank("bilinear", "weight", weight, 3);
-  if (a.rank() == 0 || b.rank() == 0 || a.size(-1) != weight.size(1) || b.size(-1) != weight.size(2) ||
-      rows_of(a.shape()).rows != rows_of(b.shape()).rows) {
+  if (a.rank() == 0 || b.rank() == 0 || a.size(-1) != weight.size(1) ||
+      b.size(-1) != weight.size(2) || rows_of(a.shape()).rows != rows_of(b.shape()).rows) {
     fail("bilinear", {.argument = "a and b",
                       .expected = "[..., i] and [..., j] for weight " + describe(weight),
                       .found = describe(a) + " and " + describe(b)});
@@ -113,8 +123,10 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
   if (bias.defined()) require_shape("bilinear", "bias", bias, {weight.size(0)});
   Composite call(Op::bilinear, {a, b, weight, bias});
   const int64_t rows = rows_of(a.shape()).rows;
-  const Tensor left = reshape(call[0], {rows, a.size(-1)}), right = reshape(call[1], {rows, b.size(-1)});
-  const Tensor half = reshape(tensordot(left, call[2], {1}, {1}), {rows, weight.size(0), b.size(-1)});
+  const Tensor left = reshape(call[0], {rows, a.size(-1)}),
+               right = reshape(call[1], {rows, b.size(-1)});
+  const Tensor half =
+      reshape(tensordot(left, call[2], {1}, {1}), {rows, weight.size(0), b.size(-1)});
   Tensor y = sum(half * unsqueeze(right, 1), {-1});
   if (bias.defined()) y = y + call[3];
   Shape shape = a.shape();

@@ -8,7 +8,8 @@ enum class Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
 
 // activation(x weight^T + bias): x [..., in], weight [out, in], bias [out] or undefined. The bias
 // and the activation happen inside the product, before its one rounding.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              Activation activation = Activation::none);
 
 // The same by plain ops: the definition and the oracle.
 Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bias = {},

@@ -23,7 +23,9 @@ void check_pair(Op op, const Tensor& x, const Tensor& target) {
   require_shape(name(op), "target", target, x.shape());
 }
 
-Tensor constant(double value, const Tensor& like) { return full({}, value, like.dtype(), like.device()); }
+Tensor constant(double value, const Tensor& like) {
+  return full({}, value, like.dtype(), like.device());
+}
 
 // 1 where a target counts, in the losses' type.
 Tensor counted(const Tensor& target, int64_t ignore_index, const Tensor& like) {
@@ -47,18 +49,23 @@ Tensor reduced_by_count(const Tensor& losses, const Tensor& counts, Reduce reduc
 
 Tensor reduced_loss(const Tensor& losses, Reduce reduce) {
   switch (reduce) {
-    case Reduce::mean: return mean(losses);
-    case Reduce::sum: return sum(losses);
-    case Reduce::none: return losses;
+    case Reduce::mean:
+      return mean(losses);
+    case Reduce::sum:
+      return sum(losses);
+    case Reduce::none:
+      return losses;
   }
   return losses;
 }
 
-Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target, CrossEntropyOptions options) {
+Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
+                               CrossEntropyOptions options) {
   Composite call(Op::cross_entropy, {logits});
   const Tensor log_p = log_softmax(cast(call[0], statistics_type(call[0])));
   const Tensor counts = counted(target, options.ignore_index, log_p);
-  const Tensor picked = squeeze(gather(log_p, -1, unsqueeze(indexable(target, options.ignore_index), -1)), -1);
+  const Tensor picked =
+      squeeze(gather(log_p, -1, unsqueeze(indexable(target, options.ignore_index), -1)), -1);
   Tensor losses = mul(picked, -(1 - options.smoothing));
   if (options.smoothing > 0) losses = losses - mul(mean(log_p, {-1}), options.smoothing);
   // An ignored row may hold anything, also infinities: choose zero rather than multiply by it.
@@ -66,11 +73,14 @@ Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target, Cross
   return call.result(reduced_by_count(losses, counts, options.reduce));
 }
 
-Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce reduce, int64_t ignore_index) {
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce reduce,
+                int64_t ignore_index) {
   require_compute("nll_loss", "log_probabilities", log_probabilities);
   require_index("nll_loss", "target", target);
   if (log_probabilities.rank() == 0) {
-    fail("nll_loss", {.argument = "log_probabilities", .expected = "[..., classes]", .found = describe(log_probabilities)});
+    fail("nll_loss", {.argument = "log_probabilities",
+                      .expected = "[..., classes]",
+                      .found = describe(log_probabilities)});
   }
   Shape expected = log_probabilities.shape();
   expected.erase(expected.rank() - 1);
@@ -80,8 +90,10 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce re
   require_classes("nll_loss", wanted, log_probabilities.size(-1), ignore_index);
   Composite call(Op::nll_loss, {log_probabilities});
   const Tensor counts = counted(wanted, ignore_index, call[0]);
-  const Tensor picked = squeeze(gather(call[0], -1, unsqueeze(indexable(wanted, ignore_index), -1)), -1);
-  const Tensor losses = where(greater(counts, constant(0, counts)), neg(picked), constant(0, picked));
+  const Tensor picked =
+      squeeze(gather(call[0], -1, unsqueeze(indexable(wanted, ignore_index), -1)), -1);
+  const Tensor losses =
+      where(greater(counts, constant(0, counts)), neg(picked), constant(0, picked));
   return call.result(reduced_by_count(losses, counts, reduce));
 }
 
@@ -104,25 +116,32 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduce reduce, doub
   Composite call(Op::smooth_l1_loss, {x, target});
   const Tensor distance = abs(call[0] - call[1]);
   const Tensor near = mul(square(distance), 0.5 / beta);
-  return call.result(reduced_loss(where(less(distance, constant(beta, distance)), near, distance - 0.5 * beta), reduce));
+  return call.result(reduced_loss(
+      where(less(distance, constant(beta, distance)), near, distance - 0.5 * beta), reduce));
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduce reduce, double delta) {
   check_pair(Op::huber_loss, x, target);
-  require_between("huber_loss", "delta", delta, std::numeric_limits<double>::min(), std::numeric_limits<double>::max());
+  require_between("huber_loss", "delta", delta, std::numeric_limits<double>::min(),
+                  std::numeric_limits<double>::max());
   Composite call(Op::huber_loss, {x, target});
   const Tensor distance = abs(call[0] - call[1]);
   const Tensor far = mul(distance - 0.5 * delta, delta);
-  return call.result(reduced_loss(where(less_equal(distance, constant(delta, distance)), mul(square(distance), 0.5), far), reduce));
+  return call.result(reduced_loss(
+      where(less_equal(distance, constant(delta, distance)), mul(square(distance), 0.5), far),
+      reduce));
 }
 
 // (1 - t) x + (1 + (w - 1) t) softplus(-x)
-Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce, const Tensor& pos_weight) {
+Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce,
+                       const Tensor& pos_weight) {
   check_pair(Op::bce_with_logits, logits, target);
   if (pos_weight.defined()) {
     require_compute("bce_with_logits", "pos_weight", pos_weight);
     if (broadcast("bce_with_logits", pos_weight.shape(), logits.shape()) != logits.shape()) {
-      fail("bce_with_logits", {.argument = "pos_weight", .expected = "a shape that broadcasts to " + describe(logits), .found = describe(pos_weight)});
+      fail("bce_with_logits", {.argument = "pos_weight",
+                               .expected = "a shape that broadcasts to " + describe(logits),
+                               .found = describe(pos_weight)});
     }
   }
   Composite call(Op::bce_with_logits, {logits, target, pos_weight});

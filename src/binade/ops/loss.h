@@ -17,30 +17,39 @@ struct CrossEntropyOptions {
   int64_t ignore_index = -100;   // targets that do not count
 };
 
-// Softmax and negative log likelihood in one pass with f32 statistics. logits [..., classes], target
-// (i64 or i32) [...]. The result is f32 (f64 for f64).
+// Softmax and negative log likelihood in one pass with f32 statistics. logits [..., classes],
+// target (i64 or i32) [...]. The result is f32 (f64 for f64).
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
-Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
+Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
+                               CrossEntropyOptions options = {});
 
 // cross_entropy(linear(x, weight), target) in chunks of rows, so that the logits of a large
-// vocabulary never exist whole; gradients are made on the way. x [..., width], weight [classes, width].
+// vocabulary never exist whole; gradients are made on the way. x [..., width], weight [classes,
+// width].
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             CrossEntropyOptions options = {}, int64_t chunk_rows = 0);
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
                                       CrossEntropyOptions options = {});
 
 // log_probabilities [..., classes].
-Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce reduce = Reduce::mean, int64_t ignore_index = -100);
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce reduce = Reduce::mean,
+                int64_t ignore_index = -100);
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean);
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean);
 // Squared below `beta`, linear above.
-Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean, double beta = 1);
-Tensor huber_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean, double delta = 1);
-// Sigmoid and binary cross entropy in one, stable for any logit. pos_weight scales positive targets.
-Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce = Reduce::mean, const Tensor& pos_weight = {});
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean,
+                      double beta = 1);
+Tensor huber_loss(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean,
+                  double delta = 1);
+// Sigmoid and binary cross entropy in one, stable for any logit. pos_weight scales positive
+// targets.
+Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce = Reduce::mean,
+                       const Tensor& pos_weight = {});
 // On probabilities; refused under autocast.
-Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& target, Reduce reduce = Reduce::mean);
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& target,
+                            Reduce reduce = Reduce::mean);
 // sum(target * (log target - x)) over elements; `mean` divides by the elements.
-Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean, bool log_target = false);
+Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce = Reduce::mean,
+              bool log_target = false);
 
 }  // namespace binade

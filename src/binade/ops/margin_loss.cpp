@@ -29,13 +29,15 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduce reduce) {
   return call.result(reduced_loss(softplus(neg(call[1] * call[0])), reduce));
 }
 
-Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin, Reduce reduce) {
+Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
+                           Reduce reduce) {
   check(Op::margin_ranking_loss, {a, b, y}, margin);
   Composite call(Op::margin_ranking_loss, {a, b, y});
   return call.result(reduced_loss(relu(call[2] * (call[1] - call[0]) + margin), reduce));
 }
 
-Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin, Reduce reduce) {
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           double margin, Reduce reduce) {
   check(Op::triplet_margin_loss, {anchor, positive, negative}, margin);
   Composite call(Op::triplet_margin_loss, {anchor, positive, negative});
   // The small offset keeps the root differentiable where two points meet.
@@ -63,7 +65,8 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Red
   check(Op::hinge_embedding_loss, {x, y}, margin);
   Composite call(Op::hinge_embedding_loss, {x, y});
   const Tensor positive = greater(call[1], full({}, 0, call[1].dtype(), x.device()));
-  return call.result(reduced_loss(where(positive, call[0], relu(mul(call[0], -1) + margin)), reduce));
+  return call.result(
+      reduced_loss(where(positive, call[0], relu(mul(call[0], -1) + margin)), reduce));
 }
 
 }  // namespace binade

@@ -13,7 +13,8 @@ namespace {
 using namespace ops;
 
 Tensor transposed(const Tensor& x) {
-  return x.strided({x.shape()[0], x.shape()[2], x.shape()[1]}, {x.strides()[0], x.strides()[2], x.strides()[1]}, x.offset());
+  return x.strided({x.shape()[0], x.shape()[2], x.shape()[1]},
+                   {x.strides()[0], x.strides()[2], x.strides()[1]}, x.offset());
 }
 
 // y [batch, m, n] = a x b, plus what y holds if `accumulate`.
@@ -40,19 +41,23 @@ Tensor batched(const Tensor& x, const Shape& batch) {
     }
     if (step == 0 && view.strides[axis] == 0) {
       // Repeated so far: every outer axis must repeat as well.
-      for (int outer = axis - 1; outer >= 0; --outer) regular &= batch[outer] == 1 || view.strides[outer] == 0;
+      for (int outer = axis - 1; outer >= 0; --outer)
+        regular &= batch[outer] == 1 || view.strides[outer] == 0;
       break;
     }
     expected *= batch[axis];
   }
   const Strides& in = x.strides();
   const int rank = x.rank();
-  if (regular) return x.strided({batch.numel(), rows, columns}, {step, in[rank - 2], in[rank - 1]}, x.offset());
+  if (regular)
+    return x.strided({batch.numel(), rows, columns}, {step, in[rank - 2], in[rank - 1]},
+                     x.offset());
   return viewed(dense(x.strided(full, view.strides, x.offset())), {batch.numel(), rows, columns});
 }
 
 // The gradient of an operand that was repeated along batch axes is the sum over them.
-void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const Shape& batch, const Shape& operand, bool tf32) {
+void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const Shape& batch,
+                 const Shape& operand, bool tf32) {
   if (!slot.wanted()) return;
   const int64_t rows = a.shape()[1], columns = b.shape()[2];
   if (operand.numel() == batch.numel() * rows * columns) {
@@ -60,7 +65,8 @@ void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const S
     multiply(a, b, viewed(buffer, {batch.numel(), rows, columns}), accumulate, tf32);
     return;
   }
-  const Tensor gradient = Tensor::empty({batch.numel(), rows, columns}, statistics_type(a), a.device());
+  const Tensor gradient =
+      Tensor::empty({batch.numel(), rows, columns}, statistics_type(a), a.device());
   multiply(a, b, gradient, false, tf32);
   Shape full = batch;
   full.push_back(rows);
@@ -68,19 +74,23 @@ void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const S
   const auto [buffer, accumulate] = slot.target();
   Shape kept = operand;
   while (kept.rank() < full.rank()) kept.insert(0, 1);
-  backend::of(a).reduce.reduce(backend::Reduction::sum, viewed(gradient, full), viewed(buffer, kept), accumulate);
+  backend::of(a).reduce.reduce(backend::Reduction::sum, viewed(gradient, full),
+                               viewed(buffer, kept), accumulate);
 }
 
 void require_operands(std::string_view op, const Tensor& a, const Tensor& b) {
   require_compute(op, "a", a);
   require_compute(op, "b", b);
   if (a.rank() == 0 || b.rank() == 0) {
-    fail(op, {.argument = "operands", .expected = "at least 1 dimension each", .found = describe(a) + " and " + describe(b)});
+    fail(op, {.argument = "operands",
+              .expected = "at least 1 dimension each",
+              .found = describe(a) + " and " + describe(b)});
   }
   const int64_t inner = b.rank() == 1 ? b.size(0) : b.size(-2);
   if (a.size(-1) != inner) {
     fail(op, {.argument = "operands",
-              .expected = "a's last size equal to b's " + std::string(b.rank() == 1 ? "only" : "second to last"),
+              .expected = "a's last size equal to b's " +
+                          std::string(b.rank() == 1 ? "only" : "second to last"),
               .found = describe(a) + " and " + describe(b)});
   }
 }
@@ -117,8 +127,8 @@ Tensor product(Op op, const Tensor& a_given, const Tensor& b_given) {
 
   const Tensor y = Tensor::empty({left.shape()[0], left.shape()[1], n}, a.dtype(), a.device());
   multiply(left, right, y, false, tf32);
-  return call.result(viewed(y, shape), [=, left = Saved(left), right = Saved(right), full = y.shape()](
-                                           const Tensor& dy, GradSlots dx) {
+  return call.result(viewed(y, shape), [=, left = Saved(left), right = Saved(right),
+                                        full = y.shape()](const Tensor& dy, GradSlots dx) {
     const Tensor gradient = viewed(dense(dy), full);
     add_product(dx[0], gradient, transposed(right), batch, left_shape, tf32);
     add_product(dx[1], transposed(left), gradient, batch, right_shape, tf32);
@@ -127,11 +137,14 @@ Tensor product(Op op, const Tensor& a_given, const Tensor& b_given) {
 
 void require_batches(std::string_view op, const Tensor& a, const Tensor& b) {
   if (a.size(0) == b.size(0)) return;
-  fail(op, {.argument = "operands", .expected = "one batch size", .found = describe(a) + " and " + describe(b)});
+  fail(op, {.argument = "operands",
+            .expected = "one batch size",
+            .found = describe(a) + " and " + describe(b)});
 }
 
 // beta * c + alpha * a b for matrices or batches of them.
-Tensor added(Op op, int rank, const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
+Tensor added(Op op, int rank, const Tensor& c, const Tensor& a, const Tensor& b, double beta,
+             double alpha) {
   require_compute(name(op), "c", c);
   require_rank(name(op), "a", a, rank);
   require_rank(name(op), "b", b, rank);
@@ -142,7 +155,9 @@ Tensor added(Op op, int rank, const Tensor& c, const Tensor& a, const Tensor& b,
   Shape shape = a.shape();
   shape[rank - 1] = b.size(-1);
   if (broadcast(name(op).data(), c.shape(), shape) != shape) {
-    fail(name(op), {.argument = "c", .expected = "a shape that broadcasts to " + to_string(shape), .found = describe(c)});
+    fail(name(op), {.argument = "c",
+                    .expected = "a shape that broadcasts to " + to_string(shape),
+                    .found = describe(c)});
   }
   Composite call(op, {c, a, b});
   const Tensor product = mul(rank == 3 ? bmm(call[1], call[2]) : mm(call[1], call[2]), alpha);
@@ -200,25 +215,35 @@ Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, d
   return added(Op::baddbmm, 3, c, a, b, beta, alpha);
 }
 
-Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& axes_a, const std::vector<int64_t>& axes_b) {
+Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& axes_a,
+                 const std::vector<int64_t>& axes_b) {
   require_compute("tensordot", "a", a);
   require_compute("tensordot", "b", b);
   if (axes_a.size() != axes_b.size()) {
-    fail("tensordot", {.argument = "axes", .expected = "as many of a as of b", .found = std::to_string(axes_a.size()) + " and " + std::to_string(axes_b.size())});
+    fail("tensordot",
+         {.argument = "axes",
+          .expected = "as many of a as of b",
+          .found = std::to_string(axes_a.size()) + " and " + std::to_string(axes_b.size())});
   }
   std::vector<int64_t> summed_a, summed_b, free_a, free_b;
   for (size_t i = 0; i < axes_a.size(); ++i) {
     summed_a.push_back(normalize_axis("tensordot", axes_a[i], a.rank()));
     summed_b.push_back(normalize_axis("tensordot", axes_b[i], b.rank()));
     if (a.size(summed_a[i]) != b.size(summed_b[i])) {
-      fail("tensordot", {.argument = "axes", .expected = "pairs of one size", .found = describe(a) + " and " + describe(b)});
+      fail("tensordot", {.argument = "axes",
+                         .expected = "pairs of one size",
+                         .found = describe(a) + " and " + describe(b)});
     }
   }
   Shape shape;
-  const auto find_free = [&shape](const Tensor& x, const std::vector<int64_t>& summed, std::vector<int64_t>& rest) {
+  const auto find_free = [&shape](const Tensor& x, const std::vector<int64_t>& summed,
+                                  std::vector<int64_t>& rest) {
     for (int axis = 0; axis < x.rank(); ++axis) {
       const int64_t times = std::count(summed.begin(), summed.end(), axis);
-      if (times > 1) fail("tensordot", {.argument = "axes", .expected = "each axis once", .found = std::to_string(axis) + " twice"});
+      if (times > 1)
+        fail("tensordot", {.argument = "axes",
+                           .expected = "each axis once",
+                           .found = std::to_string(axis) + " twice"});
       if (times == 1) continue;
       rest.push_back(axis);
       shape.push_back(x.size(axis));
@@ -227,8 +252,10 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& a
   find_free(a, summed_a, free_a);
   find_free(b, summed_b, free_b);
   Composite call(Op::tensordot, {a, b});
-  const Tensor left = reshape(permute(call[0], joined({free_a, summed_a})), {numel_of(a, free_a), numel_of(a, summed_a)});
-  const Tensor right = reshape(permute(call[1], joined({summed_b, free_b})), {numel_of(b, summed_b), numel_of(b, free_b)});
+  const Tensor left = reshape(permute(call[0], joined({free_a, summed_a})),
+                              {numel_of(a, free_a), numel_of(a, summed_a)});
+  const Tensor right = reshape(permute(call[1], joined({summed_b, free_b})),
+                               {numel_of(b, summed_b), numel_of(b, free_b)});
   return call.result(reshape(mm(left, right), shape));
 }
 
@@ -238,29 +265,40 @@ Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands)
 
 Tensor einsum(std::string_view equation, std::span<const Tensor> operands) {
   const auto bad = [&](const char* expected) {
-    fail("einsum", {.argument = "equation", .expected = expected, .found = "'" + std::string(equation) + "'"});
+    fail(
+        "einsum",
+        {.argument = "equation", .expected = expected, .found = "'" + std::string(equation) + "'"});
   };
   const size_t arrow = equation.find("->");
-  if (arrow == std::string_view::npos || operands.empty() || operands.size() > 2) bad("one or two operands and '->'");
+  if (arrow == std::string_view::npos || operands.empty() || operands.size() > 2)
+    bad("one or two operands and '->'");
   const std::string_view inputs = equation.substr(0, arrow), out = equation.substr(arrow + 2);
   const size_t comma = inputs.find(',');
   if ((comma != std::string_view::npos) != (operands.size() == 2)) bad("as many terms as operands");
-  const std::string_view terms[2] = {inputs.substr(0, comma), comma == std::string_view::npos ? "" : inputs.substr(comma + 1)};
-  const auto has = [](std::string_view term, char letter) { return term.find(letter) != std::string_view::npos; };
+  const std::string_view terms[2] = {
+      inputs.substr(0, comma), comma == std::string_view::npos ? "" : inputs.substr(comma + 1)};
+  const auto has = [](std::string_view term, char letter) {
+    return term.find(letter) != std::string_view::npos;
+  };
   for (size_t i = 0; i < operands.size(); ++i) {
     require_compute("einsum", "operands", operands[i]);
-    if (static_cast<int>(terms[i].size()) != operands[i].rank()) bad("one letter per dimension of each operand");
+    if (static_cast<int>(terms[i].size()) != operands[i].rank())
+      bad("one letter per dimension of each operand");
     for (const char letter : terms[i]) {
-      if (std::count(terms[i].begin(), terms[i].end(), letter) > 1) bad("each letter once per operand");
+      if (std::count(terms[i].begin(), terms[i].end(), letter) > 1)
+        bad("each letter once per operand");
     }
   }
   for (const char letter : out) {
-    if (!has(terms[0], letter) && !has(terms[1], letter)) bad("result letters that occur in an operand");
+    if (!has(terms[0], letter) && !has(terms[1], letter))
+      bad("result letters that occur in an operand");
     if (std::count(out.begin(), out.end(), letter) > 1) bad("each letter once in the result");
   }
   for (size_t axis = 0; axis < terms[0].size(); ++axis) {
     const size_t other = terms[1].find(terms[0][axis]);
-    if (other == std::string_view::npos || operands[0].size(static_cast<int64_t>(axis)) == operands[1].size(static_cast<int64_t>(other))) continue;
+    if (other == std::string_view::npos || operands[0].size(static_cast<int64_t>(axis)) ==
+                                               operands[1].size(static_cast<int64_t>(other)))
+      continue;
     fail("einsum", {.argument = "operands",
                     .expected = "one size for each letter of '" + std::string(equation) + "'",
                     .found = describe(operands[0]) + " and " + describe(operands[1])});
@@ -298,10 +336,12 @@ Tensor einsum(std::string_view equation, std::span<const Tensor> operands) {
         if (shared && has(out, letter) && i == 0) groups[0] += letter;
       }
     }
-    const Tensor left = reshape(permute(x[0], joined({batch[0], free[0], summed[0]})),
-                                {numel_of(x[0], batch[0]), numel_of(x[0], free[0]), numel_of(x[0], summed[0])});
-    const Tensor right = reshape(permute(x[1], joined({batch[1], summed[1], free[1]})),
-                                 {numel_of(x[1], batch[1]), numel_of(x[1], summed[1]), numel_of(x[1], free[1])});
+    const Tensor left =
+        reshape(permute(x[0], joined({batch[0], free[0], summed[0]})),
+                {numel_of(x[0], batch[0]), numel_of(x[0], free[0]), numel_of(x[0], summed[0])});
+    const Tensor right =
+        reshape(permute(x[1], joined({batch[1], summed[1], free[1]})),
+                {numel_of(x[1], batch[1]), numel_of(x[1], summed[1]), numel_of(x[1], free[1])});
     Shape shape;
     for (const int64_t axis : batch[0]) shape.push_back(x[0].size(axis));
     for (const int64_t axis : free[0]) shape.push_back(x[0].size(axis));

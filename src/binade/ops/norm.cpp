@@ -13,7 +13,8 @@ namespace {
 using namespace ops;
 using backend::NormKind;
 
-void check_parameters(std::string_view op, const Tensor& weight, const Tensor& bias, int64_t width) {
+void check_parameters(std::string_view op, const Tensor& weight, const Tensor& bias,
+                      int64_t width) {
   for (const auto& [argument, x] : {std::pair("weight", &weight), std::pair("bias", &bias)}) {
     if (!x->defined()) continue;
     require_compute(op, argument, *x);
@@ -21,7 +22,8 @@ void check_parameters(std::string_view op, const Tensor& weight, const Tensor& b
   }
 }
 
-void check_norm(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+void check_norm(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                double eps) {
   require_compute(op, "x", x);
   if (x.rank() == 0 || x.size(-1) == 0) {
     fail(op, {.argument = "x", .expected = "a last axis of at least 1", .found = describe(x)});
@@ -30,49 +32,58 @@ void check_norm(std::string_view op, const Tensor& x, const Tensor& weight, cons
   require_between(op, "eps", eps, 0, std::numeric_limits<double>::max());
 }
 
-// What a norm's backward needs; writes x's gradient to a given buffer and the parameters' to their slots.
+// What a norm's backward needs; writes x's gradient to a given buffer and the parameters' to their
+// slots.
 struct NormBackward {
   NormKind kind;
   Saved x, weight, mean, rstd;
 
-  void operator()(const Tensor& dy, const Tensor& dsum, const Tensor& dx, bool accumulate_dx, const GradSlot& weight_slot,
-                  const GradSlot& bias_slot) const {
+  void operator()(const Tensor& dy, const Tensor& dsum, const Tensor& dx, bool accumulate_dx,
+                  const GradSlot& weight_slot, const GradSlot& bias_slot) const {
     const Shape& flat = x->shape();
     GradSlot::Target dweight{{}, false}, dbias{{}, false};
     if (weight_slot.wanted()) dweight = weight_slot.target();
     if (bias_slot.wanted()) dbias = bias_slot.target();
-    if (dweight.buffer.defined() && dbias.buffer.defined() && dweight.accumulate != dbias.accumulate) {
-      // The kernel has one flag for both: a buffer of zeros that is added to equals one overwritten.
+    if (dweight.buffer.defined() && dbias.buffer.defined() &&
+        dweight.accumulate != dbias.accumulate) {
+      // The kernel has one flag for both: a buffer of zeros that is added to equals one
+      // overwritten.
       backend::of(dy).elementwise.fill(dweight.accumulate ? dbias.buffer : dweight.buffer, 0);
       dweight.accumulate = true;
     }
     const bool accumulate = dweight.buffer.defined() ? dweight.accumulate : dbias.accumulate;
-    backend::of(dy).norm.backward(kind, viewed(dense(dy), flat), dsum.defined() ? viewed(dense(dsum), flat) : Tensor(),
-                                  x, weight, mean, rstd, viewed(dx, flat), accumulate_dx, dweight.buffer, dbias.buffer,
-                                  accumulate);
+    backend::of(dy).norm.backward(kind, viewed(dense(dy), flat),
+                                  dsum.defined() ? viewed(dense(dsum), flat) : Tensor(), x, weight,
+                                  mean, rstd, viewed(dx, flat), accumulate_dx, dweight.buffer,
+                                  dbias.buffer, accumulate);
   }
 };
 
-Tensor norm(Op op, NormKind kind, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+Tensor norm(Op op, NormKind kind, const Tensor& x, const Tensor& weight, const Tensor& bias,
+            double eps) {
   check_norm(name(op), x, weight, bias, eps);
   const Call call(op, {x, weight, bias});
   const auto [rows, width] = rows_of(x.shape());
   const Tensor flat = viewed(dense(call[0]), {rows, width});
   const Tensor y = Tensor::empty_like(flat);
-  const Tensor mean = kind == NormKind::layer ? Tensor::empty({rows}, statistics_type(flat), x.device()) : Tensor();
+  const Tensor mean =
+      kind == NormKind::layer ? Tensor::empty({rows}, statistics_type(flat), x.device()) : Tensor();
   const Tensor rstd = Tensor::empty({rows}, statistics_type(flat), x.device());
   const Tensor scale = dense(call[1]), shift = dense(call[2]);
   backend::of(x).norm.forward(kind, flat, {}, scale, shift, eps, {}, y, mean, rstd);
   const NormBackward backward{kind, flat, scale, mean, rstd};
   return call.result(viewed(y, x.shape()), [backward](const Tensor& dy, GradSlots dx) {
     // The kernel always writes x's gradient: to scratch where nobody wants it.
-    const auto target = dx[0].wanted() ? dx[0].target() : GradSlot::Target{Tensor::empty_like(backward.x.get()), false};
+    const auto target = dx[0].wanted()
+                            ? dx[0].target()
+                            : GradSlot::Target{Tensor::empty_like(backward.x.get()), false};
     backward(dy, {}, target.buffer, target.accumulate, dx[1], dx[2]);
   });
 }
 
-std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x, const Tensor& residual,
-                                        const Tensor& weight, const Tensor& bias, double eps) {
+std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x,
+                                        const Tensor& residual, const Tensor& weight,
+                                        const Tensor& bias, double eps) {
   check_norm(name(op), x, weight, bias, eps);
   if (residual.defined()) {
     require_compute(name(op), "residual", residual);
@@ -87,10 +98,12 @@ std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x, c
   const amp::AutocastState& state = amp::autocast_state();
   const bool lowers = state.enabled && sum.dtype() != DType::f64;
   const Tensor y = Tensor::empty(flat, lowers ? state.dtype : sum.dtype(), x.device());
-  const Tensor mean = kind == NormKind::layer ? Tensor::empty({rows}, statistics_type(sum), x.device()) : Tensor();
+  const Tensor mean =
+      kind == NormKind::layer ? Tensor::empty({rows}, statistics_type(sum), x.device()) : Tensor();
   const Tensor rstd = Tensor::empty({rows}, statistics_type(sum), x.device());
   const Tensor scale = dense(call[1]), shift = dense(call[2]);
-  backend::of(x).norm.forward(kind, in, other, scale, shift, eps, residual.defined() ? sum : Tensor(), y, mean, rstd);
+  backend::of(x).norm.forward(kind, in, other, scale, shift, eps,
+                              residual.defined() ? sum : Tensor(), y, mean, rstd);
 
   const Tensor outputs[2] = {viewed(sum, x.shape()), viewed(y, x.shape())};
   const NormBackward backward{kind, sum, scale, mean, rstd};
@@ -107,11 +120,16 @@ std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x, c
   return {outputs[0], outputs[1]};
 }
 
-std::pair<Tensor, Tensor> residual_composite(const Tensor& x, const Tensor& residual, Tensor (*norm)(const Tensor&, const Tensor&, const Tensor&, double),
+std::pair<Tensor, Tensor> residual_composite(const Tensor& x, const Tensor& residual,
+                                             Tensor (*norm)(const Tensor&, const Tensor&,
+                                                            const Tensor&, double),
                                              const Tensor& weight, const Tensor& bias, double eps) {
   const amp::AutocastState state = amp::autocast_state();
   const amp::Autocast plain(amp::AutocastState{});
-  const Tensor sum = residual.defined() ? cast(cast(x, promote(x.dtype(), residual.dtype())) + residual, residual.dtype()) : x;
+  const Tensor sum =
+      residual.defined()
+          ? cast(cast(x, promote(x.dtype(), residual.dtype())) + residual, residual.dtype())
+          : x;
   const bool lowers = state.enabled && sum.dtype() != DType::f64;
   const DType wide = sum.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Tensor y = norm(cast(sum, wide), weight, bias, eps);
@@ -123,10 +141,13 @@ struct Channels {
   int64_t n, c, inner;
 };
 
-Channels channels_of(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+Channels channels_of(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     double eps) {
   require_compute(op, "x", x);
-  if (x.rank() < 2) fail(op, {.argument = "x", .expected = "[n, channels, ...]", .found = describe(x)});
-  const Channels channels{x.size(0), x.size(1), x.size(0) * x.size(1) == 0 ? 0 : x.numel() / (x.size(0) * x.size(1))};
+  if (x.rank() < 2)
+    fail(op, {.argument = "x", .expected = "[n, channels, ...]", .found = describe(x)});
+  const Channels channels{x.size(0), x.size(1),
+                          x.size(0) * x.size(1) == 0 ? 0 : x.numel() / (x.size(0) * x.size(1))};
   check_parameters(op, weight, bias, channels.c);
   require_between(op, "eps", eps, 0, std::numeric_limits<double>::max());
   return channels;
@@ -148,8 +169,8 @@ struct ParameterGradients {
 };
 
 // running = (1 - momentum) * running + momentum * batch, the variance without bias.
-void update_running(const Tensor& running_mean, const Tensor& running_variance, const Tensor& mean, const Tensor& rstd,
-                    double eps, double momentum, int64_t count) {
+void update_running(const Tensor& running_mean, const Tensor& running_variance, const Tensor& mean,
+                    const Tensor& rstd, double eps, double momentum, int64_t count) {
   const auto& kernels = backend::of(mean).elementwise;
   if (running_mean.defined()) {
     kernels.axpby(momentum, mean, 1 - momentum, running_mean);
@@ -159,7 +180,8 @@ void update_running(const Tensor& running_mean, const Tensor& running_variance, 
     const Tensor variance = Tensor::empty_like(rstd);
     kernels.unary(backend::Unary::pow, {-2, 0}, rstd, variance);
     kernels.unary(backend::Unary::scale, {1, -eps}, variance, variance);
-    const double unbiased = count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1;
+    const double unbiased =
+        count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1;
     kernels.axpby(momentum * unbiased, variance, 1 - momentum, running_variance);
     running_variance.bump_version();
   }
@@ -175,29 +197,37 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return norm(Op::rms_norm, NormKind::rms, x, weight, {}, eps);
 }
 
-std::pair<Tensor, Tensor> residual_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                                              const Tensor& bias, double eps) {
+std::pair<Tensor, Tensor> residual_layer_norm(const Tensor& x, const Tensor& residual,
+                                              const Tensor& weight, const Tensor& bias,
+                                              double eps) {
   return residual_norm(Op::residual_layer_norm, NormKind::layer, x, residual, weight, bias, eps);
 }
 
-std::pair<Tensor, Tensor> residual_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
+std::pair<Tensor, Tensor> residual_rms_norm(const Tensor& x, const Tensor& residual,
+                                            const Tensor& weight, double eps) {
   return residual_norm(Op::residual_rms_norm, NormKind::rms, x, residual, weight, {}, eps);
 }
 
-std::pair<Tensor, Tensor> residual_layer_norm_composite(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                                                        const Tensor& bias, double eps) {
+std::pair<Tensor, Tensor> residual_layer_norm_composite(const Tensor& x, const Tensor& residual,
+                                                        const Tensor& weight, const Tensor& bias,
+                                                        double eps) {
   return residual_composite(x, residual, layer_norm, weight, bias, eps);
 }
 
-std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
-  const auto norm = [](const Tensor& x, const Tensor& weight, const Tensor&, double eps) { return rms_norm(x, weight, eps); };
+std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Tensor& residual,
+                                                      const Tensor& weight, double eps) {
+  const auto norm = [](const Tensor& x, const Tensor& weight, const Tensor&, double eps) {
+    return rms_norm(x, weight, eps);
+  };
   return residual_composite(x, residual, norm, weight, {}, eps);
 }
 
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                  const Tensor& running_variance, bool training, double momentum, double eps) {
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_variance, bool training,
+                  double momentum, double eps) {
   const auto [n, c, inner] = channels_of("batch_norm", x, weight, bias, eps);
-  for (const auto& [argument, statistic] : {std::pair("running_mean", &running_mean), std::pair("running_variance", &running_variance)}) {
+  for (const auto& [argument, statistic] : {std::pair("running_mean", &running_mean),
+                                            std::pair("running_variance", &running_variance)}) {
     if (!statistic->defined()) continue;
     require_compute("batch_norm", argument, *statistic);
     require_shape("batch_norm", argument, *statistic, {c});
@@ -205,17 +235,22 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   }
   require_between("batch_norm", "momentum", momentum, 0, 1);
   if (!training && (!running_mean.defined() || !running_variance.defined())) {
-    fail("batch_norm", {.argument = "running statistics", .expected = "both, outside of training", .found = "none"});
+    fail("batch_norm", {.argument = "running statistics",
+                        .expected = "both, outside of training",
+                        .found = "none"});
   }
   if (training && n * inner < 2) {
-    fail("batch_norm", {.argument = "x", .expected = "more than one value per channel in training", .found = describe(x)});
+    fail("batch_norm", {.argument = "x",
+                        .expected = "more than one value per channel in training",
+                        .found = describe(x)});
   }
   const Call call(Op::batch_norm, {x, weight, bias});
   const Shape flat{n, c, inner};
   const Tensor in = viewed(dense(call[0]), flat);
   const Tensor y = Tensor::empty_like(in);
   const auto& kernels = backend::of(x);
-  const Tensor mean = Tensor::empty({c}, statistics_type(in), x.device()), rstd = Tensor::empty_like(mean);
+  const Tensor mean = Tensor::empty({c}, statistics_type(in), x.device()),
+               rstd = Tensor::empty_like(mean);
   if (!training) {
     kernels.elementwise.copy(running_mean, mean);
     kernels.elementwise.copy(running_variance, rstd);
@@ -227,33 +262,39 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   if (training && !autograd::recomputing()) {
     update_running(running_mean, running_variance, mean, rstd, eps, momentum, n * inner);
   }
-  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(scale), channels = c](const Tensor& dy, GradSlots dx) {
+  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(scale), channels = c](
+                                               const Tensor& dy, GradSlots dx) {
     const ParameterGradients parameters(dx, x, channels);
     const Tensor gradient = Tensor::empty_like(x.get());
-    backend::of(dy).norm.batch_backward(viewed(dense(dy), flat), x, weight, mean, rstd, training, gradient,
-                                        parameters.weight, parameters.bias, false);
+    backend::of(dy).norm.batch_backward(viewed(dense(dy), flat), x, weight, mean, rstd, training,
+                                        gradient, parameters.weight, parameters.bias, false);
     dx[0].add(viewed(gradient, dy.shape()));
     parameters.deliver(dx);
   });
 }
 
-Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
+                  double eps) {
   const auto [n, c, inner] = channels_of("group_norm", x, weight, bias, eps);
   if (groups < 1 || c % groups != 0) {
-    fail("group_norm", {.argument = "groups", .expected = "a divisor of " + std::to_string(c), .found = std::to_string(groups)});
+    fail("group_norm", {.argument = "groups",
+                        .expected = "a divisor of " + std::to_string(c),
+                        .found = std::to_string(groups)});
   }
   const Call call(Op::group_norm, {x, weight, bias});
   const Shape flat{n, groups, c / groups, inner};
   const Tensor in = viewed(dense(call[0]), flat);
   const Tensor y = Tensor::empty_like(in);
-  const Tensor mean = Tensor::empty({n, groups}, statistics_type(in), x.device()), rstd = Tensor::empty_like(mean);
+  const Tensor mean = Tensor::empty({n, groups}, statistics_type(in), x.device()),
+               rstd = Tensor::empty_like(mean);
   const Tensor scale = dense(call[1]), shift = dense(call[2]);
   backend::of(x).norm.group_forward(in, scale, shift, eps, y, mean, rstd);
-  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(scale), channels = c](const Tensor& dy, GradSlots dx) {
+  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(scale), channels = c](
+                                               const Tensor& dy, GradSlots dx) {
     const ParameterGradients parameters(dx, x, channels);
     const Tensor gradient = Tensor::empty_like(x.get());
-    backend::of(dy).norm.group_backward(viewed(dense(dy), flat), x, weight, mean, rstd, gradient, parameters.weight,
-                                        parameters.bias, false);
+    backend::of(dy).norm.group_backward(viewed(dense(dy), flat), x, weight, mean, rstd, gradient,
+                                        parameters.weight, parameters.bias, false);
     dx[0].add(viewed(gradient, dy.shape()));
     parameters.deliver(dx);
   });

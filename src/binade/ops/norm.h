@@ -10,27 +10,32 @@ namespace binade {
 // another floating type than x.
 
 // Over the last axis, whose size weight and bias have.
-Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5);
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
 
 // A residual addition and the norm of its result in one pass: {x + residual, norm(x + residual)}.
 // The sum has the residual's type; the norm has the autocast type, or the sum's without autocast.
 // Without a residual the sum is x itself.
-std::pair<Tensor, Tensor> residual_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                                              const Tensor& bias, double eps = 1e-5);
-std::pair<Tensor, Tensor> residual_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                                            double eps = 1e-5);
+std::pair<Tensor, Tensor> residual_layer_norm(const Tensor& x, const Tensor& residual,
+                                              const Tensor& weight, const Tensor& bias,
+                                              double eps = 1e-5);
+std::pair<Tensor, Tensor> residual_rms_norm(const Tensor& x, const Tensor& residual,
+                                            const Tensor& weight, double eps = 1e-5);
 // The same by plain ops.
-std::pair<Tensor, Tensor> residual_layer_norm_composite(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                                                        const Tensor& bias, double eps = 1e-5);
-std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                                                      double eps = 1e-5);
+std::pair<Tensor, Tensor> residual_layer_norm_composite(const Tensor& x, const Tensor& residual,
+                                                        const Tensor& weight, const Tensor& bias,
+                                                        double eps = 1e-5);
+std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Tensor& residual,
+                                                      const Tensor& weight, double eps = 1e-5);
 
 // x [n, c, ...]. In training the statistics of the batch are used and the running ones (f32 [c],
 // optional) move towards them by `momentum`; otherwise the running ones are used.
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                  const Tensor& running_variance, bool training, double momentum = 0.1, double eps = 1e-5);
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_variance, bool training,
+                  double momentum = 0.1, double eps = 1e-5);
 // x [n, c, ...], statistics over c / groups channels of one sample.
-Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
 
 }  // namespace binade

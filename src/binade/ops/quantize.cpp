@@ -10,7 +10,9 @@ using namespace ops;
 void check(const Tensor& x, DType dtype) {
   require_compute("quantize", "x", x);
   require_rank("quantize", "x", x, 2);
-  if (!is_fp8(dtype)) fail("quantize", {.argument = "dtype", .expected = "e4m3 or e5m2", .found = std::string(name(dtype))});
+  if (!is_fp8(dtype))
+    fail("quantize",
+         {.argument = "dtype", .expected = "e4m3 or e5m2", .found = std::string(name(dtype))});
 }
 
 }  // namespace
@@ -18,27 +20,37 @@ void check(const Tensor& x, DType dtype) {
 Quantized quantize(const Tensor& x, const QuantizeOptions& options) {
   check(x, options.dtype);
   if (options.group.rows < 0 || options.group.columns < 0) {
-    fail("quantize", {.argument = "group", .expected = "sizes of at least 0", .found = std::to_string(options.group.rows) + " x " + std::to_string(options.group.columns)});
+    fail("quantize", {.argument = "group",
+                      .expected = "sizes of at least 0",
+                      .found = std::to_string(options.group.rows) + " x " +
+                               std::to_string(options.group.columns)});
   }
   const ScaleGroup group = options.mx ? ScaleGroup{1, 32} : options.group;
   Quantized result{Tensor::empty(x.shape(), options.dtype, x.device()), {}, group};
-  result.inverse_scale = Tensor::empty(scale_shape(x.shape(), group), options.mx ? DType::u8 : DType::f32, x.device());
+  result.inverse_scale =
+      Tensor::empty(scale_shape(x.shape(), group), options.mx ? DType::u8 : DType::f32, x.device());
   const auto& kernels = backend::of(x).quantize;
   if (options.mx) {
     kernels.quantize_mx(x, result.data, result.inverse_scale);
   } else {
-    kernels.quantize_groups(x, group, {options.eps, options.power_of_two}, result.data, result.inverse_scale);
+    kernels.quantize_groups(x, group, {options.eps, options.power_of_two}, result.data,
+                            result.inverse_scale);
   }
   return result;
 }
 
 Quantized quantize(const Tensor& x, double scale, DType dtype) {
   check(x, dtype);
-  if (!(scale > 0)) fail("quantize", {.argument = "scale", .expected = "more than 0", .found = std::to_string(scale)});
-  Quantized result{Tensor::empty(x.shape(), dtype, x.device()), Tensor::empty({1, 1}, DType::f32, x.device()), {}};
+  if (!(scale > 0))
+    fail("quantize",
+         {.argument = "scale", .expected = "more than 0", .found = std::to_string(scale)});
+  Quantized result{Tensor::empty(x.shape(), dtype, x.device()),
+                   Tensor::empty({1, 1}, DType::f32, x.device()),
+                   {}};
   const Tensor factor = Tensor::empty({1}, DType::f32, x.device());
   backend::of(x).elementwise.fill(factor, scale);
-  backend::of(x).elementwise.fill(result.inverse_scale, 1 / static_cast<double>(static_cast<float>(scale)));
+  backend::of(x).elementwise.fill(result.inverse_scale,
+                                  1 / static_cast<double>(static_cast<float>(scale)));
   backend::of(x).quantize.quantize(x, factor, result.data);
   return result;
 }
@@ -46,7 +58,10 @@ Quantized quantize(const Tensor& x, double scale, DType dtype) {
 Tensor dequantize(const Quantized& q, DType dtype) {
   require_defined("dequantize", "q", q.data);
   const Tensor x = Tensor::empty(q.data.shape(), dtype, q.data.device());
-  if (!is_compute(dtype)) fail("dequantize", {.argument = "dtype", .expected = "f64, f32, f16 or bf16", .found = std::string(name(dtype))});
+  if (!is_compute(dtype))
+    fail("dequantize", {.argument = "dtype",
+                        .expected = "f64, f32, f16 or bf16",
+                        .found = std::string(name(dtype))});
   backend::of(x).quantize.dequantize(q.data, q.inverse_scale, q.group, x);
   return x;
 }

@@ -12,8 +12,8 @@ struct QuantizeOptions {
   double eps = 0;
 };
 
-// x [rows, columns] in FP8 with scales from its own values. Without autograd: FP8 inside training is the
-// business of amp::Fp8Autocast.
+// x [rows, columns] in FP8 with scales from its own values. Without autograd: FP8 inside training
+// is the business of amp::Fp8Autocast.
 Quantized quantize(const Tensor& x, const QuantizeOptions& options = {});
 // x * scale in FP8, saturating, with a scale of the caller's choice.
 Quantized quantize(const Tensor& x, double scale, DType dtype = DType::e4m3);

@@ -6,8 +6,8 @@
 
 namespace binade {
 
-// The weights of a recurrent cell: input [gates * hidden, in], hidden [gates * hidden, hidden], biases
-// [gates * hidden] or undefined. Gates lie one after another as in PyTorch.
+// The weights of a recurrent cell: input [gates * hidden, in], hidden [gates * hidden, hidden],
+// biases [gates * hidden] or undefined. Gates lie one after another as in PyTorch.
 struct CellWeights {
   Tensor input, hidden, input_bias, hidden_bias;
 };
@@ -16,7 +16,8 @@ struct CellWeights {
 Tensor rnn_tanh_cell(const Tensor& x, const Tensor& state, const CellWeights& weights);
 Tensor rnn_relu_cell(const Tensor& x, const Tensor& state, const CellWeights& weights);
 // Gates: input, forget, cell, output. Returns the new state and the new cell.
-std::pair<Tensor, Tensor> lstm_cell(const Tensor& x, const Tensor& state, const Tensor& cell, const CellWeights& weights);
+std::pair<Tensor, Tensor> lstm_cell(const Tensor& x, const Tensor& state, const Tensor& cell,
+                                    const CellWeights& weights);
 // Gates: reset, update, new.
 Tensor gru_cell(const Tensor& x, const Tensor& state, const CellWeights& weights);
 

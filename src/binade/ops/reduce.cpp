@@ -27,7 +27,10 @@ ReducedShape reduced_shape(std::string_view op, const Tensor& x, const Axes& axe
   std::vector<bool> reduced(static_cast<size_t>(x.rank()), axes.empty());
   for (const int64_t axis : axes) {
     const auto at = static_cast<size_t>(normalize_axis(op.data(), axis, x.rank()));
-    if (reduced[at]) fail(op, {.argument = "axes", .expected = "each axis once", .found = std::to_string(axis) + " twice"});
+    if (reduced[at])
+      fail(op, {.argument = "axes",
+                .expected = "each axis once",
+                .found = std::to_string(axis) + " twice"});
     reduced[at] = true;
   }
   ReducedShape result{x.shape(), {}, 1};
@@ -50,13 +53,16 @@ Tensor reduce(Reduction op, const Tensor& x, const Shape& kept, DType dtype) {
 
 Tensor compute(Binary op, const Tensor& a, const Tensor& b, const Tensor& like) {
   Tensor y = Tensor::empty(like.shape(), like.dtype(), like.device());
-  backend::of(y).elementwise.binary(op, TensorView(a).expanded(y.shape()), TensorView(b).expanded(y.shape()), y);
+  backend::of(y).elementwise.binary(op, TensorView(a).expanded(y.shape()),
+                                    TensorView(b).expanded(y.shape()), y);
   return y;
 }
 
 void require_elements(std::string_view op, const Tensor& x, const ReducedShape& shape) {
   if (shape.count == 0 && shape.kept.numel() > 0) {
-    fail(op, {.argument = "x", .expected = "at least one element along the reduced axes", .found = describe(x)});
+    fail(op, {.argument = "x",
+              .expected = "at least one element along the reduced axes",
+              .found = describe(x)});
   }
 }
 
@@ -67,23 +73,31 @@ void add_spread(const GradSlot& slot, const Tensor& dy, const Shape& kept, doubl
   backend::of(dy).elementwise.axpby(factor, spread, accumulate ? 1 : 0, buffer);
 }
 
-Tensor linear_reduction(Op op, Reduction kernel, const Tensor& x, const Axes& axes, bool keep, std::optional<DType> dtype) {
+Tensor linear_reduction(Op op, Reduction kernel, const Tensor& x, const Axes& axes, bool keep,
+                        std::optional<DType> dtype) {
   require_defined(name(op), "x", x);
   const bool integral = !is_floating(x.dtype());
   if (integral && kernel == Reduction::mean && !dtype) {
-    fail(name(op), {.argument = "x", .expected = "a floating type", .found = describe(x), .hint = "name a dtype"});
+    fail(name(op), {.argument = "x",
+                    .expected = "a floating type",
+                    .found = describe(x),
+                    .hint = "name a dtype"});
   }
   if (dtype && !is_compute(*dtype) && !(integral && *dtype == DType::i64)) {
-    fail(name(op), {.argument = "dtype", .expected = "f64, f32, f16 or bf16", .found = std::string(name(*dtype))});
+    fail(name(op), {.argument = "dtype",
+                    .expected = "f64, f32, f16 or bf16",
+                    .found = std::string(name(*dtype))});
   }
   const Call call(op, {x}, dtype.has_value());
   const ReducedShape shape = reduced_shape(name(op), x, axes);
   const DType type = dtype.value_or(integral ? DType::i64 : call[0].dtype());
   const Tensor y = reduce(kernel, call[0], shape.kept, type);
-  const double factor = kernel == Reduction::mean ? 1.0 / static_cast<double>(std::max<int64_t>(shape.count, 1)) : 1;
-  return call.result(keep ? y : viewed(y, shape.dropped), [kept = shape.kept, factor](const Tensor& dy, GradSlots dx) {
-    add_spread(dx[0], dy, kept, factor);
-  });
+  const double factor =
+      kernel == Reduction::mean ? 1.0 / static_cast<double>(std::max<int64_t>(shape.count, 1)) : 1;
+  return call.result(keep ? y : viewed(y, shape.dropped),
+                     [kept = shape.kept, factor](const Tensor& dy, GradSlots dx) {
+                       add_spread(dx[0], dy, kept, factor);
+                     });
 }
 
 Tensor extremum(Op op, Reduction kernel, const Tensor& x, const Axes& axes, bool keep) {
@@ -92,21 +106,25 @@ Tensor extremum(Op op, Reduction kernel, const Tensor& x, const Axes& axes, bool
   require_elements(name(op), x, shape);
   const Call call(op, {x});
   const Tensor y = reduce(kernel, call[0], shape.kept, call[0].dtype());
-  return call.result(keep ? y : viewed(y, shape.dropped),
-                     [kept = shape.kept, x = Saved(call[0]), y = Saved(y)](const Tensor& dy, GradSlots dx) {
-                       const Tensor is_extreme = Tensor::empty(x->shape(), statistics_type(x), x->device());
-                       backend::of(dy).elementwise.binary(Binary::equal, x, TensorView(y.get()).expanded(x->shape()), is_extreme);
-                       const Tensor count = reduce(Reduction::sum, is_extreme, kept, is_extreme.dtype());
-                       const Tensor share = compute(Binary::div, viewed(dense(dy), kept), count, count);
-                       dx[0].add(compute(Binary::mul, is_extreme, share, is_extreme));
-                     });
+  return call.result(
+      keep ? y : viewed(y, shape.dropped),
+      [kept = shape.kept, x = Saved(call[0]), y = Saved(y)](const Tensor& dy, GradSlots dx) {
+        const Tensor is_extreme = Tensor::empty(x->shape(), statistics_type(x), x->device());
+        backend::of(dy).elementwise.binary(Binary::equal, x,
+                                           TensorView(y.get()).expanded(x->shape()), is_extreme);
+        const Tensor count = reduce(Reduction::sum, is_extreme, kept, is_extreme.dtype());
+        const Tensor share = compute(Binary::div, viewed(dense(dy), kept), count, count);
+        dx[0].add(compute(Binary::mul, is_extreme, share, is_extreme));
+      });
 }
 
 Tensor arg(Op op, bool largest, const Tensor& x, int64_t axis, bool keep) {
   require_compute(name(op), "x", x);
   const int at = normalize_axis(name(op).data(), axis, x.rank());
   if (x.shape()[at] == 0) {
-    fail(name(op), {.argument = "x", .expected = "at least one element along the axis", .found = describe(x)});
+    fail(
+        name(op),
+        {.argument = "x", .expected = "at least one element along the axis", .found = describe(x)});
   }
   const Call call(op, {x});
   Shape kept = x.shape();
@@ -136,10 +154,18 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keep, std::optional<DType> d
   return linear_reduction(Op::mean, Reduction::mean, x, axes, keep, dtype);
 }
 
-Tensor max(const Tensor& x, const Axes& axes, bool keep) { return extremum(Op::max, Reduction::max, x, axes, keep); }
-Tensor min(const Tensor& x, const Axes& axes, bool keep) { return extremum(Op::min, Reduction::min, x, axes, keep); }
-Tensor argmax(const Tensor& x, int64_t axis, bool keep) { return arg(Op::argmax, true, x, axis, keep); }
-Tensor argmin(const Tensor& x, int64_t axis, bool keep) { return arg(Op::argmin, false, x, axis, keep); }
+Tensor max(const Tensor& x, const Axes& axes, bool keep) {
+  return extremum(Op::max, Reduction::max, x, axes, keep);
+}
+Tensor min(const Tensor& x, const Axes& axes, bool keep) {
+  return extremum(Op::min, Reduction::min, x, axes, keep);
+}
+Tensor argmax(const Tensor& x, int64_t axis, bool keep) {
+  return arg(Op::argmax, true, x, axis, keep);
+}
+Tensor argmin(const Tensor& x, int64_t axis, bool keep) {
+  return arg(Op::argmin, false, x, axis, keep);
+}
 
 // A product is the last of its running products, whose gradient is right where elements are zero.
 Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
@@ -147,7 +173,8 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
   const ReducedShape shape = reduced_shape("prod", x, axes);
   const Call call(Op::prod, {x});
   const Tensor y = reduce(Reduction::prod, call[0], shape.kept, call[0].dtype());
-  return call.result(keep ? y : viewed(y, shape.dropped), [kept = shape.kept, x = Saved(call[0])](const Tensor& dy, GradSlots dx) {
+  return call.result(keep ? y : viewed(y, shape.dropped), [kept = shape.kept, x = Saved(call[0])](
+                                                              const Tensor& dy, GradSlots dx) {
     if (x->numel() == 0) {
       dx[0].target();  // an empty gradient is a gradient
       return;
@@ -161,11 +188,13 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
     const Tensor ordered = dense(permute(x.get(), order));
     const int64_t rows = kept.numel(), width = x->numel() / rows;
     const Tensor last = zeros({rows, width}, dy.dtype(), dy.device());
-    backend::of(dy).elementwise.copy(viewed(dense(dy), {rows, 1}), slice(last, 1, width - 1, width));
+    backend::of(dy).elementwise.copy(viewed(dense(dy), {rows, 1}),
+                                     slice(last, 1, width - 1, width));
     const Tensor gradient = Tensor::empty({rows, width}, statistics_type(x), dy.device());
     backend::of(dy).scan.cumprod_backward(last, viewed(ordered, {rows, width}), 1, gradient);
     std::vector<int64_t> back(order.size());
-    for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < order.size(); ++i)
+      back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
     dx[0].add(permute(viewed(gradient, ordered.shape()), back));
   });
 }
@@ -180,20 +209,22 @@ Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
   const Tensor average = Tensor::empty(shape.kept, statistics_type(call[0]), x.device());
   backend::of(x).reduce.variance(call[0], correction, y, average);
   const double factor = 2 / (static_cast<double>(shape.count) - correction);
-  return call.result(keep ? y : viewed(y, shape.dropped),
-                     [kept = shape.kept, factor, x = Saved(call[0]), average](const Tensor& dy, GradSlots dx) {
-                       const Tensor like = Tensor::empty(x->shape(), average.dtype(), x->device());
-                       const Tensor centered = compute(Binary::sub, x, average, like);
-                       const Tensor spread = compute(Binary::mul, centered, viewed(dense(dy), kept), like);
-                       const auto [buffer, accumulate] = dx[0].target();
-                       backend::of(dy).elementwise.axpby(factor, spread, accumulate ? 1 : 0, buffer);
-                     });
+  return call.result(
+      keep ? y : viewed(y, shape.dropped),
+      [kept = shape.kept, factor, x = Saved(call[0]), average](const Tensor& dy, GradSlots dx) {
+        const Tensor like = Tensor::empty(x->shape(), average.dtype(), x->device());
+        const Tensor centered = compute(Binary::sub, x, average, like);
+        const Tensor spread = compute(Binary::mul, centered, viewed(dense(dy), kept), like);
+        const auto [buffer, accumulate] = dx[0].target();
+        backend::of(dy).elementwise.axpby(factor, spread, accumulate ? 1 : 0, buffer);
+      });
 }
 
 // |x|^p is summed in f32, whatever x's type is.
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep) {
   require_compute("norm", "x", x);
-  if (!(p > 0)) fail("norm", {.argument = "p", .expected = "more than 0", .found = std::to_string(p)});
+  if (!(p > 0))
+    fail("norm", {.argument = "p", .expected = "more than 0", .found = std::to_string(p)});
   const ReducedShape shape = reduced_shape("norm", x, axes);
   if (std::isinf(p)) require_elements("norm", x, shape);
   Composite call(Op::norm, {x});

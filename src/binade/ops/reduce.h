@@ -10,10 +10,12 @@ namespace binade {
 // Which axes a reduction runs over (negative ones count from the back). None given: all.
 using Axes = std::vector<int64_t>;
 
-// Sums accumulate in f32 whatever x's type is; the result has x's type unless `dtype` names another.
-// Integers and bools sum to i64.
-Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep = false, std::optional<DType> dtype = {});
-Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep = false, std::optional<DType> dtype = {});
+// Sums accumulate in f32 whatever x's type is; the result has x's type unless `dtype` names
+// another. Integers and bools sum to i64.
+Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep = false,
+           std::optional<DType> dtype = {});
+Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep = false,
+            std::optional<DType> dtype = {});
 Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep = false);
 // Largest and smallest element; NaN if any is. Equal extremes share the gradient evenly.
 Tensor max(const Tensor& x, const Axes& axes = {}, bool keep = false);

@@ -20,7 +20,10 @@ void check(Op op, const Tensor& x, int64_t height, int64_t width) {
   require_compute(name(op), "x", x);
   require_rank(name(op), "x", x, 4);
   if (height < 1 || width < 1 || x.size(2) < 1 || x.size(3) < 1) {
-    fail(name(op), {.argument = "size", .expected = "at least 1 x 1", .found = std::to_string(height) + " x " + std::to_string(width) + " for " + describe(x)});
+    fail(name(op),
+         {.argument = "size",
+          .expected = "at least 1 x 1",
+          .found = std::to_string(height) + " x " + std::to_string(width) + " for " + describe(x)});
   }
 }
 
@@ -35,7 +38,9 @@ Tensor nearest_index(int64_t in, int64_t out, Device device) {
 Tensor bilinear_weights(int64_t in, int64_t out, DType dtype, Device device) {
   std::vector<double> weights(static_cast<size_t>(in * out), 0);
   for (int64_t i = 0; i < out; ++i) {
-    const double place = std::max(0.0, (static_cast<double>(i) + 0.5) * static_cast<double>(in) / static_cast<double>(out) - 0.5);
+    const double place = std::max(
+        0.0,
+        (static_cast<double>(i) + 0.5) * static_cast<double>(in) / static_cast<double>(out) - 0.5);
     const auto low = std::min(static_cast<int64_t>(place), in - 1);
     const int64_t high = std::min(low + 1, in - 1);
     const double part = place - static_cast<double>(low);
@@ -74,7 +79,8 @@ Tensor grid_sampler(const Tensor& x, const Tensor& grid) {
   Tensor low[2], part[2];
   for (int i = 0; i < 2; ++i) {
     const auto size = static_cast<double>(sizes[i]);
-    const Tensor place = mul(reshape(select(call[1], 3, i), {n, 1, places}), size / 2) + (size - 1) / 2;
+    const Tensor place =
+        mul(reshape(select(call[1], 3, i), {n, 1, places}), size / 2) + (size - 1) / 2;
     low[i] = floor(place).detach();
     part[i] = place - low[i];
   }
@@ -85,10 +91,13 @@ Tensor grid_sampler(const Tensor& x, const Tensor& grid) {
       const bool upper = (corner >> i & 1) != 0;
       const Tensor at = upper ? low[i] + 1.0 : low[i];
       const Tensor inside = clamp(at, 0, static_cast<double>(sizes[i] - 1));
-      const Tensor blend = where(equal(at, inside), upper ? part[i] : mul(part[i], -1) + 1.0, full({}, 0, at.dtype(), x.device()));
+      const Tensor blend = where(equal(at, inside), upper ? part[i] : mul(part[i], -1) + 1.0,
+                                 full({}, 0, at.dtype(), x.device()));
       weight = weight.defined() ? weight * blend : blend;
       const Tensor whole = cast(inside, DType::i64);
-      index = index.defined() ? index * full({}, static_cast<double>(sizes[0]), DType::i64, x.device()) + whole : whole;
+      index = index.defined()
+                  ? index * full({}, static_cast<double>(sizes[0]), DType::i64, x.device()) + whole
+                  : whole;
     }
     const Tensor term = gather(flat, 2, contiguous(expand(index, {n, c, places}))) * weight;
     y = y.defined() ? y + term : term;

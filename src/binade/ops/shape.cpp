@@ -19,7 +19,8 @@ std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
     // A run of old axes that lie one after another in memory is one long axis.
     int64_t run = x.shape()[old_axis];
     const int64_t base = x.strides()[old_axis];
-    while (old_axis > 0 && (x.shape()[old_axis - 1] == 1 || x.strides()[old_axis - 1] == run * base)) {
+    while (old_axis > 0 &&
+           (x.shape()[old_axis - 1] == 1 || x.strides()[old_axis - 1] == run * base)) {
       run *= x.shape()[--old_axis];
     }
     int64_t covered = 1;
@@ -55,7 +56,8 @@ Shape resolved_shape(const Tensor& x, const Shape& wanted) {
 }
 
 // The gradient of a view: dy put back where the view had looked, zero elsewhere.
-Tensor scattered(const Tensor& dy, const Shape& shape, const Strides& view_strides, int64_t view_offset) {
+Tensor scattered(const Tensor& dy, const Shape& shape, const Strides& view_strides,
+                 int64_t view_offset) {
   Tensor full = Tensor::empty(shape, dy.dtype(), dy.device());
   const auto& kernels = backend::of(dy).elementwise;
   kernels.fill(full, 0);
@@ -64,7 +66,8 @@ Tensor scattered(const Tensor& dy, const Shape& shape, const Strides& view_strid
 }
 
 void require_tensors(const char* op, std::span<const Tensor> tensors) {
-  if (tensors.empty()) fail(op, {.argument = "tensors", .expected = "at least one", .found = "none"});
+  if (tensors.empty())
+    fail(op, {.argument = "tensors", .expected = "at least one", .found = "none"});
   for (const Tensor& tensor : tensors) require_defined(op, "tensors", tensor);
 }
 
@@ -86,7 +89,8 @@ Tensor joined(Op op, std::span<const Tensor> tensors, int at) {
   int64_t start = 0;
   for (size_t i = 0; i < call.size(); ++i) {
     sizes.push_back(call[i].shape()[at]);
-    const Tensor part = y.strided(call[i].shape(), y.strides(), y.offset() + start * y.strides()[at]);
+    const Tensor part =
+        y.strided(call[i].shape(), y.strides(), y.offset() + start * y.strides()[at]);
     backend::of(y).elementwise.copy(call[i], part);
     start += sizes.back();
   }
@@ -107,14 +111,20 @@ Tensor reshape(const Tensor& x, const Shape& wanted) {
   const Call call(Op::reshape, {x});
   const std::optional<Strides> strides = view_strides(x, shape);
   const Tensor y = strides ? x.strided(shape, *strides, x.offset()) : viewed(dense(x), shape);
-  return call.result(y, [from = x.shape()](const Tensor& dy, GradSlots dx) { dx[0].add(viewed(dense(dy), from)); });
+  return call.result(y, [from = x.shape()](const Tensor& dy, GradSlots dx) {
+    dx[0].add(viewed(dense(dy), from));
+  });
 }
 
 Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
   require_defined("flatten", "x", x);
   if (x.rank() == 0) return reshape(x, {1});
-  const int from = normalize_axis("flatten", first, x.rank()), to = normalize_axis("flatten", last, x.rank());
-  if (from > to) fail("flatten", {.argument = "axes", .expected = "first before last", .found = std::to_string(from) + " and " + std::to_string(to)});
+  const int from = normalize_axis("flatten", first, x.rank()),
+            to = normalize_axis("flatten", last, x.rank());
+  if (from > to)
+    fail("flatten", {.argument = "axes",
+                     .expected = "first before last",
+                     .found = std::to_string(from) + " and " + std::to_string(to)});
   Shape shape;
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (axis > from && axis <= to) {
@@ -138,11 +148,14 @@ Tensor permute(const Tensor& x, const std::vector<int64_t>& axes) {
     strides.push_back(x.strides()[axis]);
   }
   if (axes.size() != rank || std::count(inverse.begin(), inverse.end(), -1) > 0) {
-    fail("permute", {.argument = "axes", .expected = "each axis of " + describe(x) + " once", .found = to_string(Shape(axes))});
+    fail("permute", {.argument = "axes",
+                     .expected = "each axis of " + describe(x) + " once",
+                     .found = to_string(Shape(axes))});
   }
   const Call call(Op::permute, {x});
-  return call.result(x.strided(shape, strides, x.offset()),
-                     [inverse](const Tensor& dy, GradSlots dx) { dx[0].add(permute(dy, inverse)); });
+  return call.result(
+      x.strided(shape, strides, x.offset()),
+      [inverse](const Tensor& dy, GradSlots dx) { dx[0].add(permute(dy, inverse)); });
 }
 
 Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
@@ -157,7 +170,8 @@ Tensor transpose(const Tensor& x, int64_t a, int64_t b) {
 Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end, int64_t step) {
   require_defined("slice", "x", x);
   const int at = normalize_axis("slice", axis, x.rank());
-  if (step < 1) fail("slice", {.argument = "step", .expected = "at least 1", .found = std::to_string(step)});
+  if (step < 1)
+    fail("slice", {.argument = "step", .expected = "at least 1", .found = std::to_string(step)});
   const int64_t size = x.shape()[at];
   begin = std::clamp(begin < 0 ? begin + size : begin, int64_t{0}, size);
   end = std::clamp(end < 0 ? end + size : end, begin, size);
@@ -180,7 +194,9 @@ Tensor select(const Tensor& x, int64_t axis, int64_t index) {
   const int at = normalize_axis("select", axis, x.rank());
   const int64_t positive = index < 0 ? index + x.shape()[at] : index;
   if (positive < 0 || positive >= x.shape()[at]) {
-    fail("select", {.argument = "index", .expected = "inside axis " + std::to_string(at) + " of " + describe(x), .found = std::to_string(index)});
+    fail("select", {.argument = "index",
+                    .expected = "inside axis " + std::to_string(at) + " of " + describe(x),
+                    .found = std::to_string(index)});
   }
   return squeeze(slice(x, at, positive, positive + 1), at);
 }
@@ -188,10 +204,13 @@ Tensor select(const Tensor& x, int64_t axis, int64_t index) {
 Tensor expand(const Tensor& x, const Shape& shape) {
   require_defined("expand", "x", x);
   if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; })) {
-    fail("expand", {.argument = "shape", .expected = "sizes of at least 0", .found = to_string(shape)});
+    fail("expand",
+         {.argument = "shape", .expected = "sizes of at least 0", .found = to_string(shape)});
   }
   if (broadcast("expand", x.shape(), shape) != shape) {
-    fail("expand", {.argument = "shape", .expected = "one that " + describe(x) + " broadcasts to", .found = to_string(shape)});
+    fail("expand", {.argument = "shape",
+                    .expected = "one that " + describe(x) + " broadcasts to",
+                    .found = to_string(shape)});
   }
   if (shape == x.shape()) return x;
   shape.numel();  // fails where a tensor of that size cannot be
@@ -204,7 +223,9 @@ Tensor squeeze(const Tensor& x, int64_t axis) {
   require_defined("squeeze", "x", x);
   const int at = normalize_axis("squeeze", axis, x.rank());
   if (x.shape()[at] != 1) {
-    fail("squeeze", {.argument = "axis", .expected = "an axis of size 1", .found = "axis " + std::to_string(at) + " of " + describe(x)});
+    fail("squeeze", {.argument = "axis",
+                     .expected = "an axis of size 1",
+                     .found = "axis " + std::to_string(at) + " of " + describe(x)});
   }
   Shape shape = x.shape();
   shape.erase(at);
@@ -255,7 +276,8 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != x.shape()[at] ||
       std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; })) {
     fail("split", {.argument = "sizes",
-                   .expected = "a sum of " + std::to_string(x.shape()[at]) + " for axis " + std::to_string(at) + " of " + describe(x),
+                   .expected = "a sum of " + std::to_string(x.shape()[at]) + " for axis " +
+                               std::to_string(at) + " of " + describe(x),
                    .found = to_string(Shape(sizes))});
   }
   std::vector<Tensor> parts;
@@ -269,10 +291,12 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
 
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
   require_defined("split", "x", x);
-  if (size < 1) fail("split", {.argument = "size", .expected = "at least 1", .found = std::to_string(size)});
+  if (size < 1)
+    fail("split", {.argument = "size", .expected = "at least 1", .found = std::to_string(size)});
   const int64_t total = x.shape()[normalize_axis("split", axis, x.rank())];
   std::vector<int64_t> sizes;
-  for (int64_t start = 0; start < total; start += size) sizes.push_back(std::min(size, total - start));
+  for (int64_t start = 0; start < total; start += size)
+    sizes.push_back(std::min(size, total - start));
   return split(x, sizes, axis);
 }
 

@@ -15,7 +15,8 @@ int check_axis(std::string_view op, const Tensor& x, int64_t axis) {
   return normalize_axis(op.data(), axis, x.rank());
 }
 
-// Kernels take rows: x with `at` moved to the back and everything before it joined. Its own inverse.
+// Kernels take rows: x with `at` moved to the back and everything before it joined. Its own
+// inverse.
 Tensor axis_last(const Tensor& x, int at) {
   Shape shape = x.shape();
   Strides strides = x.strides();
@@ -67,12 +68,14 @@ Tensor logsumexp(const Tensor& x, int64_t axis, bool keep) {
     backend::of(x).softmax.logsumexp(rows(last), y);
   }
   const Tensor result = dense(axis_last(viewed(y, swapped), at));
-  return call.result(viewed(result, keep ? kept : dropped), [at, kept, x = Saved(call[0])](const Tensor& dy, GradSlots dx) {
+  return call.result(viewed(result, keep ? kept : dropped), [at, kept, x = Saved(call[0])](
+                                                                const Tensor& dy, GradSlots dx) {
     const Tensor last = axis_last(x, at);
     const Tensor gradient = Tensor::empty(last.shape(), dy.dtype(), dy.device());
     backend::of(dy).softmax.forward(false, rows(last), rows(gradient));
     const Tensor spread = axis_last(viewed(dense(dy), kept), at);
-    backend::of(dy).elementwise.binary(backend::Binary::mul, gradient, TensorView(spread).expanded(gradient.shape()), gradient);
+    backend::of(dy).elementwise.binary(backend::Binary::mul, gradient,
+                                       TensorView(spread).expanded(gradient.shape()), gradient);
     dx[0].add(axis_last(gradient, at));
   });
 }

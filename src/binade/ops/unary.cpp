@@ -86,7 +86,9 @@ Tensor pow(const Tensor& x, double exponent) {
 
 Tensor clamp(const Tensor& x, double low, double high) {
   if (!(low <= high)) {
-    fail("clamp", {.argument = "bounds", .expected = "low <= high", .found = std::to_string(low) + " and " + std::to_string(high)});
+    fail("clamp", {.argument = "bounds",
+                   .expected = "low <= high",
+                   .found = std::to_string(low) + " and " + std::to_string(high)});
   }
   return unary(Op::clamp, Unary::clamp, x, {low, high});
 }

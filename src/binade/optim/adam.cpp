@@ -1,6 +1,7 @@
 #include "binade/optim/adam.h"
 
 #include <cmath>
+#include <map>
 
 #include "binade/backend/backend.h"
 
@@ -13,23 +14,29 @@ void check(const char* name, const AdamOptions& options) {
   };
   if (!(options.beta1 >= 0 && options.beta1 < 1)) refuse("beta1", "0 up to 1", options.beta1);
   if (!(options.beta2 >= 0 && options.beta2 < 1)) refuse("beta2", "0 up to 1", options.beta2);
-  if (!(options.eps >= 0) || !std::isfinite(options.eps)) refuse("eps", "a finite number of at least 0", options.eps);
+  if (!(options.eps >= 0) || !std::isfinite(options.eps))
+    refuse("eps", "a finite number of at least 0", options.eps);
   if (!(options.weight_decay >= 0) || !std::isfinite(options.weight_decay)) {
     refuse("weight_decay", "a finite number of at least 0", options.weight_decay);
   }
   if (options.moments != DType::f32 && options.moments != DType::bf16) {
-    fail(name, {.argument = "moments", .expected = "f32 or bf16", .found = std::string(binade::name(options.moments))});
+    fail(name, {.argument = "moments",
+                .expected = "f32 or bf16",
+                .found = std::string(binade::name(options.moments))});
   }
 }
 
 }  // namespace
 
-Adam::Adam(const std::vector<Tensor>& parameters, const AdamOptions& options) : Adam(std::vector<AdamGroup>{{parameters, options}}) {}
+Adam::Adam(const std::vector<Tensor>& parameters, const AdamOptions& options)
+    : Adam(std::vector<AdamGroup>{{parameters, options}}) {}
 Adam::Adam(const std::vector<AdamGroup>& groups) : Adam("Adam", groups, false) {}
 
 Adam::Adam(const char* name, const std::vector<AdamGroup>& groups, bool decoupled_decay)
-    : Optimizer(name, groups.empty() ? MasterOptions{} : groups[0].options.master), decoupled_decay_(decoupled_decay) {
-  if (groups.empty()) fail(name, {.argument = "groups", .expected = "at least one", .found = "none"});
+    : Optimizer(name, groups.empty() ? MasterOptions{} : groups[0].options.master),
+      decoupled_decay_(decoupled_decay) {
+  if (groups.empty())
+    fail(name, {.argument = "groups", .expected = "at least one", .found = "none"});
   for (const AdamGroup& group : groups) {
     check(name, group.options);
     group_options_.push_back(group.options);
@@ -37,32 +44,39 @@ Adam::Adam(const char* name, const std::vector<AdamGroup>& groups, bool decouple
   }
 }
 
-AdamW::AdamW(const std::vector<Tensor>& parameters, AdamOptions options) : AdamW(std::vector<AdamGroup>{{parameters, options}}) {}
+AdamW::AdamW(const std::vector<Tensor>& parameters, AdamOptions options)
+    : AdamW(std::vector<AdamGroup>{{parameters, options}}) {}
 AdamW::AdamW(const std::vector<AdamGroup>& groups) : Adam("AdamW", groups, true) {}
 
 void Adam::allocate(size_t group, Slot& slot) {
-  const DType moments = slot.parameter.dtype() == DType::f64 ? DType::f64 : group_options_[group].moments;
+  const DType moments =
+      slot.parameter.dtype() == DType::f64 ? DType::f64 : group_options_[group].moments;
   slot.first = new_state(slot.parameter, moments);
   slot.second = new_state(slot.parameter, moments);
 }
 
 void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const AdamOptions& given = group_options_[group];
-  const auto step = static_cast<double>(steps());
-  const backend::AdamNumbers numbers{.lr = lr(group),
-                                     .beta1 = given.beta1,
-                                     .beta2 = given.beta2,
-                                     .eps = given.eps,
-                                     .weight_decay = given.weight_decay,
-                                     .correction1 = 1 - std::pow(given.beta1, step),
-                                     .correction2 = 1 - std::pow(given.beta2, step),
-                                     .decoupled_decay = decoupled_decay_,
-                                     .stochastic_rounding = options().stochastic_rounding,
-                                     .seed = options().seed,
-                                     .step = static_cast<uint64_t>(steps())};
-  std::vector<backend::UpdateItem> items;
-  for (const Slot* slot : slots) items.push_back(item(*slot));
-  backend::of(slots[0]->parameter).optimizer.adam(items, numbers, {control.gradient_factor, control.skip});
+  // The moments' bias depends on a parameter's own updates: one call for each count, nearly always
+  // one in all.
+  std::map<int64_t, std::vector<backend::UpdateItem>> by_steps;
+  for (const Slot* slot : slots) by_steps[slot->steps].push_back(item(*slot));
+  for (const auto& [own_steps, items] : by_steps) {
+    const auto step = static_cast<double>(own_steps);
+    const backend::AdamNumbers numbers{.lr = lr(group),
+                                       .beta1 = given.beta1,
+                                       .beta2 = given.beta2,
+                                       .eps = given.eps,
+                                       .weight_decay = given.weight_decay,
+                                       .correction1 = 1 - std::pow(given.beta1, step),
+                                       .correction2 = 1 - std::pow(given.beta2, step),
+                                       .decoupled_decay = decoupled_decay_,
+                                       .stochastic_rounding = options().stochastic_rounding,
+                                       .seed = options().seed,
+                                       .step = static_cast<uint64_t>(steps())};
+    backend::of(slots[0]->parameter)
+        .optimizer.adam(items, numbers, {control.gradient_factor, control.skip});
+  }
 }
 
 }  // namespace binade::optim

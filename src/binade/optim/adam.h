@@ -38,7 +38,8 @@ class Adam : public Optimizer {
 // Adam with the weight decay applied to the weights themselves.
 class AdamW : public Adam {
  public:
-  explicit AdamW(const std::vector<Tensor>& parameters, AdamOptions options = {.weight_decay = 0.01});
+  explicit AdamW(const std::vector<Tensor>& parameters,
+                 AdamOptions options = {.weight_decay = 0.01});
   explicit AdamW(const std::vector<AdamGroup>& groups);
 };
 

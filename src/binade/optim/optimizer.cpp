@@ -9,20 +9,30 @@
 namespace binade::optim {
 void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
-    fail(name_, {.argument = "lr", .expected = "a finite number of at least 0", .found = std::to_string(lr)});
+    fail(name_, {.argument = "lr",
+                 .expected = "a finite number of at least 0",
+                 .found = std::to_string(lr)});
   }
-  if (parameters.empty()) fail(name_, {.argument = "parameters", .expected = "at least one", .found = "none"});
+  if (parameters.empty())
+    fail(name_, {.argument = "parameters", .expected = "at least one", .found = "none"});
   Group group;
   group.lr = lr;
   group.lr_ratio = groups_.empty() || groups_[0].lr == 0 ? 1 : lr / groups_[0].lr;
+  std::vector<Tensor> known = this->parameters();
   const memory::CategoryGuard category(memory::Category::optimizer);
   for (const Tensor& parameter : parameters) {
     if (!parameter.requires_grad() || !parameter.is_leaf()) {
-      fail(name_, {.argument = "parameters", .expected = "leaves that require a gradient", .found = describe(parameter)});
+      fail(name_, {.argument = "parameters",
+                   .expected = "leaves that require a gradient",
+                   .found = describe(parameter)});
     }
-    for (const Tensor& known : this->parameters()) {
-      if (known.same_as(parameter)) fail(name_, {.argument = "parameters", .expected = "each parameter once", .found = describe(parameter) + " twice"});
+    for (const Tensor& other : known) {
+      if (other.same_as(parameter))
+        fail(name_, {.argument = "parameters",
+                     .expected = "each parameter once",
+                     .found = describe(parameter) + " twice"});
     }
+    known.push_back(parameter);
     Slot slot;
     slot.parameter = parameter;
     const bool low = parameter.dtype() == DType::f16 || parameter.dtype() == DType::bf16;
@@ -63,9 +73,9 @@ void Optimizer::step(const StepControl& control) {
       if (slot.parameter.grad().defined()) ready.push_back(&slot);
     }
     if (ready.empty()) continue;
+    for (Slot* slot : ready) ++slot->steps;
     update(i, ready, control);
     for (Slot* slot : ready) {
-      slot->touched = true;
       slot->parameter.bump_version();
       if (slot->master.defined()) slot->master.bump_version();
     }
@@ -90,18 +100,30 @@ void Optimizer::set_lr(double lr) {
 
 void Optimizer::set_group_lr(size_t group, double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
-    fail(name_, {.argument = "lr", .expected = "a finite number of at least 0", .found = std::to_string(lr)});
+    fail(name_, {.argument = "lr",
+                 .expected = "a finite number of at least 0",
+                 .found = std::to_string(lr)});
   }
-  groups_[group].lr = lr;
+  groups_[checked(group)].lr = lr;
+}
+
+size_t Optimizer::checked(size_t group) const {
+  if (group < groups_.size()) return group;
+  fail(name_, {.argument = "group",
+               .expected = "fewer than " + std::to_string(groups_.size()),
+               .found = std::to_string(group)});
 }
 
 Tensor Optimizer::master_of(const Tensor& parameter) const {
   for (const Group& group : groups_) {
     for (const Slot& slot : group.slots) {
-      if (slot.parameter.same_as(parameter)) return slot.master.defined() ? slot.master : slot.parameter;
+      if (slot.parameter.same_as(parameter))
+        return slot.master.defined() ? slot.master : slot.parameter;
     }
   }
-  fail(name_, {.argument = "parameter", .expected = "one of this optimizer's", .found = describe(parameter)});
+  fail(name_, {.argument = "parameter",
+               .expected = "one of this optimizer's",
+               .found = describe(parameter)});
 }
 
 StateDict Optimizer::state_dict() const {
@@ -114,7 +136,7 @@ StateDict Optimizer::state_dict() const {
       if (slot.master.defined()) state[prefix + "master"] = slot.master;
       if (slot.first.defined()) state[prefix + "first"] = slot.first;
       if (slot.second.defined()) state[prefix + "second"] = slot.second;
-      state[prefix + "touched"] = full({}, slot.touched ? 1 : 0, DType::boolean);
+      state[prefix + "steps"] = full({}, static_cast<double>(slot.steps), DType::i64);
     }
   }
   return state;
@@ -130,9 +152,16 @@ void Optimizer::load_state_dict(const StateDict& state) {
                    .found = found == state.end() ? "nothing" : describe(found->second),
                    .hint = "the state belongs to another model or optimizer"});
     }
+    if (name.ends_with("steps") && !(found->second.item() >= 0)) {
+      fail(name_, {.argument = "state " + name,
+                   .expected = "at least 0",
+                   .found = std::to_string(found->second.item())});
+    }
   }
   if (state.size() != mine.size()) {
-    fail(name_, {.argument = "state", .expected = std::to_string(mine.size()) + " entries", .found = std::to_string(state.size())});
+    fail(name_, {.argument = "state",
+                 .expected = std::to_string(mine.size()) + " entries",
+                 .found = std::to_string(state.size())});
   }
   const NoGrad no_grad;
   steps_ = static_cast<int64_t>(state.at("steps").item());
@@ -146,7 +175,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
       }
       if (slot.first.defined()) copy_(slot.first, state.at(prefix + "first"));
       if (slot.second.defined()) copy_(slot.second, state.at(prefix + "second"));
-      slot.touched = state.at(prefix + "touched").item() != 0;
+      slot.steps = static_cast<int64_t>(state.at(prefix + "steps").item());
     }
   }
 }

@@ -11,15 +11,17 @@ namespace binade::optim {
 
 // Options every optimizer has.
 struct MasterOptions {
-  bool masters = true;               // f32 masters for 16-bit parameters
-  bool stochastic_rounding = false;  // without masters: round 16-bit updates randomly instead of to nearest
-  uint64_t seed = 0;                 // of stochastic rounding
+  bool masters = true;  // f32 masters for 16-bit parameters
+  bool stochastic_rounding =
+      false;          // without masters: round 16-bit updates randomly instead of to nearest
+  uint64_t seed = 0;  // of stochastic rounding
 };
 
 using amp::StepControl;
 
 // Updates parameters from their gradients. Parameters of 16 bits have an f32 master here, which is
-// what an update changes; the parameter is rounded from it. Parameters without a gradient are left out.
+// what an update changes; the parameter is rounded from it. Parameters without a gradient are left
+// out.
 class Optimizer : public amp::Steppable {
  public:
   Optimizer(const Optimizer&) = delete;
@@ -32,7 +34,7 @@ class Optimizer : public amp::Steppable {
 
   std::vector<Tensor> parameters() const override;
   size_t group_count() const { return groups_.size(); }
-  double lr(size_t group = 0) const { return groups_[group].lr; }
+  double lr(size_t group = 0) const { return groups_[checked(group)].lr; }
   // Sets the learning rate of every group, scaled by the ratio its group started with.
   void set_lr(double lr);
   void set_group_lr(size_t group, double lr);
@@ -51,7 +53,7 @@ class Optimizer : public amp::Steppable {
     Tensor parameter;
     Tensor master;  // undefined where the parameter itself is updated
     Tensor first, second;
-    bool touched = false;  // has had an update
+    int64_t steps = 0;  // updates it has had, the running one included
   };
   struct Group {
     std::vector<Slot> slots;
@@ -72,6 +74,9 @@ class Optimizer : public amp::Steppable {
   const MasterOptions& options() const { return options_; }
 
  private:
+  // A group's index, or a failure.
+  size_t checked(size_t group) const;
+
   const char* name_;
   MasterOptions options_;
   std::vector<Group> groups_;

@@ -19,21 +19,29 @@ std::string_view name(ScheduleKind kind) { return names[static_cast<size_t>(kind
 ScheduleKind parse_schedule(std::string_view text) {
   const auto* found = std::find(std::begin(names), std::end(names), text);
   if (found == std::end(names)) {
-    fail("schedule", {.argument = "kind", .expected = "constant, linear, cosine or cooldown", .found = "'" + std::string(text) + "'"});
+    fail("schedule", {.argument = "kind",
+                      .expected = "constant, linear, cosine or cooldown",
+                      .found = "'" + std::string(text) + "'"});
   }
   return static_cast<ScheduleKind>(found - std::begin(names));
 }
 
 void Schedule::check() const {
   if (!(peak >= 0) || !std::isfinite(peak)) {
-    fail("schedule", {.argument = "peak", .expected = "a finite number of at least 0", .found = std::to_string(peak)});
+    fail("schedule", {.argument = "peak",
+                      .expected = "a finite number of at least 0",
+                      .found = std::to_string(peak)});
   }
   if (!(final_ratio >= 0 && final_ratio <= 1)) {
-    fail("schedule", {.argument = "final_ratio", .expected = "0 to 1", .found = std::to_string(final_ratio)});
+    fail("schedule",
+         {.argument = "final_ratio", .expected = "0 to 1", .found = std::to_string(final_ratio)});
   }
   const int64_t needed = warmup + (kind == ScheduleKind::cooldown ? cooldown : 0);
   if (warmup < 0 || cooldown < 0 || (kind != ScheduleKind::constant && total < needed)) {
-    fail("schedule", {.argument = "total", .expected = "at least warmup and cooldown together (" + std::to_string(needed) + ")", .found = std::to_string(total)});
+    fail("schedule",
+         {.argument = "total",
+          .expected = "at least warmup and cooldown together (" + std::to_string(needed) + ")",
+          .found = std::to_string(total)});
   }
 }
 
@@ -46,10 +54,14 @@ double Schedule::at(int64_t step) const {
     return std::clamp(static_cast<double>(step - begin) / span, 0.0, 1.0);
   };
   switch (kind) {
-    case ScheduleKind::constant: return peak;
-    case ScheduleKind::linear: return peak + (low - peak) * progress(warmup);
-    case ScheduleKind::cosine: return low + (peak - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress(warmup)));
-    case ScheduleKind::cooldown: return low + (peak - low) * (1 - std::sqrt(progress(total - cooldown)));
+    case ScheduleKind::constant:
+      return peak;
+    case ScheduleKind::linear:
+      return peak + (low - peak) * progress(warmup);
+    case ScheduleKind::cosine:
+      return low + (peak - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress(warmup)));
+    case ScheduleKind::cooldown:
+      return low + (peak - low) * (1 - std::sqrt(progress(total - cooldown)));
   }
   return peak;
 }

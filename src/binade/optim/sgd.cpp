@@ -8,23 +8,32 @@ namespace binade::optim {
 namespace {
 
 void check(const SgdOptions& options) {
-  const std::pair<const char*, double> numbers[] = {
-      {"momentum", options.momentum}, {"dampening", options.dampening}, {"weight_decay", options.weight_decay}};
+  const std::pair<const char*, double> numbers[] = {{"momentum", options.momentum},
+                                                    {"dampening", options.dampening},
+                                                    {"weight_decay", options.weight_decay}};
   for (const auto& [argument, value] : numbers) {
     if (value >= 0 && std::isfinite(value)) continue;
-    fail("SGD", {.argument = argument, .expected = "a finite number of at least 0", .found = std::to_string(value)});
+    fail("SGD", {.argument = argument,
+                 .expected = "a finite number of at least 0",
+                 .found = std::to_string(value)});
   }
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
-    fail("SGD", {.argument = "nesterov", .expected = "momentum and no dampening", .found = "momentum " + std::to_string(options.momentum) + ", dampening " + std::to_string(options.dampening)});
+    fail("SGD", {.argument = "nesterov",
+                 .expected = "momentum and no dampening",
+                 .found = "momentum " + std::to_string(options.momentum) + ", dampening " +
+                          std::to_string(options.dampening)});
   }
 }
 
 }  // namespace
 
-SGD::SGD(const std::vector<Tensor>& parameters, const SgdOptions& options) : SGD(std::vector<SgdGroup>{{parameters, options}}) {}
+SGD::SGD(const std::vector<Tensor>& parameters, const SgdOptions& options)
+    : SGD(std::vector<SgdGroup>{{parameters, options}}) {}
 
-SGD::SGD(const std::vector<SgdGroup>& groups) : Optimizer("SGD", groups.empty() ? MasterOptions{} : groups[0].options.master) {
-  if (groups.empty()) fail("SGD", {.argument = "groups", .expected = "at least one", .found = "none"});
+SGD::SGD(const std::vector<SgdGroup>& groups)
+    : Optimizer("SGD", groups.empty() ? MasterOptions{} : groups[0].options.master) {
+  if (groups.empty())
+    fail("SGD", {.argument = "groups", .expected = "at least one", .found = "none"});
   for (const SgdGroup& group : groups) {
     check(group.options);
     group_options_.push_back(group.options);
@@ -34,7 +43,8 @@ SGD::SGD(const std::vector<SgdGroup>& groups) : Optimizer("SGD", groups.empty() 
 
 void SGD::allocate(size_t group, Slot& slot) {
   if (group_options_[group].momentum == 0) return;
-  slot.first = new_state(slot.parameter, slot.parameter.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  slot.first =
+      new_state(slot.parameter, slot.parameter.dtype() == DType::f64 ? DType::f64 : DType::f32);
 }
 
 void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
@@ -43,7 +53,7 @@ void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& contro
   for (const bool first_step : {true, false}) {
     std::vector<backend::UpdateItem> items;
     for (const Slot* slot : slots) {
-      if (slot->touched != first_step) items.push_back(item(*slot));
+      if ((slot->steps == 1) == first_step) items.push_back(item(*slot));
     }
     if (items.empty()) continue;
     const backend::SgdNumbers numbers{.lr = lr(group),
@@ -55,7 +65,8 @@ void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& contro
                                       .stochastic_rounding = options().stochastic_rounding,
                                       .seed = options().seed,
                                       .step = static_cast<uint64_t>(steps())};
-    backend::of(slots[0]->parameter).optimizer.sgd(items, numbers, {control.gradient_factor, control.skip});
+    backend::of(slots[0]->parameter)
+        .optimizer.sgd(items, numbers, {control.gradient_factor, control.skip});
   }
 }
 

@@ -8,9 +8,12 @@ namespace binade {
 
 std::string to_string(Device device) {
   switch (device.kind) {
-    case Device::Kind::cpu: return "cpu";
-    case Device::Kind::cuda: return "cuda:" + std::to_string(device.index);
-    case Device::Kind::meta: return "meta";
+    case Device::Kind::cpu:
+      return "cpu";
+    case Device::Kind::cuda:
+      return "cuda:" + std::to_string(device.index);
+    case Device::Kind::meta:
+      return "meta";
   }
   return "unknown";
 }
@@ -23,10 +26,12 @@ Device parse_device(std::string_view text) {
     const std::string_view digits = text.substr(5);
     int index = -1;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-    if (error == std::errc() && end == digits.data() + digits.size() && index >= 0) return Device::cuda(index);
+    if (error == std::errc() && end == digits.data() + digits.size() && index >= 0)
+      return Device::cuda(index);
   }
-  fail("parse_device",
-       {.argument = "device", .expected = "cpu, cuda, cuda:N or meta", .found = "'" + std::string(text) + "'"});
+  fail("parse_device", {.argument = "device",
+                        .expected = "cpu, cuda, cuda:N or meta",
+                        .found = "'" + std::string(text) + "'"});
 }
 
 }  // namespace binade

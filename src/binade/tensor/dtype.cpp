@@ -14,11 +14,11 @@ constexpr std::array<std::string_view, 10> names = {"f64",  "f32", "f16", "bf16"
                                                     "e5m2", "i64", "i32", "u8",   "bool"};
 
 constexpr std::pair<std::string_view, DType> aliases[] = {
-    {"fp64", DType::f64},      {"float64", DType::f64},   {"double", DType::f64},
-    {"fp32", DType::f32},      {"float32", DType::f32},   {"float", DType::f32},
-    {"fp16", DType::f16},      {"float16", DType::f16},   {"half", DType::f16},
+    {"fp64", DType::f64},      {"float64", DType::f64},        {"double", DType::f64},
+    {"fp32", DType::f32},      {"float32", DType::f32},        {"float", DType::f32},
+    {"fp16", DType::f16},      {"float16", DType::f16},        {"half", DType::f16},
     {"bfloat16", DType::bf16}, {"float8_e4m3fn", DType::e4m3}, {"float8_e5m2", DType::e5m2},
-    {"int64", DType::i64},     {"int32", DType::i32},     {"uint8", DType::u8},
+    {"int64", DType::i64},     {"int32", DType::i32},          {"uint8", DType::u8},
 };
 
 }  // namespace
@@ -49,14 +49,21 @@ DType promote(DType a, DType b) {
 
 double epsilon(DType dtype) {
   switch (dtype) {
-    case DType::f64: return 0x1p-52;
-    case DType::f32: return formats::spec::f32.epsilon();
-    case DType::f16: return formats::spec::f16.epsilon();
-    case DType::bf16: return formats::spec::bf16.epsilon();
-    case DType::e4m3: return formats::spec::e4m3.epsilon();
-    case DType::e5m2: return formats::spec::e5m2.epsilon();
+    case DType::f64:
+      return 0x1p-52;
+    case DType::f32:
+      return formats::spec::f32.epsilon();
+    case DType::f16:
+      return formats::spec::f16.epsilon();
+    case DType::bf16:
+      return formats::spec::bf16.epsilon();
+    case DType::e4m3:
+      return formats::spec::e4m3.epsilon();
+    case DType::e5m2:
+      return formats::spec::e5m2.epsilon();
     default:
-      fail("epsilon", {.argument = "dtype", .expected = "a floating type", .found = std::string(name(dtype))});
+      fail("epsilon",
+           {.argument = "dtype", .expected = "a floating type", .found = std::string(name(dtype))});
   }
 }
 

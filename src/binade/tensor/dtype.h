@@ -13,10 +13,12 @@ namespace binade {
 // What a tensor's elements are. FP8 is a type of its own, never "bytes".
 enum class DType : uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i64, i32, u8, boolean };
 
-inline constexpr DType all_dtypes[] = {DType::f64,  DType::f32, DType::f16, DType::bf16, DType::e4m3,
-                                       DType::e5m2, DType::i64, DType::i32, DType::u8,   DType::boolean};
+inline constexpr DType all_dtypes[] = {DType::f64,  DType::f32,    DType::f16, DType::bf16,
+                                       DType::e4m3, DType::e5m2,   DType::i64, DType::i32,
+                                       DType::u8,   DType::boolean};
 
-// A C++ type as a value, handed to dispatch lambdas: [](auto tag) { using T = typename decltype(tag)::type; }
+// A C++ type as a value, handed to dispatch lambdas: [](auto tag) { using T = typename
+// decltype(tag)::type; }
 template <class T>
 struct TypeTag {
   using type = T;
@@ -26,21 +28,32 @@ struct TypeTag {
 template <class F>
 constexpr decltype(auto) dispatch(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f64: return f(TypeTag<double>{});
-    case DType::f32: return f(TypeTag<float>{});
-    case DType::f16: return f(TypeTag<f16>{});
-    case DType::bf16: return f(TypeTag<bf16>{});
-    case DType::e4m3: return f(TypeTag<e4m3>{});
-    case DType::e5m2: return f(TypeTag<e5m2>{});
-    case DType::i64: return f(TypeTag<int64_t>{});
-    case DType::i32: return f(TypeTag<int32_t>{});
-    case DType::u8: return f(TypeTag<uint8_t>{});
-    case DType::boolean: return f(TypeTag<bool>{});
+    case DType::f64:
+      return f(TypeTag<double>{});
+    case DType::f32:
+      return f(TypeTag<float>{});
+    case DType::f16:
+      return f(TypeTag<f16>{});
+    case DType::bf16:
+      return f(TypeTag<bf16>{});
+    case DType::e4m3:
+      return f(TypeTag<e4m3>{});
+    case DType::e5m2:
+      return f(TypeTag<e5m2>{});
+    case DType::i64:
+      return f(TypeTag<int64_t>{});
+    case DType::i32:
+      return f(TypeTag<int32_t>{});
+    case DType::u8:
+      return f(TypeTag<uint8_t>{});
+    case DType::boolean:
+      return f(TypeTag<bool>{});
   }
   fail("dispatch", {.argument = "dtype", .found = "a value outside DType"});
 }
 
-// The same for the types kernels compute on: f64, f32, f16, bf16. `op` names the caller in the error.
+// The same for the types kernels compute on: f64, f32, f16, bf16. `op` names the caller in the
+// error.
 template <class F>
 constexpr decltype(auto) dispatch_floating(std::string_view op, DType dtype, F&& f);
 
@@ -50,16 +63,26 @@ inline constexpr DType dtype_of = [] {
   static_assert(sizeof(T) == 0, "no DType for this type");
   return DType::f32;
 }();
-template <> inline constexpr DType dtype_of<double> = DType::f64;
-template <> inline constexpr DType dtype_of<float> = DType::f32;
-template <> inline constexpr DType dtype_of<f16> = DType::f16;
-template <> inline constexpr DType dtype_of<bf16> = DType::bf16;
-template <> inline constexpr DType dtype_of<e4m3> = DType::e4m3;
-template <> inline constexpr DType dtype_of<e5m2> = DType::e5m2;
-template <> inline constexpr DType dtype_of<int64_t> = DType::i64;
-template <> inline constexpr DType dtype_of<int32_t> = DType::i32;
-template <> inline constexpr DType dtype_of<uint8_t> = DType::u8;
-template <> inline constexpr DType dtype_of<bool> = DType::boolean;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<float> = DType::f32;
+template <>
+inline constexpr DType dtype_of<f16> = DType::f16;
+template <>
+inline constexpr DType dtype_of<bf16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<e4m3> = DType::e4m3;
+template <>
+inline constexpr DType dtype_of<e5m2> = DType::e5m2;
+template <>
+inline constexpr DType dtype_of<int64_t> = DType::i64;
+template <>
+inline constexpr DType dtype_of<int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<uint8_t> = DType::u8;
+template <>
+inline constexpr DType dtype_of<bool> = DType::boolean;
 
 constexpr size_t size_of(DType dtype) {
   return dispatch(dtype, [](auto tag) { return sizeof(typename decltype(tag)::type); });
@@ -70,13 +93,15 @@ constexpr bool is_fp8(DType dtype) { return dtype == DType::e4m3 || dtype == DTy
 // Types that gradients flow through.
 constexpr bool is_floating(DType dtype) { return dtype <= DType::e5m2; }
 
-// The floating types ops compute on: f64, f32, f16, bf16 (FP8 only travels inside quantized tensors).
+// The floating types ops compute on: f64, f32, f16, bf16 (FP8 only travels inside quantized
+// tensors).
 constexpr bool is_compute(DType dtype) { return dtype <= DType::bf16; }
 
 // "bf16", "i64", ...
 std::string_view name(DType dtype);
 
-// The DType called `text`; also accepts fp32, fp16, float32, bfloat16 and the like. Fails on anything else.
+// The DType called `text`; also accepts fp32, fp16, float32, bfloat16 and the like. Fails on
+// anything else.
 DType parse_dtype(std::string_view text);
 
 // PyTorch's rule for mixing two types: the widest floating type, f16 with bf16 gives f32,
@@ -89,12 +114,18 @@ double epsilon(DType dtype);
 template <class F>
 constexpr decltype(auto) dispatch_floating(std::string_view op, DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f64: return f(TypeTag<double>{});
-    case DType::f32: return f(TypeTag<float>{});
-    case DType::f16: return f(TypeTag<f16>{});
-    case DType::bf16: return f(TypeTag<bf16>{});
+    case DType::f64:
+      return f(TypeTag<double>{});
+    case DType::f32:
+      return f(TypeTag<float>{});
+    case DType::f16:
+      return f(TypeTag<f16>{});
+    case DType::bf16:
+      return f(TypeTag<bf16>{});
     default:
-      fail(op, {.argument = "dtype", .expected = "f64, f32, f16 or bf16", .found = std::string(name(dtype))});
+      fail(op, {.argument = "dtype",
+                .expected = "f64, f32, f16 or bf16",
+                .found = std::string(name(dtype))});
   }
 }
 

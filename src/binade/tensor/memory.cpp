@@ -33,7 +33,9 @@ class Pool {
   void* acquire(size_t bytes, Category category, Device device, const Source& source) {
     const std::lock_guard lock(mutex_);
     ++statistics_.requests;
-    void* block = device.is_meta() || bytes == 0 ? nullptr : take(rounded(bytes), category, bytes, device, source);
+    void* block = device.is_meta() || bytes == 0
+                      ? nullptr
+                      : take(rounded(bytes), category, bytes, device, source);
     book(static_cast<int64_t>(bytes), category);
     return block;
   }
@@ -78,10 +80,11 @@ class Pool {
       block = source.acquire(size, device);
     }
     if (block == nullptr) {
-      fail("memory", {.argument = to_string(device),
-                      .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
-                      .found = "none left; held now:\n" + table(statistics_),
-                      .hint = "use a smaller batch, recompute activations or choose a lower precision"});
+      fail("memory",
+           {.argument = to_string(device),
+            .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
+            .found = "none left; held now:\n" + table(statistics_),
+            .hint = "use a smaller batch, recompute activations or choose a lower precision"});
     }
     return block;
   }
@@ -109,7 +112,10 @@ class Pool {
 
 Source& source_of(Device::Kind kind) {
   static std::array<Source, 3> sources = {
-      Source{[](size_t bytes, Device) { return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment); },
+      Source{[](size_t bytes, Device) {
+               return std::aligned_alloc(alignment,
+                                         (bytes + alignment - 1) / alignment * alignment);
+             },
              [](void* block, Device) { std::free(block); }},
       Source{[](size_t, Device) -> void* { return nullptr; }, [](void*, Device) {}},
       Source{[](size_t, Device) -> void* { return nullptr; }, [](void*, Device) {}}};
@@ -131,7 +137,8 @@ thread_local Category thread_category = Category::activations;
 }  // namespace
 
 std::string_view name(Category category) {
-  constexpr std::string_view names[] = {"parameters", "gradients", "optimizer", "activations", "workspace"};
+  constexpr std::string_view names[] = {"parameters", "gradients", "optimizer", "activations",
+                                        "workspace"};
   return names[static_cast<size_t>(category)];
 }
 
@@ -142,18 +149,24 @@ int64_t allocated(Category category, Device device) {
 }
 int64_t peak(Device device) { return statistics(device).peak; }
 void reset_peak(Device device) { pool_of(device).reset_peak(); }
-void release_cached(Device device) { pool_of(device).release_cached(device, source_of(device.kind)); }
-
-std::string table(const Statistics& statistics) {
-  std::string text = fmt::format("{:<12} {:>14} {:>14}\n", "category", "bytes now", "bytes at peak");
-  for (int i = 0; i < category_count; ++i) {
-    const auto at = static_cast<size_t>(i);
-    text += fmt::format("{:<12} {:>14} {:>14}\n", name(static_cast<Category>(i)), statistics.live[at], statistics.at_peak[at]);
-  }
-  return text + fmt::format("{:<12} {:>14} {:>14}\n", "total", statistics.allocated, statistics.peak);
+void release_cached(Device device) {
+  pool_of(device).release_cached(device, source_of(device.kind));
 }
 
-CategoryGuard::CategoryGuard(Category category) : previous_(std::exchange(thread_category, category)) {}
+std::string table(const Statistics& statistics) {
+  std::string text =
+      fmt::format("{:<12} {:>14} {:>14}\n", "category", "bytes now", "bytes at peak");
+  for (int i = 0; i < category_count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    text += fmt::format("{:<12} {:>14} {:>14}\n", name(static_cast<Category>(i)),
+                        statistics.live[at], statistics.at_peak[at]);
+  }
+  return text +
+         fmt::format("{:<12} {:>14} {:>14}\n", "total", statistics.allocated, statistics.peak);
+}
+
+CategoryGuard::CategoryGuard(Category category)
+    : previous_(std::exchange(thread_category, category)) {}
 CategoryGuard::~CategoryGuard() { thread_category = previous_; }
 Category current_category() { return thread_category; }
 

@@ -3,7 +3,9 @@
 namespace binade {
 
 Shape scale_shape(const Shape& matrix, ScaleGroup group) {
-  const auto groups = [](int64_t size, int64_t each) { return each == 0 ? int64_t{1} : (size + each - 1) / each; };
+  const auto groups = [](int64_t size, int64_t each) {
+    return each == 0 ? int64_t{1} : (size + each - 1) / each;
+  };
   return {groups(matrix[0], group.rows), groups(matrix[1], group.columns)};
 }
 

@@ -15,7 +15,8 @@ struct ScaleGroup {
 // The shape of the scales of a matrix [rows, columns].
 Shape scale_shape(const Shape& matrix, ScaleGroup group);
 
-// FP8 data and the scales without which it means nothing: value = data * inverse scale of its group.
+// FP8 data and the scales without which it means nothing: value = data * inverse scale of its
+// group.
 struct Quantized {
   Tensor data;           // e4m3 or e5m2, [rows, columns], dense
   Tensor inverse_scale;  // f32, or u8 holding e8m0 codes; scale_shape(data.shape(), group)

@@ -6,7 +6,8 @@
 
 namespace binade {
 
-Shape::Shape(std::initializer_list<int64_t> values) : Shape(std::span(values.begin(), values.size())) {}
+Shape::Shape(std::initializer_list<int64_t> values)
+    : Shape(std::span(values.begin(), values.size())) {}
 
 Shape::Shape(std::span<const int64_t> values) {
   for (const int64_t value : values) push_back(value);
@@ -22,7 +23,9 @@ void Shape::push_back(int64_t value) { insert(rank_, value); }
 
 void Shape::insert(int axis, int64_t value) {
   if (rank_ == max_rank) {
-    fail("shape", {.argument = "rank", .expected = "at most " + std::to_string(max_rank), .found = std::to_string(rank_ + 1)});
+    fail("shape", {.argument = "rank",
+                   .expected = "at most " + std::to_string(max_rank),
+                   .found = std::to_string(rank_ + 1)});
   }
   std::move_backward(begin() + axis, end(), end() + 1);
   ++rank_;
@@ -36,7 +39,14 @@ void Shape::erase(int axis) {
 
 int64_t Shape::numel() const {
   int64_t count = 1;
-  for (const int64_t size : *this) count *= size;
+  bool overflows = false;
+  for (const int64_t size : *this) {
+    if (size == 0) return 0;
+    overflows |= __builtin_mul_overflow(count, size, &count);
+  }
+  if (overflows)
+    fail("shape",
+         {.argument = "sizes", .expected = "fewer than 2^63 elements", .found = to_string(*this)});
   return count;
 }
 
@@ -72,7 +82,9 @@ Shape broadcast(const char* op, const Shape& a, const Shape& b) {
     int64_t& size = result[axis + offset];
     if (size == shorter[axis] || shorter[axis] == 1) continue;
     if (size != 1) {
-      fail(op, {.argument = "operands", .expected = "shapes that broadcast", .found = to_string(a) + " and " + to_string(b)});
+      fail(op, {.argument = "operands",
+                .expected = "shapes that broadcast",
+                .found = to_string(a) + " and " + to_string(b)});
     }
     size = shorter[axis];
   }

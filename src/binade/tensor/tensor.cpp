@@ -20,10 +20,13 @@ size_t checked_bytes(const Shape& shape, DType dtype) {
   int64_t bytes = static_cast<int64_t>(size_of(dtype));
   bool is_empty = false;
   for (const int64_t size : shape) {
-    if (size < 0) fail("empty", {.argument = "shape", .expected = "sizes of at least 0", .found = to_string(shape)});
+    if (size < 0)
+      fail("empty",
+           {.argument = "shape", .expected = "sizes of at least 0", .found = to_string(shape)});
     is_empty |= size == 0;
     if (size > 0 && bytes > std::numeric_limits<int64_t>::max() / size) {
-      fail("empty", {.argument = "shape", .expected = "fewer than 2^63 bytes", .found = to_string(shape)});
+      fail("empty",
+           {.argument = "shape", .expected = "fewer than 2^63 bytes", .found = to_string(shape)});
     }
     if (size > 0) bytes *= size;
   }
@@ -47,7 +50,8 @@ TensorView TensorView::expanded(const Shape& wider) const {
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   auto impl = std::make_shared<Impl>();
-  impl->storage = std::make_shared<Storage>(checked_bytes(shape, dtype), device, memory::current_category());
+  impl->storage =
+      std::make_shared<Storage>(checked_bytes(shape, dtype), device, memory::current_category());
   impl->shape = shape;
   impl->strides = dense_strides(shape);
   impl->dtype = dtype;
@@ -78,18 +82,25 @@ Tensor::operator TensorView() const {
 }
 
 void Tensor::check_access(DType wanted) const {
-  if (!defined()) fail("data", {.argument = "tensor", .expected = "a defined tensor", .found = "none"});
+  if (!defined())
+    fail("data", {.argument = "tensor", .expected = "a defined tensor", .found = "none"});
   if (dtype() != wanted) {
-    fail("data", {.argument = "type", .expected = std::string(name(dtype())), .found = std::string(name(wanted))});
+    fail("data", {.argument = "type",
+                  .expected = std::string(name(dtype())),
+                  .found = std::string(name(wanted))});
   }
   if (!device().is_cpu()) {
-    fail("data", {.argument = "device", .expected = "cpu", .found = to_string(device()), .hint = "copy it with to(x, Device::cpu())"});
+    fail("data", {.argument = "device",
+                  .expected = "cpu",
+                  .found = to_string(device()),
+                  .hint = "copy it with to(x, Device::cpu())"});
   }
 }
 
 std::string describe(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
-  return to_string(tensor.shape()) + " " + std::string(name(tensor.dtype())) + " " + to_string(tensor.device());
+  return to_string(tensor.shape()) + " " + std::string(name(tensor.dtype())) + " " +
+         to_string(tensor.device());
 }
 
 }  // namespace binade

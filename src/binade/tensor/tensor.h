@@ -45,7 +45,9 @@ class Tensor {
   // An uninitialised dense tensor, booked under the thread's memory category.
   static Tensor empty(const Shape& shape, DType dtype, Device device = Device::cpu());
   // The same, of another tensor's shape, type and device.
-  static Tensor empty_like(const Tensor& other) { return empty(other.shape(), other.dtype(), other.device()); }
+  static Tensor empty_like(const Tensor& other) {
+    return empty(other.shape(), other.dtype(), other.device());
+  }
 
   bool defined() const { return impl_ != nullptr; }
   explicit operator bool() const { return defined(); }
@@ -68,8 +70,8 @@ class Tensor {
   // True when no other handle or view reaches this data, so that it may be overwritten.
   bool is_sole_owner() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
 
-  // Another view of the same storage; `offset` counts elements from the storage's start. No gradient
-  // flows through it: differentiable views are ops.
+  // Another view of the same storage; `offset` counts elements from the storage's start. No
+  // gradient flows through it: differentiable views are ops.
   Tensor strided(const Shape& shape, const Strides& strides, int64_t offset) const;
   // The same elements seen without autograd.
   Tensor detach() const { return defined() ? strided(shape(), strides(), offset()) : Tensor(); }
@@ -86,7 +88,8 @@ class Tensor {
   // For kernels; undefined tensors become absent views.
   operator TensorView() const;  // NOLINT: implicit, so that op code reads as a plain call
 
-  // The value of a tensor with one element, from any device. (backend/transfer.cpp)
+  // The value of a tensor with one element, from any device; 0 on the meta device.
+  // (backend/transfer.cpp)
   double item() const;
 
   // Writes since creation, shared by all views.
@@ -115,7 +118,9 @@ class Tensor {
   void backward(const Tensor& seed = {}, bool retain = false) const;
 
   const std::shared_ptr<autograd::Meta>& autograd_meta() const { return impl_->autograd; }
-  void set_autograd_meta(std::shared_ptr<autograd::Meta> meta) const { impl_->autograd = std::move(meta); }
+  void set_autograd_meta(std::shared_ptr<autograd::Meta> meta) const {
+    impl_->autograd = std::move(meta);
+  }
 
  private:
   struct Impl {

@@ -33,21 +33,30 @@ struct Range {
 
 struct Frame {
   Range x, y;
-  double px(double value) const { return left + (value - x.low) / (x.high - x.low) * (width - left - right); }
-  double py(double value) const { return height - bottom - (value - y.low) / (y.high - y.low) * (height - top - bottom); }
+  double px(double value) const {
+    return left + (value - x.low) / (x.high - x.low) * (width - left - right);
+  }
+  double py(double value) const {
+    return height - bottom - (value - y.low) / (y.high - y.low) * (height - top - bottom);
+  }
 };
 
-bool finite(const std::pair<double, double>& point) { return std::isfinite(point.first) && std::isfinite(point.second); }
+bool finite(const std::pair<double, double>& point) {
+  return std::isfinite(point.first) && std::isfinite(point.second);
+}
 
 // Of many points the lowest and highest of each stretch: spikes stay visible.
-std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points) {
+std::vector<std::pair<double, double>> thinned(
+    const std::vector<std::pair<double, double>>& points) {
   if (points.size() <= most_points) return points;
   std::vector<std::pair<double, double>> result;
   const size_t stretches = most_points / 2;
   for (size_t i = 0; i < stretches; ++i) {
     const auto begin = points.begin() + static_cast<std::ptrdiff_t>(points.size() * i / stretches);
-    const auto end = points.begin() + static_cast<std::ptrdiff_t>(points.size() * (i + 1) / stretches);
-    auto [low, high] = std::minmax_element(begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto end =
+        points.begin() + static_cast<std::ptrdiff_t>(points.size() * (i + 1) / stretches);
+    auto [low, high] = std::minmax_element(
+        begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
     if (low > high) std::swap(low, high);
     result.push_back(*low);
     if (low != high) result.push_back(*high);
@@ -59,7 +68,9 @@ std::string path_of(const Series& series, const Frame& frame) {
   std::string path;
   bool drawing = false;
   for (const auto& point : thinned(series.points)) {
-    if (finite(point)) path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", frame.px(point.first), frame.py(point.second));
+    if (finite(point))
+      path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", frame.px(point.first),
+                          frame.py(point.second));
     drawing = finite(point);
   }
   return path;
@@ -68,15 +79,26 @@ std::string path_of(const Series& series, const Frame& frame) {
 std::string axes(const ChartText& text, const Frame& frame) {
   std::string svg;
   for (const double y : ticks(frame.y.low, frame.y.high, 5)) {
-    svg += fmt::format("<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", left, width - right, frame.py(y), frame.py(y));
-    svg += fmt::format("<text class=\"tick\" text-anchor=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{:g}</text>", left - 6, frame.py(y) + 4, y);
+    svg += fmt::format(
+        "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", left,
+        width - right, frame.py(y), frame.py(y));
+    svg += fmt::format(
+        "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{:g}</text>", left - 6,
+        frame.py(y) + 4, y);
   }
   for (const double x : ticks(frame.x.low, frame.x.high, 6)) {
-    svg += fmt::format("<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{:g}</text>", frame.px(x), height - bottom + 18, x);
+    svg += fmt::format(
+        "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{:g}</text>",
+        frame.px(x), height - bottom + 18, x);
   }
-  svg += fmt::format("<path class=\"axis\" d=\"M{} {}V{}H{}\"/>", left, top, height - bottom, width - right);
-  svg += fmt::format("<text class=\"label\" text-anchor=\"middle\" x=\"{}\" y=\"{}\">{}</text>", (left + width - right) / 2, height - 10, escaped(text.x_label));
-  svg += fmt::format("<text class=\"label\" text-anchor=\"middle\" transform=\"translate(14 {}) rotate(-90)\">{}</text>", (top + height - bottom) / 2, escaped(text.y_label));
+  svg += fmt::format("<path class=\"axis\" d=\"M{} {}V{}H{}\"/>", left, top, height - bottom,
+                     width - right);
+  svg += fmt::format("<text class=\"label\" text-anchor=\"middle\" x=\"{}\" y=\"{}\">{}</text>",
+                     (left + width - right) / 2, height - 10, escaped(text.x_label));
+  svg += fmt::format(
+      "<text class=\"label\" text-anchor=\"middle\" transform=\"translate(14 {}) "
+      "rotate(-90)\">{}</text>",
+      (top + height - bottom) / 2, escaped(text.y_label));
   return svg;
 }
 
@@ -84,8 +106,10 @@ std::string legend(const std::vector<Series>& series) {
   std::string svg;
   double x = left;
   for (size_t i = 0; i < series.size(); ++i) {
-    svg += fmt::format("<line class=\"s{}\" x1=\"{}\" x2=\"{}\" y1=\"22\" y2=\"22\"/>", i, x, x + 18);
-    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"26\">{}</text>", x + 24, escaped(series[i].name));
+    svg +=
+        fmt::format("<line class=\"s{}\" x1=\"{}\" x2=\"{}\" y1=\"22\" y2=\"22\"/>", i, x, x + 18);
+    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"26\">{}</text>", x + 24,
+                       escaped(series[i].name));
     x += 44 + 7.5 * static_cast<double>(series[i].name.size());
   }
   return svg;
@@ -97,12 +121,23 @@ std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
     switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      case '\'': result += "&#39;"; break;
-      default: result += c;
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      case '\'':
+        result += "&#39;";
+        break;
+      default:
+        result += c;
     }
   }
   return result;
@@ -117,7 +152,8 @@ std::vector<double> ticks(double low, double high, int count) {
     if (factor * power >= rough) step = factor * power;
   }
   std::vector<double> result;
-  const auto first = static_cast<int64_t>(std::ceil(low / step - 1e-9)), last = static_cast<int64_t>(std::floor(high / step + 1e-9));
+  const auto first = static_cast<int64_t>(std::ceil(low / step - 1e-9)),
+             last = static_cast<int64_t>(std::floor(high / step + 1e-9));
   for (int64_t i = first; i <= last; ++i) result.push_back(static_cast<double>(i) * step);
   return result;
 }
@@ -134,9 +170,13 @@ std::string line_chart(const ChartText& text, const std::vector<Series>& series)
   if (frame.x.empty()) return "";
   frame.x.widen();
   frame.y.widen();
-  std::string svg = fmt::format("<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", escaped(text.title), width, height, escaped(text.title));
+  std::string svg = fmt::format(
+      "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
+      "aria-label=\"{}\">",
+      escaped(text.title), width, height, escaped(text.title));
   svg += axes(text, frame) + legend(series);
-  for (size_t i = 0; i < series.size(); ++i) svg += fmt::format("<path class=\"s{}\" d=\"{}\"/>", i, path_of(series[i], frame));
+  for (size_t i = 0; i < series.size(); ++i)
+    svg += fmt::format("<path class=\"s{}\" d=\"{}\"/>", i, path_of(series[i], frame));
   return svg + "</svg></figure>\n";
 }
 
@@ -144,13 +184,21 @@ std::string bar_chart(const std::string& title, const std::vector<Bar>& bars) {
   double most = 0;
   for (const Bar& bar : bars) most = std::max(most, bar.value);
   if (!(most > 0)) return "";
-  const double row = 30, names = 120, values = 90, tall = row * static_cast<double>(bars.size()) + 8;
-  std::string svg = fmt::format("<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", escaped(title), width, tall, escaped(title));
+  const double row = 30, names = 120, values = 90,
+               tall = row * static_cast<double>(bars.size()) + 8;
+  std::string svg = fmt::format(
+      "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
+      "aria-label=\"{}\">",
+      escaped(title), width, tall, escaped(title));
   for (size_t i = 0; i < bars.size(); ++i) {
-    const double y = row * static_cast<double>(i) + 4, length = bars[i].value / most * (width - names - values);
-    svg += fmt::format("<text class=\"label\" x=\"0\" y=\"{}\">{}</text>", y + 18, escaped(bars[i].name));
-    svg += fmt::format("<rect class=\"bar\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"22\"/>", names, y, length);
-    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}</text>", names + length + 8, y + 17, escaped(bars[i].label));
+    const double y = row * static_cast<double>(i) + 4,
+                 length = bars[i].value / most * (width - names - values);
+    svg += fmt::format("<text class=\"label\" x=\"0\" y=\"{}\">{}</text>", y + 18,
+                       escaped(bars[i].name));
+    svg += fmt::format("<rect class=\"bar\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"22\"/>",
+                       names, y, length);
+    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}</text>", names + length + 8,
+                       y + 17, escaped(bars[i].label));
   }
   return svg + "</svg></figure>\n";
 }

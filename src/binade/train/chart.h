@@ -8,7 +8,8 @@ namespace binade::train {
 
 struct Series {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // by rising x; points that are not finite leave a gap
+  std::vector<std::pair<double, double>>
+      points;  // by rising x; points that are not finite leave a gap
 };
 
 struct ChartText {

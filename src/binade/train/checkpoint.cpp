@@ -62,11 +62,21 @@ std::string manifest_of(const fs::path& folder, int64_t step) {
   for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   json::Writer out(2);
-  out.begin_object().key("format").value("binade-checkpoint").key("version").value(1).key("step").value(step);
+  out.begin_object()
+      .key("format")
+      .value("binade-checkpoint")
+      .key("version")
+      .value(1)
+      .key("step")
+      .value(step);
   out.key("files").begin_object();
   for (const fs::path& file : files) {
     out.key(file.filename().string()).begin_object();
-    out.key("bytes").value(static_cast<int64_t>(fs::file_size(file))).key("xxh3_128").value(hash_of(file)).end_object();
+    out.key("bytes")
+        .value(static_cast<int64_t>(fs::file_size(file)))
+        .key("xxh3_128")
+        .value(hash_of(file))
+        .end_object();
   }
   return out.end_object().end_object().text() + "\n";
 }
@@ -76,9 +86,13 @@ void require_finite(Trainer& trainer) {
   for (const auto& [name, parameter] : trainer.model().named_parameters()) {
     const Tensor master = to(trainer.optimizer().master_of(parameter), Device::cpu());
     const std::span values(master.data<float>(), static_cast<size_t>(master.numel()));
-    const auto bad = std::find_if_not(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+    const auto bad = std::find_if_not(values.begin(), values.end(),
+                                      [](float value) { return std::isfinite(value); });
     if (bad == values.end()) continue;
-    fail(who, {.argument = name, .expected = "finite weights", .found = fmt::format("{}", *bad), .hint = "nothing was written; earlier checkpoints are untouched"});
+    fail(who, {.argument = name,
+               .expected = "finite weights",
+               .found = fmt::format("{}", *bad),
+               .hint = "nothing was written; earlier checkpoints are untouched"});
   }
 }
 
@@ -100,15 +114,27 @@ bool is_whole(const fs::path& checkpoint) {
   }
 }
 
-void check_same_model(const nn::LanguageModelConfig& ours, const nn::LanguageModelConfig& theirs, const fs::path& file) {
-  const auto kv = [](const nn::LanguageModelConfig& c) { return c.kv_heads == 0 ? c.heads : c.kv_heads; };
+void check_same_model(const nn::LanguageModelConfig& ours, const nn::LanguageModelConfig& theirs,
+                      const fs::path& file) {
+  const auto kv = [](const nn::LanguageModelConfig& c) {
+    return c.kv_heads == 0 ? c.heads : c.kv_heads;
+  };
   const std::tuple<const char*, int64_t, int64_t> sizes[] = {
-      {"layers", ours.layers, theirs.layers}, {"width", ours.width, theirs.width},       {"heads", ours.heads, theirs.heads}, {"kv_heads", kv(ours), kv(theirs)},
-      {"hidden", ours.hidden, theirs.hidden}, {"context", ours.context, theirs.context}, {"vocab", ours.vocab, theirs.vocab}};
+      {"layers", ours.layers, theirs.layers}, {"width", ours.width, theirs.width},
+      {"heads", ours.heads, theirs.heads},    {"kv_heads", kv(ours), kv(theirs)},
+      {"hidden", ours.hidden, theirs.hidden}, {"context", ours.context, theirs.context},
+      {"vocab", ours.vocab, theirs.vocab}};
   for (const auto& [name, mine, other] : sizes) {
-    if (mine != other) fail(who, {.argument = file.string(), .expected = fmt::format("a model with {} {}, as configured", name, mine), .found = fmt::format("{}", other), .hint = "resume with the run's own config.toml"});
+    if (mine != other)
+      fail(who, {.argument = file.string(),
+                 .expected = fmt::format("a model with {} {}, as configured", name, mine),
+                 .found = fmt::format("{}", other),
+                 .hint = "resume with the run's own config.toml"});
   }
-  if (ours.norm != theirs.norm) fail(who, {.argument = file.string(), .expected = "a model of the configured family", .found = "the other one"});
+  if (ours.norm != theirs.norm)
+    fail(who, {.argument = file.string(),
+               .expected = "a model of the configured family",
+               .found = "the other one"});
 }
 
 void write_files(Trainer& trainer, const fs::path& folder) {
@@ -124,9 +150,11 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& folder) {
   std::vector<Checkpoint> result;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (const auto step = step_of(at->path()); step && fs::exists(at->path() / "manifest.json")) result.push_back({*step, at->path()});
+    if (const auto step = step_of(at->path()); step && fs::exists(at->path() / "manifest.json"))
+      result.push_back({*step, at->path()});
   }
-  std::sort(result.begin(), result.end(), [](const Checkpoint& a, const Checkpoint& b) { return a.step < b.step; });
+  std::sort(result.begin(), result.end(),
+            [](const Checkpoint& a, const Checkpoint& b) { return a.step < b.step; });
   return result;
 }
 
@@ -139,19 +167,27 @@ fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep)
   std::error_code error;
   fs::remove_all(temporary, error);
   fs::create_directories(temporary, error);
-  if (error) fail(who, {.argument = folder.string(), .expected = "a folder to write to", .found = error.message(), .hint = "nothing was changed"});
+  if (error)
+    fail(who, {.argument = folder.string(),
+               .expected = "a folder to write to",
+               .found = error.message(),
+               .hint = "nothing was changed"});
   try {
     write_files(trainer, temporary);
     if (fs::exists(target)) remove_checkpoint(target);
     fs::rename(temporary, target, error);
-    if (error) fail(who, {.argument = target.string(), .expected = "a folder to put in place", .found = error.message()});
+    if (error)
+      fail(who, {.argument = target.string(),
+                 .expected = "a folder to put in place",
+                 .found = error.message()});
   } catch (...) {
     fs::remove_all(temporary, error);
     throw;
   }
   sync_folder(folder);
   const std::vector<Checkpoint> all = list_checkpoints(folder);
-  for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i) remove_checkpoint(all[i].path);
+  for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i)
+    remove_checkpoint(all[i].path);
   return target;
 }
 
@@ -160,27 +196,39 @@ void verify_checkpoint(const fs::path& checkpoint) {
   const std::string text = io::read_text(path, who, max_manifest);
   const json::Document document = json::parse(text, {who, path.string()});
   const json::Value& root = document.root();
-  if (root.at("format").string() != "binade-checkpoint") root.at("format").refuse("\"binade-checkpoint\"", root.at("format").describe());
+  if (root.at("format").string() != "binade-checkpoint")
+    root.at("format").refuse("\"binade-checkpoint\"", root.at("format").describe());
   root.at("version").integer(1, 1);
   for (const auto& [name, claims] : root.at("files").object()) {
     const fs::path file = checkpoint / name;
-    if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos) claims.refuse("a plain file name", json::in_quotes(name));
+    if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
+      claims.refuse("a plain file name", json::in_quotes(name));
     std::error_code error;
     const auto size = static_cast<int64_t>(fs::file_size(file, error));
     const int64_t expected = claims.at("bytes").integer(0, int64_t{1} << 60);
-    const std::string hint = "the checkpoint is damaged: remove its folder to go on from the one before it";
+    const std::string hint =
+        "the checkpoint is damaged: remove its folder to go on from the one before it";
     if (error || size != expected) {
-      fail(who, {.argument = file.string(), .expected = fmt::format("{} bytes", expected), .found = error ? error.message() : fmt::format("{}", size), .hint = hint});
+      fail(who, {.argument = file.string(),
+                 .expected = fmt::format("{} bytes", expected),
+                 .found = error ? error.message() : fmt::format("{}", size),
+                 .hint = hint});
     }
     const std::string hash = hash_of(file);
-    if (hash != claims.at("xxh3_128").string()) fail(who, {.argument = file.string(), .expected = "XXH3 " + claims.at("xxh3_128").string(), .found = hash, .hint = hint});
+    if (hash != claims.at("xxh3_128").string())
+      fail(who, {.argument = file.string(),
+                 .expected = "XXH3 " + claims.at("xxh3_128").string(),
+                 .found = hash,
+                 .hint = hint});
   }
-  for (const char* name : {"config.json", "model.safetensors", "trainer.safetensors"}) root.at("files").at(name);
+  for (const char* name : {"config.json", "model.safetensors", "trainer.safetensors"})
+    root.at("files").at(name);
 }
 
 void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
   verify_checkpoint(checkpoint);
-  check_same_model(trainer.model().config(), io::read_config(checkpoint / "config.json"), checkpoint / "config.json");
+  check_same_model(trainer.model().config(), io::read_config(checkpoint / "config.json"),
+                   checkpoint / "config.json");
   const StateDict state = io::load_safetensors(checkpoint / "trainer.safetensors");
   io::load_huggingface(trainer.model(), io::load_safetensors(checkpoint / "model.safetensors"));
   trainer.load_state_dict(state);

@@ -6,8 +6,9 @@
 
 #include "binade/train/step.h"
 
-// Checkpoints of a run: folders step-N that Hugging Face reads (config.json, model.safetensors), with
-// trainer.safetensors for going on, config.toml, and manifest.json with the size and hash of each file.
+// Checkpoints of a run: folders step-N that Hugging Face reads (config.json, model.safetensors),
+// with trainer.safetensors for going on, config.toml, and manifest.json with the size and hash of
+// each file.
 namespace binade::train {
 
 struct Checkpoint {
@@ -19,14 +20,16 @@ struct Checkpoint {
 std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
 
 // Writes step-N into `folder` and then removes all but the `keep` newest. The new one appears under
-// its name when it is whole and on disk; nothing is removed before. Refuses weights that are not finite.
-std::filesystem::path save_checkpoint(Trainer& trainer, const std::filesystem::path& folder, int64_t keep);
+// its name when it is whole and on disk; nothing is removed before. Refuses weights that are not
+// finite.
+std::filesystem::path save_checkpoint(Trainer& trainer, const std::filesystem::path& folder,
+                                      int64_t keep);
 
 // Compares every file with the manifest: fails naming the file, expected and found.
 void verify_checkpoint(const std::filesystem::path& checkpoint);
 
-// Verifies, then loads everything, so that the next step is the one an uninterrupted run would take.
-// Fails, having changed nothing, where the checkpoint is of another model.
+// Verifies, then loads everything, so that the next step is the one an uninterrupted run would
+// take. Fails, having changed nothing, where the checkpoint is of another model.
 void load_checkpoint(Trainer& trainer, const std::filesystem::path& checkpoint);
 
 // Removes what an interrupted save left behind.

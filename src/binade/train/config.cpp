@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <toml++/toml.h>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <toml++/toml.h>
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
@@ -40,7 +40,9 @@ size_t distance(std::string_view a, std::string_view b) {
 }
 
 const Key& nearest(std::string_view name) {
-  return *std::min_element(keys().begin(), keys().end(), [name](const Key& a, const Key& b) { return distance(name, a.name) < distance(name, b.name); });
+  return *std::min_element(keys().begin(), keys().end(), [name](const Key& a, const Key& b) {
+    return distance(name, a.name) < distance(name, b.name);
+  });
 }
 
 const Key* find(std::string_view section, std::string_view name) {
@@ -61,7 +63,8 @@ std::string expectation(const Key& key) {
 }
 
 [[noreturn]] void refuse(const Setting& setting, const std::string& found) {
-  fail("config", {.argument = setting.where, .expected = expectation(*setting.key), .found = found});
+  fail("config",
+       {.argument = setting.where, .expected = expectation(*setting.key), .found = found});
 }
 
 std::string in_words(const Value& value) {
@@ -76,7 +79,8 @@ void apply(const Setting& setting, Config& config) {
   const Key& key = *setting.key;
   const auto number = [&setting, &key](auto value) {
     const auto real = static_cast<double>(value);
-    if (!std::isfinite(real) || real < key.low || real > key.high) refuse(setting, fmt::format("{}", value));
+    if (!std::isfinite(real) || real < key.low || real > key.high)
+      refuse(setting, fmt::format("{}", value));
     return value;
   };
   const Value& value = setting.value;
@@ -89,11 +93,13 @@ void apply(const Setting& setting, Config& config) {
   } else if (const auto* field = std::get_if<double Config::*>(&key.field)) {
     const bool whole = std::holds_alternative<int64_t>(value);
     if (!whole && !std::holds_alternative<double>(value)) refuse(setting, in_words(value));
-    config.*(*field) = number(whole ? static_cast<double>(std::get<int64_t>(value)) : std::get<double>(value));
+    config.*(*field) =
+        number(whole ? static_cast<double>(std::get<int64_t>(value)) : std::get<double>(value));
   } else {
     const auto* text = std::get_if<std::string>(&value);
     if (text == nullptr) refuse(setting, in_words(value));
-    const bool known = key.choices.empty() || std::find(key.choices.begin(), key.choices.end(), *text) != key.choices.end();
+    const bool known = key.choices.empty() || std::find(key.choices.begin(), key.choices.end(),
+                                                        *text) != key.choices.end();
     if (!known) refuse(setting, in_words(value));
     config.*std::get<std::string Config::*>(key.field) = *text;
   }
@@ -123,24 +129,39 @@ std::optional<Value> toml_value(const toml::node& node) {
   return {};
 }
 
-std::string place(const std::string& file, const toml::node& node) { return fmt::format("{}, line {}", file, node.source().begin.line); }
-
-[[noreturn]] void refuse_key(const std::string& where, std::string_view section, std::string_view name) {
-  const std::string written = section.empty() ? json::in_quotes(name) : fmt::format("[{}] {}", section, name);
-  if (const Key* elsewhere = find("", name)) {
-    fail("config", {.argument = where, .expected = "the key " + full_name(*elsewhere), .found = "it as " + written});
-  }
-  fail("config", {.argument = where, .expected = "a known key", .found = written, .hint = "did you mean " + full_name(nearest(name)) + "?"});
+std::string place(const std::string& file, const toml::node& node) {
+  return fmt::format("{}, line {}", file, node.source().begin.line);
 }
 
-void read_section(const std::string& file, std::string_view section, const toml::table& table, std::vector<Setting>& settings) {
+[[noreturn]] void refuse_key(const std::string& where, std::string_view section,
+                             std::string_view name) {
+  const std::string written =
+      section.empty() ? json::in_quotes(name) : fmt::format("[{}] {}", section, name);
+  if (const Key* elsewhere = find("", name)) {
+    fail("config", {.argument = where,
+                    .expected = "the key " + full_name(*elsewhere),
+                    .found = "it as " + written});
+  }
+  fail("config", {.argument = where,
+                  .expected = "a known key",
+                  .found = written,
+                  .hint = "did you mean " + full_name(nearest(name)) + "?"});
+}
+
+void read_section(const std::string& file, std::string_view section, const toml::table& table,
+                  std::vector<Setting>& settings) {
   for (const auto& [name, node] : table) {
     const std::string where = place(file, node);
     const Key* key = find(section, name.str());
     if (key == nullptr) refuse_key(where, section, name.str());
     const std::string described = where + ": " + full_name(*key);
     const auto value = toml_value(node);
-    if (!value) fail("config", {.argument = described, .expected = expectation(*key), .found = fmt::format("{}", node.is_table() ? "a table" : node.is_array() ? "an array" : "a date or time")});
+    if (!value)
+      fail("config", {.argument = described,
+                      .expected = expectation(*key),
+                      .found = fmt::format("{}", node.is_table()   ? "a table"
+                                                 : node.is_array() ? "an array"
+                                                                   : "a date or time")});
     settings.push_back({key, *value, described});
   }
 }
@@ -151,15 +172,20 @@ std::vector<Setting> read_toml(std::string_view text, const std::string& file) {
     root = toml::parse(text);
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    fail("config", {.argument = fmt::format("{}, line {}, column {}", file, at.line, at.column), .expected = "TOML", .found = std::string(error.description())});
+    fail("config", {.argument = fmt::format("{}, line {}, column {}", file, at.line, at.column),
+                    .expected = "TOML",
+                    .found = std::string(error.description())});
   }
   std::vector<Setting> settings;
   for (const auto& [name, node] : root) {
-    const bool known = std::any_of(keys().begin(), keys().end(), [&name](const Key& key) { return key.section == name.str(); });
+    const bool known = std::any_of(keys().begin(), keys().end(),
+                                   [&name](const Key& key) { return key.section == name.str(); });
     if (known && node.is_table()) {
       read_section(file, name.str(), *node.as_table(), settings);
     } else if (node.is_table()) {
-      fail("config", {.argument = place(file, node), .expected = "one of [data], [model], [precision], [train], [run]", .found = fmt::format("[{}]", name.str())});
+      fail("config", {.argument = place(file, node),
+                      .expected = "one of [data], [model], [precision], [train], [run]",
+                      .found = fmt::format("[{}]", name.str())});
     } else {
       refuse_key(place(file, node), "", name.str());
     }
@@ -200,7 +226,8 @@ std::string value_text(const Key& key, const Config& config) {
 
 Config resolve(const Sources& sources) {
   std::vector<Setting> settings;
-  if (!sources.file.empty()) settings = read_toml(io::read_text(sources.file, "config", 1 << 20), sources.file.string());
+  if (!sources.file.empty())
+    settings = read_toml(io::read_text(sources.file, "config", 1 << 20), sources.file.string());
   for (const auto& [name, text] : sources.options) {
     std::string key_name = name;
     std::replace(key_name.begin(), key_name.end(), '-', '_');
@@ -211,7 +238,9 @@ Config resolve(const Sources& sources) {
   return resolved(settings);
 }
 
-Config resolve_text(std::string_view toml, const std::string& name) { return resolved(read_toml(toml, name)); }
+Config resolve_text(std::string_view toml, const std::string& name) {
+  return resolved(read_toml(toml, name));
+}
 
 std::string to_toml(const Config& config) {
   std::string text, section;
@@ -230,7 +259,11 @@ void refuse_option(const std::string& given) {
   std::string name = given.substr(0, given.find('='));
   name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
   std::replace(name.begin(), name.end(), '-', '_');
-  fail("train", {.argument = given, .expected = "a known option", .found = "none of that name", .hint = "did you mean " + option_name(nearest(name)) + "? See 'binade train --help'"});
+  fail("train",
+       {.argument = given,
+        .expected = "a known option",
+        .found = "none of that name",
+        .hint = "did you mean " + option_name(nearest(name)) + "? See 'binade train --help'"});
 }
 
 }  // namespace binade::train

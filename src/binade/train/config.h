@@ -42,13 +42,15 @@ struct Config {
   int64_t seed = 0, threads = 0;
   // [run]
   std::string out;
-  int64_t eval_every = 100, eval_batches = 8, log_every = 20, checkpoint_every = 200, keep = 2, sample = 400;
+  int64_t eval_every = 100, eval_batches = 8, log_every = 20, checkpoint_every = 200, keep = 2,
+          sample = 400;
   bool resume = false, dry_run = false;
 
   bool operator==(const Config&) const = default;
 };
 
-using Field = std::variant<bool Config::*, int64_t Config::*, double Config::*, std::string Config::*>;
+using Field =
+    std::variant<bool Config::*, int64_t Config::*, double Config::*, std::string Config::*>;
 
 // One key: all that reading TOML, the command line, --help, saving and messages need to know of it.
 struct Key {
@@ -69,10 +71,11 @@ std::string value_name(const Key& key);
 // The key's value as TOML writes it.
 std::string value_text(const Key& key, const Config& config);
 
-// Where settings come from, weakest first: the defaults, the preset, the TOML file, the command line.
+// Where settings come from, weakest first: the defaults, the preset, the TOML file, the command
+// line.
 struct Sources {
-  std::filesystem::path file;                                 // empty: none
-  std::vector<std::pair<std::string, std::string>> options;   // option name without dashes, text
+  std::filesystem::path file;                                // empty: none
+  std::vector<std::pair<std::string, std::string>> options;  // option name without dashes, text
 };
 
 // The whole configuration, checked: fails naming key, expected and found. Values that stand for "by

@@ -15,15 +15,17 @@ struct GenerateOptions {
   uint64_t seed = 0;
 };
 
-// Continues `prompt` (at least one token) and returns the new tokens. Each is a function of the seed,
-// its index and what stands before it. `seen` is called with each as it comes.
-std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> prompt, const GenerateOptions& options,
+// Continues `prompt` (at least one token) and returns the new tokens. Each is a function of the
+// seed, its index and what stands before it. `seen` is called with each as it comes.
+std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> prompt,
+                              const GenerateOptions& options,
                               const std::function<void(int64_t)>& seen = {});
 
 // The token drawn from logits by a number in [0, 1).
 int64_t choose(std::vector<double> logits, const GenerateOptions& options, double uniform);
 
-// Bytes as text for people: what is not UTF-8 and control characters other than newlines and tabs become '?'.
+// Bytes as text for people: what is not UTF-8 and control characters other than newlines and tabs
+// become '?'.
 std::string printable(const std::string& bytes);
 
 // The printable text of byte tokens.

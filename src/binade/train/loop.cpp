@@ -57,14 +57,21 @@ fs::path next_free_folder() {
 fs::path prepare_folder(const Config& config) {
   const fs::path folder = config.out.empty() ? next_free_folder() : fs::path(config.out);
   if (!config.resume && is_there(folder / "metrics.jsonl")) {
-    fail("train", {.argument = "--out " + folder.string(), .expected = "a new folder", .found = "one with a run in it", .hint = "add --resume to go on with that run, or name another folder"});
+    fail("train", {.argument = "--out " + folder.string(),
+                   .expected = "a new folder",
+                   .found = "one with a run in it",
+                   .hint = "add --resume to go on with that run, or name another folder"});
   }
   if (config.resume && !is_there(folder / "config.toml")) {
-    fail("train", {.argument = "--resume", .expected = "a run in " + folder.string(), .found = "none"});
+    fail("train",
+         {.argument = "--resume", .expected = "a run in " + folder.string(), .found = "none"});
   }
   std::error_code error;
   fs::create_directories(folder / "checkpoints", error);
-  if (error) fail("train", {.argument = "--out " + folder.string(), .expected = "a folder to write to", .found = error.message()});
+  if (error)
+    fail("train", {.argument = "--out " + folder.string(),
+                   .expected = "a folder to write to",
+                   .found = error.message()});
   remove_leftovers(folder / "checkpoints");
   return folder;
 }
@@ -81,7 +88,8 @@ class Loop {
   Loop(const Config& config, Progress::Mode mode)
       : config_(config),
         progress_(mode, config.steps, config.log_every),
-        split_(data::split(data::read_tokens(config.data, config.vocab), config.validation, config.context, config.data)),
+        split_(data::split(data::read_tokens(config.data, config.vocab), config.validation,
+                           config.context, config.data)),
         trainer_(config) {}
 
   RunResult run() {
@@ -101,8 +109,11 @@ class Loop {
 
  private:
   void introduce() {
-    progress_.note(fmt::format("{} {} with {} parameters, {}, {} training and {} validation tokens, {} threads", config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
-                               config_.model, trainer_.model().parameter_count(), config_.precision, split_.train.size(), split_.validation.size(), threads()));
+    progress_.note(fmt::format(
+        "{} {} with {} parameters, {}, {} training and {} validation tokens, {} threads",
+        config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
+        config_.model, trainer_.model().parameter_count(), config_.precision, split_.train.size(),
+        split_.validation.size(), threads()));
     progress_.note("run folder: " + folder_.string());
   }
 
@@ -120,9 +131,13 @@ class Loop {
     save();
   }
 
-  // Step 0 is the untrained model: there is a validation loss to compare with, and nothing else yet.
+  // Step 0 is the untrained model: there is a validation loss to compare with, and nothing else
+  // yet.
   void record_start() {
-    const Record record{.step = 0, .loss = std::numeric_limits<double>::quiet_NaN(), .validation_loss = trainer_.evaluate(split_.validation), .memory = memory::peak()};
+    const Record record{.step = 0,
+                        .loss = std::numeric_limits<double>::quiet_NaN(),
+                        .validation_loss = trainer_.evaluate(split_.validation),
+                        .memory = memory::peak()};
     log_->add(record);
     progress_.step(record);
   }
@@ -143,10 +158,12 @@ class Loop {
                   .tokens_per_second = tokens / elapsed,
                   .memory = memory::peak(),
                   .seconds = seconds_};
-    if (every(config_.eval_every, result.step) || result.step == config_.steps) record.validation_loss = trainer_.evaluate(split_.validation);
+    if (every(config_.eval_every, result.step) || result.step == config_.steps)
+      record.validation_loss = trainer_.evaluate(split_.validation);
     log_->add(record);
     progress_.step(record);
-    if (!result.applied) progress_.note(fmt::format("step {} skipped: {}", result.step, result.reason));
+    if (!result.applied)
+      progress_.note(fmt::format("step {} skipped: {}", result.step, result.reason));
   }
 
   void save() {
@@ -156,20 +173,29 @@ class Loop {
 
   RunResult finish() {
     progress_.finish();
-    RunResult result{.folder = folder_, .checkpoint = checkpoint_, .report = folder_ / "report.html", .steps = trainer_.steps(), .interrupted = interrupted_, .seconds = seconds_};
+    RunResult result{.folder = folder_,
+                     .checkpoint = checkpoint_,
+                     .report = folder_ / "report.html",
+                     .steps = trainer_.steps(),
+                     .interrupted = interrupted_,
+                     .seconds = seconds_};
     for (const Record& record : log_->records()) {
       if (!record.validation_loss) continue;
       if (!result.first_validation_loss) result.first_validation_loss = record.validation_loss;
       result.last_validation_loss = record.validation_loss;
     }
     if (!interrupted_ && config_.sample > 0 && config_.vocab == 256) result.sample = sample();
-    write_report({trainer_.config(), trainer_.model().parameter_count(), log_->records(), memory::statistics(), result.sample}, result.report);
+    write_report({trainer_.config(), trainer_.model().parameter_count(), log_->records(),
+                  memory::statistics(), result.sample},
+                 result.report);
     return result;
   }
 
   std::string sample() {
     const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
-    return text_of(generate(trainer_.model(), {'\n'}, {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)}));
+    return text_of(
+        generate(trainer_.model(), {'\n'},
+                 {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)}));
   }
 
   Config config_;

@@ -21,7 +21,8 @@ struct RunResult {
 };
 
 // Trains as configured and leaves config.toml, metrics.jsonl, metrics.csv, checkpoints/ and
-// report.html in the run's folder. Ctrl-C finishes the step and writes a checkpoint; a second one ends the program.
+// report.html in the run's folder. Ctrl-C finishes the step and writes a checkpoint; a second one
+// ends the program.
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal);
 
 }  // namespace binade::train

@@ -12,7 +12,9 @@
 namespace binade::train {
 namespace {
 
-constexpr std::string_view csv_header = "step,loss,validation_loss,lr,gradient_norm,scale,applied,skipped,tokens_per_second,memory,seconds\n";
+constexpr std::string_view csv_header =
+    "step,loss,validation_loss,lr,gradient_norm,scale,applied,skipped,tokens_per_second,memory,"
+    "seconds\n";
 constexpr int64_t max_bytes = int64_t{4} << 30;
 
 void put(json::Writer& out, const char* key, double value) {
@@ -25,9 +27,12 @@ void put(json::Writer& out, const char* key, double value) {
 }
 
 std::string csv_line(const Record& r) {
-  const auto cell = [](std::optional<double> value) { return value && std::isfinite(*value) ? fmt::format("{}", *value) : ""; };
-  return fmt::format("{},{},{},{},{},{},{},{},{:.1f},{},{:.3f}\n", r.step, cell(r.loss), cell(r.validation_loss), r.lr,
-                     cell(r.gradient_norm), r.scale, r.applied ? 1 : 0, r.skipped, r.tokens_per_second, r.memory, r.seconds);
+  const auto cell = [](std::optional<double> value) {
+    return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";
+  };
+  return fmt::format("{},{},{},{},{},{},{},{},{:.1f},{},{:.3f}\n", r.step, cell(r.loss),
+                     cell(r.validation_loss), r.lr, cell(r.gradient_norm), r.scale,
+                     r.applied ? 1 : 0, r.skipped, r.tokens_per_second, r.memory, r.seconds);
 }
 
 double number(const json::Value& object, const char* key) {
@@ -42,7 +47,8 @@ Record parse(std::string_view line, const std::string& file, int64_t offset) {
   Record r;
   r.step = object.at("step").integer(0, most);
   r.loss = number(object, "loss");
-  if (object.find("validation_loss") != nullptr) r.validation_loss = number(object, "validation_loss");
+  if (object.find("validation_loss") != nullptr)
+    r.validation_loss = number(object, "validation_loss");
   r.lr = number(object, "lr");
   r.gradient_norm = number(object, "gradient_norm");
   r.scale = number(object, "scale");
@@ -77,7 +83,8 @@ std::vector<Record> read_metrics(const std::filesystem::path& path) {
   size_t begin = 0;
   // What follows the last newline was cut short.
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    records.push_back(parse(std::string_view(text).substr(begin, end - begin), path.string(), static_cast<int64_t>(begin)));
+    records.push_back(parse(std::string_view(text).substr(begin, end - begin), path.string(),
+                            static_cast<int64_t>(begin)));
   }
   return records;
 }
@@ -106,7 +113,10 @@ void MetricsLog::add(const Record& record) {
   json_ << to_json(record) << '\n' << std::flush;
   csv_ << csv_line(record) << std::flush;
   if (!json_ || !csv_) {
-    fail("metrics", {.argument = (folder_ / "metrics.jsonl").string(), .expected = "room to write", .found = "a failed write", .hint = "is the disk full? Checkpoints so far are untouched"});
+    fail("metrics", {.argument = (folder_ / "metrics.jsonl").string(),
+                     .expected = "room to write",
+                     .found = "a failed write",
+                     .hint = "is the disk full? Checkpoints so far are untouched"});
   }
 }
 

@@ -18,10 +18,10 @@ struct Record {
   double gradient_norm = 0;
   double scale = 1;
   bool applied = true;
-  int64_t skipped = 0;          // so far
+  int64_t skipped = 0;  // so far
   double tokens_per_second = 0;
-  int64_t memory = 0;           // peak, bytes
-  double seconds = 0;           // of training so far
+  int64_t memory = 0;  // peak, bytes
+  double seconds = 0;  // of training so far
 
   bool operator==(const Record&) const = default;
 };
@@ -33,8 +33,8 @@ std::string to_json(const Record& record);
 // is wrong is an error naming the line.
 std::vector<Record> read_metrics(const std::filesystem::path& path);
 
-// metrics.jsonl and metrics.csv of a run. Opening keeps the records up to `step` and drops later ones,
-// which a resumed run makes again.
+// metrics.jsonl and metrics.csv of a run. Opening keeps the records up to `step` and drops later
+// ones, which a resumed run makes again.
 class MetricsLog {
  public:
   MetricsLog(const std::filesystem::path& folder, int64_t step);

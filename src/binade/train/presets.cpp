@@ -20,24 +20,41 @@ constexpr Preset presets[] = {
     {"llama-1.3b", "llama", 24, 2048, 16, 0, 5632, 2048, 32000},
 };
 
-void require(bool good, std::string key, std::string expected, std::string found, std::string hint = {}) {
-  if (!good) fail("config", {.argument = std::move(key), .expected = std::move(expected), .found = std::move(found), .hint = std::move(hint)});
+void require(bool good, std::string key, std::string expected, std::string found,
+             std::string hint = {}) {
+  if (!good)
+    fail("config", {.argument = std::move(key),
+                    .expected = std::move(expected),
+                    .found = std::move(found),
+                    .hint = std::move(hint)});
 }
 
 void check_model(const Config& c) {
-  require(c.width % c.heads == 0, "[model] heads", fmt::format("a divisor of the width {}", c.width), fmt::format("{}", c.heads));
-  require(c.heads % c.kv_heads == 0, "[model] kv_heads", fmt::format("a divisor of heads, {}", c.heads), fmt::format("{}", c.kv_heads));
-  require(c.model == "llama" || c.kv_heads == c.heads, "[model] kv_heads", "as many as heads in a gpt2", fmt::format("{}", c.kv_heads), "use --model llama for grouped heads");
-  require(c.model != "llama" || c.width / c.heads % 2 == 0, "[model] heads", "an even width per head for rotary positions", fmt::format("{}", c.width / c.heads));
+  require(c.width % c.heads == 0, "[model] heads",
+          fmt::format("a divisor of the width {}", c.width), fmt::format("{}", c.heads));
+  require(c.heads % c.kv_heads == 0, "[model] kv_heads",
+          fmt::format("a divisor of heads, {}", c.heads), fmt::format("{}", c.kv_heads));
+  require(c.model == "llama" || c.kv_heads == c.heads, "[model] kv_heads",
+          "as many as heads in a gpt2", fmt::format("{}", c.kv_heads),
+          "use --model llama for grouped heads");
+  require(c.model != "llama" || c.width / c.heads % 2 == 0, "[model] heads",
+          "an even width per head for rotary positions", fmt::format("{}", c.width / c.heads));
   const bool token_file = c.data.ends_with(".bin");
-  require(token_file || c.vocab >= 256, "[model] vocab", "at least 256 for the tokenizer 'bytes'", fmt::format("{}", c.vocab));
+  require(token_file || c.vocab >= 256, "[model] vocab", "at least 256 for the tokenizer 'bytes'",
+          fmt::format("{}", c.vocab));
 }
 
 void check_precision(const Config& c) {
   const bool low = c.precision == "bf16" || c.precision == "fp16" || c.precision == "fp8";
-  require(low || c.params == "autocast", "[precision] params", fmt::format("'autocast' with precision {}", c.precision), "'masters'", "masters go with bf16, fp16 and fp8");
-  require(low || c.residual == "auto" || c.residual == "f32", "[precision] residual", fmt::format("'auto' or 'f32' with precision {}", c.precision), "'" + c.residual + "'");
-  require(c.fp8_skip_first + c.fp8_skip_last <= c.layers, "[precision] fp8_skip_first, fp8_skip_last", fmt::format("together at most the {} layers", c.layers), fmt::format("{}", c.fp8_skip_first + c.fp8_skip_last));
+  require(low || c.params == "autocast", "[precision] params",
+          fmt::format("'autocast' with precision {}", c.precision), "'masters'",
+          "masters go with bf16, fp16 and fp8");
+  require(low || c.residual == "auto" || c.residual == "f32", "[precision] residual",
+          fmt::format("'auto' or 'f32' with precision {}", c.precision), "'" + c.residual + "'");
+  require(c.fp8_skip_first + c.fp8_skip_last <= c.layers,
+          "[precision] fp8_skip_first, fp8_skip_last",
+          fmt::format("together at most the {} layers", c.layers),
+          fmt::format("{}", c.fp8_skip_first + c.fp8_skip_last));
 }
 
 }  // namespace
@@ -58,12 +75,17 @@ void apply_preset(Config& config) {
 
 void complete(Config& config) {
   if (config.kv_heads == 0) config.kv_heads = config.heads;
-  // Llama's MLP has three matrices where GPT-2's has two: two thirds of the width make them equal in size.
-  if (config.hidden == 0) config.hidden = config.model == "llama" ? (config.width * 8 / 3 + 63) / 64 * 64 : 4 * config.width;
+  // Llama's MLP has three matrices where GPT-2's has two: two thirds of the width make them equal
+  // in size.
+  if (config.hidden == 0)
+    config.hidden =
+        config.model == "llama" ? (config.width * 8 / 3 + 63) / 64 * 64 : 4 * config.width;
   if (config.device == "auto") config.device = "cpu";
   if (config.warmup < 0) config.warmup = config.steps / 20;
-  require(config.warmup <= config.steps, "[train] warmup", fmt::format("at most the {} steps", config.steps), fmt::format("{}", config.warmup));
-  require(!config.resume || !config.out.empty(), "--resume", "--out with the folder of the run to go on with", "none");
+  require(config.warmup <= config.steps, "[train] warmup",
+          fmt::format("at most the {} steps", config.steps), fmt::format("{}", config.warmup));
+  require(!config.resume || !config.out.empty(), "--resume",
+          "--out with the folder of the run to go on with", "none");
   check_model(config);
   check_precision(config);
 }

@@ -23,7 +23,8 @@ std::string bytes_text(int64_t bytes) {
   auto value = static_cast<double>(bytes);
   size_t unit = 0;
   for (; value >= 1000 && unit + 1 < std::size(units); ++unit) value /= 1000;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, units[unit]);
+  return unit == 0 ? fmt::format("{} B", bytes)
+                   : fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, units[unit]);
 }
 
 std::string time_text(double seconds) {
@@ -45,7 +46,9 @@ std::string plain_line(const Record& r, int64_t steps) {
 }
 
 std::string progress_line(const Record& r, int64_t steps, int width) {
-  const double left = r.step > 0 ? r.seconds / static_cast<double>(r.step) * static_cast<double>(steps - r.step) : 0;
+  const double left =
+      r.step > 0 ? r.seconds / static_cast<double>(r.step) * static_cast<double>(steps - r.step)
+                 : 0;
   std::string line = plain_line(r, steps);
   if (r.step > 0) line += "  " + time_text(left) + " left";
   const auto room = static_cast<size_t>(std::max(width - 1, 0));
@@ -57,7 +60,8 @@ Progress::Progress(Mode mode, int64_t steps, int64_t log_every)
     : mode_(mode), steps_(steps), log_every_(log_every), terminal_(::isatty(STDOUT_FILENO) != 0) {}
 
 void Progress::step(const Record& record) {
-  const bool due = record.step % log_every_ == 0 || record.step == 1 || record.step == steps_ || record.validation_loss;
+  const bool due = record.step % log_every_ == 0 || record.step == 1 || record.step == steps_ ||
+                   record.validation_loss;
   if (mode_ == Mode::quiet) return;
   if (mode_ == Mode::json) {
     if (due) fmt::print("{}\n", to_json(record));

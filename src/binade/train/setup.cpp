@@ -2,9 +2,13 @@
 
 namespace binade::train {
 
-bool uses_autocast(const Config& config) { return config.precision != "fp32" && config.precision != "tf32"; }
+bool uses_autocast(const Config& config) {
+  return config.precision != "fp32" && config.precision != "tf32";
+}
 
-DType autocast_type(const Config& config) { return config.precision == "fp16" ? DType::f16 : DType::bf16; }
+DType autocast_type(const Config& config) {
+  return config.precision == "fp16" ? DType::f16 : DType::bf16;
+}
 
 nn::LanguageModelConfig model_config(const Config& config) {
   const bool llama = config.model == "llama";
@@ -27,7 +31,8 @@ nn::LanguageModelConfig model_config(const Config& config) {
 }
 
 nn::Placement placement(const Config& config) {
-  return {parse_device(config.device), config.params == "masters" ? autocast_type(config) : DType::f32};
+  return {parse_device(config.device),
+          config.params == "masters" ? autocast_type(config) : DType::f32};
 }
 
 std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model) {

@@ -19,7 +19,8 @@ Tensor scalar(double value) { return full({1}, value, DType::f64); }
 
 const Tensor& entry(const StateDict& state, const std::string& name) {
   const auto found = state.find(name);
-  if (found == state.end()) fail("trainer state", {.argument = name, .expected = "an entry of that name", .found = "none"});
+  if (found == state.end())
+    fail("trainer state", {.argument = name, .expected = "an entry of that name", .found = "none"});
   return found->second;
 }
 
@@ -41,7 +42,8 @@ Trainer::Trainer(const Config& config)
       model_(std::make_unique<nn::LanguageModel>(model_config(config), placement(config))),
       optimizer_(std::make_unique<optim::AdamW>(optimizer_groups(config, *model_))),
       scaler_(scaler_options(config)) {
-  amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high : amp::MatmulPrecision::highest);
+  amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
+                                                       : amp::MatmulPrecision::highest);
 }
 
 double Trainer::accumulate_gradients(const data::Tokens& tokens) {
@@ -50,7 +52,9 @@ double Trainer::accumulate_gradients(const data::Tokens& tokens) {
   const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
   const amp::Fp8Autocast fp8(recipe_, config_.precision == "fp8");
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch batch = data::training_batch(tokens, {config_.batch, config_.context}, static_cast<uint64_t>(config_.seed), steps_, micro);
+    const data::Batch batch =
+        data::training_batch(tokens, {config_.batch, config_.context},
+                             static_cast<uint64_t>(config_.seed), steps_, micro);
     Tensor loss = model_->loss(batch.tokens, batch.targets);
     sum += loss.item();
     const amp::Autocast off(autocast_type(config_), false);
@@ -63,7 +67,8 @@ double Trainer::accumulate_gradients(const data::Tokens& tokens) {
 void Trainer::update(StepResult& result) {
   scaler_.unscale(*optimizer_);
   const std::vector<Tensor> parameters = optimizer_->parameters();
-  const Tensor norm = config_.clip > 0 ? optim::clip_grad_norm(parameters, config_.clip) : optim::grad_norm(parameters);
+  const Tensor norm = config_.clip > 0 ? optim::clip_grad_norm(parameters, config_.clip)
+                                       : optim::grad_norm(parameters);
   result.gradient_norm = norm.item();
   if (scaler_.enabled() || std::isfinite(result.gradient_norm)) {
     const amp::StepReport report = scaler_.step(*optimizer_);
@@ -77,10 +82,11 @@ void Trainer::update(StepResult& result) {
   skipped_ += result.applied ? 0 : 1;
   skipped_in_a_row_ = result.applied ? 0 : skipped_in_a_row_ + 1;
   if (skipped_in_a_row_ >= skip_budget) {
-    fail("train", {.argument = "step " + std::to_string(result.step),
-                   .expected = "finite gradients",
-                   .found = std::to_string(skipped_in_a_row_) + " skipped steps in a row",
-                   .hint = "lower --lr, or try another --precision; the last checkpoint is untouched"});
+    fail("train",
+         {.argument = "step " + std::to_string(result.step),
+          .expected = "finite gradients",
+          .found = std::to_string(skipped_in_a_row_) + " skipped steps in a row",
+          .hint = "lower --lr, or try another --precision; the last checkpoint is untouched"});
   }
 }
 
@@ -105,7 +111,8 @@ double Trainer::evaluate(const data::Tokens& tokens) {
   model_->eval();
   double sum = 0;
   for (int64_t i = 0; i < config_.eval_batches; ++i) {
-    const data::Batch batch = data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
+    const data::Batch batch =
+        data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
     sum += model_->loss(batch.tokens, batch.targets).item();
   }
   model_->train();
@@ -115,7 +122,8 @@ double Trainer::evaluate(const data::Tokens& tokens) {
 StateDict Trainer::state_dict() {
   StateDict state;
   const StateDict whole = model_->state_dict();  // settles FP8 histories
-  for (const auto& [name, tensor] : model_->named_buffers()) state["buffer." + name] = whole.at(name);
+  for (const auto& [name, tensor] : model_->named_buffers())
+    state["buffer." + name] = whole.at(name);
   for (const auto& [name, tensor] : optimizer_->state_dict()) state["optimizer." + name] = tensor;
   for (const auto& [name, value] : scaler_.state()) state["scaler." + name] = scalar(value);
   state["steps"] = scalar(static_cast<double>(steps_));

@@ -19,7 +19,8 @@ struct StepResult {
   std::string reason;  // of a skipped one
 };
 
-// A model, its optimizer and its scaler: all that a step changes, and so all that a checkpoint holds.
+// A model, its optimizer and its scaler: all that a step changes, and so all that a checkpoint
+// holds.
 class Trainer {
  public:
   explicit Trainer(const Config& config);

@@ -15,29 +15,38 @@ struct Ranges {
 
 // The shapes every op of two broadcast operands is tried on.
 std::vector<std::pair<std::string, std::pair<Shape, Shape>>> broadcasts() {
-  return {{"empty", {{0, 3}, {0, 3}}},      {"empty_broadcast", {{0, 3}, {1, 3}}}, {"one", {{1}, {1}}},
-          {"scalars", {{}, {}}},            {"odd", {{3, 7}, {3, 7}}},             {"row", {{3, 5}, {5}}},
-          {"column", {{3, 5}, {3, 1}}},     {"scalar", {{5, 3}, {}}},              {"outer", {{4, 1}, {1, 3}}},
-          {"deep", {{2, 1, 3}, {2, 5, 1}}}, {"wider", {{3}, {2, 2, 3}}}};
+  return {{"empty", {{0, 3}, {0, 3}}},  {"empty_broadcast", {{0, 3}, {1, 3}}},
+          {"one", {{1}, {1}}},          {"scalars", {{}, {}}},
+          {"odd", {{3, 7}, {3, 7}}},    {"row", {{3, 5}, {5}}},
+          {"column", {{3, 5}, {3, 1}}}, {"scalar", {{5, 3}, {}}},
+          {"outer", {{4, 1}, {1, 3}}},  {"deep", {{2, 1, 3}, {2, 5, 1}}},
+          {"wider", {{3}, {2, 2, 3}}}};
 }
 
 Description binary(Op op, Binary f, RealBinary reference, Ranges ranges = {}) {
   Description description{.op = op, .cases = {}, .large = {}, .rounds = Rounds::each};
   const auto make = [&](const std::string& name, const Shape& a, const Shape& b) {
-    return Case{name, {{a, ranges.a}, {b, ranges.b}}, call2(f), reference2([reference](const Array& x, const Array& y) {
-                  return zip(x, y, reference);
-                })};
+    return Case{
+        name,
+        {{a, ranges.a}, {b, ranges.b}},
+        call2(f),
+        reference2([reference](const Array& x, const Array& y) { return zip(x, y, reference); })};
   };
-  for (const auto& [name, shapes] : broadcasts()) description.cases.push_back(make(name, shapes.first, shapes.second));
+  for (const auto& [name, shapes] : broadcasts())
+    description.cases.push_back(make(name, shapes.first, shapes.second));
   description.large = make("large", {37, 1, 61}, {53, 1});
   return description;
 }
 
 Description comparison(Op op, Binary f, bool (*holds)(double, double)) {
-  Description description = binary(op, f, [holds](const Real& a, const Real& b) { return step(holds(a.value, b.value)); });
+  Description description = binary(
+      op, f, [holds](const Real& a, const Real& b) { return step(holds(a.value, b.value)); });
   description.result = [](DType) { return DType::boolean; };
   // Among random numbers no two are equal, and none is zero.
-  Case equal_values{"equal", {{{2, 5}, {.low = 1, .high = 1}}, {{5}, {.low = 1, .high = 1}}}, call2(f), description.cases[0].reference};
+  Case equal_values{"equal",
+                    {{{2, 5}, {.low = 1, .high = 1}}, {{5}, {.low = 1, .high = 1}}},
+                    call2(f),
+                    description.cases[0].reference};
   Case zeros = equal_values;
   zeros.name = "zeros";
   for (Input& input : zeros.inputs) input.draw = {.low = 0, .high = 0};
@@ -55,20 +64,25 @@ Real angle(const Real& a, const Real& b) {
   return function(a / (r + b), std::atan, [](double v) { return 1 / (1 + v * v); }) * 2.0;
 }
 
-Case ternary(const std::string& name, const Shape& a, const Shape& b, const Shape& c, double value, bool divides) {
+Case ternary(const std::string& name, const Shape& a, const Shape& b, const Shape& c, double value,
+             bool divides) {
   const auto f = divides ? addcdiv : addcmul;
-  return {name,
-          {{a}, {b}, {c, {.low = 0.5, .high = 2}}},
-          call3([=](const Tensor& x, const Tensor& y, const Tensor& z) { return f(x, y, z, value); }),
-          reference3([=](const Array& x, const Array& y, const Array& z) {
-            const Array part = zip(y, z, [=](const Real& l, const Real& r) { return (divides ? l / r : l * r) * Real(value); });
-            return zip(x, part, [](const Real& l, const Real& r) { return l + r; });
-          })};
+  return {
+      name,
+      {{a}, {b}, {c, {.low = 0.5, .high = 2}}},
+      call3([=](const Tensor& x, const Tensor& y, const Tensor& z) { return f(x, y, z, value); }),
+      reference3([=](const Array& x, const Array& y, const Array& z) {
+        const Array part = zip(y, z, [=](const Real& l, const Real& r) {
+          return (divides ? l / r : l * r) * Real(value);
+        });
+        return zip(x, part, [](const Real& l, const Real& r) { return l + r; });
+      })};
 }
 
 Description fused(Op op, bool divides) {
   return {.op = op,
-          .cases = {ternary("empty", {0, 3}, {0, 3}, {3}, 1, divides), ternary("one", {1}, {1}, {1}, -0.5, divides),
+          .cases = {ternary("empty", {0, 3}, {0, 3}, {3}, 1, divides),
+                    ternary("one", {1}, {1}, {1}, -0.5, divides),
                     ternary("odd", {3, 7}, {3, 7}, {3, 7}, 0.75, divides),
                     ternary("broadcast", {2, 1, 5}, {3, 1}, {5}, 1.5, divides)},
           .large = ternary("large", {97, 1, 53}, {13, 1}, {53}, 0.75, divides),
@@ -83,7 +97,8 @@ Case choice(const std::string& name, const Shape& condition, const Shape& a, con
             Array z(broadcast_shape(c.shape, broadcast_shape(x.shape, y.shape)));
             int64_t i = 0;
             for_each_index(z.shape, [&](const Shape& index) {
-              z[i++] = broadcast_at(c, index).value != 0 ? broadcast_at(x, index) : broadcast_at(y, index);
+              z[i++] = broadcast_at(c, index).value != 0 ? broadcast_at(x, index)
+                                                         : broadcast_at(y, index);
             });
             return z;
           })};
@@ -106,8 +121,9 @@ std::vector<Description> arithmetic_ops() {
       binary(Op::minimum, minimum, smaller, {{.distinct = true}, {.low = -1.99, .high = 2.01}}),
       binary(Op::pow, pow, power, {positive, {}}),
       {.op = Op::where,
-       .cases = {choice("empty", {0, 3}, {0, 3}, {3}), choice("one", {1}, {1}, {1}), choice("odd", {3, 7}, {3, 7}, {3, 7}),
-                 choice("broadcast", {3, 1}, {2, 1, 5}, {5}), choice("wide_condition", {2, 3, 5}, {5}, {3, 1})},
+       .cases = {choice("empty", {0, 3}, {0, 3}, {3}), choice("one", {1}, {1}, {1}),
+                 choice("odd", {3, 7}, {3, 7}, {3, 7}), choice("broadcast", {3, 1}, {2, 1, 5}, {5}),
+                 choice("wide_condition", {2, 3, 5}, {5}, {3, 1})},
        .large = choice("large", {97, 53, 11}, {53, 1}, {97, 1, 11}),
        .rounds = Rounds::each},
       fused(Op::addcmul, false),

@@ -24,7 +24,8 @@ void for_each_index(const Shape& shape, const std::function<void(const Shape& in
 const Real& broadcast_at(const Array& x, const Shape& index) {
   const int offset = index.rank() - x.shape.rank();
   Shape own = x.shape;
-  for (int axis = 0; axis < own.rank(); ++axis) own[axis] = x.shape[axis] == 1 ? 0 : index[axis + offset];
+  for (int axis = 0; axis < own.rank(); ++axis)
+    own[axis] = x.shape[axis] == 1 ? 0 : index[axis + offset];
   return x(own);
 }
 
@@ -49,17 +50,23 @@ Array map(const Array& x, const std::function<Real(const Real&)>& f) {
 Array zip(const Array& a, const Array& b, const std::function<Real(const Real&, const Real&)>& f) {
   Array y(broadcast_shape(a.shape, b.shape));
   int64_t i = 0;
-  for_each_index(y.shape, [&](const Shape& index) { y[i++] = f(broadcast_at(a, index), broadcast_at(b, index)); });
+  for_each_index(y.shape, [&](const Shape& index) {
+    y[i++] = f(broadcast_at(a, index), broadcast_at(b, index));
+  });
   return y;
 }
 
-Array reduce(const Array& x, const std::vector<int64_t>& axes, bool keep, const std::function<Real(std::span<const Real>)>& f) {
+Array reduce(const Array& x, const std::vector<int64_t>& axes, bool keep,
+             const std::function<Real(std::span<const Real>)>& f) {
   Shape kept = x.shape, dropped;
   std::vector<bool> reduced(static_cast<size_t>(x.shape.rank()), axes.empty());
-  for (const int64_t axis : axes) reduced[static_cast<size_t>(axis < 0 ? axis + x.shape.rank() : axis)] = true;
+  for (const int64_t axis : axes)
+    reduced[static_cast<size_t>(axis < 0 ? axis + x.shape.rank() : axis)] = true;
   for (int axis = 0; axis < x.shape.rank(); ++axis) {
-    if (reduced[static_cast<size_t>(axis)]) kept[axis] = 1;
-    else dropped.push_back(x.shape[axis]);
+    if (reduced[static_cast<size_t>(axis)])
+      kept[axis] = 1;
+    else
+      dropped.push_back(x.shape[axis]);
   }
   std::vector<std::vector<Real>> groups(static_cast<size_t>(kept.numel()));
   const Array layout(kept);
@@ -73,7 +80,8 @@ Array reduce(const Array& x, const std::vector<int64_t>& axes, bool keep, const 
   return y;
 }
 
-Array along(const Array& x, int64_t axis, const std::function<std::vector<Real>(std::span<const Real>)>& f) {
+Array along(const Array& x, int64_t axis,
+            const std::function<std::vector<Real>(std::span<const Real>)>& f) {
   const int at = static_cast<int>(axis < 0 ? axis + x.shape.rank() : axis);
   Array y(x.shape);
   Shape lines = x.shape;
@@ -83,14 +91,16 @@ Array along(const Array& x, int64_t axis, const std::function<std::vector<Real>(
     Shape index = start;
     for (index[at] = 0; index[at] < x.shape[at]; ++index[at]) line.push_back(x(index));
     const std::vector<Real> out = f(line);
-    for (index[at] = 0; index[at] < x.shape[at]; ++index[at]) y(index) = out[static_cast<size_t>(index[at])];
+    for (index[at] = 0; index[at] < x.shape[at]; ++index[at])
+      y(index) = out[static_cast<size_t>(index[at])];
   });
   return y;
 }
 
 Array permuted(const Array& x, const std::vector<int64_t>& order) {
   Shape shape = x.shape;
-  for (int axis = 0; axis < shape.rank(); ++axis) shape[axis] = x.size(order[static_cast<size_t>(axis)]);
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    shape[axis] = x.size(order[static_cast<size_t>(axis)]);
   Array y(shape);
   for_each_index(shape, [&](const Shape& index) {
     Shape from = index;

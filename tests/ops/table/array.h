@@ -18,11 +18,15 @@ struct Array {
   explicit Array(const Shape& shape) : shape(shape), values(static_cast<size_t>(shape.numel())) {}
   Array(const Shape& shape, std::vector<Real> values) : shape(shape), values(std::move(values)) {}
 
-  int64_t size(int64_t axis) const { return shape[static_cast<int>(axis < 0 ? axis + shape.rank() : axis)]; }
+  int64_t size(int64_t axis) const {
+    return shape[static_cast<int>(axis < 0 ? axis + shape.rank() : axis)];
+  }
   int64_t numel() const { return static_cast<int64_t>(values.size()); }
   int64_t flat(const Shape& index) const;
   Real& operator()(const Shape& index) { return values[static_cast<size_t>(flat(index))]; }
-  const Real& operator()(const Shape& index) const { return values[static_cast<size_t>(flat(index))]; }
+  const Real& operator()(const Shape& index) const {
+    return values[static_cast<size_t>(flat(index))];
+  }
   Real& operator[](int64_t i) { return values[static_cast<size_t>(i)]; }
   const Real& operator[](int64_t i) const { return values[static_cast<size_t>(i)]; }
 };
@@ -41,9 +45,11 @@ Array map(const Array& x, const std::function<Real(const Real&)>& f);
 Array zip(const Array& a, const Array& b, const std::function<Real(const Real&, const Real&)>& f);
 
 // f of all elements along `axes` (none: all of them), for each of the other indices.
-Array reduce(const Array& x, const std::vector<int64_t>& axes, bool keep, const std::function<Real(std::span<const Real>)>& f);
+Array reduce(const Array& x, const std::vector<int64_t>& axes, bool keep,
+             const std::function<Real(std::span<const Real>)>& f);
 // f of each line along one axis, giving a line of the same length.
-Array along(const Array& x, int64_t axis, const std::function<std::vector<Real>(std::span<const Real>)>& f);
+Array along(const Array& x, int64_t axis,
+            const std::function<std::vector<Real>(std::span<const Real>)>& f);
 
 Array permuted(const Array& x, const std::vector<int64_t>& order);
 inline Array reshaped(const Array& x, const Shape& shape) { return {shape, x.values}; }

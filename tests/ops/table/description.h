@@ -19,8 +19,8 @@ namespace binade::optable {
 struct Draw {
   double low = -2;
   double high = 2;
-  double gap = 0;         // least magnitude: keeps away from a kink at zero
-  bool distinct = false;  // no two alike, also after rounding: for maxima
+  double gap = 0;                  // least magnitude: keeps away from a kink at zero
+  bool distinct = false;           // no two alike, also after rounding: for maxima
   std::vector<double> among = {};  // where given: one of these, and nothing else
 };
 
@@ -35,11 +35,15 @@ struct Input {
 };
 
 // An input that gets no gradient; one of i64 (or i32) in [0, below); one of bool.
-inline Input constant(const Shape& shape, Draw draw = {}) { return {shape, draw, Input::Kind::constant, {}}; }
+inline Input constant(const Shape& shape, Draw draw = {}) {
+  return {shape, draw, Input::Kind::constant, {}};
+}
 inline Input index(const Shape& shape, int64_t below, DType dtype = DType::i64) {
   return {shape, {.low = 0, .high = static_cast<double>(below)}, Input::Kind::index, dtype};
 }
-inline Input boolean(const Shape& shape) { return {shape, {.low = 0, .high = 2}, Input::Kind::boolean, DType::boolean}; }
+inline Input boolean(const Shape& shape) {
+  return {shape, {.low = 0, .high = 2}, Input::Kind::boolean, DType::boolean};
+}
 
 using Call = std::function<std::vector<Tensor>(std::span<const Tensor> inputs)>;
 using Reference = std::function<std::vector<Array>(Arrays inputs)>;
@@ -60,6 +64,9 @@ struct Description {
   // Large enough for several threads; compared with itself only.
   Case large;
   Rounds rounds = Rounds::once;
+  // Whether kernels give gradients in the inputs' type. Without it 16-bit inputs must get gradients
+  // as good as f32's.
+  bool narrow_gradients = false;
   // The type of the results, where it is not the inputs' type.
   DType (*result)(DType) = [](DType dtype) { return dtype; };
   // Why no case has an empty input, or none a single element.
@@ -70,18 +77,25 @@ struct Description {
 // Every description; each op of autograd/ops.def has one.
 const std::vector<Description>& descriptions();
 
-// The families, one file each.
+// The composites that fused ops have beside them, judged by the same references.
+const std::vector<Description>& composites();
+
+// The families, one file each; and their composites.
 std::vector<Description> arithmetic_ops();
 std::vector<Description> unary_ops();
 std::vector<Description> reduction_ops();
 std::vector<Description> shape_ops();
 std::vector<Description> index_ops();
 std::vector<Description> product_ops();
+std::vector<Description> product_composites();
 std::vector<Description> convolution_ops();
 std::vector<Description> norm_ops();
+std::vector<Description> norm_composites();
 std::vector<Description> softmax_ops();
 std::vector<Description> transformer_ops();
+std::vector<Description> transformer_composites();
 std::vector<Description> loss_ops();
+std::vector<Description> loss_composites();
 std::vector<Description> margin_loss_ops();
 std::vector<Description> distance_ops();
 std::vector<Description> recurrent_ops();
@@ -93,10 +107,13 @@ inline Call call1(std::function<Tensor(const Tensor&)> f) {
   return [f = std::move(f)](std::span<const Tensor> x) { return std::vector<Tensor>{f(x[0])}; };
 }
 inline Call call2(std::function<Tensor(const Tensor&, const Tensor&)> f) {
-  return [f = std::move(f)](std::span<const Tensor> x) { return std::vector<Tensor>{f(x[0], x[1])}; };
+  return
+      [f = std::move(f)](std::span<const Tensor> x) { return std::vector<Tensor>{f(x[0], x[1])}; };
 }
 inline Call call3(std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> f) {
-  return [f = std::move(f)](std::span<const Tensor> x) { return std::vector<Tensor>{f(x[0], x[1], x[2])}; };
+  return [f = std::move(f)](std::span<const Tensor> x) {
+    return std::vector<Tensor>{f(x[0], x[1], x[2])};
+  };
 }
 inline Reference reference1(std::function<Array(const Array&)> f) {
   return [f = std::move(f)](Arrays x) { return std::vector<Array>{f(x[0])}; };

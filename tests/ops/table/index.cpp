@@ -10,9 +10,12 @@ namespace {
 
 int64_t at(const Array& index, int64_t i) { return static_cast<int64_t>(index[i].value); }
 
-int positive(int64_t axis, const Array& x) { return static_cast<int>(axis < 0 ? axis + x.shape.rank() : axis); }
+int positive(int64_t axis, const Array& x) {
+  return static_cast<int>(axis < 0 ? axis + x.shape.rank() : axis);
+}
 
-Case gather_case(const std::string& name, const Shape& x, int64_t axis, const Shape& where, DType type = DType::i64) {
+Case gather_case(const std::string& name, const Shape& x, int64_t axis, const Shape& where,
+                 DType type = DType::i64) {
   const int64_t size = x[static_cast<int>(axis < 0 ? axis + x.rank() : axis)];
   return {name,
           {{x}, index(where, size, type)},
@@ -28,22 +31,24 @@ Case gather_case(const std::string& name, const Shape& x, int64_t axis, const Sh
           })};
 }
 
-Case select_case(const std::string& name, const Shape& x, int64_t axis, int64_t count, DType type = DType::i64) {
+Case select_case(const std::string& name, const Shape& x, int64_t axis, int64_t count,
+                 DType type = DType::i64) {
   const int64_t size = x[static_cast<int>(axis < 0 ? axis + x.rank() : axis)];
-  return {name,
-          {{x}, index({count}, size, type)},
-          call2([=](const Tensor& values, const Tensor& i) { return index_select(values, axis, i); }),
-          reference2([=](const Array& values, const Array& i) {
-            Shape shape = values.shape;
-            shape[positive(axis, values)] = i.numel();
-            Array y(shape);
-            for_each_index(shape, [&](const Shape& place) {
-              Shape from = place;
-              from[positive(axis, values)] = at(i, place[positive(axis, values)]);
-              y(place) = values(from);
-            });
-            return y;
-          })};
+  return {
+      name,
+      {{x}, index({count}, size, type)},
+      call2([=](const Tensor& values, const Tensor& i) { return index_select(values, axis, i); }),
+      reference2([=](const Array& values, const Array& i) {
+        Shape shape = values.shape;
+        shape[positive(axis, values)] = i.numel();
+        Array y(shape);
+        for_each_index(shape, [&](const Shape& place) {
+          Shape from = place;
+          from[positive(axis, values)] = at(i, place[positive(axis, values)]);
+          y(place) = values(from);
+        });
+        return y;
+      })};
 }
 
 // Sums of what lands on one place, in any order.
@@ -65,7 +70,9 @@ Case scatter_case(const std::string& name, const Shape& x, int64_t axis, const S
   const int64_t size = x[static_cast<int>(axis < 0 ? axis + x.rank() : axis)];
   return {name,
           {{x}, index(where, size), {where}},
-          call3([=](const Tensor& values, const Tensor& i, const Tensor& source) { return scatter_add(values, axis, i, source); }),
+          call3([=](const Tensor& values, const Tensor& i, const Tensor& source) {
+            return scatter_add(values, axis, i, source);
+          }),
           reference3([=](const Array& values, const Array& i, const Array& source) {
             std::vector<std::vector<Real>> added(values.values.size());
             for_each_index(i.shape, [&](const Shape& place) {
@@ -89,7 +96,9 @@ Case put_case(const std::string& name, const Shape& x, int64_t count, bool accum
   Case test{name, {{x}, {rows}}, {}, {}};
   if (accumulate) {
     test.inputs.push_back(index({count}, x[0]));
-    test.call = call3([](const Tensor& values, const Tensor& put, const Tensor& i) { return index_put(values, i, put, true); });
+    test.call = call3([](const Tensor& values, const Tensor& put, const Tensor& i) {
+      return index_put(values, i, put, true);
+    });
     test.reference = reference3([](const Array& values, const Array& put, const Array& i) {
       std::vector<std::vector<Real>> added(values.values.size());
       for_each_index(put.shape, [&](const Shape& place) {
@@ -101,7 +110,9 @@ Case put_case(const std::string& name, const Shape& x, int64_t count, bool accum
     });
     return test;
   }
-  test.call = call2([=](const Tensor& values, const Tensor& put) { return index_put(values, places(values), put, false); });
+  test.call = call2([=](const Tensor& values, const Tensor& put) {
+    return index_put(values, places(values), put, false);
+  });
   test.reference = reference2([=](const Array& values, const Array& put) {
     Array y = values;
     for_each_index(put.shape, [&](const Shape& place) {
@@ -114,7 +125,8 @@ Case put_case(const std::string& name, const Shape& x, int64_t count, bool accum
   return test;
 }
 
-Case embedding_case(const std::string& name, int64_t vocabulary, int64_t width, const Shape& where, DType type = DType::i64) {
+Case embedding_case(const std::string& name, int64_t vocabulary, int64_t width, const Shape& where,
+                    DType type = DType::i64) {
   return {name,
           {{{vocabulary, width}}, index(where, vocabulary, type)},
           call2([](const Tensor& weight, const Tensor& i) { return embedding(weight, i); }),
@@ -123,7 +135,8 @@ Case embedding_case(const std::string& name, int64_t vocabulary, int64_t width, 
             shape.push_back(width);
             Array y(shape);
             for (int64_t row = 0; row < i.numel(); ++row) {
-              for (int64_t c = 0; c < width; ++c) y[row * width + c] = weight[at(i, row) * width + c];
+              for (int64_t c = 0; c < width; ++c)
+                y[row * width + c] = weight[at(i, row) * width + c];
             }
             return y;
           })};
@@ -134,24 +147,29 @@ Case embedding_case(const std::string& name, int64_t vocabulary, int64_t width, 
 std::vector<Description> index_ops() {
   return {
       {.op = Op::gather,
-       .cases = {gather_case("empty", {3, 4}, 1, {3, 0}), gather_case("one", {1}, 0, {1}), gather_case("columns", {3, 7}, 1, {3, 5}),
-                 gather_case("rows", {5, 3}, 0, {7, 2}), gather_case("inner", {2, 5, 3}, 1, {2, 7, 3}, DType::i32)},
+       .cases = {gather_case("empty", {3, 4}, 1, {3, 0}), gather_case("one", {1}, 0, {1}),
+                 gather_case("columns", {3, 7}, 1, {3, 5}), gather_case("rows", {5, 3}, 0, {7, 2}),
+                 gather_case("inner", {2, 5, 3}, 1, {2, 7, 3}, DType::i32)},
        .large = gather_case("large", {211, 97}, 0, {503, 97})},
       {.op = Op::index_select,
-       .cases = {select_case("empty", {3, 4}, 0, 0), select_case("one", {1}, 0, 1), select_case("rows", {5, 3}, 0, 7),
-                 select_case("columns", {3, 7}, -1, 5), select_case("inner", {2, 5, 3}, 1, 9, DType::i32)},
+       .cases = {select_case("empty", {3, 4}, 0, 0), select_case("one", {1}, 0, 1),
+                 select_case("rows", {5, 3}, 0, 7), select_case("columns", {3, 7}, -1, 5),
+                 select_case("inner", {2, 5, 3}, 1, 9, DType::i32)},
        .large = select_case("large", {211, 97}, 0, 703)},
       {.op = Op::scatter_add,
-       .cases = {scatter_case("empty", {3, 4}, 1, {3, 0}), scatter_case("one", {1}, 0, {1}), scatter_case("columns", {3, 5}, 1, {3, 9}),
+       .cases = {scatter_case("empty", {3, 4}, 1, {3, 0}), scatter_case("one", {1}, 0, {1}),
+                 scatter_case("columns", {3, 5}, 1, {3, 9}),
                  scatter_case("rows", {5, 3}, 0, {7, 2})},
        .large = scatter_case("large", {211, 97}, 0, {503, 97})},
       {.op = Op::index_put,
-       .cases = {put_case("empty", {3, 4}, 0, false), put_case("one", {1}, 1, false), put_case("rows", {7, 3}, 4, false),
-                 put_case("accumulated", {5, 3}, 9, true), put_case("accumulated_empty", {5, 3}, 0, true)},
+       .cases = {put_case("empty", {3, 4}, 0, false), put_case("one", {1}, 1, false),
+                 put_case("rows", {7, 3}, 4, false), put_case("accumulated", {5, 3}, 9, true),
+                 put_case("accumulated_empty", {5, 3}, 0, true)},
        .large = put_case("large", {211, 97}, 503, true)},
       {.op = Op::embedding,
-       .cases = {embedding_case("empty", 5, 3, {0}), embedding_case("one", 1, 1, {1}), embedding_case("odd", 5, 7, {3, 5}),
-                 embedding_case("scalar", 5, 3, {}), embedding_case("narrow_index", 11, 3, {2, 3, 5}, DType::i32)},
+       .cases = {embedding_case("empty", 5, 3, {0}), embedding_case("one", 1, 1, {1}),
+                 embedding_case("odd", 5, 7, {3, 5}), embedding_case("scalar", 5, 3, {}),
+                 embedding_case("narrow_index", 11, 3, {2, 3, 5}, DType::i32)},
        .large = embedding_case("large", 97, 67, {13, 101})},
   };
 }

@@ -23,19 +23,23 @@ std::vector<double> draw(const Input& input, uint64_t seed, uint64_t stream) {
   const double range = input.draw.high - input.draw.low;
   for (uint64_t i = 0; i < count; ++i) {
     double x = input.draw.low + range * static_cast<double>(random::uniform(seed, stream, i));
-    if (input.kind == Input::Kind::index || input.kind == Input::Kind::boolean) x = std::floor(x);
-    else if (std::abs(x) < input.draw.gap) x += x < 0 ? -input.draw.gap : input.draw.gap;
+    if (input.kind == Input::Kind::index || input.kind == Input::Kind::boolean)
+      x = std::floor(x);
+    else if (std::abs(x) < input.draw.gap)
+      x += x < 0 ? -input.draw.gap : input.draw.gap;
     values[i] = x;
     if (!input.draw.among.empty()) {
       const auto count = static_cast<double>(input.draw.among.size());
-      values[i] = input.draw.among[static_cast<size_t>(count * static_cast<double>(random::uniform(seed, stream, i)))];
+      values[i] = input.draw.among[static_cast<size_t>(
+          count * static_cast<double>(random::uniform(seed, stream, i)))];
     }
   }
   if (!input.draw.distinct) return values;
   // Ranks are all different: spread them evenly over the range.
   std::vector<uint64_t> order(count);
   std::iota(order.begin(), order.end(), uint64_t{0});
-  std::sort(order.begin(), order.end(), [&](uint64_t a, uint64_t b) { return values[a] < values[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](uint64_t a, uint64_t b) { return values[a] < values[b]; });
   for (uint64_t rank = 0; rank < count; ++rank) {
     double& x = values[order[rank]];
     x = input.draw.low + range * (static_cast<double>(rank) + 0.5) / static_cast<double>(count);
@@ -77,15 +81,22 @@ const char* name(Layout layout) {
   return names[static_cast<size_t>(layout)];
 }
 
-std::vector<std::vector<double>> draw_inputs(Op op, const Case& test) {
-  std::vector<std::vector<double>> values;
-  for (const Input& input : test.inputs) values.push_back(draw(input, seed_of(op, test), values.size()));
+const std::vector<std::vector<double>>& draw_inputs(Op op, const Case& test) {
+  // Runs in several types and layouts ask for the same numbers one after another.
+  thread_local uint64_t last_seed = 0;
+  thread_local std::vector<std::vector<double>> values;
+  const uint64_t seed = seed_of(op, test);
+  if (seed == last_seed) return values;
+  last_seed = seed;
+  values.clear();
+  for (const Input& input : test.inputs) values.push_back(draw(input, seed, values.size()));
   return values;
 }
 
 DType type_of(const Input& input, DType dtype) { return input.dtype.value_or(dtype); }
 
-Tensor make(const Input& input, const std::vector<double>& values, DType dtype, Layout layout, Device device) {
+Tensor make(const Input& input, const std::vector<double>& values, DType dtype, Layout layout,
+            Device device) {
   const Placement place = placement(input.shape, layout);
   const Tensor block = Tensor::empty(place.block, type_of(input, dtype), device);
   const Tensor x = block.strided(input.shape, place.strides, place.offset);
@@ -96,8 +107,8 @@ Tensor make(const Input& input, const std::vector<double>& values, DType dtype, 
   return x;
 }
 
-std::vector<Tensor> make_all(const Case& test, const std::vector<std::vector<double>>& values, DType dtype, Layout layout,
-                             Device device) {
+std::vector<Tensor> make_all(const Case& test, const std::vector<std::vector<double>>& values,
+                             DType dtype, Layout layout, Device device) {
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < test.inputs.size(); ++i) {
     tensors.push_back(make(test.inputs[i], values[i], dtype, layout, device));

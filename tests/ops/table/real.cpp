@@ -62,11 +62,13 @@ Precision precision_of(DType dtype, bool each) {
   if (dtype == DType::f64) return {0x1p-52, 0x1p-52, 0x1p-1022, each};
   const double store = epsilon(dtype) / 2;
   // Kernels may flush f32 subnormals.
-  const double least = dtype == DType::f16 ? formats::spec::f16.min_subnormal() / 2 : formats::spec::f32.min_normal();
+  const double least = dtype == DType::f16 ? formats::spec::f16.min_subnormal() / 2
+                                           : formats::spec::f32.min_normal();
   return {epsilon(DType::f32) / 2, store, least, each};
 }
 
-PrecisionScope::PrecisionScope(const Precision& precision) : previous_(std::exchange(current, precision)) {}
+PrecisionScope::PrecisionScope(const Precision& precision)
+    : previous_(std::exchange(current, precision)) {}
 PrecisionScope::~PrecisionScope() { current = previous_; }
 const Precision& precision() { return current; }
 
@@ -82,8 +84,10 @@ Real operator-(const Real& a, const Real& b) {
 
 Real operator*(const Real& a, const Real& b) {
   const double value = a.value * b.value;
-  const double carried = std::abs(a.value) * b.error + std::abs(b.value) * a.error + a.error * b.error;
-  return result(value, carried + rounding(value), {{a.at, b.value, b.error}, {b.at, a.value, a.error}});
+  const double carried =
+      std::abs(a.value) * b.error + std::abs(b.value) * a.error + a.error * b.error;
+  return result(value, carried + rounding(value),
+                {{a.at, b.value, b.error}, {b.at, a.value, a.error}});
 }
 
 Real operator/(const Real& a, const Real& b) {
@@ -93,9 +97,11 @@ Real operator/(const Real& a, const Real& b) {
   const double off = b.error / std::abs(b.value);
   // The divisor's slope is made of two quotients.
   const double quotients = current.each ? 2 * current.store * std::abs(slope) : 0;
-  return result(value, carried + rounding(value),
-                {{a.at, reciprocal, std::abs(reciprocal) * off + rounding(reciprocal)},
-                 {b.at, slope, carried / std::abs(b.value) + std::abs(slope) * off + 2 * rounding(slope) + quotients}});
+  return result(
+      value, carried + rounding(value),
+      {{a.at, reciprocal, std::abs(reciprocal) * off + rounding(reciprocal)},
+       {b.at, slope,
+        carried / std::abs(b.value) + std::abs(slope) * off + 2 * rounding(slope) + quotients}});
 }
 
 Real operator-(const Real& x) { return times_sign(x, -1); }
@@ -132,7 +138,8 @@ Real dot(std::span<const Real> a, std::span<const Real> b) {
     const double term = a[i].value * b[i].value;
     value += term;
     size += std::abs(term);
-    error += std::abs(a[i].value) * b[i].error + std::abs(b[i].value) * a[i].error + a[i].error * b[i].error;
+    error += std::abs(a[i].value) * b[i].error + std::abs(b[i].value) * a[i].error +
+             a[i].error * b[i].error;
     edges.push_back({a[i].at, b[i].value, b[i].error});
     edges.push_back({b[i].at, a[i].value, a[i].error});
   }
@@ -143,16 +150,19 @@ Real function(const Real& x, double (*f)(double), double (*slope)(double)) {
   const double off = x.error + rounding(x.value);
   const double value = f(x.value), derivative = slope(x.value);
   const double slope_error = spread(slope, x.value, off) + function_cost * rounding(derivative);
-  return result(value, spread(f, x.value, off) + function_cost * rounding(value), {{x.at, derivative, slope_error}});
+  return result(value, spread(f, x.value, off) + function_cost * rounding(value),
+                {{x.at, derivative, slope_error}});
 }
 
 Real function_of_output(const Real& x, double (*f)(double), double (*slope_of_y)(double)) {
   const double value = f(x.value);
-  const double error = spread(f, x.value, x.error + rounding(x.value)) + function_cost * rounding(value);
+  const double error =
+      spread(f, x.value, x.error + rounding(x.value)) + function_cost * rounding(value);
   const double kept = error + current.store * std::abs(value) + current.least;
   const double derivative = slope_of_y(value);
-  return result(value, error,
-                {{x.at, derivative, spread(slope_of_y, value, kept) + function_cost * rounding(derivative)}});
+  return result(
+      value, error,
+      {{x.at, derivative, spread(slope_of_y, value, kept) + function_cost * rounding(derivative)}});
 }
 
 Real stored(const Real& x) {
@@ -190,7 +200,9 @@ Real softplus(const Real& x) {
 Real normal_cdf(const Real& x) {
   return function(
       x, [](double v) { return 0.5 * std::erfc(-v / std::numbers::sqrt2); },
-      [](double v) { return std::exp(-0.5 * v * v) * std::numbers::inv_sqrtpi / std::numbers::sqrt2; });
+      [](double v) {
+        return std::exp(-0.5 * v * v) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+      });
 }
 
 Tape::Tape() { record = new Record; }
@@ -227,13 +239,17 @@ std::vector<Real> Tape::gradients(std::span<const Real> outputs, std::span<const
     gradient.error += std::max(0, gradient.terms - 1) * rounding(gradient.size);
     // A tensor of a composite is used three times at most: two additions in its own type.
     if (current.each && gradient.terms > 1) gradient.error += 2 * current.store * gradient.size;
-    const size_t end = node + 1 < gradients.size() ? record->first_edge[node + 1] : record->edges.size();
+    const size_t end =
+        node + 1 < gradients.size() ? record->first_edge[node + 1] : record->edges.size();
     for (size_t i = record->first_edge[node]; i < end; ++i) {
       const Edge& edge = record->edges[i];
       const double value = gradient.value * edge.slope;
-      const bool exact = edge.error == 0 && (edge.slope == 1 || edge.slope == -1 || edge.slope == 0);
-      const double carried = std::abs(gradient.value) * edge.error + std::abs(edge.slope) * gradient.error + gradient.error * edge.error;
-      add(edge.to, value, carried + (exact ? 0 : unit * std::abs(value) + (current.each ? current.least : 0)));
+      const bool exact =
+          edge.error == 0 && (edge.slope == 1 || edge.slope == -1 || edge.slope == 0);
+      const double carried = std::abs(gradient.value) * edge.error +
+                             std::abs(edge.slope) * gradient.error + gradient.error * edge.error;
+      add(edge.to, value,
+          carried + (exact ? 0 : unit * std::abs(value) + (current.each ? current.least : 0)));
     }
   }
   std::vector<Real> results;

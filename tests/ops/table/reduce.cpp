@@ -20,19 +20,25 @@ struct Where {
 
 // The ways every reduction is tried. `empty_rows` reduces over nothing, which only sums can.
 std::vector<Where> ways(bool over_nothing) {
-  std::vector<Where> list = {{"empty", {0, 3}, {1}, false}, {"one", {1}, {}, false},     {"scalar", {}, {}, false},
-                             {"all", {3, 7}, {}, false},    {"rows", {3, 7}, {1}, false}, {"columns", {5, 3}, {0}, true},
-                             {"inner", {2, 3, 5}, {1}, false}, {"outer_two", {3, 2, 5}, {0, -1}, false}, {"line", {67}, {-1}, true}};
+  std::vector<Where> list = {
+      {"empty", {0, 3}, {1}, false},    {"one", {1}, {}, false},
+      {"scalar", {}, {}, false},        {"all", {3, 7}, {}, false},
+      {"rows", {3, 7}, {1}, false},     {"columns", {5, 3}, {0}, true},
+      {"inner", {2, 3, 5}, {1}, false}, {"outer_two", {3, 2, 5}, {0, -1}, false},
+      {"line", {67}, {-1}, true}};
   if (over_nothing) list.push_back({"over_nothing", {3, 0}, {1}, false});
   return list;
 }
 
 using Reduction = std::function<Tensor(const Tensor&, const Axes&, bool)>;
 
-Description reduction(Op op, const Reduction& f, const ReduceLine& line, bool over_nothing, Draw draw = {}) {
+Description reduction(Op op, const Reduction& f, const ReduceLine& line, bool over_nothing,
+                      Draw draw = {}) {
   Description description{.op = op, .cases = {}, .large = {}};
   const auto make = [&](const Where& way) {
-    return Case{way.name, {{way.shape, draw}}, call1([=](const Tensor& x) { return f(x, way.axes, way.keep); }),
+    return Case{way.name,
+                {{way.shape, draw}},
+                call1([=](const Tensor& x) { return f(x, way.axes, way.keep); }),
                 reference1([=](const Array& x) { return reduce(x, way.axes, way.keep, line); })};
   };
   for (const Where& way : ways(over_nothing)) description.cases.push_back(make(way));
@@ -55,10 +61,12 @@ Real variance(Line x, double correction) {
 }
 
 Real largest(Line x) {
-  return *std::max_element(x.begin(), x.end(), [](const Real& a, const Real& b) { return a.value < b.value; });
+  return *std::max_element(x.begin(), x.end(),
+                           [](const Real& a, const Real& b) { return a.value < b.value; });
 }
 Real smallest(Line x) {
-  return *std::min_element(x.begin(), x.end(), [](const Real& a, const Real& b) { return a.value < b.value; });
+  return *std::min_element(x.begin(), x.end(),
+                           [](const Real& a, const Real& b) { return a.value < b.value; });
 }
 
 std::vector<Real> mapped(Line x, const std::function<Real(const Real&)>& f) {
@@ -74,37 +82,62 @@ Description norms() {
   // No two of one magnitude either.
   const Draw off_zero{.low = -2, .high = 1.3, .gap = 0.25, .distinct = true};
   const auto of = [&](double p, const ReduceLine& line, bool over_nothing) {
-    return reduction(Op::norm, [p](const Tensor& x, const Axes& axes, bool keep) { return norm(x, p, axes, keep); }, line,
-                     over_nothing, off_zero);
+    return reduction(
+        Op::norm,
+        [p](const Tensor& x, const Axes& axes, bool keep) { return norm(x, p, axes, keep); }, line,
+        over_nothing, off_zero);
   };
-  Description description = of(2, [](Line x) { return sqrt(sum(mapped(x, square))); }, false);
-  append(description, "_p1", of(1, [](Line x) { return sum(mapped(x, abs)); }, true));
-  append(description, "_p3", of(3, [](Line x) { return power(sum(mapped(x, [](const Real& v) { return power(abs(v), 3); })), 1.0 / 3); }, false));
-  append(description, "_inf", of(std::numeric_limits<double>::infinity(), [](Line x) { return largest(mapped(x, abs)); }, false));
+  Description description = of(
+      2, [](Line x) { return sqrt(sum(mapped(x, square))); }, false);
+  append(description, "_p1",
+         of(
+             1, [](Line x) { return sum(mapped(x, abs)); }, true));
+  append(description, "_p3",
+         of(
+             3,
+             [](Line x) {
+               return power(sum(mapped(x, [](const Real& v) { return power(abs(v), 3); })),
+                            1.0 / 3);
+             },
+             false));
+  append(description, "_inf",
+         of(
+             std::numeric_limits<double>::infinity(),
+             [](Line x) { return largest(mapped(x, abs)); }, false));
   return description;
 }
 
 Description arg(Op op, Tensor (*f)(const Tensor&, int64_t, bool), bool wants_largest) {
   const auto make = [=](const std::string& name, const Shape& shape, int64_t axis, bool keep) {
-    return Case{name, {{shape, {.distinct = true}}}, call1([=](const Tensor& x) { return f(x, axis, keep); }), reference1([=](const Array& x) {
+    return Case{name,
+                {{shape, {.distinct = true}}},
+                call1([=](const Tensor& x) { return f(x, axis, keep); }),
+                reference1([=](const Array& x) {
                   return reduce(x, {axis}, keep, [=](Line line) {
                     const Real best = wants_largest ? largest(line) : smallest(line);
-                    const auto at = std::find_if(line.begin(), line.end(), [&](const Real& v) { return v.value == best.value; });
+                    const auto at = std::find_if(line.begin(), line.end(), [&](const Real& v) {
+                      return v.value == best.value;
+                    });
                     return step(static_cast<double>(at - line.begin()));
                   });
                 })};
   };
   return {.op = op,
-          .cases = {make("empty", {0, 3}, 1, false), make("one", {1}, 0, false), make("rows", {3, 7}, -1, false),
-                    make("columns", {5, 3}, 0, true), make("inner", {2, 3, 5}, 1, false), make("line", {67}, 0, false)},
+          .cases = {make("empty", {0, 3}, 1, false), make("one", {1}, 0, false),
+                    make("rows", {3, 7}, -1, false), make("columns", {5, 3}, 0, true),
+                    make("inner", {2, 3, 5}, 1, false), make("line", {67}, 0, false)},
           .large = make("large", {61, 401, 7}, 1, false),
           .rounds = Rounds::each,
           .result = [](DType) { return DType::i64; }};
 }
 
-Description scan(Op op, Tensor (*f)(const Tensor&, int64_t), const std::function<Real(const Real&, const Real&)>& step_of, Draw draw) {
+Description scan(Op op, Tensor (*f)(const Tensor&, int64_t),
+                 const std::function<Real(const Real&, const Real&)>& step_of, Draw draw) {
   const auto make = [=](const std::string& name, const Shape& shape, int64_t axis) {
-    return Case{name, {{shape, draw}}, call1([=](const Tensor& x) { return f(x, axis); }), reference1([=](const Array& x) {
+    return Case{name,
+                {{shape, draw}},
+                call1([=](const Tensor& x) { return f(x, axis); }),
+                reference1([=](const Array& x) {
                   return along(x, axis, [&](Line line) {
                     std::vector<Real> y;
                     for (const Real& v : line) y.push_back(y.empty() ? v : step_of(y.back(), v));
@@ -112,38 +145,59 @@ Description scan(Op op, Tensor (*f)(const Tensor&, int64_t), const std::function
                   });
                 })};
   };
-  return {.op = op,
-          .cases = {make("empty", {0, 3}, 1), make("over_nothing", {3, 0}, 1), make("one", {1}, 0), make("rows", {3, 7}, -1),
-                    make("columns", {5, 3}, 0), make("inner", {2, 5, 3}, 1)},
-          .large = make("large", {61, 401, 7}, 1)};
+  return {
+      .op = op,
+      .cases = {make("empty", {0, 3}, 1), make("over_nothing", {3, 0}, 1), make("one", {1}, 0),
+                make("rows", {3, 7}, -1), make("columns", {5, 3}, 0), make("inner", {2, 5, 3}, 1)},
+      .large = make("large", {61, 401, 7}, 1),
+      .narrow_gradients = true};
 }
 
 }  // namespace
 
 std::vector<Description> reduction_ops() {
   const Draw near_one{.low = 0.5, .high = 1.5}, distinct{.distinct = true};
-  Description variances = reduction(Op::var, [](const Tensor& x, const Axes& axes, bool keep) { return var(x, axes, keep, 0); },
-                                    [](Line x) { return variance(x, 0); }, false);
+  Description variances = reduction(
+      Op::var, [](const Tensor& x, const Axes& axes, bool keep) { return var(x, axes, keep, 0); },
+      [](Line x) { return variance(x, 0); }, false);
   // One element has no variance around its own mean: PyTorch's NaN.
-  Description unbiased = reduction(Op::var, [](const Tensor& x, const Axes& axes, bool keep) { return var(x, axes, keep); },
-                                   [](Line x) { return variance(x, 1); }, false);
-  std::erase_if(unbiased.cases, [](const Case& test) { return test.name == "one" || test.name == "scalar"; });
+  Description unbiased = reduction(
+      Op::var, [](const Tensor& x, const Axes& axes, bool keep) { return var(x, axes, keep); },
+      [](Line x) { return variance(x, 1); }, false);
+  std::erase_if(unbiased.cases,
+                [](const Case& test) { return test.name == "one" || test.name == "scalar"; });
   append(variances, "_unbiased", unbiased);
   // A mean of 100 and a deviation of 1: a one-pass formula would lose everything in 16 bits.
-  append(variances, "_shifted", reduction(Op::var, [](const Tensor& x, const Axes& axes, bool keep) { return var(x, axes, keep, 0); },
-                                          [](Line x) { return variance(x, 0); }, false, {.low = 99, .high = 101}));
+  append(variances, "_shifted",
+         reduction(
+             Op::var,
+             [](const Tensor& x, const Axes& axes, bool keep) { return var(x, axes, keep, 0); },
+             [](Line x) { return variance(x, 0); }, false, {.low = 99, .high = 101}));
   return {
-      reduction(Op::sum, [](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); }, [](Line x) { return sum(x); }, true),
-      reduction(Op::mean, [](const Tensor& x, const Axes& axes, bool keep) { return mean(x, axes, keep); }, [](Line x) { return mean(x); }, true),
-      reduction(Op::prod, [](const Tensor& x, const Axes& axes, bool keep) { return prod(x, axes, keep); }, product, true, near_one),
-      reduction(Op::max, [](const Tensor& x, const Axes& axes, bool keep) { return max(x, axes, keep); }, largest, false, distinct),
-      reduction(Op::min, [](const Tensor& x, const Axes& axes, bool keep) { return min(x, axes, keep); }, smallest, false, distinct),
+      reduction(
+          Op::sum, [](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); },
+          [](Line x) { return sum(x); }, true),
+      reduction(
+          Op::mean,
+          [](const Tensor& x, const Axes& axes, bool keep) { return mean(x, axes, keep); },
+          [](Line x) { return mean(x); }, true),
+      reduction(
+          Op::prod,
+          [](const Tensor& x, const Axes& axes, bool keep) { return prod(x, axes, keep); }, product,
+          true, near_one),
+      reduction(
+          Op::max, [](const Tensor& x, const Axes& axes, bool keep) { return max(x, axes, keep); },
+          largest, false, distinct),
+      reduction(
+          Op::min, [](const Tensor& x, const Axes& axes, bool keep) { return min(x, axes, keep); },
+          smallest, false, distinct),
       variances,
       norms(),
       arg(Op::argmax, argmax, true),
       arg(Op::argmin, argmin, false),
       scan(Op::cumsum, cumsum, [](const Real& a, const Real& b) { return a + b; }, {}),
-      scan(Op::cumprod, cumprod, [](const Real& a, const Real& b) { return a * b; }, {.low = 0.6, .high = 1.4}),
+      scan(Op::cumprod, cumprod, [](const Real& a, const Real& b) { return a * b; },
+           {.low = 0.6, .high = 1.4}),
   };
 }
 

@@ -44,34 +44,50 @@ std::vector<Real> log_softmax_of(Line x) {
   return y;
 }
 
-Description softmaxes(Op op, const std::function<Tensor(const Tensor&, int64_t)>& f, std::vector<Real> (*reference)(Line)) {
+Description softmaxes(Op op, const std::function<Tensor(const Tensor&, int64_t)>& f,
+                      std::vector<Real> (*reference)(Line)) {
   const auto make = [=](const std::string& name, const Shape& shape, int64_t axis, Draw draw = {}) {
-    return Case{name, {{shape, draw}}, call1([=](const Tensor& x) { return f(x, axis); }),
+    return Case{name,
+                {{shape, draw}},
+                call1([=](const Tensor& x) { return f(x, axis); }),
                 reference1([=](const Array& x) { return along(x, axis, reference); })};
   };
-  return {.op = op,
-          .cases = {make("empty", {0, 3}, -1), make("over_nothing", {3, 0}, -1), make("one", {1}, 0), make("rows", {3, 7}, -1),
-                    make("columns", {5, 3}, 0), make("inner", {2, 5, 3}, 1), make("shifted", {3, 5}, -1, {.low = 60, .high = 64}),
-                    make("line", {67}, 0)},
-          .large = make("large", {211, 131}, -1)};
+  return {
+      .op = op,
+      .cases = {make("empty", {0, 3}, -1), make("over_nothing", {3, 0}, -1), make("one", {1}, 0),
+                make("rows", {3, 7}, -1), make("columns", {5, 3}, 0), make("inner", {2, 5, 3}, 1),
+                make("shifted", {3, 5}, -1, {.low = 60, .high = 64}), make("line", {67}, 0)},
+      .large = make("large", {211, 131}, -1),
+      .narrow_gradients = true};
 }
 
 }  // namespace
 
 std::vector<Description> softmax_ops() {
-  const auto lse_case = [](const std::string& name, const Shape& shape, int64_t axis, bool keep, Draw draw = {}) {
-    return Case{name, {{shape, draw}}, call1([=](const Tensor& x) { return logsumexp(x, axis, keep); }), reference1([=](const Array& x) {
-                  return reduce(x, {axis}, keep, [](Line line) { return log(sum(exponentials(line))) + shift_of(line); });
+  const auto lse_case = [](const std::string& name, const Shape& shape, int64_t axis, bool keep,
+                           Draw draw = {}) {
+    return Case{name,
+                {{shape, draw}},
+                call1([=](const Tensor& x) { return logsumexp(x, axis, keep); }),
+                reference1([=](const Array& x) {
+                  return reduce(x, {axis}, keep, [](Line line) {
+                    return log(sum(exponentials(line))) + shift_of(line);
+                  });
                 })};
   };
   return {
-      softmaxes(Op::softmax, [](const Tensor& x, int64_t axis) { return softmax(x, axis); }, softmax_of),
-      softmaxes(Op::log_softmax, [](const Tensor& x, int64_t axis) { return log_softmax(x, axis); }, log_softmax_of),
+      softmaxes(
+          Op::softmax, [](const Tensor& x, int64_t axis) { return softmax(x, axis); }, softmax_of),
+      softmaxes(
+          Op::log_softmax, [](const Tensor& x, int64_t axis) { return log_softmax(x, axis); },
+          log_softmax_of),
       {.op = Op::logsumexp,
-       .cases = {lse_case("empty", {0, 3}, -1, false), lse_case("over_nothing", {3, 0}, -1, false), lse_case("one", {1}, 0, false),
-                 lse_case("rows", {3, 7}, -1, false), lse_case("columns", {5, 3}, 0, true), lse_case("inner", {2, 5, 3}, 1, false),
+       .cases = {lse_case("empty", {0, 3}, -1, false), lse_case("over_nothing", {3, 0}, -1, false),
+                 lse_case("one", {1}, 0, false), lse_case("rows", {3, 7}, -1, false),
+                 lse_case("columns", {5, 3}, 0, true), lse_case("inner", {2, 5, 3}, 1, false),
                  lse_case("shifted", {3, 5}, -1, true, {.low = 60, .high = 64})},
-       .large = lse_case("large", {211, 131}, -1, false)},
+       .large = lse_case("large", {211, 131}, -1, false),
+       .narrow_gradients = true},
   };
 }
 

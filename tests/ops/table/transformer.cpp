@@ -12,7 +12,8 @@ namespace {
 using Line = std::span<const Real>;
 
 // One query against the keys it sees: softmax of scaled products, then the mixture of values.
-void attend(Line q, const std::vector<std::vector<Real>>& keys, const std::vector<std::vector<Real>>& values, double scale,
+void attend(Line q, const std::vector<std::vector<Real>>& keys,
+            const std::vector<std::vector<Real>>& values, double scale,
             const std::function<void(int64_t, Real)>& write) {
   std::vector<Real> scores;
   double most = -std::numeric_limits<double>::infinity();
@@ -36,7 +37,8 @@ std::vector<Real> row(const Array& x, int64_t at, int64_t width) {
 
 // q [b, h, t, d], k and v [b, g, s, d].
 Array attention(const Array& q, const Array& k, const Array& v, bool causal, double scale) {
-  const int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), dim = q.size(3), groups = k.size(1), keys = k.size(2);
+  const int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), dim = q.size(3),
+                groups = k.size(1), keys = k.size(2);
   Array y(q.shape);
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
@@ -49,67 +51,102 @@ Array attention(const Array& q, const Array& k, const Array& v, bool causal, dou
           seen_values.push_back(row(v, (group * keys + s) * dim, dim));
         }
         const int64_t at = ((b * heads + h) * queries + t) * dim;
-        attend(row(q, at, dim), seen_keys, seen_values, scale, [&](int64_t d, const Real& value) { y[at + d] = value; });
+        attend(row(q, at, dim), seen_keys, seen_values, scale,
+               [&](int64_t d, const Real& value) { y[at + d] = value; });
       }
     }
   }
   return y;
 }
 
-double scale_of(const AttentionOptions& options, int64_t dim) { return options.scale.value_or(1 / std::sqrt(static_cast<double>(dim))); }
-
-Description attentions() {
-  const auto make = [](const std::string& name, const Shape& q, int64_t kv_heads, int64_t keys, AttentionOptions options) {
-    const Shape k{q[0], kv_heads, keys, q[3]};
-    return Case{name, {{q}, {k}, {k}},
-                call3([=](const Tensor& a, const Tensor& b, const Tensor& c) { return scaled_dot_product_attention(a, b, c, options); }),
-                reference3([=](const Array& a, const Array& b, const Array& c) { return attention(a, b, c, options.causal, scale_of(options, q[3])); })};
-  };
-  return {.op = Op::scaled_dot_product_attention,
-          .cases = {make("empty", {0, 2, 3, 4}, 2, 3, {}), make("no_queries", {1, 2, 0, 4}, 2, 3, {}), make("one", {1, 1, 1, 1}, 1, 1, {}),
-                    make("odd", {2, 3, 5, 7}, 3, 5, {}), make("causal", {1, 2, 5, 3}, 2, 5, {.causal = true, .scale = {}}),
-                    make("grouped", {1, 4, 3, 5}, 2, 3, {.causal = true, .scale = {}}), make("longer_keys", {1, 2, 3, 4}, 1, 7, {.causal = true, .scale = {}}),
-                    make("shorter_keys", {1, 2, 5, 4}, 2, 3, {.causal = true, .scale = {}}), make("scaled", {1, 1, 3, 5}, 1, 4, {.causal = false, .scale = 0.7})},
-          .large = make("large", {2, 4, 67, 24}, 2, 67, {.causal = true, .scale = {}})};
+double scale_of(const AttentionOptions& options, int64_t dim) {
+  return options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
 }
 
-Description packed_attentions() {
-  const auto make = [](const std::string& name, int64_t batch, int64_t tokens, int64_t heads, int64_t kv_heads, int64_t dim, AttentionOptions options) {
+using Attention = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, AttentionOptions);
+using PackedAttention = Tensor (*)(const Tensor&, int64_t, int64_t, AttentionOptions);
+using Rope = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, int64_t, int64_t);
+
+Description attentions(Attention f) {
+  const auto make = [=](const std::string& name, const Shape& q, int64_t kv_heads, int64_t keys,
+                        AttentionOptions options) {
+    const Shape k{q[0], kv_heads, keys, q[3]};
+    return Case{name,
+                {{q}, {k}, {k}},
+                call3([=](const Tensor& a, const Tensor& b, const Tensor& c) {
+                  return f(a, b, c, options);
+                }),
+                reference3([=](const Array& a, const Array& b, const Array& c) {
+                  return attention(a, b, c, options.causal, scale_of(options, q[3]));
+                })};
+  };
+  return {
+      .op = Op::scaled_dot_product_attention,
+      .cases = {make("empty", {0, 2, 3, 4}, 2, 3, {}), make("no_queries", {1, 2, 0, 4}, 2, 3, {}),
+                make("one", {1, 1, 1, 1}, 1, 1, {}), make("odd", {2, 3, 5, 7}, 3, 5, {}),
+                make("causal", {1, 2, 5, 3}, 2, 5, {.causal = true, .scale = {}}),
+                make("grouped", {1, 4, 3, 5}, 2, 3, {.causal = true, .scale = {}}),
+                make("longer_keys", {1, 2, 3, 4}, 1, 7, {.causal = true, .scale = {}}),
+                make("shorter_keys", {1, 2, 5, 4}, 2, 3, {.causal = true, .scale = {}}),
+                make("scaled", {1, 1, 3, 5}, 1, 4, {.causal = false, .scale = 0.7})},
+      .large = make("large", {2, 4, 67, 24}, 2, 67, {.causal = true, .scale = {}}),
+      .narrow_gradients = true};
+}
+
+Description packed_attentions(PackedAttention f) {
+  const auto make = [=](const std::string& name, int64_t batch, int64_t tokens, int64_t heads,
+                        int64_t kv_heads, int64_t dim, AttentionOptions options) {
     const int64_t width = (heads + 2 * kv_heads) * dim;
-    return Case{name, {{{batch, tokens, width}}}, call1([=](const Tensor& x) { return packed_attention(x, heads, kv_heads, options); }),
+    return Case{name,
+                {{{batch, tokens, width}}},
+                call1([=](const Tensor& x) { return f(x, heads, kv_heads, options); }),
                 reference1([=](const Array& x) {
                   const auto part = [&](int64_t first, int64_t count) {
                     Array y({batch, count, tokens, dim});
-                    for_each_index(y.shape, [&](const Shape& i) { y(i) = x({i[0], i[2], (first + i[1]) * dim + i[3]}); });
+                    for_each_index(y.shape, [&](const Shape& i) {
+                      y(i) = x({i[0], i[2], (first + i[1]) * dim + i[3]});
+                    });
                     return y;
                   };
-                  const Array out = attention(part(0, heads), part(heads, kv_heads), part(heads + kv_heads, kv_heads), options.causal, scale_of(options, dim));
+                  const Array out = attention(part(0, heads), part(heads, kv_heads),
+                                              part(heads + kv_heads, kv_heads), options.causal,
+                                              scale_of(options, dim));
                   Array y({batch, tokens, heads * dim});
-                  for_each_index(out.shape, [&](const Shape& i) { y({i[0], i[2], i[1] * dim + i[3]}) = out(i); });
+                  for_each_index(out.shape, [&](const Shape& i) {
+                    y({i[0], i[2], i[1] * dim + i[3]}) = out(i);
+                  });
                   return y;
                 })};
   };
   const AttentionOptions causal{.causal = true, .scale = {}};
   return {.op = Op::packed_attention,
-          .cases = {make("empty", 0, 3, 2, 2, 3, causal), make("no_tokens", 1, 0, 2, 2, 3, causal), make("one", 1, 1, 1, 1, 1, causal),
-                    make("odd", 2, 5, 3, 3, 3, causal), make("grouped", 1, 5, 4, 2, 3, causal), make("seeing_all", 1, 5, 2, 1, 5, {.causal = false, .scale = 0.6})},
-          .large = make("large", 2, 67, 4, 2, 24, causal)};
+          .cases = {make("empty", 0, 3, 2, 2, 3, causal), make("no_tokens", 1, 0, 2, 2, 3, causal),
+                    make("one", 1, 1, 1, 1, 1, causal), make("odd", 2, 5, 3, 3, 3, causal),
+                    make("grouped", 1, 5, 4, 2, 3, causal),
+                    make("seeing_all", 1, 5, 2, 1, 5, {.causal = false, .scale = 0.6})},
+          .large = make("large", 2, 67, 4, 2, 24, causal),
+          .narrow_gradients = true,
+          .no_single = "it holds queries, keys and values"};
 }
 
 // The first `rotated` heads turn; channel i goes with channel i + dim / 2.
-Description ropes() {
-  const auto make = [](const std::string& name, const Shape& x, int64_t start, int64_t rotated) {
+Description ropes(Rope f) {
+  const auto make = [=](const std::string& name, const Shape& x, int64_t start, int64_t rotated) {
     const int64_t positions = start + x[1] + 2, half = x[3] / 2;
-    return Case{name, {{x}}, call1([=](const Tensor& t) {
+    return Case{name,
+                {{x}},
+                call1([=](const Tensor& t) {
                   const auto [cosine, sine] = rope_tables(positions, x[3], 100, t.device());
-                  return rope(t, cosine, sine, start, rotated);
+                  return f(t, cosine, sine, start, rotated);
                 }),
                 reference1([=](const Array& a) {
                   Array y = a;
                   for_each_index(x, [&](const Shape& i) {
                     if ((rotated >= 0 && i[2] >= rotated) || i[3] >= half) return;
-                    const auto frequency = static_cast<float>(std::pow(100.0, -2.0 * static_cast<double>(i[3]) / static_cast<double>(x[3])));
-                    // The angle is rounded to f32 and so are its cosine and sine: the tables' own precision.
+                    const auto frequency = static_cast<float>(std::pow(
+                        100.0, -2.0 * static_cast<double>(i[3]) / static_cast<double>(x[3])));
+                    // The angle is rounded to f32 and so are its cosine and sine: the tables' own
+                    // precision.
                     const float angle = static_cast<float>(start + i[1]) * frequency;
                     const Real c(std::cos(angle)), s(std::sin(angle));
                     Shape other = i;
@@ -121,16 +158,18 @@ Description ropes() {
                 })};
   };
   return {.op = Op::rope,
-          .cases = {make("empty", {0, 3, 2, 4}, 0, -1), make("no_tokens", {1, 0, 2, 4}, 0, -1), make("one", {1, 1, 1, 2}, 1, -1),
-                    make("odd", {2, 5, 3, 6}, 0, -1), make("started", {1, 3, 2, 10}, 4, -1), make("some_heads", {1, 5, 3, 4}, 2, 2),
+          .cases = {make("empty", {0, 3, 2, 4}, 0, -1), make("no_tokens", {1, 0, 2, 4}, 0, -1),
+                    make("one", {1, 1, 1, 2}, 1, -1), make("odd", {2, 5, 3, 6}, 0, -1),
+                    make("started", {1, 3, 2, 10}, 4, -1), make("some_heads", {1, 5, 3, 4}, 2, 2),
                     make("no_heads", {1, 2, 3, 4}, 0, 0)},
           .large = make("large", {3, 67, 5, 24}, 3, 4),
+          .narrow_gradients = true,
           .no_single = "a head has an even number of channels"};
 }
 
-Description swiglus() {
-  const auto make = [](const std::string& name, const Shape& x) {
-    return Case{name, {{x, {.low = -3, .high = 3}}}, call1(swiglu), reference1([](const Array& a) {
+Description swiglus(Tensor (*f)(const Tensor&)) {
+  const auto make = [=](const std::string& name, const Shape& x) {
+    return Case{name, {{x, {.low = -3, .high = 3}}}, call1(f), reference1([](const Array& a) {
                   Shape shape = a.shape;
                   const int64_t width = shape[shape.rank() - 1] /= 2;
                   Array y(shape);
@@ -142,15 +181,19 @@ Description swiglus() {
                 })};
   };
   return {.op = Op::swiglu,
-          .cases = {make("empty", {0, 4}), make("no_width", {3, 0}), make("two", {2}), make("odd", {3, 14}), make("deep", {2, 3, 10})},
+          .cases = {make("empty", {0, 4}), make("no_width", {3, 0}), make("two", {2}),
+                    make("odd", {3, 14}), make("deep", {2, 3, 10})},
           .large = make("large", {211, 262}),
+          .narrow_gradients = true,
           .no_single = "its last axis is even"};
 }
 
 // The mask is a pure function of the random context and the element's index.
 Description dropouts() {
   const auto make = [](const std::string& name, const Shape& x, double p) {
-    return Case{name, {{x}}, call1([=](const Tensor& t) {
+    return Case{name,
+                {{x}},
+                call1([=](const Tensor& t) {
                   random::begin_step(7, 3);
                   return dropout(t, p);
                 }),
@@ -159,19 +202,31 @@ Description dropouts() {
                   const random::Key key = random::next_key();
                   Array y(a.shape);
                   for (int64_t i = 0; i < a.numel(); ++i) {
-                    const bool kept = static_cast<double>(random::uniform(key.seed, key.stream, static_cast<uint64_t>(i))) >= p;
+                    const bool kept = static_cast<double>(random::uniform(
+                                          key.seed, key.stream, static_cast<uint64_t>(i))) >= p;
                     y[i] = kept ? a[i] * Real(1 / (1 - p)) : times_sign(a[i], 0);
                   }
                   return y;
                 })};
   };
   return {.op = Op::dropout,
-          .cases = {make("empty", {0, 3}, 0.5), make("one", {1}, 0.25), make("odd", {3, 7}, 0.25), make("deep", {2, 3, 5}, 0.75), make("all", {3, 5}, 1)},
-          .large = make("large", {211, 307}, 0.25)};
+          .cases = {make("empty", {0, 3}, 0.5), make("one", {1}, 0.25), make("odd", {3, 7}, 0.25),
+                    make("deep", {2, 3, 5}, 0.75), make("all", {3, 5}, 1)},
+          .large = make("large", {211, 307}, 0.25),
+          .narrow_gradients = true};
 }
 
 }  // namespace
 
-std::vector<Description> transformer_ops() { return {attentions(), packed_attentions(), ropes(), swiglus(), dropouts()}; }
+std::vector<Description> transformer_ops() {
+  return {attentions(scaled_dot_product_attention), packed_attentions(packed_attention),
+          ropes(rope), swiglus(swiglu), dropouts()};
+}
+
+std::vector<Description> transformer_composites() {
+  return {attentions(scaled_dot_product_attention_composite),
+          packed_attentions(packed_attention_composite), ropes(rope_composite),
+          swiglus(swiglu_composite)};
+}
 
 }  // namespace binade::optable

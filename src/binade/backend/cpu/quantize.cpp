@@ -17,11 +17,13 @@ namespace {
 constexpr int64_t mx_group = 32;
 
 float max_of(DType fp8) {
-  return static_cast<float>(fp8 == DType::e4m3 ? formats::spec::e4m3.max() : formats::spec::e5m2.max());
+  return static_cast<float>(fp8 == DType::e4m3 ? formats::spec::e4m3.max()
+                                               : formats::spec::e5m2.max());
 }
 
 int max_exponent_of(DType fp8) {
-  return fp8 == DType::e4m3 ? formats::spec::e4m3.max_exponent() : formats::spec::e5m2.max_exponent();
+  return fp8 == DType::e4m3 ? formats::spec::e4m3.max_exponent()
+                            : formats::spec::e5m2.max_exponent();
 }
 
 // Row `row`, columns [begin, end) of x as f32.
@@ -30,16 +32,20 @@ void read_row(const TensorView& x, int64_t row, int64_t begin, int64_t end, floa
     using T = typename decltype(tag)::type;
     const T* in = x.as<T>() + row * x.strides[0];
     const int64_t step = x.strides[1];
-    for (int64_t column = begin; column < end; ++column) *out++ = static_cast<float>(in[column * step]);
+    for (int64_t column = begin; column < end; ++column)
+      *out++ = static_cast<float>(in[column * step]);
   });
 }
 
-void write_row(const float* values, const TensorView& q, int64_t row, int64_t begin, int64_t count) {
+void write_row(const float* values, const TensorView& q, int64_t row, int64_t begin,
+               int64_t count) {
   const auto n = static_cast<size_t>(count);
   const int64_t offset = row * q.shape[1] + begin;
   constexpr auto nearest = formats::Rounding::nearest_even;
-  if (q.dtype == DType::e4m3) formats::narrow(values, q.as<e4m3>() + offset, n, nearest, formats::Overflow::saturate);
-  if (q.dtype == DType::e5m2) formats::narrow(values, q.as<e5m2>() + offset, n, nearest, formats::Overflow::saturate);
+  if (q.dtype == DType::e4m3)
+    formats::narrow(values, q.as<e4m3>() + offset, n, nearest, formats::Overflow::saturate);
+  if (q.dtype == DType::e5m2)
+    formats::narrow(values, q.as<e5m2>() + offset, n, nearest, formats::Overflow::saturate);
 }
 
 // Larger magnitude wins, NaN over everything.
@@ -90,17 +96,21 @@ void quantize(TensorView x, TensorView scale, TensorView q) {
   });
 }
 
-void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q, TensorView inverse) {
+void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,
+                     TensorView inverse) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   if (rows == 0 || columns == 0) return;
-  const int64_t group_rows = group.rows == 0 ? rows : group.rows, group_columns = group.columns == 0 ? columns : group.columns;
-  const int64_t across = (columns + group_columns - 1) / group_columns, down = (rows + group_rows - 1) / group_rows;
+  const int64_t group_rows = group.rows == 0 ? rows : group.rows,
+                group_columns = group.columns == 0 ? columns : group.columns;
+  const int64_t across = (columns + group_columns - 1) / group_columns,
+                down = (rows + group_rows - 1) / group_rows;
   const float max_value = max_of(q.dtype);
   parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(group_columns));
     for (int64_t index = begin; index < end; ++index) {
       const int64_t top = index / across * group_rows, left = index % across * group_columns;
-      const int64_t bottom = std::min(rows, top + group_rows), width = std::min(columns - left, group_columns);
+      const int64_t bottom = std::min(rows, top + group_rows),
+                    width = std::min(columns - left, group_columns);
       float amax = 0;
       for (int64_t row = top; row < bottom; ++row) {
         read_row(x, row, left, left + width, values.data());
@@ -138,7 +148,8 @@ void quantize_mx(TensorView x, TensorView q, TensorView codes) {
         const int exponent = amax == 0 ? -127 : std::max(std::ilogb(amax) - largest, -127);
         code = static_cast<uint8_t>(exponent + 127);
         // Two factors: 2^-exponent itself may pass the range of f32.
-        const float half = std::ldexp(1.0f, -exponent / 2), rest = std::ldexp(1.0f, -exponent - -exponent / 2);
+        const float half = std::ldexp(1.0f, -exponent / 2),
+                    rest = std::ldexp(1.0f, -exponent - -exponent / 2);
         for (int64_t i = 0; i < count; ++i) group[i] = group[i] * half * rest;
       }
       write_row(values.data(), q, row, 0, columns);
@@ -155,7 +166,8 @@ float inverse_at(const TensorView& inverse, int64_t index) {
 void dequantize(TensorView q, TensorView inverse, ScaleGroup group, TensorView x) {
   const int64_t rows = q.shape[0], columns = q.shape[1];
   if (rows == 0 || columns == 0) return;
-  const int64_t group_rows = group.rows == 0 ? rows : group.rows, group_columns = group.columns == 0 ? columns : group.columns;
+  const int64_t group_rows = group.rows == 0 ? rows : group.rows,
+                group_columns = group.columns == 0 ? columns : group.columns;
   const int64_t across = (columns + group_columns - 1) / group_columns;
   parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
@@ -164,12 +176,14 @@ void dequantize(TensorView q, TensorView inverse, ScaleGroup group, TensorView x
       for (int64_t at = 0; at < across; ++at) {
         const float factor = inverse_at(inverse, row / group_rows * across + at);
         const int64_t stop = std::min(columns, (at + 1) * group_columns);
-        for (int64_t i = at * group_columns; i < stop; ++i) values[static_cast<size_t>(i)] *= factor;
+        for (int64_t i = at * group_columns; i < stop; ++i)
+          values[static_cast<size_t>(i)] *= factor;
       }
       dispatch_floating("dequantize", x.dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         T* out = x.as<T>() + row * x.strides[0];
-        for (int64_t i = 0; i < columns; ++i) out[i * x.strides[1]] = T(values[static_cast<size_t>(i)]);
+        for (int64_t i = 0; i < columns; ++i)
+          out[i * x.strides[1]] = T(values[static_cast<size_t>(i)]);
       });
     }
   });
@@ -184,7 +198,8 @@ void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
   }
 }
 
-void roll(TensorView history, TensorView pending, double max_value, DelayedRule rule, TensorView scale, TensorView inverse) {
+void roll(TensorView history, TensorView pending, double max_value, DelayedRule rule,
+          TensorView scale, TensorView inverse) {
   float* past = history.as<float>();
   const int64_t length = history.numel();
   std::move_backward(past, past + length - 1, past + length);

@@ -69,12 +69,23 @@ void store_any(const T* values, const TensorView& y, int64_t offset, int64_t n, 
 const float* load(const TensorView& x, int64_t offset, int64_t n, float* scratch) {
   const auto count = static_cast<size_t>(n);
   switch (x.dtype) {
-    case DType::f32: return x.as<float>() + offset;
-    case DType::f16: formats::widen(x.as<f16>() + offset, scratch, count); return scratch;
-    case DType::bf16: formats::widen(x.as<bf16>() + offset, scratch, count); return scratch;
-    case DType::e4m3: formats::widen(x.as<e4m3>() + offset, scratch, count); return scratch;
-    case DType::e5m2: formats::widen(x.as<e5m2>() + offset, scratch, count); return scratch;
-    default: convert_slowly(x, offset, n, scratch); return scratch;
+    case DType::f32:
+      return x.as<float>() + offset;
+    case DType::f16:
+      formats::widen(x.as<f16>() + offset, scratch, count);
+      return scratch;
+    case DType::bf16:
+      formats::widen(x.as<bf16>() + offset, scratch, count);
+      return scratch;
+    case DType::e4m3:
+      formats::widen(x.as<e4m3>() + offset, scratch, count);
+      return scratch;
+    case DType::e5m2:
+      formats::widen(x.as<e5m2>() + offset, scratch, count);
+      return scratch;
+    default:
+      convert_slowly(x, offset, n, scratch);
+      return scratch;
   }
 }
 

@@ -17,7 +17,9 @@ void with_compute_type(std::string_view op, DType dtype, F&& f) {
   } else if (is_compute(dtype)) {
     f(TypeTag<float>{});
   } else {
-    fail(op, {.argument = "dtype", .expected = "f64, f32, f16 or bf16", .found = std::string(name(dtype))});
+    fail(op, {.argument = "dtype",
+              .expected = "f64, f32, f16 or bf16",
+              .found = std::string(name(dtype))});
   }
 }
 
@@ -26,11 +28,15 @@ void with_compute_type(std::string_view op, DType dtype, F&& f) {
 const float* load(const TensorView& x, int64_t offset, int64_t n, float* scratch);
 const double* load(const TensorView& x, int64_t offset, int64_t n, double* scratch);
 
-// Writes n values to dense y from `offset`, rounding to nearest even; adds to what is there if `accumulate`.
-void store(const float* values, const TensorView& y, int64_t offset, int64_t n, bool accumulate = false);
-void store(const double* values, const TensorView& y, int64_t offset, int64_t n, bool accumulate = false);
+// Writes n values to dense y from `offset`, rounding to nearest even; adds to what is there if
+// `accumulate`.
+void store(const float* values, const TensorView& y, int64_t offset, int64_t n,
+           bool accumulate = false);
+void store(const double* values, const TensorView& y, int64_t offset, int64_t n,
+           bool accumulate = false);
 
-// Where a kernel may write its result row before store(): y itself where its type is T, else scratch.
+// Where a kernel may write its result row before store(): y itself where its type is T, else
+// scratch.
 template <class T>
 T* row_target(const TensorView& y, int64_t offset, T* scratch) {
   return y.dtype == dtype_of<T> ? y.as<T>() + offset : scratch;

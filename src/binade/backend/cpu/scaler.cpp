@@ -12,7 +12,8 @@ void invert(TensorView scale, TensorView inverse) {
   *inverse.as<float>() = static_cast<float>(1.0 / static_cast<double>(*scale.as<float>()));
 }
 
-void update(TensorView scale, TensorView trackers, TensorView found_inf, const ScaleNumbers& numbers) {
+void update(TensorView scale, TensorView trackers, TensorView found_inf,
+            const ScaleNumbers& numbers) {
   float& value = *scale.as<float>();
   int32_t& clean = trackers.as<int32_t>()[0];
   int32_t& tolerated = trackers.as<int32_t>()[1];

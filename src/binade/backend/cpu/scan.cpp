@@ -11,7 +11,8 @@ namespace {
 // The lines of a tensor along one axis: where line i starts, and how far apart its elements are.
 class Lines {
  public:
-  Lines(const TensorView& x, int axis) : shape_(x.shape), strides_(x.strides), stride_(x.strides[axis]) {
+  Lines(const TensorView& x, int axis)
+      : shape_(x.shape), strides_(x.strides), stride_(x.strides[axis]) {
     shape_.erase(axis);
     strides_.erase(axis);
   }
@@ -32,7 +33,8 @@ class Lines {
   int64_t stride_;
 };
 
-// Calls f on each line of `x` brought to f64: running values gain from it and the cost is the walk's.
+// Calls f on each line of `x` brought to f64: running values gain from it and the cost is the
+// walk's.
 template <class F>
 void for_each_line(const TensorView& x, int axis, F f) {
   const int64_t length = x.shape[axis];
@@ -88,22 +90,24 @@ void cumprod(TensorView x, int axis, TensorView y) {
 }
 
 void cumprod_backward(TensorView dy, TensorView x, int axis, TensorView dx) {
-  for_each_line(x, axis, [&](int64_t line, int64_t length, double* in, double* gradient, double* out) {
-    read_line(x, axis, line, length, in);
-    read_line(dy, axis, line, length, gradient);
-    double product = 1;
-    for (int64_t i = 0; i < length; product *= in[i++]) out[i] = product;
-    double tail = 0;
-    for (int64_t i = length; i-- > 0;) {
-      tail = gradient[i] + (i + 1 < length ? in[i + 1] * tail : 0);
-      out[i] *= tail;
-    }
-    write_line(out, dx, axis, line, length);
-  });
+  for_each_line(x, axis,
+                [&](int64_t line, int64_t length, double* in, double* gradient, double* out) {
+                  read_line(x, axis, line, length, in);
+                  read_line(dy, axis, line, length, gradient);
+                  double product = 1;
+                  for (int64_t i = 0; i < length; product *= in[i++]) out[i] = product;
+                  double tail = 0;
+                  for (int64_t i = length; i-- > 0;) {
+                    tail = gradient[i] + (i + 1 < length ? in[i + 1] * tail : 0);
+                    out[i] *= tail;
+                  }
+                  write_line(out, dx, axis, line, length);
+                });
 }
 
 }  // namespace
 
-const ScanKernels scan_kernels{.cumsum = cumsum, .cumprod = cumprod, .cumprod_backward = cumprod_backward};
+const ScanKernels scan_kernels{
+    .cumsum = cumsum, .cumprod = cumprod, .cumprod_backward = cumprod_backward};
 
 }  // namespace binade::backend::cpu

@@ -1,0 +1,111 @@
+#include "binade/base/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "binade/base/error.h"
+
+namespace binade {
+namespace {
+
+class Parallel : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { set_threads(GetParam()); }
+  void TearDown() override { set_threads(before_); }
+
+ private:
+  int before_ = threads();
+};
+
+TEST_P(Parallel, RangesCoverEverythingOnce) {
+  for (const int64_t n : {0, 1, 2, 7, 64, 1000, 4097}) {
+    for (const int64_t grain : {1, 3, 64, 5000}) {
+      std::vector<std::atomic<int>> visits(static_cast<size_t>(n));
+      parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+      });
+      for (const auto& count : visits) ASSERT_EQ(count, 1) << n << " by " << grain;
+    }
+  }
+}
+
+TEST_P(Parallel, RangesStartAtMultiplesOfTheGrain) {
+  std::mutex mutex;
+  std::set<int64_t> starts;
+  parallel_for(1003, 16, [&](int64_t begin, int64_t end) {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(begin % 16, 0);
+    EXPECT_TRUE(end % 16 == 0 || end == 1003);
+    EXPECT_LT(begin, end);
+    starts.insert(begin);
+  });
+  EXPECT_LE(static_cast<int>(starts.size()), GetParam());
+}
+
+TEST_P(Parallel, AGrainBelowOneCountsAsOne) {
+  std::atomic<int64_t> total = 0;
+  parallel_for(10, 0, [&](int64_t begin, int64_t end) { total += end - begin; });
+  parallel_for(10, -5, [&](int64_t begin, int64_t end) { total += end - begin; });
+  parallel_for(-3, 1, [&](int64_t, int64_t) { total += 1000; });
+  EXPECT_EQ(total, 20);
+}
+
+TEST_P(Parallel, RethrowsWhatABodyThrows) {
+  for (int64_t bad = 0; bad < 64; bad += 9) {
+    EXPECT_THROW(parallel_for(64, 1,
+                              [&](int64_t begin, int64_t end) {
+                                if (begin <= bad && bad < end) fail("body", {.argument = "index"});
+                              }),
+                 Error);
+  }
+  // And works afterwards.
+  std::atomic<int64_t> total = 0;
+  parallel_for(64, 1, [&](int64_t begin, int64_t end) { total += end - begin; });
+  EXPECT_EQ(total, 64);
+}
+
+TEST_P(Parallel, InsideABodyRunsSerially) {
+  std::atomic<int64_t> total = 0;
+  parallel_for(16, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int ranges = 0;
+      parallel_for(100, 1, [&](int64_t first, int64_t last) {
+        ++ranges;
+        total += last - first;
+      });
+      // A team of one is no parallel region: there the inner loop may use threads of its own.
+      if (GetParam() > 1) {
+        EXPECT_EQ(ranges, 1);
+      }
+    }
+  });
+  EXPECT_EQ(total, 1600);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Parallel, testing::Values(1, 2, 3, 8),
+                         testing::PrintToStringParamName());
+
+TEST(Threads, CanBeSetWithinReason) {
+  const int before = threads();
+  EXPECT_GE(before, 1);
+  set_threads(5);
+  EXPECT_EQ(threads(), 5);
+  for (const int count : {0, -1, 1025}) {
+    try {
+      set_threads(count);
+      ADD_FAILURE() << count << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(),
+                "set_threads: count: expected 1 to 1024, found " + std::to_string(count));
+    }
+  }
+  EXPECT_EQ(threads(), 5);
+  set_threads(before);
+}
+
+}  // namespace
+}  // namespace binade

@@ -1,0 +1,191 @@
+#include "ops/bad_input.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "binade/ops/activation.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/index.h"
+#include "binade/ops/quantize.h"
+#include "binade/ops/reduce.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/unary.h"
+
+// One case a line.
+// clang-format off
+namespace binade::bad_input {
+namespace {
+
+TEST(BadInput, Arithmetic) {
+  expect_refused({
+      {"add", "operands", [] { add(f({2, 3}), f({2})); }},
+      {"add", "a", [] { add(none, f({2})); }},
+      {"mul", "b", [] { mul(f({2}), none); }},
+      {"div", "operands", [] { div(f({3}), f({4})); }},
+      {"sub", "inputs", [] { sub(f({3}), m({3})); }},
+      {"mul", "operands", [] { mul(fp8({3}), f({3})); }},
+      {"add", "a", [] { add(i({3}), 1.5); }},
+      {"mul", "a", [] { mul(b({3}), 2); }},
+      {"div", "divisor", [] { f({3}) / 0.0; }},
+      {"pow", "exponent", [] { pow(f({3}), infinity); }},
+      {"maximum", "operands", [] { maximum(f({2}), f({3})); }},
+      {"atan2", "operands", [] { atan2(f({2}), f({3})); }},
+      {"addcmul", "a", [] { addcmul(none, f({2}), f({2})); }},
+      {"addcmul", "operands", [] { addcmul(f({3}), f({2}), f({2})); }},
+      {"addcdiv", "value", [] { addcdiv(f({2}), f({2}), f({2}), nan); }},
+      {"addcdiv", "c", [] { addcdiv(f({2}), f({2}), i({2})); }},
+      {"where", "condition", [] { where(f({2}), f({2}), f({2})); }},
+      {"where", "condition", [] { where(none, f({2}), f({2})); }},
+      {"where", "condition", [] { where(m({2}, DType::boolean), f({2}), f({2})); }},
+      {"where", "operands", [] { where(b({3}), f({2}), f({2})); }},
+      {"equal", "operands", [] { equal(f({2}), f({3})); }},
+      {"less", "inputs", [] { less(f({2}), m({2})); }},
+  });
+}
+
+TEST(BadInput, Unary) {
+  expect_refused({
+      {"exp", "x", [] { exp(none); }},
+      {"log", "x", [] { log(i({2})); }},
+      {"relu", "x", [] { relu(b({2})); }},
+      {"tanh", "x", [] { tanh(fp8({2})); }},
+      {"is_nan", "x", [] { is_nan(none); }},
+      {"leaky_relu", "slope", [] { leaky_relu(f({2}), nan); }},
+      {"clamp", "bounds", [] { clamp(f({2}), 2, 1); }},
+      {"clamp", "bounds", [] { clamp(f({2}), nan, 1); }},
+      {"cast", "dtype", [] { cast(f({2}), DType::e4m3); }},
+      {"cast", "dtype", [] { cast(fp8({2}), DType::f32); }},
+      {"cast", "x", [] { cast(none, DType::f32); }},
+      {"prelu", "weight", [] { prelu(f({2, 3}), f({2})); }},
+      {"prelu", "weight", [] { prelu(f({2, 3}), f({1, 3})); }},
+      {"prelu", "weight", [] { prelu(f({2, 3}), none); }},
+      {"dropout", "p", [] { dropout(f({2}), 1.5); }},
+      {"dropout", "p", [] { dropout(f({2}), nan); }},
+      {"dropout", "x", [] { dropout(i({2}), 0.5); }},
+      {"swiglu", "x", [] { swiglu(f({2, 3})); }},
+      {"swiglu", "x", [] { swiglu(f({})); }},
+  });
+}
+
+TEST(BadInput, Reductions) {
+  expect_refused({
+      {"sum", "axis", [] { sum(f({2, 3}), {2}); }},
+      {"sum", "axes", [] { sum(f({2, 3}), {1, -1}); }},
+      {"sum", "x", [] { sum(none); }},
+      {"sum", "dtype", [] { sum(f({2}), {}, false, DType::i32); }},
+      {"mean", "x", [] { mean(i({2})); }},
+      {"mean", "axis", [] { mean(f({2}), {-2}); }},
+      {"max", "x", [] { max(f({2, 0}), {1}); }},
+      {"min", "x", [] { min(f({0})); }},
+      {"prod", "x", [] { prod(i({3})); }},
+      {"var", "correction", [] { var(f({3}), {}, false, infinity); }},
+      {"var", "x", [] { var(f({3, 0}), {1}); }},
+      {"norm", "p", [] { norm(f({3}), 0); }},
+      {"norm", "p", [] { norm(f({3}), nan); }},
+      {"norm", "axis", [] { norm(f({3}), 2, {1}); }},
+      {"norm", "x", [] { norm(f({3, 0}), infinity, {1}); }},
+      {"argmax", "x", [] { argmax(f({3, 0})); }},
+      {"argmax", "axis", [] { argmax(f({3}), 1); }},
+      {"argmin", "x", [] { argmin(b({3})); }},
+      {"cumsum", "axis", [] { cumsum(f({3}), 3); }},
+      {"cumprod", "x", [] { cumprod(none, 0); }},
+  });
+}
+
+TEST(BadInput, Shapes) {
+  expect_refused({
+      {"reshape", "shape", [] { reshape(f({2, 3}), {4, 2}); }},
+      {"reshape", "shape", [] { reshape(f({2, 3}), {-1, -1}); }},
+      {"reshape", "shape", [] { reshape(f({2, 3}), {-1, 4}); }},
+      {"reshape", "shape", [] { reshape(f({2, 3}), {-2, -3}); }},
+      {"reshape", "shape", [] { reshape(f({0, 3}), {-1, 0}); }},
+      {"shape", "sizes", [] { reshape(f({2, 3}), {huge, 8}); }},
+      {"flatten", "axes", [] { flatten(f({2, 3}), 1, 0); }},
+      {"permute", "axes", [] { permute(f({2, 3}), {0, 0}); }},
+      {"permute", "axes", [] { permute(f({2, 3}), {0}); }},
+      {"permute", "axis", [] { permute(f({2, 3}), {0, 2}); }},
+      {"transpose", "axis", [] { transpose(f({2, 3}), 0, 2); }},
+      {"slice", "step", [] { slice(f({3}), 0, 0, 3, 0); }},
+      {"slice", "axis", [] { slice(f({3}), 1, 0, 3); }},
+      {"select", "index", [] { select(f({3}), 0, 3); }},
+      {"select", "index", [] { select(f({3}), 0, -4); }},
+      {"expand", "shape", [] { expand(f({2}), {3, -1}); }},
+      {"expand", "operands", [] { expand(f({2}), {3}); }},
+      {"expand", "shape", [] { expand(f({2, 2}), {2}); }},
+      {"shape", "sizes", [] { expand(f({1, 1}), {huge, 8}); }},
+      {"squeeze", "axis", [] { squeeze(f({2, 3}), 0); }},
+      {"unsqueeze", "axis", [] { unsqueeze(f({2}), 3); }},
+      {"shape", "rank", [] { unsqueeze(f(Shape::filled(8, 1)), 0); }},
+      {"cat", "tensors", [] { cat({f({2, 3}), f({3, 3})}, 1); }},
+      {"cat", "tensors", [] { cat({f({2, 3}), f({2})}, 0); }},
+      {"cat", "tensors", [] { cat({f({2}), none}, 0); }},
+      {"cat", "tensors", [] { cat(std::span<const Tensor>(), 0); }},
+      {"cat", "axis", [] { cat({f({2})}, 1); }},
+      {"cat", "inputs", [] { cat({f({2}), m({2})}, 0); }},
+      {"stack", "tensors", [] { stack({f({2}), f({3})}, 0); }},
+      {"stack", "axis", [] { stack({f({2})}, 2); }},
+      {"split", "sizes", [] { split(f({5}), std::vector<int64_t>{2, 2}, 0); }},
+      {"split", "sizes", [] { split(f({5}), std::vector<int64_t>{6, -1}, 0); }},
+      {"split", "size", [] { split(f({5}), 0, 0); }},
+  });
+}
+
+TEST(BadInput, Indices) {
+  expect_refused({
+      {"gather", "index", [] { gather(f({3, 4}), 1, i({3, 2}, 4)); }},
+      {"gather", "index", [] { gather(f({3, 4}), 1, i({3, 2}, -1)); }},
+      {"gather", "index", [] { gather(f({3, 4}), 1, f({3, 2})); }},
+      {"gather", "index", [] { gather(f({3, 4}), 1, i({3})); }},
+      {"gather", "index", [] { gather(f({3, 4}), 1, i({4, 2})); }},
+      {"gather", "index", [] { gather(f({3, 4}), 1, m({3, 2}, DType::i64)); }},
+      {"gather", "index", [] { gather(f({3, 4}), 1, none); }},
+      {"gather", "axis", [] { gather(f({3, 4}), 2, i({3, 2})); }},
+      {"index_select", "index", [] { index_select(f({3}), 0, i({2}, 3)); }},
+      {"index_select", "index", [] { index_select(f({3}), 0, i({2, 2})); }},
+      {"index_select", "index", [] { index_select(f({0}), 0, i({1})); }},
+      {"scatter_add", "source", [] { scatter_add(f({3}), 0, i({2}), f({3})); }},
+      {"scatter_add", "inputs", [] { scatter_add(f({3}), 0, i({2}), h({2})); }},
+      {"scatter_add", "index", [] { scatter_add(f({3}), 0, i({2}, 7), f({2})); }},
+      {"index_put", "values", [] { index_put(f({3, 2}), i({2}), f({2, 3})); }},
+      {"index_put", "index", [] { index_put(f({3}), i({2}, 5), f({2})); }},
+      {"index_put", "index", [] { index_put(f({3}), i({2}, 1), f({2})); }},
+      {"index_put", "x", [] { index_put(f({}), i({1}), f({1})); }},
+      {"embedding", "index", [] { embedding(f({5, 3}), i({2}, 5)); }},
+      {"embedding", "index", [] { embedding(f({5, 3}), f({2})); }},
+      {"embedding", "weight", [] { embedding(f({5}), i({2})); }},
+      {"embedding", "weight", [] { embedding(i({5, 3}), i({2})); }},
+      {"embedding", "index", [] { embedding(m({5, 3}), i({2})); }},
+  });
+}
+
+TEST(BadInput, Creation) {
+  const double values[] = {1, 2, 3};
+  expect_refused({
+      {"tensor", "values", [&] { tensor(values, {2, 2}); }},
+      {"tensor", "values", [] { tensor({1, 2}, {3}); }},
+      {"empty", "shape", [] { zeros({-1}); }},
+      {"empty", "shape", [] { zeros({huge, 8}, DType::u8); }},
+      {"arange", "count", [] { arange(-1); }},
+      {"randint", "high", [] { randint(3, 3, {2}, {}); }},
+      {"copy_", "source", [] { copy_(f({2}), f({2, 2})); }},
+      {"copy_", "operands", [] { copy_(f({2}), f({3})); }},
+      {"add_", "other", [] { add_(f({2}), f({3})); }},
+      {"add_", "other", [] { add_(f({2}), m({2})); }},
+      {"fill_", "x", [] { fill_(none, 1); }},
+      {"clone", "x", [] { clone(none); }},
+      {"to", "x", [] { to(none, Device::meta()); }},
+      {"to", "x", [] { to(m({2}), Device::cpu()); }},
+      {"to_vector", "x", [] { to_vector(none); }},
+      {"item", "tensor", [] { f({2}).item(); }},
+      {"quantize", "dtype", [] { quantize(f({2, 2}), {.dtype = DType::f16}); }},
+      {"quantize", "x", [] { quantize(f({2})); }},
+      {"quantize", "scale", [] { quantize(f({2, 2}), 0.0); }},
+      {"dequantize", "q", [] { dequantize({}); }},
+  });
+  // Without a CUDA backend the device itself is refused, before anything is asked of it.
+  EXPECT_NE(test::error_of([] { to(f({2}), Device::cuda(9)); }), "");
+}
+
+}  // namespace
+}  // namespace binade::bad_input

@@ -1,0 +1,216 @@
+#include "ops/bad_input.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "binade/ops/attention.h"
+#include "binade/ops/conv.h"
+#include "binade/ops/distance.h"
+#include "binade/ops/linear.h"
+#include "binade/ops/loss.h"
+#include "binade/ops/margin_loss.h"
+#include "binade/ops/matmul.h"
+#include "binade/ops/norm.h"
+#include "binade/ops/recurrent.h"
+#include "binade/ops/sample.h"
+#include "binade/ops/softmax.h"
+
+// One case a line.
+// clang-format off
+namespace binade::bad_input {
+namespace {
+
+TEST(BadInput, Products) {
+  expect_refused({
+      {"matmul", "operands", [] { matmul(f({2, 3}), f({4, 2})); }},
+      {"matmul", "operands", [] { matmul(f({}), f({3})); }},
+      {"matmul", "operands", [] { matmul(f({2, 2, 3}), f({3, 3, 2})); }},
+      {"matmul", "inputs", [] { matmul(f({2, 3}), h({3, 2})); }},
+      {"matmul", "inputs", [] { matmul(f({2, 3}), m({3, 2})); }},
+      {"matmul", "a", [] { matmul(i({2, 3}), f({3, 2})); }},
+      {"matmul", "b", [] { matmul(f({2, 3}), none); }},
+      {"mm", "a", [] { mm(f({2, 2, 3}), f({3, 2})); }},
+      {"bmm", "operands", [] { bmm(f({2, 2, 3}), f({3, 3, 2})); }},
+      {"mv", "b", [] { mv(f({2, 3}), f({3, 1})); }},
+      {"dot", "a", [] { dot(f({2, 3}), f({3})); }},
+      {"dot", "operands", [] { dot(f({2}), f({3})); }},
+      {"addmm", "operands", [] { addmm(f({3}), f({2, 3}), f({3, 2})); }},
+      {"addmm", "c", [] { addmm(f({5, 2, 2}), f({2, 3}), f({3, 2})); }},
+      {"addmm", "a", [] { addmm(f({2}), f({3}), f({3, 2})); }},
+      {"addmm", "alpha", [] { addmm(f({2}), f({2, 3}), f({3, 2}), 1, infinity); }},
+      {"addmm", "beta", [] { addmm(f({2}), f({2, 3}), f({3, 2}), nan, 1); }},
+      {"baddbmm", "operands", [] { baddbmm(f({2}), f({2, 2, 3}), f({3, 3, 2})); }},
+      {"tensordot", "axes", [] { tensordot(f({2, 3}), f({3, 2}), {1}, {0, 1}); }},
+      {"tensordot", "axes", [] { tensordot(f({2, 3}), f({3, 2}), {1}, {1}); }},
+      {"tensordot", "axes", [] { tensordot(f({2, 2}), f({2, 2}), {0, 0}, {0, 1}); }},
+      {"tensordot", "axis", [] { tensordot(f({2, 3}), f({3, 2}), {2}, {0}); }},
+      {"einsum", "equation", [] { einsum("ij,jk", {f({2, 3}), f({3, 2})}); }},
+      {"einsum", "equation", [] { einsum("ij->ij", {f({2, 3}), f({3, 2})}); }},
+      {"einsum", "equation", [] { einsum("ijk,jk->i", {f({2, 3}), f({3, 2})}); }},
+      {"einsum", "equation", [] { einsum("ii->i", {f({2, 2})}); }},
+      {"einsum", "equation", [] { einsum("ij->ijk", {f({2, 2})}); }},
+      {"einsum", "equation", [] { einsum("ij->iij", {f({2, 2})}); }},
+      {"einsum", "operands", [] { einsum("ij,jk->ik", {f({2, 3}), f({4, 2})}); }},
+      {"linear", "x", [] { linear(f({2, 3}), f({4, 2})); }},
+      {"linear", "bias", [] { linear(f({2, 3}), f({4, 3}), f({3})); }},
+      {"linear", "weight", [] { linear(f({2, 3}), f({3})); }},
+      {"linear", "inputs", [] { linear(f({2, 3}), h({4, 3})); }},
+      {"linear", "inputs", [] { linear(f({2, 3}), m({4, 3})); }},
+      {"linear", "x", [] { linear(none, f({4, 3})); }},
+      {"bilinear", "a and b", [] { bilinear(f({2, 3}), f({2, 4}), f({5, 4, 3})); }},
+      {"bilinear", "bias", [] { bilinear(f({2, 3}), f({2, 4}), f({5, 3, 4}), f({4})); }},
+      {"rnn_tanh_cell", "weights.input", [] { rnn_tanh_cell(f({2, 3}), f({2, 4}), {f({4, 4}), f({4, 4})}); }},
+      {"lstm_cell", "cell", [] { lstm_cell(f({2, 3}), f({2, 4}), f({2, 3}), {f({16, 3}), f({16, 4})}); }},
+      {"gru_cell", "weights.hidden_bias", [] { gru_cell(f({2, 3}), f({2, 4}), {f({12, 3}), f({12, 4}), f({12}), f({4})}); }},
+  });
+}
+
+TEST(BadInput, Convolutions) {
+  expect_refused({
+      {"conv1d", "x", [] { conv1d(f({2, 3}), f({4, 3, 3})); }},
+      {"conv2d", "weight", [] { conv2d(f({1, 3, 5, 5}), f({4, 2, 3, 3})); }},
+      {"conv2d", "weight", [] { conv2d(f({1, 3, 5, 5}), f({4, 3, 3})); }},
+      {"conv2d", "weight", [] { conv2d(f({1, 3, 5, 5}), f({4, 3, 0, 3})); }},
+      {"conv2d", "bias", [] { conv2d(f({1, 3, 5, 5}), f({4, 3, 3, 3}), f({3})); }},
+      {"conv2d", "x", [] { conv2d(f({1, 3, 2, 5}), f({4, 3, 3, 3})); }},
+      {"conv2d", "stride", [] { conv2d(f({1, 3, 5, 5}), f({4, 3, 3, 3}), {}, {.stride = {0}}); }},
+      {"conv2d", "stride", [] { conv2d(f({1, 3, 5, 5}), f({4, 3, 3, 3}), {}, {.stride = {1, 1, 1}}); }},
+      {"conv2d", "padding", [] { conv2d(f({1, 3, 5, 5}), f({4, 3, 3, 3}), {}, {.padding = {-1}}); }},
+      {"conv2d", "dilation", [] { conv2d(f({1, 3, 5, 5}), f({4, 3, 3, 3}), {}, {.dilation = {huge}}); }},
+      {"conv2d", "groups", [] { conv2d(f({1, 3, 5, 5}), f({4, 3, 3, 3}), {}, {.groups = 0}); }},
+      {"conv2d", "groups", [] { conv2d(f({1, 3, 5, 5}), f({4, 3, 3, 3}), {}, {.groups = huge}); }},
+      {"conv2d", "weight", [] { conv2d(f({1, 4, 5, 5}), f({3, 2, 3, 3}), {}, {.groups = 2}); }},
+      {"conv2d", "inputs", [] { conv2d(f({1, 3, 5, 5}), h({4, 3, 3, 3})); }},
+      {"conv2d", "inputs", [] { conv2d(f({1, 3, 5, 5}), m({4, 3, 3, 3})); }},
+      {"conv3d", "x", [] { conv3d(i({1, 3, 5, 5, 5}), f({4, 3, 3, 3, 3})); }},
+      {"conv_transpose1d", "output_padding", [] { conv_transpose1d(f({1, 2, 5}), f({2, 3, 3}), {}, {.output_padding = {1}}); }},
+      {"conv_transpose2d", "weight", [] { conv_transpose2d(f({1, 2, 5, 5}), f({3, 3, 3, 3})); }},
+      {"conv_transpose2d", "bias", [] { conv_transpose2d(f({1, 2, 5, 5}), f({2, 3, 3, 3}), f({2})); }},
+      {"conv_transpose1d", "x", [] { conv_transpose1d(f({1, 2, 1}), f({2, 3, 1}), {}, {.padding = {3}}); }},
+      {"max_pool", "x", [] { max_pool(f({2, 3})); }},
+      {"max_pool", "x", [] { max_pool(i({1, 2, 4})); }},
+      {"max_pool", "kernel", [] { max_pool(f({1, 2, 4}), {.kernel = {5}}); }},
+      {"max_pool", "kernel", [] { max_pool(f({1, 2, 4}), {.kernel = {0}}); }},
+      {"max_pool", "kernel", [] { max_pool(f({1, 2, 4}), {.kernel = {2}, .padding = {2}}); }},
+      {"avg_pool", "stride", [] { avg_pool(f({1, 2, 4}), {.kernel = {2}, .stride = {-1}}); }},
+      {"global_avg_pool", "x", [] { global_avg_pool(f({2, 3})); }},
+      {"upsample_nearest2d", "size", [] { upsample_nearest2d(f({1, 2, 3, 3}), 0, 3); }},
+      {"upsample_bilinear2d", "x", [] { upsample_bilinear2d(f({2, 3, 3}), 3, 3); }},
+      {"grid_sampler", "grid", [] { grid_sampler(f({1, 2, 3, 3}), f({1, 2, 2, 3})); }},
+  });
+}
+
+TEST(BadInput, Norms) {
+  expect_refused({
+      {"layer_norm", "x", [] { layer_norm(f({3, 0})); }},
+      {"layer_norm", "x", [] { layer_norm(f({})); }},
+      {"layer_norm", "weight", [] { layer_norm(f({2, 3}), f({2})); }},
+      {"layer_norm", "weight", [] { layer_norm(f({2, 3}), i({3})); }},
+      {"layer_norm", "bias", [] { layer_norm(f({2, 3}), {}, f({4})); }},
+      {"layer_norm", "eps", [] { layer_norm(f({2, 3}), {}, {}, -1e-5); }},
+      {"layer_norm", "eps", [] { layer_norm(f({2, 3}), {}, {}, nan); }},
+      {"layer_norm", "inputs", [] { layer_norm(f({2, 3}), m({3})); }},
+      {"rms_norm", "eps", [] { rms_norm(f({2, 3}), {}, infinity); }},
+      {"rms_norm", "x", [] { rms_norm(i({2, 3})); }},
+      {"residual_layer_norm", "residual", [] { residual_layer_norm(f({2, 3}), f({3, 3}), {}, {}); }},
+      {"residual_rms_norm", "residual", [] { residual_rms_norm(f({2, 3}), i({2, 3}), {}); }},
+      {"batch_norm", "x", [] { batch_norm(f({3}), {}, {}, {}, {}, true); }},
+      {"batch_norm", "x", [] { batch_norm(f({1, 3}), {}, {}, {}, {}, true); }},
+      {"batch_norm", "running statistics", [] { batch_norm(f({2, 3}), {}, {}, {}, {}, false); }},
+      {"batch_norm", "running_mean", [] { batch_norm(f({2, 3}), {}, {}, f({2}), f({3}), true); }},
+      {"batch_norm", "running_variance", [] { batch_norm(f({2, 3}), {}, {}, f({3}), m({3}), true); }},
+      {"batch_norm", "momentum", [] { batch_norm(f({2, 3}), {}, {}, f({3}), f({3}), true, nan); }},
+      {"group_norm", "groups", [] { group_norm(f({2, 4, 3}), 3); }},
+      {"group_norm", "groups", [] { group_norm(f({2, 4, 3}), 0); }},
+      {"group_norm", "weight", [] { group_norm(f({2, 4, 3}), 2, f({2})); }},
+  });
+}
+
+TEST(BadInput, Transformers) {
+  const auto sdpa = [](const Tensor& q, const Tensor& k, const Tensor& v,
+                       AttentionOptions options = {}) {
+    return [=] { scaled_dot_product_attention(q, k, v, options); };
+  };
+  const char* attention = "scaled_dot_product_attention";
+  const auto tables = rope_tables(4, 6);
+  const auto turned = [=](const Shape& x, int64_t start, int64_t rotated) {
+    return [=] { rope(f(x), tables.first, tables.second, start, rotated); };
+  };
+  expect_refused({
+      {"softmax", "axis", [] { softmax(f({2, 3}), 2); }},
+      {"softmax", "axis", [] { softmax(f({}), 0); }},
+      {"log_softmax", "x", [] { log_softmax(i({3})); }},
+      {"logsumexp", "x", [] { logsumexp(none); }},
+      {attention, "q", sdpa(f({2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}))},
+      {attention, "k", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 5}), f({1, 2, 3, 5}))},
+      {attention, "v", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 5, 4}))},
+      {attention, "heads", sdpa(f({1, 3, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}))},
+      {attention, "heads", sdpa(f({1, 3, 3, 4}), f({1, 0, 3, 4}), f({1, 0, 3, 4}))},
+      {attention, "inputs", sdpa(f({1, 2, 3, 4}), h({1, 2, 3, 4}), h({1, 2, 3, 4}))},
+      {attention, "scale", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.scale = nan})},
+      {"packed_attention", "qkv", [] { packed_attention(f({2, 3, 10}), 2, 1); }},
+      {"packed_attention", "qkv", [] { packed_attention(f({2, 12}), 2, 1); }},
+      {"packed_attention", "heads", [] { packed_attention(f({2, 3, 12}), 3, 2); }},
+      {"packed_attention", "heads", [] { packed_attention(f({2, 3, 12}), huge, huge); }},
+      {"packed_attention", "scale", [] { packed_attention(f({2, 3, 12}), 2, 1, {.causal = true, .scale = infinity}); }},
+      {"rope", "x", turned({2, 3, 6}, 0, -1)},
+      {"rope", "cosine", turned({2, 3, 2, 8}, 0, -1)},
+      {"rope", "start", turned({2, 3, 2, 6}, 2, -1)},
+      {"rope", "start", turned({2, 3, 2, 6}, -1, -1)},
+      {"rope", "start", turned({2, 3, 2, 6}, std::numeric_limits<int64_t>::max(), -1)},
+      {"rope", "rotated", turned({2, 3, 2, 6}, 0, 3)},
+      {"rope", "sine", [&] { rope(f({2, 3, 2, 6}), tables.first, f({3, 3})); }},
+      {"rope", "cosine", [&] { rope(f({2, 3, 2, 6}), d({4, 3}), d({4, 3})); }},
+      {"rope", "cosine", [&] { rope(m({2, 3, 2, 6}), tables.first, tables.second); }},
+      {"rope_tables", "positions, dim, theta", [] { rope_tables(4, 5); }},
+      {"rope_tables", "positions, dim, theta", [] { rope_tables(0, 4); }},
+      {"rope_tables", "positions, dim, theta", [] { rope_tables(4, 4, infinity); }},
+  });
+}
+
+TEST(BadInput, Losses) {
+  expect_refused({
+      {"cross_entropy", "target", [] { cross_entropy(f({2, 3}), i({2}, 3)); }},
+      {"cross_entropy", "target", [] { cross_entropy(f({2, 3}), i({2}, -1)); }},
+      {"cross_entropy", "target", [] { cross_entropy(f({2, 3}), i({3})); }},
+      {"cross_entropy", "target", [] { cross_entropy(f({2, 3}), f({2})); }},
+      {"cross_entropy", "target", [] { cross_entropy(f({2, 3}), m({2}, DType::i64)); }},
+      {"cross_entropy", "target", [] { cross_entropy(f({2, 3}), none); }},
+      {"cross_entropy", "logits", [] { cross_entropy(i({2, 3}), i({2})); }},
+      {"cross_entropy", "logits", [] { cross_entropy(f({}), i({})); }},
+      {"cross_entropy", "smoothing", [] { cross_entropy(f({2, 3}), i({2}), {.smoothing = 1.5}); }},
+      {"cross_entropy", "smoothing", [] { cross_entropy(f({2, 3}), i({2}), {.smoothing = nan}); }},
+      {"cross_entropy", "classes", [] { cross_entropy(f({2, 0}), i({2})); }},
+      {"linear_cross_entropy", "x", [] { linear_cross_entropy(f({2, 3}), f({5, 4}), i({2})); }},
+      {"linear_cross_entropy", "weight", [] { linear_cross_entropy(f({2, 3}), f({3}), i({2})); }},
+      {"linear_cross_entropy", "target", [] { linear_cross_entropy(f({2, 3}), f({5, 3}), i({2}, 5)); }},
+      {"linear_cross_entropy", "reduce", [] { linear_cross_entropy(f({2, 3}), f({5, 3}), i({2}), {.reduce = Reduce::none}); }},
+      {"linear_cross_entropy", "inputs", [] { linear_cross_entropy(f({2, 3}), h({5, 3}), i({2})); }},
+      {"nll_loss", "target", [] { nll_loss(f({4, 3}), i({2})); }},
+      {"nll_loss", "target", [] { nll_loss(f({2, 3}), i({2}, 3)); }},
+      {"nll_loss", "log_probabilities", [] { nll_loss(f({}), i({})); }},
+      {"mse_loss", "target", [] { mse_loss(f({2, 3}), f({3})); }},
+      {"mse_loss", "inputs", [] { mse_loss(f({2}), m({2})); }},
+      {"l1_loss", "x", [] { l1_loss(i({2}), f({2})); }},
+      {"smooth_l1_loss", "beta", [] { smooth_l1_loss(f({2}), f({2}), Reduce::mean, -1); }},
+      {"smooth_l1_loss", "beta", [] { smooth_l1_loss(f({2}), f({2}), Reduce::mean, infinity); }},
+      {"huber_loss", "delta", [] { huber_loss(f({2}), f({2}), Reduce::mean, 0); }},
+      {"huber_loss", "delta", [] { huber_loss(f({2}), f({2}), Reduce::mean, nan); }},
+      {"bce_with_logits", "target", [] { bce_with_logits(f({2}), f({3})); }},
+      {"bce_with_logits", "pos_weight", [] { bce_with_logits(f({3}), f({3}), Reduce::mean, f({2, 3})); }},
+      {"kl_div", "target", [] { kl_div(f({2}), none); }},
+      {"margin_ranking_loss", "margin", [] { margin_ranking_loss(f({2}), f({2}), f({2}), nan); }},
+      {"multi_margin_loss", "target", [] { multi_margin_loss(f({2, 3}), i({2}, 3)); }},
+      {"cosine_similarity", "axis", [] { cosine_similarity(f({2, 3}), f({2, 3}), 2); }},
+      {"cosine_similarity", "operands", [] { cosine_similarity(f({2, 3}), f({3, 3})); }},
+      {"cosine_similarity", "eps", [] { cosine_similarity(f({3}), f({3}), 0, nan); }},
+      {"cdist", "operands", [] { cdist(f({2, 3}), f({2, 4})); }},
+      {"cdist", "operands", [] { cdist(f({3, 2, 3}), f({2, 2, 3})); }},
+      {"cross", "axis", [] { cross(f({2, 4}), f({2, 4})); }},
+      {"cross", "b", [] { cross(f({2, 3}), f({3})); }},
+  });
+}
+
+}  // namespace
+}  // namespace binade::bad_input

@@ -1,0 +1,125 @@
+#include "binade/ops/create.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "binade/autograd/variable.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/shape.h"
+#include "support/tensors.h"
+
+namespace binade {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Create, ConstantsOfEveryType) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,
+                            DType::u8, DType::boolean}) {
+    EXPECT_THAT(test::read(zeros({2, 3}, dtype)), Each(0)) << name(dtype);
+    EXPECT_THAT(test::read(ones({2, 3}, dtype)), Each(1)) << name(dtype);
+    EXPECT_EQ(ones({2, 3}, dtype).dtype(), dtype);
+  }
+  EXPECT_THAT(test::read(full({2}, -2.5, DType::bf16)), Each(-2.5));
+  EXPECT_EQ(zeros({0, 3}).numel(), 0);
+  EXPECT_EQ(describe(zeros({2}, DType::f16, Device::meta())), "[2] f16 meta");
+  EXPECT_EQ(describe(zeros_like(zeros({2, 1}, DType::bf16))), "[2, 1] bf16 cpu");
+}
+
+TEST(Create, Counting) {
+  EXPECT_THAT(test::read(arange(4)), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(arange(4).dtype(), DType::i64);
+  EXPECT_EQ(describe(arange(3, DType::f32)), "[3] f32 cpu");
+  EXPECT_EQ(arange(0).numel(), 0);
+}
+
+TEST(Create, FromValuesAndBack) {
+  const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3}, DType::bf16);
+  EXPECT_EQ(describe(x), "[2, 3] bf16 cpu");
+  EXPECT_THAT(to_vector(x), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(to_vector(transpose(x, 0, 1)), ElementsAre(1, 4, 2, 5, 3, 6));
+  const int64_t wide[] = {int64_t{1} << 53, (int64_t{1} << 53) + 1};
+  const Tensor whole = tensor(wide, {2});
+  EXPECT_EQ(whole.data<int64_t>()[1], wide[1]) << "integers do not pass through a float";
+  EXPECT_EQ(to_vector(tensor({1 + 0x1p-24 + 0x1p-40}, {1}, DType::f32))[0], 1 + 0x1p-23)
+      << "rounded once";
+}
+
+TEST(Create, RandomNumbersAreAFunctionOfTheirKey) {
+  const random::Key key{5, 6};
+  EXPECT_TRUE(test::same_bits(randn({1000}, key), randn({1000}, key)));
+  EXPECT_FALSE(test::same_bits(randn({1000}, key), randn({1000}, {5, 7})));
+  // Element by element, whatever the shape and the number of threads.
+  const Tensor flat = randn({100'000}, key);
+  const test::ThreadCount threads(8);
+  const Tensor matrix = randn({250, 400}, key);
+  EXPECT_EQ(std::memcmp(flat.raw_data(), matrix.raw_data(), static_cast<size_t>(flat.bytes())), 0);
+  for (const double x : test::read(rand({1000}, key))) ASSERT_TRUE(x >= 0 && x < 1);
+}
+
+TEST(Create, RandomNumbersHaveTheirMoments) {
+  constexpr double n = 100'000;
+  double mean = 0, square = 0;
+  for (const double x : test::read(randn({100'000}, {1, 2}))) mean += x / n, square += x * x / n;
+  EXPECT_NEAR(mean, 0, 5 / std::sqrt(n));
+  EXPECT_NEAR(square, 1, 5 * std::sqrt(2 / n));
+  double sum = 0;
+  int counts[3] = {};
+  for (const double x : test::read(randint(-1, 2, {30'000}, {1, 2}))) {
+    sum += x;
+    ++counts[static_cast<int>(x) + 1];
+  }
+  for (const int count : counts) EXPECT_NEAR(count, 10'000, 5 * std::sqrt(30'000.0 * 2 / 9));
+}
+
+TEST(InPlace, WritesWithConversionAndBroadcast) {
+  const Tensor x = zeros({2, 3}, DType::f16);
+  fill_(x, 7);
+  EXPECT_THAT(test::read(x), Each(7));
+  copy_(x, tensor({1, 2, 3}, {3}, DType::f64));
+  EXPECT_THAT(test::read(x), ElementsAre(1, 2, 3, 1, 2, 3));
+  add_(x, ones({2, 3}), 0.5);
+  EXPECT_THAT(test::read(x), ElementsAre(1.5, 2.5, 3.5, 1.5, 2.5, 3.5));
+  fill_(select(x, 1, 1), 0);
+  EXPECT_THAT(test::read(x), ElementsAre(1.5, 0, 3.5, 1.5, 0, 3.5));
+  EXPECT_EQ(x.version(), 4u);
+}
+
+TEST(InPlace, IsRefusedInsideAGraph) {
+  const Tensor x = test::leaf({1, 2}, {2});
+  const Tensor y = x * 2.0;
+  EXPECT_THAT(test::error_of([&] { copy_(x, y); }),
+              HasSubstr("copy_: x: expected a tensor outside of any graph, found [2] f32 cpu that "
+                        "requires a gradient"));
+  EXPECT_THAT(test::error_of([&] { add_(y, x); }), HasSubstr("add_: x"));
+  const NoGrad plain;
+  copy_(x, y);
+  EXPECT_THAT(test::read(x), ElementsAre(2, 4));
+}
+
+TEST(Copies, HaveMemoryOfTheirOwn) {
+  const Tensor x = test::leaf({1, 2}, {2});
+  const Tensor copy = clone(x);
+  EXPECT_FALSE(copy.requires_grad());
+  fill_(copy, 9);
+  EXPECT_THAT(test::read(x), ElementsAre(1, 2));
+  EXPECT_TRUE(to(x, Device::cpu()).same_as(x));
+  EXPECT_EQ(describe(to(x, Device::meta())), "[2] f32 meta");
+  EXPECT_TRUE(clone(transpose(zeros({2, 3}), 0, 1)).is_dense());
+}
+
+TEST(Item, ReadsOneElement) {
+  EXPECT_EQ(tensor({2.5}, {1, 1}, DType::bf16).item(), 2.5);
+  EXPECT_EQ(select(arange(5), 0, 3).item(), 3);
+  EXPECT_EQ(ones({}, DType::boolean).item(), 1);
+  EXPECT_THAT(test::error_of([] { zeros({2}).item(); }),
+              HasSubstr("item: tensor: expected one element, found [2] f32 cpu"));
+  EXPECT_NE(test::error_of([] { Tensor().item(); }), "");
+}
+
+}  // namespace
+}  // namespace binade

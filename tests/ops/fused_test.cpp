@@ -1,0 +1,246 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "binade/amp/autocast.h"
+#include "binade/autograd/engine.h"
+#include "binade/ops/activation.h"
+#include "binade/ops/attention.h"
+#include "binade/ops/linear.h"
+#include "binade/ops/loss.h"
+#include "binade/ops/norm.h"
+#include "support/tensors.h"
+
+// Fused ops beside their composites at sizes of real use: several tiles, several chunks, partial
+// ends. (tests/ops/table judges both, element by element, at small sizes.)
+namespace binade {
+namespace {
+
+using Outputs = std::vector<Tensor>;
+using Program = std::function<Outputs(std::span<const Tensor>)>;
+
+struct Results {
+  Outputs outputs, gradients;
+};
+
+Results run(const Program& program, const std::vector<Shape>& shapes, DType dtype) {
+  std::vector<Tensor> leaves;
+  for (const Shape& shape : shapes)
+    leaves.push_back(test::noise_leaf(shape, leaves.size() + 1, dtype));
+  Results results;
+  results.outputs = program(leaves);
+  Outputs seeds;
+  for (const Tensor& y : results.outputs)
+    seeds.push_back(test::noise(y.shape(), 50 + seeds.size(), y.dtype()));
+  autograd::run_backward(results.outputs, seeds, false);
+  for (const Tensor& leaf : leaves) results.gradients.push_back(leaf.grad());
+  return results;
+}
+
+double distance(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = test::read(a), y = test::read(b);
+  double apart = 0, size = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    apart += (x[i] - y[i]) * (x[i] - y[i]);
+    size += y[i] * y[i];
+  }
+  return std::sqrt(apart / std::max(size, 1e-30));
+}
+
+// Relative to the whole result, each rounding on the way costs at most half an epsilon of the type
+// it rounds to: `roundings` of the tensor's type, and of f32 one for each of `terms` that a sum
+// has. Both sides make them.
+double tolerance(DType dtype, int roundings, double terms) {
+  return 2 * (roundings * epsilon(dtype) / 2 + terms * epsilon(DType::f32) / 2);
+}
+
+void expect_alike(const Program& fused, const Program& composite, const std::vector<Shape>& shapes,
+                  int roundings, double terms) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Results a = run(fused, shapes, dtype), b = run(composite, shapes, dtype);
+    for (size_t i = 0; i < a.outputs.size(); ++i) {
+      ASSERT_EQ(describe(a.outputs[i]), describe(b.outputs[i]));
+      EXPECT_LE(distance(a.outputs[i], b.outputs[i]), tolerance(dtype, roundings, terms))
+          << name(dtype) << " output " << i;
+    }
+    for (size_t i = 0; i < a.gradients.size(); ++i) {
+      ASSERT_EQ(describe(a.gradients[i]), describe(b.gradients[i]));
+      // The way back is the way there and as long again.
+      EXPECT_LE(distance(a.gradients[i], b.gradients[i]), 2 * tolerance(dtype, roundings, terms))
+          << name(dtype) << " gradient " << i;
+    }
+  }
+}
+
+TEST(Fused, LinearWithEveryActivation) {
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu,
+                                      Activation::gelu_tanh, Activation::silu}) {
+    SCOPED_TRACE(static_cast<int>(activation));
+    const auto fused = [=](std::span<const Tensor> x) {
+      return Outputs{linear(x[0], x[1], x[2], activation)};
+    };
+    const auto composite = [=](std::span<const Tensor> x) {
+      return Outputs{linear_composite(x[0], x[1], x[2], activation)};
+    };
+    // A sign of the value before the ramp may differ: a whole element's gradient then does, and
+    // counts as one rounding more.
+    expect_alike(fused, composite, {{3, 37, 65}, {71, 65}, {71}},
+                 activation == Activation::relu ? 4 : 3, 65);
+  }
+}
+
+TEST(Fused, ResidualNorms) {
+  const std::vector<Shape> shapes = {{5, 67, 96}, {5, 67, 96}, {96}, {96}};
+  const auto both = [](const std::pair<Tensor, Tensor>& pair) {
+    return Outputs{pair.first, pair.second};
+  };
+  expect_alike(
+      [&](std::span<const Tensor> x) { return both(residual_layer_norm(x[0], x[1], x[2], x[3])); },
+      [&](std::span<const Tensor> x) {
+        return both(residual_layer_norm_composite(x[0], x[1], x[2], x[3]));
+      },
+      shapes, 3, 335);
+  expect_alike([&](std::span<const Tensor> x) { return both(residual_rms_norm(x[0], x[1], x[2])); },
+               [&](std::span<const Tensor> x) {
+                 return both(residual_rms_norm_composite(x[0], x[1], x[2]));
+               },
+               {shapes[0], shapes[1], shapes[2]}, 3, 335);
+}
+
+TEST(Fused, AttentionCausalAndGrouped) {
+  for (const bool causal : {false, true}) {
+    for (const int64_t kv_heads : {4, 2, 1}) {
+      SCOPED_TRACE(kv_heads * 10 + causal);
+      const AttentionOptions options{.causal = causal, .scale = {}};
+      const std::vector<Shape> shapes = {
+          {2, 4, 131, 24}, {2, kv_heads, 131, 24}, {2, kv_heads, 131, 24}};
+      expect_alike(
+          [=](std::span<const Tensor> x) {
+            return Outputs{scaled_dot_product_attention(x[0], x[1], x[2], options)};
+          },
+          [=](std::span<const Tensor> x) {
+            return Outputs{scaled_dot_product_attention_composite(x[0], x[1], x[2], options)};
+          },
+          shapes, 3, 131);
+    }
+  }
+}
+
+TEST(Fused, PackedAttention) {
+  for (const int64_t kv_heads : {4, 2}) {
+    const std::vector<Shape> shapes = {{2, 77, (4 + 2 * kv_heads) * 16}};
+    expect_alike(
+        [=](std::span<const Tensor> x) { return Outputs{packed_attention(x[0], 4, kv_heads)}; },
+        [=](std::span<const Tensor> x) {
+          return Outputs{packed_attention_composite(x[0], 4, kv_heads)};
+        },
+        shapes, 3, 77);
+  }
+}
+
+TEST(Fused, RopeAndSwiglu) {
+  const auto [cosine, sine] = rope_tables(80, 32);
+  const auto tables = std::pair(cosine, sine);
+  for (const int64_t rotated : {-1, 3, 0}) {
+    expect_alike(
+        [=](std::span<const Tensor> x) {
+          return Outputs{rope(x[0], tables.first, tables.second, 3, rotated)};
+        },
+        [=](std::span<const Tensor> x) {
+          return Outputs{rope_composite(x[0], tables.first, tables.second, 3, rotated)};
+        },
+        {{2, 77, 5, 32}}, 1, 2);
+  }
+  expect_alike([](std::span<const Tensor> x) { return Outputs{swiglu(x[0])}; },
+               [](std::span<const Tensor> x) { return Outputs{swiglu_composite(x[0])}; },
+               {{67, 190}}, 1, 16);
+}
+
+TEST(Fused, CrossEntropy) {
+  const Tensor target = randint(0, 131, {67}, {1, 2});
+  for (const double smoothing : {0.0, 0.1}) {
+    for (const Reduce reduce : {Reduce::mean, Reduce::sum, Reduce::none}) {
+      const CrossEntropyOptions options{
+          .reduce = reduce, .smoothing = smoothing, .ignore_index = 7};
+      expect_alike(
+          [=](std::span<const Tensor> x) { return Outputs{cross_entropy(x[0], target, options)}; },
+          [=](std::span<const Tensor> x) {
+            return Outputs{cross_entropy_composite(x[0], target, options)};
+          },
+          {{67, 131}}, 1, 131);
+    }
+  }
+}
+
+TEST(Fused, LinearCrossEntropyInChunksOfAnySize) {
+  const Tensor target = randint(0, 61, {53}, {3, 4});
+  for (const int64_t chunk : {0, 1, 7, 16, 52, 53, 1000}) {
+    SCOPED_TRACE(chunk);
+    const CrossEntropyOptions options{.smoothing = 0.05, .ignore_index = 5};
+    // Logits are about sqrt(width) in size, and what rounding does to them goes into the
+    // exponential.
+    expect_alike(
+        [=](std::span<const Tensor> x) {
+          return Outputs{linear_cross_entropy(x[0], x[1], target, options, chunk)};
+        },
+        [=](std::span<const Tensor> x) {
+          return Outputs{linear_cross_entropy_composite(x[0], x[1], target, options)};
+        },
+        {{53, 24}, {61, 24}}, 2 + 5, 61);
+  }
+}
+
+// Logits of the whole vocabulary never exist: the chunk decides the memory.
+TEST(Fused, LinearCrossEntropyKeepsOnlyAChunkOfLogits) {
+  const auto peak_of = [](bool fused) {
+    const Tensor x = test::noise_leaf({512, 16}, 1), weight = test::noise_leaf({2048, 16}, 2),
+                 target = zeros({512}, DType::i64);
+    const int64_t before = memory::allocated();
+    memory::reset_peak();
+    const Tensor loss = fused ? linear_cross_entropy(x, weight, target, {}, 32)
+                              : linear_cross_entropy_composite(x, weight, target);
+    loss.backward();
+    return memory::peak() - before;
+  };
+  const int64_t logits = 512 * 2048 * 4;
+  EXPECT_GE(peak_of(false), logits);
+  EXPECT_LE(peak_of(true), logits / 4);
+}
+
+// Under autocast the norm comes out in the low type, the sum in the residual's.
+TEST(Fused, ResidualNormTypesUnderAutocast) {
+  const Tensor x = test::noise_leaf({3, 8}, 1, DType::bf16), residual = test::noise_leaf({3, 8}, 2),
+               weight = test::noise_leaf({8}, 3);
+  const amp::Autocast cast(DType::bf16);
+  const auto [sum, y] = residual_rms_norm(x, residual, weight);
+  const auto [other_sum, other] = residual_rms_norm_composite(x, residual, weight);
+  EXPECT_EQ(sum.dtype(), DType::f32);
+  EXPECT_EQ(y.dtype(), DType::bf16);
+  EXPECT_EQ(describe(other_sum), describe(sum));
+  EXPECT_EQ(describe(other), describe(y));
+  EXPECT_LE(distance(y, other), epsilon(DType::bf16));
+}
+
+// The products write an f32 gradient from 16-bit operands without rounding it on the way.
+TEST(Fused, WeightGradientsKeepTheirDigits) {
+  const Tensor x = test::noise_leaf({64, 32}, 1, DType::bf16),
+               weight = test::noise_leaf({16, 32}, 2, DType::bf16);
+  const Tensor y = linear(x, weight);
+  const Tensor seed = test::noise(y.shape(), 3, DType::bf16);
+  y.backward(seed);
+  const std::vector<double> g = test::read(seed), in = test::read(x),
+                            found = test::read(weight.grad());
+  for (size_t o = 0; o < 16; ++o) {
+    for (size_t i = 0; i < 32; ++i) {
+      double expected = 0, size = 0;
+      for (size_t row = 0; row < 64; ++row) {
+        expected += g[row * 16 + o] * in[row * 32 + i];
+        size += std::abs(g[row * 16 + o] * in[row * 32 + i]);
+      }
+      ASSERT_NEAR(found[o * 32 + i], expected, 64 * epsilon(DType::f32) / 2 * size);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace binade

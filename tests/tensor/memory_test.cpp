@@ -1,0 +1,184 @@
+#include "binade/tensor/memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "binade/tensor/tensor.h"
+#include "support/values.h"
+
+// A request that cannot be met must come back as null from a sanitizer's allocator too.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+
+namespace binade::memory {
+namespace {
+
+using testing::HasSubstr;
+
+size_t at(Category category) { return static_cast<size_t>(category); }
+
+TEST(Memory, BooksEachTensorUnderItsCategory) {
+  const Statistics before = statistics();
+  std::vector<Tensor> held;
+  for (int i = 0; i < category_count; ++i) {
+    const CategoryGuard guard(static_cast<Category>(i));
+    held.push_back(Tensor::empty({100 * (i + 1)}, DType::f32));
+  }
+  const Statistics now = statistics();
+  int64_t total = 0;
+  for (int i = 0; i < category_count; ++i) {
+    const auto index = static_cast<size_t>(i);
+    EXPECT_EQ(now.live[index] - before.live[index], 400 * (i + 1))
+        << name(static_cast<Category>(i));
+    total += 400 * (i + 1);
+  }
+  EXPECT_EQ(now.allocated - before.allocated, total);
+  EXPECT_EQ(allocated() - before.allocated, total);
+  held.clear();
+  EXPECT_EQ(allocated(), before.allocated);
+}
+
+TEST(Memory, GuardsNestAndBelongToTheirThread) {
+  EXPECT_EQ(current_category(), Category::activations);
+  {
+    const CategoryGuard outer(Category::parameters);
+    {
+      const CategoryGuard inner(Category::workspace);
+      EXPECT_EQ(current_category(), Category::workspace);
+    }
+    EXPECT_EQ(current_category(), Category::parameters);
+    std::thread([] { EXPECT_EQ(current_category(), Category::activations); }).join();
+  }
+  EXPECT_EQ(current_category(), Category::activations);
+}
+
+TEST(Memory, RemembersThePeakAndWhoHeldIt) {
+  reset_peak();
+  const Statistics before = statistics();
+  EXPECT_EQ(before.peak, before.allocated);
+  const Tensor kept = Tensor::empty({250}, DType::f32);
+  {
+    const CategoryGuard guard(Category::gradients);
+    const Tensor passing = Tensor::empty({500}, DType::f32);
+  }
+  const Tensor later = Tensor::empty({250}, DType::f32);
+  const Statistics now = statistics();
+  EXPECT_EQ(now.allocated - before.allocated, 2000);
+  EXPECT_EQ(now.peak - before.allocated, 3000);
+  EXPECT_EQ(peak(), now.peak);
+  EXPECT_EQ(now.at_peak[at(Category::gradients)] - before.live[at(Category::gradients)], 2000);
+  EXPECT_EQ(now.at_peak[at(Category::activations)] - before.live[at(Category::activations)], 1000);
+  reset_peak();
+  EXPECT_EQ(peak(), allocated());
+}
+
+TEST(Memory, ReusesBlocksOfNearSizes) {
+  release_cached();
+  { const Tensor first = Tensor::empty({10'000}, DType::f32); }
+  const Statistics before = statistics();
+  EXPECT_GE(before.cached, 40'000);
+  { const Tensor second = Tensor::empty({10'000}, DType::f32); }
+  { const Tensor near = Tensor::empty({9'999}, DType::f32); }
+  const Statistics now = statistics();
+  EXPECT_EQ(now.misses, before.misses) << "both came from the cache";
+  EXPECT_EQ(now.requests, before.requests + 2);
+  release_cached();
+  EXPECT_EQ(statistics().cached, 0);
+  { const Tensor third = Tensor::empty({10'000}, DType::f32); }
+  EXPECT_EQ(statistics().misses, before.misses + 1);
+}
+
+TEST(Memory, MetaKeepsTheSameBooksWithoutMemory) {
+  const Device meta = Device::meta();
+  const Statistics before = statistics(meta);
+  const int64_t here = allocated();
+  {
+    const CategoryGuard guard(Category::parameters);
+    const Tensor huge = Tensor::empty({int64_t{1} << 40}, DType::f32, meta);
+    EXPECT_EQ(huge.raw_data(), nullptr);
+    EXPECT_EQ(allocated(Category::parameters, meta) - before.live[at(Category::parameters)],
+              int64_t{1} << 42);
+  }
+  EXPECT_EQ(allocated(meta), before.allocated);
+  EXPECT_EQ(allocated(), here);
+}
+
+TEST(Memory, SaysWhoHoldsWhatWhenThereIsNoneLeft) {
+  const CategoryGuard guard(Category::parameters);
+  const Tensor held = Tensor::empty({1234}, DType::f32);
+  const int64_t before = allocated();
+  const std::string text = test::error_of([] { Tensor::empty({int64_t{1} << 60}, DType::u8); });
+  EXPECT_THAT(text, HasSubstr("memory: cpu: expected room for 1152921504606846976 bytes of "
+                              "parameters, found none left; held now:"));
+  EXPECT_THAT(text, HasSubstr("category          bytes now  bytes at peak\nparameters"));
+  EXPECT_THAT(text, HasSubstr("use a smaller batch"));
+  EXPECT_EQ(allocated(), before) << "what was refused is not booked";
+  EXPECT_TRUE(Tensor::empty({10}, DType::f32).defined()) << "and the allocator works on";
+}
+
+TEST(Memory, TableHasOneLinePerCategoryAndATotal) {
+  Statistics statistics;
+  statistics.live = {10, 20, 30, 40, 50};
+  statistics.at_peak = {11, 21, 31, 41, 51};
+  statistics.allocated = 150;
+  statistics.peak = 155;
+  const std::string text = table(statistics);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + category_count + 1);
+  for (int i = 0; i < category_count; ++i)
+    EXPECT_THAT(text, HasSubstr(std::string(name(static_cast<Category>(i)))));
+  EXPECT_THAT(text, HasSubstr("total                   150            155"));
+}
+
+// A device of 4000 bytes, to see what happens when one is full.
+struct SmallDevice {
+  static inline size_t used = 0;
+  static inline int releases = 0;
+};
+
+TEST(Memory, GivesCachedBlocksBackBeforeItGivesUp) {
+  const Device device = Device::cuda(5);
+  install_source(Device::Kind::cuda, {[](size_t bytes, Device) -> void* {
+                                        if (SmallDevice::used + bytes > 4096) return nullptr;
+                                        SmallDevice::used += bytes;
+                                        void* block = std::malloc(bytes + sizeof(size_t));
+                                        *static_cast<size_t*>(block) = bytes;
+                                        return block;
+                                      },
+                                      [](void* block, Device) {
+                                        SmallDevice::used -= *static_cast<size_t*>(block);
+                                        ++SmallDevice::releases;
+                                        std::free(block);
+                                      }});
+  { const Storage first(2000, device, Category::activations); }
+  EXPECT_EQ(SmallDevice::releases, 0);
+  const Storage second(3000, device, Category::activations);  // fits only without the cached first
+  EXPECT_EQ(SmallDevice::releases, 1);
+  EXPECT_THAT(test::error_of([&] { Storage(2000, device, Category::workspace); }),
+              HasSubstr("memory: cuda:5: expected room for 2000 bytes of workspace"));
+  release_cached(device);
+  install_source(Device::Kind::cuda, {[](size_t, Device) -> void* { return nullptr; },
+                                      [](void* block, Device) { std::free(block); }});
+}
+
+TEST(Memory, ManyThreadsShareOnePool) {
+  const int64_t before = allocated();
+  std::vector<std::thread> workers;
+  for (int worker = 0; worker < 4; ++worker) {
+    workers.emplace_back([worker] {
+      for (int i = 0; i < 200; ++i) {
+        const Tensor x = Tensor::empty({(worker + 1) * 37 + i}, DType::f32);
+        test::fill(x, worker);
+        for (const double value : test::read(x)) ASSERT_EQ(value, worker);
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  EXPECT_EQ(allocated(), before);
+}
+
+}  // namespace
+}  // namespace binade::memory
