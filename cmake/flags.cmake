@@ -25,7 +25,13 @@ endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   # x86-64-v2 (any CPU since 2009) makes SSE4 the baseline instead of Highway's one-lane scalar target.
   list(APPEND cxx_options -march=x86-64-v2)
-  target_compile_definitions(binade_flags INTERFACE HWY_DISABLE_PCLMUL_AES HWY_DISABLED_TARGETS=HWY_SSSE3)
+  set(disabled_targets HWY_SSSE3)
+  if(BINADE_SANITIZE)
+    # GCC aligns the stack under AddressSanitizer to 32 bytes, less than AVX-512's registers want.
+    set(disabled_targets "(HWY_SSSE3|HWY_AVX3|HWY_AVX3_DL)")
+  endif()
+  target_compile_definitions(binade_flags INTERFACE HWY_DISABLE_PCLMUL_AES
+                                                    "HWY_DISABLED_TARGETS=${disabled_targets}")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   target_compile_definitions(
     binade_flags INTERFACE "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
