@@ -11,7 +11,8 @@ namespace binade::nn {
 class Sequential : public Layer {
  public:
   Sequential() = default;
-  // Sequential(std::make_unique<Linear>(...), std::make_unique<Function>(relu), ...)
+  // Sequential{std::make_unique<Linear>(...), std::make_unique<Function>(relu), ...}: braces,
+  // because parentheses leave open which layer draws its starting weights first.
   template <class... L>
   explicit Sequential(std::unique_ptr<L>... layers) {
     (add(std::move(layers)), ...);
