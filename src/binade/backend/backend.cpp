@@ -2,6 +2,7 @@
 
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/meta.h"
+#include "binade/backend/profile.h"
 
 namespace binade::backend {
 namespace {
@@ -28,6 +29,7 @@ const Backend& cpu_table() {
 }  // namespace
 
 const Backend& of(Device device) {
+  if (const Backend* timed = profiled(device)) return *timed;
   switch (device.kind) {
     case Device::Kind::cpu:
       return cpu_table();
