@@ -226,8 +226,10 @@ void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k,
                  PanelLayout layout, void* panels, int64_t panel_bytes) {
   const int64_t element_bytes = layout.bf16 ? 2 : 4;
   // Rows side by side in memory: a strip of every panel in turn reads whole cache lines and few
-  // pages. Otherwise each row is a stream of its own.
-  const int64_t strip = source.row_stride == 1 ? stage_depth : std::max<int64_t>(depth, 1);
+  // pages; a short one, as lines a power of two apart soon drive each other out. Otherwise each row
+  // is a stream of its own.
+  const int64_t strip =
+      source.row_stride == 1 ? std::max<int64_t>(16, layout.group) : std::max<int64_t>(depth, 1);
   for (int64_t done = 0; done < depth; done += strip) {
     char* out = static_cast<char*>(panels) + done * layout.rows * element_bytes;
     for (int64_t r = 0; r < rows; r += layout.rows, out += panel_bytes) {
