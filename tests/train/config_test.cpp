@@ -114,7 +114,7 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nclip = -1", "[train] clip"},
       {"[train]\nschedule = \"cosinus\"",
        "expected one of constant, linear, cosine, cooldown, found \"cosinus\""},
-      {"[train]\ndevice = \"tpu\"", "expected one of auto, cpu"},
+      {"[train]\ndevice = \"tpu\"", "expected one of auto, cpu, cuda"},
       {"[train]\nrecompute = 1", "expected true or false, found 1"},
       {"[train]\nwarmup = 900", "[train] warmup: expected at most the 600 steps, found 900"},
       {"[train]\nthreads = 5000", "[train] threads"},

@@ -6,6 +6,7 @@
 
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/keys.h"
 #include "binade/nn/language_model.h"
 #include "binade/train/loop.h"
 #include "binade/train/setup.h"
@@ -15,42 +16,19 @@ namespace {
 
 struct Arguments {
   std::string file;
-  std::vector<std::pair<std::string, std::string>> options;
+  std::shared_ptr<GivenOptions> options = std::make_shared<GivenOptions>();
   bool quiet = false;
   bool json = false;
 };
 
-// One option for each key of the configuration.
-void add_keys(CLI::App& command, const std::shared_ptr<Arguments>& arguments) {
-  const train::Config defaults;
-  for (const train::Key& key : train::keys()) {
-    const std::string option = train::option_name(key), name = option.substr(2), help(key.help),
-                      group = "[" + std::string(key.section) + "]";
-    if (train::value_name(key).empty()) {
-      command
-          .add_flag_callback(
-              option, [arguments, name] { arguments->options.emplace_back(name, "true"); }, help)
-          ->group(group);
-      continue;
-    }
-    const auto take = [arguments, name](const std::string& text) {
-      arguments->options.emplace_back(name, text);
-    };
-    command.add_option_function<std::string>(option, take, help)
-        ->type_name(train::value_name(key))
-        ->default_str(train::value_text(key, defaults))
-        ->group(group);
-  }
-}
-
 train::Config configuration(const CLI::App& command, const Arguments& arguments) {
   if (const auto extras = command.remaining(); !extras.empty())
     train::refuse_option(extras.front());
-  train::Sources sources{arguments.file, arguments.options};
+  train::Sources sources{arguments.file, *arguments.options};
   // Going on with a run needs nothing but its folder.
   bool resume = false;
   std::string out;
-  for (const auto& [name, text] : arguments.options) {
+  for (const auto& [name, text] : *arguments.options) {
     resume |= name == "resume";
     if (name == "out") out = text;
   }
@@ -111,7 +89,7 @@ void add_train(CLI::App& app) {
                       "line wins over it");
   auto* quiet = command->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
   command->add_flag("--json", arguments->json, "Print lines of JSON")->excludes(quiet);
-  add_keys(*command, arguments);
+  for (const train::Key& key : train::keys()) add_key(*command, key, {}, arguments->options);
   command->callback([command, arguments] {
     const train::Config config = configuration(*command, *arguments);
     if (config.dry_run) return describe_run(config);

@@ -1,0 +1,162 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "binade/base/error.h"
+#include "binade/base/parallel.h"
+#include "binade/cli/commands.h"
+#include "binade/cli/keys.h"
+#include "binade/train/bench_device.h"
+#include "binade/train/bench_gemm.h"
+#include "binade/train/bench_ops.h"
+#include "binade/train/bench_step.h"
+
+namespace binade::cli {
+namespace {
+
+void add_cpu_time(CLI::App& command) {
+  command.add_flag_callback(
+      "--cpu-time", [] { train::set_bench_clock(true); },
+      "Count CPU time; with --threads 1, what a busy machine would take if it were idle");
+}
+
+struct StepArguments {
+  std::shared_ptr<GivenOptions> keys = std::make_shared<GivenOptions>();
+  std::vector<std::string> precisions = {"fp32", "bf16"};
+  train::StepBenchOptions options;
+  bool json = false;
+};
+
+// The keys of a run that change what a step costs.
+bool shapes_a_step(const train::Key& key) {
+  constexpr std::string_view others[] = {"device",    "batch", "accumulate",
+                                         "recompute", "seed",  "threads"};
+  return key.section == "model" || (key.section == "precision" && key.name != "precision") ||
+         std::find(std::begin(others), std::end(others), key.name) != std::end(others);
+}
+
+train::Config step_config(const GivenOptions& given, const std::string& precision) {
+  GivenOptions options = {{"preset", "small"}};
+  options.insert(options.end(), given.begin(), given.end());
+  options.emplace_back("precision", precision);
+  return train::resolve({{}, options});
+}
+
+void run_step(const StepArguments& arguments) {
+  std::vector<train::Config> configs;  // all are checked before the first one runs
+  for (const std::string& precision : arguments.precisions)
+    configs.push_back(step_config(*arguments.keys, precision));
+  if (configs[0].threads > 0) set_threads(static_cast<int>(configs[0].threads));
+  std::vector<train::StepFigures> figures;
+  for (const train::Config& config : configs)
+    figures.push_back(train::bench_step(config, arguments.options));
+  fmt::print("{}\n", arguments.json ? train::to_json(configs[0], figures)
+                                    : train::to_table(configs[0], figures));
+}
+
+void add_step(CLI::App& bench) {
+  CLI::App* command =
+      bench.add_subcommand("step", "Training steps of a model on random tokens, per precision");
+  auto arguments = std::make_shared<StepArguments>();
+  for (const train::Key& key : train::keys()) {
+    if (shapes_a_step(key)) add_key(*command, key, step_config({}, "bf16"), arguments->keys);
+  }
+  command->add_option("--precision", arguments->precisions, "Types the products run in, in turn")
+      ->delimiter(',')
+      ->type_name("fp32,tf32,bf16,fp16,fp8")
+      ->default_str("fp32,bf16");
+  const CLI::Range count(int64_t{1}, int64_t{1'000'000});
+  command->add_option("--steps", arguments->options.steps, "Timed steps")
+      ->check(count)
+      ->capture_default_str();
+  command->add_option("--warmup", arguments->options.warmup, "Steps before them")
+      ->check(count)
+      ->capture_default_str();
+  add_cpu_time(*command);
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments] { run_step(*arguments); });
+}
+
+struct KernelArguments {
+  std::string device = "cpu";
+  std::vector<std::string> shapes;
+  double seconds = 1;
+  int threads = 0;
+  bool json = false;
+};
+
+// "2048x768x256", m x n x k.
+train::GemmShape parse_shape(const std::string& text) {
+  train::GemmShape shape;
+  int end = 0;
+  constexpr int64_t most = 1 << 20;
+  const int count = std::sscanf(text.c_str(), "%ldx%ldx%ld%n", &shape.m, &shape.n, &shape.k, &end);
+  const bool whole = count == 3 && static_cast<size_t>(end) == text.size();
+  if (!whole || std::min({shape.m, shape.n, shape.k}) < 1 ||
+      std::max({shape.m, shape.n, shape.k}) > most) {
+    fail("bench gemm", {.argument = "--shapes",
+                        .expected = "MxNxK, each from 1 to 1048576, such as 2048x768x256",
+                        .found = "'" + text + "'"});
+  }
+  return shape;
+}
+
+std::shared_ptr<KernelArguments> add_kernel_options(CLI::App& command) {
+  auto arguments = std::make_shared<KernelArguments>();
+  command.add_option("--device", arguments->device, "Where to run: cpu, cuda or cuda:N")
+      ->capture_default_str();
+  command.add_option("--seconds", arguments->seconds, "Time per line of the table")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command.add_option("--threads", arguments->threads, "CPU threads; 0: all")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  add_cpu_time(command);
+  command.add_flag("--json", arguments->json, "Print JSON");
+  return arguments;
+}
+
+void add_gemm(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand(
+      "gemm", "Matrix products beside the device's peak, and OpenBLAS where it is installed");
+  auto arguments = add_kernel_options(*command);
+  command->add_option("--shapes", arguments->shapes, "Products to run; none: those of a GPT's step")
+      ->delimiter(',')
+      ->type_name("MxNxK");
+  command->callback([arguments] {
+    if (arguments->threads > 0) set_threads(arguments->threads);
+    std::vector<train::GemmShape> shapes;
+    for (const std::string& text : arguments->shapes) shapes.push_back(parse_shape(text));
+    if (shapes.empty()) shapes = train::default_gemm_shapes();
+    const auto report =
+        train::bench_gemm(parse_device(arguments->device), shapes, arguments->seconds);
+    fmt::print("{}\n", arguments->json ? train::to_json(report) : train::to_table(report));
+  });
+}
+
+void add_ops(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand(
+      "ops", "Bandwidth of the kernels that memory limits, beside that of a copy");
+  auto arguments = add_kernel_options(*command);
+  command->callback([arguments] {
+    if (arguments->threads > 0) set_threads(arguments->threads);
+    const Device device = parse_device(arguments->device);
+    const auto figures = train::bench_ops(device, arguments->seconds);
+    fmt::print("{}\n", arguments->json ? train::to_json(device, figures)
+                                       : train::to_table(device, figures));
+  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench", "Measure speed and memory on this machine");
+  command->require_subcommand(1);
+  add_step(*command);
+  add_gemm(*command);
+  add_ops(*command);
+}
+
+}  // namespace binade::cli

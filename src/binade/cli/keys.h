@@ -1,0 +1,21 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "binade/train/config.h"
+
+namespace binade::cli {
+
+// Options as they were given: name without dashes, text.
+using GivenOptions = std::vector<std::pair<std::string, std::string>>;
+
+// Adds the option of one key of the configuration, which collects into `given`; --help shows its
+// value in `defaults`.
+void add_key(CLI::App& command, const train::Key& key, const train::Config& defaults,
+             const std::shared_ptr<GivenOptions>& given);
+
+}  // namespace binade::cli

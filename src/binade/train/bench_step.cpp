@@ -1,0 +1,234 @@
+#include "binade/train/bench_step.h"
+
+#include <fmt/format.h>
+
+#include <time.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "binade/amp/autocast.h"
+#include "binade/autograd/variable.h"
+#include "binade/backend/backend.h"
+#include "binade/base/json.h"
+#include "binade/base/random.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/create.h"
+#include "binade/optim/clip.h"
+#include "binade/train/bench_device.h"
+#include "binade/train/setup.h"
+
+namespace binade::train {
+namespace {
+
+// Seconds since this process was started, from its 22nd entry in /proc; 0 where there is none.
+double process_age() {
+  std::ifstream file("/proc/self/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t after_name = text.rfind(')');
+  if (after_name == std::string::npos) return 0;
+  std::istringstream rest(text.substr(after_name + 1));
+  std::string entry;
+  for (int i = 3; i <= 22; ++i) rest >> entry;
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+         std::stod(entry) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+// The parts a Trainer is made of, without the numbers it reads back at every step.
+class Stepper {
+ public:
+  explicit Stepper(const Config& config)
+      : config_(config),
+        recipe_(fp8_recipe(config)),
+        model_(model_config(config), placement(config)),
+        optimizer_(optimizer_groups(config, model_)),
+        scaler_(scaler_options(config)) {
+    amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
+                                                         : amp::MatmulPrecision::highest);
+    const Shape shape{config.batch, config.context};
+    const auto seed = static_cast<uint64_t>(config.seed);
+    const Device device = parse_device(config.device);
+    tokens_ = to(randint(0, config.vocab, shape, {seed, 0}), device);
+    targets_ = to(randint(0, config.vocab, shape, {seed, 1}), device);
+    model_.train();
+  }
+
+  void step() {
+    random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_++));
+    optimizer_.zero_grad();
+    accumulate_gradients();
+    scaler_.unscale(optimizer_);
+    const std::vector<Tensor> parameters = optimizer_.parameters();
+    if (config_.clip > 0) optim::clip_grad_norm(parameters, config_.clip);
+    scaler_.step(optimizer_);
+    scaler_.update();
+  }
+
+  double loss() const { return loss_.item(); }
+
+ private:
+  void accumulate_gradients() {
+    const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
+    const amp::Fp8Autocast fp8(recipe_, config_.precision == "fp8");
+    for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
+      Tensor loss = model_.loss(tokens_, targets_);
+      loss_ = loss.detach();
+      const amp::Autocast off(autocast_type(config_), false);
+      if (config_.accumulate > 1) loss = loss * (1.0 / static_cast<double>(config_.accumulate));
+      scaler_.scale(loss).backward();
+    }
+  }
+
+  Config config_;
+  amp::Fp8Recipe recipe_;
+  nn::LanguageModel model_;
+  optim::AdamW optimizer_;
+  amp::GradScaler scaler_;
+  Tensor tokens_, targets_, loss_;
+  int64_t steps_ = 0;
+};
+
+// Seconds per step, one entry per part of the timed range.
+std::vector<double> timed(Stepper& stepper, Device device, int64_t steps) {
+  const int64_t parts = device.is_cuda() ? std::min<int64_t>(5, steps) : steps;
+  std::vector<double> result;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t count = steps * (part + 1) / parts - steps * part / parts;
+    wait_for(device);
+    const double start = bench_clock();
+    for (int64_t i = 0; i < count; ++i) stepper.step();
+    wait_for(device);
+    result.push_back((bench_clock() - start) / static_cast<double>(count));
+  }
+  return result;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// The weights that take part in products: all but positions and an embedding that is not the head.
+double weights_in_products(const Config& config) {
+  const nn::LanguageModel model(model_config(config), {Device::meta(), DType::f32});
+  int64_t count = model.parameter_count();
+  if (model.config().learned_positions) count -= config.context * config.width;
+  if (!model.config().tied_head) count -= config.vocab * config.width;
+  return static_cast<double>(count);
+}
+
+double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+void write(json::Writer& out, const StepFigures& f) {
+  const auto number = [&out](const char* key, double value) {
+    out.key(key);
+    if (std::isfinite(value)) {
+      out.value(value);
+    } else {
+      out.value(nullptr);
+    }
+  };
+  out.begin_object().key("precision").value(f.precision);
+  number("tokens_per_second", f.tokens_per_second);
+  number("best_tokens_per_second", f.best_tokens_per_second);
+  number("step_ms", f.step_seconds * 1e3);
+  number("best_step_ms", f.best_step_seconds * 1e3);
+  number("first_step_since_start_s", f.first_step_since_start);
+  number("first_step_since_model_s", f.first_step_since_model);
+  number("tflops", f.flops / 1e12);
+  number("share_of_peak", f.share_of_peak);
+  out.key("peak_bytes").value(f.memory.peak).key("peak_bytes_by_category").begin_object();
+  for (int i = 0; i < memory::category_count; ++i)
+    out.key(memory::name(static_cast<memory::Category>(i)))
+        .value(f.memory.at_peak[static_cast<size_t>(i)]);
+  out.end_object().key("misses_after_warmup").value(f.misses);
+  number("loss", f.loss);
+  out.end_object();
+}
+
+}  // namespace
+
+double flops_per_token(const Config& config) {
+  const auto attention = static_cast<double>(6 * config.layers * config.width * config.context);
+  return 6 * weights_in_products(config) + attention;
+}
+
+StepFigures bench_step(const Config& config, const StepBenchOptions& options) {
+  const Device device = parse_device(config.device);
+  backend::of(device);  // says so where this build cannot serve it
+  const double peak = peak_rate(device, config.precision);
+  memory::release_cached(device);
+  const double start = bench_clock();
+  Stepper stepper(config);
+  StepFigures result{.precision = config.precision};
+  for (int64_t i = 0; i < options.warmup; ++i) {
+    stepper.step();
+    if (i > 0) continue;
+    wait_for(device);
+    result.first_step_since_model = bench_clock() - start;
+    result.first_step_since_start = process_age();
+  }
+  memory::reset_peak(device);
+  const int64_t misses = memory::statistics(device).misses;
+  const std::vector<double> seconds = timed(stepper, device, options.steps);
+  result.memory = memory::statistics(device);
+  result.misses = result.memory.misses - misses;
+  result.step_seconds = median(seconds);
+  result.best_step_seconds = *std::min_element(seconds.begin(), seconds.end());
+  const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
+  result.tokens_per_second = tokens / result.step_seconds;
+  result.best_tokens_per_second = tokens / result.best_step_seconds;
+  result.flops = flops_per_token(config) * result.tokens_per_second;
+  result.share_of_peak = peak > 0 ? result.flops / peak : 0;
+  result.loss = stepper.loss();
+  return result;
+}
+
+std::string to_table(const Config& config, const std::vector<StepFigures>& figures) {
+  std::string text =
+      fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}\n", config.model,
+                  config.layers, config.width, config.vocab, config.accumulate * config.batch,
+                  config.context, device_text(parse_device(config.device)));
+  text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>8}\n",
+                      "precision", "tokens/s", "best", "step ms", "best", "TFLOP/s", "peak",
+                      "first s", "misses", "loss");
+  for (const StepFigures& f : figures)
+    text += fmt::format(
+        "{:<9} {:>10.0f} {:>10.0f} {:>9.2f} {:>9.2f} {:>8.3f} {:>6.1f}% {:>9.3f} {:>7} {:>8.4f}\n",
+        f.precision, f.tokens_per_second, f.best_tokens_per_second, f.step_seconds * 1e3,
+        f.best_step_seconds * 1e3, f.flops / 1e12, f.share_of_peak * 100, f.first_step_since_model,
+        f.misses, f.loss);
+  text += fmt::format("\n{:<9}", "peak MiB");
+  for (int i = 0; i < memory::category_count; ++i)
+    text += fmt::format(" {:>11}", memory::name(static_cast<memory::Category>(i)));
+  text += fmt::format(" {:>11}\n", "total");
+  for (const StepFigures& f : figures) {
+    text += fmt::format("{:<9}", f.precision);
+    for (const int64_t bytes : f.memory.at_peak)
+      text += fmt::format(" {:>11.1f}", mebibytes(bytes));
+    text += fmt::format(" {:>11.1f}\n", mebibytes(f.memory.peak));
+  }
+  return text;
+}
+
+std::string to_json(const Config& config, const std::vector<StepFigures>& figures) {
+  json::Writer out(2);
+  out.begin_object().key("bench").value("step");
+  out.key("device").value(device_text(parse_device(config.device)));
+  out.key("model").value(config.model).key("layers").value(config.layers);
+  out.key("width").value(config.width).key("vocab").value(config.vocab);
+  out.key("batch").value(config.batch).key("accumulate").value(config.accumulate);
+  out.key("context").value(config.context).key("params").value(config.params);
+  out.key("flops_per_token").value(flops_per_token(config));
+  out.key("results").begin_array();
+  for (const StepFigures& f : figures) write(out, f);
+  return out.end_array().end_object().text();
+}
+
+}  // namespace binade::train

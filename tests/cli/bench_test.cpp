@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+
+namespace binade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+Outcome bench(const std::string& arguments) {
+  return run_shell(quoted(BINADE_EXECUTABLE) + " bench " + arguments);
+}
+
+constexpr const char* small =
+    "step --layers 1 --width 32 --heads 2 --context 16 --batch 32 --steps 3 --warmup 2 ";
+
+TEST(Bench, StepReportsEveryPrecision) {
+  const Outcome outcome = bench(std::string(small) + "--json --precision fp32,bf16,fp16,fp8");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["layers"], 1);
+  ASSERT_EQ(json["results"].size(), 4u);
+  for (const auto& result : json["results"]) {
+    EXPECT_GT(result["tokens_per_second"], 0) << result;
+    EXPECT_GE(result["best_tokens_per_second"], result["tokens_per_second"]) << result;
+    EXPECT_GE(result["first_step_since_start_s"], 0) << result;
+    EXPECT_EQ(result["misses_after_warmup"], 0) << result;
+    EXPECT_LT(result["loss"], std::log(256.0)) << result;  // chance: five steps learn the batch
+    int64_t sum = 0;
+    for (const auto& bytes : result["peak_bytes_by_category"]) sum += bytes.get<int64_t>();
+    EXPECT_EQ(sum, result["peak_bytes"]) << result;
+  }
+  const auto activations = [&json](size_t i) {
+    return json["results"][i]["peak_bytes_by_category"]["activations"].get<double>();
+  };
+  EXPECT_LE(activations(1), 0.7 * activations(0));
+}
+
+// 6 operations per weight in a product, and 6 per layer, channel and token of context.
+TEST(Bench, StepCountsOperations) {
+  const auto json = nlohmann::json::parse(bench(std::string(small) + "--json").out);
+  constexpr double block = 12 * 32 * 32 + 13 * 32, head = 256 * 32, last_norm = 2 * 32;
+  EXPECT_DOUBLE_EQ(json["flops_per_token"], 6 * (block + head + last_norm) + 6 * 32 * 16);
+}
+
+TEST(Bench, GemmReportsRates) {
+  const Outcome outcome = bench("gemm --json --seconds 0 --shapes 64x48x32");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  ASSERT_EQ(json["results"].size(), 1u);
+  EXPECT_EQ(json["results"][0]["n"], 48);
+  for (const auto& product : json["results"][0]["cases"]) EXPECT_GT(product["gflops"], 0);
+}
+
+TEST(Bench, RefusesWhatItCannotMeasure) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"gemm --shapes 2x3", "MxNxK"},
+      {"gemm --shapes 2x3x0", "MxNxK"},
+      {"gemm --device tpu", "tpu"},
+      {"step --precision fp9", "fp9"},
+      {"step --steps 0", "--steps"},
+      {"step --heads 3", "heads"},
+      {"", "subcommand"},
+  };
+  for (const auto& [arguments, naming] : cases) {
+    const Outcome outcome = bench(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(naming)) << arguments;
+  }
+}
+
+}  // namespace
+}  // namespace binade::cli
