@@ -1,7 +1,5 @@
 #include "binade/backend/cuda/device.h"
 
-#include <mutex>
-
 #include "binade/base/error.h"
 #include "binade/tensor/memory.h"
 
@@ -10,13 +8,13 @@ namespace {
 
 thread_local int active = -1;
 
-std::vector<Properties> find_devices() {
+std::vector<Gpu> find_devices() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
     cudaGetLastError();  // no driver is no error: there is just no GPU
     return {};
   }
-  std::vector<Properties> found;
+  std::vector<Gpu> found;
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp from{};
     check(cudaGetDeviceProperties(&from, i), "cudaGetDeviceProperties");
@@ -43,6 +41,12 @@ void release_block(void* block, Device device) {
   check(cudaFree(block), "cudaFree");
 }
 
+// At load time: a tensor may be made on a GPU before any kernel was asked for.
+const bool source_installed = [] {
+  memory::install_source(Device::Kind::cuda, {acquire_block, release_block});
+  return true;
+}();
+
 std::vector<cudaStream_t> make_streams() {
   std::vector<cudaStream_t> streams(devices().size());
   for (size_t i = 0; i < streams.size(); ++i) {
@@ -63,14 +67,14 @@ void check(cudaError_t status, std::string_view call) {
         .found = std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status)});
 }
 
-const std::vector<Properties>& devices() {
-  static const std::vector<Properties> found = find_devices();
+const std::vector<Gpu>& devices() {
+  static const std::vector<Gpu> found = find_devices();
   return found;
 }
 
 void activate(Device device) {
   if (device.index == active) return;
-  if (static_cast<size_t>(device.index) >= devices().size()) {
+  if (!source_installed || static_cast<size_t>(device.index) >= devices().size()) {
     fail("backend",
          {.argument = "device",
           .expected = devices().empty() ? "a machine with an NVIDIA GPU and its driver"
@@ -78,17 +82,13 @@ void activate(Device device) {
           .found = to_string(device),
           .hint = "run on the cpu, or see which GPUs there are with: binade info"});
   }
-  static std::once_flag installed;
-  std::call_once(installed, [] {
-    memory::install_source(Device::Kind::cuda, {acquire_block, release_block});
-  });
   check(cudaSetDevice(device.index), "cudaSetDevice");
   active = device.index;
 }
 
 Device device() { return Device::cuda(active); }
 
-const Properties& properties() { return devices()[static_cast<size_t>(active)]; }
+const Gpu& properties() { return devices()[static_cast<size_t>(active)]; }
 
 cudaStream_t stream() {
   static const std::vector<cudaStream_t> streams = make_streams();
