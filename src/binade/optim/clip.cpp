@@ -35,7 +35,7 @@ Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, do
   const Tensor factor = Tensor::empty_like(norm);
   const auto& kernels = backend::of(norm);
   kernels.optimizer.clip_factor(norm, max_norm, factor);
-  kernels.optimizer.unscale(gradients_of(parameters), factor, {});
+  kernels.optimizer.unscale(gradients_of(parameters), factor, {}, {});
   return norm;
 }
 

@@ -73,8 +73,8 @@ void Trainer::update(StepResult& result) {
   if (scaler_.enabled() || std::isfinite(result.gradient_norm)) {
     const amp::StepReport report = scaler_.step(*optimizer_);
     scaler_.update();
-    result.applied = report.applied;
-    result.reason = report.reason;
+    result.applied = report.applied();
+    result.reason = report.reason();
   } else {
     result.applied = false;
     result.reason = "a gradient is not finite";

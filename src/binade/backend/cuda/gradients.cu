@@ -13,11 +13,12 @@ namespace {
 constexpr int threads = 256;
 constexpr int in_flight = 4;  // packs a thread has on their way at a time
 constexpr int64_t chunk = 16384;
-constexpr int capacity = 160;
+constexpr int capacity = 128;
 
 struct GradientTensor {
   void* data;
   int64_t count;
+  int place;  // among all gradients
 };
 using GradientList = TensorList<GradientTensor, capacity, chunk>;
 
@@ -35,11 +36,12 @@ void for_each_list(const char* op, std::span<const TensorView> gradients, F star
     with_packing(kind.dtype, pack, [&](auto packing) { start(packing, kind.dtype, list); });
   };
   std::map<Kind, GradientList> lists;
+  int place = 0;
   for (const TensorView& gradient : gradients) {
     require_compute(op, {&gradient});
     const Kind kind{gradient.dtype, reinterpret_cast<uintptr_t>(gradient.data) % 16 == 0};
     GradientList& list = lists[kind];
-    list.add({gradient.data, gradient.numel()});
+    list.add({gradient.data, gradient.numel(), place++});
     if (list.full()) {
       run(kind, list);
       list = {};
@@ -170,6 +172,7 @@ struct Unscale {
   DType dtype;
   const float* factor;
   Operand found_inf;
+  int* first_bad;
 };
 
 template <class C, int N>
@@ -189,7 +192,9 @@ __global__ void __launch_bounds__(threads) unscale_kernel(const __grid_constant_
     }
     store(gradient, at, values);
   });
-  if (!finite && a.found_inf) store_one(a.found_inf, 0, 1.0f);
+  if (finite || !a.found_inf) return;
+  store_one(a.found_inf, 0, 1.0f);
+  if (a.first_bad != nullptr) atomicMin(a.first_bad, a.list.items[item].place);
 }
 
 __global__ void clip_factor_kernel(Operand norm, float max_norm, Operand factor) {
@@ -218,12 +223,13 @@ void gradient_norm(std::span<const TensorView> gradients, double p, TensorView n
          kind, norm);
 }
 
-void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf) {
+void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf,
+             TensorView first_bad) {
   require_compute("unscale", {&found_inf});
   for_each_list("unscale", gradients, [&](auto packing, DType dtype, const GradientList& list) {
     using P = decltype(packing);
     launch(unscale_kernel<typename P::type, P::size>, list.blocks(), threads, 0,
-           Unscale{list, dtype, factor.as<float>(), found_inf});
+           Unscale{list, dtype, factor.as<float>(), found_inf, first_bad.as<int>()});
   });
 }
 

@@ -34,6 +34,8 @@ struct AdamRule {
   C decay;   // joins the gradient, times the parameter, if not decoupled, else 0
   C beta1, fresh1, beta2, fresh2;  // fresh = 1 - beta
   C root_correction2, eps, step_size;
+  double lr, decay1, decay2;  // for another count
+  int64_t count;
 
   explicit AdamRule(const AdamNumbers& n)
       : factor(1),
@@ -45,7 +47,18 @@ struct AdamRule {
         fresh2(static_cast<C>(1 - n.beta2)),
         root_correction2(static_cast<C>(std::sqrt(n.correction2))),
         eps(static_cast<C>(n.eps)),
-        step_size(static_cast<C>(n.lr / n.correction1)) {}
+        step_size(static_cast<C>(n.lr / n.correction1)),
+        lr(n.lr),
+        decay1(n.beta1),
+        decay2(n.beta2),
+        count(n.count) {}
+
+  // The rule where some of the counted updates did not happen.
+  __device__ void without(int64_t skipped) {
+    const auto updates = static_cast<double>(count - skipped);
+    root_correction2 = static_cast<C>(sqrt(1 - pow(decay2, updates)));
+    step_size = static_cast<C>(lr / (1 - pow(decay1, updates)));
+  }
 
   __device__ void operator()(C g, C& p, C& m, C& v, bool) const {
     g = fma(decay, p, product(g, factor));
@@ -63,6 +76,7 @@ struct SgdRule {
   C factor, decay, momentum, fresh, lr;  // fresh = 1 - dampening
   bool nesterov;
   bool first;  // momentum starts as the gradient, whatever it holds
+  int64_t count;
 
   explicit SgdRule(const SgdNumbers& n)
       : factor(1),
@@ -71,7 +85,13 @@ struct SgdRule {
         fresh(static_cast<C>(n.first_step ? 1.0 : 1 - n.dampening)),
         lr(static_cast<C>(n.lr)),
         nesterov(n.nesterov),
-        first(n.first_step) {}
+        first(n.first_step),
+        count(n.count) {}
+
+  __device__ void without(int64_t skipped) {
+    first = count - skipped == 1;
+    if (first) fresh = 1;
+  }
 
   __device__ void operator()(C g, C& p, C& m, C&, bool has_momentum) const {
     g = fma(decay, p, product(g, factor));
@@ -87,6 +107,7 @@ struct SgdRule {
 
 struct UpdateTensors {
   void *master, *gradient, *first, *second, *copy;
+  const float* skipped;
   int64_t count;
   uint64_t first_index;  // of its elements among those of all tensors
 };
@@ -98,7 +119,7 @@ struct UpdateTypes {
   auto operator<=>(const UpdateTypes&) const = default;
 };
 
-constexpr int capacity = 64;
+constexpr int capacity = 56;
 using UpdateList = TensorList<UpdateTensors, capacity, chunk>;
 
 template <class Rule>
@@ -108,8 +129,7 @@ struct Update {
   Rule rule;
   const float* factor;
   const float* skip;
-  bool stochastic;  // round a 16-bit master randomly
-  random::Key key;
+  random::Key key;  // of the draws that a 16-bit master is rounded by
 };
 
 // random::bits for N elements from `index` on.
@@ -144,6 +164,7 @@ struct Elements {
     if (t.second != nullptr) second = fetch<C, N>({t.second, u.types.second}, at);
   }
 
+  template <bool Stochastic>
   __device__ void update(const Update<Rule>& u, const Rule& rule, const UpdateTensors& t,
                          int64_t at) const {
     C g[N], p[N], m[N] = {}, v[N] = {};
@@ -156,9 +177,7 @@ struct Elements {
     if (t.first != nullptr) store({t.first, u.types.first}, at, m);
     if (t.second != nullptr) store({t.second, u.types.second}, at, v);
     if (t.copy != nullptr) store({t.copy, u.types.copy}, at, p);
-    if constexpr (std::is_same_v<C, float>) {
-      if (u.stochastic) round_master(u, t, at, p);
-    }
+    if constexpr (Stochastic) round_master(u, t, at, p);
     store({t.master, u.types.master}, at, p);
   }
 
@@ -175,7 +194,7 @@ struct Elements {
   }
 };
 
-template <class Rule>
+template <class Rule, bool Stochastic>
 __global__ void __launch_bounds__(threads) update_kernel(const __grid_constant__ Update<Rule> u) {
   using C = typename Rule::type;
   static_assert(sizeof(Update<Rule>) <= parameter_bytes);
@@ -184,6 +203,8 @@ __global__ void __launch_bounds__(threads) update_kernel(const __grid_constant__
   if (u.factor != nullptr) rule.factor = static_cast<C>(*u.factor);
   const auto [item, begin, end] = u.list.part(blockIdx.x);
   const UpdateTensors& tensors = u.list.items[item];
+  if (tensors.skipped != nullptr && *tensors.skipped > 0)
+    rule.without(static_cast<int64_t>(*tensors.skipped));
   int64_t singles = begin;
   if constexpr (std::is_same_v<C, float>) {
     if (u.types.packed) {
@@ -196,14 +217,15 @@ __global__ void __launch_bounds__(threads) update_kernel(const __grid_constant__
           if (at + k * step < singles) elements[k].read(u, tensors, at + k * step);
 #pragma unroll
         for (int k = 0; k < in_flight; ++k)
-          if (at + k * step < singles) elements[k].update(u, rule, tensors, at + k * step);
+          if (at + k * step < singles)
+            elements[k].template update<Stochastic>(u, rule, tensors, at + k * step);
       }
     }
   }
   for (int64_t at = singles + threadIdx.x; at < end; at += threads) {
     Elements<Rule, 1> element;
     element.read(u, tensors, at);
-    element.update(u, rule, tensors, at);
+    element.template update<Stochastic>(u, rule, tensors, at);
   }
 }
 
@@ -234,9 +256,13 @@ void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbe
         rule,
         control.gradient_factor.present ? control.gradient_factor.as<float>() : nullptr,
         control.skip.present ? control.skip.as<float>() : nullptr,
-        numbers.stochastic_rounding && size_of(types.master) == 2,
         {numbers.seed, optimizer_stream | numbers.step}};
-    launch(update_kernel<Rule>, list.blocks(), threads, 0, update);
+    auto* kernel = update_kernel<Rule, false>;
+    if constexpr (std::is_same_v<typename Rule::type, float>) {
+      if (numbers.stochastic_rounding && size_of(types.master) == 2)
+        kernel = update_kernel<Rule, true>;
+    }
+    launch(kernel, list.blocks(), threads, 0, update);
   };
   std::map<UpdateTypes, UpdateList> lists;
   uint64_t first_index = 0;
@@ -246,7 +272,7 @@ void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbe
     const UpdateTypes types = types_of(item);
     UpdateList& list = lists[types];
     list.add({item.master.data, item.gradient.data, item.first.data, item.second.data,
-              item.copy.data, item.master.numel(), first_index});
+              item.copy.data, item.skipped.as<float>(), item.master.numel(), first_index});
     first_index += static_cast<uint64_t>(item.master.numel());
     if (list.full()) {
       start(types, list);
