@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "binade/train/overrides.h"
+
 namespace binade::train {
 
 // Everything that tells one run from another. The defaults are the run of `binade train` alone.
@@ -31,6 +33,7 @@ struct Config {
   int64_t fp8_history = 16, fp8_margin = 0, fp8_skip_first = 0, fp8_skip_last = 0;
   double scale_init = 65536;
   int64_t scale_growth_interval = 2000;
+  PrecisionOverrides overrides;  // [[precision.override]], in files only
   // [train]
   std::string device = "auto";
   int64_t steps = 600, batch = 8, accumulate = 1;

@@ -192,7 +192,7 @@ class Loop {
   }
 
   std::string sample() {
-    const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
+    const amp::Autocast cast(autocast_state(config_));
     return text_of(
         generate(trainer_.model(), {'\n'},
                  {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)}));

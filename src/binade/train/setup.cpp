@@ -56,13 +56,20 @@ amp::GradScalerOptions scaler_options(const Config& config) {
           .device = parse_device(config.device)};
 }
 
-amp::Fp8Recipe fp8_recipe(const Config& config) {
-  return {.scaling = amp::parse_fp8_scaling(config.fp8_scaling),
-          .format = config.fp8_format == "e4m3" ? amp::Fp8Format::e4m3 : amp::Fp8Format::hybrid,
-          .history = static_cast<int>(config.fp8_history),
-          .margin = static_cast<int>(config.fp8_margin),
-          .skip_first = config.fp8_skip_first,
-          .skip_last = config.fp8_skip_last};
+amp::AutocastState autocast_state(const Config& config) {
+  return {uses_autocast(config), autocast_type(config),
+          std::make_shared<amp::Policy>(policy_of(config.overrides))};
+}
+
+amp::Fp8State fp8_state(const Config& config) {
+  const amp::Fp8Recipe recipe{
+      .scaling = amp::parse_fp8_scaling(config.fp8_scaling),
+      .format = config.fp8_format == "e4m3" ? amp::Fp8Format::e4m3 : amp::Fp8Format::hybrid,
+      .history = static_cast<int>(config.fp8_history),
+      .margin = static_cast<int>(config.fp8_margin),
+      .skip_first = config.fp8_skip_first,
+      .skip_last = config.fp8_skip_last};
+  return fp8_state_of(config.precision == "fp8", recipe, config.overrides);
 }
 
 optim::Schedule schedule(const Config& config) {

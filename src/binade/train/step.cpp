@@ -4,6 +4,7 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/variable.h"
+#include "binade/base/json.h"
 #include "binade/base/random.h"
 #include "binade/data/batches.h"
 #include "binade/ops/arithmetic.h"
@@ -33,15 +34,34 @@ StateDict below(const StateDict& state, const std::string& prefix) {
   return result;
 }
 
+// A path that names no module would be an override without effect.
+void check_modules(const PrecisionOverrides& overrides, nn::Module& model) {
+  for (const PrecisionOverride& entry : overrides) {
+    bool found = entry.module.empty();
+    std::string known;
+    for (const auto& [path, module] : model.named_modules()) {
+      found |= path == entry.module || path.starts_with(entry.module + ".");
+      if (!path.empty() && path.find('.') == std::string::npos)
+        known += (known.empty() ? "" : ", ") + path;
+    }
+    if (!found)
+      fail("config", {.argument = "[[precision.override]] module",
+                      .expected = "a module of the model: " + known + " or one below",
+                      .found = json::in_quotes(entry.module)});
+  }
+}
+
 }  // namespace
 
 Trainer::Trainer(const Config& config)
     : config_(config),
       schedule_(schedule(config)),
-      recipe_(fp8_recipe(config)),
+      autocast_(autocast_state(config)),
+      fp8_(fp8_state(config)),
       model_(std::make_unique<nn::LanguageModel>(model_config(config), placement(config))),
       optimizer_(std::make_unique<optim::AdamW>(optimizer_groups(config, *model_))),
       scaler_(scaler_options(config)) {
+  check_modules(config.overrides, *model_);
   amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
                                                        : amp::MatmulPrecision::highest);
 }
@@ -49,8 +69,8 @@ Trainer::Trainer(const Config& config)
 double Trainer::accumulate_gradients(const data::Tokens& tokens) {
   double sum = 0;
   // One guard around all micro-batches: the casts of the weights serve them all.
-  const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
-  const amp::Fp8Autocast fp8(recipe_, config_.precision == "fp8");
+  const amp::Autocast cast(autocast_);
+  const amp::Fp8Autocast fp8(fp8_);
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
     const data::Batch batch =
         data::training_batch(tokens, {config_.batch, config_.context},
@@ -107,7 +127,7 @@ StepResult Trainer::step(const data::Tokens& tokens) {
 
 double Trainer::evaluate(const data::Tokens& tokens) {
   const NoGrad no_grad;
-  const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
+  const amp::Autocast cast(autocast_);
   model_->eval();
   double sum = 0;
   for (int64_t i = 0; i < config_.eval_batches; ++i) {

@@ -48,7 +48,8 @@ class Trainer {
 
   Config config_;
   optim::Schedule schedule_;
-  amp::Fp8Recipe recipe_;
+  amp::AutocastState autocast_;
+  amp::Fp8State fp8_;
   std::unique_ptr<nn::LanguageModel> model_;
   std::unique_ptr<optim::AdamW> optimizer_;
   amp::GradScaler scaler_;
