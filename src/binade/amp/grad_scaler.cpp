@@ -150,9 +150,9 @@ void GradScaler::unscale(Steppable& optimizer) {
   state.stage = Stage::unscaled;
 }
 
-StepReport GradScaler::step(Steppable& optimizer) {
+StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor) {
   if (!options_.enabled) {
-    optimizer.step({});
+    optimizer.step({.gradient_factor = gradient_factor, .skip = {}});
     return {};
   }
   require_scale("step");
@@ -176,7 +176,7 @@ StepReport GradScaler::step(Steppable& optimizer) {
   report.scale_ = backend::Late(scale_);
   report.checked_ = state.checked;
   report.at_scale_one_ = resting_scale_ > 0;
-  optimizer.step({.gradient_factor = {}, .skip = state.found_inf});
+  optimizer.step({.gradient_factor = gradient_factor, .skip = state.found_inf});
   state.stage = Stage::stepped;
   return report;
 }

@@ -63,8 +63,9 @@ class GradScaler {
   // Divides the optimizer's gradients by the scale and notes whether one is not finite. Optional
   // before step(); needed before clipping.
   void unscale(Steppable& optimizer);
-  // Unscales unless that was done, then updates the parameters or leaves them alone.
-  StepReport step(Steppable& optimizer);
+  // Unscales unless that was done, then updates the parameters or leaves them alone. A factor (f32
+  // [1]), such as one that clips, multiplies the gradients on the way.
+  StepReport step(Steppable& optimizer, const Tensor& gradient_factor = {});
   // Ends an iteration: adapts the scale to what all optimizers found.
   void update();
   // Ends an iteration with a scale of the caller's choice.
