@@ -11,18 +11,18 @@
 namespace binade::train {
 namespace {
 
-struct Run {
+struct Trained {
   std::vector<double> losses;
   int64_t skipped = 0;
   StateDict state;
 };
 
-Run train(const Config& config, const std::string& device) {
+Trained train(const Config& config, const std::string& device) {
   Config here = config;
   here.device = device;
   const data::Tokens tokens = data::Tokens::of_bytes(small_text());
   Trainer trainer(here);
-  Run run;
+  Trained run;
   for (int64_t i = 0; i < config.steps; ++i) {
     trainer.start_step(tokens);
     for (const StepResult& result : trainer.finished(i + 1 == config.steps))
@@ -57,7 +57,7 @@ Config hundred_steps(const std::string& precision) {
 TEST_P(TrainingGpu, FollowsTheCpu) {
   const std::string precision = GetParam();
   const Config config = hundred_steps(precision);
-  const Run cpu = train(config, "cpu"), gpu = train(config, "cuda");
+  const Trained cpu = train(config, "cpu"), gpu = train(config, "cuda");
   ASSERT_EQ(gpu.losses.size(), 100u);
   const double tolerance = precision == "fp8" ? 1e-2 : 1e-3;
   for (size_t i = 0; i < gpu.losses.size(); ++i)
@@ -69,7 +69,7 @@ TEST_P(TrainingGpu, FollowsTheCpu) {
 TEST_P(TrainingGpu, GivesTheSameBitsTwice) {
   Config config = hundred_steps(GetParam());
   config.steps = 10;
-  const Run one = train(config, "cuda"), two = train(config, "cuda");
+  const Trained one = train(config, "cuda"), two = train(config, "cuda");
   EXPECT_EQ(one.losses, two.losses);
   ASSERT_EQ(one.state.size(), two.state.size());
   for (const auto& [name, tensor] : one.state)
@@ -86,7 +86,7 @@ TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
   Config config = hundred_steps("fp16");
   config.steps = 12;
   config.scale_init = 0x1p40;
-  const Run cpu = train(config, "cpu"), gpu = train(config, "cuda");
+  const Trained cpu = train(config, "cpu"), gpu = train(config, "cuda");
   EXPECT_GT(gpu.skipped, 0);
   EXPECT_EQ(gpu.skipped, cpu.skipped);
   EXPECT_EQ(test::read(gpu.state.at("optimizer.steps")),
