@@ -92,8 +92,8 @@ void play(const json::Value& call, GradScaler& scaler,
     optimizer->stepped = false;
     const amp::StepReport report = scaler.step(*optimizer);
     EXPECT_EQ(optimizer->stepped, call.at("stepped").boolean());
-    EXPECT_EQ(report.applied, optimizer->stepped);
-    EXPECT_EQ(report.reason.empty(), report.applied);
+    EXPECT_EQ(report.applied(), optimizer->stepped);
+    EXPECT_EQ(report.reason().empty(), report.applied());
   }
   if (name == "update") {
     const json::Value* new_scale = call.find("new_scale");
@@ -236,9 +236,9 @@ TEST(GradScaler, ARetestAtScaleOneTellsOverflowFromTrueInfinity) {
   train_once(scaler, sgd, w, inf);
   EXPECT_EQ(scaler.get_scale(), 1);  // the retest
   const amp::StepReport report = train_once(scaler, sgd, w, inf);
-  EXPECT_FALSE(report.applied);
-  EXPECT_NE(report.reason.find("scaling is not the problem"), std::string::npos);
-  EXPECT_TRUE(report.bad_parameter.same_as(w));
+  EXPECT_FALSE(report.applied());
+  EXPECT_NE(report.reason().find("scaling is not the problem"), std::string::npos);
+  EXPECT_TRUE(report.bad_parameter().same_as(w));
   EXPECT_EQ(scaler.get_scale(), 65536.0 / 4);  // back to where it was
 }
 

@@ -353,7 +353,7 @@ TEST(CpuOptimizer, UnscaleMultipliesAndFindsWhatIsNotFinite) {
   const Tensor factor = filled({1}, DType::f32, 1.0 / 3), flag = filled({1}, DType::f32, 0);
   const double third = factor.data<float>()[0];
   const Gradients gradients, before;
-  kernels.unscale(gradients.views, factor, flag);
+  kernels.unscale(gradients.views, factor, flag, {});
   for (size_t i = 0; i < before.tensors.size(); ++i) {
     const DType dtype = before.tensors[i].dtype();
     Values expected = read(before.tensors[i]);
@@ -366,13 +366,13 @@ TEST(CpuOptimizer, UnscaleMultipliesAndFindsWhatIsNotFinite) {
     const Gradients spoiled;
     spoiled.tensors[17].data<float>()[10000] = bad;
     flag.data<float>()[0] = 0;
-    kernels.unscale(spoiled.views, factor, flag);
+    kernels.unscale(spoiled.views, factor, flag, {});
     EXPECT_EQ(flag.data<float>()[0], 1);
-    kernels.unscale(spoiled.views, factor, {});  // the flag is optional
+    kernels.unscale(spoiled.views, factor, {}, {});  // the flag is optional
   }
   const Tensor large = filled({2}, DType::f32, 3e38), big = filled({1}, DType::f32, 4);
   flag.data<float>()[0] = 0;
-  kernels.unscale(std::vector<TensorView>{large}, big, flag);
+  kernels.unscale(std::vector<TensorView>{large}, big, flag, {});
   EXPECT_EQ(flag.data<float>()[0], 0) << "it was finite before the product";
 }
 

@@ -24,8 +24,10 @@ struct DelayedRule {
 struct QuantizeKernels {
   // amax (f32 [1]) of x.
   void (*amax)(TensorView x, TensorView amax);
-  // q = x * scale (f32 [1]).
-  void (*quantize)(TensorView x, TensorView scale, TensorView q);
+  // q = x * scale (f32 [1]). Where present, `transposed` [columns, rows] receives the same codes
+  // turned, and `amax` (f32 [1]) grows to x's largest magnitude in the same pass.
+  void (*quantize)(TensorView x, TensorView scale, TensorView q, TensorView transposed,
+                   TensorView amax);
   // Each group's scale is max / amax by the rule, and 1 where amax is 0 or not finite; inverse f32
   // [groups].
   void (*quantize_groups)(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,

@@ -1,6 +1,11 @@
 #include "binade/backend/transfer.h"
 
 #include "binade/backend/backend.h"
+#include "binade/backend/late.h"
+
+#ifdef BINADE_CUDA
+#include "binade/backend/cuda/transfer.h"
+#endif
 
 namespace binade {
 
@@ -12,8 +17,38 @@ Tensor backend::transfer(const Tensor& x, Device device) {
   of(device);  // says so where this build cannot serve the device
   of(x.device());
   Tensor copy = Tensor::empty(x.shape(), x.dtype(), device);
+#ifdef BINADE_CUDA
+  if (x.device() != device) {
+    cuda::transfer(x, copy);
+    return copy;
+  }
+#endif
   of(device).elementwise.copy(x, copy);
   return copy;
+}
+
+struct backend::Late::State {
+  double value = 0;
+#ifdef BINADE_CUDA
+  cuda::Arrival arrival;
+#endif
+};
+
+backend::Late::Late(const Tensor& scalar) : state_(std::make_shared<State>()) {
+#ifdef BINADE_CUDA
+  if (scalar.device().is_cuda()) {
+    state_->arrival = cuda::Arrival(scalar);
+    return;
+  }
+#endif
+  state_->value = scalar.item();
+}
+
+double backend::Late::get() const {
+#ifdef BINADE_CUDA
+  if (state_->arrival.defined()) return state_->arrival.wait();
+#endif
+  return state_->value;
 }
 
 double Tensor::item() const {

@@ -70,10 +70,11 @@ void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& contr
                                        .weight_decay = given.weight_decay,
                                        .correction1 = 1 - std::pow(given.beta1, step),
                                        .correction2 = 1 - std::pow(given.beta2, step),
+                                       .count = own_steps,
                                        .decoupled_decay = decoupled_decay_,
                                        .stochastic_rounding = options().stochastic_rounding,
                                        .seed = options().seed,
-                                       .step = static_cast<uint64_t>(steps())};
+                                       .step = static_cast<uint64_t>(started())};
     backend::of(slots[0]->parameter)
         .optimizer.adam(items, numbers, {control.gradient_factor, control.skip});
   }

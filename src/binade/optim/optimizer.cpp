@@ -1,5 +1,6 @@
 #include "binade/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "binade/autograd/variable.h"
@@ -7,6 +8,7 @@
 #include "binade/ops/create.h"
 
 namespace binade::optim {
+
 void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
     fail(name_, {.argument = "lr",
@@ -59,14 +61,15 @@ backend::UpdateItem Optimizer::item(const Slot& slot) {
           .gradient = slot.parameter.grad(),
           .first = slot.first,
           .second = slot.second,
-          .copy = has_master ? TensorView(slot.parameter) : TensorView()};
+          .copy = has_master ? TensorView(slot.parameter) : TensorView(),
+          .skipped = slot.skipped};
 }
 
 void Optimizer::step(const StepControl& control) {
   // Where the flag can be read without waiting, a skipped step ends here and does not count.
   if (control.skip.defined() && control.skip.device().is_cpu() && control.skip.item() != 0) return;
   const NoGrad no_grad;
-  ++steps_;
+  ++started_;
   for (size_t i = 0; i < groups_.size(); ++i) {
     std::vector<Slot*> ready;
     for (Slot& slot : groups_[i].slots) {
@@ -80,6 +83,41 @@ void Optimizer::step(const StepControl& control) {
       if (slot->master.defined()) slot->master.bump_version();
     }
   }
+  if (control.skip.defined() && !control.skip.device().is_cpu()) count_skipped(control.skip);
+}
+
+std::vector<Optimizer::Slot*> Optimizer::all_slots() {
+  std::vector<Slot*> slots;
+  for (Group& group : groups_) {
+    for (Slot& slot : group.slots) slots.push_back(&slot);
+  }
+  return slots;
+}
+
+void Optimizer::count_skipped(const Tensor& skip) {
+  const auto& kernels = backend::of(skip).elementwise;
+  const std::vector<Slot*> slots = all_slots();
+  if (!skipped_.defined()) {
+    const memory::CategoryGuard category(memory::Category::optimizer);
+    skipped_ = Tensor::empty({static_cast<int64_t>(slots.size()) + 1}, DType::f32, skip.device());
+    kernels.fill(skipped_, 0);
+    for (size_t i = 0; i < slots.size(); ++i)
+      slots[i]->skipped = skipped_.strided({1}, {1}, static_cast<int64_t>(i) + 1);
+  }
+  const auto has_gradient = [](const Slot* slot) { return slot->parameter.grad().defined(); };
+  const auto add = [&](const Tensor& count) {
+    kernels.binary(backend::Binary::add, count, TensorView(skip).expanded(count.shape()), count);
+  };
+  if (std::all_of(slots.begin(), slots.end(), has_gradient)) return add(skipped_);
+  add(skipped_.strided({1}, {1}, 0));
+  for (const Slot* slot : slots) {
+    if (has_gradient(slot)) add(slot->skipped);
+  }
+}
+
+int64_t Optimizer::steps() const {
+  return started_ -
+         (skipped_.defined() ? static_cast<int64_t>(skipped_.strided({}, {}, 0).item()) : 0);
 }
 
 void Optimizer::zero_grad() {
@@ -126,9 +164,17 @@ Tensor Optimizer::master_of(const Tensor& parameter) const {
                .found = describe(parameter)});
 }
 
-StateDict Optimizer::state_dict() const {
+void Optimizer::forget_skipped() {
+  if (!skipped_.defined()) return;
+  started_ = steps();
+  for (Slot* slot : all_slots()) slot->steps -= static_cast<int64_t>(slot->skipped.item());
+  backend::of(skipped_).elementwise.fill(skipped_, 0);
+}
+
+StateDict Optimizer::state_dict() {
+  forget_skipped();
   StateDict state;
-  state["steps"] = full({}, static_cast<double>(steps_), DType::i64);
+  state["steps"] = full({}, static_cast<double>(started_), DType::i64);
   size_t index = 0;
   for (const Group& group : groups_) {
     for (const Slot& slot : group.slots) {
@@ -164,7 +210,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
                  .found = std::to_string(state.size())});
   }
   const NoGrad no_grad;
-  steps_ = static_cast<int64_t>(state.at("steps").item());
+  started_ = static_cast<int64_t>(state.at("steps").item());
   size_t index = 0;
   for (Group& group : groups_) {
     for (Slot& slot : group.slots) {

@@ -38,11 +38,11 @@ class Optimizer : public amp::Steppable {
   // Sets the learning rate of every group, scaled by the ratio its group started with.
   void set_lr(double lr);
   void set_group_lr(size_t group, double lr);
-  // Updates applied so far.
-  int64_t steps() const { return steps_; }
+  // Updates applied so far. Waits for a GPU if steps may have been skipped there.
+  int64_t steps() const;
 
   // Moments, masters and the step count; loading checks names and shapes.
-  StateDict state_dict() const;
+  StateDict state_dict();
   void load_state_dict(const StateDict& state);
 
   // The f32 tensor an update of `parameter` changes: its master, or itself.
@@ -54,6 +54,7 @@ class Optimizer : public amp::Steppable {
     Tensor master;  // undefined where the parameter itself is updated
     Tensor first, second;
     int64_t steps = 0;  // updates it has had, the running one included
+    Tensor skipped;     // f32 [1] on a GPU that was told it may skip: how many of these it has
   };
   struct Group {
     std::vector<Slot> slots;
@@ -72,15 +73,24 @@ class Optimizer : public amp::Steppable {
 
   static backend::UpdateItem item(const Slot& slot);
   const MasterOptions& options() const { return options_; }
+  // Calls of step() that were not known to be skipped when they were made.
+  int64_t started() const { return started_; }
 
  private:
   // A group's index, or a failure.
   size_t checked(size_t group) const;
+  // Makes the device count what a step's flag skips: for each slot with a gradient, and in all.
+  void count_skipped(const Tensor& skip);
+  // Waits for those counts and takes them off the host's, so that a run goes on as one that was
+  // loaded does.
+  void forget_skipped();
+  std::vector<Slot*> all_slots();
 
   const char* name_;
   MasterOptions options_;
   std::vector<Group> groups_;
-  int64_t steps_ = 0;
+  int64_t started_ = 0;
+  Tensor skipped_;  // of them, and of each slot's steps: f32 [1 + slots] on the device
 };
 
 }  // namespace binade::optim

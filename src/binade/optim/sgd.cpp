@@ -1,6 +1,7 @@
 #include "binade/optim/sgd.h"
 
 #include <cmath>
+#include <map>
 
 #include "binade/backend/backend.h"
 
@@ -49,22 +50,21 @@ void SGD::allocate(size_t group, Slot& slot) {
 
 void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const SgdOptions& given = group_options_[group];
-  // Momentum starts as the first gradient, per parameter: one call for each of the two kinds.
-  for (const bool first_step : {true, false}) {
-    std::vector<backend::UpdateItem> items;
-    for (const Slot* slot : slots) {
-      if ((slot->steps == 1) == first_step) items.push_back(item(*slot));
-    }
-    if (items.empty()) continue;
+  // Momentum starts as the first gradient, per parameter: one call for each count, nearly always
+  // one in all.
+  std::map<int64_t, std::vector<backend::UpdateItem>> by_steps;
+  for (const Slot* slot : slots) by_steps[slot->steps].push_back(item(*slot));
+  for (const auto& [own_steps, items] : by_steps) {
     const backend::SgdNumbers numbers{.lr = lr(group),
                                       .momentum = given.momentum,
                                       .dampening = given.dampening,
                                       .weight_decay = given.weight_decay,
                                       .nesterov = given.nesterov,
-                                      .first_step = first_step,
+                                      .first_step = own_steps == 1,
+                                      .count = own_steps,
                                       .stochastic_rounding = options().stochastic_rounding,
                                       .seed = options().seed,
-                                      .step = static_cast<uint64_t>(steps())};
+                                      .step = static_cast<uint64_t>(started())};
     backend::of(slots[0]->parameter)
         .optimizer.sgd(items, numbers, {control.gradient_factor, control.skip});
   }

@@ -10,16 +10,11 @@
 #include <iterator>
 #include <sstream>
 
-#include "binade/amp/autocast.h"
-#include "binade/autograd/variable.h"
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
 #include "binade/base/random.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/optim/clip.h"
 #include "binade/train/bench_device.h"
-#include "binade/train/setup.h"
+#include "binade/train/step.h"
 
 namespace binade::train {
 namespace {
@@ -39,58 +34,42 @@ double process_age() {
          std::stod(entry) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// The parts a Trainer is made of, without the numbers it reads back at every step.
+// Random ids, as a mapped token file would give them.
+data::Tokens random_tokens(const Config& config) {
+  const int64_t count = 4 * config.batch * (config.context + 1);
+  auto ids = std::make_shared<std::vector<uint32_t>>(static_cast<size_t>(count));
+  for (size_t i = 0; i < ids->size(); ++i) {
+    const uint64_t draw = random::bits(static_cast<uint64_t>(config.seed), 0, i);
+    (*ids)[i] = static_cast<uint32_t>(draw * static_cast<uint64_t>(config.vocab) >> 32);
+  }
+  const auto* bytes = reinterpret_cast<const std::byte*>(ids->data());
+  return {ids, bytes, sizeof(uint32_t), count};
+}
+
+// A trainer that learns random tokens.
 class Stepper {
  public:
-  explicit Stepper(const Config& config)
-      : config_(config),
-        recipe_(fp8_recipe(config)),
-        model_(model_config(config), placement(config)),
-        optimizer_(optimizer_groups(config, model_)),
-        scaler_(scaler_options(config)) {
-    amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
-                                                         : amp::MatmulPrecision::highest);
-    const Shape shape{config.batch, config.context};
-    const auto seed = static_cast<uint64_t>(config.seed);
-    const Device device = parse_device(config.device);
-    tokens_ = to(randint(0, config.vocab, shape, {seed, 0}), device);
-    targets_ = to(randint(0, config.vocab, shape, {seed, 1}), device);
-    model_.train();
-  }
+  explicit Stepper(const Config& config) : tokens_(random_tokens(config)), trainer_(config) {}
 
   void step() {
-    random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_++));
-    optimizer_.zero_grad();
-    accumulate_gradients();
-    scaler_.unscale(optimizer_);
-    const std::vector<Tensor> parameters = optimizer_.parameters();
-    if (config_.clip > 0) optim::clip_grad_norm(parameters, config_.clip);
-    scaler_.step(optimizer_);
-    scaler_.update();
+    trainer_.start_step(tokens_);
+    note(trainer_.finished(false));
   }
 
-  double loss() const { return loss_.item(); }
+  // Of the last step.
+  double loss() {
+    note(trainer_.finished(true));
+    return loss_;
+  }
 
  private:
-  void accumulate_gradients() {
-    const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
-    const amp::Fp8Autocast fp8(recipe_, config_.precision == "fp8");
-    for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-      Tensor loss = model_.loss(tokens_, targets_);
-      loss_ = loss.detach();
-      const amp::Autocast off(autocast_type(config_), false);
-      if (config_.accumulate > 1) loss = loss * (1.0 / static_cast<double>(config_.accumulate));
-      scaler_.scale(loss).backward();
-    }
+  void note(const std::vector<StepResult>& results) {
+    if (!results.empty()) loss_ = results.back().loss;
   }
 
-  Config config_;
-  amp::Fp8Recipe recipe_;
-  nn::LanguageModel model_;
-  optim::AdamW optimizer_;
-  amp::GradScaler scaler_;
-  Tensor tokens_, targets_, loss_;
-  int64_t steps_ = 0;
+  data::Tokens tokens_;
+  Trainer trainer_;
+  double loss_ = 0;
 };
 
 // Seconds per step, one entry per part of the timed range.

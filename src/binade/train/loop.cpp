@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <limits>
@@ -122,10 +123,10 @@ class Loop {
   void train() {
     const InterruptGuard guard;
     if (trainer_.steps() == 0) record_start();
+    last_record_ = Clock::now();
     while (trainer_.steps() < config_.steps && stop_requested == 0) {
       take_step();
-      const int64_t step = trainer_.steps();
-      if (every(config_.checkpoint_every, step) && step < config_.steps) save();
+      if (saves_at(trainer_.steps())) save();
     }
     interrupted_ = trainer_.steps() < config_.steps;
     save();
@@ -137,15 +138,34 @@ class Loop {
     const Record record{.step = 0,
                         .loss = std::numeric_limits<double>::quiet_NaN(),
                         .validation_loss = trainer_.evaluate(split_.validation),
-                        .memory = memory::peak()};
+                        .memory = memory::peak(trainer_.device())};
     log_->add(record);
     progress_.step(record);
+    last_record_ = Clock::now();
   }
 
+  bool evaluates_at(int64_t step) const {
+    return every(config_.eval_every, step) || step == config_.steps;
+  }
+  bool saves_at(int64_t step) const {
+    return every(config_.checkpoint_every, step) && step < config_.steps;
+  }
+
+  // A GPU is kept busy: what became of a step is recorded when it is known, some steps later.
+  // Before a validation or a checkpoint, and at the end, all must be known.
   void take_step() {
-    const auto begin = Clock::now();
-    const StepResult result = trainer_.step(split_.train);
-    const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+    trainer_.start_step(split_.train);
+    const int64_t step = trainer_.steps();
+    const bool all = evaluates_at(step) || saves_at(step) || stop_requested != 0;
+    const std::vector<StepResult> results = trainer_.finished(all);
+    const auto now = Clock::now();
+    const double elapsed = std::chrono::duration<double>(now - last_record_).count() /
+                           static_cast<double>(std::max<size_t>(results.size(), 1));
+    if (!results.empty()) last_record_ = now;
+    for (const StepResult& result : results) record(result, elapsed);
+  }
+
+  void record(const StepResult& result, double elapsed) {
     seconds_ += elapsed;
     const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
     Record record{.step = result.step,
@@ -156,10 +176,12 @@ class Loop {
                   .applied = result.applied,
                   .skipped = trainer_.skipped(),
                   .tokens_per_second = tokens / elapsed,
-                  .memory = memory::peak(),
+                  .memory = memory::peak(trainer_.device()),
                   .seconds = seconds_};
-    if (every(config_.eval_every, result.step) || result.step == config_.steps)
+    if (evaluates_at(result.step)) {
       record.validation_loss = trainer_.evaluate(split_.validation);
+      last_record_ = Clock::now();
+    }
     log_->add(record);
     progress_.step(record);
     if (!result.applied)
@@ -169,6 +191,7 @@ class Loop {
   void save() {
     checkpoint_ = save_checkpoint(trainer_, folder_ / "checkpoints", config_.keep);
     progress_.note("checkpoint: " + checkpoint_.string());
+    last_record_ = Clock::now();
   }
 
   RunResult finish() {
@@ -186,7 +209,7 @@ class Loop {
     }
     if (!interrupted_ && config_.sample > 0 && config_.vocab == 256) result.sample = sample();
     write_report({trainer_.config(), trainer_.model().parameter_count(), log_->records(),
-                  memory::statistics(), result.sample},
+                  memory::statistics(trainer_.device()), result.sample},
                  result.report);
     return result;
   }
@@ -205,6 +228,7 @@ class Loop {
   fs::path folder_, checkpoint_;
   std::optional<MetricsLog> log_;
   double seconds_ = 0;
+  Clock::time_point last_record_ = Clock::now();
   bool interrupted_ = false;
 };
 

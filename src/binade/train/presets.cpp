@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 
 namespace binade::train {
@@ -81,7 +82,7 @@ void complete(Config& config) {
   if (config.hidden == 0)
     config.hidden =
         config.model == "llama" ? (config.width * 8 / 3 + 63) / 64 * 64 : 4 * config.width;
-  if (config.device == "auto") config.device = "cpu";
+  if (config.device == "auto") config.device = backend::gpus().empty() ? "cpu" : "cuda";
   if (config.warmup < 0) config.warmup = config.steps / 20;
   require(config.warmup <= config.steps, "[train] warmup",
           fmt::format("at most the {} steps", config.steps), fmt::format("{}", config.warmup));

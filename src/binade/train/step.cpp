@@ -15,6 +15,8 @@ namespace binade::train {
 namespace {
 
 constexpr int64_t skip_budget = 50;
+// Steps a GPU may be ahead of the host.
+constexpr size_t steps_ahead = 2;
 
 Tensor scalar(double value) { return full({1}, value, DType::f64); }
 
@@ -55,6 +57,7 @@ void check_modules(const PrecisionOverrides& overrides, nn::Module& model) {
 
 Trainer::Trainer(const Config& config)
     : config_(config),
+      device_(parse_device(config.device)),
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
       fp8_(fp8_state(config)),
@@ -66,8 +69,9 @@ Trainer::Trainer(const Config& config)
                                                        : amp::MatmulPrecision::highest);
 }
 
-double Trainer::accumulate_gradients(const data::Tokens& tokens) {
-  double sum = 0;
+Tensor Trainer::accumulate_gradients(const data::Tokens& tokens) {
+  const double share = 1.0 / static_cast<double>(config_.accumulate);
+  const Tensor mean = zeros({1}, DType::f64, device_);
   // One guard around all micro-batches: the casts of the weights serve them all.
   const amp::Autocast cast(autocast_);
   const amp::Fp8Autocast fp8(fp8_);
@@ -75,30 +79,61 @@ double Trainer::accumulate_gradients(const data::Tokens& tokens) {
     const data::Batch batch =
         data::training_batch(tokens, {config_.batch, config_.context},
                              static_cast<uint64_t>(config_.seed), steps_, micro);
-    Tensor loss = model_->loss(batch.tokens, batch.targets);
-    sum += loss.item();
+    Tensor loss = model_->loss(to(batch.tokens, device_), to(batch.targets, device_));
+    add_(mean, loss.detach(), share);
     const amp::Autocast off(autocast_type(config_), false);
-    if (config_.accumulate > 1) loss = loss * (1.0 / static_cast<double>(config_.accumulate));
+    if (config_.accumulate > 1) loss = loss * share;
     scaler_.scale(loss).backward();
   }
-  return sum / static_cast<double>(config_.accumulate);
+  return mean;
 }
 
-void Trainer::update(StepResult& result) {
+void Trainer::update(Started& step) {
   scaler_.unscale(*optimizer_);
-  const std::vector<Tensor> parameters = optimizer_->parameters();
-  const Tensor norm = config_.clip > 0 ? optim::clip_grad_norm(parameters, config_.clip)
-                                       : optim::grad_norm(parameters);
-  result.gradient_norm = norm.item();
-  if (scaler_.enabled() || std::isfinite(result.gradient_norm)) {
-    const amp::StepReport report = scaler_.step(*optimizer_);
+  const optim::Clip clip = optim::clip(optimizer_->parameters(), config_.clip);
+  step.gradient_norm = backend::Late(clip.norm);
+  if (scaler_.enabled()) {
+    step.report = scaler_.step(*optimizer_, clip.factor);
     scaler_.update();
-    result.applied = report.applied;
-    result.reason = report.reason;
   } else {
-    result.applied = false;
-    result.reason = "a gradient is not finite";
+    step.found_inf = backend::Late(clip.found_inf);
+    optimizer_->step({.gradient_factor = clip.factor, .skip = clip.found_inf});
   }
+}
+
+void Trainer::start_step(const data::Tokens& tokens) {
+  Started step;
+  random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
+  model_->train();
+  optimizer_->zero_grad();
+  step.known.lr = schedule_.at(steps_);
+  optimizer_->set_lr(step.known.lr);
+  step.loss = backend::Late(accumulate_gradients(tokens));
+  update(step);
+  step.known.step = ++steps_;
+  started_.push_back(std::move(step));
+}
+
+std::vector<StepResult> Trainer::finished(bool all) {
+  const size_t left = all || device_.is_cpu() ? 0 : steps_ahead;
+  std::vector<StepResult> results;
+  while (started_.size() > left) {
+    const Started oldest = std::move(started_.front());
+    started_.pop_front();
+    results.push_back(finish(oldest));
+  }
+  return results;
+}
+
+StepResult Trainer::finish(const Started& step) {
+  StepResult result = step.known;
+  result.loss = step.loss.get();
+  result.gradient_norm = step.gradient_norm.get();
+  result.scale = step.report.scale();
+  result.applied =
+      step.report.applied() && !(step.found_inf.defined() && step.found_inf.get() != 0);
+  if (!result.applied)
+    result.reason = scaler_.enabled() ? step.report.reason() : "a gradient is not finite";
   skipped_ += result.applied ? 0 : 1;
   skipped_in_a_row_ = result.applied ? 0 : skipped_in_a_row_ + 1;
   if (skipped_in_a_row_ >= skip_budget) {
@@ -108,21 +143,12 @@ void Trainer::update(StepResult& result) {
           .found = std::to_string(skipped_in_a_row_) + " skipped steps in a row",
           .hint = "lower --lr, or try another --precision; the last checkpoint is untouched"});
   }
+  return result;
 }
 
 StepResult Trainer::step(const data::Tokens& tokens) {
-  StepResult result;
-  random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
-  model_->train();
-  optimizer_->zero_grad();
-  result.lr = schedule_.at(optimizer_->steps());
-  optimizer_->set_lr(result.lr);
-  result.scale = scaler_.get_scale();
-  result.loss = accumulate_gradients(tokens);
-  result.step = steps_ + 1;
-  update(result);
-  ++steps_;
-  return result;
+  start_step(tokens);
+  return finished(true).back();
 }
 
 double Trainer::evaluate(const data::Tokens& tokens) {
@@ -133,13 +159,18 @@ double Trainer::evaluate(const data::Tokens& tokens) {
   for (int64_t i = 0; i < config_.eval_batches; ++i) {
     const data::Batch batch =
         data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
-    sum += model_->loss(batch.tokens, batch.targets).item();
+    sum += model_->loss(to(batch.tokens, device_), to(batch.targets, device_)).item();
   }
   model_->train();
   return sum / static_cast<double>(config_.eval_batches);
 }
 
 StateDict Trainer::state_dict() {
+  if (!started_.empty())
+    fail("state_dict", {.argument = "trainer",
+                        .expected = "no step under way",
+                        .found = std::to_string(started_.size()),
+                        .hint = "call finished(true) first"});
   StateDict state;
   const StateDict whole = model_->state_dict();  // settles FP8 histories
   for (const auto& [name, tensor] : model_->named_buffers())

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "binade/data/tokens.h"
 #include "binade/train/setup.h"
@@ -25,8 +27,13 @@ class Trainer {
  public:
   explicit Trainer(const Config& config);
 
-  // Takes the next step on batches drawn from `tokens`. A step whose gradients are not finite is
-  // skipped; many such in a row are an error.
+  // Starts the next step, on batches drawn from `tokens`. A GPU is still at it when this returns. A
+  // step whose gradients are not finite is skipped.
+  void start_step(const data::Tokens& tokens);
+  // What became of started steps, oldest first, each once. A GPU's are read two steps late, so that
+  // it never waits for the host; `all` waits for every one. Many skipped in a row are an error.
+  std::vector<StepResult> finished(bool all);
+  // Takes one step and waits for it.
   StepResult step(const data::Tokens& tokens);
   // Mean loss over the validation batches, without FP8: it leaves no trace in the scales.
   double evaluate(const data::Tokens& tokens);
@@ -34,25 +41,38 @@ class Trainer {
   int64_t steps() const { return steps_; }
   int64_t skipped() const { return skipped_; }
   const Config& config() const { return config_; }
+  Device device() const { return device_; }
   nn::LanguageModel& model() { return *model_; }
   optim::AdamW& optimizer() { return *optimizer_; }
 
-  // Everything beside the weights: masters, moments, scaler, FP8 scales and histories, counters.
+  // Everything beside the weights: masters, moments, scaler, FP8 scales and histories, counters. No
+  // step may be unfinished.
   StateDict state_dict();
   // Loads what state_dict() gave; the weights come before it.
   void load_state_dict(const StateDict& state);
 
  private:
-  double accumulate_gradients(const data::Tokens& tokens);
-  void update(StepResult& result);
+  // A step whose outcome the host has not looked at.
+  struct Started {
+    StepResult known;
+    backend::Late loss, gradient_norm, found_inf;
+    amp::StepReport report;
+  };
+
+  // The mean loss, f64 [1] on the device.
+  Tensor accumulate_gradients(const data::Tokens& tokens);
+  void update(Started& step);
+  StepResult finish(const Started& step);
 
   Config config_;
+  Device device_;
   optim::Schedule schedule_;
   amp::AutocastState autocast_;
   amp::Fp8State fp8_;
   std::unique_ptr<nn::LanguageModel> model_;
   std::unique_ptr<optim::AdamW> optimizer_;
   amp::GradScaler scaler_;
+  std::deque<Started> started_;
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
   int64_t skipped_in_a_row_ = 0;

@@ -242,9 +242,12 @@ void gradient_norm(std::span<const TensorView> gradients, double p, TensorView n
   if (std::find(bad.begin(), bad.end(), 1) != bad.end()) raise(found_inf);
 }
 
-void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf) {
+void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf,
+             TensorView first_bad) {
   const auto size = [&](size_t i) { return gradients[i].numel(); };
-  std::vector<uint8_t> bad(static_cast<size_t>(piece_count(gradients.size(), size)));
+  constexpr int32_t none = std::numeric_limits<int32_t>::max();
+  // The gradient each bad piece belongs to.
+  std::vector<int32_t> bad(static_cast<size_t>(piece_count(gradients.size(), size)), none);
   for_each_piece(gradients.size(), size, [&](const Piece& at) {
     const TensorView& gradient = gradients[at.item];
     with_compute_type("unscale", gradient.dtype, [&](auto tag) {
@@ -253,11 +256,15 @@ void unscale(std::span<const TensorView> gradients, TensorView factor, TensorVie
       const T* x = load(gradient, at.at, at.count, scratch);
       T* out = row_target(gradient, at.at, scratch);
       const T scale = static_cast<T>(*factor.as<float>());
-      bad[static_cast<size_t>(at.index)] = !optimizer_rows<T>().unscale(x, scale, at.count, out);
+      if (!optimizer_rows<T>().unscale(x, scale, at.count, out))
+        bad[static_cast<size_t>(at.index)] = static_cast<int32_t>(at.item);
       store(out, gradient, at.at, at.count);
     });
   });
-  if (std::find(bad.begin(), bad.end(), 1) != bad.end()) raise(found_inf);
+  const auto first = std::min_element(bad.begin(), bad.end());
+  if (first == bad.end() || *first == none) return;
+  raise(found_inf);
+  if (first_bad.present) *first_bad.as<int32_t>() = std::min(*first_bad.as<int32_t>(), *first);
 }
 
 void clip_factor(TensorView norm, double max_norm, TensorView factor) {
