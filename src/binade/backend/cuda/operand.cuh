@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <string_view>
 
-
 #include "binade/backend/cast.h"
 #include "binade/backend/cuda/device.h"
 #include "binade/backend/cuda/launch.cuh"
