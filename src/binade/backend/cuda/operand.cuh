@@ -4,9 +4,9 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "binade/backend/cast.h"
 #include "binade/backend/cuda/device.h"
 #include "binade/backend/cuda/launch.cuh"
-#include "binade/backend/cuda/pack.cuh"
 #include "binade/tensor/tensor.h"
 
 // Dense tensors whose element type is known only when a kernel runs. Fused kernels mix types freely
@@ -127,9 +127,13 @@ __device__ inline void load_parameter(const Operand& x, int64_t at, C absent, C 
 #pragma unroll
     for (int i = 0; i < N; ++i) out[i] = absent;
   } else if (N == 8 && x.dtype == DType::f32) {
-    const auto pack = load_pack<float, N>(static_cast<const float*>(x.data) + at);
+    const auto* from = reinterpret_cast<const float4*>(static_cast<const float*>(x.data) + at);
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = static_cast<C>(pack[i]);
+    for (int i = 0; i < N / 4; ++i) {
+      const float4 four = from[i];
+      out[4 * i] = four.x, out[4 * i + 1] = four.y;
+      out[4 * i + 2] = four.z, out[4 * i + 3] = four.w;
+    }
   } else {
     load(x, at, out);
   }
@@ -145,21 +149,38 @@ __device__ inline uint32_t narrow_two(DType dtype, float low, float high) {
   return word;
 }
 
+// Words to global memory by one instruction: a plain store of a vector type the compiler may take
+// apart.
+__device__ inline void store_words(void* to, uint32_t a, uint32_t b) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(a),
+               "r"(b)
+               : "memory");
+}
+__device__ inline void store_words(void* to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+               "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+
 // Rounds to nearest even.
 template <class C, int N>
 __device__ inline void store(const Operand& y, int64_t at, const C (&values)[N]) {
   if constexpr (N == 1) {
     store_one(y, at, values[0]);
   } else if (N == 4 && y.dtype == DType::f32) {
-    Pack<float, N> pack;
-#pragma unroll
-    for (int i = 0; i < N; ++i) pack[i] = values[i];
-    store_pack(static_cast<float*>(y.data) + at, pack);
+    store_words(static_cast<float*>(y.data) + at, __float_as_uint(values[0]),
+                __float_as_uint(values[1]), __float_as_uint(values[2]), __float_as_uint(values[3]));
   } else {
-    Pack<uint32_t, N / 2> pack;
+    uint32_t words[N / 2];
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) pack[i] = narrow_two(y.dtype, values[2 * i], values[2 * i + 1]);
-    *reinterpret_cast<Pack<uint32_t, N / 2>*>(static_cast<f16*>(y.data) + at) = pack;
+    for (int i = 0; i < N / 2; ++i)
+      words[i] = narrow_two(y.dtype, values[2 * i], values[2 * i + 1]);
+    f16* to = static_cast<f16*>(y.data) + at;
+    if constexpr (N == 4) {
+      store_words(to, words[0], words[1]);
+    } else {
+      store_words(to, words[0], words[1], words[2], words[3]);
+    }
   }
 }
 
