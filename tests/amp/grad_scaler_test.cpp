@@ -154,7 +154,7 @@ TEST(GradScaler, DisabledPassesEverythingThrough) {
   sum(w).backward();
   EXPECT_EQ(scaler.scale(tensor({3}, {})).item(), 3);
   scaler.unscale(sgd);
-  EXPECT_TRUE(scaler.step(sgd).applied);
+  EXPECT_TRUE(scaler.step(sgd).applied());
   scaler.update();
   EXPECT_EQ(to_vector(w), (std::vector<double>{0, 0}));
   EXPECT_TRUE(scaler.state().empty());
@@ -193,7 +193,7 @@ TEST(GradScaler, HysteresisToleratesOneOverflow) {
   optim::SGD sgd({w}, {.lr = 0});
   GradScaler scaler({.init_scale = 8, .hysteresis = 2});
   const double inf = std::numeric_limits<double>::infinity();
-  EXPECT_FALSE(train_once(scaler, sgd, w, inf).applied);
+  EXPECT_FALSE(train_once(scaler, sgd, w, inf).applied());
   EXPECT_EQ(scaler.get_scale(), 8);
   train_once(scaler, sgd, w, inf);
   EXPECT_EQ(scaler.get_scale(), 4);
@@ -252,7 +252,7 @@ TEST(GradScaler, ASkippedStepChangesNothingAndNoScheduleMoves) {
   std::map<std::string, std::vector<double>> values;
   for (const auto& [name, tensor] : before) values[name] = to_vector(tensor);
   const auto weights = to_vector(w);
-  EXPECT_FALSE(train_once(scaler, adam, w, std::numeric_limits<double>::quiet_NaN()).applied);
+  EXPECT_FALSE(train_once(scaler, adam, w, std::numeric_limits<double>::quiet_NaN()).applied());
   EXPECT_EQ(to_vector(w), weights);
   EXPECT_EQ(adam.steps(), 1);  // what a schedule counts
   for (const auto& [name, tensor] : adam.state_dict())

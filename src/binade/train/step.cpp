@@ -71,7 +71,7 @@ Trainer::Trainer(const Config& config)
 
 Tensor Trainer::accumulate_gradients(const data::Tokens& tokens) {
   const double share = 1.0 / static_cast<double>(config_.accumulate);
-  const Tensor mean = zeros({1}, DType::f64, device_);
+  const Tensor mean = zeros({}, DType::f64, device_);
   // One guard around all micro-batches: the casts of the weights serve them all.
   const amp::Autocast cast(autocast_);
   const amp::Fp8Autocast fp8(fp8_);

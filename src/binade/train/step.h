@@ -59,7 +59,7 @@ class Trainer {
     amp::StepReport report;
   };
 
-  // The mean loss, f64 [1] on the device.
+  // The mean loss, f64 on the device.
   Tensor accumulate_gradients(const data::Tokens& tokens);
   void update(Started& step);
   StepResult finish(const Started& step);
