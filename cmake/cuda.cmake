@@ -25,7 +25,8 @@ else()
   set(binade_cudnn OFF)
 endif()
 
-target_compile_definitions(binade_dependencies INTERFACE BINADE_CUDA)
+target_compile_definitions(binade_dependencies INTERFACE BINADE_CUDA
+                                                         $<$<BOOL:${binade_cudnn}>:BINADE_CUDNN>)
 target_link_libraries(binade_dependencies INTERFACE ${binade_cuda_libraries})
 
 add_library(binade_cuda OBJECT ${cuda_sources})
@@ -41,7 +42,7 @@ if(BINADE_WERROR)
 endif()
 target_link_libraries(binade_cuda PRIVATE binade_dependencies)
 if(binade_cudnn)
-  target_compile_definitions(binade_cuda PRIVATE BINADE_CUDNN CUDNN_FRONTEND_SKIP_JSON_LIB)
+  target_compile_definitions(binade_cuda PRIVATE CUDNN_FRONTEND_SKIP_JSON_LIB)
   target_include_directories(binade_cuda SYSTEM PRIVATE "${CUDNN_INCLUDE_DIR}"
                                                         "${CUDNN_FRONTEND_INCLUDE_DIR}")
 endif()
