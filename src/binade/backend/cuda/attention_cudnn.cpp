@@ -53,12 +53,7 @@ void describe_scores(Options& options, const TensorView& q, const TensorView& k,
       .set_diagonal_band_right_bound(0);
 }
 
-bool finish(Graph& graph, const TensorView& q) {
-  graph.set_io_data_type(data_type(q.dtype))
-      .set_intermediate_data_type(fe::DataType_t::FLOAT)
-      .set_compute_data_type(fe::DataType_t::FLOAT);
-  return graph.build(handle(), {fe::HeurMode_t::A}).is_good();
-}
+bool finish(Graph& graph) { return graph.build(handle(), {fe::HeurMode_t::A}).is_good(); }
 
 Key key_of(std::initializer_list<const TensorView*> tensors, double scale, bool causal) {
   Key key{causal};
@@ -100,9 +95,10 @@ bool backward_slice(const TensorView& dout, const TensorView& q, const TensorVie
     describe_output(gq, dq, uid_dq);
     describe_output(gk, dk, uid_dk);
     describe_output(gv, dv, uid_dv);
-    return finish(graph, q);
+    return finish(graph);
   };
-  return plans.run(key_of({&dout, &q, &k, &v, &out, &lse, &dq, &dk, &dv}, scale, causal), build,
+  return plans.run(key_of({&dout, &q, &k, &v, &out, &lse, &dq, &dk, &dv}, scale, causal), q.dtype,
+                   build,
                    {{uid_dout, dout.data},
                     {uid_q, q.data},
                     {uid_k, k.data},
@@ -129,10 +125,10 @@ bool attention_forward(const TensorView& q, const TensorView& k, const TensorVie
                    graph.tensor(describe(v, uid_v)), options);
     describe_output(y, out, uid_out);
     describe_output(stats, statistics, uid_lse);
-    return finish(graph, q);
+    return finish(graph);
   };
   thread_local Plans plans;
-  return plans.run(key_of({&q, &k, &v, &out, &statistics}, scale, causal), build,
+  return plans.run(key_of({&q, &k, &v, &out, &statistics}, scale, causal), q.dtype, build,
                    {{uid_q, q.data},
                     {uid_k, k.data},
                     {uid_v, v.data},

@@ -62,9 +62,6 @@ struct Problem {
 // Builds the fastest engine by cuDNN's own judgement of those that sum in f32, in a fixed order and
 // over the values themselves.
 bool finish(Graph& graph, const Problem& problem) {
-  graph.set_io_data_type(data_type(problem.x.dtype))
-      .set_intermediate_data_type(fe::DataType_t::FLOAT)
-      .set_compute_data_type(fe::DataType_t::FLOAT);
   if (graph.validate().is_bad() || graph.build_operation_graph(handle()).is_bad()) return false;
   if (graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
     return false;
@@ -92,7 +89,7 @@ bool conv_forward(const TensorView& x, const TensorView& weight, const ConvGeome
     describe_output(result, problem.y, uid_y);
     return finish(graph, problem);
   };
-  return plans.run(problem.key(), build, problem.pointers());
+  return plans.run(problem.key(), problem.x.dtype, build, problem.pointers());
 }
 
 bool conv_backward_input(const TensorView& dy, const TensorView& weight,
@@ -107,7 +104,7 @@ bool conv_backward_input(const TensorView& dy, const TensorView& weight,
     describe_output(result, problem.x, uid_x);
     return finish(graph, problem);
   };
-  return plans.run(problem.key(), build, problem.pointers());
+  return plans.run(problem.key(), problem.x.dtype, build, problem.pointers());
 }
 
 bool conv_backward_weight(const TensorView& x, const TensorView& dy, const ConvGeometry& geometry,
@@ -122,7 +119,7 @@ bool conv_backward_weight(const TensorView& x, const TensorView& dy, const ConvG
     describe_output(result, problem.weight, uid_weight);
     return finish(graph, problem);
   };
-  return plans.run(problem.key(), build, problem.pointers());
+  return plans.run(problem.key(), problem.x.dtype, build, problem.pointers());
 }
 
 }  // namespace binade::backend::cuda::cudnn

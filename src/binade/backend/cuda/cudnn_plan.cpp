@@ -92,12 +92,16 @@ void describe_output(const Attributes& output, const TensorView& x, int64_t uid)
       .set_stride(numbers(x.strides));
 }
 
-bool Plans::run(const Key& key, const Build& build, Pointers pointers) {
+bool Plans::run(const Key& key, DType io, const Build& build, Pointers pointers) {
   Key whole = key;
   whole.push_back(device().index);
   auto found = graphs_.find(whole);
   if (found == graphs_.end()) {
     auto graph = std::make_unique<Graph>();
+    // Now, not later: each node takes the types over when it is added.
+    graph->set_io_data_type(data_type(io))
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
     if (!build(*graph)) graph = nullptr;
     found = graphs_.emplace(std::move(whole), std::move(graph)).first;
   }

@@ -45,9 +45,9 @@ class Plans {
   // Describes an empty graph; builds it and says whether cuDNN can run it.
   using Build = std::function<bool(Graph&)>;
 
-  // Runs the graph of `key`, which `build` makes on first use. False where cuDNN cannot: it is not
-  // asked again.
-  bool run(const Key& key, const Build& build, Pointers pointers);
+  // Runs the graph of `key`, which `build` makes on first use from an empty one that reads and
+  // writes `io` and computes in f32. False where cuDNN cannot: it is not asked again.
+  bool run(const Key& key, DType io, const Build& build, Pointers pointers);
 
  private:
   std::map<Key, std::unique_ptr<Graph>> graphs_;  // null: cuDNN cannot
