@@ -39,6 +39,19 @@ __device__ inline void on_type(DType dtype, F&& f) {
   }
 }
 
+// layout.offset(index), its loop kept a loop: unrolled it takes registers that memory-bound kernels
+// need for loads under way.
+__device__ inline int64_t offset_of(const Layout& layout, int64_t index) {
+  int64_t at = 0;
+#pragma unroll 1
+  for (int axis = layout.rank - 1; axis > 0; --axis) {
+    const int64_t rest = index / layout.sizes[axis];
+    at += (index - rest * layout.sizes[axis]) * layout.strides[axis];
+    index = rest;
+  }
+  return at + index * layout.strides[0];
+}
+
 // The element at `offset` as C, and C rounded once into the element there.
 template <class C>
 __device__ inline C load_as(const void* data, DType dtype, int64_t offset) {
@@ -68,52 +81,44 @@ struct AnyView {
 
   template <class C>
   __device__ C load(int64_t index) const {
-    return load_as<C>(data, dtype, layout.offset(index));
+    return load_as<C>(data, dtype, offset_of(layout, index));
   }
   template <class C>
   __device__ void store(int64_t index, C value) const {
-    store_as(data, dtype, layout.offset(index), value);
+    store_as(data, dtype, offset_of(layout, index), value);
   }
 };
 
-// Dense memory of a known type, `width` elements at a time, as C.
+// Readers of memory, `width` elements at a time, as C. Fetching is a step of its own, so that a
+// kernel has several loads under way before it waits for the first.
+
+// Packs of a known type.
 template <class T, int N, class C = Compute<T>>
 struct Packs {
   using Value = C;
+  using Fetched = Pack<T, N>;
   static constexpr int width = N;
-  T* data;
+  const T* data;
 
   explicit Packs(const TensorView& view) : data(view.as<T>()) {}
 
-  __device__ void read(int64_t offset, C (&values)[N]) const {
-    const Pack<T, N> pack = load_pack<T, N>(data + offset);
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = cast<C>(pack[i]);
-  }
-  __device__ void write(int64_t offset, const C (&values)[N]) const {
-    Pack<T, N> pack;
-#pragma unroll
-    for (int i = 0; i < N; ++i) pack[i] = cast<T>(values[i]);
-    store_pack<T, N>(data + offset, pack);
-  }
+  __device__ Fetched fetch(int64_t offset) const { return load_pack<T, N>(data + offset); }
+  static __device__ C value(const Fetched& fetched, int i) { return cast<C>(fetched[i]); }
 };
 
-// Memory of any type, an element at a time, as C.
+// Elements of any type.
 template <class C>
 struct Elements {
   using Value = C;
+  using Fetched = C;
   static constexpr int width = 1;
   void* data;
   DType dtype;
 
   explicit Elements(const TensorView& view) : data(view.data), dtype(view.dtype) {}
 
-  __device__ void read(int64_t offset, C (&values)[1]) const {
-    values[0] = load_as<C>(data, dtype, offset);
-  }
-  __device__ void write(int64_t offset, const C (&values)[1]) const {
-    store_as(data, dtype, offset, values[0]);
-  }
+  __device__ C fetch(int64_t offset) const { return load_as<C>(data, dtype, offset); }
+  static __device__ C value(const C& fetched, int) { return fetched; }
 };
 
 // Whether n neighbours of a simplified view always lie together, from addresses that are multiples

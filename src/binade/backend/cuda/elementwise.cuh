@@ -21,101 +21,85 @@ struct PackInputs {
   bool constant[A];  // along the last axis
 };
 
-template <class C, int N, class T>
-__device__ inline void read_some(const T* from, int64_t n, C (&values)[N]) {
-  if (n >= N) {
-    const Pack<T, N> pack = load_pack<T, N>(from);
+// One pack of every input and of the output, as they lie in memory. Finding, fetching and computing
+// are steps of their own: several packs are under way before a thread waits for the first.
+template <class F, int A, int N, class T, class U>
+struct FetchedPacks {
+  int64_t from[A], to;
+  Pack<T, N> inputs[A];
+  Pack<U, N> old;
+
+  __device__ void find(const PackInputs<T, A>& x, const Layout& y, int64_t at) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = cast<C>(pack[i]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = i < n ? cast<C>(from[i]) : C{};
+    for (int input = 0; input < A; ++input) from[input] = offset_of(x.layouts[input], at);
+    to = offset_of(y, at);
   }
-}
 
-template <class C, int N, class T>
-__device__ inline void write_some(T* to, int64_t n, const C (&values)[N]) {
-  if (n >= N) {
-    Pack<T, N> pack;
-#pragma unroll
-    for (int i = 0; i < N; ++i) pack[i] = cast<T>(values[i]);
-    store_pack<T, N>(to, pack);
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (i < n) to[i] = cast<T>(values[i]);
-    }
-  }
-}
-
-// One pack of every input, in the type a function computes in.
-template <class C, int A, int N>
-struct PackValues {
-  C inputs[A][N];
-  C old[N];
-
-  template <class T, class U>
-  __device__ void read(const PackInputs<T, A>& x, const U* y, const Layout& y_layout, bool reads,
-                       int64_t at, int64_t count) {
+  __device__ void fetch(const PackInputs<T, A>& x, const U* y, bool reads) {
 #pragma unroll
     for (int input = 0; input < A; ++input) {
-      const T* from = x.data[input] + x.layouts[input].offset(at);
       if (x.constant[input]) {
-        const C value = cast<C>(*from);
-#pragma unroll
-        for (int i = 0; i < N; ++i) inputs[input][i] = value;
+        inputs[input][0] = x.data[input][from[input]];
       } else {
-        read_some(from, count - at, inputs[input]);
+        inputs[input] = load_pack<T, N>(x.data[input] + from[input]);
       }
     }
-    if (reads) {
-      read_some(y + y_layout.offset(at), count - at, old);
-    } else {
-#pragma unroll
-      for (int i = 0; i < N; ++i) old[i] = C{};
-    }
+    if (reads) old = load_pack<U, N>(y + to);
   }
 
-  template <class F>
-  __device__ void apply(const F& f) {
+  __device__ void finish(const F& f, const PackInputs<T, A>& x, U* y, bool reads) {
+    using C = typename F::Value;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       C values[A];
 #pragma unroll
-      for (int input = 0; input < A; ++input) values[input] = inputs[input][i];
-      old[i] = f(values, old[i]);
+      for (int input = 0; input < A; ++input)
+        values[input] = cast<C>(x.constant[input] ? inputs[input][0] : inputs[input][i]);
+      old[i] = cast<U>(f(values, reads ? cast<C>(old[i]) : C{}));
     }
+    store_pack<U, N>(y + to, old);
   }
 };
 
-template <class F, int A, int N, class T, class U>
+// `count` packs from `first` on, `step` apart.
+template <int count, int N, class F, int A, class T, class U>
+__device__ inline void map_some(const F& f, const PackInputs<T, A>& x, U* y, const Layout& y_layout,
+                                bool reads, int64_t first, int64_t step) {
+  FetchedPacks<F, A, N, T, U> packs[count];
+#pragma unroll
+  for (int k = 0; k < count; ++k) packs[k].find(x, y_layout, (first + k * step) * N);
+#pragma unroll
+  for (int k = 0; k < count; ++k) packs[k].fetch(x, y, reads);
+#pragma unroll
+  for (int k = 0; k < count; ++k) packs[k].finish(f, x, y, reads);
+}
+
+template <class F, int A, int N, int ahead, class T, class U>
 __global__ void __launch_bounds__(elementwise_threads)
     packs_kernel(F f, int64_t count, const __grid_constant__ PackInputs<T, A> x, U* y,
                  const __grid_constant__ Layout y_layout, bool reads) {
   using C = typename F::Value;
-  // Packs a thread has under way: their loads overlap.
-  constexpr int ahead = A == 1 ? 2 : 1;
-  const int64_t packs = ceil_div<int64_t>(count, N), step = item_step();
-  for (int64_t first = first_item(); first < packs; first += ahead * step) {
-    PackValues<C, A, N> values[ahead];
+  const int64_t packs = count / N, step = item_step();
+  int64_t pack = first_item();
+  for (; pack + (ahead - 1) * step < packs; pack += ahead * step)
+    map_some<ahead, N>(f, x, y, y_layout, reads, pack, step);
+  for (; ahead > 1 && pack < packs; pack += step)
+    map_some<1, N>(f, x, y, y_layout, reads, pack, step);
+  // What is left of a single axis, an element for each of the first threads.
+  const int64_t at = packs * N + first_item();
+  if (at >= count) return;
+  C values[A];
 #pragma unroll
-    for (int k = 0; k < ahead; ++k) {
-      const int64_t pack = first + k * step;
-      if (pack < packs) values[k].read(x, y, y_layout, reads, pack * N, count);
-    }
-#pragma unroll
-    for (int k = 0; k < ahead; ++k) {
-      const int64_t pack = first + k * step;
-      if (pack >= packs) break;
-      values[k].apply(f);
-      write_some(y + y_layout.offset(pack * N), count - pack * N, values[k].old);
-    }
-  }
+  for (int input = 0; input < A; ++input)
+    values[input] = cast<C>(x.data[input][offset_of(x.layouts[input], at)]);
+  U& out = y[offset_of(y_layout, at)];
+  out = cast<U>(f(values, reads ? cast<C>(out) : C{}));
 }
 
 // y = f(x...) on simplified views of types T and U, in packs; false, with nothing done, where types
-// or strides do not allow it.
-template <class T, class U, class F, int A>
+// or strides do not allow it. A thread fetches `ahead` packs at a time: several where f is little
+// work.
+template <class T, class U, class F, int A, int ahead = 1>
 bool map_packs(F f, const std::array<TensorView, A>& x, const TensorView& y, bool reads) {
   constexpr int n = static_cast<int>(access_bytes / std::min(sizeof(T), sizeof(U)));
   const int last = y.rank() - 1;
@@ -130,8 +114,9 @@ bool map_packs(F f, const std::array<TensorView, A>& x, const TensorView& y, boo
     inputs.layouts[i] = Layout(view);
   }
   const int64_t count = y.numel();
-  launch(packs_kernel<F, A, n, T, U>, grid_for(ceil_div<int64_t>(count, n), elementwise_threads),
-         elementwise_threads, 0, f, count, inputs, y.as<U>(), Layout(y), reads);
+  launch(packs_kernel<F, A, n, ahead, T, U>,
+         grid_for(ceil_div<int64_t>(count, n), elementwise_threads), elementwise_threads, 0, f,
+         count, inputs, y.as<U>(), Layout(y), reads);
   return true;
 }
 
@@ -149,7 +134,7 @@ __global__ void __launch_bounds__(elementwise_threads)
     C values[A];
 #pragma unroll
     for (int input = 0; input < A; ++input) values[input] = x.views[input].template load<C>(at);
-    const int64_t place = y.layout.offset(at);
+    const int64_t place = offset_of(y.layout, at);
     const C old = reads ? load_as<C>(y.data, y.dtype, place) : C{};
     store_as(y.data, y.dtype, place, f(values, old));
   }

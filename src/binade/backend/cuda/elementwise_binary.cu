@@ -74,13 +74,13 @@ struct Axpby {
 
 // Gradients and their sums: 16-bit and f32 in any mixture.
 bool axpby_dense(Axpby<float> f, const TensorView& x, const TensorView& y, bool reads) {
-  return map_packs<float, float, Axpby<float>, 1>(f, {x}, y, reads) ||
-         map_packs<bf16, bf16, Axpby<float>, 1>(f, {x}, y, reads) ||
-         map_packs<f16, f16, Axpby<float>, 1>(f, {x}, y, reads) ||
-         map_packs<bf16, float, Axpby<float>, 1>(f, {x}, y, reads) ||
-         map_packs<f16, float, Axpby<float>, 1>(f, {x}, y, reads) ||
-         map_packs<float, bf16, Axpby<float>, 1>(f, {x}, y, reads) ||
-         map_packs<float, f16, Axpby<float>, 1>(f, {x}, y, reads);
+  return map_packs<float, float, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<bf16, bf16, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<f16, f16, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<bf16, float, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<f16, float, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<float, bf16, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<float, f16, Axpby<float>, 1, 2>(f, {x}, y, reads);
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ __global__ void __launch_bounds__(elementwise_threads)
 #pragma unroll
     for (int k = 0; k < ahead; ++k) {
       const int64_t at = first + k * step;
-      if (at < count) values[k] = x[x_layout.offset(at)];
+      if (at < count) values[k] = x[offset_of(x_layout, at)];
     }
 #pragma unroll
     for (int k = 0; k < ahead; ++k) {
       const int64_t at = first + k * step;
-      if (at < count) y[y_layout.offset(at)] = values[k];
+      if (at < count) y[offset_of(y_layout, at)] = values[k];
     }
   }
 }
@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(tile* tile_lines)
   for (int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
     const int64_t matrix = i / (down * across);
     const int64_t row = i / across % down * tile, column = i % across * tile;
-    const T* source = x + from.batch.offset(matrix);
-    T* target = y + to.batch.offset(matrix);
+    const T* source = x + offset_of(from.batch, matrix);
+    T* target = y + offset_of(to.batch, matrix);
 #pragma unroll
     for (int line = threadIdx.y; line < tile; line += tile_lines) {
       const int64_t r = row + threadIdx.x, c = column + line;
@@ -143,10 +143,10 @@ struct Same {
 };
 
 bool convert_dense(const TensorView& x, const TensorView& y) {
-  return map_packs<float, bf16, Same<float>, 1>({}, {x}, y, false) ||
-         map_packs<float, f16, Same<float>, 1>({}, {x}, y, false) ||
-         map_packs<bf16, float, Same<float>, 1>({}, {x}, y, false) ||
-         map_packs<f16, float, Same<float>, 1>({}, {x}, y, false);
+  return map_packs<float, bf16, Same<float>, 1, 2>({}, {x}, y, false) ||
+         map_packs<float, f16, Same<float>, 1, 2>({}, {x}, y, false) ||
+         map_packs<bf16, float, Same<float>, 1, 2>({}, {x}, y, false) ||
+         map_packs<f16, float, Same<float>, 1, 2>({}, {x}, y, false);
 }
 
 // ---- constants ----
@@ -154,7 +154,7 @@ bool convert_dense(const TensorView& x, const TensorView& y) {
 template <class T>
 __global__ void __launch_bounds__(elementwise_threads)
     fill_kernel(int64_t count, T value, T* y, const __grid_constant__ Layout layout) {
-  for (int64_t at = first_item(); at < count; at += item_step()) y[layout.offset(at)] = value;
+  for (int64_t at = first_item(); at < count; at += item_step()) y[offset_of(layout, at)] = value;
 }
 
 template <class T>

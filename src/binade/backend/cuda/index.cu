@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(elementwise_threads)
                   Indices indices, const __grid_constant__ Layout index_layout, T* y,
                   const __grid_constant__ Layout y_layout) {
   for (int64_t at = first_item(); at < count; at += item_step()) {
-    const int64_t chosen = indices.at(index_layout.offset(at));
-    y[y_layout.offset(at)] = x[x_layout.offset(at) + chosen * step];
+    const int64_t chosen = indices.at(offset_of(index_layout, at));
+    y[offset_of(y_layout, at)] = x[offset_of(x_layout, at) + chosen * step];
   }
 }
 
@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(elementwise_threads)
   for (int64_t item = first_item(); item < entries * width; item += item_step()) {
     const int64_t entry = item / width, place = item - entry * width;
     const int64_t chosen = indices.at(entry * index_step);
-    y[y_layout.offset(place) + entry * y_step] = x[x_layout.offset(place) + chosen * x_step];
+    y[offset_of(y_layout, place) + entry * y_step] =
+        x[offset_of(x_layout, place) + chosen * x_step];
   }
 }
 

@@ -30,11 +30,11 @@ struct Scatter {
 
   __device__ int64_t x_offset(int64_t entry) const {
     if (lines == 1) return entry * x_step;
-    return x_lines.offset(entry / count) + entry % count * x_step;
+    return offset_of(x_lines, entry / count) + entry % count * x_step;
   }
   __device__ int64_t y_offset(int64_t place) const {
     if (lines == 1) return place * y_step;
-    return y_lines.offset(place / targets) + place % targets * y_step;
+    return offset_of(y_lines, place / targets) + place % targets * y_step;
   }
 };
 
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(threads)
                   bool skip_negative, Key* places, Key* entries) {
   for (int64_t entry = first_item(); entry < s.entries(); entry += item_step()) {
     const int64_t line = entry / s.count, i = entry - line * s.count;
-    const int64_t offset = s.index_lines.offset(line) + i * s.index_step;
+    const int64_t offset = offset_of(s.index_lines, line) + i * s.index_step;
     const int64_t target = dtype == DType::i64 ? static_cast<const int64_t*>(index)[offset]
                                                : static_cast<const int32_t*>(index)[offset];
     const bool skipped = skip_negative && target < 0;
@@ -66,15 +66,13 @@ __global__ void __launch_bounds__(threads)
     const Key place = places[first];
     if (static_cast<int64_t>(place) == s.places()) continue;
     if (first > 0 && places[first - 1] == place) continue;
-    const int64_t from = s.x_rest.offset(column);
-    const int64_t to = s.y_offset(static_cast<int64_t>(place)) + s.y_rest.offset(column);
-    C sum[1], value[1];
-    y.read(to, sum);
+    const int64_t from = offset_of(s.x_rest, column);
+    const int64_t to = s.y_offset(static_cast<int64_t>(place)) + offset_of(s.y_rest, column);
+    C sum = y.fetch(to);
     for (int64_t at = first; at < count && places[at] == place; ++at) {
-      x.read(s.x_offset(static_cast<int64_t>(entries[at])) + from, value);
-      sum[0] += value[0];
+      sum += x.fetch(s.x_offset(static_cast<int64_t>(entries[at])) + from);
     }
-    y.write(to, sum);
+    store_as(y.data, y.dtype, to, sum);
   }
 }
 
@@ -141,7 +139,8 @@ __global__ void __launch_bounds__(threads)
     const Key after = first + warp_size < count ? places[first + warp_size] : nowhere;
     const Key previous = __shfl_up_sync(0xffffffffu, mine, 1);
     unsigned starts = __ballot_sync(0xffffffffu, lane == 0 || previous != mine);
-    const int64_t from = s.x_rest.offset(columns.first), to = s.y_rest.offset(columns.first);
+    const int64_t from = offset_of(s.x_rest, columns.first),
+                  to = offset_of(s.y_rest, columns.first);
     for (; starts != 0; starts &= starts - 1) {
       const int start = __ffs(static_cast<int>(starts)) - 1;
       const Key place = __shfl_sync(0xffffffffu, mine, start);
@@ -178,7 +177,8 @@ __global__ void __launch_bounds__(threads)
     if (place != places[next - 1] || static_cast<int64_t>(place) == s.places()) continue;
     if (group > 0 && place == places[group * warp_size - 1]) continue;  // began earlier
     const Columns columns(item - group * stretches, s.width);
-    const int64_t target = s.y_offset(static_cast<int64_t>(place)) + s.y_rest.offset(columns.first);
+    const int64_t target =
+        s.y_offset(static_cast<int64_t>(place)) + offset_of(s.y_rest, columns.first);
     float sum[pack], values[pack];
     load(y, target, sum);
     const auto add = [&](float* from, int64_t which) {

@@ -94,7 +94,7 @@ struct Results {
       return;
     }
     value = value / divisor;
-    const int64_t place = y.layout.offset(result);
+    const int64_t place = offset_of(y.layout, result);
     if (accumulate) value += load_as<C>(y.data, y.dtype, place);
     store_as(y.data, y.dtype, place, value);
   }
@@ -105,6 +105,22 @@ struct Extent {
   Layout kept, reduced;
   int64_t results, count;
   int64_t per_chunk;  // of count
+};
+
+// Several packs, all fetched before any is used: where they are is found out first.
+template <class Reader>
+struct Ahead {
+  typename Reader::Fetched fetched[loads_ahead];
+
+  __device__ Ahead(const Reader& x, int64_t base, const Layout& layout, int64_t first,
+                   int64_t step) {
+    int64_t offsets[loads_ahead];
+#pragma unroll
+    for (int k = 0; k < loads_ahead; ++k) offsets[k] = base + offset_of(layout, first + k * step);
+#pragma unroll
+    for (int k = 0; k < loads_ahead; ++k) fetched[k] = x.fetch(offsets[k]);
+  }
+  __device__ typename Reader::Value at(int k, int i) const { return Reader::value(fetched[k], i); }
 };
 
 template <class Reader, class J>
@@ -125,26 +141,24 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int i = 0; i < n; ++i) center[i] = centers[first + i];
     }
-    const int64_t base = extent.kept.offset(first), step = blockDim.y;
+    const int64_t base = offset_of(extent.kept, first), step = blockDim.y;
     const int64_t begin = blockIdx.y * extent.per_chunk;
     const int64_t end = min(begin + extent.per_chunk, extent.count);
     int64_t row = begin + threadIdx.y;
     for (; row + (loads_ahead - 1) * step < end; row += loads_ahead * step) {
-      C values[loads_ahead][n];
-#pragma unroll
-      for (int k = 0; k < loads_ahead; ++k)
-        x.read(base + extent.reduced.offset(row + k * step), values[k]);
+      const Ahead<Reader> values(x, base, extent.reduced, row, step);
 #pragma unroll
       for (int k = 0; k < loads_ahead; ++k) {
 #pragma unroll
-        for (int i = 0; i < n; ++i) joined[i] = join(joined[i], join.term(values[k][i], center[i]));
+        for (int i = 0; i < n; ++i)
+          joined[i] = join(joined[i], join.term(values.at(k, i), center[i]));
       }
     }
     for (; row < end; row += step) {
-      C values[n];
-      x.read(base + extent.reduced.offset(row), values);
+      const auto fetched = x.fetch(base + offset_of(extent.reduced, row));
 #pragma unroll
-      for (int i = 0; i < n; ++i) joined[i] = join(joined[i], join.term(values[i], center[i]));
+      for (int i = 0; i < n; ++i)
+        joined[i] = join(joined[i], join.term(x.value(fetched, i), center[i]));
     }
   }
   const int me = threadIdx.y * blockDim.x + threadIdx.x;
@@ -178,7 +192,7 @@ __global__ void __launch_bounds__(threads)
   const int64_t result = int64_t{blockIdx.x} * (blockDim.x / group) + threadIdx.x / group;
   if (result >= extent.results) return;  // whole warps: a block of one group has a result
   const C center = centers != nullptr ? centers[result] : C{};
-  const int64_t base = extent.kept.offset(result), step = int64_t{group} * n;
+  const int64_t base = offset_of(extent.kept, result), step = int64_t{group} * n;
   const int64_t begin = blockIdx.y * extent.per_chunk;
   const int64_t end = min(begin + extent.per_chunk, extent.count);
   C joined[n];
@@ -186,21 +200,17 @@ __global__ void __launch_bounds__(threads)
   for (int i = 0; i < n; ++i) joined[i] = join.identity();
   int64_t at = begin + lane * n;
   for (; at + (loads_ahead - 1) * step < end; at += loads_ahead * step) {
-    C values[loads_ahead][n];
-#pragma unroll
-    for (int k = 0; k < loads_ahead; ++k)
-      x.read(base + extent.reduced.offset(at + k * step), values[k]);
+    const Ahead<Reader> values(x, base, extent.reduced, at, step);
 #pragma unroll
     for (int k = 0; k < loads_ahead; ++k) {
 #pragma unroll
-      for (int i = 0; i < n; ++i) joined[i] = join(joined[i], join.term(values[k][i], center));
+      for (int i = 0; i < n; ++i) joined[i] = join(joined[i], join.term(values.at(k, i), center));
     }
   }
   for (; at < end; at += step) {
-    C values[n];
-    x.read(base + extent.reduced.offset(at), values);
+    const auto fetched = x.fetch(base + offset_of(extent.reduced, at));
 #pragma unroll
-    for (int i = 0; i < n; ++i) joined[i] = join(joined[i], join.term(values[i], center));
+    for (int i = 0; i < n; ++i) joined[i] = join(joined[i], join.term(x.value(fetched, i), center));
   }
   C value = joined[0];
 #pragma unroll

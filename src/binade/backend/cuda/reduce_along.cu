@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(threads)
   const int lane = threadIdx.x % group;
   const int64_t result = int64_t{blockIdx.x} * (blockDim.x / group) + threadIdx.x / group;
   if (result >= results) return;  // whole groups, and a block of one group has a result
-  const int64_t base = x.layout.offset(result);
+  const int64_t base = offset_of(x.layout, result);
   Best<C> best{C{}, -1};
   for (int64_t i = lane; i < count; i += group) {
     const Best<C> next{load_as<C>(x.data, x.dtype, base + i * step), i};

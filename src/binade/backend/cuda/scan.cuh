@@ -29,7 +29,7 @@ struct Line {
   __device__ Line(const Lines& lines, int64_t index)
       : data(lines.starts.data),
         dtype(lines.starts.dtype),
-        start(lines.starts.layout.offset(index) + lines.first),
+        start(offset_of(lines.starts.layout, index) + lines.first),
         step(lines.step) {}
 
   template <class C>

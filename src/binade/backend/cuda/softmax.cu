@@ -70,15 +70,18 @@ __global__ void __launch_bounds__(most_threads)
   const int64_t step = int64_t{group.size} * N, first = int64_t{group.lane()} * N;
   for (int64_t row = group.first_row(); row < rows; row += group.row_step()) {
     const int64_t base = row * width, rest = first + kept_packs * step;
+    Fetched<C, N> fetched[kept_packs];
     C kept[kept_packs][N];
     Running<C> running;
 #pragma unroll
     for (int k = 0; k < kept_packs; ++k) {
-      if (first + k * step < width) load(x, base + first + k * step, kept[k]);
+      if (first + k * step < width) fetched[k] = fetch<C, N>(x, base + first + k * step);
     }
 #pragma unroll
     for (int k = 0; k < kept_packs; ++k) {
-      if (first + k * step < width) running.add(kept[k]);
+      if (first + k * step >= width) break;
+      widen(fetched[k], x.dtype, kept[k]);
+      running.add(kept[k]);
     }
     for (int64_t at = rest; at < width; at += step) {
       C values[N];
@@ -113,11 +116,16 @@ __global__ void __launch_bounds__(most_threads)
 // The gradient and the output at one pack of a row.
 template <class C, int N>
 struct GradientPack {
+  Fetched<C, N> fetched_g, fetched_y;
   C g[N], y[N];
 
   __device__ void read(const Operand& dy, const Operand& out, int64_t at) {
-    load(dy, at, g);
-    load(out, at, y);
+    fetched_g = fetch<C, N>(dy, at);
+    fetched_y = fetch<C, N>(out, at);
+  }
+  __device__ void unpack(const Operand& dy, const Operand& out) {
+    widen(fetched_g, dy.dtype, g);
+    widen(fetched_y, out.dtype, y);
   }
   __device__ C term(bool log) const {
     C sum = 0;
@@ -152,11 +160,14 @@ __global__ void __launch_bounds__(most_threads)
     }
 #pragma unroll
     for (int k = 0; k < packs; ++k) {
-      if (first + k * step < width) total += kept[k].term(log);
+      if (first + k * step >= width) break;
+      kept[k].unpack(dy, y);
+      total += kept[k].term(log);
     }
     for (int64_t at = rest; at < width; at += step) {
       GradientPack<C, N> pack;
       pack.read(dy, y, base + at);
+      pack.unpack(dy, y);
       total += pack.term(log);
     }
     total = group.all(total, Sum(), C(0), shared);
@@ -168,6 +179,7 @@ __global__ void __launch_bounds__(most_threads)
     for (int64_t at = rest; at < width; at += step) {
       GradientPack<C, N> pack;
       pack.read(dy, y, base + at);
+      pack.unpack(dy, y);
       pack.write(log, total, dx, base + at, accumulate);
     }
   }
