@@ -81,6 +81,12 @@ struct Bounded {
   }
 };
 
+// Where operands are bf16 a probability, and the gradient of a score, is rounded to it before it is
+// multiplied.
+double operand_rounding(DType dtype) {
+  return dtype == DType::bf16 ? 0.5 * epsilon(DType::bf16) : 0;
+}
+
 // One query's row of scores, probabilities and their errors, straight from the definition.
 struct Row {
   Values score, p;
@@ -131,7 +137,8 @@ void check_forward(const Case& c, DType dtype, const Inputs& in, const Results& 
         out.value[at] += term;
         size += std::abs(term);
       }
-      out.error[at] = relative * size + storage_error(dtype, out.value[at]);
+      out.error[at] =
+          (relative + operand_rounding(dtype)) * size + storage_error(dtype, out.value[at]);
     }
     const auto i = static_cast<size_t>(row);
     if (r.p.empty()) {
@@ -155,7 +162,8 @@ void check_backward(const Case& c, DType dtype, const Inputs& in, const Results&
                out = read(found.out);
   Bounded dq(in.q.numel()), dk(in.k.numel()), dv(in.k.numel());
   const int64_t group = c.heads / c.kv_heads, dim = c.dim;
-  const double terms = static_cast<double>(group * c.queries + c.keys + 16) * eps;
+  const double terms =
+      static_cast<double>(group * c.queries + c.keys + 16) * eps + operand_rounding(dtype);
   for (int64_t row = 0; row < c.batch * c.heads * c.queries; ++row) {
     const int64_t h = row / c.queries % c.heads, b = row / c.queries / c.heads;
     const int64_t first = (b * c.kv_heads + h / group) * c.keys * dim;

@@ -30,6 +30,9 @@ TEST(Bench, StepReportsEveryPrecision) {
     EXPECT_GE(result["first_step_since_start_s"], 0) << result;
     EXPECT_EQ(result["misses_after_warmup"], 0) << result;
     EXPECT_LT(result["loss"], std::log(256.0)) << result;  // chance: five steps learn the batch
+    EXPECT_GT(result["work_ms"]["matrix"], 0) << result;
+    EXPECT_GT(result["work_ms"]["attention"], 0) << result;
+    EXPECT_EQ(result["work_ms"]["quantize"] > 0, result["precision"] == "fp8") << result;
     int64_t sum = 0;
     for (const auto& bytes : result["peak_bytes_by_category"]) sum += bytes.get<int64_t>();
     EXPECT_EQ(sum, result["peak_bytes"]) << result;

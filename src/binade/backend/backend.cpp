@@ -2,6 +2,7 @@
 
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/meta.h"
+#include "binade/backend/profile.h"
 
 #ifdef BINADE_CUDA
 #include "binade/backend/cuda/device.h"
@@ -56,6 +57,7 @@ const Backend& cuda_table() {
 }  // namespace
 
 const Backend& of(Device device) {
+  if (const Backend* timed = profiled(device)) return *timed;
   switch (device.kind) {
     case Device::Kind::cpu:
       return cpu_table();

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <sstream>
 
 #include "binade/backend/backend.h"
@@ -87,6 +88,25 @@ std::vector<double> timed(Stepper& stepper, Device device, int64_t steps) {
   return result;
 }
 
+// Seconds of one step by kind of work: extra steps, as timing each kernel makes them slower.
+void profile(Stepper& stepper, Device device, int64_t steps, StepFigures& figures) {
+  const backend::Profiler profiler(device, [](Device on) {
+    wait_for(on);
+    return bench_clock();
+  });
+  wait_for(device);
+  const double start = bench_clock();
+  for (int64_t i = 0; i < steps; ++i) stepper.step();
+  wait_for(device);
+  figures.other_work = bench_clock() - start;
+  figures.work = profiler.seconds();
+  for (double& seconds : figures.work) {
+    figures.other_work -= seconds;
+    seconds /= static_cast<double>(steps);
+  }
+  figures.other_work /= static_cast<double>(steps);
+}
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t half = values.size() / 2;
@@ -105,7 +125,7 @@ double weights_in_products(const Config& config) {
 double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 void write(json::Writer& out, const StepFigures& f) {
-  const auto number = [&out](const char* key, double value) {
+  const auto number = [&out](std::string_view key, double value) {
     out.key(key);
     if (std::isfinite(value)) {
       out.value(value);
@@ -122,6 +142,11 @@ void write(json::Writer& out, const StepFigures& f) {
   number("first_step_since_model_s", f.first_step_since_model);
   number("tflops", f.flops / 1e12);
   number("share_of_peak", f.share_of_peak);
+  out.key("work_ms").begin_object();
+  for (int i = 0; i < backend::work_count; ++i)
+    number(backend::name(static_cast<backend::Work>(i)), f.work[static_cast<size_t>(i)] * 1e3);
+  number("other", f.other_work * 1e3);
+  out.end_object();
   out.key("peak_bytes").value(f.memory.peak).key("peak_bytes_by_category").begin_object();
   for (int i = 0; i < memory::category_count; ++i)
     out.key(memory::name(static_cast<memory::Category>(i)))
@@ -129,6 +154,34 @@ void write(json::Writer& out, const StepFigures& f) {
   out.end_object().key("misses_after_warmup").value(f.misses);
   number("loss", f.loss);
   out.end_object();
+}
+
+std::string work_table(const std::vector<StepFigures>& figures) {
+  std::string text = fmt::format("\n{:<9}", "work");
+  for (int i = 0; i < backend::work_count; ++i)
+    text += fmt::format(" {:>11}", backend::name(static_cast<backend::Work>(i)));
+  text += fmt::format(" {:>11}\n", "other");
+  for (const StepFigures& f : figures) {
+    const double all = std::accumulate(f.work.begin(), f.work.end(), f.other_work);
+    text += fmt::format("{:<9}", f.precision);
+    for (const double seconds : f.work) text += fmt::format(" {:>10.1f}%", 100 * seconds / all);
+    text += fmt::format(" {:>10.1f}%\n", 100 * f.other_work / all);
+  }
+  return text;
+}
+
+std::string memory_table(const std::vector<StepFigures>& figures) {
+  std::string text = fmt::format("\n{:<9}", "peak MiB");
+  for (int i = 0; i < memory::category_count; ++i)
+    text += fmt::format(" {:>11}", memory::name(static_cast<memory::Category>(i)));
+  text += fmt::format(" {:>11}\n", "total");
+  for (const StepFigures& f : figures) {
+    text += fmt::format("{:<9}", f.precision);
+    for (const int64_t bytes : f.memory.at_peak)
+      text += fmt::format(" {:>11.1f}", mebibytes(bytes));
+    text += fmt::format(" {:>11.1f}\n", mebibytes(f.memory.peak));
+  }
+  return text;
 }
 
 }  // namespace
@@ -166,6 +219,7 @@ StepFigures bench_step(const Config& config, const StepBenchOptions& options) {
   result.flops = flops_per_token(config) * result.tokens_per_second;
   result.share_of_peak = peak > 0 ? result.flops / peak : 0;
   result.loss = stepper.loss();
+  profile(stepper, device, std::min<int64_t>(options.steps, 5), result);
   return result;
 }
 
@@ -183,17 +237,7 @@ std::string to_table(const Config& config, const std::vector<StepFigures>& figur
         f.precision, f.tokens_per_second, f.best_tokens_per_second, f.step_seconds * 1e3,
         f.best_step_seconds * 1e3, f.flops / 1e12, f.share_of_peak * 100, f.first_step_since_model,
         f.misses, f.loss);
-  text += fmt::format("\n{:<9}", "peak MiB");
-  for (int i = 0; i < memory::category_count; ++i)
-    text += fmt::format(" {:>11}", memory::name(static_cast<memory::Category>(i)));
-  text += fmt::format(" {:>11}\n", "total");
-  for (const StepFigures& f : figures) {
-    text += fmt::format("{:<9}", f.precision);
-    for (const int64_t bytes : f.memory.at_peak)
-      text += fmt::format(" {:>11.1f}", mebibytes(bytes));
-    text += fmt::format(" {:>11.1f}\n", mebibytes(f.memory.peak));
-  }
-  return text;
+  return text + work_table(figures) + memory_table(figures);
 }
 
 std::string to_json(const Config& config, const std::vector<StepFigures>& figures) {

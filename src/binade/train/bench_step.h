@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/backend/profile.h"
 #include "binade/tensor/memory.h"
 #include "binade/train/config.h"
 
@@ -20,8 +21,10 @@ struct StepFigures {
   double tokens_per_second = 0, best_tokens_per_second = 0;
   // From the start of the process, and of making the model, to the end of the first step.
   double first_step_since_start = 0, first_step_since_model = 0;
-  double flops = 0;          // operations per second of the median step
-  double share_of_peak = 0;  // 0: peak not known
+  double flops = 0;             // operations per second of the median step
+  double share_of_peak = 0;     // 0: peak not known
+  backend::WorkSeconds work{};  // of one step, by kind; from steps that were not timed otherwise
+  double other_work = 0;        // what is left of such a step
   memory::Statistics memory;
   int64_t misses = 0;  // allocations that went to the system after the warmup
   double loss = 0;     // of the last step

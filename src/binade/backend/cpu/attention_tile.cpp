@@ -27,10 +27,11 @@ constexpr int tile_rows = 8, tile_vectors = 2;
 
 // The loops over rows and vectors must be unrolled before the compiler decides what lives in
 // registers.
-template <int rows, class T>
-HWY_INLINE void product_tile(int64_t k, const T* a, int64_t a_row, int64_t a_column, const T* b,
-                             int64_t ldb, T* c, int64_t ldc, bool accumulate) {
-  const hn::ScalableTag<T> d;
+template <int rows>
+HWY_INLINE void product_tile(int64_t k, const double* a, int64_t a_row, int64_t a_column,
+                             const double* b, int64_t ldb, double* c, int64_t ldc,
+                             bool accumulate) {
+  const hn::ScalableTag<double> d;
   const size_t lanes = hn::Lanes(d);
   using V = hn::Vec<decltype(d)>;
   V sum[rows][tile_vectors];
@@ -56,25 +57,6 @@ HWY_INLINE void product_tile(int64_t k, const T* a, int64_t a_row, int64_t a_col
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < tile_vectors; ++j) hn::StoreU(sum[i][j], d, c + i * ldc + j * lanes);
-  }
-}
-
-template <class T>
-HWY_INLINE void product_any(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row,
-                            int64_t a_column, const T* b, int64_t ldb, T* c, int64_t ldc,
-                            bool accumulate) {
-  constexpr int64_t width = tile_vectors * hn::MaxLanes(hn::ScalableTag<T>());
-  static_assert(column_padding<T> % width == 0);
-  for (int64_t j = 0; j < n; j += width) {
-    int64_t i = 0;
-    for (; i + tile_rows <= m; i += tile_rows) {
-      product_tile<tile_rows>(k, a + i * a_row, a_row, a_column, b + j, ldb, c + i * ldc + j, ldc,
-                              accumulate);
-    }
-    for (; i < m; ++i) {
-      product_tile<1>(k, a + i * a_row, a_row, a_column, b + j, ldb, c + i * ldc + j, ldc,
-                      accumulate);
-    }
   }
 }
 
@@ -132,13 +114,14 @@ HWY_INLINE auto sees(D d, int64_t first, int64_t j, TileMask mask) {
 }
 
 template <class T>
-HWY_INLINE void online_softmax_any(int64_t keys, int64_t queries, TileMask mask, T* scores,
+HWY_INLINE void online_softmax_any(int64_t keys, int64_t queries, TileMask mask, T scale, T* scores,
                                    int64_t ld, T* maximum, T* sum, T* correction) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   constexpr int vectors = 2;  // of queries at a time: twice as many independent chains
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const V minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  const V minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity()),
+          factor = hn::Set(d, scale);
   const bool masked = mask.hides(keys);
   for (int64_t i = 0; i < queries; i += vectors * lanes) {
     V highest[vectors], base[vectors], total[vectors];
@@ -148,11 +131,9 @@ HWY_INLINE void online_softmax_any(int64_t keys, int64_t queries, TileMask mask,
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
         T* at = scores + j * ld + i + v * lanes;
-        V score = hn::LoadU(d, at);
-        if (masked) {
-          score = hn::IfThenElse(sees(d, i + v * lanes, j, mask), score, minus_infinity);
-          hn::StoreU(score, d, at);
-        }
+        V score = hn::Mul(hn::LoadU(d, at), factor);
+        if (masked) score = hn::IfThenElse(sees(d, i + v * lanes, j, mask), score, minus_infinity);
+        hn::StoreU(score, d, at);
         highest[v] = hn::Max(highest[v], score);
       }
     }
@@ -174,25 +155,27 @@ HWY_INLINE void online_softmax_any(int64_t keys, int64_t queries, TileMask mask,
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
       const int64_t at = i + v * lanes;
-      const V factor = exponential(d, hn::Sub(hn::LoadU(d, maximum + at), base[v]));
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, sum + at), factor, total[v]), d, sum + at);
-      hn::StoreU(factor, d, correction + at);
+      const V change = exponential(d, hn::Sub(hn::LoadU(d, maximum + at), base[v]));
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, sum + at), change, total[v]), d, sum + at);
+      hn::StoreU(change, d, correction + at);
       hn::StoreU(highest[v], d, maximum + at);
     }
   }
 }
 
 template <class T>
-HWY_INLINE void softmax_gradient_any(int64_t keys, int64_t queries, TileMask mask, T* scores,
-                                     T* gradients, int64_t ld, const T* lse, const T* delta) {
+HWY_INLINE void softmax_gradient_any(int64_t keys, int64_t queries, TileMask mask, T scale,
+                                     T* scores, T* gradients, int64_t ld, const T* lse,
+                                     const T* delta) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
+  const V factor = hn::Set(d, scale);
   const bool masked = mask.hides(keys);
   for (int64_t j = 0; j < keys; ++j) {
     T* s = scores + j * ld;
     T* g = gradients + j * ld;
     for (int64_t i = 0; i < queries; i += static_cast<int64_t>(hn::Lanes(d))) {
-      V p = exponential(d, hn::Sub(hn::LoadU(d, s + i), hn::LoadU(d, lse + i)));
+      V p = exponential(d, hn::MulSub(hn::LoadU(d, s + i), factor, hn::LoadU(d, lse + i)));
       V gradient = hn::Sub(hn::LoadU(d, g + i), hn::LoadU(d, delta + i));
       if (masked) {
         const auto visible = sees(d, i, j, mask);
@@ -202,6 +185,52 @@ HWY_INLINE void softmax_gradient_any(int64_t keys, int64_t queries, TileMask mas
       hn::StoreU(p, d, s + i);
       hn::StoreU(hn::Mul(p, gradient), d, g + i);
     }
+  }
+}
+
+template <class T>
+HWY_INLINE void scale_columns_any(int64_t rows, int64_t columns, const T* factors, T* tile,
+                                  int64_t ld) {
+  const hn::ScalableTag<T> d;
+  for (int64_t j = 0; j < columns; j += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto factor = hn::LoadU(d, factors + j);
+    for (int64_t i = 0; i < rows; ++i) {
+      T* at = tile + i * ld + j;
+      hn::StoreU(hn::Mul(hn::LoadU(d, at), factor), d, at);
+    }
+  }
+}
+
+// Squares of one 128-bit vector's side; what is left at the edges one by one.
+template <class T>
+HWY_INLINE void transpose_any(int64_t rows, int64_t columns, const T* in, int64_t ld_in, T* out,
+                              int64_t ld_out) {
+  const hn::FixedTag<T, 16 / sizeof(T)> d;
+  constexpr int64_t side = 16 / sizeof(T);
+  const int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;
+  for (int64_t j = 0; j < whole_columns; j += side) {
+    for (int64_t i = 0; i < whole_rows; i += side) {
+      const T* from = in + i * ld_in + j;
+      T* to = out + j * ld_out + i;
+      if constexpr (side == 4) {
+        const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + ld_in),
+                   c = hn::LoadU(d, from + 2 * ld_in), e = hn::LoadU(d, from + 3 * ld_in);
+        const auto low_ac = hn::InterleaveLower(d, a, c), high_ac = hn::InterleaveUpper(d, a, c),
+                   low_be = hn::InterleaveLower(d, b, e), high_be = hn::InterleaveUpper(d, b, e);
+        hn::StoreU(hn::InterleaveLower(d, low_ac, low_be), d, to);
+        hn::StoreU(hn::InterleaveUpper(d, low_ac, low_be), d, to + ld_out);
+        hn::StoreU(hn::InterleaveLower(d, high_ac, high_be), d, to + 2 * ld_out);
+        hn::StoreU(hn::InterleaveUpper(d, high_ac, high_be), d, to + 3 * ld_out);
+      } else {
+        const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + ld_in);
+        hn::StoreU(hn::InterleaveLower(d, a, b), d, to);
+        hn::StoreU(hn::InterleaveUpper(d, a, b), d, to + ld_out);
+      }
+    }
+  }
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t i = j < whole_columns ? whole_rows : 0; i < rows; ++i)
+      out[j * ld_out + i] = in[i * ld_in + j];
   }
 }
 
@@ -218,29 +247,54 @@ HWY_INLINE T dot_any(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-void product_f32(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_column,
-                 const float* b, int64_t ldb, float* c, int64_t ldc, bool accumulate) {
-  product_any(m, n, k, a, a_row, a_column, b, ldb, c, ldc, accumulate);
-}
 void product_f64(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_column,
                  const double* b, int64_t ldb, double* c, int64_t ldc, bool accumulate) {
-  product_any(m, n, k, a, a_row, a_column, b, ldb, c, ldc, accumulate);
+  constexpr int64_t width = tile_vectors * hn::MaxLanes(hn::ScalableTag<double>());
+  static_assert(column_padding<double> % width == 0);
+  for (int64_t j = 0; j < n; j += width) {
+    int64_t i = 0;
+    for (; i + tile_rows <= m; i += tile_rows) {
+      product_tile<tile_rows>(k, a + i * a_row, a_row, a_column, b + j, ldb, c + i * ldc + j, ldc,
+                              accumulate);
+    }
+    for (; i < m; ++i) {
+      product_tile<1>(k, a + i * a_row, a_row, a_column, b + j, ldb, c + i * ldc + j, ldc,
+                      accumulate);
+    }
+  }
 }
-void online_softmax_f32(int64_t keys, int64_t queries, TileMask mask, float* scores, int64_t ld,
-                        float* maximum, float* sum, float* correction) {
-  online_softmax_any(keys, queries, mask, scores, ld, maximum, sum, correction);
+void online_softmax_f32(int64_t keys, int64_t queries, TileMask mask, float scale, float* scores,
+                        int64_t ld, float* maximum, float* sum, float* correction) {
+  online_softmax_any(keys, queries, mask, scale, scores, ld, maximum, sum, correction);
 }
-void online_softmax_f64(int64_t keys, int64_t queries, TileMask mask, double* scores, int64_t ld,
-                        double* maximum, double* sum, double* correction) {
-  online_softmax_any(keys, queries, mask, scores, ld, maximum, sum, correction);
+void online_softmax_f64(int64_t keys, int64_t queries, TileMask mask, double scale, double* scores,
+                        int64_t ld, double* maximum, double* sum, double* correction) {
+  online_softmax_any(keys, queries, mask, scale, scores, ld, maximum, sum, correction);
 }
-void softmax_gradient_f32(int64_t keys, int64_t queries, TileMask mask, float* scores,
+void softmax_gradient_f32(int64_t keys, int64_t queries, TileMask mask, float scale, float* scores,
                           float* gradients, int64_t ld, const float* lse, const float* delta) {
-  softmax_gradient_any(keys, queries, mask, scores, gradients, ld, lse, delta);
+  softmax_gradient_any(keys, queries, mask, scale, scores, gradients, ld, lse, delta);
 }
-void softmax_gradient_f64(int64_t keys, int64_t queries, TileMask mask, double* scores,
-                          double* gradients, int64_t ld, const double* lse, const double* delta) {
-  softmax_gradient_any(keys, queries, mask, scores, gradients, ld, lse, delta);
+void softmax_gradient_f64(int64_t keys, int64_t queries, TileMask mask, double scale,
+                          double* scores, double* gradients, int64_t ld, const double* lse,
+                          const double* delta) {
+  softmax_gradient_any(keys, queries, mask, scale, scores, gradients, ld, lse, delta);
+}
+void scale_columns_f32(int64_t rows, int64_t columns, const float* factors, float* tile,
+                       int64_t ld) {
+  scale_columns_any(rows, columns, factors, tile, ld);
+}
+void scale_columns_f64(int64_t rows, int64_t columns, const double* factors, double* tile,
+                       int64_t ld) {
+  scale_columns_any(rows, columns, factors, tile, ld);
+}
+void transpose_f32(int64_t rows, int64_t columns, const float* in, int64_t ld_in, float* out,
+                   int64_t ld_out) {
+  transpose_any(rows, columns, in, ld_in, out, ld_out);
+}
+void transpose_f64(int64_t rows, int64_t columns, const double* in, int64_t ld_in, double* out,
+                   int64_t ld_out) {
+  transpose_any(rows, columns, in, ld_in, out, ld_out);
 }
 float dot_f32(const float* a, const float* b, int64_t n) { return dot_any(a, b, n); }
 double dot_f64(const double* a, const double* b, int64_t n) { return dot_any(a, b, n); }
@@ -253,44 +307,59 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace binade::backend::cpu::attention {
 
-HWY_EXPORT(product_f32);
 HWY_EXPORT(product_f64);
 HWY_EXPORT(online_softmax_f32);
 HWY_EXPORT(online_softmax_f64);
 HWY_EXPORT(softmax_gradient_f32);
 HWY_EXPORT(softmax_gradient_f64);
+HWY_EXPORT(scale_columns_f32);
+HWY_EXPORT(scale_columns_f64);
+HWY_EXPORT(transpose_f32);
+HWY_EXPORT(transpose_f64);
 HWY_EXPORT(dot_f32);
 HWY_EXPORT(dot_f64);
 
-void product(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_column,
-             const float* b, int64_t ldb, float* c, int64_t ldc, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(product_f32)(m, n, k, a, a_row, a_column, b, ldb, c, ldc, accumulate);
-}
 void product(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_column,
              const double* b, int64_t ldb, double* c, int64_t ldc, bool accumulate) {
   HWY_DYNAMIC_DISPATCH(product_f64)(m, n, k, a, a_row, a_column, b, ldb, c, ldc, accumulate);
 }
 
-void online_softmax(int64_t keys, int64_t queries, TileMask mask, float* scores, int64_t ld,
-                    float* maximum, float* sum, float* correction) {
+void online_softmax(int64_t keys, int64_t queries, TileMask mask, float scale, float* scores,
+                    int64_t ld, float* maximum, float* sum, float* correction) {
   HWY_DYNAMIC_DISPATCH(online_softmax_f32)
-  (keys, queries, mask, scores, ld, maximum, sum, correction);
+  (keys, queries, mask, scale, scores, ld, maximum, sum, correction);
 }
-void online_softmax(int64_t keys, int64_t queries, TileMask mask, double* scores, int64_t ld,
-                    double* maximum, double* sum, double* correction) {
+void online_softmax(int64_t keys, int64_t queries, TileMask mask, double scale, double* scores,
+                    int64_t ld, double* maximum, double* sum, double* correction) {
   HWY_DYNAMIC_DISPATCH(online_softmax_f64)
-  (keys, queries, mask, scores, ld, maximum, sum, correction);
+  (keys, queries, mask, scale, scores, ld, maximum, sum, correction);
 }
 
-void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, float* scores, float* gradients,
-                      int64_t ld, const float* lse, const float* delta) {
+void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, float scale, float* scores,
+                      float* gradients, int64_t ld, const float* lse, const float* delta) {
   HWY_DYNAMIC_DISPATCH(softmax_gradient_f32)
-  (keys, queries, mask, scores, gradients, ld, lse, delta);
+  (keys, queries, mask, scale, scores, gradients, ld, lse, delta);
 }
-void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, double* scores,
+void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, double scale, double* scores,
                       double* gradients, int64_t ld, const double* lse, const double* delta) {
   HWY_DYNAMIC_DISPATCH(softmax_gradient_f64)
-  (keys, queries, mask, scores, gradients, ld, lse, delta);
+  (keys, queries, mask, scale, scores, gradients, ld, lse, delta);
+}
+
+void scale_columns(int64_t rows, int64_t columns, const float* factors, float* tile, int64_t ld) {
+  HWY_DYNAMIC_DISPATCH(scale_columns_f32)(rows, columns, factors, tile, ld);
+}
+void scale_columns(int64_t rows, int64_t columns, const double* factors, double* tile, int64_t ld) {
+  HWY_DYNAMIC_DISPATCH(scale_columns_f64)(rows, columns, factors, tile, ld);
+}
+
+void transpose(int64_t rows, int64_t columns, const float* in, int64_t ld_in, float* out,
+               int64_t ld_out) {
+  HWY_DYNAMIC_DISPATCH(transpose_f32)(rows, columns, in, ld_in, out, ld_out);
+}
+void transpose(int64_t rows, int64_t columns, const double* in, int64_t ld_in, double* out,
+               int64_t ld_out) {
+  HWY_DYNAMIC_DISPATCH(transpose_f64)(rows, columns, in, ld_in, out, ld_out);
 }
 
 float dot(const float* a, const float* b, int64_t n) {

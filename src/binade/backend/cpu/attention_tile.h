@@ -19,8 +19,6 @@ constexpr int64_t padded(int64_t columns) {
 
 // c [m, n] = a [m, k] b [k, n], or c += a b; a may have any strides. Each element of c is one chain
 // of sums in ascending k, whatever the tile's size. Columns of c past n may be overwritten.
-void product(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_column,
-             const float* b, int64_t ldb, float* c, int64_t ldc, bool accumulate);
 void product(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_column,
              const double* b, int64_t ldb, double* c, int64_t ldc, bool accumulate);
 
@@ -30,20 +28,31 @@ struct TileMask {
   bool hides(int64_t keys) const { return diagonal < keys - 1; }
 };
 
-// One block of keys in the online softmax of `queries` rows: takes scores, leaves exp(score -
-// maximum) in their place (0 where hidden), updates each row's maximum and sum and tells what
-// factor brings earlier results to the new maximum.
-void online_softmax(int64_t keys, int64_t queries, TileMask mask, float* scores, int64_t ld,
-                    float* maximum, float* sum, float* correction);
-void online_softmax(int64_t keys, int64_t queries, TileMask mask, double* scores, int64_t ld,
-                    double* maximum, double* sum, double* correction);
+// One block of keys in the online softmax of `queries` rows: takes scores, leaves exp(scale *
+// score - maximum) in their place (0 where hidden), updates each row's maximum and sum and tells
+// what factor brings earlier results to the new maximum.
+void online_softmax(int64_t keys, int64_t queries, TileMask mask, float scale, float* scores,
+                    int64_t ld, float* maximum, float* sum, float* correction);
+void online_softmax(int64_t keys, int64_t queries, TileMask mask, double scale, double* scores,
+                    int64_t ld, double* maximum, double* sum, double* correction);
 
-// Takes scores and the gradients of the probabilities, leaves the probabilities exp(score - lse)
+// Takes scores and the gradients of the probabilities, leaves the probabilities exp(scale *
+// score - lse)
 // and the gradients of the scores, p * (dp - delta); 0 where hidden.
-void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, float* scores, float* gradients,
-                      int64_t ld, const float* lse, const float* delta);
-void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, double* scores,
+void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, float scale, float* scores,
+                      float* gradients, int64_t ld, const float* lse, const float* delta);
+void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, double scale, double* scores,
                       double* gradients, int64_t ld, const double* lse, const double* delta);
+
+// tile[i, j] *= factors[j].
+void scale_columns(int64_t rows, int64_t columns, const float* factors, float* tile, int64_t ld);
+void scale_columns(int64_t rows, int64_t columns, const double* factors, double* tile, int64_t ld);
+
+// out[j, i] = in[i, j].
+void transpose(int64_t rows, int64_t columns, const float* in, int64_t ld_in, float* out,
+               int64_t ld_out);
+void transpose(int64_t rows, int64_t columns, const double* in, int64_t ld_in, double* out,
+               int64_t ld_out);
 
 // Sum of a[i] * b[i].
 float dot(const float* a, const float* b, int64_t n);

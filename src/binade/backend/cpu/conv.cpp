@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "binade/backend/cpu/conv_columns.h"
-#include "binade/backend/cpu/gemm.h"
+#include "binade/backend/cpu/gemm_element.h"
 #include "binade/backend/cpu/gemm_scratch.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/rows.h"
@@ -16,22 +16,7 @@ namespace {
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-Element element(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return Element::f64;
-    case DType::f32:
-      return Element::f32;
-    case DType::f16:
-      return Element::f16;
-    case DType::bf16:
-      return Element::bf16;
-    default:
-      fail("conv", {.argument = "dtype",
-                    .expected = "f64, f32, f16 or bf16",
-                    .found = std::string(name(dtype))});
-  }
-}
+Element element(DType dtype) { return element_of("conv", "dtype", dtype); }
 
 void* at(const TensorView& x, int64_t offset) {
   return x.as<char>() + offset * static_cast<int64_t>(size_of(x.dtype));

@@ -65,15 +65,8 @@ class PackedOperand {
     const int64_t row = first * layout_.rows;
     const int64_t rows = std::min(item_panels * layout_.rows, rows_ - row);
     const int64_t depth = std::min(kc_, depth_ - block * kc_);
-    const int64_t padded = round_up(depth, group_);
-    char* out = panel(block, first);
-    pack_panels(source_, row_ + row, rows, k_ + block * kc_, depth, layout_, out,
-                padded * row_bytes_);
-    // The other operand's groups may be larger than this one's.
-    const int64_t own = round_up(depth, layout_.group);
-    for (int64_t r = 0; own < padded && r < rows; r += layout_.rows, out += padded * row_bytes_) {
-      std::fill(out + own * row_bytes_, out + padded * row_bytes_, char{0});
-    }
+    pack_panels(source_, row_ + row, rows, k_ + block * kc_, depth, layout_, panel(block, first),
+                round_up(depth, group_) * row_bytes_);
   }
 
   char* panel(int64_t block, int64_t index) const {

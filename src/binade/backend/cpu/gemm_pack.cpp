@@ -235,6 +235,12 @@ void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k,
                  std::min(strip, depth - done), layout, out);
     }
   }
+  // The other operand's groups may be larger than this one's.
+  const int64_t packed =
+      (depth + layout.group - 1) / layout.group * layout.group * layout.rows * element_bytes;
+  char* panel = static_cast<char*>(panels);
+  for (int64_t r = 0; packed < panel_bytes && r < rows; r += layout.rows, panel += panel_bytes)
+    std::fill(panel + packed, panel + panel_bytes, char{0});
 }
 
 }  // namespace binade::backend::cpu

@@ -24,7 +24,7 @@ struct PackSource {
 
 // Packs rows [row, row + rows) and depth [k, k + depth) of `source` into panels that lie
 // panel_bytes apart, converting each element on the way. Rows missing in the last panel, and k up
-// to a whole group, become zeros. bf16 panels take bf16, e4m3 and e5m2 sources only, which bf16
+// to the panel's end, become zeros. bf16 panels take bf16, e4m3 and e5m2 sources only, which bf16
 // holds exactly.
 void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
                  PanelLayout layout, void* panels, int64_t panel_bytes);

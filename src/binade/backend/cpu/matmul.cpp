@@ -1,31 +1,10 @@
 #include "binade/backend/matmul.h"
 
-#include "binade/backend/cpu/gemm.h"
+#include "binade/backend/cpu/gemm_element.h"
 #include "binade/backend/cpu/kernels.h"
 
 namespace binade::backend::cpu {
 namespace {
-
-Element element_of(const char* argument, DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return Element::f64;
-    case DType::f32:
-      return Element::f32;
-    case DType::f16:
-      return Element::f16;
-    case DType::bf16:
-      return Element::bf16;
-    case DType::e4m3:
-      return Element::e4m3;
-    case DType::e5m2:
-      return Element::e5m2;
-    default:
-      fail(
-          "matmul",
-          {.argument = argument, .expected = "a floating type", .found = std::string(name(dtype))});
-  }
-}
 
 Activation activation_of(backend::Activation activation) {
   switch (activation) {
@@ -53,7 +32,7 @@ void matmul(TensorView a, TensorView b, TensorView y, const backend::Epilogue& e
       .round_tf32 = epilogue.tf32};
   if (epilogue.bias.present) {
     e.bias = epilogue.bias.data;
-    e.bias_type = element_of("bias", epilogue.bias.dtype);
+    e.bias_type = element_of("matmul", "bias", epilogue.bias.dtype);
   }
   const TensorView& pre = epilogue.pre_activation;
   if (pre.present) {
@@ -63,13 +42,13 @@ void matmul(TensorView a, TensorView b, TensorView y, const backend::Epilogue& e
                       .found = to_string(pre.strides)});
     }
     e.pre_activation = pre.data;
-    e.pre_activation_type = element_of("pre_activation", pre.dtype);
+    e.pre_activation_type = element_of("matmul", "pre_activation", pre.dtype);
     e.pre_row_stride = pre.strides[1];
     e.pre_batch_stride = pre.strides[0];
   }
-  const Operand left{a.data, element_of("a", a.dtype), a.strides[1], a.strides[2]};
-  const Operand right{b.data, element_of("b", b.dtype), b.strides[1], b.strides[2]};
-  const Output out{y.data, element_of("y", y.dtype), y.strides[1], y.strides[2]};
+  const Operand left{a.data, element_of("matmul", "a", a.dtype), a.strides[1], a.strides[2]};
+  const Operand right{b.data, element_of("matmul", "b", b.dtype), b.strides[1], b.strides[2]};
+  const Output out{y.data, element_of("matmul", "y", y.dtype), y.strides[1], y.strides[2]};
   gemm_batched(y.shape[0], y.shape[1], y.shape[2], a.shape[2], left, a.strides[0], right,
                b.strides[0], out, y.strides[0], e);
 }
