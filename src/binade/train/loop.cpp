@@ -11,7 +11,7 @@
 #include "binade/base/parallel.h"
 #include "binade/data/corpus.h"
 #include "binade/io/file.h"
-#include "binade/train/checkpoint.h"
+#include "binade/train/checkpoint_writer.h"
 #include "binade/train/generate.h"
 #include "binade/train/report.h"
 
@@ -76,10 +76,25 @@ fs::path prepare_folder(const Config& config) {
   return folder;
 }
 
-void save_config(const Config& config, const fs::path& folder) {
-  io::AtomicFile file(folder / "config.toml", "train");
-  file.append(to_toml(config));
+void write_file(const fs::path& path, std::string_view content) {
+  io::AtomicFile file(path, "train");
+  file.append(content);
   file.commit();
+}
+
+// Weights mean nothing with ids of another tokenizer.
+void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tokenizer) {
+  const fs::path file = checkpoint / data::tokenizer_file;
+  const std::string theirs =
+      is_there(file) ? io::read_text(file, "train", int64_t{1} << 30) : std::string();
+  if (theirs == tokenizer.model()) return;
+  const auto in_words = [](std::string_view model) {
+    return model.empty() ? "bytes" : fmt::format("a model of {} bytes", model.size());
+  };
+  fail("train", {.argument = "--resume from " + checkpoint.string(),
+                 .expected = "the tokenizer of the checkpoint, " + in_words(theirs),
+                 .found = "another: " + in_words(tokenizer.model()),
+                 .hint = "resume with the run's own config.toml"});
 }
 
 // One run from start or checkpoint to end.
@@ -88,19 +103,30 @@ class Loop {
   Loop(const Config& config, Progress::Mode mode)
       : config_(config),
         progress_(mode, config.steps, config.log_every),
-        split_(data::split(data::read_tokens(config.data, config.vocab), config.validation,
-                           config.context, config.data)),
+        tokenizer_(data::open_tokenizer(config.tokenizer)),
+        split_(data::read_split({.where = config.data,
+                                 .tokenizer = tokenizer_.get(),
+                                 .vocab = config.vocab,
+                                 .batch = config.batch,
+                                 .context = config.context,
+                                 .validation = config.validation})),
         trainer_(config) {}
 
   RunResult run() {
     folder_ = prepare_folder(config_);
     const std::vector<Checkpoint> checkpoints = list_checkpoints(folder_ / "checkpoints");
     // A run that ended before its first checkpoint starts again.
-    if (config_.resume && !checkpoints.empty()) load_checkpoint(trainer_, checkpoints.back().path);
-    Config saved = config_;
-    saved.out = folder_.string();
-    save_config(saved, folder_);
+    if (config_.resume && !checkpoints.empty()) {
+      check_same_tokenizer(checkpoints.back().path, *tokenizer_);
+      load_checkpoint(trainer_, checkpoints.back().path);
+    }
+    save_settings();
     log_.emplace(folder_, trainer_.steps());
+    writer_.emplace(folder_ / "checkpoints", config_.keep);
+    loader_.emplace(split_.train, data::Loader::Options{.shape = {config_.batch, config_.context},
+                                                        .accumulate = config_.accumulate,
+                                                        .seed = static_cast<uint64_t>(config_.seed),
+                                                        .step = trainer_.steps()});
     introduce();
     if (!log_->records().empty()) seconds_ = log_->records().back().seconds;
     train();
@@ -108,6 +134,17 @@ class Loop {
   }
 
  private:
+  // The run's folder is all that going on needs: the tokenizer comes along.
+  void save_settings() {
+    Config saved = config_;
+    saved.out = folder_.string();
+    if (!tokenizer_->model().empty()) {
+      saved.tokenizer = (folder_ / data::tokenizer_file).string();
+      write_file(saved.tokenizer, tokenizer_->model());
+    }
+    write_file(folder_ / "config.toml", to_toml(saved));
+  }
+
   void introduce() {
     progress_.note(fmt::format(
         "{} {} with {} parameters, {}, {} training and {} validation tokens, {} threads",
@@ -124,11 +161,13 @@ class Loop {
     if (trainer_.steps() == 0) record_start();
     while (trainer_.steps() < config_.steps && stop_requested == 0) {
       take_step();
+      tell(writer_->poll());
       const int64_t step = trainer_.steps();
       if (every(config_.checkpoint_every, step) && step < config_.steps) save();
     }
     interrupted_ = trainer_.steps() < config_.steps;
     save();
+    tell(writer_->wait());
   }
 
   // Step 0 is the untrained model: there is a validation loss to compare with, and nothing else
@@ -144,7 +183,7 @@ class Loop {
 
   void take_step() {
     const auto begin = Clock::now();
-    const StepResult result = trainer_.step(split_.train);
+    const StepResult result = trainer_.step(*loader_);
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
     seconds_ += elapsed;
     const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
@@ -166,8 +205,11 @@ class Loop {
       progress_.note(fmt::format("step {} skipped: {}", result.step, result.reason));
   }
 
-  void save() {
-    checkpoint_ = save_checkpoint(trainer_, folder_ / "checkpoints", config_.keep);
+  void save() { tell(writer_->save(trainer_, tokenizer_->model())); }
+
+  void tell(const std::optional<fs::path>& written) {
+    if (!written) return;
+    checkpoint_ = *written;
     progress_.note("checkpoint: " + checkpoint_.string());
   }
 
@@ -184,26 +226,32 @@ class Loop {
       if (!result.first_validation_loss) result.first_validation_loss = record.validation_loss;
       result.last_validation_loss = record.validation_loss;
     }
-    if (!interrupted_ && config_.sample > 0 && config_.vocab == 256) result.sample = sample();
+    if (!interrupted_ && config_.sample > 0 && has_text()) result.sample = sample();
     write_report({trainer_.config(), trainer_.model().parameter_count(), log_->records(),
                   memory::statistics(), result.sample},
                  result.report);
     return result;
   }
 
+  // Whether the tokenizer is the one the tokens came from; a token file's may be unknown.
+  bool has_text() const { return config_.vocab == 256 || !tokenizer_->model().empty(); }
+
   std::string sample() {
     const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
-    return text_of(
-        generate(trainer_.model(), {'\n'},
-                 {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)}));
+    return printable(tokenizer_->decode(
+        generate(trainer_.model(), tokenizer_->encode("\n"),
+                 {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)})));
   }
 
   Config config_;
   Progress progress_;
+  std::unique_ptr<const data::Tokenizer> tokenizer_;
   data::Split split_;
   Trainer trainer_;
   fs::path folder_, checkpoint_;
   std::optional<MetricsLog> log_;
+  std::optional<data::Loader> loader_;
+  std::optional<CheckpointWriter> writer_;
   double seconds_ = 0;
   bool interrupted_ = false;
 };

@@ -46,15 +46,13 @@ Trainer::Trainer(const Config& config)
                                                        : amp::MatmulPrecision::highest);
 }
 
-double Trainer::accumulate_gradients(const data::Tokens& tokens) {
+double Trainer::accumulate_gradients(BatchOf batch_of) {
   double sum = 0;
   // One guard around all micro-batches: the casts of the weights serve them all.
   const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
   const amp::Fp8Autocast fp8(recipe_, config_.precision == "fp8");
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch batch =
-        data::training_batch(tokens, {config_.batch, config_.context},
-                             static_cast<uint64_t>(config_.seed), steps_, micro);
+    const data::Batch batch = batch_of(micro);
     Tensor loss = model_->loss(batch.tokens, batch.targets);
     sum += loss.item();
     const amp::Autocast off(autocast_type(config_), false);
@@ -91,6 +89,17 @@ void Trainer::update(StepResult& result) {
 }
 
 StepResult Trainer::step(const data::Tokens& tokens) {
+  return step_on([&](int64_t micro) {
+    return data::training_batch(tokens, {config_.batch, config_.context},
+                                static_cast<uint64_t>(config_.seed), steps_, micro);
+  });
+}
+
+StepResult Trainer::step(data::Loader& loader) {
+  return step_on([&](int64_t) { return loader.next(); });
+}
+
+StepResult Trainer::step_on(BatchOf batch_of) {
   StepResult result;
   random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
   model_->train();
@@ -98,7 +107,7 @@ StepResult Trainer::step(const data::Tokens& tokens) {
   result.lr = schedule_.at(optimizer_->steps());
   optimizer_->set_lr(result.lr);
   result.scale = scaler_.get_scale();
-  result.loss = accumulate_gradients(tokens);
+  result.loss = accumulate_gradients(batch_of);
   result.step = steps_ + 1;
   update(result);
   ++steps_;

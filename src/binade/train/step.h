@@ -3,7 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "binade/data/tokens.h"
+#include "binade/base/function_ref.h"
+#include "binade/data/loader.h"
 #include "binade/train/setup.h"
 
 namespace binade::train {
@@ -25,9 +26,11 @@ class Trainer {
  public:
   explicit Trainer(const Config& config);
 
-  // Takes the next step on batches drawn from `tokens`. A step whose gradients are not finite is
-  // skipped; many such in a row are an error.
+  // Takes the next step on batches drawn from `tokens`, or on those that a loader of the same
+  // configuration has ready. A step whose gradients are not finite is skipped; many such in a row
+  // are an error.
   StepResult step(const data::Tokens& tokens);
+  StepResult step(data::Loader& loader);
   // Mean loss over the validation batches, without FP8: it leaves no trace in the scales.
   double evaluate(const data::Tokens& tokens);
 
@@ -43,7 +46,9 @@ class Trainer {
   void load_state_dict(const StateDict& state);
 
  private:
-  double accumulate_gradients(const data::Tokens& tokens);
+  using BatchOf = FunctionRef<data::Batch(int64_t micro)>;
+  StepResult step_on(BatchOf batch_of);
+  double accumulate_gradients(BatchOf batch_of);
   void update(StepResult& result);
 
   Config config_;
