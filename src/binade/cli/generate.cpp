@@ -9,6 +9,7 @@
 
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
+#include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
 #include "binade/train/checkpoint.h"
 
@@ -34,17 +35,14 @@ std::filesystem::path model_folder(const std::filesystem::path& given) {
 }
 
 void run(const Arguments& arguments) {
-  const auto model = io::load_pretrained(model_folder(arguments.folder));
-  if (model->config().vocab != 256) {
-    fail("generate", {.argument = arguments.folder,
-                      .expected = "a model of bytes (vocabulary 256)",
-                      .found = std::to_string(model->config().vocab) + " tokens"});
-  }
-  std::vector<int64_t> prompt;
-  for (const char c : arguments.prompt) prompt.push_back(static_cast<unsigned char>(c));
-  if (prompt.empty()) prompt.push_back('\n');
+  const std::filesystem::path folder = model_folder(arguments.folder);
+  const auto model = io::load_pretrained(folder);
+  const auto tokenizer = data::tokenizer_of(folder, model->config().vocab);
+  const std::vector<int64_t> prompt =
+      tokenizer->encode(arguments.prompt.empty() ? "\n" : arguments.prompt);
+  const std::vector<int64_t> made = train::generate(*model, prompt, arguments.options);
   fmt::print("{}{}\n", train::printable(arguments.prompt),
-             train::text_of(train::generate(*model, prompt, arguments.options)));
+             train::printable(tokenizer->decode(made)));
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
   binade::cli::add_train(app);
   binade::cli::add_generate(app);
   binade::cli::add_bench(app);
+  binade::cli::add_tokenize(app);
   binade::cli::add_policy(app);
   binade::cli::add_formats(app);
   binade::cli::add_info(app);

@@ -13,10 +13,13 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "binade/autograd/variable.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
 #include "binade/ops/create.h"
+#include "binade/tensor/memory.h"
 
 namespace binade::train {
 namespace {
@@ -137,11 +140,14 @@ void check_same_model(const nn::LanguageModelConfig& ours, const nn::LanguageMod
                .found = "the other one"});
 }
 
-void write_files(Trainer& trainer, const fs::path& folder) {
-  io::save_pretrained(trainer.model(), folder);
-  io::save_safetensors(folder / "trainer.safetensors", trainer.state_dict());
-  write_text(folder / "config.toml", to_toml(trainer.config()));
-  write_text(folder / "manifest.json", manifest_of(folder, trainer.steps()));
+void write_files(const Snapshot& snapshot, const fs::path& folder) {
+  io::save_safetensors(folder / "model.safetensors", snapshot.weights);
+  io::write_config(folder / "config.json", snapshot.model,
+                   snapshot.weights.begin()->second.dtype());
+  io::save_safetensors(folder / "trainer.safetensors", snapshot.state);
+  write_text(folder / "config.toml", snapshot.config);
+  if (!snapshot.tokenizer.empty()) write_text(folder / data::tokenizer_file, snapshot.tokenizer);
+  write_text(folder / "manifest.json", manifest_of(folder, snapshot.step));
 }
 
 }  // namespace
@@ -158,11 +164,28 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& folder) {
   return result;
 }
 
-fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep) {
-  const fs::path target = folder / fmt::format("{}{}", prefix, trainer.steps());
+Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer) {
+  require_finite(trainer);
+  const memory::CategoryGuard category(memory::Category::workspace);
+  const NoGrad no_grad;
+  Snapshot snapshot{.step = trainer.steps(),
+                    .model = trainer.model().config(),
+                    .weights = io::to_huggingface(trainer.model()),
+                    .state = trainer.state_dict(),
+                    .config = to_toml(trainer.config()),
+                    .tokenizer = std::string(tokenizer)};
+  for (auto& [name, tensor] : snapshot.weights) tensor = to(tensor, Device::cpu());
+  for (auto& [name, tensor] : snapshot.state) {
+    const Tensor host = to(tensor, Device::cpu());
+    tensor = tensor.device().is_cpu() ? clone(host) : host;
+  }
+  return snapshot;
+}
+
+fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int64_t keep) {
+  const fs::path target = folder / fmt::format("{}{}", prefix, snapshot.step);
   // The same step of the same run: the same bytes.
   if (fs::exists(target) && is_whole(target)) return target;
-  require_finite(trainer);
   const fs::path temporary = folder / fmt::format(".{}.tmp", target.filename().string());
   std::error_code error;
   fs::remove_all(temporary, error);
@@ -173,7 +196,7 @@ fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep)
                .found = error.message(),
                .hint = "nothing was changed"});
   try {
-    write_files(trainer, temporary);
+    write_files(snapshot, temporary);
     if (fs::exists(target)) remove_checkpoint(target);
     fs::rename(temporary, target, error);
     if (error)
@@ -189,6 +212,11 @@ fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep)
   for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i)
     remove_checkpoint(all[i].path);
   return target;
+}
+
+fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep,
+                         std::string_view tokenizer) {
+  return write_checkpoint(take_snapshot(trainer, tokenizer), folder, keep);
 }
 
 void verify_checkpoint(const fs::path& checkpoint) {

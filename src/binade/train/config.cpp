@@ -271,8 +271,12 @@ Config resolved(const Given& given) {
     if (setting.key->name == "preset") apply(setting, config);
   }
   apply_preset(config);
-  for (const Setting& setting : settings) apply(setting, config);
-  complete(config);
+  bool vocab_given = false;
+  for (const Setting& setting : settings) {
+    apply(setting, config);
+    vocab_given |= setting.key->name == "vocab";
+  }
+  complete(config, vocab_given);
   return config;
 }
 

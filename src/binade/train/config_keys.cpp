@@ -14,9 +14,11 @@ const std::vector<Key>& table() {
   using C = Config;
   static const std::vector<Key> keys = {
       {"data", "data", &C::data,
-       "Text to learn from: a file, a folder, a token file (.bin), or builtin (Binade's own "
-       "sources)"},
-      {"data", "tokenizer", &C::tokenizer, "How text becomes tokens", {"bytes"}},
+       "Text to learn from: a file, a folder, a token file (.bin) or a folder of them, or builtin "
+       "(Binade's own sources)"},
+      {"data", "tokenizer", &C::tokenizer,
+       "How text becomes tokens: bytes, or a SentencePiece model (binade tokenize train); vocab is "
+       "then by default its size"},
       {"data",
        "validation",
        &C::validation,

@@ -12,7 +12,7 @@
 #include "binade/base/parallel.h"
 #include "binade/data/corpus.h"
 #include "binade/io/file.h"
-#include "binade/train/checkpoint.h"
+#include "binade/train/checkpoint_writer.h"
 #include "binade/train/generate.h"
 #include "binade/train/report.h"
 
@@ -77,10 +77,25 @@ fs::path prepare_folder(const Config& config) {
   return folder;
 }
 
-void save_config(const Config& config, const fs::path& folder) {
-  io::AtomicFile file(folder / "config.toml", "train");
-  file.append(to_toml(config));
+void write_file(const fs::path& path, std::string_view content) {
+  io::AtomicFile file(path, "train");
+  file.append(content);
   file.commit();
+}
+
+// Weights mean nothing with ids of another tokenizer.
+void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tokenizer) {
+  const fs::path file = checkpoint / data::tokenizer_file;
+  const std::string theirs =
+      is_there(file) ? io::read_text(file, "train", int64_t{1} << 30) : std::string();
+  if (theirs == tokenizer.model()) return;
+  const auto in_words = [](std::string_view model) {
+    return model.empty() ? "bytes" : fmt::format("a model of {} bytes", model.size());
+  };
+  fail("train", {.argument = "--resume from " + checkpoint.string(),
+                 .expected = "the tokenizer of the checkpoint, " + in_words(theirs),
+                 .found = "another: " + in_words(tokenizer.model()),
+                 .hint = "resume with the run's own config.toml"});
 }
 
 // One run from start or checkpoint to end.
@@ -89,19 +104,30 @@ class Loop {
   Loop(const Config& config, Progress::Mode mode)
       : config_(config),
         progress_(mode, config.steps, config.log_every),
-        split_(data::split(data::read_tokens(config.data, config.vocab), config.validation,
-                           config.context, config.data)),
+        tokenizer_(data::open_tokenizer(config.tokenizer)),
+        split_(data::read_split({.where = config.data,
+                                 .tokenizer = tokenizer_.get(),
+                                 .vocab = config.vocab,
+                                 .batch = config.batch,
+                                 .context = config.context,
+                                 .validation = config.validation})),
         trainer_(config) {}
 
   RunResult run() {
     folder_ = prepare_folder(config_);
     const std::vector<Checkpoint> checkpoints = list_checkpoints(folder_ / "checkpoints");
     // A run that ended before its first checkpoint starts again.
-    if (config_.resume && !checkpoints.empty()) load_checkpoint(trainer_, checkpoints.back().path);
-    Config saved = config_;
-    saved.out = folder_.string();
-    save_config(saved, folder_);
+    if (config_.resume && !checkpoints.empty()) {
+      check_same_tokenizer(checkpoints.back().path, *tokenizer_);
+      load_checkpoint(trainer_, checkpoints.back().path);
+    }
+    save_settings();
     log_.emplace(folder_, trainer_.steps());
+    writer_.emplace(folder_ / "checkpoints", config_.keep);
+    loader_.emplace(split_.train, data::Loader::Options{.shape = {config_.batch, config_.context},
+                                                        .accumulate = config_.accumulate,
+                                                        .seed = static_cast<uint64_t>(config_.seed),
+                                                        .step = trainer_.steps()});
     introduce();
     if (!log_->records().empty()) seconds_ = log_->records().back().seconds;
     train();
@@ -109,6 +135,17 @@ class Loop {
   }
 
  private:
+  // The run's folder is all that going on needs: the tokenizer comes along.
+  void save_settings() {
+    Config saved = config_;
+    saved.out = folder_.string();
+    if (!tokenizer_->model().empty()) {
+      saved.tokenizer = (folder_ / data::tokenizer_file).string();
+      write_file(saved.tokenizer, tokenizer_->model());
+    }
+    write_file(folder_ / "config.toml", to_toml(saved));
+  }
+
   void introduce() {
     progress_.note(fmt::format(
         "{} {} with {} parameters, {}, {} training and {} validation tokens, {} threads",
@@ -126,10 +163,12 @@ class Loop {
     last_record_ = Clock::now();
     while (trainer_.steps() < config_.steps && stop_requested == 0) {
       take_step();
+      tell(writer_->poll());
       if (saves_at(trainer_.steps())) save();
     }
     interrupted_ = trainer_.steps() < config_.steps;
     save();
+    tell(writer_->wait());
   }
 
   // Step 0 is the untrained model: there is a validation loss to compare with, and nothing else
@@ -154,7 +193,7 @@ class Loop {
   // A GPU is kept busy: what became of a step is recorded when it is known, some steps later.
   // Before a validation or a checkpoint, and at the end, all must be known.
   void take_step() {
-    trainer_.start_step(split_.train);
+    trainer_.start_step(*loader_);
     const int64_t step = trainer_.steps();
     const bool all = evaluates_at(step) || saves_at(step) || stop_requested != 0;
     const std::vector<StepResult> results = trainer_.finished(all);
@@ -188,8 +227,11 @@ class Loop {
       progress_.note(fmt::format("step {} skipped: {}", result.step, result.reason));
   }
 
-  void save() {
-    checkpoint_ = save_checkpoint(trainer_, folder_ / "checkpoints", config_.keep);
+  void save() { tell(writer_->save(trainer_, tokenizer_->model())); }
+
+  void tell(const std::optional<fs::path>& written) {
+    if (!written) return;
+    checkpoint_ = *written;
     progress_.note("checkpoint: " + checkpoint_.string());
     last_record_ = Clock::now();
   }
@@ -207,26 +249,32 @@ class Loop {
       if (!result.first_validation_loss) result.first_validation_loss = record.validation_loss;
       result.last_validation_loss = record.validation_loss;
     }
-    if (!interrupted_ && config_.sample > 0 && config_.vocab == 256) result.sample = sample();
+    if (!interrupted_ && config_.sample > 0 && has_text()) result.sample = sample();
     write_report({trainer_.config(), trainer_.model().parameter_count(), log_->records(),
                   memory::statistics(trainer_.device()), result.sample},
                  result.report);
     return result;
   }
 
+  // Whether the tokenizer is the one the tokens came from; a token file's may be unknown.
+  bool has_text() const { return config_.vocab == 256 || !tokenizer_->model().empty(); }
+
   std::string sample() {
     const amp::Autocast cast(autocast_state(config_));
-    return text_of(
-        generate(trainer_.model(), {'\n'},
-                 {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)}));
+    return printable(tokenizer_->decode(
+        generate(trainer_.model(), tokenizer_->encode("\n"),
+                 {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)})));
   }
 
   Config config_;
   Progress progress_;
+  std::unique_ptr<const data::Tokenizer> tokenizer_;
   data::Split split_;
   Trainer trainer_;
   fs::path folder_, checkpoint_;
   std::optional<MetricsLog> log_;
+  std::optional<data::Loader> loader_;
+  std::optional<CheckpointWriter> writer_;
   double seconds_ = 0;
   Clock::time_point last_record_ = Clock::now();
   bool interrupted_ = false;

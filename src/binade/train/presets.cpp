@@ -4,6 +4,7 @@
 
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
+#include "binade/data/tokenizer.h"
 
 namespace binade::train {
 namespace {
@@ -41,8 +42,16 @@ void check_model(const Config& c) {
           "use --model llama for grouped heads");
   require(c.model != "llama" || c.width / c.heads % 2 == 0, "[model] heads",
           "an even width per head for rotary positions", fmt::format("{}", c.width / c.heads));
+}
+
+// A tokenizer's file says how many ids there are.
+void complete_vocab(Config& c, bool given) {
   const bool token_file = c.data.ends_with(".bin");
-  require(token_file || c.vocab >= 256, "[model] vocab", "at least 256 for the tokenizer 'bytes'",
+  if (c.tokenizer == "bytes" && token_file) return;
+  const int64_t ids = data::open_tokenizer(c.tokenizer)->vocab();
+  if (c.tokenizer != "bytes" && !given) c.vocab = ids;
+  require(c.vocab >= ids, "[model] vocab",
+          fmt::format("at least {} for the tokenizer '{}'", ids, c.tokenizer),
           fmt::format("{}", c.vocab));
 }
 
@@ -75,7 +84,8 @@ void apply_preset(Config& config) {
   }
 }
 
-void complete(Config& config) {
+void complete(Config& config, bool vocab_given) {
+  complete_vocab(config, vocab_given);
   if (config.kv_heads == 0) config.kv_heads = config.heads;
   // Llama's MLP has three matrices where GPT-2's has two: two thirds of the width make them equal
   // in size.

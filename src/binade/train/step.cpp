@@ -69,16 +69,14 @@ Trainer::Trainer(const Config& config)
                                                        : amp::MatmulPrecision::highest);
 }
 
-Tensor Trainer::accumulate_gradients(const data::Tokens& tokens) {
+Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
   const double share = 1.0 / static_cast<double>(config_.accumulate);
   const Tensor mean = zeros({}, DType::f64, device_);
   // One guard around all micro-batches: the casts of the weights serve them all.
   const amp::Autocast cast(autocast_);
   const amp::Fp8Autocast fp8(fp8_);
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch batch =
-        data::training_batch(tokens, {config_.batch, config_.context},
-                             static_cast<uint64_t>(config_.seed), steps_, micro);
+    const data::Batch batch = batch_of(micro);
     Tensor loss = model_->loss(to(batch.tokens, device_), to(batch.targets, device_));
     add_(mean, loss.detach(), share);
     const amp::Autocast off(autocast_type(config_), false);
@@ -102,13 +100,24 @@ void Trainer::update(Started& step) {
 }
 
 void Trainer::start_step(const data::Tokens& tokens) {
+  start_on([&](int64_t micro) {
+    return data::training_batch(tokens, {config_.batch, config_.context},
+                                static_cast<uint64_t>(config_.seed), steps_, micro);
+  });
+}
+
+void Trainer::start_step(data::Loader& loader) {
+  start_on([&](int64_t) { return loader.next(); });
+}
+
+void Trainer::start_on(BatchOf batch_of) {
   Started step;
   random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
   model_->train();
   optimizer_->zero_grad();
   step.known.lr = schedule_.at(steps_);
   optimizer_->set_lr(step.known.lr);
-  step.loss = backend::Late(accumulate_gradients(tokens));
+  step.loss = backend::Late(accumulate_gradients(batch_of));
   update(step);
   step.known.step = ++steps_;
   started_.push_back(std::move(step));
@@ -148,6 +157,11 @@ StepResult Trainer::finish(const Started& step) {
 
 StepResult Trainer::step(const data::Tokens& tokens) {
   start_step(tokens);
+  return finished(true).back();
+}
+
+StepResult Trainer::step(data::Loader& loader) {
+  start_step(loader);
   return finished(true).back();
 }
 

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "binade/data/tokens.h"
+#include "binade/base/function_ref.h"
+#include "binade/data/loader.h"
 #include "binade/train/setup.h"
 
 namespace binade::train {
@@ -27,14 +28,17 @@ class Trainer {
  public:
   explicit Trainer(const Config& config);
 
-  // Starts the next step, on batches drawn from `tokens`. A GPU is still at it when this returns. A
-  // step whose gradients are not finite is skipped.
+  // Starts the next step, on batches drawn from `tokens` or on those that a loader of the same
+  // configuration has ready. A GPU is still at it when this returns. A step whose gradients are not
+  // finite is skipped.
   void start_step(const data::Tokens& tokens);
+  void start_step(data::Loader& loader);
   // What became of started steps, oldest first, each once. A GPU's are read two steps late, so that
   // it never waits for the host; `all` waits for every one. Many skipped in a row are an error.
   std::vector<StepResult> finished(bool all);
   // Takes one step and waits for it.
   StepResult step(const data::Tokens& tokens);
+  StepResult step(data::Loader& loader);
   // Mean loss over the validation batches, without FP8: it leaves no trace in the scales.
   double evaluate(const data::Tokens& tokens);
 
@@ -52,6 +56,7 @@ class Trainer {
   void load_state_dict(const StateDict& state);
 
  private:
+  using BatchOf = FunctionRef<data::Batch(int64_t micro)>;
   // A step whose outcome the host has not looked at.
   struct Started {
     StepResult known;
@@ -59,8 +64,9 @@ class Trainer {
     amp::StepReport report;
   };
 
+  void start_on(BatchOf batch_of);
   // The mean loss, f64 on the device.
-  Tensor accumulate_gradients(const data::Tokens& tokens);
+  Tensor accumulate_gradients(BatchOf batch_of);
   void update(Started& step);
   StepResult finish(const Started& step);
 
