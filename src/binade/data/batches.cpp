@@ -43,4 +43,8 @@ Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, in
   });
 }
 
+Batch consecutive_batch(const Tokens& tokens, BatchShape shape, int64_t begin) {
+  return gathered(tokens, shape, [&](int64_t row) { return begin + row * shape.context; });
+}
+
 }  // namespace binade::data
