@@ -13,7 +13,8 @@
 #include "binade/io/file.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/generate.h"
-#include "binade/train/report.h"
+#include "binade/train/peak.h"
+#include "binade/train/summary.h"
 
 namespace binade::train {
 namespace {
@@ -96,7 +97,14 @@ class Loop {
     folder_ = prepare_folder(config_);
     const std::vector<Checkpoint> checkpoints = list_checkpoints(folder_ / "checkpoints");
     // A run that ended before its first checkpoint starts again.
-    if (config_.resume && !checkpoints.empty()) load_checkpoint(trainer_, checkpoints.back().path);
+    if (config_.resume && !checkpoints.empty()) {
+      load_checkpoint(trainer_, checkpoints.back().path);
+    } else if (!config_.init_from.empty()) {
+      trainer_.init_from(config_.init_from);
+    }
+    full_speed_ = full_speed(config_);
+    progress_.set_full_speed(full_speed_);
+    memory::reset_peak(parse_device(config_.device));
     Config saved = config_;
     saved.out = folder_.string();
     save_config(saved, folder_);
@@ -110,10 +118,11 @@ class Loop {
  private:
   void introduce() {
     progress_.note(fmt::format(
-        "{} {} with {} parameters, {}, {} training and {} validation tokens, {} threads",
+        "{} {}, {} parameters, {}, {} threads",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
-        config_.model, trainer_.model().parameter_count(), config_.precision, split_.train.size(),
-        split_.validation.size(), threads()));
+        config_.model, trainer_.model().parameter_count(), config_.precision, threads()));
+    progress_.note(fmt::format("data: {} training and {} validation tokens", split_.train.size(),
+                               split_.validation.size()));
     progress_.note("run folder: " + folder_.string());
   }
 
@@ -185,9 +194,13 @@ class Loop {
       result.last_validation_loss = record.validation_loss;
     }
     if (!interrupted_ && config_.sample > 0 && config_.vocab == 256) result.sample = sample();
-    write_report({trainer_.config(), trainer_.model().parameter_count(), log_->records(),
-                  memory::statistics(), result.sample},
-                 result.report);
+    write_summary({.parameters = trainer_.model().parameter_count(),
+                   .memory = memory::statistics(parse_device(config_.device)),
+                   .full_speed = full_speed_,
+                   .sample = result.sample},
+                  folder_);
+    // From the files, as `binade report` makes it again.
+    write_report(read_run(folder_), result.report);
     return result;
   }
 
@@ -205,6 +218,7 @@ class Loop {
   fs::path folder_, checkpoint_;
   std::optional<MetricsLog> log_;
   double seconds_ = 0;
+  double full_speed_ = 0;
   bool interrupted_ = false;
 };
 

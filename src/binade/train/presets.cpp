@@ -42,6 +42,10 @@ void check_model(const Config& c) {
   const bool token_file = c.data.ends_with(".bin");
   require(token_file || c.vocab >= 256, "[model] vocab", "at least 256 for the tokenizer 'bytes'",
           fmt::format("{}", c.vocab));
+  require(c.init_from.empty() || token_file || c.tokenizer != "bytes" || c.vocab == 256, "--data",
+          fmt::format("a token file (.bin) of the {} ids that {} knows", c.vocab, c.init_from),
+          c.data + " by bytes, 256 ids",
+          "make it with the model's own tokenizer, or start from a model of bytes");
 }
 
 void check_precision(const Config& c) {

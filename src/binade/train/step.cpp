@@ -9,6 +9,7 @@
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/create.h"
 #include "binade/optim/clip.h"
+#include "binade/train/init_from.h"
 
 namespace binade::train {
 namespace {
@@ -46,15 +47,23 @@ Trainer::Trainer(const Config& config)
                                                        : amp::MatmulPrecision::highest);
 }
 
+void Trainer::init_from(const std::filesystem::path& given) {
+  load_initial_weights(*model_, given);
+  // Masters are copies of the weights.
+  optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
+}
+
 double Trainer::accumulate_gradients(const data::Tokens& tokens) {
   double sum = 0;
   // One guard around all micro-batches: the casts of the weights serve them all.
   const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
   const amp::Fp8Autocast fp8(recipe_, config_.precision == "fp8");
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch batch =
+    const data::Batch host =
         data::training_batch(tokens, {config_.batch, config_.context},
                              static_cast<uint64_t>(config_.seed), steps_, micro);
+    const Device device = model_->head_weight().device();
+    const data::Batch batch{to(host.tokens, device), to(host.targets, device)};
     Tensor loss = model_->loss(batch.tokens, batch.targets);
     sum += loss.item();
     const amp::Autocast off(autocast_type(config_), false);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -24,6 +25,9 @@ struct StepResult {
 class Trainer {
  public:
   explicit Trainer(const Config& config);
+
+  // Starts from the weights of a model's folder, or of a run's, instead of random ones.
+  void init_from(const std::filesystem::path& given);
 
   // Takes the next step on batches drawn from `tokens`. A step whose gradients are not finite is
   // skipped; many such in a row are an error.
