@@ -8,6 +8,7 @@
 #include "binade/cli/commands.h"
 #include "binade/cli/keys.h"
 #include "binade/nn/language_model.h"
+#include "binade/train/forecast.h"
 #include "binade/train/loop.h"
 #include "binade/train/setup.h"
 
@@ -36,13 +37,31 @@ train::Config configuration(const CLI::App& command, const Arguments& arguments)
   return train::resolve(sources);
 }
 
-void describe_run(const train::Config& config) {
+void describe_run(const train::Config& config, bool json) {
   const nn::LanguageModel model(train::model_config(config), {Device::meta(), DType::f32});
-  fmt::print(
-      "{}\n# {} parameters; {} tokens per step, {} in all. Nothing was trained (--dry-run).\n",
-      train::to_toml(config), model.parameter_count(),
-      config.accumulate * config.batch * config.context,
-      config.steps * config.accumulate * config.batch * config.context);
+  const memory::Statistics memory = train::forecast_memory(config);
+  const int64_t tokens = config.accumulate * config.batch * config.context;
+  if (json) {
+    json::Writer out;
+    out.begin_object().key("parameters").value(model.parameter_count());
+    out.key("tokens_per_step").value(tokens).key("tokens").value(tokens * config.steps);
+    out.key("memory_at_peak").begin_object();
+    for (int i = 0; i < memory::category_count; ++i) {
+      out.key(memory::name(static_cast<memory::Category>(i)))
+          .value(memory.at_peak[static_cast<size_t>(i)]);
+    }
+    fmt::print("{}\n", out.end_object().key("memory").value(memory.peak).end_object().text());
+    return;
+  }
+  fmt::print("{}\n# {} parameters; {} tokens per step, {} in all\n# memory at its peak:\n",
+             train::to_toml(config), model.parameter_count(), tokens, tokens * config.steps);
+  for (int i = 0; i < memory::category_count; ++i) {
+    const int64_t bytes = memory.at_peak[static_cast<size_t>(i)];
+    fmt::print("#   {:<12} {:>15} B  {:>8}\n", memory::name(static_cast<memory::Category>(i)),
+               bytes, train::bytes_text(bytes));
+  }
+  fmt::print("#   {:<12} {:>15} B  {:>8}\n# Nothing was trained (--dry-run).\n", "total",
+             memory.peak, train::bytes_text(memory.peak));
 }
 
 void print_json(const train::RunResult& result) {
@@ -92,7 +111,7 @@ void add_train(CLI::App& app) {
   for (const train::Key& key : train::keys()) add_key(*command, key, {}, arguments->options);
   command->callback([command, arguments] {
     const train::Config config = configuration(*command, *arguments);
-    if (config.dry_run) return describe_run(config);
+    if (config.dry_run) return describe_run(config, arguments->json);
     using Mode = train::Progress::Mode;
     const Mode mode = arguments->json ? Mode::json : arguments->quiet ? Mode::quiet : Mode::normal;
     const train::RunResult result = train::run(config, mode);

@@ -15,6 +15,7 @@
 #include "binade/base/json.h"
 #include "binade/base/random.h"
 #include "binade/train/bench_device.h"
+#include "binade/train/peak.h"
 #include "binade/train/step.h"
 
 namespace binade::train {
@@ -113,15 +114,6 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// The weights that take part in products: all but positions and an embedding that is not the head.
-double weights_in_products(const Config& config) {
-  const nn::LanguageModel model(model_config(config), {Device::meta(), DType::f32});
-  int64_t count = model.parameter_count();
-  if (model.config().learned_positions) count -= config.context * config.width;
-  if (!model.config().tied_head) count -= config.vocab * config.width;
-  return static_cast<double>(count);
-}
-
 double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 void write(json::Writer& out, const StepFigures& f) {
@@ -186,11 +178,6 @@ std::string memory_table(const std::vector<StepFigures>& figures) {
 
 }  // namespace
 
-double flops_per_token(const Config& config) {
-  const auto attention = static_cast<double>(6 * config.layers * config.width * config.context);
-  return 6 * weights_in_products(config) + attention;
-}
-
 StepFigures bench_step(const Config& config, const StepBenchOptions& options) {
   const Device device = parse_device(config.device);
   backend::of(device);  // says so where this build cannot serve it
@@ -216,7 +203,7 @@ StepFigures bench_step(const Config& config, const StepBenchOptions& options) {
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
   result.tokens_per_second = tokens / result.step_seconds;
   result.best_tokens_per_second = tokens / result.best_step_seconds;
-  result.flops = flops_per_token(config) * result.tokens_per_second;
+  result.flops = flops_per_token(model_config(config)) * result.tokens_per_second;
   result.share_of_peak = peak > 0 ? result.flops / peak : 0;
   result.loss = stepper.loss();
   profile(stepper, device, std::min<int64_t>(options.steps, 5), result);
@@ -248,7 +235,7 @@ std::string to_json(const Config& config, const std::vector<StepFigures>& figure
   out.key("width").value(config.width).key("vocab").value(config.vocab);
   out.key("batch").value(config.batch).key("accumulate").value(config.accumulate);
   out.key("context").value(config.context).key("params").value(config.params);
-  out.key("flops_per_token").value(flops_per_token(config));
+  out.key("flops_per_token").value(flops_per_token(model_config(config)));
   out.key("results").begin_array();
   for (const StepFigures& f : figures) write(out, f);
   return out.end_array().end_object().text();

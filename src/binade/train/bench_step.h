@@ -30,10 +30,6 @@ struct StepFigures {
   double loss = 0;     // of the last step
 };
 
-// Operations of one token's training that a perfect program could not leave out: 6 per weight in a
-// matrix product, and the causal half of the attention scores.
-double flops_per_token(const Config& config);
-
 // Trains the configured model on one batch of random tokens, made on the host and moved to the
 // device once. The device is waited for at the ends of the timed range only; on a GPU that range
 // comes in five parts, for the median and the best.

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cmath>
 #include <span>
-#include <tuple>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -20,6 +19,7 @@
 #include "binade/io/huggingface.h"
 #include "binade/ops/create.h"
 #include "binade/tensor/memory.h"
+#include "binade/train/init_from.h"
 
 namespace binade::train {
 namespace {
@@ -115,29 +115,6 @@ bool is_whole(const fs::path& checkpoint) {
   } catch (const Error&) {
     return false;
   }
-}
-
-void check_same_model(const nn::LanguageModelConfig& ours, const nn::LanguageModelConfig& theirs,
-                      const fs::path& file) {
-  const auto kv = [](const nn::LanguageModelConfig& c) {
-    return c.kv_heads == 0 ? c.heads : c.kv_heads;
-  };
-  const std::tuple<const char*, int64_t, int64_t> sizes[] = {
-      {"layers", ours.layers, theirs.layers}, {"width", ours.width, theirs.width},
-      {"heads", ours.heads, theirs.heads},    {"kv_heads", kv(ours), kv(theirs)},
-      {"hidden", ours.hidden, theirs.hidden}, {"context", ours.context, theirs.context},
-      {"vocab", ours.vocab, theirs.vocab}};
-  for (const auto& [name, mine, other] : sizes) {
-    if (mine != other)
-      fail(who, {.argument = file.string(),
-                 .expected = fmt::format("a model with {} {}, as configured", name, mine),
-                 .found = fmt::format("{}", other),
-                 .hint = "resume with the run's own config.toml"});
-  }
-  if (ours.norm != theirs.norm)
-    fail(who, {.argument = file.string(),
-               .expected = "a model of the configured family",
-               .found = "the other one"});
 }
 
 void write_files(const Snapshot& snapshot, const fs::path& folder) {
@@ -255,8 +232,8 @@ void verify_checkpoint(const fs::path& checkpoint) {
 
 void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
   verify_checkpoint(checkpoint);
-  check_same_model(trainer.model().config(), io::read_config(checkpoint / "config.json"),
-                   checkpoint / "config.json");
+  check_same_model(trainer.model().config(), checkpoint / "config.json",
+                   "resume with the run's own config.toml");
   const StateDict state = io::load_safetensors(checkpoint / "trainer.safetensors");
   io::load_huggingface(trainer.model(), io::load_safetensors(checkpoint / "model.safetensors"));
   trainer.load_state_dict(state);

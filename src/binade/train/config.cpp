@@ -11,6 +11,7 @@
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/io/file.h"
+#include "binade/train/init_from.h"
 #include "binade/train/presets.h"
 
 namespace binade::train {
@@ -262,16 +263,27 @@ Given read_toml(std::string_view text, const std::string& file) {
   return given;
 }
 
+// Whether every size of the model is given, as in a saved configuration.
+bool sizes_are_given(const std::vector<Setting>& settings) {
+  return std::all_of(keys().begin(), keys().end(), [&settings](const Key& key) {
+    return key.section != "model" ||
+           std::any_of(settings.begin(), settings.end(),
+                       [&key](const Setting& s) { return s.key == &key; });
+  });
+}
+
 Config resolved(const Given& given) {
   const std::vector<Setting>& settings = given.settings;
   Config config;
   config.overrides = given.overrides;
-  // The preset first, whoever named it: any key given beside it wins.
+  // The preset and the model to start from first, whoever named them: any key given beside them
+  // wins.
   for (const Setting& setting : settings) {
-    if (setting.key->name == "preset") apply(setting, config);
+    if (setting.key->name == "preset" || setting.key->name == "init_from") apply(setting, config);
   }
   apply_preset(config);
-  bool vocab_given = false;
+  if (!config.init_from.empty() && !sizes_are_given(settings)) apply_init_from(config);
+  bool vocab_given = !config.init_from.empty();
   for (const Setting& setting : settings) {
     apply(setting, config);
     vocab_given |= setting.key->name == "vocab";

@@ -21,8 +21,11 @@ struct Config {
   double validation = 0.05;
   // [model]
   std::string preset = "tiny";
+  std::string init_from;
   std::string model = "gpt2";
   int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 128, vocab = 256;
+  std::string tied_head = "auto";
+  double norm_eps = 1e-5, rope_theta = 10000;
   // [precision]
   std::string precision = "bf16";
   std::string params = "autocast";

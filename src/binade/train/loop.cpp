@@ -14,7 +14,8 @@
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
 #include "binade/train/generate.h"
-#include "binade/train/report.h"
+#include "binade/train/peak.h"
+#include "binade/train/summary.h"
 
 namespace binade::train {
 namespace {
@@ -120,7 +121,12 @@ class Loop {
     if (config_.resume && !checkpoints.empty()) {
       check_same_tokenizer(checkpoints.back().path, *tokenizer_);
       load_checkpoint(trainer_, checkpoints.back().path);
+    } else if (!config_.init_from.empty()) {
+      trainer_.init_from(config_.init_from);
     }
+    full_speed_ = full_speed(config_);
+    progress_.set_full_speed(full_speed_);
+    memory::reset_peak(trainer_.device());
     save_settings();
     log_.emplace(folder_, trainer_.steps());
     writer_.emplace(folder_ / "checkpoints", config_.keep);
@@ -148,10 +154,11 @@ class Loop {
 
   void introduce() {
     progress_.note(fmt::format(
-        "{} {} with {} parameters, {}, {} training and {} validation tokens, {} threads",
+        "{} {}, {} parameters, {}, {} threads",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
-        config_.model, trainer_.model().parameter_count(), config_.precision, split_.train.size(),
-        split_.validation.size(), threads()));
+        config_.model, trainer_.model().parameter_count(), config_.precision, threads()));
+    progress_.note(fmt::format("data: {} training and {} validation tokens", split_.train.size(),
+                               split_.validation.size()));
     progress_.note("run folder: " + folder_.string());
   }
 
@@ -250,9 +257,13 @@ class Loop {
       result.last_validation_loss = record.validation_loss;
     }
     if (!interrupted_ && config_.sample > 0 && has_text()) result.sample = sample();
-    write_report({trainer_.config(), trainer_.model().parameter_count(), log_->records(),
-                  memory::statistics(trainer_.device()), result.sample},
-                 result.report);
+    write_summary({.parameters = trainer_.model().parameter_count(),
+                   .memory = memory::statistics(trainer_.device()),
+                   .full_speed = full_speed_,
+                   .sample = result.sample},
+                  folder_);
+    // From the files, as `binade report` makes it again.
+    write_report(read_run(folder_), result.report);
     return result;
   }
 
@@ -277,6 +288,7 @@ class Loop {
   std::optional<CheckpointWriter> writer_;
   double seconds_ = 0;
   Clock::time_point last_record_ = Clock::now();
+  double full_speed_ = 0;
   bool interrupted_ = false;
 };
 

@@ -20,9 +20,9 @@ struct RunResult {
   std::string sample;
 };
 
-// Trains as configured and leaves config.toml, metrics.jsonl, metrics.csv, tb/, checkpoints/ and
-// report.html in the run's folder, and the tokenizer where it is a file. Ctrl-C finishes the step
-// and writes a checkpoint; a second one ends the program.
+// Trains as configured and leaves config.toml, metrics.jsonl, metrics.csv, tb/, checkpoints/,
+// summary.json and report.html in the run's folder, and the tokenizer where it is a file. Ctrl-C
+// finishes the step and writes a checkpoint; a second one ends the program.
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal);
 
 }  // namespace binade::train

@@ -53,6 +53,10 @@ void complete_vocab(Config& c, bool given) {
   require(c.vocab >= ids, "[model] vocab",
           fmt::format("at least {} for the tokenizer '{}'", ids, c.tokenizer),
           fmt::format("{}", c.vocab));
+  require(c.init_from.empty() || token_file || c.tokenizer != "bytes" || c.vocab == 256, "--data",
+          fmt::format("a token file (.bin) of the {} ids that {} knows", c.vocab, c.init_from),
+          c.data + " by bytes, 256 ids",
+          "make it with the model's own tokenizer, or start from a model of bytes");
 }
 
 void check_precision(const Config& c) {

@@ -12,6 +12,7 @@ DType autocast_type(const Config& config) {
 
 nn::LanguageModelConfig model_config(const Config& config) {
   const bool llama = config.model == "llama";
+  const bool tied = config.tied_head == "auto" ? !llama : config.tied_head == "true";
   nn::LanguageModelConfig result{.layers = config.layers,
                                  .width = config.width,
                                  .heads = config.heads,
@@ -20,10 +21,12 @@ nn::LanguageModelConfig model_config(const Config& config) {
                                  .vocab = config.vocab,
                                  .context = config.context,
                                  .norm = llama ? nn::NormType::rms : nn::NormType::layer,
+                                 .eps = config.norm_eps,
                                  .bias = !llama,
                                  .gated = llama,
                                  .learned_positions = !llama,
-                                 .tied_head = !llama,
+                                 .rope_theta = config.rope_theta,
+                                 .tied_head = tied,
                                  .recompute = config.recompute,
                                  .seed = static_cast<uint64_t>(config.seed)};
   if (config.residual != "auto") result.residual = parse_dtype(config.residual);

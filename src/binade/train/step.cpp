@@ -10,6 +10,7 @@
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/create.h"
 #include "binade/optim/clip.h"
+#include "binade/train/init_from.h"
 
 namespace binade::train {
 namespace {
@@ -67,6 +68,12 @@ Trainer::Trainer(const Config& config)
   check_modules(config.overrides, *model_);
   amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
                                                        : amp::MatmulPrecision::highest);
+}
+
+void Trainer::init_from(const std::filesystem::path& given) {
+  load_initial_weights(*model_, given);
+  // Masters are copies of the weights.
+  optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
 }
 
 Tensor Trainer::accumulate_gradients(BatchOf batch_of) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct StepResult {
 class Trainer {
  public:
   explicit Trainer(const Config& config);
+
+  // Starts from the weights of a model's folder, or of a run's, instead of random ones.
+  void init_from(const std::filesystem::path& given);
 
   // Starts the next step, on batches drawn from `tokens` or on those that a loader of the same
   // configuration has ready. A GPU is still at it when this returns. A step whose gradients are not
