@@ -85,8 +85,9 @@ void save_config(const Config& config, const fs::path& folder) {
 // One run from start or checkpoint to end.
 class Loop {
  public:
-  Loop(const Config& config, Progress::Mode mode)
+  Loop(const Config& config, Progress::Mode mode, Observer* observer)
       : config_(config),
+        observer_(observer),
         progress_(mode, config.steps, config.log_every),
         split_(data::split(data::read_tokens(config.data, config.vocab), config.validation,
                            config.context, config.data)),
@@ -102,6 +103,7 @@ class Loop {
     save_config(saved, folder_);
     log_.emplace(folder_, trainer_.steps());
     introduce();
+    if (observer_ != nullptr) observer_->begin(trainer_, folder_);
     if (!log_->records().empty()) seconds_ = log_->records().back().seconds;
     train();
     return finish();
@@ -144,6 +146,7 @@ class Loop {
 
   void take_step() {
     const auto begin = Clock::now();
+    if (observer_ != nullptr) observer_->before_step(trainer_);
     const StepResult result = trainer_.step(split_.train);
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
     seconds_ += elapsed;
@@ -164,6 +167,9 @@ class Loop {
     progress_.step(record);
     if (!result.applied)
       progress_.note(fmt::format("step {} skipped: {}", result.step, result.reason));
+    if (observer_ == nullptr) return;
+    for (const std::string& note : observer_->after_step(trainer_, split_.train, result))
+      progress_.note(note);
   }
 
   void save() {
@@ -199,6 +205,7 @@ class Loop {
   }
 
   Config config_;
+  Observer* observer_;
   Progress progress_;
   data::Split split_;
   Trainer trainer_;
@@ -210,9 +217,9 @@ class Loop {
 
 }  // namespace
 
-RunResult run(const Config& config, Progress::Mode mode) {
+RunResult run(const Config& config, Progress::Mode mode, Observer* observer) {
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
-  return Loop(config, mode).run();
+  return Loop(config, mode, observer).run();
 }
 
 }  // namespace binade::train

@@ -1,5 +1,7 @@
 #include "binade/train/setup.h"
 
+#include "binade/train/precision_plan.h"
+
 namespace binade::train {
 
 bool uses_autocast(const Config& config) {
@@ -57,12 +59,18 @@ amp::GradScalerOptions scaler_options(const Config& config) {
 }
 
 amp::Fp8Recipe fp8_recipe(const Config& config) {
-  return {.scaling = amp::parse_fp8_scaling(config.fp8_scaling),
-          .format = config.fp8_format == "e4m3" ? amp::Fp8Format::e4m3 : amp::Fp8Format::hybrid,
-          .history = static_cast<int>(config.fp8_history),
-          .margin = static_cast<int>(config.fp8_margin),
-          .skip_first = config.fp8_skip_first,
-          .skip_last = config.fp8_skip_last};
+  amp::Fp8Recipe recipe{
+      .scaling = amp::parse_fp8_scaling(config.fp8_scaling),
+      .format = config.fp8_format == "e4m3" ? amp::Fp8Format::e4m3 : amp::Fp8Format::hybrid,
+      .history = static_cast<int>(config.fp8_history),
+      .margin = static_cast<int>(config.fp8_margin),
+      .skip_first = config.fp8_skip_first,
+      .skip_last = config.fp8_skip_last};
+  if (!config.precision_plan.empty()) {
+    for (const Promotion& one : read_precision_plan(config.precision_plan).bf16)
+      recipe.exclude.push_back(one.module);
+  }
+  return recipe;
 }
 
 optim::Schedule schedule(const Config& config) {

@@ -35,6 +35,16 @@ StateDict below(const StateDict& state, const std::string& prefix) {
 
 }  // namespace
 
+Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8Recipe& recipe,
+                  const data::Tokens& tokens, int64_t step, int64_t micro) {
+  const amp::Autocast cast(autocast_type(config), uses_autocast(config));
+  const amp::Fp8Autocast fp8(recipe, config.precision == "fp8");
+  const data::Batch batch = data::training_batch(tokens, {config.batch, config.context},
+                                                 static_cast<uint64_t>(config.seed), step, micro);
+  const Device device = model.head_weight().device();
+  return model.loss(to(batch.tokens, device), to(batch.targets, device));
+}
+
 Trainer::Trainer(const Config& config)
     : config_(config),
       schedule_(schedule(config)),
@@ -50,12 +60,8 @@ double Trainer::accumulate_gradients(const data::Tokens& tokens) {
   double sum = 0;
   // One guard around all micro-batches: the casts of the weights serve them all.
   const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
-  const amp::Fp8Autocast fp8(recipe_, config_.precision == "fp8");
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch batch =
-        data::training_batch(tokens, {config_.batch, config_.context},
-                             static_cast<uint64_t>(config_.seed), steps_, micro);
-    Tensor loss = model_->loss(batch.tokens, batch.targets);
+    Tensor loss = micro_loss(*model_, config_, recipe_, tokens, steps_, micro);
     sum += loss.item();
     const amp::Autocast off(autocast_type(config_), false);
     if (config_.accumulate > 1) loss = loss * (1.0 / static_cast<double>(config_.accumulate));

@@ -19,6 +19,11 @@ struct StepResult {
   std::string reason;  // of a skipped one
 };
 
+// The loss of one micro-batch of a step (counted from 0), in the precision of the configuration: a
+// pure function of its arguments.
+Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8Recipe& recipe,
+                  const data::Tokens& tokens, int64_t step, int64_t micro);
+
 // A model, its optimizer and its scaler: all that a step changes, and so all that a checkpoint
 // holds.
 class Trainer {
@@ -28,6 +33,9 @@ class Trainer {
   // Takes the next step on batches drawn from `tokens`. A step whose gradients are not finite is
   // skipped; many such in a row are an error.
   StepResult step(const data::Tokens& tokens);
+  // From the next step on the linear layers of `module` run without FP8.
+  void exclude_from_fp8(const std::string& module) { recipe_.exclude.push_back(module); }
+  const amp::Fp8Recipe& recipe() const { return recipe_; }
   // Mean loss over the validation batches, without FP8: it leaves no trace in the scales.
   double evaluate(const data::Tokens& tokens);
 
