@@ -49,9 +49,12 @@ std::vector<TracedOp> explain(const std::function<void()>& program) {
   return std::move(mine.ops);
 }
 
-TracePause::TracePause() : paused_(std::exchange(recording, nullptr)) {}
+TracePause::TracePause() : paused_(std::exchange(recording, nullptr)) {
+  unwatched_.emplace(nullptr);
+}
 
 void TracePause::resume() {
+  unwatched_.reset();
   if (paused_ != nullptr) recording = static_cast<Recording*>(std::exchange(paused_, nullptr));
 }
 
@@ -62,6 +65,7 @@ void trace_cast(const Tensor& from, const Tensor& to) {
 
 void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
               std::span<const Tensor> outputs) {
+  if (autograd::Watch* watcher = autograd::watch()) watcher->forward(op, inputs, compute, outputs);
   if (recording == nullptr) return;
   recording->ops.push_back({op, autograd::module_path(), types(inputs), types(compute),
                             types(outputs), std::exchange(recording->pending, {})});

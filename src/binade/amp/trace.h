@@ -1,11 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "binade/autograd/op.h"
+#include "binade/autograd/watch.h"
 #include "binade/tensor/tensor.h"
 
 // The record of what ran in which precision: every op and every cast, while someone listens.
@@ -31,7 +33,7 @@ std::vector<TracedOp> explain(const std::function<void()>& program);
 // A trace as an aligned table with the cost of its casts below.
 std::string trace_text(const std::vector<TracedOp>& trace);
 
-// Nothing is traced on this thread while it lives, or until resume().
+// Nothing is traced or watched on this thread while it lives, or until resume().
 class TracePause {
  public:
   TracePause();
@@ -42,9 +44,11 @@ class TracePause {
 
  private:
   void* paused_;
+  std::optional<autograd::WatchScope> unwatched_;
 };
 
-// Called by ops as they run; free unless explain() is running.
+// Called by ops as they have run and recorded; free unless explain() is running or the thread has a
+// watch.
 bool tracing();
 void trace_cast(const Tensor& from, const Tensor& to);
 void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,

@@ -7,6 +7,7 @@
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/keys.h"
+#include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
 #include "binade/train/forecast.h"
 #include "binade/train/loop.h"
@@ -114,7 +115,8 @@ void add_train(CLI::App& app) {
     if (config.dry_run) return describe_run(config, arguments->json);
     using Mode = train::Progress::Mode;
     const Mode mode = arguments->json ? Mode::json : arguments->quiet ? Mode::quiet : Mode::normal;
-    const train::RunResult result = train::run(config, mode);
+    lab::Doctor doctor;
+    const train::RunResult result = train::run(config, mode, &doctor);
     if (mode == Mode::json) print_json(result);
     if (mode == Mode::normal) print_result(result);
   });

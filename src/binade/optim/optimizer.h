@@ -40,6 +40,8 @@ class Optimizer : public amp::Steppable {
   void set_group_lr(size_t group, double lr);
   // Updates applied so far. Waits for a GPU if steps may have been skipped there.
   int64_t steps() const;
+  // "AdamW".
+  std::string_view name() const { return name_; }
 
   // Moments, masters and the step count; loading checks names and shapes.
   StateDict state_dict();

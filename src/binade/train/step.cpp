@@ -56,6 +56,16 @@ void check_modules(const PrecisionOverrides& overrides, nn::Module& model) {
 
 }  // namespace
 
+Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8State& fp8,
+                  const data::Tokens& tokens, int64_t step, int64_t micro) {
+  const amp::Autocast cast(autocast_state(config));
+  const amp::Fp8Autocast in_fp8(fp8);
+  const data::Batch batch = data::training_batch(tokens, {config.batch, config.context},
+                                                 static_cast<uint64_t>(config.seed), step, micro);
+  const Device device = model.head_weight().device();
+  return model.loss(to(batch.tokens, device), to(batch.targets, device));
+}
+
 Trainer::Trainer(const Config& config)
     : config_(config),
       device_(parse_device(config.device)),
