@@ -255,7 +255,7 @@ const Finding* FaultFinder::gradient_origin() const {
   return first == none ? nullptr : &events_[static_cast<size_t>(first)];
 }
 
-std::optional<Finding> examine_update(const optim::Optimizer& optimizer,
+std::optional<Finding> examine_update(optim::Optimizer& optimizer,
                                       const NamedTensors& parameters, double scale) {
   const StateDict state = optimizer.state_dict();
   const std::vector<Tensor> updated = optimizer.parameters();
