@@ -20,14 +20,15 @@ struct TracedCast {
 
 struct TracedOp {
   Op op;
-  std::string module;
-  std::vector<DType> inputs;   // as the caller gave them
+  std::string module;          // empty outside of any
+  std::vector<DType> inputs;   // as the caller gave them; of a backward, the gradients that came
   std::vector<DType> compute;  // as the op took them
-  std::vector<DType> outputs;
+  std::vector<DType> outputs;  // of a backward, the gradients it made
   std::vector<TracedCast> casts;
+  bool backward = false;
 };
 
-// Runs `program` and returns every op it ran on this thread, in order.
+// Runs `program` and returns every op it ran on this thread, forwards and backwards, in order.
 std::vector<TracedOp> explain(const std::function<void()>& program);
 
 // A trace as an aligned table with the cost of its casts below.
