@@ -6,6 +6,7 @@
 
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/configuration.h"
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
 #include "binade/train/loop.h"
@@ -14,50 +15,10 @@
 namespace binade::cli {
 namespace {
 
-struct Arguments {
-  std::string file;
-  std::vector<std::pair<std::string, std::string>> options;
+struct Arguments : ConfigArguments {
   bool quiet = false;
   bool json = false;
 };
-
-// One option for each key of the configuration.
-void add_keys(CLI::App& command, const std::shared_ptr<Arguments>& arguments) {
-  const train::Config defaults;
-  for (const train::Key& key : train::keys()) {
-    const std::string option = train::option_name(key), name = option.substr(2), help(key.help),
-                      group = "[" + std::string(key.section) + "]";
-    if (train::value_name(key).empty()) {
-      command
-          .add_flag_callback(
-              option, [arguments, name] { arguments->options.emplace_back(name, "true"); }, help)
-          ->group(group);
-      continue;
-    }
-    const auto take = [arguments, name](const std::string& text) {
-      arguments->options.emplace_back(name, text);
-    };
-    command.add_option_function<std::string>(option, take, help)
-        ->type_name(train::value_name(key))
-        ->default_str(train::value_text(key, defaults))
-        ->group(group);
-  }
-}
-
-train::Config configuration(const CLI::App& command, const Arguments& arguments) {
-  if (const auto extras = command.remaining(); !extras.empty())
-    train::refuse_option(extras.front());
-  train::Sources sources{arguments.file, arguments.options};
-  // Going on with a run needs nothing but its folder.
-  bool resume = false;
-  std::string out;
-  for (const auto& [name, text] : arguments.options) {
-    resume |= name == "resume";
-    if (name == "out") out = text;
-  }
-  if (resume && sources.file.empty() && !out.empty()) sources.file = out + "/config.toml";
-  return train::resolve(sources);
-}
 
 void describe_run(const train::Config& config) {
   const nn::LanguageModel model(train::model_config(config), {Device::meta(), DType::f32});
@@ -106,13 +67,9 @@ void add_train(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "train", "Train a language model; without arguments a small one on Binade's own sources");
   auto arguments = std::make_shared<Arguments>();
-  command->allow_extras();  // reported by name, with the nearest known option
-  command->add_option("CONFIG", arguments->file,
-                      "TOML file with the same keys in sections: [train] steps = 600. The command "
-                      "line wins over it");
   auto* quiet = command->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
   command->add_flag("--json", arguments->json, "Print lines of JSON")->excludes(quiet);
-  add_keys(*command, arguments);
+  add_configuration(*command, arguments);
   command->callback([command, arguments] {
     const train::Config config = configuration(*command, *arguments);
     if (config.dry_run) return describe_run(config);

@@ -22,6 +22,11 @@ void check(Op op, const Tensor& x, const Tensor& target, int64_t classes,
   if (classes == 0) fail(name(op), {.argument = "classes", .expected = "at least 1", .found = "0"});
 }
 
+Tensor new_logits(const Shape& shape, DType dtype, Device device) {
+  const memory::CategoryGuard category(memory::Category::logits);
+  return Tensor::empty(shape, dtype, device);
+}
+
 // One element of the losses' type: what a row's loss is multiplied by in the result. Stays on the
 // device.
 Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options, DType dtype) {
@@ -118,7 +123,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   require_classes("linear_cross_entropy", wanted, classes, options.ignore_index);
   const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device());
   const Tensor lse = Tensor::empty({chunk}, losses.dtype(), in.device());
-  const Tensor logits = Tensor::empty({chunk, classes}, in.dtype(), in.device());
+  const Tensor logits = new_logits({chunk, classes}, in.dtype(), in.device());
   const Tensor ones = Tensor::empty({chunk}, losses.dtype(), in.device());
   const bool recording = call.recording();
   const Tensor dx_unit = recording && x.requires_grad() ? Tensor::empty_like(in) : Tensor();

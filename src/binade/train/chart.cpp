@@ -102,17 +102,36 @@ std::string axes(const ChartText& text, const Frame& frame) {
   return svg;
 }
 
-std::string legend(const std::vector<Series>& series) {
+constexpr double legend_row = 18;
+
+// Entries fill rows from the left; further rows stand above the chart.
+struct Legend {
   std::string svg;
+  int rows = 1;
+};
+
+Legend legend(const std::vector<Series>& series) {
+  std::vector<std::pair<double, int>> places;
   double x = left;
-  for (size_t i = 0; i < series.size(); ++i) {
-    svg +=
-        fmt::format("<line class=\"s{}\" x1=\"{}\" x2=\"{}\" y1=\"22\" y2=\"22\"/>", i, x, x + 18);
-    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"26\">{}</text>", x + 24,
-                       escaped(series[i].name));
-    x += 44 + 7.5 * static_cast<double>(series[i].name.size());
+  int row = 0;
+  for (const Series& one : series) {
+    const double wide = 44 + 7.5 * static_cast<double>(one.name.size());
+    if (x > left && x + wide > width) {
+      x = left;
+      ++row;
+    }
+    places.emplace_back(x, row);
+    x += wide;
   }
-  return svg;
+  Legend result{"", row + 1};
+  for (size_t i = 0; i < series.size(); ++i) {
+    const double at = places[i].first, y = 22 - legend_row * (row - places[i].second);
+    result.svg += fmt::format("<line class=\"s{}\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", i,
+                              at, at + 18, y, y);
+    result.svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", at + 24, y + 4,
+                              escaped(series[i].name));
+  }
+  return result;
 }
 
 }  // namespace
@@ -170,11 +189,13 @@ std::string line_chart(const ChartText& text, const std::vector<Series>& series)
   if (frame.x.empty()) return "";
   frame.x.widen();
   frame.y.widen();
+  const Legend names = legend(series);
+  const double above = legend_row * (names.rows - 1);
   std::string svg = fmt::format(
-      "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
+      "<figure><figcaption>{}</figcaption><svg viewBox=\"0 {} {} {}\" role=\"img\" "
       "aria-label=\"{}\">",
-      escaped(text.title), width, height, escaped(text.title));
-  svg += axes(text, frame) + legend(series);
+      escaped(text.title), -above, width, height + above, escaped(text.title));
+  svg += axes(text, frame) + names.svg;
   for (size_t i = 0; i < series.size(); ++i)
     svg += fmt::format("<path class=\"s{}\" d=\"{}\"/>", i, path_of(series[i], frame));
   return svg + "</svg></figure>\n";
