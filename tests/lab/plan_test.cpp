@@ -32,10 +32,10 @@ train::Config config_of(const Case& one) {
   config.params = one.params;
   config.recompute = one.recompute;
   config.layers = 3;
-  config.width = 64;
+  config.width = 32;
   config.heads = config.kv_heads = 4;
-  config.hidden = 192;
-  config.context = 48;
+  config.hidden = 96;
+  config.context = 24;
   config.batch = 4;
   config.accumulate = 2;
   config.vocab = 256;
@@ -55,7 +55,7 @@ TEST_P(Plan, IsWhatTheAllocatorMeasures) {
     const memory::Statistics start = memory::statistics();
     train::Trainer trainer(config);
     const data::Tokens tokens = data::Tokens::of_bytes(train::small_text());
-    for (int i = 0; i < 3; ++i) trainer.step(tokens);
+    for (int i = 0; i < 2; ++i) trainer.step(tokens);
     measured = memory::peak() - before;
     live = memory::statistics().at_peak;
     for (size_t i = 0; i < live.size(); ++i) live[i] -= start.live[i];
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Configurations, Plan, ::testing::ValuesIn(cases()), [](
 
 TEST(LargestBatch, FitsAndTheNextDoesNot) {
   train::Config config = config_of({"gpt2", "bf16", "autocast", false});
-  const int64_t limit = 20'000'000;
+  const int64_t limit = 6'000'000;
   const int64_t batch = largest_batch(config, limit);
   ASSERT_GT(batch, 1);
   config.batch = batch;
@@ -97,8 +97,8 @@ TEST(Forecast, CountsTheWork) {
     for (const Work& one : forecast(config).work) flops += one.flops;
     return flops;
   };
-  const double tokens = 2 * 4 * 48;
-  const double matrices = 3 * (64 * 192 + 64 * 64 + 2 * 64 * 192) + 256 * 64;
+  const double tokens = 2 * 4 * 24;
+  const double matrices = 3 * (32 * 96 + 32 * 32 + 2 * 32 * 96) + 256 * 32;
   EXPECT_GT(total(), 6 * matrices * tokens);
   EXPECT_LT(total(), 1.2 * 6 * matrices * tokens);
   const double once = total();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "binade/autograd/node.h"
@@ -38,14 +39,22 @@ class Exponents {
     }
   }
 
+  // Without the thinnest ends, a thousandth of the values together: they would stretch the picture.
   ExponentHistogram histogram(std::string name) const {
     ExponentHistogram result{.name = std::move(name)};
     if (counts_.empty()) return result;
-    result.first = counts_.begin()->first;
-    result.shares.resize(static_cast<size_t>(counts_.rbegin()->first - result.first) + 1);
-    for (const auto& [exponent, count] : counts_)
-      result.shares[static_cast<size_t>(exponent - result.first)] =
-          static_cast<double>(count) / static_cast<double>(count_);
+    const auto outside = [left = count_ / 2000](int64_t count) mutable {
+      return (left -= count) >= 0;
+    };
+    auto low = counts_.begin();
+    for (auto thin = outside; std::next(low) != counts_.end() && thin(low->second);) ++low;
+    auto high = std::prev(counts_.end());
+    for (auto thin = outside; high != low && thin(high->second);) --high;
+    result.first = low->first;
+    result.shares.resize(static_cast<size_t>(high->first - low->first) + 1);
+    for (auto at = low; at != std::next(high); ++at)
+      result.shares[static_cast<size_t>(at->first - result.first)] =
+          static_cast<double>(at->second) / static_cast<double>(count_);
     result.zeros = static_cast<double>(zeros_) / static_cast<double>(count_);
     return result;
   }

@@ -96,8 +96,7 @@ FormatsClaims formats_experiment(Story& story) {
                     fmt::format("{}", one.between_one_and_two),
                     fmt::format("{:.3f}%", 100 * one.worst_rounding)});
   }
-  story.table({"format", "largest", "smallest", "numbers above 0", "in [1, 2)", "worst rounding"},
-              rows);
+  story.table({"format", "largest", "smallest", "numbers > 0", "in [1, 2)", "rounding"}, rows);
   story.figure(range_chart("What each format reaches; faint: subnormal numbers, with fewer bits",
                            format_ranges()));
   story.figure(tick_marks());

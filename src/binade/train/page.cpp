@@ -57,6 +57,8 @@ th { color: var(--soft); font-weight: 500; }
 section { margin-top: 2.5rem; }
 .told { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem; }
 .told > div { min-width: 0; }
+.told table { font-size: 0.9rem; }
+.told th, .told td { padding-right: 0.7rem; }
 .told figure + figure { margin-top: 1rem; }
 nav a { margin-right: 1rem; white-space: nowrap; }
 a { color: var(--c0); }
