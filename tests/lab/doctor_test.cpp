@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/variable.h"
+#include "binade/base/random.h"
 #include "binade/data/tokens.h"
 #include "binade/ops/create.h"
 #include "binade/train/loop.h"
@@ -32,9 +33,10 @@ void plant(train::Trainer& trainer, const std::string& path, int64_t at, double 
 
 // A hidden unit with a giant weight that is switched off: the model computes as before, but in FP8
 // all other weights of the layer vanish beside it.
-void plant_outlier(train::Trainer& trainer) {
-  plant(trainer, "blocks.1.mlp.up.weight", 0, 1e5);
-  plant(trainer, "blocks.1.mlp.up.bias", 0, -1e9);
+void plant_outlier(train::Trainer& trainer, int block = 1) {
+  const std::string layer = "blocks." + std::to_string(block) + ".mlp.up.";
+  plant(trainer, layer + "weight", 0, 1e5);
+  plant(trainer, layer + "bias", 0, -1e9);
 }
 
 // Steps as the loop takes them, with the doctor at the side; the losses.
@@ -187,12 +189,14 @@ TEST(Doctor, MovesHarmedLayersToBf16AndItsPlanCanBeReplayed) {
   EXPECT_EQ(again.fp8().overrides.size(), third.plan().bf16.size());
 }
 
-// Lines whose ends are worked out from their beginnings: there is something for an MLP to learn.
-data::Tokens sums() {
-  std::string text;
-  for (int i = 0; i < 4000; ++i) {
-    const int a = i * 7919 % 37, b = i * 104729 % 41;
-    text += std::to_string(a) + "+" + std::to_string(b) + "=" + std::to_string(a + b) + "\n";
+// Two times out of three the next of 64 signs follows from the last one, by a rule that a narrow
+// model needs its MLP for.
+data::Tokens signs() {
+  std::string text = "a";
+  for (uint64_t i = 0; i < 20000; ++i) {
+    const auto last = static_cast<unsigned char>(text.back());
+    const uint32_t rule = random::bits(1, last, 0) % 64, any = random::bits(2, 0, i) % 64;
+    text += static_cast<char>(' ' + (random::bits(3, 0, i) % 3 != 0 ? rule : any));
   }
   return data::Tokens::of_bytes(text);
 }
@@ -201,31 +205,28 @@ double hostile_run(const std::string& precision, bool auto_precision) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config(precision);
   config.auto_precision = auto_precision;
-  config.width = 48;
-  config.hidden = 192;
-  config.context = 32;
-  config.batch = 8;
-  config.steps = 400;
+  config.layers = 1;
+  config.context = 16;
+  config.batch = 16;
+  config.steps = 300;
   config.warmup = 20;
   config.lr = 4e-3;
-  config.eval_batches = 8;
+  config.eval_batches = 64;
+  config.fp8_history = 16;
   train::Trainer trainer(config);
-  plant_outlier(trainer);
+  plant_outlier(trainer, 0);
+  const data::Tokens tokens = signs();
   Doctor doctor;
   doctor.begin(trainer, folder.path());
-  take_steps(trainer, doctor, sums(), static_cast<int>(config.steps));
-  return trainer.evaluate(sums());
+  take_steps(trainer, doctor, tokens, static_cast<int>(config.steps));
+  EXPECT_EQ(doctor.plan().contains("blocks.0.mlp.up"), auto_precision);
+  return trainer.evaluate(tokens);
 }
 
-TEST(AutoPrecisionSlow, TrainsAModelWithAHostileLayerAsBf16Does) {
+TEST(AutoPrecision, TrainsAModelWithAHostileLayerAsBf16Does) {
   const double bf16 = hostile_run("bf16", false);
-  const double plain = hostile_run("fp8", false);
-  const double automatic = hostile_run("fp8", true);
-  RecordProperty("losses", std::to_string(bf16) + " " + std::to_string(plain) + " " +
-                               std::to_string(automatic));
-  EXPECT_GT(plain, 1.01 * bf16);
-  EXPECT_LT(automatic, 1.01 * bf16);
-  std::printf("%f %f %f\n", bf16, plain, automatic);
+  EXPECT_GT(hostile_run("fp8", false), 1.03 * bf16);
+  EXPECT_LT(hostile_run("fp8", true), 1.01 * bf16);
 }
 
 }  // namespace

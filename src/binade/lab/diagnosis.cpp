@@ -114,10 +114,9 @@ std::string advice(const Diagnosis& d, double scale) {
              "lower the learning rate, or raise Adam's eps";
     case Verdict::scale:
       return fmt::format(
-          "nothing to change where the scaler is dynamic: it halves the scale {:g} until it fits. "
-          "A "
-          "fixed one must be at most {:g}",
-          scale, d.largest_scale);
+          "nothing to change where the scaler is dynamic: it halves the scale {} until it fits. A "
+          "fixed one must be at most {}",
+          scale_text(scale), scale_text(d.largest_scale));
     case Verdict::precision:
       return advice_on_precision(d.finding);
     case Verdict::mathematics:
@@ -161,12 +160,13 @@ std::string to_text(const Diagnosis& d) {
       break;
     case Verdict::scale:
       text +=
-          fmt::format("at loss scale 1 everything is finite, and up to {:g}: the scale is to blame",
-                      d.largest_scale);
+          fmt::format("at loss scale 1 everything is finite, and up to {}: the scale is to blame",
+                      scale_text(d.largest_scale));
       break;
     case Verdict::mathematics:
-      text += fmt::format("in f32 it happens too ({} in {}, {}): precision is not to blame",
-                          d.in_f32->op, place(*d.in_f32), name(d.in_f32->direction));
+      text += fmt::format("in f32 it happens too ({}{}, {}): precision is not to blame",
+                          d.in_f32->op, d.in_f32->module.empty() ? "" : " in " + d.in_f32->module,
+                          name(d.in_f32->direction));
       break;
     case Verdict::data:
       text += "it was in the batch: precision is not to blame";

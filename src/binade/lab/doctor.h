@@ -23,7 +23,7 @@ std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Token
 class Doctor : public train::Observer {
  public:
   // A layer is moved where FP8 takes more than this share of its signal.
-  static constexpr double most_harm = 0.1;
+  static constexpr double most_harm = 0.25;
 
   void begin(train::Trainer& trainer, const std::filesystem::path& folder) override;
   bool before_step(train::Trainer& trainer) override;

@@ -76,6 +76,12 @@ std::string_view name(Direction direction) {
   return names[static_cast<size_t>(direction)];
 }
 
+std::string scale_text(double scale) {
+  const double power = std::log2(scale);
+  return power == std::floor(power) && power >= 10 ? fmt::format("2^{:g}", power)
+                                                   : fmt::format("{:g}", scale);
+}
+
 std::string to_text(const Finding& f) {
   const char* made[] = {"came in with the data",
                         "was in a parameter",
@@ -89,8 +95,8 @@ std::string to_text(const Finding& f) {
       f.bad.value, to_string(f.bad.index), f.tensor, f.op,
       f.module.empty() ? "" : " in " + f.module, name(f.direction),
       made[static_cast<size_t>(f.maker)], f.bad.count, f.bad.count == 1 ? "is" : "are");
-  text += fmt::format("\n  largest finite magnitude it was given: {:.6g}; loss scale {:g}",
-                      f.largest_input, f.scale);
+  text += fmt::format("\n  largest finite magnitude it was given: {:.6g}; loss scale {}",
+                      f.largest_input, scale_text(f.scale));
   return text;
 }
 
@@ -255,8 +261,8 @@ const Finding* FaultFinder::gradient_origin() const {
   return first == none ? nullptr : &events_[static_cast<size_t>(first)];
 }
 
-std::optional<Finding> examine_update(optim::Optimizer& optimizer,
-                                      const NamedTensors& parameters, double scale) {
+std::optional<Finding> examine_update(optim::Optimizer& optimizer, const NamedTensors& parameters,
+                                      double scale) {
   const StateDict state = optimizer.state_dict();
   const std::vector<Tensor> updated = optimizer.parameters();
   for (size_t i = 0; i < updated.size(); ++i) {

@@ -52,6 +52,9 @@ struct Finding {
 // Two or three lines for people.
 std::string to_text(const Finding& finding);
 
+// "2^16", or the number itself where it is small or no power of two.
+std::string scale_text(double scale);
+
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 // Follows values that are not finite from where they appear to where they end up. A value that an

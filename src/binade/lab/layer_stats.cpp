@@ -84,37 +84,42 @@ std::array<double, candidate_count> scales_for(double amax, DType used, double s
   return scales;
 }
 
-// a b^T and the same of rounded operands. What is constant along the rows carries no information:
-// signal and noise are what varies, so that a giant constant hides no loss.
-ProductStats product(const Tensor& a, const Tensor& b, const Tensor& low_a, const Tensor& low_b) {
-  const std::vector<double> truth = to_vector(linear(a, b)), low = to_vector(linear(low_a, low_b));
-  const auto rows = static_cast<size_t>(a.size(0)), columns = static_cast<size_t>(b.size(0));
-  double all_signal = 0, all_noise = 0, harm = 0;
+// Signal and noise of the columns of `low`, which stands for `truth` ([rows, columns] each).
+struct Noise {
+  double signal = 0, noise = 0;
+  double harm = 0;  // mean over columns of noise / signal, at most 1 each
+};
+
+Noise noise_of(const Tensor& truth_given, const Tensor& low_given) {
+  const std::vector<double> truth = to_vector(truth_given), low = to_vector(low_given);
+  const auto columns = static_cast<size_t>(truth_given.size(1));
+  std::vector<double> signal(columns), noise(columns);
+  for (size_t i = 0; i < truth.size(); ++i) {
+    signal[i % columns] += truth[i] * truth[i];
+    noise[i % columns] += (low[i] - truth[i]) * (low[i] - truth[i]);
+  }
+  Noise result;
   int64_t counted = 0;
   for (size_t j = 0; j < columns; ++j) {
-    double mean = 0, mean_error = 0;
-    for (size_t i = 0; i < rows; ++i) {
-      mean += truth[i * columns + j];
-      mean_error += low[i * columns + j] - truth[i * columns + j];
-    }
-    mean /= static_cast<double>(rows);
-    mean_error /= static_cast<double>(rows);
-    double signal = 0, noise = 0;
-    for (size_t i = 0; i < rows; ++i) {
-      const size_t at = i * columns + j;
-      signal += std::pow(truth[at] - mean, 2);
-      noise += std::pow(low[at] - truth[at] - mean_error, 2);
-    }
-    if (!(signal > 0) || !std::isfinite(signal)) continue;
+    if (!(signal[j] > 0) || !std::isfinite(signal[j])) continue;
     ++counted;
-    all_signal += signal;
-    all_noise += noise;
-    harm += std::isfinite(noise) ? std::min(1.0, noise / signal) : 1;
+    result.signal += signal[j];
+    result.noise += noise[j];
+    result.harm += std::isfinite(noise[j]) ? std::min(1.0, noise[j] / signal[j]) : 1;
   }
-  if (counted == 0) return {most_decibels, 0};
-  return {all_noise > 0 ? std::min(most_decibels, 10 * std::log10(all_signal / all_noise))
-                        : most_decibels,
-          harm / static_cast<double>(counted)};
+  if (counted > 0) result.harm /= static_cast<double>(counted);
+  return result;
+}
+
+// a b^T against the same of rounded operands. One giant output or channel carries most of a
+// product's signal and hides that all others are lost: harm counts each output, and each channel of
+// the operands, alike.
+ProductStats product(const Tensor& a, const Tensor& b, const Tensor& low_a, const Tensor& low_b) {
+  const Noise outputs = noise_of(linear(a, b), linear(low_a, low_b));
+  return {outputs.noise > 0
+              ? std::min(most_decibels, 10 * std::log10(outputs.signal / outputs.noise))
+              : most_decibels,
+          std::max({outputs.harm, noise_of(a, low_a).harm, noise_of(b, low_b).harm})};
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ struct TensorStats {
 // One product in FP8 against the same in f32, on a sample.
 struct ProductStats {
   double sqnr = 0;  // signal to quantization noise, dB
-  double harm = 0;  // mean over outputs of noise / signal, each at most 1
+  // noise / signal, at most 1: the mean over outputs, or over channels of an operand where worse.
+  double harm = 0;
 };
 
 struct LayerStats {

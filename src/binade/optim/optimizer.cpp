@@ -83,7 +83,7 @@ void Optimizer::step(const StepControl& control) {
       if (slot->master.defined()) slot->master.bump_version();
     }
   }
-  if (control.skip.defined() && !control.skip.device().is_cpu()) count_skipped(control.skip);
+  if (control.skip.defined() && control.skip.device().is_cuda()) count_skipped(control.skip);
 }
 
 std::vector<Optimizer::Slot*> Optimizer::all_slots() {

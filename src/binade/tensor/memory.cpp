@@ -137,8 +137,8 @@ thread_local Category thread_category = Category::activations;
 }  // namespace
 
 std::string_view name(Category category) {
-  constexpr std::string_view names[] = {"parameters", "gradients", "optimizer", "activations",
-                                        "workspace"};
+  constexpr std::string_view names[] = {"parameters",  "gradients", "optimizer",
+                                        "activations", "logits",    "workspace"};
   return names[static_cast<size_t>(category)];
 }
 
