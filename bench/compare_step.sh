@@ -16,11 +16,14 @@ import json, sys
 
 binade, torch = (json.load(open(f"{sys.argv[1]}/{name}.json")) for name in ("binade", "torch"))
 print(f"Binade: {binade['device']}; PyTorch {torch['torch']}: {torch['device']}")
-print(f"{'precision':<10} {'Binade':>12} {'PyTorch':>12} {'its mode':>9} {'ratio':>7}   tokens/s, best step")
+print(f"{'precision':<10} {'Binade':>10} {'PyTorch':>10} {'its mode':>9} {'ratio':>6} {'memory, MiB':>19} {'first step, s':>14}"
+      "   tokens/s of the median step")
 for ours in binade["results"]:
     theirs = [r for r in torch["results"] if r["precision"] == ours["precision"]]
     if theirs:
-        best = max(theirs, key=lambda r: r["best_tokens_per_second"])
-        x, y = ours["best_tokens_per_second"], best["best_tokens_per_second"]
-        print(f"{ours['precision']:<10} {x:>12.0f} {y:>12.0f} {best['mode']:>9} {x / y:>6.2f}x")
+        best = max(theirs, key=lambda r: r["tokens_per_second"])
+        x, y = ours["tokens_per_second"], best["tokens_per_second"]
+        memory = f"{ours['peak_bytes'] / 2**20:.0f} / {best['peak_bytes'] / 2**20:.0f}" if "peak_bytes" in best else "-"
+        first = f"{ours['first_step_since_model_s']:.1f} / {best['first_step_since_model_s']:.1f}"
+        print(f"{ours['precision']:<10} {x:>10.0f} {y:>10.0f} {best['mode']:>9} {x / y:>5.2f}x {memory:>19} {first:>14}")
 END
