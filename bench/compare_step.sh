@@ -2,14 +2,16 @@
 # Training steps of the same model in Binade and in PyTorch, one after the other, and their ratio.
 #   bench/compare_step.sh BINADE [options of both: --device cuda --layers 12 --threads 1 --cpu-time ...]
 # PYTHON names the interpreter that has torch (python3), MODES the ways PyTorch runs
-# (eager,compiled), and RESULTS a folder for the two JSON files.
+# (eager,compiled), BINADE_OPTIONS what Binade alone is told, and RESULTS a folder for the two JSON
+# files.
 set -eu
 binade=${1:?usage: compare_step.sh path/to/binade [options]}
 shift
 folder=$(dirname "$0")
 results=${RESULTS:-$(mktemp -d)}
 mkdir -p "$results"
-"$binade" bench step --json "$@" >"$results/binade.json"
+# shellcheck disable=SC2086 # options are words
+"$binade" bench step --json ${BINADE_OPTIONS:-} "$@" >"$results/binade.json"
 "${PYTHON:-python3}" "$folder/torch_step.py" --mode "${MODES:-eager,compiled}" "$@" >"$results/torch.json"
 "${PYTHON:-python3}" - "$results" <<'END'
 import json, sys
