@@ -93,8 +93,9 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
   const amp::Autocast cast(autocast_);
   const amp::Fp8Autocast fp8(fp8_);
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch batch = batch_of(micro);
-    Tensor loss = model_->loss(to(batch.tokens, device_), to(batch.targets, device_));
+    const data::Batch host = batch_of(micro);
+    const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
+    Tensor loss = model_->loss(batch.tokens, batch.targets);
     add_(mean, loss.detach(), share);
     const amp::Autocast off(autocast_type(config_), false);
     if (config_.accumulate > 1) loss = loss * share;
