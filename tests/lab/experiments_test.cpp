@@ -142,8 +142,8 @@ TEST(Experiments, Memory) {
     return *std::find_if(claims.modes.begin(), claims.modes.end(),
                          [&](const auto& one) { return one.name == name; });
   };
-  const auto fp32 = of("fp32"), masters = of("bf16 + f32 masters"),
-             moments = of("  and bf16 moments"), recompute = of("bf16, recompute");
+  const auto fp32 = of("fp32"), masters = of("bf16, f32 masters"), moments = of("and bf16 moments"),
+             recompute = of("bf16, recompute");
   EXPECT_NEAR(fp32.parameters, 4, 0.01);
   EXPECT_NEAR(fp32.gradients, 4, 0.01);
   EXPECT_NEAR(fp32.optimizer, 8, 0.01);

@@ -81,7 +81,7 @@ void add_plan(CLI::App& app) {
     fmt::print(
         "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nPeak and "
         "categories are of the moment memory is fullest; 'batch' is the largest that fits.\n"
-        "Tokens per second come from a roofline of this machine as just measured.\n",
+        "Tokens per second are what a roofline of this machine, just measured, allows at best.\n",
         rows.front().forecast.parameter_count, config.accumulate, config.batch, config.context,
         train::bytes_text(memory), lab::plan_text(rows, memory));
   });

@@ -43,11 +43,12 @@ MemoryClaims::Mode measured(const Mode& mode) {
 MemoryClaims memory_experiment(Story& story) {
   story.say(
       "A training step of GPT-2 124M with 8 sequences of 1024 tokens runs on the meta device: the "
-      "same ops, the same allocator, no data. Its books say where the bytes go.");
+      "same ops, the same allocator, no data. Its books say where the bytes go; the "
+      "first three columns are bytes per parameter.");
   constexpr Mode modes[] = {{"fp32", "fp32", "autocast", "auto", "f32", false},
                             {"bf16 autocast", "bf16", "autocast", "bf16", "f32", false},
-                            {"bf16 + f32 masters", "bf16", "masters", "auto", "f32", false},
-                            {"  and bf16 moments", "bf16", "masters", "auto", "bf16", false},
+                            {"bf16, f32 masters", "bf16", "masters", "auto", "f32", false},
+                            {"and bf16 moments", "bf16", "masters", "auto", "bf16", false},
                             {"fp8 delayed", "fp8", "autocast", "bf16", "f32", false},
                             {"bf16, recompute", "bf16", "autocast", "bf16", "f32", true}};
   MemoryClaims claims;
@@ -62,8 +63,7 @@ MemoryClaims memory_experiment(Story& story) {
                     train::bytes_text(static_cast<int64_t>(one.peak))});
     bars.push_back({one.name, one.peak, train::bytes_text(static_cast<int64_t>(one.peak))});
   }
-  story.table({"mode", "parameters, B each", "gradients", "optimizer", "activations", "peak"},
-              rows);
+  story.table({"mode", "params", "grads", "optimizer", "activations", "peak"}, rows);
   story.figure(train::bar_chart("Peak memory of a step", bars));
   story.proves(
       "mixed precision does not halve memory: masters and moments stay in f32, gradients too by "

@@ -13,9 +13,8 @@
 #include "binade/autograd/variable.h"
 #include "binade/autograd/watch.h"
 #include "binade/nn/linear.h"
-#include "binade/ops/arithmetic.h"
+#include "binade/nn/norm.h"
 #include "binade/ops/create.h"
-#include "binade/ops/linear.h"
 #include "binade/train/progress.h"
 #include "binade/train/step.h"
 
@@ -84,6 +83,7 @@ Work update_work(const train::Config& config, double parameters) {
   return {.bytes = parameters * (3 * 4 + 4 + 4 + 4 + 4 * moments + copies)};
 }
 
+// Where Machine::flops has the speed of a type.
 size_t machine_index(DType dtype) { return dtype == DType::f32 ? 0 : dtype == DType::e4m3 ? 2 : 1; }
 
 // Seconds of one call, the best of several within a twentieth of a second.
@@ -176,28 +176,37 @@ int64_t largest_batch(train::Config config, int64_t bytes) {
 }
 
 Machine measure_machine(const train::Config& config) {
-  const NoGrad no_grad;
-  // The shape of the model's own largest product, as far as it takes milliseconds.
+  // The shapes of the model's own layers, as far as they take milliseconds.
   const int64_t rows = std::min<int64_t>(config.batch * config.context, 512),
                 in = std::min<int64_t>(config.width, 1024),
                 out = std::min<int64_t>(config.hidden, 4096);
-  const double flops =
-      2 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
+  const Tensor x = randn({rows, in}, {1, 1}).set_requires_grad();
+  // Work over time of a forward and backward as training runs them.
+  const auto rate = [](double Work::*kind, const std::function<void()>& run) {
+    WorkMeter meter;
+    {
+      const autograd::WatchScope watching(&meter);
+      run();
+    }
+    double total = 0;
+    for (const Work& one : meter.work) total += one.*kind;
+    return total / seconds_of(run);
+  };
+  nn::Linear layer({.in = in, .out = out, .bias = false});
+  const auto products = [&](const char* precision) {
+    const bool low = std::string_view(precision) != "fp32",
+               fp8 = std::string_view(precision) == "fp8";
+    const Tensor seed = randn({rows, out}, {1, 2}, low ? DType::bf16 : DType::f32);
+    const amp::Autocast cast(DType::bf16, low);
+    const amp::Fp8Autocast eight(
+        amp::Fp8Recipe{.scaling = amp::parse_fp8_scaling(config.fp8_scaling)}, fp8);
+    return rate(&Work::flops, [&] { layer(x).backward(seed); });
+  };
   Machine machine;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Tensor x = randn({rows, in}, {1, 1}, dtype), w = randn({out, in}, {1, 2}, dtype);
-    machine.flops[machine_index(dtype)] = flops / seconds_of([&] { linear(x, w); });
-  }
-  {
-    nn::Linear layer({.in = in, .out = out, .bias = false});
-    const Tensor x = randn({rows, in}, {1, 1}, DType::bf16);
-    const amp::Autocast cast(DType::bf16);
-    const amp::Fp8Autocast fp8(
-        amp::Fp8Recipe{.scaling = amp::parse_fp8_scaling(config.fp8_scaling)});
-    machine.flops[machine_index(DType::e4m3)] = flops / seconds_of([&] { layer(x); });
-  }
-  const Tensor x = randn({rows, out}, {1, 3});
-  machine.bandwidth = 3 * static_cast<double>(x.bytes()) / seconds_of([&] { add(x, x); });
+  machine.flops = {products("fp32"), products("bf16"), products("fp8")};
+  nn::LayerNorm norm(in);
+  const Tensor seed = randn({rows, in}, {1, 3});
+  machine.bandwidth = rate(&Work::bytes, [&] { norm.add(x, seed).second.backward(seed); });
   return machine;
 }
 

@@ -81,7 +81,7 @@ void Story::quote(const std::string& text) {
 void Story::proves(const std::string& text) {
   text_ += wrapped("What it proves: " + text, "> ");
   html_ +=
-      fmt::format("<p class=\"proves\"><strong>What it proves.</strong> {}</p>\n", escaped(text));
+      fmt::format("<p class=\"proves\"><strong>What it proves:</strong> {}</p>\n", escaped(text));
 }
 
 const Experiment& find_experiment(std::string_view name) {

@@ -30,6 +30,7 @@ figcaption { font-weight: 600; margin-bottom: 0.25rem; }
 svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
 svg .tick { fill: var(--soft); }
+@media (max-width: 36rem) { svg text { font-size: 16px; } }
 .grid { stroke: var(--line); }
 .axis { stroke: var(--soft); fill: none; }
 .s0, .s1, .s2, .s3, .s4, .s5, .s6, .s7 { fill: none; stroke-width: 1.75; stroke-linejoin: round; }
