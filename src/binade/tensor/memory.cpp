@@ -26,6 +26,12 @@ size_t rounded(size_t bytes) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// Blocks that outlive a step are not taken from those that come and go with it: a first step, whose
+// gradients are born while its activations die, would leave too few for the second.
+size_t lifetime(Category category) {
+  return category == Category::activations || category == Category::workspace ? 0 : 1;
+}
+
 // One device's free blocks and books. Accounting is by requested bytes, so that the meta device and
 // a real one agree exactly.
 class Pool {
@@ -45,7 +51,7 @@ class Pool {
     statistics_.live[static_cast<size_t>(category)] -= static_cast<int64_t>(bytes);
     statistics_.allocated -= static_cast<int64_t>(bytes);
     if (block == nullptr) return;
-    free_[rounded(bytes)].push_back(block);
+    free_[lifetime(category)][rounded(bytes)].push_back(block);
     statistics_.cached += static_cast<int64_t>(rounded(bytes));
   }
 
@@ -67,7 +73,8 @@ class Pool {
 
  private:
   void* take(size_t size, Category category, size_t bytes, Device device, const Source& source) {
-    if (auto found = free_.find(size); found != free_.end() && !found->second.empty()) {
+    auto& blocks = free_[lifetime(category)];
+    if (auto found = blocks.find(size); found != blocks.end() && !found->second.empty()) {
       void* block = found->second.back();
       found->second.pop_back();
       statistics_.cached -= static_cast<int64_t>(size);
@@ -98,15 +105,17 @@ class Pool {
   }
 
   void drop_free(Device device, const Source& source) {
-    for (auto& [size, blocks] : free_) {
-      for (void* block : blocks) source.release(block, device);
+    for (auto& blocks_by_size : free_) {
+      for (auto& [size, blocks] : blocks_by_size) {
+        for (void* block : blocks) source.release(block, device);
+      }
+      blocks_by_size.clear();
     }
-    free_.clear();
     statistics_.cached = 0;
   }
 
   std::mutex mutex_;
-  std::unordered_map<size_t, std::vector<void*>> free_;
+  std::array<std::unordered_map<size_t, std::vector<void*>>, 2> free_;
   Statistics statistics_;
 };
 
