@@ -52,7 +52,7 @@ nav a { margin-right: 1rem; white-space: nowrap; }
 a { color: var(--c0); }
 pre { background: var(--panel); border-radius: 8px; padding: 0.75rem; margin: 0; white-space: pre-wrap; font-size: 0.85rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 0.35rem 0.6rem; border-bottom: 1px solid var(--line); }
+th, td { text-align: right; padding: 0.35rem 0.6rem; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
 th { color: var(--soft); font-weight: 500; font-size: 0.85rem; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; }
 @media (max-width: 40rem) {
