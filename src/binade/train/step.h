@@ -9,6 +9,7 @@
 #include "binade/base/function_ref.h"
 #include "binade/data/loader.h"
 #include "binade/train/setup.h"
+#include "binade/train/step_graph.h"
 
 namespace binade::train {
 
@@ -50,6 +51,8 @@ class Trainer {
   int64_t skipped() const { return skipped_; }
   const Config& config() const { return config_; }
   Device device() const { return device_; }
+  // Whether steps are launches of a recorded graph, as far as nothing stands in the way of one.
+  bool uses_graph() const { return graph_.recorded(); }
   nn::LanguageModel& model() { return *model_; }
   optim::AdamW& optimizer() { return *optimizer_; }
 
@@ -66,9 +69,16 @@ class Trainer {
     StepResult known;
     backend::Late loss, gradient_norm, found_inf;
     amp::StepReport report;
+
+    // Of a recorded step: what its latest launch does.
+    Started again() const;
   };
 
   void start_on(BatchOf batch_of);
+  // Gives all of a step's work to the device.
+  Started launch(BatchOf batch_of);
+  // The same by the graph, which is recorded if it was not yet.
+  Started launch_graph(BatchOf batch_of);
   // The mean loss, f64 on the device.
   Tensor accumulate_gradients(BatchOf batch_of);
   void update(Started& step);
@@ -83,6 +93,9 @@ class Trainer {
   std::unique_ptr<optim::AdamW> optimizer_;
   amp::GradScaler scaler_;
   std::deque<Started> started_;
+  StepGraph graph_;
+  Started recorded_;                  // by the graph
+  std::vector<data::Batch> batches_;  // that it reads, one for each micro-batch
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
   int64_t skipped_in_a_row_ = 0;
