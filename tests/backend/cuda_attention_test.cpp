@@ -70,23 +70,25 @@ Tensors moved(const Tensors& t, Device device) {
 }
 
 // One way to attend on the GPU. `own_rounding` is what storing probabilities and the gradients of
-// scores in a smaller type costs it, relative to them.
+// scores in a smaller type costs it, relative to them; `operand_rounding` what every operand of a
+// product loses.
 struct Implementation {
   const char* name;
   bool (*forward)(const Case&, const Tensors&);
   bool (*backward)(const Case&, const Tensors&);
   double (*own_rounding)(DType);
+  double operand_rounding = 0;
 };
 
 const Implementation own_kernels{
     "own",
     [](const Case& c, const Tensors& t) {
-      cuda::own::attention_forward(t.q, t.k, t.v, c.scale(), c.causal, t.out, t.lse);
+      cuda::own::attention_forward(t.q, t.k, t.v, c.scale(), c.causal, false, t.out, t.lse);
       return true;
     },
     [](const Case& c, const Tensors& t) {
-      cuda::own::attention_backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal, t.dq,
-                                    t.dk, t.dv);
+      cuda::own::attention_backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal, false,
+                                    t.dq, t.dk, t.dv);
       return true;
     },
     [](DType) { return 0.0; }};
@@ -94,15 +96,29 @@ const Implementation own_kernels{
 const Implementation table{
     "table",
     [](const Case& c, const Tensors& t) {
-      cuda::attention_kernels.forward(t.q, t.k, t.v, c.scale(), c.causal, t.out, t.lse);
+      cuda::attention_kernels.forward(t.q, t.k, t.v, c.scale(), c.causal, false, t.out, t.lse);
       return true;
     },
     [](const Case& c, const Tensors& t) {
       cuda::attention_kernels.backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal,
-                                       t.dq, t.dk, t.dv);
+                                       false, t.dq, t.dk, t.dv);
       return true;
     },
     [](DType dtype) { return size_of(dtype) == 2 ? 4 * epsilon(dtype) : 0.0; }};
+
+// The table where f32 may be rounded to TF32, whose epsilon is 2^-10.
+const Implementation tf32{
+    "tf32",
+    [](const Case& c, const Tensors& t) {
+      cuda::attention_kernels.forward(t.q, t.k, t.v, c.scale(), c.causal, true, t.out, t.lse);
+      return true;
+    },
+    [](const Case& c, const Tensors& t) {
+      cuda::attention_kernels.backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal,
+                                       true, t.dq, t.dk, t.dv);
+      return true;
+    },
+    own_kernels.own_rounding, 0x1p-11};
 
 #ifdef BINADE_CUDNN
 const Implementation cudnn{
@@ -142,19 +158,21 @@ double largest_row_norm(const Tensor& x, int64_t dim) {
 // implementation's own rounding may change.
 class Reference {
  public:
-  Reference(const Case& c, DType dtype, const Tensors& inputs, double own_rounding)
+  Reference(const Case& c, DType dtype, const Tensors& inputs, const Implementation& attention)
       : c_(c), dtype_(dtype), t_(make_tensors(c, DType::f64)) {
     t_.q = widened(inputs.q);
     t_.k = widened(inputs.k);
     t_.v = widened(inputs.v);
     t_.dout = widened(inputs.dout);
-    cpu::attention_kernels.forward(t_.q, t_.k, t_.v, c.scale(), c.causal, t_.out, t_.lse);
+    cpu::attention_kernels.forward(t_.q, t_.k, t_.v, c.scale(), c.causal, false, t_.out, t_.lse);
     const double eps = sum_epsilon(dtype);
     const double scores = c.scale() * largest_row_norm(t_.q, c.dim) * largest_row_norm(t_.k, c.dim);
-    score_error_ = static_cast<double>(c.dim + 4) * eps * scores;
+    score_error_ = (static_cast<double>(c.dim + 4) * eps + 2 * attention.operand_rounding) * scores;
     const int64_t terms = c.keys + c.heads / c.kv_heads * c.queries + 32;
     sum_error_ = (static_cast<double>(terms) + 8 * scores) * eps;
-    relative_ = 2 * score_error_ + sum_error_ + own_rounding;
+    // Two products follow on the scores' in each result: four operands.
+    relative_ = 2 * score_error_ + sum_error_ + attention.own_rounding(dtype) +
+                4 * attention.operand_rounding;
   }
 
   void check_forward(const Tensors& found, const std::string& what) const {
@@ -192,7 +210,7 @@ class Reference {
     t_.dk = filled(c_.k_shape(), DType::f64, NAN);
     t_.dv = filled(c_.k_shape(), DType::f64, NAN);
     cpu::attention_kernels.backward(dout, t_.q, t_.k, t_.v, t_.out, t_.lse, c_.scale(), c_.causal,
-                                    t_.dq, t_.dk, t_.dv);
+                                    false, t_.dq, t_.dk, t_.dv);
   }
   void expect_near(const Tensor& found, const Tensor& expected, double error,
                    const std::string& what, const Values* weights = nullptr) const {
@@ -223,7 +241,7 @@ class CudaAttention : public testing::Test {
     const Tensors inputs = make_tensors(c, dtype), on_gpu = moved(inputs, Device::cuda());
     if (!attention.forward(c, on_gpu)) return false;
     const std::string what = std::string(attention.name) + " " + c.text(dtype);
-    Reference reference(c, dtype, inputs, attention.own_rounding(dtype));
+    Reference reference(c, dtype, inputs, attention);
     reference.check_forward(moved(on_gpu, Device::cpu()), what);
     if (!attention.backward(c, on_gpu)) return false;
     reference.check_backward(moved(on_gpu, Device::cpu()), what);
@@ -245,6 +263,27 @@ TEST_F(CudaAttention, TheTableFollowsTheCpu) {
       check(table, c, dtype);
       if (HasFatalFailure()) return;
     }
+}
+
+TEST_F(CudaAttention, Tf32FollowsTheCpu) {
+  for (const Case& c : cases) {
+    check(tf32, c, DType::f32);
+    if (HasFatalFailure()) return;
+  }
+  // What training runs on must not fall back unseen: rounded operands leave other bits.
+  for (const int64_t dim : {64, 128}) {
+    const Case c{1, 2, 1, 300, 300, dim, true};
+    check(tf32, c, DType::f32);
+    const Tensors inputs = make_tensors(c, DType::f32);
+    const Tensors plain = moved(inputs, Device::cuda()), rounded = moved(inputs, Device::cuda());
+    table.forward(c, plain);
+    tf32.forward(c, rounded);
+    EXPECT_NE(read(transfer(plain.out, Device::cpu())), read(transfer(rounded.out, Device::cpu())));
+    const Tensors again = moved(plain, Device::cuda());
+    table.backward(c, plain);
+    tf32.backward(c, again);
+    EXPECT_NE(read(transfer(plain.dk, Device::cpu())), read(transfer(again.dk, Device::cpu())));
+  }
 }
 
 #ifdef BINADE_CUDNN
@@ -273,7 +312,7 @@ TEST_F(CudaAttention, CudnnAndOwnKernelsShareTheirLse) {
     const Tensors on_gpu = moved(inputs, Device::cuda());
     ASSERT_TRUE(first->forward(c, on_gpu));
     ASSERT_TRUE(second->backward(c, on_gpu));
-    Reference reference(c, DType::bf16, inputs, cudnn.own_rounding(DType::bf16));
+    Reference reference(c, DType::bf16, inputs, cudnn);
     reference.check_backward(moved(on_gpu, Device::cpu()),
                              std::string(first->name) + " then " + second->name);
   }
@@ -296,7 +335,8 @@ TEST_F(CudaAttention, TakesPackedBuffers) {
       cpu::elementwise_kernels.copy(inputs.q, part(packed, 0, c.heads));
       cpu::elementwise_kernels.copy(inputs.k, part(packed, c.heads, c.kv_heads));
       cpu::elementwise_kernels.copy(inputs.v, part(packed, c.heads + c.kv_heads, c.kv_heads));
-      for (const Implementation* attention : {&own_kernels, &table}) {
+      for (const Implementation* attention : {&own_kernels, &table, &tf32}) {
+        if (attention == &tf32 && dtype != DType::f32) continue;
         Tensors on_gpu = moved(inputs, Device::cuda());
         const Tensor qkv = transfer(packed, Device::cuda()),
                      gradients = transfer(filled(shape, dtype, NAN), Device::cuda());
@@ -316,7 +356,7 @@ TEST_F(CudaAttention, TakesPackedBuffers) {
         cpu::elementwise_kernels.copy(part(back, c.heads, c.kv_heads), found.dk);
         cpu::elementwise_kernels.copy(part(back, c.heads + c.kv_heads, c.kv_heads), found.dv);
         const std::string what = std::string("packed ") + attention->name + " " + c.text(dtype);
-        Reference reference(c, dtype, inputs, attention->own_rounding(dtype));
+        Reference reference(c, dtype, inputs, *attention);
         reference.check_forward(found, what);
         reference.check_backward(found, what);
         if (HasFatalFailure()) return;
@@ -327,12 +367,14 @@ TEST_F(CudaAttention, TakesPackedBuffers) {
 
 TEST_F(CudaAttention, GivesTheSameBitsEveryTime) {
   const Case c{4, 8, 4, 300, 300, 64, true};
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const auto& [attention, dtype] :
+       {std::pair(&table, DType::f32), std::pair(&tf32, DType::f32),
+        std::pair(&table, DType::bf16)}) {
     const Tensors inputs = make_tensors(c, dtype);
-    const auto run = [&] {
+    const auto run = [&, attention = attention] {
       const Tensors on_gpu = moved(inputs, Device::cuda());
-      table.forward(c, on_gpu);
-      table.backward(c, on_gpu);
+      attention->forward(c, on_gpu);
+      attention->backward(c, on_gpu);
       return moved(on_gpu, Device::cpu());
     };
     const Tensors once = run();
@@ -349,13 +391,15 @@ TEST_F(CudaAttention, GivesTheSameBitsEveryTime) {
 
 TEST_F(CudaAttention, NanReachesTheRowsThatSeeIt) {
   const Case c{1, 1, 1, 4, 4, 8, false};
-  const Tensors inputs = make_tensors(c, DType::f32);
-  inputs.q.data<float>()[c.dim] = NAN;
-  const Tensors on_gpu = moved(inputs, Device::cuda());
-  table.forward(c, on_gpu);
-  const Tensor out = transfer(on_gpu.out, Device::cpu());
-  for (int64_t i = 0; i < out.numel(); ++i)
-    EXPECT_EQ(std::isnan(out.data<float>()[i]), i / c.dim == 1) << i;
+  for (const Implementation* attention : {&table, &tf32}) {
+    const Tensors inputs = make_tensors(c, DType::f32);
+    inputs.q.data<float>()[c.dim] = NAN;
+    const Tensors on_gpu = moved(inputs, Device::cuda());
+    attention->forward(c, on_gpu);
+    const Tensor out = transfer(on_gpu.out, Device::cpu());
+    for (int64_t i = 0; i < out.numel(); ++i)
+      EXPECT_EQ(std::isnan(out.data<float>()[i]), i / c.dim == 1) << attention->name << " " << i;
+  }
 }
 
 using CudaRope = CudaAttention;

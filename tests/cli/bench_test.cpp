@@ -16,7 +16,7 @@ Outcome bench(const std::string& arguments) {
 }
 
 constexpr const char* small =
-    "step --layers 1 --width 32 --heads 2 --context 16 --batch 32 --steps 3 --warmup 2 ";
+    "step --layers 1 --width 32 --heads 2 --context 16 --batch 32 --steps 3 --warmup 1 ";
 
 TEST(Bench, StepReportsEveryPrecision) {
   const Outcome outcome = bench(std::string(small) + "--json --precision fp32,bf16,fp16,fp8");
@@ -29,7 +29,7 @@ TEST(Bench, StepReportsEveryPrecision) {
     EXPECT_GE(result["best_tokens_per_second"], result["tokens_per_second"]) << result;
     EXPECT_GE(result["first_step_since_start_s"], 0) << result;
     EXPECT_EQ(result["misses_after_warmup"], 0) << result;
-    EXPECT_LT(result["loss"], std::log(256.0)) << result;  // chance: five steps learn the batch
+    EXPECT_LT(result["loss"], std::log(256.0)) << result;  // chance: four steps learn the batch
     EXPECT_GT(result["work_ms"]["matrix"], 0) << result;
     EXPECT_GT(result["work_ms"]["attention"], 0) << result;
     EXPECT_EQ(result["work_ms"]["quantize"] > 0, result["precision"] == "fp8") << result;

@@ -92,6 +92,22 @@ TEST(Memory, ReusesBlocksOfNearSizes) {
   EXPECT_EQ(statistics().misses, before.misses + 1);
 }
 
+// A gradient takes none of the blocks that the next step's activations will ask for.
+TEST(Memory, ASecondStepMissesNothing) {
+  constexpr int64_t size = 54321;
+  const auto step = [](Tensor& gradient) {
+    Tensor activation = Tensor::empty({size}, DType::f32);
+    activation = {};
+    const CategoryGuard guard(Category::gradients);
+    if (!gradient.defined()) gradient = Tensor::empty({size}, DType::f32);
+  };
+  Tensor gradient;
+  step(gradient);
+  const int64_t misses = statistics().misses;
+  step(gradient);
+  EXPECT_EQ(statistics().misses, misses);
+}
+
 TEST(Memory, MetaKeepsTheSameBooksWithoutMemory) {
   const Device meta = Device::meta();
   const Statistics before = statistics(meta);

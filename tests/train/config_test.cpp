@@ -128,7 +128,7 @@ TEST(Config, RefusesBadFiles) {
       {"[model]\nkv_heads = 2", "as many as heads in a gpt2"},
       {"[model]\nmodel = \"llama\"\nwidth = 12", "an even width per head"},
       {"[model]\nvocab = 100", "at least 256 for the tokenizer 'bytes', found 100"},
-      {"[model]\npreset = \"huge\"", "expected one of tiny, gpt2-124m"},
+      {"[model]\npreset = \"huge\"", "expected one of tiny, small, gpt2-124m"},
       {"[precision]\nprecision = \"fp4\"",
        "expected one of fp32, tf32, bf16, fp16, fp8, found \"fp4\""},
       {"[precision]\nprecision = \"fp32\"\nparams = \"masters\"",

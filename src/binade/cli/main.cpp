@@ -37,6 +37,9 @@ int run(int argc, char** argv) {
   binade::cli::add_report(app);
   binade::cli::add_tokenize(app);
   binade::cli::add_bench(app);
+  binade::cli::add_compare(app);
+  binade::cli::add_plan(app);
+  binade::cli::add_lab(app);
   binade::cli::add_policy(app);
   binade::cli::add_formats(app);
   binade::cli::add_info(app);

@@ -4,8 +4,10 @@
 #include <array>
 #include <cstring>
 #include <tuple>
+#include <type_traits>
 
 #include "binade/base/error.h"
+#include "binade/formats/convert_bf16.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "binade/formats/convert.cpp"
@@ -239,6 +241,11 @@ void narrow(const float* src, T* dst, size_t n, Rounding rounding, Overflow over
                     .expected = "nearest_even or toward_zero",
                     .found = "stochastic",
                     .hint = "narrow_stochastic takes the key of the random bits"});
+  }
+  if constexpr (std::is_same_v<T, bf16>) {
+    static const NarrowBf16 native = native_narrow_bf16();
+    if (native != nullptr && rounding == Rounding::nearest_even && overflow == Overflow::special)
+      return native(src, dst, n);
   }
   kernels_for<T>().narrow(src, dst, n, rounding, overflow);
 }

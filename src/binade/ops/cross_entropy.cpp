@@ -22,6 +22,11 @@ void check(Op op, const Tensor& x, const Tensor& target, int64_t classes,
   if (classes == 0) fail(name(op), {.argument = "classes", .expected = "at least 1", .found = "0"});
 }
 
+Tensor new_logits(const Shape& shape, DType dtype, Device device) {
+  const memory::CategoryGuard category(memory::Category::logits);
+  return Tensor::empty(shape, dtype, device);
+}
+
 // One element of the losses' type: what a row's loss is multiplied by in the result. Stays on the
 // device.
 Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options, DType dtype) {
@@ -92,7 +97,7 @@ struct ChunkedHead {
     const int64_t chunk = std::clamp<int64_t>(chunk_rows, 1, std::max<int64_t>(rows, 1));
     lse = Tensor::empty({chunk}, losses.dtype(), x.device());
     ones = Tensor::empty({chunk}, losses.dtype(), x.device());
-    logits = Tensor::empty({chunk, weight.size(0)}, x.dtype(), x.device());
+    logits = new_logits({chunk, weight.size(0)}, x.dtype(), x.device());
     backend::of(x).elementwise.fill(ones, 1);
     if (dweight.defined() && rows == 0) backend::of(x).elementwise.fill(dweight, 0);
     for (int64_t start = 0; start < rows; start += chunk)

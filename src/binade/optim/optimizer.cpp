@@ -103,7 +103,7 @@ void Optimizer::step(const StepControl& control) {
     }
     if (!ready.empty()) update(i, ready, control);
   }
-  if (control.skip.defined() && !control.skip.device().is_cpu()) count_skipped(control.skip);
+  if (control.skip.defined() && control.skip.device().is_cuda()) count_skipped(control.skip);
 }
 
 std::vector<Optimizer::Slot*> Optimizer::all_slots() {
@@ -146,7 +146,7 @@ Optimizer::Recording::Recording(Optimizer& optimizer) : optimizer_(optimizer) {
   }
   const std::vector<Slot*> slots = optimizer.all_slots();
   const Device device = slots[0]->parameter.device();
-  if (!device.is_cpu()) optimizer.make_skipped(device);
+  if (device.is_cuda()) optimizer.make_skipped(device);
   if (!optimizer.numbers_.defined()) {
     const memory::CategoryGuard category(memory::Category::optimizer);
     const auto count = static_cast<int64_t>(slots.size());

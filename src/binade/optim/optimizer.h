@@ -42,6 +42,8 @@ class Optimizer : public amp::Steppable {
   void set_group_lr(size_t group, double lr);
   // Updates applied so far. Waits for a GPU if steps may have been skipped there.
   int64_t steps() const;
+  // "AdamW".
+  std::string_view name() const { return name_; }
 
   // While it lives, step() is part of work that is recorded (backend/graph.h): it counts nothing,
   // and its kernels read learning rates and counts from device memory. Refused with stochastic

@@ -27,8 +27,15 @@ size_t rounded(size_t bytes) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// Blocks that outlive a step are not taken from those that come and go with it: a first step, whose
+// gradients are born while its activations die, would leave too few for the second.
+size_t lifetime(Category category) {
+  return category == Category::activations || category == Category::workspace ? 0 : 1;
+}
+
 using Bytes = std::array<int64_t, category_count>;
-using FreeLists = std::unordered_map<size_t, std::vector<void*>>;  // blocks by size
+// Free blocks by lifetime and size.
+using FreeLists = std::array<std::unordered_map<size_t, std::vector<void*>>, 2>;
 
 // One device's free blocks and books. Accounting is by requested bytes, so that the meta device and
 // a real one agree exactly.
@@ -56,14 +63,16 @@ class Pool {
     if (reserve != nullptr) owners_.try_emplace(block, reserve);
     const auto owner = owners_.find(block);
     FreeLists& lists = owner == owners_.end() ? free_ : reserved_[owner->second];
-    lists[rounded(bytes)].push_back(block);
+    lists[lifetime(category)][rounded(bytes)].push_back(block);
     statistics_.cached += static_cast<int64_t>(rounded(bytes));
   }
 
   void dissolve(const Reserve* reserve) {
     const std::lock_guard lock(mutex_);
-    for (auto& [size, blocks] : reserved_[reserve])
-      free_[size].insert(free_[size].end(), blocks.begin(), blocks.end());
+    for (size_t i = 0; i < free_.size(); ++i) {
+      for (auto& [size, blocks] : reserved_[reserve][i])
+        free_[i][size].insert(free_[i][size].end(), blocks.begin(), blocks.end());
+    }
     reserved_.erase(reserve);
     std::erase_if(owners_, [reserve](const auto& entry) { return entry.second == reserve; });
   }
@@ -95,9 +104,10 @@ class Pool {
 
  private:
   // A free block of the size; null where there is none.
-  void* pop(FreeLists& lists, size_t size) {
-    const auto found = lists.find(size);
-    if (found == lists.end() || found->second.empty()) return nullptr;
+  void* pop(FreeLists& lists, Category category, size_t size) {
+    auto& blocks = lists[lifetime(category)];
+    const auto found = blocks.find(size);
+    if (found == blocks.end() || found->second.empty()) return nullptr;
     void* block = found->second.back();
     found->second.pop_back();
     statistics_.cached -= static_cast<int64_t>(size);
@@ -106,8 +116,8 @@ class Pool {
 
   void* take(size_t size, Category category, size_t bytes, Device device, const Source& source,
              const Reserve* reserve) {
-    void* block = reserve != nullptr ? pop(reserved_[reserve], size) : nullptr;
-    if (block == nullptr) block = pop(free_, size);
+    void* block = reserve != nullptr ? pop(reserved_[reserve], category, size) : nullptr;
+    if (block == nullptr) block = pop(free_, category, size);
     if (block != nullptr) return block;
     ++statistics_.misses;
     block = source.acquire(size, device);
@@ -135,11 +145,13 @@ class Pool {
 
   // Reserves keep theirs: recorded work would still write to them.
   void drop_free(Device device, const Source& source) {
-    for (auto& [size, blocks] : free_) {
-      for (void* block : blocks) source.release(block, device);
-      statistics_.cached -= static_cast<int64_t>(size * blocks.size());
+    for (auto& by_size : free_) {
+      for (auto& [size, blocks] : by_size) {
+        for (void* block : blocks) source.release(block, device);
+        statistics_.cached -= static_cast<int64_t>(size * blocks.size());
+      }
+      by_size.clear();
     }
-    free_.clear();
   }
 
   std::mutex mutex_;
@@ -177,8 +189,8 @@ thread_local Reserve* thread_reserve = nullptr;
 }  // namespace
 
 std::string_view name(Category category) {
-  constexpr std::string_view names[] = {"parameters", "gradients", "optimizer", "activations",
-                                        "workspace"};
+  constexpr std::string_view names[] = {"parameters",  "gradients", "optimizer",
+                                        "activations", "logits",    "workspace"};
   return names[static_cast<size_t>(category)];
 }
 

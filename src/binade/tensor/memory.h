@@ -13,8 +13,8 @@
 namespace binade::memory {
 
 // What a block of memory is for. Tables of memory use are grouped by it.
-enum class Category : uint8_t { parameters, gradients, optimizer, activations, workspace };
-inline constexpr int category_count = 5;
+enum class Category : uint8_t { parameters, gradients, optimizer, activations, logits, workspace };
+inline constexpr int category_count = 6;
 std::string_view name(Category category);
 
 struct Statistics {

@@ -202,10 +202,13 @@ std::string line_chart(const ChartText& text, const std::vector<Series>& series)
 }
 
 std::string bar_chart(const std::string& title, const std::vector<Bar>& bars) {
-  double most = 0;
-  for (const Bar& bar : bars) most = std::max(most, bar.value);
+  double most = 0, names = 96;
+  for (const Bar& bar : bars) {
+    most = std::max(most, bar.value);
+    names = std::max(names, 7.5 * static_cast<double>(bar.name.size()) + 10);
+  }
   if (!(most > 0)) return "";
-  const double row = 32, names = 96, values = 76, tall = row * static_cast<double>(bars.size()) + 8;
+  const double row = 32, values = 76, tall = row * static_cast<double>(bars.size()) + 8;
   std::string svg = fmt::format(
       "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{}\">",

@@ -248,8 +248,9 @@ Given read_toml(std::string_view text, const std::string& file) {
   }
   Given given;
   for (const auto& [name, node] : root) {
-    const bool known = std::any_of(keys().begin(), keys().end(),
-                                   [&name](const Key& key) { return key.section == name.str(); });
+    const bool known = std::any_of(keys().begin(), keys().end(), [&name = name](const Key& key) {
+      return key.section == name.str();
+    });
     if (known && node.is_table()) {
       read_section(file, name.str(), *node.as_table(), given);
     } else if (node.is_table()) {

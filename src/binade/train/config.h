@@ -34,6 +34,8 @@ struct Config {
   std::string fp8_scaling = "delayed";
   std::string fp8_format = "hybrid";
   int64_t fp8_history = 16, fp8_margin = 0, fp8_skip_first = 0, fp8_skip_last = 0;
+  bool auto_precision = false;
+  std::string precision_plan;
   double scale_init = 65536;
   int64_t scale_growth_interval = 2000;
   PrecisionOverrides overrides;  // [[precision.override]], in files only
@@ -50,7 +52,7 @@ struct Config {
   // [run]
   std::string out;
   int64_t eval_every = 100, eval_batches = 8, log_every = 20, checkpoint_every = 200, keep = 2,
-          sample = 400;
+          sample = 400, layer_stats = 100;
   bool resume = false, dry_run = false;
 
   bool operator==(const Config&) const = default;

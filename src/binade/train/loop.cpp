@@ -102,8 +102,9 @@ void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tok
 // One run from start or checkpoint to end.
 class Loop {
  public:
-  Loop(const Config& config, Progress::Mode mode)
+  Loop(const Config& config, Progress::Mode mode, Observer* observer)
       : config_(config),
+        observer_(observer),
         progress_(mode, config.steps, config.log_every),
         tokenizer_(data::open_tokenizer(config.tokenizer)),
         split_(data::read_split({.where = config.data,
@@ -135,6 +136,7 @@ class Loop {
                                                         .seed = static_cast<uint64_t>(config_.seed),
                                                         .step = trainer_.steps()});
     introduce();
+    if (observer_ != nullptr) observer_->begin(trainer_, folder_);
     if (!log_->records().empty()) seconds_ = log_->records().back().seconds;
     train();
     return finish();
@@ -200,9 +202,10 @@ class Loop {
   // A GPU is kept busy: what became of a step is recorded when it is known, some steps later.
   // Before a validation or a checkpoint, and at the end, all must be known.
   void take_step() {
+    const bool awaited = observer_ != nullptr && observer_->before_step(trainer_);
     trainer_.start_step(*loader_);
     const int64_t step = trainer_.steps();
-    const bool all = evaluates_at(step) || saves_at(step) || stop_requested != 0;
+    const bool all = awaited || evaluates_at(step) || saves_at(step) || stop_requested != 0;
     const std::vector<StepResult> results = trainer_.finished(all);
     const auto now = Clock::now();
     const double elapsed = std::chrono::duration<double>(now - last_record_).count() /
@@ -232,6 +235,9 @@ class Loop {
     progress_.step(record);
     if (!result.applied)
       progress_.note(fmt::format("step {} skipped: {}", result.step, result.reason));
+    if (observer_ == nullptr) return;
+    for (const std::string& note : observer_->after_step(trainer_, split_.train, result))
+      progress_.note(note);
   }
 
   void save() { tell(writer_->save(trainer_, tokenizer_->model())); }
@@ -278,6 +284,7 @@ class Loop {
   }
 
   Config config_;
+  Observer* observer_;
   Progress progress_;
   std::unique_ptr<const data::Tokenizer> tokenizer_;
   data::Split split_;
@@ -294,9 +301,9 @@ class Loop {
 
 }  // namespace
 
-RunResult run(const Config& config, Progress::Mode mode) {
+RunResult run(const Config& config, Progress::Mode mode, Observer* observer) {
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
-  return Loop(config, mode).run();
+  return Loop(config, mode, observer).run();
 }
 
 }  // namespace binade::train

@@ -81,4 +81,13 @@ amp::Fp8State fp8_state_of(bool enabled, const amp::Fp8Recipe& recipe,
   return state;
 }
 
+void exclude(amp::Fp8State& state, const std::string& module) {
+  amp::Fp8Recipe off = state.recipe;
+  off.forward = off.dgrad = off.wgrad = false;
+  state.overrides[module] = off;
+  // Deeper exceptions would win over this one.
+  std::erase_if(state.overrides,
+                [&](const auto& entry) { return entry.first.starts_with(module + "."); });
+}
+
 }  // namespace binade::train

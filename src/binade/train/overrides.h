@@ -37,4 +37,7 @@ amp::Policy policy_of(const PrecisionOverrides& overrides);
 amp::Fp8State fp8_state_of(bool enabled, const amp::Fp8Recipe& recipe,
                            const PrecisionOverrides& overrides);
 
+// Leaves `module` and all below it out of FP8.
+void exclude(amp::Fp8State& state, const std::string& module);
+
 }  // namespace binade::train

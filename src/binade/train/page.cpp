@@ -30,13 +30,26 @@ figcaption { font-weight: 600; margin-bottom: 0.25rem; }
 svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
 svg .tick { fill: var(--soft); }
+@media (max-width: 36rem) { svg text { font-size: 16px; } }
 .grid { stroke: var(--line); }
 .axis { stroke: var(--soft); fill: none; }
 .s0, .s1, .s2, .s3, .s4, .s5, .s6, .s7 { fill: none; stroke-width: 1.75; stroke-linejoin: round; }
 .s0 { stroke: var(--c0); } .s1 { stroke: var(--c1); } .s2 { stroke: var(--c2); } .s3 { stroke: var(--c3); }
 .s4 { stroke: var(--c4); } .s5 { stroke: var(--c5); } .s6 { stroke: var(--c6); } .s7 { stroke: var(--c7); }
 .again { stroke-dasharray: 5 3; }
+.f0 { fill: var(--c0); } .f1 { fill: var(--c1); } .f2 { fill: var(--c2); } .f3 { fill: var(--c3); }
+.f4 { fill: var(--c4); } .f5 { fill: var(--c5); } .f6 { fill: var(--c6); } .f7 { fill: var(--c7); }
 .bar { fill: var(--c0); }
+.faint { opacity: 0.35; }
+.mark { stroke: var(--soft); stroke-dasharray: 4 3; }
+.proves { background: var(--panel); border-left: 4px solid var(--c2); border-radius: 4px; padding: 0.6rem 0.9rem; color: var(--ink); }
+section { margin-top: 2.5rem; }
+.told { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem; }
+.told > div { min-width: 0; }
+.told figure + figure { margin-top: 1rem; }
+.wide { overflow-x: auto; }
+nav a { margin-right: 1rem; white-space: nowrap; }
+a { color: var(--c0); }
 pre { background: var(--panel); border-radius: 8px; padding: 0.75rem; margin: 0; white-space: pre-wrap; font-size: 0.85rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 0.35rem 0.6rem; border-bottom: 1px solid var(--line); }

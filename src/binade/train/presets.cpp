@@ -66,6 +66,9 @@ void check_precision(const Config& c) {
           "masters go with bf16, fp16 and fp8");
   require(low || c.residual == "auto" || c.residual == "f32", "[precision] residual",
           fmt::format("'auto' or 'f32' with precision {}", c.precision), "'" + c.residual + "'");
+  require(c.precision == "fp8" || (!c.auto_precision && c.precision_plan.empty()),
+          "[precision] auto_precision, precision_plan", "precision 'fp8' beside them",
+          "'" + c.precision + "'");
   require(c.fp8_skip_first + c.fp8_skip_last <= c.layers,
           "[precision] fp8_skip_first, fp8_skip_last",
           fmt::format("together at most the {} layers", c.layers),

@@ -1,5 +1,7 @@
 #include "binade/train/setup.h"
 
+#include "binade/train/precision_plan.h"
+
 namespace binade::train {
 
 bool uses_autocast(const Config& config) {
@@ -72,7 +74,12 @@ amp::Fp8State fp8_state(const Config& config) {
       .margin = static_cast<int>(config.fp8_margin),
       .skip_first = config.fp8_skip_first,
       .skip_last = config.fp8_skip_last};
-  return fp8_state_of(config.precision == "fp8", recipe, config.overrides);
+  amp::Fp8State state = fp8_state_of(config.precision == "fp8", recipe, config.overrides);
+  if (!config.precision_plan.empty()) {
+    for (const Promotion& one : read_precision_plan(config.precision_plan).bf16)
+      exclude(state, one.module);
+  }
+  return state;
 }
 
 optim::Schedule schedule(const Config& config) {

@@ -57,6 +57,16 @@ void check_modules(const PrecisionOverrides& overrides, nn::Module& model) {
 
 }  // namespace
 
+Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8State& fp8,
+                  const data::Tokens& tokens, int64_t step, int64_t micro) {
+  const amp::Autocast cast(autocast_state(config));
+  const amp::Fp8Autocast in_fp8(fp8);
+  const data::Batch batch = data::training_batch(tokens, {config.batch, config.context},
+                                                 static_cast<uint64_t>(config.seed), step, micro);
+  const Device device = model.head_weight().device();
+  return model.loss(to(batch.tokens, device), to(batch.targets, device));
+}
+
 Trainer::Trainer(const Config& config)
     : config_(config),
       device_(parse_device(config.device)),
@@ -86,8 +96,9 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
   const amp::Autocast cast(autocast_);
   const amp::Fp8Autocast fp8(fp8_);
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch batch = batch_of(micro);
-    Tensor loss = model_->loss(to(batch.tokens, device_), to(batch.targets, device_));
+    const data::Batch host = batch_of(micro);
+    const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
+    Tensor loss = model_->loss(batch.tokens, batch.targets);
     add_(mean, loss.detach(), share);
     const amp::Autocast off(autocast_type(config_), false);
     if (config_.accumulate > 1) loss = loss * share;
@@ -215,6 +226,11 @@ StepResult Trainer::step(data::Loader& loader) {
   return finished(true).back();
 }
 
+void Trainer::exclude_from_fp8(const std::string& module) {
+  exclude(fp8_, module);
+  graph_.forget();
+}
+
 double Trainer::evaluate(const data::Tokens& tokens) {
   const NoGrad no_grad;
   model_->eval();
@@ -238,8 +254,7 @@ StateDict Trainer::state_dict() {
                         .found = std::to_string(started_.size()),
                         .hint = "call finished(true) first"});
   StateDict state;
-  const StateDict whole = model_->state_dict();  // settles FP8 histories
-  graph_.interrupt();                            // the next step then has none to settle
+  const StateDict whole = model().state_dict();  // settles FP8 histories
   for (const auto& [name, tensor] : model_->named_buffers())
     state["buffer." + name] = whole.at(name);
   for (const auto& [name, tensor] : optimizer_->state_dict()) state["optimizer." + name] = tensor;

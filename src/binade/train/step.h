@@ -24,6 +24,11 @@ struct StepResult {
   std::string reason;  // of a skipped one
 };
 
+// The loss of one micro-batch of a step (counted from 0), in the precision of the configuration: a
+// pure function of its arguments.
+Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8State& fp8,
+                  const data::Tokens& tokens, int64_t step, int64_t micro);
+
 // A model, its optimizer and its scaler: all that a step changes, and so all that a checkpoint
 // holds.
 class Trainer {
@@ -44,6 +49,9 @@ class Trainer {
   // Takes one step and waits for it.
   StepResult step(const data::Tokens& tokens);
   StepResult step(data::Loader& loader);
+  // From the next step on the linear layers of `module` run without FP8.
+  void exclude_from_fp8(const std::string& module);
+  const amp::Fp8State& fp8() const { return fp8_; }
   // Mean loss over the validation batches, without FP8: it leaves no trace in the scales.
   double evaluate(const data::Tokens& tokens);
 
@@ -53,7 +61,12 @@ class Trainer {
   Device device() const { return device_; }
   // Whether steps are launches of a recorded graph, as far as nothing stands in the way of one.
   bool uses_graph() const { return graph_.recorded(); }
-  nn::LanguageModel& model() { return *model_; }
+  // Who has the model in hand may leave it otherwise than a recorded step expects: settled FP8
+  // histories, other gradients. So the next step is not a launch.
+  nn::LanguageModel& model() {
+    graph_.interrupt();
+    return *model_;
+  }
   optim::AdamW& optimizer() { return *optimizer_; }
 
   // Everything beside the weights: masters, moments, scaler, FP8 scales and histories, counters. No

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "binade/amp/trace.h"
+#include "binade/autograd/watch.h"
 #include "binade/backend/gpu.h"
 #include "binade/backend/profile.h"
 #include "binade/base/error.h"
@@ -35,7 +36,9 @@ StepGraph::StepGraph(std::string_view wanted, Device device)
   mode_ = Mode::off;
 }
 
-bool StepGraph::observed() const { return backend::profiled(device_) != nullptr || amp::tracing(); }
+bool StepGraph::observed() const {
+  return backend::profiled(device_) != nullptr || amp::tracing() || autograd::watch() != nullptr;
+}
 
 bool StepGraph::launches_next() {
   const bool interrupted = std::exchange(interrupted_, false);

@@ -23,6 +23,8 @@ void attend(Line q, const std::vector<std::vector<Real>>& keys,
   }
   for (Real& score : scores) score = exp(score - Real(most));
   const Real total = sum(scores);
+  // A kernel may multiply probabilities in the tensors' type.
+  for (Real& score : scores) score = stored(score);
   for (size_t d = 0; d < q.size(); ++d) {
     std::vector<Real> column;
     for (const auto& value : values) column.push_back(value[d]);

@@ -15,47 +15,10 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class T>
-HWY_INLINE Vector<T> constant(double value) {
-  return hn::Set(Tag<T>(), static_cast<T>(value));
-}
-
-// d silu(x) / dx = s (1 + x (1 - s)), where s is sigmoid(x).
-template <class T>
-HWY_INLINE Vector<T> silu_slope(Vector<T> x, Vector<T> s) {
-  const auto one = constant<T>(1);
-  return hn::Mul(s, hn::MulAdd(x, hn::Sub(one, s), one));
-}
-
-// gelu_tanh(x) = x sigmoid(u), u = 2 sqrt(2/pi) (x + 0.044715 x^3).
-template <class T>
-HWY_INLINE Vector<T> gelu_tanh_slope(Vector<T> x) {
-  constexpr double scale = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi, cubic = 0.044715;
-  const auto one = constant<T>(1);
-  const auto square = hn::Mul(x, x);
-  const auto u =
-      hn::Mul(hn::Mul(constant<T>(scale), x), hn::MulAdd(square, constant<T>(cubic), one));
-  const auto du = hn::Mul(constant<T>(scale), hn::MulAdd(square, constant<T>(3 * cubic), one));
-  const auto s = sigmoid(Tag<T>(), u);
-  const auto outer = hn::Mul(s, hn::Sub(one, s));
-  // Where the sigmoid is flat the product would be 0 * infinity for a large x.
-  const auto inner =
-      hn::IfThenElse(hn::Eq(outer, hn::Zero(Tag<T>())), outer, hn::Mul(hn::Mul(x, du), outer));
-  return hn::Add(s, inner);
-}
-
-// gelu(x) = x Phi(x), so its slope is Phi(x) + x phi(x).
-template <class T>
-HWY_INLINE Vector<T> gelu_slope(Vector<T> x) {
-  const auto normal = normal_distribution(Tag<T>(), x);
-  return hn::MulAdd(x, normal.density, normal.cumulative);
-}
-
-template <class T>
 void swiglu(const T* gate, const T* up, int64_t n, T* y) {
   using V = Vector<T>;
   transform<T>(
-      n, y, [](V g, V u) HWY_ATTR { return hn::Mul(hn::Mul(g, sigmoid(Tag<T>(), g)), u); }, gate,
-      up);
+      n, y, [](V g, V u) HWY_ATTR { return hn::Mul(silu(Tag<T>(), g), u); }, gate, up);
 }
 
 template <class T>
@@ -65,7 +28,7 @@ void swiglu_backward(const T* dy, const T* gate, const T* up, int64_t n, T* dgat
       n,
       [](V d, V g, V u, V& dg, V& du) HWY_ATTR {
         const V s = sigmoid(Tag<T>(), g);
-        dg = hn::Mul(hn::Mul(d, u), silu_slope<T>(g, s));
+        dg = hn::Mul(hn::Mul(d, u), silu_slope(Tag<T>(), g, s));
         du = hn::Mul(d, hn::Mul(g, s));
       },
       dy, gate, up, dgate, dup);
@@ -92,11 +55,11 @@ void backward(Activation activation, const T* dy, const T* x, int64_t n, T* dx) 
           },
           dy, x);
     case Activation::gelu:
-      return with_slope([](V v) HWY_ATTR { return gelu_slope<T>(v); });
+      return with_slope([](V v) HWY_ATTR { return gelu_slope(Tag<T>(), v); });
     case Activation::gelu_tanh:
-      return with_slope([](V v) HWY_ATTR { return gelu_tanh_slope<T>(v); });
+      return with_slope([](V v) HWY_ATTR { return gelu_tanh_slope(Tag<T>(), v); });
     case Activation::silu:
-      return with_slope([](V v) HWY_ATTR { return silu_slope<T>(v, sigmoid(Tag<T>(), v)); });
+      return with_slope([](V v) HWY_ATTR { return silu_slope(Tag<T>(), v, sigmoid(Tag<T>(), v)); });
   }
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "binade/backend/cpu/attention_tile.h"
-#include "binade/backend/cpu/gemm_convert.h"
 #include "binade/backend/cpu/gemm_element.h"
 #include "binade/backend/cpu/gemm_pack.h"
+#include "binade/formats/convert.h"
 
 namespace binade::backend::cpu::attention {
 namespace {
@@ -86,14 +86,9 @@ Operand Products::pack_right(const Lines& lines, int64_t columns, int64_t k, voi
 Tile Products::as_operand(const float* tile, int64_t rows, int64_t columns, int64_t ld,
                           ScratchBuffer& scratch) const {
   if (!kernel_->bf16) return {tile, DType::f32, ld};
-  uint16_t* rounded = scratch.get<uint16_t>(rows * ld);
-  for (int64_t i = 0; i < rows; ++i) {
-    if (kernel_->to_bf16 != nullptr) {
-      kernel_->to_bf16(tile + i * ld, rounded + i * ld, columns);
-    } else {
-      write_elements(tile + i * ld, columns, rounded + i * ld, Element::bf16, 1);
-    }
-  }
+  bf16* rounded = scratch.get<bf16>(rows * ld);
+  for (int64_t i = 0; i < rows; ++i)
+    formats::narrow(tile + i * ld, rounded + i * ld, static_cast<size_t>(columns));
   return {rounded, DType::bf16, ld};
 }
 

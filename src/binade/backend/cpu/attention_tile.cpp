@@ -7,12 +7,22 @@
 #include <hwy/foreach_target.h>  // NOLINT: must come before highway.h
 #include <hwy/highway.h>
 
+#include "binade/backend/cpu/vector_math-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace binade::backend::cpu::attention {
 namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using cpu::HWY_NAMESPACE::quick_exp;
+
+// Vectors of queries at a time, so that one does not wait for itself; rows have room for them.
+template <class T>
+constexpr int side_by_side() {
+  constexpr int64_t room = column_padding<T> / hn::MaxLanes(hn::ScalableTag<T>());
+  return room < 4 ? static_cast<int>(room) : 4;
+}
 
 // Sums held in registers at a time, rows times vectors of columns: half of all registers, the
 // others being for what compilers load ahead. NEON multiplies by a scalar without spreading it
@@ -60,53 +70,6 @@ HWY_INLINE void product_tile(int64_t k, const double* a, int64_t a_row, int64_t 
   }
 }
 
-// Taylor's series of exp to the power of `degree`, pairs of terms in parallel.
-template <int degree, class D, class V, class T = hn::TFromD<D>>
-HWY_INLINE V exponential_series(D d, V r) {
-  static_assert(degree % 2 == 1);
-  T term[degree + 1];
-  double factorial = 1;
-  for (int i = 0; i <= degree; ++i) {
-    term[i] = static_cast<T>(1 / factorial);
-    factorial *= i + 1;
-  }
-  const V square = hn::Mul(r, r);
-  V y = hn::MulAdd(hn::Set(d, term[degree]), r, hn::Set(d, term[degree - 1]));
-  for (int i = degree - 3; i >= 0; i -= 2) {
-    y = hn::MulAdd(y, square, hn::MulAdd(hn::Set(d, term[i + 1]), r, hn::Set(d, term[i])));
-  }
-  return y;
-}
-
-// exp for arguments up to about 80, to 2 units in the last place; NaN stays NaN. Results under the
-// smallest normal number are 0.
-template <class D, class V, class T = hn::TFromD<D>>
-HWY_INLINE V exponential(D d, V x) {
-  constexpr bool single = sizeof(T) == 4;
-  constexpr int mantissa = single ? 23 : 52;
-  constexpr T least = single ? T(-87.3) : T(-708.3);
-  constexpr T log2_e = T(1.44269504088896340736);
-  // ln 2 in two parts, the first with zeros at its end so that its multiples are exact.
-  constexpr T ln2_high = single ? T(0.693359375) : T(6.93147180369123816490e-01);
-  constexpr T ln2_low = single ? T(-2.12194440054690583e-4) : T(1.90821492927058770002e-10);
-  constexpr T rounder = single ? T(12582912.0) : T(6755399441055744.0);  // 1.5 * 2^mantissa
-  const hn::RebindToSigned<D> di;
-  using I = hn::TFromD<decltype(di)>;
-
-  const auto tiny = hn::Lt(x, hn::Set(d, least));
-  const V bounded = hn::IfThenElse(tiny, hn::Set(d, least), x);
-  // The sum's own rounding makes an integer, whose bits then are the low ones of the sum.
-  const V shifted = hn::MulAdd(bounded, hn::Set(d, log2_e), hn::Set(d, rounder));
-  const V whole = hn::Sub(shifted, hn::Set(d, rounder));
-  V r = hn::NegMulAdd(whole, hn::Set(d, ln2_high), bounded);
-  r = hn::NegMulAdd(whole, hn::Set(d, ln2_low), r);
-
-  const V y = single ? exponential_series<7>(d, r) : exponential_series<13>(d, r);
-  constexpr I bias = single ? I(127) : I(1023);
-  const auto power = hn::ShiftLeft<mantissa>(hn::Add(hn::BitCast(di, shifted), hn::Set(di, bias)));
-  return hn::IfThenElse(tiny, hn::Zero(d), hn::Mul(y, hn::BitCast(d, power)));
-}
-
 // Which of the queries from `first` on see key j.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE auto sees(D d, int64_t first, int64_t j, TileMask mask) {
@@ -118,17 +81,17 @@ HWY_INLINE void online_softmax_any(int64_t keys, int64_t queries, TileMask mask,
                                    int64_t ld, T* maximum, T* sum, T* correction) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
-  constexpr int vectors = 2;  // of queries at a time: twice as many independent chains
+  constexpr int vectors = side_by_side<T>();
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity()),
           factor = hn::Set(d, scale);
   const bool masked = mask.hides(keys);
   for (int64_t i = 0; i < queries; i += vectors * lanes) {
     V highest[vectors], base[vectors], total[vectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) highest[v] = hn::LoadU(d, maximum + i + v * lanes);
     for (int64_t j = 0; j < keys; ++j) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
         T* at = scores + j * ld + i + v * lanes;
         V score = hn::Mul(hn::LoadU(d, at), factor);
@@ -137,25 +100,25 @@ HWY_INLINE void online_softmax_any(int64_t keys, int64_t queries, TileMask mask,
         highest[v] = hn::Max(highest[v], score);
       }
     }
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       // A row that has seen nothing keeps a finite base: -inf - -inf would be NaN.
       base[v] = hn::IfThenZeroElse(hn::Eq(highest[v], minus_infinity), highest[v]);
       total[v] = hn::Zero(d);
     }
     for (int64_t j = 0; j < keys; ++j) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
         T* at = scores + j * ld + i + v * lanes;
-        const V p = exponential(d, hn::Sub(hn::LoadU(d, at), base[v]));
+        const V p = quick_exp(d, hn::Sub(hn::LoadU(d, at), base[v]));
         hn::StoreU(p, d, at);
         total[v] = hn::Add(total[v], p);
       }
     }
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       const int64_t at = i + v * lanes;
-      const V change = exponential(d, hn::Sub(hn::LoadU(d, maximum + at), base[v]));
+      const V change = quick_exp(d, hn::Sub(hn::LoadU(d, maximum + at), base[v]));
       hn::StoreU(hn::MulAdd(hn::LoadU(d, sum + at), change, total[v]), d, sum + at);
       hn::StoreU(change, d, correction + at);
       hn::StoreU(highest[v], d, maximum + at);
@@ -169,21 +132,31 @@ HWY_INLINE void softmax_gradient_any(int64_t keys, int64_t queries, TileMask mas
                                      const T* delta) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
+  constexpr int vectors = side_by_side<T>();
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V factor = hn::Set(d, scale);
   const bool masked = mask.hides(keys);
   for (int64_t j = 0; j < keys; ++j) {
-    T* s = scores + j * ld;
-    T* g = gradients + j * ld;
-    for (int64_t i = 0; i < queries; i += static_cast<int64_t>(hn::Lanes(d))) {
-      V p = exponential(d, hn::MulSub(hn::LoadU(d, s + i), factor, hn::LoadU(d, lse + i)));
-      V gradient = hn::Sub(hn::LoadU(d, g + i), hn::LoadU(d, delta + i));
-      if (masked) {
-        const auto visible = sees(d, i, j, mask);
-        p = hn::IfThenElseZero(visible, p);
-        gradient = hn::IfThenElseZero(visible, gradient);
+    for (int64_t i = 0; i < queries; i += vectors * lanes) {
+      V p[vectors], gradient[vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        const int64_t at = i + v * lanes;
+        p[v] = quick_exp(
+            d, hn::MulSub(hn::LoadU(d, scores + j * ld + at), factor, hn::LoadU(d, lse + at)));
+        gradient[v] = hn::Sub(hn::LoadU(d, gradients + j * ld + at), hn::LoadU(d, delta + at));
       }
-      hn::StoreU(p, d, s + i);
-      hn::StoreU(hn::Mul(p, gradient), d, g + i);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        const int64_t at = i + v * lanes;
+        if (masked) {
+          const auto visible = sees(d, at, j, mask);
+          p[v] = hn::IfThenElseZero(visible, p[v]);
+          gradient[v] = hn::IfThenElseZero(visible, gradient[v]);
+        }
+        hn::StoreU(p[v], d, scores + j * ld + at);
+        hn::StoreU(hn::Mul(p[v], gradient[v]), d, gradients + j * ld + at);
+      }
     }
   }
 }

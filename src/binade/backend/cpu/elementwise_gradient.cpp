@@ -16,27 +16,6 @@ HWY_INLINE V one_minus_square(V x) {
   return hn::Mul(hn::Sub(constant(1), x), hn::Add(constant(1), x));
 }
 
-HWY_INLINE V gelu_gradient(V dy, V x) {
-  const auto normal = normal_distribution(D(), x);
-  return hn::Mul(dy, hn::MulAdd(x, normal.density, normal.cumulative));
-}
-
-HWY_INLINE V gelu_tanh_gradient(V dy, V x) {
-  // Past 20 the derivative is 0 or 1; bounding x keeps its square finite.
-  const V bounded = hn::IfThenElse(is_nan(x), x, hn::Clamp(x, constant(-20), constant(20)));
-  const V gate = gelu_tanh_gate(bounded);
-  const V slope = hn::MulAdd(hn::Mul(bounded, bounded), constant(3 * gelu_slope * gelu_cubic),
-                             constant(gelu_slope));
-  const V curve = hn::Mul(hn::Mul(bounded, slope), hn::Sub(constant(1), gate));
-  return hn::Mul(dy, hn::MulAdd(gate, curve, gate));
-}
-
-HWY_INLINE V silu_gradient(V dy, V x) {
-  const V gate = sigmoid(D(), x);
-  const V curve = hn::Mul(x, hn::Sub(constant(1), gate));
-  return hn::Mul(dy, hn::MulAdd(gate, curve, gate));
-}
-
 HWY_INLINE V rsqrt_slope(V y) { return hn::Mul(hn::Mul(hn::Mul(constant(-0.5), y), y), y); }
 HWY_INLINE V erfinv_slope(V y) {
   return hn::Mul(constant(0.5 / std::numbers::inv_sqrtpi), exp(hn::Mul(y, y)));
@@ -102,9 +81,11 @@ void gradient(Unary op, UnaryNumbers numbers, const float* dy, const float* save
     case Unary::relu: return each([](V g, V x) HWY_ATTR { return relu_gradient(g, x); });
     case Unary::leaky_relu:
       return each([=](V g, V x) HWY_ATTR { return leaky_relu_gradient(g, x, a); });
-    case Unary::gelu: return each([](V g, V x) HWY_ATTR { return gelu_gradient(g, x); });
-    case Unary::gelu_tanh: return each([](V g, V x) HWY_ATTR { return gelu_tanh_gradient(g, x); });
-    case Unary::silu: return each([](V g, V x) HWY_ATTR { return silu_gradient(g, x); });
+    case Unary::gelu: return each([](V g, V x) HWY_ATTR { return hn::Mul(g, gelu_slope(D(), x)); });
+    case Unary::gelu_tanh:
+      return each([](V g, V x) HWY_ATTR { return hn::Mul(g, gelu_tanh_slope(D(), x)); });
+    case Unary::silu: 
+      return each([](V g, V x) HWY_ATTR { return hn::Mul(g, silu_slope(D(), x, sigmoid(D(), x))); });
     case Unary::softplus:
       return each([](V g, V x) HWY_ATTR { return hn::Mul(g, sigmoid(D(), x)); });
     case Unary::pow: return each([=](V g, V x) HWY_ATTR { return pow_gradient(g, x, numbers.a); });

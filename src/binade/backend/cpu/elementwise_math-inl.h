@@ -11,11 +11,11 @@
 #endif
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numbers>
 
 #include "binade/backend/cpu/vector_math-inl.h"
+#include "binade/backend/cpu/vector_rows-inl.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -61,35 +61,15 @@ HWY_INLINE V by_lane(V a, V b, F f) {
   return hn::Load(D(), left);
 }
 
-// y = f(x) and y = f(a, b), a vector at a time. The last, partial vector goes through memory of its
-// own, so every element sees the same instructions wherever it stands.
+// y = f(x) and y = f(a, b).
 template <class F>
 HWY_INLINE void map(const float* x, float* y, int64_t n, F f) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(D(), x + i)), D(), y + i);
-  if (i == n) return;
-  const size_t rest = static_cast<size_t>(n - i) * sizeof(float);
-  float tail[hn::MaxLanes(D())] = {};
-  std::memcpy(tail, x + i, rest);
-  hn::StoreU(f(hn::LoadU(D(), tail)), D(), tail);
-  std::memcpy(y + i, tail, rest);
+  transform<float>(n, y, f, x);
 }
 
 template <class F>
 HWY_INLINE void map(const float* a, const float* b, float* y, int64_t n, F f) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(f(hn::LoadU(D(), a + i), hn::LoadU(D(), b + i)), D(), y + i);
-  }
-  if (i == n) return;
-  const size_t rest = static_cast<size_t>(n - i) * sizeof(float);
-  float tail_a[hn::MaxLanes(D())] = {}, tail_b[hn::MaxLanes(D())] = {};
-  std::memcpy(tail_a, a + i, rest);
-  std::memcpy(tail_b, b + i, rest);
-  hn::StoreU(f(hn::LoadU(D(), tail_a), hn::LoadU(D(), tail_b)), D(), tail_a);
-  std::memcpy(y + i, tail_a, rest);
+  transform<float>(n, y, f, a, b);
 }
 
 HWY_INLINE V exp(V x) { return full_exp(D(), x); }
@@ -161,17 +141,6 @@ HWY_INLINE V erf(V x) {
   const V tail = normal_distribution(D(), hn::Mul(t, constant(-std::numbers::sqrt2))).cumulative;
   const V far = hn::CopySign(hn::NegMulAdd(tail, constant(2), constant(1)), x);
   return hn::IfThenElse(hn::Lt(t, constant(1)), hn::Mul(p, x), far);
-}
-
-// The argument of the sigmoid that the tanh form of GELU amounts to: (1 + tanh(u)) / 2 =
-// sigmoid(2u).
-constexpr double gelu_slope = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-constexpr double gelu_cubic = 0.044715;
-
-HWY_INLINE V gelu_tanh_gate(V x) {
-  const V cubic =
-      hn::MulAdd(hn::Mul(x, x), constant(gelu_slope * gelu_cubic), constant(gelu_slope));
-  return sigmoid(D(), hn::Mul(x, cubic));
 }
 
 // x^exponent; the exponents people use need no logarithm.

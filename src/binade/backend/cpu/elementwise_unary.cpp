@@ -54,11 +54,10 @@ HWY_INLINE V erfinv(V x) {
   return by_lane(x, [](float v) { return static_cast<float>(inverse_erf(v)); });
 }
 
-HWY_INLINE V relu(V x) { return hn::IfThenElse(hn::Le(x, hn::Zero(D())), hn::Zero(D()), x); }
 HWY_INLINE V leaky_relu(V x, V slope) {
   return hn::IfThenElse(hn::Gt(x, hn::Zero(D())), x, hn::Mul(x, slope));
 }
-HWY_INLINE V gelu(V x) { return hn::Mul(x, normal_distribution(D(), x).cumulative); }
+
 HWY_INLINE V clamp(V x, V low, V high) {
   return hn::IfThenElse(is_nan(x), x, hn::Min(hn::Max(x, low), high));
 }
@@ -97,11 +96,11 @@ void unary(Unary op, UnaryNumbers numbers, const float* x, float* y, int64_t n) 
     case Unary::cosh: return each([](V v) HWY_ATTR { return cosh(v); });
     case Unary::erfinv: return each([](V v) HWY_ATTR { return erfinv(v); });
     case Unary::sigmoid: return each([](V v) HWY_ATTR { return sigmoid(D(), v); });
-    case Unary::relu: return each([](V v) HWY_ATTR { return relu(v); });
+    case Unary::relu: return each([](V v) HWY_ATTR { return relu(D(), v); });
     case Unary::leaky_relu: return each([=](V v) HWY_ATTR { return leaky_relu(v, a); });
-    case Unary::gelu: return each([](V v) HWY_ATTR { return gelu(v); });
-    case Unary::gelu_tanh: return each([](V v) HWY_ATTR { return hn::Mul(v, gelu_tanh_gate(v)); });
-    case Unary::silu: return each([](V v) HWY_ATTR { return hn::Mul(v, sigmoid(D(), v)); });
+    case Unary::gelu: return each([](V v) HWY_ATTR { return gelu(D(), v); });
+    case Unary::gelu_tanh: return each([](V v) HWY_ATTR { return gelu_tanh(D(), v); });
+    case Unary::silu: return each([](V v) HWY_ATTR { return silu(D(), v); });
     case Unary::softplus: return each([](V v) HWY_ATTR { return softplus(v); });
     case Unary::pow: return each([=](V v) HWY_ATTR { return pow(v, numbers.a); });
     case Unary::clamp: return each([=](V v) HWY_ATTR { return clamp(v, a, b); });

@@ -60,6 +60,20 @@ void gemm_batched(int64_t batch, int64_t m, int64_t n, int64_t k, Operand a, int
                   const Epilogue& epilogue = {});
 
 // Bytes of one element.
-int64_t element_size(Element type);
+constexpr int64_t element_size(Element type) {
+  switch (type) {
+    case Element::f64:
+      return 8;
+    case Element::f32:
+      return 4;
+    case Element::f16:
+    case Element::bf16:
+      return 2;
+    case Element::e4m3:
+    case Element::e5m2:
+      return 1;
+  }
+  return 0;
+}
 
 }  // namespace binade::backend::cpu

@@ -173,7 +173,7 @@ void finish(const Pass& pass, Range rows, Range columns, float* sums, float* bia
       pre += ((row + i) * e.pre_row_stride + column) * element_size(e.pre_activation_type);
     }
     finish_run(sums + i * pass.tile_columns, columns.size, e.bias != nullptr ? bias : nullptr, e,
-               p.c.type, {c, p.c.col_stride, pre, 1, pass.kernel.to_bf16});
+               p.c.type, {c, p.c.col_stride, pre, 1});
   }
 }
 

@@ -97,12 +97,6 @@ void write_as(const In* in, int64_t count, void* data, Element type, int64_t str
 
 }  // namespace
 
-int64_t element_size(Element type) {
-  int64_t size = 0;
-  with_type(type, [&](auto tag) { size = sizeof tag; });
-  return size;
-}
-
 void read_elements(const void* data, Element type, int64_t stride, int64_t count, float* out) {
   read_as(data, type, stride, count, out);
 }

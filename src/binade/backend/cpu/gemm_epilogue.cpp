@@ -13,79 +13,48 @@
 #include <hwy/highway.h>
 
 #include "binade/backend/cpu/vector_math-inl.h"
+#include "binade/backend/cpu/vector_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace binade::backend::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-
-// values[i] = f(values[i], terms[i]) a vector at a time. The short end goes through padded copies,
-// so that an element is computed alike wherever in a run it stands.
-template <class F>
-void transform(float* values, const float* terms, int64_t count, F f) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(f(d, hn::LoadU(d, values + i), hn::LoadU(d, terms + i)), d, values + i);
-  }
-  if (i == count) return;
-  HWY_ALIGN float rest[hn::MaxLanes(d)] = {};
-  HWY_ALIGN float rest_terms[hn::MaxLanes(d)] = {};
-  std::copy(values + i, values + count, rest);
-  std::copy(terms + i, terms + count, rest_terms);
-  hn::Store(f(d, hn::Load(d, rest), hn::Load(d, rest_terms)), d, rest);
-  std::copy(rest, rest + (count - i), values + i);
-}
-
-template <class F>
-void transform(float* values, int64_t count, F f) {
-  transform(values, values, count, [f](D d, V v, V) HWY_ATTR { return f(d, v); });
-}
-
-V gelu_tanh(D d, V x) {
-  // (1 + tanh u) / 2 = sigmoid(2u) keeps the left tail's relative accuracy.
-  constexpr double slope = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-  const V cubic = hn::MulAdd(hn::Mul(x, x), hn::Set(d, static_cast<float>(slope * 0.044715)),
-                             hn::Set(d, static_cast<float>(slope)));
-  return hn::Mul(x, sigmoid(d, hn::Mul(x, cubic)));
-}
+using D = Tag<float>;
+using V = Vector<float>;
 
 // values = alpha * values + beta * c + bias; c and bias may be null.
 void combine(float* values, int64_t count, float alpha, const float* c, float beta,
              const float* bias) {
+  const V factor = hn::Set(D(), alpha), old_factor = hn::Set(D(), beta);
   if (alpha != 1) {
-    transform(values, count, [=](D d, V v) HWY_ATTR { return hn::Mul(v, hn::Set(d, alpha)); });
+    transform<float>(
+        count, values, [=](V v) HWY_ATTR { return hn::Mul(v, factor); }, values);
   }
   if (c != nullptr) {
-    transform(values, c, count,
-              [=](D d, V v, V old) HWY_ATTR { return hn::MulAdd(old, hn::Set(d, beta), v); });
+    transform<float>(
+        count, values, [=](V v, V old) HWY_ATTR { return hn::MulAdd(old, old_factor, v); }, values,
+        c);
   }
-  if (bias != nullptr)
-    transform(values, bias, count, [](D, V v, V b) HWY_ATTR { return hn::Add(v, b); });
+  if (bias != nullptr) {
+    transform<float>(
+        count, values, [](V v, V b) HWY_ATTR { return hn::Add(v, b); }, values, bias);
+  }
 }
 
 void activate(Activation activation, float* values, int64_t count) {
+  const auto each = [=](auto f) HWY_ATTR { transform<float>(count, values, f, values); };
   switch (activation) {
     case Activation::none:
       return;
     case Activation::relu:
-      // Not Max: a NaN must stay one.
-      return transform(values, count, [](D d, V v) HWY_ATTR {
-        return hn::IfThenElse(hn::Lt(v, hn::Zero(d)), hn::Zero(d), v);
-      });
+      return each([](V v) HWY_ATTR { return relu(D(), v); });
     case Activation::gelu:
-      return transform(values, count, [](D d, V v) HWY_ATTR {
-        return hn::Mul(v, normal_distribution(d, v).cumulative);
-      });
+      return each([](V v) HWY_ATTR { return gelu(D(), v); });
     case Activation::gelu_tanh:
-      return transform(values, count, [](D d, V v) HWY_ATTR { return gelu_tanh(d, v); });
+      return each([](V v) HWY_ATTR { return gelu_tanh(D(), v); });
     case Activation::silu:
-      return transform(values, count, [](D d, V v) HWY_ATTR { return hn::Mul(v, sigmoid(d, v)); });
+      return each([](V v) HWY_ATTR { return silu(D(), v); });
   }
 }
 
@@ -118,15 +87,6 @@ double activate_one(Activation activation, double x) {
   return x;
 }
 
-void store(const float* values, int64_t count, void* to, Element type, int64_t stride,
-           const OutputRun& run) {
-  if (type == Element::bf16 && stride == 1 && run.to_bf16 != nullptr) {
-    run.to_bf16(values, to, count);
-  } else {
-    write_elements(values, count, to, type, stride);
-  }
-}
-
 void* advance(void* data, Element type, int64_t elements) {
   return static_cast<char*>(data) + elements * element_size(type);
 }
@@ -149,12 +109,12 @@ void finish_run(float* sums, int64_t count, const float* bias, const Epilogue& e
     }
     if (run.pre_activation != nullptr) {
       void* pre = advance(run.pre_activation, e.pre_activation_type, begin * run.pre_stride);
-      store(values, part, pre, e.pre_activation_type, run.pre_stride, run);
+      write_elements(values, part, pre, e.pre_activation_type, run.pre_stride);
     }
     if (e.activation != Activation::none) {
       HWY_DYNAMIC_DISPATCH(activate)(e.activation, values, part);
     }
-    store(values, part, c, c_type, run.c_stride, run);
+    write_elements(values, part, c, c_type, run.c_stride);
   }
 }
 

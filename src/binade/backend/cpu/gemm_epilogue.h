@@ -12,7 +12,6 @@ struct OutputRun {
   int64_t c_stride;
   void* pre_activation;  // or null
   int64_t pre_stride;
-  void (*to_bf16)(const float* in, void* out, int64_t count) = nullptr;  // see Kernel
 };
 
 // Turns `count` sums into outputs by the epilogue's rule and stores them. `bias` holds f32 values

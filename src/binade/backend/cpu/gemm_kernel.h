@@ -22,8 +22,6 @@ struct Kernel {
   void (*tile)(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate);
   void (*enter)() = nullptr;  // called before and after a run of tiles on a thread
   void (*leave)() = nullptr;
-  // Rounds to bf16 exactly as formats::narrow does, but with an instruction; null: there is none.
-  void (*to_bf16)(const float* in, void* out, int64_t count) = nullptr;
 
   int group() const { return a_group > b_group ? a_group : b_group; }
   int64_t element_bytes() const { return bf16 ? 2 : 4; }

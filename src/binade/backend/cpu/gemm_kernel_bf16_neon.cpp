@@ -55,16 +55,6 @@ void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t
   }
 }
 
-void to_bf16(const float* in, void* out, int64_t count) {
-  bfloat16_t* to = static_cast<bfloat16_t*>(out);
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    const bfloat16x8_t low = vcvtq_low_bf16_f32(vld1q_f32(in + i));
-    vst1q_bf16(to + i, vcvtq_high_bf16_f32(low, vld1q_f32(in + i + 4)));
-  }
-  for (; i < count; ++i) to[i] = vcvth_bf16_f32(in[i]);
-}
-
 }  // namespace
 
 const Kernel neon_bf16_kernel{.name = "neon-bf16",
@@ -74,8 +64,7 @@ const Kernel neon_bf16_kernel{.name = "neon-bf16",
                               .a_group = group,
                               .b_group = group,
                               .kc = 1024,
-                              .tile = tile,
-                              .to_bf16 = to_bf16};
+                              .tile = tile};
 
 }  // namespace binade::backend::cpu
 #pragma GCC pop_options

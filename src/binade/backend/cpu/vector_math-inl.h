@@ -60,11 +60,13 @@ HWY_INLINE hn::Vec<D> quick_exp(D d, hn::Vec<D> x) {
     V r = hn::NegMulAdd(n, hn::Set(d, static_cast<float>(ln2_high)), x);
     r = hn::NegMulAdd(n, hn::Set(d, static_cast<float>(std::numbers::ln2 - ln2_high)), r);
     // A minimax fit of e^r = 1 + r + r^2 q(r) with a relative error under 2^-28.
-    V q = hn::MulAdd(r, hn::Set(d, 0.00138145851f), hn::Set(d, 0.00836875842f));
-    q = hn::MulAdd(q, r, hn::Set(d, 0.0416683912f));
-    q = hn::MulAdd(q, r, hn::Set(d, 0.166665203f));
-    q = hn::MulAdd(q, r, hn::Set(d, 0.499999934f));
-    const V p = hn::MulAdd(hn::Mul(r, r), q, hn::Add(r, hn::Set(d, 1.0f)));
+    // Its terms are paired, so that fewer wait for one another.
+    const V square = hn::Mul(r, r);
+    const V low = hn::MulAdd(r, hn::Set(d, 0.166665203f), hn::Set(d, 0.499999934f));
+    const V high = hn::MulAdd(r, hn::Set(d, 0.00836875842f), hn::Set(d, 0.0416683912f));
+    const V top = hn::MulAdd(square, hn::Set(d, 0.00138145851f), high);
+    const V q = hn::MulAdd(square, top, low);
+    const V p = hn::MulAdd(square, q, hn::Add(r, hn::Set(d, 1.0f)));
     const auto exponent = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127));
     const V y = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
     // Where the exponent does not fit, y is anything; NaN is on neither side and in p.
@@ -113,6 +115,72 @@ HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
     return {hn::IfThenElse(negative, tail, hn::Sub(one, tail)),
             hn::Mul(gauss, hn::Set(d, static_cast<float>(inv_sqrt2pi)))};
   }
+}
+
+// ---- activations: their values and their slopes, for every kernel that has them ----
+
+// NaN stays NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> relu(D d, hn::Vec<D> x) {
+  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> silu(D d, hn::Vec<D> x) {
+  return hn::Mul(x, sigmoid(d, x));
+}
+
+// s (1 + x (1 - s)), where s is sigmoid(x).
+template <class D>
+HWY_INLINE hn::Vec<D> silu_slope(D d, hn::Vec<D> x, hn::Vec<D> s) {
+  const auto one = hn::Set(d, hn::TFromD<D>{1});
+  return hn::Mul(s, hn::MulAdd(x, hn::Sub(one, s), one));
+}
+
+// x Phi(x)
+template <class D>
+HWY_INLINE hn::Vec<D> gelu(D d, hn::Vec<D> x) {
+  return hn::Mul(x, normal_distribution(d, x).cumulative);
+}
+
+// Phi(x) + x phi(x)
+template <class D>
+HWY_INLINE hn::Vec<D> gelu_slope(D d, hn::Vec<D> x) {
+  const auto normal = normal_distribution(d, x);
+  return hn::MulAdd(x, normal.density, normal.cumulative);
+}
+
+// GELU's tanh form is x sigmoid(u) with u = 2 sqrt(2 / pi) (x + 0.044715 x^3), as (1 + tanh(v)) / 2
+// = sigmoid(2v): that keeps the left tail's relative accuracy.
+inline constexpr double gelu_linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+inline constexpr double gelu_cubic = 0.044715 * gelu_linear;
+
+template <class D>
+HWY_INLINE hn::Vec<D> gelu_tanh_gate(D d, hn::Vec<D> x, hn::Vec<D> square) {
+  using T = hn::TFromD<D>;
+  const auto u = hn::MulAdd(square, hn::Set(d, static_cast<T>(gelu_cubic)),
+                            hn::Set(d, static_cast<T>(gelu_linear)));
+  return sigmoid(d, hn::Mul(x, u));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> gelu_tanh(D d, hn::Vec<D> x) {
+  return hn::Mul(x, gelu_tanh_gate(d, x, hn::Mul(x, x)));
+}
+
+// s + x u' s (1 - s), where s is sigmoid(u).
+template <class D>
+HWY_INLINE hn::Vec<D> gelu_tanh_slope(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  const auto square = hn::Mul(x, x);
+  const auto s = gelu_tanh_gate(d, x, square);
+  const auto du = hn::MulAdd(square, hn::Set(d, static_cast<T>(3 * gelu_cubic)),
+                             hn::Set(d, static_cast<T>(gelu_linear)));
+  const auto outer = hn::Mul(s, hn::Sub(hn::Set(d, T{1}), s));
+  // Where the sigmoid is flat the product would be 0 * infinity for a large x.
+  const auto inner =
+      hn::IfThenElse(hn::Eq(outer, hn::Zero(d)), outer, hn::Mul(hn::Mul(x, du), outer));
+  return hn::Add(s, inner);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -38,14 +38,24 @@ struct Padded {
   }
 };
 
-// out[i] = f(in[i]...) a vector at a time. The short end goes through padded copies, so that an
-// element is computed alike wherever in a row it stands. `out` may be one of the inputs.
+// out[i] = f(in[i]...) a vector at a time, four of them side by side: a long f waits for itself
+// otherwise. The short end goes through padded copies, so that an element is computed alike
+// wherever in a row it stands. `out` may be one of the inputs.
 template <class T, class F, class... In>
 HWY_INLINE void transform(int64_t n, T* out, F f, const In*... in) {
   static_assert((std::is_same_v<In, T> && ...));
   const Tag<T> d;
   constexpr int64_t lanes = vector_lanes<T>;
   int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    const auto a = f(hn::LoadU(d, in + i)...), b = f(hn::LoadU(d, in + i + lanes)...),
+               c = f(hn::LoadU(d, in + i + 2 * lanes)...),
+               e = f(hn::LoadU(d, in + i + 3 * lanes)...);
+    hn::StoreU(a, d, out + i);
+    hn::StoreU(b, d, out + i + lanes);
+    hn::StoreU(c, d, out + i + 2 * lanes);
+    hn::StoreU(e, d, out + i + 3 * lanes);
+  }
   for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, in + i)...), d, out + i);
   if (i == n) return;
   const int64_t rest = n - i;

@@ -12,21 +12,21 @@
 namespace binade::backend::cuda {
 namespace {
 
-void forward(TensorView q, TensorView k, TensorView v, double scale, bool causal, TensorView out,
-             TensorView lse) {
+void forward(TensorView q, TensorView k, TensorView v, double scale, bool causal, bool tf32,
+             TensorView out, TensorView lse) {
 #ifdef BINADE_CUDNN
   if (cudnn::attention_forward(q, k, v, scale, causal, out, lse)) return;
 #endif
-  own::attention_forward(q, k, v, scale, causal, out, lse);
+  own::attention_forward(q, k, v, scale, causal, tf32, out, lse);
 }
 
 void backward(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out,
-              TensorView lse, double scale, bool causal, TensorView dq, TensorView dk,
+              TensorView lse, double scale, bool causal, bool tf32, TensorView dq, TensorView dk,
               TensorView dv) {
 #ifdef BINADE_CUDNN
   if (cudnn::attention_backward(dout, q, k, v, out, lse, scale, causal, dq, dk, dv)) return;
 #endif
-  own::attention_backward(dout, q, k, v, out, lse, scale, causal, dq, dk, dv);
+  own::attention_backward(dout, q, k, v, out, lse, scale, causal, tf32, dq, dk, dv);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <type_traits>
 
 #include "binade/backend/cuda/attention_own.h"
+#include "binade/backend/cuda/attention_tf32.h"
 #include "binade/backend/cuda/attention_tile.cuh"
 #include "binade/backend/cuda/reduce.cuh"
 #include "binade/tensor/memory.h"
@@ -46,17 +47,10 @@ __global__ void delta_kernel(Heads<T> dout, Heads<T> out, Sizes sizes, C* delta)
   if (threadIdx.x % warp_size == 0) delta[row] = sum;
 }
 
-template <class T, class C = Compute<T>>
-struct Arguments {
-  Heads<T> dout, q, k, v, dq, dk, dv;
-  const C *lse, *delta;
-  C scale;
-};
-
 // dq of one tile of queries: rows are queries, columns keys.
 template <class T, class Tile, class C = Compute<T>>
 __global__ void __launch_bounds__(threads, blocks_per_multiprocessor<C>)
-    query_kernel(Arguments<T> a, Sizes sizes) {
+    query_kernel(BackwardArguments<T> a, Sizes sizes) {
   C* const query_tile = shared_memory<C>();
   C* const dout_tile = query_tile + Tile::row_elements;
   C* const column_tile = dout_tile + Tile::row_elements;
@@ -117,7 +111,7 @@ __global__ void __launch_bounds__(threads, blocks_per_multiprocessor<C>)
 // dk and dv of one tile of keys over all heads that read them: rows are keys, columns queries.
 template <class T, class Tile, class C = Compute<T>>
 __global__ void __launch_bounds__(threads, blocks_per_multiprocessor<C>)
-    key_kernel(Arguments<T> a, Sizes sizes) {
+    key_kernel(BackwardArguments<T> a, Sizes sizes) {
   C* const key_tile = shared_memory<C>();
   C* const value_tile = key_tile + Tile::row_elements;
   C* const column_tile = value_tile + Tile::row_elements;
@@ -197,8 +191,8 @@ __global__ void __launch_bounds__(threads, blocks_per_multiprocessor<C>)
 
 void attention_backward(const TensorView& dout, const TensorView& q, const TensorView& k,
                         const TensorView& v, const TensorView& out, const TensorView& lse,
-                        double scale, bool causal, const TensorView& dq, const TensorView& dk,
-                        const TensorView& dv) {
+                        double scale, bool causal, bool tf32, const TensorView& dq,
+                        const TensorView& dk, const TensorView& dv) {
   const Sizes sizes(q, k, causal);
   const memory::CategoryGuard guard(memory::Category::workspace);
   const Tensor delta_rows = Tensor::empty(lse.shape, lse.dtype, device());
@@ -209,9 +203,11 @@ void attention_backward(const TensorView& dout, const TensorView& q, const Tenso
     const int64_t rows = sizes.batch * sizes.heads * sizes.queries;
     launch(delta_kernel<T>, static_cast<unsigned>(ceil_div<int64_t>(rows * warp_size, threads)),
            threads, 0, Heads<T>(dout), Heads<T>(out), sizes, delta);
-    const Arguments<T> arguments{Heads<T>(dout), Heads<T>(q),          Heads<T>(k),  Heads<T>(v),
-                                 Heads<T>(dq),   Heads<T>(dk),         Heads<T>(dv), lse.as<C>(),
-                                 delta,          static_cast<C>(scale)};
+    if (tf32 && attention_backward_tf32(dout, q, k, v, lse, delta_rows, scale, causal, dq, dk, dv))
+      return;
+    const BackwardArguments<T> arguments{
+        Heads<T>(dout), Heads<T>(q),  Heads<T>(k), Heads<T>(v), Heads<T>(dq),
+        Heads<T>(dk),   Heads<T>(dv), lse.as<C>(), delta,       static_cast<C>(scale)};
     with_chunks(sizes.dim, [&](auto chunks) {
       using Tile = BackwardTile<C, decltype(chunks)::value>;
       const int64_t query_blocks =

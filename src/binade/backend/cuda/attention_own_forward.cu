@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "binade/backend/cuda/attention_own.h"
+#include "binade/backend/cuda/attention_tf32.h"
 #include "binade/backend/cuda/attention_tile.cuh"
 #include "binade/backend/cuda/reduce.cuh"
 
@@ -126,7 +127,8 @@ __global__ void __launch_bounds__(threads, blocks_per_multiprocessor<C>)
 }  // namespace
 
 void attention_forward(const TensorView& q, const TensorView& k, const TensorView& v, double scale,
-                       bool causal, const TensorView& out, const TensorView& lse) {
+                       bool causal, bool tf32, const TensorView& out, const TensorView& lse) {
+  if (tf32 && attention_forward_tf32(q, k, v, scale, causal, out, lse)) return;
   const Sizes sizes(q, k, causal);
   dispatch_floating("attention", q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -1,13 +1,9 @@
 #pragma once
 
-#include <algorithm>
-#include <initializer_list>
 #include <string>
 
-#include "binade/backend/cuda/launch.cuh"
-#include "binade/backend/cuda/pack.cuh"
+#include "binade/backend/cuda/attention_heads.cuh"
 #include "binade/base/error.h"
-#include "binade/tensor/tensor.h"
 
 // The parts of the attention kernels: tiles of rows in shared memory, widened to the compute type,
 // and the two products made of them. A block is side x side threads; thread (y, x) owns `Rows` rows
@@ -25,13 +21,6 @@ inline constexpr int blocks_per_multiprocessor = sizeof(C) <= 4 ? 2 : 1;
 __device__ inline int lane_x() { return threadIdx.x % side; }
 __device__ inline int lane_y() { return threadIdx.x / side; }
 
-// How a tile's rows lie apart: 16 bytes more than they are long, so that neighbouring rows start in
-// other banks and stay aligned.
-template <class C>
-__host__ __device__ constexpr int pitch_of(int columns) {
-  return columns + 16 / static_cast<int>(sizeof(C));
-}
-
 // What a block works on: `Rows` x `Columns` scores a thread, heads of `Chunks` chunks at most.
 template <class C, int Rows_, int Columns_, int Chunks_>
 struct Tile {
@@ -43,58 +32,6 @@ struct Tile {
   static constexpr int score_elements = rows * score_pitch;
 };
 
-// Tensors of heads [batch, heads, rows, dim].
-template <class T>
-struct Heads {
-  T* data;
-  int64_t batch, head, row;  // strides
-  bool packed;               // rows can be read and written 16 bytes at a time
-
-  explicit Heads(const TensorView& x)
-      : data(x.as<T>()),
-        batch(x.strides[0]),
-        head(x.strides[1]),
-        row(x.strides[2]),
-        packed(packs_fit<T, 16 / sizeof(T)>(x.data)) {
-    for (const int64_t length : {batch, head, row, x.shape[3]})
-      packed = packed && length % static_cast<int64_t>(16 / sizeof(T)) == 0;
-  }
-  __device__ T* at(int64_t b, int64_t h) const { return data + b * batch + h * head; }
-};
-
-struct Sizes {
-  int64_t batch;
-  int heads, kv_heads, queries, keys, dim;
-  bool causal;
-
-  Sizes(const TensorView& q, const TensorView& k, bool causal)
-      : batch(q.shape[0]),
-        heads(static_cast<int>(q.shape[1])),
-        kv_heads(static_cast<int>(k.shape[1])),
-        queries(static_cast<int>(q.shape[2])),
-        keys(static_cast<int>(k.shape[2])),
-        dim(static_cast<int>(q.shape[3])),
-        causal(causal) {}
-
-  BINADE_HD int group() const { return heads / kv_heads; }
-  // Products over a head's elements take four at a time; tiles hold zeros past its end.
-  BINADE_HD int depth() const { return (dim + 3) / 4 * 4; }
-  // How many keys a query sees.
-  BINADE_HD int visible_keys(int query) const {
-    if (!causal) return keys;
-    const int64_t seen = int64_t{query} + 1 + keys - queries;
-    return seen < 0 ? 0 : seen < keys ? static_cast<int>(seen) : keys;
-  }
-  // The first query that sees a key.
-  BINADE_HD int first_query(int key) const {
-    const int64_t first = causal ? int64_t{key} + queries - keys : 0;
-    return first < 0 ? 0 : static_cast<int>(first);
-  }
-};
-
-__device__ inline float exponential(float x) { return __expf(x); }
-__device__ inline double exponential(double x) { return exp(x); }
-
 // The value over the lanes of a row, in each of them.
 template <class C, class Op>
 __device__ inline C reduce_row(C value, Op op) {
@@ -104,32 +41,12 @@ __device__ inline C reduce_row(C value, Op op) {
   return value;
 }
 
-// `Rows` rows of a head from `first` on into a tile; what lies past its end is 0.
+// `Rows` rows of a head from `first` on into a tile.
 template <int Rows, int Dim, class T, class C>
 __device__ inline void load_rows(const T* head, const Heads<T>& x, int first, int end, int dim,
                                  C* tile) {
-  constexpr int pitch = pitch_of<C>(Dim);
-  if (x.packed) {
-    constexpr int N = 16 / sizeof(T), packs = Dim / N;
-#pragma unroll 4
-    for (int i = threadIdx.x; i < Rows * packs; i += threads) {
-      const int row = i / packs, column = i % packs * N;
-      Pack<C, N> wide{};
-      if (first + row < end && column < dim) {
-        const auto pack = load_pack<T, N>(head + (first + row) * x.row + column);
-#pragma unroll
-        for (int n = 0; n < N; ++n) wide[n] = static_cast<C>(pack[n]);
-      }
-      store_pack(tile + row * pitch + column, wide);
-    }
-    return;
-  }
-  for (int i = threadIdx.x; i < Rows * Dim; i += threads) {
-    const int row = i / Dim, column = i % Dim;
-    const bool inside = first + row < end && column < dim;
-    tile[row * pitch + column] =
-        inside ? static_cast<C>(head[(first + row) * x.row + column]) : C(0);
-  }
+  fetch_rows<Rows, Dim, threads>(head, x, first, end, dim, tile);
+  wait_copies();
 }
 
 // sums[i][j] += row i of `a` (this thread's) times row j of `b` (column j of the scores).
@@ -217,12 +134,6 @@ __device__ inline void store_rows(const Result<Tile, C>& result, const C (&facto
       }
     }
   }
-}
-
-template <class C>
-__device__ inline C* shared_memory() {
-  extern __shared__ __align__(16) unsigned char bytes[];
-  return reinterpret_cast<C*>(bytes);
 }
 
 // Calls f with the number of chunks that hold `dim` elements.

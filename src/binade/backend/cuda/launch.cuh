@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "binade/backend/cuda/device.h"
+#include "binade/base/hd.h"
 
 // Starting kernels.
 namespace binade::backend::cuda {
