@@ -96,5 +96,110 @@ TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Once, OverflowGpu, testing::Values("fp16"));
 
+// ---- steps that are launches of a recorded graph ----
+
+struct GraphCase {
+  const char* name;
+  const char* precision;
+  void (*change)(Config& config) = [](Config&) {};
+};
+
+std::ostream& operator<<(std::ostream& out, const GraphCase& of) { return out << of.name; }
+
+class GraphGpu : public testing::TestWithParam<GraphCase> {
+ protected:
+  void SetUp() override {
+    if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+    config = hundred_steps(GetParam().precision);
+    config.device = "cuda";
+    config.steps = 12;
+    GetParam().change(config);
+  }
+
+  // With a validation in the middle and a look at the state later, after which FP8's scales have
+  // moved on already.
+  Trained trained(const std::string& graph) {
+    config.graph = graph;
+    const data::Tokens tokens = data::Tokens::of_bytes(small_text());
+    Trainer trainer(config);
+    Trained run;
+    for (int64_t i = 1; i <= config.steps; ++i) {
+      trainer.start_step(tokens);
+      EXPECT_EQ(trainer.uses_graph(), graph == "on" && i > 2) << "step " << i;
+      const bool stop = i == 6 || i == 8 || i == config.steps;
+      for (const StepResult& result : trainer.finished(stop)) {
+        run.losses.push_back(result.loss);
+        run.losses.push_back(result.gradient_norm);
+        run.losses.push_back(result.scale);
+        run.losses.push_back(result.applied ? 1 : 0);
+      }
+      if (i == 6) run.losses.push_back(trainer.evaluate(tokens));
+      if (i == 8) trainer.state_dict();
+    }
+    run.skipped = trainer.skipped();
+    for (const auto& [name, tensor] : trainer.model().named_parameters())
+      run.state["weight." + name] = test::on_host(tensor);
+    for (const auto& [name, tensor] : trainer.state_dict()) run.state[name] = test::on_host(tensor);
+    return run;
+  }
+
+  Config config;
+};
+
+TEST_P(GraphGpu, GivesTheBitsOfStepsWithoutOne) {
+  const Trained eager = trained("off"), captured = trained("on");
+  EXPECT_EQ(captured.losses, eager.losses);
+  EXPECT_EQ(captured.skipped, eager.skipped);
+  if (config.scale_init > 65536) {  // some of each in the graph, whose first step is the third
+    EXPECT_GT(captured.skipped, 3);
+    EXPECT_LT(captured.skipped, config.steps);
+  }
+  ASSERT_EQ(captured.state.size(), eager.state.size());
+  for (const auto& [name, tensor] : eager.state)
+    EXPECT_TRUE(test::same_bits(captured.state.at(name), tensor)) << name;
+}
+
+TEST_P(GraphGpu, AllocatesNothingMoreAndBooksTheSamePeak) {
+  config.graph = "on";
+  const data::Tokens tokens = data::Tokens::of_bytes(small_text());
+  const auto statistics = [] { return memory::statistics(Device::cuda()); };
+  Trainer trainer(config);
+  for (int i = 0; i < 2; ++i) trainer.step(tokens);
+  memory::reset_peak(Device::cuda());
+  trainer.step(tokens);  // recorded
+  const memory::Statistics recorded = statistics();
+  memory::reset_peak(Device::cuda());
+  for (int i = 0; i < 3; ++i) trainer.step(tokens);
+  EXPECT_EQ(statistics().misses, recorded.misses);
+  EXPECT_EQ(statistics().allocated, recorded.allocated);
+  EXPECT_EQ(statistics().peak, recorded.peak);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Steps, GraphGpu,
+    testing::Values(GraphCase{"fp32", "fp32"}, GraphCase{"bf16", "bf16"},
+                    GraphCase{"bf16_masters", "bf16", [](Config& c) { c.params = "masters"; }},
+                    GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.accumulate = 2; }},
+                    GraphCase{"bf16_recompute", "bf16", [](Config& c) { c.recompute = true; }},
+                    GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model = "llama"; }},
+                    GraphCase{"fp16_skips", "fp16", [](Config& c) { c.scale_init = 0x1p27; }},
+                    GraphCase{"fp16_grows", "fp16", [](Config& c) { c.scale_growth_interval = 2; }},
+                    GraphCase{"fp8", "fp8"},
+                    GraphCase{"fp8_accumulate", "fp8", [](Config& c) { c.accumulate = 2; }},
+                    GraphCase{"fp8_current", "fp8", [](Config& c) { c.fp8_scaling = "current"; }},
+                    GraphCase{"fp8_block", "fp8", [](Config& c) { c.fp8_scaling = "block"; }}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// Small models are bound by the launches of their kernels: where a graph pays.
+TEST(AutoGraphGpu, RecordsASmallModelsSteps) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  Config config = hundred_steps("bf16");
+  config.device = "cuda";
+  const data::Tokens tokens = data::Tokens::of_bytes(small_text());
+  Trainer trainer(config);
+  for (int i = 0; i < 4; ++i) trainer.step(tokens);
+  EXPECT_TRUE(trainer.uses_graph());
+}
+
 }  // namespace
 }  // namespace binade::train

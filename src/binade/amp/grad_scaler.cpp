@@ -37,6 +37,13 @@ Tensor filled(const Shape& shape, double value, DType dtype, Device device) {
   return x;
 }
 
+Tensor copied(const Tensor& x) {
+  const memory::CategoryGuard category(memory::Category::optimizer);
+  Tensor copy = Tensor::empty_like(x);
+  backend::of(x).elementwise.copy(x, copy);
+  return copy;
+}
+
 // Iterations a GPU may be ahead of the host's look at them. Always so many, so that what the host
 // decides does not depend on how fast either is.
 constexpr size_t iterations_ahead = 2;
@@ -76,6 +83,13 @@ Tensor StepReport::bad_parameter() const {
   if (applied()) return {};
   const auto place = static_cast<size_t>(first_bad_.get());
   return place < checked_.size() ? checked_[place] : Tensor();
+}
+
+StepReport StepReport::again() const {
+  StepReport report = *this;
+  for (backend::Late* late : {&report.found_inf_, &report.first_bad_, &report.scale_})
+    *late = late->again();
+  return report;
 }
 
 double StepReport::scale() const { return scale_.defined() ? scale_.get() : 1; }
@@ -125,6 +139,7 @@ void GradScaler::check_gradients(Steppable& optimizer, PerOptimizer& state) {
   const Tensor inverse = filled({1}, 0, DType::f32, scale_.device());
   state.found_inf = filled({1}, 0, DType::f32, scale_.device());
   state.first_bad = filled({1}, std::numeric_limits<int32_t>::max(), DType::i32, scale_.device());
+  state.scale = copied(scale_);  // update() changes it before a recorded step's report is read
   const auto& kernels = backend::of(scale_);
   kernels.scaler.invert(scale_, inverse);
   kernels.optimizer.unscale(gradients, inverse, state.found_inf, state.first_bad);
@@ -173,7 +188,7 @@ StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor)
   StepReport report;
   report.found_inf_ = backend::Late(state.found_inf);
   report.first_bad_ = backend::Late(state.first_bad);
-  report.scale_ = backend::Late(scale_);
+  report.scale_ = backend::Late(state.scale);
   report.checked_ = state.checked;
   report.at_scale_one_ = resting_scale_ > 0;
   optimizer.step({.gradient_factor = gradient_factor, .skip = state.found_inf});
@@ -185,10 +200,11 @@ void GradScaler::update() {
   if (!options_.enabled) return;
   require_scale("update");
   const auto& kernels = backend::of(scale_);
-  Tensor found;
+  Tensor found, scale;
   for (const auto& [optimizer, state] : optimizers_) {
     if (!state.found_inf.defined()) continue;
     if (!found.defined()) found = filled({1}, 0, DType::f32, scale_.device());
+    scale = state.scale;
     kernels.elementwise.binary(backend::Binary::maximum, found, state.found_inf, found);
   }
   if (!found.defined()) {
@@ -197,7 +213,7 @@ void GradScaler::update() {
                     .found = "none",
                     .hint = "call step(optimizer) before update()"});
   }
-  unread_.push_back({backend::Late(found), backend::Late(scale_)});
+  const Unread iteration{backend::Late(found), backend::Late(scale)};
   if (resting_scale_ > 0) {
     // A retest ends: back to the scale of before, whatever it showed.
     kernels.elementwise.fill(scale_, std::exchange(resting_scale_, 0));
@@ -205,7 +221,18 @@ void GradScaler::update() {
     kernels.scaler.update(scale_, trackers_, found, numbers_);
   }
   optimizers_.clear();
+  if (iteration.found_inf.recorded()) {
+    recorded_ = iteration;
+    return;
+  }
+  unread_.push_back(iteration);
   read(scale_.device().is_cpu());
+}
+
+void GradScaler::note_run() {
+  if (!options_.enabled) return;
+  unread_.push_back({recorded_.found_inf.again(), recorded_.scale.again()});
+  read(false);
 }
 
 void GradScaler::read(bool all) {

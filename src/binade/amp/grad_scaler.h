@@ -40,6 +40,8 @@ class StepReport {
   Tensor bad_parameter() const;
   // The scale its gradients were made with.
   double scale() const;
+  // Of a recorded step (backend/graph.h): what became of its latest run.
+  StepReport again() const;
 
  private:
   friend class GradScaler;
@@ -68,6 +70,9 @@ class GradScaler {
   StepReport step(Steppable& optimizer, const Tensor& gradient_factor = {});
   // Ends an iteration: adapts the scale to what all optimizers found.
   void update();
+  // Notes another run of an iteration that was recorded (backend/graph.h), after it was started:
+  // the recording itself is none. Not for a scaler that retests, as the host then chooses scales.
+  void note_run();
   // Ends an iteration with a scale of the caller's choice.
   void update(double new_scale);
 
@@ -87,6 +92,7 @@ class GradScaler {
     Stage stage = Stage::ready;
     Tensor found_inf;  // undefined where no gradient was checked
     Tensor first_bad;  // i32 [1]: which of `checked` it was first found in
+    Tensor scale;      // f32 [1]: what the gradients were multiplied by
     std::vector<Tensor> checked;
   };
   // An iteration whose outcome the host has not looked at.
@@ -108,6 +114,7 @@ class GradScaler {
   Tensor trackers_;
   std::unordered_map<Steppable*, PerOptimizer> optimizers_;
   std::deque<Unread> unread_;
+  Unread recorded_;  // of the iteration recorded last
   int64_t skipped_in_a_row_ = 0;
   int64_t overflows_in_a_row_ = 0;
   double resting_scale_ = 0;  // what the scale returns to after a retest at 1; 0: none running

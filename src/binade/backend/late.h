@@ -7,7 +7,9 @@
 namespace binade::backend {
 
 // A number on its way from a device to the host. Making one never waits; get() waits until the
-// number is there, which it usually is when asked a step later.
+// number is there, which it usually is when asked a step later. One made while a graph is captured
+// (backend/graph.h) has no number, but again() makes one that has after each launch; it keeps the
+// tensor, whose value must stay until the launch ends.
 class Late {
  public:
   Late() = default;
@@ -15,6 +17,9 @@ class Late {
   explicit Late(const Tensor& scalar);
 
   bool defined() const { return state_ != nullptr; }
+  bool recorded() const;
+  // The number as the device's work leaves it now; itself where it was not recorded.
+  Late again() const;
   double get() const;
 
  private:

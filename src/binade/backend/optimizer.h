@@ -20,11 +20,13 @@ struct UpdateItem {
   TensorView skipped;
 };
 
-// Read on the device when the update runs, so that nothing waits for the host. All optional f32
-// [1].
+// Read on the device when the update runs, so that nothing waits for the host. All optional.
 struct UpdateControl {
-  TensorView gradient_factor;  // multiplies every gradient (1 / loss scale, clip factor)
-  TensorView skip;             // not 0: leave everything as it is
+  TensorView gradient_factor;  // f32 [1]: multiplies every gradient (1 / loss scale, clip factor)
+  TensorView skip;             // f32 [1]: not 0: leave everything as it is
+  // f64 [4]: lr, count, correction1 and correction2, which take the place of the host's numbers: a
+  // recorded update (backend/graph.h) runs again with others.
+  TensorView numbers;
 };
 
 struct AdamNumbers {

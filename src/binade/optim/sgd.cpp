@@ -1,7 +1,6 @@
 #include "binade/optim/sgd.h"
 
 #include <cmath>
-#include <map>
 
 #include "binade/backend/backend.h"
 
@@ -50,23 +49,21 @@ void SGD::allocate(size_t group, Slot& slot) {
 
 void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const SgdOptions& given = group_options_[group];
-  // Momentum starts as the first gradient, per parameter: one call for each count, nearly always
-  // one in all.
-  std::map<int64_t, std::vector<backend::UpdateItem>> by_steps;
-  for (const Slot* slot : slots) by_steps[slot->steps].push_back(item(*slot));
-  for (const auto& [own_steps, items] : by_steps) {
+  // Momentum starts as the first gradient, per parameter.
+  for (const auto& [count, peers] : by_count(slots)) {
     const backend::SgdNumbers numbers{.lr = lr(group),
                                       .momentum = given.momentum,
                                       .dampening = given.dampening,
                                       .weight_decay = given.weight_decay,
                                       .nesterov = given.nesterov,
-                                      .first_step = own_steps == 1,
-                                      .count = own_steps,
+                                      .first_step = count == 1,
+                                      .count = count,
                                       .stochastic_rounding = options().stochastic_rounding,
                                       .seed = options().seed,
                                       .step = static_cast<uint64_t>(started())};
     backend::of(slots[0]->parameter)
-        .optimizer.sgd(items, numbers, {control.gradient_factor, control.skip});
+        .optimizer.sgd(peers.items, numbers,
+                       {control.gradient_factor, control.skip, peers.numbers});
   }
 }
 

@@ -64,6 +64,8 @@ class Stepper {
     return loss_;
   }
 
+  bool uses_graph() const { return trainer_.uses_graph(); }
+
  private:
   void note(const std::vector<StepResult>& results) {
     if (!results.empty()) loss_ = results.back().loss;
@@ -145,7 +147,7 @@ void write(json::Writer& out, const StepFigures& f) {
         .value(f.memory.at_peak[static_cast<size_t>(i)]);
   out.end_object().key("misses_after_warmup").value(f.misses);
   number("loss", f.loss);
-  out.end_object();
+  out.key("graph").value(f.graph).end_object();
 }
 
 std::string work_table(const std::vector<StepFigures>& figures) {
@@ -206,6 +208,7 @@ StepFigures bench_step(const Config& config, const StepBenchOptions& options) {
   result.flops = flops_per_token(model_config(config)) * result.tokens_per_second;
   result.share_of_peak = peak > 0 ? result.flops / peak : 0;
   result.loss = stepper.loss();
+  result.graph = stepper.uses_graph();
   profile(stepper, device, std::min<int64_t>(options.steps, 5), result);
   return result;
 }
@@ -215,15 +218,16 @@ std::string to_table(const Config& config, const std::vector<StepFigures>& figur
       fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}\n", config.model,
                   config.layers, config.width, config.vocab, config.accumulate * config.batch,
                   config.context, device_text(parse_device(config.device)));
-  text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>8}\n",
+  text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>6} {:>8}\n",
                       "precision", "tokens/s", "best", "step ms", "best", "TFLOP/s", "peak",
-                      "first s", "misses", "loss");
+                      "first s", "misses", "graph", "loss");
   for (const StepFigures& f : figures)
     text += fmt::format(
-        "{:<9} {:>10.0f} {:>10.0f} {:>9.2f} {:>9.2f} {:>8.3f} {:>6.1f}% {:>9.3f} {:>7} {:>8.4f}\n",
+        "{:<9} {:>10.0f} {:>10.0f} {:>9.2f} {:>9.2f} {:>8.3f} {:>6.1f}% {:>9.3f} {:>7} {:>6} "
+        "{:>8.4f}\n",
         f.precision, f.tokens_per_second, f.best_tokens_per_second, f.step_seconds * 1e3,
         f.best_step_seconds * 1e3, f.flops / 1e12, f.share_of_peak * 100, f.first_step_since_model,
-        f.misses, f.loss);
+        f.misses, f.graph ? "yes" : "no", f.loss);
   return text + work_table(figures) + memory_table(figures);
 }
 

@@ -47,6 +47,7 @@ struct Config {
   std::string schedule = "cosine";
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, clip = 1;
   bool recompute = false;
+  std::string graph = "auto";
   int64_t seed = 0, threads = 0;
   // [run]
   std::string out;

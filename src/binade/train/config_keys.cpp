@@ -154,6 +154,12 @@ const std::vector<Key>& table() {
       {"train", "clip", &C::clip, "Largest norm of the gradient; 0: no limit", {}, 0, most},
       {"train", "recompute", &C::recompute,
        "Run blocks again in backward instead of keeping their activations"},
+      {"train",
+       "graph",
+       &C::graph,
+       "Whether a GPU's steps are recorded once and then started as a whole; auto: where starting "
+       "kernels takes a good part of a step's time",
+       {"auto", "on", "off"}},
       {"train", "seed", &C::seed, "Of starting weights and of the order of data", {}, 0, 9e15},
       {"train",
        "threads",

@@ -4,6 +4,7 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/variable.h"
+#include "binade/backend/transfer.h"
 #include "binade/base/json.h"
 #include "binade/base/random.h"
 #include "binade/data/batches.h"
@@ -74,7 +75,8 @@ Trainer::Trainer(const Config& config)
       fp8_(fp8_state(config)),
       model_(std::make_unique<nn::LanguageModel>(model_config(config), placement(config))),
       optimizer_(std::make_unique<optim::AdamW>(optimizer_groups(config, *model_))),
-      scaler_(scaler_options(config)) {
+      scaler_(scaler_options(config)),
+      graph_(config.graph, device_) {
   check_modules(config.overrides, *model_);
   amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
                                                        : amp::MatmulPrecision::highest);
@@ -84,6 +86,7 @@ void Trainer::init_from(const std::filesystem::path& given) {
   load_initial_weights(*model_, given);
   // Masters are copies of the weights.
   optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
+  graph_.forget();
 }
 
 Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
@@ -129,16 +132,56 @@ void Trainer::start_step(data::Loader& loader) {
 }
 
 void Trainer::start_on(BatchOf batch_of) {
-  Started step;
   random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
   model_->train();
-  optimizer_->zero_grad();
-  step.known.lr = schedule_.at(steps_);
-  optimizer_->set_lr(step.known.lr);
-  step.loss = backend::Late(accumulate_gradients(batch_of));
-  update(step);
+  const double lr = schedule_.at(steps_);
+  optimizer_->set_lr(lr);
+  Started step;
+  if (graph_.launches_next()) {
+    step = launch_graph(batch_of);
+  } else {
+    graph_.run([&] { step = launch(batch_of); });
+  }
+  step.known.lr = lr;
   step.known.step = ++steps_;
   started_.push_back(std::move(step));
+}
+
+Trainer::Started Trainer::launch(BatchOf batch_of) {
+  Started step;
+  optimizer_->zero_grad();
+  step.loss = backend::Late(accumulate_gradients(batch_of));
+  update(step);
+  return step;
+}
+
+Trainer::Started Trainer::launch_graph(BatchOf batch_of) {
+  for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
+    const data::Batch batch = batch_of(micro);
+    if (micro == static_cast<int64_t>(batches_.size())) {
+      const auto place_for = [&](const Tensor& x) {
+        return Tensor::empty(x.shape(), x.dtype(), device_);
+      };
+      batches_.push_back({place_for(batch.tokens), place_for(batch.targets)});
+    }
+    const data::Batch& place = batches_[static_cast<size_t>(micro)];
+    backend::transfer(batch.tokens, place.tokens);
+    backend::transfer(batch.targets, place.targets);
+  }
+  if (!graph_.recorded()) {
+    const optim::Optimizer::Recording recording(*optimizer_);
+    graph_.record([&] {
+      recorded_ = launch([&](int64_t micro) { return batches_[static_cast<size_t>(micro)]; });
+    });
+  }
+  optimizer_->begin_run();
+  graph_.launch();
+  scaler_.note_run();
+  return recorded_.again();
+}
+
+Trainer::Started Trainer::Started::again() const {
+  return {known, loss.again(), gradient_norm.again(), found_inf.again(), report.again()};
 }
 
 std::vector<StepResult> Trainer::finished(bool all) {
@@ -183,16 +226,23 @@ StepResult Trainer::step(data::Loader& loader) {
   return finished(true).back();
 }
 
+void Trainer::exclude_from_fp8(const std::string& module) {
+  exclude(fp8_, module);
+  graph_.forget();
+}
+
 double Trainer::evaluate(const data::Tokens& tokens) {
   const NoGrad no_grad;
-  const amp::Autocast cast(autocast_);
   model_->eval();
   double sum = 0;
-  for (int64_t i = 0; i < config_.eval_batches; ++i) {
-    const data::Batch batch =
-        data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
-    sum += model_->loss(to(batch.tokens, device_), to(batch.targets, device_)).item();
-  }
+  graph_.run_between([&] {
+    const amp::Autocast cast(autocast_);
+    for (int64_t i = 0; i < config_.eval_batches; ++i) {
+      const data::Batch batch =
+          data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
+      sum += model_->loss(to(batch.tokens, device_), to(batch.targets, device_)).item();
+    }
+  });
   model_->train();
   return sum / static_cast<double>(config_.eval_batches);
 }
@@ -204,7 +254,7 @@ StateDict Trainer::state_dict() {
                         .found = std::to_string(started_.size()),
                         .hint = "call finished(true) first"});
   StateDict state;
-  const StateDict whole = model_->state_dict();  // settles FP8 histories
+  const StateDict whole = model().state_dict();  // settles FP8 histories
   for (const auto& [name, tensor] : model_->named_buffers())
     state["buffer." + name] = whole.at(name);
   for (const auto& [name, tensor] : optimizer_->state_dict()) state["optimizer." + name] = tensor;
@@ -216,6 +266,7 @@ StateDict Trainer::state_dict() {
 }
 
 void Trainer::load_state_dict(const StateDict& state) {
+  graph_.forget();
   model_->load_state_dict(below(state, "buffer."), false);
   optimizer_->load_state_dict(below(state, "optimizer."));
   amp::ScalerState scaler;

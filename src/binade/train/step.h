@@ -9,6 +9,7 @@
 #include "binade/base/function_ref.h"
 #include "binade/data/loader.h"
 #include "binade/train/setup.h"
+#include "binade/train/step_graph.h"
 
 namespace binade::train {
 
@@ -49,7 +50,7 @@ class Trainer {
   StepResult step(const data::Tokens& tokens);
   StepResult step(data::Loader& loader);
   // From the next step on the linear layers of `module` run without FP8.
-  void exclude_from_fp8(const std::string& module) { exclude(fp8_, module); }
+  void exclude_from_fp8(const std::string& module);
   const amp::Fp8State& fp8() const { return fp8_; }
   // Mean loss over the validation batches, without FP8: it leaves no trace in the scales.
   double evaluate(const data::Tokens& tokens);
@@ -58,7 +59,14 @@ class Trainer {
   int64_t skipped() const { return skipped_; }
   const Config& config() const { return config_; }
   Device device() const { return device_; }
-  nn::LanguageModel& model() { return *model_; }
+  // Whether steps are launches of a recorded graph, as far as nothing stands in the way of one.
+  bool uses_graph() const { return graph_.recorded(); }
+  // Who has the model in hand may leave it otherwise than a recorded step expects: settled FP8
+  // histories, other gradients. So the next step is not a launch.
+  nn::LanguageModel& model() {
+    graph_.interrupt();
+    return *model_;
+  }
   optim::AdamW& optimizer() { return *optimizer_; }
 
   // Everything beside the weights: masters, moments, scaler, FP8 scales and histories, counters. No
@@ -74,9 +82,16 @@ class Trainer {
     StepResult known;
     backend::Late loss, gradient_norm, found_inf;
     amp::StepReport report;
+
+    // Of a recorded step: what its latest launch does.
+    Started again() const;
   };
 
   void start_on(BatchOf batch_of);
+  // Gives all of a step's work to the device.
+  Started launch(BatchOf batch_of);
+  // The same by the graph, which is recorded if it was not yet.
+  Started launch_graph(BatchOf batch_of);
   // The mean loss, f64 on the device.
   Tensor accumulate_gradients(BatchOf batch_of);
   void update(Started& step);
@@ -91,6 +106,9 @@ class Trainer {
   std::unique_ptr<optim::AdamW> optimizer_;
   amp::GradScaler scaler_;
   std::deque<Started> started_;
+  StepGraph graph_;
+  Started recorded_;                  // by the graph
+  std::vector<data::Batch> batches_;  // that it reads, one for each micro-batch
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
   int64_t skipped_in_a_row_ = 0;

@@ -64,6 +64,24 @@ double factor_of(const UpdateControl& control) {
   return control.gradient_factor.present ? *control.gradient_factor.as<float>() : 1.0;
 }
 
+// The numbers an update goes by: those on the device where there are any.
+AdamNumbers current(AdamNumbers numbers, const UpdateControl& control) {
+  if (!control.numbers.present) return numbers;
+  const auto* given = control.numbers.as<const double>();
+  numbers.lr = given[0];
+  numbers.correction1 = given[2];
+  numbers.correction2 = given[3];
+  return numbers;
+}
+
+SgdNumbers current(SgdNumbers numbers, const UpdateControl& control) {
+  if (!control.numbers.present) return numbers;
+  const auto* given = control.numbers.as<const double>();
+  numbers.lr = given[0];
+  numbers.first_step = given[1] == 1;
+  return numbers;
+}
+
 // ---- the update of one tensor's piece, common to all optimizers ----
 
 // How a 16-bit master is rounded. The stream id keeps clear of those that ops draw in the same
@@ -135,8 +153,9 @@ void with_master_type(std::span<const UpdateItem> items, F update) {
        {.argument = "master", .expected = "masters all f64 or none", .found = "a mixture"});
 }
 
-void adam(std::span<const UpdateItem> items, const AdamNumbers& numbers, UpdateControl control) {
+void adam(std::span<const UpdateItem> items, const AdamNumbers& given, UpdateControl control) {
   if (skipped(control)) return;
+  const AdamNumbers numbers = current(given, control);
   with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const double lr = numbers.lr, decay = numbers.weight_decay, beta1 = numbers.beta1,
@@ -159,8 +178,9 @@ void adam(std::span<const UpdateItem> items, const AdamNumbers& numbers, UpdateC
   });
 }
 
-void sgd(std::span<const UpdateItem> items, const SgdNumbers& numbers, UpdateControl control) {
+void sgd(std::span<const UpdateItem> items, const SgdNumbers& given, UpdateControl control) {
   if (skipped(control)) return;
+  const SgdNumbers numbers = current(given, control);
   with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const SgdStep<T> step{.gradient_factor = static_cast<T>(factor_of(control)),

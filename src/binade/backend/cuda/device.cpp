@@ -95,6 +95,12 @@ cudaStream_t stream() {
   return streams[static_cast<size_t>(active)];
 }
 
+bool capturing() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream(), &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 void synchronize() { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
 
 }  // namespace binade::backend::cuda

@@ -27,6 +27,9 @@ Device device();
 const Gpu& properties();
 cudaStream_t stream();
 
+// Whether what is given to the stream is being recorded instead of run.
+bool capturing();
+
 // Waits until the active device has done all it was given.
 void synchronize();
 

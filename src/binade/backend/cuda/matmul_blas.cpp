@@ -341,12 +341,6 @@ bool tuning_wanted() {
   return wanted;
 }
 
-bool capturing() {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream(), &status), "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
-}
-
 // Whether a remembered algorithm is one that this cuBLASLt can run here.
 bool runs(Context& context, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
   cublasLtMatmulHeuristicResult_t result = {};

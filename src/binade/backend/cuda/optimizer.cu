@@ -35,6 +35,7 @@ struct AdamRule {
   C beta1, fresh1, beta2, fresh2;  // fresh = 1 - beta
   C root_correction2, eps, step_size;
   double lr, decay1, decay2;  // for another count
+  double decoupled;           // weight decay of the parameter itself, for another lr
   int64_t count;
 
   explicit AdamRule(const AdamNumbers& n)
@@ -51,13 +52,26 @@ struct AdamRule {
         lr(n.lr),
         decay1(n.beta1),
         decay2(n.beta2),
+        decoupled(n.decoupled_decay ? n.weight_decay : 0.0),
         count(n.count) {}
+
+  // The rule by UpdateControl's numbers.
+  __device__ void take(const double* numbers) {
+    lr = numbers[0];
+    count = static_cast<int64_t>(numbers[1]);
+    keep = static_cast<C>(1 - product(lr, decoupled));
+    correct(numbers[2], numbers[3]);
+  }
 
   // The rule where some of the counted updates did not happen.
   __device__ void without(int64_t skipped) {
     const auto updates = static_cast<double>(count - skipped);
-    root_correction2 = static_cast<C>(sqrt(1 - pow(decay2, updates)));
-    step_size = static_cast<C>(lr / (1 - pow(decay1, updates)));
+    correct(1 - pow(decay1, updates), 1 - pow(decay2, updates));
+  }
+
+  __device__ void correct(double correction1, double correction2) {
+    root_correction2 = static_cast<C>(sqrt(correction2));
+    step_size = static_cast<C>(lr / correction1);
   }
 
   __device__ void operator()(C g, C& p, C& m, C& v, bool) const {
@@ -73,7 +87,8 @@ template <class C>
 struct SgdRule {
   using type = C;
   static constexpr const char* name = "sgd";
-  C factor, decay, momentum, fresh, lr;  // fresh = 1 - dampening
+  C factor, decay, momentum, lr;
+  C damped, fresh;  // 1 - dampening, and what the update goes by: 1 in the first
   bool nesterov;
   bool first;  // momentum starts as the gradient, whatever it holds
   int64_t count;
@@ -82,15 +97,22 @@ struct SgdRule {
       : factor(1),
         decay(static_cast<C>(n.weight_decay)),
         momentum(static_cast<C>(n.momentum)),
-        fresh(static_cast<C>(n.first_step ? 1.0 : 1 - n.dampening)),
         lr(static_cast<C>(n.lr)),
+        damped(static_cast<C>(1 - n.dampening)),
+        fresh(n.first_step ? C{1} : damped),
         nesterov(n.nesterov),
         first(n.first_step),
         count(n.count) {}
 
+  __device__ void take(const double* numbers) {
+    lr = static_cast<C>(numbers[0]);
+    count = static_cast<int64_t>(numbers[1]);
+    without(0);
+  }
+
   __device__ void without(int64_t skipped) {
     first = count - skipped == 1;
-    if (first) fresh = 1;
+    fresh = first ? C{1} : damped;
   }
 
   __device__ void operator()(C g, C& p, C& m, C&, bool has_momentum) const {
@@ -129,6 +151,7 @@ struct Update {
   Rule rule;
   const float* factor;
   const float* skip;
+  const double* numbers;
   random::Key key;  // of the draws that a 16-bit master is rounded by
 };
 
@@ -200,6 +223,7 @@ __global__ void __launch_bounds__(threads) update_kernel(const __grid_constant__
   static_assert(sizeof(Update<Rule>) <= parameter_bytes);
   if (u.skip != nullptr && *u.skip != 0) return;
   Rule rule = u.rule;
+  if (u.numbers != nullptr) rule.take(u.numbers);
   if (u.factor != nullptr) rule.factor = static_cast<C>(*u.factor);
   const auto [item, begin, end] = u.list.part(blockIdx.x);
   const UpdateTensors& tensors = u.list.items[item];
@@ -256,6 +280,7 @@ void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbe
         rule,
         control.gradient_factor.present ? control.gradient_factor.as<float>() : nullptr,
         control.skip.present ? control.skip.as<float>() : nullptr,
+        control.numbers.present ? control.numbers.as<double>() : nullptr,
         {numbers.seed, optimizer_stream | numbers.step}};
     auto* kernel = update_kernel<Rule, false>;
     if constexpr (std::is_same_v<typename Rule::type, float>) {

@@ -63,6 +63,11 @@ void transfer(const Tensor& x, const Tensor& y) {
   const auto bytes = static_cast<size_t>(x.bytes());
   if (bytes == 0) return;
   activate(x.device().is_cuda() ? x.device() : y.device());
+  if (capturing()) {  // each launch would copy the host's bytes of this moment
+    fail("transfer", {.argument = "x",
+                      .expected = "no copy between host and GPU in recorded work",
+                      .found = describe(x) + " to " + to_string(y.device())});
+  }
   if (x.device().is_cpu()) return upload(x.raw_data(), y.raw_data(), bytes);
   check(cudaMemcpyAsync(y.raw_data(), x.raw_data(), bytes, cudaMemcpyDefault, stream()),
         "copy from the GPU");
