@@ -89,6 +89,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   });
 }
 
+int64_t logits_rows(int64_t rows, int64_t classes, DType dtype) {
+  const int64_t fitting = (int64_t{64} << 20) / (classes * static_cast<int64_t>(size_of(dtype)));
+  return std::clamp<int64_t>(fitting, 1, std::max<int64_t>(rows, 1));
+}
+
 // Gradients are made for a row weight of 1 and scaled in the backward: in 16 bits they keep the
 // size of probabilities, so nothing underflows before the loss scale arrives.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
@@ -112,11 +117,9 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   require_same_dtype("linear_cross_entropy", call[0], call[1]);
   const auto [rows, width] = rows_of(x.shape());
   const int64_t classes = weight.size(0);
-  // About 64 MiB of logits at a time unless told otherwise.
-  const int64_t fitting =
-      (int64_t{64} << 20) / (classes * static_cast<int64_t>(size_of(call[0].dtype())));
-  const int64_t chunk =
-      std::clamp<int64_t>(chunk_rows > 0 ? chunk_rows : fitting, 1, std::max<int64_t>(rows, 1));
+  const int64_t chunk = chunk_rows > 0
+                            ? std::clamp<int64_t>(chunk_rows, 1, std::max<int64_t>(rows, 1))
+                            : logits_rows(rows, classes, call[0].dtype());
 
   const Tensor in = viewed(dense(call[0]), {rows, width});
   const Tensor wanted = viewed(dense(target), {rows});
