@@ -89,6 +89,11 @@ TEST(LargestBatch, FitsAndTheNextDoesNot) {
   EXPECT_GT(largest_batch(config, limit), batch);
 }
 
+TEST(Forecast, KnowsTheLogits) {
+  EXPECT_EQ(forecast(config_of({"gpt2", "bf16", "autocast", false})).logits, 4 * 24 * 256 * 2);
+  EXPECT_EQ(forecast(config_of({"gpt2", "fp32", "autocast", false})).logits, 4 * 24 * 256 * 4);
+}
+
 // 6 flops per parameter of a product and token, the rule of thumb, within what attention adds.
 TEST(Forecast, CountsTheWork) {
   train::Config config = config_of({"gpt2", "bf16", "autocast", false});

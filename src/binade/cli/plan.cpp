@@ -56,6 +56,7 @@ void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
       out.key(memory::name(static_cast<memory::Category>(i)))
           .value(row.forecast.at_peak[static_cast<size_t>(i)]);
     out.end_object().key("masters").value(row.forecast.masters);
+    out.key("logits").value(row.forecast.logits);
     out.key("peak").value(row.forecast.peak).key("largest_batch").value(row.largest_batch);
     out.key("tokens_per_second").value(row.tokens_per_second).end_object();
   }
@@ -79,8 +80,8 @@ void add_plan(CLI::App& app) {
     const std::vector<lab::PlanRow> rows = lab::plan(config, memory);
     if (arguments->json) return print_json(rows, memory);
     fmt::print(
-        "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nPeak and "
-        "categories are of the moment memory is fullest; 'batch' is the largest that fits.\n"
+        "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nBytes are of "
+        "the moment memory is fullest, logits of the loss; 'batch' is the largest that fits.\n"
         "Tokens per second are what a roofline of this machine, just measured, allows at best.\n",
         rows.front().forecast.parameter_count, config.accumulate, config.batch, config.context,
         train::bytes_text(memory), lab::plan_text(rows, memory));

@@ -15,6 +15,7 @@
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
 #include "binade/ops/create.h"
+#include "binade/ops/loss.h"
 #include "binade/train/progress.h"
 #include "binade/train/step.h"
 
@@ -152,6 +153,10 @@ Forecast forecast(const train::Config& given) {
   for (size_t i = 0; i < result.at_peak.size(); ++i)
     result.at_peak[i] = after.at_peak[i] - before.live[i];
   if (config.params == "masters") result.masters = 4 * result.parameter_count;
+  const DType type = train::uses_autocast(config) ? train::autocast_type(config) : DType::f32;
+  result.logits =
+      logits_rows(config.batch * config.context, config.vocab, type, parse_device(config.device)) *
+      config.vocab * static_cast<int64_t>(size_of(type));
   result.work = std::move(meter.work);
   result.work.push_back(update_work(config, static_cast<double>(result.parameter_count)));
   return result;
@@ -248,8 +253,8 @@ std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory) {
                         bytes_text(f.of(Category::gradients)),
                         bytes_text(f.of(Category::optimizer) - f.masters),
                         bytes_text(f.of(Category::activations) + f.of(Category::workspace)),
-                        bytes_text(f.of(Category::logits)), bytes_text(f.peak),
-                        f.peak <= memory ? "yes" : "no", row.largest_batch, row.tokens_per_second);
+                        bytes_text(f.logits), bytes_text(f.peak), f.peak <= memory ? "yes" : "no",
+                        row.largest_batch, row.tokens_per_second);
   }
   return text;
 }

@@ -73,14 +73,6 @@ void check_linear(const Tensor& x, const Tensor& weight, const CrossEntropyOptio
   }
 }
 
-// Rows of logits to hold at a time: few enough to stay near the cache on a CPU, enough to fill a
-// GPU.
-int64_t fitting_rows(const Tensor& weight) {
-  const int64_t bytes = int64_t{weight.device().is_cuda() ? 2048 : 64} << 20;
-  const int64_t rows = bytes / (weight.size(0) * static_cast<int64_t>(size_of(weight.dtype())));
-  return rows > 1024 ? rows / 1024 * 1024 : rows;
-}
-
 // x weight^T and its cross entropy, some rows at a time; the logits of one chunk become their own
 // gradient. Gradients are made for a row weight of 1 and scaled in the backward: in 16 bits they
 // keep the size of probabilities, so nothing underflows before the loss scale arrives.
@@ -168,6 +160,14 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   });
 }
 
+// Few enough to stay near the cache on a CPU, enough to fill a GPU.
+int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device) {
+  const int64_t bytes = int64_t{device.is_cuda() ? 2048 : 64} << 20;
+  int64_t fitting = bytes / (classes * static_cast<int64_t>(size_of(dtype)));
+  if (fitting > 1024) fitting = fitting / 1024 * 1024;
+  return std::clamp<int64_t>(fitting, 1, std::max<int64_t>(rows, 1));
+}
+
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             CrossEntropyOptions options, int64_t chunk_rows) {
   check_linear(x, weight, options);
@@ -186,7 +186,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   if (call.recording() && x.requires_grad()) head.dx = Tensor::empty_like(head.x);
   if (call.recording() && weight.requires_grad())
     head.dweight = Tensor::empty(weight.shape(), statistics_type(head.x), head.x.device());
-  head.run(chunk_rows > 0 ? chunk_rows : fitting_rows(head.weight));
+  head.run(chunk_rows > 0 ? chunk_rows
+                          : logits_rows(rows, weight.size(0), head.x.dtype(), x.device()));
 
   const Tensor row = row_weight(wanted, options, head.losses.dtype());
   return call.result(total(head.losses, row), [row, dx_unit = head.dx, dweight_unit = head.dweight,

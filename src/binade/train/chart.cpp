@@ -205,7 +205,7 @@ std::string bar_chart(const std::string& title, const std::vector<Bar>& bars) {
   double most = 0, names = 96;
   for (const Bar& bar : bars) {
     most = std::max(most, bar.value);
-    names = std::max(names, 7.5 * static_cast<double>(bar.name.size()) + 10);
+    names = std::max(names, 9 * static_cast<double>(bar.name.size()) + 6);
   }
   if (!(most > 0)) return "";
   const double row = 32, values = 76, tall = row * static_cast<double>(bars.size()) + 8;
