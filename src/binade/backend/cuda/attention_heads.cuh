@@ -71,48 +71,74 @@ struct Sizes {
 __device__ inline float exponential(float x) { return __expf(x); }
 __device__ inline double exponential(double x) { return exp(x); }
 
-// The tile of `Rows` queries of one head that is this block's. Late queries see more keys: their
-// blocks start first.
+// A tile of `Rows` queries of one head. Late queries see more keys: the first tile is of the last.
 struct QueryTile {
   int64_t item, b;  // item: b and h in one
   int h, kv, first;
   int keys;  // that any of its queries sees
 
   template <int Rows>
-  static __device__ QueryTile of_block(const Sizes& sizes) {
+  static __device__ QueryTile at(const Sizes& sizes, int index, int64_t item) {
     QueryTile tile;
-    const int tiles = ceil_div(sizes.queries, Rows);
-    tile.item = blockIdx.x / tiles;
-    tile.b = tile.item / sizes.heads;
-    tile.h = static_cast<int>(tile.item % sizes.heads);
+    tile.item = item;
+    tile.b = item / sizes.heads;
+    tile.h = static_cast<int>(item % sizes.heads);
     tile.kv = tile.h / sizes.group();
-    tile.first = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * Rows;
+    tile.first = (ceil_div(sizes.queries, Rows) - 1 - index) * Rows;
     tile.keys = sizes.visible_keys(min(tile.first + Rows, sizes.queries) - 1);
     return tile;
   }
 };
 
-// The tile of `Rows` keys of one head of keys that is this block's. Early keys are seen by more
-// queries: their blocks start first.
+// A tile of `Rows` keys of one head of keys. Early keys are seen by more queries: they come first.
 struct KeyTile {
-  int64_t b;
+  int64_t item, b;  // item: b and kv in one
   int kv, first;
 
   template <int Rows>
-  static __device__ KeyTile of_block(const Sizes& sizes) {
-    KeyTile tile;
-    const int tiles = ceil_div(sizes.keys, Rows);
-    const int64_t item = blockIdx.x / tiles;
-    tile.b = item / sizes.kv_heads;
-    tile.kv = static_cast<int>(item % sizes.kv_heads);
-    tile.first = static_cast<int>(blockIdx.x % tiles) * Rows;
-    return tile;
+  static __device__ KeyTile at(const Sizes& sizes, int index, int64_t item) {
+    return {item, item / sizes.kv_heads, static_cast<int>(item % sizes.kv_heads), index * Rows};
+  }
+};
+
+// A block's rows are shared out among four warps.
+template <class Tile>
+__device__ inline int warp_row() {
+  return threadIdx.x / warp_size * Tile::warp_rows;
+}
+
+// What the warp's rows, queries from `first` on, see.
+template <class Tile>
+struct RowMask {
+  int keys, keys_of_all;  // that some row sees, that every row sees
+
+  __device__ RowMask(const Sizes& sizes, int first) {
+    const int row = first + warp_row<Tile>();
+    const int last = min(row + Tile::warp_rows, sizes.queries) - 1;
+    keys = row <= last ? sizes.visible_keys(last) : 0;
+    keys_of_all = sizes.visible_keys(row);
+  }
+};
+
+// Which of the warp's rows, keys from `first` on, the queries of a tile of columns see.
+template <class Tile>
+struct ColumnMask {
+  bool some, all;
+
+  __device__ ColumnMask(const Sizes& sizes, int first, int query) {
+    const int key = first + warp_row<Tile>(), end = query + Tile::columns;
+    some = key < sizes.visible_keys(min(end, sizes.queries) - 1);
+    all = end <= sizes.queries && key + Tile::warp_rows <= sizes.visible_keys(query);
+  }
+  // How many keys a query of a column sees, where it matters.
+  __device__ int visible(const Sizes& sizes, int column) const {
+    return all ? sizes.keys : column < sizes.queries ? sizes.visible_keys(column) : 0;
   }
 };
 
 // Blocks for all tiles of `rows` rows out of `count` of so many heads.
-inline unsigned tile_blocks(int64_t batch, int heads, int count, int rows) {
-  return static_cast<unsigned>(batch * heads * ceil_div<int64_t>(count, rows));
+inline unsigned tile_blocks(int64_t heads, int count, int rows) {
+  return static_cast<unsigned>(heads * ceil_div<int64_t>(count, rows));
 }
 
 // What the kernels of the backward read and write.

@@ -29,30 +29,11 @@ struct MmaTile {
 __device__ inline int lane_group() { return threadIdx.x % warp_size / 4; }
 __device__ inline int lane_pair() { return threadIdx.x % 4 * 2; }
 
-// Where the warp's rows start in the block's tile.
-template <class Tile>
-__device__ inline int warp_row() {
-  return threadIdx.x / warp_size * Tile::warp_rows;
-}
-
 // The row of the block's tile that elements 2 * half and 2 * half + 1 of part m are of.
 template <class Tile>
 __device__ inline int row_of(int m, int half) {
   return warp_row<Tile>() + m * 16 + half * 8 + lane_group();
 }
-
-// What the warp's rows, queries from `first` on, see.
-template <class Tile>
-struct WarpRows {
-  int keys, keys_of_all;  // that some row sees, that every row sees
-
-  __device__ WarpRows(const Sizes& sizes, int first) {
-    const int row = first + warp_row<Tile>();
-    const int last = min(row + Tile::warp_rows, sizes.queries) - 1;
-    keys = row <= last ? sizes.visible_keys(last) : 0;
-    keys_of_all = sizes.visible_keys(row);
-  }
-};
 
 // Whether the kernels serve such f32 tensors: rows that can be read 16 bytes at a time.
 inline bool served_in_tf32(std::initializer_list<const TensorView*> tensors) {

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include "binade/backend/cuda/attention_own.h"
 #include "binade/backend/cuda/attention_tf32.h"
@@ -10,49 +9,44 @@
 namespace binade::backend::cuda::own {
 namespace {
 
-// Tiles as large as 99 KiB of shared memory and 256 threads' registers allow.
+// Tiles as large as 99 KiB of shared memory and two blocks' registers allow.
 template <class C, int Chunks>
 struct ForwardTile;
 template <>
-struct ForwardTile<float, 1> : Tile<float, 4, 4, 1> {};
+struct ForwardTile<float, 2> : Tile<float, 8, 8, 2> {};
 template <>
-struct ForwardTile<float, 2> : Tile<float, 4, 4, 2> {};
+struct ForwardTile<float, 4> : Tile<float, 4, 4, 4> {};
 template <>
-struct ForwardTile<float, 4> : Tile<float, 2, 2, 4> {};
+struct ForwardTile<float, 8> : Tile<float, 2, 2, 8> {};
 template <>
-struct ForwardTile<double, 1> : Tile<double, 2, 2, 1> {};
+struct ForwardTile<double, 2> : Tile<double, 4, 4, 2> {};
 template <>
-struct ForwardTile<double, 2> : Tile<double, 2, 2, 2> {};
+struct ForwardTile<double, 4> : Tile<double, 2, 2, 4> {};
 template <>
-struct ForwardTile<double, 4> : Tile<double, 1, 1, 4> {};
+struct ForwardTile<double, 8> : Tile<double, 1, 1, 8> {};
 
 // The running softmax of a thread's rows: maxima are a row's, sums are of the lane's own columns.
 template <class Tile, class C>
 struct OnlineSoftmax {
+  static constexpr C lowest = -std::numeric_limits<C>::infinity();
   C maximum[Tile::Rows], sum[Tile::Rows];
 
   __device__ OnlineSoftmax() {
 #pragma unroll
     for (int i = 0; i < Tile::Rows; ++i) {
-      maximum[i] = -std::numeric_limits<C>::infinity();
+      maximum[i] = lowest;
       sum[i] = 0;
     }
   }
 
-  // Takes products of a tile that starts at `key`, leaves exp(score - maximum) in their place (0
-  // where row i does not see the key, visible[i] and later) and brings `result` to the new maximum.
-  __device__ void update(int key, const int (&visible)[Tile::Rows], C scale,
-                         C (&scores)[Tile::Rows][Tile::Columns], Result<Tile, C>& result) {
-    constexpr C lowest = -std::numeric_limits<C>::infinity();
+  // Takes scores, leaves exp(score - maximum) in their place and brings `result` to the new
+  // maximum.
+  __device__ void update(typename Tile::Scores& scores, typename Tile::Result& result) {
 #pragma unroll
     for (int i = 0; i < Tile::Rows; ++i) {
       C best = maximum[i];
 #pragma unroll
-      for (int j = 0; j < Tile::Columns; ++j) {
-        const bool hidden = key + lane_x() + j * side >= visible[i];
-        scores[i][j] = hidden ? lowest : scores[i][j] * scale;
-        best = scores[i][j] > best ? scores[i][j] : best;
-      }
+      for (int j = 0; j < Tile::Columns; ++j) best = scores[i][j] > best ? scores[i][j] : best;
       best = reduce_row(best, Max{});
       const C shift = best == lowest ? C(0) : best;
       const C correction = exponential(maximum[i] - shift);
@@ -71,42 +65,61 @@ struct OnlineSoftmax {
   }
 };
 
-// One block attends one tile of queries of one head.
+// Multiplies products by `scale`; they become -inf from the key on that row `first` + i does not
+// see.
+template <class Tile, class C>
+__device__ inline void scale_scores(const Sizes& sizes, C scale, int first, int key, bool whole,
+                                    C (&scores)[Tile::Rows][Tile::Columns]) {
+#pragma unroll
+  for (int i = 0; i < Tile::Rows; ++i) {
+    const int visible = whole ? sizes.keys : sizes.visible_keys(first + Tile::row_of(i));
+#pragma unroll
+    for (int j = 0; j < Tile::Columns; ++j) {
+      const bool hidden = key + lane_x() + j * lanes_x >= visible;
+      scores[i][j] = hidden ? OnlineSoftmax<Tile, C>::lowest : scores[i][j] * scale;
+    }
+  }
+}
+
+// One block attends one tile of queries of one head. While a product is made of keys, their values
+// arrive, and the other way round.
 template <class T, class Tile, class C = Compute<T>>
-__global__ void __launch_bounds__(threads, blocks_per_multiprocessor<C>)
+__global__ void __launch_bounds__(threads, 2)
     forward_kernel(Heads<T> q, Heads<T> k, Heads<T> v, Heads<T> out, C* lse, Sizes sizes, C scale) {
   C* const query_tile = shared_memory<C>();
-  C* const key_tile = query_tile + Tile::row_elements;  // then the values' in its place
-  C* const weights = key_tile + Tile::column_elements;
+  C* const key_tile = query_tile + Tile::row_elements;
+  C* const value_tile = key_tile + Tile::column_elements;
+  C* const weights = value_tile + Tile::column_elements;
 
-  // Late queries see more keys: their blocks start first.
-  const int tiles = ceil_div(sizes.queries, Tile::rows);
-  const int64_t item = blockIdx.x / tiles;
-  const int first = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * Tile::rows;
-  const int64_t b = item / sizes.heads;
-  const int h = static_cast<int>(item % sizes.heads), kv = h / sizes.group();
-
-  load_rows<Tile::rows, Tile::dim>(q.at(b, h), q, first, sizes.queries, sizes.dim, query_tile);
-  int visible[Tile::Rows];
-#pragma unroll
-  for (int i = 0; i < Tile::Rows; ++i)
-    visible[i] = sizes.visible_keys(first + lane_y() * Tile::Rows + i);
+  // The longest tiles of all heads start first: the last to end are short ones.
+  const int64_t items = sizes.batch * sizes.heads;
+  const auto block =
+      QueryTile::at<Tile::rows>(sizes, static_cast<int>(blockIdx.x / items), blockIdx.x % items);
+  const T* const keys = k.at(block.b, block.kv);
+  const T* const values = v.at(block.b, block.kv);
+  const RowMask<Tile> mask(sizes, block.first);
+  fetch<Tile, Tile::rows>(q, q.at(block.b, block.h), block.first, sizes.queries, sizes.dim,
+                          query_tile);
+  fetch<Tile, Tile::columns>(k, keys, 0, sizes.keys, sizes.dim, key_tile);
   OnlineSoftmax<Tile, C> softmax;
-  Result<Tile, C> result = {};
-  const int last = min(first + Tile::rows, sizes.queries) - 1;
-  const int keys = sizes.visible_keys(last);
-  for (int key = 0; key < keys; key += Tile::columns) {
-    __syncthreads();
-    load_rows<Tile::columns, Tile::dim>(k.at(b, kv), k, key, sizes.keys, sizes.dim, key_tile);
-    __syncthreads();
-    C scores[Tile::Rows][Tile::Columns] = {};
-    multiply_rows<Tile>(query_tile, key_tile, sizes.depth(), scores);
-    softmax.update(key, visible, scale, scores, result);
-    store_scores<Tile>(scores, weights);
-    __syncthreads();
-    load_rows<Tile::columns, Tile::dim>(v.at(b, kv), v, key, sizes.keys, sizes.dim, key_tile);
-    __syncthreads();
-    add_weighted<Tile>(weights, key_tile, result);
+  typename Tile::Result result = {};
+  for (int key = 0; key < block.keys; key += Tile::columns) {
+    const bool seen = key < mask.keys;
+    typename Tile::Scores scores = {};
+    wait_copies();
+    __syncthreads();  // the keys are there, and the values before have been read
+    fetch<Tile, Tile::columns>(v, values, key, sizes.keys, sizes.dim, value_tile);
+    if (seen) {
+      multiply_rows<Tile>(query_tile, key_tile, sizes.depth(), scores);
+      scale_scores<Tile>(sizes, scale, block.first, key, key + Tile::columns <= mask.keys_of_all,
+                         scores);
+      softmax.update(scores, result);
+    }
+    wait_copies();
+    __syncthreads();  // the values are there, and the keys have been read
+    if (key + Tile::columns < block.keys)
+      fetch<Tile, Tile::columns>(k, keys, key + Tile::columns, sizes.keys, sizes.dim, key_tile);
+    if (seen) add_weighted<Tile>(scores, weights, value_tile, result);
   }
 
   C inverse[Tile::Rows];
@@ -114,14 +127,15 @@ __global__ void __launch_bounds__(threads, blocks_per_multiprocessor<C>)
   for (int i = 0; i < Tile::Rows; ++i) {
     const C sum = reduce_row(softmax.sum[i], Sum{});
     inverse[i] = sum == C(0) ? C(0) : C(1) / sum;
-    const int row = first + lane_y() * Tile::Rows + i;
+    const int row = block.first + Tile::row_of(i);
     if (lane_x() == 0 && row < sizes.queries) {
       // Without a key to see the maximum is -inf, and the sum 0 says so too.
-      lse[item * sizes.queries + row] =
-          sum == C(0) ? -std::numeric_limits<C>::infinity() : softmax.maximum[i] + log(sum);
+      lse[block.item * sizes.queries + row] =
+          sum == C(0) ? softmax.lowest : softmax.maximum[i] + log(sum);
     }
   }
-  store_rows<Tile>(result, inverse, out.at(b, h), out, first, sizes.queries, sizes.dim);
+  store_rows<Tile>(result, inverse, out.at(block.b, block.h), out, block.first, sizes.queries,
+                   sizes.dim);
 }
 
 }  // namespace
@@ -135,12 +149,11 @@ void attention_forward(const TensorView& q, const TensorView& k, const TensorVie
     using C = Compute<T>;
     with_chunks(sizes.dim, [&](auto chunks) {
       using Tile = ForwardTile<C, decltype(chunks)::value>;
-      const int64_t blocks =
-          sizes.batch * sizes.heads * ceil_div<int64_t>(sizes.queries, Tile::rows);
       constexpr size_t bytes =
-          sizeof(C) * (Tile::row_elements + Tile::column_elements + Tile::score_elements);
-      launch(forward_kernel<T, Tile>, static_cast<unsigned>(blocks), threads, bytes, Heads<T>(q),
-             Heads<T>(k), Heads<T>(v), Heads<T>(out), lse.as<C>(), sizes, scale);
+          sizeof(C) * (Tile::row_elements + 2 * Tile::column_elements + Tile::weight_elements);
+      launch(forward_kernel<T, Tile>,
+             tile_blocks(sizes.batch * sizes.heads, sizes.queries, Tile::rows), threads, bytes,
+             Heads<T>(q), Heads<T>(k), Heads<T>(v), Heads<T>(out), lse.as<C>(), sizes, scale);
     });
   });
 }

@@ -21,10 +21,11 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   float* const key_tile = dout_tile + Tile::row_elements;
   float* const value_tile = key_tile + Tile::column_elements;
 
-  const auto block = QueryTile::of_block<Tile::rows>(sizes);
+  const int tiles = ceil_div(sizes.queries, Tile::rows);
+  const auto block = QueryTile::at<Tile::rows>(sizes, blockIdx.x % tiles, blockIdx.x / tiles);
   const float* const keys = a.k.at(block.b, block.kv);
   const float* const values = a.v.at(block.b, block.kv);
-  const WarpRows<Tile> warp(sizes, block.first);
+  const RowMask<Tile> mask(sizes, block.first);
   fetch<Tile, Tile::rows>(a.q, a.q.at(block.b, block.h), block.first, sizes.queries, sizes.dim,
                           query_tile);
   fetch<Tile, Tile::rows>(a.dout, a.dout.at(block.b, block.h), block.first, sizes.queries,
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(Tile::threads, 2)
     }
   typename Tile::Result result = {};
   for (int key = 0; key < block.keys; key += Tile::columns) {
-    const bool seen = key < warp.keys;
+    const bool seen = key < mask.keys;
     typename Tile::Scores gradients = {};
     receive<Tile, Tile::columns>(value_tile);
     __syncthreads();  // the values are there, and the keys before have been read
@@ -91,31 +92,16 @@ __device__ inline void load_columns(const float* statistics, int query, int quer
     }
 }
 
-// Which of the warp's keys, from `key` on, the queries of a tile of columns see.
-template <class Tile>
-struct ColumnMask {
-  bool some, all;
-
-  __device__ ColumnMask(const Sizes& sizes, int key, int query) {
-    const int end = query + Tile::columns;
-    some = key < sizes.visible_keys(min(end, sizes.queries) - 1);
-    all = end <= sizes.queries && key + Tile::warp_rows <= sizes.visible_keys(query);
-  }
-};
-
 // Calls f(m, n, e, hidden) for each of a lane's scores; `hidden` where the query of a column does
 // not see the key of a row.
 template <class Tile, class F>
-__device__ inline void for_each_score(const Sizes& sizes, int first_key, int query, bool all,
-                                      F&& f) {
+__device__ inline void for_each_score(const Sizes& sizes, const ColumnMask<Tile>& mask,
+                                      int first_key, int query, F&& f) {
 #pragma unroll
   for (int n = 0; n < Tile::N; ++n)
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const int column = query + n * 8 + lane_pair() + e;
-      const int visible = all                      ? sizes.keys
-                          : column < sizes.queries ? sizes.visible_keys(column)
-                                                   : 0;
+      const int visible = mask.visible(sizes, query + n * 8 + lane_pair() + e);
 #pragma unroll
       for (int m = 0; m < Tile::M; ++m)
 #pragma unroll
@@ -135,7 +121,8 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   float* query_tile = dout_tile + Tile::column_elements;
   float* next_tile = query_tile + Tile::column_elements;
 
-  const auto block = KeyTile::of_block<Tile::rows>(sizes);
+  const int tiles = ceil_div(sizes.keys, Tile::rows);
+  const auto block = KeyTile::at<Tile::rows>(sizes, blockIdx.x % tiles, blockIdx.x / tiles);
   fetch<Tile, Tile::rows>(a.k, a.k.at(block.b, block.kv), block.first, sizes.keys, sizes.dim,
                           key_tile);
   fetch<Tile, Tile::rows>(a.v, a.v.at(block.b, block.kv), block.first, sizes.keys, sizes.dim,
@@ -150,7 +137,7 @@ __global__ void __launch_bounds__(Tile::threads, 2)
     if (begin < sizes.queries)
       fetch<Tile, Tile::columns>(a.q, queries, begin, sizes.queries, sizes.dim, query_tile);
     for (int query = begin; query < sizes.queries; query += Tile::columns) {
-      const ColumnMask<Tile> mask(sizes, block.first + warp_row<Tile>(), query);
+      const ColumnMask<Tile> mask(sizes, block.first, query);
       float statistics[Tile::N][2];  // lse, then delta
       typename Tile::Scores p = {}, gradients = {};
       receive<Tile, Tile::columns>(query_tile);
@@ -160,7 +147,7 @@ __global__ void __launch_bounds__(Tile::threads, 2)
       load_columns<Tile>(a.lse + row, query, sizes.queries, statistics);
       if (mask.some) {
         multiply_rows<Tile>(key_tile, query_tile, p);
-        for_each_score<Tile>(sizes, block.first, query, mask.all,
+        for_each_score<Tile>(sizes, mask, block.first, query,
                              [&](int m, int n, int e, bool hidden) {
                                const float x = p[m][n][e] * a.scale - statistics[n][e % 2];
                                p[m][n][e] = hidden ? 0.0f : exponential(x);
@@ -175,7 +162,7 @@ __global__ void __launch_bounds__(Tile::threads, 2)
       if (mask.some) {
         add_weighted<Tile>(p, dout_tile, dv);
         multiply_rows<Tile>(value_tile, dout_tile, gradients);
-        for_each_score<Tile>(sizes, block.first, query, mask.all,
+        for_each_score<Tile>(sizes, mask, block.first, query,
                              [&](int m, int n, int e, bool hidden) {
                                const float g = gradients[m][n][e] - statistics[n][e % 2];
                                gradients[m][n][e] = hidden ? 0.0f : p[m][n][e] * g;
@@ -205,9 +192,10 @@ void run(const BackwardArguments<float>& arguments, const Sizes& sizes) {
   constexpr size_t query_bytes =
       sizeof(float) * (2 * Queries::row_elements + 2 * Queries::column_elements);
   constexpr size_t key_bytes = sizeof(float) * (2 * Keys::row_elements + 3 * Keys::column_elements);
-  launch(query_kernel<Queries>, tile_blocks(sizes.batch, sizes.heads, sizes.queries, Queries::rows),
-         Queries::threads, query_bytes, arguments, sizes);
-  launch(key_kernel<Keys>, tile_blocks(sizes.batch, sizes.kv_heads, sizes.keys, Keys::rows),
+  launch(query_kernel<Queries>,
+         tile_blocks(sizes.batch * sizes.heads, sizes.queries, Queries::rows), Queries::threads,
+         query_bytes, arguments, sizes);
+  launch(key_kernel<Keys>, tile_blocks(sizes.batch * sizes.kv_heads, sizes.keys, Keys::rows),
          Keys::threads, key_bytes, arguments, sizes);
 }
 

@@ -90,10 +90,11 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   float* const key_tile = query_tile + Tile::row_elements;
   float* const value_tile = key_tile + Tile::column_elements;
 
-  const auto block = QueryTile::of_block<Tile::rows>(sizes);
+  const int tiles = ceil_div(sizes.queries, Tile::rows);
+  const auto block = QueryTile::at<Tile::rows>(sizes, blockIdx.x % tiles, blockIdx.x / tiles);
   const float* const keys = k.at(block.b, block.kv);
   const float* const values = v.at(block.b, block.kv);
-  const WarpRows<Tile> warp(sizes, block.first);
+  const RowMask<Tile> mask(sizes, block.first);
   int visible[Tile::M][2];
 #pragma unroll
   for (int i = 0; i < 2 * Tile::M; ++i)
@@ -106,14 +107,14 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   OnlineSoftmax<Tile> softmax;
   typename Tile::Result result = {};
   for (int key = 0; key < block.keys; key += Tile::columns) {
-    const bool seen = key < warp.keys;
+    const bool seen = key < mask.keys;
     typename Tile::Scores scores = {};
     receive<Tile, Tile::columns>(key_tile);
     __syncthreads();  // the keys are there, and the values before have been read
     fetch<Tile, Tile::columns>(v, values, key, sizes.keys, sizes.dim, value_tile);
     if (seen) {
       multiply_rows<Tile>(query_tile, key_tile, scores);
-      scale_scores<Tile>(scale, key, key + Tile::columns <= warp.keys_of_all, visible, scores);
+      scale_scores<Tile>(scale, key, key + Tile::columns <= mask.keys_of_all, visible, scores);
       softmax.update(scores, result);
     }
     receive<Tile, Tile::columns>(value_tile);
@@ -145,7 +146,7 @@ void run(const TensorView& q, const TensorView& k, const TensorView& v, const Si
          double scale, const TensorView& out, const TensorView& lse) {
   using Tile = ForwardTile<Dim>;
   constexpr size_t bytes = sizeof(float) * (Tile::row_elements + 2 * Tile::column_elements);
-  launch(forward_kernel<Tile>, tile_blocks(sizes.batch, sizes.heads, sizes.queries, Tile::rows),
+  launch(forward_kernel<Tile>, tile_blocks(sizes.batch * sizes.heads, sizes.queries, Tile::rows),
          Tile::threads, bytes, Heads<float>(q), Heads<float>(k), Heads<float>(v), Heads<float>(out),
          lse.as<float>(), sizes, scale);
 }
