@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The model of `binade bench step` in PyTorch, measured the same way; prints the same JSON.
 
-  torch_step.py [--device cpu|cuda] [--precision fp32,tf32,bf16] [--mode eager,compiled] [--steps N]
-                [--warmup N] [--layers N --width N --heads N --context N --vocab N --batch N]
+  torch_step.py [--device cpu|cuda] [--precision fp32,tf32,bf16,fp16,fp8] [--mode eager,compiled]
+                [--steps N] [--warmup N] [--model gpt2|llama] [--layers N --width N --heads N
+                --hidden N --context N --vocab N --batch N]
 
-GPT-2 as everyone writes it: fused scaled_dot_product_attention, tanh GELU, tied head, fused AdamW,
-gradients clipped to a norm of 1, bf16 as autocast over f32 parameters.
+GPT-2 and Llama as everyone writes them: scaled_dot_product_attention, tanh GELU and a tied head or
+SwiGLU and rotary positions, fused AdamW, gradients clipped to a norm of 1, 16 bits as autocast over
+f32 parameters, fp16 with GradScaler, fp8 with one scale per tensor taken from the tensor itself.
 """
 import argparse
 import json
@@ -17,42 +19,102 @@ import torch.nn.functional as F
 from torch import nn
 
 
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+def quantized(x, dtype):
+    """x in FP8 with one scale for the whole tensor, and the inverse of that scale."""
+    largest = torch.finfo(dtype).max
+    scale = largest / x.abs().amax().float().clamp(min=1e-12)
+    return (x.float() * scale).clamp(-largest, largest).to(dtype), scale.reciprocal()
 
+
+class Fp8Product(torch.autograd.Function):
+    """x w^T with e4m3 operands, gradients in e5m2; scales from the tensors themselves."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        x8, x_scale = quantized(x, torch.float8_e4m3fn)
+        w8, w_scale = quantized(weight, torch.float8_e4m3fn)
+        ctx.save_for_backward(x8, x_scale, w8, w_scale)
+        return torch._scaled_mm(x8, w8.t(), scale_a=x_scale, scale_b=w_scale, out_dtype=torch.bfloat16,
+                                use_fast_accum=True)
+
+    @staticmethod
+    def backward(ctx, dy):
+        x8, x_scale, w8, w_scale = ctx.saved_tensors
+        dy8, dy_scale = quantized(dy, torch.float8_e5m2)
+        dx = torch._scaled_mm(dy8, w8.t().contiguous().t(), scale_a=dy_scale, scale_b=w_scale,
+                              out_dtype=torch.bfloat16)
+        dw = torch._scaled_mm(dy8.t().contiguous(), x8.t().contiguous().t(), scale_a=dy_scale, scale_b=x_scale,
+                              out_dtype=torch.bfloat16)
+        return dx, dw.float()
+
+
+class Fp8Linear(nn.Linear):
     def forward(self, x):
+        y = Fp8Product.apply(x.reshape(-1, x.shape[-1]).to(torch.bfloat16), self.weight)
+        y = y.view(*x.shape[:-1], -1)
+        return y if self.bias is None else y + self.bias.to(y.dtype)
+
+
+def rotated(x, cosine, sine):
+    first, second = x.chunk(2, -1)
+    return torch.cat((first * cosine - second * sine, second * cosine + first * sine), -1).to(x.dtype)
+
+
+class Block(nn.Module):
+    def __init__(self, o, linear):
+        super().__init__()
+        self.heads, self.llama = o.heads, o.model == "llama"
+        norm = nn.RMSNorm if self.llama else nn.LayerNorm
+        self.norm1, self.norm2 = norm(o.width), norm(o.width)
+        self.qkv = linear(o.width, 3 * o.width, bias=not self.llama)
+        self.projection = linear(o.width, o.width, bias=not self.llama)
+        if self.llama:
+            self.gate = linear(o.width, o.hidden, bias=False)
+        self.up = linear(o.width, o.hidden, bias=not self.llama)
+        self.down = linear(o.hidden, o.width, bias=not self.llama)
+
+    def forward(self, x, cosine, sine):
         batch, tokens, width = x.shape
         q, k, v = (
             part.view(batch, tokens, self.heads, -1).transpose(1, 2)
             for part in self.qkv(self.norm1(x)).split(width, dim=2)
         )
+        if self.llama:
+            q, k = rotated(q, cosine, sine), rotated(k, cosine, sine)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.projection(y.transpose(1, 2).reshape(batch, tokens, width))
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        y = self.norm2(x)
+        if self.llama:
+            return x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return x + self.down(F.gelu(self.up(y), approximate="tanh"))
 
 
-class GPT(nn.Module):
-    def __init__(self, o):
+class LanguageModel(nn.Module):
+    def __init__(self, o, linear):
         super().__init__()
         self.embedding = nn.Embedding(o.vocab, o.width)
-        self.positions = nn.Embedding(o.context, o.width)
-        self.blocks = nn.ModuleList(Block(o.width, o.heads) for _ in range(o.layers))
-        self.norm = nn.LayerNorm(o.width)
+        llama = o.model == "llama"
+        self.positions = None if llama else nn.Embedding(o.context, o.width)
+        self.blocks = nn.ModuleList(Block(o, linear) for _ in range(o.layers))
+        self.norm = nn.RMSNorm(o.width) if llama else nn.LayerNorm(o.width)
+        self.head = nn.Linear(o.width, o.vocab, bias=False)
+        if not llama:
+            self.head.weight = self.embedding.weight
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
+        size = o.width // o.heads
+        angles = torch.outer(torch.arange(o.context).float(), 10000.0 ** -(torch.arange(0, size, 2).float() / size))
+        self.register_buffer("cosine", angles.cos())
+        self.register_buffer("sine", angles.sin())
 
     def forward(self, tokens, targets):
-        x = self.embedding(tokens) + self.positions.weight[: tokens.shape[1]]
+        x = self.embedding(tokens)
+        if self.positions is not None:
+            x = x + self.positions.weight[: tokens.shape[1]]
         for block in self.blocks:
-            x = block(x)
-        logits = F.linear(self.norm(x), self.embedding.weight)
-        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+            x = block(x, self.cosine, self.sine)
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
 
 
 def synchronize(device):
@@ -64,7 +126,9 @@ def measure(o, precision, mode):
     clock = time.process_time if o.cpu_time else time.perf_counter
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    model = GPT(o).to(o.device)
+    model = LanguageModel(o, Fp8Linear if precision == "fp8" else nn.Linear).to(o.device)
+    dtype = torch.float16 if precision == "fp16" else torch.bfloat16
+    scaler = torch.amp.GradScaler(o.device, enabled=precision == "fp16")
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
@@ -75,11 +139,13 @@ def measure(o, precision, mode):
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(o.device, torch.bfloat16, enabled=precision == "bf16"):
+        with torch.autocast(o.device, dtype, enabled=precision in ("bf16", "fp16", "fp8")):
             loss = run(tokens, targets)
-        loss.backward()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         return loss.detach()
 
     start = clock()
@@ -122,16 +188,18 @@ def main():
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--precision", default="fp32,bf16")
     parser.add_argument("--mode", default="eager,compiled")
+    parser.add_argument("--model", default="gpt2", choices=["gpt2", "llama"])
     parser.add_argument("--cpu-time", action="store_true", help="count CPU time; for --threads 1 on a busy machine")
-    for name, value in dict(steps=20, warmup=3, layers=4, width=256, heads=4, context=256, vocab=256,
+    for name, value in dict(steps=20, warmup=3, layers=4, width=256, heads=4, hidden=0, context=256, vocab=256,
                             batch=8, threads=0).items():
         parser.add_argument("--" + name, type=int, default=value)
     o = parser.parse_args()
+    o.hidden = o.hidden or 4 * o.width
     if o.threads > 0:
         torch.set_num_threads(o.threads)
     results = [measure(o, precision, mode) for precision in o.precision.split(",") for mode in o.mode.split(",")]
     where = torch.cuda.get_device_name() if o.device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
-    print(json.dumps({"bench": "step", "torch": torch.__version__, "device": where, "layers": o.layers,
+    print(json.dumps({"bench": "step", "torch": torch.__version__, "device": where, "model": o.model, "layers": o.layers,
                       "width": o.width, "vocab": o.vocab, "batch": o.batch, "context": o.context,
                       "results": results}, indent=2))
 

@@ -21,5 +21,5 @@ configure_package_config_file(cmake/binade-config.cmake.in "${CMAKE_CURRENT_BINA
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/binade-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/binade-config.cmake"
-              "${CMAKE_CURRENT_BINARY_DIR}/binade-config-version.cmake"
+              "${CMAKE_CURRENT_BINARY_DIR}/binade-config-version.cmake" cmake/FindSentencePiece.cmake
         DESTINATION "${binade_config_dir}")

@@ -68,11 +68,13 @@ foreach(folder IN LISTS test_folders)
   binade_discover_suites(${target} "${folder}")
 endforeach()
 
-if(TARGET test_cli)
-  target_compile_definitions(test_cli PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE:binade_cli>"
-                                              BINADE_VERSION="${PROJECT_VERSION}")
-  add_dependencies(test_cli binade_cli)
-endif()
+# These run the program.
+foreach(target IN ITEMS test_cli test_bad_files)
+  target_compile_definitions(${target} PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE:binade_cli>"
+                                               BINADE_VERSION="${PROJECT_VERSION}")
+  add_dependencies(${target} binade_cli)
+endforeach()
+target_sources(test_bad_files PRIVATE tests/cli/command.cpp)
 
 # A sanitized library would ask its users to link the sanitizers too.
 if(TARGET binade_cli AND NOT BINADE_SANITIZE)

@@ -51,9 +51,9 @@ int main(int argc, char** argv) {
 
     last = loss.item();
     if (step == 0) first = last;
-    if (!report.applied) std::printf("step %2d  skipped: %s\n", step, report.reason.c_str());
+    if (!report.applied()) std::printf("step %2d  skipped: %s\n", step, report.reason().c_str());
     if (step % 10 == 0 || step == steps - 1) {
-      std::printf("step %2d  loss %.4f  scale %g\n", step, last, report.scale);
+      std::printf("step %2d  loss %.4f  scale %g\n", step, last, report.scale());
     }
   }
   return last < first / 2 ? 0 : 1;

@@ -1,6 +1,7 @@
 #pragma once
 
-// Everything a program needs: tensors, ops, autograd, mixed precision, modules and optimizers.
+// Everything a program needs: tensors, ops, autograd, mixed precision, modules, optimizers and the
+// doctor.
 #include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
 #include "binade/amp/grad_scaler.h"
@@ -10,7 +11,11 @@
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
+#include "binade/io/huggingface.h"
+#include "binade/lab/diagnosis.h"
+#include "binade/lab/layer_stats.h"
 #include "binade/nn/conv.h"
+#include "binade/nn/init.h"
 #include "binade/nn/language_model.h"
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
@@ -22,6 +27,7 @@
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
 #include "binade/ops/checkpoint.h"
+#include "binade/ops/contract.h"
 #include "binade/ops/conv.h"
 #include "binade/ops/create.h"
 #include "binade/ops/custom.h"

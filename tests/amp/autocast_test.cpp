@@ -325,6 +325,28 @@ TEST(Autocast, ExplainListsEveryOpItsTypesAndWhatItsCastsCost) {
   EXPECT_NE(amp::trace_text(trace).find("3 casts"), std::string::npos);
 }
 
+TEST(Autocast, ExplainListsBackwardsToo) {
+  Tensor w = ones({4, 4});
+  w.set_requires_grad();
+  const auto trace = amp::explain([&] {
+    Tensor loss;
+    {
+      const amp::Autocast guard(DType::bf16);
+      loss = sum(linear(ones({2, 4}), w));
+    }
+    loss.backward();
+  });
+  ASSERT_EQ(trace.size(), 4u);
+  EXPECT_FALSE(trace[1].backward);
+  EXPECT_EQ(trace[2].op, Op::sum);
+  EXPECT_TRUE(trace[2].backward);
+  EXPECT_EQ(trace[3].op, Op::linear);
+  EXPECT_TRUE(trace[3].backward);
+  EXPECT_EQ(trace[3].inputs, std::vector<DType>{DType::bf16});
+  EXPECT_EQ(trace[3].outputs, std::vector<DType>{DType::f32});
+  EXPECT_NE(amp::trace_text(trace).find("linear (backward)"), std::string::npos);
+}
+
 TEST(Autocast, Tf32RoundsOperandsOfF32Products) {
   const Tensor a = full({1, 1}, 1 + 0x1p-12);
   EXPECT_EQ(matmul(a, ones({1, 1})).item(), 1 + 0x1p-12);

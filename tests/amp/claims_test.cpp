@@ -183,7 +183,7 @@ TEST(Claims, OverflowSkipsBacksOffAndGrowsAgain) {
   for (int step = 0; step < 14; ++step) {
     sgd.zero_grad();
     scaler.scale(sum(w)).backward();  // an f16 gradient of the scale itself: at most 2^15 fits
-    skipped += !scaler.step(sgd).applied;
+    skipped += !scaler.step(sgd).applied();
     scaler.update();
     scales.push_back(scaler.get_scale());
   }

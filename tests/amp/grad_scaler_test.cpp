@@ -92,8 +92,8 @@ void play(const json::Value& call, GradScaler& scaler,
     optimizer->stepped = false;
     const amp::StepReport report = scaler.step(*optimizer);
     EXPECT_EQ(optimizer->stepped, call.at("stepped").boolean());
-    EXPECT_EQ(report.applied, optimizer->stepped);
-    EXPECT_EQ(report.reason.empty(), report.applied);
+    EXPECT_EQ(report.applied(), optimizer->stepped);
+    EXPECT_EQ(report.reason().empty(), report.applied());
   }
   if (name == "update") {
     const json::Value* new_scale = call.find("new_scale");
@@ -154,7 +154,7 @@ TEST(GradScaler, DisabledPassesEverythingThrough) {
   sum(w).backward();
   EXPECT_EQ(scaler.scale(tensor({3}, {})).item(), 3);
   scaler.unscale(sgd);
-  EXPECT_TRUE(scaler.step(sgd).applied);
+  EXPECT_TRUE(scaler.step(sgd).applied());
   scaler.update();
   EXPECT_EQ(to_vector(w), (std::vector<double>{0, 0}));
   EXPECT_TRUE(scaler.state().empty());
@@ -193,7 +193,7 @@ TEST(GradScaler, HysteresisToleratesOneOverflow) {
   optim::SGD sgd({w}, {.lr = 0});
   GradScaler scaler({.init_scale = 8, .hysteresis = 2});
   const double inf = std::numeric_limits<double>::infinity();
-  EXPECT_FALSE(train_once(scaler, sgd, w, inf).applied);
+  EXPECT_FALSE(train_once(scaler, sgd, w, inf).applied());
   EXPECT_EQ(scaler.get_scale(), 8);
   train_once(scaler, sgd, w, inf);
   EXPECT_EQ(scaler.get_scale(), 4);
@@ -236,9 +236,9 @@ TEST(GradScaler, ARetestAtScaleOneTellsOverflowFromTrueInfinity) {
   train_once(scaler, sgd, w, inf);
   EXPECT_EQ(scaler.get_scale(), 1);  // the retest
   const amp::StepReport report = train_once(scaler, sgd, w, inf);
-  EXPECT_FALSE(report.applied);
-  EXPECT_NE(report.reason.find("scaling is not the problem"), std::string::npos);
-  EXPECT_TRUE(report.bad_parameter.same_as(w));
+  EXPECT_FALSE(report.applied());
+  EXPECT_NE(report.reason().find("scaling is not the problem"), std::string::npos);
+  EXPECT_TRUE(report.bad_parameter().same_as(w));
   EXPECT_EQ(scaler.get_scale(), 65536.0 / 4);  // back to where it was
 }
 
@@ -252,7 +252,7 @@ TEST(GradScaler, ASkippedStepChangesNothingAndNoScheduleMoves) {
   std::map<std::string, std::vector<double>> values;
   for (const auto& [name, tensor] : before) values[name] = to_vector(tensor);
   const auto weights = to_vector(w);
-  EXPECT_FALSE(train_once(scaler, adam, w, std::numeric_limits<double>::quiet_NaN()).applied);
+  EXPECT_FALSE(train_once(scaler, adam, w, std::numeric_limits<double>::quiet_NaN()).applied());
   EXPECT_EQ(to_vector(w), weights);
   EXPECT_EQ(adam.steps(), 1);  // what a schedule counts
   for (const auto& [name, tensor] : adam.state_dict())

@@ -65,8 +65,9 @@ struct Results {
 
 Results run(const Case& c, DType dtype, const Inputs& in) {
   Results r(c, dtype);
-  kernels.forward(in.q, in.k, in.v, c.scale(), c.causal, r.out, r.lse);
-  kernels.backward(in.dout, in.q, in.k, in.v, r.out, r.lse, c.scale(), c.causal, r.dq, r.dk, r.dv);
+  kernels.forward(in.q, in.k, in.v, c.scale(), c.causal, false, r.out, r.lse);
+  kernels.backward(in.dout, in.q, in.k, in.v, r.out, r.lse, c.scale(), c.causal, false, r.dq, r.dk,
+                   r.dv);
   return r;
 }
 
@@ -266,11 +267,11 @@ TEST(CpuAttention, TakesPackedBuffers) {
     copy(in.k, part(packed, 1));
     copy(in.v, part(packed, 2));
     Results found(c, dtype);
-    kernels.forward(part(packed, 0), part(packed, 1), part(packed, 2), c.scale(), c.causal,
+    kernels.forward(part(packed, 0), part(packed, 1), part(packed, 2), c.scale(), c.causal, false,
                     found.out, found.lse);
     expect_same_bits(found.out, dense.out, "out");
     kernels.backward(in.dout, part(packed, 0), part(packed, 1), part(packed, 2), found.out,
-                     found.lse, c.scale(), c.causal, part(gradients, 0), part(gradients, 1),
+                     found.lse, c.scale(), c.causal, false, part(gradients, 0), part(gradients, 1),
                      part(gradients, 2));
     const Tensor expected = filled(packed_shape, dtype, NAN);
     copy(dense.dq, part(expected, 0));
@@ -321,7 +322,7 @@ TEST(CpuAttention, BackwardMatchesFiniteDifferences) {
   const Results found = run(c, DType::f64, in);
   const auto loss = [&](const Inputs& at) {
     Results r(c, DType::f64);
-    kernels.forward(at.q, at.k, at.v, c.scale(), c.causal, r.out, r.lse);
+    kernels.forward(at.q, at.k, at.v, c.scale(), c.causal, false, r.out, r.lse);
     double sum = 0;
     for (int64_t i = 0; i < r.out.numel(); ++i)
       sum += r.out.data<double>()[i] * in.dout.data<double>()[i];

@@ -154,7 +154,7 @@ TEST(CpuElementwise, UnaryOnIntegers) {
   kernels().unary(Unary::logical_not, {}, x, t);
   EXPECT_EQ(read(t), (Values{0, 1, 0, 0, 0}));
   kernels().unary(Unary::sigmoid, {}, x, z);
-  EXPECT_NEAR(read(z)[2], 1 / (1 + std::exp(-2)), 1e-7);
+  EXPECT_NEAR(read(z)[2], 1 / (1 + std::exp(-2.0)), 1e-7);
 }
 
 TEST(CpuElementwise, WhereChoosesInEveryType) {

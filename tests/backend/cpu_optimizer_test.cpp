@@ -212,6 +212,47 @@ TEST(CpuOptimizer, SkipLeavesEverything) {
   EXPECT_NE(read(model.master.back()), read(before.master.back()));
 }
 
+// A recorded update runs again with numbers that the host leaves on the device.
+TEST(CpuOptimizer, NumbersOnTheDeviceTakeThePlaceOfTheHosts) {
+  const AdamNumbers adam{.lr = 0.017,
+                         .beta1 = 0.9,
+                         .beta2 = 0.95,
+                         .eps = 1e-8,
+                         .weight_decay = 0.1,
+                         .correction1 = 1 - std::pow(0.9, 3),
+                         .correction2 = 1 - std::pow(0.95, 3),
+                         .count = 3};
+  AdamNumbers stale = adam;
+  stale.lr = 1;
+  stale.correction1 = stale.correction2 = 0.5;
+  stale.count = 1;
+  const SgdNumbers sgd{.lr = 0.017, .momentum = 0.9, .dampening = 0.25, .count = 3};
+  SgdNumbers first = sgd;
+  first.lr = 1;
+  first.first_step = true;
+  const Tensor numbers = make({4}, DType::f64, {adam.lr, 3, adam.correction1, adam.correction2});
+  const Tensor first_numbers = make({4}, DType::f64, {1, 1, 1, 1});
+  for (const Types& t : type_cases) {
+    const Model host(t), device(t);
+    const auto compare = [&](const char* what) {
+      for (size_t i = 0; i < host.items.size(); ++i) {
+        expect_same_bits(device.master[i], host.master[i], what);
+        expect_same_bits(device.first[i], host.first[i], what);
+        expect_same_bits(device.second[i], host.second[i], what);
+      }
+    };
+    kernels.adam(host.items, adam, {});
+    kernels.adam(device.items, stale, {.numbers = numbers});
+    compare("adam");
+    kernels.sgd(host.items, first, {});
+    kernels.sgd(device.items, sgd, {.numbers = first_numbers});
+    compare("first sgd");
+    kernels.sgd(host.items, sgd, {});
+    kernels.sgd(device.items, first, {.numbers = numbers});
+    compare("sgd");
+  }
+}
+
 // 1 - 2^-11 lies an eighth of bf16's spacing below 1.
 Tensor stochastic_step(int64_t n, uint64_t step, std::vector<int64_t> cuts,
                        DType dtype = DType::bf16) {
@@ -353,7 +394,7 @@ TEST(CpuOptimizer, UnscaleMultipliesAndFindsWhatIsNotFinite) {
   const Tensor factor = filled({1}, DType::f32, 1.0 / 3), flag = filled({1}, DType::f32, 0);
   const double third = factor.data<float>()[0];
   const Gradients gradients, before;
-  kernels.unscale(gradients.views, factor, flag);
+  kernels.unscale(gradients.views, factor, flag, {});
   for (size_t i = 0; i < before.tensors.size(); ++i) {
     const DType dtype = before.tensors[i].dtype();
     Values expected = read(before.tensors[i]);
@@ -366,13 +407,13 @@ TEST(CpuOptimizer, UnscaleMultipliesAndFindsWhatIsNotFinite) {
     const Gradients spoiled;
     spoiled.tensors[17].data<float>()[10000] = bad;
     flag.data<float>()[0] = 0;
-    kernels.unscale(spoiled.views, factor, flag);
+    kernels.unscale(spoiled.views, factor, flag, {});
     EXPECT_EQ(flag.data<float>()[0], 1);
-    kernels.unscale(spoiled.views, factor, {});  // the flag is optional
+    kernels.unscale(spoiled.views, factor, {}, {});  // the flag is optional
   }
   const Tensor large = filled({2}, DType::f32, 3e38), big = filled({1}, DType::f32, 4);
   flag.data<float>()[0] = 0;
-  kernels.unscale(std::vector<TensorView>{large}, big, flag);
+  kernels.unscale(std::vector<TensorView>{large}, big, flag, {});
   EXPECT_EQ(flag.data<float>()[0], 0) << "it was finite before the product";
 }
 

@@ -58,5 +58,13 @@ TEST(Batches, ValidationSpreadsFromStartToEnd) {
   EXPECT_EQ(last.targets.data<int64_t>()[19], 100);
 }
 
+TEST(Batches, ConsecutiveSequencesLeaveNothingOut) {
+  const Batch batch = consecutive_batch(numbered(40), {3, 4}, 8);
+  EXPECT_EQ(values(batch.tokens),
+            (std::vector<int64_t>{8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}));
+  EXPECT_EQ(values(batch.targets).front(), 9);
+  EXPECT_EQ(values(batch.targets).back(), 20);
+}
+
 }  // namespace
 }  // namespace binade::data

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/base/error.h"
+#include "data/small_model.h"
 #include "io/temporary_folder.h"
 
 namespace binade::data {
@@ -54,6 +55,42 @@ TEST(Corpus, ChoosesTheReaderByName) {
   EXPECT_EQ(read_tokens("builtin", 256).size(), static_cast<int64_t>(builtin_corpus().size()));
   EXPECT_EQ(read_tokens(folder.put("a.txt", "abcd").string(), 256).size(), 4);
   EXPECT_EQ(read_tokens(folder.put("a.bin", "abcd").string(), 65536).size(), 2);
+}
+
+TEST(Corpus, AFolderOfTokenFilesIsReadInTheOrderOfNames) {
+  const testing::TemporaryFolder folder;
+  folder.put("b.bin", "cdcd");
+  folder.put("a.bin", "abab");
+  folder.put("meta.pkl", "not a token");
+  const Tokens tokens = read_tokens(folder.path().string(), 65536);
+  ASSERT_EQ(tokens.size(), 4);
+  EXPECT_EQ(tokens[0], 'a' + 256 * 'b');
+  EXPECT_EQ(tokens[3], 'c' + 256 * 'd');
+}
+
+TEST(Corpus, TokenFilesNamedSoAreForValidation) {
+  const testing::TemporaryFolder folder;
+  folder.put("train_1.bin", std::string(40, 't'));
+  folder.put("train_2.bin", std::string(20, 't'));
+  folder.put("val_1.bin", std::string(10, 'v'));
+  const Source source{.where = folder.path().string(), .vocab = 65536, .batch = 1, .context = 4};
+  const Split parts = read_split(source);
+  EXPECT_EQ(parts.train.size(), 30);
+  EXPECT_EQ(parts.validation.size(), 5);
+  EXPECT_EQ(parts.validation[0], 'v' + 256 * 'v');
+  Source greedy = source;
+  greedy.context = 5;  // a batch of 6 ids does not fit the last one
+  EXPECT_THROW(read_split(greedy), Error);
+  std::filesystem::remove(folder / "val_1.bin");
+  EXPECT_EQ(read_split(source).validation.size(), 5);  // a share of the others
+}
+
+TEST(Corpus, TextGoesThroughTheTokenizer) {
+  const auto tokenizer = sentencepiece_of(small_model(), "small");
+  const Tokens tokens = tokenize(small_training_text(), *tokenizer);
+  const auto ids = tokenizer->encode(small_training_text());
+  ASSERT_EQ(tokens.size(), static_cast<int64_t>(ids.size()));
+  for (int64_t i = 0; i < tokens.size(); ++i) ASSERT_EQ(tokens[i], ids[static_cast<size_t>(i)]);
 }
 
 }  // namespace

@@ -48,6 +48,34 @@ TEST(TokenFile, ReadsFilesOfNanoGpt) {
   EXPECT_EQ(tokens[1], 65535);
 }
 
+TEST(TokenFile, WhatIsWrittenIsReadAgain) {
+  const testing::TemporaryFolder folder;
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < 10000; ++i) ids.push_back(i * 6 % 60000);
+  const Tokens tokens = Tokens::of_ids(bytes_of(ids), 4);
+  const std::tuple<int64_t, TokenFormat, size_t> cases[] = {
+      {60000, TokenFormat::llm_c, 1024 + 20000},
+      {65537, TokenFormat::llm_c, 1024 + 40000},
+      {65536, TokenFormat::nanogpt, 20000}};
+  for (const auto& [vocab, format, size] : cases) {
+    write_token_file(folder / "a.bin", tokens, vocab, format);
+    EXPECT_EQ(std::filesystem::file_size(folder / "a.bin"), size);
+    const Tokens again = read_token_file(folder / "a.bin", vocab);
+    ASSERT_EQ(again.size(), 10000);
+    for (int64_t i = 0; i < 10000; ++i) ASSERT_EQ(again[i], tokens[i]);
+  }
+  EXPECT_THROW(write_token_file(folder / "b.bin", tokens, 65537, TokenFormat::nanogpt), Error);
+  EXPECT_FALSE(std::filesystem::exists(folder / "b.bin"));
+}
+
+TEST(TokenFile, RefusesShardsShorterThanABatch) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.put("a.bin", bytes_of<uint16_t>({1, 2, 3}));
+  EXPECT_EQ(read_token_file(path, 10, 3).size(), 3);
+  EXPECT_THAT([&] { read_token_file(path, 10, 4); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("at least one batch of 4 ids, found 3")));
+}
+
 TEST(TokenFile, RefusesBadFiles) {
   const testing::TemporaryFolder folder;
   const std::string ids = bytes_of<uint16_t>({1, 2, 3});

@@ -19,6 +19,25 @@ TEST(Tokens, BytesAreTokensWithoutSign) {
   EXPECT_EQ(Tokens().largest(), -1);
 }
 
+TEST(Tokens, RunsAreJoinedAndCutAcrossTheirBorders) {
+  const Tokens runs[] = {Tokens::of_bytes("abc"), Tokens(),
+                         Tokens::of_ids(std::string("\x01\x02\x03\x04", 4), 2),
+                         Tokens::of_ids(std::string("\x01\x00\x01\x00", 4), 4)};
+  const Tokens all = Tokens::joined(runs);
+  ASSERT_EQ(all.size(), 6);
+  std::vector<int64_t> ids(6);
+  all.read(0, ids);
+  EXPECT_THAT(ids, ::testing::ElementsAre('a', 'b', 'c', 0x0201, 0x0403, 65537));
+  EXPECT_EQ(all[4], 0x0403);
+  EXPECT_EQ(all.largest(), 65537);
+  const Tokens middle = all.slice(2, 5);
+  ASSERT_EQ(middle.size(), 3);
+  std::vector<int64_t> part(2);
+  middle.read(1, part);
+  EXPECT_THAT(part, ::testing::ElementsAre(0x0201, 0x0403));
+  EXPECT_EQ(all.slice(3, 3).size(), 0);
+}
+
 TEST(Tokens, SplitKeepsTheEndForValidation) {
   const Tokens tokens = Tokens::of_bytes(std::string(90, 't') + std::string(10, 'v'));
   const Split parts = split(tokens, 0.1, 4, "text");

@@ -2,46 +2,24 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cstdint>
 #include <vector>
 
 namespace binade::formats {
 namespace {
 
-// Every sign and exponent with mantissas around each kind of rounding: exact, below, at and above
-// half, ties to either side, carries into the exponent; infinities and quiet and signalling NaNs.
-std::vector<float> inputs() {
-  constexpr uint32_t mantissas[] = {0,        1,        0x7fff,   0x8000,   0x8001,
-                                    0x10000,  0x17fff,  0x18000,  0x18001,  0x400000,
-                                    0x400001, 0x7f7fff, 0x7f8000, 0x7fffff, 0x2aaaaa};
-  std::vector<float> values;
-  for (uint32_t top = 0; top < 512; ++top) {
-    for (const uint32_t mantissa : mantissas)
-      values.push_back(std::bit_cast<float>(top << 23 | mantissa));
-  }
-  return values;
-}
-
-TEST(ConvertBf16, TheInstructionGivesTheBitsOfTheScalarConversion) {
+// Every upper half with low halves around the tie: each rounding, every NaN, every subnormal.
+TEST(ConvertBf16, TheCpusOwnInstructionRoundsAsTheFormatSays) {
   const NarrowBf16 narrow = native_narrow_bf16();
-  if (narrow == nullptr) GTEST_SKIP() << "this CPU has no such instruction";
-  const std::vector<float> in = inputs();
-  std::vector<bf16> out(in.size());
-  narrow(in.data(), out.data(), in.size());
-  for (size_t i = 0; i < in.size(); ++i)
-    ASSERT_EQ(out[i].bits, bf16(in[i]).bits) << std::hex << std::bit_cast<uint32_t>(in[i]);
-}
-
-TEST(ConvertBf16, AnyLengthWritesItsElementsAndNoMore) {
-  const NarrowBf16 narrow = native_narrow_bf16();
-  if (narrow == nullptr) GTEST_SKIP() << "this CPU has no such instruction";
-  for (size_t n = 0; n < 20; ++n) {
-    std::vector<float> in(n + 1, 1.5f);
-    std::vector<bf16> out(n + 2, bf16(7.0f));
-    narrow(in.data() + 1, out.data() + 1, n);
-    for (size_t i = 0; i < out.size(); ++i)
-      EXPECT_EQ(static_cast<float>(out[i]), i >= 1 && i <= n ? 1.5f : 7.0f) << n << " " << i;
+  if (narrow == nullptr) GTEST_SKIP() << "this CPU has none";
+  for (const uint32_t low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+    std::vector<float> values;
+    for (uint32_t high = 0; high < 0x10000; ++high)
+      values.push_back(float_from_bits(high << 16 | low));
+    values.resize(values.size() - 3);  // not a whole number of vectors
+    std::vector<bf16> found(values.size());
+    narrow(values.data(), found.data(), values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(found[i].bits, bf16(values[i]).bits) << std::hex << float_bits(values[i]);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "binade/ops/attention.h"
+#include "binade/ops/contract.h"
 #include "binade/ops/conv.h"
 #include "binade/ops/distance.h"
 #include "binade/ops/linear.h"

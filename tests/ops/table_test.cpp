@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "binade/amp/trace.h"
 #include "binade/autograd/engine.h"
 #include "binade/autograd/variable.h"
+#include "binade/backend/gpu.h"
 #include "binade/tensor/memory.h"
 #include "ops/walk.h"
 #include "support/values.h"
@@ -20,6 +22,17 @@ class OpDifferences : public testing::TestWithParam<const Description*> {};
 class OpMeta : public testing::TestWithParam<const Description*> {};
 class OpThreads : public testing::TestWithParam<const Description*> {};
 
+// The same on a GPU, where there is one.
+class OnGpu : public testing::TestWithParam<const Description*> {
+ protected:
+  void SetUp() override {
+    if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  }
+};
+class OpForwardGpu : public OnGpu {};
+class OpGradientGpu : public OnGpu {};
+class OpLargeGpu : public OnGpu {};
+
 // Calls f for each case, type and layout of an op.
 template <class F>
 void for_each_run(const Description& description, F f) {
@@ -33,11 +46,10 @@ void for_each_run(const Description& description, F f) {
   }
 }
 
-TEST_P(OpForward, IsRightInEveryTypeAndLayout) {
-  const Description& description = *GetParam();
+void check_forward(const Description& description, Device device) {
   for_each_run(description, [&](const Case& test, DType dtype, Layout layout) {
     SCOPED_TRACE(title(description, test, dtype, layout));
-    const Walked run = forward(description, test, dtype, layout);
+    const Walked run = forward(description, test, dtype, layout, device);
     const Expected expected = expect(description, test, dtype, run);
     ASSERT_EQ(run.outputs.size(), expected.outputs.size());
     const PrecisionScope scope(precision_of(dtype, description.rounds == Rounds::each));
@@ -51,11 +63,13 @@ TEST_P(OpForward, IsRightInEveryTypeAndLayout) {
   });
 }
 
-TEST_P(OpGradient, IsTheReferencesInEveryTypeAndLayout) {
-  const Description& description = *GetParam();
+TEST_P(OpForward, IsRightInEveryTypeAndLayout) { check_forward(*GetParam(), Device::cpu()); }
+TEST_P(OpForwardGpu, IsRightInEveryTypeAndLayout) { check_forward(*GetParam(), Device::cuda()); }
+
+void check_gradient(const Description& description, Device device) {
   for_each_run(description, [&](const Case& test, DType dtype, Layout layout) {
     SCOPED_TRACE(title(description, test, dtype, layout));
-    Walked run = forward(description, test, dtype, layout);
+    Walked run = forward(description, test, dtype, layout, device);
     const bool recorded = std::any_of(run.outputs.begin(), run.outputs.end(),
                                       [](const Tensor& y) { return y.requires_grad(); });
     ASSERT_EQ(recorded, info(description.op).differentiable);
@@ -74,6 +88,57 @@ TEST_P(OpGradient, IsTheReferencesInEveryTypeAndLayout) {
           << "input " << i;
     }
   });
+}
+
+TEST_P(OpGradient, IsTheReferencesInEveryTypeAndLayout) {
+  check_gradient(*GetParam(), Device::cpu());
+}
+TEST_P(OpGradientGpu, IsTheReferencesInEveryTypeAndLayout) {
+  check_gradient(*GetParam(), Device::cuda());
+}
+
+// Shapes with whole vectors and many blocks. Both sides round sums of a few thousand terms in
+// another order: 64 units of the type, measured against the tensor's typical size.
+void expect_close(const Tensor& found, const Tensor& expected, DType dtype) {
+  ASSERT_EQ(found.defined(), expected.defined());
+  if (!found.defined()) return;
+  ASSERT_EQ(found.dtype(), expected.dtype());
+  const std::vector<double> a = test::read(found), b = test::read(expected);
+  double square = 0;
+  for (const double x : b) square += std::isfinite(x) ? x * x : 0;
+  const double typical = std::sqrt(square / static_cast<double>(std::max<size_t>(b.size(), 1)));
+  const double unit = 64 * std::max(epsilon(dtype), is_floating(found.dtype()) ? 0 : 1e-9);
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+    ASSERT_LE(std::abs(a[i] - b[i]), unit * (std::abs(b[i]) + typical)) << "element " << i;
+  }
+}
+
+TEST_P(OpLargeGpu, IsTheCpus) {
+  const Description& description = *GetParam();
+  for (const DType dtype : tested_types) {
+    SCOPED_TRACE(title(description, description.large, dtype, Layout::dense));
+    const auto run_on = [&](Device device) {
+      Walked run = forward(description, description.large, dtype, Layout::dense, device);
+      backward(run);
+      return run;
+    };
+    const Walked expected = run_on(Device::cpu()), found = run_on(Device::cuda());
+    for (size_t i = 0; i < found.outputs.size(); ++i) {
+      SCOPED_TRACE("output " + std::to_string(i));
+      expect_close(found.outputs[i], expected.outputs[i], dtype);
+    }
+    for (size_t i = 0; i < found.inputs.size(); ++i) {
+      SCOPED_TRACE("gradient " + std::to_string(i));
+      expect_close(found.inputs[i].grad(), expected.inputs[i].grad(), dtype);
+    }
+    // And again, the same bits.
+    const Walked again = run_on(Device::cuda());
+    for (size_t i = 0; i < found.outputs.size(); ++i)
+      EXPECT_TRUE(test::same_bits(found.outputs[i], again.outputs[i])) << "output " << i;
+    for (size_t i = 0; i < found.inputs.size(); ++i)
+      EXPECT_TRUE(test::same_bits(found.inputs[i].grad(), again.inputs[i].grad())) << "input " << i;
+  }
 }
 
 // d/dx by central differences with steps h and 2 h. What the two differ by is three times the error
@@ -341,6 +406,10 @@ INSTANTIATE_TEST_SUITE_P(Table, OpGradient, testing::ValuesIn(all(descriptions()
 INSTANTIATE_TEST_SUITE_P(Table, OpDifferences, testing::ValuesIn(all(descriptions())), op_name);
 INSTANTIATE_TEST_SUITE_P(Table, OpMeta, testing::ValuesIn(all(descriptions())), op_name);
 INSTANTIATE_TEST_SUITE_P(Table, OpThreads, testing::ValuesIn(all(descriptions())), op_name);
+
+INSTANTIATE_TEST_SUITE_P(Table, OpForwardGpu, testing::ValuesIn(all(descriptions())), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpGradientGpu, testing::ValuesIn(all(descriptions())), op_name);
+INSTANTIATE_TEST_SUITE_P(Table, OpLargeGpu, testing::ValuesIn(all(descriptions())), op_name);
 
 INSTANTIATE_TEST_SUITE_P(Composites, OpForward, testing::ValuesIn(all(composites())), op_name);
 INSTANTIATE_TEST_SUITE_P(Composites, OpGradient, testing::ValuesIn(all(composites())), op_name);

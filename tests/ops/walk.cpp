@@ -28,9 +28,11 @@ Walked forward(const Description& description, const Case& test, DType dtype, La
   run.outputs = test.call(run.inputs);
   for (size_t i = 0; i < run.outputs.size(); ++i) {
     const Tensor& y = run.outputs[i];
-    run.seeds.push_back(y.requires_grad() ? Tensor::empty(y.shape(), y.dtype(), device) : Tensor());
-    if (y.requires_grad() && device.is_cpu())
-      test::write(run.seeds.back(), draw_gradient(description.op, test, i, y.numel()));
+    run.seeds.emplace_back();
+    if (!y.requires_grad()) continue;
+    const Tensor seed = Tensor::empty(y.shape(), y.dtype());
+    test::write(seed, draw_gradient(description.op, test, i, y.numel()));
+    run.seeds.back() = backend::transfer(seed, device);
   }
   return run;
 }

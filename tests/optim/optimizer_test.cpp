@@ -136,6 +136,59 @@ TEST(Masters, Bf16MomentsHalveTheMemory) {
   EXPECT_EQ(memory::allocated(memory::Category::optimizer) - before - wide_bytes, 4000);
 }
 
+// --- recorded steps ---
+
+// On the CPU a recorded step runs at once; what begin_run() left for it is all that it may go by.
+template <class O, class Options>
+void expect_recorded_steps_to_be_steps(Options options) {
+  const auto model = [] {
+    std::vector<Tensor> parameters;
+    for (const DType dtype : {DType::f32, DType::bf16})
+      parameters.push_back(cast(randn({300}, {1, 2}), dtype).set_requires_grad());
+    return parameters;
+  };
+  const std::vector<Tensor> plain = model(), recorded = model();
+  O a(plain, options), b(recorded, options);
+  { const Optimizer::Recording first(b); }  // makes the place for begin_run()'s numbers
+  for (uint64_t step = 0; step < 6; ++step) {
+    for (O* optimizer : {&a, &b}) optimizer->set_lr(options.lr * static_cast<double>(step + 1));
+    give_random(plain, step);
+    give_random(recorded, step);
+    a.step();
+    if (step < 2) {  // both kinds may follow each other
+      b.step();
+    } else {
+      const uint64_t version = recorded[0].version();
+      b.begin_run();
+      EXPECT_EQ(recorded[0].version(), version + 1);
+      b.set_lr(1000);  // not what its kernels read
+      const Optimizer::Recording recording(b);
+      b.step();
+      EXPECT_EQ(recorded[0].version(), version + 1);
+    }
+  }
+  EXPECT_EQ(b.steps(), 6);
+  const StateDict expected = a.state_dict(), found = b.state_dict();
+  for (const auto& [name, tensor] : expected)
+    EXPECT_EQ(to_vector(found.at(name)), to_vector(tensor)) << name;
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(to_vector(recorded[i]), to_vector(plain[i]));
+}
+
+TEST(RecordedStep, IsAStepOfAdamW) {
+  expect_recorded_steps_to_be_steps<AdamW>(AdamOptions{.lr = 1e-2, .weight_decay = 0.1});
+}
+
+TEST(RecordedStep, IsAStepOfSgd) {
+  expect_recorded_steps_to_be_steps<SGD>(SgdOptions{.lr = 1e-2, .momentum = 0.9});
+}
+
+TEST(RecordedStep, DoesNotRoundAtRandom) {
+  const Tensor weight = leaf({8}, 1, DType::bf16);
+  SGD optimizer({weight}, {.master = {.masters = false, .stochastic_rounding = true}});
+  EXPECT_THAT([&] { const Optimizer::Recording recording(optimizer); },
+              ThrowsMessage<Error>(HasSubstr("stochastic rounding")));
+}
+
 // --- the step ---
 
 TEST(Optimizer, LeavesOutParametersWithoutGradient) {

@@ -16,7 +16,9 @@ std::string stem_of(const std::string& path) { return std::filesystem::path(path
 bool has_header(std::string stem, const std::vector<std::string>& folders) {
   while (!stem.empty()) {
     for (const std::string& folder : folders) {
-      if (source_exists(folder + "/" + stem + ".h")) return true;
+      for (const char* kind : {".h", ".cuh"}) {
+        if (source_exists(folder + "/" + stem + kind)) return true;
+      }
     }
     const size_t cut = stem.rfind('_');
     stem.resize(cut == std::string::npos ? 0 : cut);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/backend/transfer.h"
 #include "binade/base/parallel.h"
 #include "binade/tensor/tensor.h"
 
@@ -29,7 +30,16 @@ void for_each_element(const Tensor& x, F f) {
   }
 }
 
-inline std::vector<double> read(const Tensor& x) {
+// The same elements with the same strides in the host's memory.
+inline Tensor on_host(const Tensor& x) {
+  if (!x.device().is_cuda()) return x;
+  const auto elements = static_cast<int64_t>(x.storage()->bytes() / size_of(x.dtype()));
+  return backend::transfer(x.strided({elements}, {1}, 0), Device::cpu())
+      .strided(x.shape(), x.strides(), x.offset());
+}
+
+inline std::vector<double> read(const Tensor& given) {
+  const Tensor x = on_host(given);
   std::vector<double> values;
   dispatch(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -57,9 +67,10 @@ inline void fill(const Tensor& x, double value) {
   write(x, std::vector<double>(static_cast<size_t>(x.numel()), value));
 }
 
-inline bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  if (!a.defined()) return true;
+inline bool same_bits(const Tensor& given_a, const Tensor& given_b) {
+  if (given_a.defined() != given_b.defined()) return false;
+  if (!given_a.defined()) return true;
+  const Tensor a = on_host(given_a), b = on_host(given_b);
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   if (a.numel() == 0) return true;
   if (a.is_dense() && b.is_dense())

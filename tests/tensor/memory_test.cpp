@@ -180,6 +180,135 @@ TEST(Memory, GivesCachedBlocksBackBeforeItGivesUp) {
                                       [](void* block, Device) { std::free(block); }});
 }
 
+// Of a size that nothing else here has.
+Tensor block_of(int64_t kilobytes) { return Tensor::empty({kilobytes << 10}, DType::u8); }
+
+TEST(Reserve, NobodyElseGetsWhatRecordedWorkUsed) {
+  Reserve reserve(Device::cpu());
+  std::vector<void*> used;
+  reserve.record([&] {
+    const Tensor first = block_of(801);
+    used.push_back(first.raw_data());
+    const Tensor second = block_of(801);
+    used.push_back(second.raw_data());
+  });
+  const Tensor other = block_of(801), another = block_of(801);
+  EXPECT_THAT(used, testing::Not(testing::Contains(other.raw_data())));
+  EXPECT_THAT(used, testing::Not(testing::Contains(another.raw_data())));
+  const Reserve::Use use(reserve);
+  const Tensor again = block_of(801);
+  EXPECT_THAT(used, testing::Contains(again.raw_data())) << "but the work itself does";
+}
+
+TEST(Reserve, TakesFromTheCacheAndReusesItsOwn) {
+  release_cached();
+  void* cached = block_of(802).raw_data();
+  Reserve reserve(Device::cpu());
+  const int64_t misses = statistics().misses;
+  reserve.record([&] {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(block_of(802).raw_data(), cached);
+  });
+  EXPECT_EQ(statistics().misses, misses);
+  EXPECT_NE(block_of(802).raw_data(), cached) << "it left the cache";
+}
+
+// Recorded work reads what it was given, and some of its results outlive the recording.
+TEST(Reserve, KeepsBlocksWhoseTensorsEndDuringOrAfterTheRecording) {
+  Reserve reserve(Device::cpu());
+  Tensor before = block_of(803), inside;
+  void *first = before.raw_data(), *second = nullptr;
+  reserve.record([&] {
+    inside = block_of(803);
+    second = inside.raw_data();
+    before = {};
+  });
+  inside = {};
+  const Tensor other = block_of(803), another = block_of(803);
+  for (const void* block : {first, second}) {
+    EXPECT_NE(other.raw_data(), block);
+    EXPECT_NE(another.raw_data(), block);
+  }
+}
+
+TEST(Reserve, ItsFreeBlocksCountAsCachedAndStayWhenTheCacheIsDropped) {
+  release_cached();
+  {
+    Reserve reserve(Device::cpu());
+    void* block = nullptr;
+    reserve.record([&] { block = block_of(804).raw_data(); });
+    EXPECT_GE(statistics().cached, 804 << 10);
+    release_cached();
+    const int64_t kept = statistics().cached;
+    EXPECT_GE(kept, 804 << 10);
+    {
+      const Reserve::Use use(reserve);
+      EXPECT_EQ(block_of(804).raw_data(), block);
+    }
+    EXPECT_EQ(statistics().cached, kept);
+  }
+  release_cached();
+  EXPECT_EQ(statistics().cached, 0) << "its blocks ended with it";
+}
+
+TEST(Reserve, BlocksInUseOutliveIt) {
+  release_cached();
+  Tensor kept;
+  {
+    Reserve reserve(Device::cpu());
+    reserve.record([&] { kept = block_of(805); });
+  }
+  test::fill(kept, 7);
+  void* block = kept.raw_data();
+  kept = {};
+  EXPECT_EQ(block_of(805).raw_data(), block) << "it went to the cache";
+}
+
+TEST(Reserve, EachRunCountsTowardsThePeakAsTheRecordedOneDid) {
+  Tensor grown = block_of(806);
+  reset_peak();
+  const Statistics before = statistics();
+  Reserve reserve(Device::cpu());
+  Tensor result;
+  reserve.record([&] {
+    const CategoryGuard guard(Category::gradients);
+    const Tensor passing = block_of(806);
+    result = block_of(807);
+  });
+  EXPECT_EQ(statistics().peak - before.allocated, (806 + 807) << 10);
+  reset_peak();
+  EXPECT_EQ(statistics().peak - before.allocated, 807 << 10);
+  reserve.book_run();
+  EXPECT_EQ(statistics().peak - before.allocated, (806 + 807) << 10);
+  EXPECT_EQ(statistics().at_peak[at(Category::gradients)] - before.live[at(Category::gradients)],
+            (806 + 807) << 10);
+  grown = {};
+  reserve.book_run();
+  EXPECT_EQ(statistics().peak - before.allocated, (806 + 807) << 10) << "less is no new peak";
+}
+
+TEST(Reserve, ARecordingKeepsAnEarlierPeak) {
+  reset_peak();
+  const int64_t start = allocated();
+  { const Tensor high = block_of(2000); }
+  Reserve reserve(Device::cpu());
+  reserve.record([] { block_of(808); });
+  EXPECT_EQ(peak() - start, 2000 << 10);
+}
+
+TEST(Reserve, IsInUseOnItsThreadAndDeviceAlone) {
+  Reserve reserve(Device::meta());
+  void* block = block_of(809).raw_data();
+  const Reserve::Use use(reserve);
+  EXPECT_EQ(block_of(809).raw_data(), block) << "another device goes on as before";
+  Reserve own(Device::cpu());
+  {
+    const Reserve::Use inner(own);
+    const Tensor mine = block_of(809);
+    std::thread([&] { EXPECT_NE(block_of(809).raw_data(), mine.raw_data()); }).join();
+  }
+  EXPECT_NE(block_of(809).raw_data(), block) << "that one belongs to the reserve now";
+}
+
 TEST(Memory, ManyThreadsShareOnePool) {
   const int64_t before = allocated();
   std::vector<std::thread> workers;

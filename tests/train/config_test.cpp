@@ -120,7 +120,7 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nthreads = 5000", "[train] threads"},
       {"[train]\nseed = -1", "[train] seed"},
       {"[data]\nvalidation = 0", "[data] validation"},
-      {"[data]\ntokenizer = \"words\"", "expected one of bytes"},
+      {"[data]\ntokenizer = \"words\"", "expected bytes, or the path of a SentencePiece model"},
       {"[data]\ndata = 3", "expected a text, found 3"},
       {"[model]\nheads = 3", "[model] heads: expected a divisor of the width 128, found 3"},
       {"[model]\nmodel = \"llama\"\nkv_heads = 3",

@@ -5,7 +5,10 @@
 #include <cmath>
 #include <map>
 
+#include "binade/autograd/variable.h"
 #include "binade/base/error.h"
+#include "binade/ops/create.h"
+#include "binade/ops/shape.h"
 
 namespace binade::train {
 namespace {
@@ -33,6 +36,52 @@ TEST(Generate, DrawsByProbability) {
   EXPECT_EQ(counts[0], 100);
 }
 
+// Shares 5/8, 2/8, 1/8: 0.6 is reached by the first alone, 0.7 by two.
+TEST(Generate, TopPKeepsTheLikeliestThatReachIt) {
+  const std::vector<double> logits = {std::log(1.0), std::log(2.0), std::log(5.0)};
+  const auto kept = [&logits](double top_p) {
+    std::map<int64_t, int> counts;
+    for (int i = 0; i < 700; ++i)
+      ++counts[choose(logits, {.temperature = 1, .top_k = 0, .top_p = top_p}, (i + 0.5) / 700)];
+    return counts;
+  };
+  EXPECT_EQ(kept(0.6), (std::map<int64_t, int>{{2, 700}}));
+  EXPECT_EQ(kept(0.7), (std::map<int64_t, int>{{2, 500}, {1, 200}}));
+  EXPECT_EQ(kept(1).size(), 3u);
+}
+
+// Greedy text by the whole forward, token by token, is what the cache gives.
+TEST(Generate, TheCacheChangesNoToken) {
+  nn::Llama model({.layers = 2,
+                   .width = 16,
+                   .heads = 4,
+                   .kv_heads = 2,
+                   .hidden = 32,
+                   .vocab = 256,
+                   .context = 16});
+  std::vector<int64_t> text = {72, 101, 108};
+  const std::vector<int64_t> made = generate(model, text, {.tokens = 13, .temperature = 0});
+  const NoGrad no_grad;
+  for (const int64_t token : made) {
+    const auto length = static_cast<int64_t>(text.size());
+    const Tensor logits = model.logits(tensor(std::span<const int64_t>(text), {1, length}));
+    EXPECT_EQ(choose(to_vector(slice(logits, 1, length - 1, length)), {.temperature = 0}, 0),
+              token);
+    text.push_back(token);
+  }
+}
+
+// Past the context the last half is fed again: token 9 of a context of 8 follows the last 4.
+TEST(Generate, AFullContextGoesOnFromItsLastHalf) {
+  nn::GPT model({.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8});
+  const std::vector<int64_t> prompt = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<int64_t> made = generate(model, prompt, {.tokens = 2, .temperature = 0});
+  const std::vector<int64_t> half = {6, 7, 8, made[0]};
+  EXPECT_EQ(generate(model, half, {.tokens = 1, .temperature = 0})[0], made[1]);
+  const std::vector<int64_t> longer = {9, 9, 9, 1, 2, 3, 4, 5, 6, 7, 8};
+  EXPECT_EQ(generate(model, longer, {.tokens = 2, .temperature = 0}), made);
+}
+
 TEST(Generate, IsAFunctionOfTheSeed) {
   nn::GPT model({.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8});
   const auto made = [&model](uint64_t seed) {
@@ -50,6 +99,8 @@ TEST(Generate, RefusesImpossibleNumbers) {
   EXPECT_THROW(generate(model, {1}, {.temperature = -1}), Error);
   EXPECT_THROW(generate(model, {1}, {.temperature = std::nan("")}), Error);
   EXPECT_THROW(generate(model, {1}, {.top_k = -1}), Error);
+  EXPECT_THROW(generate(model, {1}, {.top_p = 0}), Error);
+  EXPECT_THROW(generate(model, {1}, {.top_p = 1.5}), Error);
   EXPECT_THROW(generate(model, {300}, {.tokens = 1}), Error);
 }
 
@@ -60,6 +111,28 @@ TEST(Generate, PrintableTextIsUtf8WithoutControls) {
   EXPECT_EQ(printable("\xed\xa0\x80"), "???");  // a surrogate
   EXPECT_EQ(printable("\xe2\x82\xac"), "\xe2\x82\xac");
   EXPECT_EQ(text_of({72, 105, 300}), "Hi?");
+}
+
+TEST(TextStream, GivesOutWholeCharacters) {
+  TextStream stream;
+  EXPECT_EQ(stream.add("a\xe2"), "a");
+  EXPECT_EQ(stream.add("\x82"), "");
+  EXPECT_EQ(stream.add("\xac!"), "\xe2\x82\xac!");
+  EXPECT_EQ(stream.add("\xf0\x9f\x98"), "");
+  EXPECT_EQ(stream.add("x"), "???x");       // three bytes of four were no character
+  EXPECT_EQ(stream.add("\xed\xa0"), "??");  // never the beginning of one
+  EXPECT_EQ(stream.add("\xc3"), "");
+  EXPECT_EQ(stream.finish(), "?");
+}
+
+TEST(TextStream, GivesTheSameTextHoweverItIsCut) {
+  const std::string bytes = "z\xc3\xa9\xff\xf0\x9f\x98\x80\xe0\x80\xc3(\x1b\n\xf4\x90\xe2\x82";
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    TextStream stream;
+    std::string text = stream.add(bytes.substr(0, cut));
+    text += stream.add(bytes.substr(cut));
+    EXPECT_EQ(text + stream.finish(), printable(bytes)) << cut;
+  }
 }
 
 }  // namespace

@@ -40,7 +40,18 @@ TEST(Chart, ThinningKeepsSpikes) {
   for (int i = 0; i < 100'000; ++i) series.points.emplace_back(i, i == 54'321 ? 100.0 : 1.0);
   const std::string svg = line_chart({"t", "x", "y"}, {series});
   EXPECT_LT(svg.size(), 40'000u);
-  EXPECT_THAT(svg, HasSubstr(" 40.0L"));  // the top of the frame
+  EXPECT_THAT(svg, HasSubstr(" 14.0L"));  // the top of the frame
+}
+
+TEST(Chart, ManyNamesTakeSeveralRowsAndTheFrameMakesRoom) {
+  std::vector<Series> series;
+  for (int i = 0; i < 10; ++i)
+    series.push_back({"runs/a-rather-long-name-" + std::to_string(i), {{0, 0}, {1, 1.0 + i}}});
+  const std::string svg = line_chart({"t", "x", "y"}, series);
+  EXPECT_THAT(svg, HasSubstr("class=\"s7\""));
+  EXPECT_THAT(svg, HasSubstr("class=\"s1 again\""));
+  EXPECT_THAT(svg, HasSubstr("y=\"198\""));  // the tenth row: each name fills one
+  EXPECT_THAT(line_chart({"t", "x", "y"}, {series[0]}), Not(HasSubstr("rather-long")));
 }
 
 RunSummary summary() {
@@ -61,6 +72,7 @@ RunSummary summary() {
     run.records.push_back(r);
   }
   run.memory.at_peak[0] = 500'000;
+  run.full_speed = 4000;
   return run;
 }
 
@@ -68,7 +80,8 @@ TEST(Report, IsSelfContainedAndEscaped) {
   const std::string html = report_html(summary());
   for (const char* part :
        {"<!doctype html>", "viewport", "prefers-color-scheme: dark", "Loss scale", "Gradient norm",
-        "Throughput", "nats per token", "validation", "[precision]", "1234"}) {
+        "Throughput", "Memory at its peak", "parameters", "Share of peak", "nats per token",
+        "validation", "[precision]", "1234"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
   for (const char* part : {"http:", "https:", "<script", "nan", "src="})

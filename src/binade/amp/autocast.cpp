@@ -92,12 +92,15 @@ Autocast::~Autocast() {
   if (--state.depth == 0) state.cache.clear();
 }
 
+CastClass class_of(Op op) {
+  const auto& policy = autocast_state().policy;
+  return policy == nullptr ? info(op).cast : policy->class_of(op, autograd::module_path());
+}
+
 std::optional<DType> input_type(Op op, std::span<const Tensor> inputs, bool named) {
   const AutocastState& state = autocast_state();
   if (!state.enabled) return std::nullopt;
-  const CastClass cast =
-      state.policy == nullptr ? info(op).cast : state.policy->class_of(op, autograd::module_path());
-  return input_type(cast, name(op), inputs, named);
+  return input_type(class_of(op), name(op), inputs, named);
 }
 
 std::optional<DType> input_type(CastClass cast, std::string_view op, std::span<const Tensor> inputs,

@@ -41,6 +41,9 @@ class Autocast {
 // ends or the leaf's data changes.
 Tensor cast_input(const Tensor& x, std::optional<DType> target);
 
+// The class of `op` by this thread's policy, in the module running now.
+CastClass class_of(Op op);
+
 // The type `op` brings its floating inputs to; nothing where it takes them as they are.
 // `named`: the caller named the result's type. Fails for refused ops.
 std::optional<DType> input_type(Op op, std::span<const Tensor> inputs, bool named = false);

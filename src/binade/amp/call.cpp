@@ -31,8 +31,8 @@ Tensor Call::result(const Tensor& y) const {
 }
 
 void Call::finish(std::span<const Tensor> outputs, autograd::Backward backward) const {
-  trace_op(op_, inputs_, compute_, outputs);
   autograd::record(op_, inputs_, outputs, std::move(backward));
+  trace_op(op_, inputs_, compute_, outputs);
 }
 
 }  // namespace binade::amp

@@ -1,5 +1,6 @@
 #include "binade/amp/capability.h"
 
+#include "binade/backend/gpu.h"
 #include "binade/base/cpu_features.h"
 
 namespace binade::amp {
@@ -11,6 +12,16 @@ Support cpu_support(DType dtype) {
   if (dtype == DType::bf16 && (cpu.neon_bf16 || cpu.avx512_bf16 || cpu.amx_bf16))
     return Support::native;
   return is_floating(dtype) ? Support::emulated : Support::none;
+}
+
+Support gpu_support(DType dtype, int index) {
+  const auto& gpus = backend::gpus();
+  if (static_cast<size_t>(index) >= gpus.size()) return Support::none;
+  const int capability = gpus[static_cast<size_t>(index)].capability();
+  if (dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16) return Support::native;
+  if (dtype == DType::bf16) return capability >= 80 ? Support::native : Support::emulated;
+  if (is_fp8(dtype)) return capability >= 89 ? Support::native : Support::emulated;
+  return Support::none;
 }
 
 bool supported(DType dtype, Device device, bool including_emulation) {
@@ -26,6 +37,7 @@ std::string_view name(Support support) {
 }
 
 Support matmul_support(DType dtype, Device device) {
+  if (device.is_cuda()) return gpu_support(dtype, device.index);
   return device.is_cpu() ? cpu_support(dtype) : Support::none;
 }
 

@@ -41,6 +41,13 @@ Tensor transposed(const Tensor& x) {
   return x.strided({x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, x.offset());
 }
 
+// GPUs multiply FP8 matrices that lie along the summed axis alone. The forward sums along rows; the
+// weight's columns are summed by dgrad, those of inputs and gradients by wgrad.
+bool turned_too(const Fp8Recipe& recipe, Fp8Role role, Device device, bool gradients_follow) {
+  if (!device.is_cuda() || !per_tensor(recipe)) return false;
+  return role == Fp8Role::weight ? recipe.dgrad : recipe.wgrad && gradients_follow;
+}
+
 }  // namespace
 
 void Fp8Recipe::check() const {
@@ -128,26 +135,30 @@ DType fp8_type(const Fp8Recipe& recipe, Fp8Role role) {
 Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp8Stream& stream,
                       bool record) {
   const ScaleGroup group = scale_group(recipe, role);
-  Quantized result{Tensor::empty(x.shape(), fp8_type(recipe, role), x.device()), {}, group};
+  const DType type = fp8_type(recipe, role);
+  Quantized result{Tensor::empty(x.shape(), type, x.device()), {}, group};
+  if (turned_too(recipe, role, x.device(), record))
+    result.transposed = Tensor::empty({x.size(1), x.size(0)}, type, x.device());
   const auto& kernels = backend::of(x).quantize;
   if (recipe.scaling == Fp8Scaling::delayed) {
     // The scale is copied: it stays with this data when the stream's moves on.
     result.inverse_scale = Tensor::empty({1, 1}, DType::f32, x.device());
     backend::of(x).elementwise.copy(stream.inverse.strided({1, 1}, {1, 1}, 0),
                                     result.inverse_scale);
-    kernels.quantize(x, stream.scale, result.data);
+    Tensor amax;
     if (record) {
-      const Tensor amax = Tensor::empty({1}, DType::f32, x.device());
-      kernels.amax(x, amax);
-      kernels.record_amax(amax, stream.pending, stream.dropped);
+      amax = Tensor::empty({1}, DType::f32, x.device());
+      backend::of(x).elementwise.fill(amax, 0);
     }
+    kernels.quantize(x, stream.scale, result.data, result.transposed, amax);
+    if (record) kernels.record_amax(amax, stream.pending, stream.dropped);
   } else if (recipe.scaling == Fp8Scaling::mx) {
     result.inverse_scale = Tensor::empty(scale_shape(x.shape(), group), DType::u8, x.device());
     kernels.quantize_mx(x, result.data, result.inverse_scale);
   } else {
     const bool power_of_two = recipe.power_of_two || recipe.scaling == Fp8Scaling::block;
     result.inverse_scale = Tensor::empty(scale_shape(x.shape(), group), DType::f32, x.device());
-    kernels.quantize_groups(x, group, {recipe.eps, power_of_two}, result.data,
+    kernels.quantize_groups(x, group, {recipe.eps, power_of_two}, result.data, result.transposed,
                             result.inverse_scale);
   }
   trace_cast(x, result.data);
@@ -168,7 +179,7 @@ void Fp8Linear::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
   }
   settle(weight_tensor);
   if (seen_storage_ != weight_tensor.storage() || seen_version_ != weight_tensor.version() ||
-      seen_recipe_.scaling != recipe.scaling) {
+      seen_recipe_.scaling != recipe.scaling || seen_recipe_.dgrad != recipe.dgrad) {
     forget_weight();
   }
   seen_storage_ = weight_tensor.storage();

@@ -41,6 +41,8 @@ struct Fp8Recipe {
   bool forward = true;
   bool dgrad = true;
   bool wgrad = true;
+  // Forward products may sum in the tensor cores' own, shorter registers where that is faster.
+  bool fast_accumulation = true;
   // Blocks of a model left out, counted from its ends, and module paths left out with all below
   // them.
   int64_t skip_first = 0;
@@ -118,8 +120,9 @@ class Fp8Linear {
   Quantized rows_, columns_;
 };
 
-// x [rows, columns] by the recipe, in e4m3 or (gradients of hybrid recipes) e5m2. `record` notes
-// the amax of a delayed stream.
+// x [rows, columns] by the recipe, in e4m3 or (gradients of hybrid recipes) e5m2. `record` says
+// that gradients follow: the amax of a delayed stream is noted. The codes come transposed as well
+// where a backward product of the device reads them along x's rows.
 enum class Fp8Role : uint8_t { activation, weight, gradient };
 Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp8Stream& stream,
                       bool record);

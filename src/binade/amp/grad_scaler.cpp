@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "binade/amp/call.h"
 #include "binade/autograd/variable.h"
@@ -36,8 +37,19 @@ Tensor filled(const Shape& shape, double value, DType dtype, Device device) {
   return x;
 }
 
-std::vector<TensorView> gradients_of(const Steppable& optimizer) {
-  std::vector<TensorView> gradients;
+Tensor copied(const Tensor& x) {
+  const memory::CategoryGuard category(memory::Category::optimizer);
+  Tensor copy = Tensor::empty_like(x);
+  backend::of(x).elementwise.copy(x, copy);
+  return copy;
+}
+
+// Iterations a GPU may be ahead of the host's look at them. Always so many, so that what the host
+// decides does not depend on how fast either is.
+constexpr size_t iterations_ahead = 2;
+
+std::vector<Tensor> with_gradients(const Steppable& optimizer) {
+  std::vector<Tensor> result;
   for (const Tensor& parameter : optimizer.parameters()) {
     const Tensor gradient = parameter.grad();
     if (!gradient.defined()) continue;
@@ -49,25 +61,38 @@ std::vector<TensorView> gradients_of(const Steppable& optimizer) {
                                "keep gradients in f32 "
                                "(set_grad_dtype) with f32 masters in the optimizer"});
     }
-    gradients.push_back(gradient);
+    result.push_back(parameter);
   }
-  return gradients;
-}
-
-// The first parameter whose gradient is not finite.
-Tensor first_bad(const Steppable& optimizer) {
-  for (const Tensor& parameter : optimizer.parameters()) {
-    if (!parameter.grad().defined()) continue;
-    const Tensor norm = filled({1}, 0, DType::f32, parameter.device()),
-                 bad = filled({1}, 0, DType::f32, parameter.device());
-    const TensorView gradient = parameter.grad();
-    backend::of(parameter).optimizer.gradient_norm({&gradient, 1}, 1, norm, bad);
-    if (bad.item() != 0) return parameter;
-  }
-  return {};
+  return result;
 }
 
 }  // namespace
+
+bool StepReport::applied() const { return !found_inf_.defined() || found_inf_.get() == 0; }
+
+std::string StepReport::reason() const {
+  if (applied()) return {};
+  const Tensor bad = bad_parameter();
+  const std::string text = fmt::format("a gradient of {} is not finite at loss scale {}",
+                                       bad.defined() ? describe(bad) : "a parameter", scale());
+  if (!at_scale_one_) return text;
+  return text + ": scaling is not the problem, the gradients themselves are infinite or NaN";
+}
+
+Tensor StepReport::bad_parameter() const {
+  if (applied()) return {};
+  const auto place = static_cast<size_t>(first_bad_.get());
+  return place < checked_.size() ? checked_[place] : Tensor();
+}
+
+StepReport StepReport::again() const {
+  StepReport report = *this;
+  for (backend::Late* late : {&report.found_inf_, &report.first_bad_, &report.scale_})
+    *late = late->again();
+  return report;
+}
+
+double StepReport::scale() const { return scale_.defined() ? scale_.get() : 1; }
 
 GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
   if (!options.enabled) return;
@@ -107,13 +132,17 @@ Tensor GradScaler::scale(const Tensor& loss) {
 }
 
 void GradScaler::check_gradients(Steppable& optimizer, PerOptimizer& state) {
-  const std::vector<TensorView> gradients = gradients_of(optimizer);
-  if (gradients.empty()) return;
+  state.checked = with_gradients(optimizer);
+  if (state.checked.empty()) return;
+  std::vector<TensorView> gradients;
+  for (const Tensor& parameter : state.checked) gradients.push_back(parameter.grad());
   const Tensor inverse = filled({1}, 0, DType::f32, scale_.device());
   state.found_inf = filled({1}, 0, DType::f32, scale_.device());
+  state.first_bad = filled({1}, std::numeric_limits<int32_t>::max(), DType::i32, scale_.device());
+  state.scale = copied(scale_);  // update() changes it before a recorded step's report is read
   const auto& kernels = backend::of(scale_);
   kernels.scaler.invert(scale_, inverse);
-  kernels.optimizer.unscale(gradients, inverse, state.found_inf);
+  kernels.optimizer.unscale(gradients, inverse, state.found_inf, state.first_bad);
 }
 
 void GradScaler::unscale(Steppable& optimizer) {
@@ -136,9 +165,9 @@ void GradScaler::unscale(Steppable& optimizer) {
   state.stage = Stage::unscaled;
 }
 
-StepReport GradScaler::step(Steppable& optimizer) {
+StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor) {
   if (!options_.enabled) {
-    optimizer.step({});
+    optimizer.step({.gradient_factor = gradient_factor, .skip = {}});
     return {};
   }
   require_scale("step");
@@ -157,23 +186,13 @@ StepReport GradScaler::step(Steppable& optimizer) {
                   .hint = "call backward() before step()"});
   }
   StepReport report;
-  report.scale = get_scale();
-  if (state.found_inf.item() != 0) report = skipped(optimizer);
-  optimizer.step({.gradient_factor = {}, .skip = state.found_inf});
+  report.found_inf_ = backend::Late(state.found_inf);
+  report.first_bad_ = backend::Late(state.first_bad);
+  report.scale_ = backend::Late(state.scale);
+  report.checked_ = state.checked;
+  report.at_scale_one_ = resting_scale_ > 0;
+  optimizer.step({.gradient_factor = gradient_factor, .skip = state.found_inf});
   state.stage = Stage::stepped;
-  return report;
-}
-
-StepReport GradScaler::skipped(const Steppable& optimizer) {
-  StepReport report{
-      .applied = false, .reason = "", .bad_parameter = first_bad(optimizer), .scale = get_scale()};
-  report.reason =
-      fmt::format("a gradient of {} is not finite at loss scale {}",
-                  report.bad_parameter.defined() ? describe(report.bad_parameter) : "a parameter",
-                  report.scale);
-  if (resting_scale_ > 0) {
-    report.reason += ": scaling is not the problem, the gradients themselves are infinite or NaN";
-  }
   return report;
 }
 
@@ -181,10 +200,11 @@ void GradScaler::update() {
   if (!options_.enabled) return;
   require_scale("update");
   const auto& kernels = backend::of(scale_);
-  Tensor found;
+  Tensor found, scale;
   for (const auto& [optimizer, state] : optimizers_) {
     if (!state.found_inf.defined()) continue;
     if (!found.defined()) found = filled({1}, 0, DType::f32, scale_.device());
+    scale = state.scale;
     kernels.elementwise.binary(backend::Binary::maximum, found, state.found_inf, found);
   }
   if (!found.defined()) {
@@ -193,8 +213,7 @@ void GradScaler::update() {
                     .found = "none",
                     .hint = "call step(optimizer) before update()"});
   }
-  const bool overflow = found.item() != 0;
-  const double before = get_scale();
+  const Unread iteration{backend::Late(found), backend::Late(scale)};
   if (resting_scale_ > 0) {
     // A retest ends: back to the scale of before, whatever it showed.
     kernels.elementwise.fill(scale_, std::exchange(resting_scale_, 0));
@@ -202,13 +221,36 @@ void GradScaler::update() {
     kernels.scaler.update(scale_, trackers_, found, numbers_);
   }
   optimizers_.clear();
-  if (!overflow) {
+  if (iteration.found_inf.recorded()) {
+    recorded_ = iteration;
+    return;
+  }
+  unread_.push_back(iteration);
+  read(scale_.device().is_cpu());
+}
+
+void GradScaler::note_run() {
+  if (!options_.enabled) return;
+  unread_.push_back({recorded_.found_inf.again(), recorded_.scale.again()});
+  read(false);
+}
+
+void GradScaler::read(bool all) {
+  while (!unread_.empty() && (all || unread_.size() > iterations_ahead)) {
+    const Unread oldest = unread_.front();
+    unread_.pop_front();
+    note(oldest);
+  }
+}
+
+void GradScaler::note(const Unread& iteration) {
+  if (iteration.found_inf.get() == 0) {
     skipped_in_a_row_ = overflows_in_a_row_ = 0;
     return;
   }
   ++skipped_in_a_row_;
   ++overflows_in_a_row_;
-  if (options_.minimum_scale > 0 && before <= options_.minimum_scale) {
+  if (options_.minimum_scale > 0 && iteration.scale.get() <= options_.minimum_scale) {
     fail("update", {.argument = "loss scale",
                     .expected = "finite gradients at the minimum scale " +
                                 fmt::format("{}", options_.minimum_scale),
@@ -258,8 +300,9 @@ int64_t GradScaler::growth_tracker() const {
   return trackers_.defined() ? static_cast<int64_t>(trackers_.strided({}, {}, 0).item()) : 0;
 }
 
-ScalerState GradScaler::state() const {
+ScalerState GradScaler::state() {
   if (!options_.enabled) return {};
+  read(true);
   const bool used = trackers_.defined();
   return {{"scale", get_scale()},
           {"growth_factor", options_.growth_factor},

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "binade/amp/step.h"
+#include "binade/backend/late.h"
 #include "binade/backend/scaler.h"
 
 namespace binade::amp {
@@ -26,12 +29,25 @@ struct GradScalerOptions {
   Device device = Device::cpu();
 };
 
-// What became of one step.
-struct StepReport {
-  bool applied = true;
-  std::string reason;    // empty where applied
-  Tensor bad_parameter;  // the first one with a gradient that is not finite
-  double scale = 1;      // the scale its gradients were made with
+// What became of one step. On a GPU the answers are on their way when the step is started; asking
+// for one waits for it, and costs nothing a step or two later.
+class StepReport {
+ public:
+  bool applied() const;
+  // Why it was not; empty where it was.
+  std::string reason() const;
+  // The first parameter with a gradient that is not finite; undefined where there is none.
+  Tensor bad_parameter() const;
+  // The scale its gradients were made with.
+  double scale() const;
+  // Of a recorded step (backend/graph.h): what became of its latest run.
+  StepReport again() const;
+
+ private:
+  friend class GradScaler;
+  backend::Late found_inf_, first_bad_, scale_;  // undefined without a scaler
+  std::vector<Tensor> checked_;                  // in the order of first_bad_
+  bool at_scale_one_ = false;                    // a retest
 };
 
 // A scaler's state as it is saved. Empty where the scaler is disabled.
@@ -49,20 +65,25 @@ class GradScaler {
   // Divides the optimizer's gradients by the scale and notes whether one is not finite. Optional
   // before step(); needed before clipping.
   void unscale(Steppable& optimizer);
-  // Unscales unless that was done, then updates the parameters or leaves them alone.
-  StepReport step(Steppable& optimizer);
+  // Unscales unless that was done, then updates the parameters or leaves them alone. A factor (f32
+  // [1]), such as one that clips, multiplies the gradients on the way.
+  StepReport step(Steppable& optimizer, const Tensor& gradient_factor = {});
   // Ends an iteration: adapts the scale to what all optimizers found.
   void update();
+  // Notes another run of an iteration that was recorded (backend/graph.h), after it was started:
+  // the recording itself is none. Not for a scaler that retests, as the host then chooses scales.
+  void note_run();
   // Ends an iteration with a scale of the caller's choice.
   void update(double new_scale);
 
   bool enabled() const { return options_.enabled; }
   double get_scale() const;
   int64_t growth_tracker() const;
-  // Steps skipped since the last applied one.
+  // Steps skipped since the last applied one, as far as the host knows.
   int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
 
-  ScalerState state() const;
+  // Waits for what is still on its way from the device.
+  ScalerState state();
   void load_state(const ScalerState& state);
 
  private:
@@ -70,12 +91,21 @@ class GradScaler {
   struct PerOptimizer {
     Stage stage = Stage::ready;
     Tensor found_inf;  // undefined where no gradient was checked
+    Tensor first_bad;  // i32 [1]: which of `checked` it was first found in
+    Tensor scale;      // f32 [1]: what the gradients were multiplied by
+    std::vector<Tensor> checked;
+  };
+  // An iteration whose outcome the host has not looked at.
+  struct Unread {
+    backend::Late found_inf, scale;
   };
 
   PerOptimizer& state_of(Steppable& optimizer) { return optimizers_[&optimizer]; }
   void require_scale(const char* call) const;
   void check_gradients(Steppable& optimizer, PerOptimizer& state);
-  StepReport skipped(const Steppable& optimizer);
+  // Looks at the outcomes that are old enough to be there, or at all of them.
+  void read(bool all);
+  void note(const Unread& iteration);
   void note_overflow();
 
   GradScalerOptions options_;
@@ -83,6 +113,8 @@ class GradScaler {
   Tensor scale_;  // undefined until first used
   Tensor trackers_;
   std::unordered_map<Steppable*, PerOptimizer> optimizers_;
+  std::deque<Unread> unread_;
+  Unread recorded_;  // of the iteration recorded last
   int64_t skipped_in_a_row_ = 0;
   int64_t overflows_in_a_row_ = 0;
   double resting_scale_ = 0;  // what the scale returns to after a retest at 1; 0: none running

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "binade/autograd/module_path.h"
+#include "binade/autograd/node.h"
 
 namespace binade::amp {
 namespace {
@@ -25,6 +26,38 @@ std::vector<DType> types(std::span<const Tensor> tensors) {
   return result;
 }
 
+// The types gradients of a node's inputs have: a leaf's buffer may be wider than the leaf.
+std::vector<DType> gradient_types(const autograd::Node& node) {
+  std::vector<DType> result;
+  for (const autograd::GradSlot& slot : node.inputs) {
+    if (!slot.wanted()) continue;
+    const Tensor& buffer = slot.meta()->grad;
+    result.push_back(buffer.defined() ? buffer.dtype() : slot.dtype());
+  }
+  return result;
+}
+
+// Adds backwards to the recording; a watch that was there before goes on seeing everything.
+class BackwardTrace : public autograd::Watch {
+ public:
+  void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
+               std::span<const Tensor> outputs) override {
+    if (outer_ != nullptr) outer_->forward(op, inputs, compute, outputs);
+  }
+  void before_backward(const autograd::Node& node) override {
+    if (outer_ != nullptr) outer_->before_backward(node);
+  }
+  void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override {
+    if (outer_ != nullptr) outer_->after_backward(node, dy);
+    if (recording == nullptr) return;
+    recording->ops.push_back({node.op, node.module, types(dy), types(dy), gradient_types(node),
+                              std::exchange(recording->pending, {}), true});
+  }
+
+ private:
+  autograd::Watch* outer_ = autograd::watch();
+};
+
 std::string list(const std::vector<DType>& dtypes) {
   std::string text;
   for (const DType dtype : dtypes)
@@ -39,6 +72,8 @@ bool tracing() { return recording != nullptr; }
 std::vector<TracedOp> explain(const std::function<void()>& program) {
   Recording mine;
   Recording* outer = std::exchange(recording, &mine);
+  BackwardTrace backwards;
+  const autograd::WatchScope watching(&backwards);
   try {
     program();
   } catch (...) {
@@ -49,9 +84,12 @@ std::vector<TracedOp> explain(const std::function<void()>& program) {
   return std::move(mine.ops);
 }
 
-TracePause::TracePause() : paused_(std::exchange(recording, nullptr)) {}
+TracePause::TracePause() : paused_(std::exchange(recording, nullptr)) {
+  unwatched_.emplace(nullptr);
+}
 
 void TracePause::resume() {
+  unwatched_.reset();
   if (paused_ != nullptr) recording = static_cast<Recording*>(std::exchange(paused_, nullptr));
 }
 
@@ -62,21 +100,24 @@ void trace_cast(const Tensor& from, const Tensor& to) {
 
 void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
               std::span<const Tensor> outputs) {
+  if (autograd::Watch* watcher = autograd::watch()) watcher->forward(op, inputs, compute, outputs);
   if (recording == nullptr) return;
   recording->ops.push_back({op, autograd::module_path(), types(inputs), types(compute),
                             types(outputs), std::exchange(recording->pending, {})});
 }
 
 std::string trace_text(const std::vector<TracedOp>& trace) {
-  std::string text = fmt::format("{:<30} {:<24} {:<18} {:<18} {:<8} {:>12}\n", "op", "module",
+  std::string text = fmt::format("{:<30} {:<24} {:<18} {:<18} {:<12} {:>12}\n", "op", "module",
                                  "inputs", "compute", "output", "cast bytes");
   int64_t total = 0;
   size_t casts = 0;
   for (const TracedOp& op : trace) {
     int64_t bytes = 0;
     for (const TracedCast& cast : op.casts) bytes += cast.bytes;
-    text += fmt::format("{:<30} {:<24} {:<18} {:<18} {:<8} {:>12}\n", name(op.op), op.module,
-                        list(op.inputs), list(op.compute), list(op.outputs), bytes);
+    text += fmt::format("{:<30} {:<24} {:<18} {:<18} {:<12} {:>12}\n",
+                        fmt::format("{}{}", name(op.op), op.backward ? " (backward)" : ""),
+                        op.module.empty() ? "(the model itself)" : op.module, list(op.inputs),
+                        list(op.compute), list(op.outputs), bytes);
     total += bytes;
     casts += op.casts.size();
   }

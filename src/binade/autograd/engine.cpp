@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "binade/autograd/variable.h"
+#include "binade/autograd/watch.h"
 #include "binade/backend/backend.h"
 
 namespace binade::autograd {
@@ -110,7 +111,9 @@ class Walk {
     if (!reached) return;
     const Node* previous = std::exchange(running_node, &node);
     try {
+      if (Watch* const watcher = watch()) watcher->before_backward(node);
       node.backward(dy, node.inputs);
+      if (Watch* const watcher = watch()) watcher->after_backward(node, dy);
     } catch (...) {
       running_node = previous;
       throw;

@@ -1,6 +1,7 @@
 #include "binade/autograd/node.h"
 
 #include <atomic>
+#include <optional>
 
 #include "binade/autograd/engine.h"
 #include "binade/autograd/module_path.h"
@@ -11,6 +12,7 @@ namespace binade::autograd {
 namespace {
 
 std::atomic<uint64_t> next_sequence = 0;
+thread_local std::optional<Op> composite;
 
 Tensor new_buffer(const Meta& meta, DType dtype, memory::Category category) {
   const memory::CategoryGuard guard(category);
@@ -117,6 +119,13 @@ Node::~Node() {
   }
 }
 
+CompositeScope::CompositeScope(Op op) : outermost_(!composite) {
+  if (outermost_) composite = op;
+}
+CompositeScope::~CompositeScope() {
+  if (outermost_) composite.reset();
+}
+
 bool recording(std::span<const Tensor> inputs) {
   if (!grad_enabled()) return false;
   for (const Tensor& input : inputs) {
@@ -129,7 +138,7 @@ Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outp
              Backward backward) {
   if (!recording(inputs)) return nullptr;
   auto node = std::make_shared<Node>();
-  node->op = op;
+  node->op = composite.value_or(op);
   node->module = module_path();
   node->sequence = next_sequence++;
   node->backward = std::move(backward);

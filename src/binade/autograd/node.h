@@ -65,7 +65,7 @@ using Backward = std::function<void(std::span<const Tensor> dy, GradSlots dx)>;
 
 // One recorded op.
 struct Node {
-  Op op;
+  Op op;               // as the user called it
   std::string module;  // the module path the forward ran under
   uint64_t sequence;   // creation order: an op always comes after what it reads
   std::vector<GradSlot> inputs;
@@ -81,6 +81,19 @@ struct Node {
 // requires a gradient. Undefined inputs are allowed and get no gradient. Returns the node or null.
 Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              Backward backward);
+
+// What is recorded on this thread while it lives belongs to `op`, which is made of other ops. The
+// outermost one counts: it is what the user called.
+class CompositeScope {
+ public:
+  explicit CompositeScope(Op op);
+  ~CompositeScope();
+  CompositeScope(const CompositeScope&) = delete;
+  CompositeScope& operator=(const CompositeScope&) = delete;
+
+ private:
+  bool outermost_;
+};
 
 // Whether record() would record anything for these inputs.
 bool recording(std::span<const Tensor> inputs);

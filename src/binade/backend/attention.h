@@ -10,13 +10,14 @@ namespace binade::backend {
 // kv_heads. lse [batch, heads, queries] f32 (f64 for f64): log-sum-exp of each row, kept for the
 // backward.
 struct AttentionKernels {
-  // causal: query i sees keys 0 .. i + keys - queries.
-  void (*forward)(TensorView q, TensorView k, TensorView v, double scale, bool causal,
+  // causal: query i sees keys 0 .. i + keys - queries. tf32: products of f32 may round their operands
+  // to TF32.
+  void (*forward)(TensorView q, TensorView k, TensorView v, double scale, bool causal, bool tf32,
                   TensorView out, TensorView lse);
   // Overwrites dq, dk, dv; sums are f32 in a fixed order.
   void (*backward)(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out,
-                   TensorView lse, double scale, bool causal, TensorView dq, TensorView dk,
-                   TensorView dv);
+                   TensorView lse, double scale, bool causal, bool tf32, TensorView dq,
+                   TensorView dk, TensorView dv);
   // Rotate-half rotary embedding of x [batch, tokens, heads, dim] (last stride 1) by position +
   // start; cosine and sine [positions, dim / 2] f32. inverse turns the other way: the gradient. y
   // may be x.

@@ -4,6 +4,11 @@
 #include "binade/backend/meta.h"
 #include "binade/backend/profile.h"
 
+#ifdef BINADE_CUDA
+#include "binade/backend/cuda/device.h"
+#include "binade/backend/cuda/kernels.h"
+#endif
+
 namespace binade::backend {
 namespace {
 
@@ -26,6 +31,29 @@ const Backend& cpu_table() {
   return backend;
 }
 
+#ifdef BINADE_CUDA
+
+const Backend& cuda_table() {
+  static const Backend backend{.elementwise = cuda::elementwise_kernels,
+                               .reduce = cuda::reduce_kernels,
+                               .scan = cuda::scan_kernels,
+                               .index = cuda::index_kernels,
+                               .matmul = cuda::matmul_kernels,
+                               .conv = cuda::conv_kernels,
+                               .pool = cuda::pool_kernels,
+                               .norm = cuda::norm_kernels,
+                               .softmax = cuda::softmax_kernels,
+                               .attention = cuda::attention_kernels,
+                               .activation = cuda::activation_kernels,
+                               .loss = cuda::loss_kernels,
+                               .optimizer = cuda::optimizer_kernels,
+                               .scaler = cuda::scaler_kernels,
+                               .quantize = cuda::quantize_kernels};
+  return backend;
+}
+
+#endif
+
 }  // namespace
 
 const Backend& of(Device device) {
@@ -36,12 +64,17 @@ const Backend& of(Device device) {
     case Device::Kind::meta:
       return meta::table();
     case Device::Kind::cuda:
+#ifdef BINADE_CUDA
+      cuda::activate(device);
+      return cuda_table();
+#else
       break;
+#endif
   }
   fail("backend", {.argument = "device",
                    .expected = "cpu or meta",
                    .found = to_string(device),
-                   .hint = "this build has no CUDA backend"});
+                   .hint = "this build has no CUDA backend: configure with -DBINADE_CUDA=ON"});
 }
 
 }  // namespace binade::backend

@@ -24,12 +24,14 @@ struct DelayedRule {
 struct QuantizeKernels {
   // amax (f32 [1]) of x.
   void (*amax)(TensorView x, TensorView amax);
-  // q = x * scale (f32 [1]).
-  void (*quantize)(TensorView x, TensorView scale, TensorView q);
+  // q = x * scale (f32 [1]). Where present, `transposed` [columns, rows] receives the same codes
+  // turned, and `amax` (f32 [1]) grows to x's largest magnitude in the same pass.
+  void (*quantize)(TensorView x, TensorView scale, TensorView q, TensorView transposed,
+                   TensorView amax);
   // Each group's scale is max / amax by the rule, and 1 where amax is 0 or not finite; inverse f32
-  // [groups].
+  // [groups]. `transposed` as above.
   void (*quantize_groups)(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,
-                          TensorView inverse);
+                          TensorView transposed, TensorView inverse);
   // Groups of 32 along rows with e8m0 scales (u8 codes): floor(log2(amax)) less the format's
   // largest exponent; a group with an element that is not finite becomes NaN as a whole.
   void (*quantize_mx)(TensorView x, TensorView q, TensorView codes);

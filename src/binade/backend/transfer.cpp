@@ -1,6 +1,12 @@
 #include "binade/backend/transfer.h"
 
 #include "binade/backend/backend.h"
+#include "binade/backend/late.h"
+
+#ifdef BINADE_CUDA
+#include "binade/backend/cuda/device.h"
+#include "binade/backend/cuda/transfer.h"
+#endif
 
 namespace binade {
 
@@ -12,8 +18,55 @@ Tensor backend::transfer(const Tensor& x, Device device) {
   of(device);  // says so where this build cannot serve the device
   of(x.device());
   Tensor copy = Tensor::empty(x.shape(), x.dtype(), device);
-  of(device).elementwise.copy(x, copy);
+  transfer(x, copy);
   return copy;
+}
+
+void backend::transfer(const Tensor& x, const Tensor& y) {
+#ifdef BINADE_CUDA
+  if (x.device() != y.device()) return cuda::transfer(x, y);
+#endif
+  of(y).elementwise.copy(x, y);
+}
+
+struct backend::Late::State {
+  double value = 0;
+  Tensor recorded;  // where it was made while a graph was captured: where each launch leaves it
+#ifdef BINADE_CUDA
+  cuda::Arrival arrival;
+#endif
+};
+
+backend::Late::Late(const Tensor& scalar) : state_(std::make_shared<State>()) {
+#ifdef BINADE_CUDA
+  if (scalar.device().is_cuda()) {
+    cuda::activate(scalar.device());
+    if (cuda::capturing()) {
+      state_->recorded = scalar;
+    } else {
+      state_->arrival = cuda::Arrival(scalar);
+    }
+    return;
+  }
+#endif
+  state_->value = scalar.item();
+}
+
+bool backend::Late::recorded() const { return state_ != nullptr && state_->recorded.defined(); }
+
+backend::Late backend::Late::again() const { return recorded() ? Late(state_->recorded) : *this; }
+
+double backend::Late::get() const {
+  if (recorded()) {
+    fail("late", {.argument = "number",
+                  .expected = "one of a graph's launch",
+                  .found = "that of its recording",
+                  .hint = "ask again() after each launch"});
+  }
+#ifdef BINADE_CUDA
+  if (state_->arrival.defined()) return state_->arrival.wait();
+#endif
+  return state_->value;
 }
 
 double Tensor::item() const {

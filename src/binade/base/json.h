@@ -24,8 +24,8 @@ struct Content;
 // expected and found, where the value is something else.
 class Value {
  public:
-  bool is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
-  bool is_object() const { return std::holds_alternative<std::vector<Member>>(value_); }
+  bool is_null() const;
+  bool is_object() const;
   bool boolean() const;
   // A whole number in [low, high]; 3.0 is none.
   int64_t integer(int64_t low, int64_t high) const;
@@ -49,8 +49,7 @@ class Value {
   using Variant = std::variant<std::nullptr_t, bool, int64_t, double, std::string,
                                std::vector<Value>, std::vector<Member>>;
 
-  Value(Variant value, int64_t offset, const Content* content)
-      : value_(std::move(value)), offset_(offset), content_(content) {}
+  Value(Variant value, int64_t offset, const Content* content);
   template <class T>
   const T& get(const char* expected) const;
   bool find_path(const Value* target, std::string& path) const;
@@ -64,6 +63,12 @@ struct Member {
   std::string name;
   Value value;
 };
+
+// Here, where a Member is complete.
+inline Value::Value(Variant value, int64_t offset, const Content* content)
+    : value_(std::move(value)), offset_(offset), content_(content) {}
+inline bool Value::is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
+inline bool Value::is_object() const { return std::holds_alternative<std::vector<Member>>(value_); }
 
 // A whole parsed text.
 class Document {

@@ -31,8 +31,8 @@ struct StepArguments {
 
 // The keys of a run that change what a step costs.
 bool shapes_a_step(const train::Key& key) {
-  constexpr std::string_view others[] = {"device",    "batch", "accumulate",
-                                         "recompute", "seed",  "threads"};
+  constexpr std::string_view others[] = {"device", "batch", "accumulate", "recompute",
+                                         "graph",  "seed",  "threads"};
   return key.section == "model" || (key.section == "precision" && key.name != "precision") ||
          std::find(std::begin(others), std::end(others), key.name) != std::end(others);
 }

@@ -7,10 +7,19 @@ namespace binade::cli {
 // One file per command. Each adds a subcommand to `app` and a callback that calls and prints;
 // bad input leaves the callback as a binade::Error, which main turns into one message and exit 2.
 void add_bench(CLI::App& app);
+void add_compare(CLI::App& app);
+void add_eval(CLI::App& app);
+void add_export(CLI::App& app);
 void add_formats(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_import(CLI::App& app);
 void add_info(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_lab(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_policy(CLI::App& app);
+void add_report(CLI::App& app);
+void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
 void add_version(CLI::App& app);
 

@@ -4,47 +4,57 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
+#include <iostream>
+#include <iterator>
 #include <memory>
 
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
+#include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
-#include "binade/train/checkpoint.h"
+#include "binade/train/model_folder.h"
 
 namespace binade::cli {
 namespace {
 
+constexpr int64_t max_prompt = int64_t{1} << 28;
+
 struct Arguments {
   std::string folder;
   std::string prompt = "\n";
+  std::string prompt_file;
   train::GenerateOptions options;
 };
 
-// A model's folder, or the newest checkpoint of a run's.
-std::filesystem::path model_folder(const std::filesystem::path& given) {
-  if (std::filesystem::exists(given / "config.json")) return given;
-  const auto checkpoints = train::list_checkpoints(given / "checkpoints");
-  if (checkpoints.empty()) {
-    fail("generate", {.argument = given.string(),
-                      .expected = "a checkpoint or the folder of a run",
-                      .found = std::filesystem::exists(given) ? "neither" : "nothing there"});
-  }
-  return checkpoints.back().path;
+std::string prompt_of(const Arguments& arguments) {
+  if (arguments.prompt_file.empty()) return arguments.prompt;
+  if (arguments.prompt_file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  return io::read_text(arguments.prompt_file, "generate", max_prompt);
 }
 
 void run(const Arguments& arguments) {
-  const auto model = io::load_pretrained(model_folder(arguments.folder));
-  if (model->config().vocab != 256) {
-    fail("generate", {.argument = arguments.folder,
-                      .expected = "a model of bytes (vocabulary 256)",
-                      .found = std::to_string(model->config().vocab) + " tokens"});
-  }
-  std::vector<int64_t> prompt;
-  for (const char c : arguments.prompt) prompt.push_back(static_cast<unsigned char>(c));
-  if (prompt.empty()) prompt.push_back('\n');
-  fmt::print("{}{}\n", train::printable(arguments.prompt),
-             train::text_of(train::generate(*model, prompt, arguments.options)));
+  const std::filesystem::path folder = train::model_folder(arguments.folder, "generate");
+  const auto model = io::load_pretrained(folder);
+  const auto tokenizer = data::tokenizer_of(folder, model->config().vocab);
+  train::check_options(arguments.options);
+  std::string text = prompt_of(arguments);
+  if (text.empty()) text = "\n";
+  const auto show = [](const std::string& piece) {
+    fmt::print("{}", piece);
+    std::fflush(stdout);
+  };
+  train::TextStream stream;
+  show(stream.add(text));
+  // A token's text may depend on those before it: what is new is what all of them say more.
+  std::vector<int64_t> made;
+  std::string said;
+  train::generate(*model, tokenizer->encode(text), arguments.options, [&](int64_t token) {
+    made.push_back(token);
+    const std::string whole = tokenizer->decode(made);
+    show(stream.add(whole.substr(std::min(said.size(), whole.size()))));
+    said = whole;
+  });
+  show(stream.finish() + "\n");
 }
 
 }  // namespace
@@ -52,17 +62,24 @@ void run(const Arguments& arguments) {
 void add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("FOLDER", arguments->folder, "A checkpoint, or the folder of a run")
+  train::GenerateOptions& options = arguments->options;
+  command->add_option("FOLDER", arguments->folder, "A model, a checkpoint, or the folder of a run")
       ->required();
-  command->add_option("--prompt", arguments->prompt, "Text to continue");
-  command->add_option("--tokens", arguments->options.tokens, "Tokens to make")
+  auto* prompt = command->add_option("--prompt", arguments->prompt, "Text to continue");
+  command
+      ->add_option("--prompt-file", arguments->prompt_file,
+                   "File with the text to continue; -: standard input")
+      ->excludes(prompt);
+  command->add_option("--tokens", options.tokens, "Tokens to make")->capture_default_str();
+  command->add_option("--temperature", options.temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  command->add_option("--top-k", options.top_k, "Choose among the likeliest K; 0: all")
       ->capture_default_str();
   command
-      ->add_option("--temperature", arguments->options.temperature, "0: always the likeliest token")
+      ->add_option("--top-p", options.top_p,
+                   "Choose among the likeliest that together have probability P")
       ->capture_default_str();
-  command->add_option("--top-k", arguments->options.top_k, "Choose among the likeliest K; 0: all")
-      ->capture_default_str();
-  command->add_option("--seed", arguments->options.seed, "The same seed gives the same text")
+  command->add_option("--seed", options.seed, "The same seed gives the same text")
       ->capture_default_str();
   command->callback([arguments] { run(*arguments); });
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "binade/amp/capability.h"
+#include "binade/backend/gpu.h"
 #include "binade/base/cpu_features.h"
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
@@ -17,6 +18,14 @@ namespace binade::cli {
 namespace {
 
 constexpr DType types[] = {DType::f32, DType::bf16, DType::f16, DType::e4m3, DType::e5m2};
+
+constexpr const char* no_gpu_reason() {
+#ifdef BINADE_CUDA
+  return "found";
+#else
+  return "usable: this build has no CUDA backend";
+#endif
+}
 
 // What the system calls its CPU; Arm systems often give numbers alone.
 std::string cpu_model() {
@@ -37,6 +46,20 @@ int64_t memory_bytes() {
   return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
 }
 
+void write_support(json::Writer& out, Device device) {
+  out.key("matmul").begin_object();
+  for (const DType type : types)
+    out.key(name(type)).value(amp::name(amp::matmul_support(type, device)));
+  out.end_object();
+}
+
+std::string support_text(Device device) {
+  std::string text;
+  for (const DType type : types)
+    text += fmt::format("  {:6}  {}\n", name(type), amp::name(amp::matmul_support(type, device)));
+  return text;
+}
+
 std::string as_json() {
   json::Writer out(2);
   out.begin_object()
@@ -51,10 +74,24 @@ std::string as_json() {
       .key("features")
       .begin_array();
   for (const std::string_view feature : cpu_feature_names()) out.value(feature);
-  out.end_array().key("matmul").begin_object();
-  for (const DType type : types)
-    out.key(name(type)).value(amp::name(amp::matmul_support(type, Device::cpu())));
-  return out.end_object().end_object().text() + "\n";
+  out.end_array();
+  write_support(out, Device::cpu());
+  out.key("gpus").begin_array();
+  int index = 0;
+  for (const backend::Gpu& gpu : backend::gpus()) {
+    out.begin_object()
+        .key("name")
+        .value(gpu.name)
+        .key("capability")
+        .value(fmt::format("{}.{}", gpu.major, gpu.minor))
+        .key("multiprocessors")
+        .value(gpu.multiprocessors)
+        .key("memory")
+        .value(gpu.memory);
+    write_support(out, Device::cuda(index++));
+    out.end_object();
+  }
+  return out.end_array().end_object().text() + "\n";
 }
 
 std::string as_text() {
@@ -63,9 +100,17 @@ std::string as_text() {
       "products on the CPU\n",
       cpu_model(), std::thread::hardware_concurrency(), threads(),
       train::bytes_text(memory_bytes()), fmt::join(cpu_feature_names(), " "));
-  for (const DType type : types)
-    text += fmt::format("  {:6}  {}\n", name(type),
-                        amp::name(amp::matmul_support(type, Device::cpu())));
+  text += support_text(Device::cpu());
+  int index = 0;
+  for (const backend::Gpu& gpu : backend::gpus()) {
+    const Device device = Device::cuda(index++);
+    text += fmt::format(
+        "\n{}    {}, compute capability {}.{}, {} multiprocessors, {}\n\nmatrix products on {}\n",
+        to_string(device), gpu.name, gpu.major, gpu.minor, gpu.multiprocessors,
+        train::bytes_text(gpu.memory), to_string(device));
+    text += support_text(device);
+  }
+  if (backend::gpus().empty()) text += fmt::format("\ngpu       none {}\n", no_gpu_reason());
   return text;
 }
 

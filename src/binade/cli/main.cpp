@@ -30,7 +30,16 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);  // none is reported below: CLI11 would not name a mistyped command
   binade::cli::add_train(app);
   binade::cli::add_generate(app);
+  binade::cli::add_eval(app);
+  binade::cli::add_export(app);
+  binade::cli::add_import(app);
+  binade::cli::add_inspect(app);
+  binade::cli::add_report(app);
+  binade::cli::add_tokenize(app);
   binade::cli::add_bench(app);
+  binade::cli::add_compare(app);
+  binade::cli::add_plan(app);
+  binade::cli::add_lab(app);
   binade::cli::add_policy(app);
   binade::cli::add_formats(app);
   binade::cli::add_info(app);

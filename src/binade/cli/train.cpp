@@ -6,43 +6,46 @@
 
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
-#include "binade/cli/keys.h"
+#include "binade/cli/configuration.h"
+#include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
+#include "binade/train/forecast.h"
 #include "binade/train/loop.h"
 #include "binade/train/setup.h"
 
 namespace binade::cli {
 namespace {
 
-struct Arguments {
-  std::string file;
-  std::shared_ptr<GivenOptions> options = std::make_shared<GivenOptions>();
+struct Arguments : ConfigArguments {
   bool quiet = false;
   bool json = false;
 };
 
-train::Config configuration(const CLI::App& command, const Arguments& arguments) {
-  if (const auto extras = command.remaining(); !extras.empty())
-    train::refuse_option(extras.front());
-  train::Sources sources{arguments.file, *arguments.options};
-  // Going on with a run needs nothing but its folder.
-  bool resume = false;
-  std::string out;
-  for (const auto& [name, text] : *arguments.options) {
-    resume |= name == "resume";
-    if (name == "out") out = text;
-  }
-  if (resume && sources.file.empty() && !out.empty()) sources.file = out + "/config.toml";
-  return train::resolve(sources);
-}
-
-void describe_run(const train::Config& config) {
+void describe_run(const train::Config& config, bool json) {
   const nn::LanguageModel model(train::model_config(config), {Device::meta(), DType::f32});
-  fmt::print(
-      "{}\n# {} parameters; {} tokens per step, {} in all. Nothing was trained (--dry-run).\n",
-      train::to_toml(config), model.parameter_count(),
-      config.accumulate * config.batch * config.context,
-      config.steps * config.accumulate * config.batch * config.context);
+  const memory::Statistics memory = train::forecast_memory(config);
+  const int64_t tokens = config.accumulate * config.batch * config.context;
+  if (json) {
+    json::Writer out;
+    out.begin_object().key("parameters").value(model.parameter_count());
+    out.key("tokens_per_step").value(tokens).key("tokens").value(tokens * config.steps);
+    out.key("memory_at_peak").begin_object();
+    for (int i = 0; i < memory::category_count; ++i) {
+      out.key(memory::name(static_cast<memory::Category>(i)))
+          .value(memory.at_peak[static_cast<size_t>(i)]);
+    }
+    fmt::print("{}\n", out.end_object().key("memory").value(memory.peak).end_object().text());
+    return;
+  }
+  fmt::print("{}\n# {} parameters; {} tokens per step, {} in all\n# memory at its peak:\n",
+             train::to_toml(config), model.parameter_count(), tokens, tokens * config.steps);
+  for (int i = 0; i < memory::category_count; ++i) {
+    const int64_t bytes = memory.at_peak[static_cast<size_t>(i)];
+    fmt::print("#   {:<12} {:>15} B  {:>8}\n", memory::name(static_cast<memory::Category>(i)),
+               bytes, train::bytes_text(bytes));
+  }
+  fmt::print("#   {:<12} {:>15} B  {:>8}\n# Nothing was trained (--dry-run).\n", "total",
+             memory.peak, train::bytes_text(memory.peak));
 }
 
 void print_json(const train::RunResult& result) {
@@ -83,19 +86,16 @@ void add_train(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "train", "Train a language model; without arguments a small one on Binade's own sources");
   auto arguments = std::make_shared<Arguments>();
-  command->allow_extras();  // reported by name, with the nearest known option
-  command->add_option("CONFIG", arguments->file,
-                      "TOML file with the same keys in sections: [train] steps = 600. The command "
-                      "line wins over it");
   auto* quiet = command->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
   command->add_flag("--json", arguments->json, "Print lines of JSON")->excludes(quiet);
-  for (const train::Key& key : train::keys()) add_key(*command, key, {}, arguments->options);
+  add_configuration(*command, *arguments);
   command->callback([command, arguments] {
     const train::Config config = configuration(*command, *arguments);
-    if (config.dry_run) return describe_run(config);
+    if (config.dry_run) return describe_run(config, arguments->json);
     using Mode = train::Progress::Mode;
     const Mode mode = arguments->json ? Mode::json : arguments->quiet ? Mode::quiet : Mode::normal;
-    const train::RunResult result = train::run(config, mode);
+    lab::Doctor doctor;
+    const train::RunResult result = train::run(config, mode, &doctor);
     if (mode == Mode::json) print_json(result);
     if (mode == Mode::normal) print_result(result);
   });

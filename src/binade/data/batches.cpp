@@ -14,12 +14,11 @@ Batch gathered(const Tokens& tokens, BatchShape shape, PlaceOf&& place_of) {
                Tensor::empty({shape.batch, shape.context}, DType::i64)};
   auto* inputs = result.tokens.data<int64_t>();
   auto* targets = result.targets.data<int64_t>();
+  const auto context = static_cast<size_t>(shape.context);
   for (int64_t row = 0; row < shape.batch; ++row) {
     const int64_t place = place_of(row);
-    for (int64_t i = 0; i < shape.context; ++i) {
-      *inputs++ = tokens[place + i];
-      *targets++ = tokens[place + i + 1];
-    }
+    tokens.read(place, {inputs + row * shape.context, context});
+    tokens.read(place + 1, {targets + row * shape.context, context});
   }
   return result;
 }
@@ -42,6 +41,10 @@ Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, in
   return gathered(tokens, shape, [&](int64_t row) {
     return rows > 1 ? last * (index * shape.batch + row) / (rows - 1) : 0;
   });
+}
+
+Batch consecutive_batch(const Tokens& tokens, BatchShape shape, int64_t begin) {
+  return gathered(tokens, shape, [&](int64_t row) { return begin + row * shape.context; });
 }
 
 }  // namespace binade::data

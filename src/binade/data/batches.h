@@ -23,4 +23,8 @@ Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int6
 // Batch `index` of `count` that together are spread evenly over the tokens, always the same ones.
 Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, int64_t count);
 
+// Sequences one after another from token `begin` on: without overlap, so that a walk over all of
+// them predicts every token once.
+Batch consecutive_batch(const Tokens& tokens, BatchShape shape, int64_t begin);
+
 }  // namespace binade::data

@@ -48,24 +48,86 @@ std::string text_below(const fs::path& folder) {
   return all;
 }
 
+// A text is encoded in blocks, so that 8-byte ids never lie in memory all at once.
+size_t block_end(std::string_view text, size_t begin) {
+  constexpr size_t block = 16 << 20;
+  if (text.size() - begin <= block) return text.size();
+  const size_t line = text.rfind('\n', begin + block - 1);
+  return line != std::string_view::npos && line >= begin ? line + 1 : begin + block;
+}
+
+bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }
+
+// The token files that `where` names: itself, or those in the folder, in the order of their names.
+std::vector<fs::path> shards_of(const fs::path& where) {
+  std::error_code error;
+  if (!fs::is_directory(where, error)) {
+    return is_shard(where) ? std::vector<fs::path>{where} : std::vector<fs::path>{};
+  }
+  std::vector<fs::path> shards;
+  for (fs::directory_iterator at(where, error), end; !error && at != end; at.increment(error)) {
+    if (is_shard(at->path()) && !hidden(at->path())) shards.push_back(at->path());
+  }
+  std::sort(shards.begin(), shards.end());
+  return shards;
+}
+
 }  // namespace
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& where) {
+  if (where == "builtin") return std::string(builtin_corpus());
   std::error_code ignored;  // io::read_text says what is wrong
-  const bool folder = fs::is_directory(path, ignored);
-  std::string text = folder ? text_below(path) : io::read_text(path, "data", max_bytes);
+  const bool folder = fs::is_directory(where, ignored);
+  std::string text = folder ? text_below(where) : io::read_text(where, "data", max_bytes);
   if (text.empty()) {
-    fail("data", {.argument = path,
+    fail("data", {.argument = where,
                   .expected = folder ? "a folder with text files" : "a text",
                   .found = folder ? "none in it" : "an empty file"});
   }
   return text;
 }
 
-Tokens read_tokens(const std::string& where, int64_t vocab) {
-  if (where == "builtin") return Tokens::of_bytes(std::string(builtin_corpus()));
-  if (where.ends_with(".bin")) return read_token_file(where, vocab);
-  return Tokens::of_bytes(read_text(where));
+Tokens tokenize(std::string text, const Tokenizer& tokenizer) {
+  if (tokenizer.model().empty()) return Tokens::of_bytes(std::move(text));
+  const size_t width = tokenizer.vocab() <= 65536 ? 2 : 4;
+  std::string bytes;
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    end = block_end(text, begin);
+    const auto ids = tokenizer.encode(std::string_view(text).substr(begin, end - begin));
+    for (const int64_t id : ids) bytes.append(reinterpret_cast<const char*>(&id), width);
+  }
+  return Tokens::of_ids(std::move(bytes), static_cast<int>(width));
+}
+
+namespace {
+
+Tokens text_tokens(const std::string& where, const Tokenizer* tokenizer) {
+  std::string text = read_text(where);
+  return tokenizer == nullptr ? Tokens::of_bytes(std::move(text))
+                              : tokenize(std::move(text), *tokenizer);
+}
+
+}  // namespace
+
+Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tokenizer) {
+  std::vector<Tokens> runs;
+  for (const fs::path& shard : shards_of(where)) runs.push_back(read_token_file(shard, vocab));
+  return runs.empty() ? text_tokens(where, tokenizer) : Tokens::joined(runs);
+}
+
+Split read_split(const Source& source) {
+  std::vector<Tokens> train, validation;
+  for (const fs::path& shard : shards_of(source.where)) {
+    const bool held_out = shard.filename().string().find("val") != std::string::npos;
+    (held_out ? validation : train)
+        .push_back(read_token_file(shard, source.vocab, source.batch * source.context + 1));
+  }
+  if (!train.empty() && !validation.empty())
+    return {Tokens::joined(train), Tokens::joined(validation)};
+  train.insert(train.end(), validation.begin(), validation.end());
+  const Tokens all =
+      train.empty() ? text_tokens(source.where, source.tokenizer) : Tokens::joined(train);
+  return split(all, source.validation, source.context, source.where);
 }
 
 }  // namespace binade::data

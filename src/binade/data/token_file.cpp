@@ -1,5 +1,7 @@
 #include "binade/data/token_file.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "binade/base/error.h"
@@ -47,11 +49,10 @@ const Kind& kind_of(const std::filesystem::path& path, std::span<const std::byte
 
 }  // namespace
 
-Tokens read_token_file(const std::filesystem::path& path, int64_t vocab) {
+Tokens read_token_file(const std::filesystem::path& path, int64_t vocab, int64_t least) {
   const auto file = std::make_shared<const io::MappedFile>(path, "token file");
   const auto bytes = file->bytes();
   const auto size = static_cast<int64_t>(bytes.size());
-  Tokens tokens;
   int64_t start = 0;
   int width = 2;
   if (has_header(word(bytes, 0))) {
@@ -68,7 +69,11 @@ Tokens read_token_file(const std::filesystem::path& path, int64_t vocab) {
     refuse(path, size - 1, "a whole number of 16-bit ids", "one byte too many");
   }
   if (size == start) refuse(path, start, "ids", "the end of the file");
-  tokens = {file, bytes.data() + start, width, (size - start) / width};
+  const Tokens tokens(file, bytes.data() + start, width, (size - start) / width);
+  if (tokens.size() < least) {
+    refuse(path, size, "at least one batch of " + std::to_string(least) + " ids",
+           std::to_string(tokens.size()), "use a smaller --batch or --context");
+  }
   if (tokens.largest() >= vocab) {
     for (int64_t i = 0;; ++i) {
       if (tokens[i] >= vocab)
@@ -77,6 +82,35 @@ Tokens read_token_file(const std::filesystem::path& path, int64_t vocab) {
     }
   }
   return tokens;
+}
+
+void write_token_file(const std::filesystem::path& path, const Tokens& tokens, int64_t vocab,
+                      TokenFormat format) {
+  constexpr int64_t narrow_ids = 65536;
+  const Kind& kind = kinds[vocab <= narrow_ids ? 0 : 1];
+  if (format == TokenFormat::nanogpt && kind.width != 2)
+    refuse(path, 0, "a vocabulary of at most 65536 for 16-bit ids", std::to_string(vocab),
+           "write llm.c's format instead");
+  if (format == TokenFormat::llm_c && tokens.size() > INT32_MAX)
+    refuse(path, 8, "at most 2147483647 ids, the header's largest count",
+           std::to_string(tokens.size()), "split the text");
+  io::AtomicFile file(path, "token file");
+  if (format == TokenFormat::llm_c) {
+    std::array<int32_t, header_bytes / 4> header = {kind.magic, kind.version,
+                                                    static_cast<int32_t>(tokens.size())};
+    file.append(std::as_bytes(std::span(header)));
+  }
+  std::array<int64_t, 4096> ids;
+  std::string bytes;
+  for (int64_t at = 0; at < tokens.size(); at += std::ssize(ids)) {
+    const auto count = static_cast<size_t>(std::min(std::ssize(ids), tokens.size() - at));
+    tokens.read(at, {ids.data(), count});
+    bytes.clear();
+    for (size_t i = 0; i < count; ++i)
+      bytes.append(reinterpret_cast<const char*>(&ids[i]), static_cast<size_t>(kind.width));
+    file.append(bytes);
+  }
+  file.commit();
 }
 
 }  // namespace binade::data

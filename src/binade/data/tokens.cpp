@@ -1,33 +1,82 @@
 #include "binade/data/tokens.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "binade/base/error.h"
 
+static_assert(std::endian::native == std::endian::little, "ids lie in files as in memory");
+
 namespace binade::data {
 
-Tokens Tokens::of_bytes(std::string text) {
-  auto owner = std::make_shared<const std::string>(std::move(text));
+Tokens::Tokens(std::shared_ptr<const void> owner, const std::byte* data, int width, int64_t count) {
+  if (count > 0) parts_.push_back({std::move(owner), data, width, 0, count});
+}
+
+Tokens Tokens::of_bytes(std::string text) { return of_ids(std::move(text), 1); }
+
+Tokens Tokens::of_ids(std::string bytes, int width) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
   const auto* data = reinterpret_cast<const std::byte*>(owner->data());
-  const auto count = static_cast<int64_t>(owner->size());
-  return {std::move(owner), data, 1, count};
+  const auto count = static_cast<int64_t>(owner->size()) / width;
+  return {std::move(owner), data, width, count};
+}
+
+Tokens Tokens::joined(std::span<const Tokens> runs) {
+  Tokens result;
+  for (const Tokens& run : runs) {
+    for (const Part& part : run.parts_) result.append(part, part.begin, part.end);
+  }
+  return result;
+}
+
+// The ids of `part` in [begin, end) of the run it comes from.
+void Tokens::append(const Part& part, int64_t begin, int64_t end) {
+  const int64_t at = size();
+  parts_.push_back({part.owner, part.data + (begin - part.begin) * part.width, part.width, at,
+                    at + end - begin});
 }
 
 int64_t Tokens::operator[](int64_t index) const {
-  uint32_t id = 0;
-  for (int i = 0; i < width_; ++i)
-    id |= static_cast<uint32_t>(data_[index * width_ + i]) << (8 * i);
+  int64_t id = 0;
+  read(index, {&id, 1});
   return id;
 }
 
+void Tokens::read(int64_t begin, std::span<int64_t> ids) const {
+  auto part = std::upper_bound(parts_.begin(), parts_.end(), begin,
+                               [](int64_t place, const Part& p) { return place < p.end; });
+  for (int64_t& out : ids) {
+    if (begin == part->end) ++part;
+    uint32_t id = 0;
+    std::memcpy(&id, part->data + (begin - part->begin) * part->width,
+                static_cast<size_t>(part->width));
+    out = id;
+    ++begin;
+  }
+}
+
 Tokens Tokens::slice(int64_t begin, int64_t end) const {
-  return {owner_, data_ + begin * width_, width_, end - begin};
+  Tokens result;
+  for (const Part& part : parts_) {
+    const int64_t from = std::max(begin, part.begin), to = std::min(end, part.end);
+    if (from < to) result.append(part, from, to);
+  }
+  return result;
 }
 
 int64_t Tokens::largest() const {
   int64_t result = -1;
-  for (int64_t i = 0; i < count_; ++i) result = std::max(result, (*this)[i]);
+  std::array<int64_t, 4096> block;
+  for (int64_t at = 0; at < size(); at += std::ssize(block)) {
+    const auto count = std::min<int64_t>(std::ssize(block), size() - at);
+    const std::span ids(block.data(), static_cast<size_t>(count));
+    read(at, ids);
+    result = std::max(result, *std::max_element(ids.begin(), ids.end()));
+  }
   return result;
 }
 

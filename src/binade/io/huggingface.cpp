@@ -9,6 +9,7 @@
 #include "binade/autograd/variable.h"
 #include "binade/base/json.h"
 #include "binade/io/huggingface_config.h"
+#include "binade/nn/init.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
 
@@ -160,11 +161,22 @@ class Differences {
   std::string lines_;
 };
 
+// Whether a table of learned positions may be longer than the model's.
+enum class Positions : uint8_t { exact, at_least };
+
+bool fits(const Part& part, const Shape& ours, const std::vector<int64_t>& theirs,
+          Positions positions) {
+  const bool longer = positions == Positions::at_least && part.ours == "positions.weight" &&
+                      theirs.size() == 2 && theirs[0] > ours[0] && theirs[1] == ours[1];
+  return longer || std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end());
+}
+
 // The name under which each part comes in, by Hugging Face's name. Fails naming all that is
 // missing, surplus or misshapen.
 std::map<std::string, std::string> match(const StateDict& ours,
                                          const nn::LanguageModelConfig& config,
-                                         const Incoming& given) {
+                                         const Incoming& given,
+                                         Positions positions = Positions::exact) {
   constexpr std::string_view prefix = "transformer.";
   const bool bare = !given.tensors.contains("transformer.wte.weight");
   std::map<std::string, std::string> names;
@@ -183,7 +195,7 @@ std::map<std::string, std::string> match(const StateDict& ours,
       continue;
     }
     const auto& [words, sizes, usable] = found->second;
-    if (!usable || !std::equal(shape.begin(), shape.end(), sizes.begin(), sizes.end())) {
+    if (!usable || !fits(part, shape, sizes, positions)) {
       differences.add(name + ": expected " + to_string(shape) + " of a floating type, found " +
                       words);
     }
@@ -211,13 +223,24 @@ void check_tied_copy(const Incoming& given, const std::string& embedding_name) {
              .hint = "set tie_word_embeddings to false in config.json"});
 }
 
-void copy_in(nn::LanguageModel& model, const Incoming& given) {
+void copy_in(nn::LanguageModel& model, const Incoming& given,
+             Positions positions = Positions::exact) {
   const StateDict ours = parameters_of(model);
-  const auto names = match(ours, model.config(), given);
+  const auto names = match(ours, model.config(), given, positions);
   const std::vector<Part> parts = parts_of(model.config());
   if (model.config().tied_head) check_tied_copy(given, names.at(parts[0].theirs));
   const NoGrad no_grad;
-  for (const Part& part : parts) copy_(view_of(ours, part), given.load(names.at(part.theirs)));
+  for (const Part& part : parts) {
+    const Tensor target = view_of(ours, part), source = given.load(names.at(part.theirs));
+    copy_(target, positions == Positions::exact ? source : slice(source, 0, 0, target.size(0)));
+  }
+}
+
+// model.safetensors, or the shards its index names.
+TensorStore open_weights(const std::filesystem::path& directory) {
+  std::error_code error;
+  const bool whole = std::filesystem::exists(directory / "model.safetensors", error);
+  return TensorStore(directory / (whole ? "model.safetensors" : "model.safetensors.index.json"));
 }
 
 // Views of a model's weights under Hugging Face's names.
@@ -256,16 +279,29 @@ void save_pretrained(const nn::LanguageModel& model, const std::filesystem::path
 std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& directory,
                                                    nn::Placement placement) {
   const nn::LanguageModelConfig config = read_config(directory / "config.json");
-  std::error_code error;
-  const bool whole = std::filesystem::exists(directory / "model.safetensors", error);
-  const TensorStore store(directory /
-                          (whole ? "model.safetensors" : "model.safetensors.index.json"));
+  const TensorStore store = open_weights(directory);
   const Incoming given = incoming(store);
   // A model without data tells whether file and configuration agree before any memory is asked for.
   match(parameters_of(nn::LanguageModel(config, {Device::meta(), placement.dtype})), config, given);
+  const nn::init::Unset unset;
   auto model = std::make_unique<nn::LanguageModel>(config, placement);
   copy_in(*model, given);
   return model;
+}
+
+void load_weights(nn::LanguageModel& model, const std::filesystem::path& directory) {
+  const TensorStore store = open_weights(directory);
+  copy_in(model, incoming(store), Positions::at_least);
+}
+
+DType stored_type(const std::filesystem::path& directory) {
+  const TensorStore store = open_weights(directory);
+  std::optional<DType> type;
+  for (const auto& [name, entry] : store.entries()) {
+    if (is_weight_type(entry->dtype) && !is_buffer(name))
+      type = type ? promote(*type, *entry->dtype) : *entry->dtype;
+  }
+  return type.value_or(DType::f32);
 }
 
 }  // namespace binade::io

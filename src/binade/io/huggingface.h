@@ -27,5 +27,10 @@ void write_config(const std::filesystem::path& path, const nn::LanguageModelConf
 void save_pretrained(const nn::LanguageModel& model, const std::filesystem::path& directory);
 std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& directory,
                                                    nn::Placement placement = {});
+// Copies the weights of a directory into a model of the same sizes. A GPT-2 with a shorter context
+// takes the first of the learned positions.
+void load_weights(nn::LanguageModel& model, const std::filesystem::path& directory);
+// The type a directory's weights are stored in; the wider one where they differ.
+DType stored_type(const std::filesystem::path& directory);
 
 }  // namespace binade::io

@@ -59,12 +59,6 @@ const Format& format_of(const json::Value& name) {
   name.refuse(known, json::in_quotes(text));
 }
 
-std::string_view format_name(DType dtype) {
-  return std::find_if(std::begin(formats), std::end(formats),
-                      [&](const Format& f) { return f.dtype == dtype; })
-      ->name;
-}
-
 std::vector<int64_t> read_shape(const json::Value& value) {
   std::vector<int64_t> shape;
   for (const json::Value& size : value.array()) {
@@ -173,6 +167,12 @@ std::string_view header_of(const std::string& path, std::span<const std::byte> b
 }
 
 }  // namespace
+
+std::string_view safetensors_format(DType dtype) {
+  return std::find_if(std::begin(formats), std::end(formats),
+                      [&](const Format& f) { return f.dtype == dtype; })
+      ->name;
+}
 
 std::string describe(const TensorEntry& entry) {
   constexpr size_t shown = 16;
@@ -319,7 +319,7 @@ std::string header_for(const std::string& path,
     header.key(name)
         .begin_object()
         .key("dtype")
-        .value(format_name(tensor.dtype()))
+        .value(safetensors_format(tensor.dtype()))
         .key("shape")
         .begin_array();
     for (const int64_t size : tensor.shape()) header.value(size);

@@ -25,6 +25,9 @@ struct TensorEntry {
 // "F32 [2, 3]", cut where a shape is absurdly long.
 std::string describe(const TensorEntry& entry);
 
+// What the format calls a type: "BF16".
+std::string_view safetensors_format(DType dtype);
+
 using Metadata = std::map<std::string, std::string>;
 
 // A file opened for reading. Opening reads the header alone; a tensor's bytes are read when asked

@@ -1,5 +1,7 @@
 #include "binade/nn/init.h"
 
+#include <utility>
+
 #include "binade/backend/backend.h"
 
 namespace binade::nn::init {
@@ -11,6 +13,7 @@ constexpr uint64_t first_stream = uint64_t{3} << 62;
 
 thread_local uint64_t current_seed = 0;
 thread_local uint64_t next_stream = first_stream;
+thread_local bool unset = false;
 
 Tensor parameter(const Shape& shape, Placement placement) {
   const memory::CategoryGuard category(memory::Category::parameters);
@@ -19,6 +22,9 @@ Tensor parameter(const Shape& shape, Placement placement) {
 
 }  // namespace
 
+Unset::Unset() : previous_(std::exchange(unset, true)) {}
+Unset::~Unset() { unset = previous_; }
+
 void restart(uint64_t seed) {
   current_seed = seed;
   next_stream = first_stream;
@@ -26,19 +32,20 @@ void restart(uint64_t seed) {
 
 Tensor normal(const Shape& shape, double deviation, Placement placement) {
   Tensor x = parameter(shape, placement);
-  backend::of(x).activation.fill_normal(0, deviation, {current_seed, next_stream++}, x);
+  if (!unset) backend::of(x).activation.fill_normal(0, deviation, {current_seed, next_stream++}, x);
   return x;
 }
 
 Tensor uniform(const Shape& shape, double bound, Placement placement) {
   Tensor x = parameter(shape, placement);
-  backend::of(x).activation.fill_uniform(-bound, bound, {current_seed, next_stream++}, x);
+  if (!unset)
+    backend::of(x).activation.fill_uniform(-bound, bound, {current_seed, next_stream++}, x);
   return x;
 }
 
 Tensor constant(const Shape& shape, double value, Placement placement) {
   Tensor x = parameter(shape, placement);
-  backend::of(x).elementwise.fill(x, value);
+  if (!unset) backend::of(x).elementwise.fill(x, value);
   return x;
 }
 

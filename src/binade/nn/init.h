@@ -12,6 +12,19 @@ namespace binade::nn::init {
 // parameter.
 void restart(uint64_t seed);
 
+// Parameters made on this thread while it lives get memory and no values: for models whose weights
+// are about to be read.
+class Unset {
+ public:
+  Unset();
+  ~Unset();
+  Unset(const Unset&) = delete;
+  Unset& operator=(const Unset&) = delete;
+
+ private:
+  bool previous_;
+};
+
 Tensor normal(const Shape& shape, double deviation, Placement placement);
 // Uniform in [-bound, bound).
 Tensor uniform(const Shape& shape, double bound, Placement placement);

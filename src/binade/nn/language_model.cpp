@@ -1,7 +1,9 @@
 #include "binade/nn/language_model.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "binade/autograd/variable.h"
 #include "binade/nn/init.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
@@ -120,26 +122,34 @@ void LanguageModel::place_rope() {
   for (const auto& block : blocks_) block->attention.set_rope(cosine_, sine_);
 }
 
-Tensor LanguageModel::features(const Tensor& tokens) {
+void KeyValueCache::clear() {
+  for (KeyValues& layer : layers_) layer.length = 0;
+}
+
+Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
   if (!tokens.defined() || tokens.rank() != 2)
     fail("LanguageModel",
          {.argument = "tokens", .expected = "[batch, tokens]", .found = describe(tokens)});
-  if (tokens.size(1) > config_.context) {
+  const int64_t start = cache != nullptr ? cache->length() : 0, end = start + tokens.size(1);
+  const int64_t most =
+      cache != nullptr ? std::min(config_.context, cache->capacity_) : config_.context;
+  if (end > most) {
     fail("LanguageModel",
          {.argument = "tokens",
-          .expected = "at most " + std::to_string(config_.context) + " per sequence",
-          .found = describe(tokens)});
+          .expected = "at most " + std::to_string(most) + " per sequence",
+          .found = describe(tokens) + (start > 0 ? " after " + std::to_string(start) : "")});
   }
   place_rope();
   Tensor branch = embedding_(tokens);
-  if (positions_) branch = branch + slice(positions_->weight, 0, 0, tokens.size(1));
+  if (positions_) branch = branch + slice(positions_->weight, 0, start, end);
   branch = dropout_(config_.residual ? cast(branch, *config_.residual) : branch);
   Tensor residual;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     TransformerBlock* block = blocks_[i].get();
     const Fp8LayerScope fp8(static_cast<int64_t>(i), config_.layers);
-    if (!config_.recompute) {
-      std::tie(branch, residual) = block->forward(branch, residual);
+    if (!config_.recompute || cache != nullptr) {
+      std::tie(branch, residual) =
+          block->forward(branch, residual, cache != nullptr ? &cache->layers_[i] : nullptr);
       continue;
     }
     const auto run = [block](std::span<const Tensor> in) {
@@ -158,6 +168,13 @@ Tensor LanguageModel::features(const Tensor& tokens) {
 Tensor LanguageModel::logits(const Tensor& tokens) {
   const auto scope = enter();
   return linear(features(tokens), head_weight());
+}
+
+Tensor LanguageModel::logits(const Tensor& tokens, KeyValueCache& cache) {
+  const auto scope = enter();
+  const NoGrad no_grad;
+  if (cache.layers_.empty()) cache.layers_.assign(blocks_.size(), {.capacity = cache.capacity_});
+  return linear(features(tokens, &cache), head_weight());
 }
 
 Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,

@@ -31,6 +31,22 @@ struct LanguageModelConfig {
   uint64_t seed = 0;       // of the starting weights
 };
 
+// What a model remembers of the tokens it was fed, layer by layer, for up to `capacity` tokens.
+class KeyValueCache {
+ public:
+  explicit KeyValueCache(int64_t capacity) : capacity_(capacity) {}
+
+  int64_t length() const { return layers_.empty() ? 0 : layers_[0].length; }
+  int64_t capacity() const { return capacity_; }
+  // Forgets the tokens and keeps the memory.
+  void clear();
+
+ private:
+  friend class LanguageModel;
+  int64_t capacity_;
+  std::vector<KeyValues> layers_;  // made at the first use
+};
+
 // A decoder-only transformer over token ids [batch, tokens].
 class LanguageModel : public Module {
  public:
@@ -38,6 +54,9 @@ class LanguageModel : public Module {
 
   // [batch, tokens, vocab].
   Tensor logits(const Tensor& tokens);
+  // The same for tokens that follow those in `cache`, which takes them in: for generating text.
+  // Records no gradient. At most the context's tokens in all.
+  Tensor logits(const Tensor& tokens, KeyValueCache& cache);
   // Mean cross entropy of predicting targets [batch, tokens]; the logits never exist whole.
   Tensor loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options = {});
 
@@ -47,7 +66,7 @@ class LanguageModel : public Module {
 
  private:
   // Normed output of the last block, [batch, tokens, width].
-  Tensor features(const Tensor& tokens);
+  Tensor features(const Tensor& tokens, KeyValueCache* cache = nullptr);
   // Brings the rotary tables, which all layers share, to where the model is.
   void place_rope();
 

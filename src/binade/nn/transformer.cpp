@@ -1,8 +1,10 @@
 #include "binade/nn/transformer.h"
 
+#include "binade/autograd/variable.h"
 #include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
+#include "binade/ops/create.h"
 #include "binade/ops/shape.h"
 
 namespace binade::nn {
@@ -74,18 +76,49 @@ void MultiheadAttention::set_rope(const Tensor& cosine, const Tensor& sine) {
   sine_ = sine;
 }
 
-Tensor MultiheadAttention::forward(const Tensor& x) {
+Tensor MultiheadAttention::project(const Tensor& x, int64_t start) {
   if (x.rank() != 3)
     fail("MultiheadAttention",
          {.argument = "x", .expected = "[batch, tokens, width]", .found = describe(x)});
-  Tensor packed = qkv(x);
-  if (cosine_.defined()) {
-    const int64_t parts = heads_ + 2 * kv_heads_;
-    const Tensor heads = reshape(packed, {x.size(0), x.size(1), parts, head_dim_});
-    packed = reshape(rope(heads, cosine_, sine_, 0, heads_ + kv_heads_), packed.shape());
-  }
+  const Tensor packed = qkv(x);
+  if (!cosine_.defined()) return packed;
+  const int64_t parts = heads_ + 2 * kv_heads_;
+  const Tensor heads = reshape(packed, {x.size(0), x.size(1), parts, head_dim_});
+  return reshape(rope(heads, cosine_, sine_, start, heads_ + kv_heads_), packed.shape());
+}
+
+Tensor MultiheadAttention::forward(const Tensor& x) {
   return dropout_(
-      out(packed_attention(packed, heads_, kv_heads_, {.causal = causal_, .scale = {}})));
+      out(packed_attention(project(x, 0), heads_, kv_heads_, {.causal = causal_, .scale = {}})));
+}
+
+Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
+  const auto scope = enter();
+  const NoGrad no_grad;
+  const Tensor packed = project(x, past.length);
+  const int64_t batch = x.size(0), tokens = x.size(1), end = past.length + tokens;
+  if (!past.keys.defined()) {
+    const Shape shape{batch, kv_heads_, past.capacity, head_dim_};
+    past.keys = Tensor::empty(shape, packed.dtype(), packed.device());
+    past.values = Tensor::empty_like(past.keys);
+  }
+  if (batch != past.keys.size(0) || end > past.capacity) {
+    fail("MultiheadAttention",
+         {.argument = "x",
+          .expected = "the cache's batch, and tokens it has room for after its " +
+                      std::to_string(past.length),
+          .found = describe(x) + " for a cache " + describe(past.keys)});
+  }
+  const std::vector<Tensor> parts =
+      split(transpose(reshape(packed, {batch, tokens, heads_ + 2 * kv_heads_, head_dim_}), 1, 2),
+            {heads_, kv_heads_, kv_heads_}, 1);
+  copy_(slice(past.keys, 2, past.length, end), parts[1]);
+  copy_(slice(past.values, 2, past.length, end), parts[2]);
+  past.length = end;
+  const Tensor seen =
+      scaled_dot_product_attention(parts[0], slice(past.keys, 2, 0, end),
+                                   slice(past.values, 2, 0, end), {.causal = causal_, .scale = {}});
+  return dropout_(out(reshape(transpose(seen, 1, 2), {batch, tokens, heads_ * head_dim_})));
 }
 
 MLP::MLP(const MLPConfig& config, Placement placement)
@@ -135,10 +168,12 @@ std::pair<Tensor, Tensor> TransformerBlock::add_norm(int which, const Tensor& br
                              : rms_norms_[which]->add(branch, residual);
 }
 
-std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const Tensor& residual) {
+std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const Tensor& residual,
+                                                    KeyValues* past) {
   const auto scope = enter();
   const auto [before, normed] = add_norm(0, branch, residual);
-  const auto [between, normed_again] = add_norm(1, attention(normed), before);
+  const Tensor attended = past != nullptr ? attention(normed, *past) : attention(normed);
+  const auto [between, normed_again] = add_norm(1, attended, before);
   return {mlp(normed_again), between};
 }
 

@@ -22,10 +22,22 @@ struct AttentionConfig {
   double out_deviation = 0.02;  // of the output projection's
 };
 
+// Keys and values of the tokens one attention has seen, so that the next ones need only themselves
+// computed. Buffers [batch, kv_heads, capacity, head_dim], made at the first use.
+struct KeyValues {
+  Tensor keys, values;
+  int64_t length = 0;  // tokens in it
+  int64_t capacity = 0;
+};
+
 // Self-attention with one packed projection for q, k and v.
 class MultiheadAttention : public Layer {
  public:
   explicit MultiheadAttention(const AttentionConfig& config, Placement placement = {});
+
+  using Layer::operator();
+  // The same for tokens that follow those in `past`, which takes them in. Records no gradient.
+  Tensor operator()(const Tensor& x, KeyValues& past);
 
   // Rotary tables shared by all layers of a model; none: no rotation.
   void set_rope(const Tensor& cosine, const Tensor& sine);
@@ -36,6 +48,9 @@ class MultiheadAttention : public Layer {
   Tensor forward(const Tensor& x) override;
 
  private:
+  // q, k and v of tokens from position `start` on, side by side and rotated.
+  Tensor project(const Tensor& x, int64_t start);
+
   int64_t heads_, kv_heads_, head_dim_;
   bool causal_;
   Tensor cosine_, sine_;
@@ -83,7 +98,9 @@ class TransformerBlock : public Module {
  public:
   explicit TransformerBlock(const BlockConfig& config, Placement placement = {});
 
-  std::pair<Tensor, Tensor> forward(const Tensor& branch, const Tensor& residual);
+  // `past`: the keys and values of the tokens before, which takes these in.
+  std::pair<Tensor, Tensor> forward(const Tensor& branch, const Tensor& residual,
+                                    KeyValues* past = nullptr);
   // The block on its own: x to x.
   Tensor operator()(const Tensor& x);
 

@@ -42,6 +42,8 @@ double scale_of(const AttentionOptions& options, int64_t dim) {
   return options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
 }
 
+bool products_in_tf32() { return amp::matmul_precision() == amp::MatmulPrecision::high; }
+
 Tensor unit_last_stride(const Tensor& x) {
   return x.size(-1) <= 1 || x.strides().back() == 1 ? x : dense(x);
 }
@@ -134,13 +136,14 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   const Tensor lse =
       Tensor::empty({q.size(0), q.size(1), q.size(2)}, statistics_type(qs), q.device());
   const double scale = scale_of(options, q.size(3));
-  backend::of(q).attention.forward(qs, ks, vs, scale, options.causal, y, lse);
+  const bool tf32 = products_in_tf32();
+  backend::of(q).attention.forward(qs, ks, vs, scale, options.causal, tf32, y, lse);
   return call.result(y, [=, causal = options.causal, q = Saved(qs), k = Saved(ks), v = Saved(vs),
                          y = Saved(y)](const Tensor& dy, GradSlots dx) {
     const Tensor dq = Tensor::empty(q->shape(), q->dtype(), dy.device());
     const Tensor dk = Tensor::empty(k->shape(), k->dtype(), dy.device()),
                  dv = Tensor::empty_like(dk);
-    backend::of(dy).attention.backward(dense(dy), q, k, v, y, lse, scale, causal, dq, dk, dv);
+    backend::of(dy).attention.backward(dense(dy), q, k, v, y, lse, scale, causal, tf32, dq, dk, dv);
     dx[0].add(dq);
     dx[1].add(dk);
     dx[2].add(dv);
@@ -186,17 +189,18 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   const Tensor y = Tensor::empty({batch, tokens, heads * dim}, in.dtype(), in.device());
   const Tensor lse = Tensor::empty({batch, heads, tokens}, statistics_type(in), in.device());
   const double scale = scale_of(options, dim);
+  const bool tf32 = products_in_tf32();
   backend::of(in).attention.forward(packed_heads(in, 0, heads, dim),
                                     packed_heads(in, heads, kv_heads, dim),
                                     packed_heads(in, heads + kv_heads, kv_heads, dim), scale,
-                                    options.causal, packed_heads(y, 0, heads, dim), lse);
+                                    options.causal, tf32, packed_heads(y, 0, heads, dim), lse);
   return call.result(y, [=, causal = options.causal, qkv = Saved(in), y = Saved(y)](
                             const Tensor& dy, GradSlots dx) {
     const Tensor dqkv = Tensor::empty_like(qkv.get());
     backend::of(dy).attention.backward(
         packed_heads(dense(dy), 0, heads, dim), packed_heads(qkv, 0, heads, dim),
         packed_heads(qkv, heads, kv_heads, dim), packed_heads(qkv, heads + kv_heads, kv_heads, dim),
-        packed_heads(y, 0, heads, dim), lse, scale, causal, packed_heads(dqkv, 0, heads, dim),
+        packed_heads(y, 0, heads, dim), lse, scale, causal, tf32, packed_heads(dqkv, 0, heads, dim),
         packed_heads(dqkv, heads, kv_heads, dim),
         packed_heads(dqkv, heads + kv_heads, kv_heads, dim));
     dx[0].add(dqkv);

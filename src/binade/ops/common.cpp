@@ -26,6 +26,7 @@ Composite::Composite(Op op, std::initializer_list<Tensor> inputs, bool named)
     : op_(op),
       inputs_(inputs),
       compute_(cast_recorded(op, inputs_, named)),
+      scope_(op),
       plain_(amp::AutocastState{}) {
   amp::require_one_device(op, inputs_);
 }

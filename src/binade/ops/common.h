@@ -26,6 +26,7 @@ class Composite {
   Op op_;
   std::vector<Tensor> inputs_;
   std::vector<Tensor> compute_;
+  autograd::CompositeScope scope_;
   amp::TracePause pause_;
   amp::Autocast plain_;
 };

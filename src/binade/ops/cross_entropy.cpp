@@ -22,6 +22,11 @@ void check(Op op, const Tensor& x, const Tensor& target, int64_t classes,
   if (classes == 0) fail(name(op), {.argument = "classes", .expected = "at least 1", .found = "0"});
 }
 
+Tensor new_logits(const Shape& shape, DType dtype, Device device) {
+  const memory::CategoryGuard category(memory::Category::logits);
+  return Tensor::empty(shape, dtype, device);
+}
+
 // One element of the losses' type: what a row's loss is multiplied by in the result. Stays on the
 // device.
 Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options, DType dtype) {
@@ -50,6 +55,77 @@ Tensor scaled(const Tensor& a, const Tensor& b, DType dtype) {
   backend::of(a).elementwise.binary(Binary::mul, a, TensorView(b).expanded(a.shape()), y);
   return y;
 }
+
+void check_linear(const Tensor& x, const Tensor& weight, const CrossEntropyOptions& options) {
+  require_compute("linear_cross_entropy", "x", x);
+  require_compute("linear_cross_entropy", "weight", weight);
+  require_rank("linear_cross_entropy", "weight", weight, 2);
+  if (x.rank() == 0 || x.size(-1) != weight.size(1)) {
+    fail("linear_cross_entropy", {.argument = "x",
+                                  .expected = "[..., " + std::to_string(weight.size(1)) + "]",
+                                  .found = describe(x)});
+  }
+  if (options.reduce == Reduce::none) {
+    fail("linear_cross_entropy", {.argument = "reduce",
+                                  .expected = "mean or sum",
+                                  .found = "none",
+                                  .hint = "use cross_entropy(linear(x, weight), target)"});
+  }
+}
+
+// x weight^T and its cross entropy, some rows at a time; the logits of one chunk become their own
+// gradient. Gradients are made for a row weight of 1 and scaled in the backward: in 16 bits they
+// keep the size of probabilities, so nothing underflows before the loss scale arrives.
+struct ChunkedHead {
+  Tensor x, weight, target;
+  CrossEntropyOptions options;
+  Tensor losses;       // [rows]
+  Tensor dx, dweight;  // undefined where not wanted
+  Tensor lse, logits, ones;
+  bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
+
+  void run(int64_t chunk_rows) {
+    const int64_t rows = x.size(0);
+    const int64_t chunk = std::clamp<int64_t>(chunk_rows, 1, std::max<int64_t>(rows, 1));
+    lse = Tensor::empty({chunk}, losses.dtype(), x.device());
+    ones = Tensor::empty({chunk}, losses.dtype(), x.device());
+    logits = new_logits({chunk, weight.size(0)}, x.dtype(), x.device());
+    backend::of(x).elementwise.fill(ones, 1);
+    if (dweight.defined() && rows == 0) backend::of(x).elementwise.fill(dweight, 0);
+    for (int64_t start = 0; start < rows; start += chunk)
+      run_chunk(start, std::min(chunk, rows - start));
+  }
+
+ private:
+  static Tensor part(const Tensor& t, int64_t start, int64_t count) {
+    Shape shape = t.shape();
+    shape[0] = count;
+    return t.strided(shape, t.strides(), t.offset() + start * t.strides()[0]);
+  }
+
+  static Tensor matrix(const Tensor& t, bool transposed = false) {
+    const int r = transposed ? 1 : 0, c = 1 - r;
+    return t.strided({1, t.size(r), t.size(c)}, {0, t.strides()[r], t.strides()[c]}, t.offset());
+  }
+
+  void run_chunk(int64_t start, int64_t count) const {
+    const auto& kernels = backend::of(x);
+    const Tensor in = part(x, start, count), out = part(logits, 0, count);
+    const Tensor wanted = part(target, start, count), sums = part(lse, 0, count);
+    kernels.matmul.matmul(matrix(in), matrix(weight, true), matrix(out), {.tf32 = tf32});
+    kernels.loss.cross_entropy(out, wanted, options.smoothing, options.ignore_index,
+                               part(losses, start, count), sums);
+    if (!dx.defined() && !dweight.defined()) return;
+    kernels.loss.cross_entropy_backward(part(ones, 0, count), out, wanted, sums, options.smoothing,
+                                        options.ignore_index, out);
+    if (dx.defined())
+      kernels.matmul.matmul(matrix(out), matrix(weight), matrix(part(dx, start, count)),
+                            {.tf32 = tf32});
+    if (dweight.defined())
+      kernels.matmul.matmul(matrix(out, true), matrix(in), matrix(dweight),
+                            {.beta = start == 0 ? 0.0f : 1.0f, .tf32 = tf32});
+  }
+};
 
 }  // namespace
 
@@ -84,83 +160,38 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   });
 }
 
-// Gradients are made for a row weight of 1 and scaled in the backward: in 16 bits they keep the
-// size of probabilities, so nothing underflows before the loss scale arrives.
+// Few enough to stay near the cache on a CPU, enough to fill a GPU.
+int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device) {
+  const int64_t bytes = int64_t{device.is_cuda() ? 2048 : 64} << 20;
+  int64_t fitting = bytes / (classes * static_cast<int64_t>(size_of(dtype)));
+  if (fitting > 1024) fitting = fitting / 1024 * 1024;
+  return std::clamp<int64_t>(fitting, 1, std::max<int64_t>(rows, 1));
+}
+
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             CrossEntropyOptions options, int64_t chunk_rows) {
-  require_compute("linear_cross_entropy", "x", x);
-  require_compute("linear_cross_entropy", "weight", weight);
-  require_rank("linear_cross_entropy", "weight", weight, 2);
-  if (x.rank() == 0 || x.size(-1) != weight.size(1)) {
-    fail("linear_cross_entropy", {.argument = "x",
-                                  .expected = "[..., " + std::to_string(weight.size(1)) + "]",
-                                  .found = describe(x)});
-  }
-  if (options.reduce == Reduce::none) {
-    fail("linear_cross_entropy", {.argument = "reduce",
-                                  .expected = "mean or sum",
-                                  .found = "none",
-                                  .hint = "use cross_entropy(linear(x, weight), target)"});
-  }
+  check_linear(x, weight, options);
   check(Op::linear_cross_entropy, x, target, weight.size(0), options);
   const Call call(Op::linear_cross_entropy, {x, weight});
   require_same_dtype("linear_cross_entropy", call[0], call[1]);
   const auto [rows, width] = rows_of(x.shape());
-  const int64_t classes = weight.size(0);
-  // About 64 MiB of logits at a time unless told otherwise.
-  const int64_t fitting =
-      (int64_t{64} << 20) / (classes * static_cast<int64_t>(size_of(call[0].dtype())));
-  const int64_t chunk =
-      std::clamp<int64_t>(chunk_rows > 0 ? chunk_rows : fitting, 1, std::max<int64_t>(rows, 1));
-
-  const Tensor in = viewed(dense(call[0]), {rows, width});
   const Tensor wanted = viewed(dense(target), {rows});
-  require_classes("linear_cross_entropy", wanted, classes, options.ignore_index);
-  const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device());
-  const Tensor lse = Tensor::empty({chunk}, losses.dtype(), in.device());
-  const Tensor logits = Tensor::empty({chunk, classes}, in.dtype(), in.device());
-  const Tensor ones = Tensor::empty({chunk}, losses.dtype(), in.device());
-  const bool recording = call.recording();
-  const Tensor dx_unit = recording && x.requires_grad() ? Tensor::empty_like(in) : Tensor();
-  const Tensor dweight_unit = recording && weight.requires_grad()
-                                  ? Tensor::empty(weight.shape(), statistics_type(in), in.device())
-                                  : Tensor();
-  const auto& kernels = backend::of(in);
-  kernels.elementwise.fill(ones, 1);
-  if (dweight_unit.defined() && rows == 0) kernels.elementwise.fill(dweight_unit, 0);
-  const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
-  const auto first_rows = [](const Tensor& t, int64_t start, int64_t count) {
-    Shape shape = t.shape();
-    shape[0] = count;
-    return t.strided(shape, t.strides(), t.offset() + start * t.strides()[0]);
-  };
-  const auto matrix = [](const Tensor& t, bool transposed = false) {
-    const int r = transposed ? 1 : 0, c = 1 - r;
-    return t.strided({1, t.size(r), t.size(c)}, {0, t.strides()[r], t.strides()[c]}, t.offset());
-  };
-  for (int64_t start = 0; start < rows; start += chunk) {
-    const int64_t count = std::min(chunk, rows - start);
-    const Tensor part = first_rows(in, start, count), part_logits = first_rows(logits, 0, count);
-    const Tensor part_target = first_rows(wanted, start, count),
-                 part_lse = first_rows(lse, 0, count);
-    kernels.matmul.matmul(matrix(part), matrix(call[1], true), matrix(part_logits), {.tf32 = tf32});
-    kernels.loss.cross_entropy(part_logits, part_target, options.smoothing, options.ignore_index,
-                               first_rows(losses, start, count), part_lse);
-    if (!recording) continue;
-    kernels.loss.cross_entropy_backward(first_rows(ones, 0, count), part_logits, part_target,
-                                        part_lse, options.smoothing, options.ignore_index,
-                                        part_logits);
-    if (dx_unit.defined()) {
-      kernels.matmul.matmul(matrix(part_logits), matrix(call[1]),
-                            matrix(first_rows(dx_unit, start, count)), {.tf32 = tf32});
-    }
-    if (dweight_unit.defined()) {
-      kernels.matmul.matmul(matrix(part_logits, true), matrix(part), matrix(dweight_unit),
-                            {.beta = start == 0 ? 0.0f : 1.0f, .tf32 = tf32});
-    }
-  }
-  const Tensor row = row_weight(wanted, options, losses.dtype());
-  return call.result(total(losses, row), [=, full = x.shape()](const Tensor& dy, GradSlots dx) {
+  require_classes("linear_cross_entropy", wanted, weight.size(0), options.ignore_index);
+
+  ChunkedHead head{.x = viewed(dense(call[0]), {rows, width}),
+                   .weight = call[1],
+                   .target = wanted,
+                   .options = options};
+  head.losses = Tensor::empty({rows}, statistics_type(head.x), head.x.device());
+  if (call.recording() && x.requires_grad()) head.dx = Tensor::empty_like(head.x);
+  if (call.recording() && weight.requires_grad())
+    head.dweight = Tensor::empty(weight.shape(), statistics_type(head.x), head.x.device());
+  head.run(chunk_rows > 0 ? chunk_rows
+                          : logits_rows(rows, weight.size(0), head.x.dtype(), x.device()));
+
+  const Tensor row = row_weight(wanted, options, head.losses.dtype());
+  return call.result(total(head.losses, row), [row, dx_unit = head.dx, dweight_unit = head.dweight,
+                                               full = x.shape()](const Tensor& dy, GradSlots dx) {
     const Tensor factor = scaled(viewed(dy, {1}), row, dy.dtype());
     if (dx_unit.defined()) dx[0].add(viewed(scaled(dx_unit, factor, dx_unit.dtype()), full));
     if (dweight_unit.defined()) dx[1].add(scaled(dweight_unit, factor, dweight_unit.dtype()));

@@ -21,9 +21,7 @@ Tensor custom(const CustomOp& op, std::span<const Tensor> inputs) {
     const amp::Autocast autocast(state);
     y = op.forward(compute).detach();
   }
-  amp::trace_op(Op::custom, inputs, compute, {&y, 1});
-  if (!autograd::recording(inputs)) return y;
-  if (!op.backward)
+  if (autograd::recording(inputs) && !op.backward)
     fail(op.name, {.argument = "backward",
                    .expected = "a function, as an input requires a gradient",
                    .found = "none"});
@@ -35,6 +33,7 @@ Tensor custom(const CustomOp& op, std::span<const Tensor> inputs) {
                      const amp::Autocast autocast(state);
                      op.backward(dy[0], given, y, dx);
                    });
+  amp::trace_op(Op::custom, inputs, compute, {&y, 1});
   return y;
 }
 

@@ -30,6 +30,13 @@ Operand operand(const Quantized& q) {
   return {dequantize(q, DType::f32), {}};
 }
 
+// The same as a product reads it that sums along q's rows rather than its columns: from the
+// transposed codes where there are any, so that neighbours in the sum are neighbours in memory.
+Operand operand_along_rows(const Quantized& q) {
+  if (!q.transposed.defined()) return operand(q);
+  return {transposed(q.transposed), q.inverse_scale};
+}
+
 // y = a x b with f32 sums, plus what y holds if `accumulate`.
 void multiply(const Operand& a, const Operand& b, const Tensor& y, bool accumulate,
               backend::Epilogue epilogue = {}) {
@@ -76,7 +83,8 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   const backend::Epilogue epilogue{
       .bias = call[2],
       .activation = static_cast<backend::Activation>(activation),
-      .pre_activation = pre.defined() ? TensorView(batch_of_one(pre)) : TensorView()};
+      .pre_activation = pre.defined() ? TensorView(batch_of_one(pre)) : TensorView(),
+      .fast_accumulation = recipe.fast_accumulation};
   const auto low = [type](const Tensor& values) { return Operand{converted(values, type), {}}; };
   if (recipe.forward) {
     multiply(operand(input), turned(operand(state->weight_rows(recipe, weight))), y, false,
@@ -89,10 +97,12 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   if (!recording) return call.result(viewed(y, shape));
 
   // What each backward product needs, and no more: FP8 where it runs in FP8.
-  Quantized wgrad_input = recipe.wgrad && weight.requires_grad() ? input : Quantized{};
-  if (wgrad_input.defined() && !whole) {
-    wgrad_input =
-        amp::quantize_by(recipe, Fp8Role::activation, transposed(flat), state->input, false);
+  Quantized wgrad_input;
+  if (recipe.wgrad && weight.requires_grad()) {
+    wgrad_input = whole ? input
+                        : amp::quantize_by(recipe, Fp8Role::activation, transposed(flat),
+                                           state->input, false);
+    if (wgrad_input.transposed.defined()) wgrad_input.data = {};  // wgrad reads no others
   }
   const Tensor kept = recipe.wgrad || !weight.requires_grad() ? Tensor() : converted(flat, type);
   const Quantized dgrad_weight =
@@ -120,8 +130,9 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
       if (recipe.dgrad) {
         // Per-tensor weights are quantized as [out, in]; finer groups as [in, out], along the
         // summed axis.
-        const Operand values = operand(dgrad_weight);
-        multiply(operand(gradient), whole ? values : turned(values), target, accumulate);
+        multiply(operand(gradient),
+                 whole ? operand_along_rows(dgrad_weight) : turned(operand(dgrad_weight)), target,
+                 accumulate);
       } else {
         multiply(low(dy), low(weight), target, accumulate);
       }
@@ -131,7 +142,8 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
       if (!recipe.wgrad) {
         multiply(turned(low(dy)), low(kept), buffer, accumulate);
       } else if (whole) {
-        multiply(turned(operand(gradient)), operand(wgrad_input), buffer, accumulate);
+        multiply(turned(operand_along_rows(gradient)), operand_along_rows(wgrad_input), buffer,
+                 accumulate);
       } else {
         multiply(operand(quantized(transposed(dy), false)), turned(operand(wgrad_input)), buffer,
                  accumulate);

@@ -2,6 +2,7 @@
 
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
+#include "binade/ops/contract.h"
 #include "binade/ops/matmul.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"

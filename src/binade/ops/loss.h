@@ -28,6 +28,9 @@ Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
 // width].
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             CrossEntropyOptions options = {}, int64_t chunk_rows = 0);
+// The rows whose logits exist at a time where the caller names no number: about 64 MiB of them, 2
+// GiB on a GPU.
+int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device);
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
                                       CrossEntropyOptions options = {});
 

@@ -1,11 +1,8 @@
 #include "binade/ops/matmul.h"
 
-#include <algorithm>
-
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
 #include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
 
 namespace binade {
 namespace {
@@ -165,19 +162,6 @@ Tensor added(Op op, int rank, const Tensor& c, const Tensor& a, const Tensor& b,
   return call.result(beta == 0 ? product : mul(call[0], beta) + product);
 }
 
-// Axes of a and b in an einsum or tensordot, by what happens to them.
-std::vector<int64_t> joined(std::initializer_list<std::vector<int64_t>> lists) {
-  std::vector<int64_t> result;
-  for (const auto& list : lists) result.insert(result.end(), list.begin(), list.end());
-  return result;
-}
-
-int64_t numel_of(const Tensor& x, const std::vector<int64_t>& axes) {
-  int64_t count = 1;
-  for (const int64_t axis : axes) count *= x.size(axis);
-  return count;
-}
-
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) { return product(Op::matmul, a, b); }
@@ -213,145 +197,6 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, dou
 
 Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
   return added(Op::baddbmm, 3, c, a, b, beta, alpha);
-}
-
-Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& axes_a,
-                 const std::vector<int64_t>& axes_b) {
-  require_compute("tensordot", "a", a);
-  require_compute("tensordot", "b", b);
-  if (axes_a.size() != axes_b.size()) {
-    fail("tensordot",
-         {.argument = "axes",
-          .expected = "as many of a as of b",
-          .found = std::to_string(axes_a.size()) + " and " + std::to_string(axes_b.size())});
-  }
-  std::vector<int64_t> summed_a, summed_b, free_a, free_b;
-  for (size_t i = 0; i < axes_a.size(); ++i) {
-    summed_a.push_back(normalize_axis("tensordot", axes_a[i], a.rank()));
-    summed_b.push_back(normalize_axis("tensordot", axes_b[i], b.rank()));
-    if (a.size(summed_a[i]) != b.size(summed_b[i])) {
-      fail("tensordot", {.argument = "axes",
-                         .expected = "pairs of one size",
-                         .found = describe(a) + " and " + describe(b)});
-    }
-  }
-  Shape shape;
-  const auto find_free = [&shape](const Tensor& x, const std::vector<int64_t>& summed,
-                                  std::vector<int64_t>& rest) {
-    for (int axis = 0; axis < x.rank(); ++axis) {
-      const int64_t times = std::count(summed.begin(), summed.end(), axis);
-      if (times > 1)
-        fail("tensordot", {.argument = "axes",
-                           .expected = "each axis once",
-                           .found = std::to_string(axis) + " twice"});
-      if (times == 1) continue;
-      rest.push_back(axis);
-      shape.push_back(x.size(axis));
-    }
-  };
-  find_free(a, summed_a, free_a);
-  find_free(b, summed_b, free_b);
-  Composite call(Op::tensordot, {a, b});
-  const Tensor left = reshape(permute(call[0], joined({free_a, summed_a})),
-                              {numel_of(a, free_a), numel_of(a, summed_a)});
-  const Tensor right = reshape(permute(call[1], joined({summed_b, free_b})),
-                               {numel_of(b, summed_b), numel_of(b, free_b)});
-  return call.result(reshape(mm(left, right), shape));
-}
-
-Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands) {
-  return einsum(equation, std::span(operands.begin(), operands.size()));
-}
-
-Tensor einsum(std::string_view equation, std::span<const Tensor> operands) {
-  const auto bad = [&](const char* expected) {
-    fail(
-        "einsum",
-        {.argument = "equation", .expected = expected, .found = "'" + std::string(equation) + "'"});
-  };
-  const size_t arrow = equation.find("->");
-  if (arrow == std::string_view::npos || operands.empty() || operands.size() > 2)
-    bad("one or two operands and '->'");
-  const std::string_view inputs = equation.substr(0, arrow), out = equation.substr(arrow + 2);
-  const size_t comma = inputs.find(',');
-  if ((comma != std::string_view::npos) != (operands.size() == 2)) bad("as many terms as operands");
-  const std::string_view terms[2] = {
-      inputs.substr(0, comma), comma == std::string_view::npos ? "" : inputs.substr(comma + 1)};
-  const auto has = [](std::string_view term, char letter) {
-    return term.find(letter) != std::string_view::npos;
-  };
-  for (size_t i = 0; i < operands.size(); ++i) {
-    require_compute("einsum", "operands", operands[i]);
-    if (static_cast<int>(terms[i].size()) != operands[i].rank())
-      bad("one letter per dimension of each operand");
-    for (const char letter : terms[i]) {
-      if (std::count(terms[i].begin(), terms[i].end(), letter) > 1)
-        bad("each letter once per operand");
-    }
-  }
-  for (const char letter : out) {
-    if (!has(terms[0], letter) && !has(terms[1], letter))
-      bad("result letters that occur in an operand");
-    if (std::count(out.begin(), out.end(), letter) > 1) bad("each letter once in the result");
-  }
-  for (size_t axis = 0; axis < terms[0].size(); ++axis) {
-    const size_t other = terms[1].find(terms[0][axis]);
-    if (other == std::string_view::npos || operands[0].size(static_cast<int64_t>(axis)) ==
-                                               operands[1].size(static_cast<int64_t>(other)))
-      continue;
-    fail("einsum", {.argument = "operands",
-                    .expected = "one size for each letter of '" + std::string(equation) + "'",
-                    .found = describe(operands[0]) + " and " + describe(operands[1])});
-  }
-
-  Composite call(Op::einsum, {operands[0], operands.size() == 2 ? operands[1] : Tensor()});
-  // Letters only one operand has and the result has not are summed away first.
-  Tensor x[2];
-  std::string letters[2];
-  for (size_t i = 0; i < operands.size(); ++i) {
-    Axes lonely;
-    for (size_t axis = 0; axis < terms[i].size(); ++axis) {
-      const bool kept = has(out, terms[i][axis]) || has(terms[1 - i], terms[i][axis]);
-      if (kept) letters[i] += terms[i][axis];
-      if (!kept) lonely.push_back(static_cast<int64_t>(axis));
-    }
-    x[i] = lonely.empty() ? call[i] : sum(call[i], lonely);
-  }
-  std::string have;  // the letters of `y`, in order
-  Tensor y = x[0];
-  if (operands.size() == 1) {
-    have = letters[0];
-  } else {
-    std::vector<int64_t> batch[2], free[2], summed[2];
-    std::string groups[3];
-    for (size_t i = 0; i < 2; ++i) {
-      for (const char letter : letters[0] + letters[1]) {
-        const size_t at = letters[i].find(letter);
-        const bool shared = has(letters[0], letter) && has(letters[1], letter);
-        if (at == std::string::npos) continue;
-        auto& list = !shared ? free[i] : has(out, letter) ? batch[i] : summed[i];
-        if (std::find(list.begin(), list.end(), static_cast<int64_t>(at)) != list.end()) continue;
-        list.push_back(static_cast<int64_t>(at));
-        if (!shared) groups[1 + i] += letter;
-        if (shared && has(out, letter) && i == 0) groups[0] += letter;
-      }
-    }
-    const Tensor left =
-        reshape(permute(x[0], joined({batch[0], free[0], summed[0]})),
-                {numel_of(x[0], batch[0]), numel_of(x[0], free[0]), numel_of(x[0], summed[0])});
-    const Tensor right =
-        reshape(permute(x[1], joined({batch[1], summed[1], free[1]})),
-                {numel_of(x[1], batch[1]), numel_of(x[1], summed[1]), numel_of(x[1], free[1])});
-    Shape shape;
-    for (const int64_t axis : batch[0]) shape.push_back(x[0].size(axis));
-    for (const int64_t axis : free[0]) shape.push_back(x[0].size(axis));
-    for (const int64_t axis : free[1]) shape.push_back(x[1].size(axis));
-    y = reshape(bmm(left, right), shape);
-    have = groups[0] + groups[1] + groups[2];
-  }
-  std::vector<int64_t> order;
-  for (const char letter : out) order.push_back(static_cast<int64_t>(have.find(letter)));
-  return call.result(permute(y, order));
 }
 
 }  // namespace binade

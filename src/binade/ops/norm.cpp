@@ -81,6 +81,14 @@ Tensor norm(Op op, NormKind kind, const Tensor& x, const Tensor& weight, const T
   });
 }
 
+// The type a fused norm writes for the next op: the autocast type, where neither the residual
+// stream nor the policy asks for more.
+DType normed_type(Op op, DType stream) {
+  const amp::AutocastState& state = amp::autocast_state();
+  if (!state.enabled || stream == DType::f64) return stream;
+  return amp::class_of(op) == CastClass::f32 ? DType::f32 : state.dtype;
+}
+
 std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x,
                                         const Tensor& residual, const Tensor& weight,
                                         const Tensor& bias, double eps) {
@@ -95,9 +103,7 @@ std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x,
   const Tensor in = viewed(dense(call[0]), flat);
   const Tensor other = residual.defined() ? viewed(dense(call[3]), flat) : Tensor();
   const Tensor sum = residual.defined() ? Tensor::empty(flat, residual.dtype(), x.device()) : in;
-  const amp::AutocastState& state = amp::autocast_state();
-  const bool lowers = state.enabled && sum.dtype() != DType::f64;
-  const Tensor y = Tensor::empty(flat, lowers ? state.dtype : sum.dtype(), x.device());
+  const Tensor y = Tensor::empty(flat, normed_type(op, sum.dtype()), x.device());
   const Tensor mean =
       kind == NormKind::layer ? Tensor::empty({rows}, statistics_type(sum), x.device()) : Tensor();
   const Tensor rstd = Tensor::empty({rows}, statistics_type(sum), x.device());
@@ -120,20 +126,20 @@ std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x,
   return {outputs[0], outputs[1]};
 }
 
-std::pair<Tensor, Tensor> residual_composite(const Tensor& x, const Tensor& residual,
+std::pair<Tensor, Tensor> residual_composite(Op op, const Tensor& x, const Tensor& residual,
                                              Tensor (*norm)(const Tensor&, const Tensor&,
                                                             const Tensor&, double),
                                              const Tensor& weight, const Tensor& bias, double eps) {
-  const amp::AutocastState state = amp::autocast_state();
+  const DType stream = residual.defined() ? residual.dtype() : x.dtype();
+  const DType result = normed_type(op, stream);
   const amp::Autocast plain(amp::AutocastState{});
   const Tensor sum =
       residual.defined()
           ? cast(cast(x, promote(x.dtype(), residual.dtype())) + residual, residual.dtype())
           : x;
-  const bool lowers = state.enabled && sum.dtype() != DType::f64;
-  const DType wide = sum.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = stream == DType::f64 ? DType::f64 : DType::f32;
   const Tensor y = norm(cast(sum, wide), weight, bias, eps);
-  return {sum, cast(y, lowers ? state.dtype : sum.dtype())};
+  return {sum, cast(y, result)};
 }
 
 // Channels of x [n, c, ...] and what lies inside one channel.
@@ -211,7 +217,7 @@ std::pair<Tensor, Tensor> residual_rms_norm(const Tensor& x, const Tensor& resid
 std::pair<Tensor, Tensor> residual_layer_norm_composite(const Tensor& x, const Tensor& residual,
                                                         const Tensor& weight, const Tensor& bias,
                                                         double eps) {
-  return residual_composite(x, residual, layer_norm, weight, bias, eps);
+  return residual_composite(Op::residual_layer_norm, x, residual, layer_norm, weight, bias, eps);
 }
 
 std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Tensor& residual,
@@ -219,7 +225,7 @@ std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Ten
   const auto norm = [](const Tensor& x, const Tensor& weight, const Tensor&, double eps) {
     return rms_norm(x, weight, eps);
   };
-  return residual_composite(x, residual, norm, weight, {}, eps);
+  return residual_composite(Op::residual_rms_norm, x, residual, norm, weight, {}, eps);
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,

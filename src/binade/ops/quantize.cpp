@@ -33,7 +33,7 @@ Quantized quantize(const Tensor& x, const QuantizeOptions& options) {
   if (options.mx) {
     kernels.quantize_mx(x, result.data, result.inverse_scale);
   } else {
-    kernels.quantize_groups(x, group, {options.eps, options.power_of_two}, result.data,
+    kernels.quantize_groups(x, group, {options.eps, options.power_of_two}, result.data, {},
                             result.inverse_scale);
   }
   return result;
@@ -51,7 +51,7 @@ Quantized quantize(const Tensor& x, double scale, DType dtype) {
   backend::of(x).elementwise.fill(factor, scale);
   backend::of(x).elementwise.fill(result.inverse_scale,
                                   1 / static_cast<double>(static_cast<float>(scale)));
-  backend::of(x).quantize.quantize(x, factor, result.data);
+  backend::of(x).quantize.quantize(x, factor, result.data, {}, {});
   return result;
 }
 

@@ -247,10 +247,10 @@ Tensor cumsum(const Tensor& x, int64_t axis) {
   const int at = normalize_axis("cumsum", axis, x.rank());
   const Call call(Op::cumsum, {x});
   const Tensor y = Tensor::empty(x.shape(), call[0].dtype(), x.device());
-  backend::of(x).scan.cumsum(call[0], at, false, y);
+  backend::of(x).reduce.cumsum(call[0], at, false, y);
   return call.result(y, [at](const Tensor& dy, GradSlots dx) {
     const Tensor sums = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-    backend::of(dy).scan.cumsum(dy, at, true, sums);
+    backend::of(dy).reduce.cumsum(dy, at, true, sums);
     dx[0].add(sums);
   });
 }

@@ -1,7 +1,6 @@
 #include "binade/optim/adam.h"
 
 #include <cmath>
-#include <map>
 
 #include "binade/backend/backend.h"
 
@@ -57,26 +56,32 @@ void Adam::allocate(size_t group, Slot& slot) {
 
 void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const AdamOptions& given = group_options_[group];
-  // The moments' bias depends on a parameter's own updates: one call for each count, nearly always
-  // one in all.
-  std::map<int64_t, std::vector<backend::UpdateItem>> by_steps;
-  for (const Slot* slot : slots) by_steps[slot->steps].push_back(item(*slot));
-  for (const auto& [own_steps, items] : by_steps) {
-    const auto step = static_cast<double>(own_steps);
-    const backend::AdamNumbers numbers{.lr = lr(group),
+  // The moments' bias depends on a parameter's own updates.
+  for (const auto& [count, peers] : by_count(slots)) {
+    const auto [rate, updates, correction1, correction2] = numbers(group, count);
+    const backend::AdamNumbers numbers{.lr = rate,
                                        .beta1 = given.beta1,
                                        .beta2 = given.beta2,
                                        .eps = given.eps,
                                        .weight_decay = given.weight_decay,
-                                       .correction1 = 1 - std::pow(given.beta1, step),
-                                       .correction2 = 1 - std::pow(given.beta2, step),
+                                       .correction1 = correction1,
+                                       .correction2 = correction2,
+                                       .count = count,
                                        .decoupled_decay = decoupled_decay_,
                                        .stochastic_rounding = options().stochastic_rounding,
                                        .seed = options().seed,
-                                       .step = static_cast<uint64_t>(steps())};
+                                       .step = static_cast<uint64_t>(started())};
     backend::of(slots[0]->parameter)
-        .optimizer.adam(items, numbers, {control.gradient_factor, control.skip});
+        .optimizer.adam(peers.items, numbers,
+                        {control.gradient_factor, control.skip, peers.numbers});
   }
+}
+
+std::array<double, 4> Adam::numbers(size_t group, int64_t count) const {
+  const AdamOptions& given = group_options_[group];
+  const auto updates = static_cast<double>(count);
+  return {lr(group), updates, 1 - std::pow(given.beta1, updates),
+          1 - std::pow(given.beta2, updates)};
 }
 
 }  // namespace binade::optim

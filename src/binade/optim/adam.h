@@ -29,6 +29,7 @@ class Adam : public Optimizer {
   Adam(const char* name, const std::vector<AdamGroup>& groups, bool decoupled_decay);
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
+  std::array<double, 4> numbers(size_t group, int64_t count) const override;
 
  private:
   std::vector<AdamOptions> group_options_;

@@ -27,6 +27,19 @@ Tensor grad_norm(const std::vector<Tensor>& parameters, double p) {
   return norm;
 }
 
+Clip clip(const std::vector<Tensor>& parameters, double max_norm) {
+  const Tensor found_inf = Tensor::empty({1}, DType::f32, device_of(parameters));
+  Clip result{Tensor::empty_like(found_inf), {}, found_inf};
+  const auto& kernels = backend::of(found_inf);
+  kernels.elementwise.fill(found_inf, 0);
+  kernels.optimizer.gradient_norm(gradients_of(parameters), 2, result.norm, found_inf);
+  if (max_norm > 0) {
+    result.factor = Tensor::empty_like(found_inf);
+    kernels.optimizer.clip_factor(result.norm, max_norm, result.factor);
+  }
+  return result;
+}
+
 Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, double p) {
   if (!(max_norm >= 0))
     fail("clip_grad_norm",
@@ -35,7 +48,7 @@ Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, do
   const Tensor factor = Tensor::empty_like(norm);
   const auto& kernels = backend::of(norm);
   kernels.optimizer.clip_factor(norm, max_norm, factor);
-  kernels.optimizer.unscale(gradients_of(parameters), factor, {});
+  kernels.optimizer.unscale(gradients_of(parameters), factor, {}, {});
   return norm;
 }
 

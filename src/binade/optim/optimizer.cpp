@@ -1,12 +1,20 @@
 #include "binade/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "binade/autograd/variable.h"
 #include "binade/backend/backend.h"
+#include "binade/backend/transfer.h"
 #include "binade/ops/create.h"
 
 namespace binade::optim {
+namespace {
+
+bool has_gradient(const Tensor& parameter) { return parameter.grad().defined(); }
+
+}  // namespace
+
 void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
     fail(name_, {.argument = "lr",
@@ -53,33 +61,120 @@ Tensor Optimizer::new_state(const Tensor& parameter, DType dtype) const {
   return state;
 }
 
-backend::UpdateItem Optimizer::item(const Slot& slot) {
-  const bool has_master = slot.master.defined();
-  return {.master = has_master ? slot.master : slot.parameter,
-          .gradient = slot.parameter.grad(),
-          .first = slot.first,
-          .second = slot.second,
-          .copy = has_master ? TensorView(slot.parameter) : TensorView()};
+std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) const {
+  std::map<int64_t, Peers> result;
+  for (const Slot* slot : slots) {
+    Peers& peers = result[slot->steps];
+    const bool has_master = slot->master.defined();
+    peers.items.push_back({.master = has_master ? slot->master : slot->parameter,
+                           .gradient = slot->parameter.grad(),
+                           .first = slot->first,
+                           .second = slot->second,
+                           .copy = has_master ? TensorView(slot->parameter) : TensorView(),
+                           .skipped = slot->skipped});
+    if (recording_) peers.numbers = slot->numbers;
+  }
+  return result;
+}
+
+std::array<double, 4> Optimizer::numbers(size_t group, int64_t count) const {
+  return {lr(group), static_cast<double>(count), 1, 1};
+}
+
+void Optimizer::count_step() {
+  ++started_;
+  for (Slot* slot : all_slots()) {
+    if (!has_gradient(slot->parameter)) continue;
+    ++slot->steps;
+    slot->parameter.bump_version();
+    if (slot->master.defined()) slot->master.bump_version();
+  }
 }
 
 void Optimizer::step(const StepControl& control) {
   // Where the flag can be read without waiting, a skipped step ends here and does not count.
   if (control.skip.defined() && control.skip.device().is_cpu() && control.skip.item() != 0) return;
   const NoGrad no_grad;
-  ++steps_;
+  if (!recording_) count_step();
   for (size_t i = 0; i < groups_.size(); ++i) {
     std::vector<Slot*> ready;
     for (Slot& slot : groups_[i].slots) {
-      if (slot.parameter.grad().defined()) ready.push_back(&slot);
+      if (has_gradient(slot.parameter)) ready.push_back(&slot);
     }
-    if (ready.empty()) continue;
-    for (Slot* slot : ready) ++slot->steps;
-    update(i, ready, control);
-    for (Slot* slot : ready) {
-      slot->parameter.bump_version();
-      if (slot->master.defined()) slot->master.bump_version();
+    if (!ready.empty()) update(i, ready, control);
+  }
+  if (control.skip.defined() && control.skip.device().is_cuda()) count_skipped(control.skip);
+}
+
+std::vector<Optimizer::Slot*> Optimizer::all_slots() {
+  std::vector<Slot*> slots;
+  for (Group& group : groups_) {
+    for (Slot& slot : group.slots) slots.push_back(&slot);
+  }
+  return slots;
+}
+
+void Optimizer::make_skipped(Device device) {
+  if (skipped_.defined()) return;
+  const memory::CategoryGuard category(memory::Category::optimizer);
+  const std::vector<Slot*> slots = all_slots();
+  skipped_ = zeros({static_cast<int64_t>(slots.size()) + 1}, DType::f32, device);
+  for (size_t i = 0; i < slots.size(); ++i)
+    slots[i]->skipped = skipped_.strided({1}, {1}, static_cast<int64_t>(i) + 1);
+}
+
+void Optimizer::count_skipped(const Tensor& skip) {
+  make_skipped(skip.device());
+  const std::vector<Slot*> slots = all_slots();
+  const auto counts = [](const Slot* slot) { return has_gradient(slot->parameter); };
+  const auto add = [&](const Tensor& count) {
+    backend::of(skip).elementwise.binary(backend::Binary::add, count,
+                                         TensorView(skip).expanded(count.shape()), count);
+  };
+  if (std::all_of(slots.begin(), slots.end(), counts)) return add(skipped_);
+  add(skipped_.strided({1}, {1}, 0));
+  for (const Slot* slot : slots) {
+    if (counts(slot)) add(slot->skipped);
+  }
+}
+
+Optimizer::Recording::Recording(Optimizer& optimizer) : optimizer_(optimizer) {
+  if (optimizer.options_.stochastic_rounding) {
+    fail(optimizer.name_, {.argument = "recording",
+                           .expected = "an update without random numbers",
+                           .found = "stochastic rounding"});
+  }
+  const std::vector<Slot*> slots = optimizer.all_slots();
+  const Device device = slots[0]->parameter.device();
+  if (device.is_cuda()) optimizer.make_skipped(device);
+  if (!optimizer.numbers_.defined()) {
+    const memory::CategoryGuard category(memory::Category::optimizer);
+    const auto count = static_cast<int64_t>(slots.size());
+    optimizer.numbers_ = zeros({count, 4}, DType::f64, device);
+    optimizer.numbers_here_ = zeros({count, 4}, DType::f64);
+    for (int64_t i = 0; i < count; ++i)
+      slots[static_cast<size_t>(i)]->numbers = optimizer.numbers_.strided({4}, {1}, 4 * i);
+  }
+  optimizer.recording_ = true;
+}
+
+Optimizer::Recording::~Recording() { optimizer_.recording_ = false; }
+
+void Optimizer::begin_run() {
+  count_step();
+  auto* next = numbers_here_.data<double>();
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    for (const Slot& slot : groups_[i].slots) {
+      const std::array<double, 4> values = numbers(i, slot.steps);
+      next = std::copy(values.begin(), values.end(), next);
     }
   }
+  backend::transfer(numbers_here_, numbers_);
+}
+
+int64_t Optimizer::steps() const {
+  return started_ -
+         (skipped_.defined() ? static_cast<int64_t>(skipped_.strided({}, {}, 0).item()) : 0);
 }
 
 void Optimizer::zero_grad() {
@@ -126,9 +221,17 @@ Tensor Optimizer::master_of(const Tensor& parameter) const {
                .found = describe(parameter)});
 }
 
-StateDict Optimizer::state_dict() const {
+void Optimizer::forget_skipped() {
+  if (!skipped_.defined()) return;
+  started_ = steps();
+  for (Slot* slot : all_slots()) slot->steps -= static_cast<int64_t>(slot->skipped.item());
+  backend::of(skipped_).elementwise.fill(skipped_, 0);
+}
+
+StateDict Optimizer::state_dict() {
+  forget_skipped();
   StateDict state;
-  state["steps"] = full({}, static_cast<double>(steps_), DType::i64);
+  state["steps"] = full({}, static_cast<double>(started_), DType::i64);
   size_t index = 0;
   for (const Group& group : groups_) {
     for (const Slot& slot : group.slots) {
@@ -164,7 +267,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
                  .found = std::to_string(state.size())});
   }
   const NoGrad no_grad;
-  steps_ = static_cast<int64_t>(state.at("steps").item());
+  started_ = static_cast<int64_t>(state.at("steps").item());
   size_t index = 0;
   for (Group& group : groups_) {
     for (Slot& slot : group.slots) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,11 +40,30 @@ class Optimizer : public amp::Steppable {
   // Sets the learning rate of every group, scaled by the ratio its group started with.
   void set_lr(double lr);
   void set_group_lr(size_t group, double lr);
-  // Updates applied so far.
-  int64_t steps() const { return steps_; }
+  // Updates applied so far. Waits for a GPU if steps may have been skipped there.
+  int64_t steps() const;
+  // "AdamW".
+  std::string_view name() const { return name_; }
+
+  // While it lives, step() is part of work that is recorded (backend/graph.h): it counts nothing,
+  // and its kernels read learning rates and counts from device memory. Refused with stochastic
+  // rounding, whose draws the host keys by the step.
+  class Recording {
+   public:
+    explicit Recording(Optimizer& optimizer);
+    ~Recording();
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+
+   private:
+    Optimizer& optimizer_;
+  };
+  // The host's part of one run of a recorded step, before it starts: counts it for all parameters
+  // with a gradient, and puts this step's numbers where the kernels read them.
+  void begin_run();
 
   // Moments, masters and the step count; loading checks names and shapes.
-  StateDict state_dict() const;
+  StateDict state_dict();
   void load_state_dict(const StateDict& state);
 
   // The f32 tensor an update of `parameter` changes: its master, or itself.
@@ -54,6 +75,13 @@ class Optimizer : public amp::Steppable {
     Tensor master;  // undefined where the parameter itself is updated
     Tensor first, second;
     int64_t steps = 0;  // updates it has had, the running one included
+    Tensor skipped;     // f32 [1] on a GPU that was told it may skip: how many of these it has
+    Tensor numbers;     // of a recorded step: f64 [4] as in backend::UpdateControl
+  };
+  // What one call of a kernel updates: items that have had as many updates.
+  struct Peers {
+    std::vector<backend::UpdateItem> items;
+    Tensor numbers;  // undefined unless a step is being recorded
   };
   struct Group {
     std::vector<Slot> slots;
@@ -69,18 +97,37 @@ class Optimizer : public amp::Steppable {
   // Updates the slots of one group, each with its gradient.
   virtual void update(size_t group, std::span<Slot*> slots, const StepControl& control) = 0;
   virtual void allocate(size_t group, Slot& slot) = 0;
+  // The numbers of UpdateControl for a group's parameters at their update `count`.
+  virtual std::array<double, 4> numbers(size_t group, int64_t count) const;
 
-  static backend::UpdateItem item(const Slot& slot);
+  // By the count of updates, the running one included; nearly always one entry.
+  std::map<int64_t, Peers> by_count(std::span<Slot*> slots) const;
   const MasterOptions& options() const { return options_; }
+  // Calls of step() that were not known to be skipped when they were made.
+  int64_t started() const { return started_; }
 
  private:
   // A group's index, or a failure.
   size_t checked(size_t group) const;
+  // The host's part of a step: counts it for the slots with a gradient and marks their data
+  // changed.
+  void count_step();
+  // Makes the device count what a step's flag skips: for each slot with a gradient, and in all.
+  void count_skipped(const Tensor& skip);
+  void make_skipped(Device device);
+  // Waits for those counts and takes them off the host's, so that a run goes on as one that was
+  // loaded does.
+  void forget_skipped();
+  std::vector<Slot*> all_slots();
 
   const char* name_;
   MasterOptions options_;
   std::vector<Group> groups_;
-  int64_t steps_ = 0;
+  int64_t started_ = 0;
+  Tensor skipped_;  // of them, and of each slot's steps: f32 [1 + slots] on the device
+  bool recording_ = false;
+  Tensor numbers_;       // f64 [slots, 4] on the device, once a step was recorded
+  Tensor numbers_here_;  // the same on the host
 };
 
 }  // namespace binade::optim

@@ -49,24 +49,21 @@ void SGD::allocate(size_t group, Slot& slot) {
 
 void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const SgdOptions& given = group_options_[group];
-  // Momentum starts as the first gradient, per parameter: one call for each of the two kinds.
-  for (const bool first_step : {true, false}) {
-    std::vector<backend::UpdateItem> items;
-    for (const Slot* slot : slots) {
-      if ((slot->steps == 1) == first_step) items.push_back(item(*slot));
-    }
-    if (items.empty()) continue;
+  // Momentum starts as the first gradient, per parameter.
+  for (const auto& [count, peers] : by_count(slots)) {
     const backend::SgdNumbers numbers{.lr = lr(group),
                                       .momentum = given.momentum,
                                       .dampening = given.dampening,
                                       .weight_decay = given.weight_decay,
                                       .nesterov = given.nesterov,
-                                      .first_step = first_step,
+                                      .first_step = count == 1,
+                                      .count = count,
                                       .stochastic_rounding = options().stochastic_rounding,
                                       .seed = options().seed,
-                                      .step = static_cast<uint64_t>(steps())};
+                                      .step = static_cast<uint64_t>(started())};
     backend::of(slots[0]->parameter)
-        .optimizer.sgd(items, numbers, {control.gradient_factor, control.skip});
+        .optimizer.sgd(peers.items, numbers,
+                       {control.gradient_factor, control.skip, peers.numbers});
   }
 }
 

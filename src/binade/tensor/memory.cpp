@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -32,27 +33,48 @@ size_t lifetime(Category category) {
   return category == Category::activations || category == Category::workspace ? 0 : 1;
 }
 
+using Bytes = std::array<int64_t, category_count>;
+// Free blocks by lifetime and size.
+using FreeLists = std::array<std::unordered_map<size_t, std::vector<void*>>, 2>;
+
 // One device's free blocks and books. Accounting is by requested bytes, so that the meta device and
 // a real one agree exactly.
 class Pool {
  public:
-  void* acquire(size_t bytes, Category category, Device device, const Source& source) {
+  // `reserve`: the one in use on the calling thread, or null.
+  void* acquire(size_t bytes, Category category, Device device, const Source& source,
+                const Reserve* reserve) {
     const std::lock_guard lock(mutex_);
     ++statistics_.requests;
-    void* block = device.is_meta() || bytes == 0
-                      ? nullptr
-                      : take(rounded(bytes), category, bytes, device, source);
+    void* block = nullptr;
+    if (!device.is_meta() && bytes > 0) {
+      block = take(rounded(bytes), category, bytes, device, source, reserve);
+      if (reserve != nullptr) owners_[block] = reserve;
+    }
     book(static_cast<int64_t>(bytes), category);
     return block;
   }
 
-  void release(void* block, size_t bytes, Category category) {
+  void release(void* block, size_t bytes, Category category, const Reserve* reserve) {
     const std::lock_guard lock(mutex_);
     statistics_.live[static_cast<size_t>(category)] -= static_cast<int64_t>(bytes);
     statistics_.allocated -= static_cast<int64_t>(bytes);
     if (block == nullptr) return;
-    free_[lifetime(category)][rounded(bytes)].push_back(block);
+    if (reserve != nullptr) owners_.try_emplace(block, reserve);
+    const auto owner = owners_.find(block);
+    FreeLists& lists = owner == owners_.end() ? free_ : reserved_[owner->second];
+    lists[lifetime(category)][rounded(bytes)].push_back(block);
     statistics_.cached += static_cast<int64_t>(rounded(bytes));
+  }
+
+  void dissolve(const Reserve* reserve) {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < free_.size(); ++i) {
+      for (auto& [size, blocks] : reserved_[reserve][i])
+        free_[i][size].insert(free_[i][size].end(), blocks.begin(), blocks.end());
+    }
+    reserved_.erase(reserve);
+    std::erase_if(owners_, [reserve](const auto& entry) { return entry.second == reserve; });
   }
 
   void release_cached(Device device, const Source& source) {
@@ -71,17 +93,34 @@ class Pool {
     statistics_.at_peak = statistics_.live;
   }
 
+  // Notes that so many bytes were held at one time.
+  void raise_peak(const Bytes& held) {
+    const std::lock_guard lock(mutex_);
+    const int64_t total = std::accumulate(held.begin(), held.end(), int64_t{0});
+    if (total <= statistics_.peak) return;
+    statistics_.peak = total;
+    statistics_.at_peak = held;
+  }
+
  private:
-  void* take(size_t size, Category category, size_t bytes, Device device, const Source& source) {
-    auto& blocks = free_[lifetime(category)];
-    if (auto found = blocks.find(size); found != blocks.end() && !found->second.empty()) {
-      void* block = found->second.back();
-      found->second.pop_back();
-      statistics_.cached -= static_cast<int64_t>(size);
-      return block;
-    }
+  // A free block of the size; null where there is none.
+  void* pop(FreeLists& lists, Category category, size_t size) {
+    auto& blocks = lists[lifetime(category)];
+    const auto found = blocks.find(size);
+    if (found == blocks.end() || found->second.empty()) return nullptr;
+    void* block = found->second.back();
+    found->second.pop_back();
+    statistics_.cached -= static_cast<int64_t>(size);
+    return block;
+  }
+
+  void* take(size_t size, Category category, size_t bytes, Device device, const Source& source,
+             const Reserve* reserve) {
+    void* block = reserve != nullptr ? pop(reserved_[reserve], category, size) : nullptr;
+    if (block == nullptr) block = pop(free_, category, size);
+    if (block != nullptr) return block;
     ++statistics_.misses;
-    void* block = source.acquire(size, device);
+    block = source.acquire(size, device);
     if (block == nullptr) {
       drop_free(device, source);
       block = source.acquire(size, device);
@@ -104,18 +143,21 @@ class Pool {
     statistics_.at_peak = statistics_.live;
   }
 
+  // Reserves keep theirs: recorded work would still write to them.
   void drop_free(Device device, const Source& source) {
-    for (auto& blocks_by_size : free_) {
-      for (auto& [size, blocks] : blocks_by_size) {
+    for (auto& by_size : free_) {
+      for (auto& [size, blocks] : by_size) {
         for (void* block : blocks) source.release(block, device);
+        statistics_.cached -= static_cast<int64_t>(size * blocks.size());
       }
-      blocks_by_size.clear();
+      by_size.clear();
     }
-    statistics_.cached = 0;
   }
 
   std::mutex mutex_;
-  std::array<std::unordered_map<size_t, std::vector<void*>>, 2> free_;
+  FreeLists free_;
+  std::unordered_map<const Reserve*, FreeLists> reserved_;
+  std::unordered_map<void*, const Reserve*> owners_;  // of blocks in reserves, free and in use
   Statistics statistics_;
 };
 
@@ -142,12 +184,13 @@ Pool& pool_of(Device device) {
 }
 
 thread_local Category thread_category = Category::activations;
+thread_local Reserve* thread_reserve = nullptr;
 
 }  // namespace
 
 std::string_view name(Category category) {
-  constexpr std::string_view names[] = {"parameters", "gradients", "optimizer", "activations",
-                                        "workspace"};
+  constexpr std::string_view names[] = {"parameters",  "gradients", "optimizer",
+                                        "activations", "logits",    "workspace"};
   return names[static_cast<size_t>(category)];
 }
 
@@ -179,14 +222,43 @@ CategoryGuard::CategoryGuard(Category category)
 CategoryGuard::~CategoryGuard() { thread_category = previous_; }
 Category current_category() { return thread_category; }
 
+Reserve::Reserve(Device device) : device_(device) {}
+Reserve::~Reserve() { pool_of(device_).dissolve(this); }
+
+Reserve::Use::Use(Reserve& reserve) : previous_(std::exchange(thread_reserve, &reserve)) {}
+Reserve::Use::~Use() { thread_reserve = previous_; }
+
+const Reserve* Reserve::in_use(Device device) {
+  return thread_reserve != nullptr && thread_reserve->device_ == device ? thread_reserve : nullptr;
+}
+
+void Reserve::record(FunctionRef<void()> work) {
+  const Bytes earlier = statistics(device_).at_peak;
+  reset_peak(device_);
+  {
+    const Use use(*this);
+    work();
+  }
+  const Statistics now = statistics(device_);
+  for (size_t i = 0; i < peak_.size(); ++i) peak_[i] = now.at_peak[i] - now.live[i];
+  pool_of(device_).raise_peak(earlier);
+}
+
+void Reserve::book_run() const {
+  Bytes held = statistics(device_).live;
+  for (size_t i = 0; i < held.size(); ++i) held[i] += peak_[i];
+  pool_of(device_).raise_peak(held);
+}
+
 void install_source(Device::Kind kind, Source source) { source_of(kind) = source; }
 
 void* acquire(size_t bytes, Category category, Device device) {
-  return pool_of(device).acquire(bytes, category, device, source_of(device.kind));
+  return pool_of(device).acquire(bytes, category, device, source_of(device.kind),
+                                 Reserve::in_use(device));
 }
 
 void release(void* block, size_t bytes, Category category, Device device) {
-  pool_of(device).release(block, bytes, category);
+  pool_of(device).release(block, bytes, category, Reserve::in_use(device));
 }
 
 }  // namespace binade::memory

@@ -6,14 +6,15 @@
 #include <string>
 #include <string_view>
 
+#include "binade/base/function_ref.h"
 #include "binade/tensor/device.h"
 
 // Who holds how many bytes, and the caching allocator below every tensor.
 namespace binade::memory {
 
 // What a block of memory is for. Tables of memory use are grouped by it.
-enum class Category : uint8_t { parameters, gradients, optimizer, activations, workspace };
-inline constexpr int category_count = 5;
+enum class Category : uint8_t { parameters, gradients, optimizer, activations, logits, workspace };
+inline constexpr int category_count = 6;
 std::string_view name(Category category);
 
 struct Statistics {
@@ -52,6 +53,46 @@ class CategoryGuard {
   Category previous_;
 };
 Category current_category();
+
+// Blocks kept apart for work that is recorded once and runs many times at the same addresses
+// (backend/graph.h): between two runs nobody else may leave anything in them. Free ones count as
+// cached.
+class Reserve {
+ public:
+  explicit Reserve(Device device);
+  // The blocks go to the device's cache; those still in use follow when they are released.
+  ~Reserve();
+  Reserve(const Reserve&) = delete;
+  Reserve& operator=(const Reserve&) = delete;
+
+  // While it lives, this thread's requests on the device are served from the reserve first, and all
+  // blocks that it takes or releases there belong to the reserve from then on. Also for other work
+  // between two runs, whose tensors must be gone, or worthless, when the next one starts.
+  class Use {
+   public:
+    explicit Use(Reserve& reserve);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Reserve* previous_;
+  };
+
+  // Calls `work` with the reserve in use and remembers what it held at its peak.
+  void record(FunctionRef<void()> work);
+  // Books that peak again: the recorded work has run once more.
+  void book_run() const;
+
+ private:
+  friend void* acquire(size_t bytes, Category category, Device device);
+  friend void release(void* block, size_t bytes, Category category, Device device);
+  // The one in use on this thread for the device; null where there is none.
+  static const Reserve* in_use(Device device);
+
+  Device device_;
+  std::array<int64_t, category_count> peak_{};  // bytes above what stays
+};
 
 // Where a device's blocks come from; backends other than the CPU's install their own.
 struct Source {

@@ -21,6 +21,7 @@ struct Quantized {
   Tensor data;           // e4m3 or e5m2, [rows, columns], dense
   Tensor inverse_scale;  // f32, or u8 holding e8m0 codes; scale_shape(data.shape(), group)
   ScaleGroup group;
+  Tensor transposed = {};  // optional: the codes again as [columns, rows], dense
 
   bool defined() const { return data.defined(); }
 };

@@ -9,23 +9,17 @@
 
 #include "binade/backend/cpu/gemm_kernel.h"
 #include "binade/backend/cpu/peak.h"
-#include "binade/base/parallel.h"
-
-#if __has_include("binade/backend/gpu.h")
 #include "binade/backend/gpu.h"
-#define BINADE_HAS_GPU_HEADER
-#endif
+#include "binade/base/parallel.h"
 
 namespace binade::train {
 namespace {
 
 bool use_cpu_time = false;
 
-std::string gpu_name([[maybe_unused]] Device device) {
-#ifdef BINADE_HAS_GPU_HEADER
+std::string gpu_name(Device device) {
   const auto at = static_cast<size_t>(device.index);
   if (at < backend::gpus().size()) return backend::gpus()[at].name;
-#endif
   return {};
 }
 
@@ -63,11 +57,7 @@ double bench_clock() {
 
 void set_bench_clock(bool cpu_time) { use_cpu_time = cpu_time; }
 
-void wait_for([[maybe_unused]] Device device) {
-#ifdef BINADE_HAS_GPU_HEADER
-  backend::synchronize(device);
-#endif
-}
+void wait_for(Device device) { backend::synchronize(device); }
 
 std::string device_text(Device device) {
   if (device.is_cuda()) return fmt::format("{}, {}", to_string(device), gpu_name(device));

@@ -11,16 +11,12 @@
 #include <numeric>
 #include <sstream>
 
-#include "binade/amp/autocast.h"
-#include "binade/autograd/variable.h"
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
 #include "binade/base/random.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/optim/clip.h"
 #include "binade/train/bench_device.h"
-#include "binade/train/setup.h"
+#include "binade/train/peak.h"
+#include "binade/train/step.h"
 
 namespace binade::train {
 namespace {
@@ -40,58 +36,44 @@ double process_age() {
          std::stod(entry) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// The parts a Trainer is made of, without the numbers it reads back at every step.
+// Random ids, as a mapped token file would give them.
+data::Tokens random_tokens(const Config& config) {
+  const int64_t count = 4 * config.batch * (config.context + 1);
+  auto ids = std::make_shared<std::vector<uint32_t>>(static_cast<size_t>(count));
+  for (size_t i = 0; i < ids->size(); ++i) {
+    const uint64_t draw = random::bits(static_cast<uint64_t>(config.seed), 0, i);
+    (*ids)[i] = static_cast<uint32_t>(draw * static_cast<uint64_t>(config.vocab) >> 32);
+  }
+  const auto* bytes = reinterpret_cast<const std::byte*>(ids->data());
+  return {ids, bytes, sizeof(uint32_t), count};
+}
+
+// A trainer that learns random tokens.
 class Stepper {
  public:
-  explicit Stepper(const Config& config)
-      : config_(config),
-        recipe_(fp8_recipe(config)),
-        model_(model_config(config), placement(config)),
-        optimizer_(optimizer_groups(config, model_)),
-        scaler_(scaler_options(config)) {
-    amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
-                                                         : amp::MatmulPrecision::highest);
-    const Shape shape{config.batch, config.context};
-    const auto seed = static_cast<uint64_t>(config.seed);
-    const Device device = parse_device(config.device);
-    tokens_ = to(randint(0, config.vocab, shape, {seed, 0}), device);
-    targets_ = to(randint(0, config.vocab, shape, {seed, 1}), device);
-    model_.train();
-  }
+  explicit Stepper(const Config& config) : tokens_(random_tokens(config)), trainer_(config) {}
 
   void step() {
-    random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_++));
-    optimizer_.zero_grad();
-    accumulate_gradients();
-    scaler_.unscale(optimizer_);
-    const std::vector<Tensor> parameters = optimizer_.parameters();
-    if (config_.clip > 0) optim::clip_grad_norm(parameters, config_.clip);
-    scaler_.step(optimizer_);
-    scaler_.update();
+    trainer_.start_step(tokens_);
+    note(trainer_.finished(false));
   }
 
-  double loss() const { return loss_.item(); }
+  // Of the last step.
+  double loss() {
+    note(trainer_.finished(true));
+    return loss_;
+  }
+
+  bool uses_graph() const { return trainer_.uses_graph(); }
 
  private:
-  void accumulate_gradients() {
-    const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
-    const amp::Fp8Autocast fp8(recipe_, config_.precision == "fp8");
-    for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-      Tensor loss = model_.loss(tokens_, targets_);
-      loss_ = loss.detach();
-      const amp::Autocast off(autocast_type(config_), false);
-      if (config_.accumulate > 1) loss = loss * (1.0 / static_cast<double>(config_.accumulate));
-      scaler_.scale(loss).backward();
-    }
+  void note(const std::vector<StepResult>& results) {
+    if (!results.empty()) loss_ = results.back().loss;
   }
 
-  Config config_;
-  amp::Fp8Recipe recipe_;
-  nn::LanguageModel model_;
-  optim::AdamW optimizer_;
-  amp::GradScaler scaler_;
-  Tensor tokens_, targets_, loss_;
-  int64_t steps_ = 0;
+  data::Tokens tokens_;
+  Trainer trainer_;
+  double loss_ = 0;
 };
 
 // Seconds per step, one entry per part of the timed range.
@@ -134,15 +116,6 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// The weights that take part in products: all but positions and an embedding that is not the head.
-double weights_in_products(const Config& config) {
-  const nn::LanguageModel model(model_config(config), {Device::meta(), DType::f32});
-  int64_t count = model.parameter_count();
-  if (model.config().learned_positions) count -= config.context * config.width;
-  if (!model.config().tied_head) count -= config.vocab * config.width;
-  return static_cast<double>(count);
-}
-
 double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 void write(json::Writer& out, const StepFigures& f) {
@@ -174,7 +147,7 @@ void write(json::Writer& out, const StepFigures& f) {
         .value(f.memory.at_peak[static_cast<size_t>(i)]);
   out.end_object().key("misses_after_warmup").value(f.misses);
   number("loss", f.loss);
-  out.end_object();
+  out.key("graph").value(f.graph).end_object();
 }
 
 std::string work_table(const std::vector<StepFigures>& figures) {
@@ -207,11 +180,6 @@ std::string memory_table(const std::vector<StepFigures>& figures) {
 
 }  // namespace
 
-double flops_per_token(const Config& config) {
-  const auto attention = static_cast<double>(6 * config.layers * config.width * config.context);
-  return 6 * weights_in_products(config) + attention;
-}
-
 StepFigures bench_step(const Config& config, const StepBenchOptions& options) {
   const Device device = parse_device(config.device);
   backend::of(device);  // says so where this build cannot serve it
@@ -237,9 +205,10 @@ StepFigures bench_step(const Config& config, const StepBenchOptions& options) {
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
   result.tokens_per_second = tokens / result.step_seconds;
   result.best_tokens_per_second = tokens / result.best_step_seconds;
-  result.flops = flops_per_token(config) * result.tokens_per_second;
+  result.flops = flops_per_token(model_config(config)) * result.tokens_per_second;
   result.share_of_peak = peak > 0 ? result.flops / peak : 0;
   result.loss = stepper.loss();
+  result.graph = stepper.uses_graph();
   profile(stepper, device, std::min<int64_t>(options.steps, 5), result);
   return result;
 }
@@ -249,15 +218,16 @@ std::string to_table(const Config& config, const std::vector<StepFigures>& figur
       fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}\n", config.model,
                   config.layers, config.width, config.vocab, config.accumulate * config.batch,
                   config.context, device_text(parse_device(config.device)));
-  text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>8}\n",
+  text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>6} {:>8}\n",
                       "precision", "tokens/s", "best", "step ms", "best", "TFLOP/s", "peak",
-                      "first s", "misses", "loss");
+                      "first s", "misses", "graph", "loss");
   for (const StepFigures& f : figures)
     text += fmt::format(
-        "{:<9} {:>10.0f} {:>10.0f} {:>9.2f} {:>9.2f} {:>8.3f} {:>6.1f}% {:>9.3f} {:>7} {:>8.4f}\n",
+        "{:<9} {:>10.0f} {:>10.0f} {:>9.2f} {:>9.2f} {:>8.3f} {:>6.1f}% {:>9.3f} {:>7} {:>6} "
+        "{:>8.4f}\n",
         f.precision, f.tokens_per_second, f.best_tokens_per_second, f.step_seconds * 1e3,
         f.best_step_seconds * 1e3, f.flops / 1e12, f.share_of_peak * 100, f.first_step_since_model,
-        f.misses, f.loss);
+        f.misses, f.graph ? "yes" : "no", f.loss);
   return text + work_table(figures) + memory_table(figures);
 }
 
@@ -269,7 +239,7 @@ std::string to_json(const Config& config, const std::vector<StepFigures>& figure
   out.key("width").value(config.width).key("vocab").value(config.vocab);
   out.key("batch").value(config.batch).key("accumulate").value(config.accumulate);
   out.key("context").value(config.context).key("params").value(config.params);
-  out.key("flops_per_token").value(flops_per_token(config));
+  out.key("flops_per_token").value(flops_per_token(model_config(config)));
   out.key("results").begin_array();
   for (const StepFigures& f : figures) write(out, f);
   return out.end_array().end_object().text();

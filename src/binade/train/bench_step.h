@@ -10,7 +10,7 @@
 namespace binade::train {
 
 struct StepBenchOptions {
-  int64_t warmup = 3;  // steps before the timed ones
+  int64_t warmup = 5;  // steps before the timed ones; a graph is recorded among them
   int64_t steps = 20;
 };
 
@@ -28,11 +28,8 @@ struct StepFigures {
   memory::Statistics memory;
   int64_t misses = 0;  // allocations that went to the system after the warmup
   double loss = 0;     // of the last step
+  bool graph = false;  // steps were launches of a graph
 };
-
-// Operations of one token's training that a perfect program could not leave out: 6 per weight in a
-// matrix product, and the causal half of the attention scores.
-double flops_per_token(const Config& config);
 
 // Trains the configured model on one batch of random tokens, made on the host and moved to the
 // device once. The device is waited for at the ends of the timed range only; on a GPU that range

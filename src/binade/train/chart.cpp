@@ -9,9 +9,13 @@
 namespace binade::train {
 namespace {
 
-constexpr double width = 640, height = 300;
-constexpr double left = 64, right = 16, top = 40, bottom = 48;
+// Small enough that its text stays readable on a phone, where a chart is 340 pixels wide.
+constexpr double width = 460, height = 280;
+constexpr double left = 72, right = 14, bottom = 44;
+constexpr double legend_row = 20, letter = 7;
 constexpr size_t most_points = 1200;
+constexpr size_t longest_name = 48;
+constexpr size_t colours = 8;  // of the style sheet
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -33,6 +37,7 @@ struct Range {
 
 struct Frame {
   Range x, y;
+  double top = 14;
   double px(double value) const {
     return left + (value - x.low) / (x.high - x.low) * (width - left - right);
   }
@@ -91,27 +96,42 @@ std::string axes(const ChartText& text, const Frame& frame) {
         "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{:g}</text>",
         frame.px(x), height - bottom + 18, x);
   }
-  svg += fmt::format("<path class=\"axis\" d=\"M{} {}V{}H{}\"/>", left, top, height - bottom,
+  svg += fmt::format("<path class=\"axis\" d=\"M{} {}V{}H{}\"/>", left, frame.top, height - bottom,
                      width - right);
   svg += fmt::format("<text class=\"label\" text-anchor=\"middle\" x=\"{}\" y=\"{}\">{}</text>",
                      (left + width - right) / 2, height - 10, escaped(text.x_label));
   svg += fmt::format(
-      "<text class=\"label\" text-anchor=\"middle\" transform=\"translate(14 {}) "
+      "<text class=\"label\" text-anchor=\"middle\" transform=\"translate(12 {}) "
       "rotate(-90)\">{}</text>",
-      (top + height - bottom) / 2, escaped(text.y_label));
+      (frame.top + height - bottom) / 2, escaped(text.y_label));
   return svg;
 }
 
-std::string legend(const std::vector<Series>& series) {
+std::string class_of(size_t series) {
+  return fmt::format("s{}{}", series % colours, series >= colours ? " again" : "");
+}
+
+// Names in as many rows as they take; moves the frame's top below them.
+std::string legend(const std::vector<Series>& series, Frame& frame) {
+  if (series.size() < 2) return "";
   std::string svg;
-  double x = left;
+  double x = left, y = 14;
   for (size_t i = 0; i < series.size(); ++i) {
-    svg +=
-        fmt::format("<line class=\"s{}\" x1=\"{}\" x2=\"{}\" y1=\"22\" y2=\"22\"/>", i, x, x + 18);
-    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"26\">{}</text>", x + 24,
-                       escaped(series[i].name));
-    x += 44 + 7.5 * static_cast<double>(series[i].name.size());
+    const std::string& name = series[i].name;
+    const std::string shown =
+        name.size() <= longest_name ? name : "..." + name.substr(name.size() - longest_name + 3);
+    const double wide = 40 + letter * static_cast<double>(shown.size());
+    if (x > left && x + wide > width) {
+      x = left;
+      y += legend_row;
+    }
+    svg += fmt::format("<line class=\"{}\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", class_of(i),
+                       x, x + 16, y, y);
+    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", x + 21, y + 4,
+                       escaped(shown));
+    x += wide;
   }
+  frame.top = y + legend_row;
   return svg;
 }
 
@@ -174,18 +194,21 @@ std::string line_chart(const ChartText& text, const std::vector<Series>& series)
       "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{}\">",
       escaped(text.title), width, height, escaped(text.title));
-  svg += axes(text, frame) + legend(series);
+  svg += legend(series, frame);
+  svg += axes(text, frame);
   for (size_t i = 0; i < series.size(); ++i)
-    svg += fmt::format("<path class=\"s{}\" d=\"{}\"/>", i, path_of(series[i], frame));
+    svg += fmt::format("<path class=\"{}\" d=\"{}\"/>", class_of(i), path_of(series[i], frame));
   return svg + "</svg></figure>\n";
 }
 
 std::string bar_chart(const std::string& title, const std::vector<Bar>& bars) {
-  double most = 0;
-  for (const Bar& bar : bars) most = std::max(most, bar.value);
+  double most = 0, names = 96;
+  for (const Bar& bar : bars) {
+    most = std::max(most, bar.value);
+    names = std::max(names, 9 * static_cast<double>(bar.name.size()) + 6);
+  }
   if (!(most > 0)) return "";
-  const double row = 30, names = 120, values = 90,
-               tall = row * static_cast<double>(bars.size()) + 8;
+  const double row = 32, values = 76, tall = row * static_cast<double>(bars.size()) + 8;
   std::string svg = fmt::format(
       "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{}\">",

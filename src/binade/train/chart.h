@@ -18,8 +18,8 @@ struct ChartText {
   std::string y_label;
 };
 
-// Line chart as an <svg> element with axes, tick labels and a legend, coloured by the page's style
-// sheet. Empty where no point is finite.
+// Line chart as a <figure> with axes and tick labels, and a legend where there are several series,
+// coloured by the page's style sheet (train/page.h). Empty where no point is finite.
 std::string line_chart(const ChartText& text, const std::vector<Series>& series);
 
 // Horizontal bars with their values written out.

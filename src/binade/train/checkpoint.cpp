@@ -8,15 +8,18 @@
 #include <charconv>
 #include <cmath>
 #include <span>
-#include <tuple>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "binade/autograd/variable.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
 #include "binade/ops/create.h"
+#include "binade/tensor/memory.h"
+#include "binade/train/init_from.h"
 
 namespace binade::train {
 namespace {
@@ -105,6 +108,15 @@ void remove_checkpoint(const fs::path& path) {
   if (!error) fs::remove_all(doomed, error);
 }
 
+// No name from a file may lead out of the folder, or say anything to a terminal.
+bool is_plain_name(const std::string& name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name[0] != '.' && std::all_of(name.begin(), name.end(), plain);
+}
+
 bool is_whole(const fs::path& checkpoint) {
   try {
     verify_checkpoint(checkpoint);
@@ -114,34 +126,14 @@ bool is_whole(const fs::path& checkpoint) {
   }
 }
 
-void check_same_model(const nn::LanguageModelConfig& ours, const nn::LanguageModelConfig& theirs,
-                      const fs::path& file) {
-  const auto kv = [](const nn::LanguageModelConfig& c) {
-    return c.kv_heads == 0 ? c.heads : c.kv_heads;
-  };
-  const std::tuple<const char*, int64_t, int64_t> sizes[] = {
-      {"layers", ours.layers, theirs.layers}, {"width", ours.width, theirs.width},
-      {"heads", ours.heads, theirs.heads},    {"kv_heads", kv(ours), kv(theirs)},
-      {"hidden", ours.hidden, theirs.hidden}, {"context", ours.context, theirs.context},
-      {"vocab", ours.vocab, theirs.vocab}};
-  for (const auto& [name, mine, other] : sizes) {
-    if (mine != other)
-      fail(who, {.argument = file.string(),
-                 .expected = fmt::format("a model with {} {}, as configured", name, mine),
-                 .found = fmt::format("{}", other),
-                 .hint = "resume with the run's own config.toml"});
-  }
-  if (ours.norm != theirs.norm)
-    fail(who, {.argument = file.string(),
-               .expected = "a model of the configured family",
-               .found = "the other one"});
-}
-
-void write_files(Trainer& trainer, const fs::path& folder) {
-  io::save_pretrained(trainer.model(), folder);
-  io::save_safetensors(folder / "trainer.safetensors", trainer.state_dict());
-  write_text(folder / "config.toml", to_toml(trainer.config()));
-  write_text(folder / "manifest.json", manifest_of(folder, trainer.steps()));
+void write_files(const Snapshot& snapshot, const fs::path& folder) {
+  io::save_safetensors(folder / "model.safetensors", snapshot.weights);
+  io::write_config(folder / "config.json", snapshot.model,
+                   snapshot.weights.begin()->second.dtype());
+  io::save_safetensors(folder / "trainer.safetensors", snapshot.state);
+  write_text(folder / "config.toml", snapshot.config);
+  if (!snapshot.tokenizer.empty()) write_text(folder / data::tokenizer_file, snapshot.tokenizer);
+  write_text(folder / "manifest.json", manifest_of(folder, snapshot.step));
 }
 
 }  // namespace
@@ -158,11 +150,28 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& folder) {
   return result;
 }
 
-fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep) {
-  const fs::path target = folder / fmt::format("{}{}", prefix, trainer.steps());
+Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer) {
+  require_finite(trainer);
+  const memory::CategoryGuard category(memory::Category::workspace);
+  const NoGrad no_grad;
+  Snapshot snapshot{.step = trainer.steps(),
+                    .model = trainer.model().config(),
+                    .weights = io::to_huggingface(trainer.model()),
+                    .state = trainer.state_dict(),
+                    .config = to_toml(trainer.config()),
+                    .tokenizer = std::string(tokenizer)};
+  for (auto& [name, tensor] : snapshot.weights) tensor = to(tensor, Device::cpu());
+  for (auto& [name, tensor] : snapshot.state) {
+    const Tensor host = to(tensor, Device::cpu());
+    tensor = tensor.device().is_cpu() ? clone(host) : host;
+  }
+  return snapshot;
+}
+
+fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int64_t keep) {
+  const fs::path target = folder / fmt::format("{}{}", prefix, snapshot.step);
   // The same step of the same run: the same bytes.
   if (fs::exists(target) && is_whole(target)) return target;
-  require_finite(trainer);
   const fs::path temporary = folder / fmt::format(".{}.tmp", target.filename().string());
   std::error_code error;
   fs::remove_all(temporary, error);
@@ -173,7 +182,7 @@ fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep)
                .found = error.message(),
                .hint = "nothing was changed"});
   try {
-    write_files(trainer, temporary);
+    write_files(snapshot, temporary);
     if (fs::exists(target)) remove_checkpoint(target);
     fs::rename(temporary, target, error);
     if (error)
@@ -191,6 +200,11 @@ fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep)
   return target;
 }
 
+fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep,
+                         std::string_view tokenizer) {
+  return write_checkpoint(take_snapshot(trainer, tokenizer), folder, keep);
+}
+
 void verify_checkpoint(const fs::path& checkpoint) {
   const fs::path path = checkpoint / "manifest.json";
   const std::string text = io::read_text(path, who, max_manifest);
@@ -200,9 +214,8 @@ void verify_checkpoint(const fs::path& checkpoint) {
     root.at("format").refuse("\"binade-checkpoint\"", root.at("format").describe());
   root.at("version").integer(1, 1);
   for (const auto& [name, claims] : root.at("files").object()) {
+    if (!is_plain_name(name)) claims.refuse("a plain file name", json::in_quotes(name));
     const fs::path file = checkpoint / name;
-    if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
-      claims.refuse("a plain file name", json::in_quotes(name));
     std::error_code error;
     const auto size = static_cast<int64_t>(fs::file_size(file, error));
     const int64_t expected = claims.at("bytes").integer(0, int64_t{1} << 60);
@@ -217,7 +230,7 @@ void verify_checkpoint(const fs::path& checkpoint) {
     const std::string hash = hash_of(file);
     if (hash != claims.at("xxh3_128").string())
       fail(who, {.argument = file.string(),
-                 .expected = "XXH3 " + claims.at("xxh3_128").string(),
+                 .expected = "XXH3 " + json::in_quotes(claims.at("xxh3_128").string()),
                  .found = hash,
                  .hint = hint});
   }
@@ -227,8 +240,8 @@ void verify_checkpoint(const fs::path& checkpoint) {
 
 void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
   verify_checkpoint(checkpoint);
-  check_same_model(trainer.model().config(), io::read_config(checkpoint / "config.json"),
-                   checkpoint / "config.json");
+  check_same_model(trainer.model().config(), checkpoint / "config.json",
+                   "resume with the run's own config.toml");
   const StateDict state = io::load_safetensors(checkpoint / "trainer.safetensors");
   io::load_huggingface(trainer.model(), io::load_safetensors(checkpoint / "model.safetensors"));
   trainer.load_state_dict(state);

@@ -11,6 +11,7 @@
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/io/file.h"
+#include "binade/train/init_from.h"
 #include "binade/train/presets.h"
 
 namespace binade::train {
@@ -23,6 +24,12 @@ struct Setting {
   const Key* key;
   Value value;
   std::string where;
+};
+
+// All that a file and the command line gave.
+struct Given {
+  std::vector<Setting> settings;
+  PrecisionOverrides overrides;
 };
 
 // Single-character edits from one word to the other.
@@ -148,10 +155,73 @@ std::string place(const std::string& file, const toml::node& node) {
                   .hint = "did you mean " + full_name(nearest(name)) + "?"});
 }
 
+// One [[precision.override]].
+PrecisionOverride read_override(const std::string& file, const toml::table& table) {
+  PrecisionOverride entry;
+  const std::pair<std::string_view, std::string*> texts[] = {
+      {"module", &entry.module}, {"op", &entry.op}, {"run", &entry.run}};
+  const std::pair<std::string_view, std::optional<bool>*> switches[] = {
+      {"fp8", &entry.fp8},
+      {"fp8_forward", &entry.fp8_forward},
+      {"fp8_dgrad", &entry.fp8_dgrad},
+      {"fp8_wgrad", &entry.fp8_wgrad}};
+  for (const auto& [name, node] : table) {
+    const std::string where =
+        fmt::format("{}: [[precision.override]] {}", place(file, node), name.str());
+    const auto value = toml_value(node);
+    const auto take = [&](auto& field, const char* expected) {
+      using T = std::decay_t<decltype(field)>;
+      const T* found = value ? std::get_if<T>(&*value) : nullptr;
+      if (found == nullptr)
+        fail("config", {.argument = where,
+                        .expected = expected,
+                        .found = value ? in_words(*value) : "a table, an array or a date"});
+      field = *found;
+    };
+    bool known = false;
+    for (const auto& [key, field] : texts) {
+      if (key != name.str()) continue;
+      take(*field, "a text");
+      known = true;
+    }
+    for (const auto& [key, field] : switches) {
+      if (key != name.str()) continue;
+      take(field->emplace(), "true or false");
+      known = true;
+    }
+    if (name.str() == "fp8_scaling") {
+      take(entry.fp8_scaling.emplace(), "a text");
+      known = true;
+    }
+    if (!known)
+      fail("config", {.argument = where,
+                      .expected = "module, op, run, fp8, fp8_scaling, fp8_forward, fp8_dgrad or "
+                                  "fp8_wgrad",
+                      .found = json::in_quotes(name.str())});
+  }
+  check(entry, place(file, table));
+  return entry;
+}
+
+void read_overrides(const std::string& file, const toml::node& node,
+                    PrecisionOverrides& overrides) {
+  const toml::array* entries = node.as_array();
+  if (entries == nullptr || !entries->is_homogeneous(toml::node_type::table))
+    fail("config", {.argument = place(file, node),
+                    .expected = "[[precision.override]] tables",
+                    .found = "another kind of 'override'"});
+  for (const toml::node& entry : *entries)
+    overrides.push_back(read_override(file, *entry.as_table()));
+}
+
 void read_section(const std::string& file, std::string_view section, const toml::table& table,
-                  std::vector<Setting>& settings) {
+                  Given& given) {
   for (const auto& [name, node] : table) {
     const std::string where = place(file, node);
+    if (section == "precision" && name.str() == "override") {
+      read_overrides(file, node, given.overrides);
+      continue;
+    }
     const Key* key = find(section, name.str());
     if (key == nullptr) refuse_key(where, section, name.str());
     const std::string described = where + ": " + full_name(*key);
@@ -162,11 +232,11 @@ void read_section(const std::string& file, std::string_view section, const toml:
                       .found = fmt::format("{}", node.is_table()   ? "a table"
                                                  : node.is_array() ? "an array"
                                                                    : "a date or time")});
-    settings.push_back({key, *value, described});
+    given.settings.push_back({key, *value, described});
   }
 }
 
-std::vector<Setting> read_toml(std::string_view text, const std::string& file) {
+Given read_toml(std::string_view text, const std::string& file) {
   toml::table root;
   try {
     root = toml::parse(text);
@@ -176,12 +246,13 @@ std::vector<Setting> read_toml(std::string_view text, const std::string& file) {
                     .expected = "TOML",
                     .found = std::string(error.description())});
   }
-  std::vector<Setting> settings;
+  Given given;
   for (const auto& [name, node] : root) {
-    const bool known = std::any_of(keys().begin(), keys().end(),
-                                   [&name](const Key& key) { return key.section == name.str(); });
+    const bool known = std::any_of(keys().begin(), keys().end(), [&name = name](const Key& key) {
+      return key.section == name.str();
+    });
     if (known && node.is_table()) {
-      read_section(file, name.str(), *node.as_table(), settings);
+      read_section(file, name.str(), *node.as_table(), given);
     } else if (node.is_table()) {
       fail("config", {.argument = place(file, node),
                       .expected = "one of [data], [model], [precision], [train], [run]",
@@ -190,18 +261,35 @@ std::vector<Setting> read_toml(std::string_view text, const std::string& file) {
       refuse_key(place(file, node), "", name.str());
     }
   }
-  return settings;
+  return given;
 }
 
-Config resolved(const std::vector<Setting>& settings) {
+// Whether every size of the model is given, as in a saved configuration.
+bool sizes_are_given(const std::vector<Setting>& settings) {
+  return std::all_of(keys().begin(), keys().end(), [&settings](const Key& key) {
+    return key.section != "model" ||
+           std::any_of(settings.begin(), settings.end(),
+                       [&key](const Setting& s) { return s.key == &key; });
+  });
+}
+
+Config resolved(const Given& given) {
+  const std::vector<Setting>& settings = given.settings;
   Config config;
-  // The preset first, whoever named it: any key given beside it wins.
+  config.overrides = given.overrides;
+  // The preset and the model to start from first, whoever named them: any key given beside them
+  // wins.
   for (const Setting& setting : settings) {
-    if (setting.key->name == "preset") apply(setting, config);
+    if (setting.key->name == "preset" || setting.key->name == "init_from") apply(setting, config);
   }
   apply_preset(config);
-  for (const Setting& setting : settings) apply(setting, config);
-  complete(config);
+  if (!config.init_from.empty() && !sizes_are_given(settings)) apply_init_from(config);
+  bool vocab_given = !config.init_from.empty();
+  for (const Setting& setting : settings) {
+    apply(setting, config);
+    vocab_given |= setting.key->name == "vocab";
+  }
+  complete(config, vocab_given);
   return config;
 }
 
@@ -225,17 +313,17 @@ std::string value_text(const Key& key, const Config& config) {
 }
 
 Config resolve(const Sources& sources) {
-  std::vector<Setting> settings;
+  Given given;
   if (!sources.file.empty())
-    settings = read_toml(io::read_text(sources.file, "config", 1 << 20), sources.file.string());
+    given = read_toml(io::read_text(sources.file, "config", 1 << 20), sources.file.string());
   for (const auto& [name, text] : sources.options) {
     std::string key_name = name;
     std::replace(key_name.begin(), key_name.end(), '-', '_');
     const Key* key = find("", key_name);
     if (key == nullptr) refuse_option("--" + name);
-    settings.push_back({key, parse_option(*key, text), option_name(*key)});
+    given.settings.push_back({key, parse_option(*key, text), option_name(*key)});
   }
-  return resolved(settings);
+  return resolved(given);
 }
 
 Config resolve_text(std::string_view toml, const std::string& name) {
@@ -247,6 +335,7 @@ std::string to_toml(const Config& config) {
   for (const Key& key : keys()) {
     if (!key.saved) continue;
     if (key.section != section) {
+      if (section == "precision") text += to_toml(config.overrides);
       section = key.section;
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }

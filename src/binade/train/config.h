@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "binade/train/overrides.h"
+
 namespace binade::train {
 
 // Everything that tells one run from another. The defaults are the run of `binade train` alone.
@@ -19,8 +21,11 @@ struct Config {
   double validation = 0.05;
   // [model]
   std::string preset = "tiny";
+  std::string init_from;
   std::string model = "gpt2";
   int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 128, vocab = 256;
+  std::string tied_head = "auto";
+  double norm_eps = 1e-5, rope_theta = 10000;
   // [precision]
   std::string precision = "bf16";
   std::string params = "autocast";
@@ -29,8 +34,11 @@ struct Config {
   std::string fp8_scaling = "delayed";
   std::string fp8_format = "hybrid";
   int64_t fp8_history = 16, fp8_margin = 0, fp8_skip_first = 0, fp8_skip_last = 0;
+  bool auto_precision = false;
+  std::string precision_plan;
   double scale_init = 65536;
   int64_t scale_growth_interval = 2000;
+  PrecisionOverrides overrides;  // [[precision.override]], in files only
   // [train]
   std::string device = "auto";
   int64_t steps = 600, batch = 8, accumulate = 1;
@@ -39,11 +47,12 @@ struct Config {
   std::string schedule = "cosine";
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, clip = 1;
   bool recompute = false;
+  std::string graph = "auto";
   int64_t seed = 0, threads = 0;
   // [run]
   std::string out;
   int64_t eval_every = 100, eval_batches = 8, log_every = 20, checkpoint_every = 200, keep = 2,
-          sample = 400;
+          sample = 400, layer_stats = 100;
   bool resume = false, dry_run = false;
 
   bool operator==(const Config&) const = default;

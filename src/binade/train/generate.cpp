@@ -16,23 +16,9 @@ namespace {
 // Bits 62 and 61 keep these draws apart from those of data, ops and starting weights.
 constexpr uint64_t sample_stream = uint64_t{3} << 61;
 
-void check(const GenerateOptions& options) {
-  if (!(options.temperature >= 0) || !std::isfinite(options.temperature)) {
-    fail("generate", {.argument = "temperature",
-                      .expected = "a finite number of at least 0",
-                      .found = std::to_string(options.temperature)});
-  }
-  if (options.top_k < 0)
-    fail("generate",
-         {.argument = "top-k", .expected = "at least 0", .found = std::to_string(options.top_k)});
-  if (options.tokens < 0)
-    fail("generate",
-         {.argument = "tokens", .expected = "at least 0", .found = std::to_string(options.tokens)});
-}
-
 // Length of the well-formed UTF-8 sequence at `at`; 0 where there is none.
-size_t sequence_length(const std::string& text, size_t at) {
-  const auto byte = [&text](size_t i) {
+size_t sequence_length(std::string_view text, size_t at) {
+  const auto byte = [text](size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
   };
   const auto continues = [&byte](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
@@ -50,7 +36,48 @@ size_t sequence_length(const std::string& text, size_t at) {
   return 0;
 }
 
+// Whether the bytes from `at` to the end are the beginning of a sequence.
+bool is_cut_short(std::string_view text, size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  const size_t there = text.size() - at;
+  const size_t needed = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (first < 0xC2 || first > 0xF4 || there >= needed) return false;
+  if (there == 1) return true;
+  return sequence_length(std::string(text.substr(at)) + "\x80\x80", 0) > 0;
+}
+
+// The tokens a model is fed next: those it has not seen, or, its context being full, the last half
+// of it again.
+std::span<const int64_t> unseen(const std::vector<int64_t>& text, int64_t context,
+                                nn::KeyValueCache& cache) {
+  const auto made = static_cast<int64_t>(text.size());
+  int64_t count = cache.length() == 0 ? made : 1;
+  if (cache.length() + count > context) {
+    count = std::min(made, cache.length() == 0 ? context : std::max<int64_t>(context / 2, 1));
+    cache.clear();
+  }
+  return {text.end() - count, text.end()};
+}
+
 }  // namespace
+
+void check_options(const GenerateOptions& options) {
+  if (!(options.temperature >= 0) || !std::isfinite(options.temperature)) {
+    fail("generate", {.argument = "temperature",
+                      .expected = "a finite number of at least 0",
+                      .found = std::to_string(options.temperature)});
+  }
+  if (options.top_k < 0)
+    fail("generate",
+         {.argument = "top-k", .expected = "at least 0", .found = std::to_string(options.top_k)});
+  if (!(options.top_p > 0 && options.top_p <= 1))
+    fail("generate", {.argument = "top-p",
+                      .expected = "more than 0 and at most 1",
+                      .found = std::to_string(options.top_p)});
+  if (options.tokens < 0)
+    fail("generate",
+         {.argument = "tokens", .expected = "at least 0", .found = std::to_string(options.tokens)});
+}
 
 int64_t choose(std::vector<double> logits, const GenerateOptions& options, double uniform) {
   std::vector<int64_t> order(logits.size());
@@ -69,29 +96,37 @@ int64_t choose(std::vector<double> logits, const GenerateOptions& options, doubl
         std::exp((logits[static_cast<size_t>(token)] - highest) / options.temperature));
     total += weights.back();
   }
+  size_t kept = order.size();
+  if (options.top_p < 1) {
+    double sum = 0;
+    for (kept = 0; kept < order.size() && sum < options.top_p * total;) sum += weights[kept++];
+    total = sum;
+  }
   double rest = uniform * total;
-  for (size_t i = 0; i < order.size(); ++i) {
+  for (size_t i = 0; i < kept; ++i) {
     rest -= weights[i];
     if (rest < 0) return order[i];
   }
-  return order.back();
+  return order[kept - 1];
 }
 
 std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> prompt,
                               const GenerateOptions& options,
                               const std::function<void(int64_t)>& seen) {
-  check(options);
+  check_options(options);
   if (prompt.empty())
     fail("generate", {.argument = "prompt", .expected = "at least one token", .found = "none"});
   const NoGrad no_grad;
   const bool training = model.training();
   model.eval();
+  const int64_t context = model.config().context;
+  nn::KeyValueCache cache(std::min(context, static_cast<int64_t>(prompt.size()) + options.tokens));
+  const Device device = model.head_weight().device();
   std::vector<int64_t> made;
   for (int64_t i = 0; i < options.tokens; ++i) {
-    const auto length =
-        std::min<int64_t>(static_cast<int64_t>(prompt.size()), model.config().context);
-    const std::span<const int64_t> window(prompt.end() - length, prompt.end());
-    const Tensor logits = model.logits(tensor(window, {1, length}));
+    const std::span<const int64_t> next = unseen(prompt, context, cache);
+    const auto length = static_cast<int64_t>(next.size());
+    const Tensor logits = model.logits(tensor(next, {1, length}, device), cache);
     std::vector<double> last = to_vector(slice(logits, 1, length - 1, length));
     const int64_t token =
         choose(std::move(last), options,
@@ -104,21 +139,38 @@ std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> pro
   return made;
 }
 
-std::string printable(const std::string& bytes) {
+std::string TextStream::take(bool more_may_come) {
   std::string text;
-  for (size_t i = 0; i < bytes.size();) {
-    const size_t length = sequence_length(bytes, i);
-    const auto first = static_cast<unsigned char>(bytes[i]);
+  size_t at = 0;
+  while (at < pending_.size() && !(more_may_come && is_cut_short(pending_, at))) {
+    const size_t length = sequence_length(pending_, at);
+    const auto first = static_cast<unsigned char>(pending_[at]);
     const bool control = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F;
-    text += length == 0 || control ? "?" : bytes.substr(i, length);
-    i += std::max<size_t>(length, 1);
+    text += length == 0 || control ? "?" : pending_.substr(at, length);
+    at += std::max<size_t>(length, 1);
   }
+  pending_.erase(0, at);
   return text;
 }
 
+std::string TextStream::add(std::string_view bytes) {
+  pending_ += bytes;
+  return take(true);
+}
+
+std::string TextStream::finish() { return take(false); }
+
+std::string printable(std::string_view bytes) {
+  TextStream stream;
+  const std::string text = stream.add(bytes);
+  return text + stream.finish();
+}
+
+char byte_of(int64_t token) { return token < 256 ? static_cast<char>(token) : '?'; }
+
 std::string text_of(const std::vector<int64_t>& tokens) {
   std::string bytes;
-  for (const int64_t token : tokens) bytes += token < 256 ? static_cast<char>(token) : '?';
+  for (const int64_t token : tokens) bytes += byte_of(token);
   return printable(bytes);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <limits>
@@ -11,9 +12,10 @@
 #include "binade/base/parallel.h"
 #include "binade/data/corpus.h"
 #include "binade/io/file.h"
-#include "binade/train/checkpoint.h"
+#include "binade/train/checkpoint_writer.h"
 #include "binade/train/generate.h"
-#include "binade/train/report.h"
+#include "binade/train/peak.h"
+#include "binade/train/summary.h"
 
 namespace binade::train {
 namespace {
@@ -76,44 +78,89 @@ fs::path prepare_folder(const Config& config) {
   return folder;
 }
 
-void save_config(const Config& config, const fs::path& folder) {
-  io::AtomicFile file(folder / "config.toml", "train");
-  file.append(to_toml(config));
+void write_file(const fs::path& path, std::string_view content) {
+  io::AtomicFile file(path, "train");
+  file.append(content);
   file.commit();
+}
+
+// Weights mean nothing with ids of another tokenizer.
+void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tokenizer) {
+  const fs::path file = checkpoint / data::tokenizer_file;
+  const std::string theirs =
+      is_there(file) ? io::read_text(file, "train", int64_t{1} << 30) : std::string();
+  if (theirs == tokenizer.model()) return;
+  const auto in_words = [](std::string_view model) {
+    return model.empty() ? "bytes" : fmt::format("a model of {} bytes", model.size());
+  };
+  fail("train", {.argument = "--resume from " + checkpoint.string(),
+                 .expected = "the tokenizer of the checkpoint, " + in_words(theirs),
+                 .found = "another: " + in_words(tokenizer.model()),
+                 .hint = "resume with the run's own config.toml"});
 }
 
 // One run from start or checkpoint to end.
 class Loop {
  public:
-  Loop(const Config& config, Progress::Mode mode)
+  Loop(const Config& config, Progress::Mode mode, Observer* observer)
       : config_(config),
+        observer_(observer),
         progress_(mode, config.steps, config.log_every),
-        split_(data::split(data::read_tokens(config.data, config.vocab), config.validation,
-                           config.context, config.data)),
+        tokenizer_(data::open_tokenizer(config.tokenizer)),
+        split_(data::read_split({.where = config.data,
+                                 .tokenizer = tokenizer_.get(),
+                                 .vocab = config.vocab,
+                                 .batch = config.batch,
+                                 .context = config.context,
+                                 .validation = config.validation})),
         trainer_(config) {}
 
   RunResult run() {
     folder_ = prepare_folder(config_);
     const std::vector<Checkpoint> checkpoints = list_checkpoints(folder_ / "checkpoints");
     // A run that ended before its first checkpoint starts again.
-    if (config_.resume && !checkpoints.empty()) load_checkpoint(trainer_, checkpoints.back().path);
-    Config saved = config_;
-    saved.out = folder_.string();
-    save_config(saved, folder_);
+    if (config_.resume && !checkpoints.empty()) {
+      check_same_tokenizer(checkpoints.back().path, *tokenizer_);
+      load_checkpoint(trainer_, checkpoints.back().path);
+    } else if (!config_.init_from.empty()) {
+      trainer_.init_from(config_.init_from);
+    }
+    full_speed_ = full_speed(config_);
+    progress_.set_full_speed(full_speed_);
+    memory::reset_peak(trainer_.device());
+    save_settings();
     log_.emplace(folder_, trainer_.steps());
+    writer_.emplace(folder_ / "checkpoints", config_.keep);
+    loader_.emplace(split_.train, data::Loader::Options{.shape = {config_.batch, config_.context},
+                                                        .accumulate = config_.accumulate,
+                                                        .seed = static_cast<uint64_t>(config_.seed),
+                                                        .step = trainer_.steps()});
     introduce();
+    if (observer_ != nullptr) observer_->begin(trainer_, folder_);
     if (!log_->records().empty()) seconds_ = log_->records().back().seconds;
     train();
     return finish();
   }
 
  private:
+  // The run's folder is all that going on needs: the tokenizer comes along.
+  void save_settings() {
+    Config saved = config_;
+    saved.out = folder_.string();
+    if (!tokenizer_->model().empty()) {
+      saved.tokenizer = (folder_ / data::tokenizer_file).string();
+      write_file(saved.tokenizer, tokenizer_->model());
+    }
+    write_file(folder_ / "config.toml", to_toml(saved));
+  }
+
   void introduce() {
     progress_.note(fmt::format(
-        "{} {} with {} parameters, {}, {} training and {} validation tokens, {} threads",
+        "{} {}, {} parameters, {}, {} threads",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
-        config_.model, trainer_.model().parameter_count(), config_.precision, split_.train.size(),
-        split_.validation.size(), threads()));
+        config_.model, trainer_.model().parameter_count(), config_.precision, threads()));
+    progress_.note(fmt::format("data: {} training and {} validation tokens", split_.train.size(),
+                               split_.validation.size()));
     progress_.note("run folder: " + folder_.string());
   }
 
@@ -122,13 +169,15 @@ class Loop {
   void train() {
     const InterruptGuard guard;
     if (trainer_.steps() == 0) record_start();
+    last_record_ = Clock::now();
     while (trainer_.steps() < config_.steps && stop_requested == 0) {
       take_step();
-      const int64_t step = trainer_.steps();
-      if (every(config_.checkpoint_every, step) && step < config_.steps) save();
+      tell(writer_->poll());
+      if (saves_at(trainer_.steps())) save();
     }
     interrupted_ = trainer_.steps() < config_.steps;
     save();
+    tell(writer_->wait());
   }
 
   // Step 0 is the untrained model: there is a validation loss to compare with, and nothing else
@@ -137,15 +186,35 @@ class Loop {
     const Record record{.step = 0,
                         .loss = std::numeric_limits<double>::quiet_NaN(),
                         .validation_loss = trainer_.evaluate(split_.validation),
-                        .memory = memory::peak()};
+                        .memory = memory::peak(trainer_.device())};
     log_->add(record);
     progress_.step(record);
+    last_record_ = Clock::now();
   }
 
+  bool evaluates_at(int64_t step) const {
+    return every(config_.eval_every, step) || step == config_.steps;
+  }
+  bool saves_at(int64_t step) const {
+    return every(config_.checkpoint_every, step) && step < config_.steps;
+  }
+
+  // A GPU is kept busy: what became of a step is recorded when it is known, some steps later.
+  // Before a validation or a checkpoint, and at the end, all must be known.
   void take_step() {
-    const auto begin = Clock::now();
-    const StepResult result = trainer_.step(split_.train);
-    const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+    const bool awaited = observer_ != nullptr && observer_->before_step(trainer_);
+    trainer_.start_step(*loader_);
+    const int64_t step = trainer_.steps();
+    const bool all = awaited || evaluates_at(step) || saves_at(step) || stop_requested != 0;
+    const std::vector<StepResult> results = trainer_.finished(all);
+    const auto now = Clock::now();
+    const double elapsed = std::chrono::duration<double>(now - last_record_).count() /
+                           static_cast<double>(std::max<size_t>(results.size(), 1));
+    if (!results.empty()) last_record_ = now;
+    for (const StepResult& result : results) record(result, elapsed);
+  }
+
+  void record(const StepResult& result, double elapsed) {
     seconds_ += elapsed;
     const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
     Record record{.step = result.step,
@@ -156,19 +225,28 @@ class Loop {
                   .applied = result.applied,
                   .skipped = trainer_.skipped(),
                   .tokens_per_second = tokens / elapsed,
-                  .memory = memory::peak(),
+                  .memory = memory::peak(trainer_.device()),
                   .seconds = seconds_};
-    if (every(config_.eval_every, result.step) || result.step == config_.steps)
+    if (evaluates_at(result.step)) {
       record.validation_loss = trainer_.evaluate(split_.validation);
+      last_record_ = Clock::now();
+    }
     log_->add(record);
     progress_.step(record);
     if (!result.applied)
       progress_.note(fmt::format("step {} skipped: {}", result.step, result.reason));
+    if (observer_ == nullptr) return;
+    for (const std::string& note : observer_->after_step(trainer_, split_.train, result))
+      progress_.note(note);
   }
 
-  void save() {
-    checkpoint_ = save_checkpoint(trainer_, folder_ / "checkpoints", config_.keep);
+  void save() { tell(writer_->save(trainer_, tokenizer_->model())); }
+
+  void tell(const std::optional<fs::path>& written) {
+    if (!written) return;
+    checkpoint_ = *written;
     progress_.note("checkpoint: " + checkpoint_.string());
+    last_record_ = Clock::now();
   }
 
   RunResult finish() {
@@ -184,35 +262,48 @@ class Loop {
       if (!result.first_validation_loss) result.first_validation_loss = record.validation_loss;
       result.last_validation_loss = record.validation_loss;
     }
-    if (!interrupted_ && config_.sample > 0 && config_.vocab == 256) result.sample = sample();
-    write_report({trainer_.config(), trainer_.model().parameter_count(), log_->records(),
-                  memory::statistics(), result.sample},
-                 result.report);
+    if (!interrupted_ && config_.sample > 0 && has_text()) result.sample = sample();
+    write_summary({.parameters = trainer_.model().parameter_count(),
+                   .memory = memory::statistics(trainer_.device()),
+                   .full_speed = full_speed_,
+                   .sample = result.sample},
+                  folder_);
+    // From the files, as `binade report` makes it again.
+    write_report(read_run(folder_), result.report);
     return result;
   }
 
+  // Whether the tokenizer is the one the tokens came from; a token file's may be unknown.
+  bool has_text() const { return config_.vocab == 256 || !tokenizer_->model().empty(); }
+
   std::string sample() {
-    const amp::Autocast cast(autocast_type(config_), uses_autocast(config_));
-    return text_of(
-        generate(trainer_.model(), {'\n'},
-                 {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)}));
+    const amp::Autocast cast(autocast_state(config_));
+    return printable(tokenizer_->decode(
+        generate(trainer_.model(), tokenizer_->encode("\n"),
+                 {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)})));
   }
 
   Config config_;
+  Observer* observer_;
   Progress progress_;
+  std::unique_ptr<const data::Tokenizer> tokenizer_;
   data::Split split_;
   Trainer trainer_;
   fs::path folder_, checkpoint_;
   std::optional<MetricsLog> log_;
+  std::optional<data::Loader> loader_;
+  std::optional<CheckpointWriter> writer_;
   double seconds_ = 0;
+  Clock::time_point last_record_ = Clock::now();
+  double full_speed_ = 0;
   bool interrupted_ = false;
 };
 
 }  // namespace
 
-RunResult run(const Config& config, Progress::Mode mode) {
+RunResult run(const Config& config, Progress::Mode mode, Observer* observer) {
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
-  return Loop(config, mode).run();
+  return Loop(config, mode, observer).run();
 }
 
 }  // namespace binade::train

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "binade/train/observer.h"
 #include "binade/train/progress.h"
 
 namespace binade::train {
@@ -20,9 +21,11 @@ struct RunResult {
   std::string sample;
 };
 
-// Trains as configured and leaves config.toml, metrics.jsonl, metrics.csv, checkpoints/ and
-// report.html in the run's folder. Ctrl-C finishes the step and writes a checkpoint; a second one
-// ends the program.
-RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal);
+// Trains as configured and leaves config.toml, metrics.jsonl, metrics.csv, tb/, checkpoints/,
+// summary.json and report.html in the run's folder, and the tokenizer where it is a file. Ctrl-C
+// finishes the step and writes a checkpoint; a second one ends the program. The observer, if any,
+// is told of every step.
+RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal,
+              Observer* observer = nullptr);
 
 }  // namespace binade::train

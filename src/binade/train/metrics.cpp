@@ -60,6 +60,19 @@ Record parse(std::string_view line, const std::string& file, int64_t offset) {
   return r;
 }
 
+std::vector<io::Scalar> scalars_of(const Record& r) {
+  std::vector<io::Scalar> scalars;
+  if (r.validation_loss) scalars.push_back({"loss/validation", *r.validation_loss});
+  if (r.step == 0) return scalars;  // nothing was trained yet
+  scalars.push_back({"loss/train", r.loss});
+  scalars.push_back({"lr", r.lr});
+  scalars.push_back({"gradient_norm", r.gradient_norm});
+  scalars.push_back({"loss_scale", r.scale});
+  scalars.push_back({"tokens_per_second", r.tokens_per_second});
+  scalars.push_back({"memory", static_cast<double>(r.memory)});
+  return scalars;
+}
+
 }  // namespace
 
 std::string to_json(const Record& r) {
@@ -89,7 +102,8 @@ std::vector<Record> read_metrics(const std::filesystem::path& path) {
   return records;
 }
 
-MetricsLog::MetricsLog(const std::filesystem::path& folder, int64_t step) : folder_(folder) {
+MetricsLog::MetricsLog(const std::filesystem::path& folder, int64_t step)
+    : folder_(folder), events_(folder / "tb", step) {
   const auto json_path = folder / "metrics.jsonl", csv_path = folder / "metrics.csv";
   if (step > 0 && std::filesystem::exists(json_path)) {
     records_ = read_metrics(json_path);
@@ -112,6 +126,7 @@ void MetricsLog::add(const Record& record) {
   records_.push_back(record);
   json_ << to_json(record) << '\n' << std::flush;
   csv_ << csv_line(record) << std::flush;
+  events_.add(record.step, scalars_of(record));
   if (!json_ || !csv_) {
     fail("metrics", {.argument = (folder_ / "metrics.jsonl").string(),
                      .expected = "room to write",

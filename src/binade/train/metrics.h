@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "binade/io/tensorboard.h"
 #include "binade/train/step.h"
 
 namespace binade::train {
@@ -33,8 +34,8 @@ std::string to_json(const Record& record);
 // is wrong is an error naming the line.
 std::vector<Record> read_metrics(const std::filesystem::path& path);
 
-// metrics.jsonl and metrics.csv of a run. Opening keeps the records up to `step` and drops later
-// ones, which a resumed run makes again.
+// metrics.jsonl, metrics.csv and tb/ (event files of TensorBoard) of a run. Opening keeps the
+// records up to `step` and drops later ones, which a resumed run makes again.
 class MetricsLog {
  public:
   MetricsLog(const std::filesystem::path& folder, int64_t step);
@@ -46,6 +47,7 @@ class MetricsLog {
   std::filesystem::path folder_;
   std::vector<Record> records_;
   std::ofstream json_, csv_;
+  io::EventWriter events_;
 };
 
 }  // namespace binade::train

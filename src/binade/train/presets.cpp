@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "binade/backend/gpu.h"
 #include "binade/base/error.h"
+#include "binade/data/tokenizer.h"
 
 namespace binade::train {
 namespace {
@@ -40,9 +42,21 @@ void check_model(const Config& c) {
           "use --model llama for grouped heads");
   require(c.model != "llama" || c.width / c.heads % 2 == 0, "[model] heads",
           "an even width per head for rotary positions", fmt::format("{}", c.width / c.heads));
+}
+
+// A tokenizer's file says how many ids there are.
+void complete_vocab(Config& c, bool given) {
   const bool token_file = c.data.ends_with(".bin");
-  require(token_file || c.vocab >= 256, "[model] vocab", "at least 256 for the tokenizer 'bytes'",
+  if (c.tokenizer == "bytes" && token_file) return;
+  const int64_t ids = data::open_tokenizer(c.tokenizer)->vocab();
+  if (c.tokenizer != "bytes" && !given) c.vocab = ids;
+  require(c.vocab >= ids, "[model] vocab",
+          fmt::format("at least {} for the tokenizer '{}'", ids, c.tokenizer),
           fmt::format("{}", c.vocab));
+  require(c.init_from.empty() || token_file || c.tokenizer != "bytes" || c.vocab == 256, "--data",
+          fmt::format("a token file (.bin) of the {} ids that {} knows", c.vocab, c.init_from),
+          c.data + " by bytes, 256 ids",
+          "make it with the model's own tokenizer, or start from a model of bytes");
 }
 
 void check_precision(const Config& c) {
@@ -52,6 +66,9 @@ void check_precision(const Config& c) {
           "masters go with bf16, fp16 and fp8");
   require(low || c.residual == "auto" || c.residual == "f32", "[precision] residual",
           fmt::format("'auto' or 'f32' with precision {}", c.precision), "'" + c.residual + "'");
+  require(c.precision == "fp8" || (!c.auto_precision && c.precision_plan.empty()),
+          "[precision] auto_precision, precision_plan", "precision 'fp8' beside them",
+          "'" + c.precision + "'");
   require(c.fp8_skip_first + c.fp8_skip_last <= c.layers,
           "[precision] fp8_skip_first, fp8_skip_last",
           fmt::format("together at most the {} layers", c.layers),
@@ -74,14 +91,15 @@ void apply_preset(Config& config) {
   }
 }
 
-void complete(Config& config) {
+void complete(Config& config, bool vocab_given) {
+  complete_vocab(config, vocab_given);
   if (config.kv_heads == 0) config.kv_heads = config.heads;
   // Llama's MLP has three matrices where GPT-2's has two: two thirds of the width make them equal
   // in size.
   if (config.hidden == 0)
     config.hidden =
         config.model == "llama" ? (config.width * 8 / 3 + 63) / 64 * 64 : 4 * config.width;
-  if (config.device == "auto") config.device = "cpu";
+  if (config.device == "auto") config.device = backend::gpus().empty() ? "cpu" : "cuda";
   if (config.warmup < 0) config.warmup = config.steps / 20;
   require(config.warmup <= config.steps, "[train] warmup",
           fmt::format("at most the {} steps", config.steps), fmt::format("{}", config.warmup));

@@ -6,11 +6,18 @@
 
 namespace binade::train {
 
-// A record as a person reads it. The most important comes first.
-std::string plain_line(const Record& record, int64_t steps);
+// What a record is seen against.
+struct Goal {
+  int64_t steps = 0;      // in all
+  double full_speed = 0;  // tokens per second at the machine's peak; 0: not known
+};
 
-// The same with the time left, at most `width` - 1 characters, so that a terminal does not wrap it.
-std::string progress_line(const Record& record, int64_t steps, int width);
+// A record as a person reads it. The most important comes first.
+std::string plain_line(const Record& record, const Goal& goal);
+
+// The same with the time left, in at most `width` - 1 characters, so that a terminal does not wrap
+// it: shorter words where room is short, then fewer numbers.
+std::string progress_line(const Record& record, const Goal& goal, int width);
 
 // "1.5 MB", "93 s", "1 h 05 min".
 std::string bytes_text(int64_t bytes);
@@ -22,6 +29,8 @@ class Progress {
   enum class Mode : uint8_t { normal, quiet, json };
   Progress(Mode mode, int64_t steps, int64_t log_every);
 
+  // From now on steps are shown with their share of this many tokens per second.
+  void set_full_speed(double full_speed) { goal_.full_speed = full_speed; }
   void step(const Record& record);
   // A line that stays: checkpoints, warnings. Not for quiet and json.
   void note(const std::string& text);
@@ -30,7 +39,9 @@ class Progress {
 
  private:
   Mode mode_;
-  int64_t steps_, log_every_;
+  Goal goal_;
+  int64_t log_every_;
+  std::optional<double> validation_loss_;  // the last one: it stays in the line
   bool terminal_;
   bool line_open_ = false;
 };

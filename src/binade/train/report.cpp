@@ -6,39 +6,11 @@
 
 #include "binade/io/file.h"
 #include "binade/train/chart.h"
+#include "binade/train/page.h"
 #include "binade/train/progress.h"
 
 namespace binade::train {
 namespace {
-
-constexpr const char* style = R"(
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #1d2328; --soft: #5d6770; --line: #dde2e6; --panel: #f5f7f8; --c0: #2468b4; --c1: #d1602b; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #14181b; --ink: #e4e8eb; --soft: #9aa5ae; --line: #333b41; --panel: #1d2226; --c0: #6aaaf0; --c1: #f09a68; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 1rem; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0.5rem 0; }
-h2 { font-size: 1.15rem; margin: 1.5rem 0 0.5rem; }
-p { color: var(--soft); margin: 0.25rem 0 1rem; }
-dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: 0.75rem; margin: 0; }
-dl div { background: var(--panel); border-radius: 8px; padding: 0.6rem 0.8rem; }
-dt { color: var(--soft); font-size: 0.85rem; }
-dd { margin: 0; font-size: 1.2rem; font-variant-numeric: tabular-nums; }
-main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem; margin-top: 1rem; }
-figure { margin: 0; background: var(--panel); border-radius: 8px; padding: 0.75rem; }
-figcaption { font-weight: 600; }
-svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
-svg .tick { fill: var(--soft); }
-.grid { stroke: var(--line); }
-.axis { stroke: var(--soft); fill: none; }
-.s0, .s1 { fill: none; stroke-width: 2; stroke-linejoin: round; }
-.s0 { stroke: var(--c0); }
-.s1 { stroke: var(--c1); }
-.bar { fill: var(--c0); }
-pre { background: var(--panel); border-radius: 8px; padding: 0.75rem; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.85rem; }
-)";
 
 template <class F>
 Series series(std::string name, const std::vector<Record>& records, F&& value) {
@@ -59,10 +31,6 @@ Series validation_series(const std::vector<Record>& records) {
   return result;
 }
 
-std::string tile(const std::string& name, const std::string& value) {
-  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escaped(name), escaped(value));
-}
-
 std::string tiles(const RunSummary& run) {
   if (run.records.empty()) return "";
   const Record& last = run.records.back();
@@ -77,9 +45,11 @@ std::string tiles(const RunSummary& run) {
     html += tile("Validation loss at the start",
                  fmt::format("{:.4f}", validation.points.front().second));
   }
+  const double speed = last.seconds > 0 ? tokens / last.seconds : 0;
   html += tile("Time", time_text(last.seconds)) +
-          tile("Tokens per second",
-               fmt::format("{:.0f}", last.seconds > 0 ? tokens / last.seconds : 0));
+          tile("Tokens per second", fmt::format("{:.0f}", speed));
+  if (run.full_speed > 0)
+    html += tile("Share of peak", fmt::format("{:.0f}%", 100 * speed / run.full_speed));
   return html + tile("Peak memory", bytes_text(last.memory)) +
          tile("Skipped steps", fmt::format("{}", last.skipped)) + "</dl>\n";
 }
@@ -117,23 +87,15 @@ std::string report_html(const RunSummary& run) {
   const std::string title =
       fmt::format("{} in {}, {} parameters", c.model == "llama" ? "Llama" : "GPT-2", c.precision,
                   run.parameters);
-  std::string html =
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-      "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-  html += fmt::format(
-      "<title>Binade: {}</title>\n<link rel=\"icon\" "
-      "href=\"data:,\">\n<style>{}</style>\n</head>\n<body>\n",
-      escaped(title), style);
-  html += fmt::format(
-      "<h1>{}</h1>\n<p>{} layers, width {}, {} heads, context {}; trained on {} with batches of {} "
+  std::string html = fmt::format(
+      "<p>{} layers, width {}, {} heads, context {}; trained on {} with batches of {} "
       "x {} sequences.</p>\n",
-      escaped(title), c.layers, c.width, c.heads, c.context, escaped(c.data), c.accumulate,
-      c.batch);
+      c.layers, c.width, c.heads, c.context, escaped(c.data), c.accumulate, c.batch);
   html += tiles(run) + "<main>\n" + charts(run) + "</main>\n";
   if (!run.sample.empty())
     html += fmt::format("<h2>A sample of its text</h2>\n<pre>{}</pre>\n", escaped(run.sample));
-  return html + fmt::format("<h2>Configuration</h2>\n<pre>{}</pre>\n</body>\n</html>\n",
-                            escaped(to_toml(c)));
+  html += fmt::format("<h2>Configuration</h2>\n<pre>{}</pre>\n", escaped(to_toml(c)));
+  return page(title, html);
 }
 
 void write_report(const RunSummary& run, const std::filesystem::path& path) {

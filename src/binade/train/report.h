@@ -9,11 +9,13 @@ namespace binade::train {
 
 // What a report tells of a run.
 struct RunSummary {
-  Config config;
+  std::string name = {};  // its folder
+  Config config = {};
   int64_t parameters = 0;
-  std::vector<Record> records;
-  memory::Statistics memory;
-  std::string sample;  // generated text; may be empty
+  std::vector<Record> records = {};
+  memory::Statistics memory = {};
+  double full_speed = 0;    // tokens per second at the machine's peak; 0: not known
+  std::string sample = {};  // generated text; may be empty
 };
 
 // A page that needs nothing but itself: charts as inline SVG, no script, light and dark.

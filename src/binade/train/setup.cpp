@@ -1,5 +1,7 @@
 #include "binade/train/setup.h"
 
+#include "binade/train/precision_plan.h"
+
 namespace binade::train {
 
 bool uses_autocast(const Config& config) {
@@ -12,6 +14,7 @@ DType autocast_type(const Config& config) {
 
 nn::LanguageModelConfig model_config(const Config& config) {
   const bool llama = config.model == "llama";
+  const bool tied = config.tied_head == "auto" ? !llama : config.tied_head == "true";
   nn::LanguageModelConfig result{.layers = config.layers,
                                  .width = config.width,
                                  .heads = config.heads,
@@ -20,10 +23,12 @@ nn::LanguageModelConfig model_config(const Config& config) {
                                  .vocab = config.vocab,
                                  .context = config.context,
                                  .norm = llama ? nn::NormType::rms : nn::NormType::layer,
+                                 .eps = config.norm_eps,
                                  .bias = !llama,
                                  .gated = llama,
                                  .learned_positions = !llama,
-                                 .tied_head = !llama,
+                                 .rope_theta = config.rope_theta,
+                                 .tied_head = tied,
                                  .recompute = config.recompute,
                                  .seed = static_cast<uint64_t>(config.seed)};
   if (config.residual != "auto") result.residual = parse_dtype(config.residual);
@@ -56,13 +61,25 @@ amp::GradScalerOptions scaler_options(const Config& config) {
           .device = parse_device(config.device)};
 }
 
-amp::Fp8Recipe fp8_recipe(const Config& config) {
-  return {.scaling = amp::parse_fp8_scaling(config.fp8_scaling),
-          .format = config.fp8_format == "e4m3" ? amp::Fp8Format::e4m3 : amp::Fp8Format::hybrid,
-          .history = static_cast<int>(config.fp8_history),
-          .margin = static_cast<int>(config.fp8_margin),
-          .skip_first = config.fp8_skip_first,
-          .skip_last = config.fp8_skip_last};
+amp::AutocastState autocast_state(const Config& config) {
+  return {uses_autocast(config), autocast_type(config),
+          std::make_shared<amp::Policy>(policy_of(config.overrides))};
+}
+
+amp::Fp8State fp8_state(const Config& config) {
+  const amp::Fp8Recipe recipe{
+      .scaling = amp::parse_fp8_scaling(config.fp8_scaling),
+      .format = config.fp8_format == "e4m3" ? amp::Fp8Format::e4m3 : amp::Fp8Format::hybrid,
+      .history = static_cast<int>(config.fp8_history),
+      .margin = static_cast<int>(config.fp8_margin),
+      .skip_first = config.fp8_skip_first,
+      .skip_last = config.fp8_skip_last};
+  amp::Fp8State state = fp8_state_of(config.precision == "fp8", recipe, config.overrides);
+  if (!config.precision_plan.empty()) {
+    for (const Promotion& one : read_precision_plan(config.precision_plan).bf16)
+      exclude(state, one.module);
+  }
+  return state;
 }
 
 optim::Schedule schedule(const Config& config) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
 #include "binade/amp/grad_scaler.h"
 #include "binade/nn/language_model.h"
@@ -16,11 +17,13 @@ nn::Placement placement(const Config& config);
 // Matrices with weight decay, all else without.
 std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
-amp::Fp8Recipe fp8_recipe(const Config& config);
+// The recipe, with the overrides by module; off unless the precision is fp8.
+amp::Fp8State fp8_state(const Config& config);
 optim::Schedule schedule(const Config& config);
 
-// Whether ops run under autocast, and in which type.
+// Whether ops run under autocast, in which type and by which policy.
 bool uses_autocast(const Config& config);
 DType autocast_type(const Config& config);
+amp::AutocastState autocast_state(const Config& config);
 
 }  // namespace binade::train

@@ -98,13 +98,15 @@ DType type_of(const Input& input, DType dtype) { return input.dtype.value_or(dty
 Tensor make(const Input& input, const std::vector<double>& values, DType dtype, Layout layout,
             Device device) {
   const Placement place = placement(input.shape, layout);
-  const Tensor block = Tensor::empty(place.block, type_of(input, dtype), device);
+  const Device source = device.is_cuda() ? Device::cpu() : device;
+  const Tensor block = Tensor::empty(place.block, type_of(input, dtype), source);
   const Tensor x = block.strided(input.shape, place.strides, place.offset);
-  if (device.is_cpu()) {
+  if (source.is_cpu()) {
     test::fill(block, 77);  // what a kernel must not read
     test::write(x, values);
   }
-  return x;
+  if (source == device) return x;
+  return backend::transfer(block, device).strided(input.shape, place.strides, place.offset);
 }
 
 std::vector<Tensor> make_all(const Case& test, const std::vector<std::vector<double>>& values,

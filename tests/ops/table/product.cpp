@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "binade/ops/linear.h"
+#include "binade/ops/contract.h"
 #include "binade/ops/matmul.h"
 #include "ops/table/description.h"
 

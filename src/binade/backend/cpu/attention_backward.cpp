@@ -231,8 +231,8 @@ void backward_two_passes(const Gradients& tensors, const Sizes& sizes) {
 }  // namespace
 
 void backward(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out,
-              TensorView lse, double scale, bool causal, TensorView dq, TensorView dk,
-              TensorView dv) {
+              TensorView lse, double scale, bool causal, bool /*tf32*/, TensorView dq,
+              TensorView dk, TensorView dv) {
   const Sizes sizes(q, k, causal);
   const Gradients tensors{dout, q, k, v, out, lse, scale, dq, dk, dv};
   with_compute_type("attention", q.dtype, [&](auto tag) {

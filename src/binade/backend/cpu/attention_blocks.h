@@ -112,10 +112,11 @@ inline int64_t balanced(int64_t index, int64_t count) {
   return index % 2 == 0 ? index / 2 : count - 1 - index / 2;
 }
 
-void forward(TensorView q, TensorView k, TensorView v, double scale, bool causal, TensorView out,
-             TensorView lse);
+// All products here are f32's own, whatever tf32 allows.
+void forward(TensorView q, TensorView k, TensorView v, double scale, bool causal, bool tf32,
+             TensorView out, TensorView lse);
 void backward(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out,
-              TensorView lse, double scale, bool causal, TensorView dq, TensorView dk,
+              TensorView lse, double scale, bool causal, bool tf32, TensorView dq, TensorView dk,
               TensorView dv);
 
 }  // namespace binade::backend::cpu::attention

@@ -108,8 +108,8 @@ class Forward {
 
 }  // namespace
 
-void forward(TensorView q, TensorView k, TensorView v, double scale, bool causal, TensorView out,
-             TensorView lse) {
+void forward(TensorView q, TensorView k, TensorView v, double scale, bool causal, bool /*tf32*/,
+             TensorView out, TensorView lse) {
   const Sizes sizes(q, k, causal);
   const int64_t per_head = sizes.query_blocks();
   with_compute_type("attention", q.dtype, [&](auto tag) {

@@ -1,6 +1,6 @@
 #include "binade/backend/elementwise.h"
 
-#include "binade/backend/cpu/cast.h"
+#include "binade/backend/cast.h"
 #include "binade/backend/cpu/elementwise_blocks.h"
 #include "binade/backend/cpu/elementwise_copy.h"
 #include "binade/backend/cpu/kernels.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "binade/backend/cpu/cast.h"
+#include "binade/backend/cast.h"
 #include "binade/backend/cpu/elementwise_blocks.h"
 
 namespace binade::backend::cpu {

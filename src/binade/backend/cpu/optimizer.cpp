@@ -64,6 +64,24 @@ double factor_of(const UpdateControl& control) {
   return control.gradient_factor.present ? *control.gradient_factor.as<float>() : 1.0;
 }
 
+// The numbers an update goes by: those on the device where there are any.
+AdamNumbers current(AdamNumbers numbers, const UpdateControl& control) {
+  if (!control.numbers.present) return numbers;
+  const auto* given = control.numbers.as<const double>();
+  numbers.lr = given[0];
+  numbers.correction1 = given[2];
+  numbers.correction2 = given[3];
+  return numbers;
+}
+
+SgdNumbers current(SgdNumbers numbers, const UpdateControl& control) {
+  if (!control.numbers.present) return numbers;
+  const auto* given = control.numbers.as<const double>();
+  numbers.lr = given[0];
+  numbers.first_step = given[1] == 1;
+  return numbers;
+}
+
 // ---- the update of one tensor's piece, common to all optimizers ----
 
 // How a 16-bit master is rounded. The stream id keeps clear of those that ops draw in the same
@@ -135,8 +153,9 @@ void with_master_type(std::span<const UpdateItem> items, F update) {
        {.argument = "master", .expected = "masters all f64 or none", .found = "a mixture"});
 }
 
-void adam(std::span<const UpdateItem> items, const AdamNumbers& numbers, UpdateControl control) {
+void adam(std::span<const UpdateItem> items, const AdamNumbers& given, UpdateControl control) {
   if (skipped(control)) return;
+  const AdamNumbers numbers = current(given, control);
   with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const double lr = numbers.lr, decay = numbers.weight_decay, beta1 = numbers.beta1,
@@ -159,8 +178,9 @@ void adam(std::span<const UpdateItem> items, const AdamNumbers& numbers, UpdateC
   });
 }
 
-void sgd(std::span<const UpdateItem> items, const SgdNumbers& numbers, UpdateControl control) {
+void sgd(std::span<const UpdateItem> items, const SgdNumbers& given, UpdateControl control) {
   if (skipped(control)) return;
+  const SgdNumbers numbers = current(given, control);
   with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const SgdStep<T> step{.gradient_factor = static_cast<T>(factor_of(control)),
@@ -242,9 +262,12 @@ void gradient_norm(std::span<const TensorView> gradients, double p, TensorView n
   if (std::find(bad.begin(), bad.end(), 1) != bad.end()) raise(found_inf);
 }
 
-void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf) {
+void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf,
+             TensorView first_bad) {
   const auto size = [&](size_t i) { return gradients[i].numel(); };
-  std::vector<uint8_t> bad(static_cast<size_t>(piece_count(gradients.size(), size)));
+  constexpr int32_t none = std::numeric_limits<int32_t>::max();
+  // The gradient each bad piece belongs to.
+  std::vector<int32_t> bad(static_cast<size_t>(piece_count(gradients.size(), size)), none);
   for_each_piece(gradients.size(), size, [&](const Piece& at) {
     const TensorView& gradient = gradients[at.item];
     with_compute_type("unscale", gradient.dtype, [&](auto tag) {
@@ -253,11 +276,15 @@ void unscale(std::span<const TensorView> gradients, TensorView factor, TensorVie
       const T* x = load(gradient, at.at, at.count, scratch);
       T* out = row_target(gradient, at.at, scratch);
       const T scale = static_cast<T>(*factor.as<float>());
-      bad[static_cast<size_t>(at.index)] = !optimizer_rows<T>().unscale(x, scale, at.count, out);
+      if (!optimizer_rows<T>().unscale(x, scale, at.count, out))
+        bad[static_cast<size_t>(at.index)] = static_cast<int32_t>(at.item);
       store(out, gradient, at.at, at.count);
     });
   });
-  if (std::find(bad.begin(), bad.end(), 1) != bad.end()) raise(found_inf);
+  const auto first = std::min_element(bad.begin(), bad.end());
+  if (first == bad.end() || *first == none) return;
+  raise(found_inf);
+  if (first_bad.present) *first_bad.as<int32_t>() = std::min(*first_bad.as<int32_t>(), *first);
 }
 
 void clip_factor(TensorView norm, double max_norm, TensorView factor) {

@@ -1,30 +1,16 @@
 #include "binade/backend/quantize.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
+#include <utility>
 #include <vector>
 
 #include "binade/backend/cpu/kernels.h"
+#include "binade/backend/scale.h"
 #include "binade/base/parallel.h"
 #include "binade/formats/convert.h"
-#include "binade/formats/format.h"
 
 namespace binade::backend::cpu {
 namespace {
-
-constexpr int64_t mx_group = 32;
-
-float max_of(DType fp8) {
-  return static_cast<float>(fp8 == DType::e4m3 ? formats::spec::e4m3.max()
-                                               : formats::spec::e5m2.max());
-}
-
-int max_exponent_of(DType fp8) {
-  return fp8 == DType::e4m3 ? formats::spec::e4m3.max_exponent()
-                            : formats::spec::e5m2.max_exponent();
-}
 
 // Row `row`, columns [begin, end) of x as f32.
 void read_row(const TensorView& x, int64_t row, int64_t begin, int64_t end, float* out) {
@@ -48,26 +34,10 @@ void write_row(const float* values, const TensorView& q, int64_t row, int64_t be
     formats::narrow(values, q.as<e5m2>() + offset, n, nearest, formats::Overflow::saturate);
 }
 
-// Larger magnitude wins, NaN over everything.
-float larger(float amax, float value) {
-  const float magnitude = std::abs(value);
-  return magnitude > amax || std::isnan(magnitude) ? magnitude : amax;
-}
-
-float join(float a, float b) { return std::isnan(a) ? a : larger(a, b); }
-
 float row_amax(const float* values, int64_t count) {
   float amax = 0;
-  for (int64_t i = 0; i < count; ++i) amax = join(amax, values[i]);
+  for (int64_t i = 0; i < count; ++i) amax = larger(amax, values[i]);
   return amax;
-}
-
-float scale_for(float amax, float max_value, ScaleRule rule) {
-  if (amax == 0 || !std::isfinite(amax)) return 1;
-  float scale = max_value / std::max(amax, static_cast<float>(rule.eps));
-  if (std::isinf(scale)) scale = std::numeric_limits<float>::max();
-  if (rule.power_of_two) scale = std::bit_cast<float>(std::bit_cast<uint32_t>(scale) & 0xFF800000u);
-  return scale;
 }
 
 void amax(TensorView x, TensorView result) {
@@ -83,28 +53,51 @@ void amax(TensorView x, TensorView result) {
   *result.as<float>() = row_amax(partial.data(), rows);
 }
 
-void quantize(TensorView x, TensorView scale, TensorView q) {
-  const int64_t rows = x.shape[0], columns = x.shape[1];
-  const float factor = *scale.as<float>();
-  parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
-    std::vector<float> values(static_cast<size_t>(columns));
-    for (int64_t row = begin; row < end; ++row) {
-      read_row(x, row, 0, columns, values.data());
-      for (float& value : values) value *= factor;
-      write_row(values.data(), q, row, 0, columns);
+// transposed [columns, rows] = the codes of q [rows, columns], turned in squares that fit the
+// cache.
+void turn(const TensorView& q, const TensorView& transposed) {
+  constexpr int64_t side = 64;
+  const int64_t rows = q.shape[0], columns = q.shape[1];
+  const auto* from = q.as<uint8_t>();
+  auto* to = transposed.as<uint8_t>();
+  parallel_for(columns, side, [&](int64_t begin, int64_t end) {
+    for (int64_t top = 0; top < rows; top += side) {
+      const int64_t bottom = std::min(rows, top + side);
+      for (int64_t column = begin; column < end; ++column) {
+        for (int64_t row = top; row < bottom; ++row)
+          to[column * rows + row] = from[row * columns + column];
+      }
     }
   });
 }
 
+void quantize(TensorView x, TensorView scale, TensorView q, TensorView transposed,
+              TensorView amax) {
+  const int64_t rows = x.shape[0], columns = x.shape[1];
+  const float factor = *scale.as<float>();
+  std::vector<float> partial(amax.present ? static_cast<size_t>(rows) : 0);
+  parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(static_cast<size_t>(columns));
+    for (int64_t row = begin; row < end; ++row) {
+      read_row(x, row, 0, columns, values.data());
+      if (amax.present) partial[static_cast<size_t>(row)] = row_amax(values.data(), columns);
+      for (float& value : values) value *= factor;
+      write_row(values.data(), q, row, 0, columns);
+    }
+  });
+  if (transposed.present) turn(q, transposed);
+  if (amax.present) *amax.as<float>() = larger(*amax.as<float>(), row_amax(partial.data(), rows));
+}
+
 void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,
-                     TensorView inverse) {
+                     TensorView transposed, TensorView inverse) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   if (rows == 0 || columns == 0) return;
   const int64_t group_rows = group.rows == 0 ? rows : group.rows,
                 group_columns = group.columns == 0 ? columns : group.columns;
   const int64_t across = (columns + group_columns - 1) / group_columns,
                 down = (rows + group_rows - 1) / group_rows;
-  const float max_value = max_of(q.dtype);
+  const float max_value = fp8_max(q.dtype);
   parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(group_columns));
     for (int64_t index = begin; index < end; ++index) {
@@ -114,7 +107,7 @@ void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView 
       float amax = 0;
       for (int64_t row = top; row < bottom; ++row) {
         read_row(x, row, left, left + width, values.data());
-        amax = join(amax, row_amax(values.data(), width));
+        amax = larger(amax, row_amax(values.data(), width));
       }
       const float scale = scale_for(amax, max_value, rule);
       inverse.as<float>()[index] = 1 / scale;
@@ -125,12 +118,13 @@ void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView 
       }
     }
   });
+  if (transposed.present) turn(q, transposed);
 }
 
 void quantize_mx(TensorView x, TensorView q, TensorView codes) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   const int64_t across = (columns + mx_group - 1) / mx_group;
-  const int largest = max_exponent_of(q.dtype);
+  const int largest = fp8_max_exponent(q.dtype);
   parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
     for (int64_t row = begin; row < end; ++row) {
@@ -138,19 +132,9 @@ void quantize_mx(TensorView x, TensorView q, TensorView codes) {
       for (int64_t at = 0; at < across; ++at) {
         float* group = values.data() + at * mx_group;
         const int64_t count = std::min(mx_group, columns - at * mx_group);
-        const float amax = row_amax(group, count);
-        uint8_t& code = codes.as<uint8_t>()[row * across + at];
-        if (!std::isfinite(amax)) {
-          code = 255;
-          std::fill_n(group, count, std::numeric_limits<float>::quiet_NaN());
-          continue;
-        }
-        const int exponent = amax == 0 ? -127 : std::max(std::ilogb(amax) - largest, -127);
-        code = static_cast<uint8_t>(exponent + 127);
-        // Two factors: 2^-exponent itself may pass the range of f32.
-        const float half = std::ldexp(1.0f, -exponent / 2),
-                    rest = std::ldexp(1.0f, -exponent - -exponent / 2);
-        for (int64_t i = 0; i < count; ++i) group[i] = group[i] * half * rest;
+        const MxScale scale = mx_scale(row_amax(group, count), largest);
+        codes.as<uint8_t>()[row * across + at] = scale.code;
+        for (int64_t i = 0; i < count; ++i) group[i] = scale.apply(group[i]);
       }
       write_row(values.data(), q, row, 0, columns);
     }
@@ -158,9 +142,8 @@ void quantize_mx(TensorView x, TensorView q, TensorView codes) {
 }
 
 float inverse_at(const TensorView& inverse, int64_t index) {
-  if (inverse.dtype == DType::f32) return inverse.as<float>()[index];
-  const int code = inverse.as<uint8_t>()[index];
-  return code == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, code - 127);
+  return inverse.dtype == DType::f32 ? inverse_value(inverse.as<float>()[index])
+                                     : inverse_value(inverse.as<uint8_t>()[index]);
 }
 
 void dequantize(TensorView q, TensorView inverse, ScaleGroup group, TensorView x) {
@@ -191,7 +174,7 @@ void dequantize(TensorView q, TensorView inverse, ScaleGroup group, TensorView x
 
 void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
   const float value = *amax.as<float>();
-  if (std::isfinite(value)) {
+  if (finite(value)) {
     *pending.as<float>() = std::max(*pending.as<float>(), value);
   } else {
     ++*dropped.as<int32_t>();
@@ -206,8 +189,7 @@ void roll(TensorView history, TensorView pending, double max_value, DelayedRule 
   past[0] = std::exchange(*pending.as<float>(), 0.0f);
   const float amax = rule.most_recent ? past[0] : *std::max_element(past, past + length);
   if (amax == 0) return;
-  const float next = std::ldexp(static_cast<float>(max_value) / amax, -rule.margin);
-  *scale.as<float>() = std::isinf(next) ? std::numeric_limits<float>::max() : next;
+  *scale.as<float>() = delayed_scale(amax, static_cast<float>(max_value), rule.margin);
   *inverse.as<float>() = 1 / *scale.as<float>();
 }
 

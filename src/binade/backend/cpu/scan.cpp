@@ -68,18 +68,6 @@ void write_line(const double* values, const TensorView& y, int axis, int64_t lin
   });
 }
 
-void cumsum(TensorView x, int axis, bool reverse, TensorView y) {
-  for_each_line(x, axis, [&](int64_t line, int64_t length, double* in, double*, double* out) {
-    read_line(x, axis, line, length, in);
-    double sum = 0;
-    for (int64_t i = 0; i < length; ++i) {
-      const int64_t at = reverse ? length - 1 - i : i;
-      out[at] = sum += in[at];
-    }
-    write_line(out, y, axis, line, length);
-  });
-}
-
 void cumprod(TensorView x, int axis, TensorView y) {
   for_each_line(x, axis, [&](int64_t line, int64_t length, double* in, double*, double* out) {
     read_line(x, axis, line, length, in);
@@ -107,7 +95,6 @@ void cumprod_backward(TensorView dy, TensorView x, int axis, TensorView dx) {
 
 }  // namespace
 
-const ScanKernels scan_kernels{
-    .cumsum = cumsum, .cumprod = cumprod, .cumprod_backward = cumprod_backward};
+const ScanKernels scan_kernels{.cumprod = cumprod, .cumprod_backward = cumprod_backward};
 
 }  // namespace binade::backend::cpu

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "binade/backend/cpu/cast.h"
+#include "binade/backend/cast.h"
 #include "binade/formats/convert.h"
 
 namespace binade::backend::cpu {

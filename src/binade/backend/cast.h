@@ -7,20 +7,20 @@
 
 #include "binade/formats/number.h"
 
-namespace binade::backend::cpu {
+namespace binade::backend {
 
 namespace detail {
 
 // x as a float that rounds to any smaller format as x itself does: where x is not a float, the one
 // below it in magnitude, made odd, stands for everything up to the next (no second tie can arise).
-inline float round_to_odd(double x) {
+BINADE_HD inline float round_to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || x != x) return nearest;
   const uint32_t away = std::fabs(static_cast<double>(nearest)) > std::fabs(x) ? 1 : 0;
   return formats::float_from_bits((formats::float_bits(nearest) - away) | 1);
 }
 
-inline float round_to_odd(int64_t x) {
+BINADE_HD inline float round_to_odd(int64_t x) {
   constexpr int64_t exact = int64_t{1} << 53;
   constexpr int spare = 11;
   if (x > exact || x < -exact)
@@ -33,7 +33,7 @@ inline float round_to_odd(int64_t x) {
 // x in another element type. Floats round once, to nearest even; integers take the whole part of a
 // float, saturated, and 0 for NaN; integers become smaller ones modulo their range; bool is x != 0.
 template <class To, class From>
-inline To cast(From x) {
+BINADE_HD inline To cast(From x) {
   if constexpr (std::is_same_v<To, From>) {
     return x;
   } else if constexpr (std::is_class_v<From>) {
@@ -59,4 +59,4 @@ inline To cast(From x) {
   }
 }
 
-}  // namespace binade::backend::cpu
+}  // namespace binade::backend

@@ -1,0 +1,252 @@
+#include "binade/backend/activation.h"
+
+#include <numbers>
+
+#include "binade/backend/cuda/elementwise_math.cuh"
+#include "binade/backend/cuda/kernels.h"
+#include "binade/backend/cuda/operand.cuh"
+
+namespace binade::backend::cuda {
+namespace {
+
+constexpr int threads = 256;
+
+// Runs f(first element) for every pack of `total` elements, a multiple of the pack's size.
+template <class F>
+__global__ void __launch_bounds__(threads)
+    for_each_pack_kernel(const __grid_constant__ F f, int64_t total) {
+  const int64_t at = first_item() * F::pack;
+  if (at < total) f(at);
+}
+
+template <class F>
+void for_each_pack(const F& f, int64_t total) {
+  const int64_t packs = total / F::pack;
+  launch(for_each_pack_kernel<F>, static_cast<unsigned>(ceil_div<int64_t>(packs, threads)), threads,
+         0, f, total);
+}
+
+// ---- swiglu: a row of x is gate, then up ----
+
+template <class C, int N>
+struct SwiGlu {
+  static constexpr int pack = N;
+  Operand x, y;
+  int64_t width;
+
+  __device__ void operator()(int64_t at) const {
+    const int64_t gate_at = at + quotient(at, width) * width;
+    const Fetched<C, N> fetched_gate = fetch<C, N>(x, gate_at),
+                        fetched_up = fetch<C, N>(x, gate_at + width);
+    C gate[N], up[N];
+    widen(fetched_gate, x.dtype, gate);
+    widen(fetched_up, x.dtype, up);
+#pragma unroll
+    for (int i = 0; i < N; ++i) up[i] = gate[i] * sigmoid(gate[i]) * up[i];
+    store(y, at, up);
+  }
+};
+
+template <class C, int N>
+struct SwiGluBackward {
+  static constexpr int pack = N;
+  Operand dy, x, dx;
+  int64_t width;
+
+  __device__ void operator()(int64_t at) const {
+    const int64_t gate_at = at + quotient(at, width) * width;
+    const Fetched<C, N> fetched_dy = fetch<C, N>(dy, at), fetched_gate = fetch<C, N>(x, gate_at),
+                        fetched_up = fetch<C, N>(x, gate_at + width);
+    C d[N], gate[N], up[N];
+    widen(fetched_dy, dy.dtype, d);
+    widen(fetched_gate, x.dtype, gate);
+    widen(fetched_up, x.dtype, up);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const C g = gate[i];
+      gate[i] = gradient_value(Unary::silu, d[i] * up[i], g, C{0}, C{0});
+      up[i] = d[i] * (g * sigmoid(g));
+    }
+    store(dx, gate_at, gate);
+    store(dx, gate_at + width, up);
+  }
+};
+
+void swiglu(TensorView x, TensorView y) {
+  require_compute("swiglu", {&x, &y});
+  const int64_t width = y.shape.back();
+  with_packing(x.dtype, pack_size(width, {&x, &y}), [&](auto packing) {
+    using P = decltype(packing);
+    for_each_pack(SwiGlu<typename P::type, P::size>{x, y, width}, y.numel());
+  });
+}
+
+void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
+  require_compute("swiglu_backward", {&dy, &x, &dx});
+  const int64_t width = dy.shape.back();
+  with_packing(x.dtype, pack_size(width, {&dy, &x, &dx}), [&](auto packing) {
+    using P = decltype(packing);
+    for_each_pack(SwiGluBackward<typename P::type, P::size>{dy, x, dx, width}, dy.numel());
+  });
+}
+
+// ---- the backward of a fused activation ----
+
+template <class C, int N>
+struct ActivationBackward {
+  static constexpr int pack = N;
+  Activation activation;
+  Operand dy, x, dx;
+
+  // `op` is known when the kernel is compiled.
+  __device__ static void times_slope(Unary op, C (&d)[N], const C (&v)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) d[i] = gradient_value(op, d[i], v[i], C{0}, C{0});
+  }
+
+  __device__ void operator()(int64_t at) const {
+    const Fetched<C, N> fetched_dy = fetch<C, N>(dy, at), fetched_x = fetch<C, N>(x, at);
+    C d[N], v[N];
+    widen(fetched_dy, dy.dtype, d);
+    widen(fetched_x, x.dtype, v);
+    switch (activation) {
+      case Activation::none:
+        break;
+      case Activation::relu:
+        times_slope(Unary::relu, d, v);
+        break;
+      case Activation::gelu:
+        times_slope(Unary::gelu, d, v);
+        break;
+      case Activation::gelu_tanh:
+        times_slope(Unary::gelu_tanh, d, v);
+        break;
+      case Activation::silu:
+        times_slope(Unary::silu, d, v);
+        break;
+    }
+    store(dx, at, d);
+  }
+};
+
+void activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
+                         TensorView dx) {
+  require_compute("activation_backward", {&dy, &pre_activation, &dx});
+  const int64_t total = dx.numel();
+  with_packing(
+      pre_activation.dtype, pack_size(total, {&dy, &pre_activation, &dx}), [&](auto packing) {
+        using P = decltype(packing);
+        for_each_pack(
+            ActivationBackward<typename P::type, P::size>{activation, dy, pre_activation, dx},
+            total);
+      });
+}
+
+// ---- random numbers: every element's draw is a function of its index ----
+
+template <class C, int N>
+struct Dropout {
+  static constexpr int pack = N;
+  Operand x, y;
+  float threshold;
+  C scale;
+  random::Key key;
+
+  // Whether element at + i stays; four share a block of draws.
+  __device__ void draw(int64_t at, bool (&stays)[N]) const {
+    if constexpr (N == 1) {
+      stays[0] = random::uniform(key.seed, key.stream, static_cast<uint64_t>(at)) >= threshold;
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; i += 4) {
+        const auto words = random::block(key.seed, key.stream, static_cast<uint64_t>(at + i) / 4);
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          stays[i + k] = static_cast<float>(words[k] >> 8) * 0x1p-24f >= threshold;
+      }
+    }
+  }
+
+  __device__ void operator()(int64_t at) const {
+    const Fetched<C, N> fetched = fetch<C, N>(x, at);
+    bool stays[N];
+    draw(at, stays);
+    C values[N];
+    widen(fetched, x.dtype, values);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = stays[i] ? values[i] * scale : C{0};
+    store(y, at, values);
+  }
+};
+
+void dropout(TensorView x, double p, random::Key key, TensorView y) {
+  require_compute("dropout", {&x, &y});
+  const int64_t total = x.numel();
+  with_packing(x.dtype, pack_size(total, {&x, &y}), [&](auto packing) {
+    using P = decltype(packing);
+    using C = typename P::type;
+    const C scale = p < 1 ? static_cast<C>(1 / (1 - p)) : C{0};
+    for_each_pack(Dropout<C, P::size>{x, y, static_cast<float>(p), scale, key}, total);
+  });
+}
+
+// value = start + step * draw, each operation rounded, as on the CPU.
+template <class C, class Draw>
+struct Fill {
+  static constexpr int pack = 1;
+  Operand y;
+  double start, step;
+  random::Key key;
+  Draw draw;
+
+  __device__ void operator()(int64_t at) const {
+    const double value = static_cast<double>(draw(key, static_cast<uint64_t>(at)));
+    store_one(y, at, static_cast<C>(__dadd_rn(start, __dmul_rn(step, value))));
+  }
+};
+
+struct UniformDraw {
+  __device__ float operator()(random::Key key, uint64_t index) const {
+    return random::uniform(key.seed, key.stream, index);
+  }
+};
+
+// random::normal, whose pair of draws shares one block.
+struct NormalDraw {
+  __device__ float operator()(random::Key key, uint64_t index) const {
+    const auto words = random::block(key.seed, key.stream, index / 2);
+    const bool upper = index % 2 != 0;
+    const double u = ((upper ? words[2] : words[0]) + 0.5) * 0x1p-32;
+    const double v = ((upper ? words[3] : words[1]) + 0.5) * 0x1p-32;
+    return static_cast<float>(sqrt(-2.0 * log(u)) * cos(2.0 * std::numbers::pi * v));
+  }
+};
+
+template <class Draw>
+void fill(const char* op, double start, double step, random::Key key, const TensorView& y) {
+  require_compute(op, {&y});
+  if (y.dtype == DType::f64) {
+    for_each_pack(Fill<double, Draw>{y, start, step, key, {}}, y.numel());
+  } else {
+    for_each_pack(Fill<float, Draw>{y, start, step, key, {}}, y.numel());
+  }
+}
+
+void fill_normal(double mean, double deviation, random::Key key, TensorView y) {
+  fill<NormalDraw>("fill_normal", mean, deviation, key, y);
+}
+
+void fill_uniform(double low, double high, random::Key key, TensorView y) {
+  fill<UniformDraw>("fill_uniform", low, high - low, key, y);
+}
+
+}  // namespace
+
+const ActivationKernels activation_kernels{.swiglu = swiglu,
+                                           .swiglu_backward = swiglu_backward,
+                                           .activation_backward = activation_backward,
+                                           .dropout = dropout,
+                                           .fill_normal = fill_normal,
+                                           .fill_uniform = fill_uniform};
+
+}  // namespace binade::backend::cuda

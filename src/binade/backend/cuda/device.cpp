@@ -1,0 +1,106 @@
+#include "binade/backend/cuda/device.h"
+
+#include "binade/base/error.h"
+#include "binade/tensor/memory.h"
+
+namespace binade::backend::cuda {
+namespace {
+
+thread_local int active = -1;
+
+std::vector<Gpu> find_devices() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();  // no driver is no error: there is just no GPU
+    return {};
+  }
+  std::vector<Gpu> found;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp from{};
+    check(cudaGetDeviceProperties(&from, i), "cudaGetDeviceProperties");
+    found.push_back({.name = from.name,
+                     .major = from.major,
+                     .minor = from.minor,
+                     .multiprocessors = from.multiProcessorCount,
+                     .memory = static_cast<int64_t>(from.totalGlobalMem),
+                     .shared_per_block = static_cast<int64_t>(from.sharedMemPerBlockOptin)});
+  }
+  return found;
+}
+
+void* acquire_block(size_t bytes, Device device) {
+  activate(device);
+  void* block = nullptr;
+  if (cudaMalloc(&block, bytes) == cudaSuccess) return block;
+  cudaGetLastError();
+  return nullptr;
+}
+
+void release_block(void* block, Device device) {
+  activate(device);
+  check(cudaFree(block), "cudaFree");
+}
+
+// At load time: a tensor may be made on a GPU before any kernel was asked for.
+const bool source_installed = [] {
+  memory::install_source(Device::Kind::cuda, {acquire_block, release_block});
+  return true;
+}();
+
+std::vector<cudaStream_t> make_streams() {
+  std::vector<cudaStream_t> streams(devices().size());
+  for (size_t i = 0; i < streams.size(); ++i) {
+    check(cudaSetDevice(static_cast<int>(i)), "cudaSetDevice");
+    check(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+  if (active >= 0) check(cudaSetDevice(active), "cudaSetDevice");
+  return streams;
+}
+
+}  // namespace
+
+void check(cudaError_t status, std::string_view call) {
+  if (status == cudaSuccess) return;
+  fail(std::string(call),
+       {.argument = "CUDA",
+        .expected = "success",
+        .found = std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status)});
+}
+
+const std::vector<Gpu>& devices() {
+  static const std::vector<Gpu> found = find_devices();
+  return found;
+}
+
+void activate(Device device) {
+  if (device.index == active) return;
+  if (!source_installed || static_cast<size_t>(device.index) >= devices().size()) {
+    fail("backend",
+         {.argument = "device",
+          .expected = devices().empty() ? "a machine with an NVIDIA GPU and its driver"
+                                        : std::to_string(devices().size()) + " GPUs, from cuda:0",
+          .found = to_string(device),
+          .hint = "run on the cpu, or see which GPUs there are with: binade info"});
+  }
+  check(cudaSetDevice(device.index), "cudaSetDevice");
+  active = device.index;
+}
+
+Device device() { return Device::cuda(active); }
+
+const Gpu& properties() { return devices()[static_cast<size_t>(active)]; }
+
+cudaStream_t stream() {
+  static const std::vector<cudaStream_t> streams = make_streams();
+  return streams[static_cast<size_t>(active)];
+}
+
+bool capturing() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream(), &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void synchronize() { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+
+}  // namespace binade::backend::cuda

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "binade/backend/cast.h"
+#include "binade/tensor/dtype.h"
+
+// Several neighbouring elements moved by one instruction.
+namespace binade::backend::cuda {
+
+// The type sums and functions of T's elements are computed in.
+template <class T>
+using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// N elements that lie together: up to 16 bytes move at once.
+template <class T, int N>
+struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack {
+  T values[N];
+
+  BINADE_HD T& operator[](int i) { return values[i]; }
+  BINADE_HD const T& operator[](int i) const { return values[i]; }
+};
+
+template <class T, int N>
+__device__ inline Pack<T, N> load_pack(const T* from) {
+  return *reinterpret_cast<const Pack<T, N>*>(from);
+}
+
+template <class T, int N>
+__device__ inline void store_pack(T* to, const Pack<T, N>& pack) {
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+// Whether an address may be read in packs of N elements of T.
+template <class T, int N>
+inline bool packs_fit(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % alignof(Pack<T, N>) == 0;
+}
+
+}  // namespace binade::backend::cuda

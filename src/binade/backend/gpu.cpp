@@ -1,0 +1,30 @@
+#include "binade/backend/gpu.h"
+
+#ifdef BINADE_CUDA
+#include "binade/backend/cuda/device.h"
+#endif
+
+namespace binade::backend {
+
+#ifdef BINADE_CUDA
+
+const std::vector<Gpu>& gpus() { return cuda::devices(); }
+
+void synchronize(Device device) {
+  if (!device.is_cuda()) return;
+  cuda::activate(device);
+  cuda::synchronize();
+}
+
+#else
+
+const std::vector<Gpu>& gpus() {
+  static const std::vector<Gpu> none;
+  return none;
+}
+
+void synchronize(Device) {}
+
+#endif
+
+}  // namespace binade::backend

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "binade/backend/quantize.h"
+#include "binade/formats/format.h"
+
+// How FP8 scales follow from magnitudes: one arithmetic for every backend.
+namespace binade::backend {
+
+inline constexpr int64_t mx_group = 32;
+
+inline float fp8_max(DType dtype) {
+  return static_cast<float>(dtype == DType::e4m3 ? formats::spec::e4m3.max()
+                                                 : formats::spec::e5m2.max());
+}
+
+inline int fp8_max_exponent(DType dtype) {
+  return dtype == DType::e4m3 ? formats::spec::e4m3.max_exponent()
+                              : formats::spec::e5m2.max_exponent();
+}
+
+// False for infinities and NaN.
+BINADE_HD inline bool finite(float x) { return x - x == 0; }
+
+// Larger magnitude wins, NaN over everything.
+BINADE_HD inline float larger(float amax, float value) {
+  const float magnitude = value < 0 ? -value : value;
+  return amax != amax || magnitude <= amax ? amax : magnitude;
+}
+
+// The scale of a group, of quantize_groups.
+BINADE_HD inline float scale_for(float amax, float max_value, ScaleRule rule) {
+  if (amax == 0 || !finite(amax)) return 1;
+  const float eps = static_cast<float>(rule.eps);
+  float scale = max_value / (amax < eps ? eps : amax);
+  if (!finite(scale)) scale = std::numeric_limits<float>::max();
+  constexpr uint32_t exponent_bits = 0xFF800000u;
+  if (rule.power_of_two)
+    scale = formats::float_from_bits(formats::float_bits(scale) & exponent_bits);
+  return scale;
+}
+
+// The scale of a stream after a step, of roll.
+BINADE_HD inline float delayed_scale(float amax, float max_value, int margin) {
+  const float next = std::ldexp(max_value / amax, -margin);
+  return finite(next) ? next : std::numeric_limits<float>::max();
+}
+
+// The scale of an MX group: its e8m0 code and its inverse as two factors, for 2^-exponent itself
+// may pass the range of f32.
+struct MxScale {
+  uint8_t code;
+  float first, second;
+
+  BINADE_HD float apply(float x) const {
+    return code == 255 ? std::numeric_limits<float>::quiet_NaN() : x * first * second;
+  }
+};
+
+BINADE_HD inline MxScale mx_scale(float amax, int max_exponent) {
+  if (!finite(amax)) return {255, 0, 0};
+  int exponent = amax == 0 ? -127 : std::ilogb(amax) - max_exponent;
+  if (exponent < -127) exponent = -127;
+  const int half = -exponent / 2;
+  return {static_cast<uint8_t>(exponent + 127), std::ldexp(1.0f, half),
+          std::ldexp(1.0f, -exponent - half)};
+}
+
+// The value of a group's inverse scale as it is kept.
+BINADE_HD inline float inverse_value(float inverse) { return inverse; }
+BINADE_HD inline float inverse_value(uint8_t code) {
+  return formats::decode<formats::spec::e8m0>(code);
+}
+
+}  // namespace binade::backend

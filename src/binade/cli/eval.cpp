@@ -1,0 +1,82 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "binade/amp/autocast.h"
+#include "binade/base/json.h"
+#include "binade/cli/commands.h"
+#include "binade/io/huggingface.h"
+#include "binade/train/evaluate.h"
+#include "binade/train/model_folder.h"
+#include "binade/train/setup.h"
+
+namespace binade::cli {
+namespace {
+
+struct Arguments {
+  std::string folder;
+  std::string data;
+  std::string logits;
+  int64_t batch = 8;
+  bool json = false;
+  train::Config config;  // of which the precision alone matters
+};
+
+void print_text(const train::Evaluation& result, const train::EvaluationData& data) {
+  fmt::print("{} tokens, {}\nloss            {:.6f} nats per token\nperplexity      {:.4f}\n",
+             result.tokens, data.source, result.loss, result.perplexity());
+  if (data.bytes) fmt::print("bits per byte   {:.6f}\n", result.bits_per_byte(*data.bytes));
+}
+
+void print_json(const train::Evaluation& result, const train::EvaluationData& data,
+                const std::string& model) {
+  json::Writer out;
+  out.begin_object().key("model").value(model).key("data").value(data.source);
+  out.key("tokens").value(result.tokens).key("loss").value(result.loss);
+  out.key("perplexity").value(result.perplexity());
+  if (data.bytes) out.key("bits_per_byte").value(result.bits_per_byte(*data.bytes));
+  fmt::print("{}\n", out.end_object().text());
+}
+
+void run(const Arguments& arguments) {
+  const auto folder = train::model_folder(arguments.folder, "eval");
+  const auto model = io::load_pretrained(folder);
+  const auto data = train::evaluation_data(folder, arguments.data, model->config().vocab);
+  const amp::Autocast cast(train::autocast_type(arguments.config),
+                           train::uses_autocast(arguments.config));
+  const train::Evaluation result = train::evaluate(*model, data.tokens, arguments.batch);
+  if (!arguments.logits.empty()) {
+    io::save_safetensors(arguments.logits,
+                         {{"logits", train::all_logits(*model, data.tokens, arguments.batch)}});
+  }
+  if (arguments.json) {
+    print_json(result, data, folder.string());
+  } else {
+    print_text(result, data);
+  }
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("eval", "Loss, perplexity and bits per byte of a model on a text");
+  auto arguments = std::make_shared<Arguments>();
+  arguments->config.precision = "fp32";
+  command->add_option("FOLDER", arguments->folder, "A model, a checkpoint, or the folder of a run")
+      ->required();
+  command->add_option("--data", arguments->data,
+                      "A text, a folder of texts, a token file (.bin), or builtin; without it the "
+                      "validation part of the run's own data");
+  command->add_option("--batch", arguments->batch, "Sequences at a time")->capture_default_str();
+  command->add_option("--precision", arguments->config.precision, "Type the products run in")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->capture_default_str();
+  command->add_option("--logits", arguments->logits,
+                      "Also write the logits of every position to this safetensors file");
+  command->add_flag("--json", arguments->json, "Print JSON instead of text");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace binade::cli

@@ -1,0 +1,35 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "binade/cli/commands.h"
+#include "binade/io/convert.h"
+#include "binade/train/model_folder.h"
+
+namespace binade::cli {
+
+void add_export(CLI::App& app) {
+  struct Arguments {
+    std::string from, to, dtype;
+    bool force = false;
+  };
+  CLI::App* command =
+      app.add_subcommand("export", "Write a trained model as a folder that transformers loads");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("FROM", arguments->from, "A checkpoint, or the folder of a run")->required();
+  command->add_option("TO", arguments->to, "Folder to write")->required();
+  command->add_option("--dtype", arguments->dtype, "Type of the weights; without it as they are")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  command->add_flag("--force", arguments->force, "Replace a model that is in TO already");
+  command->callback([arguments] {
+    io::ConvertOptions options{.dtype = {}, .force = arguments->force};
+    if (!arguments->dtype.empty()) options.dtype = parse_dtype(arguments->dtype);
+    const auto from = train::model_folder(arguments->from, "export");
+    const io::Converted done = io::convert_pretrained(from, arguments->to, options);
+    fmt::print("{}: {} parameters of {} in {}\n", from.string(), done.parameters, name(done.dtype),
+               arguments->to);
+  });
+}
+
+}  // namespace binade::cli

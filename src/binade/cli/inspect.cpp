@@ -1,0 +1,35 @@
+#include "binade/train/inspect.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "binade/cli/commands.h"
+
+namespace binade::cli {
+
+void add_inspect(CLI::App& app) {
+  struct Arguments {
+    std::string path, only;
+    bool histogram = false, json = false;
+  };
+  CLI::App* command =
+      app.add_subcommand("inspect", "What is in a file of tensors or tokens, in numbers");
+  auto arguments = std::make_shared<Arguments>();
+  command
+      ->add_option("PATH", arguments->path,
+                   "A safetensors file, a token file (.bin), or the folder of a model, a "
+                   "checkpoint or a run")
+      ->required();
+  command->add_option("--only", arguments->only, "Tensors whose names hold this text");
+  command->add_flag("--histogram", arguments->histogram, "Show how the exponents are spread");
+  command->add_flag("--json", arguments->json, "Print JSON instead of text");
+  command->callback([arguments] {
+    const train::Inspection found = train::inspect(arguments->path, arguments->only);
+    fmt::print("{}", arguments->json ? train::inspection_json(found)
+                                     : train::inspection_text(found, arguments->histogram));
+  });
+}
+
+}  // namespace binade::cli

@@ -1,0 +1,74 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "binade/base/error.h"
+#include "binade/cli/commands.h"
+#include "binade/io/file.h"
+#include "binade/lab/story.h"
+
+namespace binade::cli {
+namespace {
+
+struct Arguments {
+  std::string name;
+  std::string out;
+};
+
+void list() {
+  fmt::print("Experiments; see one with 'binade lab NAME', all with 'binade lab all --out DIR':\n");
+  for (const lab::Experiment& one : lab::experiments())
+    fmt::print("  {:<20} {}\n", one.name, one.title);
+}
+
+lab::ToldStory told(const lab::Experiment& experiment) {
+  const auto begin = std::chrono::steady_clock::now();
+  lab::ToldStory one{experiment, {}};
+  experiment.tell(one.story);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  fmt::print("== {} ==\n\n{}\n({:.1f} s)\n\n", experiment.title, one.story.text(), seconds);
+  std::fflush(stdout);
+  return one;
+}
+
+void write_page(const std::vector<lab::ToldStory>& stories, const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    fail("lab", {.argument = "--out " + folder.string(),
+                 .expected = "a folder to write to",
+                 .found = error.message()});
+  io::AtomicFile file(folder / "lab.html", "lab");
+  file.append(lab::lab_page(stories));
+  file.commit();
+  fmt::print("page: {}\n", (folder / "lab.html").string());
+}
+
+}  // namespace
+
+void add_lab(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "lab", "Show what mixed precision does: experiments that compute and explain");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("NAME", arguments->name, "An experiment, or all; none: a list of them");
+  command->add_option("--out", arguments->out, "Folder for a page with pictures, lab.html")
+      ->type_name("DIR");
+  command->callback([arguments] {
+    if (arguments->name.empty()) return list();
+    std::vector<lab::Experiment> chosen;
+    if (arguments->name == "all") {
+      chosen.assign(lab::experiments().begin(), lab::experiments().end());
+    } else {
+      chosen.push_back(lab::find_experiment(arguments->name));
+    }
+    std::vector<lab::ToldStory> stories;
+    for (const lab::Experiment& one : chosen) stories.push_back(told(one));
+    if (!arguments->out.empty()) write_page(stories, arguments->out);
+  });
+}
+
+}  // namespace binade::cli

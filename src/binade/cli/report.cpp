@@ -1,0 +1,49 @@
+#include "binade/train/report.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "binade/cli/commands.h"
+#include "binade/io/file.h"
+#include "binade/train/compare.h"
+#include "binade/train/summary.h"
+
+namespace binade::cli {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> folders;
+  std::string out;
+};
+
+void run(const Arguments& arguments) {
+  std::vector<train::RunSummary> runs;
+  for (const std::string& folder : arguments.folders) runs.push_back(train::read_run(folder));
+  std::filesystem::path out = arguments.out;
+  if (runs.size() == 1) {
+    if (out.empty()) out = std::filesystem::path(arguments.folders[0]) / "report.html";
+    train::write_report(runs[0], out);
+  } else {
+    if (out.empty()) out = "comparison.html";
+    io::AtomicFile file(out, "report");
+    file.append(train::comparison_html(runs));
+    file.commit();
+  }
+  fmt::print("report: {}\n", out.string());
+}
+
+}  // namespace
+
+void add_report(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "report", "Make a run's report.html again, or lay several runs over each other in one page");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("RUN", arguments->folders, "Folders of runs")->required();
+  command->add_option("--out", arguments->out,
+                      "File to write; without it RUN/report.html, or comparison.html for several");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace binade::cli

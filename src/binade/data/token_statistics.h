@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "binade/data/tokens.h"
+
+namespace binade::data {
+
+struct TokenStatistics {
+  int64_t count = 0;
+  int64_t distinct = 0;
+  int64_t smallest = 0, largest = 0;
+  double entropy = 0;  // bits per token, were each drawn by its share
+  std::vector<std::pair<int64_t, int64_t>> commonest;  // id and how often, at most ten
+};
+
+TokenStatistics statistics_of(const Tokens& tokens);
+
+}  // namespace binade::data

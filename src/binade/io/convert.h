@@ -1,0 +1,24 @@
+#pragma once
+
+#include "binade/io/huggingface.h"
+
+namespace binade::io {
+
+struct ConvertOptions {
+  std::optional<DType> dtype;  // of the weights; none: as they are stored
+  bool force = false;          // replace a model that is there already
+};
+
+struct Converted {
+  int64_t parameters = 0;
+  DType dtype = DType::f32;
+};
+
+// Reads a model's directory (whole or sharded, its names with or without prefixes) and writes it as
+// one that transformers loads and generates with: config.json, model.safetensors,
+// generation_config.json and the tokenizer's files. Refuses weights that are not finite in the new
+// type, and a directory with a model in it unless forced; then nothing was changed.
+Converted convert_pretrained(const std::filesystem::path& from, const std::filesystem::path& to,
+                             const ConvertOptions& options = {});
+
+}  // namespace binade::io

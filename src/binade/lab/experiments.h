@@ -1,0 +1,106 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "binade/lab/diagnosis.h"
+#include "binade/lab/story.h"
+
+// The experiments of `binade lab`. Each computes, tells its story and returns what it measured, so
+// that a test can hold it to its word.
+namespace binade::lab {
+
+struct FormatsClaims {
+  struct One {
+    std::string name;
+    double largest, smallest;         // by decoding every code
+    int64_t positive = 0;             // finite numbers above 0
+    int64_t between_one_and_two = 0;  // [1, 2)
+    double worst_rounding = 0;        // relative error of rounding normal numbers
+  };
+  std::vector<One> formats;
+};
+FormatsClaims formats_experiment(Story& story);
+
+struct UnderflowClaims {
+  // Shares of f16 gradients that are zero, by true size.
+  double at_1e9 = 0, at_1e7 = 0, at_1e6 = 0;
+  double bf16_at_1e9 = 0;
+  double scaled_at_1e9 = 0;  // f16 with the loss times 2^15
+};
+UnderflowClaims underflow_experiment(Story& story);
+
+struct LossScalingClaims {
+  double start = 0;  // loss of the untrained model
+  double f32 = 0, f16 = 0, f16_scaled = 0, bf16 = 0;
+  double gradient_error = 0;  // largest relative error of unscaled f16 gradients
+};
+LossScalingClaims loss_scaling_experiment(Story& story);
+
+struct OverflowRecoveryClaims {
+  std::vector<double> scales;  // after each step
+  int64_t skipped = 0, skips_to_fit = 0;
+  bool weights_kept = false;  // a skipped step changed nothing
+  double final_loss = 0, first_loss = 0;
+};
+OverflowRecoveryClaims overflow_recovery_experiment(Story& story);
+
+struct AttentionOverflowClaims {
+  double overflow_at = 0;  // deviation of q and k at which f16 scores first overflow
+  bool f16_softmax_nan = false, bf16_finite = false, fused_finite = false;
+  double fused_error = 0;  // against f32
+};
+AttentionOverflowClaims attention_overflow_experiment(Story& story);
+
+struct AccumulationClaims {
+  double truth = 0, f16 = 0, bf16 = 0, f32 = 0;  // sums of 4096 micro-batch gradients
+};
+AccumulationClaims accumulation_experiment(Story& story);
+
+struct SmallUpdatesClaims {
+  double without_master = 0, with_master = 0, stochastic = 0, truth = 0;
+  double smallest_update = 0;  // the largest power of two of the weight that bf16 still ignores
+};
+SmallUpdatesClaims small_updates_experiment(Story& story);
+
+struct Fp8RangeClaims {
+  double e4m3_small = 0, e4m3_large = 0;                // relative error of 1e-4 and 1e4, unscaled
+  double worst_scaled_e4m3 = 0, worst_scaled_e5m2 = 0;  // over all sizes
+  double e4m3_binades = 0, e5m2_binades = 0;            // width of the good range, unscaled
+};
+Fp8RangeClaims fp8_range_experiment(Story& story);
+
+struct Fp8ScalingClaims {
+  struct Recipe {
+    std::string name;
+    double plain = 0, channels = 0, tokens = 0;  // SQNR of a product by where outliers are, dB
+  };
+  std::vector<Recipe> recipes;
+  double delayed_saturated = 0;  // share lost in the step of a jump
+  double delayed_recovered = 0;  // and in the next
+};
+Fp8ScalingClaims fp8_scaling_experiment(Story& story);
+
+struct StochasticRoundingClaims {
+  double nearest = 0, stochastic = 0, truth = 0;  // mean of many roundings of one number
+  double bound = 0;                               // four standard errors
+};
+StochasticRoundingClaims stochastic_rounding_experiment(Story& story);
+
+struct MemoryClaims {
+  struct Mode {
+    std::string name;
+    double parameters = 0, gradients = 0, optimizer = 0;  // bytes per parameter
+    double activations = 0, peak = 0;                     // bytes
+  };
+  std::vector<Mode> modes;
+};
+MemoryClaims memory_experiment(Story& story);
+
+struct WhenItFailsClaims {
+  std::vector<Diagnosis> diagnoses;
+};
+WhenItFailsClaims when_it_fails_experiment(Story& story);
+
+}  // namespace binade::lab

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "binade/tensor/dtype.h"
+#include "binade/tensor/memory.h"
+#include "binade/train/config.h"
+
+// What a run will need before anything is allocated: steps on the meta device, which books the same
+// bytes as a real one.
+namespace binade::lab {
+
+// One op of a step, for a roofline: it takes as long as its arithmetic or its traffic.
+struct Work {
+  double flops = 0;
+  double bytes = 0;
+  DType dtype = DType::f32;  // of the products
+};
+
+struct Forecast {
+  int64_t parameter_count = 0;
+  std::array<int64_t, memory::category_count> at_peak = {};  // bytes by category
+  int64_t masters = 0;                                       // of the optimizer's bytes
+  int64_t logits = 0;  // while the loss is computed, which may not be at the peak
+  int64_t peak = 0;
+  std::vector<Work> work;  // of one optimizer step
+
+  int64_t of(memory::Category category) const { return at_peak[static_cast<size_t>(category)]; }
+};
+
+// The memory and the work of one training step of the configuration.
+Forecast forecast(const train::Config& config);
+
+// The largest batch whose peak fits `bytes`; 0 where not even one sequence does.
+int64_t largest_batch(train::Config config, int64_t bytes);
+
+// What the machine does on the sizes of the configuration, measured in a fraction of a second.
+struct Machine {
+  std::array<double, 3> flops = {};  // per second: f32, 16 bits, FP8
+  double bandwidth = 0;              // bytes per second
+};
+Machine measure_machine(const train::Config& config);
+
+// Seconds of one optimizer step by the roofline.
+double step_seconds(const Forecast& forecast, const Machine& machine);
+
+// Memory of this machine, bytes.
+int64_t machine_memory();
+
+// One line of a plan.
+struct PlanRow {
+  std::string name;
+  train::Config config;
+  Forecast forecast;
+  int64_t largest_batch = 0;
+  double tokens_per_second = 0;
+};
+
+// The configuration in each precision, with and without recompute, against `memory` bytes.
+std::vector<PlanRow> plan(const train::Config& config, int64_t memory);
+std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory);
+
+}  // namespace binade::lab

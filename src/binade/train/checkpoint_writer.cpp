@@ -1,0 +1,35 @@
+#include "binade/train/checkpoint_writer.h"
+
+#include <chrono>
+
+namespace binade::train {
+
+namespace fs = std::filesystem;
+
+CheckpointWriter::~CheckpointWriter() {
+  if (writing_.valid()) writing_.wait();
+}
+
+std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_view tokenizer) {
+  std::optional<fs::path> earlier = wait();
+  writing_ = std::async(std::launch::async,
+                        [snapshot = take_snapshot(trainer, tokenizer), this]() mutable {
+                          fs::path written = write_checkpoint(snapshot, folder_, keep_);
+                          snapshot = {};  // its memory is free before anybody hears of it
+                          return written;
+                        });
+  return earlier;
+}
+
+std::optional<fs::path> CheckpointWriter::poll() {
+  const bool done =
+      writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  return done ? wait() : std::nullopt;
+}
+
+std::optional<fs::path> CheckpointWriter::wait() {
+  if (!writing_.valid()) return {};
+  return writing_.get();
+}
+
+}  // namespace binade::train

@@ -1,0 +1,137 @@
+#include "binade/train/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "binade/autograd/variable.h"
+#include "binade/base/error.h"
+#include "binade/data/batches.h"
+#include "binade/data/corpus.h"
+#include "binade/data/tokenizer.h"
+#include "binade/ops/create.h"
+#include "binade/ops/shape.h"
+#include "binade/train/config.h"
+
+namespace binade::train {
+namespace {
+
+constexpr int64_t max_logits_bytes = int64_t{4} << 30;
+
+// Calls use(batch, index of its first token) for one batch after another, on the model's device.
+template <class F>
+void walk(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch, F&& use) {
+  if (batch < 1)
+    fail("eval", {.argument = "batch", .expected = "at least 1", .found = std::to_string(batch)});
+  if (tokens.size() < 2) {
+    fail("eval", {.argument = "tokens",
+                  .expected = "at least 2: one to predict from another",
+                  .found = std::to_string(tokens.size())});
+  }
+  const NoGrad no_grad;
+  const bool training = model.training();
+  model.eval();
+  const int64_t context = model.config().context;
+  const Device device = model.head_weight().device();
+  for (int64_t begin = 0; begin < tokens.size() - 1;) {
+    const int64_t left = tokens.size() - 1 - begin;
+    const data::BatchShape shape = left >= context
+                                       ? data::BatchShape{std::min(batch, left / context), context}
+                                       : data::BatchShape{1, left};
+    const data::Batch next = data::consecutive_batch(tokens, shape, begin);
+    use(data::Batch{to(next.tokens, device), to(next.targets, device)}, begin);
+    begin += shape.batch * shape.context;
+  }
+  model.train(training);
+}
+
+// Bytes of text that all tokens but the first stand for.
+int64_t text_bytes(const data::Tokenizer& tokenizer, const data::Tokens& tokens) {
+  constexpr int64_t part = 1 << 16;
+  int64_t bytes = 0;
+  std::vector<int64_t> ids;
+  for (int64_t begin = 1; begin < tokens.size(); begin += part) {
+    ids.clear();
+    for (int64_t i = begin; i < std::min(begin + part, tokens.size()); ++i)
+      ids.push_back(tokens[i]);
+    bytes += static_cast<int64_t>(tokenizer.decode(ids).size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+double Evaluation::perplexity() const { return std::exp(loss); }
+
+double Evaluation::bits_per_byte(int64_t bytes) const {
+  return loss / std::numbers::ln2 * static_cast<double>(tokens) / static_cast<double>(bytes);
+}
+
+Evaluation evaluate(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch) {
+  Evaluation result{.tokens = tokens.size() - 1};
+  double sum = 0;
+  walk(model, tokens, batch, [&](const data::Batch& next, int64_t) {
+    sum += model.loss(next.tokens, next.targets, {.reduce = Reduce::sum}).item();
+  });
+  result.loss = sum / static_cast<double>(result.tokens);
+  return result;
+}
+
+Tensor all_logits(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch) {
+  const int64_t vocab = model.config().vocab, rows = std::max<int64_t>(tokens.size() - 1, 0);
+  if (rows > max_logits_bytes / 4 / vocab) {
+    fail("eval", {.argument = "--logits",
+                  .expected = "at most " + std::to_string(max_logits_bytes / 4 / vocab) +
+                              " tokens of " + std::to_string(vocab) + " logits",
+                  .found = std::to_string(rows),
+                  .hint = "give a shorter --data"});
+  }
+  const Tensor all = Tensor::empty({rows, vocab}, DType::f32);
+  walk(model, tokens, batch, [&](const data::Batch& next, int64_t begin) {
+    const Tensor logits = to(model.logits(next.tokens), Device::cpu());
+    const int64_t count = next.tokens.numel();
+    copy_(slice(all, 0, begin, begin + count), reshape(logits, {count, vocab}));
+  });
+  return all;
+}
+
+EvaluationData evaluation_data(const std::filesystem::path& folder, const std::string& data,
+                               int64_t vocab) {
+  std::optional<Config> run;
+  if (std::error_code error; std::filesystem::exists(folder / "config.toml", error))
+    run = resolve({.file = folder / "config.toml", .options = {}});
+  const std::string& source = data.empty() && run ? run->data : data;
+  if (source.empty()) {
+    fail("eval", {.argument = "--data",
+                  .expected = "a text or token file: " + folder.string() +
+                              " is no run, so it has no validation part",
+                  .found = "none"});
+  }
+  const bool has_file = std::filesystem::exists(folder / data::tokenizer_file);
+  const bool are_bytes = !has_file && (vocab == 256 || (run && run->tokenizer == "bytes"));
+  if (!has_file && !are_bytes && !source.ends_with(".bin")) {
+    fail("eval", {.argument = "--data",
+                  .expected = "a token file (.bin) of the " + std::to_string(vocab) + " ids that " +
+                              folder.string() + " knows",
+                  .found = source + ", a text, and no tokenizer"});
+  }
+  const auto tokenizer = has_file ? data::tokenizer_of(folder, vocab) : nullptr;
+  EvaluationData result;
+  if (data.empty()) {
+    result = {data::read_split({.where = source,
+                                .tokenizer = tokenizer.get(),
+                                .vocab = vocab,
+                                .context = run->context,
+                                .validation = run->validation})
+                  .validation,
+              "the validation part of " + source,
+              {}};
+  } else {
+    result = {data::read_tokens(source, vocab, tokenizer.get()), "all of " + source, {}};
+  }
+  if (are_bytes) result.bytes = result.tokens.size() - 1;
+  if (tokenizer != nullptr) result.bytes = text_bytes(*tokenizer, result.tokens);
+  return result;
+}
+
+}  // namespace binade::train

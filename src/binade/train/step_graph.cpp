@@ -1,0 +1,76 @@
+#include "binade/train/step_graph.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "binade/amp/trace.h"
+#include "binade/autograd/watch.h"
+#include "binade/backend/gpu.h"
+#include "binade/backend/profile.h"
+#include "binade/base/error.h"
+
+namespace binade::train {
+namespace {
+
+// The first step tunes products and creates state; the second is the first to find that state.
+constexpr int64_t first_steps = 2;
+// Below this share of a step in which the host starts kernels, the GPU never waits for the host.
+constexpr double worthwhile = 0.25;
+
+}  // namespace
+
+StepGraph::StepGraph(std::string_view wanted, Device device)
+    : device_(device),
+      mode_(wanted == "off"  ? Mode::off
+            : wanted == "on" ? Mode::on
+                             : Mode::undecided) {
+  if (backend::Graph::possible(device)) return;
+  // On the meta device a run is forecast, whatever it will do.
+  if (mode_ == Mode::on && !device.is_meta()) {
+    fail("config", {.argument = "[train] graph",
+                    .expected = "'auto' or 'off' on " + to_string(device),
+                    .found = "'on'",
+                    .hint = "only a GPU's work can be recorded: use --device cuda"});
+  }
+  mode_ = Mode::off;
+}
+
+bool StepGraph::observed() const {
+  return backend::profiled(device_) != nullptr || amp::tracing() || autograd::watch() != nullptr;
+}
+
+bool StepGraph::launches_next() {
+  const bool interrupted = std::exchange(interrupted_, false);
+  return mode_ == Mode::on && steps_run_ >= first_steps && !interrupted && !observed();
+}
+
+void StepGraph::forget() {
+  graph_ = {};
+  steps_run_ = 0;
+}
+
+void StepGraph::run(FunctionRef<void()> step) {
+  const bool timed = mode_ == Mode::undecided && steps_run_ >= first_steps && !observed();
+  run_between([&] { timed ? decide(step) : step(); });
+  ++steps_run_;
+}
+
+void StepGraph::decide(FunctionRef<void()> step) {
+  using Clock = std::chrono::steady_clock;
+  backend::synchronize(device_);
+  const auto begin = Clock::now();
+  step();
+  const auto started = Clock::now();
+  backend::synchronize(device_);
+  const auto done = Clock::now();
+  mode_ = started - begin > worthwhile * (done - begin) ? Mode::on : Mode::off;
+}
+
+void StepGraph::run_between(FunctionRef<void()> work) {
+  std::optional<memory::Reserve::Use> use;
+  if (graph_.captured()) use.emplace(graph_.memory());
+  work();
+}
+
+}  // namespace binade::train

@@ -1,0 +1,121 @@
+#include "binade/backend/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "binade/backend/backend.h"
+#include "binade/backend/gpu.h"
+#include "binade/backend/late.h"
+#include "binade/backend/transfer.h"
+#include "support/values.h"
+
+namespace binade::backend {
+namespace {
+
+TEST(Graph, IsNothingForACpu) {
+  EXPECT_FALSE(Graph::possible(Device::cpu()));
+  EXPECT_FALSE(Graph::possible(Device::meta()));
+  EXPECT_FALSE(Graph().captured());
+}
+
+TEST(Late, OutsideOfAGraphAgainIsTheSameNumber) {
+  const Tensor x = Tensor::empty({1}, DType::f32);
+  test::fill(x, 3);
+  const Late late(x);
+  test::fill(x, 4);
+  EXPECT_FALSE(late.recorded());
+  EXPECT_EQ(late.again().get(), 3);
+  EXPECT_FALSE(Late().again().defined());
+}
+
+TEST(Transfer, FillsATensorThatIsThere) {
+  const Tensor x = Tensor::empty({3}, DType::i64), y = Tensor::empty({3}, DType::i64);
+  test::write(x, {1, 2, 3});
+  transfer(x, y);
+  EXPECT_EQ(test::read(y), test::read(x));
+}
+
+class GraphGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpus().empty()) GTEST_SKIP() << "there is no GPU";
+    const Tensor x = filled(1, 0);
+    add(x, x);  // a kernel's code is loaded when it first runs, which should not be in a recording
+  }
+
+  static Tensor filled(int64_t n, double value) {
+    const Tensor x = Tensor::empty({n}, DType::f32, Device::cuda());
+    of(x).elementwise.fill(x, value);
+    return x;
+  }
+  static void add(const Tensor& x, const Tensor& y) {  // x += y
+    of(x).elementwise.axpby(1, y, 1, x);
+  }
+};
+
+TEST_F(GraphGpu, RunsAtEachLaunchAndNotWhenItIsRecorded) {
+  const Tensor sum = filled(1, 0), step = filled(1, 2);
+  Graph graph;
+  Late total;
+  graph.capture(Device::cuda(), [&] {
+    add(sum, step);
+    total = Late(sum);
+  });
+  EXPECT_TRUE(graph.captured());
+  EXPECT_TRUE(total.recorded());
+  EXPECT_ANY_THROW(total.get());
+  EXPECT_EQ(sum.item(), 0);
+  std::vector<Late> seen;
+  for (int i = 0; i < 3; ++i) {
+    graph.launch();
+    seen.push_back(total.again());
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(seen[static_cast<size_t>(i)].get(), 2 * (i + 1));
+  of(step).elementwise.fill(step, 10);
+  graph.launch();
+  EXPECT_EQ(sum.item(), 16) << "it reads what is there when it runs";
+}
+
+TEST_F(GraphGpu, ItsMemoryIsItsOwn) {
+  constexpr int64_t n = 1 << 20;
+  const Tensor sum = filled(n, 0);
+  { const Tensor warm = filled(n, 0), another = filled(n, 0); }
+  const int64_t misses = memory::statistics(Device::cuda()).misses;
+  Graph graph;
+  graph.capture(Device::cuda(), [&] {
+    const Tensor one = filled(n, 1);
+    add(sum, one);
+    const Tensor two = filled(n, 2);
+    add(sum, two);
+  });
+  EXPECT_EQ(memory::statistics(Device::cuda()).misses, misses) << "the cache had enough";
+  std::vector<Tensor> others;
+  for (int i = 0; i < 4; ++i) others.push_back(filled(n, 7));
+  graph.launch();
+  graph.launch();
+  for (const Tensor& other : others) EXPECT_EQ(test::read(other), std::vector<double>(n, 7));
+  EXPECT_EQ(test::read(sum), std::vector<double>(n, 6));
+  {
+    const memory::Reserve::Use use(graph.memory());
+    const int64_t before = memory::statistics(Device::cuda()).misses;
+    const Tensor lent = filled(n, 9);
+    EXPECT_EQ(lent.strided({}, {}, n - 1).item(), 9);
+    EXPECT_EQ(memory::statistics(Device::cuda()).misses, before);
+  }
+  graph.launch();
+  EXPECT_EQ(test::read(sum), std::vector<double>(n, 9));
+}
+
+TEST_F(GraphGpu, WorkThatFailsLeavesTheDeviceUsable) {
+  const Tensor x = filled(4, 1);
+  Graph graph;
+  EXPECT_ANY_THROW(graph.capture(Device::cuda(), [&] {
+    add(x, x);
+    fail("work", {.argument = "it", .expected = "success", .found = "none"});
+  }));
+  EXPECT_FALSE(graph.captured());
+  add(x, x);
+  EXPECT_EQ(test::read(x), std::vector<double>(4, 2));
+}
+
+}  // namespace
+}  // namespace binade::backend

@@ -1,0 +1,418 @@
+#!/usr/bin/env python3
+"""Makes the bad files beside it and expected.tsv: python3 tests/bad_files/make.py
+
+Each case is a file, and what the one message about it must say. bad_files_test.cpp walks the table through the
+library and through the command line. Files are small on purpose: they are the fuzzers' seeds too.
+"""
+import json
+import pathlib
+import shutil
+import struct
+
+HERE = pathlib.Path(__file__).parent
+CASES = []  # (path, parts of the message)
+
+
+def case(path, content, *parts):
+    if isinstance(content, str):
+        content = content.encode()
+    target = HERE / path
+    target.parent.mkdir(exist_ok=True)
+    assert not target.exists(), path
+    target.write_bytes(content)
+    CASES.append((path, parts))
+
+
+def replaced(text, old, new):
+    assert old in text, old
+    return text.replace(old, new, 1)
+
+
+# ---- safetensors ----
+
+HEADER = (
+    '{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},'
+    '"b":{"dtype":"I64","shape":[2],"data_offsets":[24,40]}}'
+)
+
+
+def tensors(header, data=40, length=None):
+    if isinstance(header, str):
+        header = header.encode()
+    return struct.pack("<Q", len(header) if length is None else length) + header + b"\1" * data
+
+
+def safetensors():
+    def st(name, content, *parts):
+        case(f"safetensors/{name}.safetensors", content, *parts)
+
+    def header(name, old, new, *parts):
+        st(name, tensors(replaced(HEADER, old, new)), *parts)
+
+    good = tensors(HEADER)
+    st("empty", b"", "at least 8 bytes, found 0")
+    st("seven_bytes", good[:7], "at least 8 bytes, found 7")
+    st("length_alone", good[:8], "at byte 0", "a header of 8 to 0 bytes", "cut short")
+    st("length_zero", tensors("{}      ", 0, 0), "at byte 0", "found 0")
+    st("length_two", tensors("{}", 0, 2), "at byte 0", "found 2")
+    st("length_past_the_end", tensors(HEADER, 0, 1000), "at byte 0", "found 1000", "cut short")
+    st("length_over_the_cap", tensors(HEADER, 0, 100_000_001), "at byte 0", "found 100000001")
+    st("length_2_63", tensors(HEADER, 0, 2**63), "found 9223372036854775808")
+    st("length_all_ones", tensors(HEADER, 0, 2**64 - 1), "found 18446744073709551615", "no safetensors file")
+    st("length_one_short", tensors(HEADER, 40, len(HEADER) - 1), "expected JSON", "unexpected end of input")
+    st("a_text", "Once upon a time there was a tensor.", "at byte 0", "no safetensors file")
+    st("a_pickle", b"\x80\x02}q\x01(X\x04\x00\x00\x00test", "at byte 0")
+    st("a_zip", b"PK\x03\x04\x14\x08\x08\x08\x08 and more", "at byte 0")
+    st("cut_in_the_header", good[:60], "at byte 0", "cut short")
+    st("cut_in_the_data", good[:-1], "(b.data_offsets)", "within the 39 bytes of data, found 40", "cut short")
+    st("a_byte_more", good + b"x", "the end of the file after the last tensor, found 1 bytes more")
+    st("data_without_tensors", tensors("{}      "), "at byte 16", "found 40 bytes more")
+    st("array", tensors("[1,2,3,4,5]"), "at byte 8", "expected '{', found \"[\"")
+    st("space_first", tensors(" " + HEADER), "at byte 8", "expected '{'")
+    st("byte_order_mark", tensors(b"\xef\xbb\xbf" + HEADER.encode()), "at byte 8", "\\xef")
+    st("zero_padding", tensors(HEADER + "\0\0\0"), "a zero byte")
+    st("two_objects", tensors(HEADER + HEADER), "expected end of input")
+    st("not_closed", tensors(HEADER[:-1]), "unexpected end of input")
+    st("comma_too_many", tensors(replaced(HEADER, "40]}}", "40]},}")), "expected string literal")
+    st("bad_utf8", tensors(HEADER.encode().replace(b'"a"', b'"\xff\xfe"')), "UTF-8")
+    st("overlong_utf8", tensors(HEADER.encode().replace(b'"a"', b'"\xc0\xaf"')), "UTF-8")
+    header("half_a_surrogate", '"a"', '"\\ud800"', "surrogate")
+    header("control_character", '"a"', '"a\n"', "control character")
+    header("name_twice", '"b":', '"a":', "names that differ", '"a" twice')
+    header("name_twice_escaped", '"b":', '"\\u0061":', '"a" twice')
+    header("field_twice", '"dtype":"F32"', '"dtype":"F32","dtype":"F32"', '"dtype" twice')
+    header("metadata_key_twice", '"format":"pt"', '"format":"pt","format":"tf"', '"format" twice')
+    st("nested_objects", tensors('{"a":' * 2000), "at most 64 levels")
+    st("nested_arrays", tensors('{"a":' + "[" * 5000), "at most 64 levels")
+    header("not_a_number", "[2,3]", "[NaN,3]", "invalid literal")
+    header("number_overflow", "[2,3]", "[1e999,3]", "number overflow")
+    header("entry_null", '{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}', "null", "(a)", "an object, found null")
+    header("no_dtype", '"dtype":"F32",', "", "(a)", 'a member "dtype", found none')
+    header("no_shape", '"shape":[2,3],', "", "(a)", 'a member "shape"')
+    header("no_offsets", ',"data_offsets":[0,24]', "", "(a)", 'a member "data_offsets"')
+    header("field_more", '"dtype":"F32"', '"dtype":"F32","order":"C"', "no fields but", 'found "order"')
+    header("unknown_dtype", "F32", "F31", "(a.dtype)", "one of F64 F32", 'found "F31"')
+    header("dtype_a_number", '"F32"', "32", "(a.dtype)", "a string, found 32")
+    header("metadata_of_numbers", '"pt"', "1", "(__metadata__.format)", "a string, found 1")
+    header("shape_no_array", "[2,3]", "6", "(a.shape)", "an array, found 6")
+    header("shape_negative", "[2,3]", "[-2,-3]", "(a.shape[0])", "found -2")
+    header("shape_fraction", "[2,3]", "[2.5,3]", "(a.shape[0])", "whole number", "found 2.5")
+    header("shape_text", "[2,3]", '["2",3]', "(a.shape[0])", 'found "2"')
+    header("shape_huge", "[2,3]", "[9223372036854775808]", "(a.shape[0])", "whole number")
+    header("shape_overflow", "[2,3]", "[4294967296,4294967296]", "(a.shape)", "fewer than 2^63 bytes")
+    header("shape_overflow_beside_zero", "[2,3]", "[0,4294967296,4294967296]", "fewer than 2^63 bytes")
+    header("shape_of_other_size", "[2,3]", "[2,4]", "32 bytes for F32 [2, 4], found 24")
+    header("offsets_one", "[0,24]", "[24]", "(a.data_offsets)", "a begin and an end")
+    header("offsets_negative", "[0,24]", "[-24,0]", "(a.data_offsets[0])", "found -24")
+    header("offsets_out_of_order", "[0,24]", "[24,0]", "a begin before the end, found 24 and 0")
+    header("offsets_past_the_end", "[24,40]", "[24,48]", "(b.data_offsets)", "within the 40 bytes of data, found 48")
+    header("offsets_overlap", "[24,40]", "[16,32]", '("b")', "an overlap")
+    header("offsets_hole", "[24,40]", "[32,48]", "within the 40 bytes")
+    st("hole", tensors(replaced(HEADER, "[24,40]", "[32,48]"), 48), '("b")', "a hole")
+    st("hole_in_front", tensors('{"x":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}}', 16), '("x")', "a hole")
+
+
+# ---- the index of shards ----
+
+
+def index():
+    def ix(name, content, *parts):
+        case(f"index/{name}.json", content, *parts)
+
+    def mapped(file):
+        return '{"weight_map":{"a":' + file + "}}"
+
+    ix("empty", "", "unexpected end of input")
+    ix("no_json", "weights", "invalid literal")
+    ix("array", "[]", "an object, found an array of 0")
+    ix("no_map", '{"metadata":{}}', 'a member "weight_map"')
+    ix("map_an_array", '{"weight_map":[]}', "(weight_map)", "an object")
+    ix("metadata_a_number", '{"metadata":1,"weight_map":{}}', "(metadata)", "an object")
+    ix("tensor_twice", '{"weight_map":{"a":"x","a":"x"}}', '"a" twice')
+    ix("file_a_number", mapped("1"), "(weight_map.a)", "a string")
+    ix("file_empty", mapped('""'), "the name of a file beside the index")
+    ix("file_in_a_folder", mapped('"sub/one.safetensors"'), "(weight_map.a)", "a file beside the index")
+    ix("file_leading_slash", mapped('"/etc/passwd"'), "a file beside the index", "/etc/passwd")
+    ix("file_above", mapped('"../model.safetensors"'), "a file beside the index")
+    ix("file_above_escaped", mapped('"..\\u002fmodel.safetensors"'), "a file beside the index")
+    ix("file_two_dots", mapped('".."'), "a file beside the index")
+    ix("file_backslash", mapped('"..\\\\model.safetensors"'), "a file beside the index")
+    ix("file_zero_byte", mapped('"one\\u0000.txt"'), "a file beside the index")
+    ix("shard_absent", mapped('"two.safetensors"'), "two.safetensors", "No such file")
+    ix("nested", '{"weight_map":' * 100, "at most 64 levels")
+
+
+# ---- config.json ----
+
+GPT2 = {
+    "model_type": "gpt2", "n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 8, "vocab_size": 256,
+    "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
+}
+LLAMA = {
+    "model_type": "llama", "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 32, "vocab_size": 256, "max_position_embeddings": 8,
+    "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+}
+
+
+def config():
+    def cf(name, content, *parts):
+        case(f"config/{name}.json", content, *parts)
+
+    def changed(name, base, changes, *parts):
+        merged = {k: v for k, v in {**base, **changes}.items() if v is not ...}
+        cf(name, json.dumps(merged), *parts)
+
+    cf("empty", "", "unexpected end of input")
+    cf("array", "[]", "expected an object")
+    cf("no_type", "{}", 'a member "model_type"')
+    cf("not_json", "model_type: gpt2", "invalid literal")
+    cf("layers_twice", json.dumps(GPT2)[:-1] + ',"n_layer":1}', '"n_layer" twice')
+    cf("byte_order_mark", b"\xef\xbb\xbf" + json.dumps(GPT2).encode(), "byte order mark")
+    cf("zero_byte_behind", json.dumps(GPT2) + "\0", "a zero byte")
+    cf("epsilon_overflow", json.dumps(GPT2).replace("1e-05", "1e999"), "number overflow")
+    changed("other_type", GPT2, {"model_type": "bert"}, "(model_type)", "gpt2 or llama", '"bert"')
+    changed("type_a_number", GPT2, {"model_type": 7}, "(model_type)", "a string")
+    changed("no_layers", GPT2, {"n_layer": ...}, 'a member "n_layer"')
+    changed("layers_zero", GPT2, {"n_layer": 0}, "(n_layer)", "from 1 to 4096, found 0")
+    changed("layers_negative", GPT2, {"n_layer": -1}, "(n_layer)", "found -1")
+    changed("layers_huge", GPT2, {"n_layer": 10**9}, "(n_layer)", "found 1000000000")
+    changed("layers_fraction", GPT2, {"n_layer": 1.5}, "(n_layer)", "found 1.5")
+    changed("layers_text", GPT2, {"n_layer": "1"}, "(n_layer)", 'found "1"')
+    changed("heads_that_do_not_divide", GPT2, {"n_head": 3}, "(n_head)", "a divisor of 16, found 3")
+    changed("other_activation", GPT2, {"activation_function": "relu"}, "(activation_function)", '"relu"')
+    changed("epsilon_zero", GPT2, {"layer_norm_epsilon": 0}, "(layer_norm_epsilon)", "more than 0")
+    changed("context_huge", GPT2, {"n_positions": 10**9}, "(n_positions)")
+    changed("cross_attention", GPT2, {"add_cross_attention": True}, "(add_cross_attention)")
+    changed("llama_bias", LLAMA, {"attention_bias": True}, "(attention_bias)", "no such variant")
+    changed("llama_heads", LLAMA, {"num_attention_heads": 3}, "(num_attention_heads)", "a divisor of 16")
+    changed("llama_kv_heads", LLAMA, {"num_key_value_heads": 3}, "(num_key_value_heads)", "a divisor of 4, found 3")
+    changed("llama_head_dim", LLAMA, {"head_dim": 5}, "(head_dim)", "= 4, found 5")
+    changed("llama_rope_scaling", LLAMA, {"rope_scaling": {"rope_type": "yarn"}}, "(rope_scaling.rope_type)", '"yarn"')
+    changed("llama_rope_negative", LLAMA, {"rope_theta": -1}, "(rope_theta)", "more than 0")
+    changed("llama_activation", LLAMA, {"hidden_act": "gelu"}, "(hidden_act)", "silu")
+
+
+# ---- manifest.json of a checkpoint ----
+
+
+def manifest():
+    def mf(name, content, *parts):
+        case(f"manifest/{name}.json", content, *parts)
+
+    def of(files, version="1", kind='"binade-checkpoint"'):
+        return f'{{"format":{kind},"version":{version},"step":1,"files":{files}}}'
+
+    def file(claims, name="config.json"):
+        return of(f'{{"{name}":{claims}}}')
+
+    mf("empty", "", "unexpected end of input")
+    mf("not_json", "files:", "invalid literal")
+    mf("cut_short", of("{}")[:-4], "expected JSON")
+    mf("array", "[1]", "an object")
+    mf("no_format", "{}", 'a member "format"')
+    mf("other_format", of("{}", kind='"zip"'), "(format)", "binade-checkpoint", '"zip"')
+    mf("format_a_number", of("{}", kind="3"), "(format)", "a string")
+    mf("version_two", of("{}", "2"), "(version)", "found 2")
+    mf("version_text", of("{}", '"1"'), "(version)")
+    mf("no_files", '{"format":"binade-checkpoint","version":1}', 'a member "files"')
+    mf("files_an_array", of("[]"), "(files)", "an object")
+    mf("files_empty", of("{}"), 'a member "config.json"')
+    mf("file_twice", of('{"config.json":{},"config.json":{}}'), '"config.json" twice')
+    mf("file_above", file("{}", "../config.toml"), "a plain file name")
+    mf("file_leading_slash", file("{}", "/etc/passwd"), "a plain file name")
+    mf("file_hidden", file("{}", ".x"), "a plain file name")
+    mf("file_empty_name", file("{}", ""), "a plain file name")
+    mf("file_absent", file('{"bytes":1,"xxh3_128":""}', "absent.json"), "absent.json", "No such file")
+    mf("bytes_negative", file('{"bytes":-1,"xxh3_128":""}'), "bytes", "found -1")
+    mf("bytes_missing", file('{"xxh3_128":""}'), 'a member "bytes"')
+    mf("bytes_wrong", file('{"bytes":1,"xxh3_128":""}'), "config.json", "expected 1 bytes", "damaged")
+    mf("bytes_fraction", file('{"bytes":1.5,"xxh3_128":""}'), "bytes", "found 1.5")
+
+
+# ---- token files; the vocabulary is 100, a batch 17 ids ----
+
+
+def ids(values, code="H"):
+    return struct.pack(f"<{len(values)}{code}", *values)
+
+
+def shard(magic, version, count, body):
+    return struct.pack("<3i", magic, version, count) + bytes(1024 - 12) + body
+
+
+def tokens():
+    def tk(name, content, *parts):
+        case(f"tokens/{name}.bin", content, *parts)
+
+    good = [i % 100 for i in range(60)]
+    tk("empty", b"", "ids, found the end of the file")
+    tk("odd_bytes", b"abc", "a whole number of 16-bit ids")
+    tk("past_the_vocabulary", ids(good[:50] + [100] + good[51:]), "byte 100", "below the vocabulary's 100, found 100")
+    tk("largest_id", ids([65535] * 60), "byte 0", "found 65535")
+    tk("shorter_than_a_batch", ids(good[:10]), "at least one batch of 17 ids, found 10")
+    tk("a_model_of_llm_c", shard(20240326, 3, 60, ids(good)), "byte 0", "another kind of llm.c file")
+    tk("magic_of_another_day", shard(20250101, 1, 60, ids(good)), "byte 0", "the magic number", "20250101")
+    tk("version_two", shard(20240520, 2, 60, ids(good)), "byte 4", "version 1, found 2")
+    tk("version_of_the_other", shard(20240801, 1, 60, ids(good, "I")), "byte 4", "version 7, found 1")
+    tk("count_too_large", shard(20240520, 1, 61, ids(good)), "byte 8", "60, found 61", "cut short")
+    tk("count_too_small", shard(20240520, 1, 59, ids(good)), "byte 8", "60, found 59")
+    tk("count_negative", shard(20240520, 1, -1, ids(good)), "byte 8", "found -1")
+    tk("count_huge", shard(20240520, 1, 2**31 - 1, ids(good)), "byte 8", "found 2147483647")
+    tk("a_byte_more", shard(20240520, 1, 60, ids(good) + b"x"), "byte 8", "the number of ids")
+    tk("cut_in_the_header", shard(20240520, 1, 60, b"")[:500], "byte 500", "a header of 1024 bytes")
+    tk("header_alone", shard(20240520, 1, 0, b""), "byte 1024", "ids, found the end of the file")
+    tk("wide_as_narrow", shard(20240520, 1, 60, ids(good, "I")), "byte 8", "120, found 60")
+    tk("narrow_as_wide", shard(20240801, 7, 60, ids(good)), "byte 8", "30, found 60")
+    tk("shard_past_the_vocabulary", shard(20240520, 1, 60, ids(good[:59] + [300])), "byte 1142", "found 300")
+    tk("wide_past_the_vocabulary", shard(20240801, 7, 60, ids([1] * 59 + [2**32 - 1], "I")), "byte 1260",
+       "found 4294967295")
+    tk("shard_shorter_than_a_batch", shard(20240520, 1, 16, ids(good[:16])), "one batch of 17 ids, found 16")
+
+
+# ---- configurations ----
+
+
+def toml():
+    def tm(name, content, *parts):
+        case(f"toml/{name}.toml", content, *parts)
+
+    tm("not_toml", "steps: 3\n", "line 1", "expected TOML")
+    tm("not_closed", "[train\nsteps = 1\n", "expected TOML")
+    tm("no_value", "[train]\nsteps =\n", "line 2", "expected TOML")
+    tm("not_utf8", b"\xff\xfe", "expected TOML")
+    tm("key_twice", "[train]\nsteps = 1\nsteps = 2\n", "line 3")
+    tm("unknown_section", "[training]\nsteps = 1\n", "line 1", "found [training]")
+    tm("unknown_key", "[train]\nstpes = 1\n", "line 2", "did you mean [train] steps?")
+    tm("key_in_no_section", "steps = 1\n", "line 1", "the key [train] steps")
+    tm("key_in_another_section", "[model]\nsteps = 1\n", "line 2", "the key [train] steps")
+    tm("steps_zero", "[train]\nsteps = 0\n", "line 2", "[train] steps", "from 1 to 1e+09, found 0")
+    tm("steps_fraction", "[train]\nsteps = 2.5\n", "a whole number", "found 2.5")
+    tm("steps_text", '[train]\nsteps = "many"\n', 'found "many"')
+    tm("steps_array", "[train]\nsteps = [1, 2]\n", "found an array")
+    tm("steps_date", "[train]\nsteps = 1979-05-27\n", "found a date or time")
+    tm("steps_table", "[train.steps]\na = 1\n", "found a table")
+    tm("steps_past_64_bits", "[train]\nsteps = 99999999999999999999\n", "expected TOML")
+    tm("lr_nan", "[train]\nlr = nan\n", "[train] lr", "from 0 to 100, found nan")
+    tm("lr_inf", "[train]\nlr = inf\n", "found inf")
+    tm("lr_negative", "[train]\nlr = -0.1\n", "found -0.1")
+    tm("schedule_unknown", '[train]\nschedule = "cosinus"\n', "one of constant, linear", 'found "cosinus"')
+    tm("recompute_a_number", "[train]\nrecompute = 1\n", "true or false, found 1")
+    tm("warmup_past_the_end", "[train]\nsteps = 10\nwarmup = 11\n", "[train] warmup", "at most the 10 steps, found 11")
+    tm("heads_that_do_not_divide", "[model]\nheads = 3\n", "[model] heads", "a divisor of the width 128, found 3")
+    tm("kv_heads_that_do_not_divide", '[model]\nmodel = "llama"\nkv_heads = 3\n', "[model] kv_heads", "divisor of heads, 4")
+    tm("kv_heads_of_gpt2", "[model]\nkv_heads = 2\n", "as many as heads in a gpt2")
+    tm("odd_head", '[model]\nmodel = "llama"\nwidth = 12\n', "an even width per head")
+    tm("vocab_under_bytes", "[model]\nvocab = 100\n", "at least 256", "found 100")
+    tm("tokenizer_absent", '[data]\ntokenizer = "no/such.model"\n', "no/such.model")
+    tm("precision_unknown", '[precision]\nprecision = "fp4"\n', "one of fp32, tf32, bf16, fp16, fp8")
+    tm("masters_in_fp32", '[precision]\nprecision = "fp32"\nparams = "masters"\n', "masters go with")
+    tm("fp8_skips_too_many", "[precision]\nfp8_skip_first = 3\nfp8_skip_last = 2\n", "at most the 4 layers, found 5")
+    tm("validation_all", "[data]\nvalidation = 1.0\n", "[data] validation", "found 1")
+    tm("nested_arrays", "[train]\nsteps = " + "[" * 400 + "\n", "expected TOML")
+
+
+# ---- tokenizers ----
+
+
+def varint(value):
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    if isinstance(value, float):
+        return varint(number << 3 | 5) + struct.pack("<f", value)
+    if isinstance(value, str):
+        value = value.encode()
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def piece(text, kind=1, score=0.0):
+    return field(1, field(1, text) + field(2, score) + field(3, kind))
+
+
+def charsmap(units, texts, size=None):
+    trie = struct.pack(f"<{len(units)}I", *units)
+    return struct.pack("<I", len(trie) if size is None else size) + trie + texts
+
+
+def tokenizer():
+    def tz(name, content, *parts):
+        case(f"tokenizer/{name}.model", content, *parts)
+
+    def with_charsmap(name, content, *parts):
+        tz(name, PIECES + BPE + field(3, field(2, content)), *parts)
+
+    unknown = piece("<unk>", 2)
+    PIECES = unknown + piece("a") + piece("b") + piece("ab", 1, -1.0)
+    BPE = field(2, field(3, 2))
+    tz("empty", b"", "byte 0", "an empty file")
+    tz("a_text", "Once upon a time there was a piece.", "byte")
+    tz("a_zip", b"PK\x03\x04\x14\x08\x08\x08\x08 and more", "byte")
+    tz("no_pieces", BPE, "byte 4", "pieces, found the end of the file")
+    tz("cut_short", (PIECES + BPE)[:-1], "byte")
+    tz("cut_in_a_piece", PIECES[:10], "a field within its message")
+    tz("tag_zero", b"\0\0", "byte 0", "the tag of a field, found 0")
+    tz("tag_too_large", varint(2**35) + b"\0", "byte 0", "the tag of a field")
+    tz("varint_without_end", b"\x80" * 12, "a number of at most 10 bytes")
+    tz("group", varint(1 << 3 | 3) + PIECES, "byte 0", "wire type 0, 1, 2 or 5, found 3")
+    tz("wire_type_seven", varint(1 << 3 | 7), "byte 0", "found 7")
+    tz("length_past_the_end", b"\x0a\xff\xff\xff\xff\x0f", "a field within its message", "4294967295 bytes")
+    tz("length_2_63", b"\x0a" + varint(2**63), "9223372036854775808 bytes")
+    tz("fixed_cut_short", varint(9 << 3 | 1) + b"\1\2", "a field within its message")
+    tz("piece_empty", PIECES + piece(""), "a piece with a text, found an empty one")
+    tz("piece_without_fields", PIECES + b"\x0a\0", "a piece with a text")
+    tz("piece_with_zero_byte", PIECES + piece("a\0b"), "a piece without zero bytes")
+    tz("piece_too_long", PIECES + piece("x" * 4097), "a piece of at most 4096 bytes, found 4097")
+    tz("piece_twice", PIECES + piece("a") + BPE, "a is already defined")
+    tz("piece_of_type_nine", PIECES + piece("c", 9), "a piece of type 1 to 6, found 9")
+    tz("score_nan", PIECES + piece("c", 1, float("nan")), "a score of at most 1e9", "nan")
+    tz("score_infinite", PIECES + piece("c", 1, float("-inf")), "a score of at most 1e9", "-inf")
+    tz("no_unknown", piece("a") + piece("b") + BPE, "unk is not defined")
+    tz("unknown_twice", PIECES + piece("<unk2>", 2) + BPE, "unk is already defined")
+    tz("byte_without_fallback", PIECES + piece("<0x0A>", 6) + BPE, "byte_fallback")
+    tz("byte_fallback_without_bytes", PIECES + field(2, field(3, 2) + field(35, 1)), "256 byte pieces")
+    tz("word_model", PIECES + field(2, field(3, 3)), "type 1 (unigram) or 2 (BPE), found 3")
+    tz("char_model", PIECES + field(2, field(3, 4)), "type 1 (unigram) or 2 (BPE), found 4")
+    tz("model_type_huge", PIECES + field(2, field(3, 2**31 - 1)), "found 2147483647")
+    tz("many_symbols_alike", PIECES + BPE + b"".join(piece("x" * n, 4) for n in range(1, 70)),
+       "at most 64 user-defined symbols that begin alike")
+    tz("self_test_that_fails", PIECES + BPE + field(4, field(1, field(1, "ab") + field(2, "b a"))), "Self-test failures")
+    block = [0x80000000] * 256
+    with_charsmap("charsmap_two_bytes", b"\1\2", "the size of a trie", "2 bytes")
+    with_charsmap("charsmap_size_past_the_end", charsmap(block, b"x\0", 10**6), "the size of a trie", "found 1000000")
+    with_charsmap("charsmap_size_odd", charsmap(block, b"x\0", 1023), "the size of a trie", "found 1023")
+    with_charsmap("charsmap_no_trie", charsmap([], b"x\0"), "the size of a trie", "found 0")
+    with_charsmap("charsmap_text_without_end", charsmap(block, b"x"), "a zero byte at the end")
+    with_charsmap("charsmap_text_too_long", charsmap(block, b"x" * 300 + b"\0"), "texts of at most 256 bytes")
+    with_charsmap("charsmap_root_outside", charsmap([5000 << 10] + block[1:], b"x\0"), "states stay within its 256 units")
+    with_charsmap("charsmap_cut_block", charsmap(block[:100], b"x\0"), "states stay within its 100 units")
+    # The root's children are in the second block: 'a' (0x61) leads back to it, ...
+    cyclic = [0x100 << 10] + block[1:] + block
+    cyclic[0x161] = 0x61 << 10 | 0x61
+    with_charsmap("charsmap_cycle", charsmap(cyclic, b"x\0"), "at most 64 bytes", "endless")
+    # ... or to the third block, where its value points past the texts.
+    far = [0x100 << 10] + block[1:] + block + block
+    far[0x161] = (0x161 ^ 0x200) << 10 | 1 << 8 | 0x61
+    far[0x200] = 0x80000000 | 77
+    with_charsmap("charsmap_value_outside", charsmap(far, b"x\0"), "values within the 2 bytes of texts, found 77")
+
+
+def main():
+    for path in HERE.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+    for make in (safetensors, index, config, manifest, tokens, toml, tokenizer):
+        make()
+    lines = ["\t".join((path, *parts)) for path, parts in CASES]
+    (HERE / "expected.tsv").write_text("\n".join(lines) + "\n")
+    print(f"{len(CASES)} bad files")
+
+
+main()

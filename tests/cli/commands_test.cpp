@@ -1,0 +1,128 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "io/temporary_folder.h"
+
+// The commands around a trained model, on one small run.
+namespace binade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+Outcome binade(const std::string& arguments) {
+  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
+}
+
+class Commands : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new testing::TemporaryFolder;
+    const Outcome outcome = binade(
+        "train --quiet --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 "
+        "--sample 8 --threads 1 --steps 3 --out " +
+        path("run"));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  static std::string path(const std::string& name) { return quoted((*folder_ / name).string()); }
+
+  static testing::TemporaryFolder* folder_;
+};
+testing::TemporaryFolder* Commands::folder_ = nullptr;
+
+TEST_F(Commands, GenerateTakesItsPromptFromAnywhere) {
+  const std::string common = "generate " + path("run") + " --tokens 6 --top-p 0.9 ";
+  folder_->put("prompt.txt", "abc");
+  const Outcome option = binade(common + "--prompt abc");
+  EXPECT_EQ(option.status, 0) << option.err;
+  EXPECT_THAT(option.out, StartsWith("abc"));
+  EXPECT_EQ(binade(common + "--prompt-file " + path("prompt.txt")).out, option.out);
+  EXPECT_EQ(
+      run_shell("printf abc | " + quoted(BINADE_EXECUTABLE) + " " + common + "--prompt-file -").out,
+      option.out);
+}
+
+TEST_F(Commands, EvalPrintsJson) {
+  const Outcome outcome = binade("eval --json " + path("run"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_NEAR(json.at("loss").get<double>() / std::log(2.0), json.at("bits_per_byte").get<double>(),
+              1e-9);
+  EXPECT_GT(json.at("tokens"), 1000);
+  folder_->put("text.txt", "some text to read");
+  EXPECT_THAT(binade("eval --data " + path("text.txt") + " " + path("run")).out,
+              HasSubstr("16 tokens"));
+}
+
+TEST_F(Commands, ExportImportAndStartAgain) {
+  const Outcome exported = binade("export --dtype bf16 " + path("run") + " " + path("exported"));
+  EXPECT_EQ(exported.status, 0) << exported.err;
+  EXPECT_THAT(exported.out, HasSubstr("bf16"));
+  EXPECT_EQ(binade("export " + path("run") + " " + path("exported")).status, 2);
+  EXPECT_EQ(binade("export --force " + path("run") + " " + path("exported")).status, 0);
+  const Outcome imported = binade("import " + path("exported") + " " + path("imported"));
+  EXPECT_EQ(imported.status, 0) << imported.err;
+  EXPECT_THAT(imported.out, HasSubstr("--init-from"));
+  const Outcome trained =
+      binade("train --steps 1 --batch 2 --eval-batches 1 --sample 0 --init-from " +
+             path("imported") + " --out " + path("further"));
+  EXPECT_EQ(trained.status, 0) << trained.err;
+}
+
+TEST_F(Commands, InspectAndReport) {
+  EXPECT_THAT(binade("inspect --histogram " + path("run")).out, HasSubstr("2^-"));
+  const Outcome json = binade("inspect --json " + path("run"));
+  EXPECT_TRUE(nlohmann::json::accept(json.out)) << json.out;
+  std::filesystem::remove(*folder_ / "run/report.html");
+  EXPECT_EQ(binade("report " + path("run")).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(*folder_ / "run/report.html"));
+  const Outcome both =
+      binade("report " + path("run") + " " + path("run") + " --out " + path("both.html"));
+  EXPECT_EQ(both.status, 0) << both.err;
+  EXPECT_TRUE(std::filesystem::exists(*folder_ / "both.html"));
+}
+
+TEST_F(Commands, BadInputIsOneMessageAndExitCodeTwo) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"generate no-such", "no-such"},
+      {"generate --top-p 2 " + path("run"), "top-p"},
+      {"generate --prompt a --prompt-file b " + path("run"), "prompt"},
+      {"eval no-such", "no-such"},
+      {"eval --data no-such " + path("run"), "no-such"},
+      {"eval --precision f13 " + path("run"), "f13"},
+      {"export no-such x", "no-such"},
+      {"export --dtype e4m3 " + path("run") + " x", "e4m3"},
+      {"import no-such x", "no-such"},
+      {"inspect no-such", "no-such"},
+      {"report no-such", "no-such"},
+      {"train --init-from no-such", "no-such"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = binade(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments << "\n" << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.out, IsEmpty()) << arguments;
+  }
+}
+
+TEST_F(Commands, DryRunForecastsMemory) {
+  const Outcome outcome = binade("train --dry-run --preset gpt2-124m");
+  for (const char* part : {"parameters         497759232 B", "optimizer          995518464 B",
+                           "activations", "total", "8192 tokens per step"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  const auto json = nlohmann::json::parse(binade("train --dry-run --json").out);
+  EXPECT_GT(json.at("memory"), json.at("memory_at_peak").at("parameters"));
+}
+
+}  // namespace
+}  // namespace binade::cli

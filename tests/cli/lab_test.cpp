@@ -1,0 +1,73 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "io/temporary_folder.h"
+
+namespace binade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Outcome binade(const std::string& arguments) {
+  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
+}
+
+const std::string small =
+    " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --threads 1 ";
+
+TEST(CliLab, ListsAndRunsExperiments) {
+  const Outcome list = binade("lab");
+  EXPECT_EQ(list.status, 0);
+  EXPECT_THAT(list.out, HasSubstr("attention-overflow"));
+  const testing::TemporaryFolder folder;
+  const Outcome one = binade("lab accumulation --out " + quoted((folder / "page").string()));
+  EXPECT_EQ(one.status, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("What it proves:"));
+  EXPECT_THAT(testing::content_of(folder / "page/lab.html"), HasSubstr("<svg"));
+}
+
+TEST(CliPlan, PrintsATableAndJson) {
+  const Outcome text = binade("plan --memory 1GB" + small);
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("fp8, masters, recompute"));
+  const auto plan = nlohmann::json::parse(binade("plan --json --memory 64MiB" + small).out);
+  EXPECT_EQ(plan.at("memory"), 64 << 20);
+  EXPECT_EQ(plan.at("rows").size(), 14u);
+  EXPECT_GT(plan.at("rows").at(0).at("largest_batch"), 1);
+}
+
+TEST(CliCompare, PrintsATableAndWritesAPage) {
+  const testing::TemporaryFolder folder;
+  const Outcome outcome = binade("compare --precisions fp32,bf16 --seeds 1 --steps 3 --out " +
+                                 quoted((folder / "page").string()) + small);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("bf16"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "page/compare.html"));
+}
+
+TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"lab no-such", "no-such"},
+      {"lab formats --out /dev/null/x", "/dev/null/x"},
+      {"plan --memory plenty", "'plenty'"},
+      {"plan --memory -1GB", "--memory"},
+      {"plan --stpes 3", "--steps"},
+      {"compare --precisions fp4", "'fp4'"},
+      {"compare --seeds 0", "--seeds"},
+      {"train --precision bf16 --auto-precision --steps 1", "precision 'fp8'"},
+      {"train --precision fp8 --precision-plan no-such.json --steps 1", "no-such.json"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = binade(std::string(arguments) + (arguments[0] == 'l' ? "" : small));
+    EXPECT_EQ(outcome.status, 2) << arguments << "\n" << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace binade::cli

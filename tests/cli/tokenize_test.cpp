@@ -1,0 +1,80 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/command.h"
+#include "io/temporary_folder.h"
+
+namespace binade::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+Outcome binade(const std::string& arguments) {
+  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
+}
+
+TEST(CliTokenize, FromATextToAModelThatSpeaksIt) {
+  const testing::TemporaryFolder folder;
+  const auto at = [&folder](const char* name) { return quoted((folder / name).string()); };
+  const Outcome trained = binade("tokenize train --data builtin --vocab 400 " + at("small.model"));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_EQ(trained.err, "");
+  const Outcome applied = binade("tokenize apply " + at("small.model") + " builtin " + at("a.bin"));
+  ASSERT_EQ(applied.status, 0) << applied.err;
+  EXPECT_THAT(applied.out, HasSubstr("tokens below 400"));
+  ASSERT_EQ(
+      binade("tokenize apply --nanogpt " + at("small.model") + " builtin " + at("b.bin")).status,
+      0);
+  EXPECT_EQ(testing::content_of(folder / "a.bin").substr(1024),
+            testing::content_of(folder / "b.bin"));
+
+  const std::string small = " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --sample 8 ";
+  const Outcome by_text = binade("train --quiet --steps 2 --tokenizer " + at("small.model") +
+                                 small + "--out " + at("text"));
+  ASSERT_EQ(by_text.status, 0) << by_text.err;
+  const Outcome by_ids = binade("train --quiet --steps 2 --tokenizer " + at("small.model") +
+                                " --data " + at("a.bin") + small + "--out " + at("ids"));
+  ASSERT_EQ(by_ids.status, 0) << by_ids.err;
+  // Tokenized before or on the way: the same run.
+  EXPECT_EQ(testing::content_of(folder / "text/checkpoints/step-2/model.safetensors"),
+            testing::content_of(folder / "ids/checkpoints/step-2/model.safetensors"));
+  EXPECT_EQ(testing::content_of(folder / "text/checkpoints/step-2/tokenizer.model"),
+            testing::content_of(folder / "small.model"));
+
+  // The run goes on without the first file, and speaks with the tokenizer it has.
+  std::filesystem::remove(folder / "small.model");
+  EXPECT_EQ(binade("train --quiet --resume --steps 3 --out " + at("text")).status, 0);
+  const Outcome text = binade("generate " + at("text") + " --tokens 4 --prompt 'int main'");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, ::testing::StartsWith("int main"));
+
+  const Outcome other =
+      binade("train --quiet --resume --steps 4 --tokenizer bytes --out " + at("text"));
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("the tokenizer of the checkpoint"));
+}
+
+TEST(CliTokenize, BadInputIsOneMessageAndExitCodeTwo) {
+  const testing::TemporaryFolder folder;
+  const std::string out = quoted((folder / "out").string());
+  const std::pair<std::string, const char*> cases[] = {
+      {"tokenize", "subcommand is required"},
+      {"tokenize train --data builtin --vocab 10 " + out, "--vocab"},
+      {"tokenize train --data builtin --vocab 300 " + out, "Vocabulary size is smaller"},
+      {"tokenize train --data builtin --kind words " + out, "--kind"},
+      {"tokenize train --data no-such-file " + out, "no-such-file"},
+      {"tokenize apply no-such.model builtin " + out, "no-such.model"},
+      {"tokenize apply bytes no-such-file " + out, "no-such-file"},
+      {"tokenize apply bytes builtin /dev/null/out", "/dev/null/out"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = binade(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << arguments;
+  }
+}
+
+}  // namespace
+}  // namespace binade::cli

@@ -1,0 +1,233 @@
+#include "binade/lab/doctor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "binade/autograd/variable.h"
+#include "binade/base/random.h"
+#include "binade/data/tokens.h"
+#include "binade/ops/create.h"
+#include "binade/train/loop.h"
+#include "io/temporary_folder.h"
+#include "train/small_run.h"
+
+namespace binade::lab {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Tensor parameter(train::Trainer& trainer, const std::string& path) {
+  for (const auto& [name, tensor] : trainer.model().named_parameters()) {
+    if (name == path) return tensor;
+  }
+  ADD_FAILURE() << path;
+  return {};
+}
+
+void plant(train::Trainer& trainer, const std::string& path, int64_t at, double value) {
+  const NoGrad no_grad;
+  const Tensor x = parameter(trainer, path);
+  fill_(x.strided({1}, {1}, at), value);
+}
+
+// A hidden unit with a giant weight that is switched off: the model computes as before, but in FP8
+// all other weights of the layer vanish beside it.
+void plant_outlier(train::Trainer& trainer, int block = 1) {
+  const std::string layer = "blocks." + std::to_string(block) + ".mlp.up.";
+  plant(trainer, layer + "weight", 0, 1e5);
+  plant(trainer, layer + "bias", 0, -1e9);
+}
+
+// Steps as the loop takes them, with the doctor at the side; the losses.
+std::vector<double> take_steps(train::Trainer& trainer, Doctor& doctor, const data::Tokens& tokens,
+                               int steps, std::vector<std::string>* notes = nullptr) {
+  std::vector<double> losses;
+  for (int i = 0; i < steps; ++i) {
+    doctor.before_step(trainer);
+    const train::StepResult result = trainer.step(tokens);
+    losses.push_back(result.loss);
+    for (const std::string& note : doctor.after_step(trainer, tokens, result))
+      if (notes != nullptr) notes->push_back(note);
+  }
+  return losses;
+}
+
+const data::Tokens& text() {
+  static const data::Tokens tokens = data::Tokens::of_bytes(train::small_text());
+  return tokens;
+}
+
+TEST(Doctor, DiagnosesAWeightThatOverflowsInF16) {
+  const testing::TemporaryFolder folder;
+  train::Trainer trainer(train::small_config("fp16"));
+  plant(trainer, "blocks.1.mlp.up.weight", 5, 3e5);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  std::vector<std::string> notes;
+  take_steps(trainer, doctor, text(), 4, &notes);
+  ASSERT_EQ(doctor.diagnoses().size(), 1u);  // once, though every step is skipped
+  const Diagnosis& found = doctor.diagnoses()[0];
+  EXPECT_EQ(found.finding.op, "linear");
+  EXPECT_EQ(found.finding.module, "blocks.1.mlp.up");
+  EXPECT_EQ(found.finding.maker, Maker::cast);
+  EXPECT_EQ(found.finding.bad.index, Shape({0, 5}));
+  EXPECT_EQ(found.finding.scale, 65536);
+  EXPECT_EQ(found.verdict, Verdict::precision);
+  EXPECT_THAT(notes, ::testing::Contains(HasSubstr("precision is to blame")));
+  EXPECT_THAT(testing::content_of(folder / "doctor.txt"), HasSubstr("blocks.1.mlp.up"));
+}
+
+TEST(Doctor, SaysThatWeightsAreNotFinite) {
+  for (const char* precision : {"fp32", "bf16", "fp8"}) {
+    const testing::TemporaryFolder folder;
+    train::Config config = train::small_config(precision);
+    config.recompute = config.precision == "bf16";
+    config.accumulate = 2;
+    train::Trainer trainer(config);
+    plant(trainer, "blocks.0.attention.out.weight", 3, std::numeric_limits<double>::quiet_NaN());
+    Doctor doctor;
+    doctor.begin(trainer, folder.path());
+    take_steps(trainer, doctor, text(), 1);
+    ASSERT_EQ(doctor.diagnoses().size(), 1u) << precision;
+    const Diagnosis& found = doctor.diagnoses()[0];
+    EXPECT_EQ(found.finding.module, "blocks.0.attention.out") << precision;
+    EXPECT_EQ(found.verdict, Verdict::weights) << precision;
+    EXPECT_THAT(found.finding.tensor, HasSubstr("blocks.0.attention.out.weight"));
+  }
+}
+
+// A scale that is merely too high is the scaler's business, at first.
+TEST(Doctor, LeavesUsualSkipsToTheScaler) {
+  const testing::TemporaryFolder folder;
+  train::Config config = train::small_config("fp16");
+  config.scale_init = 0x1p40;
+  train::Trainer trainer(config);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, text(), 2);
+  EXPECT_THAT(doctor.diagnoses(), IsEmpty());
+  take_steps(trainer, doctor, text(), 1);
+  ASSERT_EQ(doctor.diagnoses().size(), 1u);
+  EXPECT_EQ(doctor.diagnoses()[0].verdict, Verdict::scale);
+  EXPECT_LT(doctor.diagnoses()[0].largest_scale, 0x1p38);
+  EXPECT_GT(doctor.diagnoses()[0].largest_scale, 1);
+}
+
+// The same run with and without a doctor who looks at every step.
+TEST(Doctor, ChangesNothing) {
+  for (const char* precision : {"bf16", "fp8"}) {
+    train::Config config = train::small_config(precision);
+    const auto losses = [&](int64_t layer_stats) {
+      const testing::TemporaryFolder folder;
+      config.layer_stats = layer_stats;
+      train::Trainer trainer(config);
+      Doctor doctor;
+      doctor.begin(trainer, folder.path());
+      return take_steps(trainer, doctor, text(), 6);
+    };
+    EXPECT_EQ(losses(0), losses(1)) << precision;
+  }
+}
+
+TEST(Doctor, RanksLayersAndWritesStatistics) {
+  const testing::TemporaryFolder folder;
+  train::Config config = train::small_config("fp8");
+  config.layer_stats = 3;
+  config.width = 32;
+  config.hidden = 128;
+  train::Trainer trainer(config);
+  plant_outlier(trainer);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, text(), 6);
+  ASSERT_EQ(doctor.ranking().size(), 8u);  // two blocks of four linear layers
+  const LayerStats& worst = doctor.ranking()[0];
+  EXPECT_EQ(worst.module, "blocks.1.mlp.up");
+  EXPECT_GT(worst.harm(), 0.5);
+  EXPECT_NEAR(worst.weight.amax, 1e5, 1e3);
+  EXPECT_GT(worst.weight.in[2].underflow, 0.9);  // e4m3
+  EXPECT_EQ(worst.weight.in[1].underflow, 0);    // bf16
+  EXPECT_LT(doctor.ranking().back().harm(), Doctor::most_harm);
+  EXPECT_GT(doctor.ranking().back().forward.sqnr, 20);
+  EXPECT_THAT(ranking_text(doctor.ranking()), HasSubstr("blocks.1.mlp.up"));
+  const std::string lines = testing::content_of(folder / "layers.jsonl");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
+  EXPECT_TRUE(lines.starts_with("{\"step\":3,"));
+}
+
+TEST(Doctor, MovesHarmedLayersToBf16AndItsPlanCanBeReplayed) {
+  const testing::TemporaryFolder folder;
+  train::Config config = train::small_config("fp8");
+  config.width = 32;
+  config.hidden = 128;
+  config.auto_precision = true;
+  train::Trainer trainer(config);
+  plant_outlier(trainer);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, text(), 6);
+  ASSERT_EQ(doctor.plan().bf16.size(), 1u);
+  EXPECT_EQ(doctor.plan().bf16[0].module, "blocks.1.mlp.up");
+  EXPECT_EQ(doctor.plan().bf16[0].step, 4);
+  const auto file = folder / "precision_plan.json";
+  EXPECT_EQ(train::read_precision_plan(file), doctor.plan());
+
+  config.auto_precision = false;
+  config.precision_plan = file.string();
+  EXPECT_TRUE(train::Trainer(config).fp8().overrides.contains("blocks.1.mlp.up"));
+
+  config.auto_precision = true;  // a resumed run starts from its own plan
+  config.precision_plan.clear();
+  train::Trainer again(config);
+  Doctor other;
+  other.begin(again, folder.path());
+  EXPECT_THAT(other.plan().bf16, IsEmpty());  // found at step 4, and this one is at 0
+  take_steps(again, other, text(), 4);
+  Doctor third;
+  third.begin(again, folder.path());
+  EXPECT_EQ(again.fp8().overrides.size(), third.plan().bf16.size());
+}
+
+// Two times out of three the next of 64 signs follows from the last one, by a rule that a narrow
+// model needs its MLP for.
+data::Tokens signs() {
+  std::string text = "a";
+  for (uint64_t i = 0; i < 20000; ++i) {
+    const auto last = static_cast<unsigned char>(text.back());
+    const uint32_t rule = random::bits(1, last, 0) % 64, any = random::bits(2, 0, i) % 64;
+    text += static_cast<char>(' ' + (random::bits(3, 0, i) % 3 != 0 ? rule : any));
+  }
+  return data::Tokens::of_bytes(text);
+}
+
+double hostile_run(const std::string& precision, bool auto_precision) {
+  const testing::TemporaryFolder folder;
+  train::Config config = train::small_config(precision);
+  config.auto_precision = auto_precision;
+  config.layers = 1;
+  config.context = 16;
+  config.batch = 16;
+  config.steps = 300;
+  config.warmup = 20;
+  config.lr = 4e-3;
+  config.eval_batches = 64;
+  config.fp8_history = 16;
+  train::Trainer trainer(config);
+  plant_outlier(trainer, 0);
+  const data::Tokens tokens = signs();
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, tokens, static_cast<int>(config.steps));
+  EXPECT_EQ(doctor.plan().contains("blocks.0.mlp.up"), auto_precision);
+  return trainer.evaluate(tokens);
+}
+
+TEST(AutoPrecision, TrainsAModelWithAHostileLayerAsBf16Does) {
+  const double bf16 = hostile_run("bf16", false);
+  EXPECT_GT(hostile_run("fp8", false), 1.03 * bf16);
+  EXPECT_LT(hostile_run("fp8", true), 1.01 * bf16);
+}
+
+}  // namespace
+}  // namespace binade::lab

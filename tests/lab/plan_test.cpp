@@ -1,0 +1,125 @@
+#include "binade/lab/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "binade/train/step.h"
+#include "train/small_run.h"
+
+namespace binade::lab {
+namespace {
+
+struct Case {
+  std::string model, precision, params;
+  bool recompute;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> result;
+  for (const char* model : {"gpt2", "llama"}) {
+    for (const bool recompute : {false, true}) {
+      for (const char* precision : {"fp32", "tf32", "bf16", "fp16", "fp8"})
+        result.push_back({model, precision, "autocast", recompute});
+      for (const char* precision : {"bf16", "fp16", "fp8"})
+        result.push_back({model, precision, "masters", recompute});
+    }
+  }
+  return result;
+}
+
+train::Config config_of(const Case& one) {
+  train::Config config = train::small_config(one.precision);
+  config.model = one.model;
+  config.params = one.params;
+  config.recompute = one.recompute;
+  config.layers = 3;
+  config.width = 32;
+  config.heads = config.kv_heads = 4;
+  config.hidden = 96;
+  config.context = 24;
+  config.batch = 4;
+  config.accumulate = 2;
+  config.vocab = 256;
+  return config;
+}
+
+class Plan : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Plan, IsWhatTheAllocatorMeasures) {
+  const train::Config config = config_of(GetParam());
+  const Forecast expected = forecast(config);
+  const int64_t before = memory::allocated();
+  memory::reset_peak();
+  int64_t measured = 0;
+  std::array<int64_t, memory::category_count> live;
+  {
+    const memory::Statistics start = memory::statistics();
+    train::Trainer trainer(config);
+    const data::Tokens tokens = data::Tokens::of_bytes(train::small_text());
+    for (int i = 0; i < 2; ++i) trainer.step(tokens);
+    measured = memory::peak() - before;
+    live = memory::statistics().at_peak;
+    for (size_t i = 0; i < live.size(); ++i) live[i] -= start.live[i];
+  }
+  const auto peak = static_cast<double>(measured);
+  EXPECT_NEAR(static_cast<double>(expected.peak), peak, 0.03 * peak);
+  for (int i = 0; i < memory::category_count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    EXPECT_NEAR(static_cast<double>(expected.at_peak[at]), static_cast<double>(live[at]),
+                0.03 * peak)
+        << memory::name(static_cast<memory::Category>(i));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Configurations, Plan, ::testing::ValuesIn(cases()), [](const auto& info) {
+  return info.param.model + "_" + info.param.precision + "_" + info.param.params +
+         (info.param.recompute ? "_recompute" : "");
+});
+
+TEST(LargestBatch, FitsAndTheNextDoesNot) {
+  train::Config config = config_of({"gpt2", "bf16", "autocast", false});
+  const int64_t limit = 6'000'000;
+  const int64_t batch = largest_batch(config, limit);
+  ASSERT_GT(batch, 1);
+  config.batch = batch;
+  EXPECT_LE(forecast(config).peak, limit);
+  config.batch = batch + 1;
+  EXPECT_GT(forecast(config).peak, limit);
+  EXPECT_EQ(largest_batch(config, 1000), 0);
+  config.recompute = true;
+  EXPECT_GT(largest_batch(config, limit), batch);
+}
+
+TEST(Forecast, KnowsTheLogits) {
+  EXPECT_EQ(forecast(config_of({"gpt2", "bf16", "autocast", false})).logits, 4 * 24 * 256 * 2);
+  EXPECT_EQ(forecast(config_of({"gpt2", "fp32", "autocast", false})).logits, 4 * 24 * 256 * 4);
+}
+
+// 6 flops per parameter of a product and token, the rule of thumb, within what attention adds.
+TEST(Forecast, CountsTheWork) {
+  train::Config config = config_of({"gpt2", "bf16", "autocast", false});
+  const auto total = [&config] {
+    double flops = 0;
+    for (const Work& one : forecast(config).work) flops += one.flops;
+    return flops;
+  };
+  const double tokens = 2 * 4 * 24;
+  const double matrices = 3 * (32 * 96 + 32 * 32 + 2 * 32 * 96) + 256 * 32;
+  EXPECT_GT(total(), 6 * matrices * tokens);
+  EXPECT_LT(total(), 1.2 * 6 * matrices * tokens);
+  const double once = total();
+  config.recompute = true;
+  EXPECT_GT(total(), 1.2 * once);  // the blocks' forward runs twice
+}
+
+TEST(StepSeconds, IsTheSlowerOfArithmeticAndTraffic) {
+  Forecast forecast;
+  forecast.work = {{.flops = 100, .bytes = 1, .dtype = DType::f32},
+                   {.flops = 100, .bytes = 1, .dtype = DType::bf16},
+                   {.flops = 100, .bytes = 1, .dtype = DType::e4m3},
+                   {.flops = 1, .bytes = 80, .dtype = DType::bf16}};
+  EXPECT_DOUBLE_EQ(step_seconds(forecast, {.flops = {100, 200, 400}, .bandwidth = 20}),
+                   1 + 0.5 + 0.25 + 4);
+}
+
+}  // namespace
+}  // namespace binade::lab

@@ -1,0 +1,132 @@
+#include "binade/train/init_from.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "binade/base/error.h"
+#include "binade/io/huggingface.h"
+#include "binade/ops/create.h"
+#include "binade/train/loop.h"
+#include "binade/train/step.h"
+#include "io/temporary_folder.h"
+#include "train/small_run.h"
+
+namespace binade::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class InitFrom : public ::testing::Test {
+ protected:
+  InitFrom()
+      : model_({.layers = 2,
+                .width = 16,
+                .heads = 4,
+                .kv_heads = 2,
+                .hidden = 40,
+                .vocab = 256,
+                .context = 16,
+                .eps = 1e-6,
+                .rope_theta = 5000,
+                .tied_head = true,
+                .seed = 3}) {
+    io::save_pretrained(model_, folder_ / "model");
+  }
+
+  Config configured(std::vector<std::pair<std::string, std::string>> options) {
+    options.emplace_back("init-from", (folder_ / "model").string());
+    return resolve({.file = {}, .options = std::move(options)});
+  }
+
+  testing::TemporaryFolder folder_;
+  nn::Llama model_;
+};
+
+TEST_F(InitFrom, SetsFamilyAndSizes) {
+  const Config config = configured({});
+  EXPECT_EQ(config.model, "llama");
+  EXPECT_EQ(config.layers, 2);
+  EXPECT_EQ(config.kv_heads, 2);
+  EXPECT_EQ(config.hidden, 40);
+  EXPECT_EQ(config.context, 16);
+  EXPECT_EQ(config.tied_head, "true");
+  EXPECT_EQ(config.norm_eps, 1e-6);
+  EXPECT_EQ(config.rope_theta, 5000);
+  EXPECT_EQ(configured({{"context", "8"}}).context, 8);
+}
+
+TEST_F(InitFrom, ASavedConfigurationNeedsTheFolderNoMore) {
+  const Config config = configured({});
+  std::filesystem::remove_all(folder_ / "model");
+  EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
+  EXPECT_THAT([&] { configured({}); }, ThrowsMessage<Error>(HasSubstr("nothing there")));
+}
+
+TEST_F(InitFrom, TheFirstStepIsTakenFromThoseWeights) {
+  for (const char* params : {"autocast", "masters"}) {
+    const Config config = configured({{"params", params}, {"lr", "0"}});
+    Trainer trainer(config);
+    trainer.init_from(config.init_from);
+    const Tensor tokens = randint(0, 256, {1, 8}, {5, 0});
+    if (std::string(params) == "autocast") {
+      EXPECT_EQ(to_vector(trainer.model().logits(tokens)), to_vector(model_.logits(tokens)));
+    }
+    // With a learning rate of 0 a step leaves the weights as they are, if masters agree with them.
+    const Tensor weight = trainer.model().parameters()[0];
+    const std::vector<double> before = to_vector(weight);
+    trainer.step(data::Tokens::of_bytes(small_text()));
+    EXPECT_EQ(to_vector(weight), before) << params;
+  }
+}
+
+TEST_F(InitFrom, OtherSizesAreNamed) {
+  const auto start = [this](std::vector<std::pair<std::string, std::string>> options) {
+    const Config config = configured(std::move(options));
+    nn::LanguageModel model(model_config(config));
+    load_initial_weights(model, config.init_from);
+  };
+  EXPECT_NO_THROW(start({{"context", "8"}}));
+  EXPECT_THAT(
+      [&] {
+        start({{"layers", "3"}});
+      },
+      ThrowsMessage<Error>(AllOf(HasSubstr("layers 3"), HasSubstr("found 2"))));
+  EXPECT_THAT(
+      [&] {
+        start({{"vocab", "300"}, {"data", "x.bin"}});
+      },
+      ThrowsMessage<Error>(HasSubstr("vocab 300")));
+  EXPECT_THAT(
+      [&] {
+        start({{"context", "32"}});
+      },
+      ThrowsMessage<Error>(HasSubstr("use --context 16 or less")));
+  EXPECT_THAT(
+      [&] {
+        start({{"model", "gpt2"}, {"kv-heads", "4"}});
+      },
+      ThrowsMessage<Error>(HasSubstr("kv_heads 4")));
+}
+
+TEST_F(InitFrom, TextByBytesNeedsAModelOfBytes) {
+  io::save_pretrained(nn::GPT({.layers = 1, .width = 8, .heads = 2, .vocab = 300, .context = 8}),
+                      folder_ / "model");
+  EXPECT_THAT([&] { configured({}); }, ThrowsMessage<Error>(HasSubstr("token file (.bin)")));
+  EXPECT_NO_THROW(configured({{"data", "some.bin"}}));
+}
+
+TEST_F(InitFrom, ARunStartsWhereTheModelEnded) {
+  Config config = configured({{"steps", "3"}, {"batch", "2"}, {"sample", "0"}});
+  config.data = folder_.put("text.txt", small_text()).string();
+  config.out = (folder_ / "run").string();
+  const RunResult first = run(config, Progress::Mode::quiet);
+  config.init_from = first.folder.string();
+  config.out = (folder_ / "again").string();
+  const RunResult second = run(config, Progress::Mode::quiet);
+  EXPECT_EQ(second.first_validation_loss, first.last_validation_loss);
+}
+
+}  // namespace
+}  // namespace binade::train
