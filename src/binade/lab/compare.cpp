@@ -93,8 +93,9 @@ ComparedRun trained(const train::Config& config, const std::string& precision,
                     const data::Split& split) {
   using Clock = std::chrono::steady_clock;
   ComparedRun run{.precision = precision};
-  memory::release_cached();
-  memory::reset_peak();
+  const Device device = parse_device(config.device);
+  memory::release_cached(device);
+  memory::reset_peak(device);
   train::Trainer trainer(config);
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
   std::vector<double> speeds;
@@ -117,11 +118,11 @@ ComparedRun trained(const train::Config& config, const std::string& precision,
                            .applied = result.applied,
                            .skipped = trainer.skipped(),
                            .tokens_per_second = tokens / elapsed,
-                           .memory = memory::peak(),
+                           .memory = memory::peak(device),
                            .seconds = seconds});
     run.scale = result.scale;
   }
-  run.memory = memory::statistics();
+  run.memory = memory::statistics(device);
   run.skipped = trainer.skipped();
   run.tokens_per_second = median(speeds);
   run.loss = trainer.evaluate(split.validation);
