@@ -10,8 +10,8 @@ namespace binade::backend {
 // kv_heads. lse [batch, heads, queries] f32 (f64 for f64): log-sum-exp of each row, kept for the
 // backward.
 struct AttentionKernels {
-  // causal: query i sees keys 0 .. i + keys - queries. tf32: products of f32 may round their operands
-  // to TF32.
+  // causal: query i sees keys 0 .. i + keys - queries. tf32: products of f32 may round their
+  // operands to TF32.
   void (*forward)(TensorView q, TensorView k, TensorView v, double scale, bool causal, bool tf32,
                   TensorView out, TensorView lse);
   // Overwrites dq, dk, dv; sums are f32 in a fixed order.

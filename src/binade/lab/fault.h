@@ -97,7 +97,7 @@ class FaultFinder : public autograd::Watch {
 };
 
 // The first of an optimizer's gradients, moments, masters and parameters that is not finite.
-std::optional<Finding> examine_update(optim::Optimizer& optimizer,
-                                      const NamedTensors& parameters, double scale = 1);
+std::optional<Finding> examine_update(optim::Optimizer& optimizer, const NamedTensors& parameters,
+                                      double scale = 1);
 
 }  // namespace binade::lab

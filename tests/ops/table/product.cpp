@@ -2,8 +2,8 @@
 #include <array>
 #include <numbers>
 
-#include "binade/ops/linear.h"
 #include "binade/ops/contract.h"
+#include "binade/ops/linear.h"
 #include "binade/ops/matmul.h"
 #include "ops/table/description.h"
 
