@@ -29,7 +29,7 @@ TEST(Bench, StepReportsEveryPrecision) {
     EXPECT_GE(result["best_tokens_per_second"], result["tokens_per_second"]) << result;
     EXPECT_GE(result["first_step_since_start_s"], 0) << result;
     EXPECT_EQ(result["misses_after_warmup"], 0) << result;
-    EXPECT_LT(result["loss"], std::log(256.0)) << result;  // chance: four steps learn the batch
+    EXPECT_NEAR(result["loss"], std::log(256.0), 0.1) << result;  // random tokens: chance
     EXPECT_GT(result["work_ms"]["matrix"], 0) << result;
     EXPECT_GT(result["work_ms"]["attention"], 0) << result;
     EXPECT_EQ(result["work_ms"]["quantize"] > 0, result["precision"] == "fp8") << result;
