@@ -32,7 +32,7 @@ endfunction()
 file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp" CONTENT "\n")
 set(CMAKE_POSITION_INDEPENDENT_CODE OFF)  # one setting for the header and the executables
 add_library(test_headers OBJECT "${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp")
-target_precompile_headers(test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+target_precompile_headers(test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${common_headers})
 
 # What every test, and so the precompiled header, is compiled with.
 add_library(test_dependencies INTERFACE)
@@ -41,7 +41,7 @@ target_compile_definitions(
   test_dependencies INTERFACE BINADE_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/tests/golden"
                               BINADE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
 # Tests are compiled far more often than they are waited for.
-target_compile_options(test_dependencies INTERFACE $<$<CONFIG:Release>:-O1>)
+target_compile_options(test_dependencies INTERFACE $<$<CONFIG:Release>:-Og>)
 # GCC 12 sees overflows in string concatenation that are not there.
 target_compile_options(test_dependencies INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
                                                    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
@@ -53,12 +53,17 @@ target_link_libraries(test_headers PRIVATE test_dependencies)
 set(standalone_rooms base formats backend)
 # These read the sources or run the program.
 set(tests_without_library structure cli)
+# Each file of these has its own `kernels` and `Case`.
+set(tests_file_by_file backend)
 
 foreach(folder IN LISTS test_folders)
   file(GLOB_RECURSE folder_sources CONFIGURE_DEPENDS "tests/${folder}/*.cpp")
   set(target "test_${folder}")
   add_executable(${target} ${folder_sources} ${support_sources})
   target_precompile_headers(${target} REUSE_FROM test_headers)
+  if(NOT folder IN_LIST tests_file_by_file)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${binade_unity} UNITY_BUILD_BATCH_SIZE 8)
+  endif()
   if(folder IN_LIST standalone_rooms)
     target_sources(${target} PRIVATE ${binade_objects_up_to_${folder}})
   elseif(NOT folder IN_LIST tests_without_library)

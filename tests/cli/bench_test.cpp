@@ -15,11 +15,11 @@ Outcome bench(const std::string& arguments) {
   return run_shell(quoted(BINADE_EXECUTABLE) + " bench " + arguments);
 }
 
-constexpr const char* small =
+constexpr const char* small_step =
     "step --layers 1 --width 32 --heads 2 --context 16 --batch 32 --steps 3 --warmup 1 ";
 
 TEST(Bench, StepReportsEveryPrecision) {
-  const Outcome outcome = bench(std::string(small) + "--json --precision fp32,bf16,fp16,fp8");
+  const Outcome outcome = bench(std::string(small_step) + "--json --precision fp32,bf16,fp16,fp8");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json["layers"], 1);
@@ -45,7 +45,7 @@ TEST(Bench, StepReportsEveryPrecision) {
 
 // 6 operations per weight in a product, and 6 per layer, channel and token of context.
 TEST(Bench, StepCountsOperations) {
-  const auto json = nlohmann::json::parse(bench(std::string(small) + "--json").out);
+  const auto json = nlohmann::json::parse(bench(std::string(small_step) + "--json").out);
   constexpr double block = 12 * 32 * 32, head = 256 * 32;
   EXPECT_DOUBLE_EQ(json["flops_per_token"], 6 * (block + head) + 6 * 32 * 16);
 }

@@ -14,10 +14,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-Outcome binade(const std::string& arguments) {
-  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
-}
-
 // Bad input gives exit code 2 and one line that says what is wrong and where to read on.
 void expect_refused(const std::string& arguments, const std::string& naming) {
   const Outcome outcome = binade(arguments);

@@ -36,4 +36,8 @@ Outcome run_shell(const std::string& line) {
   return outcome;
 }
 
+Outcome binade(const std::string& arguments) {
+  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
+}
+
 }  // namespace binade::cli

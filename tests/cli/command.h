@@ -13,6 +13,9 @@ struct Outcome {
 // Runs a line of shell and returns what it printed.
 Outcome run_shell(const std::string& line);
 
+// Runs the program with these words of shell as its arguments.
+Outcome binade(const std::string& arguments);
+
 // `text` as one word of shell.
 std::string quoted(const std::string& text);
 

@@ -17,10 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-Outcome binade(const std::string& arguments) {
-  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
-}
-
 class Commands : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -12,11 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Outcome binade(const std::string& arguments) {
-  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
-}
-
-const std::string small =
+const std::string small_model =
     " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --threads 1 ";
 
 TEST(CliLab, ListsAndRunsExperiments) {
@@ -31,10 +27,10 @@ TEST(CliLab, ListsAndRunsExperiments) {
 }
 
 TEST(CliPlan, PrintsATableAndJson) {
-  const Outcome text = binade("plan --memory 1GB" + small);
+  const Outcome text = binade("plan --memory 1GB" + small_model);
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("fp8, masters, recompute"));
-  const auto plan = nlohmann::json::parse(binade("plan --json --memory 64MiB" + small).out);
+  const auto plan = nlohmann::json::parse(binade("plan --json --memory 64MiB" + small_model).out);
   EXPECT_EQ(plan.at("memory"), 64 << 20);
   EXPECT_EQ(plan.at("rows").size(), 14u);
   EXPECT_GT(plan.at("rows").at(0).at("largest_batch"), 1);
@@ -43,7 +39,7 @@ TEST(CliPlan, PrintsATableAndJson) {
 TEST(CliCompare, PrintsATableAndWritesAPage) {
   const testing::TemporaryFolder folder;
   const Outcome outcome = binade("compare --precisions fp32,bf16 --seeds 1 --steps 3 --out " +
-                                 quoted((folder / "page").string()) + small);
+                                 quoted((folder / "page").string()) + small_model);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("bf16"));
   EXPECT_TRUE(std::filesystem::exists(folder / "page/compare.html"));
@@ -62,7 +58,8 @@ TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
       {"train --precision fp8 --precision-plan no-such.json --steps 1", "no-such.json"},
   };
   for (const auto& [arguments, message] : cases) {
-    const Outcome outcome = binade(std::string(arguments) + (arguments[0] == 'l' ? "" : small));
+    const Outcome outcome =
+        binade(std::string(arguments) + (arguments[0] == 'l' ? "" : small_model));
     EXPECT_EQ(outcome.status, 2) << arguments << "\n" << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;

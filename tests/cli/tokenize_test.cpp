@@ -9,10 +9,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Outcome binade(const std::string& arguments) {
-  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
-}
-
 TEST(CliTokenize, FromATextToAModelThatSpeaksIt) {
   const testing::TemporaryFolder folder;
   const auto at = [&folder](const char* name) { return quoted((folder / name).string()); };

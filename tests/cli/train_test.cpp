@@ -13,12 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Outcome binade(const std::string& arguments) {
-  return run_shell(quoted(BINADE_EXECUTABLE) + " " + arguments);
-}
-
 // A run that takes a moment.
-const std::string small =
+const std::string small_run =
     " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --sample 8 --threads "
     "1 ";
 
@@ -46,7 +42,7 @@ TEST(CliTrain, BadInputIsOneMessageAndExitCodeTwo) {
 TEST(CliTrain, TrainsGeneratesAndResumes) {
   const testing::TemporaryFolder folder;
   const std::string out = quoted((folder / "run").string());
-  const Outcome trained = binade("train --steps 4 --log-every 2 --out " + out + small);
+  const Outcome trained = binade("train --steps 4 --log-every 2 --out " + out + small_run);
   ASSERT_EQ(trained.status, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("step 2/4"));
   EXPECT_THAT(trained.out, HasSubstr("report: "));
@@ -63,14 +59,15 @@ TEST(CliTrain, TrainsGeneratesAndResumes) {
 TEST(CliTrain, JsonIsOneDocumentALine) {
   const testing::TemporaryFolder folder;
   const Outcome outcome =
-      binade("train --json --steps 3 --out " + quoted((folder / "run").string()) + small);
+      binade("train --json --steps 3 --out " + quoted((folder / "run").string()) + small_run);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   std::istringstream lines(outcome.out);
   nlohmann::json last;
   for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line);
   EXPECT_EQ(last.at("steps"), 3);
   EXPECT_THAT(
-      binade("train --quiet --steps 1 --out " + quoted((folder / "quiet").string()) + small).out,
+      binade("train --quiet --steps 1 --out " + quoted((folder / "quiet").string()) + small_run)
+          .out,
       IsEmpty());
 }
 
@@ -79,8 +76,8 @@ TEST(CliTrain, AnInterruptSavesAndSaysHowToGoOn) {
   const std::string out = (folder / "run").string();
   // The shell waits for the first line of the log, then interrupts.
   const Outcome outcome = run_shell(
-      quoted(BINADE_EXECUTABLE) + " train --steps 1000000 --out " + quoted(out) + small + " > " +
-      quoted(out + ".log") + " & pid=$!; until grep -qs 'step 1/' " + quoted(out + ".log") +
+      quoted(BINADE_EXECUTABLE) + " train --steps 1000000 --out " + quoted(out) + small_run +
+      " > " + quoted(out + ".log") + " & pid=$!; until grep -qs 'step 1/' " + quoted(out + ".log") +
       "; do kill -0 $pid || exit 1; done; kill -INT $pid; wait $pid; code=$?; cat " +
       quoted(out + ".log") + "; exit $code");
   EXPECT_EQ(outcome.status, 0) << outcome.err;

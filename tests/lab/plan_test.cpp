@@ -8,13 +8,13 @@
 namespace binade::lab {
 namespace {
 
-struct Case {
+struct Setup {
   std::string model, precision, params;
   bool recompute;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> result;
+std::vector<Setup> cases() {
+  std::vector<Setup> result;
   for (const char* model : {"gpt2", "llama"}) {
     for (const bool recompute : {false, true}) {
       for (const char* precision : {"fp32", "tf32", "bf16", "fp16", "fp8"})
@@ -26,7 +26,7 @@ std::vector<Case> cases() {
   return result;
 }
 
-train::Config config_of(const Case& one) {
+train::Config config_of(const Setup& one) {
   train::Config config = train::small_config(one.precision);
   config.model = one.model;
   config.params = one.params;
@@ -42,7 +42,7 @@ train::Config config_of(const Case& one) {
   return config;
 }
 
-class Plan : public ::testing::TestWithParam<Case> {};
+class Plan : public ::testing::TestWithParam<Setup> {};
 
 TEST_P(Plan, IsWhatTheAllocatorMeasures) {
   const train::Config config = config_of(GetParam());

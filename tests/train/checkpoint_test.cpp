@@ -11,6 +11,7 @@
 #include "binade/io/huggingface.h"
 #include "binade/ops/create.h"
 #include "io/temporary_folder.h"
+#include "support/values.h"
 #include "train/small_run.h"
 
 namespace binade::train {
@@ -20,30 +21,16 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
-
 std::vector<int64_t> steps_in(const fs::path& folder) {
   std::vector<int64_t> steps;
   for (const Checkpoint& checkpoint : list_checkpoints(folder)) steps.push_back(checkpoint.step);
   return steps;
 }
 
-const data::Tokens& tokens() {
-  static const data::Tokens text = data::Tokens::of_bytes(small_text());
-  return text;
-}
-
 TEST(Checkpoint, HoldsAModelAndAManifestOfItsFiles) {
   const testing::TemporaryFolder folder;
   Trainer trainer(small_config());
-  trainer.step(tokens());
+  trainer.step(small_tokens());
   const fs::path saved = save_checkpoint(trainer, folder.path(), 2);
   EXPECT_EQ(saved, folder / "step-1");
   EXPECT_EQ(io::load_pretrained(saved)->parameter_count(), trainer.model().parameter_count());
@@ -61,7 +48,7 @@ TEST(Checkpoint, KeepsTheNewest) {
   const testing::TemporaryFolder folder;
   Trainer trainer(small_config());
   for (int i = 0; i < 4; ++i) {
-    trainer.step(tokens());
+    trainer.step(small_tokens());
     save_checkpoint(trainer, folder.path(), 2);
   }
   EXPECT_THAT(steps_in(folder.path()), ElementsAre(3, 4));
@@ -88,12 +75,13 @@ TEST(Checkpoint, DamageIsFoundAndNamed) {
   std::string flipped = good;
   flipped.back() ^= 1;
   folder.put("step-0/model.safetensors", flipped);
-  EXPECT_THAT(refusal([&] { load_checkpoint(trainer, saved); }),
+  EXPECT_THAT(test::error_of([&] { load_checkpoint(trainer, saved); }),
               ::testing::AllOf(HasSubstr("model.safetensors"), HasSubstr("XXH3")));
   folder.put("step-0/model.safetensors", good.substr(0, 100));
-  EXPECT_THAT(refusal([&] { load_checkpoint(trainer, saved); }), HasSubstr("found 100"));
+  EXPECT_THAT(test::error_of([&] { load_checkpoint(trainer, saved); }), HasSubstr("found 100"));
   fs::remove(saved / "model.safetensors");
-  EXPECT_THAT(refusal([&] { load_checkpoint(trainer, saved); }), HasSubstr("model.safetensors"));
+  EXPECT_THAT(test::error_of([&] { load_checkpoint(trainer, saved); }),
+              HasSubstr("model.safetensors"));
   folder.put("step-0/model.safetensors", good);
   EXPECT_NO_THROW(load_checkpoint(trainer, saved));
 }
@@ -115,7 +103,7 @@ TEST(Checkpoint, BadManifestsAreRefused) {
   };
   for (const auto& [text, message] : cases) {
     folder.put("step-0/manifest.json", text);
-    EXPECT_THAT(refusal([&] { verify_checkpoint(saved); }), HasSubstr(message)) << text;
+    EXPECT_THAT(test::error_of([&] { verify_checkpoint(saved); }), HasSubstr(message)) << text;
   }
 }
 
@@ -127,7 +115,7 @@ TEST(Checkpoint, AnotherModelIsRefusedAndNothingChanged) {
   other.heads = other.kv_heads = 4;  // the same shapes
   Trainer different(other);
   const auto before = to_vector(different.model().head_weight());
-  EXPECT_THAT(refusal([&] { load_checkpoint(different, saved); }),
+  EXPECT_THAT(test::error_of([&] { load_checkpoint(different, saved); }),
               HasSubstr("a model with heads 4, as configured, found 2"));
   EXPECT_EQ(to_vector(different.model().head_weight()), before);
 }
@@ -136,12 +124,12 @@ TEST(Checkpoint, WeightsThatAreNotFiniteAreRefused) {
   const testing::TemporaryFolder folder;
   Trainer trainer(small_config());
   save_checkpoint(trainer, folder.path(), 1);
-  trainer.step(tokens());
+  trainer.step(small_tokens());
   {
     const NoGrad no_grad;
     fill_(trainer.model().parameters()[0], std::nan(""));
   }
-  EXPECT_THAT(refusal([&] { save_checkpoint(trainer, folder.path(), 1); }),
+  EXPECT_THAT(test::error_of([&] { save_checkpoint(trainer, folder.path(), 1); }),
               HasSubstr("finite weights"));
   EXPECT_THAT(steps_in(folder.path()), ElementsAre(0));
 }

@@ -12,12 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const data::Tokens& tokens() {
-  static const data::Tokens text = data::Tokens::of_bytes(small_text());
-  return text;
-}
-
-std::map<std::string, std::string> content_of(const fs::path& folder) {
+std::map<std::string, std::string> files_of(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(folder))
     files[entry.path().filename().string()] = testing::content_of(entry.path());
@@ -30,15 +25,15 @@ TEST(CheckpointWriter, WritesWhatASaveOnTheSpotWrites) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     SCOPED_TRACE(precision);
     Trainer trainer(small_config(precision));
-    trainer.step(tokens());
+    trainer.step(small_tokens());
     const fs::path at_once = save_checkpoint(trainer, folder / "at_once" / precision, 2, "model");
     CheckpointWriter writer(folder / "behind" / precision, 2);
     EXPECT_FALSE(writer.save(trainer, "model"));
-    for (int i = 0; i < 3; ++i) trainer.step(tokens());
+    for (int i = 0; i < 3; ++i) trainer.step(small_tokens());
     const auto behind = writer.wait();
     ASSERT_TRUE(behind);
-    EXPECT_EQ(content_of(*behind), content_of(at_once));
-    EXPECT_EQ(content_of(*behind).at("tokenizer.model"), "model");
+    EXPECT_EQ(files_of(*behind), files_of(at_once));
+    EXPECT_EQ(files_of(*behind).at("tokenizer.model"), "model");
     EXPECT_FALSE(writer.wait());
     EXPECT_FALSE(writer.poll());
   }
@@ -50,7 +45,7 @@ TEST(CheckpointWriter, OneAtATimeInOrder) {
   CheckpointWriter writer(folder.path(), 2);
   std::vector<fs::path> written;
   for (int i = 0; i < 4; ++i) {
-    trainer.step(tokens());
+    trainer.step(small_tokens());
     if (const auto earlier = writer.save(trainer, "")) written.push_back(*earlier);
   }
   written.push_back(*writer.wait());

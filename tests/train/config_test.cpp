@@ -7,6 +7,7 @@
 
 #include "binade/base/error.h"
 #include "io/temporary_folder.h"
+#include "support/values.h"
 
 namespace binade::train {
 namespace {
@@ -15,15 +16,6 @@ using ::testing::HasSubstr;
 using Options = std::vector<std::pair<std::string, std::string>>;
 
 Config from_options(const Options& options) { return resolve({{}, options}); }
-
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
 
 TEST(Config, DefaultsAreWholeAndSaveToThemselves) {
   const Config config = resolve({});
@@ -145,7 +137,8 @@ TEST(Config, RefusesBadFiles) {
       {"\xff\xfe", "expected TOML"},
   };
   for (const Bad& bad : cases) {
-    EXPECT_THAT(refusal([&bad] { resolve_text(bad.toml, "bad.toml"); }), HasSubstr(bad.message))
+    EXPECT_THAT(test::error_of([&bad] { resolve_text(bad.toml, "bad.toml"); }),
+                HasSubstr(bad.message))
         << bad.toml;
   }
 }
@@ -164,7 +157,7 @@ TEST(Config, RefusesBadOptions) {
       {{{"resume", "true"}}, "--resume"},
   };
   for (const auto& [options, message] : cases) {
-    EXPECT_THAT(refusal([&options = options] { from_options(options); }), HasSubstr(message))
+    EXPECT_THAT(test::error_of([&options = options] { from_options(options); }), HasSubstr(message))
         << options[0].second;
   }
 }
@@ -176,12 +169,12 @@ TEST(Config, UnknownOptionsNameTheNearest) {
       {"--chekpoint-every=3", "--checkpoint-every?"},
       {"--fp8_scalling", "--fp8-scaling?"}};
   for (const auto& [given, nearest] : cases) {
-    EXPECT_THAT(refusal([given = given] { refuse_option(given); }), HasSubstr(nearest));
+    EXPECT_THAT(test::error_of([given = given] { refuse_option(given); }), HasSubstr(nearest));
   }
 }
 
 TEST(Config, RefusesAFileThatIsNotThere) {
-  EXPECT_THAT(refusal([] { resolve({"no/such.toml", {}}); }), HasSubstr("no/such.toml"));
+  EXPECT_THAT(test::error_of([] { resolve({"no/such.toml", {}}); }), HasSubstr("no/such.toml"));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ Trained train(const Config& config, const std::string& device) {
   return run;
 }
 
-class TrainingGpu : public testing::TestWithParam<const char*> {
+class TrainingGpu : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
@@ -77,7 +77,7 @@ TEST_P(TrainingGpu, GivesTheSameBitsTwice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, TrainingGpu,
-                         testing::Values("fp32", "tf32", "bf16", "fp16", "fp8"));
+                         ::testing::Values("fp32", "tf32", "bf16", "fp16", "fp8"));
 
 class OverflowGpu : public TrainingGpu {};
 
@@ -94,7 +94,7 @@ TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
   EXPECT_EQ(test::read(gpu.state.at("scaler.scale")), test::read(cpu.state.at("scaler.scale")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Once, OverflowGpu, testing::Values("fp16"));
+INSTANTIATE_TEST_SUITE_P(Once, OverflowGpu, ::testing::Values("fp16"));
 
 // ---- steps that are launches of a recorded graph ----
 
@@ -106,7 +106,7 @@ struct GraphCase {
 
 std::ostream& operator<<(std::ostream& out, const GraphCase& of) { return out << of.name; }
 
-class GraphGpu : public testing::TestWithParam<GraphCase> {
+class GraphGpu : public ::testing::TestWithParam<GraphCase> {
  protected:
   void SetUp() override {
     if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
@@ -182,17 +182,18 @@ TEST_P(GraphGpu, AllocatesNothingMoreAndBooksTheSamePeak) {
 
 INSTANTIATE_TEST_SUITE_P(
     Steps, GraphGpu,
-    testing::Values(GraphCase{"fp32", "fp32"}, GraphCase{"bf16", "bf16"},
-                    GraphCase{"bf16_masters", "bf16", [](Config& c) { c.params = "masters"; }},
-                    GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.accumulate = 2; }},
-                    GraphCase{"bf16_recompute", "bf16", [](Config& c) { c.recompute = true; }},
-                    GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model = "llama"; }},
-                    GraphCase{"fp16_skips", "fp16", [](Config& c) { c.scale_init = 0x1p27; }},
-                    GraphCase{"fp16_grows", "fp16", [](Config& c) { c.scale_growth_interval = 2; }},
-                    GraphCase{"fp8", "fp8"},
-                    GraphCase{"fp8_accumulate", "fp8", [](Config& c) { c.accumulate = 2; }},
-                    GraphCase{"fp8_current", "fp8", [](Config& c) { c.fp8_scaling = "current"; }},
-                    GraphCase{"fp8_block", "fp8", [](Config& c) { c.fp8_scaling = "block"; }}),
+    ::testing::Values(GraphCase{"fp32", "fp32"}, GraphCase{"bf16", "bf16"},
+                      GraphCase{"bf16_masters", "bf16", [](Config& c) { c.params = "masters"; }},
+                      GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.accumulate = 2; }},
+                      GraphCase{"bf16_recompute", "bf16", [](Config& c) { c.recompute = true; }},
+                      GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model = "llama"; }},
+                      GraphCase{"fp16_skips", "fp16", [](Config& c) { c.scale_init = 0x1p27; }},
+                      GraphCase{"fp16_grows", "fp16",
+                                [](Config& c) { c.scale_growth_interval = 2; }},
+                      GraphCase{"fp8", "fp8"},
+                      GraphCase{"fp8_accumulate", "fp8", [](Config& c) { c.accumulate = 2; }},
+                      GraphCase{"fp8_current", "fp8", [](Config& c) { c.fp8_scaling = "current"; }},
+                      GraphCase{"fp8_block", "fp8", [](Config& c) { c.fp8_scaling = "block"; }}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Small models are bound by the launches of their kernels: where a graph pays.

@@ -35,4 +35,9 @@ inline std::string small_text() {
   return text;
 }
 
+inline const data::Tokens& small_tokens() {
+  static const data::Tokens tokens = data::Tokens::of_bytes(small_text());
+  return tokens;
+}
+
 }  // namespace binade::train

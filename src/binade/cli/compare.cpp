@@ -20,7 +20,7 @@ namespace {
 // A comparison runs the model several times: fewer steps than a training run unless told.
 constexpr const char* default_steps = "200";
 
-struct Arguments : ConfigArguments {
+struct CompareArguments : ConfigArguments {
   std::string precisions;
   int64_t seeds = lab::CompareOptions{}.seeds;
   bool json = false;
@@ -65,7 +65,7 @@ void write_page(const lab::Comparison& comparison, const std::filesystem::path& 
 void add_compare(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "compare", "Train the same model in several precisions and compare loss, speed and memory");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompareArguments>();
   command
       ->add_option("--precisions", arguments->precisions,
                    fmt::format("Some of {}; the first is what others are compared with",

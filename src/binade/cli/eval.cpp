@@ -14,7 +14,7 @@
 namespace binade::cli {
 namespace {
 
-struct Arguments {
+struct EvalArguments {
   std::string folder;
   std::string data;
   std::string logits;
@@ -39,7 +39,7 @@ void print_json(const train::Evaluation& result, const train::EvaluationData& da
   fmt::print("{}\n", out.end_object().text());
 }
 
-void run(const Arguments& arguments) {
+void run(const EvalArguments& arguments) {
   const auto folder = train::model_folder(arguments.folder, "eval");
   const auto model = io::load_pretrained(folder);
   const auto data = train::evaluation_data(folder, arguments.data, model->config().vocab);
@@ -62,7 +62,7 @@ void run(const Arguments& arguments) {
 void add_eval(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("eval", "Loss, perplexity and bits per byte of a model on a text");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<EvalArguments>();
   arguments->config.precision = "fp32";
   command->add_option("FOLDER", arguments->folder, "A model, a checkpoint, or the folder of a run")
       ->required();

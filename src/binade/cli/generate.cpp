@@ -19,20 +19,20 @@ namespace {
 
 constexpr int64_t max_prompt = int64_t{1} << 28;
 
-struct Arguments {
+struct GenerateArguments {
   std::string folder;
   std::string prompt = "\n";
   std::string prompt_file;
   train::GenerateOptions options;
 };
 
-std::string prompt_of(const Arguments& arguments) {
+std::string prompt_of(const GenerateArguments& arguments) {
   if (arguments.prompt_file.empty()) return arguments.prompt;
   if (arguments.prompt_file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
   return io::read_text(arguments.prompt_file, "generate", max_prompt);
 }
 
-void run(const Arguments& arguments) {
+void run(const GenerateArguments& arguments) {
   const std::filesystem::path folder = train::model_folder(arguments.folder, "generate");
   const auto model = io::load_pretrained(folder);
   const auto tokenizer = data::tokenizer_of(folder, model->config().vocab);
@@ -61,7 +61,7 @@ void run(const Arguments& arguments) {
 
 void add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<GenerateArguments>();
   train::GenerateOptions& options = arguments->options;
   command->add_option("FOLDER", arguments->folder, "A model, a checkpoint, or the folder of a run")
       ->required();

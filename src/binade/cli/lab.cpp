@@ -13,7 +13,7 @@
 namespace binade::cli {
 namespace {
 
-struct Arguments {
+struct LabArguments {
   std::string name;
   std::string out;
 };
@@ -53,7 +53,7 @@ void write_page(const std::vector<lab::ToldStory>& stories, const std::filesyste
 void add_lab(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "lab", "Show what mixed precision does: experiments that compute and explain");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<LabArguments>();
   command->add_option("NAME", arguments->name, "An experiment, or all; none: a list of them");
   command->add_option("--out", arguments->out, "Folder for a page with pictures, lab.html")
       ->type_name("DIR");

@@ -14,7 +14,7 @@
 namespace binade::cli {
 namespace {
 
-struct Arguments : ConfigArguments {
+struct PlanArguments : ConfigArguments {
   std::string memory;
   bool json = false;
 };
@@ -68,7 +68,7 @@ void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
 void add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "plan", "Print the memory and speed a training run will have, before anything is allocated");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PlanArguments>();
   command->add_option("--memory", arguments->memory, "Memory to fit into; the machine's by default")
       ->type_name("SIZE");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");

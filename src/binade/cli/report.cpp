@@ -13,12 +13,12 @@
 namespace binade::cli {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::vector<std::string> folders;
   std::string out;
 };
 
-void run(const Arguments& arguments) {
+void run(const ReportArguments& arguments) {
   std::vector<train::RunSummary> runs;
   for (const std::string& folder : arguments.folders) runs.push_back(train::read_run(folder));
   std::filesystem::path out = arguments.out;
@@ -39,7 +39,7 @@ void run(const Arguments& arguments) {
 void add_report(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "report", "Make a run's report.html again, or lay several runs over each other in one page");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReportArguments>();
   command->add_option("RUN", arguments->folders, "Folders of runs")->required();
   command->add_option("--out", arguments->out,
                       "File to write; without it RUN/report.html, or comparison.html for several");

@@ -16,7 +16,7 @@
 namespace binade::cli {
 namespace {
 
-struct Arguments : ConfigArguments {
+struct RunArguments : ConfigArguments {
   bool quiet = false;
   bool json = false;
 };
@@ -85,7 +85,7 @@ void print_result(const train::RunResult& result) {
 void add_train(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "train", "Train a language model; without arguments a small one on Binade's own sources");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RunArguments>();
   auto* quiet = command->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
   command->add_flag("--json", arguments->json, "Print lines of JSON")->excludes(quiet);
   add_configuration(*command, *arguments);

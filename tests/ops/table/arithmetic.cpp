@@ -8,7 +8,7 @@ namespace {
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
 using RealBinary = std::function<Real(const Real&, const Real&)>;
 
-struct Ranges {
+struct OperandRanges {
   Draw a = {};
   Draw b = {};
 };
@@ -23,7 +23,7 @@ std::vector<std::pair<std::string, std::pair<Shape, Shape>>> broadcasts() {
           {"wider", {{3}, {2, 2, 3}}}};
 }
 
-Description binary(Op op, Binary f, RealBinary reference, Ranges ranges = {}) {
+Description binary(Op op, Binary f, RealBinary reference, OperandRanges ranges = {}) {
   Description description{.op = op, .cases = {}, .large = {}, .rounds = Rounds::each};
   const auto make = [&](const std::string& name, const Shape& a, const Shape& b) {
     return Case{

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/table/description.h"
+#include "ops/table/reduced.h"
 
 namespace binade::optable {
 namespace {
@@ -10,12 +11,6 @@ namespace {
 using Line = std::span<const Real>;
 
 DType statistics(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
-Array reduced(const Array& losses, Reduce how) {
-  if (how == Reduce::none) return losses;
-  return reduce(losses, {}, false,
-                [how](Line line) { return how == Reduce::mean ? mean(line) : sum(line); });
-}
 
 Real log_sum_exp(Line x) {
   double most = -std::numeric_limits<double>::infinity();

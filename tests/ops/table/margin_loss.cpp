@@ -1,17 +1,12 @@
 #include "binade/ops/margin_loss.h"
 
 #include "ops/table/description.h"
+#include "ops/table/reduced.h"
 
 namespace binade::optable {
 namespace {
 
 using Line = std::span<const Real>;
-
-Array reduced(const Array& losses, Reduce how) {
-  if (how == Reduce::none) return losses;
-  return reduce(losses, {}, false,
-                [how](Line line) { return how == Reduce::mean ? mean(line) : sum(line); });
-}
 
 Real ramp(const Real& x) { return times_sign(x, x.value > 0 ? 1 : 0); }
 
