@@ -119,6 +119,25 @@ TEST(CpuLoss, BackwardAgreesWithDoubleAlsoInPlace) {
   }
 }
 
+TEST(CpuLoss, BothAtOnceAreTheSameBits) {
+  for (const Case& c : cases) {
+    for (const DType dtype : compute_types) {
+      for (const double smoothing : {0.0, 0.1}) {
+        const Inputs in(c, dtype);
+        const Forward forward = run_forward(c, in, smoothing);
+        const Tensor ones = filled({c.rows}, DType::f32, 1),
+                     gradient = filled(c.shape(), dtype, NAN),
+                     losses = filled({c.rows}, forward.losses.dtype(), NAN);
+        kernels.cross_entropy_backward(ones, in.logits, in.target, forward.lse, smoothing, ignored,
+                                       gradient);
+        kernels.cross_entropy_to_gradient(in.logits, in.target, smoothing, ignored, losses);
+        expect_same_bits(losses, forward.losses, "losses");
+        expect_same_bits(in.logits, gradient, "dlogits");
+      }
+    }
+  }
+}
+
 TEST(CpuLoss, TargetsMayBeI32) {
   const Case c{9, 33};
   const Inputs wide(c, DType::bf16), narrow(c, DType::bf16, DType::i32);

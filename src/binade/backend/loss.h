@@ -15,6 +15,10 @@ struct LossKernels {
   void (*cross_entropy_backward)(TensorView dlosses, TensorView logits, TensorView target,
                                  TensorView lse, double smoothing, int64_t ignore_index,
                                  TensorView dlogits);
+  // Both for row gradients of 1, in one pass where the device can: losses as cross_entropy makes
+  // them, and logits become dlogits.
+  void (*cross_entropy_to_gradient)(TensorView logits, TensorView target, double smoothing,
+                                    int64_t ignore_index, TensorView losses);
   // Number of targets that are not ignore_index, as f32 [1].
   void (*count_targets)(TensorView target, int64_t ignore_index, TensorView count);
 };

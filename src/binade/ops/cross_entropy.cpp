@@ -81,16 +81,14 @@ struct ChunkedHead {
   CrossEntropyOptions options;
   Tensor losses;       // [rows]
   Tensor dx, dweight;  // undefined where not wanted
-  Tensor lse, logits, ones;
+  Tensor lse, logits;
   bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
 
   void run(int64_t chunk_rows) {
     const int64_t rows = x.size(0);
     const int64_t chunk = std::clamp<int64_t>(chunk_rows, 1, std::max<int64_t>(rows, 1));
     lse = Tensor::empty({chunk}, losses.dtype(), x.device());
-    ones = Tensor::empty({chunk}, losses.dtype(), x.device());
     logits = new_logits({chunk, weight.size(0)}, x.dtype(), x.device());
-    backend::of(x).elementwise.fill(ones, 1);
     if (dweight.defined() && rows == 0) backend::of(x).elementwise.fill(dweight, 0);
     for (int64_t start = 0; start < rows; start += chunk)
       run_chunk(start, std::min(chunk, rows - start));
@@ -111,13 +109,15 @@ struct ChunkedHead {
   void run_chunk(int64_t start, int64_t count) const {
     const auto& kernels = backend::of(x);
     const Tensor in = part(x, start, count), out = part(logits, 0, count);
-    const Tensor wanted = part(target, start, count), sums = part(lse, 0, count);
+    const Tensor wanted = part(target, start, count), found = part(losses, start, count);
     kernels.matmul.matmul(matrix(in), matrix(weight, true), matrix(out), {.tf32 = tf32});
-    kernels.loss.cross_entropy(out, wanted, options.smoothing, options.ignore_index,
-                               part(losses, start, count), sums);
-    if (!dx.defined() && !dweight.defined()) return;
-    kernels.loss.cross_entropy_backward(part(ones, 0, count), out, wanted, sums, options.smoothing,
-                                        options.ignore_index, out);
+    if (!dx.defined() && !dweight.defined()) {
+      kernels.loss.cross_entropy(out, wanted, options.smoothing, options.ignore_index, found,
+                                 part(lse, 0, count));
+      return;
+    }
+    kernels.loss.cross_entropy_to_gradient(out, wanted, options.smoothing, options.ignore_index,
+                                           found);
     if (dx.defined())
       kernels.matmul.matmul(matrix(out), matrix(weight), matrix(part(dx, start, count)),
                             {.tf32 = tf32});

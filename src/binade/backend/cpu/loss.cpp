@@ -28,70 +28,66 @@ int64_t grain_for(int64_t classes) {
   return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, classes));
 }
 
+struct Smoothed {
+  double smoothing;
+  int64_t ignore_index, classes;
+};
+
 template <class T>
-void cross_entropy_as(const TensorView& logits, const TensorView& target, double smoothing,
-                      int64_t ignore_index, const TensorView& losses, const TensorView& lse) {
+struct RowLoss {
+  T loss, normalizer;
+};
+
+// The loss of a row of logits; 0 where its label is to be ignored.
+template <class T>
+RowLoss<T> loss_of(const T* x, int64_t label, const Smoothed& how) {
   const SoftmaxRows<T>& math = softmax_rows<T>();
-  const int64_t rows = target.numel(), classes = logits.shape.back();
+  const T max = math.max(x, how.classes);
+  const T log_sum = std::log(math.exp_sum(x, max, how.classes));
+  if (label == how.ignore_index) return {0, max + log_sum};
+  // Differences from max first: they are small where the loss is.
+  T loss = (max - x[label]) + log_sum;
+  if (how.smoothing > 0) {
+    const T mean = math.gap_sum(x, max, how.classes) / static_cast<T>(how.classes) + log_sum;
+    loss = static_cast<T>(1 - how.smoothing) * loss + static_cast<T>(how.smoothing) * mean;
+  }
+  return {loss, max + log_sum};
+}
+
+// The gradient of a row of logits, which `out` may be; the label is not to be ignored.
+template <class T>
+void gradient_of(const T* x, int64_t label, T normalizer, T loss_gradient, const Smoothed& how,
+                 T* out) {
+  softmax_rows<T>().exp_scaled(x, normalizer, loss_gradient, how.classes, out);
+  if (how.smoothing > 0) {
+    const T share =
+        static_cast<T>(how.smoothing / static_cast<double>(how.classes)) * loss_gradient;
+    for (int64_t i = 0; i < how.classes; ++i) out[i] -= share;
+  }
+  out[label] -= static_cast<T>(1 - how.smoothing) * loss_gradient;
+}
+
+// Calls body(row, scratch of a row's size) for all rows.
+template <class T, class F>
+void for_each_row(int64_t rows, int64_t classes, F body) {
   parallel_for(rows, grain_for(classes), [&](int64_t begin, int64_t end) {
     std::vector<T> scratch(static_cast<size_t>(classes));
-    for (int64_t row = begin; row < end; ++row) {
-      const T* x = load(logits, row * classes, classes, scratch.data());
-      const T max = math.max(x, classes);
-      const T log_sum = std::log(math.exp_sum(x, max, classes));
-      const T log_normalizer = max + log_sum;
-      store(&log_normalizer, lse, row, 1);
-      T loss = 0;
-      const int64_t label = target_at(target, row);
-      if (label != ignore_index) {
-        // Differences from max first: they are small where the loss is.
-        loss = (max - x[label]) + log_sum;
-        if (smoothing > 0) {
-          const T mean = math.gap_sum(x, max, classes) / static_cast<T>(classes) + log_sum;
-          loss = static_cast<T>(1 - smoothing) * loss + static_cast<T>(smoothing) * mean;
-        }
-      }
-      store(&loss, losses, row, 1);
-    }
+    for (int64_t row = begin; row < end; ++row) body(row, scratch.data());
   });
 }
 
 void cross_entropy(TensorView logits, TensorView target, double smoothing, int64_t ignore_index,
                    TensorView losses, TensorView lse) {
   check_target("cross_entropy", target);
+  const Smoothed how{smoothing, ignore_index, logits.shape.back()};
   with_compute_type("cross_entropy", logits.dtype, [&](auto tag) {
-    cross_entropy_as<typename decltype(tag)::type>(logits, target, smoothing, ignore_index, losses,
-                                                   lse);
-  });
-}
-
-template <class T>
-void cross_entropy_backward_as(const TensorView& dlosses, const TensorView& logits,
-                               const TensorView& target, const TensorView& lse, double smoothing,
-                               int64_t ignore_index, const TensorView& dlogits) {
-  const SoftmaxRows<T>& math = softmax_rows<T>();
-  const int64_t rows = target.numel(), classes = logits.shape.back();
-  parallel_for(rows, grain_for(classes), [&](int64_t begin, int64_t end) {
-    std::vector<T> scratch(static_cast<size_t>(classes));
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t at = row * classes, label = target_at(target, row);
-      T* out = row_target(dlogits, at, scratch.data());
-      if (label == ignore_index) {
-        std::fill_n(out, classes, T{0});
-      } else {
-        T loss_gradient, normalizer;
-        loss_gradient = *load(dlosses, row, 1, &loss_gradient);
-        normalizer = *load(lse, row, 1, &normalizer);
-        math.exp_scaled(load(logits, at, classes, scratch.data()), normalizer, loss_gradient,
-                        classes, out);
-        if (smoothing > 0) {
-          const T share = static_cast<T>(smoothing / static_cast<double>(classes)) * loss_gradient;
-          for (int64_t i = 0; i < classes; ++i) out[i] -= share;
-        }
-        out[label] -= static_cast<T>(1 - smoothing) * loss_gradient;
-      }
-      store(out, dlogits, at, classes);
-    }
+    using T = typename decltype(tag)::type;
+    for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
+      const T* x = load(logits, row * how.classes, how.classes, scratch);
+      const RowLoss<T> found = loss_of(x, target_at(target, row), how);
+      store(&found.normalizer, lse, row, 1);
+      store(&found.loss, losses, row, 1);
+    });
   });
 }
 
@@ -99,9 +95,47 @@ void cross_entropy_backward(TensorView dlosses, TensorView logits, TensorView ta
                             TensorView lse, double smoothing, int64_t ignore_index,
                             TensorView dlogits) {
   check_target("cross_entropy_backward", target);
+  const Smoothed how{smoothing, ignore_index, logits.shape.back()};
   with_compute_type("cross_entropy_backward", logits.dtype, [&](auto tag) {
-    cross_entropy_backward_as<typename decltype(tag)::type>(dlosses, logits, target, lse, smoothing,
-                                                            ignore_index, dlogits);
+    using T = typename decltype(tag)::type;
+    for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
+      const int64_t at = row * how.classes, label = target_at(target, row);
+      T* out = row_target(dlogits, at, scratch);
+      if (label == ignore_index) {
+        std::fill_n(out, how.classes, T{0});
+      } else {
+        T loss_gradient, normalizer;
+        loss_gradient = *load(dlosses, row, 1, &loss_gradient);
+        normalizer = *load(lse, row, 1, &normalizer);
+        gradient_of(load(logits, at, how.classes, scratch), label, normalizer, loss_gradient, how,
+                    out);
+      }
+      store(out, dlogits, at, how.classes);
+    });
+  });
+}
+
+void cross_entropy_to_gradient(TensorView logits, TensorView target, double smoothing,
+                               int64_t ignore_index, TensorView losses) {
+  check_target("cross_entropy_to_gradient", target);
+  const Smoothed how{smoothing, ignore_index, logits.shape.back()};
+  with_compute_type("cross_entropy_to_gradient", logits.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
+      const int64_t at = row * how.classes, label = target_at(target, row);
+      T* out = row_target(logits, at, scratch);
+      T loss = 0;
+      if (label == ignore_index) {
+        std::fill_n(out, how.classes, T{0});
+      } else {
+        const T* x = load(logits, at, how.classes, scratch);
+        const RowLoss<T> found = loss_of(x, label, how);
+        gradient_of(x, label, found.normalizer, T{1}, how, out);
+        loss = found.loss;
+      }
+      store(out, logits, at, how.classes);
+      store(&loss, losses, row, 1);
+    });
   });
 }
 
@@ -117,6 +151,7 @@ void count_targets(TensorView target, int64_t ignore_index, TensorView count) {
 
 const LossKernels loss_kernels{.cross_entropy = cross_entropy,
                                .cross_entropy_backward = cross_entropy_backward,
+                               .cross_entropy_to_gradient = cross_entropy_to_gradient,
                                .count_targets = count_targets};
 
 }  // namespace binade::backend::cpu
