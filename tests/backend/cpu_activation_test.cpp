@@ -77,7 +77,7 @@ TEST(CpuActivation, BackwardAgreesWithDouble) {
       for (const Activation activation : activations) {
         const Tensor x_tensor = wide_noise({n}, t.x, 1), dy_tensor = noise({n}, t.y, 2),
                      dx = filled({n}, t.x, NAN);
-        kernels.activation_backward(activation, dy_tensor, x_tensor, dx);
+        kernels.activation_backward(activation, dy_tensor, x_tensor, dx, {}, false);
         const Values x = read(x_tensor), dy = read(dy_tensor);
         Values expected(x.size()), bound(x.size());
         for (size_t i = 0; i < x.size(); ++i) {
@@ -97,11 +97,43 @@ TEST(CpuActivation, BackwardAgreesWithDouble) {
   }
 }
 
+TEST(CpuActivation, BackwardSumsItsRowsForTheBias) {
+  for (const Shape& shape : {Shape{0, 4}, {1, 1}, {3, 5}, {130, 64}, {70, 2051}}) {
+    const int64_t rows = shape[0], width = shape[1];
+    for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+      const DType sums = dtype == DType::f64 ? DType::f64 : DType::f32;
+      const Tensor x = noise(shape, dtype, 1), dy = noise(shape, dtype, 2);
+      const Tensor plain = filled(shape, dtype, NAN), dx = filled(shape, dtype, NAN),
+                   exact = filled(shape, sums, NAN);
+      const Tensor dbias = filled({width}, sums, NAN), twice = filled({width}, sums, 1);
+      const auto run = [&](const Tensor& to, TensorView bias, bool accumulate) {
+        kernels.activation_backward(Activation::gelu_tanh, dy, x, to, bias, accumulate);
+      };
+      run(plain, {}, false);
+      run(dx, dbias, false);
+      expect_same_bits(dx, plain, "dx");
+      run(exact, twice, true);  // the same values, not rounded to dtype
+      Values expected(width), bound(width), more(width);
+      const Values terms = read(exact);
+      for (int64_t i = 0; i < rows * width; ++i) {
+        expected[i % width] += terms[i];
+        bound[i % width] += std::abs(terms[i]) * static_cast<double>(rows) * sum_epsilon(dtype);
+      }
+      expect_within(read(dbias), expected, bound, std::string(name(dtype)) + " dbias");
+      for (int64_t i = 0; i < width; ++i) {
+        more[i] = expected[i] + 1;
+        bound[i] += (1 + std::abs(more[i])) * sum_epsilon(dtype);
+      }
+      expect_within(read(twice), more, bound, std::string(name(dtype)) + " dbias added");
+    }
+  }
+}
+
 TEST(CpuActivation, BackwardKeepsNaN) {
   const Tensor x = make({3}, DType::f32, {NAN, 1, 2}), dy = make({3}, DType::f32, {1, NAN, 1});
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
     const Tensor dx = filled({3}, DType::f32, 0);
-    kernels.activation_backward(activation, dy, x, dx);
+    kernels.activation_backward(activation, dy, x, dx, {}, false);
     EXPECT_TRUE(std::isnan(dx.data<float>()[0]));
     EXPECT_TRUE(std::isnan(dx.data<float>()[1]));
     EXPECT_TRUE(std::isfinite(dx.data<float>()[2]));
@@ -212,7 +244,7 @@ TEST(CpuActivation, BitsDoNotDependOnThreads) {
   for (const int count : {1, 2, 8}) {
     const ThreadCount threads(count);
     for (auto& result : results) result.push_back(filled({n}, DType::bf16, NAN));
-    kernels.activation_backward(Activation::gelu, dy, x, results[0].back());
+    kernels.activation_backward(Activation::gelu, dy, x, results[0].back(), {}, false);
     kernels.dropout(x, 0.3, {1, 2}, results[1].back());
     kernels.fill_normal(0, 1, {1, 2}, results[2].back());
     results[3].back() = filled({37, 1000}, DType::f32, NAN);

@@ -149,6 +149,16 @@ void add_reduced(const GradSlot& slot, const Tensor& gradient) {
                                       viewed(target.buffer, kept), target.accumulate);
 }
 
+Tensor activation_gradient(backend::Activation activation, const Tensor& dy, const Tensor& pre,
+                           const GradSlot& bias) {
+  const GradSlot::Target sums = bias.wanted() ? bias.target() : GradSlot::Target{{}, false};
+  const Tensor before = Tensor::empty_like(dy);
+  backend::of(dy).activation.activation_backward(
+      activation, dy, pre, before, bias.wanted() ? TensorView(sums.buffer) : TensorView(),
+      sums.accumulate);
+  return before;
+}
+
 Shape batch_of(const Tensor& x) {
   Shape batch = x.shape();
   batch.erase(batch.rank() - 1);

@@ -60,6 +60,11 @@ Tensor viewed(const Tensor& x, const Shape& shape);
 // Gives a broadcast operand's slot its gradient: the sum over the axes it was repeated along.
 void add_reduced(const GradSlot& slot, const Tensor& gradient);
 
+// dy * act'(pre), the gradient before a fused activation [rows, width]; gives the bias added there
+// its gradient too, the sum over rows.
+Tensor activation_gradient(backend::Activation activation, const Tensor& dy, const Tensor& pre,
+                           const GradSlot& bias);
+
 // The type statistics of x are kept in: f64 for f64, else f32.
 inline DType statistics_type(const Tensor& x) {
   return x.dtype() == DType::f64 ? DType::f64 : DType::f32;

@@ -111,13 +111,11 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   return call.result(viewed(y, shape), [=, pre = Saved(pre), weight = Saved(weight),
                                         kept = Saved(kept)](const Tensor& dy_given, GradSlots dx) {
     Tensor dy = viewed(dense(dy_given), {rows, out});
-    if (activation != Activation::none) {
-      const Tensor before = Tensor::empty_like(dy);
-      backend::of(dy).activation.activation_backward(static_cast<backend::Activation>(activation),
-                                                     dy, pre, before);
-      dy = before;
+    if (activation == Activation::none) {
+      add_reduced(dx[2], dy);
+    } else {
+      dy = activation_gradient(static_cast<backend::Activation>(activation), dy, pre, dx[2]);
     }
-    add_reduced(dx[2], dy);
     const auto quantized = [&](const Tensor& matrix, bool records) {
       return amp::quantize_by(recipe, Fp8Role::gradient, matrix, state->gradient, records);
     };

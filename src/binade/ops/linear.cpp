@@ -83,10 +83,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
                                         pre = Saved(pre)](const Tensor& dy_given, GradSlots dx) {
     const auto& kernels = backend::of(dy_given);
     Tensor dy = viewed(dense(dy_given), {rows, out});
-    if (activation != Activation::none) {
-      const Tensor before = Tensor::empty_like(dy);
-      kernels.activation.activation_backward(kernel_activation(activation), dy, pre, before);
-      dy = before;
+    if (activation == Activation::none) {
+      add_reduced(dx[2], dy);
+    } else {
+      dy = activation_gradient(kernel_activation(activation), dy, pre, dx[2]);
     }
     if (dx[0].wanted()) {
       const auto [buffer, accumulate] = dx[0].target();
@@ -98,7 +98,6 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
       kernels.matmul.matmul(matrix_transposed(dy), matrix(x), matrix(buffer),
                             {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
     }
-    add_reduced(dx[2], dy);
   });
 }
 

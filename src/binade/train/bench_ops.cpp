@@ -69,7 +69,11 @@ void add_elementwise(Kernels& list, const Operands& o, const backend::Backend& t
                   }});
   list.push_back({"gelu backward bf16", 6 * elements, [&] {
                     table.activation.activation_backward(backend::Activation::gelu_tanh, o.other,
-                                                         o.bf16, o.bf16_out);
+                                                         o.bf16, o.bf16_out, {}, false);
+                  }});
+  list.push_back({"gelu and bias backward bf16", 6 * elements, [&] {
+                    table.activation.activation_backward(backend::Activation::gelu_tanh, o.other,
+                                                         o.bf16, o.bf16_out, o.dbias, false);
                   }});
   list.push_back({"swiglu bf16", 3 * elements, [&] { table.activation.swiglu(o.pairs, o.half); }});
 }
@@ -94,6 +98,9 @@ void add_rows(Kernels& list, const Operands& o, const backend::Backend& table) {
   list.push_back({"cross entropy backward bf16", 4 * elements, [&] {
                     table.loss.cross_entropy_backward(o.ones_of_rows, o.bf16, o.target, o.mean, 0,
                                                       -100, o.bf16_out);
+                  }});
+  list.push_back({"cross entropy to gradient bf16", 4 * elements, [&] {
+                    table.loss.cross_entropy_to_gradient(o.bf16_out, o.target, 0, -100, o.losses);
                   }});
   list.push_back({"embedding rows f32", 8 * elements,
                   [&] { table.index.index_select(o.f32, 0, o.index, o.f32_out); }});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "binade/backend/cpu/activation_rows.h"
 #include "binade/backend/cpu/kernels.h"
@@ -79,18 +80,68 @@ void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
                     [&](auto tag) { swiglu_backward_as<typename decltype(tag)::type>(dy, x, dx); });
 }
 
+template <class T>
+struct ActivationBackward {
+  Activation activation;
+  TensorView dy, x, dx;
+
+  // dx of n elements from `at`. Returns their values before they are rounded, which may lie in
+  // scratch.
+  const T* operator()(int64_t at, int64_t n, T* scratch) const {
+    T dy_scratch[piece], x_scratch[piece];
+    const T* g = load(dy, at, n, dy_scratch);
+    T* out = row_target(dx, at, scratch);
+    activation_rows<T>().backward(activation, g, load(x, at, n, x_scratch), n, out);
+    store(out, dx, at, n);
+    return out;
+  }
+};
+
+// Rows that are summed one after another; their sums are added in order.
+constexpr int64_t summed_rows = 64;
+
+// Runs `backward` on all rows and sums them.
+template <class T>
+void sum_backward(const ActivationBackward<T>& backward, const TensorView& dbias, bool accumulate) {
+  const int64_t width = dbias.numel(), rows = width == 0 ? 0 : backward.dx.numel() / width;
+  const int64_t chunks = (rows + summed_rows - 1) / summed_rows,
+                pieces = (width + piece - 1) / piece;
+  std::vector<T> sums(static_cast<size_t>(chunks * width));
+  parallel_for(chunks * pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t chunk = item / pieces, column = item % pieces * piece,
+                    n = std::min(piece, width - column);
+      T* sum = sums.data() + chunk * width + column;
+      for (int64_t row = chunk * summed_rows; row < std::min(rows, (chunk + 1) * summed_rows);
+           ++row) {
+        T scratch[piece];
+        const T* values = backward(row * width + column, n, scratch);
+        for (int64_t i = 0; i < n; ++i) sum[i] += values[i];
+      }
+    }
+  });
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin * piece; at < std::min(width, end * piece); at += piece) {
+      const int64_t n = std::min(piece, width - at);
+      T total[piece] = {};
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const T* sum = sums.data() + chunk * width + at;
+        for (int64_t i = 0; i < n; ++i) total[i] += sum[i];
+      }
+      store(total, dbias, at, n, accumulate);
+    }
+  });
+}
+
 void activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
-                         TensorView dx) {
+                         TensorView dx, TensorView dbias, bool accumulate_bias) {
   with_compute_type("activation_backward", pre_activation.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const ActivationRows<T>& math = activation_rows<T>();
+    const ActivationBackward<T> backward{activation, dy, pre_activation, dx};
+    if (dbias.present) return sum_backward(backward, dbias, accumulate_bias);
     for_each_piece(dx.numel(), [&](int64_t at, int64_t n) {
-      T dy_scratch[piece], x_scratch[piece], dx_scratch[piece];
-      const T* g = load(dy, at, n, dy_scratch);
-      const T* x = load(pre_activation, at, n, x_scratch);
-      T* out = row_target(dx, at, dx_scratch);
-      math.backward(activation, g, x, n, out);
-      store(out, dx, at, n);
+      T scratch[piece];
+      backward(at, n, scratch);
     });
   });
 }

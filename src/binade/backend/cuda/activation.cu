@@ -1,5 +1,6 @@
 #include "binade/backend/activation.h"
 
+#include <algorithm>
 #include <numbers>
 
 #include "binade/backend/cuda/elementwise_math.cuh"
@@ -104,9 +105,10 @@ struct ActivationBackward {
     for (int i = 0; i < N; ++i) d[i] = gradient_value(op, d[i], v[i], C{0}, C{0});
   }
 
-  __device__ void operator()(int64_t at) const {
-    const Fetched<C, N> fetched_dy = fetch<C, N>(dy, at), fetched_x = fetch<C, N>(x, at);
-    C d[N], v[N];
+  // dx of one pack, before it is rounded.
+  __device__ void finish(int64_t at, const Fetched<C, N>& fetched_dy,
+                         const Fetched<C, N>& fetched_x, C (&d)[N]) const {
+    C v[N];
     widen(fetched_dy, dy.dtype, d);
     widen(fetched_x, x.dtype, v);
     switch (activation) {
@@ -127,18 +129,93 @@ struct ActivationBackward {
     }
     store(dx, at, d);
   }
+
+  __device__ void operator()(int64_t at) const {
+    const Fetched<C, N> fetched_dy = fetch<C, N>(dy, at), fetched_x = fetch<C, N>(x, at);
+    C d[N];
+    finish(at, fetched_dy, fetched_x, d);
+  }
 };
 
+// The same with sums of dx's columns. A block's 32 threads x hold a pack of columns each, its
+// threads y take rows; blocks y are a grid of rows apart and leave their sums in partials
+// [blocks y, width].
+constexpr int row_threads = threads / warp_size;
+constexpr int rows_in_flight = 2;
+
+template <class C, int N>
+__global__ void __launch_bounds__(threads)
+    activation_backward_rows(const __grid_constant__ ActivationBackward<C, N> f, int64_t rows,
+                             int64_t width, C* partials) {
+  __shared__ C sums[row_threads][warp_size * N];
+  const int64_t left = static_cast<int64_t>(blockIdx.x) * warp_size * N;
+  const int64_t column = left + threadIdx.x * N;
+  const int64_t step = static_cast<int64_t>(gridDim.y) * row_threads;
+  C own[N] = {};
+  for (int64_t row = static_cast<int64_t>(blockIdx.y) * row_threads + threadIdx.y;
+       row < rows && column < width; row += rows_in_flight * step) {
+    Fetched<C, N> dy[rows_in_flight], x[rows_in_flight];
+#pragma unroll
+    for (int k = 0; k < rows_in_flight; ++k) {
+      if (row + k * step >= rows) continue;
+      dy[k] = fetch<C, N>(f.dy, (row + k * step) * width + column);
+      x[k] = fetch<C, N>(f.x, (row + k * step) * width + column);
+    }
+#pragma unroll
+    for (int k = 0; k < rows_in_flight; ++k) {
+      if (row + k * step >= rows) continue;
+      C d[N];
+      f.finish((row + k * step) * width + column, dy[k], x[k], d);
+#pragma unroll
+      for (int i = 0; i < N; ++i) own[i] += d[i];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) sums[threadIdx.y][threadIdx.x * N + i] = own[i];
+  __syncthreads();
+  for (int at = static_cast<int>(threadIdx.y * warp_size + threadIdx.x);
+       at < warp_size * N && left + at < width; at += threads) {
+    C sum = 0;
+    for (int y = 0; y < row_threads; ++y) sum += sums[y][at];
+    partials[blockIdx.y * width + left + at] = sum;
+  }
+}
+
+template <class C, int N>
+void start_rows(const ActivationBackward<C, N>& f, int64_t rows, const TensorView& dbias,
+                bool accumulate) {
+  const auto kernel = activation_backward_rows<C, N>;
+  const int64_t width = dbias.numel();
+  int resident = 1;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  const int64_t across = ceil_div<int64_t>(width, warp_size * N);
+  const int64_t filling = int64_t{properties().multiprocessors} * std::max(resident, 1) / across;
+  const int64_t down =
+      std::clamp<int64_t>(std::min(filling, ceil_div<int64_t>(rows, row_threads)), 1, 65535);
+  const Tensor partials = workspace({down, width}, dtype_of<C>);
+  launch(kernel, dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)),
+         dim3(warp_size, row_threads), 0, f, rows, width, static_cast<C*>(partials.raw_data()));
+  TensorView sums = dbias;
+  sums.shape = {1, width};
+  sums.strides = {width, dbias.strides[0]};
+  reduce_kernels.reduce(Reduction::sum, partials, sums, accumulate);
+}
+
 void activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
-                         TensorView dx) {
-  require_compute("activation_backward", {&dy, &pre_activation, &dx});
-  const int64_t total = dx.numel();
+                         TensorView dx, TensorView dbias, bool accumulate_bias) {
+  require_compute("activation_backward", {&dy, &pre_activation, &dx, &dbias});
+  const int64_t total = dx.numel(), width = dbias.present ? dbias.numel() : total;
+  if (width == 0) return;
   with_packing(
-      pre_activation.dtype, pack_size(total, {&dy, &pre_activation, &dx}), [&](auto packing) {
+      pre_activation.dtype, pack_size(width, {&dy, &pre_activation, &dx}), [&](auto packing) {
         using P = decltype(packing);
-        for_each_pack(
-            ActivationBackward<typename P::type, P::size>{activation, dy, pre_activation, dx},
-            total);
+        const ActivationBackward<typename P::type, P::size> f{activation, dy, pre_activation, dx};
+        if (dbias.present) {
+          start_rows(f, total / width, dbias, accumulate_bias);
+        } else {
+          for_each_pack(f, total);
+        }
       });
 }
 
