@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <map>
 
 #include "backend/cpu_values.h"
 #include "binade/backend/backend.h"
@@ -51,13 +53,16 @@ std::string describe(const Product& p) {
 // Values whose magnitude differs from row to row and from block to block, so that every scale
 // counts and none fits another's place.
 Tensor uneven(int64_t rows, int64_t columns, uint64_t seed) {
+  static std::map<std::array<int64_t, 3>, Tensor> made;
+  Tensor& x = made[{rows, columns, static_cast<int64_t>(seed)}];
+  if (x.defined()) return x;
   Values values = read(noise({rows, columns}, DType::f32, seed));
   for (int64_t i = 0; i < rows * columns; ++i) {
     const int64_t row = i / columns, column = i % columns;
     const int64_t of_row = row % 3, of_block = (row / 128 * 2 + column / 128) % 5;
     values[static_cast<size_t>(i)] *= std::ldexp(1.0, static_cast<int>(of_row + of_block) - 5);
   }
-  return make({rows, columns}, DType::f32, values);
+  return x = make({rows, columns}, DType::f32, values);
 }
 
 Quantized quantized(const Tensor& x, DType dtype, ScaleGroup group) {
@@ -132,8 +137,8 @@ struct Sizes {
 };
 
 // Depths of one, two, three (no multiple of four) and five blocks, whole and not.
-constexpr Sizes whole[] = {{128, 128, 128}, {64, 256, 512}, {320, 336, 384}, {320, 336, 64},
-                           {16, 128, 144},  {4, 16, 640},   {260, 272, 304}};
+constexpr Sizes whole[] = {{128, 128, 128}, {64, 256, 512}, {132, 144, 384}, {260, 272, 64},
+                           {16, 128, 144},  {4, 16, 640},   {132, 144, 304}};
 // What GPUs refuse: odd sizes, depths and widths that are no multiples of 16, nothing to sum.
 constexpr Sizes odd[] = {{1, 1, 1},     {5, 7, 3},   {130, 48, 130}, {33, 144, 128},
                          {64, 20, 256}, {0, 16, 16}, {16, 16, 0}};
@@ -148,8 +153,10 @@ TEST_F(MatmulGroupsGpu, EveryGroupTypeAndShape) {
     for (const auto& shapes : {std::vector<Sizes>(std::begin(whole), std::end(whole)),
                                std::vector<Sizes>(std::begin(odd), std::end(odd))}) {
       for (const auto& [m, n, k] : shapes) {
+        float beta = 0;
         for (const auto& [a, b, y] : types) {
-          for (const float beta : {0.0f, 1.0f}) expect_the_cpus({groups, m, n, k, a, b, y, beta});
+          expect_the_cpus({groups, m, n, k, a, b, y, beta});
+          beta = 1 - beta;
         }
       }
     }
@@ -163,8 +170,8 @@ TEST_F(MatmulGroupsGpu, Epilogues) {
            {Activation::none, Activation::gelu_tanh, Activation::silu}) {
         for (int choice = 0; choice < 8; ++choice) {
           expect_the_cpus({.groups = groups,
-                           .m = 192,
-                           .n = 256,
+                           .m = 64,
+                           .n = 144,
                            .k = 384,
                            .y = y,
                            .bias = (choice & 1) != 0,
@@ -182,7 +189,7 @@ TEST_F(MatmulGroupsGpu, LargeProducts) {
   for (const Groups& groups : {row, line_by_block, line_by_line}) {
     for (const float beta : {0.0f, 1.0f})
       expect_the_cpus(
-          {.groups = groups, .m = 1024, .n = 768, .k = 768, .y = DType::f32, .beta = beta});
+          {.groups = groups, .m = 1024, .n = 768, .k = 672, .y = DType::f32, .beta = beta});
   }
 }
 

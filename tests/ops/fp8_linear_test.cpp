@@ -96,9 +96,8 @@ void expect_close(const Values& found, const Values& expected, const Values& siz
 
 // `unit` is what an addition of 32 terms may lose of their magnitudes; codes are up to an eighth
 // larger than what they stand for.
-void expect_close(const Results& found, const Results& expected, const Sizes& s, double unit,
-                  const std::string& what) {
-  const Results sizes = magnitudes(s);
+void expect_close(const Results& found, const Results& expected, const Sizes& s,
+                  const Results& sizes, double unit, const std::string& what) {
   const auto loss = [&](int64_t depth) {
     return (static_cast<double>(depth) / 32 + 2) * unit * 1.125 * 1.125;
   };
@@ -111,8 +110,9 @@ std::vector<amp::Fp8Recipe> finer_recipes() {
   std::vector<amp::Fp8Recipe> recipes;
   for (const Fp8Scaling scaling : {Fp8Scaling::row, Fp8Scaling::block, Fp8Scaling::mx}) {
     for (const auto format : {amp::Fp8Format::hybrid, amp::Fp8Format::e4m3}) {
-      for (const bool fast : {true, false})
-        recipes.push_back({.scaling = scaling, .format = format, .fast_accumulation = fast});
+      recipes.push_back({.scaling = scaling,
+                         .format = format,
+                         .fast_accumulation = format == amp::Fp8Format::hybrid});
     }
   }
   return recipes;
@@ -125,11 +125,12 @@ std::string describe(const amp::Fp8Recipe& recipe, const Sizes& s) {
 }
 
 constexpr Sizes all_sizes[] = {
-    {128, 256, 384}, {48, 144, 80}, {272, 128, 16}, {5, 7, 3}, {100, 130, 48}};
+    {128, 144, 272}, {48, 144, 80}, {272, 128, 16}, {5, 7, 3}, {100, 130, 48}};
 
 // Each operand is quantized along the axis that its product sums over.
 TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyStandFor) {
   for (const Sizes& s : all_sizes) {
+    const Results sizes = magnitudes(s);
     for (const amp::Fp8Recipe& recipe : finer_recipes()) {
       const Results expected = products(s, false, [&](const Tensor& x, amp::Fp8Role role) {
         return dequantize(quantize(x, {.dtype = amp::fp8_type(recipe, role),
@@ -137,7 +138,7 @@ TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyStandFor) {
                                        .mx = recipe.scaling == Fp8Scaling::mx,
                                        .power_of_two = recipe.scaling == Fp8Scaling::block}));
       });
-      expect_close(run(s, recipe, Device::cpu()), expected, s, 32 * epsilon(DType::f32),
+      expect_close(run(s, recipe, Device::cpu()), expected, s, sizes, 32 * epsilon(DType::f32),
                    describe(recipe, s));
     }
   }
@@ -147,8 +148,9 @@ TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyStandFor) {
 TEST(Fp8LinearGpu, FinerScalesFollowTheCpu) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   for (const Sizes& s : all_sizes) {
+    const Results sizes = magnitudes(s);
     for (const amp::Fp8Recipe& recipe : finer_recipes()) {
-      expect_close(run(s, recipe, Device::cuda()), run(s, recipe, Device::cpu()), s, 0x1p-12,
+      expect_close(run(s, recipe, Device::cuda()), run(s, recipe, Device::cpu()), s, sizes, 0x1p-12,
                    describe(recipe, s));
     }
   }
