@@ -158,6 +158,54 @@ TEST(CpuMatmul, InverseScalesOfFp8OperandsMultiply) {
   check(a, b, y, epilogue, {}, 0.375, "scales");
 }
 
+// Exactly the product of the values that the codes and their scales stand for.
+TEST(CpuMatmul, GroupsOfFp8OperandsAreScaledBeforeTheSum) {
+  constexpr int64_t m = 130, n = 140, k = 150;
+  for (const auto& [group_a, group_b] : {std::pair(ScaleGroup{1, 0}, ScaleGroup{1, 0}),
+                                         std::pair(ScaleGroup{1, 128}, ScaleGroup{128, 128}),
+                                         std::pair(ScaleGroup{1, 128}, ScaleGroup{1, 128}),
+                                         std::pair(ScaleGroup{1, 0}, ScaleGroup{})}) {
+    const auto quantized = [](int64_t rows, ScaleGroup group, uint64_t seed) {
+      const Tensor x = noise({rows, k}, DType::f32, seed);
+      Quantized q{Tensor::empty(x.shape(), DType::e4m3),
+                  Tensor::empty(scale_shape(x.shape(), group), DType::f32), group};
+      cpu::quantize_kernels.quantize_groups(x, group, {}, q.data, {}, q.inverse_scale);
+      return q;
+    };
+    const auto multiplied = [](const Tensor& a, const Tensor& b, const Epilogue& epilogue) {
+      const Tensor y = filled({1, m, n}, DType::f32, 1);
+      kernels.matmul(a.strided({1, m, k}, {0, k, 1}, 0), b.strided({1, k, n}, {0, 1, k}, 0), y,
+                     epilogue);
+      return y;
+    };
+    const Quantized a = quantized(m, group_a, 1), b = quantized(n, group_b, 2);
+    const auto values = [](const Quantized& q) {
+      if (q.group == ScaleGroup{}) return q.data;
+      const Tensor x = Tensor::empty(q.data.shape(), DType::f32);
+      cpu::quantize_kernels.dequantize(q.data, q.inverse_scale, q.group, x);
+      return x;
+    };
+    Epilogue plain{.beta = 1}, scaled{.beta = 1,
+                                      .scale_a = a.inverse_scale,
+                                      .scale_b = b.inverse_scale,
+                                      .group_a = group_a,
+                                      .group_b = group_b};
+    if (group_b == ScaleGroup{}) plain.scale_b = b.inverse_scale;
+    expect_same_bits(multiplied(a.data, b.data, scaled), multiplied(values(a), values(b), plain),
+                     "groups");
+  }
+}
+
+TEST(CpuMatmul, RefusesGroupsOfBatchesAndOfMatricesAcrossTheSum) {
+  const Tensor codes = filled({2, 16, 16}, DType::e4m3, 1), y = filled({2, 16, 16}, DType::f32, 0),
+               scales = filled({16, 1}, DType::f32, 1);
+  const Epilogue rows{.scale_a = scales, .group_a = {1, 0}},
+      columns{.scale_b = scales, .group_b = {1, 0}};
+  EXPECT_THROW(kernels.matmul(codes, codes, y, rows), Error);
+  const Tensor one = codes.strided({1, 16, 16}, {0, 16, 1}, 0);
+  EXPECT_THROW(kernels.matmul(one, one, y.strided({1, 16, 16}, {0, 16, 1}, 0), columns), Error);
+}
+
 TEST(CpuMatmul, Tf32RoundsOperands) {
   const Tensor a = filled({1, 1, 1}, DType::f32, 1 + 0x1p-12), b = filled({1, 1, 1}, DType::f32, 1);
   const Tensor y = filled({1, 1, 1}, DType::f32, NAN);

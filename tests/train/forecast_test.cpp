@@ -10,24 +10,38 @@ namespace binade::train {
 namespace {
 
 // The books of real steps are those of the forecast, byte for byte in every category.
+void expect_what_a_run_takes(Config config, const std::string& what) {
+  config.accumulate = 2;
+  const memory::Statistics forecast = forecast_memory(config);
+  const memory::Statistics before = memory::statistics();
+  memory::reset_peak();
+  Trainer trainer(config);
+  const data::Tokens tokens = data::Tokens::of_bytes(small_text());
+  for (int i = 0; i < 3; ++i) trainer.step(tokens);
+  const memory::Statistics real = memory::statistics();
+  EXPECT_EQ(forecast.peak, real.peak - before.allocated) << what;
+  for (size_t i = 0; i < memory::category_count; ++i)
+    EXPECT_EQ(forecast.at_peak[i], real.at_peak[i] - before.live[i]) << what << " " << i;
+}
+
 TEST(Forecast, IsWhatARunTakes) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     for (const bool masters : {false, true}) {
       if (masters && std::string(precision) == "fp32") continue;
       Config config = small_config(precision);
-      config.accumulate = 2;
       config.params = masters ? "masters" : "autocast";
-      const memory::Statistics forecast = forecast_memory(config);
-      const memory::Statistics before = memory::statistics();
-      memory::reset_peak();
-      Trainer trainer(config);
-      const data::Tokens tokens = data::Tokens::of_bytes(small_text());
-      for (int i = 0; i < 3; ++i) trainer.step(tokens);
-      const memory::Statistics real = memory::statistics();
-      EXPECT_EQ(forecast.peak, real.peak - before.allocated) << precision << masters;
-      for (size_t i = 0; i < memory::category_count; ++i)
-        EXPECT_EQ(forecast.at_peak[i], real.at_peak[i] - before.live[i]) << precision << i;
+      expect_what_a_run_takes(config, precision + std::string(masters ? " masters" : ""));
     }
+  }
+}
+
+// Where such products run on values, those count; wide enough that they make the peak.
+TEST(Forecast, KnowsFinerFp8Scales) {
+  for (const char* scaling : {"current", "row", "block", "mx"}) {
+    Config config = small_config("fp8");
+    config.hidden = 2048;
+    config.fp8_scaling = scaling;
+    expect_what_a_run_takes(config, scaling);
   }
 }
 

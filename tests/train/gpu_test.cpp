@@ -79,6 +79,21 @@ TEST_P(TrainingGpu, GivesTheSameBitsTwice) {
 INSTANTIATE_TEST_SUITE_P(Precisions, TrainingGpu,
                          ::testing::Values("fp32", "tf32", "bf16", "fp16", "fp8"));
 
+class Fp8TrainingGpu : public TrainingGpu {};
+
+TEST_P(Fp8TrainingGpu, FollowsTheCpu) {
+  Config config = hundred_steps("fp8");
+  config.fp8_scaling = GetParam();
+  const Trained cpu = train(config, "cpu"), gpu = train(config, "cuda");
+  ASSERT_EQ(gpu.losses.size(), 100u);
+  for (size_t i = 0; i < gpu.losses.size(); ++i)
+    ASSERT_NEAR(gpu.losses[i], cpu.losses[i], 1e-2 * cpu.losses[i]) << "step " << i + 1;
+  EXPECT_LT(gpu.losses.back(), 0.8 * gpu.losses.front());
+}
+
+INSTANTIATE_TEST_SUITE_P(Scalings, Fp8TrainingGpu,
+                         testing::Values("current", "row", "block", "mx"));
+
 class OverflowGpu : public TrainingGpu {};
 
 // A first scale far too large: steps are skipped on the device, counted there and reported late.

@@ -1,13 +1,24 @@
 #include "binade/backend/meta.h"
 
 namespace binade::backend::meta {
+namespace {
+
+// Books what a product by way of values takes.
+void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) {
+  static constexpr MatmulKernels products = idle<MatmulKernels>();
+  static constexpr QuantizeKernels quantize = idle<QuantizeKernels>();
+  if (has_groups(epilogue))
+    matmul_dequantized(Device::meta(), products, quantize, a, b, y, epilogue);
+}
+
+}  // namespace
 
 const Backend& table() {
   static constexpr Backend backend{.elementwise = idle<ElementwiseKernels>(),
                                    .reduce = idle<ReduceKernels>(),
                                    .scan = idle<ScanKernels>(),
                                    .index = idle<IndexKernels>(),
-                                   .matmul = idle<MatmulKernels>(),
+                                   .matmul = {.matmul = matmul},
                                    .conv = idle<ConvKernels>(),
                                    .pool = idle<PoolKernels>(),
                                    .norm = idle<NormKernels>(),

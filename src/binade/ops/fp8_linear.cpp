@@ -2,7 +2,6 @@
 
 #include "binade/autograd/variable.h"
 #include "binade/ops/common.h"
-#include "binade/ops/quantize.h"
 
 namespace binade {
 namespace {
@@ -18,17 +17,14 @@ Tensor batch_of_one(const Tensor& x) {
   return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
 }
 
-// One operand of a product: FP8 with one scale, which the product applies to its sums, or values.
+// One operand of a product: FP8 with its scales, which lie along the summed axis, or values.
 struct Operand {
   Tensor matrix;
-  Tensor inverse_scale;
+  Tensor inverse_scale = {};
+  ScaleGroup group = {};
 };
 
-// Groups finer than a tensor are scaled before the product: exact for power-of-two scales.
-Operand operand(const Quantized& q) {
-  if (q.group == ScaleGroup{}) return {q.data, q.inverse_scale};
-  return {dequantize(q, DType::f32), {}};
-}
+Operand operand(const Quantized& q) { return {q.data, q.inverse_scale, q.group}; }
 
 // The same as a product reads it that sums along q's rows rather than its columns: from the
 // transposed codes where there are any, so that neighbours in the sum are neighbours in memory.
@@ -43,11 +39,13 @@ void multiply(const Operand& a, const Operand& b, const Tensor& y, bool accumula
   epilogue.beta = accumulate ? 1.0f : 0.0f;
   epilogue.scale_a = a.inverse_scale;
   epilogue.scale_b = b.inverse_scale;
+  epilogue.group_a = a.group;
+  epilogue.group_b = b.group;
   backend::of(y).matmul.matmul(batch_of_one(a.matrix), batch_of_one(b.matrix), batch_of_one(y),
                                epilogue);
 }
 
-Operand turned(const Operand& x) { return {transposed(x.matrix), x.inverse_scale}; }
+Operand turned(const Operand& x) { return {transposed(x.matrix), x.inverse_scale, x.group}; }
 
 }  // namespace
 
@@ -85,7 +83,7 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
       .activation = static_cast<backend::Activation>(activation),
       .pre_activation = pre.defined() ? TensorView(batch_of_one(pre)) : TensorView(),
       .fast_accumulation = recipe.fast_accumulation};
-  const auto low = [type](const Tensor& values) { return Operand{converted(values, type), {}}; };
+  const auto low = [type](const Tensor& values) { return Operand{converted(values, type)}; };
   if (recipe.forward) {
     multiply(operand(input), turned(operand(state->weight_rows(recipe, weight))), y, false,
              epilogue);

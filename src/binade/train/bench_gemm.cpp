@@ -46,6 +46,7 @@ struct Product {
   Form form;
   DType operands, result;
   bool gpu_only = false;
+  ScaleGroup group_a = {}, group_b = {};  // FP8: what shares a scale along the summed axis
 };
 
 const std::vector<Product>& all_products() {
@@ -57,6 +58,16 @@ const std::vector<Product>& all_products() {
       {{"bf16 wgrad", "bf16"}, Form::wgrad, DType::bf16, DType::f32},
       {{"fp16", "fp16"}, Form::forward, DType::f16, DType::f16, true},
       {{"fp8", "fp8"}, Form::forward, DType::e4m3, DType::bf16},
+      {{"fp8 row", "fp8"}, Form::forward, DType::e4m3, DType::bf16, true, {1, 0}, {1, 0}},
+      {{"fp8 block", "fp8"}, Form::forward, DType::e4m3, DType::bf16, true, {1, 128}, {128, 128}},
+      // Both operands of a weight gradient are quantized again, along the axis it sums over.
+      {{"fp8 block wgrad", "fp8"},
+       Form::forward,
+       DType::e4m3,
+       DType::f32,
+       true,
+       {1, 128},
+       {1, 128}},
   };
   return products;
 }
@@ -74,14 +85,17 @@ std::function<void()> contestant(const Product& product, const GemmShape& s, Dev
   const Tensor a = operand(s.m, s.k, product.operands, product.form == Form::wgrad, device),
                b = operand(s.k, s.n, product.operands, product.form == Form::forward, device),
                y = Tensor::empty({1, s.m, s.n}, product.result, device),
-               one = ones({1}, DType::f32, device);
+               scale_a = ones(scale_shape({s.m, s.k}, product.group_a), DType::f32, device),
+               scale_b = ones(scale_shape({s.n, s.k}, product.group_b), DType::f32, device);
   const bool fp8 = product.label.precision == "fp8";
   const bool tf32 = product.label.precision == "tf32";
   return [=] {
     backend::Epilogue epilogue{.tf32 = tf32, .fast_accumulation = fp8};
     if (fp8) {
-      epilogue.scale_a = one;
-      epilogue.scale_b = one;
+      epilogue.scale_a = scale_a;
+      epilogue.scale_b = scale_b;
+      epilogue.group_a = product.group_a;
+      epilogue.group_b = product.group_b;
     }
     backend::of(y).matmul.matmul(a, b, y, epilogue);
   };

@@ -25,6 +25,9 @@ Activation activation_of(backend::Activation activation) {
 float scale_or_one(const TensorView& scale) { return scale.present ? *scale.as<float>() : 1.0f; }
 
 void matmul(TensorView a, TensorView b, TensorView y, const backend::Epilogue& epilogue) {
+  if (has_groups(epilogue)) {
+    return matmul_dequantized(Device::cpu(), matmul_kernels, quantize_kernels, a, b, y, epilogue);
+  }
   Epilogue e{
       .alpha = epilogue.alpha * scale_or_one(epilogue.scale_a) * scale_or_one(epilogue.scale_b),
       .beta = epilogue.beta,

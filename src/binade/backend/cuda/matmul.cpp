@@ -13,7 +13,8 @@ namespace binade::backend::cuda {
 namespace {
 
 constexpr int64_t largest_batch = 65535;
-constexpr int64_t fp8_multiple = 16;  // of the sizes and addresses of FP8 products
+constexpr int64_t fp8_multiple = 16;   // of the sizes and addresses of FP8 products
+constexpr int64_t scale_multiple = 4;  // of the rows of scales of blocks
 
 // Copies and other scratch of one product. Work on a device is in order, so the memory may go to
 // others as soon as all has been launched.
@@ -143,6 +144,63 @@ bool multiplies_fp8(const TensorView& a, const TensorView& b, const TensorView& 
          batch_distance(y) % unit == 0;
 }
 
+// ---- scales finer than a tensor ----
+
+std::optional<BlasScale> scaling_of(ScaleGroup group) {
+  if (group == ScaleGroup{}) return BlasScale::tensor;
+  if (group == ScaleGroup{1, 0}) return BlasScale::outer;
+  if (group == ScaleGroup{1, 128}) return BlasScale::line;
+  if (group == ScaleGroup{128, 128}) return BlasScale::block;
+  return {};
+}
+
+bool of_blocks(BlasScale scaling) {
+  return scaling == BlasScale::line || scaling == BlasScale::block;
+}
+
+// Whether cuBLASLt may have a product of operands with these scales here; its own answer comes with
+// the shape. Only Hopper has them all.
+bool multiplies_groups(const TensorView& a, const TensorView& b, const TensorView& y,
+                       const Epilogue& e) {
+  const TensorView& pre = e.pre_activation;
+  const auto readable = [](const TensorView& scale) {
+    return scale.present && scale.dtype == DType::f32 && aligned(scale);
+  };
+  if (properties().capability() != 90 || y.shape[0] != 1 || a.shape[2] == 0 ||
+      !multiplies_fp8(a, b, y) || !writes(DType::e4m3, y.dtype) || !has_dense_rows(y) ||
+      (pre.present && (pre.dtype != y.dtype || !has_dense_rows(pre))) || !readable(e.scale_a) ||
+      !readable(e.scale_b))
+    return false;
+  const std::optional<BlasScale> left = scaling_of(e.group_a), right = scaling_of(e.group_b);
+  if (!left || !right) return false;
+  if (*left == BlasScale::outer || *right == BlasScale::outer) return left == right;
+  return of_blocks(*left) && of_blocks(*right) &&
+         (*left == BlasScale::line || *right == BlasScale::line) &&
+         y.shape[1] % scale_multiple == 0;
+}
+
+// The scales [rows, columns] of an operand as cuBLASLt reads them.
+const float* readable_scales(const TensorView& scale, BlasScale scaling, Workspace& workspace) {
+  if (scaling == BlasScale::line) {
+    TensorView from = scale;
+    std::swap(from.shape[0], from.shape[1]);
+    std::swap(from.strides[0], from.strides[1]);
+    const TensorView to = workspace.get(from.shape, DType::f32);
+    elementwise_kernels.copy(from, to);
+    return to.as<const float>();
+  }
+  if (scaling == BlasScale::block && scale.shape[1] % scale_multiple != 0) {
+    const int64_t rows = scale.shape[0], columns = scale.shape[1];
+    TensorView to = workspace.get(
+        {rows, (columns + scale_multiple - 1) / scale_multiple * scale_multiple}, DType::f32);
+    elementwise_kernels.fill(to, 0);
+    to.shape[1] = columns;
+    elementwise_kernels.copy(scale, to);
+    return to.as<const float>();
+  }
+  return scale.as<const float>();
+}
+
 BlasMatrix matrix(const TensorView& x, int64_t leading) {
   return {x.data, x.dtype, leading, batch_distance(x)};
 }
@@ -180,8 +238,12 @@ BlasProduct describe_product(const TensorView& a, const TensorView& b, const Ten
                 .tf32 = e.tf32 && type == DType::f32,
                 .fast_accumulation = fp8 && e.fast_accumulation};
   if (fp8) {
-    p.scale_a = e.scale_b.present ? e.scale_b.as<const float>() : nullptr;
-    p.scale_b = e.scale_a.present ? e.scale_a.as<const float>() : nullptr;
+    p.scaling_a = *scaling_of(e.group_b);
+    p.scaling_b = *scaling_of(e.group_a);
+    if (e.scale_b.present) p.scale_a = readable_scales(e.scale_b, p.scaling_a, workspace);
+    if (e.scale_a.present) p.scale_b = readable_scales(e.scale_a, p.scaling_b, workspace);
+    // The sums of blocks are scaled one by one, in f32.
+    if (of_blocks(p.scaling_a)) p.fast_accumulation = false;
   } else if (e.scale_a.present || e.scale_b.present) {
     const TensorView scalars = workspace.get({2}, sum_type(type));
     combine_scales(e.alpha, e.scale_a, e.scale_b, e.beta, scalars);
@@ -203,7 +265,8 @@ bool run(BlasProduct p, const TensorView& y, const Epilogue& e, bool fused, Work
   const TensorView& pre = e.pre_activation;
   // With FP8 operands, bias for f32 results would have to be bf16.
   const bool bias = fused && e.bias.present && !(is_fp8(p.a.type) && y.dtype == DType::f32);
-  const bool gelu = fused && takes_gelu(y, e);
+  // With blocks of scales not every GELU that cuBLASLt offers is right.
+  const bool gelu = fused && takes_gelu(y, e) && !of_blocks(p.scaling_a);
   const bool missing_bias = e.bias.present && !bias;
   const bool missing = missing_bias || (!gelu && (pre.present || e.activation != Activation::none));
   // What is left to do reads the activation's argument, best where it must be in the end.
@@ -240,6 +303,15 @@ void multiply(const TensorView& a, const TensorView& b, const TensorView& y, con
                   .found = to_string(a.shape) + " " + std::string(name(a.dtype)) + " x " +
                            to_string(b.shape) + " " + std::string(name(b.dtype)) + " into " +
                            std::string(name(y.dtype))});
+}
+
+// Operands with scales finer than a tensor. False, with nothing done, where cuBLASLt cannot.
+bool multiply_groups(const TensorView& a, const TensorView& b, const TensorView& y,
+                     const Epilogue& e) {
+  if (!multiplies_groups(a, b, y, e)) return false;
+  Workspace workspace;
+  const BlasProduct p = describe_product(a, b, y, e, workspace);
+  return run(p, y, e, true, workspace) || run(p, y, e, false, workspace);
 }
 
 // ---- any product ----
@@ -286,6 +358,10 @@ void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) 
   require_floating("b", b.dtype);
   require_floating("y", y.dtype);
   if (y.numel() == 0) return;
+  if (has_groups(epilogue)) {
+    if (multiply_groups(a, b, y, epilogue)) return;
+    return matmul_dequantized(device(), matmul_kernels, quantize_kernels, a, b, y, epilogue);
+  }
   Epilogue e = epilogue;
   TensorView& pre = e.pre_activation;
   join_batch(a, b, y, pre);

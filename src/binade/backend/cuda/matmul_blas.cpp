@@ -133,7 +133,8 @@ ProductKey key_of(const BlasProduct& p) {
           p.transpose_b,
           p.beta != 0,
           p.device_scalars != nullptr,
-          (p.scale_a != nullptr) + 2 * (p.scale_b != nullptr),
+          (p.scale_a != nullptr) + 2 * (p.scale_b != nullptr) +
+              4 * static_cast<int64_t>(p.scaling_a) + 16 * static_cast<int64_t>(p.scaling_b),
           p.tf32,
           p.fast_accumulation,
           p.bias == nullptr ? 0 : alignment(p.bias),
@@ -167,6 +168,20 @@ cublasLtEpilogue_t epilogue_of(const BlasProduct& p) {
   return p.bias != nullptr ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
 }
 
+int32_t scale_mode(BlasScale scaling) {
+  switch (scaling) {
+    case BlasScale::tensor:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+    case BlasScale::outer:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    case BlasScale::line:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case BlasScale::block:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  }
+  return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+}
+
 Operation make_operation(const BlasProduct& p) {
   const bool wide = p.d.type == DType::f64;
   const cublasComputeType_t compute = wide     ? CUBLAS_COMPUTE_64F
@@ -185,6 +200,10 @@ Operation make_operation(const BlasProduct& p) {
   if (p.device_scalars != nullptr) {
     set(owned, CUBLASLT_MATMUL_DESC_POINTER_MODE,
         static_cast<int32_t>(CUBLASLT_POINTER_MODE_DEVICE));
+  }
+  if (p.scaling_a != BlasScale::tensor) {
+    set(owned, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scale_mode(p.scaling_a));
+    set(owned, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode(p.scaling_b));
   }
   if (p.fast_accumulation) set(owned, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
   if (p.bias != nullptr) {

@@ -15,6 +15,15 @@ struct BlasMatrix {
   int64_t batch_stride = 0;
 };
 
+// What of an FP8 operand shares a scale, and how the scales lie. Outer counts the operand's rows or
+// columns that are not summed over.
+enum class BlasScale : uint8_t {
+  tensor,  // one
+  outer,   // one for each outer index
+  line,    // one for 128 along the summed axis: [ceil(depth / 128), outer]
+  block,   // one for 128 x 128: [ceil(outer / 128), ceil(depth / 128) rounded up to fours]
+};
+
 // d [rows x columns] = alpha * op(a) op(b) + beta * d (+ bias along the rows), then perhaps GELU
 // (its tanh form), whose arguments go to aux where it has an address. op(a) is rows x depth and
 // op(b) depth x columns.
@@ -26,6 +35,7 @@ struct BlasProduct {
   const void* device_scalars = nullptr;  // alpha and beta in device memory, in their place
   const float* scale_a = nullptr;        // device addresses, for FP8
   const float* scale_b = nullptr;
+  BlasScale scaling_a = BlasScale::tensor, scaling_b = BlasScale::tensor;
   bool tf32 = false;
   bool fast_accumulation = false;
   const void* bias = nullptr;  // d's type

@@ -1,0 +1,57 @@
+#include "binade/backend/matmul.h"
+
+#include <utility>
+
+#include "binade/backend/quantize.h"
+
+namespace binade::backend {
+namespace {
+
+// The axes of a matrix exchanged, of a batch of them.
+TensorView turned(TensorView x) {
+  std::swap(x.shape[1], x.shape[2]);
+  std::swap(x.strides[1], x.strides[2]);
+  return x;
+}
+
+// The one matrix of a batch.
+TensorView only_matrix(const char* argument, const TensorView& x) {
+  TensorView matrix = x;
+  matrix.shape = {x.shape[1], x.shape[2]};
+  matrix.strides = {x.strides[1], x.strides[2]};
+  if (x.shape[0] != 1 || !matrix.is_dense()) {
+    fail("matmul", {.argument = argument,
+                    .expected = "one matrix, dense along the summed axis, where scales are finer "
+                                "than a tensor",
+                    .found = to_string(x.shape) + " with strides " + to_string(x.strides)});
+  }
+  return matrix;
+}
+
+}  // namespace
+
+bool has_groups(const Epilogue& epilogue) {
+  return epilogue.group_a != ScaleGroup{} || epilogue.group_b != ScaleGroup{};
+}
+
+void matmul_dequantized(Device device, const MatmulKernels& matmul, const QuantizeKernels& quantize,
+                        TensorView a, TensorView b, TensorView y, Epilogue epilogue) {
+  const memory::CategoryGuard category(memory::Category::workspace);
+  Tensor held[2];
+  const auto values = [&](const char* argument, const TensorView& codes, TensorView& scale,
+                          ScaleGroup& group, Tensor& result) {
+    const TensorView matrix = only_matrix(argument, codes);
+    result = Tensor::empty(codes.shape, DType::f32, device);
+    quantize.dequantize(matrix, scale, group, only_matrix(argument, result));
+    scale = {};
+    group = {};
+    return TensorView(result);
+  };
+  if (epilogue.group_a != ScaleGroup{})
+    a = values("a", a, epilogue.scale_a, epilogue.group_a, held[0]);
+  if (epilogue.group_b != ScaleGroup{})
+    b = turned(values("b", turned(b), epilogue.scale_b, epilogue.group_b, held[1]));
+  matmul.matmul(a, b, y, epilogue);
+}
+
+}  // namespace binade::backend
