@@ -21,12 +21,12 @@ struct Sizes {
 
 using Values = std::vector<double>;
 
-struct Results {
+struct LinearResults {
   Values y, dx, dw;
 };
 
 // Codes and scales are the same everywhere, for they are made of the same f32 values.
-Results run(const Sizes& s, const amp::Fp8Recipe& recipe, Device device) {
+LinearResults run(const Sizes& s, const amp::Fp8Recipe& recipe, Device device) {
   Tensor x = to(randn({s.rows, s.in}, {1, 0}), device),
          weight = to(randn({s.out, s.in}, {2, 0}), device);
   const Tensor dy = to(randn({s.rows, s.out}, {3, 0}), device);
@@ -66,14 +66,14 @@ Values product(const Tensor& a, const Tensor& b, bool of_magnitudes = false) {
 
 // The three products in double, of what `of` makes of each operand, which lies along the sum.
 template <class F>
-Results products(const Sizes& s, bool of_magnitudes, F of) {
+LinearResults products(const Sizes& s, bool of_magnitudes, F of) {
   using amp::Fp8Role;
   const Tensor x = randn({s.rows, s.in}, {1, 0}), weight = randn({s.out, s.in}, {2, 0}),
                dy = randn({s.rows, s.out}, {3, 0});
   const auto multiplied = [&](const Tensor& a, const Tensor& b) {
     return product(a, transposed(b), of_magnitudes);
   };
-  Results result{
+  LinearResults result{
       multiplied(of(x, Fp8Role::activation), of(weight, Fp8Role::weight)),
       multiplied(of(dy, Fp8Role::gradient), of(transposed(weight), Fp8Role::weight)),
       multiplied(of(transposed(dy), Fp8Role::gradient), of(transposed(x), Fp8Role::activation))};
@@ -83,7 +83,7 @@ Results products(const Sizes& s, bool of_magnitudes, F of) {
   return result;
 }
 
-Results magnitudes(const Sizes& s) {
+LinearResults magnitudes(const Sizes& s) {
   return products(s, true, [](const Tensor& x, amp::Fp8Role) { return x; });
 }
 
@@ -96,8 +96,8 @@ void expect_close(const Values& found, const Values& expected, const Values& siz
 
 // `unit` is what an addition of 32 terms may lose of their magnitudes; codes are up to an eighth
 // larger than what they stand for.
-void expect_close(const Results& found, const Results& expected, const Sizes& s,
-                  const Results& sizes, double unit, const std::string& what) {
+void expect_close(const LinearResults& found, const LinearResults& expected, const Sizes& s,
+                  const LinearResults& sizes, double unit, const std::string& what) {
   const auto loss = [&](int64_t depth) {
     return (static_cast<double>(depth) / 32 + 2) * unit * 1.125 * 1.125;
   };
@@ -130,9 +130,9 @@ constexpr Sizes all_sizes[] = {
 // Each operand is quantized along the axis that its product sums over.
 TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyStandFor) {
   for (const Sizes& s : all_sizes) {
-    const Results sizes = magnitudes(s);
+    const LinearResults sizes = magnitudes(s);
     for (const amp::Fp8Recipe& recipe : finer_recipes()) {
-      const Results expected = products(s, false, [&](const Tensor& x, amp::Fp8Role role) {
+      const LinearResults expected = products(s, false, [&](const Tensor& x, amp::Fp8Role role) {
         return dequantize(quantize(x, {.dtype = amp::fp8_type(recipe, role),
                                        .group = amp::scale_group(recipe, role),
                                        .mx = recipe.scaling == Fp8Scaling::mx,
@@ -148,7 +148,7 @@ TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyStandFor) {
 TEST(Fp8LinearGpu, FinerScalesFollowTheCpu) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   for (const Sizes& s : all_sizes) {
-    const Results sizes = magnitudes(s);
+    const LinearResults sizes = magnitudes(s);
     for (const amp::Fp8Recipe& recipe : finer_recipes()) {
       expect_close(run(s, recipe, Device::cuda()), run(s, recipe, Device::cpu()), s, sizes, 0x1p-12,
                    describe(recipe, s));

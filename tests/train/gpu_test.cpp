@@ -92,7 +92,7 @@ TEST_P(Fp8TrainingGpu, FollowsTheCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Scalings, Fp8TrainingGpu,
-                         testing::Values("current", "row", "block", "mx"));
+                         ::testing::Values("current", "row", "block", "mx"));
 
 class OverflowGpu : public TrainingGpu {};
 

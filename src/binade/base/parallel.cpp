@@ -14,7 +14,7 @@ namespace {
 
 int threads_from_environment() {
   const char* text = std::getenv("BINADE_THREADS");
-  if (text == nullptr || *text == '\0') return std::max(1, omp_get_num_procs());
+  if (text == nullptr || *text == '\0') return std::max(1, omp_get_max_threads());
   char* end = nullptr;
   const long count = std::strtol(text, &end, 10);
   if (*end != '\0' || count < 1 || count > 1024) {
