@@ -141,8 +141,10 @@ MLP::MLP(const MLPConfig& config, Placement placement)
 }
 
 Tensor MLP::forward(const Tensor& x) {
-  const Tensor hidden = up(x);
-  return dropout_(down(gated_ ? swiglu(hidden) : hidden));
+  if (!gated_) return dropout_(down(up(x)));
+  const std::optional<Fp8Layer> first = up.fp8_layer(), second = down.fp8_layer();
+  if (first && second && swiglu_keeps_type(x)) return dropout_(fp8_swiglu_mlp(x, *first, *second));
+  return dropout_(down(swiglu(up(x))));
 }
 
 TransformerBlock::TransformerBlock(const BlockConfig& config, Placement placement)
