@@ -87,6 +87,38 @@ class QuantizeMade : public testing::Test {
       }
     }
   }
+
+  void norms() {
+    for (const Shape& shape : shapes) {
+      for (const DType type : types) {
+        for (const NormKind kind : {NormKind::layer, NormKind::rms}) {
+          for (const DType parameters : {DType::f32, DType::bf16}) {
+            SCOPED_TRACE(to_string(shape) + std::string(name(type)) +
+                         std::string(name(parameters)) + std::to_string(static_cast<int>(kind)));
+            const bool centered = kind == NormKind::layer;
+            const Tensor x = noise(shape, type, 5), residual = noise(shape, type, 6);
+            const Tensor weight = noise({shape[1]}, parameters, 7),
+                         bias = centered ? noise({shape[1]}, parameters, 8) : Tensor();
+            const Tensor sum = Tensor::empty_like(x), y = Tensor::empty_like(x);
+            const auto statistic = [&] { return filled({shape[0]}, DType::f32, 0); };
+            const Tensor mean = centered ? statistic() : Tensor(), rstd = statistic();
+            const Tensor mean_again = centered ? statistic() : Tensor(), rstd_again = statistic();
+            const Tensor sum_again = Tensor::empty_like(x);
+            const auto& kernels = of(device);
+            kernels.norm.forward(kind, x, residual, weight, bias, 1e-5, sum, y, mean, rstd);
+            kernels.norm.forward(kind, x, residual, weight, bias, 1e-5, sum_again, {}, mean_again,
+                                 rstd_again);
+            EXPECT_TRUE(test::same_bits(sum_again, sum));
+            EXPECT_TRUE(test::same_bits(mean_again, mean));
+            EXPECT_TRUE(test::same_bits(rstd_again, rstd));
+            expect_codes(y, [&](const Codes& codes) {
+              kernels.quantize.quantize_norm(sum, weight, bias, mean, rstd, type, codes);
+            });
+          }
+        }
+      }
+    }
+  }
 };
 
 class QuantizeMadeGpu : public QuantizeMade {
@@ -99,7 +131,9 @@ class QuantizeMadeGpu : public QuantizeMade {
 
 TEST_F(QuantizeMade, SwigluAndItsGradient) { swiglu(); }
 TEST_F(QuantizeMade, TheGradientOfEveryActivation) { activation_backward(); }
+TEST_F(QuantizeMade, Norms) { norms(); }
 TEST_F(QuantizeMadeGpu, SwigluAndItsGradient) { swiglu(); }
+TEST_F(QuantizeMadeGpu, Norms) { norms(); }
 TEST_F(QuantizeMadeGpu, TheGradientOfEveryActivation) { activation_backward(); }
 
 }  // namespace

@@ -42,6 +42,9 @@ struct QuantizeKernels {
   // activation_backward(dy, pre_activation) in dy's type.
   void (*quantize_activation_backward)(Activation activation, TensorView dy,
                                        TensorView pre_activation, const Codes& codes);
+  // The y of norm.forward in `type`, from its x or sum and its statistics (no mean: rms).
+  void (*quantize_norm)(TensorView x, TensorView weight, TensorView bias, TensorView mean,
+                        TensorView rstd, DType type, const Codes& codes);
   // Each group's scale is max / amax by the rule, and 1 where amax is 0 or not finite; inverse f32
   // [groups]. `transposed` as above.
   void (*quantize_groups)(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,

@@ -4,7 +4,7 @@
 
 #include "binade/amp/fp8.h"
 #include "binade/nn/module.h"
-#include "binade/ops/fp8_mlp.h"
+#include "binade/ops/fp8_fused.h"
 #include "binade/ops/linear.h"
 
 namespace binade::nn {

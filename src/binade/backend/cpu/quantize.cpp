@@ -6,6 +6,7 @@
 
 #include "binade/backend/activation.h"
 #include "binade/backend/cpu/kernels.h"
+#include "binade/backend/cpu/norm_rows.h"
 #include "binade/backend/scale.h"
 #include "binade/base/parallel.h"
 #include "binade/formats/convert.h"
@@ -94,8 +95,9 @@ void quantize(TensorView x, const Codes& codes) {
 
 // ---- matrices made on the way: some rows at a time ----
 
-// Rows [top, top + count) of dense x.
+// Rows [top, top + count) of dense x, or elements of a vector.
 TensorView rows_of(TensorView x, int64_t top, int64_t count) {
+  if (!x.present) return x;
   x.data = x.as<uint8_t>() + top * x.strides[0] * static_cast<int64_t>(size_of(x.dtype));
   x.shape[0] = count;
   return x;
@@ -139,6 +141,14 @@ void quantize_activation_backward(Activation activation, TensorView dy, TensorVi
   quantize_made(dy.dtype, codes, [&](int64_t top, int64_t count, const TensorView& dx) {
     activation_kernels.activation_backward(activation, rows_of(dy, top, count),
                                            rows_of(pre_activation, top, count), dx);
+  });
+}
+
+void quantize_norm(TensorView x, TensorView weight, TensorView bias, TensorView mean,
+                   TensorView rstd, DType type, const Codes& codes) {
+  quantize_made(type, codes, [&](int64_t top, int64_t count, const TensorView& y) {
+    normalize(rows_of(x, top, count), weight, bias, rows_of(mean, top, count),
+              rows_of(rstd, top, count), y);
   });
 }
 
@@ -253,6 +263,7 @@ const QuantizeKernels quantize_kernels{.amax = amax,
                                        .quantize_swiglu = quantize_swiglu,
                                        .quantize_swiglu_backward = quantize_swiglu_backward,
                                        .quantize_activation_backward = quantize_activation_backward,
+                                       .quantize_norm = quantize_norm,
                                        .quantize_groups = quantize_groups,
                                        .quantize_mx = quantize_mx,
                                        .dequantize = dequantize,

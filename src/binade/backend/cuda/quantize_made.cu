@@ -1,6 +1,7 @@
 #include "binade/backend/cuda/quantize_made.h"
 
 #include "binade/backend/cuda/activation_math.cuh"
+#include "binade/backend/cuda/norm_math.cuh"
 #include "binade/backend/cuda/operand.cuh"
 #include "binade/backend/cuda/quantize_tile.cuh"
 
@@ -51,7 +52,7 @@ struct Bounds {
   }
 };
 
-// ---- sources; each is 0 where its operands are ----
+// ---- sources; but for a norm, each is 0 where its operands are ----
 
 template <class Reader>
 struct SwiGlu : Bounds {
@@ -142,22 +143,68 @@ struct ActivationBackward : Bounds {
   }
 };
 
+template <class Reader>
+struct Norm : Bounds {
+  static constexpr bool whole = Reader::whole;
+  static constexpr int parts = 1, in_flight = whole ? 2 : 1;
+  using Chunk = typename Reader::Chunk;
+  Reader x;
+  Operand weight, bias;
+  const float *mean, *rstd;  // no mean: rms
+  DType dtype;
+
+  Norm(const TensorView& x, const TensorView& weight, const TensorView& bias,
+       const TensorView& mean, const TensorView& rstd, DType dtype)
+      : Bounds{x.shape[0], x.shape[1]},
+        x(x),
+        weight(weight),
+        bias(bias),
+        mean(mean.present ? mean.as<const float>() : nullptr),
+        rstd(rstd.as<const float>()),
+        dtype(dtype) {}
+
+  __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
+    x.load(row * columns + column, count(row, column), chunk);
+  }
+  __device__ void values(int64_t row, int64_t column, const Chunk& chunk,
+                         float (&out)[parts][chunk_bytes]) const {
+    constexpr int pack = whole ? 8 : 1;  // of parameters
+    const int64_t existing = count(row, column);
+    const float center = mean != nullptr && existing > 0 ? mean[row] : 0;
+    const float scale = existing > 0 ? rstd[row] : 0;
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; i += pack) {
+      float w[pack] = {}, b[pack] = {};
+      if (i < existing) {
+        load_parameter(weight, column + i, 1.0f, w);
+        load_parameter(bias, column + i, 0.0f, b);
+      }
+#pragma unroll
+      for (int j = 0; j < pack; ++j)
+        out[0][i + j] = normed_value(chunk[i + j], center, scale, w[j], b[j]);
+    }
+    round_to(dtype, out[0]);
+  }
+};
+
 // ---- on the host ----
 
 void require_single(std::initializer_list<const TensorView*> operands) {
   require_compute("quantize", operands);
   for (const TensorView* x : operands) {
-    if (x->dtype == DType::f64)
+    if (x->present && x->dtype == DType::f64)
       fail("quantize", {.argument = "dtype", .expected = "f32, f16 or bf16", .found = "f64"});
   }
 }
 
 // Starts the kernel of make(reader's tag), with the fastest reader that all operands allow.
-// `width` columns of the codes belong together.
+// `width` columns of the codes belong together; parameters may be absent and of other types.
 template <class Make>
 void quantize_from(std::initializer_list<const TensorView*> operands, int64_t width,
-                   const Codes& codes, Make make) {
+                   const Codes& codes, Make make,
+                   std::initializer_list<const TensorView*> parameters = {}) {
   require_single(operands);
+  require_single(parameters);
   if (codes.q.numel() == 0) return;
   auto* q = codes.q.as<uint8_t>();
   auto* turned = codes.transposed.present ? codes.transposed.as<uint8_t>() : nullptr;
@@ -165,11 +212,14 @@ void quantize_from(std::initializer_list<const TensorView*> operands, int64_t wi
   bool whole = written_whole(codes.q.shape[0], width, q, turned);
   for (const TensorView* x : operands)
     whole = whole && x->dtype == dtype && packs_fit<uint8_t, chunk_bytes>(x->data);
+  for (const TensorView* x : parameters)
+    whole = whole && (!x->present || packs_fit<uint8_t, chunk_bytes>(x->data));
   const auto start = [&](auto reader) {
     quantize_tiles(make(reader), codes.q.dtype, codes.scale, q, turned, codes.amax);
   };
   if (whole && dtype == DType::bf16) return start(TypeTag<WholeReader<bf16>>{});
   if (whole && dtype == DType::f16) return start(TypeTag<WholeReader<f16>>{});
+  if (whole) return start(TypeTag<WholeReader<float>>{});
   start(TypeTag<AnyReader>{});
 }
 
@@ -191,6 +241,15 @@ void quantize_activation_backward(Activation activation, TensorView dy, TensorVi
   quantize_from({&dy, &pre_activation}, dy.shape[1], codes, [&](auto tag) {
     return ActivationBackward<typename decltype(tag)::type>(activation, dy, pre_activation);
   });
+}
+
+void quantize_norm(TensorView x, TensorView weight, TensorView bias, TensorView mean,
+                   TensorView rstd, DType type, const Codes& codes) {
+  quantize_from({&x}, x.shape[1], codes,
+                [&](auto tag) {
+                  return Norm<typename decltype(tag)::type>(x, weight, bias, mean, rstd, type);
+                },
+                {&weight, &bias});
 }
 
 }  // namespace binade::backend::cuda
