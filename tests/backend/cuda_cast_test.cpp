@@ -96,7 +96,7 @@ TEST_F(CastGpu, QuantizedBytesAreTheCpus) {
           of(device).elementwise.fill(scale, 1.75);
           const Tensor q = make(shape, fp8), turned = make({shape[1], shape[0]}, fp8);
           const Tensor amax = make({1}, DType::f32);
-          kernels.quantize(x, scale, q, turned, amax);
+          kernels.quantize(x, {scale, q, turned, amax});
           for (const ScaleGroup group :
                {ScaleGroup{0, 0}, ScaleGroup{1, 0}, ScaleGroup{1, 128}, ScaleGroup{128, 128}}) {
             const Tensor codes = make(shape, fp8);

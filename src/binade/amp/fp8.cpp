@@ -4,6 +4,7 @@
 
 #include "binade/amp/trace.h"
 #include "binade/autograd/module_path.h"
+#include "binade/autograd/watch.h"
 #include "binade/backend/backend.h"
 #include "binade/formats/format.h"
 
@@ -46,6 +47,16 @@ Tensor transposed(const Tensor& x) {
 bool turned_too(const Fp8Recipe& recipe, Fp8Role role, Device device, bool gradients_follow) {
   if (!device.is_cuda() || !per_tensor(recipe)) return false;
   return role == Fp8Role::weight ? recipe.dgrad : recipe.wgrad && gradients_follow;
+}
+
+// Room for the codes of a matrix, without their scales.
+Quantized empty_codes(const Fp8Recipe& recipe, Fp8Role role, const Shape& shape, Device device,
+                      bool gradients_follow) {
+  const DType type = fp8_type(recipe, role);
+  Quantized result{Tensor::empty(shape, type, device), {}, scale_group(recipe, role)};
+  if (turned_too(recipe, role, device, gradients_follow))
+    result.transposed = Tensor::empty({shape[1], shape[0]}, type, device);
+  return result;
 }
 
 }  // namespace
@@ -132,34 +143,48 @@ DType fp8_type(const Fp8Recipe& recipe, Fp8Role role) {
                                                                          : DType::e4m3;
 }
 
+Quantized quantize_made(const Fp8Recipe& recipe, Fp8Role role, const Shape& shape, Device device,
+                        Fp8Stream& stream, bool record,
+                        FunctionRef<void(const backend::Codes&)> write) {
+  const auto& kernels = backend::of(device);
+  Quantized result = empty_codes(recipe, role, shape, device, record);
+  // The scale is copied: it stays with this data when the stream's moves on.
+  result.inverse_scale = Tensor::empty({1, 1}, DType::f32, device);
+  kernels.elementwise.copy(stream.inverse.strided({1, 1}, {1, 1}, 0), result.inverse_scale);
+  Tensor amax;
+  if (record) {
+    amax = Tensor::empty({1}, DType::f32, device);
+    kernels.elementwise.fill(amax, 0);
+  }
+  write({stream.scale, result.data, result.transposed, amax});
+  if (record) kernels.quantize.record_amax(amax, stream.pending, stream.dropped);
+  return result;
+}
+
+bool quantizes_as_made(const Fp8Recipe& recipe) {
+  return recipe.scaling == Fp8Scaling::delayed && recipe.forward && recipe.dgrad && recipe.wgrad &&
+         !tracing() && autograd::watch() == nullptr;
+}
+
 Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp8Stream& stream,
                       bool record) {
-  const ScaleGroup group = scale_group(recipe, role);
-  const DType type = fp8_type(recipe, role);
-  Quantized result{Tensor::empty(x.shape(), type, x.device()), {}, group};
-  if (turned_too(recipe, role, x.device(), record))
-    result.transposed = Tensor::empty({x.size(1), x.size(0)}, type, x.device());
   const auto& kernels = backend::of(x).quantize;
+  Quantized result;
   if (recipe.scaling == Fp8Scaling::delayed) {
-    // The scale is copied: it stays with this data when the stream's moves on.
-    result.inverse_scale = Tensor::empty({1, 1}, DType::f32, x.device());
-    backend::of(x).elementwise.copy(stream.inverse.strided({1, 1}, {1, 1}, 0),
-                                    result.inverse_scale);
-    Tensor amax;
-    if (record) {
-      amax = Tensor::empty({1}, DType::f32, x.device());
-      backend::of(x).elementwise.fill(amax, 0);
-    }
-    kernels.quantize(x, stream.scale, result.data, result.transposed, amax);
-    if (record) kernels.record_amax(amax, stream.pending, stream.dropped);
+    result = quantize_made(recipe, role, x.shape(), x.device(), stream, record,
+                           [&](const backend::Codes& codes) { kernels.quantize(x, codes); });
   } else if (recipe.scaling == Fp8Scaling::mx) {
-    result.inverse_scale = Tensor::empty(scale_shape(x.shape(), group), DType::u8, x.device());
+    result = empty_codes(recipe, role, x.shape(), x.device(), record);
+    result.inverse_scale =
+        Tensor::empty(scale_shape(x.shape(), result.group), DType::u8, x.device());
     kernels.quantize_mx(x, result.data, result.inverse_scale);
   } else {
     const bool power_of_two = recipe.power_of_two || recipe.scaling == Fp8Scaling::block;
-    result.inverse_scale = Tensor::empty(scale_shape(x.shape(), group), DType::f32, x.device());
-    kernels.quantize_groups(x, group, {recipe.eps, power_of_two}, result.data, result.transposed,
-                            result.inverse_scale);
+    result = empty_codes(recipe, role, x.shape(), x.device(), record);
+    result.inverse_scale =
+        Tensor::empty(scale_shape(x.shape(), result.group), DType::f32, x.device());
+    kernels.quantize_groups(x, result.group, {recipe.eps, power_of_two}, result.data,
+                            result.transposed, result.inverse_scale);
   }
   trace_cast(x, result.data);
   return result;

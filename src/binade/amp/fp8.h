@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binade/backend/quantize.h"
+#include "binade/base/function_ref.h"
 #include "binade/tensor/quantized.h"
 
 // FP8 by recipe. A recipe says how scales are found; a module's products keep their scales and
@@ -126,6 +127,16 @@ class Fp8Linear {
 enum class Fp8Role : uint8_t { activation, weight, gradient };
 Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp8Stream& stream,
                       bool record);
+
+// The same by a delayed recipe, of a matrix that nobody stores: `write` makes it and its codes in
+// one pass.
+Quantized quantize_made(const Fp8Recipe& recipe, Fp8Role role, const Shape& shape, Device device,
+                        Fp8Stream& stream, bool record,
+                        FunctionRef<void(const backend::Codes&)> write);
+
+// Whether matrices may be made and quantized in one pass under this recipe: their scales are known
+// beforehand, no product takes them in another type, and nobody looks at what runs.
+bool quantizes_as_made(const Fp8Recipe& recipe);
 
 // The group of elements that share a scale.
 ScaleGroup scale_group(const Fp8Recipe& recipe, Fp8Role role);

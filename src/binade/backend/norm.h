@@ -13,7 +13,7 @@ enum class NormKind : uint8_t { layer, rms };
 // Parameter gradients are sums over rows in f32 in a fixed order; they add if `accumulate`.
 struct NormKernels {
   // y = (x - mean) * rstd * weight + bias. With a residual, sum = x + residual is normalized
-  // instead and returned too.
+  // instead and returned too. Without y the statistics (and the sum) alone are made.
   void (*forward)(NormKind kind, TensorView x, TensorView residual, TensorView weight,
                   TensorView bias, double eps, TensorView sum, TensorView y, TensorView mean,
                   TensorView rstd);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "binade/backend/matmul.h"
 #include "binade/tensor/quantized.h"
 
 namespace binade::backend {
@@ -18,16 +19,32 @@ struct DelayedRule {
   bool most_recent = false;  // amax is the newest of the history rather than its largest
 };
 
+// Where the codes of a matrix go: q = values * scale (f32 [1]). Where present, `transposed`
+// [columns, rows] receives the same codes turned, and `amax` (f32 [1]) grows to the values' largest
+// magnitude in the same pass.
+struct Codes {
+  TensorView scale, q, transposed = {}, amax = {};
+};
+
 // Matrices may have any strides, so that a transpose is quantized by looking at it; q is dense.
 // Casts to FP8 round to nearest even and saturate; NaN stays NaN. amax is the largest magnitude,
 // infinite or NaN where an element is.
 struct QuantizeKernels {
   // amax (f32 [1]) of x.
   void (*amax)(TensorView x, TensorView amax);
-  // q = x * scale (f32 [1]). Where present, `transposed` [columns, rows] receives the same codes
-  // turned, and `amax` (f32 [1]) grows to x's largest magnitude in the same pass.
-  void (*quantize)(TensorView x, TensorView scale, TensorView q, TensorView transposed,
-                   TensorView amax);
+  void (*quantize)(TensorView x, const Codes& codes);
+  // The codes of a matrix that is made on the way and stored nowhere: bit for bit those of the
+  // kernel that makes it, its rounding, and quantize(). Operands are dense, f32, f16 or bf16.
+  // swiglu(x) in x's type: x [rows, 2 * width], q [rows, width].
+  void (*quantize_swiglu)(TensorView x, const Codes& codes);
+  // swiglu_backward(dy, x) in x's type: dy [rows, width], x and q [rows, 2 * width].
+  void (*quantize_swiglu_backward)(TensorView dy, TensorView x, const Codes& codes);
+  // activation_backward(dy, pre_activation) in dy's type.
+  void (*quantize_activation_backward)(Activation activation, TensorView dy,
+                                       TensorView pre_activation, const Codes& codes);
+  // The y of norm.forward in `type`, from its x or sum and its statistics (no mean: rms).
+  void (*quantize_norm)(TensorView x, TensorView weight, TensorView bias, TensorView mean,
+                        TensorView rstd, DType type, const Codes& codes);
   // Each group's scale is max / amax by the rule, and 1 where amax is 0 or not finite; inverse f32
   // [groups]. `transposed` as above.
   void (*quantize_groups)(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,

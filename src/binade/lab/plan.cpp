@@ -137,18 +137,19 @@ Forecast forecast(const train::Config& given) {
   memory::reset_peak(meta);
   Forecast result;
   WorkMeter meter;
+  memory::Statistics after;
   {
     train::Trainer trainer(config);
     const data::Tokens tokens =
         data::Tokens::of_bytes(std::string(static_cast<size_t>(config.context) + 2, 'x'));
-    trainer.step(tokens);  // gradients and histories exist from the second step on
-    {
+    for (int i = 0; i < 2; ++i) trainer.step(tokens);  // the second finds gradients and histories
+    after = memory::statistics(meta);
+    {  // a watched step runs what FP8 fuses op by op, and would take more memory
       const autograd::WatchScope watching(&meter);
       trainer.step(tokens);
     }
     result.parameter_count = trainer.model().parameter_count();
   }
-  const memory::Statistics after = memory::statistics(meta);
   result.peak = after.peak - before.allocated;
   for (size_t i = 0; i < result.at_peak.size(); ++i)
     result.at_peak[i] = after.at_peak[i] - before.live[i];

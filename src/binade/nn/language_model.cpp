@@ -101,13 +101,8 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placem
     if (cosine_.defined()) blocks_.back()->attention.set_rope(cosine_, sine_);
     add_child("blocks." + std::to_string(i), *blocks_.back());
   }
-  if (config_.norm == NormType::layer) {
-    layer_norm_ = std::make_unique<LayerNorm>(config_.width, config_.eps, true, placement);
-    add_child("norm", *layer_norm_);
-  } else {
-    rms_norm_ = std::make_unique<RMSNorm>(config_.width, config_.eps, placement);
-    add_child("norm", *rms_norm_);
-  }
+  norm_ = make_norm(config_.norm, config_.width, config_.eps, placement);
+  add_child("norm", *norm_);
   if (!config_.tied_head)
     head_ = init::normal({config_.vocab, config_.width}, deviation, placement);
   add_parameter("head", head_);
@@ -161,8 +156,7 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
     branch = outputs[0];
     residual = outputs[1];
   }
-  return (layer_norm_ ? layer_norm_->add(branch, residual) : rms_norm_->add(branch, residual))
-      .second;
+  return norm_->add(branch, residual).second;
 }
 
 Tensor LanguageModel::logits(const Tensor& tokens) {

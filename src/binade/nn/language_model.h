@@ -75,8 +75,7 @@ class LanguageModel : public Module {
   std::unique_ptr<Embedding> positions_;
   Dropout dropout_;
   std::vector<std::unique_ptr<TransformerBlock>> blocks_;
-  std::unique_ptr<LayerNorm> layer_norm_;
-  std::unique_ptr<RMSNorm> rms_norm_;
+  std::unique_ptr<RowNorm> norm_;
   Tensor head_;
   Tensor cosine_, sine_;
 };

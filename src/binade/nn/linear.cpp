@@ -42,6 +42,13 @@ Tensor Linear::forward(const Tensor& x) {
   return linear(x, weight, bias, activation);
 }
 
+std::optional<Fp8Layer> Linear::fp8_layer() const {
+  const auto scope = enter();
+  const amp::Fp8Recipe* recipe = amp::fp8_recipe();
+  if (recipe == nullptr || !amp::quantizes_as_made(*recipe)) return std::nullopt;
+  return Fp8Layer{weight, bias, recipe, fp8_, activation};
+}
+
 void Linear::before_save() { fp8_->settle(weight); }
 
 void Linear::before_load(const StateDict& state, const std::string& prefix) {

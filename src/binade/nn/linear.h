@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
+
 #include "binade/amp/fp8.h"
 #include "binade/nn/module.h"
+#include "binade/ops/fp8_fused.h"
 #include "binade/ops/linear.h"
 
 namespace binade::nn {
@@ -22,6 +25,9 @@ class Linear : public Layer {
 
   Tensor weight, bias;
   Activation activation;
+
+  // Its FP8 products, where whoever makes its input or its gradient may write FP8 at once.
+  std::optional<Fp8Layer> fp8_layer() const;
 
  protected:
   Tensor forward(const Tensor& x) override;

@@ -6,6 +6,8 @@
 namespace binade::nn {
 namespace {
 
+using backend::NormKind;
+
 void require_positive(const char* module, int64_t width) {
   if (width < 1)
     fail(module, {.argument = "width", .expected = "at least 1", .found = std::to_string(width)});
@@ -13,32 +15,38 @@ void require_positive(const char* module, int64_t width) {
 
 }  // namespace
 
-LayerNorm::LayerNorm(int64_t width, double eps, bool with_bias, Placement placement) : eps(eps) {
-  require_positive("LayerNorm", width);
+RowNorm::RowNorm(NormKind kind, int64_t width, double eps, bool with_bias, Placement placement)
+    : eps(eps), kind_(kind) {
+  require_positive(kind == NormKind::layer ? "LayerNorm" : "RMSNorm", width);
   weight = init::constant({width}, 1, placement);
   if (with_bias) bias = init::constant({width}, 0, placement);
   add_parameter("weight", weight);
-  add_parameter("bias", bias);
+  if (kind == NormKind::layer) add_parameter("bias", bias);
 }
 
-Tensor LayerNorm::forward(const Tensor& x) { return layer_norm(x, weight, bias, eps); }
+Tensor RowNorm::forward(const Tensor& x) {
+  return kind_ == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps);
+}
 
-std::pair<Tensor, Tensor> LayerNorm::add(const Tensor& x, const Tensor& residual) {
+std::pair<Tensor, Tensor> RowNorm::add(const Tensor& x, const Tensor& residual) {
   const auto scope = enter();
-  return residual_layer_norm(x, residual, weight, bias, eps);
+  return kind_ == NormKind::layer ? residual_layer_norm(x, residual, weight, bias, eps)
+                                  : residual_rms_norm(x, residual, weight, eps);
 }
 
-RMSNorm::RMSNorm(int64_t width, double eps, Placement placement) : eps(eps) {
-  require_positive("RMSNorm", width);
-  weight = init::constant({width}, 1, placement);
-  add_parameter("weight", weight);
-}
-
-Tensor RMSNorm::forward(const Tensor& x) { return rms_norm(x, weight, eps); }
-
-std::pair<Tensor, Tensor> RMSNorm::add(const Tensor& x, const Tensor& residual) {
+std::optional<Fp8Norm> RowNorm::fp8_add(const Tensor& x, const Tensor& residual) const {
   const auto scope = enter();
-  return residual_rms_norm(x, residual, weight, eps);
+  return fp8_residual_norm(kind_, x, residual, weight, bias, eps);
+}
+
+std::optional<Fp8Norm> RowNorm::fp8_norm(const Tensor& x) const {
+  const auto scope = enter();
+  return binade::fp8_norm(kind_, x, weight, bias, eps);
+}
+
+std::unique_ptr<RowNorm> make_norm(NormType type, int64_t width, double eps, Placement placement) {
+  if (type == NormType::layer) return std::make_unique<LayerNorm>(width, eps, true, placement);
+  return std::make_unique<RMSNorm>(width, eps, placement);
 }
 
 BatchNorm::BatchNorm(int64_t channels, double eps, double momentum, Placement placement)

@@ -1,34 +1,50 @@
 #pragma once
 
+#include <optional>
+
 #include "binade/nn/module.h"
+#include "binade/ops/fp8_fused.h"
 
 namespace binade::nn {
 
-class LayerNorm : public Layer {
+// A norm over the last axis.
+class RowNorm : public Layer {
  public:
-  explicit LayerNorm(int64_t width, double eps = 1e-5, bool with_bias = true,
-                     Placement placement = {});
   // {x + residual, norm of it}; see residual_layer_norm.
   std::pair<Tensor, Tensor> add(const Tensor& x, const Tensor& residual);
+
+  // What stands for add(), and for the norm of x, in an op that writes the result as FP8; nothing
+  // where no such op may.
+  std::optional<Fp8Norm> fp8_add(const Tensor& x, const Tensor& residual) const;
+  std::optional<Fp8Norm> fp8_norm(const Tensor& x) const;
 
   Tensor weight, bias;
   double eps;
 
  protected:
+  RowNorm(backend::NormKind kind, int64_t width, double eps, bool with_bias, Placement placement);
   Tensor forward(const Tensor& x) override;
+
+ private:
+  backend::NormKind kind_;
 };
 
-class RMSNorm : public Layer {
+class LayerNorm : public RowNorm {
  public:
-  explicit RMSNorm(int64_t width, double eps = 1e-5, Placement placement = {});
-  std::pair<Tensor, Tensor> add(const Tensor& x, const Tensor& residual);
-
-  Tensor weight;
-  double eps;
-
- protected:
-  Tensor forward(const Tensor& x) override;
+  explicit LayerNorm(int64_t width, double eps = 1e-5, bool with_bias = true,
+                     Placement placement = {})
+      : RowNorm(backend::NormKind::layer, width, eps, with_bias, placement) {}
 };
+
+class RMSNorm : public RowNorm {
+ public:
+  explicit RMSNorm(int64_t width, double eps = 1e-5, Placement placement = {})
+      : RowNorm(backend::NormKind::rms, width, eps, false, placement) {}
+};
+
+enum class NormType : uint8_t { layer, rms };
+
+std::unique_ptr<RowNorm> make_norm(NormType type, int64_t width, double eps, Placement placement);
 
 // x [n, channels, ...]. Running statistics are f32 buffers.
 class BatchNorm : public Layer {

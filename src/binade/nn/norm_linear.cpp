@@ -1,15 +1,6 @@
 #include "binade/nn/norm_linear.h"
 
 namespace binade::nn {
-namespace {
-
-std::unique_ptr<Layer> make_norm(NormType type, int64_t width, double eps, Placement placement) {
-  if (type == NormType::layer) return std::make_unique<LayerNorm>(width, eps, true, placement);
-  return std::make_unique<RMSNorm>(width, eps, placement);
-}
-
-}  // namespace
-
 NormLinear::NormLinear(const NormLinearConfig& config, Placement placement)
     : norm_(make_norm(config.norm, config.linear.in, config.eps, placement)),
       linear_(config.linear, placement) {
@@ -17,7 +8,13 @@ NormLinear::NormLinear(const NormLinearConfig& config, Placement placement)
   add_child("linear", linear_);
 }
 
-Tensor NormLinear::forward(const Tensor& x) { return linear_((*norm_)(x)); }
+Tensor NormLinear::forward(const Tensor& x) {
+  if (const std::optional<Fp8Layer> layer = linear_.fp8_layer()) {
+    if (const std::optional<Fp8Norm> norm = norm_->fp8_norm(x))
+      return fp8_norm_linear(*norm, *layer).second;
+  }
+  return linear_((*norm_)(x));
+}
 
 NormMLP::NormMLP(const NormMLPConfig& config, Placement placement)
     : norm_(make_norm(config.norm, config.mlp.width, config.eps, placement)),
@@ -26,6 +23,12 @@ NormMLP::NormMLP(const NormMLPConfig& config, Placement placement)
   add_child("mlp", mlp_);
 }
 
-Tensor NormMLP::forward(const Tensor& x) { return mlp_((*norm_)(x)); }
+Tensor NormMLP::forward(const Tensor& x) {
+  if (const std::optional<Fp8Norm> norm = norm_->fp8_norm(x)) {
+    if (const std::optional<std::pair<Tensor, Tensor>> fused = mlp_.fp8_of(*norm))
+      return fused->second;
+  }
+  return mlp_((*norm_)(x));
+}
 
 }  // namespace binade::nn

@@ -2,8 +2,8 @@
 
 #include "binade/nn/transformer.h"
 
-// A norm and the product it feeds as one module: the pair that FP8 hardware fuses, the norm writing
-// FP8 itself.
+// A norm and the product it feeds as one module: under delayed FP8 recipes the norm writes FP8
+// itself.
 namespace binade::nn {
 
 struct NormLinearConfig {
@@ -20,7 +20,7 @@ class NormLinear : public Layer {
   Tensor forward(const Tensor& x) override;
 
  private:
-  std::unique_ptr<Layer> norm_;
+  std::unique_ptr<RowNorm> norm_;
   Linear linear_;
 };
 
@@ -38,7 +38,7 @@ class NormMLP : public Layer {
   Tensor forward(const Tensor& x) override;
 
  private:
-  std::unique_ptr<Layer> norm_;
+  std::unique_ptr<RowNorm> norm_;
   MLP mlp_;
 };
 

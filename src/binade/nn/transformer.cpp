@@ -80,16 +80,29 @@ Tensor MultiheadAttention::project(const Tensor& x, int64_t start) {
   if (x.rank() != 3)
     fail("MultiheadAttention",
          {.argument = "x", .expected = "[batch, tokens, width]", .found = describe(x)});
-  const Tensor packed = qkv(x);
+  return rotated(qkv(x), start);
+}
+
+Tensor MultiheadAttention::rotated(const Tensor& packed, int64_t start) const {
   if (!cosine_.defined()) return packed;
   const int64_t parts = heads_ + 2 * kv_heads_;
-  const Tensor heads = reshape(packed, {x.size(0), x.size(1), parts, head_dim_});
+  const Tensor heads = reshape(packed, {packed.size(0), packed.size(1), parts, head_dim_});
   return reshape(rope(heads, cosine_, sine_, start, heads_ + kv_heads_), packed.shape());
 }
 
-Tensor MultiheadAttention::forward(const Tensor& x) {
+Tensor MultiheadAttention::attend(const Tensor& packed) {
   return dropout_(
-      out(packed_attention(project(x, 0), heads_, kv_heads_, {.causal = causal_, .scale = {}})));
+      out(packed_attention(packed, heads_, kv_heads_, {.causal = causal_, .scale = {}})));
+}
+
+Tensor MultiheadAttention::forward(const Tensor& x) { return attend(project(x, 0)); }
+
+std::optional<std::pair<Tensor, Tensor>> MultiheadAttention::fp8_of(const Fp8Norm& norm) {
+  const auto scope = enter();
+  const std::optional<Fp8Layer> layer = qkv.fp8_layer();
+  if (!layer || norm.x.rank() != 3) return std::nullopt;
+  const auto [sum, packed] = fp8_norm_linear(norm, *layer);
+  return std::pair(sum, attend(rotated(packed, 0)));
 }
 
 Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
@@ -141,40 +154,52 @@ MLP::MLP(const MLPConfig& config, Placement placement)
 }
 
 Tensor MLP::forward(const Tensor& x) {
-  const Tensor hidden = up(x);
-  return dropout_(down(gated_ ? swiglu(hidden) : hidden));
+  if (!gated_) return dropout_(down(up(x)));
+  const std::optional<Fp8Layer> first = up.fp8_layer(), second = down.fp8_layer();
+  if (first && second && swiglu_keeps_type(x)) return dropout_(fp8_swiglu_mlp(x, *first, *second));
+  return dropout_(down(swiglu(up(x))));
+}
+
+std::optional<std::pair<Tensor, Tensor>> MLP::fp8_of(const Fp8Norm& norm) {
+  const auto scope = enter();
+  const std::optional<Fp8Layer> first = up.fp8_layer(), second = down.fp8_layer();
+  if (!first) return std::nullopt;
+  if (gated_ && second && swiglu_keeps_type(norm.x)) {
+    const auto [sum, y] = fp8_norm_swiglu_mlp(norm, *first, *second);
+    return std::pair(sum, dropout_(y));
+  }
+  const auto [sum, hidden] = fp8_norm_linear(norm, *first);
+  return std::pair(sum, dropout_(down(gated_ ? swiglu(hidden) : hidden)));
 }
 
 TransformerBlock::TransformerBlock(const BlockConfig& config, Placement placement)
     : attention(config.attention, placement), mlp(config.mlp, placement) {
-  const char* names[2] = {"norm1", "norm2"};
-  for (int i = 0; i < 2; ++i) {
-    if (config.norm == NormType::layer) {
-      layer_norms_[i] =
-          std::make_unique<LayerNorm>(config.attention.width, config.eps, true, placement);
-      add_child(names[i], *layer_norms_[i]);
-    } else {
-      rms_norms_[i] = std::make_unique<RMSNorm>(config.attention.width, config.eps, placement);
-      add_child(names[i], *rms_norms_[i]);
-    }
-    if (i == 0) add_child("attention", attention);
-  }
+  for (auto& norm : norms_)
+    norm = make_norm(config.norm, config.attention.width, config.eps, placement);
+  add_child("norm1", *norms_[0]);
+  add_child("attention", attention);
+  add_child("norm2", *norms_[1]);
   add_child("mlp", mlp);
-}
-
-std::pair<Tensor, Tensor> TransformerBlock::add_norm(int which, const Tensor& branch,
-                                                     const Tensor& residual) {
-  return layer_norms_[which] ? layer_norms_[which]->add(branch, residual)
-                             : rms_norms_[which]->add(branch, residual);
 }
 
 std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const Tensor& residual,
                                                     KeyValues* past) {
   const auto scope = enter();
-  const auto [before, normed] = add_norm(0, branch, residual);
-  const Tensor attended = past != nullptr ? attention(normed, *past) : attention(normed);
-  const auto [between, normed_again] = add_norm(1, attended, before);
-  return {mlp(normed_again), between};
+  // {sum, part of its norm}: in FP8 as one op where that may be.
+  const auto through = [](RowNorm& norm, auto& part, const Tensor& x, const Tensor& other) {
+    if (const std::optional<Fp8Norm> given = norm.fp8_add(x, other)) {
+      if (auto fused = part.fp8_of(*given)) return *std::move(fused);
+    }
+    const auto [sum, normed] = norm.add(x, other);
+    return std::pair(sum, part(normed));
+  };
+  const auto attended = [&] {
+    if (past == nullptr) return through(*norms_[0], attention, branch, residual);
+    const auto [sum, normed] = norms_[0]->add(branch, residual);
+    return std::pair(sum, attention(normed, *past));
+  }();
+  const auto [sum, y] = through(*norms_[1], mlp, attended.second, attended.first);
+  return {y, sum};
 }
 
 Tensor TransformerBlock::operator()(const Tensor& x) {

@@ -38,6 +38,8 @@ class MultiheadAttention : public Layer {
   using Layer::operator();
   // The same for tokens that follow those in `past`, which takes them in. Records no gradient.
   Tensor operator()(const Tensor& x, KeyValues& past);
+  // {sum, attention to its norm}, where the norm may be written as FP8.
+  std::optional<std::pair<Tensor, Tensor>> fp8_of(const Fp8Norm& norm);
 
   // Rotary tables shared by all layers of a model; none: no rotation.
   void set_rope(const Tensor& cosine, const Tensor& sine);
@@ -50,6 +52,9 @@ class MultiheadAttention : public Layer {
  private:
   // q, k and v of tokens from position `start` on, side by side and rotated.
   Tensor project(const Tensor& x, int64_t start);
+  Tensor rotated(const Tensor& packed, int64_t start) const;
+  // What follows q, k and v of whole sequences.
+  Tensor attend(const Tensor& packed);
 
   int64_t heads_, kv_heads_, head_dim_;
   bool causal_;
@@ -72,6 +77,9 @@ class MLP : public Layer {
  public:
   explicit MLP(const MLPConfig& config, Placement placement = {});
 
+  // {sum, MLP of its norm}, where the norm may be written as FP8.
+  std::optional<std::pair<Tensor, Tensor>> fp8_of(const Fp8Norm& norm);
+
   Linear up, down;
 
  protected:
@@ -81,8 +89,6 @@ class MLP : public Layer {
   bool gated_;
   Dropout dropout_;
 };
-
-enum class NormType : uint8_t { layer, rms };
 
 struct BlockConfig {
   AttentionConfig attention;
@@ -108,10 +114,7 @@ class TransformerBlock : public Module {
   MLP mlp;
 
  private:
-  std::pair<Tensor, Tensor> add_norm(int which, const Tensor& branch, const Tensor& residual);
-
-  std::unique_ptr<LayerNorm> layer_norms_[2];
-  std::unique_ptr<RMSNorm> rms_norms_[2];
+  std::unique_ptr<RowNorm> norms_[2];
 };
 
 }  // namespace binade::nn

@@ -2,52 +2,12 @@
 
 #include "binade/autograd/variable.h"
 #include "binade/ops/common.h"
+#include "binade/ops/fp8_products.h"
 
 namespace binade {
-namespace {
 
 using namespace ops;
 using amp::Fp8Role;
-
-Tensor transposed(const Tensor& x) {
-  return x.strided({x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, x.offset());
-}
-
-Tensor batch_of_one(const Tensor& x) {
-  return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
-}
-
-// One operand of a product: FP8 with its scales, which lie along the summed axis, or values.
-struct Operand {
-  Tensor matrix;
-  Tensor inverse_scale = {};
-  ScaleGroup group = {};
-};
-
-Operand operand(const Quantized& q) { return {q.data, q.inverse_scale, q.group}; }
-
-// The same as a product reads it that sums along q's rows rather than its columns: from the
-// transposed codes where there are any, so that neighbours in the sum are neighbours in memory.
-Operand operand_along_rows(const Quantized& q) {
-  if (!q.transposed.defined()) return operand(q);
-  return {transposed(q.transposed), q.inverse_scale};
-}
-
-// y = a x b with f32 sums, plus what y holds if `accumulate`.
-void multiply(const Operand& a, const Operand& b, const Tensor& y, bool accumulate,
-              backend::Epilogue epilogue = {}) {
-  epilogue.beta = accumulate ? 1.0f : 0.0f;
-  epilogue.scale_a = a.inverse_scale;
-  epilogue.scale_b = b.inverse_scale;
-  epilogue.group_a = a.group;
-  epilogue.group_b = b.group;
-  backend::of(y).matmul.matmul(batch_of_one(a.matrix), batch_of_one(b.matrix), batch_of_one(y),
-                               epilogue);
-}
-
-Operand turned(const Operand& x) { return {transposed(x.matrix), x.inverse_scale, x.group}; }
-
-}  // namespace
 
 Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
                   const amp::Fp8Recipe& recipe, const std::shared_ptr<amp::Fp8Linear>& state) {
@@ -97,10 +57,9 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   // What each backward product needs, and no more: FP8 where it runs in FP8.
   Quantized wgrad_input;
   if (recipe.wgrad && weight.requires_grad()) {
-    wgrad_input = whole ? input
-                        : amp::quantize_by(recipe, Fp8Role::activation, transposed(flat),
-                                           state->input, false);
-    if (wgrad_input.transposed.defined()) wgrad_input.data = {};  // wgrad reads no others
+    wgrad_input = kept_for_wgrad(
+        whole ? input
+              : amp::quantize_by(recipe, Fp8Role::activation, turned(flat), state->input, false));
   }
   const Tensor kept = recipe.wgrad || !weight.requires_grad() ? Tensor() : converted(flat, type);
   const Quantized dgrad_weight =
@@ -109,17 +68,27 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   return call.result(viewed(y, shape), [=, pre = Saved(pre), weight = Saved(weight),
                                         kept = Saved(kept)](const Tensor& dy_given, GradSlots dx) {
     Tensor dy = viewed(dense(dy_given), {rows, out});
-    if (activation == Activation::none) {
-      add_reduced(dx[2], dy);
-    } else {
-      dy = activation_gradient(static_cast<backend::Activation>(activation), dy, pre, dx[2]);
-    }
     const auto quantized = [&](const Tensor& matrix, bool records) {
       return amp::quantize_by(recipe, Fp8Role::gradient, matrix, state->gradient, records);
     };
-    const Quantized gradient = (recipe.dgrad && dx[0].wanted()) || (recipe.wgrad && whole)
-                                   ? quantized(dy, true)
-                                   : Quantized{};
+    const auto slope = static_cast<backend::Activation>(activation);
+    Quantized gradient;
+    if (activation != Activation::none && amp::quantizes_as_made(recipe) && !dx[2].wanted() &&
+        dy.dtype() != DType::f64) {
+      gradient = amp::quantize_made(recipe, Fp8Role::gradient, dy.shape(), dy.device(),
+                                    state->gradient, true, [&](const backend::Codes& codes) {
+                                      backend::of(dy).quantize.quantize_activation_backward(
+                                          slope, dy, pre, codes);
+                                    });
+    } else {
+      if (activation == Activation::none) {
+        add_reduced(dx[2], dy);
+      } else {
+        dy = activation_gradient(slope, dy, pre, dx[2]);
+      }
+      if ((recipe.dgrad && dx[0].wanted()) || (recipe.wgrad && whole))
+        gradient = quantized(dy, true);
+    }
     if (dx[0].wanted()) {
       const auto [buffer, accumulate] = dx[0].target();
       const Tensor target = viewed(buffer, {rows, in});
@@ -141,7 +110,7 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
         multiply(turned(operand_along_rows(gradient)), operand_along_rows(wgrad_input), buffer,
                  accumulate);
       } else {
-        multiply(operand(quantized(transposed(dy), false)), turned(operand(wgrad_input)), buffer,
+        multiply(operand(quantized(turned(dy), false)), turned(operand(wgrad_input)), buffer,
                  accumulate);
       }
     }

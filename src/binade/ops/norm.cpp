@@ -1,10 +1,9 @@
 #include "binade/ops/norm.h"
 
-#include <limits>
-
 #include "binade/autograd/recompute.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
+#include "binade/ops/norm_common.h"
 #include "binade/ops/unary.h"
 
 namespace binade {
@@ -13,55 +12,9 @@ namespace {
 using namespace ops;
 using backend::NormKind;
 
-void check_parameters(std::string_view op, const Tensor& weight, const Tensor& bias,
-                      int64_t width) {
-  for (const auto& [argument, x] : {std::pair("weight", &weight), std::pair("bias", &bias)}) {
-    if (!x->defined()) continue;
-    require_compute(op, argument, *x);
-    require_shape(op, argument, *x, {width});
-  }
-}
-
-void check_norm(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                double eps) {
-  require_compute(op, "x", x);
-  if (x.rank() == 0 || x.size(-1) == 0) {
-    fail(op, {.argument = "x", .expected = "a last axis of at least 1", .found = describe(x)});
-  }
-  check_parameters(op, weight, bias, x.size(-1));
-  require_between(op, "eps", eps, 0, std::numeric_limits<double>::max());
-}
-
-// What a norm's backward needs; writes x's gradient to a given buffer and the parameters' to their
-// slots.
-struct NormBackward {
-  NormKind kind;
-  Saved x, weight, mean, rstd;
-
-  void operator()(const Tensor& dy, const Tensor& dsum, const Tensor& dx, bool accumulate_dx,
-                  const GradSlot& weight_slot, const GradSlot& bias_slot) const {
-    const Shape& flat = x->shape();
-    GradSlot::Target dweight{{}, false}, dbias{{}, false};
-    if (weight_slot.wanted()) dweight = weight_slot.target();
-    if (bias_slot.wanted()) dbias = bias_slot.target();
-    if (dweight.buffer.defined() && dbias.buffer.defined() &&
-        dweight.accumulate != dbias.accumulate) {
-      // The kernel has one flag for both: a buffer of zeros that is added to equals one
-      // overwritten.
-      backend::of(dy).elementwise.fill(dweight.accumulate ? dbias.buffer : dweight.buffer, 0);
-      dweight.accumulate = true;
-    }
-    const bool accumulate = dweight.buffer.defined() ? dweight.accumulate : dbias.accumulate;
-    backend::of(dy).norm.backward(kind, viewed(dense(dy), flat),
-                                  dsum.defined() ? viewed(dense(dsum), flat) : Tensor(), x, weight,
-                                  mean, rstd, viewed(dx, flat), accumulate_dx, dweight.buffer,
-                                  dbias.buffer, accumulate);
-  }
-};
-
 Tensor norm(Op op, NormKind kind, const Tensor& x, const Tensor& weight, const Tensor& bias,
             double eps) {
-  check_norm(name(op), x, weight, bias, eps);
+  check_norm(name(op), x, {}, weight, bias, eps);
   const Call call(op, {x, weight, bias});
   const auto [rows, width] = rows_of(x.shape());
   const Tensor flat = viewed(dense(call[0]), {rows, width});
@@ -81,22 +34,10 @@ Tensor norm(Op op, NormKind kind, const Tensor& x, const Tensor& weight, const T
   });
 }
 
-// The type a fused norm writes for the next op: the autocast type, where neither the residual
-// stream nor the policy asks for more.
-DType normed_type(Op op, DType stream) {
-  const amp::AutocastState& state = amp::autocast_state();
-  if (!state.enabled || stream == DType::f64) return stream;
-  return amp::class_of(op) == CastClass::f32 ? DType::f32 : state.dtype;
-}
-
 std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x,
                                         const Tensor& residual, const Tensor& weight,
                                         const Tensor& bias, double eps) {
-  check_norm(name(op), x, weight, bias, eps);
-  if (residual.defined()) {
-    require_compute(name(op), "residual", residual);
-    require_shape(name(op), "residual", residual, x.shape());
-  }
+  check_norm(name(op), x, residual, weight, bias, eps);
   const Call call(op, {x, weight, bias, residual});
   const auto [rows, width] = rows_of(x.shape());
   const Shape flat{rows, width};
@@ -114,12 +55,7 @@ std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x,
   const Tensor outputs[2] = {viewed(sum, x.shape()), viewed(y, x.shape())};
   const NormBackward backward{kind, sum, scale, mean, rstd};
   call.results(outputs, [backward](std::span<const Tensor> dy, GradSlots dx) {
-    // The gradient of the sum reaches x and the residual alike: computed once, in the sum's type.
-    Tensor gradient = dy[0];
-    if (dy[1].defined()) {
-      gradient = Tensor::empty(dy[1].shape(), backward.x->dtype(), dy[1].device());
-      backward(dy[1], dy[0], gradient, false, dx[1], dx[2]);
-    }
+    const Tensor gradient = backward.through_sum(dy[0], dy[1], dx[1], dx[2]);
     dx[0].add(gradient);
     dx[3].add(gradient);
   });
@@ -155,7 +91,7 @@ Channels channels_of(std::string_view op, const Tensor& x, const Tensor& weight,
   const Channels channels{x.size(0), x.size(1),
                           x.size(0) * x.size(1) == 0 ? 0 : x.numel() / (x.size(0) * x.size(1))};
   check_parameters(op, weight, bias, channels.c);
-  require_between(op, "eps", eps, 0, std::numeric_limits<double>::max());
+  check_eps(op, eps);
   return channels;
 }
 

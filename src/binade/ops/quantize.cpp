@@ -51,7 +51,7 @@ Quantized quantize(const Tensor& x, double scale, DType dtype) {
   backend::of(x).elementwise.fill(factor, scale);
   backend::of(x).elementwise.fill(result.inverse_scale,
                                   1 / static_cast<double>(static_cast<float>(scale)));
-  backend::of(x).quantize.quantize(x, factor, result.data, {}, {});
+  backend::of(x).quantize.quantize(x, {factor, result.data});
   return result;
 }
 

@@ -51,6 +51,12 @@ struct Operands {
          squares = zeros({rows, width}, DType::f32, device);
   Tensor norm = empty({1}, DType::f32), factor = ones({1}, DType::f32, device);
   Tensor index = randint(0, rows, {rows}, {1, 6}, device);
+  Tensor codes = empty({rows, width}, DType::e4m3), turned = empty({width, rows}, DType::e4m3);
+  Tensor half_codes = empty({rows / 2, width}, DType::e4m3),
+         half_turned = empty({width, rows / 2}, DType::e4m3);
+  Tensor pair_codes = empty({rows / 2, 2 * width}, DType::e5m2),
+         pair_turned = empty({2 * width, rows / 2}, DType::e5m2);
+  Tensor amax = zeros({1}, DType::f32, device);
 };
 
 using Kernels = std::vector<Kernel>;
@@ -106,6 +112,26 @@ void add_rows(Kernels& list, const Operands& o, const backend::Backend& table) {
                   [&] { table.index.index_select(o.f32, 0, o.index, o.f32_out); }});
 }
 
+// Codes along rows and turned, with their amax.
+void add_fp8(Kernels& list, const Operands& o, const backend::Backend& table) {
+  list.push_back({"fp8 of bf16", 4 * elements, [&] {
+                    table.quantize.quantize(o.bf16, {o.factor, o.codes, o.turned, o.amax});
+                  }});
+  list.push_back({"fp8 of layer norm bf16", 4 * elements, [&] {
+                    table.quantize.quantize_norm(o.bf16, o.weight, o.bias, o.mean, o.rstd,
+                                                 DType::bf16,
+                                                 {o.factor, o.codes, o.turned, o.amax});
+                  }});
+  list.push_back(
+      {"fp8 of swiglu bf16", 3 * elements, [&] {
+         table.quantize.quantize_swiglu(o.pairs, {o.factor, o.half_codes, o.half_turned, o.amax});
+       }});
+  list.push_back({"fp8 of swiglu backward bf16", 5 * elements, [&] {
+                    table.quantize.quantize_swiglu_backward(
+                        o.half, o.pairs, {o.factor, o.pair_codes, o.pair_turned, o.amax});
+                  }});
+}
+
 void add_optimizer(Kernels& list, const Operands& o, const backend::Backend& table) {
   list.push_back(
       {"adamw f32, bf16 copy", 30 * elements, [&] {
@@ -129,6 +155,7 @@ std::vector<OpFigures> bench_ops(Device device, double seconds) {
   Kernels kernels;
   add_elementwise(kernels, operands, table);
   add_rows(kernels, operands, table);
+  add_fp8(kernels, operands, table);
   add_optimizer(kernels, operands, table);
   std::vector<OpFigures> result;
   double best_copy = 0;

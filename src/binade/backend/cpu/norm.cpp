@@ -88,6 +88,7 @@ void forward_as(NormKind kind, const TensorView& x, const TensorView& residual,
       }
       const T scale = inverse_deviation(math.square_sum(in, center, width), width, eps);
       if (rstd.present) store_at(scale, rstd, row);
+      if (!y.present) continue;
       T* out = row_target(y, at, y_scratch.data());
       math.normalize(in, center, scale, w.data(), offset, width, out);
       store(out, y, at, width);
@@ -402,6 +403,23 @@ void group_backward(TensorView dy, TensorView x, TensorView weight, TensorView m
 }
 
 }  // namespace
+
+void normalize(const TensorView& x, const TensorView& weight, const TensorView& bias,
+               const TensorView& mean, const TensorView& rstd, const TensorView& y) {
+  const int64_t rows = x.shape[0], width = x.shape[1];
+  const NormRows<float>& math = norm_rows<float>();
+  const Parameter<float> w(weight, width, 1), b(bias, width, 0);
+  parallel_for(rows, grain_for(width), [&](int64_t begin, int64_t end) {
+    Row<float> x_scratch(width), y_scratch(width);
+    for (int64_t row = begin; row < end; ++row) {
+      const float* in = load(x, row * width, width, x_scratch.data());
+      float* out = row_target(y, row * width, y_scratch.data());
+      math.normalize(in, mean.present ? value_at<float>(mean, row) : 0, value_at<float>(rstd, row),
+                     w.data(), bias.present ? b.data() : nullptr, width, out);
+      store(out, y, row * width, width);
+    }
+  });
+}
 
 const NormKernels norm_kernels{.forward = forward,
                                .backward = backward,

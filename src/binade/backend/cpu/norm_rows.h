@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "binade/tensor/tensor.h"
+
 // What norms do with a row of n elements. Each function is chosen for the CPU at hand. Outputs may
 // be any of the inputs.
 namespace binade::backend::cpu {
@@ -31,5 +33,9 @@ struct NormRows {
 // Those for T, float or double.
 template <class T>
 const NormRows<T>& norm_rows();
+
+// y [rows, width] = the norm of x by given statistics (no mean: rms), as norm.forward makes it.
+void normalize(const TensorView& x, const TensorView& weight, const TensorView& bias,
+               const TensorView& mean, const TensorView& rstd, const TensorView& y);
 
 }  // namespace binade::backend::cpu

@@ -4,7 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "binade/backend/activation.h"
 #include "binade/backend/cpu/kernels.h"
+#include "binade/backend/cpu/norm_rows.h"
 #include "binade/backend/scale.h"
 #include "binade/base/parallel.h"
 #include "binade/formats/convert.h"
@@ -71,22 +73,83 @@ void turn(const TensorView& q, const TensorView& transposed) {
   });
 }
 
-void quantize(TensorView x, TensorView scale, TensorView q, TensorView transposed,
-              TensorView amax) {
+void quantize(TensorView x, const Codes& codes) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
-  const float factor = *scale.as<float>();
-  std::vector<float> partial(amax.present ? static_cast<size_t>(rows) : 0);
+  const float factor = *codes.scale.as<float>();
+  std::vector<float> partial(codes.amax.present ? static_cast<size_t>(rows) : 0);
   parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
     for (int64_t row = begin; row < end; ++row) {
       read_row(x, row, 0, columns, values.data());
-      if (amax.present) partial[static_cast<size_t>(row)] = row_amax(values.data(), columns);
+      if (codes.amax.present) partial[static_cast<size_t>(row)] = row_amax(values.data(), columns);
       for (float& value : values) value *= factor;
-      write_row(values.data(), q, row, 0, columns);
+      write_row(values.data(), codes.q, row, 0, columns);
     }
   });
-  if (transposed.present) turn(q, transposed);
-  if (amax.present) *amax.as<float>() = larger(*amax.as<float>(), row_amax(partial.data(), rows));
+  if (codes.transposed.present) turn(codes.q, codes.transposed);
+  if (codes.amax.present) {
+    auto* amax = codes.amax.as<float>();
+    *amax = larger(*amax, row_amax(partial.data(), rows));
+  }
+}
+
+// ---- matrices made on the way: some rows at a time ----
+
+// Rows [top, top + count) of dense x, or elements of a vector.
+TensorView rows_of(TensorView x, int64_t top, int64_t count) {
+  if (!x.present) return x;
+  x.data = x.as<uint8_t>() + top * x.strides[0] * static_cast<int64_t>(size_of(x.dtype));
+  x.shape[0] = count;
+  return x;
+}
+
+// make(top, count, rows) writes rows [top, top + count) of a matrix of q's shape as `type`.
+template <class F>
+void quantize_made(DType type, const Codes& codes, F make) {
+  constexpr int64_t at_once = 64;
+  const int64_t rows = codes.q.shape[0], columns = codes.q.shape[1];
+  const int64_t height = std::min(rows, at_once);
+  std::vector<uint8_t> scratch(static_cast<size_t>(height * columns) * size_of(type));
+  const TensorView block{.data = scratch.data(),
+                         .dtype = type,
+                         .shape = {height, columns},
+                         .strides = {columns, 1},
+                         .present = true};
+  for (int64_t top = 0; top < rows; top += at_once) {
+    const int64_t count = std::min(rows - top, at_once);
+    const TensorView made = rows_of(block, 0, count);
+    make(top, count, made);
+    quantize(made, {codes.scale, rows_of(codes.q, top, count), {}, codes.amax});
+  }
+  if (codes.transposed.present) turn(codes.q, codes.transposed);
+}
+
+void quantize_swiglu(TensorView x, const Codes& codes) {
+  quantize_made(x.dtype, codes, [&](int64_t top, int64_t count, const TensorView& y) {
+    activation_kernels.swiglu(rows_of(x, top, count), y);
+  });
+}
+
+void quantize_swiglu_backward(TensorView dy, TensorView x, const Codes& codes) {
+  quantize_made(x.dtype, codes, [&](int64_t top, int64_t count, const TensorView& dx) {
+    activation_kernels.swiglu_backward(rows_of(dy, top, count), rows_of(x, top, count), dx);
+  });
+}
+
+void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
+                                  const Codes& codes) {
+  quantize_made(dy.dtype, codes, [&](int64_t top, int64_t count, const TensorView& dx) {
+    activation_kernels.activation_backward(activation, rows_of(dy, top, count),
+                                           rows_of(pre_activation, top, count), dx);
+  });
+}
+
+void quantize_norm(TensorView x, TensorView weight, TensorView bias, TensorView mean,
+                   TensorView rstd, DType type, const Codes& codes) {
+  quantize_made(type, codes, [&](int64_t top, int64_t count, const TensorView& y) {
+    normalize(rows_of(x, top, count), weight, bias, rows_of(mean, top, count),
+              rows_of(rstd, top, count), y);
+  });
 }
 
 void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,
@@ -197,6 +260,10 @@ void roll(TensorView history, TensorView pending, double max_value, DelayedRule 
 
 const QuantizeKernels quantize_kernels{.amax = amax,
                                        .quantize = quantize,
+                                       .quantize_swiglu = quantize_swiglu,
+                                       .quantize_swiglu_backward = quantize_swiglu_backward,
+                                       .quantize_activation_backward = quantize_activation_backward,
+                                       .quantize_norm = quantize_norm,
                                        .quantize_groups = quantize_groups,
                                        .quantize_mx = quantize_mx,
                                        .dequantize = dequantize,

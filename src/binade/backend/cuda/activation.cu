@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numbers>
 
-#include "binade/backend/cuda/elementwise_math.cuh"
+#include "binade/backend/cuda/activation_math.cuh"
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/operand.cuh"
 
@@ -43,7 +43,7 @@ struct SwiGlu {
     widen(fetched_gate, x.dtype, gate);
     widen(fetched_up, x.dtype, up);
 #pragma unroll
-    for (int i = 0; i < N; ++i) up[i] = gate[i] * sigmoid(gate[i]) * up[i];
+    for (int i = 0; i < N; ++i) up[i] = swiglu_value(gate[i], up[i]);
     store(y, at, up);
   }
 };
@@ -63,11 +63,7 @@ struct SwiGluBackward {
     widen(fetched_gate, x.dtype, gate);
     widen(fetched_up, x.dtype, up);
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const C g = gate[i];
-      gate[i] = gradient_value(Unary::silu, d[i] * up[i], g, C{0}, C{0});
-      up[i] = d[i] * (g * sigmoid(g));
-    }
+    for (int i = 0; i < N; ++i) swiglu_gradient(d[i], gate[i], up[i]);
     store(dx, gate_at, gate);
     store(dx, gate_at + width, up);
   }
@@ -99,34 +95,13 @@ struct ActivationBackward {
   Activation activation;
   Operand dy, x, dx;
 
-  // `op` is known when the kernel is compiled.
-  __device__ static void times_slope(Unary op, C (&d)[N], const C (&v)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) d[i] = gradient_value(op, d[i], v[i], C{0}, C{0});
-  }
-
   // dx of one pack, before it is rounded.
   __device__ void finish(int64_t at, const Fetched<C, N>& fetched_dy,
                          const Fetched<C, N>& fetched_x, C (&d)[N]) const {
     C v[N];
     widen(fetched_dy, dy.dtype, d);
     widen(fetched_x, x.dtype, v);
-    switch (activation) {
-      case Activation::none:
-        break;
-      case Activation::relu:
-        times_slope(Unary::relu, d, v);
-        break;
-      case Activation::gelu:
-        times_slope(Unary::gelu, d, v);
-        break;
-      case Activation::gelu_tanh:
-        times_slope(Unary::gelu_tanh, d, v);
-        break;
-      case Activation::silu:
-        times_slope(Unary::silu, d, v);
-        break;
-    }
+    times_slope(activation, d, v);
     store(dx, at, d);
   }
 

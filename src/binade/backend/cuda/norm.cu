@@ -5,6 +5,7 @@
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/norm_backward.h"
 #include "binade/backend/cuda/norm_batch.h"
+#include "binade/backend/cuda/norm_math.cuh"
 #include "binade/backend/cuda/operand.cuh"
 #include "binade/backend/cuda/reduce.cuh"
 
@@ -123,12 +124,13 @@ __global__ void __launch_bounds__(max_team) forward_kernel(const __grid_constant
   const C variance = team_sum(squares, scratch) / static_cast<C>(a.width);
   const C scale = C{1} / sqrt(variance + a.eps);
   if (a.rstd && threadIdx.x == 0) store_one(a.rstd, row, scale);
+  if (!a.y) return;
   held.each(a.width, [&](int64_t column, const C(&v)[N]) {
     C weight[N], bias[N], out[N];
     load_parameter(a.weight, column, C{1}, weight);
     load_parameter(a.bias, column, C{0}, bias);
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = (v[i] - center) * scale * weight[i] + bias[i];
+    for (int i = 0; i < N; ++i) out[i] = normed_value(v[i], center, scale, weight[i], bias[i]);
     store(a.y, base + column, out);
   });
 }

@@ -187,14 +187,29 @@ __device__ inline void store(const Operand& y, int64_t at, const C (&values)[N])
 // Values as storing them as `dtype` and loading them again would give.
 template <class C, int N>
 __device__ inline void round_to(DType dtype, C (&values)[N]) {
-  const auto through = [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  if constexpr (N % 2 == 0) {
+    if (dtype != DType::f16 && dtype != DType::bf16) return;
 #pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = cast<C>(cast<T>(values[i]));
-  };
-  if (dtype == DType::f32) through(TypeTag<float>{});
-  if (dtype == DType::f16) through(TypeTag<f16>{});
-  if (dtype == DType::bf16) through(TypeTag<bf16>{});
+    for (int i = 0; i < N; i += 2) {
+      const uint32_t word = narrow_two(dtype, values[i], values[i + 1]);
+      if (dtype == DType::bf16) {
+        values[i] = __uint_as_float(word << 16);
+        values[i + 1] = __uint_as_float(word & 0xffff0000u);
+      } else {
+        values[i] = f16::from_bits(static_cast<uint16_t>(word));
+        values[i + 1] = f16::from_bits(static_cast<uint16_t>(word >> 16));
+      }
+    }
+  } else {
+    const auto through = [&](auto tag) {
+      using T = typename decltype(tag)::type;
+#pragma unroll
+      for (int i = 0; i < N; ++i) values[i] = cast<C>(cast<T>(values[i]));
+    };
+    if (dtype == DType::f32) through(TypeTag<float>{});
+    if (dtype == DType::f16) through(TypeTag<f16>{});
+    if (dtype == DType::bf16) through(TypeTag<bf16>{});
+  }
 }
 
 // a / b, both at least 0; a 64-bit division is several times slower and seldom needed.

@@ -1,0 +1,221 @@
+#include "binade/ops/fp8_fused.h"
+
+#include <gtest/gtest.h>
+
+#include "binade/amp/autocast.h"
+#include "binade/autograd/engine.h"
+#include "binade/autograd/variable.h"
+#include "binade/backend/gpu.h"
+#include "binade/ops/activation.h"
+#include "binade/ops/fp8_linear.h"
+#include "binade/ops/norm.h"
+#include "support/tensors.h"
+
+// Fused ops are their composites bit for bit: results, gradients, and what the states note.
+namespace binade {
+namespace {
+
+using amp::Fp8Recipe;
+using backend::NormKind;
+
+struct Case {
+  int64_t rows = 48, in = 32, width = 64, out = 32;
+  DType type = DType::bf16;  // of autocast; f32: none
+  bool bias = false;
+  bool trains_up = true, trains_down = true, trains_x = true;
+  Fp8Recipe recipe = {.history = 3};
+  // Of the norm before it.
+  NormKind norm = NormKind::layer;
+  bool residual = true;
+  DType stream = DType::bf16;
+  bool trains_norm = true;
+  Activation activation = Activation::none;
+};
+
+// Fused or not: what an input, its residual, the norm's weight and bias and two layers become.
+using Program = std::vector<Tensor> (*)(const Case& c, bool fused, std::span<const Tensor> in,
+                                        const Fp8Layer& up, const Fp8Layer& down);
+
+Tensor apply(const Tensor& x, const Fp8Layer& layer) {
+  return fp8_linear(x, layer.weight, layer.bias, layer.activation, *layer.recipe, layer.state);
+}
+
+std::vector<Tensor> mlp(const Case&, bool fused, std::span<const Tensor> in, const Fp8Layer& up,
+                        const Fp8Layer& down) {
+  return {fused ? fp8_swiglu_mlp(in[0], up, down) : apply(swiglu(apply(in[0], up)), down)};
+}
+
+std::pair<Tensor, Tensor> plain_norm(const Case& c, std::span<const Tensor> in) {
+  return c.norm == NormKind::layer ? residual_layer_norm(in[0], in[1], in[2], in[3])
+                                   : residual_rms_norm(in[0], in[1], in[2]);
+}
+
+Fp8Norm fused_norm(const Case& c, std::span<const Tensor> in) {
+  const std::optional<Fp8Norm> norm = fp8_residual_norm(
+      c.norm, in[0], in[1], in[2], c.norm == NormKind::layer ? in[3] : Tensor(), 1e-5);
+  return norm.value();
+}
+
+std::vector<Tensor> norm_mlp(const Case& c, bool fused, std::span<const Tensor> in,
+                             const Fp8Layer& up, const Fp8Layer& down) {
+  const auto [sum, y] = [&] {
+    if (fused) return fp8_norm_swiglu_mlp(fused_norm(c, in), up, down);
+    const auto [sum, normed] = plain_norm(c, in);
+    return std::pair(sum, apply(swiglu(apply(normed, up)), down));
+  }();
+  return {sum, y};
+}
+
+std::vector<Tensor> norm_linear(const Case& c, bool fused, std::span<const Tensor> in,
+                                const Fp8Layer& up, const Fp8Layer&) {
+  Fp8Layer layer = up;
+  layer.activation = c.activation;
+  const auto [sum, y] = [&] {
+    if (fused) return fp8_norm_linear(fused_norm(c, in), layer);
+    const auto [sum, normed] = plain_norm(c, in);
+    return std::pair(sum, apply(normed, layer));
+  }();
+  return {sum, y};
+}
+
+// Everything that three steps of two micro-batches leave.
+std::vector<Tensor> run(const Case& c, Device device, Program program, bool fused) {
+  const auto noise = [&](const Shape& shape, uint64_t stream, DType dtype, bool trains) {
+    Tensor x = test::noise(shape, stream, dtype, device);
+    if (trains) x.set_requires_grad();
+    return x;
+  };
+  const auto layer = [&](int64_t in, int64_t out, uint64_t stream, bool trains) {
+    return Fp8Layer{noise({out, in}, stream, DType::f32, trains),
+                    c.bias ? noise({out}, stream + 1, DType::f32, trains) : Tensor(), &c.recipe,
+                    std::make_shared<amp::Fp8Linear>()};
+  };
+  const Fp8Layer up = layer(c.in, 2 * c.width, 1, c.trains_up),
+                 down = layer(c.width, c.out, 3, c.trains_down);
+  const Tensor weight = noise({c.in}, 5, DType::f32, c.trains_norm),
+               bias = noise({c.in}, 6, DType::f32, c.trains_norm);
+  const amp::Fp8Autocast fp8(c.recipe);
+  std::vector<Tensor> left;
+  for (uint64_t step = 0; step < 3; ++step) {
+    for (uint64_t micro = 0; micro < 2; ++micro) {
+      const amp::Autocast autocast(c.type == DType::f32 ? DType::bf16 : c.type,
+                                   c.type != DType::f32);
+      const Shape shape{2, c.rows / 2, c.in};
+      const std::vector<Tensor> inputs = {
+          noise(shape, 10 + step * 2 + micro, c.type, c.trains_x),
+          c.residual ? noise(shape, 30 + step * 2 + micro, c.stream, c.trains_x) : Tensor(), weight,
+          bias};
+      const std::vector<Tensor> y = program(c, fused, inputs, up, down);
+      std::vector<Tensor> wanted, seeds;
+      for (size_t i = 0; i < y.size(); ++i) {
+        left.push_back(y[i].detach());
+        if (!y[i].requires_grad()) continue;
+        wanted.push_back(y[i]);
+        seeds.push_back(test::noise(y[i].shape(), 40 + step + 3 * i, y[i].dtype(), device));
+      }
+      if (wanted.empty()) continue;
+      autograd::run_backward(wanted, seeds, false);
+      for (const Tensor& x : inputs)
+        if (x.defined() && x.requires_grad()) left.push_back(x.grad());
+    }
+    // A changed weight is what ends a step.
+    for (const Tensor& changed : {up.weight, down.weight}) changed.bump_version();
+  }
+  for (const Fp8Layer* one : {&up, &down}) {
+    for (const Tensor& x : {one->weight, one->bias}) {
+      if (x.defined() && x.requires_grad()) left.push_back(x.grad());
+    }
+    for (const amp::Fp8Stream* stream :
+         {&one->state->input, &one->state->weight, &one->state->gradient}) {
+      for (const Tensor& x : {stream->history, stream->scale, stream->pending, stream->dropped})
+        left.push_back(x);
+    }
+  }
+  return left;
+}
+
+void expect_equal(const Case& c, Device device, Program program) {
+  const std::vector<Tensor> fused = run(c, device, program, true),
+                            expected = run(c, device, program, false);
+  ASSERT_EQ(fused.size(), expected.size());
+  for (size_t i = 0; i < fused.size(); ++i)
+    EXPECT_TRUE(test::same_bits(fused[i], expected[i])) << "result " << i;
+}
+
+const std::vector<std::pair<const char*, Case>>& cases() {
+  static const std::vector<std::pair<const char*, Case>> all = {
+      {"bf16", {}},
+      {"f16", {.type = DType::f16, .stream = DType::f16}},
+      {"no autocast", {.type = DType::f32, .stream = DType::f32}},
+      {"ragged", {.rows = 38, .in = 19, .width = 27, .out = 11}},
+      {"large", {.rows = 272, .in = 48, .width = 144, .out = 160}},
+      {"bias", {.bias = true}},
+      {"up is frozen", {.trains_up = false}},
+      {"down is frozen", {.trains_down = false}},
+      {"only down trains", {.trains_up = false, .trains_x = false, .trains_norm = false}},
+      {"x wants nothing", {.trains_x = false}},
+      {"nothing trains",
+       {.trains_up = false, .trains_down = false, .trains_x = false, .trains_norm = false}},
+      {"e4m3 everywhere", {.recipe = {.format = amp::Fp8Format::e4m3, .history = 2}}}};
+  return all;
+}
+
+const std::vector<std::pair<const char*, Case>>& norm_cases() {
+  static const std::vector<std::pair<const char*, Case>> all = {
+      {"rms", {.norm = NormKind::rms}},
+      {"rms, ragged", {.rows = 38, .in = 19, .width = 27, .out = 11, .norm = NormKind::rms}},
+      {"no residual", {.residual = false}},
+      {"f32 stream", {.stream = DType::f32}},
+      {"f32 stream, ragged", {.rows = 38, .in = 19, .width = 27, .out = 11, .stream = DType::f32}},
+      {"the norm is frozen", {.trains_norm = false}},
+      {"gelu", {.activation = Activation::gelu_tanh}},
+      {"gelu and bias", {.bias = true, .activation = Activation::gelu_tanh}}};
+  return all;
+}
+
+void expect_all_equal(Device device) {
+  const std::pair<const char*, Program> programs[] = {
+      {"mlp", mlp}, {"norm_mlp", norm_mlp}, {"norm_linear", norm_linear}};
+  for (const auto& [program_name, program] : programs) {
+    for (const auto* list : {&cases(), &norm_cases()}) {
+      if (program == mlp && list == &norm_cases()) continue;
+      for (const auto& [name, one] : *list) {
+        SCOPED_TRACE(std::string(program_name) + ", " + name);
+        expect_equal(one, device, program);
+      }
+    }
+  }
+}
+
+TEST(Fp8Fused, IsItsComposite) { expect_all_equal(Device::cpu()); }
+
+TEST(Fp8FusedGpu, IsItsComposite) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  expect_all_equal(Device::cuda());
+}
+
+// Types that the fused kernels do not make are left to the plain ops.
+TEST(Fp8Fused, StandsForNoNormThatChangesTypes) {
+  const Tensor x = test::noise({4, 8}, 1, DType::bf16), weight = test::noise({8}, 2);
+  const auto layer = [&](const Tensor& in) {
+    return fp8_norm(NormKind::layer, in, weight, {}, 1e-5);
+  };
+  EXPECT_FALSE(layer(x));  // no FP8
+  const amp::Fp8Autocast fp8(Fp8Recipe{});
+  EXPECT_TRUE(layer(x));
+  EXPECT_FALSE(layer(test::noise({4, 8}, 1, DType::f64)));
+  EXPECT_FALSE(layer({}));
+  const amp::Autocast autocast(DType::bf16);
+  EXPECT_FALSE(layer(x));  // autocast gives this norm f32
+  EXPECT_TRUE(layer(test::noise({4, 8}, 1)));
+  auto policy = std::make_shared<amp::Policy>();
+  policy->set(Op::residual_layer_norm, CastClass::f32).set(Op::swiglu, CastClass::f32);
+  EXPECT_TRUE(fp8_residual_norm(NormKind::layer, x, x, weight, {}, 1e-5));
+  EXPECT_TRUE(swiglu_keeps_type(x));
+  const amp::Autocast wide(DType::bf16, true, policy);
+  EXPECT_FALSE(fp8_residual_norm(NormKind::layer, x, x, weight, {}, 1e-5));
+  EXPECT_FALSE(swiglu_keeps_type(x));
+}
+
+}  // namespace
+}  // namespace binade
