@@ -49,11 +49,13 @@ TEST(Fp8Products, AlongRowsReadTheTurnedCodes) {
   EXPECT_EQ(test::read(operand_along_rows(plain).matrix), test::read(q.data));
 }
 
-TEST(Fp8Products, ScaleFinerGroupsBeforehand) {
-  const Quantized rows = quantize(test::noise({5, 8}, 1), {.group = {1, 0}});
-  const Operand values = operand(rows);
-  EXPECT_FALSE(values.inverse_scale.defined());
-  EXPECT_EQ(test::read(values.matrix), test::read(dequantize(rows)));
+TEST(Fp8Products, FinerGroupsTakeTheirScalesAlong) {
+  const Quantized a = quantize(test::noise({5, 8}, 1), {.group = {1, 0}}),
+                  b = quantize(test::noise({7, 8}, 2), {.group = {1, 0}});
+  const Tensor y = Tensor::empty({5, 7}, DType::f32);
+  multiply(operand(a), turned(operand(b)), y, false);
+  const Tensor expected = matmul(dequantize(a), transpose(dequantize(b), 0, 1));
+  EXPECT_EQ(test::read(y), test::read(expected));  // on the CPU their values are multiplied
 }
 
 }  // namespace

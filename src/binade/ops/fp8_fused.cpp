@@ -71,8 +71,8 @@ class Products {
       return amp::quantize_by(recipe_, Fp8Role::gradient,
                               activation_gradient(slope, dy, pre_, bias), state_->gradient, true);
     }
-    return amp::quantize_made(recipe_, Fp8Role::gradient, dy.shape(), dy.device(),
-                              state_->gradient, true, [&](const backend::Codes& codes) {
+    return amp::quantize_made(recipe_, Fp8Role::gradient, dy.shape(), dy.device(), state_->gradient,
+                              true, [&](const backend::Codes& codes) {
                                 backend::of(dy).quantize.quantize_activation_backward(slope, dy,
                                                                                       pre_, codes);
                               });

@@ -140,7 +140,7 @@ void quantize_activation_backward(Activation activation, TensorView dy, TensorVi
                                   const Codes& codes) {
   quantize_made(dy.dtype, codes, [&](int64_t top, int64_t count, const TensorView& dx) {
     activation_kernels.activation_backward(activation, rows_of(dy, top, count),
-                                           rows_of(pre_activation, top, count), dx);
+                                           rows_of(pre_activation, top, count), dx, {}, false);
   });
 }
 
