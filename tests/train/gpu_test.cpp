@@ -109,6 +109,30 @@ TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
   EXPECT_EQ(test::read(gpu.state.at("scaler.scale")), test::read(cpu.state.at("scaler.scale")));
 }
 
+// Steps are given to the GPU faster than it takes them: nothing in a step asks for its results.
+TEST_P(OverflowGpu, SteadyStepsNeverWait) {
+  Config config = hundred_steps("fp16");
+  config.device = "cuda";
+  config.width = 256;
+  config.context = 256;
+  config.batch = 16;
+  for (const char* graph : {"off", "on"}) {
+    config.graph = graph;
+    const data::Tokens tokens = data::Tokens::of_bytes(small_text() + small_text());
+    Trainer trainer(config);
+    for (int i = 0; i < 4; ++i) trainer.start_step(tokens);
+    trainer.finished(true);
+    const int64_t before = backend::host_waits();
+    for (int i = 0; i < 3; ++i) trainer.start_step(tokens);
+    EXPECT_EQ(backend::host_waits(), before) << "graph " << graph;
+    trainer.finished(true);
+    // Three graphs are launched long before they have run, so asking for their results waits.
+    if (std::string(graph) == "on") {
+      EXPECT_GT(backend::host_waits(), before);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Once, OverflowGpu, ::testing::Values("fp16"));
 
 // ---- steps that are launches of a recorded graph ----

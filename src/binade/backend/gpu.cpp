@@ -16,6 +16,8 @@ void synchronize(Device device) {
   cuda::synchronize();
 }
 
+int64_t host_waits() { return cuda::host_waits(); }
+
 #else
 
 const std::vector<Gpu>& gpus() {
@@ -24,6 +26,8 @@ const std::vector<Gpu>& gpus() {
 }
 
 void synchronize(Device) {}
+
+int64_t host_waits() { return 0; }
 
 #endif
 

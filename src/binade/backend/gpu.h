@@ -25,4 +25,7 @@ const std::vector<Gpu>& gpus();
 // Waits until a device has done all it was given. The CPU always has.
 void synchronize(Device device);
 
+// How often this process has had to wait for a GPU so far; a steady training step adds nothing.
+int64_t host_waits();
+
 }  // namespace binade::backend

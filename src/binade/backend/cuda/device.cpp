@@ -1,5 +1,7 @@
 #include "binade/backend/cuda/device.h"
 
+#include <atomic>
+
 #include "binade/base/error.h"
 #include "binade/tensor/memory.h"
 
@@ -7,6 +9,14 @@ namespace binade::backend::cuda {
 namespace {
 
 thread_local int active = -1;
+std::atomic<int64_t> waits = 0;
+
+// `query` is the answer of a device that was asked whether it is done.
+void count_unless_done(cudaError_t query) {
+  if (query != cudaErrorNotReady) return;
+  cudaGetLastError();  // "not ready" is no error
+  ++waits;
+}
 
 std::vector<Gpu> find_devices() {
   int count = 0;
@@ -101,6 +111,16 @@ bool capturing() {
   return status != cudaStreamCaptureStatusNone;
 }
 
-void synchronize() { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+void synchronize() {
+  count_unless_done(cudaStreamQuery(stream()));
+  check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
+}
+
+void wait_for(cudaEvent_t event) {
+  count_unless_done(cudaEventQuery(event));
+  check(cudaEventSynchronize(event), "cudaEventSynchronize");
+}
+
+int64_t host_waits() { return waits; }
 
 }  // namespace binade::backend::cuda

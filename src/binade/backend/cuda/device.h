@@ -33,4 +33,10 @@ bool capturing();
 // Waits until the active device has done all it was given.
 void synchronize();
 
+// Waits until the device has come to `event`.
+void wait_for(cudaEvent_t event);
+
+// How often one of these two found the device still at work.
+int64_t host_waits();
+
 }  // namespace binade::backend::cuda

@@ -301,7 +301,7 @@ float measure(Context& context, const Plan& plan, const BlasProduct& p, void* d,
   for (int i = 0; i < repeats; ++i)
     check_blas(run(context, plan, p, d, algorithm), "cublasLtMatmul");
   check(cudaEventRecord(events.end, stream()), "cudaEventRecord");
-  check(cudaEventSynchronize(events.end), "cudaEventSynchronize");
+  wait_for(events.end);
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, events.begin, events.end), "cudaEventElapsedTime");
   return milliseconds / static_cast<float>(repeats);

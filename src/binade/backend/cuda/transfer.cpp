@@ -17,7 +17,7 @@ struct Pinned {
     check(cudaEventCreateWithFlags(&used, cudaEventDisableTiming), "cudaEventCreate");
   }
   void record() const { check(cudaEventRecord(used, stream()), "cudaEventRecord"); }
-  void wait() const { check(cudaEventSynchronize(used), "cudaEventSynchronize"); }
+  void wait() const { wait_for(used); }
 
   void* data = nullptr;
   cudaEvent_t used = nullptr;
