@@ -123,10 +123,10 @@ TEST_P(OverflowGpu, SteadyStepsNeverWait) {
     for (int i = 0; i < 4; ++i) trainer.start_step(tokens);
     trainer.finished(true);
     const int64_t before = backend::host_waits();
-    for (int i = 0; i < 3; ++i) trainer.start_step(tokens);
+    for (int i = 0; i < 2; ++i) trainer.start_step(tokens);  // as far ahead as a run goes
     EXPECT_EQ(backend::host_waits(), before) << "graph " << graph;
     trainer.finished(true);
-    // Three graphs are launched long before they have run, so asking for their results waits.
+    // Two graphs are launched long before they have run, so asking for their results waits.
     if (std::string(graph) == "on") {
       EXPECT_GT(backend::host_waits(), before);
     }
