@@ -108,8 +108,9 @@ std::string compare_html(const Comparison& comparison) {
       c.steps, c.accumulate, c.batch, c.context, train::escaped(c.data));
   body += table.html() + "<main>\n" + losses_chart(comparison) + difference_chart(comparison);
   for (const ComparedRun& run : comparison.runs)
-    body += histogram_chart(run.precision + ": exponents at the last step, against the formats",
-                            {run.weights, run.activations, run.gradients});
+    body += histogram_chart(
+        run.precision + ": share of values by exponent at the last step, against the formats",
+        {run.weights, run.activations, run.gradients});
   return train::page(fmt::format("{} layers of width {} in {} precisions", c.layers, c.width,
                                  comparison.runs.size()),
                      body + "</main>\n");

@@ -116,8 +116,9 @@ Fp8ScalingClaims fp8_scaling_experiment(Story& story) {
   train::Series series{"saturated activations", {}};
   for (size_t i = 0; i < shares.size(); ++i)
     series.points.emplace_back(static_cast<double>(i), 100 * shares[i]);
-  story.figure(
-      train::line_chart({"Delayed scaling after a tenfold jump at step 3", "step", "%"}, {series}));
+  story.figure(train::line_chart(
+      {"Delayed scaling after a tenfold jump at step 3", "step", "% of the values saturate"},
+      {series}));
   story.proves(
       "on plain data all recipes are alike. Outliers take the bits of all that share a scale with "
       "them: of the whole tensor, of a row, or of 32 numbers. A scale per row saves the other "

@@ -46,8 +46,9 @@ UnderflowClaims underflow_experiment(Story& story) {
                       percent(bf16.points[0].second / 100)});
   }
   story.table({"gradient size", "zero in f16", "f16, loss x 32768", "zero in bf16"}, rows);
-  story.figure(train::line_chart({"Gradients that became zero", "log10 of their true size", "%"},
-                                 {f16, scaled, bf16}));
+  story.figure(
+      train::line_chart({"Gradients that became zero", "log10 of their true size", "% of them"},
+                        {f16, scaled, bf16}));
   const UnderflowClaims claims{.at_1e9 = zeros(1e-9, DType::f16, 1),
                                .at_1e7 = zeros(1e-7, DType::f16, 1),
                                .at_1e6 = zeros(1e-6, DType::f16, 1),

@@ -11,8 +11,8 @@ namespace {
 
 // Small enough that its text stays readable on a phone, where a chart is 340 pixels wide.
 constexpr double width = 460, height = 280;
-constexpr double left = 72, right = 14, bottom = 44;
-constexpr double legend_row = 20, letter = 7;
+constexpr double left = 72, right = 24, bottom = 44;
+constexpr double legend_row = 20, letter = 7.5;
 constexpr size_t most_points = 1200;
 constexpr size_t longest_name = 48;
 constexpr size_t colours = 8;  // of the style sheet

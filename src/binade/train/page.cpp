@@ -22,7 +22,7 @@ p { color: var(--soft); margin: 0.25rem 0 1rem; }
 dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: 0.75rem; margin: 0; }
 dl div { background: var(--panel); border-radius: 8px; padding: 0.6rem 0.8rem; }
 dt { color: var(--soft); font-size: 0.85rem; line-height: 1.3; }
-dd { margin: 0; font-size: 1.2rem; font-variant-numeric: tabular-nums; }
+dd { margin: 0; font-size: 1.2rem; font-variant-numeric: tabular-nums; font-size: 0.92rem; }
 main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1rem; margin-top: 1rem; }
 main.two { grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 0; background: var(--panel); border-radius: 8px; padding: 0.75rem; }
@@ -51,8 +51,9 @@ section { margin-top: 2.5rem; }
 nav a { margin-right: 1rem; white-space: nowrap; }
 a { color: var(--c0); }
 pre { background: var(--panel); border-radius: 8px; padding: 0.75rem; margin: 0; white-space: pre-wrap; font-size: 0.85rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 0.35rem 0.6rem; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 0.92rem; }
+th, td { text-align: right; padding: 0.35rem 0.45rem; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
+td:not(:first-child) { white-space: nowrap; }
 th { color: var(--soft); font-weight: 500; font-size: 0.85rem; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; }
 @media (max-width: 40rem) {
