@@ -71,7 +71,7 @@ TEST(Compare, WritesATableAndAPage) {
   EXPECT_THAT(text, HasSubstr("fp8-current"));
   EXPECT_THAT(text, HasSubstr("Seeds alone move it by"));
   EXPECT_THAT(page, HasSubstr("Difference from fp32"));
-  EXPECT_THAT(page, HasSubstr("fp8-current: exponents"));
+  EXPECT_THAT(page, HasSubstr("fp8-current: share of values by exponent"));
   for (const char* outside : {"http:", "https:", "<script", "url(", "nan"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
 }

@@ -22,7 +22,7 @@ p { color: var(--soft); margin: 0.25rem 0 1rem; }
 dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: 0.75rem; margin: 0; }
 dl div { background: var(--panel); border-radius: 8px; padding: 0.6rem 0.8rem; }
 dt { color: var(--soft); font-size: 0.85rem; line-height: 1.3; }
-dd { margin: 0; font-size: 1.2rem; font-variant-numeric: tabular-nums; font-size: 0.92rem; }
+dd { margin: 0; font-size: 1.2rem; font-variant-numeric: tabular-nums; }
 main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1rem; margin-top: 1rem; }
 main.two { grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 0; background: var(--panel); border-radius: 8px; padding: 0.75rem; }
