@@ -78,6 +78,9 @@ TEST_F(InitFrom, TheFirstStepIsTakenFromThoseWeights) {
     const std::vector<double> before = to_vector(weight);
     trainer.step(data::Tokens::of_bytes(small_text()));
     EXPECT_EQ(to_vector(weight), before) << params;
+    // Masters hold the file's f32 weights, not those that 16-bit parameters keep of them.
+    EXPECT_EQ(to_vector(trainer.optimizer().master_of(weight)), to_vector(model_.parameters()[0]))
+        << params;
   }
 }
 

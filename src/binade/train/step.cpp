@@ -84,8 +84,15 @@ Trainer::Trainer(const Config& config)
 
 void Trainer::init_from(const std::filesystem::path& given) {
   load_initial_weights(*model_, given);
-  // Masters are copies of the weights.
+  // Masters are copies of the weights, so those that were rounded on their way in are read again.
   optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
+  if (config_.params == "masters") {
+    nn::LanguageModel exact(model_->config());
+    load_initial_weights(exact, given);
+    const auto from = exact.parameters(), to = model_->parameters();
+    const NoGrad no_grad;
+    for (size_t i = 0; i < to.size(); ++i) copy_(optimizer_->master_of(to[i]), from[i]);
+  }
   graph_.forget();
 }
 
