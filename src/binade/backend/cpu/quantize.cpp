@@ -20,6 +20,9 @@ void read_row(const TensorView& x, int64_t row, int64_t begin, int64_t end, floa
     using T = typename decltype(tag)::type;
     const T* in = x.as<T>() + row * x.strides[0];
     const int64_t step = x.strides[1];
+    if constexpr (sizeof(T) == 2) {
+      if (step == 1) return formats::widen(in + begin, out, static_cast<size_t>(end - begin));
+    }
     for (int64_t column = begin; column < end; ++column)
       *out++ = static_cast<float>(in[column * step]);
   });
@@ -36,10 +39,12 @@ void write_row(const float* values, const TensorView& q, int64_t row, int64_t be
     formats::narrow(values, q.as<e5m2>() + offset, n, nearest, formats::Overflow::saturate);
 }
 
+// Magnitudes compare as their bits do, and NaN's are above all others.
 float row_amax(const float* values, int64_t count) {
-  float amax = 0;
-  for (int64_t i = 0; i < count; ++i) amax = larger(amax, values[i]);
-  return amax;
+  uint32_t amax = 0;
+  for (int64_t i = 0; i < count; ++i)
+    amax = std::max(amax, formats::float_bits(values[i]) & 0x7FFFFFFFu);
+  return formats::float_from_bits(amax);
 }
 
 void amax(TensorView x, TensorView result) {
