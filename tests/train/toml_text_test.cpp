@@ -54,5 +54,10 @@ TEST(TomlText, ATextMayEndAnywhere) {
     EXPECT_EQ(misplaced_character(std::string_view(text).substr(0, size)), size);
 }
 
+TEST(TomlText, AStringEscapesWhatTomlForbids) {
+  EXPECT_EQ(toml_string("a \"b\" \\ \xC3\xA9"), "\"a \\\"b\\\" \\\\ \xC3\xA9\"");
+  EXPECT_EQ(toml_string("\x7F\n\x01\x7F"), "\"\\u007f\\n\\u0001\\u007f\"");
+}
+
 }  // namespace
 }  // namespace binade::train

@@ -314,7 +314,7 @@ std::string value_text(const Key& key, const Config& config) {
         const auto& value = config.*field;
         using T = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<T, std::string>) {
-          return json::Writer().value(value).text();  // JSON's escapes are TOML's too
+          return toml_string(value);
         } else if constexpr (std::is_same_v<T, double>) {
           const std::string text = fmt::format("{}", value);
           return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "binade/base/json.h"
+
 namespace binade::train {
 namespace {
 
@@ -52,6 +54,14 @@ size_t misplaced_character(std::string_view toml) {
     ++at;
   }
   return at;
+}
+
+std::string toml_string(std::string_view text) {
+  // JSON's escapes are TOML's too, but JSON lets this one character stand as it is.
+  constexpr char del = '\x7F';
+  std::string result = json::Writer().value(text).text();
+  for (size_t at = 0; (at = result.find(del, at)) != result.npos;) result.replace(at, 1, "\\u007f");
+  return result;
 }
 
 }  // namespace binade::train
