@@ -278,6 +278,10 @@ def toml():
         case(f"toml/{name}.toml", content, *parts)
 
     tm("not_toml", "steps: 3\n", "line 1", "expected TOML")
+    tm("section_without_name", "[<model>]\n", "line 1, column 2", "expected TOML", "saw '<'")
+    tm("section_of_sections", "[[[model]]]\n", "line 1, column 3", "expected TOML", "saw '['")
+    tm("letter_outside_of_strings", "[train]\n\u00e9 = 1\n", "line 2", "TOML in ASCII", "byte 0xc3")
+    tm("letter_behind_a_backslash", '[run]\nout = """\\\n\u00e9"""\n', "line 3", "TOML in ASCII", "byte 0xc3")
     tm("not_closed", "[train\nsteps = 1\n", "expected TOML")
     tm("no_value", "[train]\nsteps =\n", "line 2", "expected TOML")
     tm("not_utf8", b"\xff\xfe", "expected TOML")

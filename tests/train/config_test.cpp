@@ -27,7 +27,7 @@ TEST(Config, DefaultsAreWholeAndSaveToThemselves) {
 }
 
 TEST(Config, EveryKeySurvivesSaving) {
-  const Config config = from_options({{"data", "a \"quoted\" \\ path \xc3\xa9"},
+  const Config config = from_options({{"data", "a \"quoted\" \\ path \xc3\xa9 \x7f\n"},
                                       {"model", "llama"},
                                       {"layers", "3"},
                                       {"kv-heads", "2"},

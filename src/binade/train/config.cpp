@@ -2,17 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
+
+// Some bad files break what toml++ asserts; it refuses them all the same, a few lines on.
+#define TOML_ASSERT(expression) static_assert(true)
+#include <toml++/toml.h>
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/io/file.h"
 #include "binade/train/init_from.h"
 #include "binade/train/presets.h"
+#include "binade/train/toml_text.h"
 
 namespace binade::train {
 namespace {
@@ -236,16 +240,25 @@ void read_section(const std::string& file, std::string_view section, const toml:
   }
 }
 
-Given read_toml(std::string_view text, const std::string& file) {
-  toml::table root;
+toml::table parsed(std::string_view text, const std::string& file) {
+  if (const size_t at = misplaced_character(text); at < text.size()) {
+    fail("config", {.argument = fmt::format("{}, line {}", file,
+                                            1 + std::ranges::count(text.substr(0, at), '\n')),
+                    .expected = "TOML in ASCII but for comments and strings on one line",
+                    .found = fmt::format("byte 0x{:02x}", static_cast<unsigned char>(text[at]))});
+  }
   try {
-    root = toml::parse(text);
+    return toml::parse(text);
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
     fail("config", {.argument = fmt::format("{}, line {}, column {}", file, at.line, at.column),
                     .expected = "TOML",
                     .found = std::string(error.description())});
   }
+}
+
+Given read_toml(std::string_view text, const std::string& file) {
+  const toml::table root = parsed(text, file);
   Given given;
   for (const auto& [name, node] : root) {
     const bool known = std::any_of(keys().begin(), keys().end(), [&name = name](const Key& key) {
@@ -301,7 +314,7 @@ std::string value_text(const Key& key, const Config& config) {
         const auto& value = config.*field;
         using T = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<T, std::string>) {
-          return json::Writer().value(value).text();  // JSON's escapes are TOML's too
+          return toml_string(value);
         } else if constexpr (std::is_same_v<T, double>) {
           const std::string text = fmt::format("{}", value);
           return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;

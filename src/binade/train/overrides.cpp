@@ -4,11 +4,10 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/train/toml_text.h"
 
 namespace binade::train {
 namespace {
-
-std::string quoted(const std::string& text) { return json::Writer().value(text).text(); }
 
 void write(std::string& text, const char* key, const std::optional<bool>& value) {
   if (value) text += fmt::format("{} = {}\n", key, *value);
@@ -39,11 +38,12 @@ std::string to_toml(const PrecisionOverrides& overrides) {
   std::string text;
   for (const PrecisionOverride& entry : overrides) {
     text += "\n[[precision.override]]\n";
-    text += fmt::format("module = {}\n", quoted(entry.module));
-    if (!entry.op.empty()) text += fmt::format("op = {}\n", quoted(entry.op));
-    if (!entry.run.empty()) text += fmt::format("run = {}\n", quoted(entry.run));
+    text += fmt::format("module = {}\n", toml_string(entry.module));
+    if (!entry.op.empty()) text += fmt::format("op = {}\n", toml_string(entry.op));
+    if (!entry.run.empty()) text += fmt::format("run = {}\n", toml_string(entry.run));
     write(text, "fp8", entry.fp8);
-    if (entry.fp8_scaling) text += fmt::format("fp8_scaling = {}\n", quoted(*entry.fp8_scaling));
+    if (entry.fp8_scaling)
+      text += fmt::format("fp8_scaling = {}\n", toml_string(*entry.fp8_scaling));
     write(text, "fp8_forward", entry.fp8_forward);
     write(text, "fp8_dgrad", entry.fp8_dgrad);
     write(text, "fp8_wgrad", entry.fp8_wgrad);
