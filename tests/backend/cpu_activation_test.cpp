@@ -129,6 +129,28 @@ TEST(CpuActivation, BackwardSumsItsRowsForTheBias) {
   }
 }
 
+// However a 16-bit x finds its slope, it is that of the same value in f32.
+TEST(CpuActivation, BackwardOfEveryBf16IsThatOfItsValue) {
+  constexpr int64_t codes = 1 << 16;
+  const Tensor x = filled({codes}, DType::bf16, 0), same = filled({codes}, DType::f32, 0);
+  for (int64_t i = 0; i < codes; ++i) {
+    x.data<bf16>()[i] = bf16::from_bits(static_cast<uint16_t>(i));
+    same.data<float>()[i] = x.data<bf16>()[i];
+  }
+  const Tensor dy = noise({codes}, DType::f32, 1);
+  for (const Activation activation : activations) {
+    const Tensor dx = filled({codes}, DType::f32, 0), expected = filled({codes}, DType::f32, 0);
+    kernels.activation_backward(activation, dy, x, dx, {}, false);
+    kernels.activation_backward(activation, dy, same, expected, {}, false);
+    for (int64_t i = 0; i < codes; ++i) {
+      const float found = dx.data<float>()[i], wanted = expected.data<float>()[i];
+      ASSERT_TRUE(found == wanted || (std::isnan(found) && std::isnan(wanted)))
+          << "activation " << static_cast<int>(activation) << " code " << i << ": " << found
+          << " instead of " << wanted;
+    }
+  }
+}
+
 TEST(CpuActivation, BackwardKeepsNaN) {
   const Tensor x = make({3}, DType::f32, {NAN, 1, 2}), dy = make({3}, DType::f32, {1, NAN, 1});
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu}) {

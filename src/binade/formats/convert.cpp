@@ -217,6 +217,10 @@ const Kernels<T>& kernels_for() {
   return std::get<Kernels<T>>(HWY_DYNAMIC_DISPATCH(kernels)().types);
 }
 
+// Not inside narrow(), where rows of a few dozen elements would pay for asking whether it is there
+// yet; until it is, the other way gives the same bits.
+const NarrowBf16 native_bf16 = native_narrow_bf16();
+
 // random[i] = random::bits(key.seed, key.stream, first + i).
 void fill_random(uint32_t* random, size_t n, random::Key key, uint64_t first) {
   size_t i = 0;
@@ -243,9 +247,9 @@ void narrow(const float* src, T* dst, size_t n, Rounding rounding, Overflow over
                     .hint = "narrow_stochastic takes the key of the random bits"});
   }
   if constexpr (std::is_same_v<T, bf16>) {
-    static const NarrowBf16 native = native_narrow_bf16();
-    if (native != nullptr && rounding == Rounding::nearest_even && overflow == Overflow::special)
-      return native(src, dst, n);
+    if (native_bf16 != nullptr && rounding == Rounding::nearest_even &&
+        overflow == Overflow::special)
+      return native_bf16(src, dst, n);
   }
   kernels_for<T>().narrow(src, dst, n, rounding, overflow);
 }

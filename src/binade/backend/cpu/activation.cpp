@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "binade/backend/cpu/activation_rows.h"
@@ -80,10 +81,54 @@ void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
                     [&](auto tag) { swiglu_backward_as<typename decltype(tag)::type>(dy, x, dx); });
 }
 
+// act' of every bf16, by its bits: as backward() of the activations computes it.
+template <Activation activation>
+const float* slopes() {
+  static const std::vector<float> table = [] {
+    constexpr size_t codes = 1 << 16;
+    std::vector<float> x(codes), slope(codes, 1.0f);
+    for (size_t i = 0; i < codes; ++i) x[i] = bf16::from_bits(static_cast<uint16_t>(i));
+    activation_rows<float>().backward(activation, slope.data(), x.data(), codes, slope.data());
+    return slope;
+  }();
+  return table.data();
+}
+
+// Those slopes where looking them up is faster than computing them: long functions on vectors of
+// only four lanes. Null elsewhere.
+const float* slopes_to_look_up(Activation activation, DType x) {
+  if (x != DType::bf16 || activation_rows<float>().lanes > 4) return nullptr;
+  switch (activation) {
+    case Activation::gelu:
+      return slopes<Activation::gelu>();
+    case Activation::gelu_tanh:
+      return slopes<Activation::gelu_tanh>();
+    case Activation::silu:
+      return slopes<Activation::silu>();
+    default:
+      return nullptr;
+  }
+}
+
+// dx = dy * slope of x, whose bits are read four at a time.
+template <class T>
+void multiply_by_slopes(const T* dy, const bf16* x, const float* slopes, int64_t n, T* dx) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    uint64_t codes;
+    std::memcpy(&codes, x + i, sizeof codes);
+    T product[4];
+    for (int k = 0; k < 4; ++k) product[k] = dy[i + k] * slopes[codes >> (16 * k) & 0xffff];
+    std::memcpy(dx + i, product, sizeof product);
+  }
+  for (; i < n; ++i) dx[i] = dy[i] * slopes[x[i].bits];
+}
+
 template <class T>
 struct ActivationBackward {
   Activation activation;
   TensorView dy, x, dx;
+  const float* slopes;  // of every bf16, or null
 
   // dx of n elements from `at`. Returns their values before they are rounded, which may lie in
   // scratch.
@@ -91,7 +136,11 @@ struct ActivationBackward {
     T dy_scratch[piece], x_scratch[piece];
     const T* g = load(dy, at, n, dy_scratch);
     T* out = row_target(dx, at, scratch);
-    activation_rows<T>().backward(activation, g, load(x, at, n, x_scratch), n, out);
+    if (slopes != nullptr) {
+      multiply_by_slopes(g, x.as<bf16>() + at, slopes, n, out);
+    } else {
+      activation_rows<T>().backward(activation, g, load(x, at, n, x_scratch), n, out);
+    }
     store(out, dx, at, n);
     return out;
   }
@@ -137,7 +186,8 @@ void activation_backward(Activation activation, TensorView dy, TensorView pre_ac
                          TensorView dx, TensorView dbias, bool accumulate_bias) {
   with_compute_type("activation_backward", pre_activation.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const ActivationBackward<T> backward{activation, dy, pre_activation, dx};
+    const ActivationBackward<T> backward{activation, dy, pre_activation, dx,
+                                         slopes_to_look_up(activation, pre_activation.dtype)};
     if (dbias.present) return sum_backward(backward, dbias, accumulate_bias);
     for_each_piece(dx.numel(), [&](int64_t at, int64_t n) {
       T scratch[piece];

@@ -64,8 +64,10 @@ void backward(Activation activation, const T* dy, const T* x, int64_t n, T* dx) 
 }
 
 template <class T>
-constexpr ActivationRows<T> table{
-    .swiglu = swiglu<T>, .swiglu_backward = swiglu_backward<T>, .backward = backward<T>};
+constexpr ActivationRows<T> table{.swiglu = swiglu<T>,
+                                  .swiglu_backward = swiglu_backward<T>,
+                                  .backward = backward<T>,
+                                  .lanes = vector_lanes<T>};
 
 const ActivationRows<float>* rows_f32() { return &table<float>; }
 const ActivationRows<double>* rows_f64() { return &table<double>; }

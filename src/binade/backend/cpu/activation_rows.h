@@ -16,6 +16,7 @@ struct ActivationRows {
   void (*swiglu_backward)(const T* dy, const T* gate, const T* up, int64_t n, T* dgate, T* dup);
   // dx = dy * act'(x)
   void (*backward)(Activation activation, const T* dy, const T* x, int64_t n, T* dx);
+  int64_t lanes;  // of the vectors in use
 };
 
 // Those for T, float or double.

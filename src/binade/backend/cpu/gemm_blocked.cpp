@@ -130,6 +130,11 @@ void prefetch_output(const Pass& pass, int64_t row, int64_t column) {
   for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(first + i * stride, 1, 2);
 }
 
+// The sums that a micro-tile adds to, which the kernel reads last.
+void prefetch_sums(const float* sums, int64_t rows, int64_t ldc) {
+  for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(sums + i * ldc, 1, 3);
+}
+
 void multiply(const Pass& pass, Range rows, Range columns, float* sums) {
   const Kernel& kernel = pass.kernel;
   const int64_t ldc = pass.tile_columns;
@@ -140,18 +145,25 @@ void multiply(const Pass& pass, Range rows, Range columns, float* sums) {
   if (kernel.enter != nullptr) kernel.enter();
   for (int64_t block = 0; block * pass.kc < pass.depth; ++block) {
     const int64_t depth = round_up(std::min(pass.kc, pass.depth - block * pass.kc), kernel.group());
+    const int64_t a_bytes = depth * kernel.mr * kernel.element_bytes();
     const int64_t b_bytes = depth * kernel.nr * kernel.element_bytes();
+    const int64_t b_share = divide_up(b_bytes, panels_a);
     const bool accumulate = block > 0 || !pass.first;
     const bool finishing = pass.last && (block + 1) * pass.kc >= pass.depth;
-    for (int64_t j = 0; j < panels_b; ++j) {
-      const char* b = pass.b.panel(block, first_b + j);
-      for (int64_t i = 0; i < panels_a; ++i) {
+    const char* first_panel = pass.a.panel(block, first_a);
+    const char* b = pass.b.panel(block, first_b);
+    for (int64_t j = 0; j < panels_b; ++j, b += b_bytes) {
+      const char* a = first_panel;
+      const char* next_b = b + b_bytes;
+      float* out = sums + j * kernel.nr;
+      for (int64_t i = 0; i < panels_a; ++i, a += a_bytes, out += kernel.mr * ldc) {
         // The panel of B that comes next is still far away; fetch a share of it now.
-        prefetch(b + b_bytes + b_bytes * i / panels_a, b_bytes / panels_a);
+        prefetch(next_b, b_share);
+        next_b += b_share;
+        if (accumulate) prefetch_sums(out, kernel.mr, ldc);
         if (finishing)
           prefetch_output(pass, rows.begin + i * kernel.mr, columns.begin + j * kernel.nr);
-        kernel.tile(depth, pass.a.panel(block, first_a + i), b,
-                    sums + i * kernel.mr * ldc + j * kernel.nr, ldc, accumulate);
+        kernel.tile(depth, a, b, out, ldc, accumulate);
       }
     }
   }
@@ -189,11 +201,11 @@ void compute_tile(const Pass& pass, int64_t index) {
   if (pass.last) finish(pass, rows, columns, sums, bias);
 }
 
-// A tile's block of packed A and its sums stay in the second-level cache, and every worker gets
-// several tiles where there are enough.
+// A tile's block of packed A stays in the second-level cache, and pays for its way there with many
+// columns; every worker gets several tiles where there are enough.
 void choose_tiles(Pass& pass, int64_t workers) {
   const Kernel& kernel = pass.kernel;
-  int64_t rows = 128, columns = 480;
+  int64_t rows = 128, columns = 1024;
   const auto count = [&] {
     return divide_up(pass.rows.size, rows) * divide_up(pass.columns.size, columns);
   };

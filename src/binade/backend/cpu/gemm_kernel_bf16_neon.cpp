@@ -3,8 +3,6 @@
 #if defined(__aarch64__)
 #pragma GCC push_options
 #pragma GCC target("arch=armv8.2-a+bf16")
-// 24 sums, 4 vectors of A and 4 of B fill the registers, if the loop stays in the order written.
-#pragma GCC optimize("no-schedule-insns", "no-schedule-insns2")
 #include <arm_neon.h>
 
 namespace binade::backend::cpu {
@@ -16,34 +14,64 @@ constexpr int group = 4;
 
 // BFMMLA multiplies a 2 x 4 block of A with the transpose of a 2 x 4 block of B: four sums of a
 // 2 x 2 block of C. Each sum takes its four products as two pairs, in order.
-void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate) {
-  const bfloat16_t* a = static_cast<const bfloat16_t*>(a_panel);
-  const bfloat16_t* b = static_cast<const bfloat16_t*>(b_panel);
+//
+// 24 sums, 4 vectors of A (v0 to v3) and 4 of B (v4 to v7) fill the registers. A vector is loaded
+// as soon as its register is free, well before its products: products that wait for an operand fill
+// the queues and hold back the loads behind them. Compilers undo that order, hence assembly.
+#define ZERO(sum) "movi %" #sum ".4s, #0\n"
+#define ZERO_6(a, b, c, d, e, f) ZERO(a) ZERO(b) ZERO(c) ZERO(d) ZERO(e) ZERO(f)
+#define ADD(sum, a, b) "bfmmla %" #sum ".4s, v" #a ".8h, v" #b ".8h\n"
+#define LOAD_A(a, at) "ldr q" #a ", [%[a], #" #at "]\n"
+#define LOAD_B(b0, b1, at) "ldp q" #b0 ", q" #b1 ", [%[b], #" #at "]\n"
+#define PAIR(s0, s1, a, b0, b1) ADD(s0, a, b0) ADD(s1, a, b1)
+#define PAIRS_0(b0, b1) \
+  PAIR(0, 1, 0, b0, b1) PAIR(6, 7, 1, b0, b1) PAIR(12, 13, 2, b0, b1) PAIR(18, 19, 3, b0, b1)
+#define PAIRS_1(b0, b1) \
+  PAIR(2, 3, 0, b0, b1) PAIR(8, 9, 1, b0, b1) PAIR(14, 15, 2, b0, b1) PAIR(20, 21, 3, b0, b1)
+#define PAIRS_2(b0, b1, n0, n1, n2, n3)            \
+  PAIR(4, 5, 0, b0, b1) n0 PAIR(10, 11, 1, b0, b1) \
+  n1 PAIR(16, 17, 2, b0, b1)                       \
+  n2 PAIR(22, 23, 3, b0, b1) n3
+#define STEP(x0, x1, y0, y1, at1, at2, at3, n0, n1, n2, n3)               \
+  LOAD_B(y0, y1, at1)                                                     \
+  PAIRS_0(x0, x1) LOAD_B(x0, x1, at2) PAIRS_1(y0, y1) LOAD_B(y0, y1, at3) \
+      PAIRS_2(x0, x1, LOAD_A(0, n0), LOAD_A(1, n1), LOAD_A(2, n2), LOAD_A(3, n3))
+#define LAST_STEP(x0, x1, y0, y1, at1, at2) \
+  LOAD_B(y0, y1, at1) PAIRS_0(x0, x1) LOAD_B(x0, x1, at2) PAIRS_1(y0, y1) PAIRS_2(x0, x1, , , , )
+#define EVEN_STEP STEP(4, 5, 6, 7, 32, 64, 96, 64, 80, 96, 112)
+#define ODD_STEP STEP(6, 7, 4, 5, 128, 160, 192, 128, 144, 160, 176)
+#define SUMS(row)                                                                 \
+  "=&w"(sum[row][0]), "=&w"(sum[row][1]), "=&w"(sum[row][2]), "=&w"(sum[row][3]), \
+      "=&w"(sum[row][4]), "=&w"(sum[row][5])
+
+void tile(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate) {
   float32x4_t sum[rows / 2][columns / 2];
-#pragma GCC unroll 4
-  for (int i = 0; i < rows / 2; ++i) {
-#pragma GCC unroll 6
-    for (int j = 0; j < columns / 2; ++j) sum[i][j] = vdupq_n_f32(0);
-  }
-#pragma GCC unroll 4
-  for (int64_t p = 0; p < k; p += group, a += rows * group, b += columns * group) {
-    const bfloat16x8_t a0 = vld1q_bf16(a), a1 = vld1q_bf16(a + 8), a2 = vld1q_bf16(a + 16),
-                       a3 = vld1q_bf16(a + 24);
-#pragma GCC unroll 6
-    for (int j = 0; j < columns / 2; ++j) {
-      const bfloat16x8_t bv = vld1q_bf16(b + 8 * j);
-      sum[0][j] = vbfmmlaq_f32(sum[0][j], a0, bv);
-      sum[1][j] = vbfmmlaq_f32(sum[1][j], a1, bv);
-      sum[2][j] = vbfmmlaq_f32(sum[2][j], a2, bv);
-      sum[3][j] = vbfmmlaq_f32(sum[3][j], a3, bv);
-    }
-  }
+  asm(ZERO_6(0, 1, 2, 3, 4, 5) ZERO_6(6, 7, 8, 9, 10, 11) ZERO_6(12, 13, 14, 15, 16, 17)
+          ZERO_6(18, 19, 20, 21, 22, 23)
+      "cbz %[k], 4f\n"
+      "ldp q0, q1, [%[a]]\n"
+      "ldp q2, q3, [%[a], #32]\n"
+      "ldp q4, q5, [%[b]]\n"
+      "subs %[k], %[k], #8\n"
+      "b.le 2f\n"
+      "1:\n" EVEN_STEP ODD_STEP
+      "add %[a], %[a], #128\n"
+      "add %[b], %[b], #192\n"
+      "subs %[k], %[k], #8\n"
+      "b.gt 1b\n"
+      "2:\n"
+      "b.lt 3f\n" EVEN_STEP LAST_STEP(6, 7, 4, 5, 128, 160)
+      "b 4f\n"
+      "3:\n" LAST_STEP(4, 5, 6, 7, 32, 64)
+      "4:\n"
+      : SUMS(0), SUMS(1), SUMS(2), SUMS(3), [k] "+r"(k), [a] "+r"(a), [b] "+r"(b)
+      :
+      : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "cc", "memory");
 #pragma GCC unroll 4
   for (int i = 0; i < rows / 2; ++i) {
 #pragma GCC unroll 3
     for (int j = 0; j < columns / 2; j += 2) {
-      float* top = c + 2 * i * ldc + 2 * j;
+      float* top = c + 2 * j;
       float* bottom = top + ldc;
       const float64x2_t left = vreinterpretq_f64_f32(sum[i][j]);
       const float64x2_t right = vreinterpretq_f64_f32(sum[i][j + 1]);
@@ -52,6 +80,7 @@ void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t
       vst1q_f32(top, accumulate ? vaddq_f32(vld1q_f32(top), t) : t);
       vst1q_f32(bottom, accumulate ? vaddq_f32(vld1q_f32(bottom), u) : u);
     }
+    c += 2 * ldc;
   }
 }
 

@@ -34,6 +34,13 @@ void transpose_4x4(const char* in, int64_t in_stride, char* out, int64_t out_str
   store(out + 3 * out_stride, __builtin_shufflevector(c, d, 2, 3, 6, 7));
 }
 
+// The same for 2 x 2 units of 64 bits.
+void transpose_2x2(const char* in, int64_t in_stride, char* out, int64_t out_stride) {
+  const Vector r0 = load(in), r1 = load(in + in_stride);
+  store(out, __builtin_shufflevector(r0, r1, 0, 1, 4, 5));
+  store(out + out_stride, __builtin_shufflevector(r0, r1, 2, 3, 6, 7));
+}
+
 // Whole rows whose k are contiguous: a group is copied as one unit of `bytes`, so packing is the
 // transposition of a matrix of units.
 template <int rows, int bytes>
@@ -53,6 +60,13 @@ void pack_along_k(const char* in, int64_t row_bytes, int64_t units, char* out) {
         for (int r = blocked; r < rows; ++r) copy(u + i, r);
       }
     }
+  } else if constexpr (bytes == 8 && rows % 2 == 0) {
+    for (; u + 2 <= units; u += 2) {
+      for (int r = 0; r < rows; r += 2) {
+        transpose_2x2(in + r * row_bytes + u * bytes, row_bytes, out + (u * rows + r) * bytes,
+                      rows * bytes);
+      }
+    }
   }
   for (; u < units; ++u) {
     for (int r = 0; r < rows; ++r) copy(u, r);
@@ -62,7 +76,8 @@ void pack_along_k(const char* in, int64_t row_bytes, int64_t units, char* out) {
 // out[r][g] = in[g][r] for 8 rows and a power of two of 16-bit k: each round of zips joins
 // neighbours into units of twice the size.
 template <int group>
-void interleave_8(const uint16_t* in, int64_t k_stride, uint16_t* out, int64_t out_stride) {
+[[gnu::always_inline]] inline void interleave_8(const uint16_t* in, int64_t k_stride, uint16_t* out,
+                                                int64_t out_stride) {
   static_assert(group == 2 || group == 4 || group == 8);
   using Halves = uint16_t __attribute__((vector_size(16)));
   using Doubles = uint64_t __attribute__((vector_size(16)));
