@@ -170,6 +170,8 @@ TEST(CpuGemm, DeepProducts) {
                .beta = 1});
       }
     }
+    check(
+        {.m = 530, .n = 3, .k = 16390, .a = Element::bf16, .b = Element::bf16, .c = Element::f32});
     check({.m = 1, .n = 3, .k = 5000});
     check({.m = 3, .n = 1, .k = 5000, .a_layout = 1});
   });

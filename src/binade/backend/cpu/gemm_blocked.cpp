@@ -47,12 +47,17 @@ class PackedOperand {
   // Decides what to pack next; false if that is what is packed already.
   bool aim(int64_t row, int64_t rows, int64_t k, int64_t depth) {
     if (row == row_ && k == k_ && data_ != nullptr) return false;
+    aim_in_parts(row, rows, k, depth);
+    data_ = buffer_.get<char>(round_up(depth, group_) * panels() * row_bytes_);
+    return true;
+  }
+
+  // The same for an operand that pack_rows() packs where it is wanted.
+  void aim_in_parts(int64_t row, int64_t rows, int64_t k, int64_t depth) {
     row_ = row;
     rows_ = rows;
     k_ = k;
     depth_ = depth;
-    data_ = buffer_.get<char>(round_up(depth, group_) * panels() * row_bytes_);
-    return true;
   }
 
   // Packing is cut into items that threads share: a few panels of one K block.
@@ -64,8 +69,13 @@ class PackedOperand {
     const int64_t first = item % items_per_block * item_panels;
     const int64_t row = first * layout_.rows;
     const int64_t rows = std::min(item_panels * layout_.rows, rows_ - row);
+    pack_rows(block, row, rows, panel(block, first));
+  }
+
+  // Packs some rows of a K block, panel after panel.
+  void pack_rows(int64_t block, int64_t row, int64_t rows, char* panels) const {
     const int64_t depth = std::min(kc_, depth_ - block * kc_);
-    pack_panels(source_, row_ + row, rows, k_ + block * kc_, depth, layout_, panel(block, first),
+    pack_panels(source_, row_ + row, rows, k_ + block * kc_, depth, layout_, panels,
                 round_up(depth, group_) * row_bytes_);
   }
 
@@ -102,7 +112,8 @@ struct Pass {
   int64_t kc;        // depth of a K block
   bool first, last;  // of the spans along K
   int64_t tile_rows, tile_columns;
-  float* sums;  // of all tiles, kept between spans; null where one span is all
+  float* sums;    // of all tiles, kept between spans; null where one span is all
+  bool own_rows;  // no two tiles share rows of A, so that each packs its own
 
   int64_t tile_size() const { return tile_rows * tile_columns; }
   int64_t tiles_across() const { return divide_up(columns.size, tile_columns); }
@@ -150,7 +161,14 @@ void multiply(const Pass& pass, Range rows, Range columns, float* sums) {
     const int64_t b_share = divide_up(b_bytes, panels_a);
     const bool accumulate = block > 0 || !pass.first;
     const bool finishing = pass.last && (block + 1) * pass.kc >= pass.depth;
-    const char* first_panel = pass.a.panel(block, first_a);
+    const char* first_panel;
+    if (pass.own_rows) {
+      char* packed = gemm_scratch().rows.get<char>(a_bytes * panels_a);
+      pass.a.pack_rows(block, rows.begin, rows.size, packed);
+      first_panel = packed;
+    } else {
+      first_panel = pass.a.panel(block, first_a);
+    }
     const char* b = pass.b.panel(block, first_b);
     for (int64_t j = 0; j < panels_b; ++j, b += b_bytes) {
       const char* a = first_panel;
@@ -254,7 +272,9 @@ void gemm_blocked(const Problem& p, const Kernel& kernel) {
                   .last = s + 1 == spans};
         choose_tiles(pass, workers);
         if (spans > 1) pass.sums = scratch.sums.get<float>(pass.tiles() * pass.tile_size());
-        const bool pack_a = a.aim(i, pass.rows.size, s * k_span, pass.depth);
+        pass.own_rows = p.n <= pass.tile_columns;
+        const bool pack_a = !pass.own_rows && a.aim(i, pass.rows.size, s * k_span, pass.depth);
+        if (pass.own_rows) a.aim_in_parts(i, pass.rows.size, s * k_span, pass.depth);
         const bool pack_b = b.aim(j, pass.columns.size, s * k_span, pass.depth);
         const int64_t items_a = pack_a ? a.items() : 0;
         const int64_t items_b = pack_b ? b.items() : 0;

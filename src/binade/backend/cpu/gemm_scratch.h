@@ -41,6 +41,7 @@ struct GemmScratch {
   ScratchBuffer packed_a, packed_b;
   ScratchBuffer sums;  // of more than one tile, where K does not fit into one span
   ScratchBuffer tile;
+  ScratchBuffer rows;  // of A, packed for one tile
 };
 
 GemmScratch& gemm_scratch();

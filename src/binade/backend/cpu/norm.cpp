@@ -173,12 +173,14 @@ void backward_as(NormKind kind, const TensorView& dy, const TensorView& dsum, co
         const T count = static_cast<T>(width);
         const T slope = -scale * scale * scale * (centered / count);
         const T offset = kind == NormKind::layer ? -scale * (plain / count) : T{0};
-        math.gradient(g, w.data(), in, center, scale, slope, offset, width, dx_scratch.data());
+        T* out = accumulate_dx ? dx_scratch.data() : row_target(dx, at, dx_scratch.data());
         if (dsum.present) {
           const T* other = load(dsum, at, width, other_scratch.data());
-          for (int64_t i = 0; i < width; ++i) dx_scratch[i] += other[i];
+          math.gradient_plus(g, w.data(), in, center, scale, slope, offset, other, width, out);
+        } else {
+          math.gradient(g, w.data(), in, center, scale, slope, offset, width, out);
         }
-        store(dx_scratch.data(), dx, at, width, accumulate_dx);
+        store(out, dx, at, width, accumulate_dx);
       }
     }
   });

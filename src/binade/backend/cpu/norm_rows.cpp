@@ -98,6 +98,22 @@ void gradient(const T* dy, const T* weight, const T* x, T center, T scale, T slo
 }
 
 template <class T>
+void gradient_plus(const T* dy, const T* weight, const T* x, T center, T scale, T slope, T offset,
+                   const T* other, int64_t n, T* dx) {
+  using V = Vector<T>;
+  const Tag<T> d;
+  const V c = hn::Set(d, center), s = hn::Set(d, scale), m = hn::Set(d, slope),
+          b = hn::Set(d, offset);
+  transform<T>(
+      n, dx,
+      [c, s, m, b](V g, V w, V v, V o) HWY_ATTR {
+        const V rest = hn::MulAdd(hn::Sub(v, c), m, b);
+        return hn::Add(hn::MulAdd(hn::Mul(g, w), s, rest), o);
+      },
+      dy, weight, x, other);
+}
+
+template <class T>
 void add_parameters(const T* dy, const T* x, T center, T scale, int64_t n, T* dweight, T* dbias) {
   using V = Vector<T>;
   const V c = hn::Set(Tag<T>(), center), s = hn::Set(Tag<T>(), scale);
@@ -118,6 +134,7 @@ constexpr NormRows<T> table{.sum = sum<T>,
                             .normalize = normalize<T>,
                             .affine = affine<T>,
                             .gradient = gradient<T>,
+                            .gradient_plus = gradient_plus<T>,
                             .add_parameters = add_parameters<T>};
 
 const NormRows<float>* rows_f32() { return &table<float>; }

@@ -25,6 +25,9 @@ struct NormRows {
   // dx = scale * dy * weight + slope * (x - center) + offset; weight may be null.
   void (*gradient)(const T* dy, const T* weight, const T* x, T center, T scale, T slope, T offset,
                    int64_t n, T* dx);
+  // The same plus `other`; weight may not be null.
+  void (*gradient_plus)(const T* dy, const T* weight, const T* x, T center, T scale, T slope,
+                        T offset, const T* other, int64_t n, T* dx);
   // dweight += dy * (x - center) * scale, dbias += dy.
   void (*add_parameters)(const T* dy, const T* x, T center, T scale, int64_t n, T* dweight,
                          T* dbias);
