@@ -1,12 +1,10 @@
+#include <numbers>
+
 #include "binade/backend/cpu/attention_blocks.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu::attention {
 namespace {
-
-struct Range {
-  int64_t begin, end;
-};
 
 // The tensors of a backward call.
 struct Gradients {
@@ -37,9 +35,10 @@ class Backward {
   Backward(const Gradients& tensors, const Sizes& sizes, int64_t key_blocks)
       : tensors_(tensors),
         scale_(static_cast<T>(tensors.scale)),
+        exponent_scale_(static_cast<T>(tensors.scale * std::numbers::log2e)),
         sizes_(sizes),
-        keys_(scratch().keys, products_.left_bytes(key_block, sizes.dim), sizes.key_blocks()),
-        values_(scratch().values, products_.left_bytes(key_block, sizes.dim), sizes.key_blocks()),
+        keys_(scratch().keys, products_.right_bytes(key_block, sizes.dim), sizes.key_blocks()),
+        values_(scratch().values, products_.right_bytes(key_block, sizes.dim), sizes.key_blocks()),
         keys_by_channel_(scratch().keys_by_channel, products_.left_bytes(sizes.dim, key_block),
                          sizes.key_blocks()),
         dk_(scratch().dk.get<T>(key_blocks * key_tile_)),
@@ -47,7 +46,7 @@ class Backward {
 
   // All that the heads of kv_head say about dk and dv of the keys in `keys` (from a block's start),
   // and, where `with_queries`, their dq as well: then `keys` must be all of them.
-  void keys(int64_t batch, int64_t kv_head, Range keys, bool with_queries) {
+  void keys(int64_t batch, int64_t kv_head, Span keys, bool with_queries) {
     const int64_t count = blocks(keys.end - keys.begin, key_block), group = sizes_.group();
     std::fill_n(dk_, count * key_tile_, T(0));
     std::fill_n(dv_, count * key_tile_, T(0));
@@ -59,9 +58,9 @@ class Backward {
     for (int64_t block = 0; block < count; ++block) {
       const int64_t first = keys.begin + block * key_block,
                     width = std::min(key_block, keys.end - first);
-      store_columns(dk_ + block * key_tile_, ld_keys_, width, tensors_.dk, batch, kv_head, first,
+      store_columns(dk_ + block * key_tile_, sizes_, width, tensors_.dk, batch, kv_head, first,
                     scratch().rows);
-      store_columns(dv_ + block * key_tile_, ld_keys_, width, tensors_.dv, batch, kv_head, first,
+      store_columns(dv_ + block * key_tile_, sizes_, width, tensors_.dv, batch, kv_head, first,
                     scratch().rows);
     }
   }
@@ -72,24 +71,30 @@ class Backward {
   }
 
  private:
-  void query_tile(int64_t batch, int64_t head, int64_t query, Range keys, bool with_queries,
+  // How much of a tile there is, and who sees what.
+  struct Cut {
+    int64_t keys, queries;
+    Mask mask;
+  };
+
+  void query_tile(int64_t batch, int64_t head, int64_t query, Span keys, bool with_queries,
                   bool with_keys) {
     const int64_t count = std::min(sizes_.query_block, sizes_.queries - query);
     const int64_t visible = std::min(keys.end, sizes_.visible_keys(query, count));
     if (visible > keys.begin) load_queries(batch, head, query, count, with_keys);
     aim(batch, head / sizes_.group());
-    std::fill_n(dq_, sizes_.dim * ld_, T(0));
+    if (visible <= keys.begin) std::fill_n(dq_, query_tile_, T(0));
     for (int64_t key = keys.begin; key < visible; key += key_block) {
-      const int64_t width = std::min(key_block, visible - key);
-      recompute(key, width, count, sizes_.mask(query, key));
-      const Tile ds =
-          products_.as_operand(gradients_, width, count, ld_, scratch().rounded_gradients);
-      if (with_keys) add_to_keys((key - keys.begin) / key_block * key_tile_, width, count, ds);
-      if (with_queries) add_to_queries(key, width, count, ds);
+      const Cut cut{std::min(key_block, visible - key), count, sizes_.mask(query, key)};
+      recompute(key, cut);
+      const Panels ds = products_.as_operands(gradients_, count, cut.keys, score_room_,
+                                              scratch().rounded_gradients);
+      if (with_keys) add_to_keys((key - keys.begin) / key_block * key_tile_, cut, ds);
+      if (with_queries) add_to_queries(key, cut, ds, key > keys.begin);
     }
     if (!with_queries) return;
-    for (int64_t i = 0; i < sizes_.dim * ld_; ++i) dq_[i] *= scale_;
-    store_columns(dq_, ld_, count, tensors_.dq, batch, head, query, scratch().rows);
+    for (int64_t i = 0; i < query_tile_; ++i) dq_[i] *= scale_;
+    store_columns(dq_, sizes_, count, tensors_.dq, batch, head, query, scratch().rows);
   }
 
   void aim(int64_t batch, int64_t kv_head) {
@@ -100,18 +105,18 @@ class Backward {
   }
 
   void load_queries(int64_t batch, int64_t head, int64_t query, int64_t count, bool with_keys) {
-    const int64_t dim = sizes_.dim, ld_rows = padded<T>(dim);
+    const int64_t dim = sizes_.dim;
     const Tile q = tile_of(tensors_.q, batch, head, query),
                dout = tile_of(tensors_.dout, batch, head, query);
-    queries_ = products_.pack_right(q.rows(), count, dim, packed_queries_);
-    dout_ = products_.pack_right(dout.rows(), count, dim, packed_dout_);
+    queries_ = products_.pack_left(q.rows(), count, dim, packed_queries_);
+    dout_ = products_.pack_left(dout.rows(), count, dim, packed_dout_);
     if (with_keys) {
       queries_by_channel_ =
           products_.pack_left(q.columns(), dim, count, packed_queries_by_channel_);
       dout_by_channel_ = products_.pack_left(dout.columns(), dim, count, packed_dout_by_channel_);
     }
-    T* out_row = scratch().rows.get<T>(ld_rows);
-    T* dout_row = scratch().rows_of_dout.get<T>(ld_rows);
+    T* out_row = scratch().rows.get<T>(dim);
+    T* dout_row = scratch().rows_of_dout.get<T>(dim);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = query + i;
       delta_[i] =
@@ -119,73 +124,93 @@ class Backward {
               load(tensors_.out, row_offset(tensors_.out, batch, head, row), dim, out_row), dim);
     }
     const int64_t first = (batch * sizes_.heads + head) * sizes_.queries + query;
-    std::copy_n(load(tensors_.lse, first, count, lse_), count, lse_);
+    const T* lse = load(tensors_.lse, first, count, lse_);
+    for (int64_t i = 0; i < count; ++i) lse_[i] = lse[i] * std::numbers::log2e_v<T>;
+  }
+
+  // Queries that see some key of a panel.
+  Span seeing(int64_t panel, const Cut& cut) const {
+    return {cut.mask.first_query(panel * width_, cut.queries), cut.queries};
   }
 
   // The tile's probabilities into scores_, the gradients of its scores into gradients_.
-  void recompute(int64_t key, int64_t width, int64_t count, TileMask mask) {
+  void recompute(int64_t key, const Cut& cut) {
     const int64_t dim = sizes_.dim, block = key / key_block;
     const Operand keys = keys_.get(block, [&](void* to) {
-      return products_.pack_left(tile_of(tensors_.k, batch_, kv_head_, key).rows(),
-                                 sizes_.block_keys(key), dim, to);
+      return products_.pack_right(tile_of(tensors_.k, batch_, kv_head_, key).rows(),
+                                  sizes_.block_keys(key), dim, to);
     });
     const Operand values = values_.get(block, [&](void* to) {
-      return products_.pack_left(tile_of(tensors_.v, batch_, kv_head_, key).rows(),
-                                 sizes_.block_keys(key), dim, to);
+      return products_.pack_right(tile_of(tensors_.v, batch_, kv_head_, key).rows(),
+                                  sizes_.block_keys(key), dim, to);
     });
-    products_.multiply(width, count, dim, keys, queries_, scores_, ld_, false);
-    products_.multiply(width, count, dim, values, dout_, gradients_, ld_, false);
-    softmax_gradient(width, count, mask, scale_, scores_, gradients_, ld_, lse_, delta_);
+    const auto part = [&](int64_t panel) { return Part{seeing(panel, cut), {0, dim}}; };
+    products_.multiply(cut.keys, queries_, keys, scores_, score_room_, false, part);
+    products_.multiply(cut.keys, dout_, values, gradients_, score_room_, false, part);
+    for (int64_t panel = 0; panel < products_.panels(cut.keys); ++panel) {
+      const int64_t at = panel * width_;
+      softmax_gradient(cut.queries, width_, cut.mask.from(0, at), exponent_scale_,
+                       scores_ + at * score_room_, gradients_ + at * score_room_, lse_, delta_);
+    }
   }
 
-  void add_to_keys(int64_t offset, int64_t width, int64_t count, const Tile& ds) {
-    const int64_t dim = sizes_.dim;
-    const Tile p = products_.as_operand(scores_, width, count, ld_, scratch().rounded_scores);
-    products_.multiply(dim, width, count, dout_by_channel_,
-                       products_.pack_right(p.rows(), width, count, packed_tile_), dv_ + offset,
-                       ld_keys_, true);
-    products_.multiply(dim, width, count, queries_by_channel_,
-                       products_.pack_right(ds.rows(), width, count, packed_tile_), dk_ + offset,
-                       ld_keys_, true);
+  void add_to_keys(int64_t offset, const Cut& cut, const Panels& ds) {
+    const Panels p = products_.as_operands(scores_, cut.queries, cut.keys, score_room_,
+                                           scratch().rounded_scores);
+    const auto queries = [&](int64_t panel) { return seeing(panel, cut); };
+    const auto part = [&](int64_t panel) { return Part{{0, sizes_.dim}, seeing(panel, cut)}; };
+    products_.multiply(cut.keys, dout_by_channel_,
+                       products_.right_operand(p, cut.keys, packed_tile_, queries), dv_ + offset,
+                       room_, true, part);
+    products_.multiply(cut.keys, queries_by_channel_,
+                       products_.right_operand(ds, cut.keys, packed_tile_, queries), dk_ + offset,
+                       room_, true, part);
   }
 
-  void add_to_queries(int64_t key, int64_t width, int64_t count, const Tile& ds) {
+  void add_to_queries(int64_t key, const Cut& cut, const Panels& ds, bool accumulate) {
     const Operand keys = keys_by_channel_.get(key / key_block, [&](void* to) {
       return products_.pack_left(tile_of(tensors_.k, batch_, kv_head_, key).columns(), sizes_.dim,
                                  sizes_.block_keys(key), to);
     });
-    products_.multiply(sizes_.dim, count, width, keys,
-                       products_.pack_right(ds.columns(), count, width, packed_tile_), dq_, ld_,
-                       true);
+    const auto seen = [&](int64_t panel) {
+      return cut.mask.keys_seen((panel + 1) * width_, cut.keys);
+    };
+    const Operand right = products_.transposed(ds, cut.queries, cut.keys, packed_tile_, seen);
+    products_.multiply(cut.queries, keys, right, dq_, room_, accumulate, [&](int64_t panel) {
+      return Part{{0, sizes_.dim}, {0, seen(panel)}};
+    });
   }
 
   const Gradients& tensors_;
   const T scale_;
+  const T exponent_scale_;  // of exponents of 2
   const Sizes& sizes_;
   const Products& products_ = sizes_.products;
-  const int64_t ld_ = sizes_.ld_queries<T>(), ld_keys_ = sizes_.ld_keys<T>();
-  const int64_t key_tile_ = products_.whole_rows(sizes_.dim) * ld_keys_;  // of dk, and of dv
+  const int64_t width_ = products_.width(), room_ = sizes_.room(sizes_.dim);
+  const int64_t score_room_ = sizes_.room(sizes_.query_block);
+  const int64_t key_tile_ = products_.whole_columns(key_block) * room_;  // of dk, and of dv
+  const int64_t query_tile_ = products_.whole_columns(sizes_.query_block) * room_;  // of dq
   int64_t batch_ = -1, kv_head_ = -1;
 
-  KeyOperands keys_, values_;                         // left, lines are keys
+  KeyOperands keys_, values_;                         // right, lines are keys
   KeyOperands keys_by_channel_;                       // left, lines are channels
-  Operand queries_{}, dout_{};                        // right, lines are queries
+  Operand queries_{}, dout_{};                        // left, lines are queries
   Operand queries_by_channel_{}, dout_by_channel_{};  // left, lines are channels
   T *dk_, *dv_;  // of the range of keys in work, block by block
-  const int64_t right_bytes_ = products_.right_bytes(sizes_.query_block, sizes_.dim),
-                left_bytes_ = products_.left_bytes(sizes_.dim, sizes_.query_block);
-  char* packed_queries_ = scratch().queries.get<char>(right_bytes_);
-  char* packed_dout_ = scratch().dout.get<char>(right_bytes_);
-  char* packed_queries_by_channel_ = scratch().queries_by_channel.get<char>(left_bytes_);
-  char* packed_dout_by_channel_ = scratch().dout_by_channel.get<char>(left_bytes_);
+  const int64_t query_bytes_ = products_.left_bytes(sizes_.query_block, sizes_.dim),
+                channel_bytes_ = products_.left_bytes(sizes_.dim, sizes_.query_block);
+  char* packed_queries_ = scratch().queries.get<char>(query_bytes_);
+  char* packed_dout_ = scratch().dout.get<char>(query_bytes_);
+  char* packed_queries_by_channel_ = scratch().queries_by_channel.get<char>(channel_bytes_);
+  char* packed_dout_by_channel_ = scratch().dout_by_channel.get<char>(channel_bytes_);
   char* packed_tile_ =
       scratch().right.get<char>(std::max(products_.right_bytes(sizes_.query_block, key_block),
-                                         products_.right_bytes(key_block, sizes_.query_block)));
-  T* scores_ = scratch().scores.get<T>(products_.whole_rows(key_block) * ld_);
-  T* gradients_ = scratch().gradients.get<T>(products_.whole_rows(key_block) * ld_);
-  T* dq_ = scratch().dq.get<T>(products_.whole_rows(sizes_.dim) * ld_);
-  T* lse_ = scratch().statistics.get<T>(2 * ld_);
-  T* delta_ = lse_ + ld_;
+                                         products_.right_bytes(key_block, score_room_)));
+  T* scores_ = scratch().scores.get<T>(products_.whole_columns(key_block) * score_room_);
+  T* gradients_ = scratch().gradients.get<T>(products_.whole_columns(key_block) * score_room_);
+  T* dq_ = scratch().dq.get<T>(query_tile_);
+  T* lse_ = scratch().statistics.get<T>(2 * sizes_.query_block);
+  T* delta_ = lse_ + sizes_.query_block;
 };
 
 // One pass costs 5 products a tile and splits into batch * kv_heads parts; two passes, one for keys

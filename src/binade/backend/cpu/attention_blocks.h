@@ -9,12 +9,14 @@
 #include "binade/backend/cpu/attention_tile.h"
 #include "binade/backend/cpu/rows.h"
 
-// How attention is cut: blocks of queries meet blocks of keys. Tiles of scores lie transposed,
-// [keys, queries], and so do results, [dim, queries] and [dim, keys]: softmaxes and corrections of
-// several queries then run in the lanes of a vector.
+// How attention is cut: blocks of queries meet blocks of keys. Results lie transposed, [dim,
+// queries] and [dim, keys], in panels of queries or keys. The forward's scores are [keys, queries]:
+// softmaxes of several queries then run in the lanes of a vector. The backward's are [queries,
+// keys]: two of its three products with them sum over queries, and take them as they lie. Of a tile
+// that the causal mask cuts, only what some panel needs is computed.
 namespace binade::backend::cpu::attention {
 
-inline constexpr int64_t least_query_block = 48;
+inline constexpr int64_t least_query_block = 96;
 inline constexpr int64_t key_block = 96;
 
 inline int64_t blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
@@ -40,7 +42,7 @@ struct Sizes {
   int64_t key_blocks() const { return blocks(keys, key_block); }
 
   // Query i of a tile at (query, key) sees keys j <= i + diagonal of it.
-  TileMask mask(int64_t query, int64_t key) const {
+  Mask mask(int64_t query, int64_t key) const {
     return {causal ? query + keys - queries - key : key_block};
   }
   // Keys in the block from `key` on.
@@ -50,14 +52,9 @@ struct Sizes {
     return causal ? std::clamp<int64_t>(query + count + keys - queries, 0, keys) : keys;
   }
 
-  // Room between rows of tiles whose columns are queries or keys.
-  template <class T>
-  int64_t ld_queries() const {
-    return std::max(padded<T>(query_block), products.whole_columns(query_block));
-  }
-  template <class T>
-  int64_t ld_keys() const {
-    return std::max(padded<T>(key_block), products.whole_columns(key_block));
+  // Rows that a panel must have room for: of products, and of their results as operands.
+  int64_t room(int64_t rows) const {
+    return std::max(products.whole_rows(rows), products.whole_columns(rows));
   }
 };
 
@@ -71,15 +68,23 @@ inline Tile tile_of(const TensorView& x, int64_t batch, int64_t head, int64_t ro
   return {x.as<char>() + offset * static_cast<int64_t>(size_of(x.dtype)), x.dtype, x.strides[2]};
 }
 
-// Stores `count` columns of a tile [dim, ld] as rows from `first` on.
+// Stores `count` columns of panels [dim, width] as rows from `first` on.
 template <class T>
-void store_columns(const T* tile, int64_t ld, int64_t count, const TensorView& y, int64_t batch,
-                   int64_t head, int64_t first, ScratchBuffer& scratch) {
-  const int64_t dim = y.shape[3], ld_rows = padded<T>(dim);
-  T* rows = scratch.get<T>(padded<T>(count) * ld_rows);
-  transpose(dim, count, tile, ld, rows, ld_rows);
-  for (int64_t i = 0; i < count; ++i)
-    store(rows + i * ld_rows, y, row_offset(y, batch, head, first + i), dim);
+void store_columns(const T* panels, const Sizes& sizes, int64_t count, const TensorView& y,
+                   int64_t batch, int64_t head, int64_t first, ScratchBuffer& scratch) {
+  const int64_t dim = sizes.dim, width = sizes.products.width(), room = sizes.room(dim);
+  T* rows = scratch.get<T>(width * dim);
+  for (int64_t j = 0; j < count; j += width, panels += room * width) {
+    const int64_t columns = std::min(width, count - j);
+    if (y.dtype == dtype_of<T>) {
+      transpose(dim, columns, panels, width, y.as<T>() + row_offset(y, batch, head, first + j),
+                y.strides[2]);
+      continue;
+    }
+    transpose(dim, columns, panels, width, rows, dim);
+    for (int64_t i = 0; i < columns; ++i)
+      store(rows + i * dim, y, row_offset(y, batch, head, first + j + i), dim);
+  }
 }
 
 // Operands made of the blocks of one head's keys, each packed when it is first asked for and kept

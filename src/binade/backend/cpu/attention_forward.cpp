@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "binade/backend/cpu/attention_blocks.h"
 #include "binade/base/parallel.h"
@@ -25,7 +26,7 @@ class Forward {
       : q_(q),
         k_(k),
         v_(v),
-        scale_(static_cast<T>(scale)),
+        scale_(static_cast<T>(scale * std::numbers::log2e)),
         sizes_(sizes),
         keys_(scratch().keys, products_.left_bytes(key_block, sizes.dim), sizes.key_blocks()),
         values_(scratch().values, products_.left_bytes(sizes.dim, key_block), sizes.key_blocks()) {}
@@ -43,54 +44,67 @@ class Forward {
     }
     queries_ = products_.pack_right(tile_of(q_, batch, head, first).rows(), count, sizes_.dim,
                                     packed_queries_);
-    std::fill_n(maximum_, ld_, -std::numeric_limits<T>::infinity());
-    std::fill_n(sum_, ld_, T(0));
-    std::fill_n(out_, sizes_.dim * ld_, T(0));
+    std::fill_n(maximum_, columns_, -std::numeric_limits<T>::infinity());
+    std::fill_n(sum_, columns_, T(0));
     const int64_t visible = sizes_.visible_keys(first, count);
+    if (visible == 0) std::fill_n(out_, columns_ * room_, T(0));
     for (int64_t key = 0; key < visible; key += key_block)
       attend(key, std::min(key_block, visible - key), count, sizes_.mask(first, key));
     finish(batch, head, first, count, out, lse);
   }
 
  private:
-  void attend(int64_t key, int64_t width, int64_t count, TileMask mask) {
-    const int64_t dim = sizes_.dim, block = key / key_block;
-    const Operand keys = keys_.get(block, [&](void* to) {
+  void attend(int64_t key, int64_t keys, int64_t count, Mask mask) {
+    const int64_t dim = sizes_.dim, block = key / key_block, panel_size = score_room_ * width_;
+    const Operand left_keys = keys_.get(block, [&](void* to) {
       return products_.pack_left(tile_of(k_, batch_, kv_head_, key).rows(), sizes_.block_keys(key),
                                  dim, to);
     });
-    const Operand values = values_.get(block, [&](void* to) {
+    const Operand left_values = values_.get(block, [&](void* to) {
       return products_.pack_left(tile_of(v_, batch_, kv_head_, key).columns(), dim,
                                  sizes_.block_keys(key), to);
     });
-    products_.multiply(width, count, dim, keys, queries_, scores_, ld_, false);
-    online_softmax(width, count, mask, scale_, scores_, ld_, maximum_, sum_, correction_);
-    scale_columns(dim, count, correction_, out_, ld_);
-    const Tile p = products_.as_operand(scores_, width, count, ld_, scratch().rounded);
-    const Operand probabilities = products_.pack_right(p.columns(), count, width, packed_tile_);
-    products_.multiply(dim, count, width, values, probabilities, out_, ld_, true);
+    const auto seen = [&](int64_t panel) {
+      return Span{0, mask.keys_seen((panel + 1) * width_, keys)};
+    };
+    products_.multiply(count, left_keys, queries_, scores_, score_room_, false, [&](int64_t panel) {
+      return Part{seen(panel), {0, dim}};
+    });
+    for (int64_t panel = 0; panel < products_.panels(count); ++panel) {
+      const int64_t at = panel * width_;
+      online_softmax(seen(panel).end, width_, mask.from(at, 0), scale_,
+                     scores_ + panel * panel_size, maximum_ + at, sum_ + at, correction_ + at);
+      if (key > 0) scale_columns(dim, width_, correction_ + at, out_ + at * room_);
+    }
+    const Panels p = products_.as_operands(scores_, keys, count, score_room_, scratch().rounded);
+    products_.multiply(count, left_values, products_.right_operand(p, count, packed_tile_, seen),
+                       out_, room_, key > 0, [&](int64_t panel) {
+                         return Part{{0, dim}, seen(panel)};
+                       });
   }
 
   void finish(int64_t batch, int64_t head, int64_t first, int64_t count, const TensorView& out,
               const TensorView& lse) {
     for (int64_t i = 0; i < count; ++i) {
-      // Without a key to see the maximum is -inf, and the sum 0 says so too.
-      const bool none = sum_[i] == T(0);
+      // Without a key to see the maximum stays -inf.
+      const bool none = maximum_[i] == -std::numeric_limits<T>::infinity();
       correction_[i] = none ? T(0) : T(1) / sum_[i];
-      maximum_[i] = none ? -std::numeric_limits<T>::infinity() : maximum_[i] + std::log(sum_[i]);
+      if (!none) maximum_[i] = maximum_[i] * std::numbers::ln2_v<T> + std::log(sum_[i]);
     }
-    scale_columns(sizes_.dim, count, correction_, out_, ld_);
-    store_columns(out_, ld_, count, out, batch, head, first, scratch().rows);
+    for (int64_t at = 0; at < count; at += width_)
+      scale_columns(sizes_.dim, width_, correction_ + at, out_ + at * room_);
+    store_columns(out_, sizes_, count, out, batch, head, first, scratch().rows);
     store(maximum_, lse, (batch * sizes_.heads + head) * sizes_.queries + first, count);
   }
 
   const TensorView& q_;
   const TensorView& k_;
   const TensorView& v_;
-  const T scale_;
+  const T scale_;  // of exponents of 2
   const Sizes& sizes_;
   const Products& products_ = sizes_.products;
-  const int64_t ld_ = sizes_.ld_queries<T>();
+  const int64_t width_ = products_.width(), columns_ = products_.whole_columns(sizes_.query_block);
+  const int64_t score_room_ = sizes_.room(key_block), room_ = sizes_.room(sizes_.dim);
   int64_t batch_ = -1, kv_head_ = -1;
   KeyOperands keys_;    // left, lines are keys
   KeyOperands values_;  // left, lines are channels
@@ -98,12 +112,12 @@ class Forward {
   char* packed_queries_ =
       scratch().queries.get<char>(products_.right_bytes(sizes_.query_block, sizes_.dim));
   char* packed_tile_ =
-      scratch().probabilities.get<char>(products_.right_bytes(sizes_.query_block, key_block));
-  T* scores_ = scratch().scores.get<T>(products_.whole_rows(key_block) * ld_);
-  T* out_ = scratch().out.get<T>(products_.whole_rows(sizes_.dim) * ld_);
-  T* maximum_ = scratch().statistics.get<T>(3 * ld_);
-  T* sum_ = maximum_ + ld_;
-  T* correction_ = sum_ + ld_;
+      scratch().probabilities.get<char>(products_.right_bytes(sizes_.query_block, score_room_));
+  T* scores_ = scratch().scores.get<T>(columns_ * score_room_);
+  T* out_ = scratch().out.get<T>(columns_ * room_);
+  T* maximum_ = scratch().statistics.get<T>(3 * columns_);
+  T* sum_ = maximum_ + columns_;
+  T* correction_ = sum_ + columns_;
 };
 
 }  // namespace

@@ -10,7 +10,8 @@
 namespace binade::backend::cpu::attention {
 namespace {
 
-int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+int64_t round_down(int64_t n, int64_t unit) { return n / unit * unit; }
+int64_t round_up(int64_t n, int64_t unit) { return round_down(n + unit - 1, unit); }
 
 const Kernel* kernel_for(DType dtype) {
   if (dtype == DType::f64) return nullptr;
@@ -18,105 +19,121 @@ const Kernel* kernel_for(DType dtype) {
   return dtype == DType::bf16 && level.bf16 != nullptr ? level.bf16 : level.f32;
 }
 
-int64_t panel_bytes(const Kernel& kernel, int64_t lines, int64_t k) {
-  return lines * round_up(k, kernel.group()) * kernel.element_bytes();
-}
-
-void pack_lines(const Kernel& kernel, const Lines& lines, int64_t count, int64_t k, int panel_lines,
-                int group, void* out) {
-  const PackSource source{lines.data, element_of("attention", "q, k, v", lines.dtype),
-                          lines.line_stride, lines.k_stride, false};
-  pack_panels(source, 0, count, 0, k, {kernel.bf16, panel_lines, group}, out,
-              panel_bytes(kernel, panel_lines, k));
-}
-
-// f64 operands are copies without panels: left ones [rows, k], right ones [k, whole columns].
-void copy_lines(const Lines& lines, int64_t count, int64_t k, int64_t line_stride, int64_t k_stride,
-                void* out) {
-  const auto* in = static_cast<const double*>(lines.data);
-  auto* to = static_cast<double*>(out);
-  for (int64_t i = 0; i < count; ++i) {
-    for (int64_t p = 0; p < k; ++p)
-      to[i * line_stride + p * k_stride] = in[i * lines.line_stride + p * lines.k_stride];
+// A panel of f64: [k][panel_lines], zeros where there is no line.
+void copy_panel(const Lines& lines, int64_t first, int64_t count, int64_t k, int64_t panel_lines,
+                double* out) {
+  const auto* in = static_cast<const double*>(lines.data) + first * lines.line_stride;
+  for (int64_t p = 0; p < k; ++p, out += panel_lines) {
+    for (int64_t i = 0; i < count; ++i) out[i] = in[i * lines.line_stride + p * lines.k_stride];
+    std::fill(out + count, out + panel_lines, 0.0);
   }
 }
 
 }  // namespace
 
-Products::Products(DType dtype) : kernel_(kernel_for(dtype)) {}
+Products::Products(DType dtype)
+    : kernel_(kernel_for(dtype)),
+      mr_(kernel_ != nullptr ? kernel_->mr : 1),
+      nr_(kernel_ != nullptr ? kernel_->nr : product_width),
+      group_(kernel_ != nullptr ? kernel_->group() : 1),
+      element_bytes_(kernel_ != nullptr ? kernel_->element_bytes() : sizeof(double)) {}
 
-int64_t Products::whole_rows(int64_t m) const {
-  return kernel_ != nullptr ? round_up(m, kernel_->mr) : m;
-}
+int64_t Products::whole_rows(int64_t m) const { return round_up(m, mr_); }
 
-int64_t Products::whole_columns(int64_t n) const {
-  return kernel_ != nullptr ? round_up(n, kernel_->nr) : padded<double>(n);
+int64_t Products::panel_bytes(int64_t lines, int64_t k) const {
+  return lines * round_up(k, group_) * element_bytes_;
 }
 
 int64_t Products::left_bytes(int64_t rows, int64_t k) const {
-  if (kernel_ != nullptr) return panel_bytes(*kernel_, whole_rows(rows), k);
-  return rows * k * static_cast<int64_t>(sizeof(double));
+  return panel_bytes(whole_rows(rows), k);
 }
 
 int64_t Products::right_bytes(int64_t columns, int64_t k) const {
-  if (kernel_ != nullptr) return panel_bytes(*kernel_, whole_columns(columns), k);
-  return whole_columns(columns) * k * static_cast<int64_t>(sizeof(double));
+  return panel_bytes(whole_columns(columns), k);
+}
+
+void Products::pack(const Lines& lines, int64_t count, int64_t k, int64_t panel_lines, int group,
+                    void* out) const {
+  const int64_t bytes = panel_bytes(panel_lines, k);
+  if (kernel_ == nullptr) {
+    for (int64_t i = 0; i < count; i += panel_lines) {
+      copy_panel(lines, i, std::min(panel_lines, count - i), k, panel_lines,
+                 static_cast<double*>(out) + i * k);
+    }
+    return;
+  }
+  const PackSource source{lines.data, element_of("attention", "q, k, v", lines.dtype),
+                          lines.line_stride, lines.k_stride, false};
+  pack_panels(source, 0, count, 0, k, {kernel_->bf16, static_cast<int>(panel_lines), group}, out,
+              bytes);
 }
 
 Operand Products::pack_left(const Lines& lines, int64_t rows, int64_t k, void* out) const {
-  if (kernel_ == nullptr) {
-    copy_lines(lines, rows, k, k, 1, out);
-  } else {
-    pack_lines(*kernel_, lines, rows, k, kernel_->mr, kernel_->a_group, out);
-  }
+  pack(lines, rows, k, mr_, kernel_ != nullptr ? kernel_->a_group : 1, out);
   return {out, k};
 }
 
 Operand Products::pack_right(const Lines& lines, int64_t columns, int64_t k, void* out) const {
-  if (kernel_ == nullptr) {
-    // Sums past the last column must stay what they are, as with panels.
-    std::fill_n(static_cast<double*>(out), whole_columns(columns) * k, 0.0);
-    copy_lines(lines, columns, k, 1, whole_columns(columns), out);
-  } else {
-    pack_lines(*kernel_, lines, columns, k, kernel_->nr, kernel_->b_group, out);
-  }
+  pack(lines, columns, k, nr_, kernel_ != nullptr ? kernel_->b_group : 1, out);
   return {out, k};
 }
 
-Tile Products::as_operand(const float* tile, int64_t rows, int64_t columns, int64_t ld,
-                          ScratchBuffer& scratch) const {
-  if (!kernel_->bf16) return {tile, DType::f32, ld};
-  bf16* rounded = scratch.get<bf16>(rows * ld);
-  for (int64_t i = 0; i < rows; ++i)
-    formats::narrow(tile + i * ld, rounded + i * ld, static_cast<size_t>(columns));
-  return {rounded, DType::bf16, ld};
-}
-
-Tile Products::as_operand(const double* tile, int64_t, int64_t, int64_t ld, ScratchBuffer&) const {
-  return {tile, DType::f64, ld};
-}
-
-void Products::multiply(int64_t m, int64_t n, int64_t k, Operand left, Operand right, float* c,
-                        int64_t ldc, bool accumulate) const {
-  const Kernel& kernel = *kernel_;
-  const int64_t depth = round_up(k, kernel.group());
-  const int64_t left_panel = panel_bytes(kernel, kernel.mr, left.k),
-                right_panel = panel_bytes(kernel, kernel.nr, right.k);
-  if (kernel.enter != nullptr) kernel.enter();
-  for (int64_t j = 0; j * kernel.nr < n; ++j) {
-    const char* b = static_cast<const char*>(right.data) + j * right_panel;
-    for (int64_t i = 0; i * kernel.mr < m; ++i) {
-      kernel.tile(depth, static_cast<const char*>(left.data) + i * left_panel, b,
-                  c + i * kernel.mr * ldc + j * kernel.nr, ldc, accumulate);
-    }
+Panels Products::as_operands(const float* result, int64_t rows, int64_t columns, int64_t room,
+                             ScratchBuffer& scratch) const {
+  if (!interleaves()) return {result, DType::f32, room};
+  bf16* rounded = scratch.get<bf16>(whole_columns(columns) * room);
+  for (int64_t j = 0; j < panels(columns); ++j) {
+    const int64_t at = j * room * nr_;
+    formats::narrow(result + at, rounded + at, static_cast<size_t>(rows * nr_));
   }
-  if (kernel.leave != nullptr) kernel.leave();
+  return {rounded, DType::bf16, room};
 }
 
-void Products::multiply(int64_t m, int64_t n, int64_t k, Operand left, Operand right, double* c,
-                        int64_t ldc, bool accumulate) const {
-  product(m, n, k, static_cast<const double*>(left.data), left.k, 1,
-          static_cast<const double*>(right.data), whole_columns(n), c, ldc, accumulate);
+Panels Products::as_operands(const double* result, int64_t, int64_t, int64_t room,
+                             ScratchBuffer&) const {
+  return {result, DType::f64, room};
+}
+
+void Products::interleave(const Panels& panels, int64_t panel, Span k, void* out) const {
+  const int64_t begin = round_down(k.begin, group_);
+  const auto* from = static_cast<const bf16*>(panels.data) + (panel * panels.room + begin) * nr_;
+  pack({from, panels.dtype, 1, nr_}, nr_, k.end - begin, nr_, kernel_->b_group,
+       static_cast<char*>(out) + panel * panel_bytes(nr_, panels.room) +
+           begin * nr_ * element_bytes_);
+}
+
+// Squares of a panel's width, one for each panel of the source; whole groups of k fill a width.
+void Products::transpose_panel(const Panels& panels, int64_t panel, int64_t k_end, int64_t k,
+                               void* out) const {
+  const int64_t square = nr_ * nr_ * element_bytes_;
+  const int64_t from_panel = panels.room * nr_ * element_bytes_;
+  const char* from = static_cast<const char*>(panels.data) + panel * square;
+  char* to = static_cast<char*>(out) + panel * panel_bytes(nr_, k);
+  for (int64_t p = 0; p < k_end; p += nr_, from += from_panel, to += square) {
+    pack_right({from, panels.dtype, nr_, 1}, nr_, std::min(nr_, k - p), to);
+  }
+}
+
+void Products::multiply_panel(int64_t panel, const Part& part, Operand left, Operand right,
+                              float* c, bool accumulate) const {
+  const int64_t k = round_down(part.k.begin, group_);
+  const int64_t depth = std::max<int64_t>(round_up(part.k.end, group_) - k, 0);
+  if (depth == 0 && accumulate) return;
+  const int64_t left_panel = panel_bytes(mr_, left.k);
+  const char* a = static_cast<const char*>(left.data) + k * mr_ * element_bytes_;
+  const char* b = static_cast<const char*>(right.data) + panel * panel_bytes(nr_, right.k) +
+                  k * nr_ * element_bytes_;
+  for (int64_t i = part.rows.begin / mr_; i * mr_ < part.rows.end; ++i)
+    kernel_->tile(depth, a + i * left_panel, b, c + i * mr_ * nr_, nr_, accumulate);
+}
+
+void Products::multiply_panel(int64_t panel, const Part& part, Operand left, Operand right,
+                              double* c, bool accumulate) const {
+  const Span rows = part.rows, k = part.k;
+  product(rows.end - rows.begin, std::max<int64_t>(k.end - k.begin, 0),
+          static_cast<const double*>(left.data) + rows.begin * left.k + k.begin, left.k,
+          static_cast<const double*>(right.data) + (panel * right.k + k.begin) * nr_,
+          c + rows.begin * nr_, accumulate);
 }
 
 }  // namespace binade::backend::cpu::attention

@@ -8,6 +8,10 @@
 
 // The products of attention's tiles, by the micro-kernels of gemm. An operand is packed once and
 // multiplied as often as it is met.
+//
+// Results lie in panels of as many columns as a micro-kernel's: [columns / width][room][width],
+// where `room` says how many rows a panel has room for. That is how an f32 micro-kernel reads a
+// right operand, so one product's result is the next one's operand as it lies.
 namespace binade::backend::cpu::attention {
 
 // A matrix as packing reads it. Its lines are the rows of a left operand or the columns of a right
@@ -28,10 +32,27 @@ struct Tile {
   Lines columns() const { return {data, dtype, 1, ld}; }
 };
 
+// A result in panels, in the operands' type.
+struct Panels {
+  const void* data;
+  DType dtype;
+  int64_t room;
+};
+
 // A packed operand, and how much of k it holds: a product may sum over less.
 struct Operand {
   const void* data;
   int64_t k;
+};
+
+struct Span {
+  int64_t begin, end;
+};
+
+// What a product takes to make one panel of its result: the rows that are wanted (others may be
+// overwritten) and the k that count (others must be zeros of the right operand).
+struct Part {
+  Span rows, k;
 };
 
 // Chooses by the tensors' type: bf16 operands stay what they are where the CPU multiplies them,
@@ -40,29 +61,67 @@ class Products {
  public:
   explicit Products(DType dtype);
 
+  // Columns of a panel.
+  int64_t width() const { return nr_; }
+  int64_t panels(int64_t columns) const { return (columns + nr_ - 1) / nr_; }
   // What multiply() may write of an m x n result: whole micro-tiles.
   int64_t whole_rows(int64_t m) const;
-  int64_t whole_columns(int64_t n) const;
+  int64_t whole_columns(int64_t n) const { return panels(n) * nr_; }
 
   int64_t left_bytes(int64_t rows, int64_t k) const;
   int64_t right_bytes(int64_t columns, int64_t k) const;
   Operand pack_left(const Lines& lines, int64_t rows, int64_t k, void* out) const;
   Operand pack_right(const Lines& lines, int64_t columns, int64_t k, void* out) const;
 
-  // A tile of results as an operand: itself, or rounded to the operands' type into `scratch`.
-  Tile as_operand(const float* tile, int64_t rows, int64_t columns, int64_t ld,
-                  ScratchBuffer& scratch) const;
-  Tile as_operand(const double* tile, int64_t rows, int64_t columns, int64_t ld,
-                  ScratchBuffer& scratch) const;
+  // A result as operands are: itself, or rounded to their type into `scratch`.
+  Panels as_operands(const float* result, int64_t rows, int64_t columns, int64_t room,
+                     ScratchBuffer& scratch) const;
+  Panels as_operands(const double* result, int64_t rows, int64_t columns, int64_t room,
+                     ScratchBuffer& scratch) const;
 
-  // c [m, n] = left right, or c += left right; adds 0 to what else is in its micro-tiles.
-  void multiply(int64_t m, int64_t n, int64_t k, Operand left, Operand right, float* c, int64_t ldc,
-                bool accumulate) const;
-  void multiply(int64_t m, int64_t n, int64_t k, Operand left, Operand right, double* c,
-                int64_t ldc, bool accumulate) const;
+  // The right operand whose k are the rows of `panels`: `panels` itself, or made into `out`, which
+  // has room for right_bytes(columns, room). Of panel j, k in k_of(j) are there.
+  template <class KOf>
+  Operand right_operand(const Panels& panels, int64_t columns, void* out, KOf k_of) const {
+    if (!interleaves()) return {panels.data, panels.room};
+    for (int64_t j = 0; j * nr_ < columns; ++j) interleave(panels, j, k_of(j), out);
+    return {out, panels.room};
+  }
+
+  // The right operand whose k are the `columns` of `panels`, and whose columns are their first
+  // `rows` (a whole panel of them is read). Of panel j, k before k_end_of(j) are there.
+  template <class KEndOf>
+  Operand transposed(const Panels& panels, int64_t rows, int64_t columns, void* out,
+                     KEndOf k_end_of) const {
+    for (int64_t j = 0; j * nr_ < rows; ++j) transpose_panel(panels, j, k_end_of(j), columns, out);
+    return {out, columns};
+  }
+
+  // c = left right, or c += left right, panel by panel: part_of(j) says what of panel j.
+  template <class T, class PartOf>
+  void multiply(int64_t columns, Operand left, Operand right, T* c, int64_t room, bool accumulate,
+                PartOf part_of) const {
+    if (kernel_ != nullptr && kernel_->enter != nullptr) kernel_->enter();
+    for (int64_t j = 0; j * nr_ < columns; ++j)
+      multiply_panel(j, part_of(j), left, right, c + j * room * nr_, accumulate);
+    if (kernel_ != nullptr && kernel_->leave != nullptr) kernel_->leave();
+  }
 
  private:
+  bool interleaves() const { return kernel_ != nullptr && kernel_->bf16; }
+  int64_t panel_bytes(int64_t lines, int64_t k) const;
+  void pack(const Lines& lines, int64_t count, int64_t k, int64_t panel_lines, int group,
+            void* out) const;
+  void interleave(const Panels& panels, int64_t panel, Span k, void* out) const;
+  void transpose_panel(const Panels& panels, int64_t panel, int64_t k_end, int64_t k,
+                       void* out) const;
+  void multiply_panel(int64_t panel, const Part& part, Operand left, Operand right, float* c,
+                      bool accumulate) const;
+  void multiply_panel(int64_t panel, const Part& part, Operand left, Operand right, double* c,
+                      bool accumulate) const;
+
   const Kernel* kernel_;  // null for f64
+  int64_t mr_, nr_, group_, element_bytes_;
 };
 
 }  // namespace binade::backend::cpu::attention

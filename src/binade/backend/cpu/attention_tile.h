@@ -1,52 +1,55 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
-// The arithmetic of one tile of attention, compiled for each instruction set. Tiles are row-major
-// f32 or f64 with a leading dimension `ld`; scores lie transposed, [keys, queries], so that the
-// softmax of several queries runs in the lanes of a vector and keys need no transposition.
+// The arithmetic of one panel of a tile of attention, compiled for each instruction set: `rows`
+// rows of `width` f32 or f64, one after the other without gaps. A width is a multiple of 4.
 namespace binade::backend::cpu::attention {
 
-// Products and softmaxes work on whole vectors of columns: rows of every tile that they read or
-// write by vector must have room up to the next multiple of this.
-template <class T>
-inline constexpr int64_t column_padding = 128 / sizeof(T);
+// Columns of a panel of f64.
+inline constexpr int64_t product_width = 16;
 
-template <class T>
-constexpr int64_t padded(int64_t columns) {
-  return (columns + column_padding<T> - 1) / column_padding<T> * column_padding<T>;
-}
+// c [m, product_width] = a [m, k] b [k, product_width], or c += a b; rows of a lie a_row apart.
+// Each element of c is one chain of sums in ascending k, whatever m is.
+void product(int64_t m, int64_t k, const double* a, int64_t a_row, const double* b, double* c,
+             bool accumulate);
 
-// c [m, n] = a [m, k] b [k, n], or c += a b; a may have any strides. Each element of c is one chain
-// of sums in ascending k, whatever the tile's size. Columns of c past n may be overwritten.
-void product(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_column,
-             const double* b, int64_t ldb, double* c, int64_t ldc, bool accumulate);
-
-// Query i of the tile sees keys j <= i + diagonal.
-struct TileMask {
+// Query i sees keys j <= i + diagonal.
+struct Mask {
   int64_t diagonal;
-  bool hides(int64_t keys) const { return diagonal < keys - 1; }
+
+  // The same for queries and keys counted from these on.
+  Mask from(int64_t query, int64_t key) const { return {diagonal + query - key}; }
+  // How many of `keys` the last of the first `queries` sees.
+  int64_t keys_seen(int64_t queries, int64_t keys) const {
+    return std::clamp<int64_t>(queries + diagonal, 0, keys);
+  }
+  // The first of `queries` that sees `key`.
+  int64_t first_query(int64_t key, int64_t queries) const {
+    return std::clamp<int64_t>(key - diagonal, 0, queries);
+  }
 };
 
-// One block of keys in the online softmax of `queries` rows: takes scores, leaves exp(scale *
-// score - maximum) in their place (0 where hidden), updates each row's maximum and sum and tells
-// what factor brings earlier results to the new maximum.
-void online_softmax(int64_t keys, int64_t queries, TileMask mask, float scale, float* scores,
-                    int64_t ld, float* maximum, float* sum, float* correction);
-void online_softmax(int64_t keys, int64_t queries, TileMask mask, double scale, double* scores,
-                    int64_t ld, double* maximum, double* sum, double* correction);
+// One block of keys in the online softmax of a panel of queries, scores [keys, width]: leaves
+// 2^(scale * score - maximum) in their place (0 where hidden), updates each query's maximum (of
+// scale * score) and sum and tells what factor brings earlier results to the new maximum.
+void online_softmax(int64_t keys, int64_t width, Mask mask, float scale, float* scores,
+                    float* maximum, float* sum, float* correction);
+void online_softmax(int64_t keys, int64_t width, Mask mask, double scale, double* scores,
+                    double* maximum, double* sum, double* correction);
 
-// Takes scores and the gradients of the probabilities, leaves the probabilities exp(scale *
-// score - lse)
-// and the gradients of the scores, p * (dp - delta); 0 where hidden.
-void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, float scale, float* scores,
-                      float* gradients, int64_t ld, const float* lse, const float* delta);
-void softmax_gradient(int64_t keys, int64_t queries, TileMask mask, double scale, double* scores,
-                      double* gradients, int64_t ld, const double* lse, const double* delta);
+// Takes scores and the gradients of the probabilities of a panel of keys, [queries, width]; leaves
+// the probabilities 2^(scale * score - lse) and the gradients of the scores, p * (dp - delta); 0
+// where hidden.
+void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, float* scores,
+                      float* gradients, const float* lse, const float* delta);
+void softmax_gradient(int64_t queries, int64_t width, Mask mask, double scale, double* scores,
+                      double* gradients, const double* lse, const double* delta);
 
-// tile[i, j] *= factors[j].
-void scale_columns(int64_t rows, int64_t columns, const float* factors, float* tile, int64_t ld);
-void scale_columns(int64_t rows, int64_t columns, const double* factors, double* tile, int64_t ld);
+// panel[i, j] *= factors[j].
+void scale_columns(int64_t rows, int64_t width, const float* factors, float* panel);
+void scale_columns(int64_t rows, int64_t width, const double* factors, double* panel);
 
 // out[j, i] = in[i, j].
 void transpose(int64_t rows, int64_t columns, const float* in, int64_t ld_in, float* out,
