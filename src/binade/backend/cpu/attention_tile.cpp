@@ -129,7 +129,9 @@ HWY_INLINE void online_softmax_step(D d, int64_t first, int64_t keys, int64_t wi
     for (int v = 0; v < vectors; ++v) {
       const int64_t at = first + v * lanes;
       T* score = scores + j * width + at;
-      V p = quick_exp2(d, hn::MulSub(hn::LoadU(d, score), factor, base[v]));
+      // Rounded as `highest` was: a fused product minus a rounded one can be anything where scores
+      // are giant.
+      V p = quick_exp2(d, hn::Sub(hn::Mul(hn::LoadU(d, score), factor), base[v]));
       if constexpr (masked) p = hn::IfThenElseZero(at_least(d, at, j - mask.diagonal), p);
       hn::StoreU(p, d, score);
       total[v] = hn::Add(total[v], p);
@@ -172,7 +174,7 @@ HWY_INLINE void softmax_gradient_rows(D d, int64_t i, int64_t width, Mask mask, 
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
         const V score = hn::LoadU(d, scores + (i + r) * width + j + v * lanes);
-        p[r][v] = quick_exp2(d, hn::MulSub(score, factor, hn::Set(d, lse[i + r])));
+        p[r][v] = quick_exp2(d, hn::Sub(hn::Mul(score, factor), hn::Set(d, lse[i + r])));
       }
     }
 #pragma GCC unroll 2
