@@ -12,8 +12,8 @@ namespace binade {
 // The first exception thrown by a body is rethrown here.
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
 
-// Threads used by parallel_for: set_threads' value, else BINADE_THREADS, else what OpenMP would use (OMP_NUM_THREADS, else
-// all cores).
+// Threads used by parallel_for: set_threads' value, else BINADE_THREADS, else what OpenMP would use
+// (OMP_NUM_THREADS, else all cores).
 int threads();
 void set_threads(int count);
 

@@ -85,7 +85,8 @@ HWY_INLINE hn::Vec<D> quick_exp2(D d, hn::Vec<D> x) {
   } else {
     using V = hn::Vec<D>;
     const hn::RebindToSigned<D> di;
-    // x = n + r; the sum with 1.5 * 2^23 + 127 rounds to n and holds 2^n's exponent in its low bits.
+    // x = n + r; the sum with 1.5 * 2^23 + 127 rounds to n and holds 2^n's exponent in its low
+    // bits.
     const V rounder = hn::Set(d, 0x1.8p23f + 127);
     const V shifted = hn::Add(x, rounder);
     const V r = hn::Sub(x, hn::Sub(shifted, rounder));
