@@ -35,8 +35,9 @@ constexpr int group = 4;
 #define STEP(x0, x1, y0, y1, at1, at2, at3, n0, n1, n2, n3) \
   LOAD_B(y0, y1, at1)                                       \
   PAIRS_0(x0, x1)                                           \
-  LOAD_B(x0, x1, at2) PAIRS_1(y0, y1) LOAD_B(y0, y1, at3)   \
-      PAIRS_2(x0, x1, LOAD_A(0, n0), LOAD_A(1, n1), LOAD_A(2, n2), LOAD_A(3, n3))
+  LOAD_B(x0, x1, at2)                                       \
+  PAIRS_1(y0, y1)                                           \
+  LOAD_B(y0, y1, at3) PAIRS_2(x0, x1, LOAD_A(0, n0), LOAD_A(1, n1), LOAD_A(2, n2), LOAD_A(3, n3))
 #define LAST_STEP(x0, x1, y0, y1, at1, at2) \
   LOAD_B(y0, y1, at1) PAIRS_0(x0, x1) LOAD_B(x0, x1, at2) PAIRS_1(y0, y1) PAIRS_2(x0, x1, , , , )
 #define EVEN_STEP STEP(4, 5, 6, 7, 32, 64, 96, 64, 80, 96, 112)
