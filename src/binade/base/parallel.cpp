@@ -45,17 +45,18 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
   if (n <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   const int64_t pieces = (n + grain - 1) / grain;
-  const int team = static_cast<int>(std::min<int64_t>(thread_count(), pieces));
-  if (team <= 1 || omp_in_parallel()) {
+  if (thread_count() <= 1 || pieces <= 1 || omp_in_parallel()) {
     body(0, n);
     return;
   }
   std::exception_ptr error;
-#pragma omp parallel num_threads(team)
+  // Always the whole team, be there work for all or not: a smaller one would end the threads it has
+  // no need of, and the next region would pay for starting them again.
+#pragma omp parallel num_threads(thread_count())
   {
     // The runtime may grant fewer threads than asked for.
-    const int64_t count = omp_get_num_threads();
-    const int64_t rank = omp_get_thread_num();
+    const int64_t count = std::min<int64_t>(omp_get_num_threads(), pieces);
+    const int64_t rank = std::min<int64_t>(omp_get_thread_num(), count);
     const int64_t begin = pieces * rank / count * grain;
     const int64_t end = std::min(n, pieces * (rank + 1) / count * grain);
     try {
