@@ -64,8 +64,8 @@ void Products::pack(const Lines& lines, int64_t count, int64_t k, int64_t panel_
   }
   const PackSource source{lines.data, element_of("attention", "q, k, v", lines.dtype),
                           lines.line_stride, lines.k_stride, false};
-  pack_panels(source, 0, count, 0, k, {kernel_->bf16, static_cast<int>(panel_lines), group}, out,
-              bytes);
+  const PanelLayout layout{kernel_->bf16, static_cast<int>(panel_lines), group, kernel_->group()};
+  pack_panels(source, 0, count, 0, k, layout, out, bytes);
 }
 
 Operand Products::pack_left(const Lines& lines, int64_t rows, int64_t k, void* out) const {

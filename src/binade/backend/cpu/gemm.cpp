@@ -27,14 +27,6 @@ void run(const Problem& p) {
   gemm_blocked(p, bf16 ? *level.bf16 : *level.f32);
 }
 
-const void* advance(const void* data, Element type, int64_t elements) {
-  return static_cast<const char*>(data) + elements * element_size(type);
-}
-
-void* advance(void* data, Element type, int64_t elements) {
-  return static_cast<char*>(data) + elements * element_size(type);
-}
-
 // The products of a batch that share B and whose rows follow one another are one tall product.
 bool is_one_tall_product(const Problem& p, int64_t a_stride, int64_t b_stride, int64_t c_stride) {
   const Epilogue& e = p.epilogue;

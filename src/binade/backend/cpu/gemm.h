@@ -76,4 +76,12 @@ constexpr int64_t element_size(Element type) {
   return 0;
 }
 
+// The place `elements` elements after `data`.
+inline void* advance(void* data, Element type, int64_t elements) {
+  return static_cast<char*>(data) + elements * element_size(type);
+}
+inline const void* advance(const void* data, Element type, int64_t elements) {
+  return static_cast<const char*>(data) + elements * element_size(type);
+}
+
 }  // namespace binade::backend::cpu

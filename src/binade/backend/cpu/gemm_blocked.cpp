@@ -3,7 +3,7 @@
 #include "binade/backend/cpu/gemm_convert.h"
 #include "binade/backend/cpu/gemm_driver.h"
 #include "binade/backend/cpu/gemm_epilogue.h"
-#include "binade/backend/cpu/gemm_pack.h"
+#include "binade/backend/cpu/gemm_packed_operand.h"
 #include "binade/backend/cpu/gemm_scratch.h"
 #include "binade/base/parallel.h"
 
@@ -23,79 +23,11 @@ int64_t worthwhile_threads(int64_t batch, int64_t m, int64_t n, int64_t k) {
 
 namespace {
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
-
 // The product is cut three times. Spans: what is packed at a time, bounded in memory. K blocks:
 // what a micro-kernel sums up before it goes to memory. Tiles: what a thread takes at a time. How
 // sums are rounded depends on spans and K blocks along K alone, and those on nothing but k.
 constexpr int64_t span_bytes = 16 << 20;  // of each packed operand
 constexpr int64_t k_span = 16384;         // a multiple of every kernel's kc
-
-// One operand, packed for a span: [K block][panel][depth of the block x rows of a panel].
-class PackedOperand {
- public:
-  PackedOperand(ScratchBuffer& buffer, const PackSource& source, PanelLayout layout,
-                const Kernel& kernel, int64_t kc)
-      : buffer_(buffer),
-        source_(source),
-        layout_(layout),
-        row_bytes_(layout.rows * kernel.element_bytes()),
-        group_(kernel.group()),
-        kc_(kc) {}
-
-  // Decides what to pack next; false if that is what is packed already.
-  bool aim(int64_t row, int64_t rows, int64_t k, int64_t depth) {
-    if (row == row_ && k == k_ && data_ != nullptr) return false;
-    aim_in_parts(row, rows, k, depth);
-    data_ = buffer_.get<char>(round_up(depth, group_) * panels() * row_bytes_);
-    return true;
-  }
-
-  // The same for an operand that pack_rows() packs where it is wanted.
-  void aim_in_parts(int64_t row, int64_t rows, int64_t k, int64_t depth) {
-    row_ = row;
-    rows_ = rows;
-    k_ = k;
-    depth_ = depth;
-  }
-
-  // Packing is cut into items that threads share: a few panels of one K block.
-  int64_t items() const { return divide_up(panels(), item_panels) * divide_up(depth_, kc_); }
-
-  void pack(int64_t item) const {
-    const int64_t items_per_block = divide_up(panels(), item_panels);
-    const int64_t block = item / items_per_block;
-    const int64_t first = item % items_per_block * item_panels;
-    const int64_t row = first * layout_.rows;
-    const int64_t rows = std::min(item_panels * layout_.rows, rows_ - row);
-    pack_rows(block, row, rows, panel(block, first));
-  }
-
-  // Packs some rows of a K block, panel after panel.
-  void pack_rows(int64_t block, int64_t row, int64_t rows, char* panels) const {
-    const int64_t depth = std::min(kc_, depth_ - block * kc_);
-    pack_panels(source_, row_ + row, rows, k_ + block * kc_, depth, layout_, panels,
-                round_up(depth, group_) * row_bytes_);
-  }
-
-  char* panel(int64_t block, int64_t index) const {
-    const int64_t depth = round_up(std::min(kc_, depth_ - block * kc_), group_);
-    return data_ + (block * kc_ * panels() + depth * index) * row_bytes_;
-  }
-
- private:
-  static constexpr int64_t item_panels = 8;
-
-  int64_t panels() const { return divide_up(rows_, layout_.rows); }
-
-  ScratchBuffer& buffer_;
-  PackSource source_;
-  PanelLayout layout_;
-  int64_t row_bytes_, group_, kc_;
-  int64_t row_ = 0, rows_ = 0, k_ = 0, depth_ = 0;
-  char* data_ = nullptr;
-};
 
 struct Range {
   int64_t begin, size;
@@ -112,12 +44,22 @@ struct Pass {
   int64_t kc;        // depth of a K block
   bool first, last;  // of the spans along K
   int64_t tile_rows, tile_columns;
+  int64_t strip;  // columns of a tile that are computed, and finished, at a time
   float* sums;    // of all tiles, kept between spans; null where one span is all
   bool own_rows;  // no two tiles share rows of A, so that each packs its own
+  bool plain;     // outputs are the sums as they are
 
-  int64_t tile_size() const { return tile_rows * tile_columns; }
   int64_t tiles_across() const { return divide_up(columns.size, tile_columns); }
   int64_t tiles() const { return divide_up(rows.size, tile_rows) * tiles_across(); }
+  int64_t blocks() const { return std::max<int64_t>(divide_up(depth, kc), 1); }
+
+  // Whether a strip's sums wait for further K.
+  bool keeps_sums() const { return blocks() > 1 || !(first && last); }
+  // Whether whole micro-tiles go straight to the output.
+  bool direct() const { return plain && !keeps_sums(); }
+  int64_t tile_size() const {
+    return tile_rows * (keeps_sums() ? round_up(tile_columns, strip) : strip);
+  }
 };
 
 void prefetch(const char* from, int64_t bytes) {
@@ -126,17 +68,17 @@ void prefetch(const char* from, int64_t bytes) {
 }
 
 // Where an element of the output lies; row and column count from the span's first.
-char* output_at(const Pass& pass, int64_t row, int64_t column) {
+void* output_at(const Pass& pass, int64_t row, int64_t column) {
   const Output& c = pass.problem.c;
-  const int64_t at =
-      (pass.rows.begin + row) * c.row_stride + (pass.columns.begin + column) * c.col_stride;
-  return static_cast<char*>(c.data) + at * element_size(c.type);
+  return advance(
+      c.data, c.type,
+      (pass.rows.begin + row) * c.row_stride + (pass.columns.begin + column) * c.col_stride);
 }
 
 // The outputs of a micro-tile are written soon after it; have their cache lines here by then.
 void prefetch_output(const Pass& pass, int64_t row, int64_t column) {
   const int64_t rows = std::min<int64_t>(pass.kernel.mr, pass.rows.size - row);
-  char* first = output_at(pass, row, column);
+  const char* first = static_cast<const char*>(output_at(pass, row, column));
   const int64_t stride = pass.problem.c.row_stride * element_size(pass.problem.c.type);
   for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(first + i * stride, 1, 2);
 }
@@ -146,65 +88,103 @@ void prefetch_sums(const float* sums, int64_t rows, int64_t ldc) {
   for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(sums + i * ldc, 1, 3);
 }
 
-void multiply(const Pass& pass, Range rows, Range columns, float* sums) {
+// A tile on its way through the K blocks.
+struct TileWork {
+  const Pass& pass;
+  Range rows, columns;  // of the span
+  float* sums;
+  float* bias;  // of the tile's columns, or null
+
+  // The rows of A of a K block, panel after panel.
+  const char* rows_of_a(int64_t block, int64_t bytes) const {
+    if (!pass.own_rows) return pass.a.panel(block, rows.begin / pass.kernel.mr);
+    char* packed = gemm_scratch().rows.get<char>(bytes);
+    pass.a.pack_rows(block, rows.begin, rows.size, packed);
+    return packed;
+  }
+
+  // Whether a micro-tile that ends at this row and column of a strip goes straight to the output.
+  bool in_place(int64_t row_end, int64_t column_end, Range strip) const {
+    return pass.direct() && row_end <= rows.size && column_end <= strip.size;
+  }
+};
+
+// All panels of A times those of one strip of B.
+void multiply_strip(const TileWork& work, int64_t depth, const char* first_a, const char* b,
+                    Range columns, float* sums, bool accumulate, bool finishing) {
+  const Pass& pass = work.pass;
   const Kernel& kernel = pass.kernel;
-  const int64_t ldc = pass.tile_columns;
-  const int64_t first_a = rows.begin / kernel.mr, first_b = columns.begin / kernel.nr;
-  const int64_t panels_a = divide_up(rows.size, kernel.mr);
-  const int64_t panels_b = divide_up(columns.size, kernel.nr);
-  if (pass.depth == 0) std::fill_n(sums, pass.tile_size(), 0.0f);
-  if (kernel.enter != nullptr) kernel.enter();
-  for (int64_t block = 0; block * pass.kc < pass.depth; ++block) {
-    const int64_t depth = round_up(std::min(pass.kc, pass.depth - block * pass.kc), kernel.group());
-    const int64_t a_bytes = depth * kernel.mr * kernel.element_bytes();
-    const int64_t b_bytes = depth * kernel.nr * kernel.element_bytes();
-    const int64_t b_share = divide_up(b_bytes, panels_a);
-    const bool accumulate = block > 0 || !pass.first;
-    const bool finishing = pass.last && (block + 1) * pass.kc >= pass.depth;
-    const char* first_panel;
-    if (pass.own_rows) {
-      char* packed = gemm_scratch().rows.get<char>(a_bytes * panels_a);
-      pass.a.pack_rows(block, rows.begin, rows.size, packed);
-      first_panel = packed;
-    } else {
-      first_panel = pass.a.panel(block, first_a);
+  const int64_t panels_a = divide_up(work.rows.size, kernel.mr);
+  const int64_t a_bytes = depth * kernel.mr * kernel.element_bytes();
+  const int64_t b_bytes = depth * kernel.nr * kernel.element_bytes();
+  const int64_t b_share = divide_up(b_bytes, panels_a);
+  for (int64_t j = 0; j < columns.size; j += kernel.nr, b += b_bytes) {
+    const char* a = first_a;
+    const char* next_b = b + b_bytes;
+    for (int64_t i = 0; i < work.rows.size; i += kernel.mr, a += a_bytes) {
+      // The panel of B that comes next is still far away; fetch a share of it now.
+      prefetch(next_b, b_share);
+      next_b += b_share;
+      if (finishing) prefetch_output(pass, work.rows.begin + i, columns.begin + j);
+      const bool in_place = work.in_place(i + kernel.mr, j + kernel.nr, columns);
+      float* out =
+          in_place ? static_cast<float*>(output_at(pass, work.rows.begin + i, columns.begin + j))
+                   : sums + i * pass.strip + j;
+      const int64_t ldc = in_place ? pass.problem.c.row_stride : pass.strip;
+      if (accumulate) prefetch_sums(out, kernel.mr, ldc);
+      kernel.tile(depth, a, b, out, ldc, accumulate);
     }
-    const char* b = pass.b.panel(block, first_b);
-    for (int64_t j = 0; j < panels_b; ++j, b += b_bytes) {
-      const char* a = first_panel;
-      const char* next_b = b + b_bytes;
-      float* out = sums + j * kernel.nr;
-      for (int64_t i = 0; i < panels_a; ++i, a += a_bytes, out += kernel.mr * ldc) {
-        // The panel of B that comes next is still far away; fetch a share of it now.
-        prefetch(next_b, b_share);
-        next_b += b_share;
-        if (accumulate) prefetch_sums(out, kernel.mr, ldc);
-        if (finishing)
-          prefetch_output(pass, rows.begin + i * kernel.mr, columns.begin + j * kernel.nr);
-        kernel.tile(depth, a, b, out, ldc, accumulate);
-      }
+  }
+}
+
+// Turns the sums of some rows and columns of a strip, counted from its first, into outputs.
+void finish_part(const TileWork& work, Range strip, Range rows, Range columns, float* sums) {
+  const Pass& pass = work.pass;
+  const Problem& p = pass.problem;
+  const Epilogue& e = p.epilogue;
+  const int64_t row = work.rows.begin + rows.begin, column = strip.begin + columns.begin;
+  void* pre = nullptr;
+  if (e.pre_activation != nullptr) {
+    pre = advance(e.pre_activation, e.pre_activation_type,
+                  (pass.rows.begin + row) * e.pre_row_stride + pass.columns.begin + column);
+  }
+  const float* bias = work.bias != nullptr ? work.bias + column - work.columns.begin : nullptr;
+  finish_rows(sums + rows.begin * pass.strip + columns.begin, pass.strip, rows.size, columns.size,
+              bias, e, p.c.type, {output_at(pass, row, column), p.c.col_stride, pre, 1},
+              p.c.row_stride);
+}
+
+void finish_strip(const TileWork& work, Range columns, float* sums) {
+  const Pass& pass = work.pass;
+  const int64_t rows = work.rows.size;
+  if (!pass.direct()) return finish_part(work, columns, {0, rows}, {0, columns.size}, sums);
+  // What did not fill a micro-tile: below the whole ones, and to the right of them.
+  const int64_t whole_rows = rows / pass.kernel.mr * pass.kernel.mr;
+  const int64_t whole_columns = columns.size / pass.kernel.nr * pass.kernel.nr;
+  finish_part(work, columns, {whole_rows, rows - whole_rows}, {0, columns.size}, sums);
+  finish_part(work, columns, {0, whole_rows}, {whole_columns, columns.size - whole_columns}, sums);
+}
+
+void multiply(const TileWork& work) {
+  const Pass& pass = work.pass;
+  const Kernel& kernel = pass.kernel;
+  const int64_t panels_a = divide_up(work.rows.size, kernel.mr);
+  if (kernel.enter != nullptr) kernel.enter();
+  for (int64_t block = 0; block < pass.blocks(); ++block) {
+    const int64_t depth = round_up(std::min(pass.kc, pass.depth - block * pass.kc), kernel.group());
+    const bool accumulate = block > 0 || !pass.first;
+    const bool finishing = pass.last && block + 1 == pass.blocks();
+    const char* a = work.rows_of_a(block, depth * kernel.mr * panels_a * kernel.element_bytes());
+    float* sums = work.sums;
+    for (int64_t j = 0; j < work.columns.size; j += pass.strip) {
+      const Range columns{work.columns.begin + j, std::min(pass.strip, work.columns.size - j)};
+      multiply_strip(work, depth, a, pass.b.panel(block, columns.begin / kernel.nr), columns, sums,
+                     accumulate, finishing);
+      if (finishing) finish_strip(work, columns, sums);
+      if (pass.keeps_sums()) sums += pass.tile_rows * pass.strip;
     }
   }
   if (kernel.leave != nullptr) kernel.leave();
-}
-
-void finish(const Pass& pass, Range rows, Range columns, float* sums, float* bias) {
-  const Problem& p = pass.problem;
-  const Epilogue& e = p.epilogue;
-  const int64_t row = pass.rows.begin + rows.begin, column = pass.columns.begin + columns.begin;
-  if (e.bias != nullptr) {
-    const char* from = static_cast<const char*>(e.bias) + column * element_size(e.bias_type);
-    read_elements(from, e.bias_type, 1, columns.size, bias);
-  }
-  for (int64_t i = 0; i < rows.size; ++i) {
-    char* c = output_at(pass, rows.begin + i, columns.begin);
-    char* pre = static_cast<char*>(e.pre_activation);
-    if (pre != nullptr) {
-      pre += ((row + i) * e.pre_row_stride + column) * element_size(e.pre_activation_type);
-    }
-    finish_run(sums + i * pass.tile_columns, columns.size, e.bias != nullptr ? bias : nullptr, e,
-               p.c.type, {c, p.c.col_stride, pre, 1});
-  }
 }
 
 void compute_tile(const Pass& pass, int64_t index) {
@@ -213,30 +193,48 @@ void compute_tile(const Pass& pass, int64_t index) {
   const Range rows{row, std::min(pass.tile_rows, pass.rows.size - row)};
   const Range columns{column, std::min(pass.tile_columns, pass.columns.size - column)};
   float* own = gemm_scratch().tile.get<float>(pass.tile_size() + pass.tile_columns);
-  float* bias = own + pass.tile_size();
   float* sums = pass.sums != nullptr ? pass.sums + index * pass.tile_size() : own;
-  multiply(pass, rows, columns, sums);
-  if (pass.last) finish(pass, rows, columns, sums, bias);
+  float* bias = nullptr;
+  const Epilogue& e = pass.problem.epilogue;
+  if (e.bias != nullptr && pass.last) {
+    bias = own + pass.tile_size();
+    read_elements(advance(e.bias, e.bias_type, pass.columns.begin + column), e.bias_type, 1,
+                  columns.size, bias);
+  }
+  multiply({pass, rows, columns, sums, bias});
 }
 
-// A tile's block of packed A stays in the second-level cache, and pays for its way there with many
-// columns; every worker gets several tiles where there are enough.
+// A tile's rows of A stay in the second-level cache and meet all columns, or as many as there is
+// room to keep sums of near by. Every worker gets two tiles where there are enough rows: with few
+// rows, a panel of B does not pay for its way through the caches.
 void choose_tiles(Pass& pass, int64_t workers) {
   const Kernel& kernel = pass.kernel;
-  int64_t rows = 128, columns = 1024;
+  int64_t rows = 128;
+  int64_t columns = pass.keeps_sums() ? 1024 : pass.columns.size;
   const auto count = [&] {
     return divide_up(pass.rows.size, rows) * divide_up(pass.columns.size, columns);
   };
-  while (workers > 1 && count() < 4 * workers &&
-         (rows > 2 * kernel.mr || columns > 2 * kernel.nr)) {
-    int64_t& larger = columns >= rows && columns > 2 * kernel.nr ? columns : rows;
-    larger /= 2;
-  }
+  while (workers > 1 && count() < 2 * workers && rows > 64) rows /= 2;
+  while (count() < workers && columns > 128) columns /= 2;
+  while (count() < workers && rows > kernel.mr) rows /= 2;
   const auto even = [](int64_t size, int64_t most, int64_t unit) {
     return round_up(divide_up(size, divide_up(size, most)), unit);
   };
   pass.tile_rows = even(pass.rows.size, std::max<int64_t>(rows, kernel.mr), kernel.mr);
-  pass.tile_columns = even(pass.columns.size, std::max<int64_t>(columns, kernel.nr), kernel.nr);
+  pass.tile_columns = even(pass.columns.size, columns, kernel.nr);
+  // Wide, as outputs are written in long runs then, but not a power of two, whose multiples drive
+  // each other out of the cache.
+  pass.strip = std::min(pass.tile_columns, round_up(1032, kernel.nr));
+}
+
+}  // namespace
+
+namespace {
+
+bool outputs_are_sums(const Problem& p) {
+  const Epilogue& e = p.epilogue;
+  return p.c.type == Element::f32 && p.c.col_stride == 1 && e.alpha == 1 && e.beta == 0 &&
+         e.bias == nullptr && e.activation == Activation::none && e.pre_activation == nullptr;
 }
 
 }  // namespace
@@ -254,8 +252,11 @@ void gemm_blocked(const Problem& p, const Kernel& kernel) {
   const int64_t n_span = std::max<int64_t>(span / kernel.nr, 1) * kernel.nr;
   const int64_t spans = std::max<int64_t>(divide_up(p.k, k_span), 1);
   const int64_t kc = round_up(divide_up(depth, divide_up(depth, kernel.kc)), kernel.group());
-  PackedOperand a(scratch.packed_a, source_a, {kernel.bf16, kernel.mr, kernel.a_group}, kernel, kc);
-  PackedOperand b(scratch.packed_b, source_b, {kernel.bf16, kernel.nr, kernel.b_group}, kernel, kc);
+  const auto layout = [&](int rows, int group) {
+    return PanelLayout{kernel.bf16, rows, group, kernel.group()};
+  };
+  PackedOperand a(scratch.packed_a, source_a, layout(kernel.mr, kernel.a_group), kc);
+  PackedOperand b(scratch.packed_b, source_b, layout(kernel.nr, kernel.b_group), kc);
 
   for (int64_t i = 0; i < p.m; i += m_span) {
     for (int64_t j = 0; j < p.n; j += n_span) {
@@ -269,7 +270,8 @@ void gemm_blocked(const Problem& p, const Kernel& kernel) {
                   .depth = std::min(k_span, p.k - s * k_span),
                   .kc = kc,
                   .first = s == 0,
-                  .last = s + 1 == spans};
+                  .last = s + 1 == spans,
+                  .plain = outputs_are_sums(p)};
         choose_tiles(pass, workers);
         if (spans > 1) pass.sums = scratch.sums.get<float>(pass.tiles() * pass.tile_size());
         pass.own_rows = p.n <= pass.tile_columns;

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "binade/backend/cpu/gemm_convert.h"
+#include "binade/formats/number.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "binade/backend/cpu/gemm_epilogue.cpp"
@@ -14,6 +15,7 @@
 
 #include "binade/backend/cpu/vector_math-inl.h"
 #include "binade/backend/cpu/vector_rows-inl.h"
+#include "binade/formats/convert-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace binade::backend::cpu {
@@ -58,6 +60,65 @@ void activate(Activation activation, float* values, int64_t count) {
   }
 }
 
+template <class T>
+HWY_INLINE void load_as(const void* from, int64_t count, float* out) {
+  const T* in = static_cast<const T*>(from);
+  constexpr int64_t lanes = vector_lanes<float>;
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(formats::HWY_NAMESPACE::load_f32(D(), in + i), D(), out + i);
+  for (; i < count; ++i) out[i] = static_cast<float>(in[i]);
+}
+
+template <class T>
+HWY_INLINE void store_as(const float* values, int64_t count, void* to) {
+  T* out = static_cast<T*>(to);
+  constexpr int64_t lanes = vector_lanes<float>;
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    formats::HWY_NAMESPACE::store_f32(hn::LoadU(D(), values + i), D(), out + i);
+  for (; i < count; ++i) out[i] = static_cast<T>(values[i]);
+}
+
+void load(const void* from, Element type, int64_t stride, int64_t count, float* out) {
+  if (stride == 1 && type == Element::f32) return load_as<float>(from, count, out);
+  if (stride == 1 && type == Element::bf16) return load_as<bf16>(from, count, out);
+  read_elements(from, type, stride, count, out);
+}
+
+void store(const float* values, int64_t count, void* to, Element type, int64_t stride) {
+  if (stride == 1 && type == Element::f32) return store_as<float>(values, count, to);
+  if (stride == 1 && type == Element::bf16 && HWY_MAX_BYTES > 16)
+    return store_as<bf16>(values, count, to);
+  write_elements(values, count, to, type, stride);
+}
+
+void finish(float* sums, int64_t sums_stride, int64_t rows, int64_t count, const float* bias,
+            const Epilogue& e, Element c_type, const OutputRun& first, int64_t c_row_stride) {
+  constexpr int64_t chunk = 512;
+  float old[chunk];
+  const bool combines = e.alpha != 1 || e.beta != 0 || bias != nullptr;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t begin = 0; begin < count; begin += chunk) {
+      const int64_t part = std::min(chunk, count - begin);
+      float* values = sums + row * sums_stride + begin;
+      void* c = advance(first.c, c_type, row * c_row_stride + begin * first.c_stride);
+      if (e.beta != 0) load(c, c_type, first.c_stride, part, old);
+      if (combines) {
+        combine(values, part, e.alpha, e.beta != 0 ? old : nullptr, e.beta,
+                bias != nullptr ? bias + begin : nullptr);
+      }
+      if (first.pre_activation != nullptr) {
+        void* pre = advance(first.pre_activation, e.pre_activation_type,
+                            row * e.pre_row_stride + begin * first.pre_stride);
+        store(values, part, pre, e.pre_activation_type, first.pre_stride);
+      }
+      activate(e.activation, values, part);
+      store(values, part, c, c_type, first.c_stride);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace binade::backend::cpu
@@ -67,8 +128,7 @@ HWY_AFTER_NAMESPACE();
 namespace binade::backend::cpu {
 namespace {
 
-HWY_EXPORT(combine);
-HWY_EXPORT(activate);
+HWY_EXPORT(finish);
 
 double activate_one(Activation activation, double x) {
   constexpr double scale = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
@@ -87,35 +147,17 @@ double activate_one(Activation activation, double x) {
   return x;
 }
 
-void* advance(void* data, Element type, int64_t elements) {
-  return static_cast<char*>(data) + elements * element_size(type);
-}
-
 }  // namespace
+
+void finish_rows(float* sums, int64_t sums_stride, int64_t rows, int64_t count, const float* bias,
+                 const Epilogue& e, Element c_type, const OutputRun& first, int64_t c_row_stride) {
+  HWY_DYNAMIC_DISPATCH(finish)
+  (sums, sums_stride, rows, count, bias, e, c_type, first, c_row_stride);
+}
 
 void finish_run(float* sums, int64_t count, const float* bias, const Epilogue& e, Element c_type,
                 const OutputRun& run) {
-  constexpr int64_t chunk = 512;
-  float old[chunk];
-  for (int64_t begin = 0; begin < count; begin += chunk) {
-    const int64_t part = std::min(chunk, count - begin);
-    float* values = sums + begin;
-    void* c = advance(run.c, c_type, begin * run.c_stride);
-    if (e.beta != 0) read_elements(c, c_type, run.c_stride, part, old);
-    if (e.alpha != 1 || e.beta != 0 || bias != nullptr) {
-      HWY_DYNAMIC_DISPATCH(combine)
-      (values, part, e.alpha, e.beta != 0 ? old : nullptr, e.beta,
-       bias != nullptr ? bias + begin : nullptr);
-    }
-    if (run.pre_activation != nullptr) {
-      void* pre = advance(run.pre_activation, e.pre_activation_type, begin * run.pre_stride);
-      write_elements(values, part, pre, e.pre_activation_type, run.pre_stride);
-    }
-    if (e.activation != Activation::none) {
-      HWY_DYNAMIC_DISPATCH(activate)(e.activation, values, part);
-    }
-    write_elements(values, part, c, c_type, run.c_stride);
-  }
+  finish_rows(sums, count, 1, count, bias, e, c_type, run, 0);
 }
 
 void finish_run(double* sums, int64_t count, const double* bias, const Epilogue& e, Element c_type,

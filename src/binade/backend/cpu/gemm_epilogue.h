@@ -23,4 +23,11 @@ void finish_run(float* sums, int64_t count, const float* bias, const Epilogue& e
 void finish_run(double* sums, int64_t count, const double* bias, const Epilogue& epilogue,
                 Element c_type, const OutputRun& run);
 
+// `rows` runs of `count` sums: row after row `sums_stride` apart, and their outputs c_row_stride
+// (of the pre-activations: the epilogue's pre_row_stride) elements apart. `first` is the first
+// row's.
+void finish_rows(float* sums, int64_t sums_stride, int64_t rows, int64_t count, const float* bias,
+                 const Epilogue& epilogue, Element c_type, const OutputRun& first,
+                 int64_t c_row_stride);
+
 }  // namespace binade::backend::cpu

@@ -48,7 +48,7 @@ const Kernel avx512_kernel{.name = "avx512",
                            .nr = columns,
                            .a_group = 1,
                            .b_group = 1,
-                           .kc = 256,
+                           .kc = 1024,
                            .tile = tile};
 
 }  // namespace binade::backend::cpu

@@ -59,7 +59,7 @@ const Kernel avx512_bf16_kernel{.name = "avx512-bf16",
                                 .nr = columns,
                                 .a_group = group,
                                 .b_group = group,
-                                .kc = 512,
+                                .kc = 1024,
                                 .tile = tile};
 
 }  // namespace binade::backend::cpu

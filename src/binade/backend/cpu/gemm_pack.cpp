@@ -253,11 +253,13 @@ void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k,
     }
   }
   // The other operand's groups may be larger than this one's.
-  const int64_t packed =
-      (depth + layout.group - 1) / layout.group * layout.group * layout.rows * element_bytes;
+  const auto bytes_up_to = [&](int64_t multiple) {
+    return (depth + multiple - 1) / multiple * multiple * layout.rows * element_bytes;
+  };
+  const int64_t packed = bytes_up_to(layout.group), whole = bytes_up_to(layout.step);
   char* panel = static_cast<char*>(panels);
-  for (int64_t r = 0; packed < panel_bytes && r < rows; r += layout.rows, panel += panel_bytes)
-    std::fill(panel + packed, panel + panel_bytes, char{0});
+  for (int64_t r = 0; packed < whole && r < rows; r += layout.rows, panel += panel_bytes)
+    std::fill(panel + packed, panel + whole, char{0});
 }
 
 }  // namespace binade::backend::cpu
