@@ -209,7 +209,8 @@ void compute_tile(const Pass& pass, int64_t index) {
 // rows, a panel of B does not pay for its way through the caches.
 void choose_tiles(Pass& pass, int64_t workers) {
   const Kernel& kernel = pass.kernel;
-  int64_t rows = 128;
+  constexpr int64_t cache = 512 << 10;
+  int64_t rows = pass.kc * kernel.element_bytes() * 128 > cache ? 64 : 128;
   int64_t columns = pass.keeps_sums() ? 1024 : pass.columns.size;
   const auto count = [&] {
     return divide_up(pass.rows.size, rows) * divide_up(pass.columns.size, columns);
@@ -222,9 +223,7 @@ void choose_tiles(Pass& pass, int64_t workers) {
   };
   pass.tile_rows = even(pass.rows.size, std::max<int64_t>(rows, kernel.mr), kernel.mr);
   pass.tile_columns = even(pass.columns.size, columns, kernel.nr);
-  // Wide, as outputs are written in long runs then, but not a power of two, whose multiples drive
-  // each other out of the cache.
-  pass.strip = std::min(pass.tile_columns, round_up(1032, kernel.nr));
+  pass.strip = std::min(pass.tile_columns, round_up(kernel.strip, kernel.nr));
 }
 
 }  // namespace

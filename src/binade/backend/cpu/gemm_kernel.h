@@ -19,6 +19,9 @@ struct Kernel {
   int mr, nr;            // rows of a panel of A, columns of a panel of B
   int a_group, b_group;  // one divides the other
   int64_t kc;            // K block: a multiple of both groups
+  // Columns whose sums wait together until they are finished: outputs are written in runs of that
+  // length. Not a power of two, whose multiples drive each other out of the cache.
+  int64_t strip;
   void (*tile)(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate);
   void (*enter)() = nullptr;  // called before and after a run of tiles on a thread
   void (*leave)() = nullptr;

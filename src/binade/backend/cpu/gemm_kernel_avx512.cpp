@@ -48,7 +48,8 @@ const Kernel avx512_kernel{.name = "avx512",
                            .nr = columns,
                            .a_group = 1,
                            .b_group = 1,
-                           .kc = 1024,
+                           .kc = 2048,
+                           .strip = 288,
                            .tile = tile};
 
 }  // namespace binade::backend::cpu

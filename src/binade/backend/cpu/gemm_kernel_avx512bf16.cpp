@@ -60,6 +60,7 @@ const Kernel avx512_bf16_kernel{.name = "avx512-bf16",
                                 .a_group = group,
                                 .b_group = group,
                                 .kc = 1024,
+                                .strip = 288,
                                 .tile = tile};
 
 }  // namespace binade::backend::cpu

@@ -95,6 +95,7 @@ const Kernel neon_bf16_kernel{.name = "neon-bf16",
                               .a_group = group,
                               .b_group = group,
                               .kc = 1024,
+                              .strip = 1032,
                               .tile = tile};
 
 }  // namespace binade::backend::cpu

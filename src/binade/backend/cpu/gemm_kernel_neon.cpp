@@ -64,6 +64,7 @@ const Kernel neon_kernel{.name = "neon",
                          .a_group = 1,
                          .b_group = 1,
                          .kc = 512,
+                         .strip = 1032,
                          .tile = tile};
 
 }  // namespace binade::backend::cpu
