@@ -4,21 +4,15 @@
 #include <cmath>
 #include <map>
 
-#include "backend/cpu_values.h"
+#include "backend/cuda_matmul_products.h"
 #include "binade/backend/backend.h"
-#include "binade/backend/gpu.h"
 #include "binade/backend/transfer.h"
 
 // Products of FP8 operands with scales finer than a tensor, on a GPU as on the CPU.
 namespace binade::backend {
 namespace {
 
-class MatmulGroupsGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    if (gpus().empty()) GTEST_SKIP() << "there is no GPU";
-  }
-};
+using MatmulGroupsGpu = ProductsGpu;
 
 // a [m, k] and b's transpose [n, k], by what shares a scale in each.
 struct Groups {
@@ -78,17 +72,7 @@ Quantized quantized(const Tensor& x, DType dtype, ScaleGroup group) {
   return q;
 }
 
-Tensor magnitudes(const Tensor& x) {
-  Values values = read(x);
-  for (double& value : values) value = std::abs(value);
-  return make(x.shape(), x.dtype(), values);
-}
-
-struct Results {
-  Tensor y, pre;
-};
-
-Results run(const Product& p, Device device, bool of_magnitudes = false) {
+Results run(const Product& p, Device device, bool of_magnitudes) {
   const Quantized a = quantized(uneven(p.m, p.k, 1), p.a, p.groups.a),
                   b = quantized(uneven(p.n, p.k, 2), p.b, p.groups.b);
   const auto there = [&](const Tensor& x) {
@@ -116,20 +100,13 @@ Results run(const Product& p, Device device, bool of_magnitudes = false) {
 // CPU sums values in f32. A 16-bit result may have been rounded before its bias and its activation
 // too.
 void expect_the_cpus(const Product& p) {
-  const std::string what = describe(p);
-  const Results expected = run(p, Device::cpu()), found = run(p, Device::cuda());
   Product plain = p;
-  plain.activation = Activation::none;
-  plain.pre = false;
   plain.y = DType::f32;
-  const Values sizes = read(run(plain, Device::cpu(), true).y);
   const double additions = static_cast<double>(p.k + 8) * epsilon(DType::f32);
   const double steps = p.fast ? static_cast<double>(p.k) / 32 + 1 : 2;
-  Values bound;
-  for (const double size : sizes)
-    bound.push_back((2 * additions + steps * 0x1p-12 + 3 * epsilon(p.y)) * size);
-  expect_within(read(found.y), read(expected.y), bound, what);
-  if (p.pre) expect_within(read(found.pre), read(expected.pre), bound, what + " pre-activation");
+  const double unit = 2 * additions + steps * 0x1p-12 + 3 * epsilon(p.y);
+  expect_near_the_cpus(
+      p, plain, run, [&](double size) { return unit * size; }, describe(p));
 }
 
 struct Sizes {

@@ -3,21 +3,15 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu_values.h"
+#include "backend/cuda_matmul_products.h"
 #include "binade/backend/backend.h"
-#include "binade/backend/gpu.h"
 #include "binade/backend/transfer.h"
 
 // Products on a GPU are the CPU's within the roundings of both.
 namespace binade::backend {
 namespace {
 
-class MatmulGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    if (gpus().empty()) GTEST_SKIP() << "there is no GPU";
-  }
-};
+using MatmulGpu = ProductsGpu;
 
 struct Case {
   int64_t batch, m, n, k;
@@ -27,12 +21,6 @@ struct Case {
 Tensor turned(const Tensor& x) {
   return x.strided({x.size(0), x.size(2), x.size(1)},
                    {x.strides()[0], x.strides()[2], x.strides()[1]}, x.offset());
-}
-
-Tensor magnitudes(const Tensor& x) {
-  Values values = read(x);
-  for (double& value : values) value = std::abs(value);
-  return make(x.shape(), x.dtype(), values);
 }
 
 // One product with all that may come with it; operands are dense, `turn` says as which they lie.
@@ -56,11 +44,7 @@ std::string describe(const Product& p) {
          std::to_string(static_cast<int>(p.activation));
 }
 
-struct Results {
-  Tensor y, pre;
-};
-
-Results run(const Product& p, Device device, bool of_magnitudes = false) {
+Results run(const Product& p, Device device, bool of_magnitudes) {
   const auto [batch, m, n, k] = p.sizes;
   const auto given = [&](const Shape& shape, DType dtype, uint64_t stream, bool turn) {
     Tensor x = noise(turn ? Shape{shape[0], shape[2], shape[1]} : shape, dtype, stream);
@@ -90,20 +74,12 @@ Results run(const Product& p, Device device, bool of_magnitudes = false) {
 // Sums may differ by the roundings of k additions of each side; FP8 tensor cores keep about 13 bits
 // of a partial sum. A 16-bit result may have been rounded before its bias and its activation too.
 void expect_the_cpus(const Product& p) {
-  const std::string what = describe(p);
-  const Results expected = run(p, Device::cpu()), found = run(p, Device::cuda());
-  Product plain = p;
-  plain.activation = Activation::none;
-  plain.pre = false;
-  const Values sizes = read(run(plain, Device::cpu(), true).y);
   const bool fp8 = is_fp8(p.a) && is_fp8(p.b);
   const double unit = fp8 ? 0x1p-12 : static_cast<double>(p.sizes.k + 8) * sum_epsilon(p.y);
-  const double largest_bias = 5;
-  Values bound;
-  for (const double size : sizes)
-    bound.push_back(2 * unit * size + 3 * epsilon(p.y) * (size + (p.bias ? largest_bias : 0)));
-  expect_within(read(found.y), read(expected.y), bound, what);
-  if (p.pre) expect_within(read(found.pre), read(expected.pre), bound, what + " pre-activation");
+  const double bias = p.bias ? 5 : 0;  // none is larger
+  expect_near_the_cpus(
+      p, p, run, [&](double size) { return 2 * unit * size + 3 * epsilon(p.y) * (size + bias); },
+      describe(p));
 }
 
 const Case cases[] = {{1, 1, 1, 1},      {1, 5, 7, 3},    {3, 17, 9, 33},  {2, 64, 48, 100},

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -60,6 +61,9 @@ void expect_message(const std::string& message, const std::string& file, const C
   EXPECT_THAT(message, ::testing::AllOf(HasSubstr("expected "), HasSubstr(", found "))) << bad.file;
   for (const std::string& part : bad.parts) EXPECT_THAT(message, HasSubstr(part)) << bad.file;
   EXPECT_LT(message.size(), 700u) << bad.file;
+  // Whatever the file holds, a terminal obeys nothing of it.
+  const auto obeyed = [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7F; };
+  EXPECT_TRUE(std::none_of(message.begin(), message.end(), obeyed)) << bad.file;
 }
 
 std::map<std::string, std::string> content_of_all(const fs::path& folder) {

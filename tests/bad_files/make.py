@@ -313,6 +313,12 @@ def toml():
     tm("masters_in_fp32", '[precision]\nprecision = "fp32"\nparams = "masters"\n', "masters go with")
     tm("fp8_skips_too_many", "[precision]\nfp8_skip_first = 3\nfp8_skip_last = 2\n", "at most the 4 layers, found 5")
     tm("validation_all", "[data]\nvalidation = 1.0\n", "[data] validation", "found 1")
+    tm("escape_in_a_key", '[train]\n"\\u001b[31mlr" = 1\n', "line 2", "found [train] \\x1b[31mlr")
+    tm("escape_in_a_string", '[precision]\nprecision = "\\u001b[2J"\n', "line 2", 'found "\\x1b[2J"')
+    tm("escape_in_a_section", '["\\u001b[2J"]\nlr = 1\n', "line 1", "found [\\x1b[2J]")
+    tm("escape_as_it_is", "[train]\n\x1b[31mlr = 1\n", "line 2", "expected TOML")
+    tm("line_end_in_a_key", '[train]\n"lr\\nbinade: all is well" = 1\n', "line 2", "lr\\x0abinade")
+    tm("csi_in_a_key", '[train]\n"\\u009b31mlr" = 1\n', "line 2", "found [train] \\xc2\\x9b31mlr")
     tm("nested_arrays", "[train]\nsteps = " + "[" * 400 + "\n", "expected TOML")
 
 

@@ -23,6 +23,16 @@ TEST(Error, LeavesOutWhatItDoesNotKnow) {
   EXPECT_EQ(text("linear", {.hint = "try again"}), "linear; try again");
 }
 
+TEST(Error, IsOneLineThatNoTerminalObeys) {
+  EXPECT_EQ(text("config", {.argument = "a\nb", .found = "\x1b[2J", .hint = "\xff\u20ac"}),
+            "config: a\\x0ab: found \\x1b[2J; \\xff\u20ac");
+}
+
+TEST(Error, HasLinesBelowIt) {
+  EXPECT_EQ(text("memory", {.found = "none left", .below = "held 3\nfree\t0\n"}),
+            "memory: found none left\nheld 3\nfree\\x090");
+}
+
 TEST(Error, KeepsItsFactsApart) {
   try {
     fail("cast", {.argument = "dtype", .expected = "f32", .found = "e4m3", .hint = "scale it"});

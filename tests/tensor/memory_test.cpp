@@ -129,9 +129,8 @@ TEST(Memory, SaysWhoHoldsWhatWhenThereIsNoneLeft) {
   const int64_t before = allocated();
   const std::string text = test::error_of([] { Tensor::empty({int64_t{1} << 60}, DType::u8); });
   EXPECT_THAT(text, HasSubstr("memory: cpu: expected room for 1152921504606846976 bytes of "
-                              "parameters, found none left; held now:"));
-  EXPECT_THAT(text, HasSubstr("category          bytes now  bytes at peak\nparameters"));
-  EXPECT_THAT(text, HasSubstr("use a smaller batch"));
+                              "parameters, found none left; use a smaller batch"));
+  EXPECT_THAT(text, HasSubstr("held now:\ncategory          bytes now  bytes at peak\nparameters"));
   EXPECT_EQ(allocated(), before) << "what was refused is not booked";
   EXPECT_TRUE(Tensor::empty({10}, DType::f32).defined()) << "and the allocator works on";
 }

@@ -107,6 +107,7 @@ TEST(Generate, RefusesImpossibleNumbers) {
 TEST(Generate, PrintableTextIsUtf8WithoutControls) {
   EXPECT_EQ(printable("a\n\tb"), "a\n\tb");
   EXPECT_EQ(printable("\x1b[31m"), "?[31m");
+  EXPECT_EQ(printable("\u009b31m"), "?31m");  // the same in one character
   EXPECT_EQ(printable("\xc3\xa9\xff\xc3"), "\xc3\xa9??");
   EXPECT_EQ(printable("\xed\xa0\x80"), "???");  // a surrogate
   EXPECT_EQ(printable("\xe2\x82\xac"), "\xe2\x82\xac");

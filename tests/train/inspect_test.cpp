@@ -47,6 +47,13 @@ TEST(Inspect, TellsOfEveryTensor) {
               ThrowsMessage<Error>(HasSubstr("\"zz\"")));
 }
 
+TEST(Inspect, ShowsNamesThatATerminalWouldObey) {
+  const TemporaryFolder folder;
+  io::save_safetensors(folder / "x.safetensors", {{"a\x1b[2Jb", tensor({1, 2}, {2})}});
+  const std::string text = inspection_text(inspect(folder / "x.safetensors"), false);
+  EXPECT_THAT(text, AllOf(HasSubstr("a\\x1b[2Jb"), Not(HasSubstr("\x1b"))));
+}
+
 TEST(Inspect, TheTailOfAHistogramIsOneRow) {
   const TemporaryFolder folder;
   const Tensor x = full({100'000}, 1);

@@ -1,5 +1,9 @@
 #include "binade/base/error.h"
 
+#include <sstream>
+
+#include "binade/base/text.h"
+
 namespace binade {
 namespace {
 
@@ -10,6 +14,9 @@ std::string message(std::string_view op, const Facts& facts) {
   if (!facts.found.empty())
     text += (facts.expected.empty() ? ": found " : ", found ") + facts.found;
   if (!facts.hint.empty()) text += "; " + facts.hint;
+  text = visible(text);
+  std::istringstream below(facts.below);
+  for (std::string line; std::getline(below, line);) text += "\n" + visible(line);
   return text;
 }
 

@@ -12,10 +12,12 @@ struct Facts {
   std::string expected = {};  // what would have been right
   std::string found = {};     // what was there instead
   std::string hint = {};      // what to do about it
+  std::string below = {};     // lines that follow the message: a table
 };
 
 // The one exception Binade throws for bad input or misuse.
-// what() reads "linear: weight: expected [8, 4], found [4, 8] f32; hint".
+// what() reads "linear: weight: expected [8, 4], found [4, 8] f32; hint": one line, but for those
+// below it. Facts may quote any bytes; what a terminal would obey is there as visible() writes it.
 class Error : public std::runtime_error {
  public:
   Error(std::string_view op, Facts facts);

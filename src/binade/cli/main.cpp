@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "binade/base/error.h"
+#include "binade/base/text.h"
 #include "binade/cli/commands.h"
 
 namespace {
@@ -50,7 +51,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help
   } catch (const CLI::ParseError& error) {
-    return report(bad_input, fmt::format("{} (see '{} --help')", error.what(), command_name(app)));
+    return report(bad_input, fmt::format("{} (see '{} --help')", binade::visible(error.what()),
+                                         command_name(app)));
   } catch (const binade::Error& error) {
     return report(bad_input, error.what());
   }
@@ -65,6 +67,6 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
-    return report(1, error.what());
+    return report(1, binade::visible(error.what()));
   }
 }

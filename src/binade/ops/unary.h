@@ -51,7 +51,8 @@ Tensor is_nan(const Tensor& x);
 Tensor is_inf(const Tensor& x);
 Tensor logical_not(const Tensor& x);
 
-// x in another type; the gradient returns in x's own.
+// x in another type; the gradient returns in x's own. Floats round once, to nearest even; integers
+// take the whole part of a float, saturated, and 0 for NaN.
 Tensor cast(const Tensor& x, DType dtype);
 
 }  // namespace binade

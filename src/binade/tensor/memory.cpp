@@ -129,8 +129,10 @@ class Pool {
       fail("memory",
            {.argument = to_string(device),
             .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
-            .found = "none left; held now:\n" + table(statistics_),
-            .hint = "use a smaller batch, recompute activations or choose a lower precision"});
+            .found = "none left",
+            .hint = "use a smaller batch, recompute activations or choose a lower precision; held "
+                    "now:",
+            .below = table(statistics_)});
     }
     return block;
   }

@@ -7,6 +7,7 @@
 #include "binade/autograd/variable.h"
 #include "binade/base/error.h"
 #include "binade/base/random.h"
+#include "binade/base/text.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
 
@@ -16,26 +17,6 @@ namespace {
 // Bits 62 and 61 keep these draws apart from those of data, ops and starting weights.
 constexpr uint64_t sample_stream = uint64_t{3} << 61;
 
-// Length of the well-formed UTF-8 sequence at `at`; 0 where there is none.
-size_t sequence_length(std::string_view text, size_t at) {
-  const auto byte = [text](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const auto continues = [&byte](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned first = byte(at), second = byte(at + 1);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(at + 1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const bool good = !(first == 0xE0 && second < 0xA0) && !(first == 0xED && second > 0x9F);
-    return good && continues(at + 1) && continues(at + 2) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const bool good = !(first == 0xF0 && second < 0x90) && !(first == 0xF4 && second > 0x8F);
-    return good && continues(at + 1) && continues(at + 2) && continues(at + 3) ? 4 : 0;
-  }
-  return 0;
-}
-
 // Whether the bytes from `at` to the end are the beginning of a sequence.
 bool is_cut_short(std::string_view text, size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
@@ -43,7 +24,7 @@ bool is_cut_short(std::string_view text, size_t at) {
   const size_t needed = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
   if (first < 0xC2 || first > 0xF4 || there >= needed) return false;
   if (there == 1) return true;
-  return sequence_length(std::string(text.substr(at)) + "\x80\x80", 0) > 0;
+  return utf8_length(std::string(text.substr(at)) + "\x80\x80", 0) > 0;
 }
 
 // The tokens a model is fed next: those it has not seen, or, its context being full, the last half
@@ -143,10 +124,10 @@ std::string TextStream::take(bool more_may_come) {
   std::string text;
   size_t at = 0;
   while (at < pending_.size() && !(more_may_come && is_cut_short(pending_, at))) {
-    const size_t length = sequence_length(pending_, at);
-    const auto first = static_cast<unsigned char>(pending_[at]);
-    const bool control = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F;
-    text += length == 0 || control ? "?" : pending_.substr(at, length);
+    const size_t length = utf8_length(pending_, at);
+    const std::string character = pending_.substr(at, length);
+    const bool shown = character == "\n" || character == "\t" || !is_control(character);
+    text += length > 0 && shown ? character : "?";
     at += std::max<size_t>(length, 1);
   }
   pending_.erase(0, at);

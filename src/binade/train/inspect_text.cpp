@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "binade/base/json.h"
+#include "binade/base/text.h"
 #include "binade/train/inspect.h"
 #include "binade/train/progress.h"
 
@@ -22,7 +23,8 @@ std::string share(int64_t part, int64_t whole) {
 }
 
 std::string shortened(const std::string& name) {
-  return name.size() <= longest_name ? name : "..." + name.substr(name.size() - longest_name + 3);
+  if (name.size() <= longest_name) return visible(name);
+  return visible("..." + name.substr(name.size() - longest_name + 3));
 }
 
 // Widths of the columns that adapt to what is in them.
@@ -86,7 +88,7 @@ std::string tensors_text(const Inspection& inspection, bool with_histogram) {
   const bool several = !inspection.tensors.empty() &&
                        inspection.tensors.front().file != inspection.tensors.back().file;
   for (const auto& [name, entry, numbers] : inspection.tensors) {
-    if (several && name != file) text += (file = name) + "\n";
+    if (several && name != file) text += visible(file = name) + "\n";
     text += row(widths, shortened(entry.name), entry.format, shape_of(entry), entry.bytes, numbers);
     if (with_histogram) text += histogram(numbers);
     bytes += entry.bytes;

@@ -84,16 +84,14 @@ SgdNumbers current(SgdNumbers numbers, const UpdateControl& control) {
 
 // ---- the update of one tensor's piece, common to all optimizers ----
 
-// How a 16-bit master is rounded. The stream id keeps clear of those that ops draw in the same
-// step.
+// How a 16-bit master is rounded.
 struct MasterRounding {
   bool stochastic;
   random::Key key;
 
   template <class Numbers>
   static MasterRounding of(const Numbers& numbers) {
-    constexpr uint64_t optimizer_stream = uint64_t{1} << 63;
-    return {numbers.stochastic_rounding, {numbers.seed, optimizer_stream | numbers.step}};
+    return {numbers.stochastic_rounding, rounding_key(numbers)};
   }
 };
 
@@ -143,34 +141,13 @@ void update_pieces(std::span<const UpdateItem> items, const MasterRounding& roun
       });
 }
 
-// Calls update with the TypeTag that masters are computed in.
-template <class F>
-void with_master_type(std::span<const UpdateItem> items, F update) {
-  const auto is_double = [](const UpdateItem& item) { return item.master.dtype == DType::f64; };
-  if (std::none_of(items.begin(), items.end(), is_double)) return update(TypeTag<float>{});
-  if (std::all_of(items.begin(), items.end(), is_double)) return update(TypeTag<double>{});
-  fail("optimizer",
-       {.argument = "master", .expected = "masters all f64 or none", .found = "a mixture"});
-}
-
 void adam(std::span<const UpdateItem> items, const AdamNumbers& given, UpdateControl control) {
   if (skipped(control)) return;
   const AdamNumbers numbers = current(given, control);
   with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const double lr = numbers.lr, decay = numbers.weight_decay, beta1 = numbers.beta1,
-                 beta2 = numbers.beta2;
-    const AdamStep<T> step{
-        .gradient_factor = static_cast<T>(factor_of(control)),
-        .keep = static_cast<T>(numbers.decoupled_decay ? 1 - lr * decay : 1.0),
-        .decay = static_cast<T>(numbers.decoupled_decay ? 0.0 : decay),
-        .beta1 = static_cast<T>(beta1),
-        .fresh1 = static_cast<T>(1 - beta1),
-        .beta2 = static_cast<T>(beta2),
-        .fresh2 = static_cast<T>(1 - beta2),
-        .root_correction2 = static_cast<T>(std::sqrt(static_cast<double>(numbers.correction2))),
-        .eps = static_cast<T>(numbers.eps),
-        .step_size = static_cast<T>(lr / static_cast<double>(numbers.correction1))};
+    AdamStep<T> step(numbers);
+    step.gradient_factor = static_cast<T>(factor_of(control));
     update_pieces<T>(items, MasterRounding::of(numbers),
                      [&](const T* gradient, int64_t n, T* parameter, T* first, T* second) {
                        optimizer_rows<T>().adam(step, gradient, n, parameter, first, second);
@@ -183,13 +160,8 @@ void sgd(std::span<const UpdateItem> items, const SgdNumbers& given, UpdateContr
   const SgdNumbers numbers = current(given, control);
   with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const SgdStep<T> step{.gradient_factor = static_cast<T>(factor_of(control)),
-                          .decay = static_cast<T>(numbers.weight_decay),
-                          .momentum = static_cast<T>(numbers.momentum),
-                          .fresh = static_cast<T>(1 - static_cast<double>(numbers.dampening)),
-                          .lr = static_cast<T>(numbers.lr),
-                          .nesterov = numbers.nesterov,
-                          .first = numbers.first_step};
+    SgdStep<T> step(numbers);
+    step.gradient_factor = static_cast<T>(factor_of(control));
     update_pieces<T>(items, MasterRounding::of(numbers),
                      [&](const T* gradient, int64_t n, T* parameter, T* momentum, T*) {
                        optimizer_rows<T>().sgd(step, gradient, n, parameter, momentum);

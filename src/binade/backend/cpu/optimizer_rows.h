@@ -2,31 +2,10 @@
 
 #include <cstdint>
 
+#include "binade/backend/optimizer_step.h"
+
 // What optimizers do with n elements. Each function is chosen for the CPU at hand.
 namespace binade::backend::cpu {
-
-// One Adam step with every scalar worked out beforehand, in f64.
-template <class T>
-struct AdamStep {
-  T gradient_factor;
-  T keep;           // multiplies the parameter first: 1 - lr * weight decay if decoupled, else 1
-  T decay;          // joins the gradient, times the parameter, if not decoupled, else 0
-  T beta1, fresh1;  // fresh = 1 - beta
-  T beta2, fresh2;
-  T root_correction2;  // sqrt(1 - beta2^t)
-  T eps;
-  T step_size;  // lr / (1 - beta1^t)
-};
-
-template <class T>
-struct SgdStep {
-  T gradient_factor;
-  T decay;
-  T momentum, fresh;  // fresh = 1 - dampening
-  T lr;
-  bool nesterov;
-  bool first;  // momentum starts as the gradient, whatever it holds
-};
 
 template <class T>
 struct OptimizerRows {

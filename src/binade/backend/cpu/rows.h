@@ -28,8 +28,8 @@ void with_compute_type(std::string_view op, DType dtype, F&& f) {
 const float* load(const TensorView& x, int64_t offset, int64_t n, float* scratch);
 const double* load(const TensorView& x, int64_t offset, int64_t n, double* scratch);
 
-// Writes n values to dense y from `offset`, rounding to nearest even; adds to what is there if
-// `accumulate`.
+// Writes n values to dense y from `offset`, rounded once as backend/cast.h has it; adds to what is
+// there if `accumulate`.
 void store(const float* values, const TensorView& y, int64_t offset, int64_t n,
            bool accumulate = false);
 void store(const double* values, const TensorView& y, int64_t offset, int64_t n,

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "binade/backend/cpu/kernels.h"
+#include "binade/backend/cpu/strided.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
@@ -47,25 +48,12 @@ void for_each_line(const TensorView& x, int axis, F f) {
 
 void read_line(const TensorView& x, int axis, int64_t line, int64_t length, double* out) {
   const Lines lines(x, axis);
-  dispatch(x.dtype, [&](auto tag) {
-    const auto* in = x.as<typename decltype(tag)::type>() + lines.start(line);
-    for (int64_t i = 0; i < length; ++i) out[i] = static_cast<double>(in[i * lines.stride()]);
-  });
+  read_run(x, lines.start(line), lines.stride(), length, out);
 }
 
 void write_line(const double* values, const TensorView& y, int axis, int64_t line, int64_t length) {
   const Lines lines(y, axis);
-  dispatch(y.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* out = y.as<T>() + lines.start(line);
-    for (int64_t i = 0; i < length; ++i) {
-      if constexpr (std::is_arithmetic_v<T>) {
-        out[i * lines.stride()] = static_cast<T>(values[i]);
-      } else {
-        out[i * lines.stride()] = T(static_cast<float>(values[i]));
-      }
-    }
-  });
+  write_run(values, y, lines.start(line), lines.stride(), length);
 }
 
 void cumprod(TensorView x, int axis, TensorView y) {

@@ -1,15 +1,13 @@
 #include "binade/backend/optimizer.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 
 #include "binade/backend/cuda/gradients.h"
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/operand.cuh"
 #include "binade/backend/cuda/tensor_list.cuh"
-#include "binade/base/random.h"
+#include "binade/backend/optimizer_step.h"
 
 namespace binade::backend::cuda {
 namespace {
@@ -23,32 +21,18 @@ constexpr int64_t chunk = int64_t{threads} * pack * in_flight * 2;
 __device__ float product(float a, float b) { return __fmul_rn(a, b); }
 __device__ double product(double a, double b) { return __dmul_rn(a, b); }
 
-// ---- what the optimizers do with one element, every scalar worked out beforehand in f64 ----
+// ---- what the optimizers do with one element ----
 
 template <class C>
-struct AdamRule {
+struct AdamRule : AdamStep<C> {
   using type = C;
   static constexpr const char* name = "adam";
-  C factor;  // of the gradient; set when the kernel runs
-  C keep;    // multiplies the parameter first: 1 - lr * weight decay if decoupled, else 1
-  C decay;   // joins the gradient, times the parameter, if not decoupled, else 0
-  C beta1, fresh1, beta2, fresh2;  // fresh = 1 - beta
-  C root_correction2, eps, step_size;
   double lr, decay1, decay2;  // for another count
   double decoupled;           // weight decay of the parameter itself, for another lr
   int64_t count;
 
   explicit AdamRule(const AdamNumbers& n)
-      : factor(1),
-        keep(static_cast<C>(n.decoupled_decay ? 1 - n.lr * n.weight_decay : 1.0)),
-        decay(static_cast<C>(n.decoupled_decay ? 0.0 : n.weight_decay)),
-        beta1(static_cast<C>(n.beta1)),
-        fresh1(static_cast<C>(1 - n.beta1)),
-        beta2(static_cast<C>(n.beta2)),
-        fresh2(static_cast<C>(1 - n.beta2)),
-        root_correction2(static_cast<C>(std::sqrt(n.correction2))),
-        eps(static_cast<C>(n.eps)),
-        step_size(static_cast<C>(n.lr / n.correction1)),
+      : AdamStep<C>(n),
         lr(n.lr),
         decay1(n.beta1),
         decay2(n.beta2),
@@ -59,7 +43,7 @@ struct AdamRule {
   __device__ void take(const double* numbers) {
     lr = numbers[0];
     count = static_cast<int64_t>(numbers[1]);
-    keep = static_cast<C>(1 - product(lr, decoupled));
+    this->keep = static_cast<C>(1 - product(lr, decoupled));
     correct(numbers[2], numbers[3]);
   }
 
@@ -70,58 +54,44 @@ struct AdamRule {
   }
 
   __device__ void correct(double correction1, double correction2) {
-    root_correction2 = static_cast<C>(sqrt(correction2));
-    step_size = static_cast<C>(lr / correction1);
+    this->root_correction2 = static_cast<C>(sqrt(correction2));
+    this->step_size = static_cast<C>(lr / correction1);
   }
 
   __device__ void operator()(C g, C& p, C& m, C& v, bool) const {
-    g = fma(decay, p, product(g, factor));
-    p = product(p, keep);
-    m = fma(beta1, m, product(fresh1, g));
-    v = fma(beta2, v, product(product(fresh2, g), g));
-    p -= product(step_size, m) / (sqrt(v) / root_correction2 + eps);
+    const AdamStep<C>& s = *this;
+    g = fma(s.decay, p, product(g, s.gradient_factor));
+    p = product(p, s.keep);
+    m = fma(s.beta1, m, product(s.fresh1, g));
+    v = fma(s.beta2, v, product(product(s.fresh2, g), g));
+    p -= product(s.step_size, m) / (sqrt(v) / s.root_correction2 + s.eps);
   }
 };
 
 template <class C>
-struct SgdRule {
+struct SgdRule : SgdStep<C> {
   using type = C;
   static constexpr const char* name = "sgd";
-  C factor, decay, momentum, lr;
-  C damped, fresh;  // 1 - dampening, and what the update goes by: 1 in the first
-  bool nesterov;
-  bool first;  // momentum starts as the gradient, whatever it holds
   int64_t count;
 
-  explicit SgdRule(const SgdNumbers& n)
-      : factor(1),
-        decay(static_cast<C>(n.weight_decay)),
-        momentum(static_cast<C>(n.momentum)),
-        lr(static_cast<C>(n.lr)),
-        damped(static_cast<C>(1 - n.dampening)),
-        fresh(n.first_step ? C{1} : damped),
-        nesterov(n.nesterov),
-        first(n.first_step),
-        count(n.count) {}
+  explicit SgdRule(const SgdNumbers& n) : SgdStep<C>(n), count(n.count) {}
 
   __device__ void take(const double* numbers) {
-    lr = static_cast<C>(numbers[0]);
+    this->lr = static_cast<C>(numbers[0]);
     count = static_cast<int64_t>(numbers[1]);
     without(0);
   }
 
-  __device__ void without(int64_t skipped) {
-    first = count - skipped == 1;
-    fresh = first ? C{1} : damped;
-  }
+  __device__ void without(int64_t skipped) { this->first = count - skipped == 1; }
 
   __device__ void operator()(C g, C& p, C& m, C&, bool has_momentum) const {
-    g = fma(decay, p, product(g, factor));
+    const SgdStep<C>& s = *this;
+    g = fma(s.decay, p, product(g, s.gradient_factor));
     if (has_momentum) {
-      m = fma(momentum, first ? C{0} : m, product(fresh, g));
-      g = nesterov ? fma(momentum, m, g) : m;
+      m = fma(s.momentum, s.first ? C{0} : m, product(s.first ? C{1} : s.fresh, g));
+      g = s.nesterov ? fma(s.momentum, m, g) : m;
     }
-    p = fma(-lr, g, p);
+    p = fma(-s.lr, g, p);
   }
 };
 
@@ -224,7 +194,7 @@ __global__ void __launch_bounds__(threads) update_kernel(const __grid_constant__
   if (u.skip != nullptr && *u.skip != 0) return;
   Rule rule = u.rule;
   if (u.numbers != nullptr) rule.take(u.numbers);
-  if (u.factor != nullptr) rule.factor = static_cast<C>(*u.factor);
+  if (u.factor != nullptr) rule.gradient_factor = static_cast<C>(*u.factor);
   const auto [item, begin, end] = u.list.part(blockIdx.x);
   const UpdateTensors& tensors = u.list.items[item];
   if (tensors.skipped != nullptr && *tensors.skipped > 0)
@@ -271,8 +241,6 @@ UpdateTypes types_of(const UpdateItem& item) {
 template <class Rule, class Numbers>
 void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbers& numbers,
                 const UpdateControl& control) {
-  // The stream id keeps clear of those that ops draw in the same step.
-  constexpr uint64_t optimizer_stream = uint64_t{1} << 63;
   const auto start = [&](const UpdateTypes& types, const UpdateList& list) {
     const Update<Rule> update{
         list,
@@ -281,7 +249,7 @@ void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbe
         control.gradient_factor.present ? control.gradient_factor.as<float>() : nullptr,
         control.skip.present ? control.skip.as<float>() : nullptr,
         control.numbers.present ? control.numbers.as<double>() : nullptr,
-        {numbers.seed, optimizer_stream | numbers.step}};
+        rounding_key(numbers)};
     auto* kernel = update_kernel<Rule, false>;
     if constexpr (std::is_same_v<typename Rule::type, float>) {
       if (numbers.stochastic_rounding && size_of(types.master) == 2)
@@ -305,16 +273,6 @@ void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbe
     }
   }
   for (const auto& [types, list] : lists) start(types, list);
-}
-
-// Calls update with the TypeTag that masters are computed in.
-template <class F>
-void with_master_type(std::span<const UpdateItem> items, F update) {
-  const auto is_double = [](const UpdateItem& item) { return item.master.dtype == DType::f64; };
-  if (std::none_of(items.begin(), items.end(), is_double)) return update(TypeTag<float>{});
-  if (std::all_of(items.begin(), items.end(), is_double)) return update(TypeTag<double>{});
-  fail("optimizer",
-       {.argument = "master", .expected = "masters all f64 or none", .found = "a mixture"});
 }
 
 void adam(std::span<const UpdateItem> items, const AdamNumbers& numbers, UpdateControl control) {

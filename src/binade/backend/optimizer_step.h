@@ -1,0 +1,73 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "binade/backend/optimizer.h"
+#include "binade/base/error.h"
+#include "binade/base/random.h"
+
+// What every backend works out before an update touches an element.
+namespace binade::backend {
+
+// One Adam step with every scalar worked out beforehand, in f64.
+template <class T>
+struct AdamStep {
+  explicit AdamStep(const AdamNumbers& n)
+      : keep(static_cast<T>(n.decoupled_decay ? 1 - n.lr * n.weight_decay : 1.0)),
+        decay(static_cast<T>(n.decoupled_decay ? 0.0 : n.weight_decay)),
+        beta1(static_cast<T>(n.beta1)),
+        fresh1(static_cast<T>(1 - n.beta1)),
+        beta2(static_cast<T>(n.beta2)),
+        fresh2(static_cast<T>(1 - n.beta2)),
+        root_correction2(static_cast<T>(std::sqrt(n.correction2))),
+        eps(static_cast<T>(n.eps)),
+        step_size(static_cast<T>(n.lr / n.correction1)) {}
+
+  T gradient_factor = 1;  // UpdateControl's
+  T keep;           // multiplies the parameter first: 1 - lr * weight decay if decoupled, else 1
+  T decay;          // joins the gradient, times the parameter, if not decoupled, else 0
+  T beta1, fresh1;  // fresh = 1 - beta
+  T beta2, fresh2;
+  T root_correction2;  // sqrt(1 - beta2^t)
+  T eps;
+  T step_size;  // lr / (1 - beta1^t)
+};
+
+template <class T>
+struct SgdStep {
+  explicit SgdStep(const SgdNumbers& n)
+      : decay(static_cast<T>(n.weight_decay)),
+        momentum(static_cast<T>(n.momentum)),
+        fresh(static_cast<T>(1 - n.dampening)),
+        lr(static_cast<T>(n.lr)),
+        nesterov(n.nesterov),
+        first(n.first_step) {}
+
+  T gradient_factor = 1;
+  T decay;
+  T momentum, fresh;  // fresh = 1 - dampening
+  T lr;
+  bool nesterov;
+  bool first;  // momentum starts as the gradient, whatever it holds
+};
+
+// Of the draws that a 16-bit master is rounded by. The stream id keeps clear of those that ops draw
+// in the same step.
+template <class Numbers>
+random::Key rounding_key(const Numbers& numbers) {
+  constexpr uint64_t optimizer_stream = uint64_t{1} << 63;
+  return {numbers.seed, optimizer_stream | numbers.step};
+}
+
+// Calls update with the TypeTag that masters are computed in.
+template <class F>
+void with_master_type(std::span<const UpdateItem> items, F update) {
+  const auto is_double = [](const UpdateItem& item) { return item.master.dtype == DType::f64; };
+  if (std::none_of(items.begin(), items.end(), is_double)) return update(TypeTag<float>{});
+  if (std::all_of(items.begin(), items.end(), is_double)) return update(TypeTag<double>{});
+  fail("optimizer",
+       {.argument = "master", .expected = "masters all f64 or none", .found = "a mixture"});
+}
+
+}  // namespace binade::backend

@@ -1,0 +1,50 @@
+#include "binade/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace binade {
+
+size_t utf8_length(std::string_view text, size_t at) {
+  const auto byte = [text](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const auto continues = [&byte](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
+  const unsigned first = byte(at), second = byte(at + 1);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return continues(at + 1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const bool good = !(first == 0xE0 && second < 0xA0) && !(first == 0xED && second > 0x9F);
+    return good && continues(at + 1) && continues(at + 2) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const bool good = !(first == 0xF0 && second < 0x90) && !(first == 0xF4 && second > 0x8F);
+    return good && continues(at + 1) && continues(at + 2) && continues(at + 3) ? 4 : 0;
+  }
+  return 0;
+}
+
+bool is_control(std::string_view character) {
+  const auto byte = [character](size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
+  return character.size() == 2 && byte(0) == 0xC2 && byte(1) < 0xA0;
+}
+
+std::string visible(std::string_view text) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at);
+    const std::string_view character = text.substr(at, std::max<size_t>(length, 1));
+    if (length > 0 && !is_control(character)) {
+      result += character;
+    } else {
+      for (const char c : character)
+        result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    at += character.size();
+  }
+  return result;
+}
+
+}  // namespace binade
