@@ -185,6 +185,27 @@ TEST(CpuGemm, WideAndTallProducts) {
   });
 }
 
+// Sums that are outputs as they are: whole micro-tiles take another way than the edges around them.
+TEST(CpuGemm, PlainSums) {
+  on_every_level([] {
+    for (int64_t m : {5, 32, 150}) {
+      for (int64_t n : {9, 96, 1100}) {
+        for (Element type : {Element::f32, Element::bf16}) {
+          check({.m = m, .n = n, .k = 40, .a = type, .b = type, .c = Element::f32});
+        }
+      }
+    }
+  });
+}
+
+TEST(CpuGemm, F64RoundsOnceToSmallOutputs) {
+  // Just above the middle between 1 and the next bf16: an f32 in between would be that middle.
+  const double a = 1 + std::ldexp(1.0, -8) + std::ldexp(1.0, -40), one = 1;
+  bf16 c(0.0f);
+  gemm(1, 1, 1, {&a, Element::f64, 1, 1}, {&one, Element::f64, 1, 1}, {&c, Element::bf16, 1, 1});
+  EXPECT_EQ(static_cast<float>(c), 1 + std::ldexp(1.0f, -7));
+}
+
 TEST(CpuGemm, SameBitsForAnyThreadCount) {
   const int before = threads();
   on_every_level([&] {

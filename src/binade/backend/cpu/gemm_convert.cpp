@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "binade/backend/cast.h"
 #include "binade/base/error.h"
 #include "binade/formats/convert.h"
 #include "binade/formats/number.h"
@@ -85,13 +86,7 @@ void write_as(const In* in, int64_t count, void* data, Element type, int64_t str
         return formats::narrow(in, out, static_cast<size_t>(count));
       }
     }
-    for (int64_t i = 0; i < count; ++i) {
-      if constexpr (sizeof(T) == 8) {
-        out[i * stride] = in[i];
-      } else {
-        out[i * stride] = static_cast<T>(static_cast<float>(in[i]));
-      }
-    }
+    for (int64_t i = 0; i < count; ++i) out[i * stride] = cast<T>(in[i]);
   });
 }
 
