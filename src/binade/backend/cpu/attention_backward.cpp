@@ -1,4 +1,7 @@
+#include <cmath>
+#include <limits>
 #include <numbers>
+#include <type_traits>
 
 #include "binade/backend/cpu/attention_blocks.h"
 #include "binade/base/parallel.h"
@@ -16,8 +19,7 @@ struct Gradients {
 // A thread's own, kept between calls.
 struct Scratch {
   ScratchBuffer keys, values, keys_by_channel, queries, queries_by_channel, dout, dout_by_channel,
-      scores, gradients, rounded_scores, rounded_gradients, right, dq, dk, dv, rows, rows_of_dout,
-      statistics;
+      scores, gradients, p, ds, ds_of_queries, ds_rows, dq, dk, dv, rows, rows_of_dout, statistics;
 };
 
 Scratch& scratch() {
@@ -86,11 +88,9 @@ class Backward {
     if (visible <= keys.begin) std::fill_n(dq_, query_tile_, T(0));
     for (int64_t key = keys.begin; key < visible; key += key_block) {
       const Cut cut{std::min(key_block, visible - key), count, sizes_.mask(query, key)};
-      recompute(key, cut);
-      const Panels ds = products_.as_operands(gradients_, count, cut.keys, score_room_,
-                                              scratch().rounded_gradients);
-      if (with_keys) add_to_keys((key - keys.begin) / key_block * key_tile_, cut, ds);
-      if (with_queries) add_to_queries(key, cut, ds, key > keys.begin);
+      recompute(key, cut, with_queries, with_keys);
+      if (with_keys) add_to_keys((key - keys.begin) / key_block * key_tile_, cut);
+      if (with_queries) add_to_queries(key, cut, key > keys.begin);
     }
     if (!with_queries) return;
     for (int64_t i = 0; i < query_tile_; ++i) dq_[i] *= scale_;
@@ -125,16 +125,24 @@ class Backward {
     }
     const int64_t first = (batch * sizes_.heads + head) * sizes_.queries + query;
     const T* lse = load(tensors_.lse, first, count, lse_);
-    for (int64_t i = 0; i < count; ++i) lse_[i] = lse[i] * std::numbers::log2e_v<T>;
+    for (int64_t i = 0; i < count; ++i) {
+      // NaN as rounding to bf16 wants it.
+      lse_[i] = std::isnan(lse[i]) ? std::numeric_limits<T>::quiet_NaN()
+                                   : lse[i] * std::numbers::log2e_v<T>;
+    }
   }
 
   // Queries that see some key of a panel.
   Span seeing(int64_t panel, const Cut& cut) const {
     return {cut.mask.first_query(panel * width_, cut.queries), cut.queries};
   }
+  // Keys that some query of a panel sees.
+  int64_t seen(int64_t panel, const Cut& cut) const {
+    return cut.mask.keys_seen((panel + 1) * width_, cut.keys);
+  }
 
-  // The tile's probabilities into scores_, the gradients of its scores into gradients_.
-  void recompute(int64_t key, const Cut& cut) {
+  // Makes the operands of the tile's probabilities and of the gradients of its scores.
+  void recompute(int64_t key, const Cut& cut, bool with_queries, bool with_keys) {
     const int64_t dim = sizes_.dim, block = key / key_block;
     const Operand keys = keys_.get(block, [&](void* to) {
       return products_.pack_right(tile_of(tensors_.k, batch_, kv_head_, key).rows(),
@@ -147,38 +155,70 @@ class Backward {
     const auto part = [&](int64_t panel) { return Part{seeing(panel, cut), {0, dim}}; };
     products_.multiply(cut.keys, queries_, keys, scores_, score_room_, false, part);
     products_.multiply(cut.keys, dout_, values, gradients_, score_room_, false, part);
+    if (products_.rounds()) {
+      round_gradients(cut, with_queries, with_keys);
+      return;
+    }
     for (int64_t panel = 0; panel < products_.panels(cut.keys); ++panel) {
       const int64_t at = panel * width_;
       softmax_gradient(cut.queries, width_, cut.mask.from(0, at), exponent_scale_,
                        scores_ + at * score_room_, gradients_ + at * score_room_, lse_, delta_);
     }
+    p_ = {scores_, score_room_};
+    ds_ = {gradients_, score_room_};
+    if (with_queries) transpose_gradients({gradients_, dtype_of<T>, score_room_}, cut);
   }
 
-  void add_to_keys(int64_t offset, const Cut& cut, const Panels& ds) {
-    const Panels p = products_.as_operands(scores_, cut.queries, cut.keys, score_room_,
-                                           scratch().rounded_scores);
-    const auto queries = [&](int64_t panel) { return seeing(panel, cut); };
+  // The same where operands are bf16.
+  void round_gradients(const Cut& cut, bool with_queries, bool with_keys) {
+    if constexpr (std::is_same_v<T, float>) {
+      const int group = products_.right_group();
+      const bool in_rows = group == 2;  // then packing makes the third operand
+      const int64_t whole_keys = products_.whole_columns(cut.keys);
+      bf16* of_queries = in_rows ? ds_rows_ : static_cast<bf16*>(packed_ds_of_queries_);
+      for (int64_t panel = 0; panel < products_.panels(cut.keys); ++panel) {
+        const int64_t at = panel * width_, first = at * score_room_;
+        const Span queries = products_.whole_groups(seeing(panel, cut));
+        const RoundedGradients to{
+            // A panel of queries some of which see a key is read whole.
+            .begin = queries.begin / width_ * width_,
+            .end = queries.end,
+            .columns = std::min(width_, cut.keys - at),
+            .group = group,
+            .p = with_keys ? rounded_p_ + first : nullptr,
+            .ds = rounded_ds_ + first,
+            .ds_of_queries = with_queries ? of_queries + (in_rows ? first : at * width_) : nullptr,
+            .query_panel = whole_keys * width_};
+        softmax_gradient(cut.queries, width_, cut.mask.from(0, at), exponent_scale_,
+                         scores_ + first, gradients_ + first, lse_, delta_, to);
+      }
+      p_ = {rounded_p_, score_room_};
+      ds_ = {rounded_ds_, score_room_};
+      ds_of_queries_ = {packed_ds_of_queries_, whole_keys};
+      if (in_rows && with_queries) transpose_gradients({ds_rows_, DType::bf16, score_room_}, cut);
+    }
+  }
+
+  void transpose_gradients(const Panels& ds, const Cut& cut) {
+    ds_of_queries_ = products_.transposed(ds, cut.queries, cut.keys, packed_ds_of_queries_,
+                                          [&](int64_t panel) { return seen(panel, cut); });
+  }
+
+  void add_to_keys(int64_t offset, const Cut& cut) {
     const auto part = [&](int64_t panel) { return Part{{0, sizes_.dim}, seeing(panel, cut)}; };
-    products_.multiply(cut.keys, dout_by_channel_,
-                       products_.right_operand(p, cut.keys, packed_tile_, queries), dv_ + offset,
-                       room_, true, part);
-    products_.multiply(cut.keys, queries_by_channel_,
-                       products_.right_operand(ds, cut.keys, packed_tile_, queries), dk_ + offset,
-                       room_, true, part);
+    products_.multiply(cut.keys, dout_by_channel_, p_, dv_ + offset, room_, true, part);
+    products_.multiply(cut.keys, queries_by_channel_, ds_, dk_ + offset, room_, true, part);
   }
 
-  void add_to_queries(int64_t key, const Cut& cut, const Panels& ds, bool accumulate) {
+  void add_to_queries(int64_t key, const Cut& cut, bool accumulate) {
     const Operand keys = keys_by_channel_.get(key / key_block, [&](void* to) {
       return products_.pack_left(tile_of(tensors_.k, batch_, kv_head_, key).columns(), sizes_.dim,
                                  sizes_.block_keys(key), to);
     });
-    const auto seen = [&](int64_t panel) {
-      return cut.mask.keys_seen((panel + 1) * width_, cut.keys);
-    };
-    const Operand right = products_.transposed(ds, cut.queries, cut.keys, packed_tile_, seen);
-    products_.multiply(cut.queries, keys, right, dq_, room_, accumulate, [&](int64_t panel) {
-      return Part{{0, sizes_.dim}, {0, seen(panel)}};
-    });
+    products_.multiply(cut.queries, keys, ds_of_queries_, dq_, room_, accumulate,
+                       [&](int64_t panel) {
+                         return Part{{0, sizes_.dim}, {0, seen(panel, cut)}};
+                       });
   }
 
   const Gradients& tensors_;
@@ -196,6 +236,8 @@ class Backward {
   KeyOperands keys_by_channel_;                       // left, lines are channels
   Operand queries_{}, dout_{};                        // left, lines are queries
   Operand queries_by_channel_{}, dout_by_channel_{};  // left, lines are channels
+  Operand p_{}, ds_{};                                // of a tile; right, lines are keys
+  Operand ds_of_queries_{};                           // right, lines are queries
   T *dk_, *dv_;  // of the range of keys in work, block by block
   const int64_t query_bytes_ = products_.left_bytes(sizes_.query_block, sizes_.dim),
                 channel_bytes_ = products_.left_bytes(sizes_.dim, sizes_.query_block);
@@ -203,11 +245,15 @@ class Backward {
   char* packed_dout_ = scratch().dout.get<char>(query_bytes_);
   char* packed_queries_by_channel_ = scratch().queries_by_channel.get<char>(channel_bytes_);
   char* packed_dout_by_channel_ = scratch().dout_by_channel.get<char>(channel_bytes_);
-  char* packed_tile_ =
-      scratch().right.get<char>(std::max(products_.right_bytes(sizes_.query_block, key_block),
-                                         products_.right_bytes(key_block, score_room_)));
-  T* scores_ = scratch().scores.get<T>(products_.whole_columns(key_block) * score_room_);
-  T* gradients_ = scratch().gradients.get<T>(products_.whole_columns(key_block) * score_room_);
+  const int64_t tile_ = products_.whole_columns(key_block) * score_room_,
+                rounded_ = products_.rounds() ? tile_ : 0;
+  T* scores_ = scratch().scores.get<T>(tile_);
+  T* gradients_ = scratch().gradients.get<T>(tile_);
+  bf16* rounded_p_ = scratch().p.get<bf16>(rounded_);
+  bf16* rounded_ds_ = scratch().ds.get<bf16>(rounded_);
+  bf16* ds_rows_ = scratch().ds_rows.get<bf16>(rounded_);
+  void* packed_ds_of_queries_ = scratch().ds_of_queries.get<char>(
+      products_.right_bytes(sizes_.query_block, products_.whole_columns(key_block)));
   T* dq_ = scratch().dq.get<T>(query_tile_);
   T* lse_ = scratch().statistics.get<T>(2 * sizes_.query_block);
   T* delta_ = lse_ + sizes_.query_block;

@@ -54,7 +54,8 @@ struct Sizes {
 
   // Rows that a panel must have room for: of products, and of their results as operands.
   int64_t room(int64_t rows) const {
-    return std::max(products.whole_rows(rows), products.whole_columns(rows));
+    const int64_t room = std::max(products.whole_rows(rows), products.whole_columns(rows));
+    return products.whole_groups({0, room}).end;
   }
 };
 

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 #include "binade/backend/cpu/attention_blocks.h"
 #include "binade/base/parallel.h"
@@ -10,7 +11,7 @@ namespace {
 
 // A thread's own, kept between calls.
 struct Scratch {
-  ScratchBuffer keys, values, queries, scores, probabilities, rounded, out, rows, statistics;
+  ScratchBuffer keys, values, queries, scores, probabilities, out, rows, statistics;
 };
 
 Scratch& scratch() {
@@ -55,7 +56,7 @@ class Forward {
 
  private:
   void attend(int64_t key, int64_t keys, int64_t count, Mask mask) {
-    const int64_t dim = sizes_.dim, block = key / key_block, panel_size = score_room_ * width_;
+    const int64_t dim = sizes_.dim, block = key / key_block;
     const Operand left_keys = keys_.get(block, [&](void* to) {
       return products_.pack_left(tile_of(k_, batch_, kv_head_, key).rows(), sizes_.block_keys(key),
                                  dim, to);
@@ -72,15 +73,30 @@ class Forward {
     });
     for (int64_t panel = 0; panel < products_.panels(count); ++panel) {
       const int64_t at = panel * width_;
-      online_softmax(seen(panel).end, width_, mask.from(at, 0), scale_,
-                     scores_ + panel * panel_size, maximum_ + at, sum_ + at, correction_ + at);
+      soften(panel, seen(panel), mask.from(at, 0));
       if (key > 0) scale_columns(dim, width_, correction_ + at, out_ + at * room_);
     }
-    const Panels p = products_.as_operands(scores_, keys, count, score_room_, scratch().rounded);
-    products_.multiply(count, left_values, products_.right_operand(p, count, packed_tile_, seen),
-                       out_, room_, key > 0, [&](int64_t panel) {
-                         return Part{{0, dim}, seen(panel)};
-                       });
+    const Operand p{products_.rounds() ? static_cast<const void*>(packed_tile_) : scores_,
+                    score_room_};
+    products_.multiply(count, left_values, p, out_, room_, key > 0, [&](int64_t panel) {
+      return Part{{0, dim}, seen(panel)};
+    });
+  }
+
+  // A panel's scores become the probabilities that the next product takes.
+  void soften(int64_t panel, Span keys, Mask mask) {
+    const int64_t at = panel * width_;
+    T* scores = scores_ + at * score_room_;
+    if constexpr (std::is_same_v<T, float>) {
+      if (products_.rounds()) {
+        const RightPanel to{packed_tile_ + at * score_room_, products_.right_group()};
+        online_softmax(keys.end, products_.whole_groups(keys).end, width_, mask, scale_, scores,
+                       maximum_ + at, sum_ + at, correction_ + at, to);
+        return;
+      }
+    }
+    online_softmax(keys.end, width_, mask, scale_, scores, maximum_ + at, sum_ + at,
+                   correction_ + at);
   }
 
   void finish(int64_t batch, int64_t head, int64_t first, int64_t count, const TensorView& out,
@@ -111,8 +127,7 @@ class Forward {
   Operand queries_{};   // right
   char* packed_queries_ =
       scratch().queries.get<char>(products_.right_bytes(sizes_.query_block, sizes_.dim));
-  char* packed_tile_ =
-      scratch().probabilities.get<char>(products_.right_bytes(sizes_.query_block, score_room_));
+  bf16* packed_tile_ = scratch().probabilities.get<bf16>(columns_ * score_room_);
   T* scores_ = scratch().scores.get<T>(columns_ * score_room_);
   T* out_ = scratch().out.get<T>(columns_ * room_);
   T* maximum_ = scratch().statistics.get<T>(3 * columns_);

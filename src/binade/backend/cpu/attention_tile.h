@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "binade/formats/number.h"
+
 // The arithmetic of one panel of a tile of attention, compiled for each instruction set: `rows`
 // rows of `width` f32 or f64, one after the other without gaps. A width is a multiple of 4.
 namespace binade::backend::cpu::attention {
@@ -39,6 +41,18 @@ void online_softmax(int64_t keys, int64_t width, Mask mask, float scale, float* 
 void online_softmax(int64_t keys, int64_t width, Mask mask, double scale, double* scores,
                     double* maximum, double* sum, double* correction);
 
+// A panel of a product's right operand in bf16, [k / group][width][group]; group is 2 or 4.
+struct RightPanel {
+  bf16* data;
+  int group;
+};
+
+// The same, but leaves the scores and writes what would replace them, rounded; zeros for keys up to
+// `end`, whole groups.
+void online_softmax(int64_t keys, int64_t end, int64_t width, Mask mask, float scale,
+                    const float* scores, float* maximum, float* sum, float* correction,
+                    RightPanel to);
+
 // Takes scores and the gradients of the probabilities of a panel of keys, [queries, width]; leaves
 // the probabilities 2^(scale * score - lse) and the gradients of the scores, p * (dp - delta); 0
 // where hidden.
@@ -46,6 +60,24 @@ void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, fl
                       float* gradients, const float* lse, const float* delta);
 void softmax_gradient(int64_t queries, int64_t width, Mask mask, double scale, double* scores,
                       double* gradients, const double* lse, const double* delta);
+
+// Where the same goes rounded to bf16, for queries from `begin` up to `end`, whole groups of them;
+// zeros where there is no query and from key `columns` on. What is null is not wanted.
+struct RoundedGradients {
+  int64_t begin, end, columns;
+  int group;
+  bf16* p;   // a right panel whose k are queries
+  bf16* ds;  // the same
+  // Group 2: rows, [queries, width]. Group 4: these keys of right panels of `width` queries each,
+  // whose k are keys, `query_panel` elements apart.
+  bf16* ds_of_queries;
+  int64_t query_panel;
+};
+
+// NaN of scores, gradients, lse and delta may have no bit set that bf16 lacks.
+void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, const float* scores,
+                      const float* gradients, const float* lse, const float* delta,
+                      const RoundedGradients& to);
 
 // panel[i, j] *= factors[j].
 void scale_columns(int64_t rows, int64_t width, const float* factors, float* panel);
