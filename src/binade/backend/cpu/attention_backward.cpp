@@ -19,7 +19,7 @@ struct Gradients {
 // A thread's own, kept between calls.
 struct Scratch {
   ScratchBuffer keys, values, keys_by_channel, queries, queries_by_channel, dout, dout_by_channel,
-      scores, gradients, p, ds, ds_of_queries, ds_rows, dq, dk, dv, rows, rows_of_dout, statistics;
+      scores, gradients, p, ds, ds_of_queries, ds_rows, dq, dk, dv, rows, statistics;
 };
 
 Scratch& scratch() {
@@ -56,14 +56,13 @@ class Backward {
       for (int64_t query = 0; query < sizes_.queries; query += sizes_.query_block)
         query_tile(batch, head, query, keys, with_queries, true);
     }
-    for (int64_t i = 0; i < count * key_tile_; ++i) dk_[i] *= scale_;
     for (int64_t block = 0; block < count; ++block) {
       const int64_t first = keys.begin + block * key_block,
                     width = std::min(key_block, keys.end - first);
-      store_columns(dk_ + block * key_tile_, sizes_, width, tensors_.dk, batch, kv_head, first,
-                    scratch().rows);
-      store_columns(dv_ + block * key_tile_, sizes_, width, tensors_.dv, batch, kv_head, first,
-                    scratch().rows);
+      store_columns(dk_ + block * key_tile_, sizes_, width, scale_, tensors_.dk, batch, kv_head,
+                    first, scratch().rows);
+      store_columns(dv_ + block * key_tile_, sizes_, width, T(1), tensors_.dv, batch, kv_head,
+                    first, scratch().rows);
     }
   }
 
@@ -93,8 +92,7 @@ class Backward {
       if (with_queries) add_to_queries(key, cut, key > keys.begin);
     }
     if (!with_queries) return;
-    for (int64_t i = 0; i < query_tile_; ++i) dq_[i] *= scale_;
-    store_columns(dq_, sizes_, count, tensors_.dq, batch, head, query, scratch().rows);
+    store_columns(dq_, sizes_, count, scale_, tensors_.dq, batch, head, query, scratch().rows);
   }
 
   void aim(int64_t batch, int64_t kv_head) {
@@ -108,20 +106,13 @@ class Backward {
     const int64_t dim = sizes_.dim;
     const Tile q = tile_of(tensors_.q, batch, head, query),
                dout = tile_of(tensors_.dout, batch, head, query);
+    find_delta(dout, tile_of(tensors_.out, batch, head, query), count);
     queries_ = products_.pack_left(q.rows(), count, dim, packed_queries_);
     dout_ = products_.pack_left(dout.rows(), count, dim, packed_dout_);
     if (with_keys) {
       queries_by_channel_ =
           products_.pack_left(q.columns(), dim, count, packed_queries_by_channel_);
       dout_by_channel_ = products_.pack_left(dout.columns(), dim, count, packed_dout_by_channel_);
-    }
-    T* out_row = scratch().rows.get<T>(dim);
-    T* dout_row = scratch().rows_of_dout.get<T>(dim);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = query + i;
-      delta_[i] =
-          dot(load(tensors_.dout, row_offset(tensors_.dout, batch, head, row), dim, dout_row),
-              load(tensors_.out, row_offset(tensors_.out, batch, head, row), dim, out_row), dim);
     }
     const int64_t first = (batch * sizes_.heads + head) * sizes_.queries + query;
     const T* lse = load(tensors_.lse, first, count, lse_);
@@ -130,6 +121,18 @@ class Backward {
       lse_[i] = std::isnan(lse[i]) ? std::numeric_limits<T>::quiet_NaN()
                                    : lse[i] * std::numbers::log2e_v<T>;
     }
+  }
+
+  // The sums of dout * out.
+  void find_delta(const Tile& dout, const Tile& out, int64_t count) {
+    dispatch(dout.dtype, [&](auto tag) {
+      using In = typename decltype(tag)::type;
+      if constexpr (is_compute(dtype_of<In>) &&
+                    (dtype_of<In> == DType::f64) == std::is_same_v<T, double>) {
+        row_dots(count, sizes_.dim, static_cast<const In*>(dout.data), dout.ld,
+                 static_cast<const In*>(out.data), out.ld, delta_);
+      }
+    });
   }
 
   // Queries that see some key of a panel.

@@ -69,22 +69,21 @@ inline Tile tile_of(const TensorView& x, int64_t batch, int64_t head, int64_t ro
   return {x.as<char>() + offset * static_cast<int64_t>(size_of(x.dtype)), x.dtype, x.strides[2]};
 }
 
-// Stores `count` columns of panels [dim, width] as rows from `first` on.
+// Stores `count` columns of panels [dim, width], times `factor`, as rows from `first` on.
 template <class T>
-void store_columns(const T* panels, const Sizes& sizes, int64_t count, const TensorView& y,
-                   int64_t batch, int64_t head, int64_t first, ScratchBuffer& scratch) {
+void store_columns(const T* panels, const Sizes& sizes, int64_t count, T factor,
+                   const TensorView& y, int64_t batch, int64_t head, int64_t first,
+                   ScratchBuffer& scratch) {
   const int64_t dim = sizes.dim, width = sizes.products.width(), room = sizes.room(dim);
   T* rows = scratch.get<T>(width * dim);
   for (int64_t j = 0; j < count; j += width, panels += room * width) {
-    const int64_t columns = std::min(width, count - j);
+    const int64_t columns = std::min(width, count - j), to = row_offset(y, batch, head, first + j);
     if (y.dtype == dtype_of<T>) {
-      transpose(dim, columns, panels, width, y.as<T>() + row_offset(y, batch, head, first + j),
-                y.strides[2]);
+      transpose(dim, columns, factor, panels, width, y.as<T>() + to, y.strides[2]);
       continue;
     }
-    transpose(dim, columns, panels, width, rows, dim);
-    for (int64_t i = 0; i < columns; ++i)
-      store(rows + i * dim, y, row_offset(y, batch, head, first + j + i), dim);
+    transpose(dim, columns, factor, panels, width, rows, dim);
+    for (int64_t i = 0; i < columns; ++i) store(rows + i * dim, y, to + i * y.strides[2], dim);
   }
 }
 

@@ -109,7 +109,7 @@ class Forward {
     }
     for (int64_t at = 0; at < count; at += width_)
       scale_columns(sizes_.dim, width_, correction_ + at, out_ + at * room_);
-    store_columns(out_, sizes_, count, out, batch, head, first, scratch().rows);
+    store_columns(out_, sizes_, count, T(1), out, batch, head, first, scratch().rows);
     store(maximum_, lse, (batch * sizes_.heads + head) * sizes_.queries + first, count);
   }
 

@@ -19,6 +19,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using cpu::HWY_NAMESPACE::quick_exp2;
+using formats::HWY_NAMESPACE::load_f32;
 using formats::HWY_NAMESPACE::store_codes;
 using formats::HWY_NAMESPACE::Unsigned;
 
@@ -473,9 +474,11 @@ HWY_INLINE void scale_columns_any(int64_t rows, int64_t width, const T* factors,
 
 // Squares of one 128-bit vector's side; what is left at the edges one by one.
 template <class T>
-HWY_INLINE void transpose_any(int64_t rows, int64_t columns, const T* in, int64_t ld_in, T* out,
-                              int64_t ld_out) {
+HWY_INLINE void transpose_any(int64_t rows, int64_t columns, T factor, const T* in, int64_t ld_in,
+                              T* out, int64_t ld_out) {
   const hn::FixedTag<T, 16 / sizeof(T)> d;
+  const auto times = hn::Set(d, factor);
+  const auto scaled = [=](const T* p) HWY_ATTR { return hn::Mul(hn::LoadU(d, p), times); };
   constexpr int64_t side = 16 / sizeof(T);
   const int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;
   for (int64_t j = 0; j < whole_columns; j += side) {
@@ -483,8 +486,8 @@ HWY_INLINE void transpose_any(int64_t rows, int64_t columns, const T* in, int64_
       const T* from = in + i * ld_in + j;
       T* to = out + j * ld_out + i;
       if constexpr (side == 4) {
-        const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + ld_in),
-                   c = hn::LoadU(d, from + 2 * ld_in), e = hn::LoadU(d, from + 3 * ld_in);
+        const auto a = scaled(from), b = scaled(from + ld_in), c = scaled(from + 2 * ld_in),
+                   e = scaled(from + 3 * ld_in);
         const auto low_ac = hn::InterleaveLower(d, a, c), high_ac = hn::InterleaveUpper(d, a, c),
                    low_be = hn::InterleaveLower(d, b, e), high_be = hn::InterleaveUpper(d, b, e);
         hn::StoreU(hn::InterleaveLower(d, low_ac, low_be), d, to);
@@ -492,7 +495,7 @@ HWY_INLINE void transpose_any(int64_t rows, int64_t columns, const T* in, int64_
         hn::StoreU(hn::InterleaveLower(d, high_ac, high_be), d, to + 2 * ld_out);
         hn::StoreU(hn::InterleaveUpper(d, high_ac, high_be), d, to + 3 * ld_out);
       } else {
-        const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + ld_in);
+        const auto a = scaled(from), b = scaled(from + ld_in);
         hn::StoreU(hn::InterleaveLower(d, a, b), d, to);
         hn::StoreU(hn::InterleaveUpper(d, a, b), d, to + ld_out);
       }
@@ -500,14 +503,23 @@ HWY_INLINE void transpose_any(int64_t rows, int64_t columns, const T* in, int64_
   }
   for (int64_t j = 0; j < columns; ++j) {
     for (int64_t i = j < whole_columns ? whole_rows : 0; i < rows; ++i)
-      out[j * ld_out + i] = in[i * ld_in + j];
+      out[j * ld_out + i] = factor * in[i * ld_in + j];
   }
 }
 
+template <class D>
+HWY_INLINE hn::Vec<D> load_as(D d, const double* p) {
+  return hn::LoadU(d, p);
+}
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_as(D d, const T* p) {
+  return load_f32(d, p);
+}
+
 // Four sums, so that one does not wait for itself.
-template <class T>
-HWY_INLINE T dot_any(const T* a, const T* b, int64_t n) {
-  const hn::ScalableTag<T> d;
+template <class T, class Sum>
+HWY_INLINE Sum dot(const T* a, const T* b, int64_t n) {
+  const hn::ScalableTag<Sum> d;
   using V = hn::Vec<decltype(d)>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   V sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
@@ -516,15 +528,28 @@ HWY_INLINE T dot_any(const T* a, const T* b, int64_t n) {
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) {
       const int64_t at = i + v * lanes;
-      sums[v] = hn::MulAdd(hn::LoadU(d, a + at), hn::LoadU(d, b + at), sums[v]);
+      sums[v] = hn::MulAdd(load_as(d, a + at), load_as(d, b + at), sums[v]);
     }
   }
   for (; i + lanes <= n; i += lanes)
-    sums[0] = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sums[0]);
+    sums[0] = hn::MulAdd(load_as(d, a + i), load_as(d, b + i), sums[0]);
   const V pairs = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
-  T sum = hn::GetLane(hn::SumOfLanes(d, pairs));
-  for (; i < n; ++i) sum += a[i] * b[i];
+  Sum sum = hn::GetLane(hn::SumOfLanes(d, pairs));
+  for (; i < n; ++i) sum += static_cast<Sum>(a[i]) * static_cast<Sum>(b[i]);
   return sum;
+}
+
+// Rows are far apart, so that the CPU does not see them coming.
+template <class T, class Sum>
+HWY_INLINE void dots(int64_t rows, int64_t n, const T* a, int64_t ld_a, const T* b, int64_t ld_b,
+                     Sum* out) {
+  constexpr int64_t ahead = 8;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t next = std::min(i + ahead, rows - 1);
+    prefetch(a + next * ld_a, n);
+    prefetch(b + next * ld_b, n);
+    out[i] = dot<T, Sum>(a + i * ld_a, b + i * ld_b, n);
+  }
 }
 
 void product_f64(int64_t m, int64_t k, const double* a, int64_t a_row, const double* b, double* c,
@@ -578,16 +603,30 @@ void scale_columns_f32(int64_t rows, int64_t width, const float* factors, float*
 void scale_columns_f64(int64_t rows, int64_t width, const double* factors, double* panel) {
   scale_columns_any(rows, width, factors, panel);
 }
-void transpose_f32(int64_t rows, int64_t columns, const float* in, int64_t ld_in, float* out,
-                   int64_t ld_out) {
-  transpose_any(rows, columns, in, ld_in, out, ld_out);
+void transpose_f32(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
+                   float* out, int64_t ld_out) {
+  transpose_any(rows, columns, factor, in, ld_in, out, ld_out);
 }
-void transpose_f64(int64_t rows, int64_t columns, const double* in, int64_t ld_in, double* out,
-                   int64_t ld_out) {
-  transpose_any(rows, columns, in, ld_in, out, ld_out);
+void transpose_f64(int64_t rows, int64_t columns, double factor, const double* in, int64_t ld_in,
+                   double* out, int64_t ld_out) {
+  transpose_any(rows, columns, factor, in, ld_in, out, ld_out);
 }
-float dot_f32(const float* a, const float* b, int64_t n) { return dot_any(a, b, n); }
-double dot_f64(const double* a, const double* b, int64_t n) { return dot_any(a, b, n); }
+void dots_f32(int64_t rows, int64_t n, const float* a, int64_t ld_a, const float* b, int64_t ld_b,
+              float* out) {
+  dots(rows, n, a, ld_a, b, ld_b, out);
+}
+void dots_f16(int64_t rows, int64_t n, const f16* a, int64_t ld_a, const f16* b, int64_t ld_b,
+              float* out) {
+  dots(rows, n, a, ld_a, b, ld_b, out);
+}
+void dots_bf16(int64_t rows, int64_t n, const bf16* a, int64_t ld_a, const bf16* b, int64_t ld_b,
+               float* out) {
+  dots(rows, n, a, ld_a, b, ld_b, out);
+}
+void dots_f64(int64_t rows, int64_t n, const double* a, int64_t ld_a, const double* b, int64_t ld_b,
+              double* out) {
+  dots(rows, n, a, ld_a, b, ld_b, out);
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -608,8 +647,10 @@ HWY_EXPORT(scale_columns_f32);
 HWY_EXPORT(scale_columns_f64);
 HWY_EXPORT(transpose_f32);
 HWY_EXPORT(transpose_f64);
-HWY_EXPORT(dot_f32);
-HWY_EXPORT(dot_f64);
+HWY_EXPORT(dots_f32);
+HWY_EXPORT(dots_f16);
+HWY_EXPORT(dots_bf16);
+HWY_EXPORT(dots_f64);
 
 void product(int64_t m, int64_t k, const double* a, int64_t a_row, const double* b, double* c,
              bool accumulate) {
@@ -657,20 +698,34 @@ void scale_columns(int64_t rows, int64_t width, const double* factors, double* p
   HWY_DYNAMIC_DISPATCH(scale_columns_f64)(rows, width, factors, panel);
 }
 
-void transpose(int64_t rows, int64_t columns, const float* in, int64_t ld_in, float* out,
-               int64_t ld_out) {
-  HWY_DYNAMIC_DISPATCH(transpose_f32)(rows, columns, in, ld_in, out, ld_out);
+void transpose(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
+               float* out, int64_t ld_out) {
+  HWY_DYNAMIC_DISPATCH(transpose_f32)(rows, columns, factor, in, ld_in, out, ld_out);
 }
-void transpose(int64_t rows, int64_t columns, const double* in, int64_t ld_in, double* out,
-               int64_t ld_out) {
-  HWY_DYNAMIC_DISPATCH(transpose_f64)(rows, columns, in, ld_in, out, ld_out);
+void transpose(int64_t rows, int64_t columns, double factor, const double* in, int64_t ld_in,
+               double* out, int64_t ld_out) {
+  HWY_DYNAMIC_DISPATCH(transpose_f64)(rows, columns, factor, in, ld_in, out, ld_out);
 }
 
-float dot(const float* a, const float* b, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(dot_f32)(a, b, n);
+template <>
+void row_dots(int64_t rows, int64_t n, const float* a, int64_t ld_a, const float* b, int64_t ld_b,
+              float* out) {
+  HWY_DYNAMIC_DISPATCH(dots_f32)(rows, n, a, ld_a, b, ld_b, out);
 }
-double dot(const double* a, const double* b, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(dot_f64)(a, b, n);
+template <>
+void row_dots(int64_t rows, int64_t n, const f16* a, int64_t ld_a, const f16* b, int64_t ld_b,
+              float* out) {
+  HWY_DYNAMIC_DISPATCH(dots_f16)(rows, n, a, ld_a, b, ld_b, out);
+}
+template <>
+void row_dots(int64_t rows, int64_t n, const bf16* a, int64_t ld_a, const bf16* b, int64_t ld_b,
+              float* out) {
+  HWY_DYNAMIC_DISPATCH(dots_bf16)(rows, n, a, ld_a, b, ld_b, out);
+}
+template <>
+void row_dots(int64_t rows, int64_t n, const double* a, int64_t ld_a, const double* b, int64_t ld_b,
+              double* out) {
+  HWY_DYNAMIC_DISPATCH(dots_f64)(rows, n, a, ld_a, b, ld_b, out);
 }
 
 }  // namespace binade::backend::cpu::attention

@@ -17,6 +17,13 @@ inline constexpr int64_t product_width = 16;
 void product(int64_t m, int64_t k, const double* a, int64_t a_row, const double* b, double* c,
              bool accumulate);
 
+// Asks for n elements before they are needed.
+template <class T>
+void prefetch(const T* p, int64_t n) {
+  constexpr int64_t line = 64 / sizeof(T);
+  for (int64_t i = 0; i < n; i += line) __builtin_prefetch(p + i);
+}
+
 // Query i sees keys j <= i + diagonal.
 struct Mask {
   int64_t diagonal;
@@ -83,14 +90,15 @@ void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, co
 void scale_columns(int64_t rows, int64_t width, const float* factors, float* panel);
 void scale_columns(int64_t rows, int64_t width, const double* factors, double* panel);
 
-// out[j, i] = in[i, j].
-void transpose(int64_t rows, int64_t columns, const float* in, int64_t ld_in, float* out,
-               int64_t ld_out);
-void transpose(int64_t rows, int64_t columns, const double* in, int64_t ld_in, double* out,
-               int64_t ld_out);
+// out[j, i] = factor * in[i, j].
+void transpose(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
+               float* out, int64_t ld_out);
+void transpose(int64_t rows, int64_t columns, double factor, const double* in, int64_t ld_in,
+               double* out, int64_t ld_out);
 
-// Sum of a[i] * b[i].
-float dot(const float* a, const float* b, int64_t n);
-double dot(const double* a, const double* b, int64_t n);
+// out[i] = sum of a[i, j] * b[i, j]; rows lie ld_a and ld_b apart.
+template <class T, class Sum>
+void row_dots(int64_t rows, int64_t n, const T* a, int64_t ld_a, const T* b, int64_t ld_b,
+              Sum* out);
 
 }  // namespace binade::backend::cpu::attention
