@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "binade/backend/attention.h"
@@ -81,6 +82,12 @@ void store_columns(const T* panels, const Sizes& sizes, int64_t count, T factor,
     if (y.dtype == dtype_of<T>) {
       transpose(dim, columns, factor, panels, width, y.as<T>() + to, y.strides[2]);
       continue;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (sizes.products.rounds()) {
+        transpose(dim, columns, factor, panels, width, y.as<bf16>() + to, y.strides[2]);
+        continue;
+      }
     }
     transpose(dim, columns, factor, panels, width, rows, dim);
     for (int64_t i = 0; i < columns; ++i) store(rows + i * dim, y, to + i * y.strides[2], dim);

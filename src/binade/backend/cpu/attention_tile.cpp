@@ -472,39 +472,72 @@ HWY_INLINE void scale_columns_any(int64_t rows, int64_t width, const T* factors,
   });
 }
 
-// Squares of one 128-bit vector's side; what is left at the edges one by one.
-template <class T>
-HWY_INLINE void transpose_any(int64_t rows, int64_t columns, T factor, const T* in, int64_t ld_in,
-                              T* out, int64_t ld_out) {
-  const hn::FixedTag<T, 16 / sizeof(T)> d;
-  const auto times = hn::Set(d, factor);
-  const auto scaled = [=](const T* p) HWY_ATTR { return hn::Mul(hn::LoadU(d, p), times); };
-  constexpr int64_t side = 16 / sizeof(T);
-  const int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;
-  for (int64_t j = 0; j < whole_columns; j += side) {
-    for (int64_t i = 0; i < whole_rows; i += side) {
-      const T* from = in + i * ld_in + j;
-      T* to = out + j * ld_out + i;
-      if constexpr (side == 4) {
-        const auto a = scaled(from), b = scaled(from + ld_in), c = scaled(from + 2 * ld_in),
-                   e = scaled(from + 3 * ld_in);
-        const auto low_ac = hn::InterleaveLower(d, a, c), high_ac = hn::InterleaveUpper(d, a, c),
-                   low_be = hn::InterleaveLower(d, b, e), high_be = hn::InterleaveUpper(d, b, e);
-        hn::StoreU(hn::InterleaveLower(d, low_ac, low_be), d, to);
-        hn::StoreU(hn::InterleaveUpper(d, low_ac, low_be), d, to + ld_out);
-        hn::StoreU(hn::InterleaveLower(d, high_ac, high_be), d, to + 2 * ld_out);
-        hn::StoreU(hn::InterleaveUpper(d, high_ac, high_be), d, to + 3 * ld_out);
-      } else {
-        const auto a = scaled(from), b = scaled(from + ld_in);
-        hn::StoreU(hn::InterleaveLower(d, a, b), d, to);
-        hn::StoreU(hn::InterleaveUpper(d, a, b), d, to + ld_out);
-      }
-    }
+// out[j, i] = factor * in[i, j] for a square of four.
+template <class D>
+HWY_INLINE void transpose_square(D d, hn::Vec<D> factor, const float* in, int64_t ld_in,
+                                 hn::Vec<D> (&out)[4]) {
+  const auto row = [=](int64_t i)
+                       HWY_ATTR { return hn::Mul(hn::LoadU(d, in + i * ld_in), factor); };
+  const auto a = row(0), b = row(1), c = row(2), e = row(3);
+  const auto low_ac = hn::InterleaveLower(d, a, c), high_ac = hn::InterleaveUpper(d, a, c),
+             low_be = hn::InterleaveLower(d, b, e), high_be = hn::InterleaveUpper(d, b, e);
+  out[0] = hn::InterleaveLower(d, low_ac, low_be);
+  out[1] = hn::InterleaveUpper(d, low_ac, low_be);
+  out[2] = hn::InterleaveLower(d, high_ac, high_be);
+  out[3] = hn::InterleaveUpper(d, high_ac, high_be);
+}
+
+// The same for a square of two.
+template <class D>
+HWY_INLINE void transpose_square(D d, hn::Vec<D> factor, const double* in, int64_t ld_in,
+                                 hn::Vec<D> (&out)[2]) {
+  const auto a = hn::Mul(hn::LoadU(d, in), factor), b = hn::Mul(hn::LoadU(d, in + ld_in), factor);
+  out[0] = hn::InterleaveLower(d, a, b);
+  out[1] = hn::InterleaveUpper(d, a, b);
+}
+
+// Calls square(i, j) for whole squares, `down` rows by `across` columns, and does what is left at
+// the edges one by one.
+template <class T, class Out, class Square>
+HWY_INLINE void for_squares(int64_t rows, int64_t columns, int64_t down, int64_t across, T factor,
+                            const T* in, int64_t ld_in, Out* out, int64_t ld_out, Square square) {
+  const int64_t whole_rows = rows / down * down, whole_columns = columns / across * across;
+  for (int64_t j = 0; j < whole_columns; j += across) {
+    for (int64_t i = 0; i < whole_rows; i += down) square(i, j);
   }
   for (int64_t j = 0; j < columns; ++j) {
     for (int64_t i = j < whole_columns ? whole_rows : 0; i < rows; ++i)
-      out[j * ld_out + i] = factor * in[i * ld_in + j];
+      out[j * ld_out + i] = Out(factor * in[i * ld_in + j]);
   }
+}
+
+template <class T>
+HWY_INLINE void transpose_any(int64_t rows, int64_t columns, T factor, const T* in, int64_t ld_in,
+                              T* out, int64_t ld_out) {
+  constexpr int64_t side = 16 / sizeof(T);
+  const hn::FixedTag<T, side> d;
+  const auto times = hn::Set(d, factor);
+  for_squares(rows, columns, side, side, factor, in, ld_in, out, ld_out,
+              [=](int64_t i, int64_t j) HWY_ATTR {
+                hn::Vec<decltype(d)> square[side];
+                transpose_square(d, times, in + i * ld_in + j, ld_in, square);
+                for (int64_t k = 0; k < side; ++k)
+                  hn::StoreU(square[k], d, out + (j + k) * ld_out + i);
+              });
+}
+
+void transpose_bf16(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
+                    bf16* out, int64_t ld_out) {
+  const hn::FixedTag<float, 4> d;
+  const auto times = hn::Set(d, factor);
+  for_squares(rows, columns, 8, 4, factor, in, ld_in, out, ld_out,
+              [=](int64_t i, int64_t j) HWY_ATTR {
+                hn::Vec<decltype(d)> low[4], high[4];
+                transpose_square(d, times, in + i * ld_in + j, ld_in, low);
+                transpose_square(d, times, in + (i + 4) * ld_in + j, ld_in, high);
+                for (int64_t k = 0; k < 4; ++k)
+                  store_halves(d, round_pair(d, low[k], high[k]), out + (j + k) * ld_out + i);
+              });
 }
 
 template <class D>
@@ -646,6 +679,7 @@ HWY_EXPORT(round_softmax_gradient);
 HWY_EXPORT(scale_columns_f32);
 HWY_EXPORT(scale_columns_f64);
 HWY_EXPORT(transpose_f32);
+HWY_EXPORT(transpose_bf16);
 HWY_EXPORT(transpose_f64);
 HWY_EXPORT(dots_f32);
 HWY_EXPORT(dots_f16);
@@ -705,6 +739,10 @@ void transpose(int64_t rows, int64_t columns, float factor, const float* in, int
 void transpose(int64_t rows, int64_t columns, double factor, const double* in, int64_t ld_in,
                double* out, int64_t ld_out) {
   HWY_DYNAMIC_DISPATCH(transpose_f64)(rows, columns, factor, in, ld_in, out, ld_out);
+}
+void transpose(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
+               bf16* out, int64_t ld_out) {
+  HWY_DYNAMIC_DISPATCH(transpose_bf16)(rows, columns, factor, in, ld_in, out, ld_out);
 }
 
 template <>

@@ -96,6 +96,10 @@ void transpose(int64_t rows, int64_t columns, float factor, const float* in, int
 void transpose(int64_t rows, int64_t columns, double factor, const double* in, int64_t ld_in,
                double* out, int64_t ld_out);
 
+// The same, rounded, as softmax_gradient() rounds: where products are of bf16.
+void transpose(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
+               bf16* out, int64_t ld_out);
+
 // out[i] = sum of a[i, j] * b[i, j]; rows lie ld_a and ld_b apart.
 template <class T, class Sum>
 void row_dots(int64_t rows, int64_t n, const T* a, int64_t ld_a, const T* b, int64_t ld_b,
