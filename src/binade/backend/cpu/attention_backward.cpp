@@ -155,50 +155,54 @@ class Backward {
       return products_.pack_right(tile_of(tensors_.v, batch_, kv_head_, key).rows(),
                                   sizes_.block_keys(key), dim, to);
     });
-    const auto part = [&](int64_t panel) { return Part{seeing(panel, cut), {0, dim}}; };
-    products_.multiply(cut.keys, queries_, keys, scores_, score_room_, false, part);
-    products_.multiply(cut.keys, dout_, values, gradients_, score_room_, false, part);
-    if (products_.rounds()) {
-      round_gradients(cut, with_queries, with_keys);
+    // Each panel goes all the way while it is in the nearest cache.
+    products_.for_panels(cut.keys, [&](int64_t panel) {
+      const Part part{seeing(panel, cut), {0, dim}};
+      const int64_t first = products_.rounds() ? 0 : panel * width_ * score_room_;
+      products_.multiply_panel(panel, part, queries_, keys, scores_ + first, false);
+      products_.multiply_panel(panel, part, dout_, values, gradients_ + first, false);
+      if (products_.rounds()) {
+        round_gradients(panel, cut, with_queries, with_keys);
+      } else {
+        softmax_gradient(cut.queries, width_, cut.mask.from(0, panel * width_), exponent_scale_,
+                         scores_ + first, gradients_ + first, lse_, delta_);
+      }
+    });
+    if (!products_.rounds()) {
+      p_ = {scores_, score_room_};
+      ds_ = {gradients_, score_room_};
+      if (with_queries) transpose_gradients({gradients_, dtype_of<T>, score_room_}, cut);
       return;
     }
-    for (int64_t panel = 0; panel < products_.panels(cut.keys); ++panel) {
-      const int64_t at = panel * width_;
-      softmax_gradient(cut.queries, width_, cut.mask.from(0, at), exponent_scale_,
-                       scores_ + at * score_room_, gradients_ + at * score_room_, lse_, delta_);
+    p_ = {rounded_p_, score_room_};
+    ds_ = {rounded_ds_, score_room_};
+    if (!with_queries) return;
+    if (gradients_in_rows_) {
+      transpose_gradients({ds_rows_, DType::bf16, score_room_}, cut);
+    } else {
+      ds_of_queries_ = {packed_ds_of_queries_, products_.whole_columns(cut.keys)};
     }
-    p_ = {scores_, score_room_};
-    ds_ = {gradients_, score_room_};
-    if (with_queries) transpose_gradients({gradients_, dtype_of<T>, score_room_}, cut);
   }
 
-  // The same where operands are bf16.
-  void round_gradients(const Cut& cut, bool with_queries, bool with_keys) {
+  // Of one panel, where operands are bf16.
+  void round_gradients(int64_t panel, const Cut& cut, bool with_queries, bool with_keys) {
     if constexpr (std::is_same_v<T, float>) {
-      const int group = products_.right_group();
-      const bool in_rows = group == 2;  // then packing makes the third operand
-      const int64_t whole_keys = products_.whole_columns(cut.keys);
-      bf16* of_queries = in_rows ? ds_rows_ : static_cast<bf16*>(packed_ds_of_queries_);
-      for (int64_t panel = 0; panel < products_.panels(cut.keys); ++panel) {
-        const int64_t at = panel * width_, first = at * score_room_;
-        const Span queries = products_.whole_groups(seeing(panel, cut));
-        const RoundedGradients to{
-            // A panel of queries some of which see a key is read whole.
-            .begin = queries.begin / width_ * width_,
-            .end = queries.end,
-            .columns = std::min(width_, cut.keys - at),
-            .group = group,
-            .p = with_keys ? rounded_p_ + first : nullptr,
-            .ds = rounded_ds_ + first,
-            .ds_of_queries = with_queries ? of_queries + (in_rows ? first : at * width_) : nullptr,
-            .query_panel = whole_keys * width_};
-        softmax_gradient(cut.queries, width_, cut.mask.from(0, at), exponent_scale_,
-                         scores_ + first, gradients_ + first, lse_, delta_, to);
-      }
-      p_ = {rounded_p_, score_room_};
-      ds_ = {rounded_ds_, score_room_};
-      ds_of_queries_ = {packed_ds_of_queries_, whole_keys};
-      if (in_rows && with_queries) transpose_gradients({ds_rows_, DType::bf16, score_room_}, cut);
+      const int64_t at = panel * width_, first = at * score_room_;
+      const Span queries = products_.whole_groups(seeing(panel, cut));
+      bf16* of_queries = gradients_in_rows_
+                             ? ds_rows_ + first
+                             : static_cast<bf16*>(packed_ds_of_queries_) + at * width_;
+      const RoundedGradients to{// A panel of queries some of which see a key is read whole.
+                                .begin = queries.begin / width_ * width_,
+                                .end = queries.end,
+                                .columns = std::min(width_, cut.keys - at),
+                                .group = products_.right_group(),
+                                .p = with_keys ? rounded_p_ + first : nullptr,
+                                .ds = rounded_ds_ + first,
+                                .ds_of_queries = with_queries ? of_queries : nullptr,
+                                .query_panel = products_.whole_columns(cut.keys) * width_};
+      softmax_gradient(cut.queries, width_, cut.mask.from(0, at), exponent_scale_, scores_,
+                       gradients_, lse_, delta_, to);
     }
   }
 
@@ -250,11 +254,15 @@ class Backward {
   char* packed_dout_by_channel_ = scratch().dout_by_channel.get<char>(channel_bytes_);
   const int64_t tile_ = products_.whole_columns(key_block) * score_room_,
                 rounded_ = products_.rounds() ? tile_ : 0;
-  T* scores_ = scratch().scores.get<T>(tile_);
-  T* gradients_ = scratch().gradients.get<T>(tile_);
+  // Of a whole tile where they are operands, else of the panel in work.
+  const int64_t results_ = products_.rounds() ? width_ * score_room_ : tile_;
+  T* scores_ = scratch().scores.get<T>(results_);
+  T* gradients_ = scratch().gradients.get<T>(results_);
   bf16* rounded_p_ = scratch().p.get<bf16>(rounded_);
   bf16* rounded_ds_ = scratch().ds.get<bf16>(rounded_);
   bf16* ds_rows_ = scratch().ds_rows.get<bf16>(rounded_);
+  // Packing then makes the operand whose lines are queries.
+  const bool gradients_in_rows_ = products_.right_group() == 2;
   void* packed_ds_of_queries_ = scratch().ds_of_queries.get<char>(
       products_.right_bytes(sizes_.query_block, products_.whole_columns(key_block)));
   T* dq_ = scratch().dq.get<T>(query_tile_);

@@ -17,8 +17,9 @@
 // that the causal mask cuts, only what some panel needs is computed.
 namespace binade::backend::cpu::attention {
 
-inline constexpr int64_t least_query_block = 96;
-inline constexpr int64_t key_block = 96;
+// Large, as results are added to once per block; what is in work at a time is a panel of a block.
+inline constexpr int64_t least_query_block = 256;
+inline constexpr int64_t key_block = 256;
 
 inline int64_t blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
 

@@ -68,35 +68,30 @@ class Forward {
     const auto seen = [&](int64_t panel) {
       return Span{0, mask.keys_seen((panel + 1) * width_, keys)};
     };
-    products_.multiply(count, left_keys, queries_, scores_, score_room_, false, [&](int64_t panel) {
-      return Part{seen(panel), {0, dim}};
-    });
-    for (int64_t panel = 0; panel < products_.panels(count); ++panel) {
+    // Each panel goes all the way while it is in the nearest cache.
+    products_.for_panels(count, [&](int64_t panel) {
       const int64_t at = panel * width_;
-      soften(panel, seen(panel), mask.from(at, 0));
+      products_.multiply_panel(panel, {seen(panel), {0, dim}}, left_keys, queries_, scores_, false);
+      const Operand p = soften(at, seen(panel), mask.from(at, 0));
       if (key > 0) scale_columns(dim, width_, correction_ + at, out_ + at * room_);
-    }
-    const Operand p{products_.rounds() ? static_cast<const void*>(packed_tile_) : scores_,
-                    score_room_};
-    products_.multiply(count, left_values, p, out_, room_, key > 0, [&](int64_t panel) {
-      return Part{{0, dim}, seen(panel)};
+      products_.multiply_panel(0, {{0, dim}, seen(panel)}, left_values, p, out_ + at * room_,
+                               key > 0);
     });
   }
 
-  // A panel's scores become the probabilities that the next product takes.
-  void soften(int64_t panel, Span keys, Mask mask) {
-    const int64_t at = panel * width_;
-    T* scores = scores_ + at * score_room_;
+  // Makes the scores of the panel from query `at` on probabilities, the next product's operand.
+  Operand soften(int64_t at, Span keys, Mask mask) {
     if constexpr (std::is_same_v<T, float>) {
       if (products_.rounds()) {
-        const RightPanel to{packed_tile_ + at * score_room_, products_.right_group()};
-        online_softmax(keys.end, products_.whole_groups(keys).end, width_, mask, scale_, scores,
+        const RightPanel to{rounded_, products_.right_group()};
+        online_softmax(keys.end, products_.whole_groups(keys).end, width_, mask, scale_, scores_,
                        maximum_ + at, sum_ + at, correction_ + at, to);
-        return;
+        return {rounded_, score_room_};
       }
     }
-    online_softmax(keys.end, width_, mask, scale_, scores, maximum_ + at, sum_ + at,
+    online_softmax(keys.end, width_, mask, scale_, scores_, maximum_ + at, sum_ + at,
                    correction_ + at);
+    return {scores_, score_room_};
   }
 
   void finish(int64_t batch, int64_t head, int64_t first, int64_t count, const TensorView& out,
@@ -127,8 +122,9 @@ class Forward {
   Operand queries_{};   // right
   char* packed_queries_ =
       scratch().queries.get<char>(products_.right_bytes(sizes_.query_block, sizes_.dim));
-  bf16* packed_tile_ = scratch().probabilities.get<bf16>(columns_ * score_room_);
-  T* scores_ = scratch().scores.get<T>(columns_ * score_room_);
+  // Of the panel in work.
+  T* scores_ = scratch().scores.get<T>(width_ * score_room_);
+  bf16* rounded_ = scratch().probabilities.get<bf16>(width_ * score_room_);
   T* out_ = scratch().out.get<T>(columns_ * room_);
   T* maximum_ = scratch().statistics.get<T>(3 * columns_);
   T* sum_ = maximum_ + columns_;

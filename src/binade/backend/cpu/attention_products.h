@@ -94,11 +94,24 @@ class Products {
   template <class T, class PartOf>
   void multiply(int64_t columns, Operand left, Operand right, T* c, int64_t room, bool accumulate,
                 PartOf part_of) const {
-    if (kernel_ != nullptr && kernel_->enter != nullptr) kernel_->enter();
-    for (int64_t j = 0; j * nr_ < columns; ++j)
+    for_panels(columns, [&](int64_t j) {
       multiply_panel(j, part_of(j), left, right, c + j * room * nr_, accumulate);
+    });
+  }
+
+  // Calls body(j) for the panels of so many columns; it may call multiply_panel().
+  template <class Body>
+  void for_panels(int64_t columns, Body body) const {
+    if (kernel_ != nullptr && kernel_->enter != nullptr) kernel_->enter();
+    for (int64_t j = 0; j * nr_ < columns; ++j) body(j);
     if (kernel_ != nullptr && kernel_->leave != nullptr) kernel_->leave();
   }
+
+  // Panel j of the result into c, or added to it.
+  void multiply_panel(int64_t j, const Part& part, Operand left, Operand right, float* c,
+                      bool accumulate) const;
+  void multiply_panel(int64_t j, const Part& part, Operand left, Operand right, double* c,
+                      bool accumulate) const;
 
  private:
   int64_t panel_bytes(int64_t lines, int64_t k) const;
@@ -106,10 +119,6 @@ class Products {
             void* out) const;
   void transpose_panel(const Panels& panels, int64_t panel, int64_t k_end, int64_t k,
                        void* out) const;
-  void multiply_panel(int64_t panel, const Part& part, Operand left, Operand right, float* c,
-                      bool accumulate) const;
-  void multiply_panel(int64_t panel, const Part& part, Operand left, Operand right, double* c,
-                      bool accumulate) const;
 
   const Kernel* kernel_;  // null for f64
   int64_t mr_, nr_, group_, element_bytes_;
