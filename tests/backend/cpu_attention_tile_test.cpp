@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/backend/cpu/attention_softmax.h"
 #include "binade/base/cpu_features.h"
 #include "binade/base/random.h"
 #include "formats/targets.h"

@@ -123,7 +123,7 @@ class Backward {
     }
   }
 
-  // The sums of dout * out.
+  // The sums of dout * out, which have one type.
   void find_delta(const Tile& dout, const Tile& out, int64_t count) {
     dispatch(dout.dtype, [&](auto tag) {
       using In = typename decltype(tag)::type;

@@ -7,6 +7,7 @@
 
 #include "binade/backend/attention.h"
 #include "binade/backend/cpu/attention_products.h"
+#include "binade/backend/cpu/attention_softmax.h"
 #include "binade/backend/cpu/attention_tile.h"
 #include "binade/backend/cpu/rows.h"
 
