@@ -34,12 +34,14 @@ struct Case {
   }
 };
 
+// The last ones have several blocks of queries and of keys.
 const Case cases[] = {
     {2, 4, 4, 64, 64, 32, false},   {2, 4, 4, 64, 64, 32, true},    {1, 4, 2, 70, 70, 64, true},
     {1, 6, 2, 33, 129, 40, false},  {1, 6, 1, 33, 129, 40, true},   {1, 2, 2, 130, 65, 16, true},
     {2, 3, 3, 1, 77, 80, true},     {1, 2, 1, 1, 1, 1, false},      {1, 2, 2, 5, 3, 7, true},
     {1, 1, 1, 100, 100, 256, true}, {1, 2, 2, 128, 192, 96, false}, {1, 2, 1, 3, 0, 8, false},
     {1, 2, 1, 0, 5, 8, true},       {0, 2, 2, 4, 4, 8, false},      {3, 8, 4, 200, 200, 5, true},
+    {1, 2, 1, 300, 530, 24, true},  {1, 1, 1, 530, 301, 9, true},   {1, 1, 1, 270, 259, 16, false},
 };
 
 struct Inputs {
@@ -220,7 +222,8 @@ TEST(CpuAttention, FollowsItsDefinition) {
 
 TEST(CpuAttention, IsTheSameForAnyNumberOfThreads) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const Case& c : {Case{1, 4, 2, 200, 260, 64, true}, Case{3, 2, 1, 130, 130, 24, false}}) {
+    for (const Case& c : {Case{1, 4, 2, 200, 260, 64, true}, Case{3, 2, 1, 130, 130, 24, false},
+                          Case{1, 2, 1, 530, 530, 16, true}}) {
       const Inputs in(c, dtype);
       const Results one = [&] {
         ThreadCount count(1);

@@ -1,4 +1,7 @@
+#include <cmath>
+#include <limits>
 #include <numbers>
+#include <type_traits>
 
 #include "binade/backend/cpu/attention_blocks.h"
 #include "binade/base/parallel.h"
@@ -16,8 +19,7 @@ struct Gradients {
 // A thread's own, kept between calls.
 struct Scratch {
   ScratchBuffer keys, values, keys_by_channel, queries, queries_by_channel, dout, dout_by_channel,
-      scores, gradients, rounded_scores, rounded_gradients, right, dq, dk, dv, rows, rows_of_dout,
-      statistics;
+      scores, gradients, p, ds, ds_of_queries, ds_rows, dq, dk, dv, rows, statistics;
 };
 
 Scratch& scratch() {
@@ -54,14 +56,13 @@ class Backward {
       for (int64_t query = 0; query < sizes_.queries; query += sizes_.query_block)
         query_tile(batch, head, query, keys, with_queries, true);
     }
-    for (int64_t i = 0; i < count * key_tile_; ++i) dk_[i] *= scale_;
     for (int64_t block = 0; block < count; ++block) {
       const int64_t first = keys.begin + block * key_block,
                     width = std::min(key_block, keys.end - first);
-      store_columns(dk_ + block * key_tile_, sizes_, width, tensors_.dk, batch, kv_head, first,
-                    scratch().rows);
-      store_columns(dv_ + block * key_tile_, sizes_, width, tensors_.dv, batch, kv_head, first,
-                    scratch().rows);
+      store_columns(dk_ + block * key_tile_, sizes_, width, scale_, tensors_.dk, batch, kv_head,
+                    first, scratch().rows);
+      store_columns(dv_ + block * key_tile_, sizes_, width, T(1), tensors_.dv, batch, kv_head,
+                    first, scratch().rows);
     }
   }
 
@@ -86,15 +87,12 @@ class Backward {
     if (visible <= keys.begin) std::fill_n(dq_, query_tile_, T(0));
     for (int64_t key = keys.begin; key < visible; key += key_block) {
       const Cut cut{std::min(key_block, visible - key), count, sizes_.mask(query, key)};
-      recompute(key, cut);
-      const Panels ds = products_.as_operands(gradients_, count, cut.keys, score_room_,
-                                              scratch().rounded_gradients);
-      if (with_keys) add_to_keys((key - keys.begin) / key_block * key_tile_, cut, ds);
-      if (with_queries) add_to_queries(key, cut, ds, key > keys.begin);
+      recompute(key, cut, with_queries, with_keys);
+      if (with_keys) add_to_keys((key - keys.begin) / key_block * key_tile_, cut);
+      if (with_queries) add_to_queries(key, cut, key > keys.begin);
     }
     if (!with_queries) return;
-    for (int64_t i = 0; i < query_tile_; ++i) dq_[i] *= scale_;
-    store_columns(dq_, sizes_, count, tensors_.dq, batch, head, query, scratch().rows);
+    store_columns(dq_, sizes_, count, scale_, tensors_.dq, batch, head, query, scratch().rows);
   }
 
   void aim(int64_t batch, int64_t kv_head) {
@@ -108,6 +106,7 @@ class Backward {
     const int64_t dim = sizes_.dim;
     const Tile q = tile_of(tensors_.q, batch, head, query),
                dout = tile_of(tensors_.dout, batch, head, query);
+    find_delta(dout, tile_of(tensors_.out, batch, head, query), count);
     queries_ = products_.pack_left(q.rows(), count, dim, packed_queries_);
     dout_ = products_.pack_left(dout.rows(), count, dim, packed_dout_);
     if (with_keys) {
@@ -115,26 +114,38 @@ class Backward {
           products_.pack_left(q.columns(), dim, count, packed_queries_by_channel_);
       dout_by_channel_ = products_.pack_left(dout.columns(), dim, count, packed_dout_by_channel_);
     }
-    T* out_row = scratch().rows.get<T>(dim);
-    T* dout_row = scratch().rows_of_dout.get<T>(dim);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = query + i;
-      delta_[i] =
-          dot(load(tensors_.dout, row_offset(tensors_.dout, batch, head, row), dim, dout_row),
-              load(tensors_.out, row_offset(tensors_.out, batch, head, row), dim, out_row), dim);
-    }
     const int64_t first = (batch * sizes_.heads + head) * sizes_.queries + query;
     const T* lse = load(tensors_.lse, first, count, lse_);
-    for (int64_t i = 0; i < count; ++i) lse_[i] = lse[i] * std::numbers::log2e_v<T>;
+    for (int64_t i = 0; i < count; ++i) {
+      // NaN as rounding to bf16 wants it.
+      lse_[i] = std::isnan(lse[i]) ? std::numeric_limits<T>::quiet_NaN()
+                                   : lse[i] * std::numbers::log2e_v<T>;
+    }
+  }
+
+  // The sums of dout * out, which have one type.
+  void find_delta(const Tile& dout, const Tile& out, int64_t count) {
+    dispatch(dout.dtype, [&](auto tag) {
+      using In = typename decltype(tag)::type;
+      if constexpr (is_compute(dtype_of<In>) &&
+                    (dtype_of<In> == DType::f64) == std::is_same_v<T, double>) {
+        row_dots(count, sizes_.dim, static_cast<const In*>(dout.data), dout.ld,
+                 static_cast<const In*>(out.data), out.ld, delta_);
+      }
+    });
   }
 
   // Queries that see some key of a panel.
   Span seeing(int64_t panel, const Cut& cut) const {
     return {cut.mask.first_query(panel * width_, cut.queries), cut.queries};
   }
+  // Keys that some query of a panel sees.
+  int64_t seen(int64_t panel, const Cut& cut) const {
+    return cut.mask.keys_seen((panel + 1) * width_, cut.keys);
+  }
 
-  // The tile's probabilities into scores_, the gradients of its scores into gradients_.
-  void recompute(int64_t key, const Cut& cut) {
+  // Makes the operands of the tile's probabilities and of the gradients of its scores.
+  void recompute(int64_t key, const Cut& cut, bool with_queries, bool with_keys) {
     const int64_t dim = sizes_.dim, block = key / key_block;
     const Operand keys = keys_.get(block, [&](void* to) {
       return products_.pack_right(tile_of(tensors_.k, batch_, kv_head_, key).rows(),
@@ -144,41 +155,77 @@ class Backward {
       return products_.pack_right(tile_of(tensors_.v, batch_, kv_head_, key).rows(),
                                   sizes_.block_keys(key), dim, to);
     });
-    const auto part = [&](int64_t panel) { return Part{seeing(panel, cut), {0, dim}}; };
-    products_.multiply(cut.keys, queries_, keys, scores_, score_room_, false, part);
-    products_.multiply(cut.keys, dout_, values, gradients_, score_room_, false, part);
-    for (int64_t panel = 0; panel < products_.panels(cut.keys); ++panel) {
-      const int64_t at = panel * width_;
-      softmax_gradient(cut.queries, width_, cut.mask.from(0, at), exponent_scale_,
-                       scores_ + at * score_room_, gradients_ + at * score_room_, lse_, delta_);
+    // Each panel goes all the way while it is in the nearest cache.
+    products_.for_panels(cut.keys, [&](int64_t panel) {
+      const Part part{seeing(panel, cut), {0, dim}};
+      const int64_t first = products_.rounds() ? 0 : panel * width_ * score_room_;
+      products_.multiply_panel(panel, part, queries_, keys, scores_ + first, false);
+      products_.multiply_panel(panel, part, dout_, values, gradients_ + first, false);
+      if (products_.rounds()) {
+        round_gradients(panel, cut, with_queries, with_keys);
+      } else {
+        softmax_gradient(cut.queries, width_, cut.mask.from(0, panel * width_), exponent_scale_,
+                         scores_ + first, gradients_ + first, lse_, delta_);
+      }
+    });
+    if (!products_.rounds()) {
+      p_ = {scores_, score_room_};
+      ds_ = {gradients_, score_room_};
+      if (with_queries) transpose_gradients({gradients_, dtype_of<T>, score_room_}, cut);
+      return;
+    }
+    p_ = {rounded_p_, score_room_};
+    ds_ = {rounded_ds_, score_room_};
+    if (!with_queries) return;
+    if (gradients_in_rows_) {
+      transpose_gradients({ds_rows_, DType::bf16, score_room_}, cut);
+    } else {
+      ds_of_queries_ = {packed_ds_of_queries_, products_.whole_columns(cut.keys)};
     }
   }
 
-  void add_to_keys(int64_t offset, const Cut& cut, const Panels& ds) {
-    const Panels p = products_.as_operands(scores_, cut.queries, cut.keys, score_room_,
-                                           scratch().rounded_scores);
-    const auto queries = [&](int64_t panel) { return seeing(panel, cut); };
-    const auto part = [&](int64_t panel) { return Part{{0, sizes_.dim}, seeing(panel, cut)}; };
-    products_.multiply(cut.keys, dout_by_channel_,
-                       products_.right_operand(p, cut.keys, packed_tile_, queries), dv_ + offset,
-                       room_, true, part);
-    products_.multiply(cut.keys, queries_by_channel_,
-                       products_.right_operand(ds, cut.keys, packed_tile_, queries), dk_ + offset,
-                       room_, true, part);
+  // Of one panel, where operands are bf16.
+  void round_gradients(int64_t panel, const Cut& cut, bool with_queries, bool with_keys) {
+    if constexpr (std::is_same_v<T, float>) {
+      const int64_t at = panel * width_, first = at * score_room_;
+      const Span queries = products_.whole_groups(seeing(panel, cut));
+      bf16* of_queries = gradients_in_rows_
+                             ? ds_rows_ + first
+                             : static_cast<bf16*>(packed_ds_of_queries_) + at * width_;
+      const RoundedGradients to{// A panel of queries some of which see a key is read whole.
+                                .begin = queries.begin / width_ * width_,
+                                .end = queries.end,
+                                .columns = std::min(width_, cut.keys - at),
+                                .group = products_.right_group(),
+                                .p = with_keys ? rounded_p_ + first : nullptr,
+                                .ds = rounded_ds_ + first,
+                                .ds_of_queries = with_queries ? of_queries : nullptr,
+                                .query_panel = products_.whole_columns(cut.keys) * width_};
+      softmax_gradient(cut.queries, width_, cut.mask.from(0, at), exponent_scale_, scores_,
+                       gradients_, lse_, delta_, to);
+    }
   }
 
-  void add_to_queries(int64_t key, const Cut& cut, const Panels& ds, bool accumulate) {
+  void transpose_gradients(const Panels& ds, const Cut& cut) {
+    ds_of_queries_ = products_.transposed(ds, cut.queries, cut.keys, packed_ds_of_queries_,
+                                          [&](int64_t panel) { return seen(panel, cut); });
+  }
+
+  void add_to_keys(int64_t offset, const Cut& cut) {
+    const auto part = [&](int64_t panel) { return Part{{0, sizes_.dim}, seeing(panel, cut)}; };
+    products_.multiply(cut.keys, dout_by_channel_, p_, dv_ + offset, room_, true, part);
+    products_.multiply(cut.keys, queries_by_channel_, ds_, dk_ + offset, room_, true, part);
+  }
+
+  void add_to_queries(int64_t key, const Cut& cut, bool accumulate) {
     const Operand keys = keys_by_channel_.get(key / key_block, [&](void* to) {
       return products_.pack_left(tile_of(tensors_.k, batch_, kv_head_, key).columns(), sizes_.dim,
                                  sizes_.block_keys(key), to);
     });
-    const auto seen = [&](int64_t panel) {
-      return cut.mask.keys_seen((panel + 1) * width_, cut.keys);
-    };
-    const Operand right = products_.transposed(ds, cut.queries, cut.keys, packed_tile_, seen);
-    products_.multiply(cut.queries, keys, right, dq_, room_, accumulate, [&](int64_t panel) {
-      return Part{{0, sizes_.dim}, {0, seen(panel)}};
-    });
+    products_.multiply(cut.queries, keys, ds_of_queries_, dq_, room_, accumulate,
+                       [&](int64_t panel) {
+                         return Part{{0, sizes_.dim}, {0, seen(panel, cut)}};
+                       });
   }
 
   const Gradients& tensors_;
@@ -196,6 +243,8 @@ class Backward {
   KeyOperands keys_by_channel_;                       // left, lines are channels
   Operand queries_{}, dout_{};                        // left, lines are queries
   Operand queries_by_channel_{}, dout_by_channel_{};  // left, lines are channels
+  Operand p_{}, ds_{};                                // of a tile; right, lines are keys
+  Operand ds_of_queries_{};                           // right, lines are queries
   T *dk_, *dv_;  // of the range of keys in work, block by block
   const int64_t query_bytes_ = products_.left_bytes(sizes_.query_block, sizes_.dim),
                 channel_bytes_ = products_.left_bytes(sizes_.dim, sizes_.query_block);
@@ -203,11 +252,19 @@ class Backward {
   char* packed_dout_ = scratch().dout.get<char>(query_bytes_);
   char* packed_queries_by_channel_ = scratch().queries_by_channel.get<char>(channel_bytes_);
   char* packed_dout_by_channel_ = scratch().dout_by_channel.get<char>(channel_bytes_);
-  char* packed_tile_ =
-      scratch().right.get<char>(std::max(products_.right_bytes(sizes_.query_block, key_block),
-                                         products_.right_bytes(key_block, score_room_)));
-  T* scores_ = scratch().scores.get<T>(products_.whole_columns(key_block) * score_room_);
-  T* gradients_ = scratch().gradients.get<T>(products_.whole_columns(key_block) * score_room_);
+  const int64_t tile_ = products_.whole_columns(key_block) * score_room_,
+                rounded_ = products_.rounds() ? tile_ : 0;
+  // Of a whole tile where they are operands, else of the panel in work.
+  const int64_t results_ = products_.rounds() ? width_ * score_room_ : tile_;
+  T* scores_ = scratch().scores.get<T>(results_);
+  T* gradients_ = scratch().gradients.get<T>(results_);
+  bf16* rounded_p_ = scratch().p.get<bf16>(rounded_);
+  bf16* rounded_ds_ = scratch().ds.get<bf16>(rounded_);
+  bf16* ds_rows_ = scratch().ds_rows.get<bf16>(rounded_);
+  // Packing then makes the operand whose lines are queries.
+  const bool gradients_in_rows_ = products_.right_group() == 2;
+  void* packed_ds_of_queries_ = scratch().ds_of_queries.get<char>(
+      products_.right_bytes(sizes_.query_block, products_.whole_columns(key_block)));
   T* dq_ = scratch().dq.get<T>(query_tile_);
   T* lse_ = scratch().statistics.get<T>(2 * sizes_.query_block);
   T* delta_ = lse_ + sizes_.query_block;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "binade/backend/attention.h"
 #include "binade/backend/cpu/attention_products.h"
+#include "binade/backend/cpu/attention_softmax.h"
 #include "binade/backend/cpu/attention_tile.h"
 #include "binade/backend/cpu/rows.h"
 
@@ -16,8 +18,9 @@
 // that the causal mask cuts, only what some panel needs is computed.
 namespace binade::backend::cpu::attention {
 
-inline constexpr int64_t least_query_block = 96;
-inline constexpr int64_t key_block = 96;
+// Large, as results are added to once per block; what is in work at a time is a panel of a block.
+inline constexpr int64_t least_query_block = 256;
+inline constexpr int64_t key_block = 256;
 
 inline int64_t blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
@@ -54,7 +57,8 @@ struct Sizes {
 
   // Rows that a panel must have room for: of products, and of their results as operands.
   int64_t room(int64_t rows) const {
-    return std::max(products.whole_rows(rows), products.whole_columns(rows));
+    const int64_t room = std::max(products.whole_rows(rows), products.whole_columns(rows));
+    return products.whole_groups({0, room}).end;
   }
 };
 
@@ -68,22 +72,27 @@ inline Tile tile_of(const TensorView& x, int64_t batch, int64_t head, int64_t ro
   return {x.as<char>() + offset * static_cast<int64_t>(size_of(x.dtype)), x.dtype, x.strides[2]};
 }
 
-// Stores `count` columns of panels [dim, width] as rows from `first` on.
+// Stores `count` columns of panels [dim, width], times `factor`, as rows from `first` on.
 template <class T>
-void store_columns(const T* panels, const Sizes& sizes, int64_t count, const TensorView& y,
-                   int64_t batch, int64_t head, int64_t first, ScratchBuffer& scratch) {
+void store_columns(const T* panels, const Sizes& sizes, int64_t count, T factor,
+                   const TensorView& y, int64_t batch, int64_t head, int64_t first,
+                   ScratchBuffer& scratch) {
   const int64_t dim = sizes.dim, width = sizes.products.width(), room = sizes.room(dim);
   T* rows = scratch.get<T>(width * dim);
   for (int64_t j = 0; j < count; j += width, panels += room * width) {
-    const int64_t columns = std::min(width, count - j);
+    const int64_t columns = std::min(width, count - j), to = row_offset(y, batch, head, first + j);
     if (y.dtype == dtype_of<T>) {
-      transpose(dim, columns, panels, width, y.as<T>() + row_offset(y, batch, head, first + j),
-                y.strides[2]);
+      transpose(dim, columns, factor, panels, width, y.as<T>() + to, y.strides[2]);
       continue;
     }
-    transpose(dim, columns, panels, width, rows, dim);
-    for (int64_t i = 0; i < columns; ++i)
-      store(rows + i * dim, y, row_offset(y, batch, head, first + j + i), dim);
+    if constexpr (std::is_same_v<T, float>) {
+      if (sizes.products.rounds()) {
+        transpose(dim, columns, factor, panels, width, y.as<bf16>() + to, y.strides[2]);
+        continue;
+      }
+    }
+    transpose(dim, columns, factor, panels, width, rows, dim);
+    for (int64_t i = 0; i < columns; ++i) store(rows + i * dim, y, to + i * y.strides[2], dim);
   }
 }
 

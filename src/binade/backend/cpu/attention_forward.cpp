@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 #include "binade/backend/cpu/attention_blocks.h"
 #include "binade/base/parallel.h"
@@ -10,7 +11,7 @@ namespace {
 
 // A thread's own, kept between calls.
 struct Scratch {
-  ScratchBuffer keys, values, queries, scores, probabilities, rounded, out, rows, statistics;
+  ScratchBuffer keys, values, queries, scores, probabilities, out, rows, statistics;
 };
 
 Scratch& scratch() {
@@ -55,7 +56,7 @@ class Forward {
 
  private:
   void attend(int64_t key, int64_t keys, int64_t count, Mask mask) {
-    const int64_t dim = sizes_.dim, block = key / key_block, panel_size = score_room_ * width_;
+    const int64_t dim = sizes_.dim, block = key / key_block;
     const Operand left_keys = keys_.get(block, [&](void* to) {
       return products_.pack_left(tile_of(k_, batch_, kv_head_, key).rows(), sizes_.block_keys(key),
                                  dim, to);
@@ -67,20 +68,30 @@ class Forward {
     const auto seen = [&](int64_t panel) {
       return Span{0, mask.keys_seen((panel + 1) * width_, keys)};
     };
-    products_.multiply(count, left_keys, queries_, scores_, score_room_, false, [&](int64_t panel) {
-      return Part{seen(panel), {0, dim}};
-    });
-    for (int64_t panel = 0; panel < products_.panels(count); ++panel) {
+    // Each panel goes all the way while it is in the nearest cache.
+    products_.for_panels(count, [&](int64_t panel) {
       const int64_t at = panel * width_;
-      online_softmax(seen(panel).end, width_, mask.from(at, 0), scale_,
-                     scores_ + panel * panel_size, maximum_ + at, sum_ + at, correction_ + at);
+      products_.multiply_panel(panel, {seen(panel), {0, dim}}, left_keys, queries_, scores_, false);
+      const Operand p = soften(at, seen(panel), mask.from(at, 0));
       if (key > 0) scale_columns(dim, width_, correction_ + at, out_ + at * room_);
+      products_.multiply_panel(0, {{0, dim}, seen(panel)}, left_values, p, out_ + at * room_,
+                               key > 0);
+    });
+  }
+
+  // Makes the scores of the panel from query `at` on probabilities, the next product's operand.
+  Operand soften(int64_t at, Span keys, Mask mask) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (products_.rounds()) {
+        const RightPanel to{rounded_, products_.right_group()};
+        online_softmax(keys.end, products_.whole_groups(keys).end, width_, mask, scale_, scores_,
+                       maximum_ + at, sum_ + at, correction_ + at, to);
+        return {rounded_, score_room_};
+      }
     }
-    const Panels p = products_.as_operands(scores_, keys, count, score_room_, scratch().rounded);
-    products_.multiply(count, left_values, products_.right_operand(p, count, packed_tile_, seen),
-                       out_, room_, key > 0, [&](int64_t panel) {
-                         return Part{{0, dim}, seen(panel)};
-                       });
+    online_softmax(keys.end, width_, mask, scale_, scores_, maximum_ + at, sum_ + at,
+                   correction_ + at);
+    return {scores_, score_room_};
   }
 
   void finish(int64_t batch, int64_t head, int64_t first, int64_t count, const TensorView& out,
@@ -93,7 +104,7 @@ class Forward {
     }
     for (int64_t at = 0; at < count; at += width_)
       scale_columns(sizes_.dim, width_, correction_ + at, out_ + at * room_);
-    store_columns(out_, sizes_, count, out, batch, head, first, scratch().rows);
+    store_columns(out_, sizes_, count, T(1), out, batch, head, first, scratch().rows);
     store(maximum_, lse, (batch * sizes_.heads + head) * sizes_.queries + first, count);
   }
 
@@ -111,9 +122,9 @@ class Forward {
   Operand queries_{};   // right
   char* packed_queries_ =
       scratch().queries.get<char>(products_.right_bytes(sizes_.query_block, sizes_.dim));
-  char* packed_tile_ =
-      scratch().probabilities.get<char>(products_.right_bytes(sizes_.query_block, score_room_));
-  T* scores_ = scratch().scores.get<T>(columns_ * score_room_);
+  // Of the panel in work.
+  T* scores_ = scratch().scores.get<T>(width_ * score_room_);
+  bf16* rounded_ = scratch().probabilities.get<bf16>(width_ * score_room_);
   T* out_ = scratch().out.get<T>(columns_ * room_);
   T* maximum_ = scratch().statistics.get<T>(3 * columns_);
   T* sum_ = maximum_ + columns_;

@@ -5,7 +5,6 @@
 #include "binade/backend/cpu/attention_tile.h"
 #include "binade/backend/cpu/gemm_element.h"
 #include "binade/backend/cpu/gemm_pack.h"
-#include "binade/formats/convert.h"
 
 namespace binade::backend::cpu::attention {
 namespace {
@@ -78,28 +77,8 @@ Operand Products::pack_right(const Lines& lines, int64_t columns, int64_t k, voi
   return {out, k};
 }
 
-Panels Products::as_operands(const float* result, int64_t rows, int64_t columns, int64_t room,
-                             ScratchBuffer& scratch) const {
-  if (!interleaves()) return {result, DType::f32, room};
-  bf16* rounded = scratch.get<bf16>(whole_columns(columns) * room);
-  for (int64_t j = 0; j < panels(columns); ++j) {
-    const int64_t at = j * room * nr_;
-    formats::narrow(result + at, rounded + at, static_cast<size_t>(rows * nr_));
-  }
-  return {rounded, DType::bf16, room};
-}
-
-Panels Products::as_operands(const double* result, int64_t, int64_t, int64_t room,
-                             ScratchBuffer&) const {
-  return {result, DType::f64, room};
-}
-
-void Products::interleave(const Panels& panels, int64_t panel, Span k, void* out) const {
-  const int64_t begin = round_down(k.begin, group_);
-  const auto* from = static_cast<const bf16*>(panels.data) + (panel * panels.room + begin) * nr_;
-  pack({from, panels.dtype, 1, nr_}, nr_, k.end - begin, nr_, kernel_->b_group,
-       static_cast<char*>(out) + panel * panel_bytes(nr_, panels.room) +
-           begin * nr_ * element_bytes_);
+Span Products::whole_groups(Span k) const {
+  return {round_down(k.begin, group_), round_up(k.end, group_)};
 }
 
 // Squares of a panel's width, one for each panel of the source; whole groups of k fill a width.
@@ -116,8 +95,8 @@ void Products::transpose_panel(const Panels& panels, int64_t panel, int64_t k_en
 
 void Products::multiply_panel(int64_t panel, const Part& part, Operand left, Operand right,
                               float* c, bool accumulate) const {
-  const int64_t k = round_down(part.k.begin, group_);
-  const int64_t depth = std::max<int64_t>(round_up(part.k.end, group_) - k, 0);
+  const Span whole = whole_groups(part.k);
+  const int64_t k = whole.begin, depth = std::max<int64_t>(whole.end - k, 0);
   if (depth == 0 && accumulate) return;
   const int64_t left_panel = panel_bytes(mr_, left.k);
   const char* a = static_cast<const char*>(left.data) + k * mr_ * element_bytes_;

@@ -32,7 +32,7 @@ struct Tile {
   Lines columns() const { return {data, dtype, 1, ld}; }
 };
 
-// A result in panels, in the operands' type.
+// Results in panels, in the operands' type.
 struct Panels {
   const void* data;
   DType dtype;
@@ -73,20 +73,13 @@ class Products {
   Operand pack_left(const Lines& lines, int64_t rows, int64_t k, void* out) const;
   Operand pack_right(const Lines& lines, int64_t columns, int64_t k, void* out) const;
 
-  // A result as operands are: itself, or rounded to their type into `scratch`.
-  Panels as_operands(const float* result, int64_t rows, int64_t columns, int64_t room,
-                     ScratchBuffer& scratch) const;
-  Panels as_operands(const double* result, int64_t rows, int64_t columns, int64_t room,
-                     ScratchBuffer& scratch) const;
+  // Whether operands are bf16, so that a result is rounded before it is one; and how many k of a
+  // right operand then lie side by side.
+  bool rounds() const { return kernel_ != nullptr && kernel_->bf16; }
+  int right_group() const { return kernel_ != nullptr ? kernel_->b_group : 1; }
 
-  // The right operand whose k are the rows of `panels`: `panels` itself, or made into `out`, which
-  // has room for right_bytes(columns, room). Of panel j, k in k_of(j) are there.
-  template <class KOf>
-  Operand right_operand(const Panels& panels, int64_t columns, void* out, KOf k_of) const {
-    if (!interleaves()) return {panels.data, panels.room};
-    for (int64_t j = 0; j * nr_ < columns; ++j) interleave(panels, j, k_of(j), out);
-    return {out, panels.room};
-  }
+  // What multiply() reads of a right operand for the sake of k: whole groups.
+  Span whole_groups(Span k) const;
 
   // The right operand whose k are the `columns` of `panels`, and whose columns are their first
   // `rows` (a whole panel of them is read). Of panel j, k before k_end_of(j) are there.
@@ -101,24 +94,31 @@ class Products {
   template <class T, class PartOf>
   void multiply(int64_t columns, Operand left, Operand right, T* c, int64_t room, bool accumulate,
                 PartOf part_of) const {
-    if (kernel_ != nullptr && kernel_->enter != nullptr) kernel_->enter();
-    for (int64_t j = 0; j * nr_ < columns; ++j)
+    for_panels(columns, [&](int64_t j) {
       multiply_panel(j, part_of(j), left, right, c + j * room * nr_, accumulate);
+    });
+  }
+
+  // Calls body(j) for the panels of so many columns; it may call multiply_panel().
+  template <class Body>
+  void for_panels(int64_t columns, Body body) const {
+    if (kernel_ != nullptr && kernel_->enter != nullptr) kernel_->enter();
+    for (int64_t j = 0; j * nr_ < columns; ++j) body(j);
     if (kernel_ != nullptr && kernel_->leave != nullptr) kernel_->leave();
   }
 
+  // Panel j of the result into c, or added to it.
+  void multiply_panel(int64_t j, const Part& part, Operand left, Operand right, float* c,
+                      bool accumulate) const;
+  void multiply_panel(int64_t j, const Part& part, Operand left, Operand right, double* c,
+                      bool accumulate) const;
+
  private:
-  bool interleaves() const { return kernel_ != nullptr && kernel_->bf16; }
   int64_t panel_bytes(int64_t lines, int64_t k) const;
   void pack(const Lines& lines, int64_t count, int64_t k, int64_t panel_lines, int group,
             void* out) const;
-  void interleave(const Panels& panels, int64_t panel, Span k, void* out) const;
   void transpose_panel(const Panels& panels, int64_t panel, int64_t k_end, int64_t k,
                        void* out) const;
-  void multiply_panel(int64_t panel, const Part& part, Operand left, Operand right, float* c,
-                      bool accumulate) const;
-  void multiply_panel(int64_t panel, const Part& part, Operand left, Operand right, double* c,
-                      bool accumulate) const;
 
   const Kernel* kernel_;  // null for f64
   int64_t mr_, nr_, group_, element_bytes_;

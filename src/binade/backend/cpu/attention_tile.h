@@ -1,9 +1,10 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
-// The arithmetic of one panel of a tile of attention, compiled for each instruction set: `rows`
+#include "binade/formats/number.h"
+
+// What is done with one panel of a tile of attention, compiled for each instruction set: `rows`
 // rows of `width` f32 or f64, one after the other without gaps. A width is a multiple of 4.
 namespace binade::backend::cpu::attention {
 
@@ -15,50 +16,23 @@ inline constexpr int64_t product_width = 16;
 void product(int64_t m, int64_t k, const double* a, int64_t a_row, const double* b, double* c,
              bool accumulate);
 
-// Query i sees keys j <= i + diagonal.
-struct Mask {
-  int64_t diagonal;
-
-  // The same for queries and keys counted from these on.
-  Mask from(int64_t query, int64_t key) const { return {diagonal + query - key}; }
-  // How many of `keys` the last of the first `queries` sees.
-  int64_t keys_seen(int64_t queries, int64_t keys) const {
-    return std::clamp<int64_t>(queries + diagonal, 0, keys);
-  }
-  // The first of `queries` that sees `key`.
-  int64_t first_query(int64_t key, int64_t queries) const {
-    return std::clamp<int64_t>(key - diagonal, 0, queries);
-  }
-};
-
-// One block of keys in the online softmax of a panel of queries, scores [keys, width]: leaves
-// 2^(scale * score - maximum) in their place (0 where hidden), updates each query's maximum (of
-// scale * score) and sum and tells what factor brings earlier results to the new maximum.
-void online_softmax(int64_t keys, int64_t width, Mask mask, float scale, float* scores,
-                    float* maximum, float* sum, float* correction);
-void online_softmax(int64_t keys, int64_t width, Mask mask, double scale, double* scores,
-                    double* maximum, double* sum, double* correction);
-
-// Takes scores and the gradients of the probabilities of a panel of keys, [queries, width]; leaves
-// the probabilities 2^(scale * score - lse) and the gradients of the scores, p * (dp - delta); 0
-// where hidden.
-void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, float* scores,
-                      float* gradients, const float* lse, const float* delta);
-void softmax_gradient(int64_t queries, int64_t width, Mask mask, double scale, double* scores,
-                      double* gradients, const double* lse, const double* delta);
-
 // panel[i, j] *= factors[j].
 void scale_columns(int64_t rows, int64_t width, const float* factors, float* panel);
 void scale_columns(int64_t rows, int64_t width, const double* factors, double* panel);
 
-// out[j, i] = in[i, j].
-void transpose(int64_t rows, int64_t columns, const float* in, int64_t ld_in, float* out,
-               int64_t ld_out);
-void transpose(int64_t rows, int64_t columns, const double* in, int64_t ld_in, double* out,
-               int64_t ld_out);
+// out[j, i] = factor * in[i, j].
+void transpose(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
+               float* out, int64_t ld_out);
+void transpose(int64_t rows, int64_t columns, double factor, const double* in, int64_t ld_in,
+               double* out, int64_t ld_out);
 
-// Sum of a[i] * b[i].
-float dot(const float* a, const float* b, int64_t n);
-double dot(const double* a, const double* b, int64_t n);
+// The same, rounded, as softmax_gradient() rounds: where products are of bf16.
+void transpose(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
+               bf16* out, int64_t ld_out);
+
+// out[i] = sum of a[i, j] * b[i, j]; rows lie ld_a and ld_b apart.
+template <class T, class Sum>
+void row_dots(int64_t rows, int64_t n, const T* a, int64_t ld_a, const T* b, int64_t ld_b,
+              Sum* out);
 
 }  // namespace binade::backend::cpu::attention

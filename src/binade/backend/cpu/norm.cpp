@@ -49,7 +49,11 @@ T value_at(const TensorView& view, int64_t index) {
 
 template <class T>
 void store_at(T value, const TensorView& view, int64_t index, bool accumulate = false) {
-  store(&value, view, index, 1, accumulate);
+  if (view.dtype == dtype_of<T> && !accumulate) {
+    view.as<T>()[index] = value;
+  } else {
+    store(&value, view, index, 1, accumulate);
+  }
 }
 
 template <class T>
@@ -73,17 +77,21 @@ void forward_as(NormKind kind, const TensorView& x, const TensorView& residual,
     for (int64_t row = begin; row < end; ++row) {
       const int64_t at = row * width;
       const T* in = load(x, at, width, x_scratch.data());
+      bool summed = false;
+      T row_sum = 0;
       if (residual.present) {
         const T* other = load(residual, at, width, other_scratch.data());
         T* total = row_target(sum, at, y_scratch.data());
-        for (int64_t i = 0; i < width; ++i) total[i] = in[i] + other[i];
+        row_sum = math.add(in, other, width, total);
         store(total, sum, at, width);
         // As rounded: what a separate add would leave.
         in = load(sum, at, width, x_scratch.data());
+        summed = in == total;
       }
       T center = 0;
       if (kind == NormKind::layer) {
-        center = math.sum(in, width) / static_cast<T>(width);
+        if (!summed) row_sum = math.sum(in, width);
+        center = row_sum / static_cast<T>(width);
         if (mean.present) store_at(center, mean, row);
       }
       const T scale = inverse_deviation(math.square_sum(in, center, width), width, eps);
@@ -165,11 +173,10 @@ void backward_as(NormKind kind, const TensorView& dy, const TensorView& dsum, co
         const T* in = load(x, at, width, x_scratch.data());
         const T center = kind == NormKind::layer ? value_at<T>(mean, row) : T{0};
         const T scale = value_at<T>(rstd, row);
-        if (parameters)
-          math.add_parameters(g, in, center, scale, width, sums.weight(chunk), sums.bias(chunk));
-        if (!dx.present) continue;
         T plain, centered;
-        math.gradient_sums(g, w.data(), in, center, width, &plain, &centered);
+        math.gradient_sums(g, w.data(), in, center, scale, width, &plain, &centered,
+                           parameters ? sums.weight(chunk) : nullptr, sums.bias(chunk));
+        if (!dx.present) continue;
         const T count = static_cast<T>(width);
         const T slope = -scale * scale * scale * (centered / count);
         const T offset = kind == NormKind::layer ? -scale * (plain / count) : T{0};

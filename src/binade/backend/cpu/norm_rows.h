@@ -11,13 +11,16 @@ namespace binade::backend::cpu {
 template <class T>
 struct NormRows {
   T (*sum)(const T* x, int64_t n);
+  // y = a + b; returns the sum of y.
+  T (*add)(const T* a, const T* b, int64_t n, T* y);
   // Sum of (x - center)^2.
   T (*square_sum)(const T* x, T center, int64_t n);
   // Sum of dy * (x - center).
   T (*centered_dot)(const T* dy, const T* x, T center, int64_t n);
-  // The sum of g = dy * weight and of g * (x - center).
-  void (*gradient_sums)(const T* dy, const T* weight, const T* x, T center, int64_t n, T* plain,
-                        T* centered);
+  // The sums of g = dy * weight and of g * (x - center). On the way, dweight += dy * (x - center) *
+  // scale and dbias += dy, unless they are null.
+  void (*gradient_sums)(const T* dy, const T* weight, const T* x, T center, T scale, int64_t n,
+                        T* plain, T* centered, T* dweight, T* dbias);
   // y = (x - center) * scale * weight + bias; bias may be null.
   void (*normalize)(const T* x, T center, T scale, const T* weight, const T* bias, int64_t n, T* y);
   // y = (x - center) * scale + offset.
@@ -28,9 +31,6 @@ struct NormRows {
   // The same plus `other`; weight may not be null.
   void (*gradient_plus)(const T* dy, const T* weight, const T* x, T center, T scale, T slope,
                         T offset, const T* other, int64_t n, T* dx);
-  // dweight += dy * (x - center) * scale, dbias += dy.
-  void (*add_parameters)(const T* dy, const T* x, T center, T scale, int64_t n, T* dweight,
-                         T* dbias);
 };
 
 // Those for T, float or double.

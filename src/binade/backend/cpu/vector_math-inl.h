@@ -42,18 +42,18 @@ HWY_INLINE hn::Vec<D> full_exp(D d, hn::Vec<D> x) {
   }
 }
 
-// e^x in half the operations, to two units in the last place: 0 where that is under the smallest
-// normal number, infinity from 2^127.5 on, NaN for NaN.
+// e^x for x up to 88.376, in half the operations, to two units in the last place: 0 where that is
+// under the smallest normal number, NaN for NaN.
 template <class D>
-HWY_INLINE hn::Vec<D> quick_exp(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> quick_exp_below(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
     return full_exp(d, x);
   } else {
     using V = hn::Vec<D>;
     const hn::RebindToSigned<D> di;
-    // x = n ln 2 + r; the sum with 1.5 * 2^23 rounds to n and holds it in its low bits. The high
-    // part of ln 2 has so few bits that n times it is exact.
-    const V rounder = hn::Set(d, 0x1.8p23f);
+    // x = n ln 2 + r; the sum with 1.5 * 2^23 + 127 rounds to n and holds 2^n's exponent in its low
+    // bits. The high part of ln 2 has so few bits that n times it is exact.
+    const V rounder = hn::Set(d, 0x1.8p23f + 127);
     const V shifted = hn::MulAdd(x, hn::Set(d, static_cast<float>(std::numbers::log2e)), rounder);
     const V n = hn::Sub(shifted, rounder);
     constexpr double ln2_high = 0x1.63p-1;
@@ -67,12 +67,20 @@ HWY_INLINE hn::Vec<D> quick_exp(D d, hn::Vec<D> x) {
     const V top = hn::MulAdd(square, hn::Set(d, 0.00138145851f), high);
     const V q = hn::MulAdd(square, top, low);
     const V p = hn::MulAdd(square, q, hn::Add(r, hn::Set(d, 1.0f)));
-    const auto exponent = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127));
-    const V y = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
-    // Where the exponent does not fit, y is anything; NaN is on neither side and in p.
-    const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
-    const V below_infinity = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.376f)), infinity, y);
-    return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3365f)), hn::Zero(d), below_infinity);
+    const V y = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+    // Where the exponent does not fit, y is anything; NaN is in p.
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3365f)), y);
+  }
+}
+
+// The same for every x: infinity from 2^127.5 on.
+template <class D>
+HWY_INLINE hn::Vec<D> quick_exp(D d, hn::Vec<D> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
+    return full_exp(d, x);
+  } else {
+    const auto infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+    return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.376f)), infinity, quick_exp_below(d, x));
   }
 }
 
@@ -129,14 +137,19 @@ HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
     constexpr float coefficients[] = {0.1918173439f,  0.1920225759f, 0.1783828673f,  0.1743536747f,
                                       0.0608735900f,  0.2727591288f, -0.2749787068f, 0.3991674435f,
                                       -0.2449050529f, 0.0505071386f};
-    const auto one = hn::Set(d, 1.0f);
-    const auto slope = hn::Set(d, static_cast<float>(0.34 / std::numbers::sqrt2));
-    const auto t = hn::Div(one, hn::MulAdd(hn::Abs(x), slope, one));
-    auto p = hn::Set(d, coefficients[9]);
-    for (int i = 8; i >= 0; --i) p = hn::MulAdd(p, t, hn::Set(d, coefficients[i]));
-    const auto half = hn::Set(d, 0.5f);
-    const auto gauss = quick_exp(d, hn::Neg(hn::Mul(hn::Mul(half, x), x)));
-    const auto tail = hn::Mul(hn::Mul(half, gauss), hn::Mul(t, p));
+    using V = hn::Vec<D>;
+    const V one = hn::Set(d, 1.0f);
+    const V slope = hn::Set(d, static_cast<float>(0.34 / std::numbers::sqrt2));
+    const V t = hn::Div(one, hn::MulAdd(hn::Abs(x), slope, one));
+    // Half of P, whose terms are paired, so that fewer wait for one another.
+    const V square = hn::Mul(t, t);
+    const auto pair = [&](int i) HWY_ATTR {
+      return hn::MulAdd(t, hn::Set(d, coefficients[i + 1] / 2), hn::Set(d, coefficients[i] / 2));
+    };
+    V p = hn::MulAdd(square, pair(8), pair(6));
+    for (int i = 4; i >= 0; i -= 2) p = hn::MulAdd(square, p, pair(i));
+    const V gauss = quick_exp_below(d, hn::Mul(hn::Mul(hn::Set(d, -0.5f), x), x));
+    const V tail = hn::Mul(gauss, hn::Mul(t, p));
     const auto negative = hn::Lt(x, hn::Zero(d));
     return {hn::IfThenElse(negative, tail, hn::Sub(one, tail)),
             hn::Mul(gauss, hn::Set(d, static_cast<float>(inv_sqrt2pi)))};
@@ -181,12 +194,19 @@ HWY_INLINE hn::Vec<D> gelu_slope(D d, hn::Vec<D> x) {
 inline constexpr double gelu_linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
 inline constexpr double gelu_cubic = 0.044715 * gelu_linear;
 
+// sigmoid(u) = 1 / (1 + 2^(-u log2(e))): the factor joins those that u has anyway.
 template <class D>
 HWY_INLINE hn::Vec<D> gelu_tanh_gate(D d, hn::Vec<D> x, hn::Vec<D> square) {
   using T = hn::TFromD<D>;
-  const auto u = hn::MulAdd(square, hn::Set(d, static_cast<T>(gelu_cubic)),
-                            hn::Set(d, static_cast<T>(gelu_linear)));
-  return sigmoid(d, hn::Mul(x, u));
+  const auto factor =
+      hn::MulAdd(square, hn::Set(d, static_cast<T>(-std::numbers::log2e * gelu_cubic)),
+                 hn::Set(d, static_cast<T>(-std::numbers::log2e * gelu_linear)));
+  const auto exponent = hn::Mul(x, factor);
+  const auto infinity = hn::Set(d, std::numeric_limits<T>::infinity());
+  const auto too_large = hn::Gt(exponent, hn::Set(d, T{127}));
+  const auto one = hn::Set(d, T{1});
+  const auto power = hn::IfThenElse(too_large, infinity, quick_exp2(d, exponent));
+  return hn::Div(one, hn::Add(one, power));
 }
 
 template <class D>

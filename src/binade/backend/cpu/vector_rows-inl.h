@@ -124,51 +124,66 @@ struct Larger {
   static double join_one(double a, double b) { return a < b ? b : a; }
 };
 
-// Folds a row by acc = step(acc, v...). There are equally many partial results on every instruction
-// set, each of a 16th (f64: an 8th) of at most `block` elements and joined in a tree; blocks are
-// joined in order. So a sum rounds far less often than it has terms.
+// Partial results of a row: equally many on every instruction set, 16 of f32 or 8 of f64.
+template <class Op, class T>
+struct Partials {
+  static constexpr int64_t lanes = vector_lanes<T>;
+  static constexpr int64_t width = HWY_MAX(int64_t{64 / sizeof(T)}, lanes);
+  static constexpr int64_t parts = width / lanes;
+  Vector<T> acc[parts];
+
+  HWY_INLINE Partials() {
+    for (auto& part : acc) part = hn::Set(Tag<T>(), Op::template identity<T>);
+  }
+
+  // Joined in a tree.
+  HWY_INLINE T total() {
+    for (int64_t half = parts / 2; half > 0; half /= 2) {
+      for (int64_t k = 0; k < half; ++k) acc[k] = Op::join(acc[k], acc[k + half]);
+    }
+    HWY_ALIGN T last[lanes];
+    hn::Store(acc[0], Tag<T>(), last);
+    for (int64_t half = lanes / 2; half > 0; half /= 2) {
+      for (int64_t k = 0; k < half; ++k) last[k] = Op::join_one(last[k], last[k + half]);
+    }
+    return last[0];
+  }
+};
+
+// What one set of partial results sums up at most: a sum then rounds far less often than it has
+// terms. Blocks are joined in order.
+inline constexpr int64_t reduce_block = 4096;
+
+// Folds a row by acc = step(acc, v...).
 template <class Op, class T, class F, class... In>
 HWY_INLINE T reduce(int64_t n, F step, const In*... in) {
   static_assert((std::is_same_v<In, T> && ...));
-  using V = Vector<T>;
+  using P = Partials<Op, T>;
   const Tag<T> d;
-  constexpr int64_t lanes = vector_lanes<T>;
-  constexpr int64_t width = HWY_MAX(int64_t{64 / sizeof(T)}, lanes);
-  constexpr int64_t parts = width / lanes;
-  constexpr int64_t block = 4096;
 
   T total = Op::template identity<T>;
-  for (int64_t begin = 0; begin < n; begin += block) {
-    const int64_t end = HWY_MIN(n, begin + block);
-    V acc[parts];
-    for (V& part : acc) part = hn::Set(d, Op::template identity<T>);
+  for (int64_t begin = 0; begin < n; begin += reduce_block) {
+    const int64_t end = HWY_MIN(n, begin + reduce_block);
+    P partials;
     int64_t i = begin;
-    for (; i + width <= end; i += width) {
-      for (int64_t k = 0; k < parts; ++k) {
-        acc[k] = step(acc[k], hn::LoadU(d, in + i + k * lanes)...);
+    for (; i + P::width <= end; i += P::width) {
+      for (int64_t k = 0; k < P::parts; ++k) {
+        partials.acc[k] = step(partials.acc[k], hn::LoadU(d, in + i + k * P::lanes)...);
       }
     }
     if (i < end) {
       const int64_t rest = end - i;
       const auto finish = [&](const auto&... padded) HWY_ATTR {
-        for (int64_t k = 0; k < parts; ++k) {
+        for (int64_t k = 0; k < P::parts; ++k) {
           const auto valid =
-              hn::FirstN(d, static_cast<size_t>(HWY_MAX(rest - k * lanes, int64_t{0})));
-          const V next = step(acc[k], hn::Load(d, padded.values + k * lanes)...);
-          acc[k] = hn::IfThenElse(valid, next, acc[k]);
+              hn::FirstN(d, static_cast<size_t>(HWY_MAX(rest - k * P::lanes, int64_t{0})));
+          const auto next = step(partials.acc[k], hn::Load(d, padded.values + k * P::lanes)...);
+          partials.acc[k] = hn::IfThenElse(valid, next, partials.acc[k]);
         }
       };
-      finish(Padded<T, width>(in + i, rest)...);
+      finish(Padded<T, P::width>(in + i, rest)...);
     }
-    for (int64_t half = parts / 2; half > 0; half /= 2) {
-      for (int64_t k = 0; k < half; ++k) acc[k] = Op::join(acc[k], acc[k + half]);
-    }
-    HWY_ALIGN T last[lanes];
-    hn::Store(acc[0], d, last);
-    for (int64_t half = lanes / 2; half > 0; half /= 2) {
-      for (int64_t k = 0; k < half; ++k) last[k] = Op::join_one(last[k], last[k + half]);
-    }
-    total = Op::join_one(total, last[0]);
+    total = Op::join_one(total, partials.total());
   }
   return total;
 }

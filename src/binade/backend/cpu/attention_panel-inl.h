@@ -1,0 +1,92 @@
+// What the files of attention's tiles share: steps along a panel's rows and rounding to bf16.
+// Included inside Highway's foreach_target, hence a guard that toggles.
+#if defined(BINADE_BACKEND_CPU_ATTENTION_PANEL_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef BINADE_BACKEND_CPU_ATTENTION_PANEL_INL
+#undef BINADE_BACKEND_CPU_ATTENTION_PANEL_INL
+#else
+#define BINADE_BACKEND_CPU_ATTENTION_PANEL_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "binade/formats/convert-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace binade::backend::cpu::attention {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using formats::HWY_NAMESPACE::Unsigned;
+
+// Calls f(d, vectors) with how many vectors make a step along a panel's rows: steps end where rows
+// do, and several vectors at a time do not wait for one another.
+template <class D, class F>
+HWY_INLINE void with_steps_of(D d, int64_t width, F f) {
+  const int64_t vectors = width / static_cast<int64_t>(hn::Lanes(d));
+  if (vectors % 4 == 0) {
+    f(d, std::integral_constant<int, 4>());
+  } else if (vectors % 3 == 0) {
+    f(d, std::integral_constant<int, 3>());
+  } else if (vectors % 2 == 0) {
+    f(d, std::integral_constant<int, 2>());
+  } else {
+    f(d, std::integral_constant<int, 1>());
+  }
+}
+
+// The same, choosing a vector type that divides rows.
+template <class T, class F>
+HWY_INLINE void with_steps(int64_t width, F f) {
+  const hn::ScalableTag<T> d;
+  if (width % static_cast<int64_t>(hn::Lanes(d)) == 0) {
+    with_steps_of(d, width, f);
+  } else {
+    with_steps_of(hn::CappedTag<T, 4>(), width, f);
+  }
+}
+
+// v to bf16, in the upper halves of lanes. Nothing carries out of a NaN whose lower half is 0.
+template <class D>
+HWY_INLINE Unsigned<D> round_to_upper(D /*d*/, hn::Vec<D> v) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(bits, hn::Set(du, 0x10000u));
+  return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), hn::ShiftRight<16>(odd));
+}
+
+template <class D>
+using Halves = hn::Vec<hn::Repartition<uint16_t, D>>;
+
+// All of `low`, then all of `high`.
+template <class D>
+HWY_INLINE Halves<D> round_pair(D d, hn::Vec<D> low, hn::Vec<D> high) {
+#if HWY_ARCH_ARM_A64
+  // A CPU that multiplies bf16 converts to it as well, which the library does not know of.
+  (void)d;
+  Halves<D> pair;
+  asm(".arch_extension bf16\n"
+      "bfcvtn %0.4h, %1.4s\n"
+      "bfcvtn2 %0.8h, %2.4s\n"
+      : "=&w"(pair.raw)
+      : "w"(low.raw), "w"(high.raw));
+  return pair;
+#else
+  const hn::Repartition<uint16_t, D> d16;
+  return hn::ConcatOdd(d16, hn::BitCast(d16, round_to_upper(d, high)),
+                       hn::BitCast(d16, round_to_upper(d, low)));
+#endif
+}
+
+template <class D>
+HWY_INLINE void store_halves(D /*d*/, Halves<D> v, bf16* to) {
+  hn::StoreU(v, hn::Repartition<uint16_t, D>(), &to->bits);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace binade::backend::cpu::attention
+HWY_AFTER_NAMESPACE();
+
+#endif
