@@ -62,8 +62,9 @@ struct Pass {
   }
 };
 
+constexpr int64_t cache_line = 64;
+
 void prefetch(const char* from, int64_t bytes) {
-  constexpr int64_t cache_line = 64;
   for (int64_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(from + i, 0, 2);
 }
 
@@ -79,13 +80,19 @@ void* output_at(const Pass& pass, int64_t row, int64_t column) {
 void prefetch_output(const Pass& pass, int64_t row, int64_t column) {
   const int64_t rows = std::min<int64_t>(pass.kernel.mr, pass.rows.size - row);
   const char* first = static_cast<const char*>(output_at(pass, row, column));
-  const int64_t stride = pass.problem.c.row_stride * element_size(pass.problem.c.type);
-  for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(first + i * stride, 1, 2);
+  const int64_t size = element_size(pass.problem.c.type);
+  const int64_t stride = pass.problem.c.row_stride * size, bytes = pass.kernel.nr * size;
+  for (int64_t i = 0; i < rows; ++i, first += stride) {
+    for (int64_t j = 0; j < bytes; j += cache_line) __builtin_prefetch(first + j, 1, 2);
+  }
 }
 
 // The sums that a micro-tile adds to, which the kernel reads last.
-void prefetch_sums(const float* sums, int64_t rows, int64_t ldc) {
-  for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(sums + i * ldc, 1, 3);
+void prefetch_sums(const Kernel& kernel, const float* sums, int64_t ldc) {
+  constexpr int64_t line = cache_line / sizeof(float);
+  for (int64_t i = 0; i < kernel.mr; ++i, sums += ldc) {
+    for (int64_t j = 0; j < kernel.nr; j += line) __builtin_prefetch(sums + j, 1, 3);
+  }
 }
 
 // A tile on its way through the K blocks.
@@ -131,7 +138,7 @@ void multiply_strip(const TileWork& work, int64_t depth, const char* first_a, co
           in_place ? static_cast<float*>(output_at(pass, work.rows.begin + i, columns.begin + j))
                    : sums + i * pass.strip + j;
       const int64_t ldc = in_place ? pass.problem.c.row_stride : pass.strip;
-      if (accumulate) prefetch_sums(out, kernel.mr, ldc);
+      if (accumulate) prefetch_sums(kernel, out, ldc);
       kernel.tile(depth, a, b, out, ldc, accumulate);
     }
   }
@@ -209,8 +216,7 @@ void compute_tile(const Pass& pass, int64_t index) {
 // rows, a panel of B does not pay for its way through the caches.
 void choose_tiles(Pass& pass, int64_t workers) {
   const Kernel& kernel = pass.kernel;
-  constexpr int64_t cache = 512 << 10;
-  int64_t rows = pass.kc * kernel.element_bytes() * 128 > cache ? 64 : 128;
+  int64_t rows = std::max<int64_t>(128, 8 * kernel.mr);
   int64_t columns = pass.keeps_sums() ? 1024 : pass.columns.size;
   const auto count = [&] {
     return divide_up(pass.rows.size, rows) * divide_up(pass.columns.size, columns);

@@ -49,7 +49,7 @@ const Kernel avx2_kernel{.name = "avx2",
                          .a_group = 1,
                          .b_group = 1,
                          .kc = 256,
-                         .strip = 288,
+                         .strip = 384,
                          .tile = tile};
 
 }  // namespace binade::backend::cpu

@@ -48,8 +48,8 @@ const Kernel avx512_kernel{.name = "avx512",
                            .nr = columns,
                            .a_group = 1,
                            .b_group = 1,
-                           .kc = 2048,
-                           .strip = 288,
+                           .kc = 256,
+                           .strip = 384,
                            .tile = tile};
 
 }  // namespace binade::backend::cpu

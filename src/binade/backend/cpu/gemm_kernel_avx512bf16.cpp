@@ -59,8 +59,8 @@ const Kernel avx512_bf16_kernel{.name = "avx512-bf16",
                                 .nr = columns,
                                 .a_group = group,
                                 .b_group = group,
-                                .kc = 1024,
-                                .strip = 288,
+                                .kc = 512,
+                                .strip = 384,
                                 .tile = tile};
 
 }  // namespace binade::backend::cpu

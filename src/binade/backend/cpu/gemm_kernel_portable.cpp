@@ -52,7 +52,7 @@ const Kernel portable_kernel{.name = "portable",
                              .a_group = 1,
                              .b_group = 1,
                              .kc = 256,
-                             .strip = 288,
+                             .strip = 384,
                              .tile = tile};
 
 }  // namespace binade::backend::cpu
