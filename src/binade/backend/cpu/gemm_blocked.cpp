@@ -232,10 +232,6 @@ void choose_tiles(Pass& pass, int64_t workers) {
   pass.strip = std::min(pass.tile_columns, round_up(kernel.strip, kernel.nr));
 }
 
-}  // namespace
-
-namespace {
-
 bool outputs_are_sums(const Problem& p) {
   const Epilogue& e = p.epilogue;
   return p.c.type == Element::f32 && p.c.col_stride == 1 && e.alpha == 1 && e.beta == 0 &&
