@@ -55,12 +55,12 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
 #pragma omp parallel num_threads(thread_count())
   {
     // The runtime may grant fewer threads than asked for.
-    const int64_t count = std::min<int64_t>(omp_get_num_threads(), pieces);
-    const int64_t rank = std::min<int64_t>(omp_get_thread_num(), count);
-    const int64_t begin = pieces * rank / count * grain;
-    const int64_t end = std::min(n, pieces * (rank + 1) / count * grain);
+    const int64_t workers = std::min<int64_t>(omp_get_num_threads(), pieces);
+    const int64_t rank = omp_get_thread_num();
+    const int64_t begin = pieces * rank / workers * grain;
+    const int64_t end = std::min(n, pieces * (rank + 1) / workers * grain);
     try {
-      if (begin < end) body(begin, end);
+      if (rank < workers) body(begin, end);
     } catch (...) {
 #pragma omp critical(binade_parallel_error)
       if (!error) error = std::current_exception();
