@@ -5,12 +5,10 @@
 #include "binade/backend/cpu/attention_tile.h"
 #include "binade/backend/cpu/gemm_element.h"
 #include "binade/backend/cpu/gemm_pack.h"
+#include "binade/base/division.h"
 
 namespace binade::backend::cpu::attention {
 namespace {
-
-int64_t round_down(int64_t n, int64_t unit) { return n / unit * unit; }
-int64_t round_up(int64_t n, int64_t unit) { return round_down(n + unit - 1, unit); }
 
 const Kernel* kernel_for(DType dtype) {
   if (dtype == DType::f64) return nullptr;

@@ -4,6 +4,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "binade/base/division.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "binade/backend/cpu/attention_softmax.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: must come before highway.h
@@ -221,77 +223,80 @@ HWY_INLINE void with_groups(int group, int64_t width, F f) {
   }
 }
 
-// Queries i and on of a panel of keys, several at a time: they do not wait for one another.
+// What the gradient of a panel of keys is made from; T is const where the scores are left.
+template <class T>
+struct Gradient {
+  int64_t queries, width;
+  Mask mask;
+  T scale;
+  T *scores, *gradients;
+  const T *lse, *delta;
+};
+
+// Queries i and on, several at a time: they do not wait for one another.
 template <int rows, int vectors, bool masked, class D, class T = hn::TFromD<D>>
-HWY_INLINE void softmax_gradient_rows(D d, int64_t i, int64_t width, Mask mask, T scale, T* scores,
-                                      T* gradients, const T* lse, const T* delta) {
+HWY_INLINE void softmax_gradient_rows(D d, int64_t i, const Gradient<T>& g) {
   using V = hn::Vec<D>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const V factor = hn::Set(d, scale);
-  for (int64_t j = 0; j < width; j += vectors * lanes) {
+  const V factor = hn::Set(d, g.scale);
+  for (int64_t j = 0; j < g.width; j += vectors * lanes) {
     V p[rows][vectors];
 #pragma GCC unroll 2
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
-        const V score = hn::LoadU(d, scores + (i + r) * width + j + v * lanes);
-        p[r][v] = quick_exp2(d, hn::Sub(hn::Mul(score, factor), hn::Set(d, lse[i + r])));
+        const V score = hn::LoadU(d, g.scores + (i + r) * g.width + j + v * lanes);
+        p[r][v] = probability(d, score, factor, hn::Set(d, g.lse[i + r]));
       }
     }
 #pragma GCC unroll 2
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
-        const int64_t at = (i + r) * width + j + v * lanes;
-        V gradient = hn::Sub(hn::LoadU(d, gradients + at), hn::Set(d, delta[i + r]));
+        const int64_t at = (i + r) * g.width + j + v * lanes;
+        V gradient = hn::Sub(hn::LoadU(d, g.gradients + at), hn::Set(d, g.delta[i + r]));
         if constexpr (masked) {
-          const auto hidden = at_least(d, j + v * lanes, i + r + mask.diagonal + 1);
+          const auto hidden = at_least(d, j + v * lanes, i + r + g.mask.diagonal + 1);
           p[r][v] = hn::IfThenZeroElse(hidden, p[r][v]);
           gradient = hn::IfThenZeroElse(hidden, gradient);
         }
-        hn::StoreU(p[r][v], d, scores + at);
-        hn::StoreU(hn::Mul(p[r][v], gradient), d, gradients + at);
+        hn::StoreU(p[r][v], d, g.scores + at);
+        hn::StoreU(hn::Mul(p[r][v], gradient), d, g.gradients + at);
       }
     }
   }
 }
 
 template <class T>
-HWY_INLINE void softmax_gradient_any(int64_t queries, int64_t width, Mask mask, T scale, T* scores,
-                                     T* gradients, const T* lse, const T* delta) {
-  const int64_t some = mask.first_query(0, queries), all = mask.first_query(width - 1, queries);
-  std::fill_n(scores, some * width, T(0));
-  std::fill_n(gradients, some * width, T(0));
-  with_steps<T>(width, [=](auto d, auto vectors) HWY_ATTR {
+HWY_INLINE void softmax_gradient_any(const Gradient<T>& g) {
+  const int64_t some = g.mask.first_query(0, g.queries),
+                all = g.mask.first_query(g.width - 1, g.queries);
+  std::fill_n(g.scores, some * g.width, T(0));
+  std::fill_n(g.gradients, some * g.width, T(0));
+  with_steps<T>(g.width, [=](auto d, auto vectors) HWY_ATTR {
     int64_t i = some;
-    for (; i < all; ++i)
-      softmax_gradient_rows<1, vectors, true>(d, i, width, mask, scale, scores, gradients, lse,
-                                              delta);
-    for (; i + 2 <= queries; i += 2)
-      softmax_gradient_rows<2, vectors, false>(d, i, width, mask, scale, scores, gradients, lse,
-                                               delta);
-    if (i < queries)
-      softmax_gradient_rows<1, vectors, false>(d, i, width, mask, scale, scores, gradients, lse,
-                                               delta);
+    for (; i < all; ++i) softmax_gradient_rows<1, vectors, true>(d, i, g);
+    for (; i + 2 <= g.queries; i += 2) softmax_gradient_rows<2, vectors, false>(d, i, g);
+    if (i < g.queries) softmax_gradient_rows<1, vectors, false>(d, i, g);
   });
 }
 
 // `group` queries from i on and one vector of keys from j on.
 template <int group, bool masked, class D>
-HWY_INLINE void round_gradients(D d, int64_t i, int64_t j, int64_t queries, int64_t width,
-                                Mask mask, float scale, const float* scores, const float* gradients,
-                                const float* lse, const float* delta, const RoundedGradients& to) {
+HWY_INLINE void round_gradients(D d, int64_t i, int64_t j, const Gradient<const float>& g,
+                                const RoundedGradients& to) {
   using V = hn::Vec<D>;
-  const V factor = hn::Set(d, scale);
+  const V factor = hn::Set(d, g.scale);
+  const int64_t width = g.width;
   V chances[group], products[group];
 #pragma GCC unroll 4
   for (int r = 0; r < group; ++r) {
     const int64_t row = i + r, at = row * width + j;
-    V chance = probability(d, hn::LoadU(d, scores + at), factor, hn::Set(d, lse[row]));
-    V gradient = hn::Sub(hn::LoadU(d, gradients + at), hn::Set(d, delta[row]));
+    V chance = probability(d, hn::LoadU(d, g.scores + at), factor, hn::Set(d, g.lse[row]));
+    V gradient = hn::Sub(hn::LoadU(d, g.gradients + at), hn::Set(d, g.delta[row]));
     if constexpr (masked) {
-      const int64_t seen = std::min(row + mask.diagonal + 1, to.columns);
-      const auto hidden = at_least(d, j, row < queries ? seen : 0);
+      const int64_t seen = std::min(row + g.mask.diagonal + 1, to.columns);
+      const auto hidden = at_least(d, j, row < g.queries ? seen : 0);
       chance = hn::IfThenZeroElse(hidden, chance);
       gradient = hn::IfThenZeroElse(hidden, gradient);
     }
@@ -312,23 +317,20 @@ HWY_INLINE void round_gradients(D d, int64_t i, int64_t j, int64_t queries, int6
 }
 
 template <int group, int vectors, class D>
-HWY_INLINE void softmax_gradient_rounded(D d, int64_t queries, int64_t width, Mask mask,
-                                         float scale, const float* scores, const float* gradients,
-                                         const float* lse, const float* delta,
+HWY_INLINE void softmax_gradient_rounded(D d, const Gradient<const float>& g,
                                          const RoundedGradients& to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto rows = [&](int64_t i, auto masked) HWY_ATTR {
-    for (int64_t j = 0; j < width; j += vectors * lanes) {
+    for (int64_t j = 0; j < g.width; j += vectors * lanes) {
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v)
-        round_gradients<group, masked>(d, i, j + v * lanes, queries, width, mask, scale, scores,
-                                       gradients, lse, delta, to);
+      for (int v = 0; v < vectors; ++v) round_gradients<group, masked>(d, i, j + v * lanes, g, to);
     }
   };
   // Queries that see every key.
-  const int64_t all =
-      to.columns == width ? std::max(to.begin, mask.first_query(width - 1, queries)) : to.end;
-  const int64_t first = (all + group - 1) / group * group, last = queries / group * group;
+  const int64_t all = to.columns == g.width
+                          ? std::max(to.begin, g.mask.first_query(g.width - 1, g.queries))
+                          : to.end;
+  const int64_t first = round_up(all, group), last = round_down(g.queries, group);
   int64_t i = to.begin;
   for (; i < std::min(first, to.end); i += group) rows(i, std::true_type());
   for (; i < last; i += group) rows(i, std::false_type());
@@ -345,11 +347,11 @@ void online_softmax_f64(int64_t keys, int64_t width, Mask mask, double scale, do
 }
 void softmax_gradient_f32(int64_t queries, int64_t width, Mask mask, float scale, float* scores,
                           float* gradients, const float* lse, const float* delta) {
-  softmax_gradient_any(queries, width, mask, scale, scores, gradients, lse, delta);
+  softmax_gradient_any<float>({queries, width, mask, scale, scores, gradients, lse, delta});
 }
 void softmax_gradient_f64(int64_t queries, int64_t width, Mask mask, double scale, double* scores,
                           double* gradients, const double* lse, const double* delta) {
-  softmax_gradient_any(queries, width, mask, scale, scores, gradients, lse, delta);
+  softmax_gradient_any<double>({queries, width, mask, scale, scores, gradients, lse, delta});
 }
 void round_softmax(int64_t keys, int64_t end, int64_t width, Mask mask, float scale,
                    const float* scores, float* maximum, float* sum, float* correction,
@@ -363,8 +365,8 @@ void round_softmax_gradient(int64_t queries, int64_t width, Mask mask, float sca
                             const float* scores, const float* gradients, const float* lse,
                             const float* delta, const RoundedGradients& to) {
   with_groups(to.group, width, [=](auto d, auto vectors, auto group) HWY_ATTR {
-    softmax_gradient_rounded<group, vectors>(d, queries, width, mask, scale, scores, gradients, lse,
-                                             delta, to);
+    softmax_gradient_rounded<group, vectors>(
+        d, {queries, width, mask, scale, scores, gradients, lse, delta}, to);
   });
 }
 

@@ -9,12 +9,11 @@
 #include "binade/backend/cpu/gemm_scratch.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/rows.h"
+#include "binade/base/division.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
 namespace {
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 Element element(DType dtype) { return element_of("conv", "dtype", dtype); }
 

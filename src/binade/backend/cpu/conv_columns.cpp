@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "binade/base/division.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
@@ -10,8 +11,6 @@ namespace {
 constexpr int64_t tile_elements = 1 << 20;
 constexpr int64_t least_columns = 32;
 constexpr int64_t tile_columns = 2048;
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 std::array<int64_t, 3> spatial(const TensorView& x) { return {x.shape[2], x.shape[3], x.shape[4]}; }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "binade/backend/cpu/gemm_convert.h"
+#include "binade/base/division.h"
 #include "binade/base/error.h"
 #include "binade/formats/convert.h"
 
@@ -187,9 +188,8 @@ void pack(const PackSource& source, int64_t row, int64_t count, int64_t k, int64
   for (; done < depth; done += stage_depth) {
     const int64_t part = std::min(stage_depth, depth - done);
     fill_stage(source, data + done * source.k_stride * size, count, part, along_k, rows, stage);
-    const int64_t whole = (part + group - 1) / group * group;
-    pack_block<T, rows, group>(stage, along_k ? stage_depth : 1, along_k ? 1 : rows, whole,
-                               out + done * rows);
+    pack_block<T, rows, group>(stage, along_k ? stage_depth : 1, along_k ? 1 : rows,
+                               round_up(part, group), out + done * rows);
   }
 }
 
@@ -253,10 +253,9 @@ void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k,
     }
   }
   // The other operand's groups may be larger than this one's.
-  const auto bytes_up_to = [&](int64_t multiple) {
-    return (depth + multiple - 1) / multiple * multiple * layout.rows * element_bytes;
-  };
-  const int64_t packed = bytes_up_to(layout.group), whole = bytes_up_to(layout.step);
+  const int64_t k_bytes = layout.rows * element_bytes;
+  const int64_t packed = round_up(depth, layout.group) * k_bytes;
+  const int64_t whole = round_up(depth, layout.step) * k_bytes;
   char* panel = static_cast<char*>(panels);
   for (int64_t r = 0; packed < whole && r < rows; r += layout.rows, panel += panel_bytes)
     std::fill(panel + packed, panel + whole, char{0});

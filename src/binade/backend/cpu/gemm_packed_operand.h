@@ -6,11 +6,9 @@
 #include "binade/backend/cpu/gemm_kernel.h"
 #include "binade/backend/cpu/gemm_pack.h"
 #include "binade/backend/cpu/gemm_scratch.h"
+#include "binade/base/division.h"
 
 namespace binade::backend::cpu {
-
-constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 // One operand, packed for a span: [K block][panel][depth of the block x rows of a panel].
 class PackedOperand {
