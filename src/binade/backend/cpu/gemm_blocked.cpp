@@ -116,30 +116,37 @@ struct TileWork {
   }
 };
 
+// One of a tile's K blocks.
+struct Block {
+  int64_t index, depth;
+  const char* a;          // the tile's rows, panel after panel
+  bool accumulate, last;  // adds to earlier sums; completes them
+};
+
 // All panels of A times those of one strip of B.
-void multiply_strip(const TileWork& work, int64_t depth, const char* first_a, const char* b,
-                    Range columns, float* sums, bool accumulate, bool finishing) {
+void multiply_strip(const TileWork& work, const Block& block, Range columns, float* sums) {
   const Pass& pass = work.pass;
   const Kernel& kernel = pass.kernel;
   const int64_t panels_a = divide_up(work.rows.size, kernel.mr);
-  const int64_t a_bytes = depth * kernel.mr * kernel.element_bytes();
-  const int64_t b_bytes = depth * kernel.nr * kernel.element_bytes();
+  const int64_t a_bytes = block.depth * kernel.mr * kernel.element_bytes();
+  const int64_t b_bytes = block.depth * kernel.nr * kernel.element_bytes();
   const int64_t b_share = divide_up(b_bytes, panels_a);
+  const char* b = pass.b.panel(block.index, columns.begin / kernel.nr);
   for (int64_t j = 0; j < columns.size; j += kernel.nr, b += b_bytes) {
-    const char* a = first_a;
+    const char* a = block.a;
     const char* next_b = b + b_bytes;
     for (int64_t i = 0; i < work.rows.size; i += kernel.mr, a += a_bytes) {
       // The panel of B that comes next is still far away; fetch a share of it now.
       prefetch(next_b, b_share);
       next_b += b_share;
-      if (finishing) prefetch_output(pass, work.rows.begin + i, columns.begin + j);
+      if (block.last) prefetch_output(pass, work.rows.begin + i, columns.begin + j);
       const bool in_place = work.in_place(i + kernel.mr, j + kernel.nr, columns);
       float* out =
           in_place ? static_cast<float*>(output_at(pass, work.rows.begin + i, columns.begin + j))
                    : sums + i * pass.strip + j;
       const int64_t ldc = in_place ? pass.problem.c.row_stride : pass.strip;
-      if (accumulate) prefetch_sums(kernel, out, ldc);
-      kernel.tile(depth, a, b, out, ldc, accumulate);
+      if (block.accumulate) prefetch_sums(kernel, out, ldc);
+      kernel.tile(block.depth, a, b, out, ldc, block.accumulate);
     }
   }
 }
@@ -177,17 +184,19 @@ void multiply(const TileWork& work) {
   const Kernel& kernel = pass.kernel;
   const int64_t panels_a = divide_up(work.rows.size, kernel.mr);
   if (kernel.enter != nullptr) kernel.enter();
-  for (int64_t block = 0; block < pass.blocks(); ++block) {
-    const int64_t depth = round_up(std::min(pass.kc, pass.depth - block * pass.kc), kernel.group());
-    const bool accumulate = block > 0 || !pass.first;
-    const bool finishing = pass.last && block + 1 == pass.blocks();
-    const char* a = work.rows_of_a(block, depth * kernel.mr * panels_a * kernel.element_bytes());
+  for (int64_t i = 0; i < pass.blocks(); ++i) {
+    const int64_t depth = round_up(std::min(pass.kc, pass.depth - i * pass.kc), kernel.group());
+    const int64_t a_bytes = depth * kernel.mr * panels_a * kernel.element_bytes();
+    const Block block{.index = i,
+                      .depth = depth,
+                      .a = work.rows_of_a(i, a_bytes),
+                      .accumulate = i > 0 || !pass.first,
+                      .last = pass.last && i + 1 == pass.blocks()};
     float* sums = work.sums;
     for (int64_t j = 0; j < work.columns.size; j += pass.strip) {
       const Range columns{work.columns.begin + j, std::min(pass.strip, work.columns.size - j)};
-      multiply_strip(work, depth, a, pass.b.panel(block, columns.begin / kernel.nr), columns, sums,
-                     accumulate, finishing);
-      if (finishing) finish_strip(work, columns, sums);
+      multiply_strip(work, block, columns, sums);
+      if (block.last) finish_strip(work, columns, sums);
       if (pass.keeps_sums()) sums += pass.tile_rows * pass.strip;
     }
   }

@@ -24,8 +24,7 @@ void multiply(const double* a, const double* b, int64_t k, double (*sums)[strip]
 }
 
 const void* at(const Operand& x, int64_t row, int64_t column) {
-  return static_cast<const char*>(x.data) +
-         (row * x.row_stride + column * x.col_stride) * element_size(x.type);
+  return advance(x.data, x.type, row * x.row_stride + column * x.col_stride);
 }
 
 void compute_strip(const Problem& p, int64_t column) {
@@ -40,8 +39,7 @@ void compute_strip(const Problem& p, int64_t column) {
   }
   double bias[strip];
   if (e.bias != nullptr) {
-    const char* from = static_cast<const char*>(e.bias) + column * element_size(e.bias_type);
-    read_elements(from, e.bias_type, 1, columns, bias);
+    read_elements(advance(e.bias, e.bias_type, column), e.bias_type, 1, columns, bias);
   }
   for (int64_t row = 0; row < p.m; row += row_block) {
     const int64_t rows = std::min(row_block, p.m - row);
@@ -52,12 +50,10 @@ void compute_strip(const Problem& p, int64_t column) {
     double sums[row_block][strip];
     multiply(a, b, p.k, sums);
     for (int64_t r = 0; r < rows; ++r) {
-      char* c = static_cast<char*>(p.c.data) +
-                ((row + r) * p.c.row_stride + column * p.c.col_stride) * element_size(p.c.type);
-      char* pre = static_cast<char*>(e.pre_activation);
-      if (pre != nullptr) {
-        pre += ((row + r) * e.pre_row_stride + column) * element_size(e.pre_activation_type);
-      }
+      void* c = advance(p.c.data, p.c.type, (row + r) * p.c.row_stride + column * p.c.col_stride);
+      void* pre = e.pre_activation;
+      if (pre != nullptr)
+        pre = advance(pre, e.pre_activation_type, (row + r) * e.pre_row_stride + column);
       finish_run(sums[r], columns, e.bias != nullptr ? bias : nullptr, e, p.c.type,
                  {c, p.c.col_stride, pre, 1});
     }
