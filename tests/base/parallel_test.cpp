@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -43,7 +44,21 @@ TEST_P(Parallel, RangesStartAtMultiplesOfTheGrain) {
     EXPECT_LT(begin, end);
     starts.insert(begin);
   });
-  EXPECT_LE(static_cast<int>(starts.size()), GetParam());
+  // Few enough that a body may prepare something for each.
+  EXPECT_LE(static_cast<int>(starts.size()), GetParam() == 1 ? 1 : 4 * GetParam());
+}
+
+TEST_P(Parallel, EachThreadOnce) {
+  for (const int64_t workers : {1, 2, 5}) {
+    std::mutex mutex;
+    std::set<int64_t> seen;
+    on_each_thread(workers, [&](int64_t worker) {
+      const std::lock_guard lock(mutex);
+      EXPECT_TRUE(seen.insert(worker).second);
+    });
+    EXPECT_TRUE(seen.contains(0));
+    EXPECT_LE(*seen.rbegin(), std::min<int64_t>(workers, GetParam()) - 1);
+  }
 }
 
 TEST_P(Parallel, AGrainBelowOneCountsAsOne) {

@@ -7,7 +7,9 @@
 #include <exception>
 #include <string>
 
+#include "binade/base/division.h"
 #include "binade/base/error.h"
+#include "binade/base/shared_items.h"
 
 namespace binade {
 namespace {
@@ -41,32 +43,36 @@ void set_threads(int count) {
   thread_count() = count;
 }
 
-void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
-  if (n <= 0) return;
-  grain = std::max<int64_t>(grain, 1);
-  const int64_t pieces = (n + grain - 1) / grain;
-  if (thread_count() <= 1 || pieces <= 1 || omp_in_parallel()) {
-    body(0, n);
-    return;
-  }
+void on_each_thread(int64_t workers, FunctionRef<void(int64_t)> body) {
+  if (thread_count() <= 1 || workers <= 1 || omp_in_parallel()) return body(0);
   std::exception_ptr error;
   // Always the whole team, be there work for all or not: a smaller one would end the threads it has
   // no need of, and the next region would pay for starting them again.
 #pragma omp parallel num_threads(thread_count())
   {
-    // The runtime may grant fewer threads than asked for.
-    const int64_t workers = std::min<int64_t>(omp_get_num_threads(), pieces);
-    const int64_t rank = omp_get_thread_num();
-    const int64_t begin = pieces * rank / workers * grain;
-    const int64_t end = std::min(n, pieces * (rank + 1) / workers * grain);
+    const int64_t worker = omp_get_thread_num();
     try {
-      if (rank < workers) body(begin, end);
+      if (worker < workers) body(worker);
     } catch (...) {
 #pragma omp critical(binade_parallel_error)
       if (!error) error = std::current_exception();
     }
   }
   if (error) std::rethrow_exception(error);
+}
+
+void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
+  if (n <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  const int64_t grains = divide_up(n, grain);
+  if (thread_count() <= 1 || grains <= 1 || omp_in_parallel()) return body(0, n);
+  constexpr int64_t ranges_per_thread = 4;
+  const int64_t ranges = std::min<int64_t>(grains, ranges_per_thread * thread_count());
+  const auto begin = [&](int64_t range) { return std::min(n, grains * range / ranges * grain); };
+  SharedItems items(thread_count(), ranges);
+  on_each_thread(ranges, [&](int64_t worker) {
+    items.take(worker, [&](int64_t range) { body(begin(range), begin(range + 1)); });
+  });
 }
 
 }  // namespace binade

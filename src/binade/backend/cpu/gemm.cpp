@@ -4,6 +4,7 @@
 
 #include "binade/backend/cpu/gemm_driver.h"
 #include "binade/base/error.h"
+#include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
 namespace {
@@ -71,7 +72,9 @@ void gemm_batched(int64_t batch, int64_t m, int64_t n, int64_t k, Operand a, int
   if (worthwhile_threads(1, m, n, k) == workers) {
     for (int64_t i = 0; i < batch; ++i) run_one(i);
   } else {
-    share(workers, batch, run_one);
+    parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run_one(i);
+    });
   }
 }
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "binade/backend/cpu/gemm_convert.h"
 #include "binade/backend/cpu/gemm_driver.h"
@@ -6,6 +8,7 @@
 #include "binade/backend/cpu/gemm_packed_operand.h"
 #include "binade/backend/cpu/gemm_scratch.h"
 #include "binade/base/parallel.h"
+#include "binade/base/shared_items.h"
 
 namespace binade::backend::cpu {
 
@@ -53,6 +56,10 @@ struct Pass {
   int64_t tiles() const { return divide_up(rows.size, tile_rows) * tiles_across(); }
   int64_t blocks() const { return std::max<int64_t>(divide_up(depth, kc), 1); }
 
+  // Whether a panel of B can stay in the first-level cache: it takes half of a small one at most.
+  bool b_stays(int64_t block_depth) const {
+    return block_depth * kernel.nr * kernel.element_bytes() <= 24 << 10;
+  }
   // Whether a strip's sums wait for further K.
   bool keeps_sums() const { return blocks() > 1 || !(first && last); }
   // Whether whole micro-tiles go straight to the output.
@@ -74,25 +81,6 @@ void* output_at(const Pass& pass, int64_t row, int64_t column) {
   return advance(
       c.data, c.type,
       (pass.rows.begin + row) * c.row_stride + (pass.columns.begin + column) * c.col_stride);
-}
-
-// The outputs of a micro-tile are written soon after it; have their cache lines here by then.
-void prefetch_output(const Pass& pass, int64_t row, int64_t column) {
-  const int64_t rows = std::min<int64_t>(pass.kernel.mr, pass.rows.size - row);
-  const char* first = static_cast<const char*>(output_at(pass, row, column));
-  const int64_t size = element_size(pass.problem.c.type);
-  const int64_t stride = pass.problem.c.row_stride * size, bytes = pass.kernel.nr * size;
-  for (int64_t i = 0; i < rows; ++i, first += stride) {
-    for (int64_t j = 0; j < bytes; j += cache_line) __builtin_prefetch(first + j, 1, 2);
-  }
-}
-
-// The sums that a micro-tile adds to, which the kernel reads last.
-void prefetch_sums(const Kernel& kernel, const float* sums, int64_t ldc) {
-  constexpr int64_t line = cache_line / sizeof(float);
-  for (int64_t i = 0; i < kernel.mr; ++i, sums += ldc) {
-    for (int64_t j = 0; j < kernel.nr; j += line) __builtin_prefetch(sums + j, 1, 3);
-  }
 }
 
 // A tile on its way through the K blocks.
@@ -123,30 +111,41 @@ struct Block {
   bool accumulate, last;  // adds to earlier sums; completes them
 };
 
-// All panels of A times those of one strip of B.
+// All panels of A times those of one strip of B. B's, the wider ones, stay in the first-level cache
+// where they fit, and each meets all of A's. Otherwise A's stay: B's then come in the order of
+// their addresses, and sums go to memory along their rows.
 void multiply_strip(const TileWork& work, const Block& block, Range columns, float* sums) {
   const Pass& pass = work.pass;
   const Kernel& kernel = pass.kernel;
-  const int64_t panels_a = divide_up(work.rows.size, kernel.mr);
   const int64_t a_bytes = block.depth * kernel.mr * kernel.element_bytes();
   const int64_t b_bytes = block.depth * kernel.nr * kernel.element_bytes();
-  const int64_t b_share = divide_up(b_bytes, panels_a);
+  const auto micro_tile = [&](int64_t i, int64_t j, const char* a, const char* b)
+      __attribute__((always_inline)) {
+    const bool in_place = work.in_place(i + kernel.mr, j + kernel.nr, columns);
+    float* out = in_place
+                     ? static_cast<float*>(output_at(pass, work.rows.begin + i, columns.begin + j))
+                     : sums + i * pass.strip + j;
+    const int64_t ldc = in_place ? pass.problem.c.row_stride : pass.strip;
+    kernel.tile(block.depth, a, b, out, ldc, block.accumulate);
+  };
+  const char* a = block.a;
   const char* b = pass.b.panel(block.index, columns.begin / kernel.nr);
-  for (int64_t j = 0; j < columns.size; j += kernel.nr, b += b_bytes) {
-    const char* a = block.a;
-    const char* next_b = b + b_bytes;
+  if (!pass.b_stays(block.depth)) {
     for (int64_t i = 0; i < work.rows.size; i += kernel.mr, a += a_bytes) {
-      // The panel of B that comes next is still far away; fetch a share of it now.
-      prefetch(next_b, b_share);
-      next_b += b_share;
-      if (block.last) prefetch_output(pass, work.rows.begin + i, columns.begin + j);
-      const bool in_place = work.in_place(i + kernel.mr, j + kernel.nr, columns);
-      float* out =
-          in_place ? static_cast<float*>(output_at(pass, work.rows.begin + i, columns.begin + j))
-                   : sums + i * pass.strip + j;
-      const int64_t ldc = in_place ? pass.problem.c.row_stride : pass.strip;
-      if (block.accumulate) prefetch_sums(kernel, out, ldc);
-      kernel.tile(block.depth, a, b, out, ldc, block.accumulate);
+      const char* next = b;
+      for (int64_t j = 0; j < columns.size; j += kernel.nr, next += b_bytes) {
+        micro_tile(i, j, a, next);
+      }
+    }
+    return;
+  }
+  const int64_t share = divide_up(b_bytes, divide_up(work.rows.size, kernel.mr));
+  for (int64_t j = 0; j < columns.size; j += kernel.nr, b += b_bytes) {
+    const char* next = a;
+    const char* far = b + b_bytes;  // the panel of B that comes next; fetch a part of it each time
+    for (int64_t i = 0; i < work.rows.size; i += kernel.mr, next += a_bytes, far += share) {
+      prefetch(far, share);
+      micro_tile(i, j, next, b);
     }
   }
 }
@@ -220,24 +219,47 @@ void compute_tile(const Pass& pass, int64_t index) {
   multiply({pass, rows, columns, sums, bias});
 }
 
+struct TileSize {
+  int64_t rows, columns;
+};
+
 // A tile's rows of A stay in the second-level cache and meet all columns, or as many as there is
-// room to keep sums of near by. Every worker gets two tiles where there are enough rows: with few
-// rows, a panel of B does not pay for its way through the caches.
+// room to keep sums of near by.
+TileSize tile_for_one(const Pass& pass) {
+  return {std::max<int64_t>(128, 8 * pass.kernel.mr),
+          pass.keeps_sums() ? pass.kernel.columns : pass.columns.size};
+}
+
+// Several workers get several tiles each, so that a slow core, or one that others use too, holds up
+// none for long. Where all of B fits into a core's second-level cache, and its panels need not stay
+// in the first, tiles are a few rows. Otherwise they are square, which takes the least from afar.
+TileSize tile_for_many(const Pass& pass, int64_t workers) {
+  constexpr int64_t near_by = 1 << 18;  // elements
+  const TileSize most = tile_for_one(pass);
+  const int64_t rows = pass.rows.size, columns = pass.columns.size;
+  if (columns * pass.depth <= near_by && !pass.b_stays(pass.kc)) {
+    const int64_t panels = rows / (8 * workers) / pass.kernel.mr;
+    return {std::clamp(panels * pass.kernel.mr, int64_t{pass.kernel.mr}, most.rows), columns};
+  }
+  const int64_t tiles = 4 * workers;
+  const double side = std::sqrt(static_cast<double>(rows) * static_cast<double>(columns) /
+                                static_cast<double>(tiles));
+  // A power of two down the rows, as most numbers of workers are.
+  const auto down =
+      std::bit_ceil(static_cast<uint64_t>(std::ceil(static_cast<double>(rows) / side)));
+  const int64_t tile_rows = std::min(divide_up(rows, static_cast<int64_t>(down)), most.rows);
+  const int64_t across = divide_up(tiles, divide_up(rows, tile_rows));
+  return {tile_rows, std::min(divide_up(columns, across), most.columns)};
+}
+
 void choose_tiles(Pass& pass, int64_t workers) {
   const Kernel& kernel = pass.kernel;
-  int64_t rows = std::max<int64_t>(128, 8 * kernel.mr);
-  int64_t columns = pass.keeps_sums() ? 1024 : pass.columns.size;
-  const auto count = [&] {
-    return divide_up(pass.rows.size, rows) * divide_up(pass.columns.size, columns);
-  };
-  while (workers > 1 && count() < 2 * workers && rows > 64) rows /= 2;
-  while (count() < workers && columns > 128) columns /= 2;
-  while (count() < workers && rows > kernel.mr) rows /= 2;
+  const TileSize most = workers > 1 ? tile_for_many(pass, workers) : tile_for_one(pass);
   const auto even = [](int64_t size, int64_t most, int64_t unit) {
     return round_up(divide_up(size, divide_up(size, most)), unit);
   };
-  pass.tile_rows = even(pass.rows.size, std::max<int64_t>(rows, kernel.mr), kernel.mr);
-  pass.tile_columns = even(pass.columns.size, columns, kernel.nr);
+  pass.tile_rows = even(pass.rows.size, most.rows, kernel.mr);
+  pass.tile_columns = even(pass.columns.size, most.columns, kernel.nr);
   pass.strip = std::min(pass.tile_columns, round_up(kernel.strip, kernel.nr));
 }
 
@@ -290,9 +312,10 @@ void gemm_blocked(const Problem& p, const Kernel& kernel) {
         const bool pack_b = b.aim(j, pass.columns.size, s * k_span, pass.depth);
         const int64_t items_a = pack_a ? a.items() : 0;
         const int64_t items_b = pack_b ? b.items() : 0;
-        share(workers, items_a + items_b,
-              [&](int64_t x) { x < items_a ? a.pack(x) : b.pack(x - items_a); });
-        share(workers, pass.tiles(), [&](int64_t x) { compute_tile(pass, x); });
+        share_in_turn(
+            workers, items_a + items_b,
+            [&](int64_t x) { x < items_a ? a.pack(x) : b.pack(x - items_a); }, pass.tiles(),
+            [&](int64_t x) { compute_tile(pass, x); });
       }
     }
   }

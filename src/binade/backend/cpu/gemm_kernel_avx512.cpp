@@ -49,7 +49,8 @@ const Kernel avx512_kernel{.name = "avx512",
                            .a_group = 1,
                            .b_group = 1,
                            .kc = 256,
-                           .strip = 384,
+                           .strip = 256,
+                           .columns = 2048,
                            .tile = tile};
 
 }  // namespace binade::backend::cpu

@@ -60,7 +60,8 @@ const Kernel avx512_bf16_kernel{.name = "avx512-bf16",
                                 .a_group = group,
                                 .b_group = group,
                                 .kc = 512,
-                                .strip = 384,
+                                .strip = 256,
+                                .columns = 2048,
                                 .tile = tile};
 
 }  // namespace binade::backend::cpu

@@ -59,14 +59,16 @@ class PackedOperand {
   }
 
  private:
-  static constexpr int64_t part_depth = 512;  // a multiple of every step
+  static constexpr int64_t part_depth = 128;  // a multiple of every step
 
   int64_t depth(int64_t block) const { return std::min(kc_, depth_ - block * kc_); }
   int64_t whole_depth(int64_t block) const { return round_up(depth(block), layout_.step); }
   int64_t panels() const { return divide_up(rows_, layout_.rows); }
   int64_t parts() const { return divide_up(kc_, part_depth); }
   // Rows side by side in memory should be read in runs of a few cache lines.
-  int64_t group_panels() const { return divide_up(96, layout_.rows); }
+  int64_t group_panels() const {
+    return source_.row_stride == 1 ? divide_up(96, layout_.rows) : divide_up(32, layout_.rows);
+  }
   int64_t groups() const { return divide_up(panels(), group_panels()); }
 
   void pack_part(int64_t block, int64_t row, int64_t rows, int64_t k, int64_t depth,
