@@ -119,33 +119,33 @@ void multiply_strip(const TileWork& work, const Block& block, Range columns, flo
   const Kernel& kernel = pass.kernel;
   const int64_t a_bytes = block.depth * kernel.mr * kernel.element_bytes();
   const int64_t b_bytes = block.depth * kernel.nr * kernel.element_bytes();
-  const auto micro_tile = [&](int64_t i, int64_t j, const char* a, const char* b)
-      __attribute__((always_inline)) {
-    const bool in_place = work.in_place(i + kernel.mr, j + kernel.nr, columns);
-    float* out = in_place
-                     ? static_cast<float*>(output_at(pass, work.rows.begin + i, columns.begin + j))
-                     : sums + i * pass.strip + j;
-    const int64_t ldc = in_place ? pass.problem.c.row_stride : pass.strip;
-    kernel.tile(block.depth, a, b, out, ldc, block.accumulate);
-  };
-  const char* a = block.a;
+  const int64_t panels_a = divide_up(work.rows.size, kernel.mr);
+  const int64_t panels_b = divide_up(columns.size, kernel.nr);
   const char* b = pass.b.panel(block.index, columns.begin / kernel.nr);
-  if (!pass.b_stays(block.depth)) {
-    for (int64_t i = 0; i < work.rows.size; i += kernel.mr, a += a_bytes) {
-      const char* next = b;
-      for (int64_t j = 0; j < columns.size; j += kernel.nr, next += b_bytes) {
-        micro_tile(i, j, a, next);
-      }
+  const bool b_stays = pass.b_stays(block.depth);
+  const int64_t part = divide_up(b_bytes, panels_a);
+  const char* far = b + b_bytes;
+  const auto micro_tile = [&](int64_t i, int64_t j) __attribute__((always_inline)) {
+    if (b_stays) {  // the next one is still far away: fetch a part of it each time
+      prefetch(far, part);
+      far += part;
     }
-    return;
-  }
-  const int64_t share = divide_up(b_bytes, divide_up(work.rows.size, kernel.mr));
-  for (int64_t j = 0; j < columns.size; j += kernel.nr, b += b_bytes) {
-    const char* next = a;
-    const char* far = b + b_bytes;  // the panel of B that comes next; fetch a part of it each time
-    for (int64_t i = 0; i < work.rows.size; i += kernel.mr, next += a_bytes, far += share) {
-      prefetch(far, share);
-      micro_tile(i, j, next, b);
+    const int64_t row = i * kernel.mr, column = j * kernel.nr;
+    const bool in_place = work.in_place(row + kernel.mr, column + kernel.nr, columns);
+    float* out =
+        in_place
+            ? static_cast<float*>(output_at(pass, work.rows.begin + row, columns.begin + column))
+            : sums + row * pass.strip + column;
+    const int64_t ldc = in_place ? pass.problem.c.row_stride : pass.strip;
+    kernel.tile(block.depth, block.a + i * a_bytes, b + j * b_bytes, out, ldc, block.accumulate);
+  };
+  if (b_stays) {
+    for (int64_t j = 0; j < panels_b; ++j) {
+      for (int64_t i = 0; i < panels_a; ++i) micro_tile(i, j);
+    }
+  } else {
+    for (int64_t i = 0; i < panels_a; ++i) {
+      for (int64_t j = 0; j < panels_b; ++j) micro_tile(i, j);
     }
   }
 }
@@ -226,7 +226,7 @@ struct TileSize {
 // A tile's rows of A stay in the second-level cache and meet all columns, or as many as there is
 // room to keep sums of near by.
 TileSize tile_for_one(const Pass& pass) {
-  return {std::max<int64_t>(128, 8 * pass.kernel.mr),
+  return {pass.b_stays(pass.kc) ? std::max<int64_t>(128, 8 * pass.kernel.mr) : 256,
           pass.keeps_sums() ? pass.kernel.columns : pass.columns.size};
 }
 
