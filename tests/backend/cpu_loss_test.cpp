@@ -138,6 +138,47 @@ TEST(CpuLoss, BothAtOnceAreTheSameBits) {
   }
 }
 
+// A copy of a matrix whose rows lie `gap` elements further apart, NaN between them.
+Tensor apart(const Tensor& t, int64_t gap) {
+  const int64_t rows = t.size(0), columns = t.size(1), stride = columns + gap;
+  Values values(static_cast<size_t>(rows * stride), NAN);
+  const Values from = read(t);
+  for (int64_t i = 0; i < rows * columns; ++i) values[i / columns * stride + i % columns] = from[i];
+  return make({rows, stride}, t.dtype(), values).strided({rows, columns}, {stride, 1}, 0);
+}
+
+// The elements of such a copy.
+Values together(const Tensor& t) {
+  const int64_t columns = t.size(1), stride = t.strides()[0];
+  const Values from = read(t.strided({t.size(0), stride}, {stride, 1}, 0));
+  Values values(static_cast<size_t>(t.numel()));
+  for (int64_t i = 0; i < t.numel(); ++i) values[i] = from[i / columns * stride + i % columns];
+  return values;
+}
+
+TEST(CpuLoss, RowsMayLieApart) {
+  const Case c{9, 33};
+  for (const DType dtype : compute_types) {
+    const Inputs in(c, dtype);
+    const Forward dense = run_forward(c, in, 0.1);
+    Inputs spread = in;
+    spread.logits = apart(in.logits, 7);
+    const Forward found = run_forward(c, spread, 0.1);
+    expect_same_bits(found.losses, dense.losses, "losses");
+    expect_same_bits(found.lse, dense.lse, "lse");
+    const Tensor ones = filled({c.rows}, DType::f32, 1), gradient = filled(c.shape(), dtype, NAN),
+                 losses = filled({c.rows}, dense.losses.dtype(), NAN),
+                 lying_alike = apart(gradient, 7);
+    kernels.cross_entropy_backward(ones, in.logits, in.target, dense.lse, 0.1, ignored, gradient);
+    kernels.cross_entropy_backward(ones, spread.logits, in.target, dense.lse, 0.1, ignored,
+                                   lying_alike);
+    kernels.cross_entropy_to_gradient(spread.logits, in.target, 0.1, ignored, losses);
+    EXPECT_EQ(together(lying_alike), read(gradient));
+    EXPECT_EQ(together(spread.logits), read(gradient));
+    expect_same_bits(losses, dense.losses, "losses at once");
+  }
+}
+
 TEST(CpuLoss, TargetsMayBeI32) {
   const Case c{9, 33};
   const Inputs wide(c, DType::bf16), narrow(c, DType::bf16, DType::i32);

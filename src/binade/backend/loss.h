@@ -7,11 +7,13 @@
 namespace binade::backend {
 
 struct LossKernels {
-  // logits [rows, classes], target i64/i32 [rows]. losses [rows] f32: label-smoothed cross entropy,
-  // 0 where the target is ignore_index. lse [rows] f32 is kept for the backward.
+  // logits [rows, classes], rows as far apart as they like, target i64/i32 [rows]. losses [rows]
+  // f32: label-smoothed cross entropy, 0 where the target is ignore_index. lse [rows] f32 is kept
+  // for the backward.
   void (*cross_entropy)(TensorView logits, TensorView target, double smoothing,
                         int64_t ignore_index, TensorView losses, TensorView lse);
-  // dlogits = (softmax - smoothed target) * dlosses[row]; may be written over logits themselves.
+  // dlogits = (softmax - smoothed target) * dlosses[row]; they lie as logits do, and may be written
+  // over those.
   void (*cross_entropy_backward)(TensorView dlosses, TensorView logits, TensorView target,
                                  TensorView lse, double smoothing, int64_t ignore_index,
                                  TensorView dlogits);

@@ -83,7 +83,7 @@ void cross_entropy(TensorView logits, TensorView target, double smoothing, int64
   with_compute_type("cross_entropy", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
-      const T* x = load(logits, row * how.classes, how.classes, scratch);
+      const T* x = load(logits, row * logits.strides[0], how.classes, scratch);
       const RowLoss<T> found = loss_of(x, target_at(target, row), how);
       store(&found.normalizer, lse, row, 1);
       store(&found.loss, losses, row, 1);
@@ -99,7 +99,7 @@ void cross_entropy_backward(TensorView dlosses, TensorView logits, TensorView ta
   with_compute_type("cross_entropy_backward", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
-      const int64_t at = row * how.classes, label = target_at(target, row);
+      const int64_t at = row * logits.strides[0], label = target_at(target, row);
       T* out = row_target(dlogits, at, scratch);
       if (label == ignore_index) {
         std::fill_n(out, how.classes, T{0});
@@ -122,7 +122,7 @@ void cross_entropy_to_gradient(TensorView logits, TensorView target, double smoo
   with_compute_type("cross_entropy_to_gradient", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
-      const int64_t at = row * how.classes, label = target_at(target, row);
+      const int64_t at = row * logits.strides[0], label = target_at(target, row);
       T* out = row_target(logits, at, scratch);
       T loss = 0;
       if (label == ignore_index) {

@@ -163,7 +163,7 @@ template <class C>
 struct CrossEntropy {
   Operand logits;
   Targets targets;
-  int64_t ignore_index, classes;
+  int64_t ignore_index, classes, row_stride;
   C smoothing, rest;  // rest = 1 - smoothing
   C share;            // of every class, where the target is smoothed
   Operand losses, lse;
@@ -173,7 +173,7 @@ struct CrossEntropy {
   // The logit of a row's label. A label that is no class costs NaN: nothing else can tell from
   // here.
   __device__ C chosen(int64_t row, int64_t label) const {
-    return names_class(label) ? load_one<C>(logits, row * classes + label)
+    return names_class(label) ? load_one<C>(logits, row * row_stride + label)
                               : std::numeric_limits<C>::quiet_NaN();
   }
 
@@ -193,6 +193,7 @@ CrossEntropy<C> describe(const TensorView& logits, const Targets& targets, doubl
           targets,
           ignore_index,
           classes,
+          logits.strides[0],
           static_cast<C>(smoothing),
           static_cast<C>(1 - smoothing),
           static_cast<C>(smoothing / static_cast<double>(classes)),
@@ -204,7 +205,7 @@ template <class C, int N>
 __global__ void __launch_bounds__(max_threads)
     cross_entropy_kernel(const __grid_constant__ CrossEntropy<C> a) {
   __shared__ C scratch[warp_size];
-  const int64_t row = blockIdx.x, base = row * a.classes;
+  const int64_t row = blockIdx.x, base = row * a.row_stride;
   const RowSpan<N> span(address_of(a.logits, base), N == 8 ? 2 : 4, a.classes);
   const RowSums<C> sums = sum_row(span, a.logits, base, a.smoothing > 0, scratch);
   if (threadIdx.x != 0) return;
@@ -296,7 +297,7 @@ template <class C, int N>
 __global__ void __launch_bounds__(max_threads)
     cross_entropy_backward_kernel(const __grid_constant__ CrossEntropy<C> a, Operand dlosses,
                                   Operand dlogits) {
-  const int64_t row = blockIdx.x, base = row * a.classes;
+  const int64_t row = blockIdx.x, base = row * a.row_stride;
   const RowSpan<N> span(address_of(a.logits, base), N == 8 ? 2 : 4, a.classes);
   const C loss_gradient = dlosses ? load_one<C>(dlosses, row) : C{1};
   RowGradient<C, N>(a, a.targets[row], loss_gradient, load_one<C>(a.lse, row))
@@ -345,7 +346,7 @@ __global__ void __launch_bounds__(max_threads)
     cross_entropy_to_gradient_kernel(const __grid_constant__ CrossEntropy<C> a) {
   extern __shared__ __align__(16) unsigned char dynamic[];
   __shared__ C scratch[warp_size];
-  const int64_t row = blockIdx.x, base = row * a.classes, label = a.targets[row];
+  const int64_t row = blockIdx.x, base = row * a.row_stride, label = a.targets[row];
   const char* from = address_of(a.logits, base);
   const RowSpan<N> span(from, N == 8 ? 2 : 4, a.classes);
   // The copy lies to lines as the row does.
