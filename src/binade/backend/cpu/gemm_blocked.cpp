@@ -83,6 +83,14 @@ void* output_at(const Pass& pass, int64_t row, int64_t column) {
       (pass.rows.begin + row) * c.row_stride + (pass.columns.begin + column) * c.col_stride);
 }
 
+// The sums that a micro-tile adds to, which the kernel reads last.
+void prefetch_sums(const Kernel& kernel, const float* sums, int64_t ldc) {
+  constexpr int64_t line = cache_line / sizeof(float);
+  for (int64_t i = 0; i < kernel.mr; ++i, sums += ldc) {
+    for (int64_t j = 0; j < kernel.nr; j += line) __builtin_prefetch(sums + j, 1, 3);
+  }
+}
+
 // A tile on its way through the K blocks.
 struct TileWork {
   const Pass& pass;
@@ -126,10 +134,6 @@ void multiply_strip(const TileWork& work, const Block& block, Range columns, flo
   const int64_t part = divide_up(b_bytes, panels_a);
   const char* far = b + b_bytes;
   const auto micro_tile = [&](int64_t i, int64_t j) __attribute__((always_inline)) {
-    if (b_stays) {  // the next one is still far away: fetch a part of it each time
-      prefetch(far, part);
-      far += part;
-    }
     const int64_t row = i * kernel.mr, column = j * kernel.nr;
     const bool in_place = work.in_place(row + kernel.mr, column + kernel.nr, columns);
     float* out =
@@ -137,6 +141,11 @@ void multiply_strip(const TileWork& work, const Block& block, Range columns, flo
             ? static_cast<float*>(output_at(pass, work.rows.begin + row, columns.begin + column))
             : sums + row * pass.strip + column;
     const int64_t ldc = in_place ? pass.problem.c.row_stride : pass.strip;
+    if (b_stays) {  // the next one is still far away: fetch a part of it each time
+      prefetch(far, part);
+      far += part;
+      if (block.accumulate) prefetch_sums(kernel, out, ldc);
+    }
     kernel.tile(block.depth, block.a + i * a_bytes, b + j * b_bytes, out, ldc, block.accumulate);
   };
   if (b_stays) {
