@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "backend/cpu_gemm_cases.h"
+#include "binade/backend/cpu/gemm_driver.h"
+#include "binade/base/parallel.h"
+
+// The driver with kernels of other shapes than this machine's: which panels stay, how wide strips
+// and how deep blocks are must show in nothing but the time.
+namespace binade::backend::cpu {
+namespace {
+
+using gemm_cases::Matrix;
+using gemm_cases::Numbers;
+
+class Threads {
+ public:
+  explicit Threads(int count) { set_threads(count); }
+  ~Threads() { set_threads(before_); }
+
+ private:
+  int before_ = threads();
+};
+
+struct Shape {
+  int64_t m, n, k;
+};
+// Panels of B (8 columns of f32) stay in the first-level cache up to k = 768.
+const Shape shapes[] = {{5, 300, 769}, {37, 50, 1500}, {130, 70, 2100}, {300, 9, 800}, {64, 96, 0}};
+
+Kernel with(int64_t kc, int64_t strip, int64_t columns) {
+  Kernel kernel = portable_kernel;
+  kernel.kc = kc;
+  kernel.strip = strip;
+  kernel.columns = columns;
+  return kernel;
+}
+
+std::vector<char> product(const Shape& s, const Kernel& kernel, const Epilogue& epilogue) {
+  Numbers numbers(7);
+  Matrix a(Element::f32, s.m, s.k), b(Element::f32, s.k, s.n, 1), c(Element::f32, s.m, s.n, 2);
+  a.fill(numbers);
+  b.fill(numbers);
+  c.fill_nan();
+  gemm_blocked({s.m, s.n, s.k, a.operand(), b.operand(), c.output(), epilogue}, kernel);
+  return c.bytes;
+}
+
+TEST(CpuGemmBlocked, StripsWidthsAndThreadsDoNotShow) {
+  const std::vector<float> bias(300, 0.25f);
+  for (const Shape& s : shapes) {
+    for (const int64_t kc : {256, 1024, 4096}) {
+      for (const Epilogue& epilogue :
+           {Epilogue{}, Epilogue{.bias = bias.data(), .activation = Activation::gelu_tanh}}) {
+        const Threads one(1);
+        const std::vector<char> expected = product(s, with(kc, 384, 1024), epilogue);
+        for (const int count : {1, 3, 8}) {
+          const Threads threads(count);
+          for (const int64_t strip : {8, 40}) {
+            EXPECT_EQ(product(s, with(kc, strip, 48), epilogue), expected)
+                << s.m << " x " << s.n << " x " << s.k << ", kc " << kc << ", strip " << strip
+                << ", " << count << " threads";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuGemmBlocked, DeepPanelsAgreeWithDouble) {
+  for (const Shape& s : shapes) {
+    Numbers numbers(7);
+    Matrix a(Element::f32, s.m, s.k), b(Element::f32, s.k, s.n, 1), c(Element::f32, s.m, s.n, 2);
+    a.fill(numbers);
+    b.fill(numbers);
+    c.fill_nan();
+    gemm_blocked({s.m, s.n, s.k, a.operand(), b.operand(), c.output(), {}}, with(4096, 40, 48));
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < s.n; ++j) {
+        double sum = 0, size = 0;
+        for (int64_t x = 0; x < s.k; ++x) {
+          sum += a.get(i, x) * b.get(x, j);
+          size += std::abs(a.get(i, x) * b.get(x, j));
+        }
+        ASSERT_NEAR(c.get(i, j), sum, static_cast<double>(s.k) * 0x1p-24 * size)
+            << s.m << " x " << s.n << " x " << s.k << " at " << i << ", " << j;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace binade::backend::cpu
