@@ -246,7 +246,7 @@ TileSize tile_for_many(const Pass& pass, int64_t workers) {
   constexpr int64_t near_by = 1 << 18;  // elements
   const TileSize most = tile_for_one(pass);
   const int64_t rows = pass.rows.size, columns = pass.columns.size;
-  if (columns * pass.depth <= near_by && !pass.b_stays(pass.kc)) {
+  if (columns * pass.problem.k <= near_by && !pass.b_stays(pass.kc)) {
     const int64_t panels = rows / (8 * workers) / pass.kernel.mr;
     return {std::clamp(panels * pass.kernel.mr, int64_t{pass.kernel.mr}, most.rows), columns};
   }
@@ -261,6 +261,8 @@ TileSize tile_for_many(const Pass& pass, int64_t workers) {
   return {tile_rows, std::min(divide_up(columns, across), most.columns)};
 }
 
+// All spans along K get the same tiles, as they add to the same sums: nothing here may depend on
+// one span's depth.
 void choose_tiles(Pass& pass, int64_t workers) {
   const Kernel& kernel = pass.kernel;
   const TileSize most = workers > 1 ? tile_for_many(pass, workers) : tile_for_one(pass);
