@@ -4,7 +4,7 @@
 
 #include "backend/cpu_gemm_cases.h"
 #include "binade/backend/cpu/gemm_driver.h"
-#include "binade/base/parallel.h"
+#include "support/thread_count.h"
 
 // The driver with kernels of other shapes than this machine's: which panels stay, how wide strips
 // and how deep blocks are must show in nothing but the time.
@@ -13,15 +13,6 @@ namespace {
 
 using gemm_cases::Matrix;
 using gemm_cases::Numbers;
-
-class Threads {
- public:
-  explicit Threads(int count) { set_threads(count); }
-  ~Threads() { set_threads(before_); }
-
- private:
-  int before_ = threads();
-};
 
 struct Shape {
   int64_t m, n, k;
@@ -39,15 +30,18 @@ Kernel with(int64_t kc, int64_t strip, int64_t columns) {
   return kernel;
 }
 
-std::vector<char> product(const Shape& s, const Kernel& kernel, const Epilogue& epilogue) {
-  Numbers numbers(7);
-  Matrix a(Element::f32, s.m, s.k), b(Element::f32, s.k, s.n, 1), c(Element::f32, s.m, s.n, 2);
-  a.fill(numbers);
-  b.fill(numbers);
-  c.fill_nan();
-  gemm_blocked({s.m, s.n, s.k, a.operand(), b.operand(), c.output(), epilogue}, kernel);
-  return c.bytes;
-}
+struct Product {
+  Matrix a, b, c;
+
+  Product(const Shape& s, const Kernel& kernel, const Epilogue& epilogue = {})
+      : a(Element::f32, s.m, s.k), b(Element::f32, s.k, s.n, 1), c(Element::f32, s.m, s.n, 2) {
+    Numbers numbers(7);
+    a.fill(numbers);
+    b.fill(numbers);
+    c.fill_nan();
+    gemm_blocked({s.m, s.n, s.k, a.operand(), b.operand(), c.output(), epilogue}, kernel);
+  }
+};
 
 TEST(CpuGemmBlocked, StripsWidthsAndThreadsDoNotShow) {
   const std::vector<float> bias(300, 0.25f);
@@ -55,12 +49,12 @@ TEST(CpuGemmBlocked, StripsWidthsAndThreadsDoNotShow) {
     for (const int64_t kc : {256, 1024, 4096}) {
       for (const Epilogue& epilogue :
            {Epilogue{}, Epilogue{.bias = bias.data(), .activation = Activation::gelu_tanh}}) {
-        const Threads one(1);
-        const std::vector<char> expected = product(s, with(kc, 384, 1024), epilogue);
+        const ThreadCount one(1);
+        const std::vector<char> expected = Product(s, with(kc, 384, 1024), epilogue).c.bytes;
         for (const int count : {1, 3, 8}) {
-          const Threads threads(count);
+          const ThreadCount threads(count);
           for (const int64_t strip : {8, 40}) {
-            EXPECT_EQ(product(s, with(kc, strip, 48), epilogue), expected)
+            EXPECT_EQ(Product(s, with(kc, strip, 48), epilogue).c.bytes, expected)
                 << s.m << " x " << s.n << " x " << s.k << ", kc " << kc << ", strip " << strip
                 << ", " << count << " threads";
           }
@@ -72,12 +66,7 @@ TEST(CpuGemmBlocked, StripsWidthsAndThreadsDoNotShow) {
 
 TEST(CpuGemmBlocked, DeepPanelsAgreeWithDouble) {
   for (const Shape& s : shapes) {
-    Numbers numbers(7);
-    Matrix a(Element::f32, s.m, s.k), b(Element::f32, s.k, s.n, 1), c(Element::f32, s.m, s.n, 2);
-    a.fill(numbers);
-    b.fill(numbers);
-    c.fill_nan();
-    gemm_blocked({s.m, s.n, s.k, a.operand(), b.operand(), c.output(), {}}, with(4096, 40, 48));
+    auto [a, b, c] = Product(s, with(4096, 40, 48));
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j) {
         double sum = 0, size = 0;

@@ -12,6 +12,7 @@
 #include "binade/backend/cpu/gemm_kernel.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
+#include "support/thread_count.h"
 
 namespace binade::backend::cpu {
 namespace {
@@ -207,7 +208,6 @@ TEST(CpuGemm, F64RoundsOnceToSmallOutputs) {
 }
 
 TEST(CpuGemm, SameBitsForAnyThreadCount) {
-  const int before = threads();
   on_every_level([&] {
     for (Element type : {Element::f64, Element::f32, Element::f16, Element::bf16, Element::e4m3}) {
       for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 700, 900},
@@ -227,16 +227,15 @@ TEST(CpuGemm, SameBitsForAnyThreadCount) {
                      .beta = 0.3f,
                      .bias = true,
                      .activation = Activation::gelu};
-        set_threads(1);
+        const ThreadCount one(1);
         const std::vector<char> expected = Product(t).c.bytes;
         for (int count : {2, 3, 8}) {
-          set_threads(count);
+          const ThreadCount several(count);
           EXPECT_EQ(Product(t).c.bytes, expected) << t.describe() << ", " << count << " threads";
         }
       }
     }
   });
-  set_threads(before);
 }
 
 TEST(CpuGemm, NonFiniteOperandsReachTheirOutputsOnly) {

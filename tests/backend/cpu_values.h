@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "binade/base/parallel.h"
 #include "binade/base/random.h"
 #include "binade/tensor/tensor.h"
+#include "support/thread_count.h"
 
 // Tensors as vectors of double and back, for references written in double.
 namespace binade::backend {
@@ -77,17 +77,5 @@ inline void expect_same_bits(const Tensor& a, const Tensor& b, const std::string
   if (a.bytes() == 0) return;
   EXPECT_EQ(std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.bytes())), 0) << what;
 }
-
-// Sets the number of threads for a scope.
-class ThreadCount {
- public:
-  explicit ThreadCount(int count) : before_(threads()) { set_threads(count); }
-  ~ThreadCount() { set_threads(before_); }
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
-
- private:
-  int before_;
-};
 
 }  // namespace binade::backend

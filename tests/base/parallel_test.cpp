@@ -9,17 +9,13 @@
 #include <vector>
 
 #include "binade/base/error.h"
+#include "support/thread_count.h"
 
 namespace binade {
 namespace {
 
 class Parallel : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { set_threads(GetParam()); }
-  void TearDown() override { set_threads(before_); }
-
- private:
-  int before_ = threads();
+  ThreadCount threads_{GetParam()};
 };
 
 TEST_P(Parallel, RangesCoverEverythingOnce) {

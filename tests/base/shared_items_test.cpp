@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "binade/base/error.h"
+#include "support/thread_count.h"
 
 namespace binade {
 namespace {
@@ -40,12 +41,7 @@ TEST(SharedItems, AnItemThatThrowsCountsAsDone) {
 }
 
 class ShareInTurn : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { set_threads(GetParam()); }
-  void TearDown() override { set_threads(before_); }
-
- private:
-  int before_ = threads();
+  ThreadCount threads_{GetParam()};
 };
 
 TEST_P(ShareInTurn, EveryItemOnceAndTheSecondKindAfterTheFirst) {

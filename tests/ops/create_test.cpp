@@ -55,7 +55,7 @@ TEST(Create, RandomNumbersAreAFunctionOfTheirKey) {
   EXPECT_FALSE(test::same_bits(randn({1000}, key), randn({1000}, {5, 7})));
   // Element by element, whatever the shape and the number of threads.
   const Tensor flat = randn({100'000}, key);
-  const test::ThreadCount threads(8);
+  const ThreadCount threads(8);
   const Tensor matrix = randn({250, 400}, key);
   EXPECT_EQ(std::memcmp(flat.raw_data(), matrix.raw_data(), static_cast<size_t>(flat.bytes())), 0);
   for (const double x : test::read(rand({1000}, key))) ASSERT_TRUE(x >= 0 && x < 1);

@@ -259,7 +259,7 @@ TEST_P(OpThreads, GiveTheSameBits) {
   for (const DType dtype : tested_types) {
     SCOPED_TRACE(title(description, description.large, dtype, Layout::dense));
     const auto run_with = [&](int threads) {
-      const test::ThreadCount count(threads);
+      const ThreadCount count(threads);
       Walked run = forward(description, description.large, dtype, Layout::dense);
       backward(run);
       return run;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "binade/backend/transfer.h"
-#include "binade/base/parallel.h"
 #include "binade/tensor/tensor.h"
+#include "support/thread_count.h"
 
 // Tensors as vectors of double and back, by the plainest means: no kernel takes part.
 namespace binade::test {
@@ -86,18 +86,6 @@ inline bool same_bits(const Tensor& given_a, const Tensor& given_b) {
   };
   return bytes(a) == bytes(b);
 }
-
-// The number of threads for a scope.
-class ThreadCount {
- public:
-  explicit ThreadCount(int count) : before_(threads()) { set_threads(count); }
-  ~ThreadCount() { set_threads(before_); }
-  ThreadCount(const ThreadCount&) = delete;
-  ThreadCount& operator=(const ThreadCount&) = delete;
-
- private:
-  int before_;
-};
 
 // Runs `f` and gives the text of the Error it throws; "" where it throws none.
 inline std::string error_of(const std::function<void()>& f) {
