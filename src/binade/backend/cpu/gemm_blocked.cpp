@@ -1,11 +1,9 @@
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 #include "binade/backend/cpu/gemm_convert.h"
 #include "binade/backend/cpu/gemm_driver.h"
 #include "binade/backend/cpu/gemm_epilogue.h"
-#include "binade/backend/cpu/gemm_packed_operand.h"
+#include "binade/backend/cpu/gemm_pass.h"
 #include "binade/backend/cpu/gemm_scratch.h"
 #include "binade/base/parallel.h"
 #include "binade/base/shared_items.h"
@@ -31,43 +29,6 @@ namespace {
 // sums are rounded depends on spans and K blocks along K alone, and those on nothing but k.
 constexpr int64_t span_bytes = 16 << 20;  // of each packed operand
 constexpr int64_t k_span = 16384;         // a multiple of every kernel's kc
-
-struct Range {
-  int64_t begin, size;
-};
-
-// What one pass over packed operands computes, and how it is cut into tiles.
-struct Pass {
-  const Problem& problem;
-  const Kernel& kernel;
-  const PackedOperand& a;
-  const PackedOperand& b;
-  Range rows, columns;
-  int64_t depth;     // of the span; 0 where k is 0
-  int64_t kc;        // depth of a K block
-  bool first, last;  // of the spans along K
-  int64_t tile_rows, tile_columns;
-  int64_t strip;  // columns of a tile that are computed, and finished, at a time
-  float* sums;    // of all tiles, kept between spans; null where one span is all
-  bool own_rows;  // no two tiles share rows of A, so that each packs its own
-  bool plain;     // outputs are the sums as they are
-
-  int64_t tiles_across() const { return divide_up(columns.size, tile_columns); }
-  int64_t tiles() const { return divide_up(rows.size, tile_rows) * tiles_across(); }
-  int64_t blocks() const { return std::max<int64_t>(divide_up(depth, kc), 1); }
-
-  // Whether a panel of B can stay in the first-level cache: it takes half of a small one at most.
-  bool b_stays(int64_t block_depth) const {
-    return block_depth * kernel.nr * kernel.element_bytes() <= 24 << 10;
-  }
-  // Whether a strip's sums wait for further K.
-  bool keeps_sums() const { return blocks() > 1 || !(first && last); }
-  // Whether whole micro-tiles go straight to the output.
-  bool direct() const { return plain && !keeps_sums(); }
-  int64_t tile_size() const {
-    return tile_rows * (keeps_sums() ? round_up(tile_columns, strip) : strip);
-  }
-};
 
 constexpr int64_t cache_line = 64;
 
@@ -226,52 +187,6 @@ void compute_tile(const Pass& pass, int64_t index) {
                   columns.size, bias);
   }
   multiply({pass, rows, columns, sums, bias});
-}
-
-struct TileSize {
-  int64_t rows, columns;
-};
-
-// A tile's rows of A stay in the second-level cache and meet all columns, or as many as there is
-// room to keep sums of near by.
-TileSize tile_for_one(const Pass& pass) {
-  return {pass.b_stays(pass.kc) ? std::max<int64_t>(128, 8 * pass.kernel.mr) : 256,
-          pass.keeps_sums() ? pass.kernel.columns : pass.columns.size};
-}
-
-// Several workers get several tiles each, so that a slow core, or one that others use too, holds up
-// none for long. Where all of B fits into a core's second-level cache, and its panels need not stay
-// in the first, tiles are a few rows. Otherwise they are square, which takes the least from afar.
-TileSize tile_for_many(const Pass& pass, int64_t workers) {
-  constexpr int64_t near_by = 1 << 18;  // elements
-  const TileSize most = tile_for_one(pass);
-  const int64_t rows = pass.rows.size, columns = pass.columns.size;
-  if (columns * pass.problem.k <= near_by && !pass.b_stays(pass.kc)) {
-    const int64_t panels = rows / (8 * workers) / pass.kernel.mr;
-    return {std::clamp(panels * pass.kernel.mr, int64_t{pass.kernel.mr}, most.rows), columns};
-  }
-  const int64_t tiles = 4 * workers;
-  const double side = std::sqrt(static_cast<double>(rows) * static_cast<double>(columns) /
-                                static_cast<double>(tiles));
-  // A power of two down the rows, as most numbers of workers are.
-  const auto down =
-      std::bit_ceil(static_cast<uint64_t>(std::ceil(static_cast<double>(rows) / side)));
-  const int64_t tile_rows = std::min(divide_up(rows, static_cast<int64_t>(down)), most.rows);
-  const int64_t across = divide_up(tiles, divide_up(rows, tile_rows));
-  return {tile_rows, std::min(divide_up(columns, across), most.columns)};
-}
-
-// All spans along K get the same tiles, as they add to the same sums: nothing here may depend on
-// one span's depth.
-void choose_tiles(Pass& pass, int64_t workers) {
-  const Kernel& kernel = pass.kernel;
-  const TileSize most = workers > 1 ? tile_for_many(pass, workers) : tile_for_one(pass);
-  const auto even = [](int64_t size, int64_t most, int64_t unit) {
-    return round_up(divide_up(size, divide_up(size, most)), unit);
-  };
-  pass.tile_rows = even(pass.rows.size, most.rows, kernel.mr);
-  pass.tile_columns = even(pass.columns.size, most.columns, kernel.nr);
-  pass.strip = std::min(pass.tile_columns, round_up(kernel.strip, kernel.nr));
 }
 
 bool outputs_are_sums(const Problem& p) {

@@ -19,10 +19,11 @@ struct Kernel {
   int mr, nr;            // rows of a panel of A, columns of a panel of B
   int a_group, b_group;  // one divides the other
   int64_t kc;            // K block: a multiple of both groups
-  // Columns that a tile's rows meet at a time: their panels of B, a K block deep, should stay in
-  // the second-level cache meanwhile. Outputs are finished in runs of that length.
+  // Columns that a tile's rows meet at a time; outputs are finished in runs of that length. Where
+  // panels of A stay in the first-level cache, those of B of so many columns, a K block deep,
+  // should stay in the second.
   int64_t strip;
-  // Columns whose sums are kept there while K goes on.
+  // Columns whose sums are kept near by while K goes on.
   int64_t columns = 1024;
   void (*tile)(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate);
   void (*enter)() = nullptr;  // called before and after a run of tiles on a thread

@@ -67,7 +67,7 @@ class PackedOperand {
   int64_t parts() const { return divide_up(kc_, part_depth); }
   // Rows side by side in memory should be read in runs of a few cache lines.
   int64_t group_panels() const {
-    return source_.row_stride == 1 ? divide_up(96, layout_.rows) : divide_up(32, layout_.rows);
+    return divide_up(source_.row_stride == 1 ? 96 : 32, layout_.rows);
   }
   int64_t groups() const { return divide_up(panels(), group_panels()); }
 
