@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "backend/cpu_gemm_cases.h"
@@ -17,13 +18,13 @@ using gemm_cases::Numbers;
 struct Shape {
   int64_t m, n, k;
 };
-// Panels of B (8 columns of f32) stay in the first-level cache up to k = 768.
 // The deepest one takes a second span of 50.
 const Shape shapes[] = {{5, 300, 769}, {37, 50, 1500}, {130, 70, 2100},
                         {300, 9, 800}, {64, 96, 0},    {20, 40, 16434}};
 
-Kernel with(int64_t kc, int64_t strip, int64_t columns) {
+Kernel with(bool a_stays, int64_t kc, int64_t strip, int64_t columns) {
   Kernel kernel = portable_kernel;
+  kernel.a_stays = a_stays;
   kernel.kc = kc;
   kernel.strip = strip;
   kernel.columns = columns;
@@ -50,13 +51,13 @@ TEST(CpuGemmBlocked, StripsWidthsAndThreadsDoNotShow) {
       for (const Epilogue& epilogue :
            {Epilogue{}, Epilogue{.bias = bias.data(), .activation = Activation::gelu_tanh}}) {
         const ThreadCount one(1);
-        const std::vector<char> expected = Product(s, with(kc, 384, 1024), epilogue).c.bytes;
+        const std::vector<char> expected = Product(s, with(false, kc, 384, 1024), epilogue).c.bytes;
         for (const int count : {1, 3, 8}) {
           const ThreadCount threads(count);
-          for (const int64_t strip : {8, 40}) {
-            EXPECT_EQ(Product(s, with(kc, strip, 48), epilogue).c.bytes, expected)
+          for (const auto& [a_stays, strip] : {std::pair(true, 8), {true, 40}, {false, 40}}) {
+            EXPECT_EQ(Product(s, with(a_stays, kc, strip, 48), epilogue).c.bytes, expected)
                 << s.m << " x " << s.n << " x " << s.k << ", kc " << kc << ", strip " << strip
-                << ", " << count << " threads";
+                << ", " << count << " threads, panels of " << (a_stays ? "A" : "B") << " stay";
           }
         }
       }
@@ -66,7 +67,7 @@ TEST(CpuGemmBlocked, StripsWidthsAndThreadsDoNotShow) {
 
 TEST(CpuGemmBlocked, DeepPanelsAgreeWithDouble) {
   for (const Shape& s : shapes) {
-    auto [a, b, c] = Product(s, with(4096, 40, 48));
+    auto [a, b, c] = Product(s, with(true, 4096, 40, 48));
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j) {
         double sum = 0, size = 0;

@@ -101,7 +101,7 @@ void Products::multiply_panel(int64_t panel, const Part& part, Operand left, Ope
   const char* b = static_cast<const char*>(right.data) + panel * panel_bytes(nr_, right.k) +
                   k * nr_ * element_bytes_;
   for (int64_t i = part.rows.begin / mr_; i * mr_ < part.rows.end; ++i)
-    kernel_->tile(depth, a + i * left_panel, b, c + i * mr_ * nr_, nr_, accumulate);
+    kernel_->tile(depth, a + i * left_panel, b, c + i * mr_ * nr_, nr_, accumulate, b);
 }
 
 void Products::multiply_panel(int64_t panel, const Part& part, Operand left, Operand right,

@@ -13,21 +13,28 @@ namespace binade::backend::cpu {
 // group 1 is the classic column after column, larger groups suit instructions that multiply
 // several k at once. Each sum runs over k in ascending order, one chain per output element, so a
 // result does not depend on where in a tile it was computed.
+//
+// `soon` points to a part of B that comes later: b's size / soon_share of it is this call's to
+// fetch.
 struct Kernel {
   std::string_view name;
   bool bf16;             // packed elements are bf16 rather than f32
   int mr, nr;            // rows of a panel of A, columns of a panel of B
   int a_group, b_group;  // one divides the other
   int64_t kc;            // K block: a multiple of both groups
-  // Columns that a tile's rows meet at a time; outputs are finished in runs of that length. Where
-  // panels of A stay in the first-level cache, those of B of so many columns, a K block deep,
-  // should stay in the second.
+  // Columns that a tile's rows meet at a time, at most; outputs are finished in runs of that
+  // length.
   int64_t strip;
   // Columns whose sums are kept near by while K goes on.
   int64_t columns = 1024;
-  void (*tile)(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate);
+  // Whether each panel of A meets all of B's of a strip in turn, or each of B's all of A's.
+  bool a_stays = false;
+  void (*tile)(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate,
+               const void* soon);
   void (*enter)() = nullptr;  // called before and after a run of tiles on a thread
   void (*leave)() = nullptr;
+
+  static constexpr int64_t soon_share = 8;
 
   int group() const { return a_group > b_group ? a_group : b_group; }
   int64_t element_bytes() const { return bf16 ? 2 : 4; }

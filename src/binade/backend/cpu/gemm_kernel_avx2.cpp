@@ -13,7 +13,7 @@ constexpr int columns = 16;
 
 // 12 sums, 2 vectors of B and a broadcast element of A use 15 of the 16 registers.
 void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate) {
+          bool accumulate, const void*) {
   const float* a = static_cast<const float*>(a_panel);
   const float* b = static_cast<const float*>(b_panel);
   __m256 left[rows], right[rows];

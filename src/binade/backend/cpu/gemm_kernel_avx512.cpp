@@ -11,15 +11,25 @@ namespace {
 constexpr int rows = 14;
 constexpr int columns = 32;
 
+constexpr int ahead = 32 * columns;  // of B, from the second-level cache
+
+void prefetch_row(float* c) {
+  __builtin_prefetch(c, 1);
+  __builtin_prefetch(c + 16, 1);
+}
+
 // 28 sums, 2 vectors of B and a broadcast element of A use 31 of the 32 registers.
 void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate) {
+          bool accumulate, const void*) {
   const float* a = static_cast<const float*>(a_panel);
   const float* b = static_cast<const float*>(b_panel);
   __m512 left[rows], right[rows];
 #pragma GCC unroll 14
   for (int i = 0; i < rows; ++i) left[i] = right[i] = _mm512_setzero_ps();
   for (int64_t p = 0; p < k; ++p, a += rows, b += columns) {
+    if (p < rows) prefetch_row(c + p * ldc);
+    __builtin_prefetch(b + ahead);
+    __builtin_prefetch(b + ahead + 16);
     const __m512 b0 = _mm512_loadu_ps(b), b1 = _mm512_loadu_ps(b + 16);
 #pragma GCC unroll 14
     for (int i = 0; i < rows; ++i) {
@@ -48,9 +58,10 @@ const Kernel avx512_kernel{.name = "avx512",
                            .nr = columns,
                            .a_group = 1,
                            .b_group = 1,
-                           .kc = 256,
+                           .kc = 512,
                            .strip = 256,
                            .columns = 2048,
+                           .a_stays = true,
                            .tile = tile};
 
 }  // namespace binade::backend::cpu

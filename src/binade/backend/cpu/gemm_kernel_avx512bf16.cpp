@@ -22,15 +22,25 @@ __m512bh broadcast_pair(const uint16_t* p) {
   return (__m512bh)_mm512_set1_epi32(pair);
 }
 
+constexpr int ahead = 32 * columns * group;  // of B, from the second-level cache
+
+void prefetch_row(float* c) {
+  __builtin_prefetch(c, 1);
+  __builtin_prefetch(c + 16, 1);
+}
+
 // VDPBF16PS adds the products of two neighbouring k to each sum, the odd one first.
 void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate) {
+          bool accumulate, const void*) {
   const uint16_t* a = static_cast<const uint16_t*>(a_panel);
   const uint16_t* b = static_cast<const uint16_t*>(b_panel);
   __m512 left[rows], right[rows];
 #pragma GCC unroll 14
   for (int i = 0; i < rows; ++i) left[i] = right[i] = _mm512_setzero_ps();
   for (int64_t p = 0; p < k; p += group, a += rows * group, b += columns * group) {
+    if (p < group * rows) prefetch_row(c + p / group * ldc);
+    __builtin_prefetch(b + ahead);
+    __builtin_prefetch(b + ahead + 32);
     const __m512bh b0 = load(b), b1 = load(b + 32);
 #pragma GCC unroll 14
     for (int i = 0; i < rows; ++i) {
@@ -62,6 +72,7 @@ const Kernel avx512_bf16_kernel{.name = "avx512-bf16",
                                 .kc = 512,
                                 .strip = 256,
                                 .columns = 2048,
+                                .a_stays = true,
                                 .tile = tile};
 
 }  // namespace binade::backend::cpu

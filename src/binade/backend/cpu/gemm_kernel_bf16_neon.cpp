@@ -46,7 +46,8 @@ constexpr int group = 4;
   "=&w"(sum[row][0]), "=&w"(sum[row][1]), "=&w"(sum[row][2]), "=&w"(sum[row][3]), \
       "=&w"(sum[row][4]), "=&w"(sum[row][5])
 
-void tile(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate) {
+void tile(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate,
+          const void*) {
   float32x4_t sum[rows / 2][columns / 2];
   asm(ZERO_6(0, 1, 2, 3, 4, 5) ZERO_6(6, 7, 8, 9, 10, 11) ZERO_6(12, 13, 14, 15, 16, 17)
           ZERO_6(18, 19, 20, 21, 22, 23)

@@ -16,7 +16,7 @@ constexpr int vectors = columns / 4;
 // 24 sums, 3 vectors of B and 2 of A use 29 of the 32 registers. The loops over them must be
 // unrolled before the compiler decides what lives in registers, hence the pragmas.
 void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate) {
+          bool accumulate, const void*) {
   const float* a = static_cast<const float*>(a_panel);
   const float* b = static_cast<const float*>(b_panel);
   float32x4_t sum[rows][vectors];

@@ -18,7 +18,7 @@ Vector load(const float* p) {
 }
 
 void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate) {
+          bool accumulate, const void*) {
   const float* a = static_cast<const float*>(a_panel);
   const float* b = static_cast<const float*>(b_panel);
   Vector left[rows], right[rows];

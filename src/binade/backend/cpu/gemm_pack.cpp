@@ -21,25 +21,24 @@ Vector load(const void* p) {
 
 void store(void* p, Vector v) { std::memcpy(p, &v, sizeof v); }
 
-// out[k][r] = in[r][k] for 4 x 4 units of 32 bits; strides in bytes.
-void transpose_4x4(const char* in, int64_t in_stride, char* out, int64_t out_stride) {
-  const Vector r0 = load(in), r1 = load(in + in_stride), r2 = load(in + 2 * in_stride),
-               r3 = load(in + 3 * in_stride);
-  const Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
-  const Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
-  const Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-  const Vector d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-  store(out, __builtin_shufflevector(a, b, 0, 1, 4, 5));
-  store(out + out_stride, __builtin_shufflevector(a, b, 2, 3, 6, 7));
-  store(out + 2 * out_stride, __builtin_shufflevector(c, d, 0, 1, 4, 5));
-  store(out + 3 * out_stride, __builtin_shufflevector(c, d, 2, 3, 6, 7));
-}
-
-// The same for 2 x 2 units of 64 bits.
-void transpose_2x2(const char* in, int64_t in_stride, char* out, int64_t out_stride) {
+// out[k][r] = in[r][k] for a square of units of 4 or 8 bytes, a vector wide; strides in bytes.
+template <int unit>
+void transpose(const char* in, int64_t in_stride, char* out, int64_t out_stride) {
   const Vector r0 = load(in), r1 = load(in + in_stride);
-  store(out, __builtin_shufflevector(r0, r1, 0, 1, 4, 5));
-  store(out + out_stride, __builtin_shufflevector(r0, r1, 2, 3, 6, 7));
+  if constexpr (unit == 8) {
+    store(out, __builtin_shufflevector(r0, r1, 0, 1, 4, 5));
+    store(out + out_stride, __builtin_shufflevector(r0, r1, 2, 3, 6, 7));
+  } else {
+    const Vector r2 = load(in + 2 * in_stride), r3 = load(in + 3 * in_stride);
+    const Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    const Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    const Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    const Vector d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    store(out, __builtin_shufflevector(a, b, 0, 1, 4, 5));
+    store(out + out_stride, __builtin_shufflevector(a, b, 2, 3, 6, 7));
+    store(out + 2 * out_stride, __builtin_shufflevector(c, d, 0, 1, 4, 5));
+    store(out + 3 * out_stride, __builtin_shufflevector(c, d, 2, 3, 6, 7));
+  }
 }
 
 // Whole rows whose k are contiguous: a group is copied as one unit of `bytes`, so packing is the
@@ -50,22 +49,19 @@ void pack_along_k(const char* in, int64_t row_bytes, int64_t units, char* out) {
     std::memcpy(out + (u * rows + r) * bytes, in + r * row_bytes + u * bytes, bytes);
   };
   int64_t u = 0;
-  if constexpr (bytes == 4) {
-    constexpr int blocked = rows / 4 * 4;
-    for (; u + 4 <= units; u += 4) {
-      for (int r = 0; r < blocked; r += 4) {
-        transpose_4x4(in + r * row_bytes + u * bytes, row_bytes, out + (u * rows + r) * bytes,
-                      rows * bytes);
+  if constexpr (bytes == 4 || bytes == 8) {
+    // Of many rows a cache line each at a time: a power of two apart, they drive each other out.
+    constexpr int side = 16 / bytes, blocked = rows / side * side;
+    constexpr int run = rows > 12 ? 64 / bytes : side;
+    for (; u + run <= units; u += run) {
+      for (int r = 0; r < blocked; r += side) {
+        for (int64_t v = u; v < u + run; v += side) {
+          transpose<bytes>(in + r * row_bytes + v * bytes, row_bytes, out + (v * rows + r) * bytes,
+                           rows * bytes);
+        }
       }
-      for (int i = 0; i < 4; ++i) {
-        for (int r = blocked; r < rows; ++r) copy(u + i, r);
-      }
-    }
-  } else if constexpr (bytes == 8 && rows % 2 == 0) {
-    for (; u + 2 <= units; u += 2) {
-      for (int r = 0; r < rows; r += 2) {
-        transpose_2x2(in + r * row_bytes + u * bytes, row_bytes, out + (u * rows + r) * bytes,
-                      rows * bytes);
+      for (int64_t v = u; v < u + run; ++v) {
+        for (int r = blocked; r < rows; ++r) copy(v, r);
       }
     }
   }

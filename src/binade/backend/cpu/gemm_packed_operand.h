@@ -39,10 +39,13 @@ class PackedOperand {
   // Packing is cut into items that threads share: a few panels of a part of a K block.
   int64_t items() const { return groups() * parts() * divide_up(depth_, kc_); }
 
+  // Their order is that of the source's memory.
   void pack(int64_t item) const {
-    const int64_t first = item % groups() * group_panels();
-    const int64_t k = item / groups() % parts() * part_depth;
+    const bool along_k = source_.k_stride == 1;
     const int64_t block = item / groups() / parts();
+    const int64_t group = along_k ? item / parts() % groups() : item % groups();
+    const int64_t part = along_k ? item % parts() : item / groups() % parts();
+    const int64_t first = group * group_panels(), k = part * part_depth;
     if (k >= depth(block)) return;
     const int64_t row = first * layout_.rows;
     const int64_t rows = std::min(group_panels() * layout_.rows, rows_ - row);

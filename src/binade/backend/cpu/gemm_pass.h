@@ -33,21 +33,23 @@ struct Pass {
   int64_t tiles() const { return divide_up(rows.size, tile_rows) * tiles_across(); }
   int64_t blocks() const { return std::max<int64_t>(divide_up(depth, kc), 1); }
 
-  // Whether a panel of B can stay in the first-level cache: it takes half of a small one at most.
-  bool b_stays(int64_t block_depth) const {
-    return block_depth * kernel.nr * kernel.element_bytes() <= 24 << 10;
-  }
   // Whether a strip's sums wait for further K.
   bool keeps_sums() const { return blocks() > 1 || !(first && last); }
-  // Whether whole micro-tiles go straight to the output.
-  bool direct() const { return plain && !keeps_sums(); }
+  // Whether whole micro-tiles go straight to the output. They add up there if they come along its
+  // rows; down its columns, lines far apart would wait for each other.
+  bool direct() const { return plain && (kernel.a_stays ? first && last : !keeps_sums()); }
+  // Sums of a tile: of all its strips, of one, or of one panel's rows of one.
   int64_t tile_size() const {
-    return tile_rows * (keeps_sums() ? round_up(tile_columns, strip) : strip);
+    if (keeps_sums()) return tile_rows * round_up(tile_columns, strip);
+    return (kernel.a_stays ? kernel.mr : tile_rows) * strip;
   }
 };
 
 // Sets the sizes of a pass's tiles and strips. All spans along K get the same ones, as they add to
 // the same sums: nothing about them depends on one span's depth.
 void choose_tiles(Pass& pass, int64_t workers);
+
+// Computes one of a pass's tiles from operands that are packed.
+void compute_tile(const Pass& pass, int64_t index);
 
 }  // namespace binade::backend::cpu

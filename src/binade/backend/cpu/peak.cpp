@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "binade/backend/cpu/gemm_kernel.h"
-#include "binade/base/cpu_features.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
@@ -42,7 +41,7 @@ Loop f32_loop() {
 }
 
 Loop bf16_loop() {
-  if (!cpu_features().neon_bf16) return {};
+  if (current_level().bf16 == nullptr) return {};
   return {[](int64_t passes) {
             asm volatile(".arch_extension bf16\n1: ldp q0, q1, [%1]\n" EACH_SUM(
                              BFMMLA) "subs %0, %0, #1\n b.gt 1b"
@@ -65,17 +64,19 @@ Loop bf16_loop() {
 #define LOOP(op) "vzeroall\n1:\n" EACH_SUM(op) "dec %0\n jg 1b\n vzeroupper"
 
 Loop f32_loop() {
-  if (cpu_features().avx512) {
+  const Kernel* kernel = current_level().f32;
+  if (kernel == &avx512_kernel) {
     return {[](int64_t passes) { asm volatile(LOOP(FMA_512)
                                               : "+r"(passes)::CLOBBERS); },
             12.0 * 32};
   }
-  if (!cpu_features().avx2) return {};
+  if (kernel != &avx2_kernel) return {};
   return {[](int64_t passes) { asm volatile(LOOP(FMA_256) : "+r"(passes)::CLOBBERS); }, 12.0 * 16};
 }
 
 Loop bf16_loop() {
-  if (cpu_features().amx_bf16) {
+  const Kernel* kernel = current_level().bf16;
+  if (kernel == &amx_kernel) {
     return {[](int64_t passes) {
               amx_kernel.enter();
               asm volatile(
@@ -87,7 +88,7 @@ Loop bf16_loop() {
             },
             4.0 * 16 * 16 * 32 * 2};
   }
-  if (!cpu_features().avx512_bf16) return {};
+  if (kernel != &avx512_bf16_kernel) return {};
   return {[](int64_t passes) { asm volatile(LOOP(DOT_512) : "+r"(passes)::CLOBBERS); }, 12.0 * 64};
 }
 
