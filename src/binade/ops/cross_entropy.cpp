@@ -23,11 +23,24 @@ void check(Op op, const Tensor& x, const Tensor& target, int64_t classes,
   if (classes == 0) fail(name(op), {.argument = "classes", .expected = "at least 1", .found = "0"});
 }
 
-// Rows begin at multiples of 16 bytes, whatever the vocabulary: a GPU's fast products want it.
-Tensor new_logits(int64_t rows, int64_t classes, DType dtype, Device device) {
-  const memory::CategoryGuard category(memory::Category::logits);
-  const int64_t stride = round_up(classes, 16 / static_cast<int64_t>(size_of(dtype)));
-  return Tensor::empty({rows, stride}, dtype, device).strided({rows, classes}, {stride, 1}, 0);
+// Some of a tensor's rows.
+Tensor part(const Tensor& t, int64_t start, int64_t count) {
+  Shape shape = t.shape();
+  shape[0] = count;
+  return t.strided(shape, t.strides(), t.offset() + start * t.strides()[0]);
+}
+
+// A GPU's fast products want multiples of 16 bytes on every side: there an odd vocabulary gets rows
+// of zeros. Their logits, and so the gradients of these, are zeros that no loss looks at.
+Tensor with_aligned_rows(const Tensor& weight) {
+  const int64_t classes = weight.size(0);
+  const int64_t rows = round_up(classes, 16 / static_cast<int64_t>(size_of(weight.dtype())));
+  if (!weight.device().is_cuda() || rows == classes) return weight;
+  const Tensor result = Tensor::empty({rows, weight.size(1)}, weight.dtype(), weight.device());
+  const auto& elementwise = backend::of(weight).elementwise;
+  elementwise.copy(weight, part(result, 0, classes));
+  elementwise.fill(part(result, classes, rows - classes), 0);
+  return result;
 }
 
 // One element of the losses' type: what a row's loss is multiplied by in the result. Stays on the
@@ -80,7 +93,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const CrossEntropyOptio
 // gradient. Gradients are made for a row weight of 1 and scaled in the backward: in 16 bits they
 // keep the size of probabilities, so nothing underflows before the loss scale arrives.
 struct ChunkedHead {
-  Tensor x, weight, target;
+  Tensor x, weight, target;  // the weight may have more rows than there are classes
+  int64_t classes;
   CrossEntropyOptions options;
   Tensor losses;       // [rows]
   Tensor dx, dweight;  // undefined where not wanted
@@ -91,17 +105,16 @@ struct ChunkedHead {
     const int64_t rows = x.size(0);
     const int64_t chunk = std::clamp<int64_t>(chunk_rows, 1, std::max<int64_t>(rows, 1));
     lse = Tensor::empty({chunk}, losses.dtype(), x.device());
-    logits = new_logits(chunk, weight.size(0), x.dtype(), x.device());
+    logits = new_logits(chunk);
     if (dweight.defined() && rows == 0) backend::of(x).elementwise.fill(dweight, 0);
     for (int64_t start = 0; start < rows; start += chunk)
       run_chunk(start, std::min(chunk, rows - start));
   }
 
  private:
-  static Tensor part(const Tensor& t, int64_t start, int64_t count) {
-    Shape shape = t.shape();
-    shape[0] = count;
-    return t.strided(shape, t.strides(), t.offset() + start * t.strides()[0]);
+  Tensor new_logits(int64_t rows) const {
+    const memory::CategoryGuard category(memory::Category::logits);
+    return Tensor::empty({rows, weight.size(0)}, x.dtype(), x.device());
   }
 
   static Tensor matrix(const Tensor& t, bool transposed = false) {
@@ -114,12 +127,13 @@ struct ChunkedHead {
     const Tensor in = part(x, start, count), out = part(logits, 0, count);
     const Tensor wanted = part(target, start, count), found = part(losses, start, count);
     kernels.matmul.matmul(matrix(in), matrix(weight, true), matrix(out), {.tf32 = tf32});
+    const Tensor counted = out.strided({count, classes}, out.strides(), out.offset());
     if (!dx.defined() && !dweight.defined()) {
-      kernels.loss.cross_entropy(out, wanted, options.smoothing, options.ignore_index, found,
+      kernels.loss.cross_entropy(counted, wanted, options.smoothing, options.ignore_index, found,
                                  part(lse, 0, count));
       return;
     }
-    kernels.loss.cross_entropy_to_gradient(out, wanted, options.smoothing, options.ignore_index,
+    kernels.loss.cross_entropy_to_gradient(counted, wanted, options.smoothing, options.ignore_index,
                                            found);
     if (dx.defined())
       kernels.matmul.matmul(matrix(out), matrix(weight), matrix(part(dx, start, count)),
@@ -182,22 +196,25 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   require_classes("linear_cross_entropy", wanted, weight.size(0), options.ignore_index);
 
   ChunkedHead head{.x = viewed(dense(call[0]), {rows, width}),
-                   .weight = call[1],
+                   .weight = with_aligned_rows(call[1]),
                    .target = wanted,
+                   .classes = weight.size(0),
                    .options = options};
   head.losses = Tensor::empty({rows}, statistics_type(head.x), head.x.device());
   if (call.recording() && x.requires_grad()) head.dx = Tensor::empty_like(head.x);
   if (call.recording() && weight.requires_grad())
-    head.dweight = Tensor::empty(weight.shape(), statistics_type(head.x), head.x.device());
+    head.dweight = Tensor::empty(head.weight.shape(), statistics_type(head.x), head.x.device());
   head.run(chunk_rows > 0 ? chunk_rows
                           : logits_rows(rows, weight.size(0), head.x.dtype(), x.device()));
 
   const Tensor row = row_weight(wanted, options, head.losses.dtype());
   return call.result(total(head.losses, row), [row, dx_unit = head.dx, dweight_unit = head.dweight,
-                                               full = x.shape()](const Tensor& dy, GradSlots dx) {
+                                               full = x.shape(), classes = head.classes](
+                                                  const Tensor& dy, GradSlots dx) {
     const Tensor factor = scaled(viewed(dy, {1}), row, dy.dtype());
     if (dx_unit.defined()) dx[0].add(viewed(scaled(dx_unit, factor, dx_unit.dtype()), full));
-    if (dweight_unit.defined()) dx[1].add(scaled(dweight_unit, factor, dweight_unit.dtype()));
+    if (dweight_unit.defined())
+      dx[1].add(scaled(part(dweight_unit, 0, classes), factor, dweight_unit.dtype()));
   });
 }
 
