@@ -281,6 +281,51 @@ TEST(CpuGemm, ActivationsAtTheirEnds) {
   }
 }
 
+// Of 16 bits, an output is the activation of what its argument is rounded to: the same whether
+// neighbours lie side by side or not, and whether the argument is kept or not.
+template <class T>
+void expect_activations_of_rounded_arguments(Element type) {
+  constexpr int64_t n = 3 << 16;  // arguments: every code, and numbers that T does not hold
+  std::vector<float> x(n), rounded(n);
+  Numbers numbers(5);
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = i < 1 << 16 ? static_cast<float>(T::from_bits(static_cast<uint16_t>(i)))
+                       : static_cast<float>(8 * numbers.uniform());
+    rounded[i] = static_cast<float>(static_cast<T>(x[i]));
+  }
+  const auto activations = [](const std::vector<float>& bias, Output y, Epilogue e) {
+    e.bias = bias.data();
+    gemm(2, n, 0, {nullptr, Element::f32, 0, 1}, {nullptr, Element::f32, n, 1}, y, e);
+  };
+  for (Activation activation :
+       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+    std::vector<float> twice(2 * n);
+    activations(rounded, {twice.data(), Element::f32, n, 1}, {.activation = activation});
+    for (const int64_t stride : {1, 2}) {
+      std::vector<T> y(2 * n * stride), pre(2 * n);
+      for (const bool keeps : {false, true}) {
+        Epilogue e{.activation = activation};
+        if (keeps) e.pre_activation = pre.data(), e.pre_activation_type = type;
+        e.pre_row_stride = n;
+        activations(x, {y.data(), type, n * stride, stride}, e);
+        for (int64_t i = 0; i < 2 * n; ++i) {
+          const float found = static_cast<float>(y[i * stride]), wanted = static_cast<T>(twice[i]);
+          ASSERT_TRUE(found == wanted || (std::isnan(found) && std::isnan(wanted)))
+              << found << " instead of " << wanted << " at " << x[i % n] << ", activation "
+              << static_cast<int>(activation) << ", stride " << stride;
+          if (!keeps || std::isnan(x[i % n])) continue;
+          ASSERT_EQ(static_cast<float>(pre[i]), rounded[i % n]) << x[i % n];
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuGemm, ActivationsOfRoundedArguments) {
+  expect_activations_of_rounded_arguments<bf16>(Element::bf16);
+  expect_activations_of_rounded_arguments<f16>(Element::f16);
+}
+
 TEST(CpuGemm, BatchedIsOneProductAfterAnother) {
   on_every_level([] {
     for (Element type : {Element::f32, Element::bf16}) {

@@ -70,6 +70,8 @@ void check(const Tensor& a, const Tensor& b, const Tensor& y, const Epilogue& ep
                    4 * unit * (std::abs(old) + std::abs(bias));
     pre.push_back(value), pre_bound.push_back(error + storage_error(epilogue.pre_activation.dtype,
                                                                     std::abs(value) + error));
+    if (epilogue.activation != Activation::none && size_of(y.dtype()) == 2)
+      error += storage_error(y.dtype(), std::abs(value) + error);  // its argument is rounded first
     error = 1.13 * error + 16 * unit * std::abs(value);
     expected.push_back(act(epilogue.activation, value));
     bound.push_back(error + storage_error(y.dtype(), std::abs(expected.back()) + error));

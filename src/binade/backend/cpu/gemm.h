@@ -26,7 +26,8 @@ struct Output {
 enum class Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
 
 // What happens to a tile of A*B before it is cast to the output type, all in f32 (f64 where an
-// operand is f64): y = act(alpha * AB + beta * C + bias[n]).
+// operand is f64): y = act(alpha * AB + beta * C + bias[n]). Where the output has 16 bits, act's
+// argument is rounded to its type first, as if product and activation were two ops.
 struct Epilogue {
   float alpha = 1;
   float beta = 0;              // 0: C is not read, whatever it holds

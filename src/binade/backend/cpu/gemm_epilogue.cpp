@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
+#include <vector>
 
 #include "binade/backend/cpu/gemm_convert.h"
 #include "binade/formats/number.h"
@@ -94,11 +96,78 @@ void store(const float* values, int64_t count, void* to, Element type, int64_t s
   write_elements(values, count, to, type, stride);
 }
 
+constexpr int64_t chunk = 512;
+
+// act of every bf16, by its bits.
+template <Activation activation>
+const bf16* outputs() {
+  static const std::vector<bf16> table = [] {
+    constexpr size_t codes = 1 << 16;
+    std::vector<float> values(codes);
+    for (size_t i = 0; i < codes; ++i) values[i] = bf16::from_bits(static_cast<uint16_t>(i));
+    activate(activation, values.data(), codes);
+    std::vector<bf16> result(codes);
+    write_elements(values.data(), codes, result.data(), Element::bf16, 1);
+    return result;
+  }();
+  return table.data();
+}
+
+// Those outputs where looking them up is faster than computing them: long functions on vectors of
+// only four lanes. Null elsewhere.
+const bf16* outputs_to_look_up(Activation activation, Element type) {
+  if (type != Element::bf16 || vector_lanes < float >> 4) return nullptr;
+  switch (activation) {
+    case Activation::gelu:
+      return outputs<Activation::gelu>();
+    case Activation::gelu_tanh:
+      return outputs<Activation::gelu_tanh>();
+    case Activation::silu:
+      return outputs<Activation::silu>();
+    default:
+      return nullptr;
+  }
+}
+
+// Four at a time: y[i] = outputs[bits[i]].
+void look_up(const bf16* outputs, const uint16_t* bits, int64_t count, bf16* y) {
+  const auto at = [outputs](uint64_t code) { return uint64_t{outputs[code & 0xffff].bits}; };
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    uint64_t four;
+    std::memcpy(&four, bits + i, sizeof four);
+    four = at(four) | at(four >> 16) << 16 | at(four >> 32) << 32 | at(four >> 48) << 48;
+    std::memcpy(y + i, &four, sizeof four);
+  }
+  for (; i < count; ++i) y[i] = outputs[bits[i]];
+}
+
+// Stores act(values) and perhaps the values; an argument of 16 bits is rounded first. `outputs` has
+// the activation of every bf16, or is null.
+HWY_NOINLINE void write_activated(float* values, int64_t count, const Epilogue& e, Element type,
+                                  const OutputRun& run, const bf16* outputs) {
+  uint16_t bits[chunk];
+  const bool rounds = rounds_first(e, type);
+  const bool same = e.pre_activation_type == type && run.pre_stride == 1;
+  if (rounds) write_elements(values, count, bits, type, 1);
+  if (outputs != nullptr && run.c_stride == 1 && (run.pre_activation == nullptr || same)) {
+    const size_t bytes = static_cast<size_t>(count) * sizeof(bf16);
+    if (run.pre_activation != nullptr) std::memcpy(run.pre_activation, bits, bytes);
+    return look_up(outputs, bits, count, static_cast<bf16*>(run.c));
+  }
+  if (rounds) read_elements(bits, type, 1, count, values);
+  if (run.pre_activation != nullptr)
+    store(values, count, run.pre_activation, e.pre_activation_type, run.pre_stride);
+  activate(e.activation, values, count);
+  store(values, count, run.c, type, run.c_stride);
+}
+
 void finish(float* sums, int64_t sums_stride, int64_t rows, int64_t count, const float* bias,
             const Epilogue& e, Element c_type, const OutputRun& first, int64_t c_row_stride) {
-  constexpr int64_t chunk = 512;
   float old[chunk];
   const bool combines = e.alpha != 1 || e.beta != 0 || bias != nullptr;
+  const bool activates = e.activation != Activation::none || first.pre_activation != nullptr;
+  const bf16* outputs = outputs_to_look_up(e.activation, c_type);
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t begin = 0; begin < count; begin += chunk) {
       const int64_t part = std::min(chunk, count - begin);
@@ -109,13 +178,16 @@ void finish(float* sums, int64_t sums_stride, int64_t rows, int64_t count, const
         combine(values, part, e.alpha, e.beta != 0 ? old : nullptr, e.beta,
                 bias != nullptr ? bias + begin : nullptr);
       }
-      if (first.pre_activation != nullptr) {
-        void* pre = advance(first.pre_activation, e.pre_activation_type,
-                            row * e.pre_row_stride + begin * first.pre_stride);
-        store(values, part, pre, e.pre_activation_type, first.pre_stride);
+      if (!activates) {
+        store(values, part, c, c_type, first.c_stride);
+        continue;
       }
-      activate(e.activation, values, part);
-      store(values, part, c, c_type, first.c_stride);
+      void* pre = first.pre_activation;
+      if (pre != nullptr) {
+        pre =
+            advance(pre, e.pre_activation_type, row * e.pre_row_stride + begin * first.pre_stride);
+      }
+      write_activated(values, part, e, c_type, {c, first.c_stride, pre, first.pre_stride}, outputs);
     }
   }
 }
@@ -172,6 +244,11 @@ void finish_run(double* sums, int64_t count, const double* bias, const Epilogue&
       value += e.beta * old;
     }
     if (bias != nullptr) value += bias[i];
+    if (rounds_first(e, c_type)) {
+      uint16_t bits;
+      write_elements(&value, 1, &bits, c_type, 1);
+      read_elements(&bits, c_type, 1, 1, &value);
+    }
     if (run.pre_activation != nullptr) {
       void* pre = advance(run.pre_activation, e.pre_activation_type, i * run.pre_stride);
       write_elements(&value, 1, pre, e.pre_activation_type, 1);

@@ -6,6 +6,11 @@
 
 namespace binade::backend::cpu {
 
+// Whether an activation's argument is rounded to the output's type first.
+constexpr bool rounds_first(const Epilogue& epilogue, Element c_type) {
+  return epilogue.activation != Activation::none && element_size(c_type) == 2;
+}
+
 // Where a run of outputs goes: neighbours in a row, or in a column of a one-column product.
 struct OutputRun {
   void* c;
