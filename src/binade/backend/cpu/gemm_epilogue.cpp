@@ -116,7 +116,8 @@ const bf16* outputs() {
 // Those outputs where looking them up is faster than computing them: long functions on vectors of
 // only four lanes. Null elsewhere.
 const bf16* outputs_to_look_up(Activation activation, Element type) {
-  if (type != Element::bf16 || vector_lanes < float >> 4) return nullptr;
+  constexpr int64_t lanes = vector_lanes<float>;
+  if (type != Element::bf16 || lanes > 4) return nullptr;
   switch (activation) {
     case Activation::gelu:
       return outputs<Activation::gelu>();
