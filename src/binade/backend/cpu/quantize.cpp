@@ -1,6 +1,7 @@
 #include "binade/backend/quantize.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/norm_rows.h"
 #include "binade/backend/scale.h"
+#include "binade/base/division.h"
 #include "binade/base/parallel.h"
 #include "binade/formats/convert.h"
 
@@ -78,24 +80,48 @@ void turn(const TensorView& q, const TensorView& transposed) {
   });
 }
 
-void quantize(TensorView x, const Codes& codes) {
-  const int64_t rows = x.shape[0], columns = x.shape[1];
+// Rows [begin, end) of x, scaled, into the same rows of q. Returns their amax, unscaled, where it
+// is wanted.
+float quantize_rows(const TensorView& x, int64_t begin, int64_t end, const Codes& codes,
+                    const TensorView& q) {
   const float factor = *codes.scale.as<float>();
-  std::vector<float> partial(codes.amax.present ? static_cast<size_t>(rows) : 0);
-  parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
-    std::vector<float> values(static_cast<size_t>(columns));
-    for (int64_t row = begin; row < end; ++row) {
-      read_row(x, row, 0, columns, values.data());
-      if (codes.amax.present) partial[static_cast<size_t>(row)] = row_amax(values.data(), columns);
-      for (float& value : values) value *= factor;
-      write_row(values.data(), codes.q, row, 0, columns);
+  const int64_t columns = x.shape[1];
+  std::vector<float> values(static_cast<size_t>(columns));
+  float amax = 0;
+  for (int64_t row = begin; row < end; ++row) {
+    read_row(x, row, 0, columns, values.data());
+    if (codes.amax.present) amax = larger(amax, row_amax(values.data(), columns));
+    for (float& value : values) value *= factor;
+    write_row(values.data(), q, row, 0, columns);
+  }
+  return amax;
+}
+
+// Rows that a thread takes at a time.
+constexpr int64_t at_once = 32;
+
+// run(top, count) quantizes rows [top, top + count) and returns their amax.
+template <class F>
+void quantize_blocks(const Codes& codes, F run) {
+  const int64_t rows = codes.q.shape[0], blocks = divide_up(rows, at_once);
+  std::vector<float> partial(static_cast<size_t>(blocks));
+  parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t top = block * at_once;
+      partial[static_cast<size_t>(block)] = run(top, std::min(at_once, rows - top));
     }
   });
   if (codes.transposed.present) turn(codes.q, codes.transposed);
   if (codes.amax.present) {
     auto* amax = codes.amax.as<float>();
-    *amax = larger(*amax, row_amax(partial.data(), rows));
+    *amax = larger(*amax, row_amax(partial.data(), blocks));
   }
+}
+
+void quantize(TensorView x, const Codes& codes) {
+  quantize_blocks(codes, [&](int64_t top, int64_t count) {
+    return quantize_rows(x, top, top + count, codes, codes.q);
+  });
 }
 
 // ---- matrices made on the way: some rows at a time ----
@@ -108,25 +134,22 @@ TensorView rows_of(TensorView x, int64_t top, int64_t count) {
   return x;
 }
 
-// make(top, count, rows) writes rows [top, top + count) of a matrix of q's shape as `type`.
+// make(top, count, rows) writes rows [top, top + count) of a matrix of q's shape as `type`. Kernels
+// it calls run on the thread that calls it.
 template <class F>
 void quantize_made(DType type, const Codes& codes, F make) {
-  constexpr int64_t at_once = 64;
-  const int64_t rows = codes.q.shape[0], columns = codes.q.shape[1];
-  const int64_t height = std::min(rows, at_once);
-  std::vector<uint8_t> scratch(static_cast<size_t>(height * columns) * size_of(type));
-  const TensorView block{.data = scratch.data(),
-                         .dtype = type,
-                         .shape = {height, columns},
-                         .strides = {columns, 1},
-                         .present = true};
-  for (int64_t top = 0; top < rows; top += at_once) {
-    const int64_t count = std::min(rows - top, at_once);
-    const TensorView made = rows_of(block, 0, count);
+  const int64_t columns = codes.q.shape[1];
+  quantize_blocks(codes, [&](int64_t top, int64_t count) {
+    const size_t bytes = static_cast<size_t>(count * columns) * size_of(type);
+    const auto scratch = std::make_unique_for_overwrite<uint8_t[]>(bytes);
+    const TensorView made{.data = scratch.get(),
+                          .dtype = type,
+                          .shape = {count, columns},
+                          .strides = {columns, 1},
+                          .present = true};
     make(top, count, made);
-    quantize(made, {codes.scale, rows_of(codes.q, top, count), {}, codes.amax});
-  }
-  if (codes.transposed.present) turn(codes.q, codes.transposed);
+    return quantize_rows(made, 0, count, codes, rows_of(codes.q, top, count));
+  });
 }
 
 void quantize_swiglu(TensorView x, const Codes& codes) {
