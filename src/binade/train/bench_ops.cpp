@@ -178,10 +178,10 @@ std::vector<OpFigures> bench_ops(Device device, double seconds) {
 }
 
 std::string to_table(Device device, const std::vector<OpFigures>& figures) {
-  std::string text = fmt::format("{}\n{:<28} {:>9} {:>9} {:>9}\n", device_text(device), "kernel",
+  std::string text = fmt::format("{}\n{:<30} {:>9} {:>9} {:>9}\n", device_text(device), "kernel",
                                  "ms", "GB/s", "of copy");
   for (const OpFigures& f : figures)
-    text += fmt::format("{:<28} {:>9.3f} {:>9.1f} {:>8.0f}%\n", f.name, f.seconds * 1e3,
+    text += fmt::format("{:<30} {:>9.3f} {:>9.1f} {:>8.0f}%\n", f.name, f.seconds * 1e3,
                         f.bytes / f.seconds / 1e9, f.share_of_copy * 100);
   return text;
 }
