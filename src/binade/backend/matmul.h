@@ -8,7 +8,8 @@ namespace binade::backend {
 
 enum class Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
 
-// What happens to a product before it is stored: y = act(alpha * a b + beta * y + bias).
+// What happens to a product before it is stored: y = act(alpha * a b + beta * y + bias). Where y
+// has 16 bits, act's argument may be rounded to its type first: the CPU does that, GPUs do not.
 struct Epilogue {
   float alpha = 1;
   float beta = 0;        // 0 never reads y

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numbers>
 #include <vector>
 
@@ -99,35 +100,29 @@ void store(const float* values, int64_t count, void* to, Element type, int64_t s
 constexpr int64_t chunk = 512;
 
 // act of every bf16, by its bits.
-template <Activation activation>
-const bf16* outputs() {
-  static const std::vector<bf16> table = [] {
-    constexpr size_t codes = 1 << 16;
-    std::vector<float> values(codes);
-    for (size_t i = 0; i < codes; ++i) values[i] = bf16::from_bits(static_cast<uint16_t>(i));
-    activate(activation, values.data(), codes);
-    std::vector<bf16> result(codes);
-    write_elements(values.data(), codes, result.data(), Element::bf16, 1);
-    return result;
-  }();
-  return table.data();
+std::vector<bf16> outputs(Activation activation) {
+  constexpr size_t codes = 1 << 16;
+  std::vector<float> values(codes);
+  for (size_t i = 0; i < codes; ++i) values[i] = bf16::from_bits(static_cast<uint16_t>(i));
+  activate(activation, values.data(), codes);
+  std::vector<bf16> result(codes);
+  write_elements(values.data(), codes, result.data(), Element::bf16, 1);
+  return result;
 }
 
 // Those outputs where looking them up is faster than computing them: long functions on vectors of
 // only four lanes. Null elsewhere.
 const bf16* outputs_to_look_up(Activation activation, Element type) {
   constexpr int64_t lanes = vector_lanes<float>;
-  if (type != Element::bf16 || lanes > 4) return nullptr;
-  switch (activation) {
-    case Activation::gelu:
-      return outputs<Activation::gelu>();
-    case Activation::gelu_tanh:
-      return outputs<Activation::gelu_tanh>();
-    case Activation::silu:
-      return outputs<Activation::silu>();
-    default:
-      return nullptr;
-  }
+  if (type != Element::bf16 || activation == Activation::none || lanes > 4) return nullptr;
+  static const std::map<Activation, std::vector<bf16>> tables = [] {
+    std::map<Activation, std::vector<bf16>> result;
+    for (const Activation a : {Activation::gelu, Activation::gelu_tanh, Activation::silu})
+      result[a] = outputs(a);
+    return result;
+  }();
+  const auto found = tables.find(activation);
+  return found == tables.end() ? nullptr : found->second.data();
 }
 
 // Four at a time: y[i] = outputs[bits[i]].
