@@ -1,5 +1,5 @@
 # The CUDA backend as its own objects: files of the same stem as their CPU siblings.
-file(GLOB cuda_sources CONFIGURE_DEPENDS src/binade/backend/cuda/*.cu src/binade/backend/cuda/*.cpp)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS src/binade/backend/cuda/*.cu src/binade/backend/cuda/*.cpp)
 
 # Machine code for sm_80 (which all 8.x GPUs run) and Hopper; later GPUs compile the PTX of sm_80.
 if(NOT CMAKE_CUDA_ARCHITECTURES)

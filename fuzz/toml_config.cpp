@@ -1,7 +1,7 @@
 #include <cstdlib>
 
 #include "binade/base/error.h"
-#include "binade/train/config.h"
+#include "binade/train/config/config.h"
 
 // A text is refused, or it is a configuration that is saved and read again as the same one.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/ops/arithmetic.h"
-#include "binade/ops/checkpoint.h"
 #include "binade/ops/custom.h"
 #include "binade/ops/matmul.h"
 #include "binade/ops/norm.h"
+#include "binade/ops/recompute.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"
 #include "binade/ops/unary.h"

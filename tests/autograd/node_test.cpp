@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/engine.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
-#include "binade/autograd/variable.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/reduce.h"
@@ -38,8 +38,8 @@ TEST(Node, WantsGradientsOnlyForInputsThatRequireThem) {
   const Tensor x = leaf({1, 2}, {2});
   const Tensor y = x * tensor({3, 4}, {2});
   ASSERT_EQ(node_of(y).inputs.size(), 2u);
-  EXPECT_TRUE(node_of(y).inputs[0].wanted());
-  EXPECT_FALSE(node_of(y).inputs[1].wanted());
+  EXPECT_TRUE(node_of(y).inputs[0].needs_grad());
+  EXPECT_FALSE(node_of(y).inputs[1].needs_grad());
 }
 
 TEST(Recording, FollowsModeAndInputs) {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "binade/ops/arithmetic.h"
-#include "binade/ops/checkpoint.h"
+#include "binade/ops/recompute.h"
 #include "binade/ops/reduce.h"
 #include "support/tensors.h"
 

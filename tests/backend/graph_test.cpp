@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "binade/backend/async_scalar.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
-#include "binade/backend/late.h"
 #include "binade/backend/transfer.h"
 #include "support/values.h"
 
@@ -17,14 +17,14 @@ TEST(Graph, IsNothingForACpu) {
   EXPECT_FALSE(Graph().captured());
 }
 
-TEST(Late, OutsideOfAGraphAgainIsTheSameNumber) {
+TEST(AsyncScalar, OutsideOfAGraphAgainIsTheSameNumber) {
   const Tensor x = Tensor::empty({1}, DType::f32);
   test::fill(x, 3);
-  const Late late(x);
+  const AsyncScalar late(x);
   test::fill(x, 4);
   EXPECT_FALSE(late.recorded());
-  EXPECT_EQ(late.again().get(), 3);
-  EXPECT_FALSE(Late().again().defined());
+  EXPECT_EQ(late.replayed().get(), 3);
+  EXPECT_FALSE(AsyncScalar().replayed().defined());
 }
 
 TEST(Transfer, FillsATensorThatIsThere) {
@@ -55,19 +55,19 @@ class GraphGpu : public testing::Test {
 TEST_F(GraphGpu, RunsAtEachLaunchAndNotWhenItIsRecorded) {
   const Tensor sum = filled(1, 0), step = filled(1, 2);
   Graph graph;
-  Late total;
+  AsyncScalar total;
   graph.capture(Device::cuda(), [&] {
     add(sum, step);
-    total = Late(sum);
+    total = AsyncScalar(sum);
   });
   EXPECT_TRUE(graph.captured());
   EXPECT_TRUE(total.recorded());
   EXPECT_ANY_THROW(total.get());
   EXPECT_EQ(sum.item(), 0);
-  std::vector<Late> seen;
+  std::vector<AsyncScalar> seen;
   for (int i = 0; i < 3; ++i) {
     graph.launch();
-    seen.push_back(total.again());
+    seen.push_back(total.replayed());
   }
   for (int i = 0; i < 3; ++i) EXPECT_EQ(seen[static_cast<size_t>(i)].get(), 2 * (i + 1));
   of(step).elementwise.fill(step, 10);
@@ -95,7 +95,7 @@ TEST_F(GraphGpu, ItsMemoryIsItsOwn) {
   for (const Tensor& other : others) EXPECT_EQ(test::read(other), std::vector<double>(n, 7));
   EXPECT_EQ(test::read(sum), std::vector<double>(n, 6));
   {
-    const memory::Reserve::Use use(graph.memory());
+    const memory::PrivatePool::Use use(graph.memory());
     const int64_t before = memory::statistics(Device::cuda()).misses;
     const Tensor lent = filled(n, 9);
     EXPECT_EQ(lent.strided({}, {}, n - 1).item(), 9);

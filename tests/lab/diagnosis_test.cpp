@@ -24,7 +24,7 @@ struct Case {
   std::function<Tensor(const Tensor& weight)> run;
   const char* op;
   Direction direction;
-  Maker maker;
+  Origin origin;
   Verdict verdict;
   double scale = 1;
   bool autocast = false;
@@ -51,7 +51,7 @@ Tensor custom_with(const Tensor& x, double forward, double backward) {
                 {x});
 }
 
-constexpr Maker by_op = Maker::op;
+constexpr Origin by_op = Origin::op;
 constexpr Verdict mathematics = Verdict::mathematics, precision = Verdict::precision;
 
 const Tensor images = full({1, 2, 4, 4}, 300.0);
@@ -120,9 +120,9 @@ std::vector<Case> forward_cases() {
          const Tensor q = reshape(w, {1, 1, 4, 8});
          return sum(scaled_dot_product_attention(q, q, q));
        },
-       "scaled_dot_product_attention", forward, Maker::cast, precision, 1, true},
+       "scaled_dot_product_attention", forward, Origin::cast, precision, 1, true},
       {"linear_cast_to_f16", 1e6, [](const Tensor& w) { return sum(linear(constant(1), w)); },
-       "linear", forward, Maker::cast, precision, 1, true},
+       "linear", forward, Origin::cast, precision, 1, true},
       {"attention_scores_in_f16", 300,
        [](const Tensor& w) { return sum(softmax(matmul(w, transpose(w, 0, 1)))); }, "matmul",
        forward, by_op, precision, 1, true},
@@ -142,11 +142,11 @@ std::vector<Case> forward_cases() {
       {"swallowed_and_back", 100, [](const Tensor& w) { return sum(reciprocal(exp(w))); }, "exp",
        forward, by_op, mathematics},
       {"nan_in_the_data", 1, [](const Tensor& w) { return sum(linear(spiked(nan), w)); }, "linear",
-       forward, Maker::data, Verdict::data},
+       forward, Origin::data, Verdict::data},
       {"inf_in_the_data", 1, [](const Tensor& w) { return sum(w * spiked(infinity)); }, "mul",
-       forward, Maker::data, Verdict::data},
+       forward, Origin::data, Verdict::data},
       {"nan_in_the_target", 1, [](const Tensor& w) { return mse_loss(w, spiked(nan)); }, "mse_loss",
-       forward, Maker::data, Verdict::data},
+       forward, Origin::data, Verdict::data},
   };
 }
 
@@ -183,9 +183,9 @@ std::vector<Case> backward_cases() {
        [](const Tensor& w) { return sum(cast(f16_of(w), DType::f32)) * 1e6; }, "cast", backward,
        by_op, precision, 1, true},
       {"norm_of_the_gradients", 0.01, [](const Tensor& w) { return sum(w) * 1e38; }, "grad_norm",
-       optimizer, Maker::update, mathematics},
+       optimizer, Origin::update, mathematics},
       {"nan_in_a_parameter", nan, [](const Tensor& w) { return sum(linear(constant(1), w)); },
-       "linear", optimizer, Maker::parameter, Verdict::weights},
+       "linear", optimizer, Origin::parameter, Verdict::weights},
   };
 }
 
@@ -207,7 +207,7 @@ TEST_P(Planted, IsFoundWhereItWasPlanted) {
   EXPECT_EQ(found->finding.op, planted.op) << text;
   EXPECT_EQ(found->finding.module, found->finding.op == "grad_norm" ? "" : "layer") << text;
   EXPECT_EQ(found->finding.direction, planted.direction) << text;
-  EXPECT_EQ(found->finding.maker, planted.maker) << text;
+  EXPECT_EQ(found->finding.origin, planted.origin) << text;
   EXPECT_EQ(found->verdict, planted.verdict) << text;
   EXPECT_FALSE(std::isfinite(found->finding.bad.value)) << text;
   EXPECT_EQ(found->finding.scale, planted.scale);

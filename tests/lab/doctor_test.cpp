@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/random.h"
 #include "binade/data/corpus.h"
 #include "binade/data/tokens.h"
@@ -71,7 +71,7 @@ TEST(Doctor, DiagnosesAWeightThatOverflowsInF16) {
   const Diagnosis& found = doctor.diagnoses()[0];
   EXPECT_EQ(found.finding.op, "linear");
   EXPECT_EQ(found.finding.module, "blocks.1.mlp.up");
-  EXPECT_EQ(found.finding.maker, Maker::cast);
+  EXPECT_EQ(found.finding.origin, Origin::cast);
   EXPECT_EQ(found.finding.bad.index, Shape({0, 5}));
   EXPECT_EQ(found.finding.scale, 65536);
   EXPECT_EQ(found.verdict, Verdict::precision);

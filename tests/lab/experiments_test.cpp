@@ -15,18 +15,18 @@ using ::testing::HasSubstr;
 
 template <class F>
 auto run(F experiment) {
-  Story story;
-  auto claims = experiment(story);
-  EXPECT_THAT(story.text(), HasSubstr("What it proves:"));
-  EXPECT_THAT(story.html(), HasSubstr("class=\"proves\""));
-  if (story.html().find("<svg") != std::string::npos) {
-    EXPECT_EQ(story.html().find("nan"), std::string::npos) << "a picture with a NaN coordinate";
+  ExperimentReport report;
+  auto claims = experiment(report);
+  EXPECT_THAT(report.text(), HasSubstr("What it proves:"));
+  EXPECT_THAT(report.html(), HasSubstr("class=\"proves\""));
+  if (report.html().find("<svg") != std::string::npos) {
+    EXPECT_EQ(report.html().find("nan"), std::string::npos) << "a picture with a NaN coordinate";
   }
   return claims;
 }
 
 TEST(Experiments, Formats) {
-  const FormatsClaims claims = run(formats_experiment);
+  const FormatsResult claims = run(formats_experiment);
   const auto of = [&](const std::string& name) {
     return *std::find_if(claims.formats.begin(), claims.formats.end(),
                          [&](const auto& one) { return one.name == name; });
@@ -51,7 +51,7 @@ TEST(Experiments, Formats) {
 }
 
 TEST(Experiments, Underflow) {
-  const UnderflowClaims claims = run(underflow_experiment);
+  const UnderflowResult claims = run(underflow_experiment);
   EXPECT_GT(claims.at_1e9, 0.99);
   EXPECT_LT(claims.at_1e6, 0.1);
   EXPECT_GT(claims.at_1e7, claims.at_1e6);
@@ -60,7 +60,7 @@ TEST(Experiments, Underflow) {
 }
 
 TEST(Experiments, LossScaling) {
-  const LossScalingClaims claims = run(loss_scaling_experiment);
+  const LossScalingResult claims = run(loss_scaling_experiment);
   EXPECT_GT(claims.f16, 0.99 * claims.start);
   EXPECT_LT(claims.f32, 0.2 * claims.start);
   EXPECT_NEAR(claims.f16_scaled, claims.f32, 0.05 * claims.f32);
@@ -70,7 +70,7 @@ TEST(Experiments, LossScaling) {
 }
 
 TEST(Experiments, OverflowRecovery) {
-  const OverflowRecoveryClaims claims = run(overflow_recovery_experiment);
+  const OverflowRecoveryResult claims = run(overflow_recovery_experiment);
   EXPECT_GT(claims.skips_to_fit, 5);
   EXPECT_GT(claims.skipped, claims.skips_to_fit);  // growth probes and fails at least once
   EXPECT_TRUE(claims.weights_kept);
@@ -79,7 +79,7 @@ TEST(Experiments, OverflowRecovery) {
 }
 
 TEST(Experiments, AttentionOverflow) {
-  const AttentionOverflowClaims claims = run(attention_overflow_experiment);
+  const AttentionOverflowResult claims = run(attention_overflow_experiment);
   EXPECT_GT(claims.overflow_at, 8);
   EXPECT_LT(claims.overflow_at, 40);
   EXPECT_TRUE(claims.f16_softmax_nan);
@@ -89,7 +89,7 @@ TEST(Experiments, AttentionOverflow) {
 }
 
 TEST(Experiments, Accumulation) {
-  const AccumulationClaims claims = run(accumulation_experiment);
+  const AccumulationResult claims = run(accumulation_experiment);
   EXPECT_EQ(claims.truth, 1);
   EXPECT_EQ(claims.f32, 1);
   EXPECT_EQ(claims.f16, 0.5);      // 2^-12 is half a unit in the last place there
@@ -97,7 +97,7 @@ TEST(Experiments, Accumulation) {
 }
 
 TEST(Experiments, SmallUpdates) {
-  const SmallUpdatesClaims claims = run(small_updates_experiment);
+  const SmallUpdatesResult claims = run(small_updates_experiment);
   EXPECT_EQ(claims.without_master, 1);
   EXPECT_NEAR(claims.with_master, claims.truth, 0x1p-9);
   EXPECT_NEAR(claims.stochastic, claims.truth, 0.01);
@@ -105,7 +105,7 @@ TEST(Experiments, SmallUpdates) {
 }
 
 TEST(Experiments, Fp8Range) {
-  const Fp8RangeClaims claims = run(fp8_range_experiment);
+  const Fp8RangeResult claims = run(fp8_range_experiment);
   EXPECT_GT(claims.e4m3_small, 0.99);
   EXPECT_GT(claims.e4m3_large, 0.9);
   // A uniform error within half a unit has a root mean square of 1 / sqrt(3) of that.
@@ -115,7 +115,7 @@ TEST(Experiments, Fp8Range) {
 }
 
 TEST(Experiments, Fp8Scaling) {
-  const Fp8ScalingClaims claims = run(fp8_scaling_experiment);
+  const Fp8ScalingResult claims = run(fp8_scaling_experiment);
   ASSERT_EQ(claims.recipes.size(), 4u);
   const auto &tensor = claims.recipes[0], &row = claims.recipes[1], &block = claims.recipes[2],
              &mx = claims.recipes[3];
@@ -131,13 +131,13 @@ TEST(Experiments, Fp8Scaling) {
 }
 
 TEST(Experiments, StochasticRounding) {
-  const StochasticRoundingClaims claims = run(stochastic_rounding_experiment);
+  const StochasticRoundingResult claims = run(stochastic_rounding_experiment);
   EXPECT_EQ(claims.nearest, 1);
   EXPECT_NEAR(claims.stochastic, claims.truth, claims.bound);
 }
 
 TEST(Experiments, Memory) {
-  const MemoryClaims claims = run(memory_experiment);
+  const MemoryResult claims = run(memory_experiment);
   const auto of = [&](const std::string& name) {
     return *std::find_if(claims.modes.begin(), claims.modes.end(),
                          [&](const auto& one) { return one.name == name; });
@@ -155,7 +155,7 @@ TEST(Experiments, Memory) {
 }
 
 TEST(Experiments, WhenItFails) {
-  const WhenItFailsClaims claims = run(when_it_fails_experiment);
+  const WhenItFailsResult claims = run(when_it_fails_experiment);
   ASSERT_EQ(claims.diagnoses.size(), 5u);
   const Verdict expected[] = {Verdict::precision, Verdict::scale, Verdict::mathematics,
                               Verdict::weights, Verdict::data};
@@ -164,11 +164,11 @@ TEST(Experiments, WhenItFails) {
 }
 
 TEST(Experiments, AreAllListedAndOnThePage) {
-  std::vector<ToldStory> stories;
+  std::vector<CompletedExperiment> stories;
   for (const Experiment& one : experiments()) {
-    ToldStory told{one, {}};
+    CompletedExperiment told{one, {}};
     const auto begin = std::chrono::steady_clock::now();
-    one.tell(told.story);
+    one.run(told.report);
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 20)
         << one.name;
     stories.push_back(told);

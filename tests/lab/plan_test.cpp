@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/train/step.h"
+#include "binade/train/trainer.h"
 #include "train/small_run.h"
 
 namespace binade::lab {

@@ -16,7 +16,7 @@ namespace {
 
 using amp::Fp8Recipe;
 
-class Looking : public autograd::Watch {
+class Looking : public autograd::OpObserver {
   void forward(Op, std::span<const Tensor>, std::span<const Tensor>,
                std::span<const Tensor>) override {}
   void after_backward(const autograd::Node&, std::span<const Tensor>) override {}
@@ -51,7 +51,7 @@ TEST_P(Fp8Mlp, StoresNeitherSwigluNorItsGradient) {
   Looking looking;
   peaks();  // gradients and histories exist from the second on
   const auto [forward, backward] = peaks();
-  const autograd::WatchScope watching(&looking);
+  const autograd::OpObserverScope watching(&looking);
   const auto [plain_forward, plain_backward] = peaks();
   EXPECT_EQ(plain_forward - forward, 256 * 128 * 2);  // swiglu in bf16
   // Its gradient takes two bytes an element or its codes' one; one op lets go of the codes of
@@ -90,14 +90,14 @@ TEST(Fp8Block, StoresNoNorm) {
   peak();
   const int64_t fused = peak();
   Looking looking;
-  const autograd::WatchScope watching(&looking);
+  const autograd::OpObserverScope watching(&looking);
   EXPECT_NEAR(static_cast<double>(peak() - fused), 256 * 256 * 2 + 256 * 32 * 2, 64);
 }
 
 // The state after some steps, watched or not.
 StateDict trained(LanguageModel& model, const Fp8Recipe& recipe, Device device, bool watched) {
   Looking looking;
-  const autograd::WatchScope watching(watched ? &looking : nullptr);
+  const autograd::OpObserverScope watching(watched ? &looking : nullptr);
   random::context() = {};  // of dropout
   optim::AdamW adam(model.parameters(), {.lr = 1e-2});
   for (int step = 0; step < 3; ++step) {
@@ -173,7 +173,7 @@ TEST(Fp8Norm, LinearAndMlpAreTheirParts) {
     Tensor results[2], gradients[2];
     for (const bool watched : {false, true}) {
       Looking looking;
-      const autograd::WatchScope watching(watched ? &looking : nullptr);
+      const autograd::OpObserverScope watching(watched ? &looking : nullptr);
       Tensor leaf = x.detach().set_requires_grad();
       results[watched] = (*layer)(leaf);
       results[watched].backward(test::noise(results[watched].shape(), 2));

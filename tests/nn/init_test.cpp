@@ -11,12 +11,12 @@ namespace {
 TEST(Init, UnsetDrawsNothing) {
   const Shape shape{37, 41};
   const Tensor drawn = init::normal(shape, 1, {});  // alive, so that its memory is not met again
-  const init::Unset unset;
+  const init::SkipInit unset;
   EXPECT_FALSE(test::same_bits(init::normal(shape, 1, {}), drawn));
 }
 
 TEST(Init, UnsetEndsWithItsScope) {
-  { const init::Unset unset; }
+  { const init::SkipInit unset; }
   EXPECT_EQ(init::constant({3}, 2, {}).data<float>()[1], 2);
 }
 

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "binade/ops/attention.h"
-#include "binade/ops/contract.h"
 #include "binade/ops/conv.h"
 #include "binade/ops/distance.h"
+#include "binade/ops/einsum.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/loss.h"
 #include "binade/ops/margin_loss.h"
@@ -135,7 +135,7 @@ TEST(BadInput, Transformers) {
   };
   const char* attention = "scaled_dot_product_attention";
   const auto tables = rope_tables(4, 6);
-  const auto turned = [=](const Shape& x, int64_t start, int64_t rotated) {
+  const auto transposed = [=](const Shape& x, int64_t start, int64_t rotated) {
     return [=] { rope(f(x), tables.first, tables.second, start, rotated); };
   };
   expect_refused({
@@ -155,12 +155,12 @@ TEST(BadInput, Transformers) {
       {"packed_attention", "heads", [] { packed_attention(f({2, 3, 12}), 3, 2); }},
       {"packed_attention", "heads", [] { packed_attention(f({2, 3, 12}), huge, huge); }},
       {"packed_attention", "scale", [] { packed_attention(f({2, 3, 12}), 2, 1, {.causal = true, .scale = infinity}); }},
-      {"rope", "x", turned({2, 3, 6}, 0, -1)},
-      {"rope", "cosine", turned({2, 3, 2, 8}, 0, -1)},
-      {"rope", "start", turned({2, 3, 2, 6}, 2, -1)},
-      {"rope", "start", turned({2, 3, 2, 6}, -1, -1)},
-      {"rope", "start", turned({2, 3, 2, 6}, std::numeric_limits<int64_t>::max(), -1)},
-      {"rope", "rotated", turned({2, 3, 2, 6}, 0, 3)},
+      {"rope", "x", transposed({2, 3, 6}, 0, -1)},
+      {"rope", "cosine", transposed({2, 3, 2, 8}, 0, -1)},
+      {"rope", "start", transposed({2, 3, 2, 6}, 2, -1)},
+      {"rope", "start", transposed({2, 3, 2, 6}, -1, -1)},
+      {"rope", "start", transposed({2, 3, 2, 6}, std::numeric_limits<int64_t>::max(), -1)},
+      {"rope", "rotated", transposed({2, 3, 2, 6}, 0, 3)},
       {"rope", "sine", [&] { rope(f({2, 3, 2, 6}), tables.first, f({3, 3})); }},
       {"rope", "cosine", [&] { rope(f({2, 3, 2, 6}), d({4, 3}), d({4, 3})); }},
       {"rope", "cosine", [&] { rope(m({2, 3, 2, 6}), tables.first, tables.second); }},

@@ -45,9 +45,9 @@ TEST(Require, SaysWhatWasExpectedAndFound) {
 TEST(Layout, DenseCopiesOnlyWhatIsNot) {
   const Tensor x = tensor({1, 2, 3, 4}, {2, 2});
   EXPECT_TRUE(dense(x).same_as(x));
-  const Tensor turned = dense(x.strided({2, 2}, {1, 2}, 0));
-  EXPECT_TRUE(turned.is_dense());
-  EXPECT_THAT(test::read(turned), ElementsAre(1, 3, 2, 4));
+  const Tensor transposed = dense(x.strided({2, 2}, {1, 2}, 0));
+  EXPECT_TRUE(transposed.is_dense());
+  EXPECT_THAT(test::read(transposed), ElementsAre(1, 3, 2, 4));
   EXPECT_FALSE(dense(Tensor()).defined());
   EXPECT_TRUE(converted(x, DType::f32).same_as(x));
   EXPECT_EQ(converted(x, DType::f16).dtype(), DType::f16);

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/shape.h"
 #include "support/tensors.h"

@@ -4,7 +4,7 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/engine.h"
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/backend/gpu.h"
 #include "binade/ops/activation.h"
 #include "binade/ops/fp8_linear.h"
@@ -33,8 +33,8 @@ struct Case {
 };
 
 // Fused or not: what an input, its residual, the norm's weight and bias and two layers become.
-using Program = std::vector<Tensor> (*)(const Case& c, bool fused, std::span<const Tensor> in,
-                                        const Fp8Layer& up, const Fp8Layer& down);
+using Fp8Program = std::vector<Tensor> (*)(const Case& c, bool fused, std::span<const Tensor> in,
+                                           const Fp8Layer& up, const Fp8Layer& down);
 
 Tensor apply(const Tensor& x, const Fp8Layer& layer) {
   return fp8_linear(x, layer.weight, layer.bias, layer.activation, *layer.recipe, layer.state);
@@ -79,7 +79,7 @@ std::vector<Tensor> norm_linear(const Case& c, bool fused, std::span<const Tenso
 }
 
 // Everything that three steps of two micro-batches leave.
-std::vector<Tensor> run(const Case& c, Device device, Program program, bool fused) {
+std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool fused) {
   const auto noise = [&](const Shape& shape, uint64_t stream, DType dtype, bool trains) {
     Tensor x = test::noise(shape, stream, dtype, device);
     if (trains) x.set_requires_grad();
@@ -134,7 +134,7 @@ std::vector<Tensor> run(const Case& c, Device device, Program program, bool fuse
   return left;
 }
 
-void expect_equal(const Case& c, Device device, Program program) {
+void expect_equal(const Case& c, Device device, Fp8Program program) {
   const std::vector<Tensor> fused = run(c, device, program, true),
                             expected = run(c, device, program, false);
   ASSERT_EQ(fused.size(), expected.size());
@@ -174,7 +174,7 @@ const std::vector<std::pair<const char*, Case>>& norm_cases() {
 }
 
 void expect_all_equal(Device device) {
-  const std::pair<const char*, Program> programs[] = {
+  const std::pair<const char*, Fp8Program> programs[] = {
       {"mlp", mlp}, {"norm_mlp", norm_mlp}, {"norm_linear", norm_linear}};
   for (const auto& [program_name, program] : programs) {
     for (const auto* list : {&cases(), &norm_cases()}) {

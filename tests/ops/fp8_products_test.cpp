@@ -11,7 +11,7 @@
 namespace binade::ops {
 namespace {
 
-// q with its codes turned, as a GPU's products want them.
+// q with its codes transposed, as a GPU's products want them.
 Quantized with_transposed(Quantized q) {
   q.transposed = Tensor::empty({q.data.size(1), q.data.size(0)}, q.data.dtype());
   for (int64_t row = 0; row < q.data.size(0); ++row) {
@@ -26,12 +26,12 @@ TEST(Fp8Products, ApplyBothScalesAndAdd) {
   const Quantized a = quantize(test::noise({5, 8}, 1)), b = quantize(test::noise({7, 8}, 2));
   const Tensor expected = matmul(dequantize(a), transpose(dequantize(b), 0, 1));
   const Tensor y = Tensor::empty({5, 7}, DType::f32);
-  multiply(operand(a), turned(operand(b)), y, false);
+  multiply(operand(a), transposed(operand(b)), y, false);
   const std::vector<double> once = test::read(y), wanted = test::read(expected);
   // Scales come before the sums there and after them here: eight terms of a few units each.
   for (size_t i = 0; i < once.size(); ++i)
     EXPECT_NEAR(once[i], wanted[i], 64 * epsilon(DType::f32));
-  multiply(operand(a), turned(operand(b)), y, true);
+  multiply(operand(a), transposed(operand(b)), y, true);
   const std::vector<double> twice = test::read(y);
   for (size_t i = 0; i < once.size(); ++i) EXPECT_FLOAT_EQ(twice[i], 2 * once[i]);
 }
@@ -53,7 +53,7 @@ TEST(Fp8Products, FinerGroupsTakeTheirScalesAlong) {
   const Quantized a = quantize(test::noise({5, 8}, 1), {.group = {1, 0}}),
                   b = quantize(test::noise({7, 8}, 2), {.group = {1, 0}});
   const Tensor y = Tensor::empty({5, 7}, DType::f32);
-  multiply(operand(a), turned(operand(b)), y, false);
+  multiply(operand(a), transposed(operand(b)), y, false);
   const Tensor expected = matmul(dequantize(a), transpose(dequantize(b), 0, 1));
   EXPECT_EQ(test::read(y), test::read(expected));  // on the CPU their values are multiplied
 }

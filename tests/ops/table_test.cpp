@@ -6,7 +6,7 @@
 
 #include "binade/amp/trace.h"
 #include "binade/autograd/engine.h"
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/backend/gpu.h"
 #include "binade/tensor/memory.h"
 #include "ops/walk.h"

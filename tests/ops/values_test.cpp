@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "binade/amp/autocast.h"
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/custom.h"
 #include "binade/ops/distance.h"
@@ -258,11 +258,11 @@ TEST(CustomOps, TakePartInAutocast) {
 
 TEST(CastCache, TellsAMatrixFromItsTranspose) {
   const Tensor weight = leaf({1, 2, 3, 4}, {2, 2});
-  Tensor turned = weight.detach().strided({2, 2}, {1, 2}, 0);
-  turned.set_requires_grad();
+  Tensor transposed = weight.detach().strided({2, 2}, {1, 2}, 0);
+  transposed.set_requires_grad();
   const amp::Autocast cast(DType::bf16);
   EXPECT_THAT(read(mm(ones({1, 2}), weight)), ElementsAre(4, 6));
-  EXPECT_THAT(read(mm(ones({1, 2}), turned)), ElementsAre(3, 7));
+  EXPECT_THAT(read(mm(ones({1, 2}), transposed)), ElementsAre(3, 7));
   EXPECT_THAT(read(mm(ones({1, 2}), weight)), ElementsAre(4, 6));
 }
 

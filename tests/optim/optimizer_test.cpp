@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/io/safetensors.h"
 #include "binade/ops/create.h"
 #include "binade/ops/unary.h"

@@ -8,9 +8,9 @@ namespace binade::structure {
 namespace fs = std::filesystem;
 
 const std::vector<std::string>& rooms() {
-  static const std::vector<std::string> order = {"base", "formats", "tensor", "backend", "autograd",
-                                                 "amp",  "ops",     "nn",     "optim",   "io",
-                                                 "data", "dist",    "train",  "lab",     "cli"};
+  static const std::vector<std::string> order = {
+      "base",  "formats", "tensor", "backend", "autograd", "amp",   "ops", "nn",
+      "optim", "io",      "data",   "dist",    "train",    "bench", "lab", "cli"};
   return order;
 }
 

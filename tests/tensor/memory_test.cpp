@@ -182,8 +182,8 @@ TEST(Memory, GivesCachedBlocksBackBeforeItGivesUp) {
 // Of a size that nothing else here has.
 Tensor block_of(int64_t kilobytes) { return Tensor::empty({kilobytes << 10}, DType::u8); }
 
-TEST(Reserve, NobodyElseGetsWhatRecordedWorkUsed) {
-  Reserve reserve(Device::cpu());
+TEST(PrivatePool, NobodyElseGetsWhatRecordedWorkUsed) {
+  PrivatePool reserve(Device::cpu());
   std::vector<void*> used;
   reserve.record([&] {
     const Tensor first = block_of(801);
@@ -194,15 +194,15 @@ TEST(Reserve, NobodyElseGetsWhatRecordedWorkUsed) {
   const Tensor other = block_of(801), another = block_of(801);
   EXPECT_THAT(used, testing::Not(testing::Contains(other.raw_data())));
   EXPECT_THAT(used, testing::Not(testing::Contains(another.raw_data())));
-  const Reserve::Use use(reserve);
+  const PrivatePool::Use use(reserve);
   const Tensor again = block_of(801);
   EXPECT_THAT(used, testing::Contains(again.raw_data())) << "but the work itself does";
 }
 
-TEST(Reserve, TakesFromTheCacheAndReusesItsOwn) {
+TEST(PrivatePool, TakesFromTheCacheAndReusesItsOwn) {
   release_cached();
   void* cached = block_of(802).raw_data();
-  Reserve reserve(Device::cpu());
+  PrivatePool reserve(Device::cpu());
   const int64_t misses = statistics().misses;
   reserve.record([&] {
     for (int i = 0; i < 3; ++i) EXPECT_EQ(block_of(802).raw_data(), cached);
@@ -212,8 +212,8 @@ TEST(Reserve, TakesFromTheCacheAndReusesItsOwn) {
 }
 
 // Recorded work reads what it was given, and some of its results outlive the recording.
-TEST(Reserve, KeepsBlocksWhoseTensorsEndDuringOrAfterTheRecording) {
-  Reserve reserve(Device::cpu());
+TEST(PrivatePool, KeepsBlocksWhoseTensorsEndDuringOrAfterTheRecording) {
+  PrivatePool reserve(Device::cpu());
   Tensor before = block_of(803), inside;
   void *first = before.raw_data(), *second = nullptr;
   reserve.record([&] {
@@ -229,10 +229,10 @@ TEST(Reserve, KeepsBlocksWhoseTensorsEndDuringOrAfterTheRecording) {
   }
 }
 
-TEST(Reserve, ItsFreeBlocksCountAsCachedAndStayWhenTheCacheIsDropped) {
+TEST(PrivatePool, ItsFreeBlocksCountAsCachedAndStayWhenTheCacheIsDropped) {
   release_cached();
   {
-    Reserve reserve(Device::cpu());
+    PrivatePool reserve(Device::cpu());
     void* block = nullptr;
     reserve.record([&] { block = block_of(804).raw_data(); });
     EXPECT_GE(statistics().cached, 804 << 10);
@@ -240,7 +240,7 @@ TEST(Reserve, ItsFreeBlocksCountAsCachedAndStayWhenTheCacheIsDropped) {
     const int64_t kept = statistics().cached;
     EXPECT_GE(kept, 804 << 10);
     {
-      const Reserve::Use use(reserve);
+      const PrivatePool::Use use(reserve);
       EXPECT_EQ(block_of(804).raw_data(), block);
     }
     EXPECT_EQ(statistics().cached, kept);
@@ -249,11 +249,11 @@ TEST(Reserve, ItsFreeBlocksCountAsCachedAndStayWhenTheCacheIsDropped) {
   EXPECT_EQ(statistics().cached, 0) << "its blocks ended with it";
 }
 
-TEST(Reserve, BlocksInUseOutliveIt) {
+TEST(PrivatePool, BlocksInUseOutliveIt) {
   release_cached();
   Tensor kept;
   {
-    Reserve reserve(Device::cpu());
+    PrivatePool reserve(Device::cpu());
     reserve.record([&] { kept = block_of(805); });
   }
   test::fill(kept, 7);
@@ -262,11 +262,11 @@ TEST(Reserve, BlocksInUseOutliveIt) {
   EXPECT_EQ(block_of(805).raw_data(), block) << "it went to the cache";
 }
 
-TEST(Reserve, EachRunCountsTowardsThePeakAsTheRecordedOneDid) {
+TEST(PrivatePool, EachRunCountsTowardsThePeakAsTheRecordedOneDid) {
   Tensor grown = block_of(806);
   reset_peak();
   const Statistics before = statistics();
-  Reserve reserve(Device::cpu());
+  PrivatePool reserve(Device::cpu());
   Tensor result;
   reserve.record([&] {
     const CategoryGuard guard(Category::gradients);
@@ -285,23 +285,23 @@ TEST(Reserve, EachRunCountsTowardsThePeakAsTheRecordedOneDid) {
   EXPECT_EQ(statistics().peak - before.allocated, (806 + 807) << 10) << "less is no new peak";
 }
 
-TEST(Reserve, ARecordingKeepsAnEarlierPeak) {
+TEST(PrivatePool, ARecordingKeepsAnEarlierPeak) {
   reset_peak();
   const int64_t start = allocated();
   { const Tensor high = block_of(2000); }
-  Reserve reserve(Device::cpu());
+  PrivatePool reserve(Device::cpu());
   reserve.record([] { block_of(808); });
   EXPECT_EQ(peak() - start, 2000 << 10);
 }
 
-TEST(Reserve, IsInUseOnItsThreadAndDeviceAlone) {
-  Reserve reserve(Device::meta());
+TEST(PrivatePool, IsInUseOnItsThreadAndDeviceAlone) {
+  PrivatePool reserve(Device::meta());
   void* block = block_of(809).raw_data();
-  const Reserve::Use use(reserve);
+  const PrivatePool::Use use(reserve);
   EXPECT_EQ(block_of(809).raw_data(), block) << "another device goes on as before";
-  Reserve own(Device::cpu());
+  PrivatePool own(Device::cpu());
   {
-    const Reserve::Use inner(own);
+    const PrivatePool::Use inner(own);
     const Tensor mine = block_of(809);
     std::thread([&] { EXPECT_NE(block_of(809).raw_data(), mine.raw_data()); }).join();
   }

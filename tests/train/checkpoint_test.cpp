@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/io/huggingface.h"
 #include "binade/ops/create.h"

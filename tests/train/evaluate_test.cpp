@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/ops/create.h"
 #include "binade/ops/loss.h"

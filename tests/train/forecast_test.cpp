@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/train/peak.h"
-#include "binade/train/step.h"
+#include "binade/train/report/peak_throughput.h"
+#include "binade/train/trainer.h"
 #include "train/small_run.h"
 
 namespace binade::train {

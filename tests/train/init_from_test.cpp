@@ -7,7 +7,7 @@
 #include "binade/io/huggingface.h"
 #include "binade/ops/create.h"
 #include "binade/train/loop.h"
-#include "binade/train/step.h"
+#include "binade/train/trainer.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "binade/data/tokens.h"
-#include "binade/train/config.h"
+#include "binade/train/config/config.h"
 
 namespace binade::train {
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "binade/train/step.h"
+#include "binade/train/trainer.h"
 #include "support/values.h"
 #include "train/small_run.h"
 

@@ -4,7 +4,7 @@
 
 #include "binade/amp/trace.h"
 #include "binade/autograd/module_path.h"
-#include "binade/autograd/watch.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/backend/backend.h"
 #include "binade/formats/format.h"
 
@@ -44,7 +44,7 @@ Tensor transposed(const Tensor& x) {
 
 // GPUs multiply FP8 matrices that lie along the summed axis alone. The forward sums along rows; the
 // weight's columns are summed by dgrad, those of inputs and gradients by wgrad.
-bool turned_too(const Fp8Recipe& recipe, Fp8Role role, Device device, bool gradients_follow) {
+bool transposed_too(const Fp8Recipe& recipe, Fp8Role role, Device device, bool gradients_follow) {
   if (!device.is_cuda() || !per_tensor(recipe)) return false;
   return role == Fp8Role::weight ? recipe.dgrad : recipe.wgrad && gradients_follow;
 }
@@ -54,7 +54,7 @@ Quantized empty_codes(const Fp8Recipe& recipe, Fp8Role role, const Shape& shape,
                       bool gradients_follow) {
   const DType type = fp8_type(recipe, role);
   Quantized result{Tensor::empty(shape, type, device), {}, scale_group(recipe, role)};
-  if (turned_too(recipe, role, device, gradients_follow))
+  if (transposed_too(recipe, role, device, gradients_follow))
     result.transposed = Tensor::empty({shape[1], shape[0]}, type, device);
   return result;
 }
@@ -143,9 +143,9 @@ DType fp8_type(const Fp8Recipe& recipe, Fp8Role role) {
                                                                          : DType::e4m3;
 }
 
-Quantized quantize_made(const Fp8Recipe& recipe, Fp8Role role, const Shape& shape, Device device,
-                        Fp8Stream& stream, bool record,
-                        FunctionRef<void(const backend::Codes&)> write) {
+Quantized quantize_fused(const Fp8Recipe& recipe, Fp8Role role, const Shape& shape, Device device,
+                         Fp8Stream& stream, bool record,
+                         FunctionRef<void(const backend::Codes&)> write) {
   const auto& kernels = backend::of(device);
   Quantized result = empty_codes(recipe, role, shape, device, record);
   // The scale is copied: it stays with this data when the stream's moves on.
@@ -161,9 +161,9 @@ Quantized quantize_made(const Fp8Recipe& recipe, Fp8Role role, const Shape& shap
   return result;
 }
 
-bool quantizes_as_made(const Fp8Recipe& recipe) {
+bool can_fuse_quantize(const Fp8Recipe& recipe) {
   return recipe.scaling == Fp8Scaling::delayed && recipe.forward && recipe.dgrad && recipe.wgrad &&
-         !tracing() && autograd::watch() == nullptr;
+         !tracing() && autograd::op_observer() == nullptr;
 }
 
 Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp8Stream& stream,
@@ -171,8 +171,8 @@ Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp
   const auto& kernels = backend::of(x).quantize;
   Quantized result;
   if (recipe.scaling == Fp8Scaling::delayed) {
-    result = quantize_made(recipe, role, x.shape(), x.device(), stream, record,
-                           [&](const backend::Codes& codes) { kernels.quantize(x, codes); });
+    result = quantize_fused(recipe, role, x.shape(), x.device(), stream, record,
+                            [&](const backend::Codes& codes) { kernels.quantize(x, codes); });
   } else if (recipe.scaling == Fp8Scaling::mx) {
     result = empty_codes(recipe, role, x.shape(), x.device(), record);
     result.inverse_scale =
@@ -202,7 +202,7 @@ void Fp8Linear::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
       stream->create(recipe.history, weight_tensor.device());
     seen_storage_ = nullptr;
   }
-  settle(weight_tensor);
+  flush(weight_tensor);
   if (seen_storage_ != weight_tensor.storage() || seen_version_ != weight_tensor.version() ||
       seen_recipe_.scaling != recipe.scaling || seen_recipe_.dgrad != recipe.dgrad) {
     forget_weight();
@@ -212,7 +212,7 @@ void Fp8Linear::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
   seen_recipe_ = recipe;
 }
 
-void Fp8Linear::settle(const Tensor& weight_tensor) {
+void Fp8Linear::flush(const Tensor& weight_tensor) {
   const bool due =
       seen_storage_ == weight_tensor.storage() && seen_version_ != weight_tensor.version();
   if (!due) return;

@@ -110,7 +110,7 @@ class Fp8Linear {
   const Quantized& weight_columns(const Fp8Recipe& recipe, const Tensor& weight_tensor);
 
   // Rolls now if that is due, so that what is saved is what the next step starts from.
-  void settle(const Tensor& weight_tensor);
+  void flush(const Tensor& weight_tensor);
 
  private:
   void forget_weight();
@@ -130,13 +130,13 @@ Quantized quantize_by(const Fp8Recipe& recipe, Fp8Role role, const Tensor& x, Fp
 
 // The same by a delayed recipe, of a matrix that nobody stores: `write` makes it and its codes in
 // one pass.
-Quantized quantize_made(const Fp8Recipe& recipe, Fp8Role role, const Shape& shape, Device device,
-                        Fp8Stream& stream, bool record,
-                        FunctionRef<void(const backend::Codes&)> write);
+Quantized quantize_fused(const Fp8Recipe& recipe, Fp8Role role, const Shape& shape, Device device,
+                         Fp8Stream& stream, bool record,
+                         FunctionRef<void(const backend::Codes&)> write);
 
 // Whether matrices may be made and quantized in one pass under this recipe: their scales are known
 // beforehand, no product takes them in another type, and nobody looks at what runs.
-bool quantizes_as_made(const Fp8Recipe& recipe);
+bool can_fuse_quantize(const Fp8Recipe& recipe);
 
 // The group of elements that share a scale.
 ScaleGroup scale_group(const Fp8Recipe& recipe, Fp8Role role);

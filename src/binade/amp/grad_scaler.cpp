@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "binade/amp/call.h"
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 
 namespace binade::amp {
@@ -85,10 +85,10 @@ Tensor StepReport::bad_parameter() const {
   return place < checked_.size() ? checked_[place] : Tensor();
 }
 
-StepReport StepReport::again() const {
+StepReport StepReport::replayed() const {
   StepReport report = *this;
-  for (backend::Late* late : {&report.found_inf_, &report.first_bad_, &report.scale_})
-    *late = late->again();
+  for (backend::AsyncScalar* late : {&report.found_inf_, &report.first_bad_, &report.scale_})
+    *late = late->replayed();
   return report;
 }
 
@@ -186,9 +186,9 @@ StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor)
                   .hint = "call backward() before step()"});
   }
   StepReport report;
-  report.found_inf_ = backend::Late(state.found_inf);
-  report.first_bad_ = backend::Late(state.first_bad);
-  report.scale_ = backend::Late(state.scale);
+  report.found_inf_ = backend::AsyncScalar(state.found_inf);
+  report.first_bad_ = backend::AsyncScalar(state.first_bad);
+  report.scale_ = backend::AsyncScalar(state.scale);
   report.checked_ = state.checked;
   report.at_scale_one_ = resting_scale_ > 0;
   optimizer.step({.gradient_factor = gradient_factor, .skip = state.found_inf});
@@ -213,7 +213,7 @@ void GradScaler::update() {
                     .found = "none",
                     .hint = "call step(optimizer) before update()"});
   }
-  const Unread iteration{backend::Late(found), backend::Late(scale)};
+  const PendingIteration iteration{backend::AsyncScalar(found), backend::AsyncScalar(scale)};
   if (resting_scale_ > 0) {
     // A retest ends: back to the scale of before, whatever it showed.
     kernels.elementwise.fill(scale_, std::exchange(resting_scale_, 0));
@@ -231,19 +231,19 @@ void GradScaler::update() {
 
 void GradScaler::note_run() {
   if (!options_.enabled) return;
-  unread_.push_back({recorded_.found_inf.again(), recorded_.scale.again()});
+  unread_.push_back({recorded_.found_inf.replayed(), recorded_.scale.replayed()});
   read(false);
 }
 
 void GradScaler::read(bool all) {
   while (!unread_.empty() && (all || unread_.size() > iterations_ahead)) {
-    const Unread oldest = unread_.front();
+    const PendingIteration oldest = unread_.front();
     unread_.pop_front();
     note(oldest);
   }
 }
 
-void GradScaler::note(const Unread& iteration) {
+void GradScaler::note(const PendingIteration& iteration) {
   if (iteration.found_inf.get() == 0) {
     skipped_in_a_row_ = overflows_in_a_row_ = 0;
     return;

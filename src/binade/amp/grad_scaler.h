@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "binade/amp/step.h"
-#include "binade/backend/late.h"
-#include "binade/backend/scaler.h"
+#include "binade/amp/steppable.h"
+#include "binade/backend/async_scalar.h"
+#include "binade/backend/loss_scaler.h"
 
 namespace binade::amp {
 
@@ -41,13 +41,13 @@ class StepReport {
   // The scale its gradients were made with.
   double scale() const;
   // Of a recorded step (backend/graph.h): what became of its latest run.
-  StepReport again() const;
+  StepReport replayed() const;
 
  private:
   friend class GradScaler;
-  backend::Late found_inf_, first_bad_, scale_;  // undefined without a scaler
-  std::vector<Tensor> checked_;                  // in the order of first_bad_
-  bool at_scale_one_ = false;                    // a retest
+  backend::AsyncScalar found_inf_, first_bad_, scale_;  // undefined without a scaler
+  std::vector<Tensor> checked_;                         // in the order of first_bad_
+  bool at_scale_one_ = false;                           // a retest
 };
 
 // A scaler's state as it is saved. Empty where the scaler is disabled.
@@ -96,8 +96,8 @@ class GradScaler {
     std::vector<Tensor> checked;
   };
   // An iteration whose outcome the host has not looked at.
-  struct Unread {
-    backend::Late found_inf, scale;
+  struct PendingIteration {
+    backend::AsyncScalar found_inf, scale;
   };
 
   PerOptimizer& state_of(Steppable& optimizer) { return optimizers_[&optimizer]; }
@@ -105,16 +105,16 @@ class GradScaler {
   void check_gradients(Steppable& optimizer, PerOptimizer& state);
   // Looks at the outcomes that are old enough to be there, or at all of them.
   void read(bool all);
-  void note(const Unread& iteration);
+  void note(const PendingIteration& iteration);
   void note_overflow();
 
   GradScalerOptions options_;
-  backend::ScaleNumbers numbers_;
+  backend::LossScaleParams numbers_;
   Tensor scale_;  // undefined until first used
   Tensor trackers_;
   std::unordered_map<Steppable*, PerOptimizer> optimizers_;
-  std::deque<Unread> unread_;
-  Unread recorded_;  // of the iteration recorded last
+  std::deque<PendingIteration> unread_;
+  PendingIteration recorded_;  // of the iteration recorded last
   int64_t skipped_in_a_row_ = 0;
   int64_t overflows_in_a_row_ = 0;
   double resting_scale_ = 0;  // what the scale returns to after a retest at 1; 0: none running

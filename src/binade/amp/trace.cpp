@@ -30,7 +30,7 @@ std::vector<DType> types(std::span<const Tensor> tensors) {
 std::vector<DType> gradient_types(const autograd::Node& node) {
   std::vector<DType> result;
   for (const autograd::GradSlot& slot : node.inputs) {
-    if (!slot.wanted()) continue;
+    if (!slot.needs_grad()) continue;
     const Tensor& buffer = slot.meta()->grad;
     result.push_back(buffer.defined() ? buffer.dtype() : slot.dtype());
   }
@@ -38,7 +38,7 @@ std::vector<DType> gradient_types(const autograd::Node& node) {
 }
 
 // Adds backwards to the recording; a watch that was there before goes on seeing everything.
-class BackwardTrace : public autograd::Watch {
+class BackwardTrace : public autograd::OpObserver {
  public:
   void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
                std::span<const Tensor> outputs) override {
@@ -55,7 +55,7 @@ class BackwardTrace : public autograd::Watch {
   }
 
  private:
-  autograd::Watch* outer_ = autograd::watch();
+  autograd::OpObserver* outer_ = autograd::op_observer();
 };
 
 std::string list(const std::vector<DType>& dtypes) {
@@ -73,7 +73,7 @@ std::vector<TracedOp> explain(const std::function<void()>& program) {
   Recording mine;
   Recording* outer = std::exchange(recording, &mine);
   BackwardTrace backwards;
-  const autograd::WatchScope watching(&backwards);
+  const autograd::OpObserverScope watching(&backwards);
   try {
     program();
   } catch (...) {
@@ -100,7 +100,8 @@ void trace_cast(const Tensor& from, const Tensor& to) {
 
 void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
               std::span<const Tensor> outputs) {
-  if (autograd::Watch* watcher = autograd::watch()) watcher->forward(op, inputs, compute, outputs);
+  if (autograd::OpObserver* observer = autograd::op_observer())
+    observer->forward(op, inputs, compute, outputs);
   if (recording == nullptr) return;
   recording->ops.push_back({op, autograd::module_path(), types(inputs), types(compute),
                             types(outputs), std::exchange(recording->pending, {})});

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "binade/autograd/op.h"
-#include "binade/autograd/watch.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/tensor/tensor.h"
 
 // The record of what ran in which precision: every op and every cast, while someone listens.
@@ -45,7 +45,7 @@ class TracePause {
 
  private:
   void* paused_;
-  std::optional<autograd::WatchScope> unwatched_;
+  std::optional<autograd::OpObserverScope> unwatched_;
 };
 
 // Called by ops as they have run and recorded; free unless explain() is running or the thread has a

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "binade/autograd/variable.h"
-#include "binade/autograd/watch.h"
+#include "binade/autograd/grad_mode.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/backend/backend.h"
 
 namespace binade::autograd {
@@ -111,9 +111,9 @@ class Walk {
     if (!reached) return;
     const Node* previous = std::exchange(running_node, &node);
     try {
-      if (Watch* const watcher = watch()) watcher->before_backward(node);
+      if (OpObserver* const observer = op_observer()) observer->before_backward(node);
       node.backward(dy, node.inputs);
-      if (Watch* const watcher = watch()) watcher->after_backward(node, dy);
+      if (OpObserver* const observer = op_observer()) observer->after_backward(node, dy);
     } catch (...) {
       running_node = previous;
       throw;

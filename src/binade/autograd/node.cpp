@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "binade/autograd/engine.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
-#include "binade/autograd/variable.h"
 #include "binade/backend/backend.h"
 
 namespace binade::autograd {
@@ -72,7 +72,7 @@ const Tensor& Saved::get() const {
 }
 
 void GradSlot::add(Tensor gradient) const {
-  if (!wanted()) return;
+  if (!needs_grad()) return;
   check_gradient(*meta_, gradient);
   if (meta_->node == nullptr) {
     add_to_leaf(*meta_, gradient);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "binade/autograd/meta.h"
+#include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/op.h"
 
 namespace binade::autograd {
@@ -34,7 +34,7 @@ class GradSlot {
   explicit GradSlot(std::shared_ptr<Meta> meta) : meta_(std::move(meta)) {}
 
   // Whether anybody needs this gradient; if not, computing it is waste.
-  bool wanted() const { return meta_ != nullptr; }
+  bool needs_grad() const { return meta_ != nullptr; }
 
   // Adds a gradient of the input's shape and any floating type. No-op where not wanted.
   void add(Tensor gradient) const;

@@ -55,7 +55,7 @@ enum class Unary : uint8_t {
 
 // Numbers some functions need: pow (a = exponent), clamp (a, b = bounds), scale (a * x + b),
 // leaky_relu (a = slope).
-struct UnaryNumbers {
+struct UnaryParams {
   double a = 0;
   double b = 0;
 };
@@ -84,10 +84,10 @@ enum class Binary : uint8_t {
 // expanded to the output's shape.
 struct ElementwiseKernels {
   // y = op(x)
-  void (*unary)(Unary op, UnaryNumbers numbers, TensorView x, TensorView y);
+  void (*unary)(Unary op, UnaryParams numbers, TensorView x, TensorView y);
   // dx = dy * op'(x), from x or from y = op(x), whichever saves_output(op) says; adds to dx if
   // `accumulate`.
-  void (*unary_backward)(Unary op, UnaryNumbers numbers, TensorView dy, TensorView saved,
+  void (*unary_backward)(Unary op, UnaryParams numbers, TensorView dy, TensorView saved,
                          TensorView dx, bool accumulate);
   // y = op(a, b)
   void (*binary)(Binary op, TensorView a, TensorView b, TensorView y);

@@ -13,13 +13,13 @@ namespace binade::backend {
 struct Graph::State {
   explicit State(Device device) : memory(device) {}
 
-  memory::Reserve memory;
+  memory::PrivatePool memory;
 #ifdef BINADE_CUDA
   std::optional<cuda::RecordedWork> work;
 #endif
 };
 
-memory::Reserve& Graph::memory() const { return state_->memory; }
+memory::PrivatePool& Graph::memory() const { return state_->memory; }
 
 #ifdef BINADE_CUDA
 

@@ -23,8 +23,8 @@ class Graph {
   // Gives the recorded work to the device once more, behind all that it was given before.
   void launch() const;
 
-  // For other work between two launches; see memory::Reserve::Use.
-  memory::Reserve& memory() const;
+  // For other work between two launches; see memory::PrivatePool::Use.
+  memory::PrivatePool& memory() const;
 
  private:
   struct State;

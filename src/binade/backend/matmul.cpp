@@ -8,7 +8,7 @@ namespace binade::backend {
 namespace {
 
 // The axes of a matrix exchanged, of a batch of them.
-TensorView turned(TensorView x) {
+TensorView transposed(TensorView x) {
   std::swap(x.shape[1], x.shape[2]);
   std::swap(x.strides[1], x.strides[2]);
   return x;
@@ -50,7 +50,7 @@ void matmul_dequantized(Device device, const MatmulKernels& matmul, const Quanti
   if (epilogue.group_a != ScaleGroup{})
     a = values("a", a, epilogue.scale_a, epilogue.group_a, held[0]);
   if (epilogue.group_b != ScaleGroup{})
-    b = turned(values("b", turned(b), epilogue.scale_b, epilogue.group_b, held[1]));
+    b = transposed(values("b", transposed(b), epilogue.scale_b, epilogue.group_b, held[1]));
   matmul.matmul(a, b, y, epilogue);
 }
 

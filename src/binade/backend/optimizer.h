@@ -29,7 +29,7 @@ struct UpdateControl {
   TensorView numbers;
 };
 
-struct AdamNumbers {
+struct AdamParams {
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
   double correction1 = 1, correction2 = 1;  // 1 - beta^count
   int64_t count = 1;                        // updates of these items, the running one included
@@ -39,7 +39,7 @@ struct AdamNumbers {
   uint64_t seed = 0, step = 0;
 };
 
-struct SgdNumbers {
+struct SgdParams {
   double lr = 0, momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;
   bool first_step = false;  // momentum starts as the gradient
@@ -49,9 +49,8 @@ struct SgdNumbers {
 };
 
 struct OptimizerKernels {
-  void (*adam)(std::span<const UpdateItem> items, const AdamNumbers& numbers,
-               UpdateControl control);
-  void (*sgd)(std::span<const UpdateItem> items, const SgdNumbers& numbers, UpdateControl control);
+  void (*adam)(std::span<const UpdateItem> items, const AdamParams& numbers, UpdateControl control);
+  void (*sgd)(std::span<const UpdateItem> items, const SgdParams& numbers, UpdateControl control);
   // norm (f32 [1]) = p-norm over all gradients; p of infinity is the largest magnitude. found_inf
   // (f32 [1], optional) becomes 1 where any element is not finite and is left alone otherwise.
   void (*gradient_norm)(std::span<const TensorView> gradients, double p, TensorView norm,

@@ -13,7 +13,7 @@ namespace binade::backend {
 // One Adam step with every scalar worked out beforehand, in f64.
 template <class T>
 struct AdamStep {
-  explicit AdamStep(const AdamNumbers& n)
+  explicit AdamStep(const AdamParams& n)
       : keep(static_cast<T>(n.decoupled_decay ? 1 - n.lr * n.weight_decay : 1.0)),
         decay(static_cast<T>(n.decoupled_decay ? 0.0 : n.weight_decay)),
         beta1(static_cast<T>(n.beta1)),
@@ -36,7 +36,7 @@ struct AdamStep {
 
 template <class T>
 struct SgdStep {
-  explicit SgdStep(const SgdNumbers& n)
+  explicit SgdStep(const SgdParams& n)
       : decay(static_cast<T>(n.weight_decay)),
         momentum(static_cast<T>(n.momentum)),
         fresh(static_cast<T>(1 - n.dampening)),

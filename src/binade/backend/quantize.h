@@ -20,8 +20,8 @@ struct DelayedRule {
 };
 
 // Where the codes of a matrix go: q = values * scale (f32 [1]). Where present, `transposed`
-// [columns, rows] receives the same codes turned, and `amax` (f32 [1]) grows to the values' largest
-// magnitude in the same pass.
+// [columns, rows] receives the same codes transposed, and `amax` (f32 [1]) grows to the values'
+// largest magnitude in the same pass.
 struct Codes {
   TensorView scale, q, transposed = {}, amax = {};
 };

@@ -1,7 +1,7 @@
 #include "binade/backend/transfer.h"
 
+#include "binade/backend/async_scalar.h"
 #include "binade/backend/backend.h"
-#include "binade/backend/late.h"
 
 #ifdef BINADE_CUDA
 #include "binade/backend/cuda/device.h"
@@ -29,22 +29,22 @@ void backend::transfer(const Tensor& x, const Tensor& y) {
   of(y).elementwise.copy(x, y);
 }
 
-struct backend::Late::State {
+struct backend::AsyncScalar::State {
   double value = 0;
   Tensor recorded;  // where it was made while a graph was captured: where each launch leaves it
 #ifdef BINADE_CUDA
-  cuda::Arrival arrival;
+  cuda::AsyncReadback arrival;
 #endif
 };
 
-backend::Late::Late(const Tensor& scalar) : state_(std::make_shared<State>()) {
+backend::AsyncScalar::AsyncScalar(const Tensor& scalar) : state_(std::make_shared<State>()) {
 #ifdef BINADE_CUDA
   if (scalar.device().is_cuda()) {
     cuda::activate(scalar.device());
     if (cuda::capturing()) {
       state_->recorded = scalar;
     } else {
-      state_->arrival = cuda::Arrival(scalar);
+      state_->arrival = cuda::AsyncReadback(scalar);
     }
     return;
   }
@@ -52,16 +52,20 @@ backend::Late::Late(const Tensor& scalar) : state_(std::make_shared<State>()) {
   state_->value = scalar.item();
 }
 
-bool backend::Late::recorded() const { return state_ != nullptr && state_->recorded.defined(); }
+bool backend::AsyncScalar::recorded() const {
+  return state_ != nullptr && state_->recorded.defined();
+}
 
-backend::Late backend::Late::again() const { return recorded() ? Late(state_->recorded) : *this; }
+backend::AsyncScalar backend::AsyncScalar::replayed() const {
+  return recorded() ? AsyncScalar(state_->recorded) : *this;
+}
 
-double backend::Late::get() const {
+double backend::AsyncScalar::get() const {
   if (recorded()) {
     fail("late", {.argument = "number",
                   .expected = "one of a graph's launch",
                   .found = "that of its recording",
-                  .hint = "ask again() after each launch"});
+                  .hint = "ask replayed() after each launch"});
   }
 #ifdef BINADE_CUDA
   if (state_->arrival.defined()) return state_->arrival.wait();

@@ -9,7 +9,7 @@
 
 #include "binade/base/division.h"
 #include "binade/base/error.h"
-#include "binade/base/shared_items.h"
+#include "binade/base/work_stealing.h"
 
 namespace binade {
 namespace {

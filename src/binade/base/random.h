@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "binade/base/hd.h"
+#include "binade/base/host_device.h"
 
 // Counter-based random numbers: every draw is a pure function of (seed, stream, index).
 // There is no generator state to save, to lose or to share between threads.

@@ -6,26 +6,26 @@
 
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
+#include "binade/bench/gemm.h"
+#include "binade/bench/machine.h"
+#include "binade/bench/ops.h"
+#include "binade/bench/step.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/keys.h"
-#include "binade/train/bench_device.h"
-#include "binade/train/bench_gemm.h"
-#include "binade/train/bench_ops.h"
-#include "binade/train/bench_step.h"
 
 namespace binade::cli {
 namespace {
 
 void add_cpu_time(CLI::App& command) {
   command.add_flag_callback(
-      "--cpu-time", [] { train::set_bench_clock(true); },
+      "--cpu-time", [] { bench::set_bench_clock(true); },
       "Count CPU time; with --threads 1, what a busy machine would take if it were idle");
 }
 
 struct StepArguments {
   std::shared_ptr<GivenOptions> keys = std::make_shared<GivenOptions>();
   std::vector<std::string> precisions = {"fp32", "bf16"};
-  train::StepBenchOptions options;
+  bench::StepBenchOptions options;
   bool json = false;
 };
 
@@ -49,11 +49,11 @@ void run_step(const StepArguments& arguments) {
   for (const std::string& precision : arguments.precisions)
     configs.push_back(step_config(*arguments.keys, precision));
   if (configs[0].threads > 0) set_threads(static_cast<int>(configs[0].threads));
-  std::vector<train::StepFigures> figures;
+  std::vector<bench::StepTiming> figures;
   for (const train::Config& config : configs)
-    figures.push_back(train::bench_step(config, arguments.options));
-  fmt::print("{}\n", arguments.json ? train::to_json(configs[0], figures)
-                                    : train::to_table(configs[0], figures));
+    figures.push_back(bench::bench_step(config, arguments.options));
+  fmt::print("{}\n", arguments.json ? bench::to_json(configs[0], figures)
+                                    : bench::to_table(configs[0], figures));
 }
 
 void add_step(CLI::App& bench) {
@@ -88,8 +88,8 @@ struct KernelArguments {
 };
 
 // "2048x768x256", m x n x k.
-train::GemmShape parse_shape(const std::string& text) {
-  train::GemmShape shape;
+bench::GemmShape parse_shape(const std::string& text) {
+  bench::GemmShape shape;
   int end = 0;
   constexpr int64_t most = 1 << 20;
   const int count = std::sscanf(text.c_str(), "%ldx%ldx%ld%n", &shape.m, &shape.n, &shape.k, &end);
@@ -127,12 +127,12 @@ void add_gemm(CLI::App& bench) {
       ->type_name("MxNxK");
   command->callback([arguments] {
     if (arguments->threads > 0) set_threads(arguments->threads);
-    std::vector<train::GemmShape> shapes;
+    std::vector<bench::GemmShape> shapes;
     for (const std::string& text : arguments->shapes) shapes.push_back(parse_shape(text));
-    if (shapes.empty()) shapes = train::default_gemm_shapes();
+    if (shapes.empty()) shapes = bench::default_gemm_shapes();
     const auto report =
-        train::bench_gemm(parse_device(arguments->device), shapes, arguments->seconds);
-    fmt::print("{}\n", arguments->json ? train::to_json(report) : train::to_table(report));
+        bench::bench_gemm(parse_device(arguments->device), shapes, arguments->seconds);
+    fmt::print("{}\n", arguments->json ? bench::to_json(report) : bench::to_table(report));
   });
 }
 
@@ -143,9 +143,9 @@ void add_ops(CLI::App& bench) {
   command->callback([arguments] {
     if (arguments->threads > 0) set_threads(arguments->threads);
     const Device device = parse_device(arguments->device);
-    const auto figures = train::bench_ops(device, arguments->seconds);
-    fmt::print("{}\n", arguments->json ? train::to_json(device, figures)
-                                       : train::to_table(device, figures));
+    const auto figures = bench::bench_ops(device, arguments->seconds);
+    fmt::print("{}\n", arguments->json ? bench::to_json(device, figures)
+                                       : bench::to_table(device, figures));
   });
 }
 

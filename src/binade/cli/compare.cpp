@@ -1,4 +1,4 @@
-#include "binade/lab/compare.h"
+#include "binade/lab/precision_comparison.h"
 
 #include <fmt/format.h>
 

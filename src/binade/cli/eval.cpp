@@ -7,9 +7,9 @@
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
 #include "binade/io/huggingface.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/evaluate.h"
 #include "binade/train/model_folder.h"
-#include "binade/train/setup.h"
 
 namespace binade::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "binade/cli/commands.h"
-#include "binade/io/convert.h"
+#include "binade/io/convert_model.h"
 
 namespace binade::cli {
 

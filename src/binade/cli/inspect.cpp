@@ -1,4 +1,4 @@
-#include "binade/train/inspect.h"
+#include "binade/train/report/inspect.h"
 
 #include <fmt/core.h>
 

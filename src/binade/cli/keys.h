@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "binade/train/config.h"
+#include "binade/train/config/config.h"
 
 namespace binade::cli {
 

@@ -8,7 +8,7 @@
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
 #include "binade/io/file.h"
-#include "binade/lab/story.h"
+#include "binade/lab/experiment_report.h"
 
 namespace binade::cli {
 namespace {
@@ -24,18 +24,19 @@ void list() {
     fmt::print("  {:<20} {}\n", one.name, one.title);
 }
 
-lab::ToldStory told(const lab::Experiment& experiment) {
+lab::CompletedExperiment told(const lab::Experiment& experiment) {
   const auto begin = std::chrono::steady_clock::now();
-  lab::ToldStory one{experiment, {}};
-  experiment.tell(one.story);
+  lab::CompletedExperiment one{experiment, {}};
+  experiment.run(one.report);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  fmt::print("== {} ==\n\n{}\n({:.1f} s)\n\n", experiment.title, one.story.text(), seconds);
+  fmt::print("== {} ==\n\n{}\n({:.1f} s)\n\n", experiment.title, one.report.text(), seconds);
   std::fflush(stdout);
   return one;
 }
 
-void write_page(const std::vector<lab::ToldStory>& stories, const std::filesystem::path& folder) {
+void write_page(const std::vector<lab::CompletedExperiment>& stories,
+                const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
@@ -65,7 +66,7 @@ void add_lab(CLI::App& app) {
     } else {
       chosen.push_back(lab::find_experiment(arguments->name));
     }
-    std::vector<lab::ToldStory> stories;
+    std::vector<lab::CompletedExperiment> stories;
     for (const lab::Experiment& one : chosen) stories.push_back(told(one));
     if (!arguments->out.empty()) write_page(stories, arguments->out);
   });

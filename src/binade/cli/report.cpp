@@ -1,4 +1,4 @@
-#include "binade/train/report.h"
+#include "binade/train/report/report.h"
 
 #include <fmt/core.h>
 
@@ -7,8 +7,8 @@
 
 #include "binade/cli/commands.h"
 #include "binade/io/file.h"
-#include "binade/train/compare.h"
-#include "binade/train/summary.h"
+#include "binade/train/report/run_comparison.h"
+#include "binade/train/report/run_summary.h"
 
 namespace binade::cli {
 namespace {

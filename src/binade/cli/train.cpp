@@ -9,9 +9,9 @@
 #include "binade/cli/configuration.h"
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/forecast.h"
 #include "binade/train/loop.h"
-#include "binade/train/setup.h"
 
 namespace binade::cli {
 namespace {

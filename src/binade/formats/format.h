@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "binade/base/hd.h"
+#include "binade/base/host_device.h"
 
 // What a number's bits mean. A format is described once, by the widths of its fields and the rule
 // for its special values; its limits and its conversions all derive from that description.

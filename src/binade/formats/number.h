@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "binade/base/hd.h"
+#include "binade/base/host_device.h"
 #include "binade/formats/format.h"
 
 // Storage types: a number in a small format, as it lies in memory. They convert and do nothing

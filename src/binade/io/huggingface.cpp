@@ -6,7 +6,7 @@
 #include <functional>
 #include <set>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
 #include "binade/io/huggingface_config.h"
 #include "binade/nn/init.h"
@@ -283,7 +283,7 @@ std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& 
   const Incoming given = incoming(store);
   // A model without data tells whether file and configuration agree before any memory is asked for.
   match(parameters_of(nn::LanguageModel(config, {Device::meta(), placement.dtype})), config, given);
-  const nn::init::Unset unset;
+  const nn::init::SkipInit unset;
   auto model = std::make_unique<nn::LanguageModel>(config, placement);
   copy_in(*model, given);
   return model;

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"

@@ -23,21 +23,21 @@ std::optional<Finding> overflowing_norm(const NamedTensors& parameters, double s
   if (std::isfinite(norm)) return {};
   return Finding{.op = "grad_norm",
                  .direction = Direction::optimizer,
-                 .maker = Maker::update,
+                 .origin = Origin::update,
                  .tensor = "norm of all gradients",
                  .bad = {.index = {0}, .value = norm, .count = 1},
                  .scale = scale};
 }
 
 // One forward and backward with every value looked at.
-std::optional<Finding> examine(const Patient& patient, bool in_f32, double scale) {
+std::optional<Finding> examine(const DiagnosisInput& patient, bool in_f32, double scale) {
   const NamedTensors parameters = patient.parameters(in_f32);
   const auto forget = [&parameters] {
     for (const auto& [name, parameter] : parameters) parameter.zero_grad();
   };
   forget();
   FaultFinder finder(parameters, scale);
-  const autograd::WatchScope scope(&finder);
+  const autograd::OpObserverScope scope(&finder);
   Tensor loss = patient.loss(in_f32);
   if (const Finding* found = finder.origin(loss)) return *found;
   if (!loss.requires_grad()) return {};
@@ -54,7 +54,7 @@ std::optional<Finding> examine(const Patient& patient, bool in_f32, double scale
 
 // The largest power of two at which the backward stays finite, given that 1 does and `scale` does
 // not.
-double largest_scale(const Patient& patient, double scale) {
+double largest_scale(const DiagnosisInput& patient, double scale) {
   int good = 0, bad = static_cast<int>(std::ceil(std::log2(scale)));
   while (bad - good > 1) {
     const int middle = (good + bad) / 2;
@@ -75,7 +75,7 @@ std::string advice_on_precision(const Finding& f) {
     return fmt::format(
         "{} needs more range than f16's 65504: train in bf16, or keep {} in f32 "
         "(Policy::set_module(\"{}\", CastClass::f32))",
-        f.maker == Maker::cast ? "an input of " + where : where, where, f.module);
+        f.origin == Origin::cast ? "an input of " + where : where, where, f.module);
   }
   return fmt::format("keep {} in f32 (Policy::set_module(\"{}\", CastClass::f32))", where,
                      f.module);
@@ -132,13 +132,13 @@ std::string_view name(Verdict verdict) {
   return names[static_cast<size_t>(verdict)];
 }
 
-std::optional<Diagnosis> diagnose(const Patient& patient) {
+std::optional<Diagnosis> diagnose(const DiagnosisInput& patient) {
   const auto finding = examine(patient, false, patient.scale);
   if (!finding) return {};
   Diagnosis result{.finding = *finding};
-  if (finding->maker == Maker::data) {
+  if (finding->origin == Origin::data) {
     result.verdict = Verdict::data;
-  } else if (finding->maker == Maker::parameter) {
+  } else if (finding->origin == Origin::parameter) {
     result.verdict = Verdict::weights;
   } else if (patient.scale != 1 && finding->direction != Direction::forward &&
              !examine(patient, false, 1)) {

@@ -9,7 +9,7 @@
 namespace binade::lab {
 
 // A computation that can be run again and again with the same result.
-struct Patient {
+struct DiagnosisInput {
   // The forward as the run does it, or everything in f32. Gradients are left alone.
   std::function<Tensor(bool in_f32)> loss;
   // The parameters it reads, which may be others in f32.
@@ -36,7 +36,7 @@ struct Diagnosis {
 
 // Runs the patient with every value looked at, and again in f32. Nothing where all is finite.
 // The parameters' gradients are forgotten.
-std::optional<Diagnosis> diagnose(const Patient& patient);
+std::optional<Diagnosis> diagnose(const DiagnosisInput& patient);
 
 // The finding, the verdict and the advice, for people.
 std::string to_text(const Diagnosis& diagnosis);

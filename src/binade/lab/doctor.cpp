@@ -19,7 +19,7 @@ constexpr const char* layers_file = "layers.jsonl";
 constexpr const char* diagnoses_file = "doctor.txt";
 // A dynamic loss scale finds its place in a few skips; more of them in a row need another reason.
 constexpr int64_t usual_skips = 3;
-constexpr size_t most_diagnoses = 10;  // of one run
+constexpr size_t max_diagnoses = 10;  // of one run
 // Scales of a delayed recipe have settled by then: the first looks of auto_precision.
 constexpr int64_t early_looks[] = {4, 20};
 
@@ -162,7 +162,7 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
   }
   const bool scaled = trainer.config().precision == "fp16";
   const bool explained = scaled && finite_loss && skipped_in_a_row_ < usual_skips;
-  if (explained || diagnosed_ || diagnoses_.size() >= most_diagnoses) return notes;
+  if (explained || diagnosed_ || diagnoses_.size() >= max_diagnoses) return notes;
   diagnosed_ = true;
   const auto found = examine_step(trainer, tokens, result.step - 1, result.scale);
   if (!found) return notes;

@@ -4,8 +4,8 @@
 
 #include "binade/lab/diagnosis.h"
 #include "binade/lab/layer_stats.h"
+#include "binade/train/config/precision_plan.h"
 #include "binade/train/observer.h"
-#include "binade/train/precision_plan.h"
 
 namespace binade::lab {
 
@@ -41,7 +41,7 @@ class Doctor : public train::Observer {
 
   std::filesystem::path folder_;
   std::optional<LayerStatistics> statistics_;
-  std::optional<autograd::WatchScope> watching_;
+  std::optional<autograd::OpObserverScope> watching_;
   std::vector<LayerStats> ranking_;
   train::PrecisionPlan plan_;
   std::vector<Diagnosis> diagnoses_;

@@ -4,27 +4,27 @@ namespace binade::lab {
 namespace {
 
 template <auto experiment>
-void tell(Story& story) {
-  experiment(story);
+void run(ExperimentReport& report) {
+  experiment(report);
 }
 
 }  // namespace
 
 std::span<const Experiment> experiments() {
   static constexpr Experiment all[] = {
-      {"formats", "The number line of each format", tell<formats_experiment>},
-      {"underflow", "Small gradients vanish in f16", tell<underflow_experiment>},
-      {"loss-scaling", "Loss scaling brings them back", tell<loss_scaling_experiment>},
+      {"formats", "The number line of each format", run<formats_experiment>},
+      {"underflow", "Small gradients vanish in f16", run<underflow_experiment>},
+      {"loss-scaling", "Loss scaling brings them back", run<loss_scaling_experiment>},
       {"overflow-recovery", "Overflow, skip, back off, grow again",
-       tell<overflow_recovery_experiment>},
-      {"attention-overflow", "Attention scores past 65504", tell<attention_overflow_experiment>},
-      {"accumulation", "Where gradients are summed", tell<accumulation_experiment>},
-      {"small-updates", "Updates too small for the weight", tell<small_updates_experiment>},
-      {"fp8-range", "What FP8 can hold", tell<fp8_range_experiment>},
-      {"fp8-scaling", "FP8 scaling recipes against outliers", tell<fp8_scaling_experiment>},
-      {"stochastic-rounding", "Right on average", tell<stochastic_rounding_experiment>},
-      {"memory", "Where the bytes go", tell<memory_experiment>},
-      {"when-it-fails", "When it fails, and how to find out why", tell<when_it_fails_experiment>},
+       run<overflow_recovery_experiment>},
+      {"attention-overflow", "Attention scores past 65504", run<attention_overflow_experiment>},
+      {"accumulation", "Where gradients are summed", run<accumulation_experiment>},
+      {"small-updates", "Updates too small for the weight", run<small_updates_experiment>},
+      {"fp8-range", "What FP8 can hold", run<fp8_range_experiment>},
+      {"fp8-scaling", "FP8 scaling recipes against outliers", run<fp8_scaling_experiment>},
+      {"stochastic-rounding", "Right on average", run<stochastic_rounding_experiment>},
+      {"memory", "Where the bytes go", run<memory_experiment>},
+      {"when-it-fails", "When it fails, and how to find out why", run<when_it_fails_experiment>},
   };
   return all;
 }

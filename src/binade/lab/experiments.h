@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "binade/lab/diagnosis.h"
-#include "binade/lab/story.h"
+#include "binade/lab/experiment_report.h"
 
-// The experiments of `binade lab`. Each computes, tells its story and returns what it measured, so
+// The experiments of `binade lab`. Each computes, tells its report and returns what it measured, so
 // that a test can hold it to its word.
 namespace binade::lab {
 
-struct FormatsClaims {
+struct FormatsResult {
   struct One {
     std::string name;
     double largest, smallest;         // by decoding every code
@@ -21,57 +21,57 @@ struct FormatsClaims {
   };
   std::vector<One> formats;
 };
-FormatsClaims formats_experiment(Story& story);
+FormatsResult formats_experiment(ExperimentReport& report);
 
-struct UnderflowClaims {
+struct UnderflowResult {
   // Shares of f16 gradients that are zero, by true size.
   double at_1e9 = 0, at_1e7 = 0, at_1e6 = 0;
   double bf16_at_1e9 = 0;
   double scaled_at_1e9 = 0;  // f16 with the loss times 2^15
 };
-UnderflowClaims underflow_experiment(Story& story);
+UnderflowResult underflow_experiment(ExperimentReport& report);
 
-struct LossScalingClaims {
+struct LossScalingResult {
   double start = 0;  // loss of the untrained model
   double f32 = 0, f16 = 0, f16_scaled = 0, bf16 = 0;
   double gradient_error = 0;  // largest relative error of unscaled f16 gradients
 };
-LossScalingClaims loss_scaling_experiment(Story& story);
+LossScalingResult loss_scaling_experiment(ExperimentReport& report);
 
-struct OverflowRecoveryClaims {
+struct OverflowRecoveryResult {
   std::vector<double> scales;  // after each step
   int64_t skipped = 0, skips_to_fit = 0;
   bool weights_kept = false;  // a skipped step changed nothing
   double final_loss = 0, first_loss = 0;
 };
-OverflowRecoveryClaims overflow_recovery_experiment(Story& story);
+OverflowRecoveryResult overflow_recovery_experiment(ExperimentReport& report);
 
-struct AttentionOverflowClaims {
+struct AttentionOverflowResult {
   double overflow_at = 0;  // deviation of q and k at which f16 scores first overflow
   bool f16_softmax_nan = false, bf16_finite = false, fused_finite = false;
   double fused_error = 0;  // against f32
 };
-AttentionOverflowClaims attention_overflow_experiment(Story& story);
+AttentionOverflowResult attention_overflow_experiment(ExperimentReport& report);
 
-struct AccumulationClaims {
+struct AccumulationResult {
   double truth = 0, f16 = 0, bf16 = 0, f32 = 0;  // sums of 4096 micro-batch gradients
 };
-AccumulationClaims accumulation_experiment(Story& story);
+AccumulationResult accumulation_experiment(ExperimentReport& report);
 
-struct SmallUpdatesClaims {
+struct SmallUpdatesResult {
   double without_master = 0, with_master = 0, stochastic = 0, truth = 0;
   double smallest_update = 0;  // the largest power of two of the weight that bf16 still ignores
 };
-SmallUpdatesClaims small_updates_experiment(Story& story);
+SmallUpdatesResult small_updates_experiment(ExperimentReport& report);
 
-struct Fp8RangeClaims {
+struct Fp8RangeResult {
   double e4m3_small = 0, e4m3_large = 0;                // relative error of 1e-4 and 1e4, unscaled
   double worst_scaled_e4m3 = 0, worst_scaled_e5m2 = 0;  // over all sizes
   double e4m3_binades = 0, e5m2_binades = 0;            // width of the good range, unscaled
 };
-Fp8RangeClaims fp8_range_experiment(Story& story);
+Fp8RangeResult fp8_range_experiment(ExperimentReport& report);
 
-struct Fp8ScalingClaims {
+struct Fp8ScalingResult {
   struct Recipe {
     std::string name;
     double plain = 0, channels = 0, tokens = 0;  // SQNR of a product by where outliers are, dB
@@ -80,15 +80,15 @@ struct Fp8ScalingClaims {
   double delayed_saturated = 0;  // share lost in the step of a jump
   double delayed_recovered = 0;  // and in the next
 };
-Fp8ScalingClaims fp8_scaling_experiment(Story& story);
+Fp8ScalingResult fp8_scaling_experiment(ExperimentReport& report);
 
-struct StochasticRoundingClaims {
+struct StochasticRoundingResult {
   double nearest = 0, stochastic = 0, truth = 0;  // mean of many roundings of one number
   double bound = 0;                               // four standard errors
 };
-StochasticRoundingClaims stochastic_rounding_experiment(Story& story);
+StochasticRoundingResult stochastic_rounding_experiment(ExperimentReport& report);
 
-struct MemoryClaims {
+struct MemoryResult {
   struct Mode {
     std::string name;
     double parameters = 0, gradients = 0, optimizer = 0;  // bytes per parameter
@@ -96,11 +96,11 @@ struct MemoryClaims {
   };
   std::vector<Mode> modes;
 };
-MemoryClaims memory_experiment(Story& story);
+MemoryResult memory_experiment(ExperimentReport& report);
 
-struct WhenItFailsClaims {
+struct WhenItFailsResult {
   std::vector<Diagnosis> diagnoses;
 };
-WhenItFailsClaims when_it_fails_experiment(Story& story);
+WhenItFailsResult when_it_fails_experiment(ExperimentReport& report);
 
 }  // namespace binade::lab

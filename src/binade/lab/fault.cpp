@@ -94,7 +94,7 @@ std::string to_text(const Finding& f) {
       "{} not finite",
       f.bad.value, to_string(f.bad.index), f.tensor, f.op,
       f.module.empty() ? "" : " in " + f.module, name(f.direction),
-      made[static_cast<size_t>(f.maker)], f.bad.count, f.bad.count == 1 ? "is" : "are");
+      made[static_cast<size_t>(f.origin)], f.bad.count, f.bad.count == 1 ? "is" : "are");
   text += fmt::format("\n  largest finite magnitude it was given: {:.6g}; loss scale {}",
                       f.largest_input, scale_text(f.scale));
   return text;
@@ -141,7 +141,7 @@ int FaultFinder::of_input(Op op, size_t i, const Tensor& input) {
       note({.op = std::string(name(op)),
             .module = autograd::module_path(),
             .direction = parameter.empty() ? Direction::forward : Direction::optimizer,
-            .maker = parameter.empty() ? Maker::data : Maker::parameter,
+            .origin = parameter.empty() ? Origin::data : Origin::parameter,
             .tensor = parameter.empty() ? fmt::format("input {} {}", i, shape_and_type(input))
                                         : fmt::format("{} {}", parameter, shape_and_type(input)),
             .dtype = input.dtype(),
@@ -159,11 +159,11 @@ void FaultFinder::forward(Op op, std::span<const Tensor> inputs, std::span<const
     if (event != none) from = from == none ? event : std::min(from, event);
   };
   for (size_t i = 0; i < inputs.size(); ++i) join(of_input(op, i, inputs[i]));
-  const auto made = [&](Maker maker, std::string tensor, const Tensor& x, const BadValue& bad,
+  const auto made = [&](Origin origin, std::string tensor, const Tensor& x, const BadValue& bad,
                         std::span<const Tensor> given) {
     return note({.op = std::string(name(op)),
                  .module = autograd::module_path(),
-                 .maker = maker,
+                 .origin = origin,
                  .tensor = fmt::format("{} {}", tensor, shape_and_type(x)),
                  .dtype = x.dtype(),
                  .bad = bad,
@@ -172,14 +172,14 @@ void FaultFinder::forward(Op op, std::span<const Tensor> inputs, std::span<const
   for (size_t i = 0; from == none && i < compute.size(); ++i) {
     if (!compute[i].defined() || compute[i].same_as(inputs[i])) continue;
     if (const auto bad = first_bad(compute[i]))
-      join(
-          made(Maker::cast, fmt::format("input {} as", i), compute[i], *bad, inputs.subspan(i, 1)));
+      join(made(Origin::cast, fmt::format("input {} as", i), compute[i], *bad,
+                inputs.subspan(i, 1)));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto bad = first_bad(outputs[i]);
     if (!bad) continue;
     if (from == none)
-      from = made(Maker::op, ordinal("result", i, outputs.size()), outputs[i], *bad, compute);
+      from = made(Origin::op, ordinal("result", i, outputs.size()), outputs[i], *bad, compute);
     of_storage_.try_emplace(outputs[i].storage().get(), from);
     held_.push_back(outputs[i].storage());
   }
@@ -206,7 +206,7 @@ void FaultFinder::after_backward(const autograd::Node& node, std::span<const Ten
                           : note({.op = std::string(name(node.op)),
                                   .module = node.module,
                                   .direction = Direction::backward,
-                                  .maker = Maker::seed,
+                                  .origin = Origin::seed,
                                   .tensor = "gradient of its result " + shape_and_type(dy[i]),
                                   .dtype = dy[i].dtype(),
                                   .bad = *bad,
@@ -236,7 +236,7 @@ int FaultFinder::of_slot(const autograd::Node& node, size_t i, int from,
     from = note({.op = std::string(name(node.op)),
                  .module = node.module,
                  .direction = Direction::backward,
-                 .maker = Maker::op,
+                 .origin = Origin::op,
                  .tensor = fmt::format("gradient of {} {}",
                                        parameter.empty() ? fmt::format("input {}", i) : parameter,
                                        shape_and_type(gradient)),
@@ -287,7 +287,7 @@ std::optional<Finding> examine_update(optim::Optimizer& optimizer, const NamedTe
       return Finding{.op = std::string(optimizer.name()),
                      .module = dot == std::string::npos ? "" : parameter.substr(0, dot),
                      .direction = given ? Direction::backward : Direction::optimizer,
-                     .maker = given ? Maker::seed : Maker::update,
+                     .origin = given ? Origin::seed : Origin::update,
                      .tensor = fmt::format("{}{} {}", what, parameter, shape_and_type(tensor)),
                      .dtype = tensor.dtype(),
                      .bad = *bad,

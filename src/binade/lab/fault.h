@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "binade/autograd/node.h"
-#include "binade/autograd/watch.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/optim/optimizer.h"
 
 // Where the first value that is not finite came from.
@@ -28,7 +28,7 @@ enum class Direction : uint8_t { forward, backward, optimizer };
 std::string_view name(Direction direction);
 
 // Who made the value.
-enum class Maker : uint8_t {
+enum class Origin : uint8_t {
   data,       // it was in an input that no op made
   parameter,  // it was in a parameter
   cast,       // an input overflowed where the op brought it to its type
@@ -41,7 +41,7 @@ struct Finding {
   std::string op;      // "linear", "AdamW"
   std::string module;  // "blocks.0.mlp.up"; empty outside of modules
   Direction direction = Direction::forward;
-  Maker maker = Maker::op;
+  Origin origin = Origin::op;
   std::string tensor;  // "result [2, 3] f16", "gradient of blocks.0.mlp.up.weight [8, 4] f32"
   DType dtype = DType::f32;
   BadValue bad;
@@ -60,7 +60,7 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 // Follows values that are not finite from where they appear to where they end up. A value that an
 // op swallows (a mask of -inf in a softmax) is nobody's fault: only what reaches a tensor asked
 // about counts.
-class FaultFinder : public autograd::Watch {
+class FaultFinder : public autograd::OpObserver {
  public:
   explicit FaultFinder(NamedTensors parameters = {}, double scale = 1);
 

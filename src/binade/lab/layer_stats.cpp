@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "binade/amp/autocast.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
-#include "binade/autograd/variable.h"
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
 #include "binade/ops/create.h"
@@ -23,7 +23,7 @@ namespace {
 using amp::Fp8Role;
 
 constexpr int64_t sample_size = 32;
-constexpr double most_decibels = 200;  // of a product without any noise
+constexpr double max_decibels = 200;  // of a product without any noise
 
 const formats::Format& format_of(DType fp8) {
   return fp8 == DType::e4m3 ? formats::spec::e4m3 : formats::spec::e5m2;
@@ -32,13 +32,13 @@ const formats::Format& format_of(DType fp8) {
 // The ops of a measurement are nobody's business: unrecorded, unwatched, as given.
 struct Quietly {
   NoGrad no_grad;
-  autograd::WatchScope unwatched{nullptr};
+  autograd::OpObserverScope unwatched{nullptr};
   amp::Autocast plain{amp::AutocastState{}};
 };
 
 Tensor matrix(const Tensor& x) { return reshape(x.detach(), {-1, x.size(-1)}); }
 
-// Evenly spread rows, or columns turned into rows, in f32.
+// Evenly spread rows, or columns transposed into rows, in f32.
 Tensor sample(const Tensor& x, int axis) {
   const int64_t size = x.size(axis), count = std::min(sample_size, size);
   std::vector<int64_t> index;
@@ -117,8 +117,8 @@ Noise noise_of(const Tensor& truth_given, const Tensor& low_given) {
 ProductStats product(const Tensor& a, const Tensor& b, const Tensor& low_a, const Tensor& low_b) {
   const Noise outputs = noise_of(linear(a, b), linear(low_a, low_b));
   return {outputs.noise > 0
-              ? std::min(most_decibels, 10 * std::log10(outputs.signal / outputs.noise))
-              : most_decibels,
+              ? std::min(max_decibels, 10 * std::log10(outputs.signal / outputs.noise))
+              : max_decibels,
           std::max({outputs.harm, noise_of(a, low_a).harm, noise_of(b, low_b).harm})};
 }
 

@@ -7,7 +7,7 @@
 
 #include "binade/amp/fp8.h"
 #include "binade/autograd/node.h"
-#include "binade/autograd/watch.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/formats/format.h"
 #include "binade/nn/module.h"
 
@@ -49,7 +49,7 @@ struct LayerStats {
 // Watches one step and keeps the statistics of its linear layers, from their first call each. Of a
 // delayed recipe the scales of `buffers` (nn::Module::named_buffers) are taken, otherwise those of
 // the tensors themselves. Changes nothing.
-class LayerStatistics : public autograd::Watch {
+class LayerStatistics : public autograd::OpObserver {
  public:
   LayerStatistics(amp::Fp8Recipe recipe,
                   const std::vector<std::pair<std::string, Tensor>>& buffers);

@@ -9,15 +9,15 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/autograd/node.h"
-#include "binade/autograd/variable.h"
-#include "binade/autograd/watch.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
 #include "binade/ops/create.h"
 #include "binade/ops/loss.h"
 #include "binade/train/progress.h"
-#include "binade/train/step.h"
+#include "binade/train/trainer.h"
 
 namespace binade::lab {
 namespace {
@@ -35,7 +35,7 @@ double bytes_of(std::span<const Tensor> tensors) {
 double elements(const Tensor& x) { return static_cast<double>(x.numel()); }
 
 // Notes the work of every op of a step.
-class WorkMeter : public autograd::Watch {
+class WorkMeter : public autograd::OpObserver {
  public:
   void forward(Op op, std::span<const Tensor>, std::span<const Tensor> compute,
                std::span<const Tensor> outputs) override {
@@ -58,7 +58,7 @@ class WorkMeter : public autograd::Watch {
     if (node.opaque) return;  // what it ran was seen
     Work one{.bytes = 2 * bytes_of(dy), .dtype = dy[0].defined() ? dy[0].dtype() : DType::f32};
     for (const autograd::GradSlot& slot : node.inputs) {
-      if (!slot.wanted()) continue;
+      if (!slot.needs_grad()) continue;
       one.bytes +=
           static_cast<double>(slot.shape().numel()) * static_cast<double>(size_of(slot.dtype()));
       if (node.op == Op::linear && slot.shape().rank() >= 2)
@@ -145,7 +145,7 @@ Forecast forecast(const train::Config& given) {
     for (int i = 0; i < 2; ++i) trainer.step(tokens);  // the second finds gradients and histories
     after = memory::statistics(meta);
     {  // a watched step runs what FP8 fuses op by op, and would take more memory
-      const autograd::WatchScope watching(&meter);
+      const autograd::OpObserverScope watching(&meter);
       trainer.step(tokens);
     }
     result.parameter_count = trainer.model().parameter_count();
@@ -191,7 +191,7 @@ Machine measure_machine(const train::Config& config) {
   const auto rate = [](double Work::*kind, const std::function<void()>& run) {
     WorkMeter meter;
     {
-      const autograd::WatchScope watching(&meter);
+      const autograd::OpObserverScope watching(&meter);
       run();
     }
     double total = 0;

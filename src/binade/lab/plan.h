@@ -6,7 +6,7 @@
 
 #include "binade/tensor/dtype.h"
 #include "binade/tensor/memory.h"
-#include "binade/train/config.h"
+#include "binade/train/config/config.h"
 
 // What a run will need before anything is allocated: steps on the meta device, which books the same
 // bytes as a real one.

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "binade/formats/format.h"
-#include "binade/train/chart.h"
+#include "binade/train/report/chart.h"
 
 namespace binade::lab {
 namespace {

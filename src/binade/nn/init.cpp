@@ -22,8 +22,8 @@ Tensor parameter(const Shape& shape, Placement placement) {
 
 }  // namespace
 
-Unset::Unset() : previous_(std::exchange(unset, true)) {}
-Unset::~Unset() { unset = previous_; }
+SkipInit::SkipInit() : previous_(std::exchange(unset, true)) {}
+SkipInit::~SkipInit() { unset = previous_; }
 
 void restart(uint64_t seed) {
   current_seed = seed;

@@ -14,12 +14,12 @@ void restart(uint64_t seed);
 
 // Parameters made on this thread while it lives get memory and no values: for models whose weights
 // are about to be read.
-class Unset {
+class SkipInit {
  public:
-  Unset();
-  ~Unset();
-  Unset(const Unset&) = delete;
-  Unset& operator=(const Unset&) = delete;
+  SkipInit();
+  ~SkipInit();
+  SkipInit(const SkipInit&) = delete;
+  SkipInit& operator=(const SkipInit&) = delete;
 
  private:
   bool previous_;

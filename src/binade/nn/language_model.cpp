@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/nn/init.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
-#include "binade/ops/checkpoint.h"
 #include "binade/ops/create.h"
 #include "binade/ops/index.h"
+#include "binade/ops/recompute.h"
 #include "binade/ops/shape.h"
 #include "binade/ops/unary.h"
 
@@ -19,7 +19,7 @@ namespace {
 constexpr double deviation = 0.02;
 
 // The configuration of a model about to be built: whole, and the seed of its weights in force.
-LanguageModelConfig begun(const LanguageModelConfig& config) {
+LanguageModelConfig checked_and_seeded(const LanguageModelConfig& config) {
   const std::pair<const char*, int64_t> sizes[] = {
       {"layers", config.layers}, {"width", config.width}, {"heads", config.heads},
       {"hidden", config.hidden}, {"vocab", config.vocab}, {"context", config.context}};
@@ -82,7 +82,7 @@ class Fp8LayerScope {
 }  // namespace
 
 LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placement)
-    : config_(begun(config)),
+    : config_(checked_and_seeded(config)),
       embedding_({.count = config.vocab, .width = config.width, .deviation = deviation}, placement),
       dropout_(config.dropout) {
   add_child("embedding", embedding_);

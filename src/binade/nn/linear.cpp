@@ -45,11 +45,11 @@ Tensor Linear::forward(const Tensor& x) {
 std::optional<Fp8Layer> Linear::fp8_layer() const {
   const auto scope = enter();
   const amp::Fp8Recipe* recipe = amp::fp8_recipe();
-  if (recipe == nullptr || !amp::quantizes_as_made(*recipe)) return std::nullopt;
+  if (recipe == nullptr || !amp::can_fuse_quantize(*recipe)) return std::nullopt;
   return Fp8Layer{weight, bias, recipe, fp8_, activation};
 }
 
-void Linear::before_save() { fp8_->settle(weight); }
+void Linear::before_save() { fp8_->flush(weight); }
 
 void Linear::before_load(const StateDict& state, const std::string& prefix) {
   const auto history = state.find(prefix + "fp8.input.history");

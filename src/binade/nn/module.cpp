@@ -1,6 +1,6 @@
 #include "binade/nn/module.h"
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/ops/create.h"
 #include "binade/ops/unary.h"
 

@@ -16,7 +16,7 @@ ConvConfig conv_config(int64_t in, int64_t out, int64_t kernel, int64_t stride) 
           .bias = false};
 }
 
-ResNetConfig begun(const ResNetConfig& config) {
+ResNetConfig checked_and_seeded(const ResNetConfig& config) {
   if (config.widths.empty() || config.widths.size() != config.blocks.size()) {
     fail("ResNet", {.argument = "blocks",
                     .expected = "one number per stage, at least one stage",
@@ -58,7 +58,7 @@ Tensor BasicBlock::forward(const Tensor& x) {
 }
 
 ResNet::ResNet(const ResNetConfig& config, Device device, DType dtype)
-    : config_(begun(config)),
+    : config_(checked_and_seeded(config)),
       stem_(config.large_stem ? conv_config(config.channels, config.widths[0], 7, 2)
                               : conv_config(config.channels, config.widths[0], 3, 1),
             {device, dtype}),

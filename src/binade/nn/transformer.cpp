@@ -1,6 +1,6 @@
 #include "binade/nn/transformer.h"
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"

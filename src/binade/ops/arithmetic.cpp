@@ -36,7 +36,7 @@ Tensor compute(Binary op, const Tensor& a, const Tensor& b) {
   return compute(op, a, b, result_type(op, a, b));
 }
 
-Tensor compute(Unary op, const Tensor& x, backend::UnaryNumbers numbers = {}) {
+Tensor compute(Unary op, const Tensor& x, backend::UnaryParams numbers = {}) {
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   backend::of(x).elementwise.unary(op, numbers, x, y);
   return y;
@@ -89,7 +89,7 @@ Tensor extremum(Op op, Binary kernel, Binary wins, const Tensor& a, const Tensor
                   const Tensor tie = scaled(compute(Binary::equal, a, b, dy.dtype()), 0.5);
                   for (int i = 0; i < 2; ++i) {
                     const GradSlot& slot = dx[static_cast<size_t>(i)];
-                    if (!slot.wanted()) continue;
+                    if (!slot.needs_grad()) continue;
                     const Tensor won = compute(wins, i == 0 ? a : b, i == 0 ? b : a, dy.dtype());
                     add_reduced(slot, compute(Binary::mul, dy, compute(Binary::add, won, tie)));
                   }
@@ -112,15 +112,15 @@ Tensor sub(const Tensor& a, const Tensor& b) {
   const Call call(Op::sub, {a, b});
   return call.result(compute(Binary::sub, call[0], call[1]), [](const Tensor& dy, GradSlots dx) {
     add_reduced(dx[0], dy);
-    if (dx[1].wanted()) add_reduced(dx[1], scaled(dy, -1));
+    if (dx[1].needs_grad()) add_reduced(dx[1], scaled(dy, -1));
   });
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
   return binary(Op::mul, Binary::mul, a, b,
                 [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
-                  if (dx[0].wanted()) add_reduced(dx[0], compute(Binary::mul, dy, b));
-                  if (dx[1].wanted()) add_reduced(dx[1], compute(Binary::mul, dy, a));
+                  if (dx[0].needs_grad()) add_reduced(dx[0], compute(Binary::mul, dy, b));
+                  if (dx[1].needs_grad()) add_reduced(dx[1], compute(Binary::mul, dy, a));
                 });
 }
 
@@ -128,7 +128,7 @@ Tensor div(const Tensor& a, const Tensor& b) {
   return binary(Op::div, Binary::div, a, b,
                 [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
                   const Tensor da = compute(Binary::div, dy, b);
-                  if (dx[1].wanted()) {
+                  if (dx[1].needs_grad()) {
                     const Tensor ratio = compute(Binary::div, a, b);
                     add_reduced(dx[1], scaled(compute(Binary::mul, da, ratio), -1));
                   }
@@ -139,11 +139,11 @@ Tensor div(const Tensor& a, const Tensor& b) {
 Tensor pow(const Tensor& a, const Tensor& exponent) {
   return binary(Op::pow, Binary::pow, a, exponent,
                 [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
-                  if (dx[0].wanted()) {
+                  if (dx[0].needs_grad()) {
                     const Tensor lower = compute(Binary::pow, a, compute(Unary::scale, b, {1, -1}));
                     add_reduced(dx[0], compute(Binary::mul, dy, compute(Binary::mul, b, lower)));
                   }
-                  if (dx[1].wanted()) {
+                  if (dx[1].needs_grad()) {
                     const Tensor y = compute(Binary::pow, a, b);
                     add_reduced(dx[1], compute(Binary::mul, dy,
                                                compute(Binary::mul, y, compute(Unary::log, a))));
@@ -157,8 +157,8 @@ Tensor atan2(const Tensor& a, const Tensor& b) {
                   const Tensor square =
                       compute(Binary::add, compute(Unary::square, a), compute(Unary::square, b));
                   const Tensor factor = compute(Binary::div, dy, square);
-                  if (dx[0].wanted()) add_reduced(dx[0], compute(Binary::mul, factor, b));
-                  if (dx[1].wanted())
+                  if (dx[0].needs_grad()) add_reduced(dx[0], compute(Binary::mul, factor, b));
+                  if (dx[1].needs_grad())
                     add_reduced(dx[1], scaled(compute(Binary::mul, factor, a), -1));
                 });
 }
@@ -201,8 +201,8 @@ Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value) 
       [value, b = Saved(call[1]), c = Saved(call[2])](const Tensor& dy, GradSlots dx) {
         add_reduced(dx[0], dy);
         const Tensor scaled_dy = scaled(dy, value);
-        if (dx[1].wanted()) add_reduced(dx[1], compute(Binary::mul, scaled_dy, c));
-        if (dx[2].wanted()) add_reduced(dx[2], compute(Binary::mul, scaled_dy, b));
+        if (dx[1].needs_grad()) add_reduced(dx[1], compute(Binary::mul, scaled_dy, c));
+        if (dx[2].needs_grad()) add_reduced(dx[2], compute(Binary::mul, scaled_dy, b));
       });
 }
 
@@ -216,7 +216,7 @@ Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, double value) 
       [value, b = Saved(call[1]), c = Saved(call[2])](const Tensor& dy, GradSlots dx) {
         add_reduced(dx[0], dy);
         const Tensor db = compute(Binary::div, scaled(dy, value), c);
-        if (dx[2].wanted()) {
+        if (dx[2].needs_grad()) {
           add_reduced(dx[2], scaled(compute(Binary::mul, db, compute(Binary::div, b, c)), -1));
         }
         add_reduced(dx[1], db);
@@ -245,7 +245,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
     Tensor zero = Tensor::empty({}, dy.dtype(), dy.device());
     backend::of(dy).elementwise.fill(zero, 0);
     for (size_t i = 0; i < 2; ++i) {
-      if (!dx[i].wanted()) continue;
+      if (!dx[i].needs_grad()) continue;
       const Tensor part = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
       choose(condition, i == 0 ? dy : zero, i == 0 ? zero : dy, part);
       add_reduced(dx[i], part);

@@ -137,7 +137,7 @@ Tensor viewed(const Tensor& x, const Shape& shape) {
 }
 
 void add_reduced(const GradSlot& slot, const Tensor& gradient) {
-  if (!slot.wanted()) return;
+  if (!slot.needs_grad()) return;
   if (gradient.shape() == slot.shape()) {
     slot.add(gradient);
     return;
@@ -151,10 +151,10 @@ void add_reduced(const GradSlot& slot, const Tensor& gradient) {
 
 Tensor activation_gradient(backend::Activation activation, const Tensor& dy, const Tensor& pre,
                            const GradSlot& bias) {
-  const GradSlot::Target sums = bias.wanted() ? bias.target() : GradSlot::Target{{}, false};
+  const GradSlot::Target sums = bias.needs_grad() ? bias.target() : GradSlot::Target{{}, false};
   const Tensor before = Tensor::empty_like(dy);
   backend::of(dy).activation.activation_backward(
-      activation, dy, pre, before, bias.wanted() ? TensorView(sums.buffer) : TensorView(),
+      activation, dy, pre, before, bias.needs_grad() ? TensorView(sums.buffer) : TensorView(),
       sums.accumulate);
   return before;
 }

@@ -87,7 +87,7 @@ void require_positive(std::string_view op, const Shape& shape, const Tensor& x,
 
 // Sums the gradient of a convolution's result over everything but channels.
 void add_bias_gradient(const GradSlot& slot, const Tensor& dy) {
-  if (!slot.wanted()) return;
+  if (!slot.needs_grad()) return;
   const auto [buffer, accumulate] = slot.target();
   Shape kept = Shape::filled(dy.rank(), 1);
   kept[1] = dy.size(1);
@@ -121,11 +121,11 @@ Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor
       [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
         const Tensor dy = viewed(dense(dy_given), shape);
         const auto& kernels = backend::of(dy).conv;
-        if (dx[0].wanted()) {
+        if (dx[0].needs_grad()) {
           const auto [buffer, accumulate] = dx[0].target();
           kernels.backward_input(dy, kernel, {}, geometry, viewed(buffer, in->shape()), accumulate);
         }
-        if (dx[1].wanted()) {
+        if (dx[1].needs_grad()) {
           const auto [buffer, accumulate] = dx[1].target();
           kernels.backward_weight(in, dy, geometry, viewed(buffer, kernel->shape()), accumulate);
         }
@@ -165,12 +165,12 @@ Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, co
       [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
         const Tensor dy = viewed(dense(dy_given), shape);
         const auto& kernels = backend::of(dy).conv;
-        if (dx[0].wanted()) {
+        if (dx[0].needs_grad()) {
           const Tensor gradient = Tensor::empty_like(in.get());
           kernels.forward(dy, kernel, {}, geometry, gradient);
           dx[0].add(viewed(gradient, dx[0].shape()));
         }
-        if (dx[1].wanted()) {
+        if (dx[1].needs_grad()) {
           const auto [buffer, accumulate] = dx[1].target();
           kernels.backward_weight(dy, in, geometry, viewed(buffer, kernel->shape()), accumulate);
         }

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/backend/transfer.h"
 #include "binade/ops/common.h"
 

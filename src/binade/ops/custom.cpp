@@ -1,6 +1,6 @@
 #include "binade/ops/custom.h"
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/ops/common.h"
 
 namespace binade {

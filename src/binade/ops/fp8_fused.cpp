@@ -1,6 +1,6 @@
 #include "binade/ops/fp8_fused.h"
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/ops/fp8_products.h"
 #include "binade/ops/norm_common.h"
 
@@ -36,7 +36,8 @@ class Products {
       : recipe_(*layer.recipe), state_(layer.state), activation_(layer.activation) {
     const bool keeps = recording && layer.activation != Activation::none;
     const Tensor pre = keeps ? Tensor::empty_like(y) : Tensor();
-    multiply(operand(input), turned(operand(state_->weight_rows(recipe_, layer.weight))), y, false,
+    multiply(operand(input), transposed(operand(state_->weight_rows(recipe_, layer.weight))), y,
+             false,
              {.bias = layer.bias,
               .activation = static_cast<backend::Activation>(layer.activation),
               .pre_activation = keeps ? TensorView(batch_of_one(pre)) : TensorView(),
@@ -51,9 +52,9 @@ class Products {
   Quantized gradient(const Shape& shape, const GradSlot& bias, const Tensor& like,
                      FunctionRef<void(const Tensor&)> values,
                      FunctionRef<void(const backend::Codes&)> codes) const {
-    if (!bias.wanted()) {
-      return amp::quantize_made(recipe_, Fp8Role::gradient, shape, like.device(), state_->gradient,
-                                true, codes);
+    if (!bias.needs_grad()) {
+      return amp::quantize_fused(recipe_, Fp8Role::gradient, shape, like.device(), state_->gradient,
+                                 true, codes);
     }
     const Tensor made = Tensor::empty(shape, like.dtype(), like.device());
     values(made);
@@ -67,24 +68,25 @@ class Products {
   Quantized pre_gradient(const Tensor& dy, const GradSlot& bias) const {
     if (activation_ == Activation::none) return gradient(dy, bias);
     const auto slope = static_cast<backend::Activation>(activation_);
-    if (bias.wanted()) {
+    if (bias.needs_grad()) {
       return amp::quantize_by(recipe_, Fp8Role::gradient,
                               activation_gradient(slope, dy, pre_, bias), state_->gradient, true);
     }
-    return amp::quantize_made(recipe_, Fp8Role::gradient, dy.shape(), dy.device(), state_->gradient,
-                              true, [&](const backend::Codes& codes) {
-                                backend::of(dy).quantize.quantize_activation_backward(slope, dy,
-                                                                                      pre_, codes);
-                              });
+    return amp::quantize_fused(recipe_, Fp8Role::gradient, dy.shape(), dy.device(),
+                               state_->gradient, true, [&](const backend::Codes& codes) {
+                                 backend::of(dy).quantize.quantize_activation_backward(slope, dy,
+                                                                                       pre_, codes);
+                               });
   }
 
   void dgrad(const Quantized& gradient, const GradSlot::Target& target) const {
     multiply(operand(gradient), operand_along_rows(weight_), target.buffer, target.accumulate);
   }
   void wgrad(const Quantized& gradient, const GradSlot& slot) const {
-    if (!slot.wanted()) return;
+    if (!slot.needs_grad()) return;
     const auto [buffer, accumulate] = slot.target();
-    multiply(turned(operand_along_rows(gradient)), operand_along_rows(input_), buffer, accumulate);
+    multiply(transposed(operand_along_rows(gradient)), operand_along_rows(input_), buffer,
+             accumulate);
   }
 
  private:
@@ -156,10 +158,10 @@ std::pair<MlpPart, Tensor> mlp_part(const Fp8Layer& up, const Fp8Layer& down,
   const Tensor hidden = Tensor::empty({rows, 2 * width}, s.type, device);
   const Products first(up, input, s.recording, s.dinput, hidden);
   const Quantized gated =
-      amp::quantize_made(*down.recipe, Fp8Role::activation, {rows, width}, device,
-                         down.state->input, s.records_amax, [&](const backend::Codes& codes) {
-                           backend::of(hidden).quantize.quantize_swiglu(hidden, codes);
-                         });
+      amp::quantize_fused(*down.recipe, Fp8Role::activation, {rows, width}, device,
+                          down.state->input, s.records_amax, [&](const backend::Codes& codes) {
+                            backend::of(hidden).quantize.quantize_swiglu(hidden, codes);
+                          });
   const Tensor y = Tensor::empty({rows, down.weight.size(0)}, s.type, device);
   const bool below = s.recording && (s.dinput || trains(up));
   const Products second(down, gated, s.recording, below, y);
@@ -225,7 +227,7 @@ std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
 
   const bool records_amax = autograd::grad_enabled();
   const bool dinput = autograd::recording(std::span(inputs).first(4));
-  const Quantized codes = amp::quantize_made(
+  const Quantized codes = amp::quantize_fused(
       *first.recipe, Fp8Role::activation, flat, device, first.state->input, records_amax,
       [&](const backend::Codes& to) {
         kernels.quantize.quantize_norm(sum, scale, shift, mean, rstd, norm.type, to);
@@ -271,7 +273,7 @@ Tensor fp8_swiglu_mlp(const Tensor& x, const Fp8Layer& up, const Fp8Layer& down)
       viewed(y, with_last(x.shape(), y.size(1))),
       [part = part, flat = Shape{rows, in}, out = y.size(1)](const Tensor& dy, GradSlots dx) {
         GradSlot::Target target{{}, false};
-        if (dx[0].wanted()) {
+        if (dx[0].needs_grad()) {
           target = dx[0].target();
           target.buffer = viewed(target.buffer, flat);
         }

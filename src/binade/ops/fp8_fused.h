@@ -10,7 +10,7 @@
 
 // Linears under delayed FP8 recipes together with what makes their inputs, which is written as FP8
 // codes alone. Each is bit for bit the ops it stands for, with the same notes in the layers'
-// states. Not for f64. Nobody may watch: see amp::quantizes_as_made.
+// states. Not for f64. Nobody may watch: see amp::can_fuse_quantize.
 namespace binade {
 
 // A linear whose products all run in FP8.

@@ -1,6 +1,6 @@
 #include "binade/ops/fp8_linear.h"
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/ops/common.h"
 #include "binade/ops/fp8_products.h"
 
@@ -45,10 +45,10 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
       .fast_accumulation = recipe.fast_accumulation};
   const auto low = [type](const Tensor& values) { return Operand{converted(values, type)}; };
   if (recipe.forward) {
-    multiply(operand(input), turned(operand(state->weight_rows(recipe, weight))), y, false,
+    multiply(operand(input), transposed(operand(state->weight_rows(recipe, weight))), y, false,
              epilogue);
   } else {
-    multiply(low(flat), turned(low(weight)), y, false, epilogue);
+    multiply(low(flat), transposed(low(weight)), y, false, epilogue);
   }
   Shape shape = x.shape();
   shape[x.rank() - 1] = out;
@@ -57,9 +57,9 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   // What each backward product needs, and no more: FP8 where it runs in FP8.
   Quantized wgrad_input;
   if (recipe.wgrad && weight.requires_grad()) {
-    wgrad_input = kept_for_wgrad(
-        whole ? input
-              : amp::quantize_by(recipe, Fp8Role::activation, turned(flat), state->input, false));
+    wgrad_input = kept_for_wgrad(whole ? input
+                                       : amp::quantize_by(recipe, Fp8Role::activation,
+                                                          transposed(flat), state->input, false));
   }
   const Tensor kept = recipe.wgrad || !weight.requires_grad() ? Tensor() : converted(flat, type);
   const Quantized dgrad_weight =
@@ -73,45 +73,45 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
     };
     const auto slope = static_cast<backend::Activation>(activation);
     Quantized gradient;
-    if (activation != Activation::none && amp::quantizes_as_made(recipe) && !dx[2].wanted() &&
+    if (activation != Activation::none && amp::can_fuse_quantize(recipe) && !dx[2].needs_grad() &&
         dy.dtype() != DType::f64) {
-      gradient = amp::quantize_made(recipe, Fp8Role::gradient, dy.shape(), dy.device(),
-                                    state->gradient, true, [&](const backend::Codes& codes) {
-                                      backend::of(dy).quantize.quantize_activation_backward(
-                                          slope, dy, pre, codes);
-                                    });
+      gradient = amp::quantize_fused(recipe, Fp8Role::gradient, dy.shape(), dy.device(),
+                                     state->gradient, true, [&](const backend::Codes& codes) {
+                                       backend::of(dy).quantize.quantize_activation_backward(
+                                           slope, dy, pre, codes);
+                                     });
     } else {
       if (activation == Activation::none) {
         add_reduced(dx[2], dy);
       } else {
         dy = activation_gradient(slope, dy, pre, dx[2]);
       }
-      if ((recipe.dgrad && dx[0].wanted()) || (recipe.wgrad && whole))
+      if ((recipe.dgrad && dx[0].needs_grad()) || (recipe.wgrad && whole))
         gradient = quantized(dy, true);
     }
-    if (dx[0].wanted()) {
+    if (dx[0].needs_grad()) {
       const auto [buffer, accumulate] = dx[0].target();
       const Tensor target = viewed(buffer, {rows, in});
       if (recipe.dgrad) {
         // Per-tensor weights are quantized as [out, in]; finer groups as [in, out], along the
         // summed axis.
         multiply(operand(gradient),
-                 whole ? operand_along_rows(dgrad_weight) : turned(operand(dgrad_weight)), target,
-                 accumulate);
+                 whole ? operand_along_rows(dgrad_weight) : transposed(operand(dgrad_weight)),
+                 target, accumulate);
       } else {
         multiply(low(dy), low(weight), target, accumulate);
       }
     }
-    if (dx[1].wanted()) {
+    if (dx[1].needs_grad()) {
       const auto [buffer, accumulate] = dx[1].target();
       if (!recipe.wgrad) {
-        multiply(turned(low(dy)), low(kept), buffer, accumulate);
+        multiply(transposed(low(dy)), low(kept), buffer, accumulate);
       } else if (whole) {
-        multiply(turned(operand_along_rows(gradient)), operand_along_rows(wgrad_input), buffer,
+        multiply(transposed(operand_along_rows(gradient)), operand_along_rows(wgrad_input), buffer,
                  accumulate);
       } else {
-        multiply(operand(quantized(turned(dy), false)), turned(operand(wgrad_input)), buffer,
-                 accumulate);
+        multiply(operand(quantized(transposed(dy), false)), transposed(operand(wgrad_input)),
+                 buffer, accumulate);
       }
     }
   });

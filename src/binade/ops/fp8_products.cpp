@@ -8,15 +8,15 @@ Operand operand(const Quantized& q) { return {q.data, q.inverse_scale, q.group};
 
 Operand operand_along_rows(const Quantized& q) {
   if (!q.transposed.defined()) return operand(q);
-  return {turned(q.transposed), q.inverse_scale};
+  return {transposed(q.transposed), q.inverse_scale};
 }
 
-Tensor turned(const Tensor& matrix) {
+Tensor transposed(const Tensor& matrix) {
   return matrix.strided({matrix.size(1), matrix.size(0)},
                         {matrix.strides()[1], matrix.strides()[0]}, matrix.offset());
 }
 
-Operand turned(const Operand& x) { return {turned(x.matrix), x.inverse_scale, x.group}; }
+Operand transposed(const Operand& x) { return {transposed(x.matrix), x.inverse_scale, x.group}; }
 
 void multiply(const Operand& a, const Operand& b, const Tensor& y, bool accumulate,
               backend::Epilogue epilogue) {

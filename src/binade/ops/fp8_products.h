@@ -19,8 +19,8 @@ Operand operand(const Quantized& q);
 // transposed codes where there are any, so that neighbours in the sum are neighbours in memory.
 Operand operand_along_rows(const Quantized& q);
 
-Tensor turned(const Tensor& matrix);
-Operand turned(const Operand& x);
+Tensor transposed(const Tensor& matrix);
+Operand transposed(const Operand& x);
 
 // y = a x b with f32 sums, plus what y holds if `accumulate`.
 void multiply(const Operand& a, const Operand& b, const Tensor& y, bool accumulate,

@@ -115,7 +115,7 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
   backend::of(x).index.scatter_add(call[1], at, index, y);
   return call.result(y, [at, index = Saved(index)](const Tensor& dy, GradSlots dx) {
     dx[0].add(dy);
-    if (!dx[1].wanted()) return;
+    if (!dx[1].needs_grad()) return;
     const Tensor taken = Tensor::empty(index->shape(), dy.dtype(), dy.device());
     backend::of(dy).index.gather(dy, at, index, taken);
     dx[1].add(taken);
@@ -140,12 +140,12 @@ Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, boo
   backend::of(x).index.index_add(call[1], 0, index, y);
   return call.result(y,
                      [=, index = Saved(index), put = Saved(put)](const Tensor& dy, GradSlots dx) {
-                       if (dx[1].wanted()) {
+                       if (dx[1].needs_grad()) {
                          const Tensor taken = Tensor::empty(expected, dy.dtype(), dy.device());
                          backend::of(dy).index.index_select(dy, 0, index, taken);
                          dx[1].add(taken);
                        }
-                       if (!dx[0].wanted()) return;
+                       if (!dx[0].needs_grad()) return;
                        if (!put->defined()) return dx[0].add(dy);
                        const Tensor rest = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
                        copy_without(dy, put, rest);

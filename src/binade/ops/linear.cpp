@@ -2,7 +2,7 @@
 
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
-#include "binade/ops/contract.h"
+#include "binade/ops/einsum.h"
 #include "binade/ops/matmul.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"
@@ -88,12 +88,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     } else {
       dy = activation_gradient(kernel_activation(activation), dy, pre, dx[2]);
     }
-    if (dx[0].wanted()) {
+    if (dx[0].needs_grad()) {
       const auto [buffer, accumulate] = dx[0].target();
       kernels.matmul.matmul(matrix(dy), matrix(weight), matrix(viewed(buffer, {rows, in})),
                             {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
     }
-    if (dx[1].wanted()) {
+    if (dx[1].needs_grad()) {
       const auto [buffer, accumulate] = dx[1].target();
       kernels.matmul.matmul(matrix_transposed(dy), matrix(x), matrix(buffer),
                             {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});

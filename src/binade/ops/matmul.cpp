@@ -55,7 +55,7 @@ Tensor batched(const Tensor& x, const Shape& batch) {
 // The gradient of an operand that was repeated along batch axes is the sum over them.
 void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const Shape& batch,
                  const Shape& operand, bool tf32) {
-  if (!slot.wanted()) return;
+  if (!slot.needs_grad()) return;
   const int64_t rows = a.shape()[1], columns = b.shape()[2];
   if (operand.numel() == batch.numel() * rows * columns) {
     const auto [buffer, accumulate] = slot.target();

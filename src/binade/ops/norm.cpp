@@ -27,7 +27,7 @@ Tensor norm(Op op, NormKind kind, const Tensor& x, const Tensor& weight, const T
   const NormBackward backward{kind, flat, scale, mean, rstd};
   return call.result(viewed(y, x.shape()), [backward](const Tensor& dy, GradSlots dx) {
     // The kernel always writes x's gradient: to scratch where nobody wants it.
-    const auto target = dx[0].wanted()
+    const auto target = dx[0].needs_grad()
                             ? dx[0].target()
                             : GradSlot::Target{Tensor::empty_like(backward.x.get()), false};
     backward(dy, {}, target.buffer, target.accumulate, dx[1], dx[2]);
@@ -101,8 +101,8 @@ struct ParameterGradients {
 
   ParameterGradients(GradSlots dx, const Tensor& like, int64_t channels) {
     const DType type = statistics_type(like);
-    if (dx[1].wanted()) weight = Tensor::empty({channels}, type, like.device());
-    if (dx[2].wanted()) bias = Tensor::empty({channels}, type, like.device());
+    if (dx[1].needs_grad()) weight = Tensor::empty({channels}, type, like.device());
+    if (dx[2].needs_grad()) bias = Tensor::empty({channels}, type, like.device());
   }
   void deliver(GradSlots dx) const {
     if (weight.defined()) dx[1].add(weight);

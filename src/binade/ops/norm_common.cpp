@@ -35,8 +35,8 @@ void NormBackward::operator()(const Tensor& dy, const Tensor& dsum, const Tensor
                               const GradSlot& bias_slot) const {
   const Shape& flat = x->shape();
   GradSlot::Target dweight{{}, false}, dbias{{}, false};
-  if (weight_slot.wanted()) dweight = weight_slot.target();
-  if (bias_slot.wanted()) dbias = bias_slot.target();
+  if (weight_slot.needs_grad()) dweight = weight_slot.target();
+  if (bias_slot.needs_grad()) dbias = bias_slot.target();
   if (dweight.buffer.defined() && dbias.buffer.defined() &&
       dweight.accumulate != dbias.accumulate) {
     // The kernel has one flag for both: a buffer of zeros that is added to equals one

@@ -97,7 +97,7 @@ Tensor joined(Op op, std::span<const Tensor> tensors, int at) {
   return call.result(y, [at, sizes](const Tensor& dy, GradSlots dx) {
     int64_t start = 0;
     for (size_t i = 0; i < sizes.size(); start += sizes[i++]) {
-      if (dx[i].wanted()) dx[i].add(slice(dy, at, start, start + sizes[i]));
+      if (dx[i].needs_grad()) dx[i].add(slice(dy, at, start, start + sizes[i]));
     }
   });
 }

@@ -7,15 +7,15 @@ namespace {
 
 using namespace ops;
 using backend::Unary;
-using backend::UnaryNumbers;
+using backend::UnaryParams;
 
-Tensor compute(Unary kernel, UnaryNumbers numbers, const Tensor& x, DType dtype) {
+Tensor compute(Unary kernel, UnaryParams numbers, const Tensor& x, DType dtype) {
   Tensor y = Tensor::empty(x.shape(), dtype, x.device());
   backend::of(x).elementwise.unary(kernel, numbers, x, y);
   return y;
 }
 
-Tensor unary(Op op, Unary kernel, const Tensor& x, UnaryNumbers numbers = {}) {
+Tensor unary(Op op, Unary kernel, const Tensor& x, UnaryParams numbers = {}) {
   require_compute(name(op), "x", x);
   const Call call(op, {x});
   const Tensor y = compute(kernel, numbers, call[0], call[0].dtype());

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
 #include "binade/ops/create.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "binade/amp/step.h"
+#include "binade/amp/steppable.h"
 #include "binade/backend/optimizer.h"
 #include "binade/nn/module.h"
 

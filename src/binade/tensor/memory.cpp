@@ -43,7 +43,7 @@ class Pool {
  public:
   // `reserve`: the one in use on the calling thread, or null.
   void* acquire(size_t bytes, Category category, Device device, const Source& source,
-                const Reserve* reserve) {
+                const PrivatePool* reserve) {
     const std::lock_guard lock(mutex_);
     ++statistics_.requests;
     void* block = nullptr;
@@ -55,7 +55,7 @@ class Pool {
     return block;
   }
 
-  void release(void* block, size_t bytes, Category category, const Reserve* reserve) {
+  void release(void* block, size_t bytes, Category category, const PrivatePool* reserve) {
     const std::lock_guard lock(mutex_);
     statistics_.live[static_cast<size_t>(category)] -= static_cast<int64_t>(bytes);
     statistics_.allocated -= static_cast<int64_t>(bytes);
@@ -67,7 +67,7 @@ class Pool {
     statistics_.cached += static_cast<int64_t>(rounded(bytes));
   }
 
-  void dissolve(const Reserve* reserve) {
+  void dissolve(const PrivatePool* reserve) {
     const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < free_.size(); ++i) {
       for (auto& [size, blocks] : reserved_[reserve][i])
@@ -115,7 +115,7 @@ class Pool {
   }
 
   void* take(size_t size, Category category, size_t bytes, Device device, const Source& source,
-             const Reserve* reserve) {
+             const PrivatePool* reserve) {
     void* block = reserve != nullptr ? pop(reserved_[reserve], category, size) : nullptr;
     if (block == nullptr) block = pop(free_, category, size);
     if (block != nullptr) return block;
@@ -158,8 +158,8 @@ class Pool {
 
   std::mutex mutex_;
   FreeLists free_;
-  std::unordered_map<const Reserve*, FreeLists> reserved_;
-  std::unordered_map<void*, const Reserve*> owners_;  // of blocks in reserves, free and in use
+  std::unordered_map<const PrivatePool*, FreeLists> reserved_;
+  std::unordered_map<void*, const PrivatePool*> owners_;  // of blocks in reserves, free and in use
   Statistics statistics_;
 };
 
@@ -186,7 +186,7 @@ Pool& pool_of(Device device) {
 }
 
 thread_local Category thread_category = Category::activations;
-thread_local Reserve* thread_reserve = nullptr;
+thread_local PrivatePool* thread_reserve = nullptr;
 
 }  // namespace
 
@@ -224,17 +224,17 @@ CategoryGuard::CategoryGuard(Category category)
 CategoryGuard::~CategoryGuard() { thread_category = previous_; }
 Category current_category() { return thread_category; }
 
-Reserve::Reserve(Device device) : device_(device) {}
-Reserve::~Reserve() { pool_of(device_).dissolve(this); }
+PrivatePool::PrivatePool(Device device) : device_(device) {}
+PrivatePool::~PrivatePool() { pool_of(device_).dissolve(this); }
 
-Reserve::Use::Use(Reserve& reserve) : previous_(std::exchange(thread_reserve, &reserve)) {}
-Reserve::Use::~Use() { thread_reserve = previous_; }
+PrivatePool::Use::Use(PrivatePool& reserve) : previous_(std::exchange(thread_reserve, &reserve)) {}
+PrivatePool::Use::~Use() { thread_reserve = previous_; }
 
-const Reserve* Reserve::in_use(Device device) {
+const PrivatePool* PrivatePool::in_use(Device device) {
   return thread_reserve != nullptr && thread_reserve->device_ == device ? thread_reserve : nullptr;
 }
 
-void Reserve::record(FunctionRef<void()> work) {
+void PrivatePool::record(FunctionRef<void()> work) {
   const Bytes earlier = statistics(device_).at_peak;
   reset_peak(device_);
   {
@@ -246,7 +246,7 @@ void Reserve::record(FunctionRef<void()> work) {
   pool_of(device_).raise_peak(earlier);
 }
 
-void Reserve::book_run() const {
+void PrivatePool::book_run() const {
   Bytes held = statistics(device_).live;
   for (size_t i = 0; i < held.size(); ++i) held[i] += peak_[i];
   pool_of(device_).raise_peak(held);
@@ -256,11 +256,11 @@ void install_source(Device::Kind kind, Source source) { source_of(kind) = source
 
 void* acquire(size_t bytes, Category category, Device device) {
   return pool_of(device).acquire(bytes, category, device, source_of(device.kind),
-                                 Reserve::in_use(device));
+                                 PrivatePool::in_use(device));
 }
 
 void release(void* block, size_t bytes, Category category, Device device) {
-  pool_of(device).release(block, bytes, category, Reserve::in_use(device));
+  pool_of(device).release(block, bytes, category, PrivatePool::in_use(device));
 }
 
 }  // namespace binade::memory

@@ -57,26 +57,26 @@ Category current_category();
 // Blocks kept apart for work that is recorded once and runs many times at the same addresses
 // (backend/graph.h): between two runs nobody else may leave anything in them. Free ones count as
 // cached.
-class Reserve {
+class PrivatePool {
  public:
-  explicit Reserve(Device device);
+  explicit PrivatePool(Device device);
   // The blocks go to the device's cache; those still in use follow when they are released.
-  ~Reserve();
-  Reserve(const Reserve&) = delete;
-  Reserve& operator=(const Reserve&) = delete;
+  ~PrivatePool();
+  PrivatePool(const PrivatePool&) = delete;
+  PrivatePool& operator=(const PrivatePool&) = delete;
 
   // While it lives, this thread's requests on the device are served from the reserve first, and all
   // blocks that it takes or releases there belong to the reserve from then on. Also for other work
   // between two runs, whose tensors must be gone, or worthless, when the next one starts.
   class Use {
    public:
-    explicit Use(Reserve& reserve);
+    explicit Use(PrivatePool& reserve);
     ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
    private:
-    Reserve* previous_;
+    PrivatePool* previous_;
   };
 
   // Calls `work` with the reserve in use and remembers what it held at its peak.
@@ -88,7 +88,7 @@ class Reserve {
   friend void* acquire(size_t bytes, Category category, Device device);
   friend void release(void* block, size_t bytes, Category category, Device device);
   // The one in use on this thread for the device; null where there is none.
-  static const Reserve* in_use(Device device);
+  static const PrivatePool* in_use(Device device);
 
   Device device_;
   std::array<int64_t, category_count> peak_{};  // bytes above what stays

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "binade/train/step.h"
+#include "binade/train/trainer.h"
 
 // Checkpoints of a run: folders step-N that Hugging Face reads (config.json, model.safetensors and
 // the tokenizer's file where there is one), with trainer.safetensors for going on, config.toml, and

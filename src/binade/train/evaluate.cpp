@@ -4,14 +4,14 @@
 #include <cmath>
 #include <numbers>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/data/batches.h"
 #include "binade/data/corpus.h"
 #include "binade/data/tokenizer.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
-#include "binade/train/config.h"
+#include "binade/train/config/config.h"
 
 namespace binade::train {
 namespace {

@@ -1,6 +1,6 @@
 #include "binade/train/forecast.h"
 
-#include "binade/train/step.h"
+#include "binade/train/trainer.h"
 
 namespace binade::train {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "binade/tensor/memory.h"
-#include "binade/train/config.h"
+#include "binade/train/config/config.h"
 
 namespace binade::train {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/base/random.h"
 #include "binade/base/text.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "binade/nn/language_model.h"
-#include "binade/train/config.h"
+#include "binade/train/config/config.h"
 
 // Starting from a model that is there already.
 namespace binade::train {

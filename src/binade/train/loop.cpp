@@ -14,8 +14,8 @@
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
 #include "binade/train/generate.h"
-#include "binade/train/peak.h"
-#include "binade/train/summary.h"
+#include "binade/train/report/peak_throughput.h"
+#include "binade/train/report/run_summary.h"
 
 namespace binade::train {
 namespace {

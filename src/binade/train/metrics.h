@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "binade/io/tensorboard.h"
-#include "binade/train/step.h"
+#include "binade/train/trainer.h"
 
 namespace binade::train {
 

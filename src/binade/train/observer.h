@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "binade/train/step.h"
+#include "binade/train/trainer.h"
 
 namespace binade::train {
 

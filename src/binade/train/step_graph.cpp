@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "binade/amp/trace.h"
-#include "binade/autograd/watch.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/backend/gpu.h"
 #include "binade/backend/profile.h"
 #include "binade/base/error.h"
@@ -37,7 +37,8 @@ StepGraph::StepGraph(std::string_view wanted, Device device)
 }
 
 bool StepGraph::observed() const {
-  return backend::profiled(device_) != nullptr || amp::tracing() || autograd::watch() != nullptr;
+  return backend::profiled(device_) != nullptr || amp::tracing() ||
+         autograd::op_observer() != nullptr;
 }
 
 bool StepGraph::launches_next() {
@@ -68,7 +69,7 @@ void StepGraph::decide(FunctionRef<void()> step) {
 }
 
 void StepGraph::run_between(FunctionRef<void()> work) {
-  std::optional<memory::Reserve::Use> use;
+  std::optional<memory::PrivatePool::Use> use;
   if (graph_.captured()) use.emplace(graph_.memory());
   work();
 }

@@ -1,7 +1,7 @@
 #include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
-#include "binade/ops/checkpoint.h"
 #include "binade/ops/custom.h"
+#include "binade/ops/recompute.h"
 #include "binade/ops/unary.h"
 #include "ops/table/description.h"
 
@@ -31,8 +31,8 @@ Case custom_case(const std::string& name, const Shape& shape) {
       .forward = [](std::span<const Tensor> x) { return x[0] * x[0] * x[1]; },
       .backward =
           [](const Tensor& dy, std::span<const Tensor> x, const Tensor&, autograd::GradSlots dx) {
-            if (dx[0].wanted()) dx[0].add(dy * x[0] * x[1] * 2.0);
-            if (dx[1].wanted()) dx[1].add(dy * x[0] * x[0]);
+            if (dx[0].needs_grad()) dx[0].add(dy * x[0] * x[1] * 2.0);
+            if (dx[1].needs_grad()) dx[1].add(dy * x[0] * x[0]);
           }};
   return {name,
           {{shape}, {shape}},

@@ -2,7 +2,7 @@
 #include <array>
 #include <numbers>
 
-#include "binade/ops/contract.h"
+#include "binade/ops/einsum.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/matmul.h"
 #include "ops/table/description.h"
@@ -221,7 +221,7 @@ Description einsums() {
           .cases = {make("empty", "ij,jk->ik", {{0, 3}, {3, 2}}), make("one", "i,i->", {{1}, {1}}),
                     make("matrices", "ij,jk->ik", {{3, 5}, {5, 2}}),
                     make("batched", "bij,bjk->bik", {{2, 3, 5}, {2, 5, 2}}),
-                    make("turned", "bij,bkj->kib", {{2, 3, 5}, {2, 4, 5}}),
+                    make("transposed", "bij,bkj->kib", {{2, 3, 5}, {2, 4, 5}}),
                     make("outer", "i,j->ji", {{3}, {5}}),
                     make("lonely", "ijk,jl->il", {{2, 3, 5}, {3, 2}}),
                     make("transposed", "ij->ji", {{3, 5}}), make("summed", "ijk->j", {{2, 3, 5}}),

@@ -74,14 +74,14 @@ void transfer(const Tensor& x, const Tensor& y) {
   synchronize();
 }
 
-struct Arrival::Slot {
+struct AsyncReadback::Slot {
   Pinned* pinned = nullptr;
   DType dtype = DType::f32;
 
   ~Slot() { free_slots().push_back(pinned); }
 };
 
-Arrival::Arrival(const Tensor& scalar) : slot_(std::make_shared<Slot>()) {
+AsyncReadback::AsyncReadback(const Tensor& scalar) : slot_(std::make_shared<Slot>()) {
   activate(scalar.device());
   if (free_slots().empty()) {
     slot_->pinned = new Pinned(sizeof(double));
@@ -96,7 +96,7 @@ Arrival::Arrival(const Tensor& scalar) : slot_(std::make_shared<Slot>()) {
   slot_->pinned->record();
 }
 
-double Arrival::wait() const {
+double AsyncReadback::wait() const {
   slot_->pinned->wait();
   Tensor value = Tensor::empty({}, DType::f64);
   of(Device::cpu()).elementwise.copy({slot_->pinned->data, slot_->dtype, {}, {}, true}, value);

@@ -12,10 +12,10 @@ namespace binade::backend::cuda {
 void transfer(const Tensor& x, const Tensor& y);
 
 // One element on its way to the host.
-class Arrival {
+class AsyncReadback {
  public:
-  Arrival() = default;
-  explicit Arrival(const Tensor& scalar);
+  AsyncReadback() = default;
+  explicit AsyncReadback(const Tensor& scalar);
   bool defined() const { return slot_ != nullptr; }
   double wait() const;
 

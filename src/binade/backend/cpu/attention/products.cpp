@@ -1,0 +1,116 @@
+#include "binade/backend/cpu/attention/products.h"
+
+#include <algorithm>
+
+#include "binade/backend/cpu/attention/tile.h"
+#include "binade/backend/cpu/gemm/element.h"
+#include "binade/backend/cpu/gemm/pack.h"
+#include "binade/base/division.h"
+
+namespace binade::backend::cpu::attention {
+namespace {
+
+const Kernel* kernel_for(DType dtype) {
+  if (dtype == DType::f64) return nullptr;
+  const Level& level = current_level();
+  return dtype == DType::bf16 && level.bf16 != nullptr ? level.bf16 : level.f32;
+}
+
+// A panel of f64: [k][panel_lines], zeros where there is no line.
+void copy_panel(const Lines& lines, int64_t first, int64_t count, int64_t k, int64_t panel_lines,
+                double* out) {
+  const auto* in = static_cast<const double*>(lines.data) + first * lines.line_stride;
+  for (int64_t p = 0; p < k; ++p, out += panel_lines) {
+    for (int64_t i = 0; i < count; ++i) out[i] = in[i * lines.line_stride + p * lines.k_stride];
+    std::fill(out + count, out + panel_lines, 0.0);
+  }
+}
+
+}  // namespace
+
+Products::Products(DType dtype)
+    : kernel_(kernel_for(dtype)),
+      mr_(kernel_ != nullptr ? kernel_->mr : 1),
+      nr_(kernel_ != nullptr ? kernel_->nr : product_width),
+      group_(kernel_ != nullptr ? kernel_->group() : 1),
+      element_bytes_(kernel_ != nullptr ? kernel_->element_bytes() : sizeof(double)) {}
+
+int64_t Products::whole_rows(int64_t m) const { return round_up(m, mr_); }
+
+int64_t Products::panel_bytes(int64_t lines, int64_t k) const {
+  return lines * round_up(k, group_) * element_bytes_;
+}
+
+int64_t Products::left_bytes(int64_t rows, int64_t k) const {
+  return panel_bytes(whole_rows(rows), k);
+}
+
+int64_t Products::right_bytes(int64_t columns, int64_t k) const {
+  return panel_bytes(whole_columns(columns), k);
+}
+
+void Products::pack(const Lines& lines, int64_t count, int64_t k, int64_t panel_lines, int group,
+                    void* out) const {
+  const int64_t bytes = panel_bytes(panel_lines, k);
+  if (kernel_ == nullptr) {
+    for (int64_t i = 0; i < count; i += panel_lines) {
+      copy_panel(lines, i, std::min(panel_lines, count - i), k, panel_lines,
+                 static_cast<double*>(out) + i * k);
+    }
+    return;
+  }
+  const PackSource source{lines.data, element_of("attention", "q, k, v", lines.dtype),
+                          lines.line_stride, lines.k_stride, false};
+  const PanelLayout layout{kernel_->bf16, static_cast<int>(panel_lines), group, kernel_->group()};
+  pack_panels(source, 0, count, 0, k, layout, out, bytes);
+}
+
+Operand Products::pack_left(const Lines& lines, int64_t rows, int64_t k, void* out) const {
+  pack(lines, rows, k, mr_, kernel_ != nullptr ? kernel_->a_group : 1, out);
+  return {out, k};
+}
+
+Operand Products::pack_right(const Lines& lines, int64_t columns, int64_t k, void* out) const {
+  pack(lines, columns, k, nr_, kernel_ != nullptr ? kernel_->b_group : 1, out);
+  return {out, k};
+}
+
+Span Products::whole_groups(Span k) const {
+  return {round_down(k.begin, group_), round_up(k.end, group_)};
+}
+
+// Squares of a panel's width, one for each panel of the source; whole groups of k fill a width.
+void Products::transpose_panel(const Panels& panels, int64_t panel, int64_t k_end, int64_t k,
+                               void* out) const {
+  const int64_t square = nr_ * nr_ * element_bytes_;
+  const int64_t from_panel = panels.room * nr_ * element_bytes_;
+  const char* from = static_cast<const char*>(panels.data) + panel * square;
+  char* to = static_cast<char*>(out) + panel * panel_bytes(nr_, k);
+  for (int64_t p = 0; p < k_end; p += nr_, from += from_panel, to += square) {
+    pack_right({from, panels.dtype, nr_, 1}, nr_, std::min(nr_, k - p), to);
+  }
+}
+
+void Products::multiply_panel(int64_t panel, const Part& part, Operand left, Operand right,
+                              float* c, bool accumulate) const {
+  const Span whole = whole_groups(part.k);
+  const int64_t k = whole.begin, depth = std::max<int64_t>(whole.end - k, 0);
+  if (depth == 0 && accumulate) return;
+  const int64_t left_panel = panel_bytes(mr_, left.k);
+  const char* a = static_cast<const char*>(left.data) + k * mr_ * element_bytes_;
+  const char* b = static_cast<const char*>(right.data) + panel * panel_bytes(nr_, right.k) +
+                  k * nr_ * element_bytes_;
+  for (int64_t i = part.rows.begin / mr_; i * mr_ < part.rows.end; ++i)
+    kernel_->tile(depth, a + i * left_panel, b, c + i * mr_ * nr_, nr_, accumulate, b);
+}
+
+void Products::multiply_panel(int64_t panel, const Part& part, Operand left, Operand right,
+                              double* c, bool accumulate) const {
+  const Span rows = part.rows, k = part.k;
+  product(rows.end - rows.begin, std::max<int64_t>(k.end - k.begin, 0),
+          static_cast<const double*>(left.data) + rows.begin * left.k + k.begin, left.k,
+          static_cast<const double*>(right.data) + (panel * right.k + k.begin) * nr_,
+          c + rows.begin * nr_, accumulate);
+}
+
+}  // namespace binade::backend::cpu::attention

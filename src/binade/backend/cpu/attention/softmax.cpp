@@ -1,0 +1,423 @@
+#include "binade/backend/cpu/attention/softmax.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "binade/base/division.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "binade/backend/cpu/attention/softmax.cpp"
+#include <hwy/foreach_target.h>  // NOLINT: must come before highway.h
+#include <hwy/highway.h>
+
+#include "binade/backend/cpu/attention/panel-inl.h"
+#include "binade/backend/cpu/rows/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace binade::backend::cpu::attention {
+namespace HWY_NAMESPACE {
+namespace {
+
+using cpu::HWY_NAMESPACE::quick_exp2;
+using formats::HWY_NAMESPACE::store_codes;
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE auto at_least(D d, int64_t first, int64_t least) {
+  return hn::Ge(hn::Iota(d, static_cast<T>(first)), hn::Set(d, static_cast<T>(least)));
+}
+
+// Rows rounded to bf16 and stored as a right operand has them, [lanes][group], and as they are.
+template <int group, class D>
+struct RoundedRows;
+
+template <class D>
+struct RoundedRows<2, D> {
+  Unsigned<D> upper[2];
+
+  HWY_INLINE RoundedRows(D d, const hn::Vec<D> (&rows)[2])
+      : upper{round_to_upper(d, rows[0]), round_to_upper(d, rows[1])} {}
+
+  HWY_INLINE void store_groups(D d, bf16* to) const {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Repartition<uint16_t, D> d16;
+    const auto high = hn::And(upper[1], hn::Set(du, 0xffff0000u));
+    store_halves(d, hn::BitCast(d16, hn::Or(hn::ShiftRight<16>(upper[0]), high)), to);
+  }
+  HWY_INLINE void store_rows(D d, int64_t stride, bf16* to) const {
+    store_codes(hn::ShiftRight<16>(upper[0]), d, to);
+    store_codes(hn::ShiftRight<16>(upper[1]), d, to + stride);
+  }
+};
+
+// Of four lanes each.
+template <class D>
+struct RoundedRows<4, D> {
+  static_assert(hn::MaxLanes(D()) == 4);
+  Halves<D> pairs[2];
+
+  HWY_INLINE RoundedRows(D d, const hn::Vec<D> (&rows)[4])
+      : pairs{round_pair(d, rows[0], rows[1]), round_pair(d, rows[2], rows[3])} {}
+
+  HWY_INLINE void store_groups(D d, bf16* to) const {
+    const hn::Repartition<uint16_t, D> d16;
+    const auto even = hn::InterleaveLower(d16, pairs[0], pairs[1]),
+               odd = hn::InterleaveUpper(d16, pairs[0], pairs[1]);
+    store_halves(d, hn::InterleaveLower(d16, even, odd), to);
+    store_halves(d, hn::InterleaveUpper(d16, even, odd), to + 8);
+  }
+  // One after the other.
+  HWY_INLINE void store_rows(D d, bf16* to) const {
+    store_halves(d, pairs[0], to);
+    store_halves(d, pairs[1], to + 8);
+  }
+};
+
+// What a step over scores does with queries: vectors of them from `first` on.
+template <class T>
+struct Softmax {
+  int64_t first, keys, width;
+  Mask mask;
+  T scale;
+  T *maximum, *sum, *correction;
+};
+
+template <int vectors, class D, class T = hn::TFromD<D>>
+HWY_INLINE void find_maximum(D d, const Softmax<T>& s, const T* scores,
+                             hn::Vec<D> (&highest)[vectors]) {
+  using V = hn::Vec<D>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity()),
+          factor = hn::Set(d, s.scale);
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v) highest[v] = hn::LoadU(d, s.maximum + s.first + v * lanes);
+  const auto row = [&](int64_t j, auto masked) HWY_ATTR {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      const int64_t at = s.first + v * lanes;
+      V score = hn::Mul(hn::LoadU(d, scores + j * s.width + at), factor);
+      if constexpr (masked)
+        score = hn::IfThenElse(at_least(d, at, j - s.mask.diagonal), score, minus_infinity);
+      highest[v] = hn::Max(highest[v], score);
+    }
+  };
+  const int64_t seen_by_all = s.mask.keys_seen(s.first + 1, s.keys);
+  for (int64_t j = 0; j < seen_by_all; ++j) row(j, std::false_type());
+  for (int64_t j = seen_by_all; j < s.keys; ++j) row(j, std::true_type());
+}
+
+// A row that has seen nothing keeps a finite base: -inf - -inf would be NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> base_of(D d, hn::Vec<D> highest) {
+  const auto minus_infinity = hn::Set(d, -std::numeric_limits<hn::TFromD<D>>::infinity());
+  return hn::IfThenZeroElse(hn::Eq(highest, minus_infinity), highest);
+}
+
+// Rounded as the maximum was: a fused product minus a rounded one can be anything where scores are
+// giant.
+template <class D>
+HWY_INLINE hn::Vec<D> probability(D d, hn::Vec<D> score, hn::Vec<D> factor, hn::Vec<D> base) {
+  return quick_exp2(d, hn::Sub(hn::Mul(score, factor), base));
+}
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void finish_softmax(D d, const Softmax<T>& s, int64_t at, hn::Vec<D> highest,
+                               hn::Vec<D> total) {
+  const auto change = quick_exp2(d, hn::Sub(hn::LoadU(d, s.maximum + at), base_of(d, highest)));
+  hn::StoreU(hn::MulAdd(hn::LoadU(d, s.sum + at), change, total), d, s.sum + at);
+  hn::StoreU(change, d, s.correction + at);
+  hn::StoreU(highest, d, s.maximum + at);
+}
+
+template <int vectors, class D, class T = hn::TFromD<D>>
+HWY_INLINE void online_softmax_step(D d, const Softmax<T>& s, T* scores) {
+  using V = hn::Vec<D>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V factor = hn::Set(d, s.scale);
+  V highest[vectors], base[vectors], total[vectors];
+  find_maximum<vectors>(d, s, scores, highest);
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v) {
+    base[v] = base_of(d, highest[v]);
+    total[v] = hn::Zero(d);
+  }
+  const auto row = [&](int64_t j, auto masked) HWY_ATTR {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      const int64_t at = s.first + v * lanes;
+      T* score = scores + j * s.width + at;
+      V p = probability(d, hn::LoadU(d, score), factor, base[v]);
+      if constexpr (masked) p = hn::IfThenElseZero(at_least(d, at, j - s.mask.diagonal), p);
+      hn::StoreU(p, d, score);
+      total[v] = hn::Add(total[v], p);
+    }
+  };
+  const int64_t seen_by_all = s.mask.keys_seen(s.first + 1, s.keys);
+  for (int64_t j = 0; j < seen_by_all; ++j) row(j, std::false_type());
+  for (int64_t j = seen_by_all; j < s.keys; ++j) row(j, std::true_type());
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; ++v) finish_softmax(d, s, s.first + v * lanes, highest[v], total[v]);
+}
+
+// One vector of queries; `group` keys at a time do not wait for one another.
+template <int group, class D>
+HWY_INLINE void round_probabilities(D d, const Softmax<float>& s, int64_t at, int64_t end,
+                                    const float* scores, hn::Vec<D> highest, bf16* to) {
+  using V = hn::Vec<D>;
+  const V factor = hn::Set(d, s.scale), base = base_of(d, highest);
+  V total = hn::Zero(d);
+  const auto rows = [&](int64_t j, auto masked) HWY_ATTR {
+    V p[group];
+#pragma GCC unroll 4
+    for (int r = 0; r < group; ++r) {
+      p[r] = probability(d, hn::LoadU(d, scores + (j + r) * s.width + at), factor, base);
+      if constexpr (masked) {
+        const int64_t least = j + r < s.keys ? j + r - s.mask.diagonal : s.width;
+        p[r] = hn::IfThenElseZero(at_least(d, at, least), p[r]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < group; ++r) total = hn::Add(total, p[r]);
+    RoundedRows<group, D>(d, p).store_groups(d, to + j * s.width + at * group);
+  };
+  const int64_t seen_by_all = s.mask.keys_seen(at + 1, s.keys) / group * group;
+  for (int64_t j = 0; j < seen_by_all; j += group) rows(j, std::false_type());
+  for (int64_t j = seen_by_all; j < end; j += group) rows(j, std::true_type());
+  finish_softmax(d, s, at, highest, total);
+}
+
+template <class T>
+HWY_INLINE void online_softmax_any(int64_t keys, int64_t width, Mask mask, T scale, T* scores,
+                                   T* maximum, T* sum, T* correction) {
+  with_steps<T>(width, [=](auto d, auto vectors) HWY_ATTR {
+    const int64_t step = vectors * static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t i = 0; i < width; i += step)
+      online_softmax_step<vectors>(d, {i, keys, width, mask, scale, maximum, sum, correction},
+                                   scores);
+  });
+}
+
+template <int group, int vectors, class D>
+HWY_INLINE void online_softmax_rounded(D d, int64_t end, Softmax<float> s, const float* scores,
+                                       bf16* to) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; s.first < s.width; s.first += vectors * lanes) {
+    hn::Vec<D> highest[vectors];
+    find_maximum<vectors>(d, s, scores, highest);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v)
+      round_probabilities<group>(d, s, s.first + v * lanes, end, scores, highest[v], to);
+  }
+}
+
+// Calls f(d, vectors, group) as with_steps does; a vector holds no more than a group of 4 wants.
+template <class F>
+HWY_INLINE void with_groups(int group, int64_t width, F f) {
+  if (group == 2) {
+    with_steps<float>(width, [&](auto d, auto vectors)
+                                 HWY_ATTR { f(d, vectors, std::integral_constant<int, 2>()); });
+  } else {
+    with_steps_of(hn::CappedTag<float, 4>(), width, [&](auto d, auto vectors) HWY_ATTR {
+      f(d, vectors, std::integral_constant<int, 4>());
+    });
+  }
+}
+
+// What the gradient of a panel of keys is made from; T is const where the scores are left.
+template <class T>
+struct Gradient {
+  int64_t queries, width;
+  Mask mask;
+  T scale;
+  T *scores, *gradients;
+  const T *lse, *delta;
+};
+
+// Queries i and on, several at a time: they do not wait for one another.
+template <int rows, int vectors, bool masked, class D, class T = hn::TFromD<D>>
+HWY_INLINE void softmax_gradient_rows(D d, int64_t i, const Gradient<T>& g) {
+  using V = hn::Vec<D>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V factor = hn::Set(d, g.scale);
+  for (int64_t j = 0; j < g.width; j += vectors * lanes) {
+    V p[rows][vectors];
+#pragma GCC unroll 2
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        const V score = hn::LoadU(d, g.scores + (i + r) * g.width + j + v * lanes);
+        p[r][v] = probability(d, score, factor, hn::Set(d, g.lse[i + r]));
+      }
+    }
+#pragma GCC unroll 2
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        const int64_t at = (i + r) * g.width + j + v * lanes;
+        V gradient = hn::Sub(hn::LoadU(d, g.gradients + at), hn::Set(d, g.delta[i + r]));
+        if constexpr (masked) {
+          const auto hidden = at_least(d, j + v * lanes, i + r + g.mask.diagonal + 1);
+          p[r][v] = hn::IfThenZeroElse(hidden, p[r][v]);
+          gradient = hn::IfThenZeroElse(hidden, gradient);
+        }
+        hn::StoreU(p[r][v], d, g.scores + at);
+        hn::StoreU(hn::Mul(p[r][v], gradient), d, g.gradients + at);
+      }
+    }
+  }
+}
+
+template <class T>
+HWY_INLINE void softmax_gradient_any(const Gradient<T>& g) {
+  const int64_t some = g.mask.first_query(0, g.queries),
+                all = g.mask.first_query(g.width - 1, g.queries);
+  std::fill_n(g.scores, some * g.width, T(0));
+  std::fill_n(g.gradients, some * g.width, T(0));
+  with_steps<T>(g.width, [=](auto d, auto vectors) HWY_ATTR {
+    int64_t i = some;
+    for (; i < all; ++i) softmax_gradient_rows<1, vectors, true>(d, i, g);
+    for (; i + 2 <= g.queries; i += 2) softmax_gradient_rows<2, vectors, false>(d, i, g);
+    if (i < g.queries) softmax_gradient_rows<1, vectors, false>(d, i, g);
+  });
+}
+
+// `group` queries from i on and one vector of keys from j on.
+template <int group, bool masked, class D>
+HWY_INLINE void round_gradients(D d, int64_t i, int64_t j, const Gradient<const float>& g,
+                                const RoundedGradients& to) {
+  using V = hn::Vec<D>;
+  const V factor = hn::Set(d, g.scale);
+  const int64_t width = g.width;
+  V chances[group], products[group];
+#pragma GCC unroll 4
+  for (int r = 0; r < group; ++r) {
+    const int64_t row = i + r, at = row * width + j;
+    V chance = probability(d, hn::LoadU(d, g.scores + at), factor, hn::Set(d, g.lse[row]));
+    V gradient = hn::Sub(hn::LoadU(d, g.gradients + at), hn::Set(d, g.delta[row]));
+    if constexpr (masked) {
+      const int64_t seen = std::min(row + g.mask.diagonal + 1, to.columns);
+      const auto hidden = at_least(d, j, row < g.queries ? seen : 0);
+      chance = hn::IfThenZeroElse(hidden, chance);
+      gradient = hn::IfThenZeroElse(hidden, gradient);
+    }
+    chances[r] = chance;
+    products[r] = hn::Mul(chance, gradient);
+  }
+  const RoundedRows<group, D> p(d, chances), ds(d, products);
+  if (to.p != nullptr) {
+    p.store_groups(d, to.p + i * width + j * group);
+    ds.store_groups(d, to.ds + i * width + j * group);
+  }
+  if (to.ds_of_queries == nullptr) return;
+  if constexpr (group == 2) {
+    ds.store_rows(d, width, to.ds_of_queries + i * width + j);
+  } else {
+    ds.store_rows(d, to.ds_of_queries + i / width * to.query_panel + j * width + i % width * group);
+  }
+}
+
+template <int group, int vectors, class D>
+HWY_INLINE void softmax_gradient_rounded(D d, const Gradient<const float>& g,
+                                         const RoundedGradients& to) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto rows = [&](int64_t i, auto masked) HWY_ATTR {
+    for (int64_t j = 0; j < g.width; j += vectors * lanes) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) round_gradients<group, masked>(d, i, j + v * lanes, g, to);
+    }
+  };
+  // Queries that see every key.
+  const int64_t all = to.columns == g.width
+                          ? std::max(to.begin, g.mask.first_query(g.width - 1, g.queries))
+                          : to.end;
+  const int64_t first = round_up(all, group), last = round_down(g.queries, group);
+  int64_t i = to.begin;
+  for (; i < std::min(first, to.end); i += group) rows(i, std::true_type());
+  for (; i < last; i += group) rows(i, std::false_type());
+  for (; i < to.end; i += group) rows(i, std::true_type());
+}
+
+void online_softmax_f32(int64_t keys, int64_t width, Mask mask, float scale, float* scores,
+                        float* maximum, float* sum, float* correction) {
+  online_softmax_any(keys, width, mask, scale, scores, maximum, sum, correction);
+}
+void online_softmax_f64(int64_t keys, int64_t width, Mask mask, double scale, double* scores,
+                        double* maximum, double* sum, double* correction) {
+  online_softmax_any(keys, width, mask, scale, scores, maximum, sum, correction);
+}
+void softmax_gradient_f32(int64_t queries, int64_t width, Mask mask, float scale, float* scores,
+                          float* gradients, const float* lse, const float* delta) {
+  softmax_gradient_any<float>({queries, width, mask, scale, scores, gradients, lse, delta});
+}
+void softmax_gradient_f64(int64_t queries, int64_t width, Mask mask, double scale, double* scores,
+                          double* gradients, const double* lse, const double* delta) {
+  softmax_gradient_any<double>({queries, width, mask, scale, scores, gradients, lse, delta});
+}
+void round_softmax(int64_t keys, int64_t end, int64_t width, Mask mask, float scale,
+                   const float* scores, float* maximum, float* sum, float* correction,
+                   RightPanel to) {
+  with_groups(to.group, width, [=](auto d, auto vectors, auto group) HWY_ATTR {
+    online_softmax_rounded<group, vectors>(
+        d, end, {0, keys, width, mask, scale, maximum, sum, correction}, scores, to.data);
+  });
+}
+void round_softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale,
+                            const float* scores, const float* gradients, const float* lse,
+                            const float* delta, const RoundedGradients& to) {
+  with_groups(to.group, width, [=](auto d, auto vectors, auto group) HWY_ATTR {
+    softmax_gradient_rounded<group, vectors>(
+        d, {queries, width, mask, scale, scores, gradients, lse, delta}, to);
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace binade::backend::cpu::attention
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace binade::backend::cpu::attention {
+
+HWY_EXPORT(online_softmax_f32);
+HWY_EXPORT(online_softmax_f64);
+HWY_EXPORT(softmax_gradient_f32);
+HWY_EXPORT(softmax_gradient_f64);
+HWY_EXPORT(round_softmax);
+HWY_EXPORT(round_softmax_gradient);
+
+void online_softmax(int64_t keys, int64_t width, Mask mask, float scale, float* scores,
+                    float* maximum, float* sum, float* correction) {
+  HWY_DYNAMIC_DISPATCH(online_softmax_f32)
+  (keys, width, mask, scale, scores, maximum, sum, correction);
+}
+void online_softmax(int64_t keys, int64_t width, Mask mask, double scale, double* scores,
+                    double* maximum, double* sum, double* correction) {
+  HWY_DYNAMIC_DISPATCH(online_softmax_f64)
+  (keys, width, mask, scale, scores, maximum, sum, correction);
+}
+void online_softmax(int64_t keys, int64_t end, int64_t width, Mask mask, float scale,
+                    const float* scores, float* maximum, float* sum, float* correction,
+                    RightPanel to) {
+  HWY_DYNAMIC_DISPATCH(round_softmax)
+  (keys, end, width, mask, scale, scores, maximum, sum, correction, to);
+}
+
+void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, float* scores,
+                      float* gradients, const float* lse, const float* delta) {
+  HWY_DYNAMIC_DISPATCH(softmax_gradient_f32)
+  (queries, width, mask, scale, scores, gradients, lse, delta);
+}
+void softmax_gradient(int64_t queries, int64_t width, Mask mask, double scale, double* scores,
+                      double* gradients, const double* lse, const double* delta) {
+  HWY_DYNAMIC_DISPATCH(softmax_gradient_f64)
+  (queries, width, mask, scale, scores, gradients, lse, delta);
+}
+void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, const float* scores,
+                      const float* gradients, const float* lse, const float* delta,
+                      const RoundedGradients& to) {
+  HWY_DYNAMIC_DISPATCH(round_softmax_gradient)
+  (queries, width, mask, scale, scores, gradients, lse, delta, to);
+}
+
+}  // namespace binade::backend::cpu::attention
+#endif  // HWY_ONCE

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "binade/backend/elementwise.h"
+
+// The operations themselves, over contiguous values of a compute type: float goes through vector
+// code (elementwise_unary, elementwise_gradient, elementwise_binary), double and int64_t through
+// scalar code (elementwise_f64, elementwise_i64). An output may be one of the inputs.
+namespace binade::backend::cpu {
+
+// y = op(x)
+void unary_block(Unary op, UnaryParams numbers, const float* x, float* y, int64_t n);
+void unary_block(Unary op, UnaryParams numbers, const double* x, double* y, int64_t n);
+// Only where computes_on_integers(op, numbers).
+void unary_block(Unary op, UnaryParams numbers, const int64_t* x, int64_t* y, int64_t n);
+
+// dx = dy * op'(x), `saved` being x or op(x) as saves_output(op) says.
+void gradient_block(Unary op, UnaryParams numbers, const float* dy, const float* saved, float* dx,
+                    int64_t n);
+void gradient_block(Unary op, UnaryParams numbers, const double* dy, const double* saved,
+                    double* dx, int64_t n);
+
+// y = op(a, b); comparisons give 0 or 1. Integers wrap around; division by zero gives 0.
+void binary_block(Binary op, const float* a, const float* b, float* y, int64_t n);
+void binary_block(Binary op, const double* a, const double* b, double* y, int64_t n);
+void binary_block(Binary op, const int64_t* a, const int64_t* b, int64_t* y, int64_t n);
+
+// y = alpha * x + beta * z
+void axpby_block(double alpha, const float* x, double beta, const float* z, float* y, int64_t n);
+void axpby_block(double alpha, const double* x, double beta, const double* z, double* y, int64_t n);
+void axpby_block(double alpha, const int64_t* x, double beta, const int64_t* z, int64_t* y,
+                 int64_t n);
+
+// Whether op maps integers to integers, so that i64 is its compute type.
+bool computes_on_integers(Unary op, UnaryParams numbers);
+
+// The inverse of erf, to the last place or two of double.
+double inverse_erf(double x);
+
+}  // namespace binade::backend::cpu

@@ -1,0 +1,260 @@
+#include "binade/backend/cpu/gemm/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "binade/backend/cpu/gemm/convert.h"
+#include "binade/base/division.h"
+#include "binade/base/error.h"
+#include "binade/formats/convert.h"
+
+namespace binade::backend::cpu {
+namespace {
+
+using Vector = uint32_t __attribute__((vector_size(16)));
+
+Vector load(const void* p) {
+  Vector v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+void store(void* p, Vector v) { std::memcpy(p, &v, sizeof v); }
+
+// out[k][r] = in[r][k] for a square of units of 4 or 8 bytes, a vector wide; strides in bytes.
+template <int unit>
+void transpose(const char* in, int64_t in_stride, char* out, int64_t out_stride) {
+  const Vector r0 = load(in), r1 = load(in + in_stride);
+  if constexpr (unit == 8) {
+    store(out, __builtin_shufflevector(r0, r1, 0, 1, 4, 5));
+    store(out + out_stride, __builtin_shufflevector(r0, r1, 2, 3, 6, 7));
+  } else {
+    const Vector r2 = load(in + 2 * in_stride), r3 = load(in + 3 * in_stride);
+    const Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    const Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    const Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    const Vector d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    store(out, __builtin_shufflevector(a, b, 0, 1, 4, 5));
+    store(out + out_stride, __builtin_shufflevector(a, b, 2, 3, 6, 7));
+    store(out + 2 * out_stride, __builtin_shufflevector(c, d, 0, 1, 4, 5));
+    store(out + 3 * out_stride, __builtin_shufflevector(c, d, 2, 3, 6, 7));
+  }
+}
+
+// Whole rows whose k are contiguous: a group is copied as one unit of `bytes`, so packing is the
+// transposition of a matrix of units.
+template <int rows, int bytes>
+void pack_along_k(const char* in, int64_t row_bytes, int64_t units, char* out) {
+  const auto copy = [&](int64_t u, int r) {
+    std::memcpy(out + (u * rows + r) * bytes, in + r * row_bytes + u * bytes, bytes);
+  };
+  int64_t u = 0;
+  if constexpr (bytes == 4 || bytes == 8) {
+    // Of many rows a cache line each at a time: a power of two apart, they drive each other out.
+    constexpr int side = 16 / bytes, blocked = rows / side * side;
+    constexpr int run = rows > 12 ? 64 / bytes : side;
+    for (; u + run <= units; u += run) {
+      for (int r = 0; r < blocked; r += side) {
+        for (int64_t v = u; v < u + run; v += side) {
+          transpose<bytes>(in + r * row_bytes + v * bytes, row_bytes, out + (v * rows + r) * bytes,
+                           rows * bytes);
+        }
+      }
+      for (int64_t v = u; v < u + run; ++v) {
+        for (int r = blocked; r < rows; ++r) copy(v, r);
+      }
+    }
+  }
+  for (; u < units; ++u) {
+    for (int r = 0; r < rows; ++r) copy(u, r);
+  }
+}
+
+// out[r][g] = in[g][r] for 8 rows and a power of two of 16-bit k: each round of zips joins
+// neighbours into units of twice the size.
+template <int group>
+[[gnu::always_inline]] inline void interleave_8(const uint16_t* in, int64_t k_stride, uint16_t* out,
+                                                int64_t out_stride) {
+  static_assert(group == 2 || group == 4 || group == 8);
+  using Halves = uint16_t __attribute__((vector_size(16)));
+  using Doubles = uint64_t __attribute__((vector_size(16)));
+  Vector v[8];
+  for (int g = 0; g < group; g += 2) {
+    const Halves a = reinterpret_cast<Halves>(load(in + g * k_stride));
+    const Halves b = reinterpret_cast<Halves>(load(in + (g + 1) * k_stride));
+    v[g] = reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
+    v[g + 1] = reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+  }
+  if constexpr (group >= 4) {
+    for (int g = 0; g < group; g += 4) {
+      const Vector a = v[g], b = v[g + 1], c = v[g + 2], d = v[g + 3];
+      v[g] = __builtin_shufflevector(a, c, 0, 4, 1, 5);
+      v[g + 1] = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+      v[g + 2] = __builtin_shufflevector(b, d, 0, 4, 1, 5);
+      v[g + 3] = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+    }
+  }
+  if constexpr (group == 8) {
+    for (int i = 0; i < 4; ++i) {
+      const Doubles a = reinterpret_cast<Doubles>(v[i]), b = reinterpret_cast<Doubles>(v[i + 4]);
+      store(out + 2 * i * out_stride,
+            reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 0, 2)));
+      store(out + (2 * i + 1) * out_stride,
+            reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 1, 3)));
+    }
+  } else {
+    for (int g = 0; g < group; ++g) store(out + 8 * g, v[g]);
+  }
+}
+
+// Whole rows, one k after the other contiguous: each group interleaves `group` runs of `rows`.
+template <class T, int rows, int group>
+void pack_along_rows(const T* in, int64_t k_stride, int64_t depth, T* out) {
+  for (int64_t k = 0; k < depth; k += group, in += group * k_stride, out += rows * group) {
+    if constexpr (group == 1) {
+      std::memcpy(out, in, rows * sizeof(T));
+    } else {
+      constexpr int blocked = rows / 8 * 8;
+      for (int r = 0; r < blocked; r += 8) {
+        if constexpr (group <= 4) {
+          interleave_8<group>(in + r, k_stride, out + r * group, group);
+        } else {
+          for (int g = 0; g < group; g += 8) {
+            interleave_8<8>(in + g * k_stride + r, k_stride, out + r * group + g, group);
+          }
+        }
+      }
+      for (int r = blocked; r < rows; ++r) {
+        for (int g = 0; g < group; ++g) out[r * group + g] = in[g * k_stride + r];
+      }
+    }
+  }
+}
+
+// A block of whole rows and whole groups with one stride equal to 1, in the panel's own type.
+template <class T, int rows, int group>
+void pack_block(const T* in, int64_t row_stride, int64_t k_stride, int64_t depth, T* out) {
+  if (k_stride == 1) {
+    constexpr int unit = group * static_cast<int>(sizeof(T));
+    pack_along_k<rows, unit>(reinterpret_cast<const char*>(in),
+                             row_stride * static_cast<int64_t>(sizeof(T)), depth / group,
+                             reinterpret_cast<char*>(out));
+  } else {
+    pack_along_rows<T, rows, group>(in, k_stride, depth, out);
+  }
+}
+
+constexpr int max_rows = 32;
+constexpr int64_t stage_depth = 64;  // a multiple of every group
+
+// Copies or converts a block into `stage` with one stride equal to 1, zeros where there is no data.
+template <class T>
+void fill_stage(const PackSource& source, const char* data, int64_t rows, int64_t depth,
+                bool along_k, int panel_rows, T* stage) {
+  const int64_t size = element_size(source.type);
+  const int64_t lines = along_k ? rows : depth, length = along_k ? depth : rows;
+  const int64_t line_stride = along_k ? source.row_stride : source.k_stride;
+  const int64_t item_stride = along_k ? source.k_stride : source.row_stride;
+  const int64_t stage_stride = along_k ? stage_depth : panel_rows;
+  if (rows < panel_rows || depth < stage_depth) std::fill_n(stage, panel_rows * stage_depth, T{});
+  for (int64_t i = 0; i < lines; ++i) {
+    T* out = stage + i * stage_stride;
+    read_elements(data + i * line_stride * size, source.type, item_stride, length, out);
+    if constexpr (sizeof(T) == 4) {
+      if (source.round_tf32) formats::round_tf32(out, out, static_cast<size_t>(length));
+    }
+  }
+}
+
+template <class T, int rows, int group>
+void pack(const PackSource& source, int64_t row, int64_t count, int64_t k, int64_t depth, T* out) {
+  const int64_t size = element_size(source.type);
+  const char* data = static_cast<const char*>(source.data) +
+                     (row * source.row_stride + k * source.k_stride) * size;
+  const bool same_type = source.type == (sizeof(T) == 4 ? Element::f32 : Element::bf16);
+  const bool one_stride = source.k_stride == 1 || source.row_stride == 1;
+  int64_t done = 0;
+  if (same_type && one_stride && count == rows && !(source.round_tf32 && sizeof(T) == 4)) {
+    done = depth / group * group;
+    pack_block<T, rows, group>(reinterpret_cast<const T*>(data), source.row_stride, source.k_stride,
+                               done, out);
+  }
+  alignas(64) T stage[max_rows * stage_depth];
+  const bool along_k = source.k_stride == 1 || source.row_stride != 1;
+  for (; done < depth; done += stage_depth) {
+    const int64_t part = std::min(stage_depth, depth - done);
+    fill_stage(source, data + done * source.k_stride * size, count, part, along_k, rows, stage);
+    pack_block<T, rows, group>(stage, along_k ? stage_depth : 1, along_k ? 1 : rows,
+                               round_up(part, group), out + done * rows);
+  }
+}
+
+void pack_panel(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
+                PanelLayout layout, void* panel) {
+  const auto as_f32 = [&]<int panel_rows>() {
+    pack<float, panel_rows, 1>(source, row, rows, k, depth, static_cast<float*>(panel));
+  };
+  const auto as_bf16 = [&]<int panel_rows, int group>() {
+    pack<uint16_t, panel_rows, group>(source, row, rows, k, depth, static_cast<uint16_t*>(panel));
+  };
+  if (!layout.bf16 && layout.group == 1) {
+    switch (layout.rows) {
+      case 4:
+        return as_f32.operator()<4>();
+      case 6:
+        return as_f32.operator()<6>();
+      case 8:
+        return as_f32.operator()<8>();
+      case 12:
+        return as_f32.operator()<12>();
+      case 14:
+        return as_f32.operator()<14>();
+      case 16:
+        return as_f32.operator()<16>();
+      case 32:
+        return as_f32.operator()<32>();
+    }
+  } else if (layout.bf16) {
+    switch (layout.rows * 100 + layout.group) {
+      case 804:
+        return as_bf16.operator()<8, 4>();
+      case 1204:
+        return as_bf16.operator()<12, 4>();
+      case 1402:
+        return as_bf16.operator()<14, 2>();
+      case 3202:
+        return as_bf16.operator()<32, 2>();
+      case 3232:
+        return as_bf16.operator()<32, 32>();
+    }
+  }
+  fail("gemm", {.argument = "kernel", .expected = "a panel layout that packing knows"});
+}
+
+}  // namespace
+
+void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
+                 PanelLayout layout, void* panels, int64_t panel_bytes) {
+  const int64_t element_bytes = layout.bf16 ? 2 : 4;
+  // Rows side by side in memory: a strip of every panel in turn reads whole cache lines and few
+  // pages; a short one, as lines a power of two apart soon drive each other out. Otherwise each row
+  // is a stream of its own.
+  const int64_t strip =
+      source.row_stride == 1 ? std::max<int64_t>(16, layout.group) : std::max<int64_t>(depth, 1);
+  for (int64_t done = 0; done < depth; done += strip) {
+    char* out = static_cast<char*>(panels) + done * layout.rows * element_bytes;
+    for (int64_t r = 0; r < rows; r += layout.rows, out += panel_bytes) {
+      pack_panel(source, row + r, std::min<int64_t>(layout.rows, rows - r), k + done,
+                 std::min(strip, depth - done), layout, out);
+    }
+  }
+  // The other operand's groups may be larger than this one's.
+  const int64_t k_bytes = layout.rows * element_bytes;
+  const int64_t packed = round_up(depth, layout.group) * k_bytes;
+  const int64_t whole = round_up(depth, layout.step) * k_bytes;
+  char* panel = static_cast<char*>(panels);
+  for (int64_t r = 0; packed < whole && r < rows; r += layout.rows, panel += panel_bytes)
+    std::fill(panel + packed, panel + whole, char{0});
+}
+
+}  // namespace binade::backend::cpu

@@ -1,0 +1,236 @@
+// Functions of vectors for code compiled once per instruction set. float goes through polynomials,
+// double, which is there for reference results, through the C library lane by lane. Included inside
+// Highway's foreach_target, hence a guard that toggles.
+#if defined(BINADE_BACKEND_CPU_VECTOR_MATH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef BINADE_BACKEND_CPU_VECTOR_MATH_INL
+#undef BINADE_BACKEND_CPU_VECTOR_MATH_INL
+#else
+#define BINADE_BACKEND_CPU_VECTOR_MATH_INL
+#endif
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace binade::backend::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D, class F>
+HWY_INLINE hn::Vec<D> map_lanes(D d, hn::Vec<D> v, F f) {
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(d)];
+  hn::Store(v, d, lanes);
+  for (auto& lane : lanes) lane = f(lane);
+  return hn::Load(d, lanes);
+}
+
+// e^x for every x: 0 and infinity where that is the limit, NaN for NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> full_exp(D d, hn::Vec<D> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
+    return map_lanes(d, x, [](double v) { return std::exp(v); });
+  } else {
+    // Highway's takes no argument above 104, where e^x is infinite already, and makes NaN 0.
+    const auto y = hn::Exp(d, hn::Min(x, hn::Set(d, 104.0f)));
+    return hn::IfThenElse(hn::IsNaN(x), x, y);
+  }
+}
+
+// e^x for x up to 88.376, in half the operations, to two units in the last place: 0 where that is
+// under the smallest normal number, NaN for NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> quick_exp_below(D d, hn::Vec<D> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
+    return full_exp(d, x);
+  } else {
+    using V = hn::Vec<D>;
+    const hn::RebindToSigned<D> di;
+    // x = n ln 2 + r; the sum with 1.5 * 2^23 + 127 rounds to n and holds 2^n's exponent in its low
+    // bits. The high part of ln 2 has so few bits that n times it is exact.
+    const V rounder = hn::Set(d, 0x1.8p23f + 127);
+    const V shifted = hn::MulAdd(x, hn::Set(d, static_cast<float>(std::numbers::log2e)), rounder);
+    const V n = hn::Sub(shifted, rounder);
+    constexpr double ln2_high = 0x1.63p-1;
+    V r = hn::NegMulAdd(n, hn::Set(d, static_cast<float>(ln2_high)), x);
+    r = hn::NegMulAdd(n, hn::Set(d, static_cast<float>(std::numbers::ln2 - ln2_high)), r);
+    // A minimax fit of e^r = 1 + r + r^2 q(r) with a relative error under 2^-28.
+    // Its terms are paired, so that fewer wait for one another.
+    const V square = hn::Mul(r, r);
+    const V low = hn::MulAdd(r, hn::Set(d, 0.166665203f), hn::Set(d, 0.499999934f));
+    const V high = hn::MulAdd(r, hn::Set(d, 0.00836875842f), hn::Set(d, 0.0416683912f));
+    const V top = hn::MulAdd(square, hn::Set(d, 0.00138145851f), high);
+    const V q = hn::MulAdd(square, top, low);
+    const V p = hn::MulAdd(square, q, hn::Add(r, hn::Set(d, 1.0f)));
+    const V y = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+    // Where the exponent does not fit, y is anything; NaN is in p.
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3365f)), y);
+  }
+}
+
+// The same for every x: infinity from 2^127.5 on.
+template <class D>
+HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
+    return full_exp(d, x);
+  } else {
+    const auto infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+    return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.376f)), infinity, quick_exp_below(d, x));
+  }
+}
+
+// 2^x for x under 127, in fewer operations still and as exact: 0 where that is under the smallest
+// normal number, NaN for NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> quick_exp2(D d, hn::Vec<D> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
+    return map_lanes(d, x, [](double v) { return std::exp2(v); });
+  } else {
+    using V = hn::Vec<D>;
+    const hn::RebindToSigned<D> di;
+    // x = n + r; the sum with 1.5 * 2^23 + 127 rounds to n and holds 2^n's exponent in its low
+    // bits.
+    const V rounder = hn::Set(d, 0x1.8p23f + 127);
+    const V shifted = hn::Add(x, rounder);
+    const V r = hn::Sub(x, hn::Sub(shifted, rounder));
+    // A minimax fit of 2^r = 1 + r q(r) with a relative error under 2^-25; terms paired as above.
+    const V square = hn::Mul(r, r);
+    const V line = hn::MulAdd(r, hn::Set(d, 0.693147182f), hn::Set(d, 1.0f));
+    const V low = hn::MulAdd(r, hn::Set(d, 0.0555033237f), hn::Set(d, 0.240226477f));
+    const V high = hn::MulAdd(r, hn::Set(d, 0.00133988739f), hn::Set(d, 0.00961843692f));
+    const V top = hn::MulAdd(square, hn::Set(d, 0.000153533620f), high);
+    const V p = hn::MulAdd(square, hn::MulAdd(square, top, low), line);
+    const V y = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -126.0f)), y);
+  }
+}
+
+// 1 / (1 + e^-x)
+template <class D>
+HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, hn::TFromD<D>{1});
+  return hn::Div(one, hn::Add(one, fast_exp(d, hn::Neg(x))));
+}
+
+// The standard normal distribution at x.
+template <class D>
+struct Normal {
+  hn::Vec<D> cumulative;
+  hn::Vec<D> density;
+};
+
+// For z >= 0, erfc(z) = e^(-z^2) t P(t) with t = 1 / (1 + 0.34 z); P's relative error is under
+// 2^-27 wherever erfc does not underflow. Going through erfc keeps the left tail's accuracy.
+template <class D>
+HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  constexpr double inv_sqrt2pi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  if constexpr (std::is_same_v<T, double>) {
+    return {map_lanes(d, x, [](double v) { return 0.5 * std::erfc(-v / std::numbers::sqrt2); }),
+            map_lanes(d, x, [](double v) { return inv_sqrt2pi * std::exp(-0.5 * v * v); })};
+  } else {
+    constexpr float coefficients[] = {0.1918173439f,  0.1920225759f, 0.1783828673f,  0.1743536747f,
+                                      0.0608735900f,  0.2727591288f, -0.2749787068f, 0.3991674435f,
+                                      -0.2449050529f, 0.0505071386f};
+    using V = hn::Vec<D>;
+    const V one = hn::Set(d, 1.0f);
+    const V slope = hn::Set(d, static_cast<float>(0.34 / std::numbers::sqrt2));
+    const V t = hn::Div(one, hn::MulAdd(hn::Abs(x), slope, one));
+    // Half of P, whose terms are paired, so that fewer wait for one another.
+    const V square = hn::Mul(t, t);
+    const auto pair = [&](int i) HWY_ATTR {
+      return hn::MulAdd(t, hn::Set(d, coefficients[i + 1] / 2), hn::Set(d, coefficients[i] / 2));
+    };
+    V p = hn::MulAdd(square, pair(8), pair(6));
+    for (int i = 4; i >= 0; i -= 2) p = hn::MulAdd(square, p, pair(i));
+    const V gauss = quick_exp_below(d, hn::Mul(hn::Mul(hn::Set(d, -0.5f), x), x));
+    const V tail = hn::Mul(gauss, hn::Mul(t, p));
+    const auto negative = hn::Lt(x, hn::Zero(d));
+    return {hn::IfThenElse(negative, tail, hn::Sub(one, tail)),
+            hn::Mul(gauss, hn::Set(d, static_cast<float>(inv_sqrt2pi)))};
+  }
+}
+
+// ---- activations: their values and their slopes, for every kernel that has them ----
+
+// NaN stays NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> relu(D d, hn::Vec<D> x) {
+  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> silu(D d, hn::Vec<D> x) {
+  return hn::Mul(x, sigmoid(d, x));
+}
+
+// s (1 + x (1 - s)), where s is sigmoid(x).
+template <class D>
+HWY_INLINE hn::Vec<D> silu_slope(D d, hn::Vec<D> x, hn::Vec<D> s) {
+  const auto one = hn::Set(d, hn::TFromD<D>{1});
+  return hn::Mul(s, hn::MulAdd(x, hn::Sub(one, s), one));
+}
+
+// x Phi(x)
+template <class D>
+HWY_INLINE hn::Vec<D> gelu(D d, hn::Vec<D> x) {
+  return hn::Mul(x, normal_distribution(d, x).cumulative);
+}
+
+// Phi(x) + x phi(x)
+template <class D>
+HWY_INLINE hn::Vec<D> gelu_slope(D d, hn::Vec<D> x) {
+  const auto normal = normal_distribution(d, x);
+  return hn::MulAdd(x, normal.density, normal.cumulative);
+}
+
+// GELU's tanh form is x sigmoid(u) with u = 2 sqrt(2 / pi) (x + 0.044715 x^3), as (1 + tanh(v)) / 2
+// = sigmoid(2v): that keeps the left tail's relative accuracy.
+inline constexpr double gelu_linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+inline constexpr double gelu_cubic = 0.044715 * gelu_linear;
+
+// sigmoid(u) = 1 / (1 + 2^(-u log2(e))): the factor joins those that u has anyway.
+template <class D>
+HWY_INLINE hn::Vec<D> gelu_tanh_gate(D d, hn::Vec<D> x, hn::Vec<D> square) {
+  using T = hn::TFromD<D>;
+  const auto factor =
+      hn::MulAdd(square, hn::Set(d, static_cast<T>(-std::numbers::log2e * gelu_cubic)),
+                 hn::Set(d, static_cast<T>(-std::numbers::log2e * gelu_linear)));
+  const auto exponent = hn::Mul(x, factor);
+  const auto infinity = hn::Set(d, std::numeric_limits<T>::infinity());
+  const auto too_large = hn::Gt(exponent, hn::Set(d, T{127}));
+  const auto one = hn::Set(d, T{1});
+  const auto power = hn::IfThenElse(too_large, infinity, quick_exp2(d, exponent));
+  return hn::Div(one, hn::Add(one, power));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> gelu_tanh(D d, hn::Vec<D> x) {
+  return hn::Mul(x, gelu_tanh_gate(d, x, hn::Mul(x, x)));
+}
+
+// s + x u' s (1 - s), where s is sigmoid(u).
+template <class D>
+HWY_INLINE hn::Vec<D> gelu_tanh_slope(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  const auto square = hn::Mul(x, x);
+  const auto s = gelu_tanh_gate(d, x, square);
+  const auto du = hn::MulAdd(square, hn::Set(d, static_cast<T>(3 * gelu_cubic)),
+                             hn::Set(d, static_cast<T>(gelu_linear)));
+  const auto outer = hn::Mul(s, hn::Sub(hn::Set(d, T{1}), s));
+  // Where the sigmoid is flat the product would be 0 * infinity for a large x.
+  const auto inner =
+      hn::IfThenElse(hn::Eq(outer, hn::Zero(d)), outer, hn::Mul(hn::Mul(x, du), outer));
+  return hn::Add(s, inner);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace binade::backend::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

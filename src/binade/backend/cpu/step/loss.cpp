@@ -1,0 +1,157 @@
+#include "binade/backend/loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "binade/backend/cpu/kernels.h"
+#include "binade/backend/cpu/norm/softmax_rows.h"
+#include "binade/backend/cpu/rows/dense_rows.h"
+#include "binade/base/parallel.h"
+
+namespace binade::backend::cpu {
+namespace {
+
+int64_t target_at(const TensorView& target, int64_t row) {
+  return target.dtype == DType::i64 ? target.as<int64_t>()[row] : target.as<int32_t>()[row];
+}
+
+void check_target(const char* op, const TensorView& target) {
+  if (target.dtype != DType::i64 && target.dtype != DType::i32) {
+    fail(
+        op,
+        {.argument = "target", .expected = "i64 or i32", .found = std::string(name(target.dtype))});
+  }
+}
+
+int64_t grain_for(int64_t classes) {
+  return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, classes));
+}
+
+struct Smoothed {
+  double smoothing;
+  int64_t ignore_index, classes;
+};
+
+template <class T>
+struct RowLoss {
+  T loss, normalizer;
+};
+
+// The loss of a row of logits; 0 where its label is to be ignored.
+template <class T>
+RowLoss<T> loss_of(const T* x, int64_t label, const Smoothed& how) {
+  const SoftmaxRows<T>& math = softmax_rows<T>();
+  const T max = math.max(x, how.classes);
+  const T log_sum = std::log(math.exp_sum(x, max, how.classes));
+  if (label == how.ignore_index) return {0, max + log_sum};
+  // Differences from max first: they are small where the loss is.
+  T loss = (max - x[label]) + log_sum;
+  if (how.smoothing > 0) {
+    const T mean = math.gap_sum(x, max, how.classes) / static_cast<T>(how.classes) + log_sum;
+    loss = static_cast<T>(1 - how.smoothing) * loss + static_cast<T>(how.smoothing) * mean;
+  }
+  return {loss, max + log_sum};
+}
+
+// The gradient of a row of logits, which `out` may be; the label is not to be ignored.
+template <class T>
+void gradient_of(const T* x, int64_t label, T normalizer, T loss_gradient, const Smoothed& how,
+                 T* out) {
+  softmax_rows<T>().exp_scaled(x, normalizer, loss_gradient, how.classes, out);
+  if (how.smoothing > 0) {
+    const T share =
+        static_cast<T>(how.smoothing / static_cast<double>(how.classes)) * loss_gradient;
+    for (int64_t i = 0; i < how.classes; ++i) out[i] -= share;
+  }
+  out[label] -= static_cast<T>(1 - how.smoothing) * loss_gradient;
+}
+
+// Calls body(row, scratch of a row's size) for all rows.
+template <class T, class F>
+void for_each_row(int64_t rows, int64_t classes, F body) {
+  parallel_for(rows, grain_for(classes), [&](int64_t begin, int64_t end) {
+    std::vector<T> scratch(static_cast<size_t>(classes));
+    for (int64_t row = begin; row < end; ++row) body(row, scratch.data());
+  });
+}
+
+void cross_entropy(TensorView logits, TensorView target, double smoothing, int64_t ignore_index,
+                   TensorView losses, TensorView lse) {
+  check_target("cross_entropy", target);
+  const Smoothed how{smoothing, ignore_index, logits.shape.back()};
+  with_compute_type("cross_entropy", logits.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
+      const T* x = load(logits, row * logits.strides[0], how.classes, scratch);
+      const RowLoss<T> found = loss_of(x, target_at(target, row), how);
+      store(&found.normalizer, lse, row, 1);
+      store(&found.loss, losses, row, 1);
+    });
+  });
+}
+
+void cross_entropy_backward(TensorView dlosses, TensorView logits, TensorView target,
+                            TensorView lse, double smoothing, int64_t ignore_index,
+                            TensorView dlogits) {
+  check_target("cross_entropy_backward", target);
+  const Smoothed how{smoothing, ignore_index, logits.shape.back()};
+  with_compute_type("cross_entropy_backward", logits.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
+      const int64_t at = row * logits.strides[0], label = target_at(target, row);
+      T* out = row_target(dlogits, at, scratch);
+      if (label == ignore_index) {
+        std::fill_n(out, how.classes, T{0});
+      } else {
+        T loss_gradient, normalizer;
+        loss_gradient = *load(dlosses, row, 1, &loss_gradient);
+        normalizer = *load(lse, row, 1, &normalizer);
+        gradient_of(load(logits, at, how.classes, scratch), label, normalizer, loss_gradient, how,
+                    out);
+      }
+      store(out, dlogits, at, how.classes);
+    });
+  });
+}
+
+void cross_entropy_to_gradient(TensorView logits, TensorView target, double smoothing,
+                               int64_t ignore_index, TensorView losses) {
+  check_target("cross_entropy_to_gradient", target);
+  const Smoothed how{smoothing, ignore_index, logits.shape.back()};
+  with_compute_type("cross_entropy_to_gradient", logits.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
+      const int64_t at = row * logits.strides[0], label = target_at(target, row);
+      T* out = row_target(logits, at, scratch);
+      T loss = 0;
+      if (label == ignore_index) {
+        std::fill_n(out, how.classes, T{0});
+      } else {
+        const T* x = load(logits, at, how.classes, scratch);
+        const RowLoss<T> found = loss_of(x, label, how);
+        gradient_of(x, label, found.normalizer, T{1}, how, out);
+        loss = found.loss;
+      }
+      store(out, logits, at, how.classes);
+      store(&loss, losses, row, 1);
+    });
+  });
+}
+
+void count_targets(TensorView target, int64_t ignore_index, TensorView count) {
+  check_target("count_targets", target);
+  int64_t found = 0;
+  for (int64_t i = 0; i < target.numel(); ++i) found += target_at(target, i) != ignore_index;
+  const float value = static_cast<float>(found);
+  store(&value, count, 0, 1);
+}
+
+}  // namespace
+
+const LossKernels loss_kernels{.cross_entropy = cross_entropy,
+                               .cross_entropy_backward = cross_entropy_backward,
+                               .cross_entropy_to_gradient = cross_entropy_to_gradient,
+                               .count_targets = count_targets};
+
+}  // namespace binade::backend::cpu

@@ -1,0 +1,276 @@
+#include "binade/backend/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "binade/backend/cpu/kernels.h"
+#include "binade/backend/cpu/rows/dense_rows.h"
+#include "binade/backend/cpu/step/optimizer_rows.h"
+#include "binade/base/parallel.h"
+#include "binade/formats/convert.h"
+
+namespace binade::backend::cpu {
+namespace {
+
+// Many tensors are walked as one list of pieces of at most this many elements, so that large and
+// small ones share the threads evenly. Where a piece begins depends on the sizes alone.
+constexpr int64_t piece = 2048;
+
+struct Piece {
+  int64_t index;  // of all pieces
+  size_t item;
+  int64_t at, count;  // elements of the item
+  int64_t first;      // element among those of all items
+};
+
+// How many pieces items of size(0), size(1), ... elements make.
+template <class Size>
+int64_t piece_count(size_t items, Size size) {
+  int64_t count = 0;
+  for (size_t i = 0; i < items; ++i) count += (size(i) + piece - 1) / piece;
+  return count;
+}
+
+// Calls body for all of them.
+template <class Size, class F>
+void for_each_piece(size_t items, Size size, F body) {
+  struct Start {
+    int64_t piece, element;
+  };
+  std::vector<Start> starts(items + 1);
+  for (size_t i = 0; i < items; ++i) {
+    starts[i + 1] = {starts[i].piece + (size(i) + piece - 1) / piece, starts[i].element + size(i)};
+  }
+  parallel_for(starts[items].piece, 4, [&](int64_t begin, int64_t end) {
+    const auto after =
+        std::upper_bound(starts.begin(), starts.end(), begin,
+                         [](int64_t index, const Start& start) { return index < start.piece; });
+    size_t item = static_cast<size_t>(after - starts.begin()) - 1;
+    for (int64_t index = begin; index < end; ++index) {
+      while (index >= starts[item + 1].piece) ++item;
+      const int64_t at = (index - starts[item].piece) * piece;
+      body(Piece{index, item, at, std::min(piece, size(item) - at), starts[item].element + at});
+    }
+  });
+}
+
+bool skipped(const UpdateControl& control) {
+  return control.skip.present && *control.skip.as<float>() != 0;
+}
+
+double factor_of(const UpdateControl& control) {
+  return control.gradient_factor.present ? *control.gradient_factor.as<float>() : 1.0;
+}
+
+// The numbers an update goes by: those on the device where there are any.
+AdamParams current(AdamParams numbers, const UpdateControl& control) {
+  if (!control.numbers.present) return numbers;
+  const auto* given = control.numbers.as<const double>();
+  numbers.lr = given[0];
+  numbers.correction1 = given[2];
+  numbers.correction2 = given[3];
+  return numbers;
+}
+
+SgdParams current(SgdParams numbers, const UpdateControl& control) {
+  if (!control.numbers.present) return numbers;
+  const auto* given = control.numbers.as<const double>();
+  numbers.lr = given[0];
+  numbers.first_step = given[1] == 1;
+  return numbers;
+}
+
+// ---- the update of one tensor's piece, common to all optimizers ----
+
+// How a 16-bit master is rounded.
+struct MasterRounding {
+  bool stochastic;
+  random::Key key;
+
+  template <class Numbers>
+  static MasterRounding of(const Numbers& numbers) {
+    return {numbers.stochastic_rounding, rounding_key(numbers)};
+  }
+};
+
+template <class T>
+void store_master(const T* values, const TensorView& master, const Piece& p,
+                  const MasterRounding& rounding) {
+  if constexpr (std::is_same_v<T, float>) {
+    const auto count = static_cast<size_t>(p.count);
+    const auto first = static_cast<uint64_t>(p.first);
+    if (rounding.stochastic && master.dtype == DType::bf16) {
+      return formats::narrow_stochastic(values, master.as<bf16>() + p.at, count, rounding.key,
+                                        first);
+    }
+    if (rounding.stochastic && master.dtype == DType::f16) {
+      return formats::narrow_stochastic(values, master.as<f16>() + p.at, count, rounding.key,
+                                        first);
+    }
+  }
+  store(values, master, p.at, p.count);
+}
+
+// The piece of a tensor as T, in place where that is its type; absent tensors are null.
+template <class T>
+T* load_mutable(const TensorView& view, const Piece& p, T* scratch) {
+  if (!view.present) return nullptr;
+  return const_cast<T*>(load(view, p.at, p.count, scratch));
+}
+
+// Runs change(gradient, count, parameter, first, second) on every piece of every item and stores
+// what it changed.
+template <class T, class F>
+void update_pieces(std::span<const UpdateItem> items, const MasterRounding& rounding, F change) {
+  for_each_piece(
+      items.size(), [&](size_t i) { return items[i].master.numel(); },
+      [&](const Piece& p) {
+        const UpdateItem& item = items[p.item];
+        T g_scratch[piece], p_scratch[piece], first_scratch[piece], second_scratch[piece];
+        const T* gradient = load(item.gradient, p.at, p.count, g_scratch);
+        T* parameter = load_mutable(item.master, p, p_scratch);
+        T* first = load_mutable(item.first, p, first_scratch);
+        T* second = load_mutable(item.second, p, second_scratch);
+        change(gradient, p.count, parameter, first, second);
+        store_master(parameter, item.master, p, rounding);
+        if (first != nullptr) store(first, item.first, p.at, p.count);
+        if (second != nullptr) store(second, item.second, p.at, p.count);
+        if (item.copy.present) store(parameter, item.copy, p.at, p.count);
+      });
+}
+
+void adam(std::span<const UpdateItem> items, const AdamParams& given, UpdateControl control) {
+  if (skipped(control)) return;
+  const AdamParams numbers = current(given, control);
+  with_master_type(items, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    AdamStep<T> step(numbers);
+    step.gradient_factor = static_cast<T>(factor_of(control));
+    update_pieces<T>(items, MasterRounding::of(numbers),
+                     [&](const T* gradient, int64_t n, T* parameter, T* first, T* second) {
+                       optimizer_rows<T>().adam(step, gradient, n, parameter, first, second);
+                     });
+  });
+}
+
+void sgd(std::span<const UpdateItem> items, const SgdParams& given, UpdateControl control) {
+  if (skipped(control)) return;
+  const SgdParams numbers = current(given, control);
+  with_master_type(items, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    SgdStep<T> step(numbers);
+    step.gradient_factor = static_cast<T>(factor_of(control));
+    update_pieces<T>(items, MasterRounding::of(numbers),
+                     [&](const T* gradient, int64_t n, T* parameter, T* momentum, T*) {
+                       optimizer_rows<T>().sgd(step, gradient, n, parameter, momentum);
+                     });
+  });
+}
+
+// ---- norms, unscaling, clipping ----
+
+void raise(const TensorView& flag) {
+  const float one = 1;
+  if (flag.present) store(&one, flag, 0, 1);
+}
+
+// A piece in f64, exact for every type.
+const double* load_double(const TensorView& x, const Piece& p, double* scratch) {
+  if (x.dtype == DType::f64) return load(x, p.at, p.count, scratch);
+  float narrow[piece];
+  const float* values = load(x, p.at, p.count, narrow);
+  for (int64_t i = 0; i < p.count; ++i) scratch[i] = values[i];
+  return scratch;
+}
+
+// What one piece adds to the p-norm: a sum of powers, or for p = infinity the largest magnitude.
+double norm_part(double p, const double* x, int64_t n) {
+  const GradientSums& math = gradient_sums();
+  if (p == 2) return math.square_sum(x, n);
+  if (p == 1) return math.abs_sum(x, n);
+  if (std::isinf(p)) {
+    const double sum =
+        math.abs_sum(x, n);  // NaN where any element is, which a maximum may overlook
+    return std::isnan(sum) ? sum : math.abs_max(x, n);
+  }
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += std::pow(std::abs(x[i]), p);
+  return sum;
+}
+
+double join_parts(double p, const std::vector<double>& parts) {
+  double total = 0;
+  for (double part : parts) {
+    if (!std::isinf(p)) {
+      total += part;
+    } else if (!(part <= total)) {
+      total = part;
+      if (std::isnan(part)) break;
+    }
+  }
+  if (std::isinf(p) || p == 1) return total;
+  return p == 2 ? std::sqrt(total) : std::pow(total, 1 / p);
+}
+
+void gradient_norm(std::span<const TensorView> gradients, double p, TensorView norm,
+                   TensorView found_inf) {
+  const auto size = [&](size_t i) { return gradients[i].numel(); };
+  std::vector<double> parts(static_cast<size_t>(piece_count(gradients.size(), size)));
+  std::vector<uint8_t> bad(parts.size());
+  for_each_piece(gradients.size(), size, [&](const Piece& at) {
+    double scratch[piece];
+    const double* x = load_double(gradients[at.item], at, scratch);
+    const double part = norm_part(p, x, at.count);
+    parts[static_cast<size_t>(at.index)] = part;
+    // A power of a finite f64 may overflow, so look again before crying wolf.
+    bad[static_cast<size_t>(at.index)] =
+        !std::isfinite(part) &&
+        !std::all_of(x, x + at.count, [](double v) { return std::isfinite(v); });
+  });
+  const double result = join_parts(p, parts);
+  store(&result, norm, 0, 1);
+  if (std::find(bad.begin(), bad.end(), 1) != bad.end()) raise(found_inf);
+}
+
+void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf,
+             TensorView first_bad) {
+  const auto size = [&](size_t i) { return gradients[i].numel(); };
+  constexpr int32_t none = std::numeric_limits<int32_t>::max();
+  // The gradient each bad piece belongs to.
+  std::vector<int32_t> bad(static_cast<size_t>(piece_count(gradients.size(), size)), none);
+  for_each_piece(gradients.size(), size, [&](const Piece& at) {
+    const TensorView& gradient = gradients[at.item];
+    with_compute_type("unscale", gradient.dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      T scratch[piece];
+      const T* x = load(gradient, at.at, at.count, scratch);
+      T* out = row_target(gradient, at.at, scratch);
+      const T scale = static_cast<T>(*factor.as<float>());
+      if (!optimizer_rows<T>().unscale(x, scale, at.count, out))
+        bad[static_cast<size_t>(at.index)] = static_cast<int32_t>(at.item);
+      store(out, gradient, at.at, at.count);
+    });
+  });
+  const auto first = std::min_element(bad.begin(), bad.end());
+  if (first == bad.end() || *first == none) return;
+  raise(found_inf);
+  if (first_bad.present) *first_bad.as<int32_t>() = std::min(*first_bad.as<int32_t>(), *first);
+}
+
+void clip_factor(TensorView norm, double max_norm, TensorView factor) {
+  const float ratio = static_cast<float>(max_norm) / (*norm.as<float>() + 1e-6f);
+  const float value = ratio > 1 ? 1.0f : ratio;  // NaN passes, as it must
+  store(&value, factor, 0, 1);
+}
+
+}  // namespace
+
+const OptimizerKernels optimizer_kernels{.adam = adam,
+                                         .sgd = sgd,
+                                         .gradient_norm = gradient_norm,
+                                         .unscale = unscale,
+                                         .clip_factor = clip_factor};
+
+}  // namespace binade::backend::cpu

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "binade/backend/cuda/device.h"
+#include "binade/base/host_device.h"
+
+// Starting kernels.
+namespace binade::backend::cuda {
+
+inline constexpr int warp_size = 32;
+
+template <class T>
+BINADE_HD constexpr T ceil_div(T a, T b) {
+  return (a + b - 1) / b;
+}
+
+// Starts a kernel on the active device's stream. An empty grid starts nothing.
+template <class... Parameters, class... Args>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+            Args&&... args) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  if (shared_bytes > 48 * 1024) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          "cudaFuncSetAttribute");
+  }
+  kernel<<<grid, block, shared_bytes, stream()>>>(static_cast<Parameters>(args)...);
+  check(cudaGetLastError(), "kernel launch");
+}
+
+// Blocks of `threads` for `count` items of a grid-stride loop: enough to fill the GPU, no more.
+inline unsigned grid_for(int64_t count, int threads, int per_multiprocessor = 8) {
+  const int64_t wanted = ceil_div<int64_t>(count, threads);
+  const int64_t most = int64_t{properties().multiprocessors} * per_multiprocessor;
+  return static_cast<unsigned>(wanted < most ? wanted : most);
+}
+
+// The items of a grid-stride loop that a thread starts at, and its step.
+__device__ inline int64_t first_item() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline int64_t item_step() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+}  // namespace binade::backend::cuda

@@ -1,0 +1,121 @@
+#include <array>
+#include <utility>
+
+#include "binade/backend/cpu/elementwise/blocks.h"
+#include "binade/backend/cuda/elementwise/elementwise.cuh"
+#include "binade/backend/cuda/elementwise/math.cuh"
+
+namespace binade::backend::cuda {
+namespace {
+
+constexpr size_t ops = static_cast<size_t>(Binary::logical_or) + 1;
+
+// A function whose kernel is its own.
+template <Binary op>
+struct StaticOp {
+  using Value = float;
+  __device__ float operator()(const float (&x)[2], float) const {
+    return binary_value(op, x[0], x[1]);
+  }
+};
+
+// All functions in one kernel.
+template <class C>
+struct RuntimeOp {
+  using Value = C;
+  Binary op;
+  __device__ C operator()(const C (&x)[2], C) const { return binary_value(op, x[0], x[1]); }
+};
+
+template <Binary op, class T>
+bool map_known(const TensorView& a, const TensorView& b, const TensorView& y) {
+  return map_packs<T, T, StaticOp<op>, 2>({}, {a, b}, y, false);
+}
+
+template <class T, size_t... I>
+bool map_op(std::index_sequence<I...>, Binary op, const TensorView& a, const TensorView& b,
+            const TensorView& y) {
+  constexpr std::array maps{&map_known<static_cast<Binary>(I), T>...};
+  return maps[static_cast<size_t>(op)](a, b, y);
+}
+
+bool map_dense(Binary op, const TensorView& a, const TensorView& b, const TensorView& y) {
+  constexpr auto all = std::make_index_sequence<ops>();
+  switch (y.dtype) {
+    case DType::f32:
+      return map_op<float>(all, op, a, b, y);
+    case DType::f16:
+      return map_op<f16>(all, op, a, b, y);
+    case DType::bf16:
+      return map_op<bf16>(all, op, a, b, y);
+    default:
+      return false;
+  }
+}
+
+// Ops whose result on integers has a fraction, wanted where the output can hold one.
+bool has_fraction(Binary op) {
+  return op == Binary::div || op == Binary::pow || op == Binary::atan2;
+}
+
+// alpha * x + beta * y
+template <class C>
+struct Axpby {
+  using Value = C;
+  C alpha, beta;
+  __device__ C operator()(const C (&x)[1], C old) const {
+    if constexpr (std::is_integral_v<C>) {
+      return wrapping_add(wrapping_mul(alpha, x[0]), wrapping_mul(beta, old));
+    } else {
+      return std::fma(alpha, x[0], beta * old);
+    }
+  }
+};
+
+// Gradients and their sums: 16-bit and f32 in any mixture.
+bool axpby_dense(Axpby<float> f, const TensorView& x, const TensorView& y, bool reads) {
+  return map_packs<float, float, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<bf16, bf16, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<f16, f16, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<bf16, float, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<f16, float, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<float, bf16, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
+         map_packs<float, f16, Axpby<float>, 1, 2>(f, {x}, y, reads);
+}
+
+}  // namespace
+
+void binary(Binary op, TensorView a, TensorView b, TensorView y) {
+  if (y.numel() == 0) return;
+  simplify({&a, &b, &y});
+  if (map_dense(op, a, b, y)) return;
+  const bool integers = is_integer(a.dtype) && is_integer(b.dtype);
+  if (integers && !(has_fraction(op) && is_floating(y.dtype)) && op != Binary::atan2) {
+    return map_elements<RuntimeOp<int64_t>, 2>({op}, {a, b}, y, false);
+  }
+  const bool wide =
+      a.dtype == DType::f64 || b.dtype == DType::f64 || (integers && y.dtype == DType::f64);
+  with_floating_type(wide, [&](auto tag) {
+    map_elements<RuntimeOp<typename decltype(tag)::type>, 2>({op}, {a, b}, y, false);
+  });
+}
+
+void axpby(double alpha, TensorView x, double beta, TensorView y) {
+  if (y.numel() == 0) return;
+  if (alpha == 1 && beta == 0) return copy(x, y);
+  simplify({&x, &y});
+  const bool reads = beta != 0;
+  const Axpby<float> narrow{static_cast<float>(alpha), static_cast<float>(beta)};
+  if (axpby_dense(narrow, x, y, reads)) return;
+  const bool integers = is_integer(x.dtype) && is_integer(y.dtype);
+  if (integers && cpu::computes_on_integers(Unary::scale, {alpha, beta})) {
+    return map_elements<Axpby<int64_t>, 1>({cast<int64_t>(alpha), cast<int64_t>(beta)}, {x}, y,
+                                           reads);
+  }
+  if (integers || x.dtype == DType::f64 || y.dtype == DType::f64) {
+    return map_elements<Axpby<double>, 1>({alpha, beta}, {x}, y, reads);
+  }
+  map_elements<Axpby<float>, 1>(narrow, {x}, y, reads);
+}
+
+}  // namespace binade::backend::cuda

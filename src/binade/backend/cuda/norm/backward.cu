@@ -1,0 +1,350 @@
+#include "binade/backend/cuda/norm/backward.h"
+
+#include <algorithm>
+
+#include "binade/backend/cuda/common/block_reduce.cuh"
+#include "binade/backend/cuda/common/dynamic_operand.cuh"
+
+namespace binade::backend::cuda {
+namespace {
+
+template <class C>
+struct Backward {
+  bool centered;  // layer norm
+  Operand dy, dsum, x, weight, mean, rstd, dx;
+  bool accumulate_dx;
+  C* partials;  // [blocks][weight, bias][width]; null where no parameter wants a gradient
+  int64_t rows, width;
+
+  __device__ C* weight_part(int64_t block) const { return partials + 2 * block * width; }
+  __device__ C* bias_part(int64_t block) const { return weight_part(block) + width; }
+  __device__ C center(int64_t row) const { return centered ? load_one<C>(mean, row) : C{0}; }
+};
+
+// dx = scale * dy * weight + slope * (x - center) + offset, from the sums of g = dy * weight and of
+// g * (x - center) over the row.
+template <class C>
+struct Slopes {
+  C slope, offset;
+
+  __device__ Slopes(const Backward<C>& a, C scale, C plain, C products) {
+    const C count = static_cast<C>(a.width);
+    slope = -scale * scale * scale * (products / count);
+    offset = a.centered ? -scale * (plain / count) : C{0};
+  }
+};
+
+// The sums over a row's threads. A block of one row alternates between two halves of `scratch` (2 x
+// 2 x 32), so that one barrier a row is enough: nobody is more than one ahead.
+template <class C>
+__device__ void team_sums(C& a, C& b, C* scratch, int parity) {
+  a = reduce_warp(a, Sum());
+  b = reduce_warp(b, Sum());
+  if (blockDim.x == warp_size) return;
+  const int lane = threadIdx.x % warp_size, warps = blockDim.x / warp_size;
+  C* half = scratch + parity * 2 * warp_size;
+  if (lane == 0) {
+    half[threadIdx.x / warp_size] = a;
+    half[warp_size + threadIdx.x / warp_size] = b;
+  }
+  __syncthreads();
+  a = reduce_warp(lane < warps ? half[lane] : C{0}, Sum());
+  b = reduce_warp(lane < warps ? half[warp_size + lane] : C{0}, Sum());
+}
+
+// What a thread reads of a row: packs t, t + team, t + 2 team, ...
+template <class C, int N, int K>
+struct RowPart {
+  Fetched<C, N> dy[K], x[K], dsum[K];
+  C center, scale;
+
+  __device__ void read(const Backward<C>& a, int64_t row) {
+    const int64_t base = row * a.width;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      if (column_of(k) >= a.width) continue;
+      dy[k] = fetch<C, N>(a.dy, base + column_of(k));
+      x[k] = fetch<C, N>(a.x, base + column_of(k));
+      if (a.dsum) dsum[k] = fetch<C, N>(a.dsum, base + column_of(k));
+    }
+    center = a.center(row);
+    scale = load_one<C>(a.rstd, row);
+  }
+
+  __device__ static int64_t column_of(int k) {
+    return static_cast<int64_t>(k * blockDim.x + threadIdx.x) * N;
+  }
+};
+
+// Sums of a row for its dx; the row's share of the parameters' gradients joins those of the rows
+// before.
+template <class C, int N, int K>
+__device__ void add_row(const Backward<C>& a, const RowPart<C, N, K>& part, C& plain, C& products,
+                        C (&dweight)[K][N], C (&dbias)[K][N]) {
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (part.column_of(k) >= a.width) continue;
+    C dy[N], x[N], weight[N];
+    widen(part.dy[k], a.dy.dtype, dy);
+    widen(part.x[k], a.x.dtype, x);
+    load_parameter(a.weight, part.column_of(k), C{1}, weight);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const C deviation = x[i] - part.center, g = dy[i] * weight[i];
+      plain += g;
+      products += g * deviation;
+      dweight[k][i] += dy[i] * (deviation * part.scale);
+      dbias[k][i] += dy[i];
+    }
+  }
+}
+
+template <class C, int N, int K>
+__device__ void write_dx(const Backward<C>& a, const RowPart<C, N, K>& part, int64_t row,
+                         const Slopes<C>& slopes) {
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int64_t column = part.column_of(k);
+    if (column >= a.width) continue;
+    const int64_t at = row * a.width + column;
+    C dy[N], x[N], weight[N], out[N], more[N];
+    widen(part.dy[k], a.dy.dtype, dy);
+    widen(part.x[k], a.x.dtype, x);
+    load_parameter(a.weight, column, C{1}, weight);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      out[i] =
+          dy[i] * weight[i] * part.scale + ((x[i] - part.center) * slopes.slope + slopes.offset);
+    }
+    if (a.dsum) {
+      widen(part.dsum[k], a.dsum.dtype, more);
+#pragma unroll
+      for (int i = 0; i < N; ++i) out[i] += more[i];
+    }
+    if (a.accumulate_dx) {
+      load(a.dx, at, more);
+#pragma unroll
+      for (int i = 0; i < N; ++i) out[i] += more[i];
+    }
+    store(a.dx, at, out);
+  }
+}
+
+// The block's sums to its place in the workspace: its rows' teams, in order, through shared memory.
+template <class C, int N, int K>
+__device__ void write_partials(const Backward<C>& a, C* shared, const C (&dweight)[K][N],
+                               const C (&dbias)[K][N]) {
+  for (unsigned team = 0; team < blockDim.y; ++team) {
+    if (threadIdx.y == team) {
+      const bool last = team + 1 == blockDim.y;
+      C* weight_to = last ? a.weight_part(blockIdx.x) : shared;
+      C* bias_to = last ? a.bias_part(blockIdx.x) : shared + a.width;
+#pragma unroll
+      for (int k = 0; k < K; ++k) {
+        const int64_t column = RowPart<C, N, K>::column_of(k);
+        if (column >= a.width) continue;
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          weight_to[column + i] = dweight[k][i] + (team > 0 ? shared[column + i] : C{0});
+          bias_to[column + i] = dbias[k][i] + (team > 0 ? shared[a.width + column + i] : C{0});
+        }
+      }
+    }
+    __syncthreads();
+  }
+}
+
+// A block takes rows a grid apart and keeps the sums for the parameters in registers. The next row
+// is on its way while one is worked on.
+template <class C, int N, int K, int Threads>
+__global__ void __launch_bounds__(Threads) backward_kernel(const __grid_constant__ Backward<C> a) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  __shared__ C scratch[4 * warp_size];
+  constexpr bool ahead = K <= 3;  // more would not fit in registers
+  C dweight[K][N] = {}, dbias[K][N] = {};
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.y;
+  int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  RowPart<C, N, K> next;
+  if (ahead && row < a.rows) next.read(a, row);
+  for (int parity = 0; row < a.rows; row += step, parity ^= 1) {
+    RowPart<C, N, K> part;
+    if constexpr (ahead) {
+      part = next;
+      if (row + step < a.rows) next.read(a, row + step);
+    } else {
+      part.read(a, row);
+    }
+    C plain = 0, products = 0;
+    add_row(a, part, plain, products, dweight, dbias);
+    if (!a.dx) continue;
+    team_sums(plain, products, scratch, parity);
+    write_dx(a, part, row, Slopes<C>(a, part.scale, plain, products));
+  }
+  if (a.partials != nullptr) write_partials(a, reinterpret_cast<C*>(dynamic), dweight, dbias);
+}
+
+// ---- rows too wide for registers: a pass for dx, another for the parameters ----
+
+constexpr int wide_threads = 512;
+
+template <class C>
+__global__ void __launch_bounds__(wide_threads) wide_dx(const __grid_constant__ Backward<C> a) {
+  __shared__ C scratch[4 * warp_size];
+  const int64_t row = blockIdx.x, base = row * a.width;
+  const C center = a.center(row), scale = load_one<C>(a.rstd, row);
+  const auto gradient = [&](int64_t column) {
+    return load_one<C>(a.dy, base + column) * (a.weight ? load_one<C>(a.weight, column) : C{1});
+  };
+  C plain = 0, products = 0;
+  for (int64_t column = threadIdx.x; column < a.width; column += blockDim.x) {
+    const C g = gradient(column);
+    plain += g;
+    products += g * (load_one<C>(a.x, base + column) - center);
+  }
+  team_sums(plain, products, scratch, 0);
+  const Slopes<C> slopes(a, scale, plain, products);
+  for (int64_t column = threadIdx.x; column < a.width; column += blockDim.x) {
+    const C deviation = load_one<C>(a.x, base + column) - center;
+    C out = gradient(column) * scale + (deviation * slopes.slope + slopes.offset);
+    if (a.dsum) out += load_one<C>(a.dsum, base + column);
+    store_one(a.dx, base + column, out, a.accumulate_dx);
+  }
+}
+
+template <class C>
+__global__ void wide_parameters(const __grid_constant__ Backward<C> a) {
+  const int64_t column = first_item();
+  if (column >= a.width) return;
+  C dweight = 0, dbias = 0;
+  for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
+    const C dy = load_one<C>(a.dy, row * a.width + column);
+    const C deviation = load_one<C>(a.x, row * a.width + column) - a.center(row);
+    dweight += dy * (deviation * load_one<C>(a.rstd, row));
+    dbias += dy;
+  }
+  a.weight_part(blockIdx.y)[column] = dweight;
+  a.bias_part(blockIdx.y)[column] = dbias;
+}
+
+// ---- the parameters' gradients from all blocks' sums ----
+
+constexpr int finish_rows = 32;
+
+template <class C>
+__global__ void finish_parameters(const C* partials, int64_t blocks, int64_t width, Operand dweight,
+                                  Operand dbias, bool accumulate) {
+  __shared__ C sums[finish_rows][warp_size];
+  const Operand& target = blockIdx.y == 0 ? dweight : dbias;
+  if (!target) return;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * warp_size + threadIdx.x;
+  C sum = 0;
+  if (column < width) {
+#pragma unroll 4
+    for (int64_t block = threadIdx.y; block < blocks; block += finish_rows)
+      sum += partials[(2 * block + blockIdx.y) * width + column];
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= width) return;
+  for (int i = 1; i < finish_rows; ++i) sum += sums[i][threadIdx.x];
+  store_one(target, column, sum, accumulate);
+}
+
+// ---- on the host ----
+
+// What backward needs beside its arguments: where the sums of its blocks go.
+template <class C>
+class Partials {
+ public:
+  Partials(Backward<C>& a, const TensorView& dweight, const TensorView& dbias, int64_t blocks)
+      : blocks_(blocks), width_(a.width), dweight_(dweight), dbias_(dbias) {
+    if (!dweight.present && !dbias.present) return;
+    sums_ = workspace({blocks, 2, a.width}, dtype_of<C>);
+    a.partials = static_cast<C*>(sums_.raw_data());
+  }
+
+  void finish(bool accumulate) const {
+    if (!sums_.defined()) return;
+    launch(finish_parameters<C>,
+           dim3(static_cast<unsigned>(ceil_div<int64_t>(width_, warp_size)), 2),
+           dim3(warp_size, finish_rows), 0, static_cast<const C*>(sums_.raw_data()), blocks_,
+           width_, dweight_, dbias_, accumulate);
+  }
+
+ private:
+  int64_t blocks_, width_;
+  Operand dweight_, dbias_;
+  Tensor sums_;
+};
+
+struct Parameters {
+  TensorView dweight, dbias;
+  bool accumulate;
+};
+
+template <class C, int N, int K, int Threads>
+void start_held(Backward<C> a, int64_t team, const Parameters& parameters) {
+  const auto kernel = backward_kernel<C, N, K, Threads>;
+  const int per_block = team == warp_size ? Threads / warp_size : 1;
+  const dim3 block(static_cast<unsigned>(team), per_block);
+  const size_t shared = per_block > 1 ? 2 * static_cast<size_t>(a.width) * sizeof(C) : 0;
+  int resident = 1;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel,
+                                                      static_cast<int>(block.x * block.y), shared),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  const int64_t blocks = std::min(ceil_div<int64_t>(a.rows, per_block),
+                                  int64_t{properties().multiprocessors} * std::max(resident, 1));
+  const Partials<C> partials(a, parameters.dweight, parameters.dbias, blocks);
+  launch(kernel, static_cast<unsigned>(blocks), block, shared, a);
+  partials.finish(parameters.accumulate);
+}
+
+template <class C>
+void start_wide(Backward<C> a, const Parameters& parameters) {
+  constexpr int64_t max_chunks = 64;
+  const int64_t chunks = std::min(a.rows, max_chunks);
+  const Partials<C> partials(a, parameters.dweight, parameters.dbias, chunks);
+  if (a.dx.data != nullptr) launch(wide_dx<C>, static_cast<unsigned>(a.rows), wide_threads, 0, a);
+  if (a.partials != nullptr) {
+    constexpr int threads = 128;
+    const auto columns = static_cast<unsigned>(ceil_div<int64_t>(a.width, threads));
+    launch(wide_parameters<C>, dim3(columns, static_cast<unsigned>(chunks)), threads, 0, a);
+  }
+  partials.finish(parameters.accumulate);
+}
+
+template <class C, int N>
+void start_backward(const Backward<C>& a, const Parameters& parameters) {
+  constexpr int warp_block = 128, block = 512;
+  const int64_t packs = a.width / N;
+  const auto team_for = [&](int held) {
+    return warp_size * ceil_div<int64_t>(packs, held * warp_size);
+  };
+  if (packs <= warp_size) return start_held<C, N, 1, warp_block>(a, warp_size, parameters);
+  if (packs <= 2 * warp_size) return start_held<C, N, 2, warp_block>(a, warp_size, parameters);
+  if (packs <= 3 * warp_size) return start_held<C, N, 3, warp_block>(a, warp_size, parameters);
+  if (packs <= 2 * block) return start_held<C, N, 2, block>(a, team_for(2), parameters);
+  if (packs <= 4 * block) return start_held<C, N, 4, block>(a, team_for(4), parameters);
+  start_wide<C>(a, parameters);
+}
+
+}  // namespace
+
+void norm_backward(NormKind kind, TensorView dy, TensorView dsum, TensorView x, TensorView weight,
+                   TensorView mean, TensorView rstd, TensorView dx, bool accumulate_dx,
+                   TensorView dweight, TensorView dbias, bool accumulate_parameters) {
+  require_compute("norm_backward", {&dy, &dsum, &x, &weight, &mean, &rstd, &dx, &dweight, &dbias});
+  const int64_t width = x.shape.back();
+  if (width == 0) return;
+  const int pack = pack_size(width, {&dy, &dsum, &x, &dx}, {&weight});
+  with_packing(x.dtype, pack, [&](auto packing) {
+    using P = decltype(packing);
+    using C = typename P::type;
+    const Backward<C> a{
+        kind == NormKind::layer, dy,   dsum, x, weight, mean, rstd, dx, accumulate_dx, nullptr,
+        x.numel() / width,       width};
+    start_backward<C, P::size>(a, {dweight, dbias, accumulate_parameters});
+  });
+}
+
+}  // namespace binade::backend::cuda

@@ -1,0 +1,430 @@
+#include "binade/backend/reduce.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "binade/backend/cpu/reduce/axes.h"
+#include "binade/backend/cpu/rows/strided.h"
+#include "binade/backend/cuda/common/block_reduce.cuh"
+#include "binade/backend/cuda/common/dynamic_operand.cuh"
+#include "binade/backend/cuda/common/element_access.cuh"
+#include "binade/backend/cuda/elementwise/elementwise.cuh"
+#include "binade/backend/cuda/kernels.h"
+#include "binade/backend/cuda/reduce/argmax_cumsum.h"
+
+// Two kernels: results side by side (threads lie along results and walk over what makes them) and
+// in turn (a warp or a block makes each). Where there are too few results to fill the GPU, what
+// makes them is cut into chunks and the chunks' results are reduced side by side once more. All
+// sizes follow from the shapes alone, so the order of additions does too.
+namespace binade::backend::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr int loads_ahead = 4;
+constexpr int64_t wanted_blocks = 4096;
+constexpr int64_t max_chunks = 1024;
+
+// How two values become one; deviations are squares of distances from a result's center, added.
+enum class ReduceOp { sum, prod, max, min, deviations };
+
+template <ReduceOp J>
+struct KnownJoin {
+  static constexpr ReduceOp how = J;
+};
+struct ChosenJoin {
+  ReduceOp how;
+};
+
+template <class C, class J>
+struct Combine {
+  J chosen;
+
+  __device__ C operator()(C a, C b) const {
+    // Integers wrap around.
+    using U = std::conditional_t<std::is_integral_v<C>, uint64_t, C>;
+    switch (chosen.how) {
+      case ReduceOp::prod:
+        return static_cast<C>(static_cast<U>(a) * static_cast<U>(b));
+      case ReduceOp::max:
+        return a > b || a != a ? a : b;
+      case ReduceOp::min:
+        return a < b || a != a ? a : b;
+      default:
+        return static_cast<C>(static_cast<U>(a) + static_cast<U>(b));
+    }
+  }
+
+  __device__ C identity() const {
+    using Limits = std::numeric_limits<C>;
+    constexpr C lowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    constexpr C highest = Limits::has_infinity ? Limits::infinity() : Limits::max();
+    switch (chosen.how) {
+      case ReduceOp::prod:
+        return 1;
+      case ReduceOp::max:
+        return lowest;
+      case ReduceOp::min:
+        return highest;
+      default:
+        return 0;
+    }
+  }
+
+  // What an element counts as.
+  __device__ C term(C x, C center) const {
+    if (chosen.how != ReduceOp::deviations) return x;
+    return (x - center) * (x - center);
+  }
+};
+
+// Where results go: to y, divided and added to what is there as asked, or, as those of one chunk,
+// to `partial` [chunks, results].
+template <class C>
+struct Results {
+  AnyView y;
+  C divisor;
+  bool accumulate;
+  C* partial;
+  int64_t count;
+
+  __device__ void put(int64_t result, int64_t chunk, C value) const {
+    if (partial != nullptr) {
+      partial[chunk * count + result] = value;
+      return;
+    }
+    value = value / divisor;
+    const int64_t place = offset_of(y.layout, result);
+    if (accumulate) value += load_as<C>(y.data, y.dtype, place);
+    store_as(y.data, y.dtype, place, value);
+  }
+};
+
+// x as results and what makes them.
+struct Extent {
+  Layout kept, reduced;
+  int64_t results, count;
+  int64_t per_chunk;  // of count
+};
+
+// Several packs, all fetched before any is used: where they are is found out first.
+template <class Reader>
+struct Ahead {
+  typename Reader::Fetched fetched[loads_ahead];
+
+  __device__ Ahead(const Reader& x, int64_t base, const Layout& layout, int64_t first,
+                   int64_t step) {
+    int64_t offsets[loads_ahead];
+#pragma unroll
+    for (int k = 0; k < loads_ahead; ++k) offsets[k] = base + offset_of(layout, first + k * step);
+#pragma unroll
+    for (int k = 0; k < loads_ahead; ++k) fetched[k] = x.fetch(offsets[k]);
+  }
+  __device__ typename Reader::Value at(int k, int i) const { return Reader::value(fetched[k], i); }
+};
+
+template <class Reader, class J>
+__global__ void __launch_bounds__(threads)
+    columns_kernel(Reader x, J how, const __grid_constant__ Extent extent,
+                   const typename Reader::Value* centers,
+                   const __grid_constant__ Results<typename Reader::Value> out) {
+  using C = typename Reader::Value;
+  constexpr int n = Reader::width;
+  __shared__ C shared[n][threads];
+  const Combine<C, J> join{how};
+  const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
+  C joined[n], center[n] = {};
+#pragma unroll
+  for (int i = 0; i < n; ++i) joined[i] = join.identity();
+  if (first < extent.results) {
+    if (centers != nullptr) {
+#pragma unroll
+      for (int i = 0; i < n; ++i) center[i] = centers[first + i];
+    }
+    const int64_t base = offset_of(extent.kept, first), step = blockDim.y;
+    const int64_t begin = blockIdx.y * extent.per_chunk;
+    const int64_t end = min(begin + extent.per_chunk, extent.count);
+    int64_t row = begin + threadIdx.y;
+    for (; row + (loads_ahead - 1) * step < end; row += loads_ahead * step) {
+      const Ahead<Reader> values(x, base, extent.reduced, row, step);
+#pragma unroll
+      for (int k = 0; k < loads_ahead; ++k) {
+#pragma unroll
+        for (int i = 0; i < n; ++i)
+          joined[i] = join(joined[i], join.term(values.at(k, i), center[i]));
+      }
+    }
+    for (; row < end; row += step) {
+      const auto fetched = x.fetch(base + offset_of(extent.reduced, row));
+#pragma unroll
+      for (int i = 0; i < n; ++i)
+        joined[i] = join(joined[i], join.term(x.value(fetched, i), center[i]));
+    }
+  }
+  const int me = threadIdx.y * blockDim.x + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < n; ++i) shared[i][me] = joined[i];
+  for (int half = blockDim.y / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.y >= half) continue;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      joined[i] = join(joined[i], shared[i][me + half * blockDim.x]);
+      shared[i][me] = joined[i];
+    }
+  }
+  if (threadIdx.y != 0 || first >= extent.results) return;
+#pragma unroll
+  for (int i = 0; i < n; ++i) out.put(first + i, blockIdx.y, joined[i]);
+}
+
+// `group` threads (a warp or the block) make a result.
+template <class Reader, class J>
+__global__ void __launch_bounds__(threads)
+    rows_kernel(Reader x, J how, const __grid_constant__ Extent extent, int group,
+                const typename Reader::Value* centers,
+                const __grid_constant__ Results<typename Reader::Value> out) {
+  using C = typename Reader::Value;
+  constexpr int n = Reader::width;
+  __shared__ C shared[warp_size];
+  const Combine<C, J> join{how};
+  const int lane = threadIdx.x % group;
+  const int64_t result = int64_t{blockIdx.x} * (blockDim.x / group) + threadIdx.x / group;
+  if (result >= extent.results) return;  // whole warps: a block of one group has a result
+  const C center = centers != nullptr ? centers[result] : C{};
+  const int64_t base = offset_of(extent.kept, result), step = int64_t{group} * n;
+  const int64_t begin = blockIdx.y * extent.per_chunk;
+  const int64_t end = min(begin + extent.per_chunk, extent.count);
+  C joined[n];
+#pragma unroll
+  for (int i = 0; i < n; ++i) joined[i] = join.identity();
+  int64_t at = begin + lane * n;
+  for (; at + (loads_ahead - 1) * step < end; at += loads_ahead * step) {
+    const Ahead<Reader> values(x, base, extent.reduced, at, step);
+#pragma unroll
+    for (int k = 0; k < loads_ahead; ++k) {
+#pragma unroll
+      for (int i = 0; i < n; ++i) joined[i] = join(joined[i], join.term(values.at(k, i), center));
+    }
+  }
+  for (; at < end; at += step) {
+    const auto fetched = x.fetch(base + offset_of(extent.reduced, at));
+#pragma unroll
+    for (int i = 0; i < n; ++i) joined[i] = join(joined[i], join.term(x.value(fetched, i), center));
+  }
+  C value = joined[0];
+#pragma unroll
+  for (int i = 1; i < n; ++i) value = join(value, joined[i]);
+  value = group == warp_size ? reduce_warp(value, join)
+                             : reduce_block(value, join, join.identity(), shared);
+  if (lane == 0) out.put(result, blockIdx.y, value);
+}
+
+// ---- launching ----
+
+int64_t power_of_two_from(int64_t x, int64_t most) {
+  int64_t power = 1;
+  while (power < x && power < most) power *= 2;
+  return power;
+}
+
+// Threads along results and along what makes them.
+dim3 column_block(int64_t packs, int64_t rows, int64_t widest) {
+  int64_t across = power_of_two_from(packs, widest);
+  int64_t down = threads / across;
+  for (; down > 1 && down / 2 >= rows; down /= 2) across *= 2;
+  return dim3(static_cast<unsigned>(across), static_cast<unsigned>(down));
+}
+
+// Chunks of at least `least` that `count` is cut into where `blocks` alone do not fill the GPU.
+int64_t chunks_for(int64_t blocks, int64_t count, int64_t least) {
+  return std::clamp<int64_t>(std::min(wanted_blocks / blocks, count / least), 1, max_chunks);
+}
+
+template <class C>
+struct Reducer {
+  Extent extent;
+  bool side_by_side;
+  const C* centers;  // one per result, or null
+  Results<C> out;
+
+  template <class Reader, class J>
+  void run(Reader x, J how) {
+    if (side_by_side) {
+      columns(x, how);
+    } else {
+      rows(x, how);
+    }
+  }
+
+  template <class Reader, class J>
+  void columns(Reader x, J how) {
+    const int64_t packs = extent.results / Reader::width;
+    const dim3 block = column_block(packs, extent.count, warp_size);
+    const int64_t across = ceil_div<int64_t>(packs, block.x);
+    const int64_t chunks = chunks_for(across, extent.count, int64_t{block.y} * 2 * loads_ahead);
+    in_chunks(chunks, 1, how, [&](int64_t pieces) {
+      launch(columns_kernel<Reader, J>,
+             dim3(static_cast<unsigned>(across), static_cast<unsigned>(pieces)), block, 0, x, how,
+             extent, centers, out);
+    });
+  }
+
+  template <class Reader, class J>
+  void rows(Reader x, J how) {
+    constexpr int64_t n = Reader::width;
+    const bool small = extent.count <= 2 * threads * n;
+    const int group = small ? warp_size : threads;
+    const int64_t blocks = ceil_div<int64_t>(extent.results, threads / group);
+    const int64_t chunks = small ? 1 : chunks_for(blocks, extent.count, threads * n * loads_ahead);
+    in_chunks(chunks, n, how, [&](int64_t pieces) {
+      launch(rows_kernel<Reader, J>,
+             dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(pieces)), threads, 0, x, how,
+             extent, group, centers, out);
+    });
+  }
+
+  // Launches a kernel over chunks (whole packs of n) and joins what they give.
+  template <class J, class Launch>
+  void in_chunks(int64_t chunks, int64_t n, J how, Launch&& start) {
+    extent.per_chunk = ceil_div<int64_t>(ceil_div<int64_t>(extent.count, chunks), n) * n;
+    if (chunks == 1) return start(1);
+    chunks = ceil_div<int64_t>(extent.count, extent.per_chunk);
+    const Tensor partial = workspace({chunks, extent.results}, dtype_of<C>);
+    const Results<C> final = out;
+    out.partial = static_cast<C*>(partial.raw_data());
+    start(chunks);
+    out = final;
+    join_partial(partial, how);
+  }
+
+  template <class J>
+  void join_partial(const Tensor& partial, J how) {
+    TensorView rows = partial, columns = partial;
+    rows.shape = {partial.size(0)}, rows.strides = {extent.results};
+    columns.shape = {extent.results}, columns.strides = {1};
+    extent.kept = Layout(columns), extent.reduced = Layout(rows);
+    extent.count = extent.per_chunk = partial.size(0);
+    const ReduceOp joining = how.how == ReduceOp::deviations ? ReduceOp::sum : how.how;
+    // Narrow blocks: many threads share the few rows.
+    const dim3 block = column_block(extent.results, extent.count, 8);
+    launch(columns_kernel<Packs<C, 1, C>, ChosenJoin>,
+           static_cast<unsigned>(ceil_div<int64_t>(extent.results, block.x)), block, 0,
+           Packs<C, 1, C>(columns), ChosenJoin{joining}, extent, static_cast<const C*>(nullptr),
+           out);
+  }
+};
+
+// Whether packs of n lie along the last axis of one view, wherever the other view leads.
+bool packs_along(const TensorView& view, const TensorView& other, int64_t n) {
+  if (view.shape.back() % n != 0 || !lies_in_packs(view, n, access_bytes)) return false;
+  return std::all_of(other.strides.begin(), other.strides.end(),
+                     [n](int64_t stride) { return stride % n == 0; });
+}
+
+// The common types in packs; false where types or strides do not allow it.
+template <class T>
+bool run_packs(Reducer<float>& reducer, ReduceOp how, const TensorView& kept,
+               const TensorView& reduced) {
+  constexpr int n = static_cast<int>(access_bytes / sizeof(T));
+  if (kept.dtype != dtype_of<T>) return false;
+  if (!(reducer.side_by_side ? packs_along(kept, reduced, n) : packs_along(reduced, kept, n)))
+    return false;
+  const Packs<T, n> x(kept);
+  switch (how) {
+    case ReduceOp::sum:
+      reducer.run(x, KnownJoin<ReduceOp::sum>());
+      break;
+    case ReduceOp::prod:
+      reducer.run(x, KnownJoin<ReduceOp::prod>());
+      break;
+    case ReduceOp::max:
+      reducer.run(x, KnownJoin<ReduceOp::max>());
+      break;
+    case ReduceOp::min:
+      reducer.run(x, KnownJoin<ReduceOp::min>());
+      break;
+    case ReduceOp::deviations:
+      reducer.run(x, KnownJoin<ReduceOp::deviations>());
+      break;
+  }
+  return true;
+}
+
+// y, of the axes kept, = the reduction / divisor.
+template <class C>
+void reduce_as(ReduceOp how, const cpu::ReductionAxes& axes, TensorView y, double divisor,
+               bool accumulate, const C* centers) {
+  TensorView kept = axes.kept, reduced = axes.reduced;
+  const int64_t results = kept.numel(), count = reduced.numel();
+  cpu::merge_axes({&kept, &y});
+  cpu::merge_axes({&reduced});
+  Reducer<C> reducer{
+      .extent = {Layout(kept), Layout(reduced), results, count, count},
+      .side_by_side = axes.side_by_side(),
+      .centers = centers,
+      .out = {AnyView(y), static_cast<C>(divisor), accumulate, nullptr, results},
+  };
+  if constexpr (std::is_same_v<C, float>) {
+    if (run_packs<float>(reducer, how, kept, reduced) ||
+        run_packs<bf16>(reducer, how, kept, reduced) || run_packs<f16>(reducer, how, kept, reduced))
+      return;
+  }
+  reducer.run(Elements<C>(kept), ChosenJoin{how});
+}
+
+ReduceOp joining_of(Reduction op) {
+  switch (op) {
+    case Reduction::prod:
+      return ReduceOp::prod;
+    case Reduction::max:
+      return ReduceOp::max;
+    case Reduction::min:
+      return ReduceOp::min;
+    default:
+      return ReduceOp::sum;
+  }
+}
+
+// double where an input is f64 or, integers having no fraction, where the result needs one.
+template <class F>
+void with_accumulator(Reduction op, const TensorView& x, const TensorView& y, F&& f) {
+  const bool integer = is_integer(x.dtype);
+  if (integer && is_integer(y.dtype) && op != Reduction::mean) return f(TypeTag<int64_t>{});
+  with_floating_type(integer || x.dtype == DType::f64, f);
+}
+
+void reduce(Reduction op, TensorView x, TensorView y, bool accumulate) {
+  if (y.numel() == 0) return;
+  const cpu::ReductionAxes axes(x, y);
+  const double divisor = op == Reduction::mean ? static_cast<double>(axes.reduced.numel()) : 1.0;
+  with_accumulator(op, x, y, [&](auto tag) {
+    using C = typename decltype(tag)::type;
+    reduce_as<C>(joining_of(op), axes, axes.kept_y, divisor, accumulate, nullptr);
+  });
+}
+
+void variance(TensorView x, double correction, TensorView y, TensorView mean) {
+  if (y.numel() == 0) return;
+  const cpu::ReductionAxes axes(x, y);
+  const double count = static_cast<double>(axes.reduced.numel());
+  with_floating_type(is_integer(x.dtype) || x.dtype == DType::f64, [&](auto tag) {
+    using C = typename decltype(tag)::type;
+    const Tensor means = workspace(axes.kept.shape, dtype_of<C>);
+    reduce_as<C>(ReduceOp::sum, axes, means, count, false, nullptr);
+    reduce_as<C>(ReduceOp::deviations, axes, axes.kept_y, std::max(0.0, count - correction), false,
+                 static_cast<const C*>(means.raw_data()));
+    if (mean.present) copy(means, cpu::ReductionAxes(x, mean).kept_y);
+  });
+}
+
+}  // namespace
+
+const ReduceKernels reduce_kernels{
+    .reduce = reduce,
+    .arg = arg,
+    .variance = variance,
+    .cumsum = cumsum,
+};
+
+}  // namespace binade::backend::cuda

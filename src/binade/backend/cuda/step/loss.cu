@@ -1,0 +1,428 @@
+#include "binade/backend/loss.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "binade/backend/cuda/common/block_reduce.cuh"
+#include "binade/backend/cuda/common/dynamic_operand.cuh"
+#include "binade/backend/cuda/kernels.h"
+
+namespace binade::backend::cuda {
+namespace {
+
+constexpr int max_threads = 512;
+constexpr int in_flight = 4;  // packs a thread has on their way at a time
+constexpr int line = 16;      // bytes of a pack
+
+struct Targets {
+  const void* data;
+  bool wide;  // i64
+
+  __device__ int64_t operator[](int64_t row) const {
+    return wide ? static_cast<const int64_t*>(data)[row] : static_cast<const int32_t*>(data)[row];
+  }
+};
+
+Targets targets_of(const char* op, const TensorView& target) {
+  if (target.dtype != DType::i64 && target.dtype != DType::i32) {
+    fail(
+        op,
+        {.argument = "target", .expected = "i64 or i32", .found = std::string(name(target.dtype))});
+  }
+  return {target.data, target.dtype == DType::i64};
+}
+
+// e^x as exact as the elements it is made of: 16-bit ones need no more than the chip's own.
+template <class C, int N>
+__device__ C exp_of(C x) {
+  if constexpr (N == 8) {
+    constexpr float log2_e = 1.4426950408889634f;
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * log2_e));
+    return y;
+  } else {
+    return exp(x);
+  }
+}
+
+// A row of any length at any address: a few single elements up to the first 16-byte boundary,
+// packs, and a few more.
+template <int N>
+struct RowSpan {
+  int64_t head, body_end, size;
+
+  // Rows of `classes` elements; `address` is where the row begins.
+  __device__ RowSpan(const void* address, int bytes, int64_t classes) : size(classes) {
+    const int past = static_cast<int>(reinterpret_cast<uintptr_t>(address) % line);
+    head = N == 1 || past == 0 ? 0 : (line - past) / bytes;
+    if (head > size) head = size;
+    body_end = head + (size - head) / N * N;
+  }
+
+  // Calls single(column) for this thread's elements outside of packs.
+  template <class Single>
+  __device__ void each_single(Single single) const {
+    if constexpr (N == 1) return;
+    if (threadIdx.x < head) single(static_cast<int64_t>(threadIdx.x));
+    if (body_end + threadIdx.x < size) single(body_end + threadIdx.x);
+  }
+
+  // Calls f(column) for this thread's packs.
+  template <class F>
+  __device__ void each_pack(F f) const {
+    const int64_t step = static_cast<int64_t>(blockDim.x) * N;
+    for (int64_t column = head + static_cast<int64_t>(threadIdx.x) * N; column < body_end;
+         column += step)
+      f(column);
+  }
+
+  // Calls f(column, fetched) for this thread's packs of `x`, several read before the first is used.
+  template <class C, class F>
+  __device__ void each_pack(const Operand& x, int64_t base, F f) const {
+    const int64_t step = static_cast<int64_t>(blockDim.x) * N;
+    for (int64_t first = head + static_cast<int64_t>(threadIdx.x) * N; first < body_end;
+         first += in_flight * step) {
+      Fetched<C, N> fetched[in_flight];
+#pragma unroll
+      for (int k = 0; k < in_flight; ++k)
+        if (first + k * step < body_end) fetched[k] = fetch<C, N>(x, base + first + k * step);
+#pragma unroll
+      for (int k = 0; k < in_flight; ++k)
+        if (first + k * step < body_end) f(first + k * step, fetched[k]);
+    }
+  }
+};
+
+__device__ char* address_of(const Operand& x, int64_t at) {
+  return static_cast<char*>(x.data) + at * (x.dtype == DType::f64   ? 8
+                                            : x.dtype == DType::f32 ? 4
+                                                                    : 2);
+}
+
+// ---- a row's loss ----
+
+// The largest value so far and the sum of e^(x - largest).
+template <class C, int N>
+struct ExpSum {
+  C largest = -std::numeric_limits<C>::infinity();
+  C sum = 0;
+
+  template <int M>
+  __device__ void add(const C (&values)[M]) {
+    C top = values[0];
+#pragma unroll
+    for (int i = 1; i < M; ++i) top = fmax(top, values[i]);
+    if (top > largest) {
+      sum *= exp_of<C, N>(largest - top);
+      largest = top;
+    }
+    // While all are -infinity each adds nothing, whatever it is compared with.
+    const C shift = largest == -std::numeric_limits<C>::infinity() ? C{0} : largest;
+#pragma unroll
+    for (int i = 0; i < M; ++i) sum += exp_of<C, N>(values[i] - shift);
+  }
+};
+
+template <class C>
+struct RowSums {
+  C largest, log_sum;  // log_sum of e^(x - largest)
+  C gaps;              // sum of largest - x, where it is smoothed
+
+  __device__ C normalizer() const { return largest + log_sum; }
+};
+
+// Those of the row at x[base], in every thread.
+template <class C, int N>
+__device__ RowSums<C> sum_row(const RowSpan<N>& span, const Operand& x, int64_t base, bool smoothed,
+                              C* scratch) {
+  constexpr C lowest = -std::numeric_limits<C>::infinity();
+  ExpSum<C, N> own;
+  span.each_single([&](int64_t column) { own.add({load_one<C>(x, base + column)}); });
+  span.template each_pack<C>(x, base, [&](int64_t, const Fetched<C, N>& fetched) {
+    C values[N];
+    widen(fetched, x.dtype, values);
+    own.add(values);
+  });
+  const C largest = reduce_block(own.largest, Max(), lowest, scratch);
+  const C sum = reduce_block(own.sum * exp_of<C, N>(own.largest - largest), Sum(), C{0}, scratch);
+  C gaps = 0;
+  if (smoothed) {
+    span.each_single([&](int64_t column) { gaps += largest - load_one<C>(x, base + column); });
+    span.template each_pack<C>(x, base, [&](int64_t, const Fetched<C, N>& fetched) {
+      C values[N];
+      widen(fetched, x.dtype, values);
+#pragma unroll
+      for (int i = 0; i < N; ++i) gaps += largest - values[i];
+    });
+    gaps = reduce_block(gaps, Sum(), C{0}, scratch);
+  }
+  return {largest, log(sum), gaps};
+}
+
+template <class C>
+struct CrossEntropy {
+  Operand logits;
+  Targets targets;
+  int64_t ignore_index, classes, row_stride;
+  C smoothing, rest;  // rest = 1 - smoothing
+  C share;            // of every class, where the target is smoothed
+  Operand losses, lse;
+
+  __device__ bool names_class(int64_t label) const { return label >= 0 && label < classes; }
+
+  // The logit of a row's label. A label that is no class costs NaN: nothing else can tell from
+  // here.
+  __device__ C chosen(int64_t row, int64_t label) const {
+    return names_class(label) ? load_one<C>(logits, row * row_stride + label)
+                              : std::numeric_limits<C>::quiet_NaN();
+  }
+
+  __device__ C loss(const RowSums<C>& sums, C chosen) const {
+    // Differences from the largest first: they are small where the loss is.
+    const C loss = (sums.largest - chosen) + sums.log_sum;
+    if (smoothing == 0) return loss;
+    return rest * loss + smoothing * (sums.gaps / static_cast<C>(classes) + sums.log_sum);
+  }
+};
+
+template <class C>
+CrossEntropy<C> describe(const TensorView& logits, const Targets& targets, double smoothing,
+                         int64_t ignore_index, const TensorView& losses, const TensorView& lse) {
+  const int64_t classes = logits.shape.back();
+  return {logits,
+          targets,
+          ignore_index,
+          classes,
+          logits.strides[0],
+          static_cast<C>(smoothing),
+          static_cast<C>(1 - smoothing),
+          static_cast<C>(smoothing / static_cast<double>(classes)),
+          losses,
+          lse};
+}
+
+template <class C, int N>
+__global__ void __launch_bounds__(max_threads)
+    cross_entropy_kernel(const __grid_constant__ CrossEntropy<C> a) {
+  __shared__ C scratch[warp_size];
+  const int64_t row = blockIdx.x, base = row * a.row_stride;
+  const RowSpan<N> span(address_of(a.logits, base), N == 8 ? 2 : 4, a.classes);
+  const RowSums<C> sums = sum_row(span, a.logits, base, a.smoothing > 0, scratch);
+  if (threadIdx.x != 0) return;
+  store_one(a.lse, row, sums.normalizer());
+  const int64_t label = a.targets[row];
+  store_one(a.losses, row, label == a.ignore_index ? C{0} : a.loss(sums, a.chosen(row, label)));
+}
+
+// Threads for a row of so many packs.
+unsigned threads_for(int64_t packs) {
+  const int64_t wanted = warp_size * ceil_div<int64_t>(packs, in_flight * warp_size);
+  return static_cast<unsigned>(std::clamp<int64_t>(wanted, warp_size, max_threads));
+}
+
+// Rows may begin anywhere, as long as those of all tensors lie alike.
+int row_pack(std::initializer_list<const TensorView*> views) {
+  const TensorView& first = **views.begin();
+  const auto past = [](const TensorView* view) {
+    return reinterpret_cast<uintptr_t>(view->data) % 16;
+  };
+  for (const TensorView* view : views) {
+    if (view->dtype != first.dtype || past(view) != past(&first)) return 1;
+    if (past(view) % size_of(view->dtype) != 0) return 1;
+  }
+  return first.dtype == DType::f64 ? 1 : first.dtype == DType::f32 ? 4 : 8;
+}
+
+void cross_entropy(TensorView logits, TensorView target, double smoothing, int64_t ignore_index,
+                   TensorView losses, TensorView lse) {
+  const Targets targets = targets_of("cross_entropy", target);
+  require_compute("cross_entropy", {&logits, &losses, &lse});
+  const int64_t classes = logits.shape.back();
+  with_packing(logits.dtype, row_pack({&logits}), [&](auto packing) {
+    using P = decltype(packing);
+    using C = typename P::type;
+    const auto a = describe<C>(logits, targets, smoothing, ignore_index, losses, lse);
+    launch(cross_entropy_kernel<C, P::size>, static_cast<unsigned>(target.numel()),
+           threads_for(classes / P::size), 0, a);
+  });
+}
+
+// ---- a row's gradient ----
+
+template <class C, int N>
+struct RowGradient {
+  int64_t label;
+  bool ignored;
+  C gradient, normalizer;
+  C share, chosen;  // of every class and of the label's
+
+  // `loss_gradient` is that of the row's loss.
+  __device__ RowGradient(const CrossEntropy<C>& a, int64_t label, C loss_gradient, C normalizer)
+      : label(label),
+        ignored(label == a.ignore_index),
+        gradient(a.names_class(label) ? loss_gradient : std::numeric_limits<C>::quiet_NaN()),
+        normalizer(normalizer),
+        share(a.share * gradient),
+        chosen(a.rest * gradient) {}
+
+  __device__ C slope(C value) const {
+    return ignored ? C{0} : exp_of<C, N>(value - normalizer) * gradient - share;
+  }
+
+  // dx[to...] from x[from...]; they may be the same.
+  __device__ void write(const RowSpan<N>& span, const Operand& x, int64_t from, const Operand& dx,
+                        int64_t to) const {
+    span.each_single([&](int64_t column) {
+      C value = slope(load_one<C>(x, from + column));
+      if (column == label && !ignored) value -= chosen;
+      store_one(dx, to + column, value);
+    });
+    span.template each_pack<C>(x, from, [&](int64_t column, const Fetched<C, N>& fetched) {
+      C values[N];
+      widen(fetched, x.dtype, values);
+#pragma unroll
+      for (int i = 0; i < N; ++i) values[i] = slope(values[i]);
+      if (label >= column && label < column + N && !ignored) {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          if (column + i == label) values[i] -= chosen;
+      }
+      store(dx, to + column, values);
+    });
+  }
+};
+
+// Absent dlosses are 1.
+template <class C, int N>
+__global__ void __launch_bounds__(max_threads)
+    cross_entropy_backward_kernel(const __grid_constant__ CrossEntropy<C> a, Operand dlosses,
+                                  Operand dlogits) {
+  const int64_t row = blockIdx.x, base = row * a.row_stride;
+  const RowSpan<N> span(address_of(a.logits, base), N == 8 ? 2 : 4, a.classes);
+  const C loss_gradient = dlosses ? load_one<C>(dlosses, row) : C{1};
+  RowGradient<C, N>(a, a.targets[row], loss_gradient, load_one<C>(a.lse, row))
+      .write(span, a.logits, base, dlogits, base);
+}
+
+void cross_entropy_backward(TensorView dlosses, TensorView logits, TensorView target,
+                            TensorView lse, double smoothing, int64_t ignore_index,
+                            TensorView dlogits) {
+  const Targets targets = targets_of("cross_entropy_backward", target);
+  require_compute("cross_entropy_backward", {&dlosses, &logits, &lse, &dlogits});
+  with_packing(logits.dtype, row_pack({&logits, &dlogits}), [&](auto packing) {
+    using P = decltype(packing);
+    using C = typename P::type;
+    const auto a = describe<C>(logits, targets, smoothing, ignore_index, {}, lse);
+    launch(cross_entropy_backward_kernel<C, P::size>, static_cast<unsigned>(target.numel()),
+           threads_for(a.classes / P::size), 0, a, dlosses, dlogits);
+  });
+}
+
+// ---- both at once: the row waits in shared memory for its sums ----
+
+__device__ void copy_line_async(void* to_shared, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),
+               "l"(__cvta_generic_to_global(from))
+               : "memory");
+}
+
+__device__ void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Copies the row at x[base] to `held`. A thread copies what it reads later itself, so none waits
+// for another.
+template <class C, int N>
+__device__ void hold_row(const RowSpan<N>& span, const Operand& x, int64_t base,
+                         const Operand& held) {
+  span.each_pack([&](int64_t column) {
+    copy_line_async(address_of(held, column), address_of(x, base + column));
+  });
+  span.each_single([&](int64_t column) { store_one(held, column, load_one<C>(x, base + column)); });
+  await_copies();
+}
+
+template <class C, int N>
+__global__ void __launch_bounds__(max_threads)
+    cross_entropy_to_gradient_kernel(const __grid_constant__ CrossEntropy<C> a) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  __shared__ C scratch[warp_size];
+  const int64_t row = blockIdx.x, base = row * a.row_stride, label = a.targets[row];
+  const char* from = address_of(a.logits, base);
+  const RowSpan<N> span(from, N == 8 ? 2 : 4, a.classes);
+  // The copy lies to lines as the row does.
+  const Operand held(dynamic + reinterpret_cast<uintptr_t>(from) % line, a.logits.dtype);
+  RowSums<C> sums{};
+  C loss = 0;
+  if (label != a.ignore_index) {
+    // The sums below have barriers, so nobody has written over the label's logit yet.
+    const C chosen = a.chosen(row, label);
+    hold_row<C>(span, a.logits, base, held);
+    sums = sum_row(span, held, 0, a.smoothing > 0, scratch);
+    loss = a.loss(sums, chosen);
+  }
+  RowGradient<C, N>(a, label, C{1}, sums.normalizer()).write(span, held, 0, a.logits, base);
+  if (threadIdx.x == 0) store_one(a.losses, row, loss);
+}
+
+template <class C, int N>
+void launch_to_gradient(const CrossEntropy<C>& a, int64_t rows, size_t shared) {
+  const auto kernel = cross_entropy_to_gradient_kernel<C, N>;
+  // As many rows at a time as fit: while some are on their way, others are summed.
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        "cudaFuncSetAttribute");
+  launch(kernel, static_cast<unsigned>(rows), threads_for(a.classes / N), shared, a);
+}
+
+void cross_entropy_to_gradient(TensorView logits, TensorView target, double smoothing,
+                               int64_t ignore_index, TensorView losses) {
+  const Targets targets = targets_of("cross_entropy_to_gradient", target);
+  require_compute("cross_entropy_to_gradient", {&logits, &losses});
+  const int pack = row_pack({&logits});
+  const int64_t shared = logits.shape.back() * static_cast<int64_t>(size_of(logits.dtype)) + line;
+  const int64_t beside = warp_size * static_cast<int64_t>(sizeof(float));
+  if (pack == 1 || shared + beside > properties().shared_per_block) {
+    const Tensor lse = workspace(target.shape, losses.dtype);
+    cross_entropy(logits, target, smoothing, ignore_index, losses, lse);
+    return cross_entropy_backward({}, logits, target, lse, smoothing, ignore_index, logits);
+  }
+  with_packing(logits.dtype, pack, [&](auto packing) {
+    using P = decltype(packing);
+    using C = typename P::type;
+    if constexpr (P::size > 1) {
+      launch_to_gradient<C, P::size>(
+          describe<C>(logits, targets, smoothing, ignore_index, losses, {}), target.numel(),
+          static_cast<size_t>(shared));
+    }
+  });
+}
+
+// ---- counting ----
+
+constexpr int count_threads = 1024;
+
+__global__ void __launch_bounds__(count_threads)
+    count_kernel(Targets targets, int64_t rows, int64_t ignore_index, Operand count) {
+  __shared__ int64_t scratch[warp_size];
+  int64_t found = 0;
+#pragma unroll 4
+  for (int64_t row = threadIdx.x; row < rows; row += count_threads)
+    found += targets[row] != ignore_index ? 1 : 0;
+  found = reduce_block(found, Sum(), int64_t{0}, scratch);
+  if (threadIdx.x == 0) store_one(count, 0, static_cast<float>(found));
+}
+
+void count_targets(TensorView target, int64_t ignore_index, TensorView count) {
+  const Targets targets = targets_of("count_targets", target);
+  require_compute("count_targets", {&count});
+  launch(count_kernel, 1, count_threads, 0, targets, target.numel(), ignore_index, count);
+}
+
+}  // namespace
+
+const LossKernels loss_kernels{.cross_entropy = cross_entropy,
+                               .cross_entropy_backward = cross_entropy_backward,
+                               .cross_entropy_to_gradient = cross_entropy_to_gradient,
+                               .count_targets = count_targets};
+
+}  // namespace binade::backend::cuda

@@ -1,0 +1,241 @@
+#include "binade/backend/cuda/step/multi_tensor_gradients.h"
+
+#include <cmath>
+#include <map>
+
+#include "binade/backend/cuda/common/block_reduce.cuh"
+#include "binade/backend/cuda/common/dynamic_operand.cuh"
+#include "binade/backend/cuda/common/multi_tensor.cuh"
+
+namespace binade::backend::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr int in_flight = 4;  // packs a thread has on their way at a time
+constexpr int64_t chunk = 16384;
+constexpr int capacity = 128;
+
+struct GradientTensor {
+  void* data;
+  int64_t count;
+  int place;  // among all gradients
+};
+using GradientList = TensorList<GradientTensor, capacity, chunk>;
+
+// Calls start(packing, dtype, list) for lists of gradients of the same type; all of them together
+// hold every gradient once.
+template <class F>
+void for_each_list(const char* op, std::span<const TensorView> gradients, F start) {
+  struct Kind {
+    DType dtype;
+    bool aligned;
+    auto operator<=>(const Kind&) const = default;
+  };
+  const auto run = [&](const Kind& kind, const GradientList& list) {
+    const int pack = !kind.aligned ? 1 : kind.dtype == DType::f32 ? 4 : 8;
+    with_packing(kind.dtype, pack, [&](auto packing) { start(packing, kind.dtype, list); });
+  };
+  std::map<Kind, GradientList> lists;
+  int place = 0;
+  for (const TensorView& gradient : gradients) {
+    require_compute(op, {&gradient});
+    const Kind kind{gradient.dtype, reinterpret_cast<uintptr_t>(gradient.data) % 16 == 0};
+    GradientList& list = lists[kind];
+    list.add({gradient.data, gradient.numel(), place++});
+    if (list.full()) {
+      run(kind, list);
+      list = {};
+    }
+  }
+  for (const auto& [kind, list] : lists) run(kind, list);
+}
+
+// Calls f(first element, values) for the packs of [begin, end) that are this thread's and, with one
+// value, for elements after the last whole pack.
+template <class C, int N, class F>
+__device__ void each_value(const Operand& x, int64_t begin, int64_t end, F f) {
+  const int64_t whole = end - (end - begin) % N;
+  constexpr int64_t step = int64_t{threads} * N;
+  for (int64_t at = begin + threadIdx.x * N; at < whole; at += in_flight * step) {
+    Fetched<C, N> fetched[in_flight];
+#pragma unroll
+    for (int k = 0; k < in_flight; ++k)
+      if (at + k * step < whole) fetched[k] = fetch<C, N>(x, at + k * step);
+#pragma unroll
+    for (int k = 0; k < in_flight; ++k) {
+      if (at + k * step >= whole) continue;
+      C values[N];
+      widen(fetched[k], x.dtype, values);
+      f(at + k * step, values);
+    }
+  }
+  if constexpr (N > 1) {
+    const int64_t at = whole + threadIdx.x;
+    if (at >= end) return;
+    C value[1] = {load_one<C>(x, at)};
+    f(at, value);
+  }
+}
+
+// ---- the norm: in f64, where no square of an f32 overflows ----
+
+enum class NormPower : uint8_t { one, two, infinity, other };
+
+NormPower power_of(double p) {
+  if (p == 1) return NormPower::one;
+  if (p == 2) return NormPower::two;
+  return std::isinf(p) ? NormPower::infinity : NormPower::other;
+}
+
+struct Norm {
+  NormPower power;
+  double p;
+
+  // The total with some elements more.
+  template <class C, int N>
+  __device__ double add(double total, const C (&values)[N]) const {
+    const auto each = [&](auto f) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) f(static_cast<double>(fabs(values[i])));
+    };
+    switch (power) {
+      case NormPower::one:
+        each([&](double x) { total += x; });
+        break;
+      case NormPower::two:
+        each([&](double x) { total += x * x; });
+        break;
+      case NormPower::infinity:
+        each([&](double x) { total = Max()(total, x); });
+        break;
+      case NormPower::other:
+        each([&](double x) { total += pow(x, p); });
+    }
+    return total;
+  }
+  __device__ double join(double a, double b) const {
+    return power == NormPower::infinity ? Max()(a, b) : a + b;
+  }
+  __device__ double join_block(double value, double* scratch) const {
+    return power == NormPower::infinity ? reduce_block(value, Max(), 0.0, scratch)
+                                        : reduce_block(value, Sum(), 0.0, scratch);
+  }
+  __device__ double result(double total) const {
+    if (power == NormPower::two) return sqrt(total);
+    return power == NormPower::other ? pow(total, 1 / p) : total;
+  }
+};
+
+struct NormParts {
+  GradientList list;
+  DType dtype;
+  Norm norm;
+  double* parts;  // one per block
+  Operand found_inf;
+};
+
+template <class C, int N>
+__global__ void __launch_bounds__(threads) norm_kernel(const __grid_constant__ NormParts a) {
+  static_assert(sizeof(NormParts) <= parameter_bytes);
+  __shared__ double scratch[warp_size];
+  const auto [item, begin, end] = a.list.part(blockIdx.x);
+  double total = 0;
+  bool finite = true;
+  const Operand gradient(a.list.items[item].data, a.dtype);
+  each_value<C, N>(gradient, begin, end, [&]<int M>(int64_t, const C(&values)[M]) {
+#pragma unroll
+    for (int i = 0; i < M; ++i) finite = finite && isfinite(values[i]);
+    total = a.norm.add(total, values);
+  });
+  total = a.norm.join_block(total, scratch);
+  if (threadIdx.x == 0) a.parts[blockIdx.x] = total;
+  // Whoever comes, all write the same.
+  if (!finite && a.found_inf) store_one(a.found_inf, 0, 1.0f);
+}
+
+constexpr int finish_threads = 1024;
+
+__global__ void __launch_bounds__(finish_threads)
+    finish_norm(const double* parts, int64_t count, Norm norm, Operand result) {
+  __shared__ double scratch[warp_size];
+  double total = 0;
+#pragma unroll 4
+  for (int64_t i = threadIdx.x; i < count; i += finish_threads) total = norm.join(total, parts[i]);
+  total = norm.join_block(total, scratch);
+  if (threadIdx.x == 0) store_one(result, 0, norm.result(total));
+}
+
+// ---- scaling ----
+
+struct Unscale {
+  GradientList list;
+  DType dtype;
+  const float* factor;
+  Operand found_inf;
+  int* first_bad;
+};
+
+template <class C, int N>
+__global__ void __launch_bounds__(threads) unscale_kernel(const __grid_constant__ Unscale a) {
+  static_assert(sizeof(Unscale) <= parameter_bytes);
+  const C factor = static_cast<C>(*a.factor);
+  // A norm below the limit clips nothing: spare the gradients a pass.
+  if (factor == C{1} && !a.found_inf) return;
+  const auto [item, begin, end] = a.list.part(blockIdx.x);
+  const Operand gradient(a.list.items[item].data, a.dtype);
+  bool finite = true;
+  each_value<C, N>(gradient, begin, end, [&]<int M>(int64_t at, C(&values)[M]) {
+#pragma unroll
+    for (int i = 0; i < M; ++i) {
+      finite = finite && isfinite(values[i]);
+      values[i] *= factor;
+    }
+    store(gradient, at, values);
+  });
+  if (finite || !a.found_inf) return;
+  store_one(a.found_inf, 0, 1.0f);
+  if (a.first_bad != nullptr) atomicMin(a.first_bad, a.list.items[item].place);
+}
+
+__global__ void clip_factor_kernel(Operand norm, float max_norm, Operand factor) {
+  const float ratio = max_norm / (load_one<float>(norm, 0) + 1e-6f);
+  store_one(factor, 0, ratio > 1 ? 1.0f : ratio);  // NaN passes, as it must
+}
+
+}  // namespace
+
+void gradient_norm(std::span<const TensorView> gradients, double p, TensorView norm,
+                   TensorView found_inf) {
+  require_compute("gradient_norm", {&norm, &found_inf});
+  int64_t blocks = 0;
+  for (const TensorView& gradient : gradients) blocks += ceil_div(gradient.numel(), chunk);
+  const Tensor parts = workspace({blocks}, DType::f64);
+  auto* next = static_cast<double*>(parts.raw_data());
+  const Norm kind{power_of(p), p};
+  for_each_list("gradient_norm", gradients,
+                [&](auto packing, DType dtype, const GradientList& list) {
+                  using P = decltype(packing);
+                  launch(norm_kernel<typename P::type, P::size>, list.blocks(), threads, 0,
+                         NormParts{list, dtype, kind, next, found_inf});
+                  next += list.blocks();
+                });
+  launch(finish_norm, 1, finish_threads, 0, static_cast<const double*>(parts.raw_data()), blocks,
+         kind, norm);
+}
+
+void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf,
+             TensorView first_bad) {
+  require_compute("unscale", {&found_inf});
+  for_each_list("unscale", gradients, [&](auto packing, DType dtype, const GradientList& list) {
+    using P = decltype(packing);
+    launch(unscale_kernel<typename P::type, P::size>, list.blocks(), threads, 0,
+           Unscale{list, dtype, factor.as<float>(), found_inf, first_bad.as<int>()});
+  });
+}
+
+void clip_factor(TensorView norm, double max_norm, TensorView factor) {
+  require_compute("clip_factor", {&norm, &factor});
+  launch(clip_factor_kernel, 1, 1, 0, norm, static_cast<float>(max_norm), factor);
+}
+
+}  // namespace binade::backend::cuda

@@ -1,0 +1,298 @@
+#include "binade/backend/optimizer.h"
+
+#include <array>
+#include <map>
+
+#include "binade/backend/cuda/common/dynamic_operand.cuh"
+#include "binade/backend/cuda/common/multi_tensor.cuh"
+#include "binade/backend/cuda/kernels.h"
+#include "binade/backend/cuda/step/multi_tensor_gradients.h"
+#include "binade/backend/optimizer_step.h"
+
+namespace binade::backend::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr int pack = 4;       // 16 bytes of f32
+constexpr int in_flight = 2;  // packs of every tensor a thread has on their way at a time
+constexpr int64_t chunk = int64_t{threads} * pack * in_flight * 2;
+
+// a * b rounded, never fused with what follows: the CPU's numbers.
+__device__ float product(float a, float b) { return __fmul_rn(a, b); }
+__device__ double product(double a, double b) { return __dmul_rn(a, b); }
+
+// ---- what the optimizers do with one element ----
+
+template <class C>
+struct AdamRule : AdamStep<C> {
+  using type = C;
+  static constexpr const char* name = "adam";
+  double lr, decay1, decay2;  // for another count
+  double decoupled;           // weight decay of the parameter itself, for another lr
+  int64_t count;
+
+  explicit AdamRule(const AdamParams& n)
+      : AdamStep<C>(n),
+        lr(n.lr),
+        decay1(n.beta1),
+        decay2(n.beta2),
+        decoupled(n.decoupled_decay ? n.weight_decay : 0.0),
+        count(n.count) {}
+
+  // The rule by UpdateControl's numbers.
+  __device__ void take(const double* numbers) {
+    lr = numbers[0];
+    count = static_cast<int64_t>(numbers[1]);
+    this->keep = static_cast<C>(1 - product(lr, decoupled));
+    correct(numbers[2], numbers[3]);
+  }
+
+  // The rule where some of the counted updates did not happen.
+  __device__ void without(int64_t skipped) {
+    const auto updates = static_cast<double>(count - skipped);
+    correct(1 - pow(decay1, updates), 1 - pow(decay2, updates));
+  }
+
+  __device__ void correct(double correction1, double correction2) {
+    this->root_correction2 = static_cast<C>(sqrt(correction2));
+    this->step_size = static_cast<C>(lr / correction1);
+  }
+
+  __device__ void operator()(C g, C& p, C& m, C& v, bool) const {
+    const AdamStep<C>& s = *this;
+    g = fma(s.decay, p, product(g, s.gradient_factor));
+    p = product(p, s.keep);
+    m = fma(s.beta1, m, product(s.fresh1, g));
+    v = fma(s.beta2, v, product(product(s.fresh2, g), g));
+    p -= product(s.step_size, m) / (sqrt(v) / s.root_correction2 + s.eps);
+  }
+};
+
+template <class C>
+struct SgdRule : SgdStep<C> {
+  using type = C;
+  static constexpr const char* name = "sgd";
+  int64_t count;
+
+  explicit SgdRule(const SgdParams& n) : SgdStep<C>(n), count(n.count) {}
+
+  __device__ void take(const double* numbers) {
+    this->lr = static_cast<C>(numbers[0]);
+    count = static_cast<int64_t>(numbers[1]);
+    without(0);
+  }
+
+  __device__ void without(int64_t skipped) { this->first = count - skipped == 1; }
+
+  __device__ void operator()(C g, C& p, C& m, C&, bool has_momentum) const {
+    const SgdStep<C>& s = *this;
+    g = fma(s.decay, p, product(g, s.gradient_factor));
+    if (has_momentum) {
+      m = fma(s.momentum, s.first ? C{0} : m, product(s.first ? C{1} : s.fresh, g));
+      g = s.nesterov ? fma(s.momentum, m, g) : m;
+    }
+    p = fma(-s.lr, g, p);
+  }
+};
+
+// ---- the kernel: one update of many tensors that share their types ----
+
+struct UpdateTensors {
+  void *master, *gradient, *first, *second, *copy;
+  const float* skipped;
+  int64_t count;
+  uint64_t first_index;  // of its elements among those of all tensors
+};
+
+struct UpdateTypes {
+  DType master, gradient, first, second, copy;
+  bool packed;  // all may be read in packs
+
+  auto operator<=>(const UpdateTypes&) const = default;
+};
+
+constexpr int capacity = 56;
+using UpdateList = TensorList<UpdateTensors, capacity, chunk>;
+
+template <class Rule>
+struct Update {
+  UpdateList list;
+  UpdateTypes types;
+  Rule rule;
+  const float* factor;
+  const float* skip;
+  const double* numbers;
+  random::Key key;  // of the draws that a 16-bit master is rounded by
+};
+
+// random::bits for N elements from `index` on.
+template <int N>
+__device__ void draw(random::Key key, uint64_t index, uint32_t (&bits)[N]) {
+  if (N == 4 && index % 4 == 0) {
+    const auto words = random::block(key.seed, key.stream, index / 4);
+#pragma unroll
+    for (int i = 0; i < N; ++i) bits[i] = words[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) bits[i] = random::bits(key.seed, key.stream, index + i);
+  }
+}
+
+template <const formats::Format& F>
+__device__ float round_randomly(float x, uint32_t bits) {
+  const uint32_t code =
+      formats::encode<F>(x, formats::Rounding::stochastic, formats::Overflow::special, bits);
+  return formats::decode<F>(code);
+}
+
+template <class Rule, int N>
+struct Elements {
+  using C = typename Rule::type;
+  Fetched<C, N> gradient, master, first, second;
+
+  __device__ void read(const Update<Rule>& u, const UpdateTensors& t, int64_t at) {
+    gradient = fetch<C, N>({t.gradient, u.types.gradient}, at);
+    master = fetch<C, N>({t.master, u.types.master}, at);
+    if (t.first != nullptr) first = fetch<C, N>({t.first, u.types.first}, at);
+    if (t.second != nullptr) second = fetch<C, N>({t.second, u.types.second}, at);
+  }
+
+  template <bool Stochastic>
+  __device__ void update(const Update<Rule>& u, const Rule& rule, const UpdateTensors& t,
+                         int64_t at) const {
+    C g[N], p[N], m[N] = {}, v[N] = {};
+    widen(gradient, u.types.gradient, g);
+    widen(master, u.types.master, p);
+    if (t.first != nullptr) widen(first, u.types.first, m);
+    if (t.second != nullptr) widen(second, u.types.second, v);
+#pragma unroll
+    for (int i = 0; i < N; ++i) rule(g[i], p[i], m[i], v[i], t.first != nullptr);
+    if (t.first != nullptr) store({t.first, u.types.first}, at, m);
+    if (t.second != nullptr) store({t.second, u.types.second}, at, v);
+    if (t.copy != nullptr) store({t.copy, u.types.copy}, at, p);
+    if constexpr (Stochastic) round_master(u, t, at, p);
+    store({t.master, u.types.master}, at, p);
+  }
+
+  // What is left is exact in the master's type, so that storing it changes nothing.
+  __device__ static void round_master(const Update<Rule>& u, const UpdateTensors& t, int64_t at,
+                                      C (&p)[N]) {
+    uint32_t bits[N];
+    draw(u.key, t.first_index + static_cast<uint64_t>(at), bits);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (u.types.master == DType::bf16) p[i] = round_randomly<formats::spec::bf16>(p[i], bits[i]);
+      if (u.types.master == DType::f16) p[i] = round_randomly<formats::spec::f16>(p[i], bits[i]);
+    }
+  }
+};
+
+template <class Rule, bool Stochastic>
+__global__ void __launch_bounds__(threads) update_kernel(const __grid_constant__ Update<Rule> u) {
+  using C = typename Rule::type;
+  static_assert(sizeof(Update<Rule>) <= parameter_bytes);
+  if (u.skip != nullptr && *u.skip != 0) return;
+  Rule rule = u.rule;
+  if (u.numbers != nullptr) rule.take(u.numbers);
+  if (u.factor != nullptr) rule.gradient_factor = static_cast<C>(*u.factor);
+  const auto [item, begin, end] = u.list.part(blockIdx.x);
+  const UpdateTensors& tensors = u.list.items[item];
+  if (tensors.skipped != nullptr && *tensors.skipped > 0)
+    rule.without(static_cast<int64_t>(*tensors.skipped));
+  int64_t singles = begin;
+  if constexpr (std::is_same_v<C, float>) {
+    if (u.types.packed) {
+      singles = end - (end - begin) % pack;
+      constexpr int64_t step = int64_t{threads} * pack;
+      for (int64_t at = begin + threadIdx.x * pack; at < singles; at += in_flight * step) {
+        Elements<Rule, pack> elements[in_flight];
+#pragma unroll
+        for (int k = 0; k < in_flight; ++k)
+          if (at + k * step < singles) elements[k].read(u, tensors, at + k * step);
+#pragma unroll
+        for (int k = 0; k < in_flight; ++k)
+          if (at + k * step < singles)
+            elements[k].template update<Stochastic>(u, rule, tensors, at + k * step);
+      }
+    }
+  }
+  for (int64_t at = singles + threadIdx.x; at < end; at += threads) {
+    Elements<Rule, 1> element;
+    element.read(u, tensors, at);
+    element.template update<Stochastic>(u, rule, tensors, at);
+  }
+}
+
+// ---- on the host ----
+
+UpdateTypes types_of(const UpdateItem& item) {
+  const TensorView* views[] = {&item.master, &item.gradient, &item.first, &item.second, &item.copy};
+  bool packed = true;
+  for (const TensorView* view : views) {
+    if (!view->present) continue;
+    const auto address = reinterpret_cast<uintptr_t>(view->data);
+    if (view->dtype == DType::f64 || address % (pack * size_of(view->dtype)) != 0) packed = false;
+  }
+  return {item.master.dtype, item.gradient.dtype, item.first.dtype,
+          item.second.dtype, item.copy.dtype,     packed};
+}
+
+// One launch for every list of tensors of the same types.
+template <class Rule, class Numbers>
+void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbers& numbers,
+                const UpdateControl& control) {
+  const auto start = [&](const UpdateTypes& types, const UpdateList& list) {
+    const Update<Rule> update{
+        list,
+        types,
+        rule,
+        control.gradient_factor.present ? control.gradient_factor.as<float>() : nullptr,
+        control.skip.present ? control.skip.as<float>() : nullptr,
+        control.numbers.present ? control.numbers.as<double>() : nullptr,
+        rounding_key(numbers)};
+    auto* kernel = update_kernel<Rule, false>;
+    if constexpr (std::is_same_v<typename Rule::type, float>) {
+      if (numbers.stochastic_rounding && size_of(types.master) == 2)
+        kernel = update_kernel<Rule, true>;
+    }
+    launch(kernel, list.blocks(), threads, 0, update);
+  };
+  std::map<UpdateTypes, UpdateList> lists;
+  uint64_t first_index = 0;
+  for (const UpdateItem& item : items) {
+    require_compute(Rule::name,
+                    {&item.master, &item.gradient, &item.first, &item.second, &item.copy});
+    const UpdateTypes types = types_of(item);
+    UpdateList& list = lists[types];
+    list.add({item.master.data, item.gradient.data, item.first.data, item.second.data,
+              item.copy.data, item.skipped.as<float>(), item.master.numel(), first_index});
+    first_index += static_cast<uint64_t>(item.master.numel());
+    if (list.full()) {
+      start(types, list);
+      list = {};
+    }
+  }
+  for (const auto& [types, list] : lists) start(types, list);
+}
+
+void adam(std::span<const UpdateItem> items, const AdamParams& numbers, UpdateControl control) {
+  with_master_type(items, [&](auto tag) {
+    update_all(items, AdamRule<typename decltype(tag)::type>(numbers), numbers, control);
+  });
+}
+
+void sgd(std::span<const UpdateItem> items, const SgdParams& numbers, UpdateControl control) {
+  with_master_type(items, [&](auto tag) {
+    update_all(items, SgdRule<typename decltype(tag)::type>(numbers), numbers, control);
+  });
+}
+
+}  // namespace
+
+const OptimizerKernels optimizer_kernels{.adam = adam,
+                                         .sgd = sgd,
+                                         .gradient_norm = gradient_norm,
+                                         .unscale = unscale,
+                                         .clip_factor = clip_factor};
+
+}  // namespace binade::backend::cuda

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "binade/tensor/device.h"
+
+namespace binade::bench {
+
+// One kernel that memory limits.
+struct OpTiming {
+  std::string name;
+  double seconds = 0;        // best
+  double bytes = 0;          // read and written, each tensor once
+  double share_of_copy = 0;  // of the rate of a plain copy measured in turns with it
+};
+
+// Measures the step's memory-bound kernels, each for `seconds`, on tensors past any cache.
+std::vector<OpTiming> bench_ops(Device device, double seconds);
+
+std::string to_table(Device device, const std::vector<OpTiming>& figures);
+std::string to_json(Device device, const std::vector<OpTiming>& figures);
+
+}  // namespace binade::bench

@@ -1,0 +1,87 @@
+#include "binade/io/convert_model.h"
+
+#include "binade/base/json.h"
+#include "binade/io/tensor_statistics.h"
+
+namespace binade::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* who = "convert";
+constexpr int64_t max_file = int64_t{64} << 20;
+constexpr const char* carried[] = {"tokenizer.json",
+                                   "tokenizer.model",
+                                   "tokenizer_config.json",
+                                   "special_tokens_map.json",
+                                   "generation_config.json",
+                                   "vocab.json",
+                                   "merges.txt"};
+
+void check_target(const fs::path& from, const fs::path& to, bool force) {
+  std::error_code error;
+  if (fs::equivalent(from, to, error)) {
+    fail(who, {.argument = to.string(),
+               .expected = "another folder than the model's own",
+               .found = "the same"});
+  }
+  for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
+    if (force || !fs::exists(to / name, error)) continue;
+    fail(who, {.argument = to.string(),
+               .expected = "a folder without a model",
+               .found = std::string(name) + " in it",
+               .hint = "add --force to replace it"});
+  }
+}
+
+// A weight past the largest number of a narrower type would be infinite in it.
+void require_finite(const nn::LanguageModel& model, DType dtype, const fs::path& from) {
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    const Statistics numbers = statistics_of(safetensors_format(dtype),
+                                             {static_cast<const std::byte*>(parameter.raw_data()),
+                                              static_cast<size_t>(parameter.bytes())});
+    if (numbers.finite() == numbers.count) continue;
+    fail(who, {.argument = from.string() + " (" + name + ")",
+               .expected = "weights that are finite in " + std::string(binade::name(dtype)),
+               .found = std::to_string(numbers.count - numbers.finite()) + " that are not",
+               .hint = dtype == DType::f16 ? "bf16 has the range of f32: try --dtype bf16" : ""});
+  }
+}
+
+// Sampling settings are the caller's business; special tokens are the tokenizer's.
+void write_generation_config(const fs::path& path) {
+  json::Writer out(2);
+  out.begin_object()
+      .key("_from_model_config")
+      .value(true)
+      .key("bos_token_id")
+      .value(nullptr)
+      .key("eos_token_id")
+      .value(nullptr)
+      .end_object();
+  AtomicFile file(path, who);
+  file.append(out.text() + "\n");
+  file.commit();
+}
+
+}  // namespace
+
+Converted convert_pretrained(const fs::path& from, const fs::path& to,
+                             const ConvertOptions& options) {
+  check_target(from, to, options.force);
+  const DType dtype = options.dtype.value_or(stored_type(from));
+  const auto model = load_pretrained(from, {Device::cpu(), dtype});
+  require_finite(*model, dtype, from);
+  save_pretrained(*model, to);
+  for (const char* name : carried) {
+    if (std::error_code error; !fs::exists(from / name, error)) continue;
+    AtomicFile file(to / name, who);
+    file.append(read_text(from / name, who, max_file));
+    file.commit();
+  }
+  if (!fs::exists(to / "generation_config.json"))
+    write_generation_config(to / "generation_config.json");
+  return {model->parameter_count(), dtype};
+}
+
+}  // namespace binade::io

@@ -1,0 +1,112 @@
+#include "binade/lab/experiment_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "binade/base/error.h"
+#include "binade/train/report/chart.h"
+#include "binade/train/report/html_page.h"
+
+namespace binade::lab {
+namespace {
+
+using train::escaped;
+
+constexpr size_t text_width = 96;
+
+std::string wrapped(const std::string& text, const std::string& indent = "") {
+  std::string result, line = indent;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (line.size() > indent.size() && line.size() + 1 + word.size() > text_width) {
+      result += line + "\n";
+      line = indent;
+    }
+    line += (line.size() > indent.size() ? " " : "") + word;
+    begin = end + 1;
+  }
+  return result + line + "\n";
+}
+
+}  // namespace
+
+void ExperimentReport::say(const std::string& text) {
+  text_ += wrapped(text) + "\n";
+  html_ += fmt::format("<p>{}</p>\n", escaped(text));
+}
+
+void ExperimentReport::table(const std::vector<std::string>& header,
+                             const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const std::string& cell : header) widths.push_back(cell.size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  const auto line = [&](const std::vector<std::string>& row, const char* tag) {
+    std::string html = "<tr>", text = "  ";
+    for (size_t i = 0; i < row.size(); ++i) {
+      text += i == 0 ? fmt::format("{:<{}}", row[i], widths[i])
+                     : fmt::format("  {:>{}}", row[i], widths[i]);
+      html += fmt::format("<{} data-name=\"{}\">{}</{}>", tag, escaped(header[i]), escaped(row[i]),
+                          tag);
+    }
+    text_ += text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+    html_ += html + "</tr>\n";
+  };
+  html_ += "<div class=\"wide\"><table>\n<thead>";
+  line(header, "th");
+  html_ += "</thead>\n";
+  for (const auto& row : rows) line(row, "td");
+  html_ += "</table></div>\n";
+  text_ += "\n";
+}
+
+std::string ExperimentReport::html() const {
+  if (figures_.empty()) return html_;
+  return "<div class=\"told\"><div>\n" + html_ + "</div><div>\n" + figures_ + "</div></div>\n";
+}
+
+void ExperimentReport::quote(const std::string& text) {
+  std::string indented = "  " + text;
+  for (size_t at = 0; (at = indented.find('\n', at)) != std::string::npos; at += 3)
+    indented.insert(at + 1, "  ");
+  text_ += indented + "\n\n";
+  html_ += fmt::format("<pre>{}</pre>\n", escaped(text));
+}
+
+void ExperimentReport::proves(const std::string& text) {
+  text_ += wrapped("What it proves: " + text, "> ");
+  html_ +=
+      fmt::format("<p class=\"proves\"><strong>What it proves:</strong> {}</p>\n", escaped(text));
+}
+
+const Experiment& find_experiment(std::string_view name) {
+  std::string known;
+  for (const Experiment& one : experiments()) {
+    if (one.name == name) return one;
+    known += (known.empty() ? "" : ", ") + std::string(one.name);
+  }
+  fail("lab", {.argument = "NAME",
+               .expected = "one of " + known + ", or all",
+               .found = "'" + std::string(name) + "'"});
+}
+
+std::string lab_page(const std::vector<CompletedExperiment>& stories) {
+  std::string body =
+      "<p>Every number and picture on this page was computed by "
+      "Binade when it was written.</p>\n<nav>";
+  for (const CompletedExperiment& one : stories)
+    body += fmt::format("<a href=\"#{}\">{}</a> ", one.experiment.name, one.experiment.name);
+  body += "</nav>\n";
+  for (const CompletedExperiment& one : stories) {
+    body += fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n", one.experiment.name,
+                        escaped(std::string(one.experiment.title)), one.report.html());
+  }
+  return train::page("Mixed precision, shown", body);
+}
+
+}  // namespace binade::lab

@@ -1,0 +1,211 @@
+#include "binade/lab/precision_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iterator>
+#include <map>
+
+#include "binade/autograd/node.h"
+#include "binade/autograd/op_observer.h"
+#include "binade/base/error.h"
+#include "binade/base/parallel.h"
+#include "binade/data/corpus.h"
+#include "binade/ops/create.h"
+#include "binade/train/trainer.h"
+
+namespace binade::lab {
+namespace {
+
+constexpr const char* fp8_prefix = "fp8-";
+
+// Counts values by exponent.
+class Exponents {
+ public:
+  void add(const Tensor& x) {
+    if (!x.defined() || !is_compute(x.dtype())) return;
+    // Every so many elements of a large tensor: a histogram needs no more.
+    const std::vector<double> values = to_vector(x.detach());
+    const size_t stride = std::max<size_t>(1, values.size() / 16384);
+    for (size_t i = 0; i < values.size(); i += stride) {
+      ++count_;
+      if (values[i] == 0 || !std::isfinite(values[i])) {
+        zeros_ += values[i] == 0;
+      } else {
+        ++counts_[std::ilogb(values[i])];
+      }
+    }
+  }
+
+  // Without the thinnest ends, a thousandth of the values together: they would stretch the picture.
+  ExponentHistogram histogram(std::string name) const {
+    ExponentHistogram result{.name = std::move(name)};
+    if (counts_.empty()) return result;
+    const auto outside = [left = count_ / 2000](int64_t count) mutable {
+      return (left -= count) >= 0;
+    };
+    auto low = counts_.begin();
+    for (auto thin = outside; std::next(low) != counts_.end() && thin(low->second);) ++low;
+    auto high = std::prev(counts_.end());
+    for (auto thin = outside; high != low && thin(high->second);) --high;
+    result.first = low->first;
+    result.shares.resize(static_cast<size_t>(high->first - low->first) + 1);
+    for (auto at = low; at != std::next(high); ++at)
+      result.shares[static_cast<size_t>(at->first - result.first)] =
+          static_cast<double>(at->second) / static_cast<double>(count_);
+    result.zeros = static_cast<double>(zeros_) / static_cast<double>(count_);
+    return result;
+  }
+
+ private:
+  std::map<int, int64_t> counts_;
+  int64_t count_ = 0, zeros_ = 0;
+};
+
+// The exponents of what linear layers take and of the gradients they are given.
+class ExponentWatch : public autograd::OpObserver {
+ public:
+  void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor>,
+               std::span<const Tensor>) override {
+    if (op != Op::linear) return;
+    const autograd::OpObserverScope unwatched(nullptr);
+    activations.add(inputs[0]);
+  }
+  void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override {
+    if (node.op != Op::linear) return;
+    const autograd::OpObserverScope unwatched(nullptr);
+    gradients.add(dy[0]);
+  }
+
+  Exponents activations, gradients;
+};
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+ComparedRun trained(const train::Config& config, const std::string& precision,
+                    const data::Split& split) {
+  using Clock = std::chrono::steady_clock;
+  ComparedRun run{.precision = precision};
+  const Device device = parse_device(config.device);
+  memory::release_cached(device);
+  memory::reset_peak(device);
+  train::Trainer trainer(config);
+  const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
+  std::vector<double> speeds;
+  ExponentWatch exponents;
+  double seconds = 0;
+  for (int64_t step = 0; step < config.steps; ++step) {
+    // The last step is looked at, which takes time: its speed does not count.
+    const bool last = step + 1 == config.steps;
+    const autograd::OpObserverScope watching(last ? &exponents : nullptr);
+    const auto begin = Clock::now();
+    const train::StepResult result = trainer.step(split.train);
+    const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+    seconds += elapsed;
+    if (!last || config.steps == 1) speeds.push_back(tokens / elapsed);
+    run.records.push_back({.step = result.step,
+                           .loss = result.loss,
+                           .lr = result.lr,
+                           .gradient_norm = result.gradient_norm,
+                           .scale = result.scale,
+                           .applied = result.applied,
+                           .skipped = trainer.skipped(),
+                           .tokens_per_second = tokens / elapsed,
+                           .memory = memory::peak(device),
+                           .seconds = seconds});
+    run.scale = result.scale;
+  }
+  run.memory = memory::statistics(device);
+  run.skipped = trainer.skipped();
+  run.tokens_per_second = median(speeds);
+  run.loss = trainer.evaluate(split.validation);
+  Exponents weights;
+  for (const Tensor& parameter : trainer.model().parameters()) weights.add(parameter);
+  run.weights = weights.histogram("weights");
+  run.activations = exponents.activations.histogram("activations");
+  run.gradients = exponents.gradients.histogram("gradients");
+  return run;
+}
+
+}  // namespace
+
+std::vector<std::string> comparable() {
+  std::vector<std::string> names = {"fp32", "tf32", "bf16", "fp16", "fp16-noscale"};
+  for (const char* scaling : {"delayed", "current", "row", "block", "mx"})
+    names.push_back(std::string(fp8_prefix) + scaling);
+  return names;
+}
+
+train::Config in_precision(const train::Config& given, const std::string& precision) {
+  const std::vector<std::string> known = comparable();
+  if (std::find(known.begin(), known.end(), precision) == known.end()) {
+    fail("compare", {.argument = "--precisions",
+                     .expected = fmt::format("some of {}", fmt::join(known, ", ")),
+                     .found = "'" + precision + "'"});
+  }
+  train::Config config = given;
+  config.precision = precision;
+  if (precision == "fp16-noscale") {
+    // A scale of 1 that never moves is no scaling at all.
+    config.precision = "fp16";
+    config.scale_init = 1;
+    config.scale_growth_interval = 1'000'000'000;
+  }
+  if (precision.starts_with(fp8_prefix)) {
+    config.precision = "fp8";
+    config.fp8_scaling = precision.substr(std::string_view(fp8_prefix).size());
+  }
+  if (config.precision == "fp32" || config.precision == "tf32") {
+    config.params = "autocast";
+    config.residual = "auto";
+  }
+  if (config.precision != "fp8") {
+    config.auto_precision = false;
+    config.precision_plan.clear();
+  }
+  return config;
+}
+
+std::optional<double> Comparison::seed_noise() const {
+  if (seed_losses.size() < 2) return {};
+  const auto [low, high] = std::minmax_element(seed_losses.begin(), seed_losses.end());
+  return *high - *low;
+}
+
+Comparison compare(const train::Config& config, const CompareOptions& options,
+                   const std::function<void(const std::string&)>& note) {
+  std::vector<train::Config> configs;
+  for (const std::string& precision : options.precisions)
+    configs.push_back(in_precision(config, precision));
+  if (configs.empty())
+    fail("compare", {.argument = "--precisions", .expected = "at least one", .found = "none"});
+  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
+  const data::Split split = data::split(data::read_tokens(config.data, config.vocab),
+                                        config.validation, config.context, config.data);
+  Comparison result{.config = config};
+  const auto run = [&note](const std::string& text) {
+    if (note) note(text);
+  };
+  for (size_t i = 0; i < configs.size(); ++i) {
+    result.runs.push_back(trained(configs[i], options.precisions[i], split));
+    run(fmt::format("{}: validation loss {:.4f}", options.precisions[i], result.runs.back().loss));
+  }
+  result.seed_losses.push_back(result.runs.front().loss);
+  for (int64_t seed = 1; seed < options.seeds; ++seed) {
+    train::Config other = configs.front();
+    other.seed += seed;
+    result.seed_losses.push_back(trained(other, options.precisions.front(), split).loss);
+    run(fmt::format("{}, seed {}: validation loss {:.4f}", options.precisions.front(), other.seed,
+                    result.seed_losses.back()));
+  }
+  return result;
+}
+
+}  // namespace binade::lab

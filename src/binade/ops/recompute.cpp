@@ -1,0 +1,128 @@
+#include "binade/ops/recompute.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "binade/amp/fp8.h"
+#include "binade/autograd/engine.h"
+#include "binade/autograd/grad_mode.h"
+#include "binade/autograd/module_path.h"
+#include "binade/autograd/recompute.h"
+#include "binade/base/random.h"
+#include "binade/ops/common.h"
+
+namespace binade {
+namespace {
+
+using namespace ops;
+using ManyFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+
+// Everything outside of its arguments that a forward depends on.
+struct ForwardState {
+  amp::AutocastState autocast = amp::autocast_state();
+  amp::Fp8State fp8 = amp::fp8_state();
+  std::string path = autograd::module_path();
+  random::Context random = random::context();
+};
+
+// The random context of another moment while it lives.
+class RandomGuard {
+ public:
+  explicit RandomGuard(const random::Context& context)
+      : previous_(std::exchange(random::context(), context)) {}
+  ~RandomGuard() { random::context() = previous_; }
+  RandomGuard(const RandomGuard&) = delete;
+  RandomGuard& operator=(const RandomGuard&) = delete;
+
+ private:
+  random::Context previous_;
+};
+
+std::vector<Tensor> run_again(const ManyFunction& fn, const ForwardState& state,
+                              std::span<const Tensor> inputs) {
+  const amp::Autocast autocast(state.autocast);
+  const amp::Fp8Autocast fp8(state.fp8);
+  const autograd::ModulePathGuard path(state.path);
+  const autograd::RecomputeScope recompute;
+  const autograd::GradMode recording(true);
+  const RandomGuard random(state.random);
+  return fn(inputs);
+}
+
+// The inputs as leaves of a graph of their own, whose gradients add up right in the slots' buffers:
+// the same sums in the same order as without recompute. An input given twice is one leaf.
+std::vector<Tensor> leaves_for(std::span<const Saved> saved, GradSlots slots) {
+  std::vector<Tensor> leaves;
+  for (size_t i = 0; i < saved.size(); ++i) {
+    leaves.push_back(saved[i].get().detach());
+    if (!slots[i].needs_grad()) continue;
+    const auto same = [&](const GradSlot& slot) { return slot.meta() == slots[i].meta(); };
+    const auto first =
+        static_cast<size_t>(std::find_if(slots.begin(), slots.end(), same) - slots.begin());
+    if (first < i) {
+      leaves[i].set_autograd_meta(leaves[first].autograd_meta());
+      continue;
+    }
+    leaves[i].set_requires_grad();
+    autograd::Meta& meta = *leaves[i].autograd_meta();
+    const auto [buffer, accumulate] = slots[i].target();
+    meta.grad = buffer;
+    meta.grad_dtype = buffer.dtype();
+    meta.holds_gradient = accumulate;
+  }
+  return leaves;
+}
+
+// Slots count as filled from the moment they gave their buffer away.
+void clear_unwritten(std::span<const Tensor> leaves) {
+  for (const Tensor& leaf : leaves) {
+    if (leaf.requires_grad() && !leaf.grad().defined())
+      backend::of(leaf).elementwise.fill(leaf.autograd_meta()->grad, 0);
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inputs) {
+  if (!autograd::grad_enabled()) return fn(inputs);
+  const ForwardState state;
+  std::vector<Tensor> outputs;
+  {
+    const NoGrad forward_only;
+    for (const Tensor& output : fn(inputs)) outputs.push_back(output.detach());
+  }
+  // Parameters inside fn want gradients even where no input does: one extra leaf keeps the node.
+  std::vector<Tensor> given(inputs.begin(), inputs.end());
+  Tensor anchor = Tensor::empty({0}, DType::f32);
+  anchor.set_requires_grad();
+  given.push_back(anchor);
+  const std::vector<Saved> saved(inputs.begin(), inputs.end());
+  autograd::Node* node = autograd::record(
+      Op::checkpoint, given, outputs,
+      [fn = std::move(fn), state, saved](std::span<const Tensor> dy, GradSlots dx) {
+        const std::vector<Tensor> leaves = leaves_for(saved, dx.first(saved.size()));
+        try {
+          const std::vector<Tensor> again = run_again(fn, state, leaves);
+          autograd::run_backward(again, dy, false);
+        } catch (...) {
+          clear_unwritten(leaves);
+          throw;
+        }
+        clear_unwritten(leaves);
+      });
+  if (node != nullptr) node->opaque = true;
+  return outputs;
+}
+
+Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
+                  std::span<const Tensor> inputs) {
+  const auto many = [fn](std::span<const Tensor> given) { return std::vector<Tensor>{fn(given)}; };
+  return checkpoint_many(many, inputs)[0];
+}
+
+Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
+                  std::initializer_list<Tensor> inputs) {
+  return checkpoint(fn, std::span(inputs.begin(), inputs.size()));
+}
+
+}  // namespace binade

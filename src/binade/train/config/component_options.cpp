@@ -1,0 +1,95 @@
+#include "binade/train/config/component_options.h"
+
+#include "binade/train/config/precision_plan.h"
+
+namespace binade::train {
+
+bool uses_autocast(const Config& config) {
+  return config.precision != "fp32" && config.precision != "tf32";
+}
+
+DType autocast_type(const Config& config) {
+  return config.precision == "fp16" ? DType::f16 : DType::bf16;
+}
+
+nn::LanguageModelConfig model_config(const Config& config) {
+  const bool llama = config.model == "llama";
+  const bool tied = config.tied_head == "auto" ? !llama : config.tied_head == "true";
+  nn::LanguageModelConfig result{.layers = config.layers,
+                                 .width = config.width,
+                                 .heads = config.heads,
+                                 .kv_heads = llama ? config.kv_heads : 0,
+                                 .hidden = config.hidden,
+                                 .vocab = config.vocab,
+                                 .context = config.context,
+                                 .norm = llama ? nn::NormType::rms : nn::NormType::layer,
+                                 .eps = config.norm_eps,
+                                 .bias = !llama,
+                                 .gated = llama,
+                                 .learned_positions = !llama,
+                                 .rope_theta = config.rope_theta,
+                                 .tied_head = tied,
+                                 .recompute = config.recompute,
+                                 .seed = static_cast<uint64_t>(config.seed)};
+  if (config.residual != "auto") result.residual = parse_dtype(config.residual);
+  return result;
+}
+
+nn::Placement placement(const Config& config) {
+  return {parse_device(config.device),
+          config.params == "masters" ? autocast_type(config) : DType::f32};
+}
+
+std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model) {
+  const optim::AdamOptions plain{.lr = config.lr,
+                                 .beta1 = config.beta1,
+                                 .beta2 = config.beta2,
+                                 .weight_decay = 0,
+                                 .moments = parse_dtype(config.moments)};
+  optim::AdamGroup matrices{{}, plain}, others{{}, plain};
+  matrices.options.weight_decay = config.weight_decay;
+  for (const Tensor& parameter : model.parameters()) {
+    (parameter.rank() >= 2 ? matrices : others).parameters.push_back(parameter);
+  }
+  return {matrices, others};
+}
+
+amp::GradScalerOptions scaler_options(const Config& config) {
+  return {.enabled = config.precision == "fp16",
+          .init_scale = config.scale_init,
+          .growth_interval = config.scale_growth_interval,
+          .device = parse_device(config.device)};
+}
+
+amp::AutocastState autocast_state(const Config& config) {
+  return {uses_autocast(config), autocast_type(config),
+          std::make_shared<amp::Policy>(policy_of(config.overrides))};
+}
+
+amp::Fp8State fp8_state(const Config& config) {
+  const amp::Fp8Recipe recipe{
+      .scaling = amp::parse_fp8_scaling(config.fp8_scaling),
+      .format = config.fp8_format == "e4m3" ? amp::Fp8Format::e4m3 : amp::Fp8Format::hybrid,
+      .history = static_cast<int>(config.fp8_history),
+      .margin = static_cast<int>(config.fp8_margin),
+      .skip_first = config.fp8_skip_first,
+      .skip_last = config.fp8_skip_last};
+  amp::Fp8State state = fp8_state_of(config.precision == "fp8", recipe, config.overrides);
+  if (!config.precision_plan.empty()) {
+    for (const Promotion& one : read_precision_plan(config.precision_plan).bf16)
+      exclude(state, one.module);
+  }
+  return state;
+}
+
+optim::Schedule schedule(const Config& config) {
+  const optim::Schedule result{.kind = optim::parse_schedule(config.schedule),
+                               .peak = config.lr,
+                               .warmup = config.warmup,
+                               .total = config.steps,
+                               .cooldown = (config.steps - config.warmup) / 5};
+  result.check();
+  return result;
+}
+
+}  // namespace binade::train

@@ -1,0 +1,67 @@
+#include "binade/train/config/toml_text.h"
+
+#include <algorithm>
+
+#include "binade/base/json.h"
+
+namespace binade::train {
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+// From `at` on, the first of `stops` or byte beyond ASCII; the text's size where there is none.
+size_t ascii_until(std::string_view stops, std::string_view toml, size_t at) {
+  while (at < toml.size() && static_cast<unsigned char>(toml[at]) < 128 &&
+         stops.find(toml[at]) == stops.npos)
+    ++at;
+  return at;
+}
+
+// Behind the string that starts at `at`, or at the end of its line.
+size_t past_string(std::string_view toml, size_t at) {
+  const char quote = toml[at++];
+  while (at < toml.size() && toml[at] != '\n') {
+    if (toml[at] == quote) return at + 1;
+    at += toml[at] == '\\' && quote == '"' ? 2 : 1;
+  }
+  return std::min(at, toml.size());
+}
+
+// Behind the value that starts at `at`, at the comment or line end that follows.
+size_t past_value(std::string_view toml, size_t at) {
+  const std::string_view value = toml.substr(at);
+  if (value.starts_with("\"\"\"") || value.starts_with("'''") || value.starts_with('[') ||
+      value.starts_with('{'))
+    return ascii_until("", toml, at);
+  if (value.starts_with('"') || value.starts_with('\'')) at = past_string(toml, at);
+  return ascii_until("#\n", toml, at);
+}
+
+}  // namespace
+
+size_t misplaced_character(std::string_view toml) {
+  size_t at = toml.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  while (at < toml.size()) {
+    at = ascii_until("=#'\"\n", toml, at);
+    const std::string_view rest = toml.substr(at);
+    if (rest.starts_with('=')) {
+      at = past_value(toml, std::min(toml.find_first_not_of(" \t", at + 1), toml.size()));
+    } else if (rest.starts_with('"') || rest.starts_with('\'')) {
+      at = ascii_until("\n", toml, at);  // a quoted key
+    }
+    if (toml.substr(at).starts_with('#')) at = std::min(toml.find('\n', at), toml.size());
+    if (!toml.substr(at).starts_with('\n')) return at;
+    ++at;
+  }
+  return at;
+}
+
+std::string toml_string(std::string_view text) {
+  // JSON's escapes are TOML's too, but JSON lets this one character stand as it is.
+  constexpr char del = '\x7F';
+  std::string result = json::Writer().value(text).text();
+  for (size_t at = 0; (at = result.find(del, at)) != result.npos;) result.replace(at, 1, "\\u007f");
+  return result;
+}
+
+}  // namespace binade::train

@@ -1,0 +1,96 @@
+#include "binade/train/report/inspect.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "binade/base/error.h"
+#include "binade/data/token_file.h"
+#include "binade/train/checkpoint.h"
+#include "binade/train/model_folder.h"
+
+namespace binade::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* who = "inspect";
+constexpr int64_t any_id = int64_t{1} << 40;
+
+void add_file(const fs::path& path, const std::string& only, Inspection& result) {
+  const io::SafetensorsFile file(path);
+  for (const io::TensorEntry& entry : file.entries()) {
+    if (entry.name.find(only) == std::string::npos) continue;
+    result.tensors.push_back(
+        {path.filename().string(), entry, io::statistics_of(entry.format, file.bytes(entry))});
+  }
+  result.bytes += static_cast<int64_t>(fs::file_size(path));
+}
+
+void add_folder(const fs::path& folder, const std::string& only, Inspection& result) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".safetensors") files.push_back(at->path());
+  }
+  if (error || files.empty()) {
+    fail(who, {.argument = folder.string(),
+               .expected = "a folder with safetensors files",
+               .found = error ? error.message() : "none in it"});
+  }
+  result.kind = "a model's folder";
+  if (fs::exists(folder / "manifest.json")) {
+    verify_checkpoint(folder);
+    result.kind = "a checkpoint, every file as its manifest says";
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) add_file(file, only, result);
+}
+
+// A header's length, then the header's first byte: no token file and no text looks like that.
+bool is_safetensors(const fs::path& path) {
+  if (path.extension() == ".safetensors") return true;
+  const io::MappedFile file(path, who);
+  uint64_t length = 0;
+  if (file.bytes().size() < sizeof length + 1) return false;
+  std::memcpy(&length, file.bytes().data(), sizeof length);
+  return length < file.bytes().size() && file.bytes()[sizeof length] == std::byte{'{'};
+}
+
+void add_tokens(const fs::path& path, Inspection& result) {
+  const data::Tokens tokens = data::read_token_file(path, any_id);
+  result.tokens = data::statistics_of(tokens);
+  result.bytes = static_cast<int64_t>(fs::file_size(path));
+  const bool has_header = result.bytes != 2 * tokens.size();
+  result.kind = has_header ? "a shard of tokens as llm.c writes it, " : "tokens without a header, ";
+  result.kind += result.bytes >= 4 * tokens.size() ? "32 bits each" : "16 bits each";
+}
+
+}  // namespace
+
+Inspection inspect(const fs::path& path, const std::string& only) {
+  Inspection result{.path = path.string()};
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    const fs::path folder =
+        fs::exists(path / "checkpoints", error) ? model_folder(path, who) : path;
+    result.path = folder.string();
+    add_folder(folder, only, result);
+  } else if (path.extension() == ".bin" && !is_safetensors(path)) {
+    add_tokens(path, result);
+  } else if (is_safetensors(path)) {
+    result.kind = "safetensors";
+    add_file(path, only, result);
+  } else {
+    fail(who, {.argument = path.string(),
+               .expected = "a safetensors file, a token file (.bin) or a folder of a model",
+               .found = "something else"});
+  }
+  if (!only.empty() && result.tensors.empty()) {
+    fail(who, {.argument = result.path,
+               .expected = "a tensor whose name holds \"" + only + "\"",
+               .found = "none"});
+  }
+  return result;
+}
+
+}  // namespace binade::train

@@ -1,0 +1,67 @@
+#include "binade/train/report/run_summary.h"
+
+#include "binade/base/error.h"
+#include "binade/base/json.h"
+#include "binade/io/file.h"
+#include "binade/train/config/component_options.h"
+#include "binade/train/forecast.h"
+
+namespace binade::train {
+namespace {
+
+constexpr const char* who = "summary";
+constexpr const char* file_name = "summary.json";
+constexpr int64_t max_bytes = 64 << 20;
+constexpr int64_t most = int64_t{1} << 60;
+
+void read_summary(const std::filesystem::path& path, RunSummary& run) {
+  const std::string text = io::read_text(path, who, max_bytes);
+  const json::Document document = json::parse(text, {who, path.string()});
+  const json::Value& root = document.root();
+  run.parameters = root.at("parameters").integer(0, most);
+  run.full_speed = root.at("full_speed").number();
+  run.sample = root.at("sample").string();
+  for (int i = 0; i < memory::category_count; ++i) {
+    const auto name = memory::name(static_cast<memory::Category>(i));
+    const int64_t bytes = root.at("memory_at_peak").at(name).integer(0, most);
+    run.memory.at_peak[static_cast<size_t>(i)] = bytes;
+    run.memory.peak += bytes;
+  }
+}
+
+}  // namespace
+
+void write_summary(const RunSummary& run, const std::filesystem::path& folder) {
+  json::Writer out(2);
+  out.begin_object().key("parameters").value(run.parameters);
+  out.key("memory_at_peak").begin_object();
+  for (int i = 0; i < memory::category_count; ++i) {
+    out.key(memory::name(static_cast<memory::Category>(i)))
+        .value(run.memory.at_peak[static_cast<size_t>(i)]);
+  }
+  out.end_object().key("full_speed").value(run.full_speed).key("sample").value(run.sample);
+  io::AtomicFile file(folder / file_name, who);
+  file.append(out.end_object().text() + "\n");
+  file.commit();
+}
+
+RunSummary read_run(const std::filesystem::path& folder) {
+  RunSummary run{.name = folder.lexically_normal().string()};
+  run.config = resolve({.file = folder / "config.toml", .options = {}});
+  run.records = read_metrics(folder / "metrics.jsonl");
+  if (run.records.empty()) {
+    fail(who, {.argument = (folder / "metrics.jsonl").string(),
+               .expected = "at least one step",
+               .found = "none"});
+  }
+  if (std::error_code error; std::filesystem::exists(folder / file_name, error)) {
+    read_summary(folder / file_name, run);
+  } else {
+    run.parameters =
+        nn::LanguageModel(model_config(run.config), {Device::meta(), DType::f32}).parameter_count();
+    run.memory = forecast_memory(run.config);
+  }
+  return run;
+}
+
+}  // namespace binade::train

@@ -1,0 +1,288 @@
+#include "binade/train/trainer.h"
+
+#include <cmath>
+
+#include "binade/amp/autocast.h"
+#include "binade/autograd/grad_mode.h"
+#include "binade/backend/transfer.h"
+#include "binade/base/json.h"
+#include "binade/base/random.h"
+#include "binade/data/batches.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/create.h"
+#include "binade/optim/clip.h"
+#include "binade/train/init_from.h"
+
+namespace binade::train {
+namespace {
+
+constexpr int64_t skip_budget = 50;
+// Steps a GPU may be ahead of the host.
+constexpr size_t steps_ahead = 2;
+
+Tensor scalar(double value) { return full({1}, value, DType::f64); }
+
+const Tensor& entry(const StateDict& state, const std::string& name) {
+  const auto found = state.find(name);
+  if (found == state.end())
+    fail("trainer state", {.argument = name, .expected = "an entry of that name", .found = "none"});
+  return found->second;
+}
+
+// The entries whose names start with `prefix`, without it.
+StateDict below(const StateDict& state, const std::string& prefix) {
+  StateDict result;
+  for (const auto& [name, tensor] : state) {
+    if (name.starts_with(prefix)) result[name.substr(prefix.size())] = tensor;
+  }
+  return result;
+}
+
+// A path that names no module would be an override without effect.
+void check_modules(const PrecisionOverrides& overrides, nn::Module& model) {
+  for (const PrecisionOverride& entry : overrides) {
+    bool found = entry.module.empty();
+    std::string known;
+    for (const auto& [path, module] : model.named_modules()) {
+      found |= path == entry.module || path.starts_with(entry.module + ".");
+      if (!path.empty() && path.find('.') == std::string::npos)
+        known += (known.empty() ? "" : ", ") + path;
+    }
+    if (!found)
+      fail("config", {.argument = "[[precision.override]] module",
+                      .expected = "a module of the model: " + known + " or one below",
+                      .found = json::in_quotes(entry.module)});
+  }
+}
+
+}  // namespace
+
+Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8State& fp8,
+                  const data::Tokens& tokens, int64_t step, int64_t micro) {
+  const amp::Autocast cast(autocast_state(config));
+  const amp::Fp8Autocast in_fp8(fp8);
+  const data::Batch batch = data::training_batch(tokens, {config.batch, config.context},
+                                                 static_cast<uint64_t>(config.seed), step, micro);
+  const Device device = model.head_weight().device();
+  return model.loss(to(batch.tokens, device), to(batch.targets, device));
+}
+
+Trainer::Trainer(const Config& config)
+    : config_(config),
+      device_(parse_device(config.device)),
+      schedule_(schedule(config)),
+      autocast_(autocast_state(config)),
+      fp8_(fp8_state(config)),
+      model_(std::make_unique<nn::LanguageModel>(model_config(config), placement(config))),
+      optimizer_(std::make_unique<optim::AdamW>(optimizer_groups(config, *model_))),
+      scaler_(scaler_options(config)),
+      graph_(config.graph, device_) {
+  check_modules(config.overrides, *model_);
+  amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
+                                                       : amp::MatmulPrecision::highest);
+}
+
+void Trainer::init_from(const std::filesystem::path& given) {
+  load_initial_weights(*model_, given);
+  // Masters are copies of the weights, so those that were rounded on their way in are read again.
+  optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
+  if (config_.params == "masters") {
+    nn::LanguageModel exact(model_->config());
+    load_initial_weights(exact, given);
+    const auto from = exact.parameters(), to = model_->parameters();
+    const NoGrad no_grad;
+    for (size_t i = 0; i < to.size(); ++i) copy_(optimizer_->master_of(to[i]), from[i]);
+  }
+  graph_.forget();
+}
+
+Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
+  const double share = 1.0 / static_cast<double>(config_.accumulate);
+  const Tensor mean = zeros({}, DType::f64, device_);
+  // One guard around all micro-batches: the casts of the weights serve them all.
+  const amp::Autocast cast(autocast_);
+  const amp::Fp8Autocast fp8(fp8_);
+  for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
+    const data::Batch host = batch_of(micro);
+    const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
+    Tensor loss = model_->loss(batch.tokens, batch.targets);
+    add_(mean, loss.detach(), share);
+    const amp::Autocast off(autocast_type(config_), false);
+    if (config_.accumulate > 1) loss = loss * share;
+    scaler_.scale(loss).backward();
+  }
+  return mean;
+}
+
+void Trainer::update(PendingStep& step) {
+  scaler_.unscale(*optimizer_);
+  const optim::Clip clip = optim::clip(optimizer_->parameters(), config_.clip);
+  step.gradient_norm = backend::AsyncScalar(clip.norm);
+  if (scaler_.enabled()) {
+    step.report = scaler_.step(*optimizer_, clip.factor);
+    scaler_.update();
+  } else {
+    step.found_inf = backend::AsyncScalar(clip.found_inf);
+    optimizer_->step({.gradient_factor = clip.factor, .skip = clip.found_inf});
+  }
+}
+
+void Trainer::start_step(const data::Tokens& tokens) {
+  start_on([&](int64_t micro) {
+    return data::training_batch(tokens, {config_.batch, config_.context},
+                                static_cast<uint64_t>(config_.seed), steps_, micro);
+  });
+}
+
+void Trainer::start_step(data::Loader& loader) {
+  start_on([&](int64_t) { return loader.next(); });
+}
+
+void Trainer::start_on(BatchOf batch_of) {
+  random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
+  model_->train();
+  const double lr = schedule_.at(steps_);
+  optimizer_->set_lr(lr);
+  PendingStep step;
+  if (graph_.launches_next()) {
+    step = launch_graph(batch_of);
+  } else {
+    graph_.run([&] { step = launch(batch_of); });
+  }
+  step.known.lr = lr;
+  step.known.step = ++steps_;
+  started_.push_back(std::move(step));
+}
+
+Trainer::PendingStep Trainer::launch(BatchOf batch_of) {
+  PendingStep step;
+  optimizer_->zero_grad();
+  step.loss = backend::AsyncScalar(accumulate_gradients(batch_of));
+  update(step);
+  return step;
+}
+
+Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
+  for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
+    const data::Batch batch = batch_of(micro);
+    if (micro == static_cast<int64_t>(batches_.size())) {
+      const auto place_for = [&](const Tensor& x) {
+        return Tensor::empty(x.shape(), x.dtype(), device_);
+      };
+      batches_.push_back({place_for(batch.tokens), place_for(batch.targets)});
+    }
+    const data::Batch& place = batches_[static_cast<size_t>(micro)];
+    backend::transfer(batch.tokens, place.tokens);
+    backend::transfer(batch.targets, place.targets);
+  }
+  if (!graph_.recorded()) {
+    const optim::Optimizer::Recording recording(*optimizer_);
+    graph_.record([&] {
+      recorded_ = launch([&](int64_t micro) { return batches_[static_cast<size_t>(micro)]; });
+    });
+  }
+  optimizer_->begin_run();
+  graph_.launch();
+  scaler_.note_run();
+  return recorded_.replayed();
+}
+
+Trainer::PendingStep Trainer::PendingStep::replayed() const {
+  return {known, loss.replayed(), gradient_norm.replayed(), found_inf.replayed(),
+          report.replayed()};
+}
+
+std::vector<StepResult> Trainer::finished(bool all) {
+  const size_t left = all || device_.is_cpu() ? 0 : steps_ahead;
+  std::vector<StepResult> results;
+  while (started_.size() > left) {
+    const PendingStep oldest = std::move(started_.front());
+    started_.pop_front();
+    results.push_back(finish(oldest));
+  }
+  return results;
+}
+
+StepResult Trainer::finish(const PendingStep& step) {
+  StepResult result = step.known;
+  result.loss = step.loss.get();
+  result.gradient_norm = step.gradient_norm.get();
+  result.scale = step.report.scale();
+  result.applied =
+      step.report.applied() && !(step.found_inf.defined() && step.found_inf.get() != 0);
+  if (!result.applied)
+    result.reason = scaler_.enabled() ? step.report.reason() : "a gradient is not finite";
+  skipped_ += result.applied ? 0 : 1;
+  skipped_in_a_row_ = result.applied ? 0 : skipped_in_a_row_ + 1;
+  if (skipped_in_a_row_ >= skip_budget) {
+    fail("train",
+         {.argument = "step " + std::to_string(result.step),
+          .expected = "finite gradients",
+          .found = std::to_string(skipped_in_a_row_) + " skipped steps in a row",
+          .hint = "lower --lr, or try another --precision; the last checkpoint is untouched"});
+  }
+  return result;
+}
+
+StepResult Trainer::step(const data::Tokens& tokens) {
+  start_step(tokens);
+  return finished(true).back();
+}
+
+StepResult Trainer::step(data::Loader& loader) {
+  start_step(loader);
+  return finished(true).back();
+}
+
+void Trainer::exclude_from_fp8(const std::string& module) {
+  exclude(fp8_, module);
+  graph_.forget();
+}
+
+double Trainer::evaluate(const data::Tokens& tokens) {
+  const NoGrad no_grad;
+  model_->eval();
+  double sum = 0;
+  graph_.run_between([&] {
+    const amp::Autocast cast(autocast_);
+    for (int64_t i = 0; i < config_.eval_batches; ++i) {
+      const data::Batch batch =
+          data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
+      sum += model_->loss(to(batch.tokens, device_), to(batch.targets, device_)).item();
+    }
+  });
+  model_->train();
+  return sum / static_cast<double>(config_.eval_batches);
+}
+
+StateDict Trainer::state_dict() {
+  if (!started_.empty())
+    fail("state_dict", {.argument = "trainer",
+                        .expected = "no step under way",
+                        .found = std::to_string(started_.size()),
+                        .hint = "call finished(true) first"});
+  StateDict state;
+  const StateDict whole = model().state_dict();  // settles FP8 histories
+  for (const auto& [name, tensor] : model_->named_buffers())
+    state["buffer." + name] = whole.at(name);
+  for (const auto& [name, tensor] : optimizer_->state_dict()) state["optimizer." + name] = tensor;
+  for (const auto& [name, value] : scaler_.state()) state["scaler." + name] = scalar(value);
+  state["steps"] = scalar(static_cast<double>(steps_));
+  state["skipped"] = scalar(static_cast<double>(skipped_));
+  state["skipped_in_a_row"] = scalar(static_cast<double>(skipped_in_a_row_));
+  return state;
+}
+
+void Trainer::load_state_dict(const StateDict& state) {
+  graph_.forget();
+  model_->load_state_dict(below(state, "buffer."), false);
+  optimizer_->load_state_dict(below(state, "optimizer."));
+  amp::ScalerState scaler;
+  for (const auto& [name, tensor] : below(state, "scaler.")) scaler[name] = tensor.item();
+  scaler_.load_state(scaler);
+  steps_ = static_cast<int64_t>(entry(state, "steps").item());
+  skipped_ = static_cast<int64_t>(entry(state, "skipped").item());
+  skipped_in_a_row_ = static_cast<int64_t>(entry(state, "skipped_in_a_row").item());
+}
+
+}  // namespace binade::train

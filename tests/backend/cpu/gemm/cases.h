@@ -1,0 +1,266 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "binade/backend/cpu/gemm/gemm.h"
+#include "binade/backend/cpu/gemm/kernel.h"
+#include "binade/formats/number.h"
+
+// Products described by their shape, types, layouts and epilogue, and checked against f64.
+namespace binade::backend::cpu::gemm_cases {
+
+inline constexpr Element all_elements[] = {Element::f64,  Element::f32,  Element::f16,
+                                           Element::bf16, Element::e4m3, Element::e5m2};
+
+inline const formats::Format& format_of(Element type) {
+  switch (type) {
+    case Element::f64:
+      return formats::spec::f64;
+    case Element::f32:
+      return formats::spec::f32;
+    case Element::f16:
+      return formats::spec::f16;
+    case Element::bf16:
+      return formats::spec::bf16;
+    case Element::e4m3:
+      return formats::spec::e4m3;
+    case Element::e5m2:
+      return formats::spec::e5m2;
+  }
+  return formats::spec::f32;
+}
+
+template <class F>
+auto with_type(Element type, F f) {
+  switch (type) {
+    case Element::f64:
+      return f(double{});
+    case Element::f16:
+      return f(f16{});
+    case Element::bf16:
+      return f(bf16{});
+    case Element::e4m3:
+      return f(e4m3{});
+    case Element::e5m2:
+      return f(e5m2{});
+    default:
+      return f(float{});
+  }
+}
+
+// Numbers from a fixed sequence; small enough for every format.
+class Numbers {
+ public:
+  explicit Numbers(uint32_t seed) : state_(seed * 2654435761u + 1) {}
+
+  uint32_t bits() {
+    state_ = state_ * 1664525u + 1013904223u;
+    return state_ >> 8;
+  }
+  int64_t below(int64_t n) { return bits() % n; }
+  double uniform() { return static_cast<double>(bits()) / (1 << 23) - 1; }
+  template <class T, size_t n>
+  T pick(const T (&options)[n]) {
+    return options[below(n)];
+  }
+
+ private:
+  uint32_t state_;
+};
+
+// A matrix of any type with room around it, so that strides can be odd.
+struct Matrix {
+  Element type = Element::f32;
+  int64_t rows = 0, columns = 0, row_stride = 0, col_stride = 0;
+  std::vector<char> bytes;
+
+  Matrix(Element type, int64_t rows, int64_t columns, int layout = 0)
+      : type(type), rows(rows), columns(columns) {
+    row_stride = columns;
+    col_stride = 1;
+    if (layout == 1) row_stride = 1, col_stride = rows;             // transposed
+    if (layout == 2) row_stride = columns + 3;                      // padded
+    if (layout == 3) row_stride = 2 * columns + 1, col_stride = 2;  // neither stride is 1
+    if (layout == 4) row_stride = 1, col_stride = rows + 5;         // transposed and padded
+    const int64_t last = std::max<int64_t>(rows - 1, 0) * row_stride +
+                         std::max<int64_t>(columns - 1, 0) * col_stride;
+    bytes.resize((last + 1) * element_size(type));
+  }
+
+  char* at(int64_t i, int64_t j) {
+    return bytes.data() + (i * row_stride + j * col_stride) * element_size(type);
+  }
+  double get(int64_t i, int64_t j) {
+    return with_type(type, [&](auto tag) {
+      std::memcpy(&tag, at(i, j), sizeof tag);
+      return static_cast<double>(tag);
+    });
+  }
+  void set(int64_t i, int64_t j, double value) {
+    with_type(type, [&](auto tag) {
+      using T = decltype(tag);
+      if constexpr (sizeof(T) == 8) {
+        tag = value;
+      } else {
+        tag = static_cast<T>(static_cast<float>(value));
+      }
+      std::memcpy(at(i, j), &tag, sizeof tag);
+    });
+  }
+  void fill(Numbers& numbers) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) set(i, j, numbers.uniform());
+    }
+  }
+  void fill_nan() {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) set(i, j, std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+  // Row after row, or column after column.
+  std::vector<double> values(bool round_tf32, bool by_columns) {
+    std::vector<double> result;
+    result.reserve(rows * columns);
+    for (int64_t i = 0; i < (by_columns ? columns : rows); ++i) {
+      for (int64_t j = 0; j < (by_columns ? rows : columns); ++j) {
+        const double value = by_columns ? get(j, i) : get(i, j);
+        result.push_back(round_tf32 ? formats::round_tf32(static_cast<float>(value)) : value);
+      }
+    }
+    return result;
+  }
+  Operand operand() const { return {bytes.data(), type, row_stride, col_stride}; }
+  Output output() { return {bytes.data(), type, row_stride, col_stride}; }
+};
+
+inline double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::relu:
+      return x > 0 ? x : 0;
+    case Activation::gelu:
+      return 0.5 * x * std::erfc(-x * std::sqrt(0.5));
+    case Activation::gelu_tanh:
+      // (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which does not cancel where x is far below 0.
+      return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+
+struct Case {
+  int64_t m, n, k;
+  Element a = Element::f32, b = Element::f32, c = Element::f32;
+  int a_layout = 0, b_layout = 0, c_layout = 0;
+  float alpha = 1, beta = 0;
+  bool bias = false, pre = false, tf32 = false;
+  Activation activation = Activation::none;
+  uint32_t seed = 1;
+
+  std::string describe() const {
+    const auto name = [](Element e) { return std::string(format_of(e).name); };
+    return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " " + name(a) +
+           "*" + name(b) + "->" + name(c) + " layouts " + std::to_string(a_layout) +
+           std::to_string(b_layout) + std::to_string(c_layout) + " alpha " + std::to_string(alpha) +
+           " beta " + std::to_string(beta) + " bias " + std::to_string(bias) + " pre " +
+           std::to_string(pre) + " tf32 " + std::to_string(tf32) + " act " +
+           std::to_string(static_cast<int>(activation)) + " on " +
+           std::string(current_level().name);
+  }
+};
+
+// The operands of a case, and what the product wrote.
+struct Product {
+  Matrix a, b, c, old, bias, pre;
+
+  explicit Product(const Case& t)
+      : a(t.a, t.m, t.k, t.a_layout),
+        b(t.b, t.k, t.n, t.b_layout),
+        c(t.c, t.m, t.n, t.c_layout),
+        old(c),
+        bias(t.a == Element::f64 ? Element::f32 : t.a, 1, t.n),
+        pre(t.c, t.m, t.n, 2) {
+    Numbers numbers(t.seed);
+    a.fill(numbers);
+    b.fill(numbers);
+    bias.fill(numbers);
+    if (t.beta != 0) {
+      c.fill(numbers);
+    } else {
+      c.fill_nan();
+    }
+    old = c;
+    Epilogue e;
+    e.alpha = t.alpha;
+    e.beta = t.beta;
+    if (t.bias) e.bias = bias.bytes.data(), e.bias_type = bias.type;
+    e.activation = t.activation;
+    if (t.pre) {
+      e.pre_activation = pre.bytes.data();
+      e.pre_activation_type = pre.type;
+      e.pre_row_stride = pre.row_stride;
+    }
+    e.round_tf32 = t.tf32;
+    gemm(t.m, t.n, t.k, a.operand(), b.operand(), c.output(), e);
+  }
+};
+
+// How far an output may be from the exact value: the sum's rounding, at most k + 2 of the
+// accumulator's epsilons of the magnitudes added (docs: gemm.h), passed on by an activation whose
+// slope stays under 1.13 and that is itself good to a few epsilons, then the output's rounding. An
+// output of 16 bits is rounded before the activation as well.
+inline void check(const Case& t) {
+  SCOPED_TRACE(t.describe());
+  Product run(t);
+  const bool wide = t.a == Element::f64 || t.b == Element::f64;
+  const double sum_epsilon = wide ? formats::spec::f64.epsilon() : formats::spec::f32.epsilon();
+  const formats::Format& out = format_of(t.c);
+  // gemm rounds to an output format by way of f32 where it summed in f64.
+  const double out_epsilon = std::max(out.epsilon(), sum_epsilon);
+  const auto limit = [&](double value, double magnitude) {
+    return 1.13 * (static_cast<double>(t.k) + 4) * sum_epsilon * magnitude +
+           8 * sum_epsilon * std::abs(value) + 0.51 * out_epsilon * std::abs(value) +
+           0.51 * out.min_subnormal();
+  };
+  const bool round = t.tf32 && !wide;
+  const std::vector<double> a = run.a.values(round, false), b = run.b.values(round, true);
+  for (int64_t i = 0; i < t.m; ++i) {
+    for (int64_t j = 0; j < t.n; ++j) {
+      double sum = 0, magnitude = 0;
+      for (int64_t p = 0; p < t.k; ++p) {
+        const double product = a[i * t.k + p] * b[j * t.k + p];
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      double value = t.alpha * sum;
+      magnitude *= std::abs(t.alpha);
+      if (t.beta != 0) {
+        value += t.beta * run.old.get(i, j);
+        magnitude += std::abs(t.beta * run.old.get(i, j));
+      }
+      if (t.bias) {
+        value += run.bias.get(0, j);
+        magnitude += std::abs(run.bias.get(0, j));
+      }
+      if (t.pre) {
+        ASSERT_NEAR(run.pre.get(i, j), value, limit(value, magnitude))
+            << "pre at " << i << ", " << j;
+      }
+      const double result = activate(t.activation, value);
+      const bool narrow = t.activation != Activation::none && element_size(t.c) == 2;
+      const double before = narrow ? 1.13 * limit(value, 0) : 0;
+      ASSERT_NEAR(run.c.get(i, j), result, limit(result, magnitude) + before)
+          << "at " << i << ", " << j;
+    }
+  }
+}
+
+}  // namespace binade::backend::cpu::gemm_cases

@@ -1,0 +1,464 @@
+#ifdef BINADE_CUDA
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backend/cpu/values.h"
+#include "binade/backend/attention.h"
+#include "binade/backend/cpu/kernels.h"
+#include "binade/backend/cuda/attention/simt.h"
+#include "binade/backend/cuda/device.h"
+#include "binade/backend/cuda/kernels.h"
+#include "binade/backend/transfer.h"
+#ifdef BINADE_CUDNN
+#include "binade/backend/cuda/attention/cudnn.h"
+#endif
+
+namespace binade::backend {
+namespace {
+
+struct Case {
+  int64_t batch, heads, kv_heads, queries, keys, dim;
+  bool causal;
+
+  Shape q_shape() const { return {batch, heads, queries, dim}; }
+  Shape k_shape() const { return {batch, kv_heads, keys, dim}; }
+  Shape lse_shape() const { return {batch, heads, queries}; }
+  double scale() const { return 1 / std::sqrt(static_cast<double>(dim)); }
+  std::string text(DType dtype) const {
+    std::string text(name(dtype));
+    for (const int64_t size : {batch, heads, kv_heads, queries, keys, dim})
+      text += " " + std::to_string(size);
+    return text + (causal ? " causal" : "");
+  }
+};
+
+// Grouped heads, lengths that fill no tile, more keys than queries and fewer, every size of tile.
+const Case cases[] = {
+    {2, 4, 4, 64, 64, 64, false},   {2, 4, 4, 128, 128, 64, true},  {1, 4, 2, 70, 70, 64, true},
+    {1, 6, 2, 33, 129, 40, false},  {1, 6, 1, 33, 129, 40, true},   {1, 2, 2, 130, 65, 16, true},
+    {2, 3, 3, 1, 77, 80, true},     {1, 2, 1, 1, 1, 1, false},      {1, 2, 2, 5, 3, 7, true},
+    {1, 1, 1, 100, 100, 256, true}, {1, 2, 2, 128, 192, 96, false}, {1, 2, 1, 3, 0, 8, false},
+    {1, 2, 1, 0, 5, 8, true},       {0, 2, 2, 4, 4, 8, false},      {3, 8, 4, 200, 200, 128, true},
+    {2, 4, 1, 257, 300, 72, true},  {1, 3, 3, 90, 70, 200, false},
+};
+
+// The arguments of a backward call: results of the forward among them.
+struct Tensors {
+  Tensor q, k, v, dout, out, lse, dq, dk, dv;
+};
+
+Tensors make_tensors(const Case& c, DType dtype) {
+  return {.q = noise(c.q_shape(), dtype, 1),
+          .k = noise(c.k_shape(), dtype, 2),
+          .v = noise(c.k_shape(), dtype, 3),
+          .dout = noise(c.q_shape(), dtype, 4),
+          .out = filled(c.q_shape(), dtype, NAN),
+          .lse = filled(c.lse_shape(), dtype == DType::f64 ? dtype : DType::f32, NAN),
+          .dq = filled(c.q_shape(), dtype, NAN),
+          .dk = filled(c.k_shape(), dtype, NAN),
+          .dv = filled(c.k_shape(), dtype, NAN)};
+}
+
+Tensors moved(const Tensors& t, Device device) {
+  const auto move = [&](const Tensor& x) { return transfer(x, device); };
+  return {move(t.q),   move(t.k),  move(t.v),  move(t.dout), move(t.out),
+          move(t.lse), move(t.dq), move(t.dk), move(t.dv)};
+}
+
+// One way to attend on the GPU. `own_rounding` is what storing probabilities and the gradients of
+// scores in a smaller type costs it, relative to them; `operand_rounding` what every operand of a
+// product loses.
+struct Implementation {
+  const char* name;
+  bool (*forward)(const Case&, const Tensors&);
+  bool (*backward)(const Case&, const Tensors&);
+  double (*own_rounding)(DType);
+  double operand_rounding = 0;
+};
+
+const Implementation own_kernels{
+    "own",
+    [](const Case& c, const Tensors& t) {
+      cuda::own::attention_forward(t.q, t.k, t.v, c.scale(), c.causal, false, t.out, t.lse);
+      return true;
+    },
+    [](const Case& c, const Tensors& t) {
+      cuda::own::attention_backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal, false,
+                                    t.dq, t.dk, t.dv);
+      return true;
+    },
+    [](DType) { return 0.0; }};
+
+const Implementation table{
+    "table",
+    [](const Case& c, const Tensors& t) {
+      cuda::attention_kernels.forward(t.q, t.k, t.v, c.scale(), c.causal, false, t.out, t.lse);
+      return true;
+    },
+    [](const Case& c, const Tensors& t) {
+      cuda::attention_kernels.backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal,
+                                       false, t.dq, t.dk, t.dv);
+      return true;
+    },
+    [](DType dtype) { return size_of(dtype) == 2 ? 4 * epsilon(dtype) : 0.0; }};
+
+// The table where f32 may be rounded to TF32, whose epsilon is 2^-10.
+const Implementation tf32{
+    "tf32",
+    [](const Case& c, const Tensors& t) {
+      cuda::attention_kernels.forward(t.q, t.k, t.v, c.scale(), c.causal, true, t.out, t.lse);
+      return true;
+    },
+    [](const Case& c, const Tensors& t) {
+      cuda::attention_kernels.backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal,
+                                       true, t.dq, t.dk, t.dv);
+      return true;
+    },
+    own_kernels.own_rounding, 0x1p-11};
+
+#ifdef BINADE_CUDNN
+const Implementation cudnn{
+    "cuDNN",
+    [](const Case& c, const Tensors& t) {
+      return cuda::cudnn::attention_forward(t.q, t.k, t.v, c.scale(), c.causal, t.out, t.lse);
+    },
+    [](const Case& c, const Tensors& t) {
+      return cuda::cudnn::attention_backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(),
+                                             c.causal, t.dq, t.dk, t.dv);
+    },
+    table.own_rounding};
+#endif
+
+Tensor widened(const Tensor& x) { return make(x.shape(), DType::f64, read(x)); }
+
+double largest(const Tensor& x) {
+  double most = 0;
+  for (const double value : read(x)) most = std::max(most, std::abs(value));
+  return most;
+}
+
+double largest_row_norm(const Tensor& x, int64_t dim) {
+  const Values values = read(x);
+  double most = 0, sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    sum += values[i] * values[i];
+    if (static_cast<int64_t>(i + 1) % dim == 0) {
+      most = std::max(most, std::sqrt(sum));
+      sum = 0;
+    }
+  }
+  return most;
+}
+
+// The CPU's f64 attention of the same numbers, and bounds on what f32 sums (f64 for f64) and an
+// implementation's own rounding may change.
+class Reference {
+ public:
+  Reference(const Case& c, DType dtype, const Tensors& inputs, const Implementation& attention)
+      : c_(c), dtype_(dtype), t_(make_tensors(c, DType::f64)) {
+    t_.q = widened(inputs.q);
+    t_.k = widened(inputs.k);
+    t_.v = widened(inputs.v);
+    t_.dout = widened(inputs.dout);
+    cpu::attention_kernels.forward(t_.q, t_.k, t_.v, c.scale(), c.causal, false, t_.out, t_.lse);
+    const double eps = sum_epsilon(dtype);
+    const double scores = c.scale() * largest_row_norm(t_.q, c.dim) * largest_row_norm(t_.k, c.dim);
+    score_error_ = (static_cast<double>(c.dim + 4) * eps + 2 * attention.operand_rounding) * scores;
+    const int64_t terms = c.keys + c.heads / c.kv_heads * c.queries + 32;
+    sum_error_ = (static_cast<double>(terms) + 8 * scores) * eps;
+    // Two products follow on the scores' in each result: four operands.
+    relative_ = 2 * score_error_ + sum_error_ + attention.own_rounding(dtype) +
+                4 * attention.operand_rounding;
+  }
+
+  void check_forward(const Tensors& found, const std::string& what) const {
+    expect_near(found.out, t_.out, relative_ * largest(t_.v), "out " + what);
+    const Values lse = read(found.lse), expected = read(t_.lse);
+    for (size_t i = 0; i < lse.size(); ++i) {
+      if (std::isinf(expected[i])) {
+        ASSERT_EQ(lse[i], expected[i]) << what;
+      } else {
+        ASSERT_NEAR(lse[i], expected[i], 2 * score_error_ + sum_error_) << "lse " << what;
+      }
+    }
+  }
+
+  // Given the `out` that the forward stored: its rounding is not the backward's error.
+  void check_backward(const Tensors& found, const std::string& what) {
+    t_.out = widened(found.out);
+    backward(t_.dout);
+    const Tensors results = t_;
+    // The gradient of a score is at most p (|dp| + |delta|) and both are products of rows.
+    const double gradient =
+        2 * largest_row_norm(t_.dout, c_.dim) * largest_row_norm(t_.v, c_.dim) * c_.scale();
+    expect_near(found.dq, results.dq, relative_ * gradient * largest(t_.k), "dq " + what);
+    // With dout = 1, dv is each key's sum of probabilities.
+    t_.dv = filled(c_.k_shape(), DType::f64, 0);
+    backward(filled(c_.q_shape(), DType::f64, 1));
+    const Values seen = read(t_.dv);
+    expect_near(found.dk, results.dk, relative_ * gradient * largest(t_.q), "dk " + what, &seen);
+    expect_near(found.dv, results.dv, relative_ * largest(t_.dout), "dv " + what, &seen);
+  }
+
+ private:
+  void backward(const Tensor& dout) {
+    t_.dq = filled(c_.q_shape(), DType::f64, NAN);
+    t_.dk = filled(c_.k_shape(), DType::f64, NAN);
+    t_.dv = filled(c_.k_shape(), DType::f64, NAN);
+    cpu::attention_kernels.backward(dout, t_.q, t_.k, t_.v, t_.out, t_.lse, c_.scale(), c_.causal,
+                                    false, t_.dq, t_.dk, t_.dv);
+  }
+  void expect_near(const Tensor& found, const Tensor& expected, double error,
+                   const std::string& what, const Values* weights = nullptr) const {
+    const Values values = read(expected);
+    Values bound(values.size());
+    for (size_t i = 0; i < bound.size(); ++i) {
+      bound[i] = error * (weights != nullptr ? (*weights)[i] + sum_error_ : 1) +
+                 storage_error(dtype_, std::abs(values[i]) + error);
+    }
+    expect_within(read(found), values, bound, what);
+  }
+
+  const Case& c_;
+  const DType dtype_;
+  Tensors t_;
+  double score_error_, sum_error_, relative_;
+};
+
+class CudaAttention : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda::devices().empty()) GTEST_SKIP() << "no GPU";
+    cuda::activate(Device::cuda());
+  }
+
+  // Whether the implementation serves the case; its results are checked where it does.
+  static bool check(const Implementation& attention, const Case& c, DType dtype) {
+    const Tensors inputs = make_tensors(c, dtype), on_gpu = moved(inputs, Device::cuda());
+    if (!attention.forward(c, on_gpu)) return false;
+    const std::string what = std::string(attention.name) + " " + c.text(dtype);
+    Reference reference(c, dtype, inputs, attention);
+    reference.check_forward(moved(on_gpu, Device::cpu()), what);
+    if (!attention.backward(c, on_gpu)) return false;
+    reference.check_backward(moved(on_gpu, Device::cpu()), what);
+    return true;
+  }
+};
+
+TEST_F(CudaAttention, OwnKernelsFollowTheCpu) {
+  for (const DType dtype : compute_types)
+    for (const Case& c : cases) {
+      check(own_kernels, c, dtype);
+      if (HasFatalFailure()) return;
+    }
+}
+
+TEST_F(CudaAttention, TheTableFollowsTheCpu) {
+  for (const DType dtype : compute_types)
+    for (const Case& c : cases) {
+      check(table, c, dtype);
+      if (HasFatalFailure()) return;
+    }
+}
+
+TEST_F(CudaAttention, Tf32FollowsTheCpu) {
+  for (const Case& c : cases) {
+    check(tf32, c, DType::f32);
+    if (HasFatalFailure()) return;
+  }
+  // What training runs on must not fall back unseen: rounded operands leave other bits.
+  for (const int64_t dim : {64, 128}) {
+    const Case c{1, 2, 1, 300, 300, dim, true};
+    check(tf32, c, DType::f32);
+    const Tensors inputs = make_tensors(c, DType::f32);
+    const Tensors plain = moved(inputs, Device::cuda()), rounded = moved(inputs, Device::cuda());
+    table.forward(c, plain);
+    tf32.forward(c, rounded);
+    EXPECT_NE(read(transfer(plain.out, Device::cpu())), read(transfer(rounded.out, Device::cpu())));
+    const Tensors again = moved(plain, Device::cuda());
+    table.backward(c, plain);
+    tf32.backward(c, again);
+    EXPECT_NE(read(transfer(plain.dk, Device::cpu())), read(transfer(again.dk, Device::cpu())));
+  }
+}
+
+#ifdef BINADE_CUDNN
+TEST_F(CudaAttention, CudnnFollowsTheCpu) {
+  if (cuda::properties().capability() < 80) GTEST_SKIP() << "cuDNN attends from sm_80 on";
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    int served = 0;
+    for (const Case& c : cases) {
+      served += check(cudnn, c, dtype) ? 1 : 0;
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GE(served, 5) << "cases of head sizes it knows";
+    // What training runs on must not fall back unseen.
+    EXPECT_TRUE(check(cudnn, {2, 4, 4, 256, 256, 64, true}, dtype));
+    EXPECT_TRUE(check(cudnn, {2, 4, 2, 256, 256, 128, true}, dtype));
+  }
+}
+
+// The statistics mean the same: one's forward meets the other's backward.
+TEST_F(CudaAttention, CudnnAndOwnKernelsShareTheirLse) {
+  if (cuda::properties().capability() < 80) GTEST_SKIP() << "cuDNN attends from sm_80 on";
+  const Case c{2, 4, 2, 192, 192, 64, true};
+  const Tensors inputs = make_tensors(c, DType::bf16);
+  for (const auto& [first, second] :
+       {std::pair(&cudnn, &own_kernels), std::pair(&own_kernels, &cudnn)}) {
+    const Tensors on_gpu = moved(inputs, Device::cuda());
+    ASSERT_TRUE(first->forward(c, on_gpu));
+    ASSERT_TRUE(second->backward(c, on_gpu));
+    Reference reference(c, DType::bf16, inputs, cudnn);
+    reference.check_backward(moved(on_gpu, Device::cpu()),
+                             std::string(first->name) + " then " + second->name);
+  }
+}
+#endif
+
+// q, k and v in one buffer [batch, tokens, heads + 2 kv_heads, dim], gradients in another.
+TEST_F(CudaAttention, TakesPackedBuffers) {
+  for (const Case& c : {Case{2, 3, 3, 70, 70, 40, true}, Case{2, 4, 2, 128, 128, 64, true},
+                        Case{1, 4, 4, 50, 50, 7, false}}) {
+    for (const DType dtype : compute_types) {
+      const Tensors inputs = make_tensors(c, dtype);
+      const int64_t parts = c.heads + 2 * c.kv_heads, row = parts * c.dim;
+      const Shape shape{c.batch, c.queries, parts, c.dim};
+      const Tensor packed = filled(shape, dtype, 0);
+      const auto part = [&](const Tensor& x, int64_t first, int64_t heads) {
+        return x.strided({c.batch, heads, c.queries, c.dim}, {c.queries * row, c.dim, row, 1},
+                         first * c.dim);
+      };
+      cpu::elementwise_kernels.copy(inputs.q, part(packed, 0, c.heads));
+      cpu::elementwise_kernels.copy(inputs.k, part(packed, c.heads, c.kv_heads));
+      cpu::elementwise_kernels.copy(inputs.v, part(packed, c.heads + c.kv_heads, c.kv_heads));
+      for (const Implementation* attention : {&own_kernels, &table, &tf32}) {
+        if (attention == &tf32 && dtype != DType::f32) continue;
+        Tensors on_gpu = moved(inputs, Device::cuda());
+        const Tensor qkv = transfer(packed, Device::cuda()),
+                     gradients = transfer(filled(shape, dtype, NAN), Device::cuda());
+        on_gpu.q = part(qkv, 0, c.heads);
+        on_gpu.k = part(qkv, c.heads, c.kv_heads);
+        on_gpu.v = part(qkv, c.heads + c.kv_heads, c.kv_heads);
+        on_gpu.dq = part(gradients, 0, c.heads);
+        on_gpu.dk = part(gradients, c.heads, c.kv_heads);
+        on_gpu.dv = part(gradients, c.heads + c.kv_heads, c.kv_heads);
+        attention->forward(c, on_gpu);
+        attention->backward(c, on_gpu);
+        const Tensor back = transfer(gradients, Device::cpu());
+        Tensors found = inputs;
+        found.out = transfer(on_gpu.out, Device::cpu());
+        found.lse = transfer(on_gpu.lse, Device::cpu());
+        cpu::elementwise_kernels.copy(part(back, 0, c.heads), found.dq);
+        cpu::elementwise_kernels.copy(part(back, c.heads, c.kv_heads), found.dk);
+        cpu::elementwise_kernels.copy(part(back, c.heads + c.kv_heads, c.kv_heads), found.dv);
+        const std::string what = std::string("packed ") + attention->name + " " + c.text(dtype);
+        Reference reference(c, dtype, inputs, *attention);
+        reference.check_forward(found, what);
+        reference.check_backward(found, what);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(CudaAttention, GivesTheSameBitsEveryTime) {
+  const Case c{4, 8, 4, 300, 300, 64, true};
+  for (const auto& [attention, dtype] :
+       {std::pair(&table, DType::f32), std::pair(&tf32, DType::f32),
+        std::pair(&table, DType::bf16)}) {
+    const Tensors inputs = make_tensors(c, dtype);
+    const auto run = [&, attention = attention] {
+      const Tensors on_gpu = moved(inputs, Device::cuda());
+      attention->forward(c, on_gpu);
+      attention->backward(c, on_gpu);
+      return moved(on_gpu, Device::cpu());
+    };
+    const Tensors once = run();
+    for (int i = 0; i < 3; ++i) {
+      const Tensors again = run();
+      expect_same_bits(once.out, again.out, "out");
+      expect_same_bits(once.lse, again.lse, "lse");
+      expect_same_bits(once.dq, again.dq, "dq");
+      expect_same_bits(once.dk, again.dk, "dk");
+      expect_same_bits(once.dv, again.dv, "dv");
+    }
+  }
+}
+
+// Heads of this length are worked on two at a time, as what is kept between kernels is bounded.
+TEST_F(CudaAttention, GivesTheSameBitsOneHeadAtATime) {
+  const Case c{1, 3, 3, 8192, 8192, 64, true}, one{1, 1, 1, 8192, 8192, 64, true};
+  const Tensors inputs = make_tensors(c, DType::f32), together = moved(inputs, Device::cuda());
+  own_kernels.forward(c, together);
+  Tensors apart = together;
+  apart.dq = transfer(inputs.dq, Device::cuda());
+  apart.dk = transfer(inputs.dk, Device::cuda());
+  apart.dv = transfer(inputs.dv, Device::cuda());
+  own_kernels.backward(c, together);
+  for (int64_t head = 0; head < c.heads; ++head) {
+    const auto part = [&](const Tensor& x) {
+      Shape shape = x.shape();
+      shape[1] = 1;
+      return x.strided(shape, x.strides(), head * x.strides()[1]);
+    };
+    own_kernels.backward(
+        one, {part(apart.q), part(apart.k), part(apart.v), part(apart.dout), part(apart.out),
+              part(apart.lse), part(apart.dq), part(apart.dk), part(apart.dv)});
+  }
+  const Tensors expected = moved(together, Device::cpu()), found = moved(apart, Device::cpu());
+  expect_same_bits(expected.dq, found.dq, "dq");
+  expect_same_bits(expected.dk, found.dk, "dk");
+  expect_same_bits(expected.dv, found.dv, "dv");
+  EXPECT_FALSE(std::isnan(largest(found.dq) + found.dq.data<float>()[0]));
+}
+
+TEST_F(CudaAttention, NanReachesTheRowsThatSeeIt) {
+  const Case c{1, 1, 1, 4, 4, 8, false};
+  for (const Implementation* attention : {&table, &tf32}) {
+    const Tensors inputs = make_tensors(c, DType::f32);
+    inputs.q.data<float>()[c.dim] = NAN;
+    const Tensors on_gpu = moved(inputs, Device::cuda());
+    attention->forward(c, on_gpu);
+    const Tensor out = transfer(on_gpu.out, Device::cpu());
+    for (int64_t i = 0; i < out.numel(); ++i)
+      EXPECT_EQ(std::isnan(out.data<float>()[i]), i / c.dim == 1) << attention->name << " " << i;
+  }
+}
+
+using CudaRope = CudaAttention;
+
+TEST_F(CudaRope, FollowsTheCpu) {
+  struct Sizes {
+    int64_t batch, tokens, heads, dim, start;
+  };
+  for (const Sizes& s : {Sizes{2, 5, 3, 14, 4}, Sizes{3, 33, 4, 64, 0}, Sizes{1, 7, 40, 128, 9},
+                         Sizes{2, 3, 1, 2, 1}, Sizes{2, 0, 1, 8, 0}}) {
+    const Shape tables{s.start + s.tokens + 1, s.dim / 2};
+    const Tensor cosine = noise(tables, DType::f32, 5), sine = noise(tables, DType::f32, 6);
+    const Tensor c = transfer(cosine, Device::cuda()), sn = transfer(sine, Device::cuda());
+    for (const DType dtype : compute_types) {
+      for (const bool inverse : {false, true}) {
+        const Tensor x = noise({s.batch, s.tokens, s.heads, s.dim}, dtype, 7);
+        const Tensor expected = Tensor::empty_like(x), y = transfer(x, Device::cuda());
+        cpu::attention_kernels.rope(x, cosine, sine, s.start, inverse, expected);
+        cuda::attention_kernels.rope(y, c, sn, s.start, inverse, y);  // in place
+        const Values values = read(expected);
+        Values bound(values.size());
+        // Two products of numbers of this size, then one rounding on either side.
+        const double size = 2 * largest(x) * std::max(largest(cosine), largest(sine));
+        for (size_t i = 0; i < bound.size(); ++i)
+          bound[i] = 2 * sum_epsilon(dtype) * size + 2 * storage_error(dtype, values[i]);
+        expect_within(read(transfer(y, Device::cpu())), values, bound, "rope");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace binade::backend
+
+#endif  // BINADE_CUDA

@@ -1,0 +1,181 @@
+#include "binade/train/config/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "binade/base/error.h"
+#include "io/temporary_folder.h"
+#include "support/values.h"
+
+namespace binade::train {
+namespace {
+
+using ::testing::HasSubstr;
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+Config from_options(const Options& options) { return resolve({{}, options}); }
+
+TEST(Config, DefaultsAreWholeAndSaveToThemselves) {
+  const Config config = resolve({});
+  EXPECT_EQ(config.precision, "bf16");
+  EXPECT_EQ(config.device, "cpu");
+  EXPECT_EQ(config.kv_heads, config.heads);
+  EXPECT_EQ(config.hidden, 4 * config.width);
+  EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
+}
+
+TEST(Config, EveryKeySurvivesSaving) {
+  const Config config = from_options({{"data", "a \"quoted\" \\ path \xc3\xa9 \x7f\n"},
+                                      {"model", "llama"},
+                                      {"layers", "3"},
+                                      {"kv-heads", "2"},
+                                      {"precision", "fp8"},
+                                      {"fp8-scaling", "mx"},
+                                      {"fp8-margin", "-3"},
+                                      {"lr", "1.25e-7"},
+                                      {"recompute", "true"},
+                                      {"seed", "9000000000000000"},
+                                      {"out", "x"}});
+  EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
+  EXPECT_EQ(config.kv_heads, 2);
+  EXPECT_EQ(config.fp8_margin, -3);
+  EXPECT_TRUE(config.recompute);
+}
+
+TEST(Config, TheCommandLineWinsOverTheFileAndTheFileOverThePreset) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.put(
+      "c.toml",
+      "[model]\npreset = \"gpt2-124m\"\nlayers = 2\nwidth = 96\n[train]\nsteps = 7\nlr = 1\n");
+  const Config config = resolve({file, {{"steps", "9"}, {"width", "192"}}});
+  EXPECT_EQ(config.steps, 9);
+  EXPECT_EQ(config.lr, 1.0);
+  EXPECT_EQ(config.layers, 2);
+  EXPECT_EQ(config.width, 192);
+  EXPECT_EQ(config.heads, 12);
+  EXPECT_EQ(config.vocab, 50257);
+  EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).layers, 2);
+  EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).model, "llama");
+}
+
+TEST(Config, KeysAreNamedOnceAndDescribed) {
+  std::set<std::string_view> names;
+  for (const Key& key : keys()) {
+    EXPECT_TRUE(names.insert(key.name).second)
+        << key.name << " twice: the command line could not tell them apart";
+    EXPECT_FALSE(key.help.empty()) << key.name;
+    const bool number = key.field.index() == 1 || key.field.index() == 2;
+    EXPECT_EQ(number, key.low < key.high) << key.name;
+  }
+}
+
+struct Bad {
+  const char* toml;
+  const char* message;
+};
+
+TEST(Config, RefusesBadFiles) {
+  const Bad cases[] = {
+      {"[train]\nstpes = 3",
+       "bad.toml, line 2: expected a known key, found [train] stpes; did you mean [train] steps?"},
+      {"[model]\nlayer = 3", "did you mean [model] layers?"},
+      {"[precision]\nfp8_scale = \"mx\"", "did you mean [precision] fp8_scaling?"},
+      {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},
+      {"layers = 3", "expected the key [model] layers"},
+      {"[trian]\nsteps = 3",
+       "expected one of [data], [model], [precision], [train], [run], found [trian]"},
+      {"[train]\nsteps = 0",
+       "bad.toml, line 2: [train] steps: expected a whole number from 1 to 1e+09, found 0"},
+      {"[train]\nsteps = -5", "found -5"},
+      {"[train]\nsteps = 2.0", "expected a whole number from 1 to 1e+09, found 2"},
+      {"[train]\nsteps = \"many\"", "found \"many\""},
+      {"[train]\nsteps = true", "found true"},
+      {"[train]\nsteps = [1, 2]", "found an array"},
+      {"[train]\nsteps = 1979-05-27", "found a date or time"},
+      {"[train.steps]\na = 1", "found a table"},
+      {"[train]\nsteps = 99999999999", "found 99999999999"},
+      {"[train]\nsteps = 99999999999999999999", "expected TOML"},
+      {"[train]\nlr = nan", "[train] lr: expected a number from 0 to 100, found nan"},
+      {"[train]\nlr = inf", "found inf"},
+      {"[train]\nlr = -inf", "found -inf"},
+      {"[train]\nlr = -0.1", "found -0.1"},
+      {"[train]\nlr = \"0.1\"", "found \"0.1\""},
+      {"[train]\nbeta1 = 1.0", "[train] beta1"},
+      {"[train]\nclip = -1", "[train] clip"},
+      {"[train]\nschedule = \"cosinus\"",
+       "expected one of constant, linear, cosine, cooldown, found \"cosinus\""},
+      {"[train]\ndevice = \"tpu\"", "expected one of auto, cpu, cuda"},
+      {"[train]\nrecompute = 1", "expected true or false, found 1"},
+      {"[train]\nwarmup = 900", "[train] warmup: expected at most the 600 steps, found 900"},
+      {"[train]\nthreads = 5000", "[train] threads"},
+      {"[train]\nseed = -1", "[train] seed"},
+      {"[data]\nvalidation = 0", "[data] validation"},
+      {"[data]\ntokenizer = \"words\"", "expected bytes, or the path of a SentencePiece model"},
+      {"[data]\ndata = 3", "expected a text, found 3"},
+      {"[model]\nheads = 3", "[model] heads: expected a divisor of the width 128, found 3"},
+      {"[model]\nmodel = \"llama\"\nkv_heads = 3",
+       "[model] kv_heads: expected a divisor of heads, 4, found 3"},
+      {"[model]\nkv_heads = 2", "as many as heads in a gpt2"},
+      {"[model]\nmodel = \"llama\"\nwidth = 12", "an even width per head"},
+      {"[model]\nvocab = 100", "at least 256 for the tokenizer 'bytes', found 100"},
+      {"[model]\npreset = \"huge\"", "expected one of tiny, small, gpt2-124m"},
+      {"[precision]\nprecision = \"fp4\"",
+       "expected one of fp32, tf32, bf16, fp16, fp8, found \"fp4\""},
+      {"[precision]\nprecision = \"fp32\"\nparams = \"masters\"",
+       "masters go with bf16, fp16 and fp8"},
+      {"[precision]\nprecision = \"fp32\"\nresidual = \"bf16\"", "[precision] residual"},
+      {"[precision]\nfp8_skip_first = 3\nfp8_skip_last = 2",
+       "together at most the 4 layers, found 5"},
+      {"[precision]\nfp8_history = 0", "[precision] fp8_history"},
+      {"[precision]\nscale_init = 0.0", "[precision] scale_init"},
+      {"[run]\nresume = true", "--out with the folder of the run"},
+      {"[train]\nsteps = 1\nsteps = 2", "line 3"},
+      {"[train\nsteps = 1", "expected TOML"},
+      {"[train]\nsteps =", "expected TOML"},
+      {"\xff\xfe", "expected TOML"},
+  };
+  for (const Bad& bad : cases) {
+    EXPECT_THAT(test::error_of([&bad] { resolve_text(bad.toml, "bad.toml"); }),
+                HasSubstr(bad.message))
+        << bad.toml;
+  }
+}
+
+TEST(Config, RefusesBadOptions) {
+  const std::pair<Options, const char*> cases[] = {
+      {{{"steps", "3x"}}, "--steps: expected a whole number from 1 to 1e+09, found \"3x\""},
+      {{{"steps", ""}}, "--steps"},
+      {{{"steps", "1e3"}}, "--steps: expected a whole number from 1 to 1e+09, found 1000"},
+      {{{"steps", "99999999999999999999"}}, "--steps"},
+      {{{"lr", "nan"}}, "--lr: expected a number from 0 to 100, found nan"},
+      {{{"lr", "1e999"}}, "--lr"},
+      {{{"fp8-scaling", "none"}},
+       "--fp8-scaling: expected one of delayed, current, row, block, mx"},
+      {{{"learning-rate", "1"}}, "--learning-rate: expected a known option"},
+      {{{"resume", "true"}}, "--resume"},
+  };
+  for (const auto& [options, message] : cases) {
+    EXPECT_THAT(test::error_of([&options = options] { from_options(options); }), HasSubstr(message))
+        << options[0].second;
+  }
+}
+
+TEST(Config, UnknownOptionsNameTheNearest) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--stps", "--steps?"},
+      {"--kv-head", "--kv-heads?"},
+      {"--chekpoint-every=3", "--checkpoint-every?"},
+      {"--fp8_scalling", "--fp8-scaling?"}};
+  for (const auto& [given, nearest] : cases) {
+    EXPECT_THAT(test::error_of([given = given] { refuse_option(given); }), HasSubstr(nearest));
+  }
+}
+
+TEST(Config, RefusesAFileThatIsNotThere) {
+  EXPECT_THAT(test::error_of([] { resolve({"no/such.toml", {}}); }), HasSubstr("no/such.toml"));
+}
+
+}  // namespace
+}  // namespace binade::train

@@ -1,0 +1,110 @@
+#include "binade/train/report/inspect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "binade/base/error.h"
+#include "binade/ops/create.h"
+#include "binade/train/loop.h"
+#include "io/temporary_folder.h"
+#include "train/small_run.h"
+
+namespace binade::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+using testing::TemporaryFolder;
+using ::testing::ThrowsMessage;
+
+TEST(Inspect, TellsOfEveryTensor) {
+  const TemporaryFolder folder;
+  io::save_safetensors(folder / "x.safetensors", {{"a", tensor({1, 2, 0, -4}, {2, 2})},
+                                                  {"b", tensor({0.5, NAN}, {2}, DType::bf16)},
+                                                  {"n", arange(3)}});
+  const Inspection found = inspect(folder / "x.safetensors");
+  EXPECT_THAT(found.tensors, SizeIs(3));
+  const std::string text = inspection_text(found, true);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("F32"), HasSubstr("[2, 2]"), HasSubstr("25.00%"), HasSubstr("50.00%"),
+                    HasSubstr("2^-1 "), HasSubstr("#"), HasSubstr("non-finite")));
+  EXPECT_THAT(inspection_text(found, false), Not(HasSubstr("2^")));
+  const auto json = nlohmann::json::parse(inspection_json(found));
+  for (const auto& one : json.at("tensors")) {
+    if (one.at("name") != "a") continue;
+    EXPECT_EQ(one.at("min"), -4);
+    EXPECT_EQ(one.at("zeros"), 1);
+    EXPECT_EQ(one.at("exponents"), (nlohmann::json{{"0", 1}, {"1", 1}, {"2", 1}}));
+  }
+  EXPECT_THAT(inspect(folder / "x.safetensors", "b").tensors, SizeIs(1));
+  EXPECT_THAT([&] { inspect(folder / "x.safetensors", "zz"); },
+              ThrowsMessage<Error>(HasSubstr("\"zz\"")));
+}
+
+TEST(Inspect, ShowsNamesThatATerminalWouldObey) {
+  const TemporaryFolder folder;
+  io::save_safetensors(folder / "x.safetensors", {{"a\x1b[2Jb", tensor({1, 2}, {2})}});
+  const std::string text = inspection_text(inspect(folder / "x.safetensors"), false);
+  EXPECT_THAT(text, AllOf(HasSubstr("a\\x1b[2Jb"), Not(HasSubstr("\x1b"))));
+}
+
+TEST(Inspect, TheTailOfAHistogramIsOneRow) {
+  const TemporaryFolder folder;
+  const Tensor x = full({100'000}, 1);
+  for (int i = 0; i < 5; ++i) x.data<float>()[i] = static_cast<float>(std::ldexp(1.0, -20 - i));
+  io::save_safetensors(folder / "x.safetensors", {{"x", x}});
+  const std::string text = inspection_text(inspect(folder / "x.safetensors"), true);
+  EXPECT_THAT(text, AllOf(HasSubstr("2^0"), HasSubstr("below"), HasSubstr("<0.01%")));
+  EXPECT_THAT(text, Not(HasSubstr("2^-2")));
+}
+
+TEST(Inspect, ReadsRunsAndCheckpoints) {
+  const TemporaryFolder folder;
+  Config config = small_config();
+  config.data = folder.put("text.txt", small_text()).string();
+  config.out = (folder / "run").string();
+  const RunResult run = train::run(config, Progress::Mode::quiet);
+  const Inspection found = inspect(folder / "run");
+  EXPECT_EQ(found.path, run.checkpoint.string());
+  EXPECT_THAT(found.kind, HasSubstr("manifest"));
+  const std::string text = inspection_text(found, false);
+  EXPECT_THAT(text, AllOf(HasSubstr("\nmodel.safetensors\n"), HasSubstr("\ntrainer.safetensors\n"),
+                          HasSubstr("wte.weight"), HasSubstr("\nall")));
+  std::filesystem::resize_file(run.checkpoint / "model.safetensors", 100);
+  EXPECT_THAT([&] { inspect(folder / "run"); },
+              ThrowsMessage<Error>(HasSubstr("model.safetensors")));
+}
+
+TEST(Inspect, ReadsTokenFiles) {
+  const TemporaryFolder folder;
+  const std::string ids("\x01\x00\x02\x00\x01\x00", 6);
+  const Inspection plain = inspect(folder.put("a.bin", ids));
+  ASSERT_TRUE(plain.tokens);
+  EXPECT_EQ(plain.tokens->count, 3);
+  EXPECT_THAT(inspection_text(plain, false),
+              AllOf(HasSubstr("16 bits"), HasSubstr("1 to 2, 2 different"), HasSubstr("66.67%")));
+  std::string header(1024, '\0');
+  const int32_t words[] = {20240801, 7, 2};
+  std::memcpy(header.data(), words, sizeof words);
+  const Inspection shard =
+      inspect(folder.put("b.bin", header + std::string("\x01\x00\x00\x00\x02\x00\x01\x00", 8)));
+  EXPECT_THAT(shard.kind, AllOf(HasSubstr("llm.c"), HasSubstr("32 bits")));
+  EXPECT_EQ(nlohmann::json::parse(inspection_json(shard)).at("tokens").at("largest"), 65538);
+}
+
+TEST(Inspect, RefusesWhatItDoesNotKnow) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(inspect(folder / "none.safetensors"), Error);
+  EXPECT_THAT([&] { inspect(folder.path()); }, ThrowsMessage<Error>(HasSubstr("none in it")));
+  EXPECT_THAT([&] { inspect(folder.put("a.txt", "hello, world")); },
+              ThrowsMessage<Error>(HasSubstr("something else")));
+}
+
+}  // namespace
+}  // namespace binade::train

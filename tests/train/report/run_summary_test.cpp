@@ -1,0 +1,83 @@
+#include "binade/train/report/run_summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "binade/base/error.h"
+#include "binade/train/loop.h"
+#include "binade/train/report/run_comparison.h"
+#include "io/temporary_folder.h"
+#include "train/small_run.h"
+
+namespace binade::train {
+namespace {
+
+using testing::content_of;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::ThrowsMessage;
+
+class Summary : public ::testing::Test {
+ protected:
+  std::filesystem::path trained(const std::string& name, const std::string& precision = "fp32",
+                                int64_t batch = 2) {
+    Config config = small_config(precision);
+    config.data = folder_.put("text.txt", small_text()).string();
+    config.out = (folder_ / name).string();
+    config.batch = batch;
+    run(config, Progress::Mode::quiet);
+    return folder_ / name;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(Summary, TheReportComesOutTheSameFromTheFiles) {
+  const auto run = trained("run");
+  const std::string written = content_of(run / "report.html");
+  EXPECT_THAT(written, HasSubstr("A sample of its text"));
+  EXPECT_EQ(report_html(read_run(run)), written);
+}
+
+TEST_F(Summary, ARunWithoutASummaryIsForecast) {
+  const auto run = trained("run");
+  const RunSummary whole = read_run(run);
+  std::filesystem::remove(run / "summary.json");
+  const RunSummary rest = read_run(run);
+  EXPECT_EQ(rest.parameters, whole.parameters);
+  EXPECT_EQ(rest.memory.at_peak[0], whole.memory.at_peak[0]);
+  EXPECT_GT(rest.memory.peak, 0);
+  EXPECT_EQ(rest.sample, "");
+}
+
+TEST_F(Summary, SaysWhatIsMissing) {
+  EXPECT_THAT([&] { read_run(folder_ / "none"); }, ThrowsMessage<Error>(HasSubstr("config.toml")));
+  const auto run = trained("run");
+  folder_.put("run/summary.json", R"({"parameters": 1})");
+  EXPECT_THAT([&] { read_run(run); }, ThrowsMessage<Error>(HasSubstr("summary.json")));
+  folder_.put("run/metrics.jsonl", "");
+  EXPECT_THAT([&] { read_run(run); }, ThrowsMessage<Error>(HasSubstr("at least one step")));
+}
+
+TEST_F(Summary, SeveralRunsShareOnePage) {
+  const std::vector<RunSummary> runs = {read_run(trained("one")),
+                                        read_run(trained("two & more", "bf16"))};
+  const std::string html = comparison_html(runs);
+  for (const char* part :
+       {"<!doctype html>", "viewport", "2 runs", "Validation loss", "Training loss", "Throughput",
+        "two &amp; more", "class=\"s1\"", "peak memory", "bf16", ">step<"}) {
+    EXPECT_THAT(html, HasSubstr(part));
+  }
+  for (const char* part : {"http:", "https:", "<script", "nan", "src="})
+    EXPECT_THAT(html, Not(HasSubstr(part)));
+}
+
+TEST_F(Summary, RunsWithOtherBatchesAreComparedByTokens) {
+  const std::string html =
+      comparison_html({read_run(trained("one")), read_run(trained("two", "fp32", 3))});
+  EXPECT_THAT(html, HasSubstr(">tokens<"));
+  EXPECT_THAT(html, Not(HasSubstr(">step<")));
+}
+
+}  // namespace
+}  // namespace binade::train
