@@ -1,27 +1,41 @@
 #!/bin/sh
 # The training steps that docs/benchmarks.md reports, in Binade and in PyTorch on one GPU:
-#   bench/compare_gpu.sh path/to/binade [FOLDER for the JSON files]
-# PYTHON names the interpreter that has torch. PyTorch runs compiled in 16 and 8 bits, eager in 32.
+#   bench/compare_gpu.sh path/to/binade [FOLDER for the JSON files] [NAME...]
+# NAMEs choose among the comparisons below; default: all. Like for like: see compare_step.sh.
+# PYTHON names the interpreter that has torch.
 set -eu
-binade=${1:?usage: compare_gpu.sh path/to/binade [FOLDER]}
+binade=${1:?usage: compare_gpu.sh path/to/binade [FOLDER] [NAME...]}
 results=${2:-$(mktemp -d)}
+[ $# -ge 2 ] && shift
+shift
 here=$(dirname "$0")
-gpt2="--layers 12 --width 768 --heads 12 --vocab 50304 --context 1024"
-llama="--model llama --layers 24 --width 2048 --heads 16 --hidden 5632 --vocab 32000 --context 2048"
+gpt2="--layers 12 --width 768 --heads 12 --vocab 50304"
+llama="--model llama --layers 24 --width 2048 --heads 16 --hidden 5632 --vocab 32000"
+slice8b="--model llama --layers 8 --width 4096 --heads 32 --hidden 14336 --vocab 32000"
 
-# compare NAME MODE PARAMETERS OPTIONS: one table. In 16 bits Binade keeps f32 masters in its
-# optimizer; PyTorch keeps f32 parameters and casts them.
+# compare NAME OPTIONS: one table, if NAME is wanted.
+wanted=" $* "
 compare() {
-  name=$1 mode=$2 parameters=$3
-  shift 3
+  name=$1
+  shift
+  case $wanted in "  " | *" $name "*) ;; *) return 0 ;; esac
   echo "== $name"
-  BINADE_OPTIONS="--params $parameters" RESULTS=$results/$name MODES=$mode \
-    "$here/compare_step.sh" "$binade" --device cuda --warmup 5 "$@"
+  RESULTS=$results/$name TORCH_OPTIONS=${TORCH_OPTIONS:---mode compiled --attention default,cudnn} \
+    "$here/compare_step.sh" "$binade" --device cuda --warmup 5 --steps 20 "$@"
 }
 # shellcheck disable=SC2086 # options are words
 {
-  compare gpt2-124m-b64 compiled masters $gpt2 --batch 64 --steps 20 --precision bf16,fp16
-  compare gpt2-124m-b32 eager autocast $gpt2 --batch 32 --steps 10 --precision tf32
-  compare gpt2-124m-b16 eager autocast $gpt2 --batch 16 --steps 10 --precision fp32
-  compare llama-1.3b-b8 compiled masters $llama --batch 8 --steps 15 --precision bf16,fp8
+  compare gpt2-masters $gpt2 --context 1024 --batch 64 --precision bf16 --params masters
+  compare gpt2-autocast $gpt2 --context 1024 --batch 64 --precision bf16,fp16 --params autocast
+  for context in 2048 4096 8192 16384; do
+    compare gpt2-masters-$context $gpt2 --context $context --batch $((65536 / context)) --precision bf16 --params masters
+  done
+  for batch in 1 4 16; do
+    compare gpt2-masters-b$batch $gpt2 --context 1024 --batch $batch --precision bf16 --params masters
+  done
+  compare llama-masters $llama --context 2048 --batch 8 --precision bf16,fp8 --params masters
+  compare slice8b-masters $slice8b --context 4096 --batch 4 --precision bf16,fp8 --params masters
+  TORCH_OPTIONS="--mode eager"
+  compare gpt2-tf32 $gpt2 --context 1024 --batch 32 --precision tf32
+  compare gpt2-fp32 $gpt2 --context 1024 --batch 16 --precision fp32
 }

@@ -2,14 +2,21 @@
 """The model of `binade bench step` in PyTorch, measured the same way; prints the same JSON.
 
   torch_step.py [--device cpu|cuda] [--precision fp32,tf32,bf16,fp16,fp8] [--mode eager,compiled]
-                [--steps N] [--warmup N] [--model gpt2|llama] [--layers N --width N --heads N
-                --hidden N --context N --vocab N --batch N]
+                [--params autocast|masters] [--attention default,cudnn] [--steps N] [--warmup N]
+                [--model gpt2|llama] [--layers N --width N --heads N --hidden N --context N
+                --vocab N --batch N]
 
-GPT-2 and Llama as everyone writes them: scaled_dot_product_attention, tanh GELU and a tied head or
-SwiGLU and rotary positions, fused AdamW, gradients clipped to a norm of 1, 16 bits as autocast over
-f32 parameters, fp16 with GradScaler, fp8 with one scale per tensor taken from the tensor itself.
+GPT-2 and Llama as everyone writes them: scaled_dot_product_attention, one matmul for q, k and v and
+one for SwiGLU's gate and up, tanh GELU and a tied head or rotary positions, fused AdamW, gradients
+clipped to a norm of 1, fp16 with GradScaler, fp8 with one scale per tensor taken from the tensor itself.
+
+--params says what 16 bits and FP8 mean, as in Binade:
+  autocast  f32 parameters and residual stream, cast by torch.autocast
+  masters   bf16 parameters and residual stream, f32 master weights under a fused AdamW
 """
 import argparse
+import contextlib
+import gc
 import json
 import statistics
 import time
@@ -17,6 +24,7 @@ import time
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 def quantized(x, dtype):
@@ -34,6 +42,7 @@ class Fp8Product(torch.autograd.Function):
         x8, x_scale = quantized(x, torch.float8_e4m3fn)
         w8, w_scale = quantized(weight, torch.float8_e4m3fn)
         ctx.save_for_backward(x8, x_scale, w8, w_scale)
+        ctx.weight_dtype = weight.dtype
         return torch._scaled_mm(x8, w8.t(), scale_a=x_scale, scale_b=w_scale, out_dtype=torch.bfloat16,
                                 use_fast_accum=True)
 
@@ -45,7 +54,7 @@ class Fp8Product(torch.autograd.Function):
                               out_dtype=torch.bfloat16)
         dw = torch._scaled_mm(dy8.t().contiguous(), x8.t().contiguous().t(), scale_a=dy_scale, scale_b=x_scale,
                               out_dtype=torch.bfloat16)
-        return dx, dw.float()
+        return dx, dw.to(ctx.weight_dtype)
 
 
 class Fp8Linear(nn.Linear):
@@ -68,9 +77,7 @@ class Block(nn.Module):
         self.norm1, self.norm2 = norm(o.width), norm(o.width)
         self.qkv = linear(o.width, 3 * o.width, bias=not self.llama)
         self.projection = linear(o.width, o.width, bias=not self.llama)
-        if self.llama:
-            self.gate = linear(o.width, o.hidden, bias=False)
-        self.up = linear(o.width, o.hidden, bias=not self.llama)
+        self.up = linear(o.width, o.hidden * (2 if self.llama else 1), bias=not self.llama)  # Llama: gate and up
         self.down = linear(o.hidden, o.width, bias=not self.llama)
 
     def forward(self, x, cosine, sine):
@@ -85,7 +92,8 @@ class Block(nn.Module):
         x = x + self.projection(y.transpose(1, 2).reshape(batch, tokens, width))
         y = self.norm2(x)
         if self.llama:
-            return x + self.down(F.silu(self.gate(y)) * self.up(y))
+            gate, up = self.up(y).chunk(2, -1)
+            return x + self.down(F.silu(gate) * up)
         return x + self.down(F.gelu(self.up(y), approximate="tanh"))
 
 
@@ -122,32 +130,73 @@ def synchronize(device):
         torch.cuda.synchronize()
 
 
-def measure(o, precision, mode):
+class MasterAdamW:
+    """Fused AdamW over f32 copies of 16-bit parameters, which are written back after each step."""
+
+    def __init__(self, groups, **options):
+        self.parameters = [p for group in groups for p in group["params"]]
+        self.copies = [p.detach().float().clone() for p in self.parameters]
+        for copy in self.copies:
+            copy.grad = torch.empty_like(copy)
+        of = dict(zip(map(id, self.parameters), self.copies))
+        self.optimizer = torch.optim.AdamW(
+            [{**group, "params": [of[id(p)] for p in group["params"]]} for group in groups], **options)
+
+    def zero_grad(self, set_to_none):
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self):
+        torch._foreach_copy_([copy.grad for copy in self.copies], [p.grad for p in self.parameters])
+        self.optimizer.step()
+        torch._foreach_copy_(self.parameters, self.copies)
+
+
+def measure(o, precision, mode, attention):
     clock = time.process_time if o.cpu_time else time.perf_counter
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    torch._dynamo.reset()
+    gc.collect()  # what the measurement before this one left
+    masters = o.params == "masters" and precision in ("bf16", "fp8")
     model = LanguageModel(o, Fp8Linear if precision == "fp8" else nn.Linear).to(o.device)
+    if masters:
+        model = model.to(torch.bfloat16)
     dtype = torch.float16 if precision == "fp16" else torch.bfloat16
     scaler = torch.amp.GradScaler(o.device, enabled=precision == "fp16")
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=4e-3, betas=(0.9, 0.95), fused=True)
+    make = MasterAdamW if masters else torch.optim.AdamW
+    optimizer = make(groups, lr=4e-3, betas=(0.9, 0.95), fused=True)
     run = torch.compile(model) if mode == "compiled" else model
     tokens = torch.randint(o.vocab, (o.batch, o.context)).to(o.device)
     targets = torch.randint(o.vocab, (o.batch, o.context)).to(o.device)
+    low = precision in ("bf16", "fp16", "fp8") and not masters
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(o.device, dtype, enabled=precision in ("bf16", "fp16", "fp8")):
+        with torch.autocast(o.device, dtype, enabled=low):
             loss = run(tokens, targets)
-        scaler.scale(loss).backward()
-        scaler.unscale_(optimizer)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        scaler.step(optimizer)
-        scaler.update()
+        if scaler.is_enabled():
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
         return loss.detach()
 
+    with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]) if attention == "cudnn" else contextlib.nullcontext():
+        return {"precision": precision, "mode": mode, "params": "masters" if masters else "autocast",
+                "attention": attention, **timed(o, step, clock)}
+
+
+def timed(o, step, clock):
     start = clock()
     step()
     synchronize(o.device)
@@ -169,8 +218,6 @@ def measure(o, precision, mode):
         seconds.append((clock() - start) / count)
     per_step = o.batch * o.context
     result = {
-        "precision": precision,
-        "mode": mode,
         "tokens_per_second": per_step / statistics.median(seconds),
         "best_tokens_per_second": per_step / min(seconds),
         "step_ms": statistics.median(seconds) * 1e3,
@@ -188,6 +235,8 @@ def main():
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--precision", default="fp32,bf16")
     parser.add_argument("--mode", default="eager,compiled")
+    parser.add_argument("--params", default="autocast", choices=["autocast", "masters"])
+    parser.add_argument("--attention", default="default", help="default, cudnn or both, separated by a comma")
     parser.add_argument("--model", default="gpt2", choices=["gpt2", "llama"])
     parser.add_argument("--cpu-time", action="store_true", help="count CPU time; for --threads 1 on a busy machine")
     for name, value in dict(steps=20, warmup=3, layers=4, width=256, heads=4, hidden=0, context=256, vocab=256,
@@ -197,7 +246,8 @@ def main():
     o.hidden = o.hidden or 4 * o.width
     if o.threads > 0:
         torch.set_num_threads(o.threads)
-    results = [measure(o, precision, mode) for precision in o.precision.split(",") for mode in o.mode.split(",")]
+    results = [measure(o, precision, mode, attention) for precision in o.precision.split(",")
+               for mode in o.mode.split(",") for attention in o.attention.split(",")]
     where = torch.cuda.get_device_name() if o.device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
     print(json.dumps({"bench": "step", "torch": torch.__version__, "device": where, "model": o.model, "layers": o.layers,
                       "width": o.width, "vocab": o.vocab, "batch": o.batch, "context": o.context,
