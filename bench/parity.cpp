@@ -72,13 +72,16 @@ Tensor windows(const std::vector<int64_t>& tokens, random::Key key) {
 }
 
 Tensor loss_of(nn::GPT& model, const Mode& mode, const Tensor& data) {
-  const amp::Autocast autocast(mode.autocast.value_or(DType::bf16), mode.autocast.has_value());
-  const amp::Fp8Autocast fp8(mode.fp8.value_or(amp::Fp8Recipe{}), mode.fp8.has_value());
+  const amp::Autocast autocast(mode.autocast.value_or(DType::bf16),
+                               {.enabled = mode.autocast.has_value()});
+  const amp::MatmulPrecisionGuard matmul(mode.tf32 ? amp::MatmulPrecision::high
+                                                   : amp::MatmulPrecision::highest);
+  const amp::Fp8Autocast fp8(amp::Fp8State{.enabled = mode.fp8.has_value(),
+                                           .recipe = mode.fp8.value_or(amp::Fp8Recipe{})});
   return model.loss(slice(data, 1, 0, context), slice(data, 1, 1, context + 1));
 }
 
 double train(const Mode& mode, const Text& text, int steps, uint64_t seed) {
-  amp::set_matmul_precision(mode.tf32 ? amp::MatmulPrecision::high : amp::MatmulPrecision::highest);
   nn::GPT model(
       {.layers = 4, .width = 160, .heads = 5, .vocab = 256, .context = context, .seed = seed});
   optim::AdamW adam(model.parameters(), {.lr = 1e-3, .beta2 = 0.95, .weight_decay = 0.1});

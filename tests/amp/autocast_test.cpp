@@ -7,6 +7,7 @@
 
 #include "amp/golden.h"
 #include "binade/binade.h"
+#include "support/values.h"
 
 namespace binade {
 namespace {
@@ -222,7 +223,7 @@ TEST(Autocast, GuardsNestRestoreAndSwitchOff) {
     {
       const amp::Autocast inner(DType::f16);
       EXPECT_EQ(matmul(a, a).dtype(), DType::f16);
-      const amp::Autocast off(DType::f16, false);
+      const amp::Autocast off(DType::f16, {.enabled = false});
       EXPECT_EQ(matmul(a, a).dtype(), DType::f32);
     }
     EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
@@ -273,7 +274,7 @@ TEST(Autocast, PoliciesOverrideByOpAndByModulePath) {
   policy->set(Op::exp, CastClass::lower)
       .set(Op::matmul, CastClass::f32, "head")
       .set_module("head.inner", CastClass::lower);
-  const amp::Autocast guard(DType::bf16, true, policy);
+  const amp::Autocast guard(DType::bf16, {.policy = policy});
   const Tensor a = ones({2, 2});
   EXPECT_EQ(exp(a).dtype(), DType::bf16);
   EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
@@ -347,12 +348,16 @@ TEST(Autocast, ExplainListsBackwardsToo) {
   EXPECT_NE(amp::trace_text(trace).find("linear (backward)"), std::string::npos);
 }
 
-TEST(Autocast, Tf32RoundsOperandsOfF32Products) {
-  const Tensor a = full({1, 1}, 1 + 0x1p-12);
-  EXPECT_EQ(matmul(a, ones({1, 1})).item(), 1 + 0x1p-12);
-  amp::set_matmul_precision(amp::MatmulPrecision::high);
-  EXPECT_EQ(matmul(a, ones({1, 1})).item(), 1);
-  amp::set_matmul_precision(amp::MatmulPrecision::highest);
+TEST(Autocast, OnlyBinaryCrossEntropyIsSentToItsLogits) {
+  const auto policy = std::make_shared<amp::Policy>();
+  policy->set(Op::exp, CastClass::refuse);
+  const amp::Autocast guard(DType::bf16, {.policy = policy});
+  const Tensor p = full({2}, 0.5);
+  EXPECT_NE(test::error_of([&] { binary_cross_entropy(p, p); }).find("bce_with_logits"),
+            std::string::npos);
+  const std::string refused = test::error_of([&] { exp(p); });
+  EXPECT_EQ(refused.find("bce_with_logits"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("the policy refuses this op"), std::string::npos) << refused;
 }
 
 }  // namespace

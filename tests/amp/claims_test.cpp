@@ -152,7 +152,8 @@ double trained_loss(DType dtype, bool scaling) {
     adam.zero_grad();
     Tensor small;
     {
-      const amp::Autocast guard(dtype == DType::f32 ? DType::bf16 : dtype, dtype != DType::f32);
+      const amp::Autocast guard(dtype == DType::f32 ? DType::bf16 : dtype,
+                                {.enabled = dtype != DType::f32});
       const Tensor y = model(x);
       const Tensor full = mse_loss(y, target);
       loss = full.item();
@@ -236,8 +237,8 @@ int64_t activation_bytes(std::optional<DType> autocast, DType parameters,
       {.layers = 4, .width = 256, .heads = 4, .vocab = 512, .context = 256, .residual = residual},
       Device::meta(), parameters);
   const Tensor tokens = Tensor::empty({8, 256}, DType::i64, Device::meta());
-  const amp::Autocast guard(autocast.value_or(DType::bf16), autocast.has_value());
-  const amp::Fp8Autocast fp8_guard({}, fp8);
+  const amp::Autocast guard(autocast.value_or(DType::bf16), {.enabled = autocast.has_value()});
+  const amp::Fp8Autocast fp8_guard(amp::Fp8State{.enabled = fp8});
   const int64_t before = memory::allocated(memory::Category::activations, Device::meta());
   const Tensor loss = model.loss(tokens, tokens);
   return memory::allocated(memory::Category::activations, Device::meta()) - before;

@@ -42,9 +42,9 @@ const std::map<std::string, std::string> error_texts = {
     {"no_check_for_step", "call backward() before step()"},
     {"no_check_for_update", "call step(optimizer) before update()"},
     {"scale_not_called", "has scaled nothing yet"},
-    {"stepped_twice", "one step between updates"},
+    {"stepped_twice", "one step() per update()"},
     {"unscale_after_step", "a call before step"},
-    {"unscaled_twice", "one call between updates"}};
+    {"unscaled_twice", "one unscale() per update()"}};
 
 void plant(Recorder& optimizer, const json::Value& gradients) {
   const auto parameters = optimizer.parameters();

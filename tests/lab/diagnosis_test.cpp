@@ -197,7 +197,7 @@ TEST_P(Planted, IsFoundWhereItWasPlanted) {
   weight.set_requires_grad();
   const auto loss = [&](bool in_f32) {
     const ModuleScope scope("layer");
-    const amp::Autocast cast(DType::f16, planted.autocast && !in_f32);
+    const amp::Autocast cast(DType::f16, {.enabled = planted.autocast && !in_f32});
     return planted.run(weight);
   };
   const auto parameters = [&](bool) { return NamedTensors{{"layer.weight", weight}}; };

@@ -13,7 +13,7 @@ TEST(NormedType, IsAutocastsUnlessMoreIsAsked) {
   EXPECT_EQ(normed_type(Op::residual_rms_norm, DType::f32), DType::f32);
   auto policy = std::make_shared<amp::Policy>();
   policy->set(Op::residual_layer_norm, CastClass::f32);
-  const amp::Autocast autocast(DType::f16, true, policy);
+  const amp::Autocast autocast(DType::f16, {.policy = policy});
   EXPECT_EQ(normed_type(Op::residual_rms_norm, DType::f32), DType::f16);
   EXPECT_EQ(normed_type(Op::residual_rms_norm, DType::f64), DType::f64);
   EXPECT_EQ(normed_type(Op::residual_layer_norm, DType::bf16), DType::f32);

@@ -211,6 +211,27 @@ TEST(Checkpoint, SecondRunSeesTheModulePathOfTheFirst) {
   EXPECT_EQ(autograd::module_path(), "");
 }
 
+// A forward without a policy is not recomputed by that of the guard its backward runs in.
+TEST(Checkpoint, SecondRunSeesThePolicyOfTheFirst) {
+  auto policy = std::make_shared<amp::Policy>();
+  policy->set(Op::linear, CastClass::f32);
+  std::vector<DType> seen;
+  const Tensor x = noise_leaf({4, 4}, 1), w = noise_leaf({4, 4}, 2);
+  Tensor y;
+  {
+    const amp::Autocast cast(DType::bf16);
+    y = checkpoint(
+        [&](std::span<const Tensor> in) {
+          const Tensor h = linear(in[0], in[1]);
+          return seen.push_back(h.dtype()), h;
+        },
+        {x, w});
+  }
+  const amp::Autocast other(DType::f16, {.policy = policy});
+  y.backward(test::noise({4, 4}, 3, DType::bf16));
+  EXPECT_EQ(seen, (std::vector<DType>{DType::bf16, DType::bf16}));
+}
+
 TEST(Checkpoint, DoesNotDisturbTheRandomStreams) {
   const Tensor x = noise_leaf({64}, 1);
   const auto mask_after = [&](bool backward_first) {

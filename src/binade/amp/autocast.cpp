@@ -1,6 +1,5 @@
 #include "binade/amp/autocast.h"
 
-#include <atomic>
 #include <span>
 #include <unordered_map>
 
@@ -11,12 +10,12 @@
 namespace binade::amp {
 namespace {
 
-// A low-precision copy of an f32 leaf. Holding the leaf's storage keeps its address from being
-// reused.
+// A low-precision copy of an f32 leaf. It holds the leaf's storage so that no other storage gets
+// the same address.
 struct CachedCast {
   std::shared_ptr<Storage> source;
   uint64_t version = 0;
-  Strides strides;  // two leaves may see one storage in different ways
+  Strides strides;  // two leaves may view one storage differently
   Tensor copy;
 };
 
@@ -45,7 +44,22 @@ ThreadState& thread_state() {
   return state;
 }
 
-std::atomic<MatmulPrecision> precision = MatmulPrecision::highest;
+const AutocastState& checked(const AutocastState& state) {
+  if (state.enabled && state.dtype != DType::f16 && state.dtype != DType::bf16) {
+    fail("autocast",
+         {.argument = "dtype", .expected = "f16 or bf16", .found = std::string(name(state.dtype))});
+  }
+  return state;
+}
+
+// The state that a guard opens inside the current one.
+AutocastState nested(DType dtype, const AutocastOptions& options) {
+  AutocastState state = autocast_state();
+  state.enabled = options.enabled;
+  state.dtype = dtype;
+  if (options.policy != nullptr) state.policy = options.policy;
+  return state;
+}
 
 bool eligible(const Tensor& tensor) {
   return tensor.defined() && is_compute(tensor.dtype()) && tensor.dtype() != DType::f64;
@@ -59,6 +73,17 @@ DType widest(std::span<const Tensor> inputs) {
   return type.value_or(DType::f32);
 }
 
+[[noreturn]] void refuse(std::string_view op, DType autocast) {
+  const bool takes_probabilities = op == name(Op::binary_cross_entropy);
+  fail(op, {.argument = "autocast",
+            .expected = "f32 outside of autocast",
+            .found = "autocast to " + std::string(name(autocast)),
+            .hint = takes_probabilities ? "probabilities near 0 and 1 are lost in 16 bits: use "
+                                          "bce_with_logits on the logits"
+                                        : "the policy refuses this op: call it inside a guard with "
+                                          "enabled = false"});
+}
+
 Tensor converted(const Tensor& x, DType target) {
   Tensor copy = Tensor::empty(x.shape(), target, x.device());
   backend::of(x).elementwise.copy(x, copy);
@@ -70,27 +95,31 @@ Tensor converted(const Tensor& x, DType target) {
 
 const AutocastState& autocast_state() { return thread_state().autocast; }
 
-Autocast::Autocast(DType dtype, bool enabled, std::shared_ptr<const Policy> policy)
-    : Autocast(AutocastState{enabled, dtype, std::move(policy)}) {}
+AutocastState disabled_autocast() {
+  AutocastState state = autocast_state();
+  state.enabled = false;
+  return state;
+}
 
-Autocast::Autocast(Device device, bool enabled)
-    : Autocast(device.is_cuda() ? DType::f16 : DType::bf16, enabled) {}
+MatmulPrecision matmul_precision() { return autocast_state().matmul_precision; }
 
-Autocast::Autocast(const AutocastState& state) : previous_(thread_state().autocast) {
-  if (state.enabled && state.dtype != DType::f16 && state.dtype != DType::bf16) {
-    fail("autocast",
-         {.argument = "dtype", .expected = "f16 or bf16", .found = std::string(name(state.dtype))});
-  }
-  thread_state().autocast = state;
-  if (thread_state().autocast.policy == nullptr) thread_state().autocast.policy = previous_.policy;
+Autocast::Autocast(DType dtype, const AutocastOptions& options)
+    : Autocast(nested(dtype, options)) {}
+
+Autocast::Autocast(Device device, const AutocastOptions& options)
+    : Autocast(device.is_cuda() ? DType::f16 : DType::bf16, options) {}
+
+Autocast::Autocast(const AutocastState& state) : state_(thread_state().autocast, checked(state)) {
   ++thread_state().depth;
 }
 
 Autocast::~Autocast() {
   ThreadState& state = thread_state();
-  state.autocast = previous_;
   if (--state.depth == 0) state.cache.clear();
 }
+
+MatmulPrecisionGuard::MatmulPrecisionGuard(MatmulPrecision precision)
+    : precision_(thread_state().autocast.matmul_precision, precision) {}
 
 CastClass class_of(Op op) {
   const auto& policy = autocast_state().policy;
@@ -121,12 +150,7 @@ std::optional<DType> input_type(CastClass cast, std::string_view op, std::span<c
     case CastClass::refuse:
       break;
   }
-  fail(op,
-       {.argument = "autocast",
-        .expected = "f32 outside of autocast",
-        .found = "autocast to " + std::string(name(state.dtype)),
-        .hint =
-            "probabilities near 0 and 1 are lost in 16 bits: use bce_with_logits on the logits"});
+  refuse(op, state.dtype);
 }
 
 Tensor cast_input(const Tensor& x, std::optional<DType> target) {
@@ -147,8 +171,5 @@ int64_t cast_cache_bytes() {
   for (const auto& [key, entry] : thread_state().cache) bytes += entry.copy.bytes();
   return bytes;
 }
-
-MatmulPrecision matmul_precision() { return precision; }
-void set_matmul_precision(MatmulPrecision value) { precision = value; }
 
 }  // namespace binade::amp

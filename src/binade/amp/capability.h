@@ -5,18 +5,18 @@
 
 namespace binade::amp {
 
-// How a device multiplies matrices of a type.
+// How a device runs matmuls of a dtype.
 enum class Support : uint8_t {
-  none,      // not at all
-  emulated,  // right, by way of a wider type: no faster than that one
-  native,    // by instructions of its own
+  none,      // unsupported
+  emulated,  // in a wider dtype, at that dtype's speed; results are correct
+  native,    // by hardware instructions
 };
 std::string_view name(Support support);
 
-// Types f32, f16, bf16, e4m3 and e5m2.
+// For f32, f16, bf16, e4m3 and e5m2.
 Support matmul_support(DType dtype, Device device);
 
-// Whether autocast to the type is possible there, natively or by emulation.
+// Whether a device can run autocast to the dtype, natively or by emulation.
 bool is_bf16_supported(Device device, bool including_emulation = true);
 bool is_f16_supported(Device device, bool including_emulation = true);
 bool is_fp8_supported(Device device, bool including_emulation = true);

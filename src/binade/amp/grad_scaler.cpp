@@ -44,8 +44,8 @@ Tensor copied(const Tensor& x) {
   return copy;
 }
 
-// Iterations a GPU may be ahead of the host's look at them. Always so many, so that what the host
-// decides does not depend on how fast either is.
+// The host reads outcomes this many iterations late, so that it does not wait for a GPU. A fixed
+// number, so that its decisions do not depend on timing; 2 is enough to keep the GPU busy.
 constexpr size_t iterations_ahead = 2;
 
 std::vector<Tensor> with_gradients(const Steppable& optimizer) {
@@ -59,7 +59,7 @@ std::vector<Tensor> with_gradients(const Steppable& optimizer) {
                        .found = "f16",
                        .hint = "unscaling in f16 brings back the underflow that scaling avoids: "
                                "keep gradients in f32 "
-                               "(set_grad_dtype) with f32 masters in the optimizer"});
+                               "(set_grad_dtype) with f32 master weights in the optimizer"});
     }
     result.push_back(parameter);
   }
@@ -81,14 +81,14 @@ std::string StepReport::reason() const {
 
 Tensor StepReport::bad_parameter() const {
   if (applied()) return {};
-  const auto place = static_cast<size_t>(first_bad_.get());
-  return place < checked_.size() ? checked_[place] : Tensor();
+  const auto index = static_cast<size_t>(first_bad_.get());
+  return index < checked_.size() ? checked_[index] : Tensor();
 }
 
 StepReport StepReport::replayed() const {
   StepReport report = *this;
-  for (backend::AsyncScalar* late : {&report.found_inf_, &report.first_bad_, &report.scale_})
-    *late = late->replayed();
+  for (backend::AsyncScalar* scalar : {&report.found_inf_, &report.first_bad_, &report.scale_})
+    *scalar = scalar->replayed();
   return report;
 }
 
@@ -97,11 +97,11 @@ double StepReport::scale() const { return scale_.defined() ? scale_.get() : 1; }
 GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
   if (!options.enabled) return;
   check(options);
-  numbers_ = {.growth = options.growth_factor,
-              .backoff = options.backoff_factor,
-              .interval = options.growth_interval,
-              .hysteresis = options.hysteresis,
-              .minimum = options.minimum_scale};
+  hyper_ = {.growth = options.growth_factor,
+            .backoff = options.backoff_factor,
+            .interval = options.growth_interval,
+            .hysteresis = options.hysteresis,
+            .minimum = options.minimum_scale};
 }
 
 void GradScaler::require_scale(const char* call) const {
@@ -139,7 +139,7 @@ void GradScaler::check_gradients(Steppable& optimizer, PerOptimizer& state) {
   const Tensor inverse = filled({1}, 0, DType::f32, scale_.device());
   state.found_inf = filled({1}, 0, DType::f32, scale_.device());
   state.first_bad = filled({1}, std::numeric_limits<int32_t>::max(), DType::i32, scale_.device());
-  state.scale = copied(scale_);  // update() changes it before a recorded step's report is read
+  state.scale = copied(scale_);  // update() changes scale_ before a captured step's report is read
   const auto& kernels = backend::of(scale_);
   kernels.scaler.invert(scale_, inverse);
   kernels.optimizer.unscale(gradients, inverse, state.found_inf, state.first_bad);
@@ -151,7 +151,7 @@ void GradScaler::unscale(Steppable& optimizer) {
   PerOptimizer& state = state_of(optimizer);
   if (state.stage == Stage::unscaled) {
     fail("unscale", {.argument = "optimizer",
-                     .expected = "one call between updates",
+                     .expected = "one unscale() per update()",
                      .found = "a second one",
                      .hint = "gradients are unscaled already"});
   }
@@ -174,7 +174,7 @@ StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor)
   PerOptimizer& state = state_of(optimizer);
   if (state.stage == Stage::stepped) {
     fail("step", {.argument = "optimizer",
-                  .expected = "one step between updates",
+                  .expected = "one step() per update()",
                   .found = "a second one",
                   .hint = "call update() first"});
   }
@@ -215,14 +215,14 @@ void GradScaler::update() {
   }
   const PendingIteration iteration{backend::AsyncScalar(found), backend::AsyncScalar(scale)};
   if (resting_scale_ > 0) {
-    // A retest ends: back to the scale of before, whatever it showed.
+    // A retest ends: restore the scale before it, whatever the outcome.
     kernels.elementwise.fill(scale_, std::exchange(resting_scale_, 0));
   } else {
-    kernels.scaler.update(scale_, trackers_, found, numbers_);
+    kernels.scaler.update(scale_, trackers_, found, hyper_);
   }
   optimizers_.clear();
   if (iteration.found_inf.recorded()) {
-    recorded_ = iteration;
+    captured_ = iteration;
     return;
   }
   unread_.push_back(iteration);
@@ -231,7 +231,7 @@ void GradScaler::update() {
 
 void GradScaler::note_run() {
   if (!options_.enabled) return;
-  unread_.push_back({recorded_.found_inf.replayed(), recorded_.scale.replayed()});
+  unread_.push_back({captured_.found_inf.replayed(), captured_.scale.replayed()});
   read(false);
 }
 
@@ -244,12 +244,10 @@ void GradScaler::read(bool all) {
 }
 
 void GradScaler::note(const PendingIteration& iteration) {
-  if (iteration.found_inf.get() == 0) {
-    skipped_in_a_row_ = overflows_in_a_row_ = 0;
-    return;
-  }
-  ++skipped_in_a_row_;
-  ++overflows_in_a_row_;
+  const bool applied = iteration.found_inf.get() == 0;
+  skipped_.note(applied);
+  overflows_.note(applied);
+  if (applied) return;
   if (options_.minimum_scale > 0 && iteration.scale.get() <= options_.minimum_scale) {
     fail("update", {.argument = "loss scale",
                     .expected = "finite gradients at the minimum scale " +
@@ -262,17 +260,17 @@ void GradScaler::note(const PendingIteration& iteration) {
 }
 
 void GradScaler::note_overflow() {
-  if (options_.skip_budget > 0 && skipped_in_a_row_ >= options_.skip_budget) {
+  if (options_.skip_budget > 0 && skipped_.length() >= options_.skip_budget) {
     fail(
         "update",
         {.argument = "skip_budget",
          .expected = fmt::format("an applied step within {}", options_.skip_budget),
-         .found = fmt::format("{} skipped in a row, loss scale {}", skipped_in_a_row_, get_scale()),
+         .found = fmt::format("{} skipped in a row, loss scale {}", skipped_.length(), get_scale()),
          .hint =
              "the run can only skip: scaling does not help it; try bf16 or a lower learning rate"});
   }
-  if (options_.retest_after > 0 && overflows_in_a_row_ >= options_.retest_after) {
-    overflows_in_a_row_ = 0;
+  if (options_.retest_after > 0 && overflows_.length() >= options_.retest_after) {
+    overflows_ = SkipStreak();
     resting_scale_ = get_scale();
     backend::of(scale_).elementwise.fill(scale_, 1);
   }
@@ -311,8 +309,8 @@ ScalerState GradScaler::state() {
           {"growth_tracker", static_cast<double>(growth_tracker())},
           {"hysteresis_tracker",
            used ? trackers_.strided({}, {}, 1).item() : static_cast<double>(options_.hysteresis)},
-          {"skipped_in_a_row", static_cast<double>(skipped_in_a_row_)},
-          {"overflows_in_a_row", static_cast<double>(overflows_in_a_row_)},
+          {"skipped_in_a_row", static_cast<double>(skipped_.length())},
+          {"overflows_in_a_row", static_cast<double>(overflows_.length())},
           {"resting_scale", resting_scale_}};
 }
 
@@ -339,8 +337,8 @@ void GradScaler::load_state(const ScalerState& state) {
   trackers_ = filled({2}, 0, DType::i32, options_.device);
   for (int i = 0; i < 2; ++i)
     backend::of(trackers_).elementwise.fill(trackers_.strided({1}, {1}, i), trackers[i]);
-  skipped_in_a_row_ = static_cast<int64_t>(get("skipped_in_a_row"));
-  overflows_in_a_row_ = static_cast<int64_t>(get("overflows_in_a_row"));
+  skipped_ = SkipStreak(static_cast<int64_t>(get("skipped_in_a_row")));
+  overflows_ = SkipStreak(static_cast<int64_t>(get("overflows_in_a_row")));
   resting_scale_ = get("resting_scale");
 }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "binade/amp/skip_streak.h"
 #include "binade/amp/steppable.h"
 #include "binade/backend/async_scalar.h"
 #include "binade/backend/loss_scaler.h"
@@ -20,27 +21,29 @@ struct GradScalerOptions {
   double backoff_factor = 0.5;
   int64_t growth_interval = 2000;
   // Beyond PyTorch; the defaults behave as PyTorch does.
-  int64_t hysteresis =
-      1;  // overflows tolerated before the scale shrinks (DeepSpeed and Megatron: 2)
-  double minimum_scale = 0;  // where not 0: the scale stops here, and an overflow at it is an error
-  int64_t skip_budget = 0;   // where not 0: this many skipped steps in a row are an error
-  int64_t retest_after =
-      0;  // where not 0: after so many overflows in a row one step runs at scale 1
+  // Overflows tolerated before the scale shrinks (DeepSpeed and Megatron: 2).
+  int64_t hysteresis = 1;
+  // If not 0: the smallest scale, at which an overflow is an error.
+  double minimum_scale = 0;
+  // If not 0: this many skipped steps in a row are an error.
+  int64_t skip_budget = 0;
+  // If not 0: after this many overflows in a row one step runs at scale 1.
+  int64_t retest_after = 0;
   Device device = Device::cpu();
 };
 
-// What became of one step. On a GPU the answers are on their way when the step is started; asking
-// for one waits for it, and costs nothing a step or two later.
+// The outcome of one step. A GPU computes it asynchronously: asking right after the step waits for
+// it, asking a step or two later does not.
 class StepReport {
  public:
   bool applied() const;
-  // Why it was not; empty where it was.
+  // Why it was skipped; empty if it was applied.
   std::string reason() const;
-  // The first parameter with a gradient that is not finite; undefined where there is none.
+  // The first parameter with a non-finite gradient; undefined if there is none.
   Tensor bad_parameter() const;
-  // The scale its gradients were made with.
+  // The loss scale of its gradients.
   double scale() const;
-  // Of a recorded step (backend/graph.h): what became of its latest run.
+  // Of a captured step (backend/graph.h): the outcome of its latest replay.
   StepReport replayed() const;
 
  private:
@@ -50,39 +53,39 @@ class StepReport {
   bool at_scale_one_ = false;                           // a retest
 };
 
-// A scaler's state as it is saved. Empty where the scaler is disabled.
+// A scaler's saved state. Empty if the scaler is disabled.
 using ScalerState = std::map<std::string, double>;
 
 // Dynamic loss scaling with PyTorch's semantics: scale the loss, unscale the gradients of each
-// optimizer once, skip its step where one is not finite, and adapt the scale once per iteration.
-// The scale, its counters and the found-inf flags live on the device.
+// optimizer once, skip its step if a gradient is non-finite, and adapt the scale once per
+// iteration. The scale, its counters and the found-inf flags live on the device.
 class GradScaler {
  public:
   explicit GradScaler(const GradScalerOptions& options = {});
 
-  // loss * scale; its gradient carries the scale into the backward.
+  // loss * scale; the backward multiplies its gradient by the scale too.
   Tensor scale(const Tensor& loss);
-  // Divides the optimizer's gradients by the scale and notes whether one is not finite. Optional
+  // Divides the optimizer's gradients by the scale and checks whether one is non-finite. Optional
   // before step(); needed before clipping.
   void unscale(Steppable& optimizer);
-  // Unscales unless that was done, then updates the parameters or leaves them alone. A factor (f32
-  // [1]), such as one that clips, multiplies the gradients on the way.
+  // Unscales unless that was done, then updates the parameters, or skips the update if a gradient
+  // is non-finite. A factor (f32 [1]), such as one that clips, multiplies the gradients.
   StepReport step(Steppable& optimizer, const Tensor& gradient_factor = {});
-  // Ends an iteration: adapts the scale to what all optimizers found.
+  // Ends an iteration: adapts the scale by the outcome of all optimizers.
   void update();
-  // Notes another run of an iteration that was recorded (backend/graph.h), after it was started:
-  // the recording itself is none. Not for a scaler that retests, as the host then chooses scales.
+  // Counts a replay of a captured iteration (backend/graph.h), after its launch; the capture itself
+  // is not an iteration. Not for a scaler that retests, because the host then chooses scales.
   void note_run();
-  // Ends an iteration with a scale of the caller's choice.
+  // Ends an iteration with the given scale.
   void update(double new_scale);
 
   bool enabled() const { return options_.enabled; }
   double get_scale() const;
   int64_t growth_tracker() const;
   // Steps skipped since the last applied one, as far as the host knows.
-  int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
+  int64_t skipped_in_a_row() const { return skipped_.length(); }
 
-  // Waits for what is still on its way from the device.
+  // Waits for outcomes that the device has not computed yet.
   ScalerState state();
   void load_state(const ScalerState& state);
 
@@ -90,12 +93,12 @@ class GradScaler {
   enum class Stage : uint8_t { ready, unscaled, stepped };
   struct PerOptimizer {
     Stage stage = Stage::ready;
-    Tensor found_inf;  // undefined where no gradient was checked
-    Tensor first_bad;  // i32 [1]: which of `checked` it was first found in
-    Tensor scale;      // f32 [1]: what the gradients were multiplied by
+    Tensor found_inf;  // undefined if no gradient was checked
+    Tensor first_bad;  // i32 [1]: index in `checked` of the first non-finite gradient
+    Tensor scale;      // f32 [1]: the loss scale of the gradients
     std::vector<Tensor> checked;
   };
-  // An iteration whose outcome the host has not looked at.
+  // An iteration whose outcome the host has not read.
   struct PendingIteration {
     backend::AsyncScalar found_inf, scale;
   };
@@ -103,21 +106,21 @@ class GradScaler {
   PerOptimizer& state_of(Steppable& optimizer) { return optimizers_[&optimizer]; }
   void require_scale(const char* call) const;
   void check_gradients(Steppable& optimizer, PerOptimizer& state);
-  // Looks at the outcomes that are old enough to be there, or at all of them.
+  // Reads the outcomes that are old enough not to wait for, or all of them.
   void read(bool all);
   void note(const PendingIteration& iteration);
   void note_overflow();
 
   GradScalerOptions options_;
-  backend::LossScaleParams numbers_;
+  backend::LossScaleParams hyper_;
   Tensor scale_;  // undefined until first used
   Tensor trackers_;
   std::unordered_map<Steppable*, PerOptimizer> optimizers_;
   std::deque<PendingIteration> unread_;
-  PendingIteration recorded_;  // of the iteration recorded last
-  int64_t skipped_in_a_row_ = 0;
-  int64_t overflows_in_a_row_ = 0;
-  double resting_scale_ = 0;  // what the scale returns to after a retest at 1; 0: none running
+  PendingIteration captured_;  // of the iteration captured last
+  SkipStreak skipped_;
+  SkipStreak overflows_;      // since the last retest
+  double resting_scale_ = 0;  // the scale after a retest at 1 ends; 0 if none is running
 };
 
 }  // namespace binade::amp

@@ -6,17 +6,16 @@
 
 #include "binade/autograd/op.h"
 
-// Which op runs in which precision under autocast. The defaults are the classes in
-// autograd/ops.def, which follow PyTorch's CUDA lists; a policy overrides them by op, by module
-// path, or both.
+// The precision of each op under autocast. The defaults are the classes in autograd/ops.def, which
+// follow PyTorch's CUDA lists; a policy overrides them by op, by module path, or both.
 namespace binade::amp {
 
 class Policy {
  public:
-  // Overrides the class of `op` inside modules whose path is `module` or lies below it (empty:
+  // Overrides the class of `op` in the module at path `module` and those below it (empty:
   // everywhere). The longest matching path wins.
   Policy& set(Op op, CastClass cast, std::string_view module = "");
-  // Overrides every op inside a module.
+  // Overrides the class of all ops in a module and those below it.
   Policy& set_module(std::string_view module, CastClass cast);
 
   // The class of `op` in the module at `path`.

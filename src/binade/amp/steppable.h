@@ -6,13 +6,13 @@
 
 namespace binade::amp {
 
-// What an update reads on the device, so that nothing waits for the host.
+// Inputs of an update that stay on the device, so that it does not wait for the host.
 struct StepControl {
   Tensor gradient_factor;  // f32 [1]: multiplies every gradient; undefined: 1
-  Tensor skip;             // f32 [1]: not 0 leaves everything as it is; undefined: never
+  Tensor skip;             // f32 [1]: skips the update if not 0; undefined: never skips
 };
 
-// What a loss scaler needs of an optimizer.
+// The interface of an optimizer that a loss scaler uses.
 class Steppable {
  public:
   virtual ~Steppable() = default;

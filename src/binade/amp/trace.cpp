@@ -9,12 +9,13 @@
 #include "binade/autograd/node.h"
 
 namespace binade::amp {
-namespace {
 
 struct Recording {
   std::vector<TracedOp> ops;
   std::vector<TracedCast> pending;  // casts made for the op that is about to run
 };
+
+namespace {
 
 thread_local Recording* recording = nullptr;
 
@@ -26,7 +27,7 @@ std::vector<DType> types(std::span<const Tensor> tensors) {
   return result;
 }
 
-// The types gradients of a node's inputs have: a leaf's buffer may be wider than the leaf.
+// The types of the gradients of a node's inputs: a leaf's buffer may be wider than the leaf.
 std::vector<DType> gradient_types(const autograd::Node& node) {
   std::vector<DType> result;
   for (const autograd::GradSlot& slot : node.inputs) {
@@ -37,7 +38,7 @@ std::vector<DType> gradient_types(const autograd::Node& node) {
   return result;
 }
 
-// Adds backwards to the recording; a watch that was there before goes on seeing everything.
+// Adds backwards to the recording. The observer before it continues to see everything.
 class BackwardTrace : public autograd::OpObserver {
  public:
   void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
@@ -70,27 +71,22 @@ std::string list(const std::vector<DType>& dtypes) {
 bool tracing() { return recording != nullptr; }
 
 std::vector<TracedOp> explain(const std::function<void()>& program) {
-  Recording mine;
-  Recording* outer = std::exchange(recording, &mine);
+  Recording own;
+  const Restore<Recording*> traced(recording, &own);
   BackwardTrace backwards;
-  const autograd::OpObserverScope watching(&backwards);
-  try {
-    program();
-  } catch (...) {
-    recording = outer;
-    throw;
-  }
-  recording = outer;
-  return std::move(mine.ops);
+  const autograd::OpObserverScope observed(&backwards);
+  program();
+  return std::move(own.ops);
 }
 
-TracePause::TracePause() : paused_(std::exchange(recording, nullptr)) {
-  unwatched_.emplace(nullptr);
+TracePause::TracePause() {
+  untraced_.emplace(recording, nullptr);
+  unobserved_.emplace(nullptr);
 }
 
 void TracePause::resume() {
-  unwatched_.reset();
-  if (paused_ != nullptr) recording = static_cast<Recording*>(std::exchange(paused_, nullptr));
+  unobserved_.reset();
+  untraced_.reset();
 }
 
 void trace_cast(const Tensor& from, const Tensor& to) {

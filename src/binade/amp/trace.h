@@ -8,9 +8,10 @@
 
 #include "binade/autograd/op.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/base/restore.h"
 #include "binade/tensor/tensor.h"
 
-// The record of what ran in which precision: every op and every cast, while someone listens.
+// Tracing: every op and every cast with its types, while explain() runs.
 namespace binade::amp {
 
 struct TracedCast {
@@ -20,10 +21,10 @@ struct TracedCast {
 
 struct TracedOp {
   Op op;
-  std::string module;          // empty outside of any
-  std::vector<DType> inputs;   // as the caller gave them; of a backward, the gradients that came
+  std::string module;          // empty outside of modules
+  std::vector<DType> inputs;   // as the caller gave them; of a backward, the output gradients
   std::vector<DType> compute;  // as the op took them
-  std::vector<DType> outputs;  // of a backward, the gradients it made
+  std::vector<DType> outputs;  // of a backward, the input gradients
   std::vector<TracedCast> casts;
   bool backward = false;
 };
@@ -34,22 +35,21 @@ std::vector<TracedOp> explain(const std::function<void()>& program);
 // A trace as an aligned table with the cost of its casts below.
 std::string trace_text(const std::vector<TracedOp>& trace);
 
-// Nothing is traced or watched on this thread while it lives, or until resume().
+struct Recording;
+
+// For its lifetime, or until resume(), nothing on this thread is traced or observed.
 class TracePause {
  public:
   TracePause();
-  ~TracePause() { resume(); }
-  TracePause(const TracePause&) = delete;
-  TracePause& operator=(const TracePause&) = delete;
   void resume();
 
  private:
-  void* paused_;
-  std::optional<autograd::OpObserverScope> unwatched_;
+  std::optional<Restore<Recording*>> untraced_;
+  std::optional<autograd::OpObserverScope> unobserved_;
 };
 
-// Called by ops as they have run and recorded; free unless explain() is running or the thread has a
-// watch.
+// Called by ops after they ran and recorded their backward. Does nothing unless explain() is
+// running or the thread has an observer.
 bool tracing();
 void trace_cast(const Tensor& from, const Tensor& to);
 void trace_op(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,

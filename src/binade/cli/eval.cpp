@@ -44,7 +44,7 @@ void run(const EvalArguments& arguments) {
   const auto model = io::load_pretrained(folder);
   const auto data = train::evaluation_data(folder, arguments.data, model->config().vocab);
   const amp::Autocast cast(train::autocast_type(arguments.config),
-                           train::uses_autocast(arguments.config));
+                           {.enabled = train::uses_autocast(arguments.config)});
   const train::Evaluation result = train::evaluate(*model, data.tokens, arguments.batch);
   if (!arguments.logits.empty()) {
     io::save_safetensors(arguments.logits,

@@ -41,7 +41,7 @@ std::optional<Finding> examine(const DiagnosisInput& patient, bool in_f32, doubl
   Tensor loss = patient.loss(in_f32);
   if (const Finding* found = finder.origin(loss)) return *found;
   if (!loss.requires_grad()) return {};
-  const amp::Autocast off(amp::AutocastState{});
+  const amp::Autocast off(amp::disabled_autocast());
   if (scale != 1) loss = loss * scale;
   if (const Finding* found = finder.origin(loss)) return *found;
   loss.backward();

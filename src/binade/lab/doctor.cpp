@@ -62,27 +62,10 @@ struct Replay {
   }
 };
 
-// Keeps the precision of f32 products as it was.
-class MatmulPrecisionGuard {
- public:
-  MatmulPrecisionGuard() : previous_(amp::matmul_precision()) {}
-  ~MatmulPrecisionGuard() { amp::set_matmul_precision(previous_); }
-  MatmulPrecisionGuard(const MatmulPrecisionGuard&) = delete;
-  MatmulPrecisionGuard& operator=(const MatmulPrecisionGuard&) = delete;
-
-  void use(bool in_f32) {
-    amp::set_matmul_precision(in_f32 ? amp::MatmulPrecision::highest : previous_);
-  }
-
- private:
-  amp::MatmulPrecision previous_;
-};
-
 }  // namespace
 
 std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Tokens& tokens,
                                       int64_t step, double scale) {
-  MatmulPrecisionGuard matmul;
   Replay own(trainer);
   std::optional<Replay> f32;
   const auto replay = [&](bool in_f32) -> Replay& {
@@ -94,7 +77,6 @@ std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Token
   for (int64_t micro = 0; micro < trainer.config().accumulate && !found; ++micro) {
     const auto loss = [&](bool in_f32) {
       const Replay& how = replay(in_f32);
-      matmul.use(in_f32);
       random::begin_step(seed, static_cast<uint64_t>(step));
       return train::micro_loss(*how.model, how.config, how.fp8, tokens, step, micro);
     };
@@ -155,13 +137,13 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
   std::vector<std::string> notes;
   if (statistics_) notes = keep_statistics(trainer, result.step);
   const bool finite_loss = std::isfinite(result.loss);
-  skipped_in_a_row_ = result.applied ? 0 : skipped_in_a_row_ + 1;
+  skipped_in_a_row_.note(result.applied);
   if (result.applied && finite_loss) {
     diagnosed_ = false;
     return notes;
   }
   const bool scaled = trainer.config().precision == "fp16";
-  const bool explained = scaled && finite_loss && skipped_in_a_row_ < usual_skips;
+  const bool explained = scaled && finite_loss && skipped_in_a_row_.length() < usual_skips;
   if (explained || diagnosed_ || diagnoses_.size() >= max_diagnoses) return notes;
   diagnosed_ = true;
   const auto found = examine_step(trainer, tokens, result.step - 1, result.scale);

@@ -45,7 +45,7 @@ class Doctor : public train::Observer {
   std::vector<LayerStats> ranking_;
   train::PrecisionPlan plan_;
   std::vector<Diagnosis> diagnoses_;
-  int64_t skipped_in_a_row_ = 0;
+  amp::SkipStreak skipped_in_a_row_;
   bool diagnosed_ = false;  // this series of bad steps
 };
 

@@ -33,7 +33,7 @@ const formats::Format& format_of(DType fp8) {
 struct Quietly {
   NoGrad no_grad;
   autograd::OpObserverScope unwatched{nullptr};
-  amp::Autocast plain{amp::AutocastState{}};
+  amp::Autocast plain{amp::disabled_autocast()};
 };
 
 Tensor matrix(const Tensor& x) { return reshape(x.detach(), {-1, x.size(-1)}); }

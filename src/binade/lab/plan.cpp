@@ -203,9 +203,9 @@ Machine measure_machine(const train::Config& config) {
     const bool low = std::string_view(precision) != "fp32",
                fp8 = std::string_view(precision) == "fp8";
     const Tensor seed = randn({rows, out}, {1, 2}, low ? DType::bf16 : DType::f32);
-    const amp::Autocast cast(DType::bf16, low);
-    const amp::Fp8Autocast eight(
-        amp::Fp8Recipe{.scaling = amp::parse_fp8_scaling(config.fp8_scaling)}, fp8);
+    const amp::Autocast cast(DType::bf16, {.enabled = low});
+    const amp::Fp8Autocast eight(amp::Fp8State{
+        .enabled = fp8, .recipe = {.scaling = amp::parse_fp8_scaling(config.fp8_scaling)}});
     return rate(&Work::flops, [&] { layer(x).backward(seed); });
   };
   Machine machine;

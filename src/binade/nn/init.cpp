@@ -1,19 +1,17 @@
 #include "binade/nn/init.h"
 
-#include <utility>
-
 #include "binade/backend/backend.h"
 
 namespace binade::nn::init {
 namespace {
 
-// Streams of starting values have the two top bits set: no op and no optimizer step draws from
+// Streams of initial values have the two top bits set, so that no op or optimizer step draws from
 // them.
 constexpr uint64_t first_stream = uint64_t{3} << 62;
 
 thread_local uint64_t current_seed = 0;
 thread_local uint64_t next_stream = first_stream;
-thread_local bool unset = false;
+thread_local bool skip_init = false;
 
 Tensor parameter(const Shape& shape, Placement placement) {
   const memory::CategoryGuard category(memory::Category::parameters);
@@ -22,8 +20,7 @@ Tensor parameter(const Shape& shape, Placement placement) {
 
 }  // namespace
 
-SkipInit::SkipInit() : previous_(std::exchange(unset, true)) {}
-SkipInit::~SkipInit() { unset = previous_; }
+SkipInit::SkipInit() : skip_(skip_init, true) {}
 
 void restart(uint64_t seed) {
   current_seed = seed;
@@ -32,20 +29,21 @@ void restart(uint64_t seed) {
 
 Tensor normal(const Shape& shape, double deviation, Placement placement) {
   Tensor x = parameter(shape, placement);
-  if (!unset) backend::of(x).activation.fill_normal(0, deviation, {current_seed, next_stream++}, x);
+  if (!skip_init)
+    backend::of(x).activation.fill_normal(0, deviation, {current_seed, next_stream++}, x);
   return x;
 }
 
 Tensor uniform(const Shape& shape, double bound, Placement placement) {
   Tensor x = parameter(shape, placement);
-  if (!unset)
+  if (!skip_init)
     backend::of(x).activation.fill_uniform(-bound, bound, {current_seed, next_stream++}, x);
   return x;
 }
 
 Tensor constant(const Shape& shape, double value, Placement placement) {
   Tensor x = parameter(shape, placement);
-  if (!unset) backend::of(x).elementwise.fill(x, value);
+  if (!skip_init) backend::of(x).elementwise.fill(x, value);
   return x;
 }
 

@@ -2,27 +2,24 @@
 
 #include <cstdint>
 
+#include "binade/base/restore.h"
 #include "binade/nn/module.h"
 
-// Starting values. Each tensor draws from a stream of its own, counted per thread in the order of
-// construction, so that a model is a function of its seed.
+// Initial values of parameters. Each tensor draws from its own random stream, counted per thread in
+// the order of construction, so that a model is a function of its seed.
 namespace binade::nn::init {
 
-// Counts streams from zero again under `seed`, on this thread. Models call it before their first
-// parameter.
+// Restarts this thread's stream count under `seed`. Models call it before their first parameter.
 void restart(uint64_t seed);
 
-// Parameters made on this thread while it lives get memory and no values: for models whose weights
-// are about to be read.
+// For its lifetime, parameters made on this thread stay uninitialized: for models whose weights are
+// loaded next.
 class SkipInit {
  public:
   SkipInit();
-  ~SkipInit();
-  SkipInit(const SkipInit&) = delete;
-  SkipInit& operator=(const SkipInit&) = delete;
 
  private:
-  bool previous_;
+  Restore<bool> skip_;
 };
 
 Tensor normal(const Shape& shape, double deviation, Placement placement);

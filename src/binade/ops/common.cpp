@@ -27,7 +27,7 @@ Composite::Composite(Op op, std::initializer_list<Tensor> inputs, bool named)
       inputs_(inputs),
       compute_(cast_recorded(op, inputs_, named)),
       scope_(op),
-      plain_(amp::AutocastState{}) {
+      plain_(amp::disabled_autocast()) {
   amp::require_one_device(op, inputs_);
 }
 

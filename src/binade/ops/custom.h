@@ -9,14 +9,14 @@
 
 namespace binade {
 
-// An op of the user's own that takes part in autograd and autocast.
+// A user-defined op that takes part in autograd and autocast.
 struct CustomOp {
   std::string name;
-  // What autocast does with its inputs. Inside forward and backward autocast is off, unless the
-  // class is as_is: then both run under the state of the call.
+  // How autocast treats its inputs. Forward and backward run with the autocast state of the call
+  // (matmul precision included), and with autocast disabled unless the class is as_is.
   CastClass cast = CastClass::as_is;
   std::function<Tensor(std::span<const Tensor> inputs)> forward;
-  // Gives each wanted slot its gradient: dx[i].add(...). Nothing records here.
+  // Adds a gradient to each slot that needs one: dx[i].add(...). Ops called here are not recorded.
   std::function<void(const Tensor& dy, std::span<const Tensor> inputs, const Tensor& y,
                      autograd::GradSlots dx)>
       backward;

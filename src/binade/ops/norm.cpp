@@ -68,7 +68,7 @@ std::pair<Tensor, Tensor> residual_composite(Op op, const Tensor& x, const Tenso
                                              const Tensor& weight, const Tensor& bias, double eps) {
   const DType stream = residual.defined() ? residual.dtype() : x.dtype();
   const DType result = normed_type(op, stream);
-  const amp::Autocast plain(amp::AutocastState{});
+  const amp::Autocast plain(amp::disabled_autocast());
   const Tensor sum =
       residual.defined()
           ? cast(cast(x, promote(x.dtype(), residual.dtype())) + residual, residual.dtype())

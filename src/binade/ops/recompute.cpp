@@ -9,6 +9,7 @@
 #include "binade/autograd/module_path.h"
 #include "binade/autograd/recompute.h"
 #include "binade/base/random.h"
+#include "binade/base/restore.h"
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -17,7 +18,7 @@ namespace {
 using namespace ops;
 using ManyFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 
-// Everything outside of its arguments that a forward depends on.
+// The thread state that a forward depends on.
 struct ForwardState {
   amp::AutocastState autocast = amp::autocast_state();
   amp::Fp8State fp8 = amp::fp8_state();
@@ -25,32 +26,19 @@ struct ForwardState {
   random::Context random = random::context();
 };
 
-// The random context of another moment while it lives.
-class RandomGuard {
- public:
-  explicit RandomGuard(const random::Context& context)
-      : previous_(std::exchange(random::context(), context)) {}
-  ~RandomGuard() { random::context() = previous_; }
-  RandomGuard(const RandomGuard&) = delete;
-  RandomGuard& operator=(const RandomGuard&) = delete;
-
- private:
-  random::Context previous_;
-};
-
-std::vector<Tensor> run_again(const ManyFunction& fn, const ForwardState& state,
-                              std::span<const Tensor> inputs) {
+std::vector<Tensor> recomputed(const ManyFunction& fn, const ForwardState& state,
+                               std::span<const Tensor> inputs) {
   const amp::Autocast autocast(state.autocast);
   const amp::Fp8Autocast fp8(state.fp8);
   const autograd::ModulePathGuard path(state.path);
   const autograd::RecomputeScope recompute;
   const autograd::GradMode recording(true);
-  const RandomGuard random(state.random);
+  const Restore<random::Context> random(random::context(), state.random);
   return fn(inputs);
 }
 
-// The inputs as leaves of a graph of their own, whose gradients add up right in the slots' buffers:
-// the same sums in the same order as without recompute. An input given twice is one leaf.
+// The inputs as leaves of a separate graph. Their gradients accumulate directly in the slots'
+// buffers, so that sums have the same order as without recompute. An input given twice is one leaf.
 std::vector<Tensor> leaves_for(std::span<const Saved> saved, GradSlots slots) {
   std::vector<Tensor> leaves;
   for (size_t i = 0; i < saved.size(); ++i) {
@@ -73,7 +61,7 @@ std::vector<Tensor> leaves_for(std::span<const Saved> saved, GradSlots slots) {
   return leaves;
 }
 
-// Slots count as filled from the moment they gave their buffer away.
+// Zeroes buffers that got no gradient: a slot counts as filled once target() was called.
 void clear_unwritten(std::span<const Tensor> leaves) {
   for (const Tensor& leaf : leaves) {
     if (leaf.requires_grad() && !leaf.grad().defined())
@@ -91,7 +79,7 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
     const NoGrad forward_only;
     for (const Tensor& output : fn(inputs)) outputs.push_back(output.detach());
   }
-  // Parameters inside fn want gradients even where no input does: one extra leaf keeps the node.
+  // Parameters inside fn may need gradients when no input does: an extra leaf keeps the node.
   std::vector<Tensor> given(inputs.begin(), inputs.end());
   Tensor anchor = Tensor::empty({0}, DType::f32);
   anchor.set_requires_grad();
@@ -102,7 +90,7 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
       [fn = std::move(fn), state, saved](std::span<const Tensor> dy, GradSlots dx) {
         const std::vector<Tensor> leaves = leaves_for(saved, dx.first(saved.size()));
         try {
-          const std::vector<Tensor> again = run_again(fn, state, leaves);
+          const std::vector<Tensor> again = recomputed(fn, state, leaves);
           autograd::run_backward(again, dy, false);
         } catch (...) {
           clear_unwritten(leaves);

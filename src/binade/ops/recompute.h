@@ -8,9 +8,10 @@
 
 namespace binade {
 
-// Runs `fn` without keeping what its backward needs; the backward runs `fn` again for it. Trades
-// time for memory. The second run sees the same autocast state, module path and random streams, so
-// results and gradients are bit for bit those of a plain call.
+// Recompute (activation checkpointing): runs `fn` without saving activations; the backward runs
+// `fn` again to get them. Trades time for memory. The second run has the autocast and FP8 state
+// (matmul precision included), the module path and the random streams of the first, so results and
+// gradients are bit for bit those of a plain call.
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
                   std::span<const Tensor> inputs);
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,

@@ -78,8 +78,6 @@ Trainer::Trainer(const Config& config)
       scaler_(scaler_options(config)),
       graph_(config.graph, device_) {
   check_modules(config.overrides, *model_);
-  amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
-                                                       : amp::MatmulPrecision::highest);
 }
 
 void Trainer::init_from(const std::filesystem::path& given) {
@@ -107,7 +105,7 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
     const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
     Tensor loss = model_->loss(batch.tokens, batch.targets);
     add_(mean, loss.detach(), share);
-    const amp::Autocast off(autocast_type(config_), false);
+    const amp::Autocast off(amp::disabled_autocast());
     if (config_.accumulate > 1) loss = loss * share;
     scaler_.scale(loss).backward();
   }
@@ -213,12 +211,12 @@ StepResult Trainer::finish(const PendingStep& step) {
   if (!result.applied)
     result.reason = scaler_.enabled() ? step.report.reason() : "a gradient is not finite";
   skipped_ += result.applied ? 0 : 1;
-  skipped_in_a_row_ = result.applied ? 0 : skipped_in_a_row_ + 1;
-  if (skipped_in_a_row_ >= skip_budget) {
+  skipped_in_a_row_.note(result.applied);
+  if (skipped_in_a_row_.length() >= skip_budget) {
     fail("train",
          {.argument = "step " + std::to_string(result.step),
           .expected = "finite gradients",
-          .found = std::to_string(skipped_in_a_row_) + " skipped steps in a row",
+          .found = std::to_string(skipped_in_a_row_.length()) + " skipped steps in a row",
           .hint = "lower --lr, or try another --precision; the last checkpoint is untouched"});
   }
   return result;
@@ -269,7 +267,7 @@ StateDict Trainer::state_dict() {
   for (const auto& [name, value] : scaler_.state()) state["scaler." + name] = scalar(value);
   state["steps"] = scalar(static_cast<double>(steps_));
   state["skipped"] = scalar(static_cast<double>(skipped_));
-  state["skipped_in_a_row"] = scalar(static_cast<double>(skipped_in_a_row_));
+  state["skipped_in_a_row"] = scalar(static_cast<double>(skipped_in_a_row_.length()));
   return state;
 }
 
@@ -282,7 +280,8 @@ void Trainer::load_state_dict(const StateDict& state) {
   scaler_.load_state(scaler);
   steps_ = static_cast<int64_t>(entry(state, "steps").item());
   skipped_ = static_cast<int64_t>(entry(state, "skipped").item());
-  skipped_in_a_row_ = static_cast<int64_t>(entry(state, "skipped_in_a_row").item());
+  skipped_in_a_row_ =
+      amp::SkipStreak(static_cast<int64_t>(entry(state, "skipped_in_a_row").item()));
 }
 
 }  // namespace binade::train

@@ -111,7 +111,7 @@ class Trainer {
   std::vector<data::Batch> batches_;  // that it reads, one for each micro-batch
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
-  int64_t skipped_in_a_row_ = 0;
+  amp::SkipStreak skipped_in_a_row_;
 };
 
 }  // namespace binade::train

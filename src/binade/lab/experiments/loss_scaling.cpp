@@ -35,7 +35,8 @@ train::Series trained(const std::string& name, DType dtype, bool scaling) {
     adam.zero_grad();
     Tensor small;
     {
-      const amp::Autocast cast(dtype == DType::f32 ? DType::bf16 : dtype, dtype != DType::f32);
+      const amp::Autocast cast(dtype == DType::f32 ? DType::bf16 : dtype,
+                               {.enabled = dtype != DType::f32});
       const Tensor loss = mse_loss(model(x), target);
       losses.points.emplace_back(step, loss.item());
       small = mul(loss, smallness);

@@ -26,7 +26,7 @@ struct Subject {
 
   Diagnosis diagnosis() {
     const auto loss = [this](bool in_f32) {
-      const amp::Autocast cast(DType::f16, !in_f32);
+      const amp::Autocast cast(DType::f16, {.enabled = !in_f32});
       return after(model.loss(tokens, tokens));
     };
     return *diagnose({loss, [this](bool) { return model.named_parameters(); }, scale});

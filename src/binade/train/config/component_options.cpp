@@ -62,8 +62,11 @@ amp::GradScalerOptions scaler_options(const Config& config) {
 }
 
 amp::AutocastState autocast_state(const Config& config) {
-  return {uses_autocast(config), autocast_type(config),
-          std::make_shared<amp::Policy>(policy_of(config.overrides))};
+  return {.enabled = uses_autocast(config),
+          .dtype = autocast_type(config),
+          .policy = std::make_shared<amp::Policy>(policy_of(config.overrides)),
+          .matmul_precision = config.precision == "tf32" ? amp::MatmulPrecision::high
+                                                         : amp::MatmulPrecision::highest};
 }
 
 amp::Fp8State fp8_state(const Config& config) {

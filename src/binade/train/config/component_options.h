@@ -21,7 +21,7 @@ amp::GradScalerOptions scaler_options(const Config& config);
 amp::Fp8State fp8_state(const Config& config);
 optim::Schedule schedule(const Config& config);
 
-// Whether ops run under autocast, in which type and by which policy.
+// Whether ops run under autocast, in which type and by which policy, and how f32 matmuls round.
 bool uses_autocast(const Config& config);
 DType autocast_type(const Config& config);
 amp::AutocastState autocast_state(const Config& config);

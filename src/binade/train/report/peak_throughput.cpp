@@ -28,7 +28,8 @@ double measure(const Config& config) {
   const NoGrad no_grad;
   const memory::CategoryGuard category(memory::Category::workspace);
   const DType type = uses_autocast(config) ? autocast_type(config) : DType::f32;
-  const amp::Autocast cast(autocast_type(config), uses_autocast(config));
+  const amp::Autocast cast(autocast_type(config), {.enabled = uses_autocast(config)});
+  const amp::MatmulPrecisionGuard matmul(autocast_state(config).matmul_precision);
   // Where FP8 is emulated its products run in the autocast type.
   const bool fp8_is_native = amp::matmul_support(DType::e4m3, device) == amp::Support::native;
   amp::Fp8State fp8_wanted = fp8_state(config);
