@@ -5,11 +5,11 @@
 #include "binade/base/random.h"
 #include "support/values.h"
 
-// Codes of a matrix made on the way are those of the matrix made, rounded and quantized.
+// A matrix quantized as it is computed has the bits of the matrix computed, rounded and quantized.
 namespace binade::backend {
 namespace {
 
-class QuantizeMade : public testing::Test {
+class QuantizeFused : public testing::Test {
  protected:
   Device device = Device::cpu();
 
@@ -24,23 +24,27 @@ class QuantizeMade : public testing::Test {
     return x;
   }
 
-  // `fused(codes)` against quantize(made), along rows and transposed, with the amax.
+  // `fused(out)` against quantize(x): data, transposed data and amax.
   template <class F>
-  void expect_codes(const Tensor& made, F fused) {
+  void expect_bits_of(const Tensor& x, F fused) {
     for (const DType fp8 : {DType::e4m3, DType::e5m2}) {
-      for (const bool turn : {false, true}) {
-        SCOPED_TRACE(std::string(name(fp8)) + (turn ? " transposed too" : ""));
+      for (const bool with_transposed : {false, true}) {
+        SCOPED_TRACE(std::string(name(fp8)) + (with_transposed ? ", transposed too" : ""));
         const Tensor scale = filled({1}, DType::f32, 37.5);
         std::vector<Tensor> results[2];
         for (const bool direct : {false, true}) {
           std::vector<Tensor>& out = results[direct];
-          out = {filled(made.shape(), fp8, 0), filled({1}, DType::f32, 0)};
-          if (turn) out.push_back(filled({made.size(1), made.size(0)}, fp8, 0));
-          const Codes codes{scale, out[0], turn ? TensorView(out[2]) : TensorView(), out[1]};
+          out = {filled(x.shape(), fp8, 0), filled({1}, DType::f32, 0)};
+          if (with_transposed) out.push_back(filled({x.size(1), x.size(0)}, fp8, 0));
+          const QuantizedOutput output{
+              .scale = scale,
+              .data = out[0],
+              .transposed = with_transposed ? TensorView(out[2]) : TensorView(),
+              .amax = out[1]};
           if (direct) {
-            fused(codes);
+            fused(output);
           } else {
-            of(device).quantize.quantize(made, codes);
+            of(device).quantize.quantize(x, output);
           }
         }
         for (size_t i = 0; i < results[0].size(); ++i)
@@ -49,7 +53,7 @@ class QuantizeMade : public testing::Test {
     }
   }
 
-  // Whole tiles, whole chunks, ragged ends, more rows than the CPU makes at once.
+  // Full tiles, full chunks, ragged edges, more rows than the CPU computes at a time.
   const std::vector<Shape> shapes = {{128, 128}, {80, 272}, {67, 131}, {1, 7}, {300, 48}, {0, 16}};
   const DType types[3] = {DType::bf16, DType::f16, DType::f32};
 
@@ -60,12 +64,14 @@ class QuantizeMade : public testing::Test {
         const Tensor x = noise({shape[0], 2 * shape[1]}, type, 1, 2);
         const Tensor y = Tensor::empty(shape, type, device);
         of(x).activation.swiglu(x, y);
-        expect_codes(y, [&](const Codes& codes) { of(x).quantize.quantize_swiglu(x, codes); });
+        expect_bits_of(y,
+                       [&](const QuantizedOutput& out) { of(x).quantize.quantize_swiglu(x, out); });
 
         const Tensor dy = noise(shape, type, 2), dx = Tensor::empty_like(x);
         of(x).activation.swiglu_backward(dy, x, dx);
-        expect_codes(
-            dx, [&](const Codes& codes) { of(x).quantize.quantize_swiglu_backward(dy, x, codes); });
+        expect_bits_of(dx, [&](const QuantizedOutput& out) {
+          of(x).quantize.quantize_swiglu_backward(dy, x, out);
+        });
       }
     }
   }
@@ -80,8 +86,8 @@ class QuantizeMade : public testing::Test {
                        std::to_string(static_cast<int>(activation)));
           const Tensor dx = Tensor::empty_like(dy);
           of(x).activation.activation_backward(activation, dy, x, dx, {}, false);
-          expect_codes(dx, [&](const Codes& codes) {
-            of(x).quantize.quantize_activation_backward(activation, dy, x, codes);
+          expect_bits_of(dx, [&](const QuantizedOutput& out) {
+            of(x).quantize.quantize_activation_backward(activation, dy, x, out);
           });
         }
       }
@@ -111,8 +117,14 @@ class QuantizeMade : public testing::Test {
             EXPECT_TRUE(test::same_bits(sum_again, sum));
             EXPECT_TRUE(test::same_bits(mean_again, mean));
             EXPECT_TRUE(test::same_bits(rstd_again, rstd));
-            expect_codes(y, [&](const Codes& codes) {
-              kernels.quantize.quantize_norm(sum, weight, bias, mean, rstd, type, codes);
+            expect_bits_of(y, [&](const QuantizedOutput& out) {
+              kernels.quantize.quantize_norm({.x = sum,
+                                              .weight = weight,
+                                              .bias = bias,
+                                              .mean = mean,
+                                              .rstd = rstd,
+                                              .dtype = type},
+                                             out);
             });
           }
         }
@@ -121,7 +133,7 @@ class QuantizeMade : public testing::Test {
   }
 };
 
-class QuantizeMadeGpu : public QuantizeMade {
+class QuantizeFusedGpu : public QuantizeFused {
  protected:
   void SetUp() override {
     if (gpus().empty()) GTEST_SKIP() << "there is no GPU";
@@ -129,12 +141,12 @@ class QuantizeMadeGpu : public QuantizeMade {
   }
 };
 
-TEST_F(QuantizeMade, SwigluAndItsGradient) { swiglu(); }
-TEST_F(QuantizeMade, TheGradientOfEveryActivation) { activation_backward(); }
-TEST_F(QuantizeMade, Norms) { norms(); }
-TEST_F(QuantizeMadeGpu, SwigluAndItsGradient) { swiglu(); }
-TEST_F(QuantizeMadeGpu, Norms) { norms(); }
-TEST_F(QuantizeMadeGpu, TheGradientOfEveryActivation) { activation_backward(); }
+TEST_F(QuantizeFused, SwigluAndItsGradient) { swiglu(); }
+TEST_F(QuantizeFused, TheGradientOfEveryActivation) { activation_backward(); }
+TEST_F(QuantizeFused, Norms) { norms(); }
+TEST_F(QuantizeFusedGpu, SwigluAndItsGradient) { swiglu(); }
+TEST_F(QuantizeFusedGpu, Norms) { norms(); }
+TEST_F(QuantizeFusedGpu, TheGradientOfEveryActivation) { activation_backward(); }
 
 }  // namespace
 }  // namespace binade::backend

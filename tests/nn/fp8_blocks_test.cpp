@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/amp/autocast.h"
+#include "binade/amp/fp8.h"
 #include "binade/amp/trace.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
@@ -10,13 +11,13 @@
 #include "binade/optim/adam.h"
 #include "support/tensors.h"
 
-// Under a delayed FP8 recipe blocks run fused ops, unless somebody watches.
+// Under a delayed FP8 recipe blocks run fused ops, unless the thread has an observer.
 namespace binade::nn {
 namespace {
 
 using amp::Fp8Recipe;
 
-class Looking : public autograd::OpObserver {
+class IdleObserver : public autograd::OpObserver {
   void forward(Op, std::span<const Tensor>, std::span<const Tensor>,
                std::span<const Tensor>) override {}
   void after_backward(const autograd::Node&, std::span<const Tensor>) override {}
@@ -48,18 +49,18 @@ class Fp8Mlp : public testing::TestWithParam<Device> {
 };
 
 TEST_P(Fp8Mlp, StoresNeitherSwigluNorItsGradient) {
-  Looking looking;
+  IdleObserver observer;
   peaks();  // gradients and histories exist from the second on
   const auto [forward, backward] = peaks();
-  const autograd::OpObserverScope watching(&looking);
+  const autograd::OpObserverScope observed(&observer);
   const auto [plain_forward, plain_backward] = peaks();
   EXPECT_EQ(plain_forward - forward, 256 * 128 * 2);  // swiglu in bf16
-  // Its gradient takes two bytes an element or its codes' one; one op lets go of the codes of
-  // swiglu later than three. Scales and amaxes are a few bytes.
+  // Its gradient takes two bytes an element in bf16 and one in FP8; one op frees the FP8 data of
+  // swiglu later than three ops do. Scales and amaxes are a few bytes.
   EXPECT_NEAR(static_cast<double>(plain_backward - backward), 256 * 256 - 256 * 128, 64);
 }
 
-// Who looks sees the ops one by one.
+// A trace lists the ops one by one.
 TEST_P(Fp8Mlp, IsTracedAsThreeOps) {
   std::vector<std::string> seen;
   for (const amp::TracedOp& op : amp::explain([&] { mlp(x); }))
@@ -70,8 +71,8 @@ TEST_P(Fp8Mlp, IsTracedAsThreeOps) {
 INSTANTIATE_TEST_SUITE_P(On, Fp8Mlp, testing::Values(Device::cpu(), Device::meta()),
                          [](const auto& info) { return to_string(info.param); });
 
-// The norms of a block are codes from the start: at the forward's peak, in the MLP of a width eight
-// times the model's, the second one's 16 bits are missing (the first one's are gone by then).
+// A block stores its norms in FP8 alone. At the forward's peak, in an MLP eight times as wide as
+// the model, the second norm's bf16 result is missing (the first one's is freed by then).
 TEST(Fp8Block, StoresNoNorm) {
   const Device meta = Device::meta();
   TransformerBlock block({.attention = {.width = 32, .heads = 2, .bias = false},
@@ -89,15 +90,15 @@ TEST(Fp8Block, StoresNoNorm) {
   };
   peak();
   const int64_t fused = peak();
-  Looking looking;
-  const autograd::OpObserverScope watching(&looking);
+  IdleObserver observer;
+  const autograd::OpObserverScope observed(&observer);
   EXPECT_NEAR(static_cast<double>(peak() - fused), 256 * 256 * 2 + 256 * 32 * 2, 64);
 }
 
-// The state after some steps, watched or not.
-StateDict trained(LanguageModel& model, const Fp8Recipe& recipe, Device device, bool watched) {
-  Looking looking;
-  const autograd::OpObserverScope watching(watched ? &looking : nullptr);
+// The state after three steps, observed or not.
+StateDict trained(LanguageModel& model, const Fp8Recipe& recipe, Device device, bool observed) {
+  IdleObserver observer;
+  const autograd::OpObserverScope scope(observed ? &observer : nullptr);
   random::context() = {};  // of dropout
   optim::AdamW adam(model.parameters(), {.lr = 1e-2});
   for (int step = 0; step < 3; ++step) {
@@ -124,7 +125,7 @@ void expect_same_training(Device device) {
         SCOPED_TRACE((llama ? "llama " : "gpt ") + std::to_string(recompute) +
                      (residual ? " bf16" : ""));
         StateDict states[2];
-        for (const bool watched : {false, true}) {
+        for (const bool observed : {false, true}) {
           std::unique_ptr<LanguageModel> model;
           if (llama) {
             model = std::make_unique<Llama>(LlamaConfig{.layers = 2,
@@ -147,7 +148,7 @@ void expect_same_training(Device device) {
                                                     .recompute = recompute},
                                           device);
           }
-          states[watched] = trained(*model, {.history = 2}, device, watched);
+          states[observed] = trained(*model, {.history = 2}, device, observed);
         }
         ASSERT_EQ(states[0].size(), states[1].size());
         for (const auto& [name, value] : states[0])
@@ -157,9 +158,9 @@ void expect_same_training(Device device) {
   }
 }
 
-TEST(Fp8Blocks, TrainTheSameWhetherWatchedOrNot) { expect_same_training(Device::cpu()); }
+TEST(Fp8Blocks, TrainTheSameWhetherObservedOrNot) { expect_same_training(Device::cpu()); }
 
-TEST(Fp8BlocksGpu, TrainTheSameWhetherWatchedOrNot) {
+TEST(Fp8BlocksGpu, TrainTheSameWhetherObservedOrNot) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   expect_same_training(Device::cuda());
 }
@@ -171,13 +172,13 @@ TEST(Fp8Norm, LinearAndMlpAreTheirParts) {
   const amp::Fp8Autocast fp8(Fp8Recipe{});
   for (Layer* layer : {static_cast<Layer*>(&linear), static_cast<Layer*>(&mlp)}) {
     Tensor results[2], gradients[2];
-    for (const bool watched : {false, true}) {
-      Looking looking;
-      const autograd::OpObserverScope watching(watched ? &looking : nullptr);
+    for (const bool observed : {false, true}) {
+      IdleObserver observer;
+      const autograd::OpObserverScope scope(observed ? &observer : nullptr);
       Tensor leaf = x.detach().set_requires_grad();
-      results[watched] = (*layer)(leaf);
-      results[watched].backward(test::noise(results[watched].shape(), 2));
-      gradients[watched] = leaf.grad();
+      results[observed] = (*layer)(leaf);
+      results[observed].backward(test::noise(results[observed].shape(), 2));
+      gradients[observed] = leaf.grad();
     }
     EXPECT_TRUE(test::same_bits(results[0], results[1]));
     EXPECT_TRUE(test::same_bits(gradients[0], gradients[1]));

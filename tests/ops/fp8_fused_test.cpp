@@ -11,7 +11,7 @@
 #include "binade/ops/norm.h"
 #include "support/tensors.h"
 
-// Fused ops are their composites bit for bit: results, gradients, and what the states note.
+// Fused ops are their composites bit for bit: results, gradients, scales and histories.
 namespace binade {
 namespace {
 
@@ -32,13 +32,11 @@ struct Case {
   Activation activation = Activation::none;
 };
 
-// Fused or not: what an input, its residual, the norm's weight and bias and two layers become.
+// Runs an input, its residual, the norm's weight and bias and two layers, fused or not.
 using Fp8Program = std::vector<Tensor> (*)(const Case& c, bool fused, std::span<const Tensor> in,
                                            const Fp8Layer& up, const Fp8Layer& down);
 
-Tensor apply(const Tensor& x, const Fp8Layer& layer) {
-  return fp8_linear(x, layer.weight, layer.bias, layer.activation, *layer.recipe, layer.state);
-}
+Tensor apply(const Tensor& x, const Fp8Layer& layer) { return fp8_linear(x, layer); }
 
 std::vector<Tensor> mlp(const Case&, bool fused, std::span<const Tensor> in, const Fp8Layer& up,
                         const Fp8Layer& down) {
@@ -78,7 +76,7 @@ std::vector<Tensor> norm_linear(const Case& c, bool fused, std::span<const Tenso
   return {sum, y};
 }
 
-// Everything that three steps of two micro-batches leave.
+// All results and states of three steps of two micro-batches.
 std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool fused) {
   const auto noise = [&](const Shape& shape, uint64_t stream, DType dtype, bool trains) {
     Tensor x = test::noise(shape, stream, dtype, device);
@@ -86,9 +84,10 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool f
     return x;
   };
   const auto layer = [&](int64_t in, int64_t out, uint64_t stream, bool trains) {
-    return Fp8Layer{noise({out, in}, stream, DType::f32, trains),
-                    c.bias ? noise({out}, stream + 1, DType::f32, trains) : Tensor(), &c.recipe,
-                    std::make_shared<amp::Fp8Linear>()};
+    return Fp8Layer{.weight = noise({out, in}, stream, DType::f32, trains),
+                    .bias = c.bias ? noise({out}, stream + 1, DType::f32, trains) : Tensor(),
+                    .recipe = &c.recipe,
+                    .state = std::make_shared<amp::Fp8LinearState>()};
   };
   const Fp8Layer up = layer(c.in, 2 * c.width, 1, c.trains_up),
                  down = layer(c.width, c.out, 3, c.trains_down);
@@ -99,22 +98,22 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool f
   for (uint64_t step = 0; step < 3; ++step) {
     for (uint64_t micro = 0; micro < 2; ++micro) {
       const amp::Autocast autocast(c.type == DType::f32 ? DType::bf16 : c.type,
-                                   c.type != DType::f32);
+                                   {.enabled = c.type != DType::f32});
       const Shape shape{2, c.rows / 2, c.in};
       const std::vector<Tensor> inputs = {
           noise(shape, 10 + step * 2 + micro, c.type, c.trains_x),
           c.residual ? noise(shape, 30 + step * 2 + micro, c.stream, c.trains_x) : Tensor(), weight,
           bias};
       const std::vector<Tensor> y = program(c, fused, inputs, up, down);
-      std::vector<Tensor> wanted, seeds;
+      std::vector<Tensor> outputs, seeds;
       for (size_t i = 0; i < y.size(); ++i) {
         left.push_back(y[i].detach());
         if (!y[i].requires_grad()) continue;
-        wanted.push_back(y[i]);
+        outputs.push_back(y[i]);
         seeds.push_back(test::noise(y[i].shape(), 40 + step + 3 * i, y[i].dtype(), device));
       }
-      if (wanted.empty()) continue;
-      autograd::run_backward(wanted, seeds, false);
+      if (outputs.empty()) continue;
+      autograd::run_backward(outputs, seeds, false);
       for (const Tensor& x : inputs)
         if (x.defined() && x.requires_grad()) left.push_back(x.grad());
     }
@@ -194,8 +193,8 @@ TEST(Fp8FusedGpu, IsItsComposite) {
   expect_all_equal(Device::cuda());
 }
 
-// Types that the fused kernels do not make are left to the plain ops.
-TEST(Fp8Fused, StandsForNoNormThatChangesTypes) {
+// Type conversions that the fused kernels do not do are left to the plain ops.
+TEST(Fp8Fused, ReplacesNoNormThatConvertsTypes) {
   const Tensor x = test::noise({4, 8}, 1, DType::bf16), weight = test::noise({8}, 2);
   const auto layer = [&](const Tensor& in) {
     return fp8_norm(NormKind::layer, in, weight, {}, 1e-5);
@@ -212,7 +211,7 @@ TEST(Fp8Fused, StandsForNoNormThatChangesTypes) {
   policy->set(Op::residual_layer_norm, CastClass::f32).set(Op::swiglu, CastClass::f32);
   EXPECT_TRUE(fp8_residual_norm(NormKind::layer, x, x, weight, {}, 1e-5));
   EXPECT_TRUE(swiglu_keeps_type(x));
-  const amp::Autocast wide(DType::bf16, true, policy);
+  const amp::Autocast wide(DType::bf16, {.policy = policy});
   EXPECT_FALSE(fp8_residual_norm(NormKind::layer, x, x, weight, {}, 1e-5));
   EXPECT_FALSE(swiglu_keeps_type(x));
 }

@@ -9,7 +9,7 @@
 #include "binade/ops/quantize.h"
 #include "support/values.h"
 
-// The three products of a linear layer with scales finer than a tensor.
+// The three matmuls of a linear layer with scales finer than a tensor.
 namespace binade {
 namespace {
 
@@ -25,17 +25,18 @@ struct LinearResults {
   Values y, dx, dw;
 };
 
-// Codes and scales are the same everywhere, for they are made of the same f32 values.
+// Quantized data and scales are the same on every device: they come from the same f32 values.
 LinearResults run(const Sizes& s, const amp::Fp8Recipe& recipe, Device device) {
   Tensor x = to(randn({s.rows, s.in}, {1, 0}), device),
          weight = to(randn({s.out, s.in}, {2, 0}), device);
   const Tensor dy = to(randn({s.rows, s.out}, {3, 0}), device);
   x.set_requires_grad();
   weight.set_requires_grad();
-  const auto state = std::make_shared<amp::Fp8Linear>();
+  const Fp8Layer layer{
+      .weight = weight, .recipe = &recipe, .state = std::make_shared<amp::Fp8LinearState>()};
   Values y;
   for (int pass = 0; pass < 2; ++pass) {  // the second adds to the gradients
-    const Tensor result = fp8_linear(x, weight, {}, Activation::none, recipe, state);
+    const Tensor result = fp8_linear(x, layer);
     y = test::read(result);
     result.backward(dy);
   }
@@ -64,7 +65,7 @@ Values product(const Tensor& a, const Tensor& b, bool of_magnitudes = false) {
   return sums;
 }
 
-// The three products in double, of what `of` makes of each operand, which lies along the sum.
+// The three matmuls in double of the operands that `of` returns, whose rows lie along the sum.
 template <class F>
 LinearResults products(const Sizes& s, bool of_magnitudes, F of) {
   using amp::Fp8Role;
@@ -94,8 +95,8 @@ void expect_close(const Values& found, const Values& expected, const Values& siz
     ASSERT_NEAR(found[i], expected[i], unit * sizes[i]) << what << " [" << i << "]";
 }
 
-// `unit` is what an addition of 32 terms may lose of their magnitudes; codes are up to an eighth
-// larger than what they stand for.
+// `unit` bounds the relative rounding error of adding 32 terms; quantized values are up to an
+// eighth larger than the values they represent.
 void expect_close(const LinearResults& found, const LinearResults& expected, const Sizes& s,
                   const LinearResults& sizes, double unit, const std::string& what) {
   const auto loss = [&](int64_t depth) {
@@ -128,7 +129,7 @@ constexpr Sizes all_sizes[] = {
     {128, 144, 272}, {48, 144, 80}, {272, 128, 16}, {5, 7, 3}, {100, 130, 48}};
 
 // Each operand is quantized along the axis that its product sums over.
-TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyStandFor) {
+TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyRepresent) {
   for (const Sizes& s : all_sizes) {
     const LinearResults sizes = magnitudes(s);
     for (const amp::Fp8Recipe& recipe : finer_recipes()) {

@@ -13,10 +13,9 @@ namespace {
 
 // A number in FP8 is off by half a unit of its last place, or half the smallest subnormal, times
 // its group's scale.
-double allowed(double value, double inverse_scale, DType dtype) {
+double allowed(double value, double scale_inv, DType dtype) {
   const formats::Format& format = dtype == DType::e4m3 ? formats::spec::e4m3 : formats::spec::e5m2;
-  return std::max(std::abs(value) * format.epsilon() / 2,
-                  format.min_subnormal() / 2 * inverse_scale) *
+  return std::max(std::abs(value) * format.epsilon() / 2, format.min_subnormal() / 2 * scale_inv) *
          (1 + 1e-6);
 }
 
@@ -29,9 +28,9 @@ TEST(Quantize, ComesBackWithinHalfAStep) {
         const Quantized q =
             quantize(x, {.dtype = dtype, .group = group, .power_of_two = power_of_two});
         EXPECT_EQ(q.data.dtype(), dtype);
-        EXPECT_EQ(q.inverse_scale.shape(), scale_shape(x.shape(), group));
+        EXPECT_EQ(q.scale_inv.shape(), scale_shape(x.shape(), group));
         const std::vector<double> values = test::read(x), back = test::read(dequantize(q)),
-                                  scales = test::read(q.inverse_scale);
+                                  scales = test::read(q.scale_inv);
         const double coarsest = *std::max_element(scales.begin(), scales.end());
         for (size_t i = 0; i < values.size(); ++i)
           ASSERT_NEAR(back[i], values[i], allowed(values[i], coarsest, dtype));
@@ -54,8 +53,8 @@ TEST(Quantize, LargestElementsFillTheRange) {
 TEST(Quantize, MxScalesArePowersOfTwoInE8m0) {
   const Tensor x = test::noise({5, 70}, 3);
   const Quantized q = quantize(x, {.mx = true});
-  EXPECT_EQ(q.inverse_scale.dtype(), DType::u8);
-  EXPECT_EQ(q.inverse_scale.shape(), (Shape{5, 3}));
+  EXPECT_EQ(q.scale_inv.dtype(), DType::u8);
+  EXPECT_EQ(q.scale_inv.shape(), (Shape{5, 3}));
   const std::vector<double> values = test::read(x), back = test::read(dequantize(q));
   // The shared exponent may leave the largest element up to one step beyond the range.
   for (size_t i = 0; i < values.size(); ++i)

@@ -7,10 +7,10 @@
 #include "binade/backend/quantize.h"
 #include "binade/formats/format.h"
 
-// How FP8 scales follow from magnitudes: one arithmetic for every backend.
+// How FP8 scales follow from magnitudes: shared by the backends so that they agree bit for bit.
 namespace binade::backend {
 
-inline constexpr int64_t mx_group = 32;
+inline constexpr int64_t mx_group = 32;  // fixed by the OCP MX specification
 
 inline float fp8_max(DType dtype) {
   return static_cast<float>(dtype == DType::e4m3 ? formats::spec::e4m3.max()
@@ -25,13 +25,13 @@ inline int fp8_max_exponent(DType dtype) {
 // False for infinities and NaN.
 BINADE_HD inline bool finite(float x) { return x - x == 0; }
 
-// Larger magnitude wins, NaN over everything.
+// The larger magnitude; NaN if one is NaN.
 BINADE_HD inline float larger(float amax, float value) {
   const float magnitude = value < 0 ? -value : value;
   return amax != amax || magnitude <= amax ? amax : magnitude;
 }
 
-// The scale of a group, of quantize_groups.
+// The scale of a group in quantize_groups.
 BINADE_HD inline float scale_for(float amax, float max_value, ScaleRule rule) {
   if (amax == 0 || !finite(amax)) return 1;
   const float eps = static_cast<float>(rule.eps);
@@ -43,14 +43,14 @@ BINADE_HD inline float scale_for(float amax, float max_value, ScaleRule rule) {
   return scale;
 }
 
-// The scale of a stream after a step, of roll.
+// The next scale of a stream in roll.
 BINADE_HD inline float delayed_scale(float amax, float max_value, int margin) {
   const float next = std::ldexp(max_value / amax, -margin);
   return finite(next) ? next : std::numeric_limits<float>::max();
 }
 
-// The scale of an MX group: its e8m0 code and its inverse as two factors, for 2^-exponent itself
-// may pass the range of f32.
+// The scale of an MX group: the e8m0 code of scale_inv, and the scale as two factors, because
+// 2^-exponent may exceed the range of f32.
 struct MxScale {
   uint8_t code;
   float first, second;
@@ -69,9 +69,9 @@ BINADE_HD inline MxScale mx_scale(float amax, int max_exponent) {
           std::ldexp(1.0f, -exponent - half)};
 }
 
-// The value of a group's inverse scale as it is kept.
-BINADE_HD inline float inverse_value(float inverse) { return inverse; }
-BINADE_HD inline float inverse_value(uint8_t code) {
+// The value of a stored scale_inv.
+BINADE_HD inline float scale_inv_value(float scale_inv) { return scale_inv; }
+BINADE_HD inline float scale_inv_value(uint8_t code) {
   return formats::decode<formats::spec::e8m0>(code);
 }
 

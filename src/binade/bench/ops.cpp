@@ -127,8 +127,12 @@ void add_fp8(Kernels& list, const Operands& o, const backend::Backend& table) {
          table.quantize.quantize(o.bf16, {o.factor, o.codes, o.transposed_codes, o.amax});
        }});
   list.push_back({"fp8 of layer norm bf16", (2 + o.times()) * elements, [&] {
-                    table.quantize.quantize_norm(o.bf16, o.weight, o.bias, o.mean, o.rstd,
-                                                 DType::bf16,
+                    table.quantize.quantize_norm({.x = o.bf16,
+                                                  .weight = o.weight,
+                                                  .bias = o.bias,
+                                                  .mean = o.mean,
+                                                  .rstd = o.rstd,
+                                                  .dtype = DType::bf16},
                                                  {o.factor, o.codes, o.transposed_codes, o.amax});
                   }});
   list.push_back({"fp8 of swiglu bf16", (2 + o.times() / 2) * elements, [&] {

@@ -13,7 +13,7 @@ struct ConvConfig {
   bool bias = true;
 };
 
-// Convolutions over one, two or three spatial axes; starting weights as in PyTorch.
+// A convolution over one, two or three spatial axes; initial weights as in PyTorch.
 template <int axes>
 class Conv : public Layer {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/init.h"
 #include "binade/ops/arithmetic.h"
@@ -16,9 +17,9 @@
 namespace binade::nn {
 namespace {
 
-constexpr double deviation = 0.02;
+constexpr double deviation = 0.02;  // of initial weights, as in GPT-2
 
-// The configuration of a model about to be built: whole, and the seed of its weights in force.
+// Checks the configuration and seeds the initial weights. Called before the first member is built.
 LanguageModelConfig checked_and_seeded(const LanguageModelConfig& config) {
   const std::pair<const char*, int64_t> sizes[] = {
       {"layers", config.layers}, {"width", config.width}, {"heads", config.heads},
@@ -41,8 +42,8 @@ LanguageModelConfig checked_and_seeded(const LanguageModelConfig& config) {
   return config;
 }
 
-// Projections back into the residual stream start smaller, so that its variance does not grow with
-// depth.
+// Projections into the residual stream get smaller initial weights, so that its variance does not
+// grow with depth.
 BlockConfig block_config(const LanguageModelConfig& config) {
   const double out = deviation / std::sqrt(2.0 * static_cast<double>(config.layers));
   return {.attention = {.width = config.width,
@@ -63,16 +64,17 @@ BlockConfig block_config(const LanguageModelConfig& config) {
           .eps = config.eps};
 }
 
-// Blocks a recipe leaves out at the ends of the model run without FP8.
+// For its lifetime, the blocks that a recipe leaves out at the model's ends run without FP8.
 class Fp8LayerScope {
  public:
   Fp8LayerScope(int64_t layer, int64_t layers) {
-    amp::Fp8State state = amp::fp8_state();
-    if (!state.enabled ||
-        (layer >= state.recipe.skip_first && layer < layers - state.recipe.skip_last))
+    const amp::Fp8State& current = amp::fp8_state();
+    const amp::Fp8Recipe& recipe = current.recipe;
+    if (!current.enabled || (layer >= recipe.skip_first && layer < layers - recipe.skip_last))
       return;
-    state.enabled = false;
-    guard_.emplace(std::move(state));
+    amp::Fp8State disabled = current;
+    disabled.enabled = false;
+    guard_.emplace(std::move(disabled));
   }
 
  private:
@@ -126,12 +128,12 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
     fail("LanguageModel",
          {.argument = "tokens", .expected = "[batch, tokens]", .found = describe(tokens)});
   const int64_t start = cache != nullptr ? cache->length() : 0, end = start + tokens.size(1);
-  const int64_t most =
+  const int64_t limit =
       cache != nullptr ? std::min(config_.context, cache->capacity_) : config_.context;
-  if (end > most) {
+  if (end > limit) {
     fail("LanguageModel",
          {.argument = "tokens",
-          .expected = "at most " + std::to_string(most) + " per sequence",
+          .expected = "at most " + std::to_string(limit) + " per sequence",
           .found = describe(tokens) + (start > 0 ? " after " + std::to_string(start) : "")});
   }
   place_rope();

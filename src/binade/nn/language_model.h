@@ -9,7 +9,7 @@
 
 namespace binade::nn {
 
-// Everything that tells one decoder-only transformer from another.
+// The options of a decoder-only transformer.
 struct LanguageModelConfig {
   int64_t layers = 0;
   int64_t width = 0;
@@ -24,27 +24,27 @@ struct LanguageModelConfig {
   bool gated = false;             // SwiGLU instead of GELU
   bool learned_positions = true;  // else rotary
   double rope_theta = 10000;
-  bool tied_head = true;  // the head is the token embedding
+  bool tied_head = true;  // the head shares the token embedding's weight
   double dropout = 0;
-  std::optional<DType> residual;  // type of the residual stream; none: as the embedding gives it
-  bool recompute = false;  // run blocks again in backward instead of keeping their activations
-  uint64_t seed = 0;       // of the starting weights
+  std::optional<DType> residual;  // type of the residual stream; none: that of the embedding
+  bool recompute = false;         // recompute blocks in the backward instead of saving activations
+  uint64_t seed = 0;              // of the initial weights
 };
 
-// What a model remembers of the tokens it was fed, layer by layer, for up to `capacity` tokens.
+// The cached keys and values of a model's layers, for up to `capacity` tokens.
 class KeyValueCache {
  public:
   explicit KeyValueCache(int64_t capacity) : capacity_(capacity) {}
 
   int64_t length() const { return layers_.empty() ? 0 : layers_[0].length; }
   int64_t capacity() const { return capacity_; }
-  // Forgets the tokens and keeps the memory.
+  // Removes the tokens and keeps the memory.
   void clear();
 
  private:
   friend class LanguageModel;
   int64_t capacity_;
-  std::vector<KeyValues> layers_;  // made at the first use
+  std::vector<KeyValues> layers_;  // created at the first use
 };
 
 // A decoder-only transformer over token ids [batch, tokens].
@@ -54,10 +54,10 @@ class LanguageModel : public Module {
 
   // [batch, tokens, vocab].
   Tensor logits(const Tensor& tokens);
-  // The same for tokens that follow those in `cache`, which takes them in: for generating text.
-  // Records no gradient. At most the context's tokens in all.
+  // The same for tokens that follow those in `cache`, to which they are added: for generating text.
+  // Records no gradient. The cache holds at most the context's tokens.
   Tensor logits(const Tensor& tokens, KeyValueCache& cache);
-  // Mean cross entropy of predicting targets [batch, tokens]; the logits never exist whole.
+  // Mean cross entropy of predicting targets [batch, tokens], without storing all logits at once.
   Tensor loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options = {});
 
   const LanguageModelConfig& config() const { return config_; }
@@ -65,9 +65,9 @@ class LanguageModel : public Module {
   void set_recompute(bool recompute) { config_.recompute = recompute; }
 
  private:
-  // Normed output of the last block, [batch, tokens, width].
+  // The normalized output of the last block, [batch, tokens, width].
   Tensor features(const Tensor& tokens, KeyValueCache* cache = nullptr);
-  // Brings the rotary tables, which all layers share, to where the model is.
+  // Moves the rotary tables, which all layers share, to the model's device.
   void place_rope();
 
   LanguageModelConfig config_;

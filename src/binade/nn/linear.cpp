@@ -8,7 +8,8 @@
 
 namespace binade::nn {
 
-Linear::Linear(const LinearConfig& config, Placement placement) : activation(config.activation) {
+Linear::Linear(const LinearConfig& config, Placement placement)
+    : activation(config.activation), fp8_(std::make_shared<amp::Fp8LinearState>()) {
   if (config.in < 1 || config.out < 1) {
     fail("Linear", {.argument = "in, out",
                     .expected = "at least 1",
@@ -30,7 +31,7 @@ Linear::Linear(const LinearConfig& config, Placement placement) : activation(con
   for (const auto& [name, stream] : streams) {
     add_buffer(std::string(name) + "history", stream->history);
     add_buffer(std::string(name) + "scale", stream->scale);
-    add_buffer(std::string(name) + "inverse", stream->inverse);
+    add_buffer(std::string(name) + "inverse", stream->scale_inv);
     add_buffer(std::string(name) + "pending", stream->pending);
     add_buffer(std::string(name) + "dropped", stream->dropped);
   }
@@ -38,15 +39,8 @@ Linear::Linear(const LinearConfig& config, Placement placement) : activation(con
 
 Tensor Linear::forward(const Tensor& x) {
   if (const amp::Fp8Recipe* recipe = amp::fp8_recipe())
-    return fp8_linear(x, weight, bias, activation, *recipe, fp8_);
+    return fp8_linear(x, {weight, bias, activation, recipe, fp8_});
   return linear(x, weight, bias, activation);
-}
-
-std::optional<Fp8Layer> Linear::fp8_layer() const {
-  const auto scope = enter();
-  const amp::Fp8Recipe* recipe = amp::fp8_recipe();
-  if (recipe == nullptr || !amp::can_fuse_quantize(*recipe)) return std::nullopt;
-  return Fp8Layer{weight, bias, recipe, fp8_, activation};
 }
 
 void Linear::before_save() { fp8_->flush(weight); }

@@ -19,15 +19,15 @@ void replace_parameter(Tensor& parameter, const Tensor& value) {
 
 }  // namespace
 
-template <class F>
-void Module::visit(const std::string& prefix, F&& f) const {
-  f(prefix, *this);
-  for (const auto& [name, child] : children_) child->visit(joined(prefix, name), f);
+template <class M, class F>
+void Module::visit(M& module, const std::string& prefix, F&& f) {
+  f(prefix, module);
+  for (const auto& [name, child] : module.children_) visit<M>(*child, joined(prefix, name), f);
 }
 
 std::vector<std::pair<std::string, Tensor>> Module::named_parameters() const {
   std::vector<std::pair<std::string, Tensor>> result;
-  visit("", [&](const std::string& prefix, const Module& module) {
+  visit(*this, "", [&](const std::string& prefix, const Module& module) {
     for (const auto& [name, tensor] : module.parameters_) {
       if (tensor->defined()) result.emplace_back(joined(prefix, name), *tensor);
     }
@@ -37,7 +37,7 @@ std::vector<std::pair<std::string, Tensor>> Module::named_parameters() const {
 
 std::vector<std::pair<std::string, Tensor>> Module::named_buffers() const {
   std::vector<std::pair<std::string, Tensor>> result;
-  visit("", [&](const std::string& prefix, const Module& module) {
+  visit(*this, "", [&](const std::string& prefix, const Module& module) {
     for (const auto& [name, tensor] : module.buffers_) {
       if (tensor->defined()) result.emplace_back(joined(prefix, name), *tensor);
     }
@@ -47,9 +47,8 @@ std::vector<std::pair<std::string, Tensor>> Module::named_buffers() const {
 
 std::vector<std::pair<std::string, Module*>> Module::named_modules() {
   std::vector<std::pair<std::string, Module*>> result;
-  visit("", [&](const std::string& prefix, const Module& module) {
-    result.emplace_back(prefix, const_cast<Module*>(&module));
-  });
+  visit(*this, "",
+        [&](const std::string& prefix, Module& module) { result.emplace_back(prefix, &module); });
   return result;
 }
 

@@ -12,21 +12,21 @@
 
 namespace binade {
 
-// Tensors by name, as they are saved and loaded.
+// Named tensors, as saved and loaded.
 using StateDict = std::map<std::string, Tensor>;
 
 }  // namespace binade
 
 namespace binade::nn {
 
-// Where a module's parameters live and in which type.
+// The device and dtype of a module's parameters.
 struct Placement {
   Device device = Device::cpu();
   DType dtype = DType::f32;
 };
 
-// Owns parameters (leaves that require a gradient) and buffers, and knows its children, all by
-// name. A module stays where it was made: parents and optimizers point to it.
+// Owns named parameters (leaves that require a gradient) and buffers, and refers to its named
+// children. Modules cannot be copied or moved, because parents and optimizers point to them.
 class Module {
  public:
   Module() = default;
@@ -34,7 +34,7 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // Depth first, in the order of registration; names are paths such as "h.0.attn.weight".
+  // Depth first, in the order of registration; names are paths like "h.0.attn.weight".
   std::vector<std::pair<std::string, Tensor>> named_parameters() const;
   std::vector<std::pair<std::string, Tensor>> named_buffers() const;
   std::vector<std::pair<std::string, Module*>> named_modules();
@@ -45,40 +45,41 @@ class Module {
   void eval() { train(false); }
   bool training() const { return training_; }
 
-  // Moves parameters and buffers, or converts the parameters' type. Gradients are dropped: make the
+  // Moves parameters and buffers, or converts the parameters' type. Drops gradients; create the
   // optimizer afterwards.
   void to(Device device);
   void to(DType dtype);
   void zero_grad();
 
-  // Parameters and buffers, shared with the module rather than copied.
+  // Parameters and buffers, shared with the module. Not const: FP8 histories are flushed first.
   StateDict state_dict();
-  // Copies values in, converting types. Missing, surplus and misshapen entries are an error naming
-  // all of them; without `strict` missing and surplus ones are passed over.
+  // Copies values in, converting types. Fails, naming all of them, if entries are missing,
+  // unexpected or of another shape; without `strict` missing and unexpected ones are ignored.
   void load_state_dict(const StateDict& state, bool strict = true);
 
   const std::string& name() const { return name_; }
 
  protected:
-  // Called by constructors. The tensor is a member of the module and may be undefined (no bias).
+  // Called by constructors. The tensor is a member of the module; it may be undefined (no bias).
   void add_parameter(std::string name, Tensor& parameter);
   void add_buffer(std::string name, Tensor& buffer);
   void add_child(std::string name, Module& child);
 
-  // For modules that keep state which exists only once it was used: make it ready to be saved;
-  // create it where `state` holds entries under `prefix`.
+  // For modules whose state is created at the first use: before_save makes it ready to be saved,
+  // before_load creates it if `state` has entries under `prefix`.
   virtual void before_save() {}
   virtual void before_load(const StateDict& state, const std::string& prefix) {
     static_cast<void>(state);
     static_cast<void>(prefix);
   }
 
-  // Held by forward functions, so that ops know which module they run for.
+  // Held by forward functions, so that ops know the path of the current module.
   [[nodiscard]] autograd::ModuleScope enter() const { return autograd::ModuleScope(name_); }
 
  private:
-  template <class F>
-  void visit(const std::string& prefix, F&& f) const;
+  // Calls f(path, module) for `module`, at path `prefix`, and all modules below it.
+  template <class M, class F>
+  static void visit(M& module, const std::string& prefix, F&& f);
 
   std::string name_;
   bool training_ = true;
@@ -87,7 +88,8 @@ class Module {
   std::vector<std::pair<std::string, Module*>> children_;
 };
 
-// A module from one tensor to one tensor.
+// A module from one tensor to one tensor. Calls are not const: batch norm updates its running
+// statistics, and a linear layer its FP8 scales.
 class Layer : public Module {
  public:
   Tensor operator()(const Tensor& x) {

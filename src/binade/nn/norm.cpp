@@ -28,20 +28,10 @@ Tensor RowNorm::forward(const Tensor& x) {
   return kind_ == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps);
 }
 
-std::pair<Tensor, Tensor> RowNorm::add(const Tensor& x, const Tensor& residual) {
+std::pair<Tensor, Tensor> RowNorm::add(const Tensor& x, const Tensor& residual) const {
   const auto scope = enter();
   return kind_ == NormKind::layer ? residual_layer_norm(x, residual, weight, bias, eps)
                                   : residual_rms_norm(x, residual, weight, eps);
-}
-
-std::optional<Fp8Norm> RowNorm::fp8_add(const Tensor& x, const Tensor& residual) const {
-  const auto scope = enter();
-  return fp8_residual_norm(kind_, x, residual, weight, bias, eps);
-}
-
-std::optional<Fp8Norm> RowNorm::fp8_norm(const Tensor& x) const {
-  const auto scope = enter();
-  return binade::fp8_norm(kind_, x, weight, bias, eps);
 }
 
 std::unique_ptr<RowNorm> make_norm(NormType type, int64_t width, double eps, Placement placement) {

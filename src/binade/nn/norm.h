@@ -1,22 +1,20 @@
 #pragma once
 
-#include <optional>
+#include <memory>
+#include <utility>
 
+#include "binade/backend/norm.h"
 #include "binade/nn/module.h"
-#include "binade/ops/fp8_fused.h"
 
 namespace binade::nn {
+
+struct Fp8Fusion;  // internal
 
 // A norm over the last axis.
 class RowNorm : public Layer {
  public:
-  // {x + residual, norm of it}; see residual_layer_norm.
-  std::pair<Tensor, Tensor> add(const Tensor& x, const Tensor& residual);
-
-  // What stands for add(), and for the norm of x, in an op that writes the result as FP8; nothing
-  // where no such op may.
-  std::optional<Fp8Norm> fp8_add(const Tensor& x, const Tensor& residual) const;
-  std::optional<Fp8Norm> fp8_norm(const Tensor& x) const;
+  // {sum, norm of sum} with sum = x + residual; see residual_layer_norm.
+  std::pair<Tensor, Tensor> add(const Tensor& x, const Tensor& residual) const;
 
   Tensor weight, bias;
   double eps;
@@ -26,6 +24,7 @@ class RowNorm : public Layer {
   Tensor forward(const Tensor& x) override;
 
  private:
+  friend struct Fp8Fusion;
   backend::NormKind kind_;
 };
 

@@ -1,6 +1,9 @@
 #include "binade/nn/norm_linear.h"
 
+#include "binade/nn/fp8_fusion.h"
+
 namespace binade::nn {
+
 NormLinear::NormLinear(const NormLinearConfig& config, Placement placement)
     : norm_(make_norm(config.norm, config.linear.in, config.eps, placement)),
       linear_(config.linear, placement) {
@@ -9,8 +12,8 @@ NormLinear::NormLinear(const NormLinearConfig& config, Placement placement)
 }
 
 Tensor NormLinear::forward(const Tensor& x) {
-  if (const std::optional<Fp8Layer> layer = linear_.fp8_layer()) {
-    if (const std::optional<Fp8Norm> norm = norm_->fp8_norm(x))
+  if (const std::optional<Fp8Layer> layer = Fp8Fusion::layer(linear_)) {
+    if (const std::optional<Fp8Norm> norm = Fp8Fusion::norm(*norm_, x))
       return fp8_norm_linear(*norm, *layer).second;
   }
   return linear_((*norm_)(x));
@@ -24,9 +27,8 @@ NormMLP::NormMLP(const NormMLPConfig& config, Placement placement)
 }
 
 Tensor NormMLP::forward(const Tensor& x) {
-  if (const std::optional<Fp8Norm> norm = norm_->fp8_norm(x)) {
-    if (const std::optional<std::pair<Tensor, Tensor>> fused = mlp_.fp8_of(*norm))
-      return fused->second;
+  if (const std::optional<Fp8Norm> norm = Fp8Fusion::norm(*norm_, x)) {
+    if (const auto fused = Fp8Fusion::after_norm(*norm, mlp_)) return fused->second;
   }
   return mlp_((*norm_)(x));
 }

@@ -2,8 +2,8 @@
 
 #include "binade/nn/transformer.h"
 
-// A norm and the product it feeds as one module: under delayed FP8 recipes the norm writes FP8
-// itself.
+// A norm and the linear or MLP after it as one module: under delayed FP8 recipes the norm writes
+// FP8 directly.
 namespace binade::nn {
 
 struct NormLinearConfig {
@@ -12,6 +12,7 @@ struct NormLinearConfig {
   double eps = 1e-5;
 };
 
+// linear(norm(x)).
 class NormLinear : public Layer {
  public:
   explicit NormLinear(const NormLinearConfig& config, Placement placement = {});
@@ -30,6 +31,7 @@ struct NormMLPConfig {
   double eps = 1e-5;
 };
 
+// mlp(norm(x)).
 class NormMLP : public Layer {
  public:
   explicit NormMLP(const NormMLPConfig& config, Placement placement = {});

@@ -9,8 +9,8 @@
 
 namespace binade::nn {
 
-// Two 3x3 convolutions with batch norm and a shortcut, projected where the shape changes. Names as
-// in torchvision: conv1, bn1, conv2, bn2, downsample.0, downsample.1.
+// Two 3x3 convolutions with batch norm and a shortcut, which is projected if the shape changes.
+// Named as in torchvision: conv1, bn1, conv2, bn2, downsample.0, downsample.1.
 class BasicBlock : public Layer {
  public:
   BasicBlock(int64_t in, int64_t out, int64_t stride, Placement placement = {});
@@ -30,7 +30,7 @@ struct ResNetConfig {
   std::vector<int64_t> widths = {64, 128, 256, 512};
   std::vector<int64_t> blocks = {2, 2, 2, 2};  // per stage; stages after the first halve the image
   int64_t classes = 1000;
-  bool large_stem = true;  // 7x7 stride 2 and max pool, for images of 224; else 3x3
+  bool large_stem = true;  // 7x7 stride 2 and max pool, for 224 x 224 images; else 3x3
   uint64_t seed = 0;
 };
 

@@ -11,8 +11,8 @@ namespace binade::nn {
 class Sequential : public Layer {
  public:
   Sequential() = default;
-  // Sequential{std::make_unique<Linear>(...), std::make_unique<Function>(relu), ...}: braces,
-  // because parentheses leave open which layer draws its starting weights first.
+  // Sequential{std::make_unique<Linear>(...), std::make_unique<Function>(relu), ...}: with braces,
+  // because parentheses leave unspecified which layer draws its initial weights first.
   template <class... L>
   explicit Sequential(std::unique_ptr<L>... layers) {
     (add(std::move(layers)), ...);
@@ -21,6 +21,7 @@ class Sequential : public Layer {
   void add(std::unique_ptr<Layer> layer);
   size_t size() const { return layers_.size(); }
   Layer& operator[](size_t i) { return *layers_[i]; }
+  const Layer& operator[](size_t i) const { return *layers_[i]; }
 
  protected:
   Tensor forward(const Tensor& x) override;
@@ -42,6 +43,7 @@ class Function : public Layer {
   std::function<Tensor(const Tensor&)> function_;
 };
 
+// Zeroes elements with probability p while training.
 class Dropout : public Layer {
  public:
   explicit Dropout(double p);

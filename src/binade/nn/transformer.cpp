@@ -1,6 +1,7 @@
 #include "binade/nn/transformer.h"
 
 #include "binade/autograd/grad_mode.h"
+#include "binade/nn/fp8_fusion.h"
 #include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
@@ -97,14 +98,6 @@ Tensor MultiheadAttention::attend(const Tensor& packed) {
 
 Tensor MultiheadAttention::forward(const Tensor& x) { return attend(project(x, 0)); }
 
-std::optional<std::pair<Tensor, Tensor>> MultiheadAttention::fp8_of(const Fp8Norm& norm) {
-  const auto scope = enter();
-  const std::optional<Fp8Layer> layer = qkv.fp8_layer();
-  if (!layer || norm.x.rank() != 3) return std::nullopt;
-  const auto [sum, packed] = fp8_norm_linear(norm, *layer);
-  return std::pair(sum, attend(rotated(packed, 0)));
-}
-
 Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
   const auto scope = enter();
   const NoGrad no_grad;
@@ -155,21 +148,9 @@ MLP::MLP(const MLPConfig& config, Placement placement)
 
 Tensor MLP::forward(const Tensor& x) {
   if (!gated_) return dropout_(down(up(x)));
-  const std::optional<Fp8Layer> first = up.fp8_layer(), second = down.fp8_layer();
+  const std::optional<Fp8Layer> first = Fp8Fusion::layer(up), second = Fp8Fusion::layer(down);
   if (first && second && swiglu_keeps_type(x)) return dropout_(fp8_swiglu_mlp(x, *first, *second));
   return dropout_(down(swiglu(up(x))));
-}
-
-std::optional<std::pair<Tensor, Tensor>> MLP::fp8_of(const Fp8Norm& norm) {
-  const auto scope = enter();
-  const std::optional<Fp8Layer> first = up.fp8_layer(), second = down.fp8_layer();
-  if (!first) return std::nullopt;
-  if (gated_ && second && swiglu_keeps_type(norm.x)) {
-    const auto [sum, y] = fp8_norm_swiglu_mlp(norm, *first, *second);
-    return std::pair(sum, dropout_(y));
-  }
-  const auto [sum, hidden] = fp8_norm_linear(norm, *first);
-  return std::pair(sum, dropout_(down(gated_ ? swiglu(hidden) : hidden)));
 }
 
 TransformerBlock::TransformerBlock(const BlockConfig& config, Placement placement)
@@ -185,10 +166,10 @@ TransformerBlock::TransformerBlock(const BlockConfig& config, Placement placemen
 std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const Tensor& residual,
                                                     KeyValues* past) {
   const auto scope = enter();
-  // {sum, part of its norm}: in FP8 as one op where that may be.
-  const auto through = [](RowNorm& norm, auto& part, const Tensor& x, const Tensor& other) {
-    if (const std::optional<Fp8Norm> given = norm.fp8_add(x, other)) {
-      if (auto fused = part.fp8_of(*given)) return *std::move(fused);
+  // {sum, part(norm of sum)}, by a fused FP8 op if possible.
+  const auto through = [](const RowNorm& norm, auto& part, const Tensor& x, const Tensor& other) {
+    if (const std::optional<Fp8Norm> fp8 = Fp8Fusion::residual_norm(norm, x, other)) {
+      if (auto fused = Fp8Fusion::after_norm(*fp8, part)) return *std::move(fused);
     }
     const auto [sum, normed] = norm.add(x, other);
     return std::pair(sum, part(normed));

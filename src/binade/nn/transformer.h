@@ -1,13 +1,13 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <utility>
 
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
 #include "binade/nn/sequential.h"
 
-// The parts GPT and Llama are made of.
+// The modules that GPT and Llama consist of.
 namespace binade::nn {
 
 struct AttentionConfig {
@@ -18,15 +18,15 @@ struct AttentionConfig {
   bool bias = true;
   bool causal = true;
   double dropout = 0;           // on the output
-  double deviation = 0.02;      // of starting weights
+  double deviation = 0.02;      // of initial weights
   double out_deviation = 0.02;  // of the output projection's
 };
 
-// Keys and values of the tokens one attention has seen, so that the next ones need only themselves
-// computed. Buffers [batch, kv_heads, capacity, head_dim], made at the first use.
+// The cached keys and values of one attention layer. Buffers [batch, kv_heads, capacity, head_dim],
+// allocated at the first use.
 struct KeyValues {
   Tensor keys, values;
-  int64_t length = 0;  // tokens in it
+  int64_t length = 0;  // cached tokens
   int64_t capacity = 0;
 };
 
@@ -36,12 +36,9 @@ class MultiheadAttention : public Layer {
   explicit MultiheadAttention(const AttentionConfig& config, Placement placement = {});
 
   using Layer::operator();
-  // The same for tokens that follow those in `past`, which takes them in. Records no gradient.
+  // The same for tokens that follow those in `past`, to which they are added. Records no gradient.
   Tensor operator()(const Tensor& x, KeyValues& past);
-  // {sum, attention to its norm}, where the norm may be written as FP8.
-  std::optional<std::pair<Tensor, Tensor>> fp8_of(const Fp8Norm& norm);
-
-  // Rotary tables shared by all layers of a model; none: no rotation.
+  // Sets the rotary tables, which all layers of a model share; without them nothing is rotated.
   void set_rope(const Tensor& cosine, const Tensor& sine);
 
   Linear qkv, out;
@@ -50,10 +47,11 @@ class MultiheadAttention : public Layer {
   Tensor forward(const Tensor& x) override;
 
  private:
-  // q, k and v of tokens from position `start` on, side by side and rotated.
+  friend struct Fp8Fusion;
+  // Packed q, k and v of tokens from position `start` on, rotated.
   Tensor project(const Tensor& x, int64_t start);
   Tensor rotated(const Tensor& packed, int64_t start) const;
-  // What follows q, k and v of whole sequences.
+  // Attention over whole sequences of packed q, k and v, and the output projection.
   Tensor attend(const Tensor& packed);
 
   int64_t heads_, kv_heads_, head_dim_;
@@ -67,7 +65,7 @@ struct MLPConfig {
   int64_t hidden = 0;
   bool gated = false;  // SwiGLU with a packed gate and up projection
   bool bias = true;
-  Activation activation = Activation::gelu_tanh;  // where not gated
+  Activation activation = Activation::gelu_tanh;  // if not gated
   double dropout = 0;
   double deviation = 0.02;
   double out_deviation = 0.02;
@@ -77,15 +75,13 @@ class MLP : public Layer {
  public:
   explicit MLP(const MLPConfig& config, Placement placement = {});
 
-  // {sum, MLP of its norm}, where the norm may be written as FP8.
-  std::optional<std::pair<Tensor, Tensor>> fp8_of(const Fp8Norm& norm);
-
   Linear up, down;
 
  protected:
   Tensor forward(const Tensor& x) override;
 
  private:
+  friend struct Fp8Fusion;
   bool gated_;
   Dropout dropout_;
 };
@@ -97,17 +93,17 @@ struct BlockConfig {
   double eps = 1e-5;
 };
 
-// A pre-norm block: x + attention(norm(x)), then x + mlp(norm(x)). The residual additions are fused
-// into the norms, so a block takes and returns a pair: the last branch's output, not yet added, and
+// A pre-norm block: x + attention(norm(x)), then x + mlp(norm(x)). The norms fuse the residual
+// additions, so a block takes and returns a pair: the output of the last branch, not yet added, and
 // the residual stream before it (undefined at the first block).
 class TransformerBlock : public Module {
  public:
   explicit TransformerBlock(const BlockConfig& config, Placement placement = {});
 
-  // `past`: the keys and values of the tokens before, which takes these in.
+  // `past`: the cached keys and values, to which those of these tokens are added.
   std::pair<Tensor, Tensor> forward(const Tensor& branch, const Tensor& residual,
                                     KeyValues* past = nullptr);
-  // The block on its own: x to x.
+  // The whole block, with the last addition.
   Tensor operator()(const Tensor& x);
 
   MultiheadAttention attention;

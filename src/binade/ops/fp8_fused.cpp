@@ -1,14 +1,12 @@
 #include "binade/ops/fp8_fused.h"
 
 #include "binade/autograd/grad_mode.h"
-#include "binade/ops/fp8_products.h"
 #include "binade/ops/norm_common.h"
 
 namespace binade {
 namespace {
 
 using namespace ops;
-using amp::Fp8Role;
 using backend::NormKind;
 
 void check_layer(const char* argument, const Fp8Layer& layer, int64_t in) {
@@ -26,109 +24,28 @@ bool trains(const Fp8Layer& layer) {
   return layer.weight.requires_grad() || (layer.bias.defined() && layer.bias.requires_grad());
 }
 
-// The products of one layer: the forward's at once, the backward's from what it keeps.
-class Products {
- public:
-  // y [rows, out] = activation(input weight^T + bias). `recording`: a backward follows, and `dgrad`
-  // that it wants the input's gradient.
-  Products(const Fp8Layer& layer, const Quantized& input, bool recording, bool dgrad,
-           const Tensor& y)
-      : recipe_(*layer.recipe), state_(layer.state), activation_(layer.activation) {
-    const bool keeps = recording && layer.activation != Activation::none;
-    const Tensor pre = keeps ? Tensor::empty_like(y) : Tensor();
-    multiply(operand(input), transposed(operand(state_->weight_rows(recipe_, layer.weight))), y,
-             false,
-             {.bias = layer.bias,
-              .activation = static_cast<backend::Activation>(layer.activation),
-              .pre_activation = keeps ? TensorView(batch_of_one(pre)) : TensorView(),
-              .fast_accumulation = recipe_.fast_accumulation});
-    pre_ = Saved(pre);
-    if (recording && layer.weight.requires_grad()) input_ = kept_for_wgrad(input);
-    if (dgrad) weight_ = state_->weight_columns(recipe_, layer.weight);
-  }
-
-  // The codes of a gradient that `values` makes in memory, or `codes` as codes. Values are needed
-  // only where a bias wants their sums.
-  Quantized gradient(const Shape& shape, const GradSlot& bias, const Tensor& like,
-                     FunctionRef<void(const Tensor&)> values,
-                     FunctionRef<void(const backend::Codes&)> codes) const {
-    if (!bias.needs_grad()) {
-      return amp::quantize_fused(recipe_, Fp8Role::gradient, shape, like.device(), state_->gradient,
-                                 true, codes);
-    }
-    const Tensor made = Tensor::empty(shape, like.dtype(), like.device());
-    values(made);
-    return gradient(made, bias);
-  }
-  Quantized gradient(const Tensor& dy, const GradSlot& bias) const {
-    add_reduced(bias, dy);
-    return amp::quantize_by(recipe_, Fp8Role::gradient, dy, state_->gradient, true);
-  }
-  // The same of what came before the layer's activation.
-  Quantized pre_gradient(const Tensor& dy, const GradSlot& bias) const {
-    if (activation_ == Activation::none) return gradient(dy, bias);
-    const auto slope = static_cast<backend::Activation>(activation_);
-    if (bias.needs_grad()) {
-      return amp::quantize_by(recipe_, Fp8Role::gradient,
-                              activation_gradient(slope, dy, pre_, bias), state_->gradient, true);
-    }
-    return amp::quantize_fused(recipe_, Fp8Role::gradient, dy.shape(), dy.device(),
-                               state_->gradient, true, [&](const backend::Codes& codes) {
-                                 backend::of(dy).quantize.quantize_activation_backward(slope, dy,
-                                                                                       pre_, codes);
-                               });
-  }
-
-  void dgrad(const Quantized& gradient, const GradSlot::Target& target) const {
-    multiply(operand(gradient), operand_along_rows(weight_), target.buffer, target.accumulate);
-  }
-  void wgrad(const Quantized& gradient, const GradSlot& slot) const {
-    if (!slot.needs_grad()) return;
-    const auto [buffer, accumulate] = slot.target();
-    multiply(transposed(operand_along_rows(gradient)), operand_along_rows(input_), buffer,
-             accumulate);
-  }
-
- private:
-  amp::Fp8Recipe recipe_;
-  std::shared_ptr<amp::Fp8Linear> state_;
-  Activation activation_;
-  Saved pre_;
-  Quantized input_;   // for wgrad
-  Quantized weight_;  // for dgrad
-};
-
-// What follows an input's codes: one layer, or two around swiglu. `parameters` are its slots.
-struct LinearPart {
-  Products products;
-
-  void backward(const Tensor& dy, GradSlots parameters, const GradSlot::Target& dinput) const {
-    const Quantized gradient = products.pre_gradient(dy, parameters[1]);
-    if (dinput.buffer.defined()) products.dgrad(gradient, dinput);
-    products.wgrad(gradient, parameters[0]);
-  }
-};
-
-struct MlpPart {
-  Products up, down;
+// Two layers around swiglu.
+struct MlpMatmuls {
+  Fp8LayerMatmuls up, down;
   Saved hidden;
-  bool below;  // whether anything before `down` wants a gradient
+  bool up_has_backward;  // whether anything before `down` needs a gradient
 
+  // `parameters`: the slots of up's weight and bias, then of down's.
   void backward(const Tensor& dy, GradSlots parameters, const GradSlot::Target& dinput) const {
     Tensor dgated;
     {
-      const Quantized gradient = down.gradient(dy, parameters[3]);
+      const Fp8LayerMatmuls::Matrix gradient = down.gradient(dy, parameters[3]);
       down.wgrad(gradient, parameters[2]);
-      if (!below) return;
+      if (!up_has_backward) return;
       dgated = Tensor::empty({dy.size(0), hidden->size(1) / 2}, hidden->dtype(), dy.device());
       down.dgrad(gradient, {dgated, false});
     }
     const auto& kernels = backend::of(dy);
-    const Quantized gradient = up.gradient(
-        hidden->shape(), parameters[1], hidden,
-        [&](const Tensor& made) { kernels.activation.swiglu_backward(dgated, hidden, made); },
-        [&](const backend::Codes& codes) {
-          kernels.quantize.quantize_swiglu_backward(dgated, hidden, codes);
+    const Fp8LayerMatmuls::Matrix gradient = up.gradient(
+        hidden, parameters[1],
+        [&](const Tensor& dx) { kernels.activation.swiglu_backward(dgated, hidden, dx); },
+        [&](const backend::QuantizedOutput& dx) {
+          kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx);
         });
     dgated = {};
     if (dinput.buffer.defined()) up.dgrad(gradient, dinput);
@@ -136,36 +53,31 @@ struct MlpPart {
   }
 };
 
-// Where a part's forward stands.
-struct Setting {
-  DType type;         // of results
-  bool recording;     // a backward follows
-  bool dinput;        // which wants the input's gradient
-  bool records_amax;  // of a recomputed pair of forwards only the second: each amax counts once
-};
-
-std::pair<LinearPart, Tensor> linear_part(const Fp8Layer& layer, const Quantized& input,
-                                          const Setting& s) {
+// {the matmuls, y}.
+std::pair<Fp8LayerMatmuls, Tensor> linear_forward(const Fp8Layer& layer, const Quantized& input,
+                                                  const Fp8Forward& forward) {
   const Tensor y =
-      Tensor::empty({input.data.size(0), layer.weight.size(0)}, s.type, input.data.device());
-  return {LinearPart{Products(layer, input, s.recording, s.dinput, y)}, y};
+      Tensor::empty({input.data.size(0), layer.weight.size(0)}, forward.dtype, input.data.device());
+  return {Fp8LayerMatmuls(layer, {input}, forward, y), y};
 }
 
-std::pair<MlpPart, Tensor> mlp_part(const Fp8Layer& up, const Fp8Layer& down,
-                                    const Quantized& input, const Setting& s) {
+std::pair<MlpMatmuls, Tensor> mlp_forward(const Fp8Layer& up, const Fp8Layer& down,
+                                          const Quantized& input, const Fp8Forward& forward) {
   const Device device = input.data.device();
   const int64_t rows = input.data.size(0), width = down.weight.size(1);
-  const Tensor hidden = Tensor::empty({rows, 2 * width}, s.type, device);
-  const Products first(up, input, s.recording, s.dinput, hidden);
+  const Tensor hidden = Tensor::empty({rows, 2 * width}, forward.dtype, device);
+  const Fp8LayerMatmuls first(up, {input}, forward, hidden);
   const Quantized gated =
-      amp::quantize_fused(*down.recipe, Fp8Role::activation, {rows, width}, device,
-                          down.state->input, s.records_amax, [&](const backend::Codes& codes) {
-                            backend::of(hidden).quantize.quantize_swiglu(hidden, codes);
-                          });
-  const Tensor y = Tensor::empty({rows, down.weight.size(0)}, s.type, device);
-  const bool below = s.recording && (s.dinput || trains(up));
-  const Products second(down, gated, s.recording, below, y);
-  return {MlpPart{first, second, below ? hidden : Tensor(), below}, y};
+      input_quantizer(down, forward)
+          .quantize_fused({rows, width}, device, [&](const backend::QuantizedOutput& out) {
+            backend::of(hidden).quantize.quantize_swiglu(hidden, out);
+          });
+  const Tensor y = Tensor::empty({rows, down.weight.size(0)}, forward.dtype, device);
+  const bool up_has_backward = forward.recording && (forward.input_needs_grad || trains(up));
+  Fp8Forward down_forward = forward;
+  down_forward.input_needs_grad = up_has_backward;
+  const Fp8LayerMatmuls second(down, {gated}, down_forward, y);
+  return {MlpMatmuls{first, second, up_has_backward ? hidden : Tensor(), up_has_backward}, y};
 }
 
 void check_mlp(const Fp8Layer& up, const Fp8Layer& down, int64_t in) {
@@ -180,18 +92,8 @@ void check_mlp(const Fp8Layer& up, const Fp8Layer& down, int64_t in) {
   }
 }
 
-// The type of a linear's result by autocast, for an input of `given`.
-DType product_type(DType given) {
-  const amp::AutocastState& state = amp::autocast_state();
-  return state.enabled ? state.dtype : given;
-}
-
-Shape with_last(Shape shape, int64_t size) {
-  shape[shape.rank() - 1] = size;
-  return shape;
-}
-
-// Whether it is worth asking further, and x can be asked: what is wrong with it the plain ops say.
+// Whether fused ops are possible at all. Bad arguments are left to the plain ops, which report
+// them.
 bool may_fuse(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const auto double_precision = [](const Tensor& parameter) {
     return parameter.defined() && parameter.dtype() == DType::f64;
@@ -200,50 +102,67 @@ bool may_fuse(const Tensor& x, const Tensor& weight, const Tensor& bias) {
          !double_precision(bias);
 }
 
-// make(input's codes, setting) is the part after the norm, `first` its first layer; `parameters`
-// are those of its layers, weight and bias by turns.
-template <class Make>
+// The sum that is normalized and its statistics, with the norm's operands dense.
+struct NormForward {
+  Tensor sum, weight, bias, mean, rstd;
+
+  NormForward(const Fp8Norm& norm, const Shape& flat)
+      : sum(viewed(dense(norm.x), flat)), weight(dense(norm.weight)), bias(dense(norm.bias)) {
+    const Device device = norm.x.device();
+    const Tensor x = sum;
+    Tensor residual;
+    if (norm.residual.defined()) {
+      residual = viewed(dense(norm.residual), flat);
+      sum = Tensor::empty(flat, residual.dtype(), device);
+    }
+    if (norm.kind == NormKind::layer) mean = Tensor::empty({flat[0]}, DType::f32, device);
+    rstd = Tensor::empty({flat[0]}, DType::f32, device);
+    backend::of(x).norm.forward(norm.kind, x, residual, weight, bias, norm.eps,
+                                residual.defined() ? sum : Tensor(), {}, mean, rstd);
+  }
+
+  Quantized quantized(const amp::Fp8Quantizer& quantizer, DType dtype) const {
+    const auto write = [&](const backend::QuantizedOutput& out) {
+      backend::of(sum).quantize.quantize_norm(
+          {.x = sum, .weight = weight, .bias = bias, .mean = mean, .rstd = rstd, .dtype = dtype},
+          out);
+    };
+    return quantizer.quantize_fused(sum.shape(), sum.device(), write);
+  }
+};
+
+// run(quantized norm, forward) returns {matmuls, y} of the layers after the norm. `first` is the
+// first of them; `parameters` are the weight and bias of each.
+template <class Run>
 std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
-                                     std::initializer_list<Tensor> parameters, Make make) {
+                                     std::initializer_list<Tensor> parameters, Run run) {
   check_norm("fp8_norm_linear", norm.x, norm.residual, norm.weight, norm.bias, norm.eps);
-  const DType type = product_type(norm.type);
-  const amp::Autocast as_given(amp::AutocastState{});  // FP8 is made from the values as they are
+  const DType dtype = linear_dtype(norm.dtype);
+  const amp::Autocast off(amp::disabled_autocast());  // FP8 is quantized from the values as given
   std::vector<Tensor> inputs = {norm.x, norm.weight, norm.bias, norm.residual};
   inputs.insert(inputs.end(), parameters);
   const Call call(Op::linear, inputs);
   const auto [rows, width] = rows_of(norm.x.shape());
   const Shape flat{rows, width};
-  const Device device = norm.x.device();
-  const bool adds = norm.residual.defined();
-  const Tensor in = viewed(dense(norm.x), flat);
-  const Tensor sum = adds ? Tensor::empty(flat, norm.residual.dtype(), device) : in;
-  const Tensor mean =
-      norm.kind == NormKind::layer ? Tensor::empty({rows}, DType::f32, device) : Tensor();
-  const Tensor rstd = Tensor::empty({rows}, DType::f32, device);
-  const Tensor scale = dense(norm.weight), shift = dense(norm.bias);
-  const auto& kernels = backend::of(in);
-  kernels.norm.forward(norm.kind, in, adds ? viewed(dense(norm.residual), flat) : Tensor(), scale,
-                       shift, norm.eps, adds ? sum : Tensor(), {}, mean, rstd);
-
-  const bool records_amax = autograd::grad_enabled();
   const bool dinput = autograd::recording(std::span(inputs).first(4));
-  const Quantized codes = amp::quantize_fused(
-      *first.recipe, Fp8Role::activation, flat, device, first.state->input, records_amax,
-      [&](const backend::Codes& to) {
-        kernels.quantize.quantize_norm(sum, scale, shift, mean, rstd, norm.type, to);
-      });
-  const auto [part, y] = make(codes, Setting{type, call.recording(), dinput, records_amax});
-  const Tensor outputs[2] = {viewed(sum, norm.x.shape()),
-                             viewed(y, with_last(norm.x.shape(), y.size(1)))};
-  const NormBackward backward{norm.kind, sum, scale, mean, rstd};
+  const Fp8Forward forward{.dtype = dtype,
+                           .recording = call.recording(),
+                           .input_needs_grad = dinput,
+                           .records_amax = autograd::grad_enabled()};
+  const NormForward normed(norm, flat);
+  const auto [matmuls, y] =
+      run(normed.quantized(input_quantizer(first, forward), norm.dtype), forward);
+  const Tensor outputs[2] = {viewed(normed.sum, norm.x.shape()),
+                             viewed(y, with_last_size(norm.x.shape(), y.size(1)))};
+  const NormBackward backward{norm.kind, normed.sum, normed.weight, normed.mean, normed.rstd};
   call.results(outputs,
-               [part = part, backward, dinput, flat, full = norm.x.shape(), normed = norm.type,
-                out = y.size(1)](std::span<const Tensor> dy, GradSlots dx) {
+               [matmuls = matmuls, backward, dinput, flat, full = norm.x.shape(),
+                dtype = norm.dtype, out = y.size(1)](std::span<const Tensor> dy, GradSlots dx) {
                  Tensor dnormed;
                  if (dy[1].defined()) {
-                   if (dinput) dnormed = Tensor::empty(full, normed, dy[1].device());
-                   part.backward(viewed(dense(dy[1]), {flat[0], out}), dx.subspan(4),
-                                 {dinput ? viewed(dnormed, flat) : Tensor(), false});
+                   if (dinput) dnormed = Tensor::empty(full, dtype, dy[1].device());
+                   matmuls.backward(viewed(dense(dy[1]), {flat[0], out}), dx.subspan(4),
+                                    {dinput ? viewed(dnormed, flat) : Tensor(), false});
                  }
                  if (!dinput) return;
                  const Tensor gradient = backward.through_sum(dy[0], dnormed, dx[1], dx[2]);
@@ -258,35 +177,32 @@ std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
 Tensor fp8_swiglu_mlp(const Tensor& x, const Fp8Layer& up, const Fp8Layer& down) {
   require_compute("fp8_linear", "x", x);
   check_mlp(up, down, x.rank() == 0 ? 0 : x.size(-1));
-  const DType type = product_type(x.dtype());
-  const amp::Autocast as_given(amp::AutocastState{});
+  const DType dtype = linear_dtype(x.dtype());
+  const amp::Autocast off(amp::disabled_autocast());  // FP8 is quantized from the values as given
   const Call call(Op::linear, {x, up.weight, up.bias, down.weight, down.bias});
   const auto [rows, in] = rows_of(x.shape());
   for (const Fp8Layer* layer : {&up, &down}) layer->state->begin(*layer->recipe, layer->weight);
-  const Setting setting{type, call.recording(), call.recording() && x.requires_grad(),
-                        autograd::grad_enabled()};
-  const Quantized codes =
-      amp::quantize_by(*up.recipe, Fp8Role::activation, viewed(dense(x), {rows, in}),
-                       up.state->input, setting.records_amax);
-  const auto [part, y] = mlp_part(up, down, codes, setting);
-  return call.result(
-      viewed(y, with_last(x.shape(), y.size(1))),
-      [part = part, flat = Shape{rows, in}, out = y.size(1)](const Tensor& dy, GradSlots dx) {
-        GradSlot::Target target{{}, false};
-        if (dx[0].needs_grad()) {
-          target = dx[0].target();
-          target.buffer = viewed(target.buffer, flat);
-        }
-        part.backward(viewed(dense(dy), {flat[0], out}), dx.subspan(1), target);
-      });
+  const Fp8Forward forward{.dtype = dtype,
+                           .recording = call.recording(),
+                           .input_needs_grad = call.recording() && x.requires_grad(),
+                           .records_amax = autograd::grad_enabled()};
+  const Quantized input = input_quantizer(up, forward).quantize(viewed(dense(x), {rows, in}));
+  const auto [matmuls, y] = mlp_forward(up, down, input, forward);
+  return call.result(viewed(y, with_last_size(x.shape(), y.size(1))), [matmuls = matmuls,
+                                                                       flat = Shape{rows, in},
+                                                                       out = y.size(1)](
+                                                                          const Tensor& dy,
+                                                                          GradSlots dx) {
+    matmuls.backward(viewed(dense(dy), {flat[0], out}), dx.subspan(1), input_target(dx[0], flat));
+  });
 }
 
 std::pair<Tensor, Tensor> fp8_norm_linear(const Fp8Norm& norm, const Fp8Layer& layer) {
   check_layer("weight", layer, norm.x.size(-1));
   layer.state->begin(*layer.recipe, layer.weight);
   return after_norm(norm, layer, {layer.weight, layer.bias},
-                    [&](const Quantized& codes, const Setting& setting) {
-                      return linear_part(layer, codes, setting);
+                    [&](const Quantized& normed, const Fp8Forward& forward) {
+                      return linear_forward(layer, normed, forward);
                     });
 }
 
@@ -295,8 +211,8 @@ std::pair<Tensor, Tensor> fp8_norm_swiglu_mlp(const Fp8Norm& norm, const Fp8Laye
   check_mlp(up, down, norm.x.size(-1));
   for (const Fp8Layer* layer : {&up, &down}) layer->state->begin(*layer->recipe, layer->weight);
   return after_norm(norm, up, {up.weight, up.bias, down.weight, down.bias},
-                    [&](const Quantized& codes, const Setting& setting) {
-                      return mlp_part(up, down, codes, setting);
+                    [&](const Quantized& normed, const Fp8Forward& forward) {
+                      return mlp_forward(up, down, normed, forward);
                     });
 }
 
@@ -312,9 +228,9 @@ std::optional<Fp8Norm> fp8_residual_norm(NormKind kind, const Tensor& x, const T
   if (!may_fuse(x, weight, bias)) return std::nullopt;
   const Op op = kind == NormKind::layer ? Op::residual_layer_norm : Op::residual_rms_norm;
   const Tensor inputs[] = {x, weight, bias, residual};
-  const std::optional<DType> taken = amp::input_type(op, inputs);
+  const std::optional<DType> target = amp::input_type(op, inputs);
   for (const Tensor& input : {x, residual}) {
-    if (input.defined() && (input.dtype() == DType::f64 || (taken && input.dtype() != *taken)))
+    if (input.defined() && (input.dtype() == DType::f64 || (target && input.dtype() != *target)))
       return std::nullopt;
   }
   const DType stream = residual.defined() ? residual.dtype() : x.dtype();
@@ -329,8 +245,8 @@ std::optional<Fp8Norm> fp8_norm(NormKind kind, const Tensor& x, const Tensor& we
   if (!may_fuse(x, weight, bias)) return std::nullopt;
   const Op op = kind == NormKind::layer ? Op::layer_norm : Op::rms_norm;
   const Tensor inputs[] = {x, weight, bias};
-  const std::optional<DType> taken = amp::input_type(op, inputs);
-  if (x.dtype() == DType::f64 || (taken && x.dtype() != *taken)) return std::nullopt;
+  const std::optional<DType> target = amp::input_type(op, inputs);
+  if (x.dtype() == DType::f64 || (target && x.dtype() != *target)) return std::nullopt;
   return Fp8Norm{kind, x, {}, weight, bias, eps, x.dtype()};
 }
 

@@ -1,5 +1,6 @@
 #include "binade/ops/quantize.h"
 
+#include "binade/backend/fp8_scale.h"
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -25,16 +26,18 @@ Quantized quantize(const Tensor& x, const QuantizeOptions& options) {
                       .found = std::to_string(options.group.rows) + " x " +
                                std::to_string(options.group.columns)});
   }
-  const ScaleGroup group = options.mx ? ScaleGroup{1, 32} : options.group;
+  const ScaleGroup group = options.mx ? ScaleGroup{1, backend::mx_group} : options.group;
   Quantized result{Tensor::empty(x.shape(), options.dtype, x.device()), {}, group};
-  result.inverse_scale =
+  result.scale_inv =
       Tensor::empty(scale_shape(x.shape(), group), options.mx ? DType::u8 : DType::f32, x.device());
   const auto& kernels = backend::of(x).quantize;
   if (options.mx) {
-    kernels.quantize_mx(x, result.data, result.inverse_scale);
+    kernels.quantize_mx(x, result.data, result.scale_inv);
   } else {
-    kernels.quantize_groups(x, group, {options.eps, options.power_of_two}, result.data, {},
-                            result.inverse_scale);
+    kernels.quantize_groups(x, {.group = group,
+                                .rule = {.eps = options.eps, .power_of_two = options.power_of_two},
+                                .data = result.data,
+                                .scale_inv = result.scale_inv});
   }
   return result;
 }
@@ -49,9 +52,9 @@ Quantized quantize(const Tensor& x, double scale, DType dtype) {
                    {}};
   const Tensor factor = Tensor::empty({1}, DType::f32, x.device());
   backend::of(x).elementwise.fill(factor, scale);
-  backend::of(x).elementwise.fill(result.inverse_scale,
+  backend::of(x).elementwise.fill(result.scale_inv,
                                   1 / static_cast<double>(static_cast<float>(scale)));
-  backend::of(x).quantize.quantize(x, {factor, result.data});
+  backend::of(x).quantize.quantize(x, {.scale = factor, .data = result.data});
   return result;
 }
 
@@ -62,7 +65,7 @@ Tensor dequantize(const Quantized& q, DType dtype) {
     fail("dequantize", {.argument = "dtype",
                         .expected = "f64, f32, f16 or bf16",
                         .found = std::string(name(dtype))});
-  backend::of(x).quantize.dequantize(q.data, q.inverse_scale, q.group, x);
+  backend::of(x).quantize.dequantize(q.data, q.scale_inv, q.group, x);
   return x;
 }
 

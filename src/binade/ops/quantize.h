@@ -7,17 +7,17 @@ namespace binade {
 struct QuantizeOptions {
   DType dtype = DType::e4m3;  // or e5m2
   ScaleGroup group = {};      // one scale per tensor by default
-  bool mx = false;            // e8m0 scales of groups of 32 along rows (OCP MX)
-  bool power_of_two = false;
-  double eps = 0;
+  bool mx = false;            // OCP MX: groups of 32 along rows, e8m0 scales
+  bool power_of_two = false;  // round scales down to a power of two
+  double eps = 0;             // lower bound of amax
 };
 
-// x [rows, columns] in FP8 with scales from its own values. Without autograd: FP8 inside training
-// is the business of amp::Fp8Autocast.
+// Quantizes x [rows, columns] to FP8 with scales from its own values. Records no gradient: training
+// in FP8 goes through amp::Fp8Autocast.
 Quantized quantize(const Tensor& x, const QuantizeOptions& options = {});
-// x * scale in FP8, saturating, with a scale of the caller's choice.
+// Quantizes x * scale, saturating.
 Quantized quantize(const Tensor& x, double scale, DType dtype = DType::e4m3);
-// The values again, in a type of 16 bits or more.
+// The values in f64, f32, f16 or bf16.
 Tensor dequantize(const Quantized& q, DType dtype = DType::f32);
 
 }  // namespace binade

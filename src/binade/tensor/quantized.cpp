@@ -9,4 +9,8 @@ Shape scale_shape(const Shape& matrix, ScaleGroup group) {
   return {groups(matrix[0], group.rows), groups(matrix[1], group.columns)};
 }
 
+ScaleGroup sized_group(const Shape& matrix, ScaleGroup group) {
+  return {group.rows == 0 ? matrix[0] : group.rows, group.columns == 0 ? matrix[1] : group.columns};
+}
+
 }  // namespace binade

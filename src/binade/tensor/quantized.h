@@ -4,7 +4,7 @@
 
 namespace binade {
 
-// How many elements of a matrix share one scale: groups of `rows` x `columns`; 0 means all of them.
+// The elements of a matrix that share one scale: groups of `rows` x `columns`; 0 means all.
 // {0, 0}: one scale per tensor; {1, 0}: one per row; {1, 128} and {128, 128}: blocks; {1, 32}: MX.
 struct ScaleGroup {
   int64_t rows = 0;
@@ -14,14 +14,15 @@ struct ScaleGroup {
 
 // The shape of the scales of a matrix [rows, columns].
 Shape scale_shape(const Shape& matrix, ScaleGroup group);
+// The group with the matrix's own sizes in place of 0.
+ScaleGroup sized_group(const Shape& matrix, ScaleGroup group);
 
-// FP8 data and the scales without which it means nothing: value = data * inverse scale of its
-// group.
+// A quantized matrix: FP8 data together with its scales; value = data * scale_inv of its group.
 struct Quantized {
-  Tensor data;           // e4m3 or e5m2, [rows, columns], dense
-  Tensor inverse_scale;  // f32, or u8 holding e8m0 codes; scale_shape(data.shape(), group)
+  Tensor data;       // e4m3 or e5m2, [rows, columns], dense
+  Tensor scale_inv;  // f32, or e8m0 in u8; scale_shape(data.shape(), group)
   ScaleGroup group;
-  Tensor transposed = {};  // optional: the codes again as [columns, rows], dense
+  Tensor transposed = {};  // optional: the same data as [columns, rows], dense
 
   bool defined() const { return data.defined(); }
 };

@@ -171,7 +171,8 @@ TEST(CpuMatmul, GroupsOfFp8OperandsAreScaledBeforeTheSum) {
       const Tensor x = noise({rows, k}, DType::f32, seed);
       Quantized q{Tensor::empty(x.shape(), DType::e4m3),
                   Tensor::empty(scale_shape(x.shape(), group), DType::f32), group};
-      cpu::quantize_kernels.quantize_groups(x, group, {}, q.data, {}, q.inverse_scale);
+      cpu::quantize_kernels.quantize_groups(
+          x, {.group = group, .data = q.data, .scale_inv = q.scale_inv});
       return q;
     };
     const auto multiplied = [](const Tensor& a, const Tensor& b, const Epilogue& epilogue) {
@@ -184,15 +185,15 @@ TEST(CpuMatmul, GroupsOfFp8OperandsAreScaledBeforeTheSum) {
     const auto values = [](const Quantized& q) {
       if (q.group == ScaleGroup{}) return q.data;
       const Tensor x = Tensor::empty(q.data.shape(), DType::f32);
-      cpu::quantize_kernels.dequantize(q.data, q.inverse_scale, q.group, x);
+      cpu::quantize_kernels.dequantize(q.data, q.scale_inv, q.group, x);
       return x;
     };
     Epilogue plain{.beta = 1}, scaled{.beta = 1,
-                                      .scale_a = a.inverse_scale,
-                                      .scale_b = b.inverse_scale,
+                                      .scale_a = a.scale_inv,
+                                      .scale_b = b.scale_inv,
                                       .group_a = group_a,
                                       .group_b = group_b};
-    if (group_b == ScaleGroup{}) plain.scale_b = b.inverse_scale;
+    if (group_b == ScaleGroup{}) plain.scale_b = b.scale_inv;
     expect_same_bits(multiplied(a.data, b.data, scaled), multiplied(values(a), values(b), plain),
                      "groups");
   }

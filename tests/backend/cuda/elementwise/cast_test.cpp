@@ -99,11 +99,14 @@ TEST_F(CastGpu, QuantizedBytesAreTheCpus) {
           kernels.quantize(x, {scale, q, transposed, amax});
           for (const ScaleGroup group :
                {ScaleGroup{0, 0}, ScaleGroup{1, 0}, ScaleGroup{1, 128}, ScaleGroup{128, 128}}) {
-            const Tensor codes = make(shape, fp8);
+            const Tensor data = make(shape, fp8);
             kernels.quantize_groups(
-                x, group, {1e-12, group.columns == 128}, codes,
-                group == ScaleGroup{} ? make({shape[1], shape[0]}, fp8) : Tensor(),
-                make(scale_shape(shape, group), DType::f32));
+                x,
+                {.group = group,
+                 .rule = {.eps = 1e-12, .power_of_two = group.columns == 128},
+                 .data = data,
+                 .transposed = group == ScaleGroup{} ? make({shape[1], shape[0]}, fp8) : Tensor(),
+                 .scale_inv = make(scale_shape(shape, group), DType::f32)});
           }
           const Tensor mx = make(shape, fp8);
           kernels.quantize_mx(x, mx, make(scale_shape(shape, {1, 32}), DType::u8));

@@ -65,9 +65,9 @@ Quantized quantized(const Tensor& x, DType dtype, ScaleGroup group) {
               filled(scale_shape(x.shape(), group), in_codes ? DType::u8 : DType::f32, 1), group};
   const QuantizeKernels& kernels = of(x).quantize;
   if (in_codes) {
-    kernels.quantize_mx(x, q.data, q.inverse_scale);
+    kernels.quantize_mx(x, q.data, q.scale_inv);
   } else {
-    kernels.quantize_groups(x, group, {}, q.data, {}, q.inverse_scale);
+    kernels.quantize_groups(x, {.group = group, .data = q.data, .scale_inv = q.scale_inv});
   }
   return q;
 }
@@ -78,8 +78,8 @@ Results run(const Product& p, Device device, bool of_magnitudes) {
   const auto there = [&](const Tensor& x) {
     return transfer(of_magnitudes && x.dtype() != DType::u8 ? magnitudes(x) : x, device);
   };
-  const Tensor left = there(a.data), right = there(b.data), scale_a = there(a.inverse_scale),
-               scale_b = there(b.inverse_scale), bias = there(noise({p.n}, DType::f32, 3)),
+  const Tensor left = there(a.data), right = there(b.data), scale_a = there(a.scale_inv),
+               scale_b = there(b.scale_inv), bias = there(noise({p.n}, DType::f32, 3)),
                y = there(noise({1, p.m, p.n}, p.y, 4)),
                pre = Tensor::empty({1, p.m, p.n}, p.y, device);
   Epilogue e{.beta = p.beta,
@@ -181,8 +181,7 @@ TEST_F(MatmulGroupsGpu, HopperMultipliesTheCodes) {
                         b = quantized(uneven(n, k, 2), DType::e4m3, groups.b);
         const Device gpu = Device::cuda();
         const Tensor left = transfer(a.data, gpu), right = transfer(b.data, gpu),
-                     scale_a = transfer(a.inverse_scale, gpu),
-                     scale_b = transfer(b.inverse_scale, gpu),
+                     scale_a = transfer(a.scale_inv, gpu), scale_b = transfer(b.scale_inv, gpu),
                      y = Tensor::empty({1, m, n}, type, gpu);
         const auto multiply = [&] {
           of(gpu).matmul.matmul(

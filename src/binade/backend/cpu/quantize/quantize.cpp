@@ -30,18 +30,18 @@ void read_row(const TensorView& x, int64_t row, int64_t begin, int64_t end, floa
   });
 }
 
-void write_row(const float* values, const TensorView& q, int64_t row, int64_t begin,
+void write_row(const float* values, const TensorView& data, int64_t row, int64_t begin,
                int64_t count) {
   const auto n = static_cast<size_t>(count);
-  const int64_t offset = row * q.shape[1] + begin;
+  const int64_t offset = row * data.shape[1] + begin;
   constexpr auto nearest = formats::Rounding::nearest_even;
-  if (q.dtype == DType::e4m3)
-    formats::narrow(values, q.as<e4m3>() + offset, n, nearest, formats::Overflow::saturate);
-  if (q.dtype == DType::e5m2)
-    formats::narrow(values, q.as<e5m2>() + offset, n, nearest, formats::Overflow::saturate);
+  if (data.dtype == DType::e4m3)
+    formats::narrow(values, data.as<e4m3>() + offset, n, nearest, formats::Overflow::saturate);
+  if (data.dtype == DType::e5m2)
+    formats::narrow(values, data.as<e5m2>() + offset, n, nearest, formats::Overflow::saturate);
 }
 
-// Magnitudes compare as their bits do, and NaN's are above all others.
+// Magnitudes order like their bits, with NaN above all others.
 float row_amax(const float* values, int64_t count) {
   uint32_t amax = 0;
   for (int64_t i = 0; i < count; ++i)
@@ -62,12 +62,11 @@ void amax(TensorView x, TensorView result) {
   *result.as<float>() = row_amax(partial.data(), rows);
 }
 
-// transposed [columns, rows] = the codes of q [rows, columns], transposed in squares that fit the
-// cache.
-void turn(const TensorView& q, const TensorView& transposed) {
-  constexpr int64_t side = 64;
-  const int64_t rows = q.shape[0], columns = q.shape[1];
-  const auto* from = q.as<uint8_t>();
+// Transposes data [rows, columns] in squares that fit the cache.
+void transpose(const TensorView& data, const TensorView& transposed) {
+  constexpr int64_t side = 64;  // a square of 4 KiB
+  const int64_t rows = data.shape[0], columns = data.shape[1];
+  const auto* from = data.as<uint8_t>();
   auto* to = transposed.as<uint8_t>();
   parallel_for(columns, side, [&](int64_t begin, int64_t end) {
     for (int64_t top = 0; top < rows; top += side) {
@@ -80,51 +79,51 @@ void turn(const TensorView& q, const TensorView& transposed) {
   });
 }
 
-// Rows [begin, end) of x, scaled, into the same rows of q. Returns their amax, unscaled, where it
-// is wanted.
-float quantize_rows(const TensorView& x, int64_t begin, int64_t end, const Codes& codes,
-                    const TensorView& q) {
-  const float factor = *codes.scale.as<float>();
+// Quantizes rows [begin, end) of x into the same rows of `data`. Returns their amax, before
+// scaling, if out.amax is present.
+float quantize_rows(const TensorView& x, int64_t begin, int64_t end, const QuantizedOutput& out,
+                    const TensorView& data) {
+  const float factor = *out.scale.as<float>();
   const int64_t columns = x.shape[1];
   std::vector<float> values(static_cast<size_t>(columns));
   float amax = 0;
   for (int64_t row = begin; row < end; ++row) {
     read_row(x, row, 0, columns, values.data());
-    if (codes.amax.present) amax = larger(amax, row_amax(values.data(), columns));
+    if (out.amax.present) amax = larger(amax, row_amax(values.data(), columns));
     for (float& value : values) value *= factor;
-    write_row(values.data(), q, row, 0, columns);
+    write_row(values.data(), data, row, 0, columns);
   }
   return amax;
 }
 
-// Rows that a thread takes at a time.
-constexpr int64_t at_once = 32;
+// Rows that a thread quantizes at a time: their values stay in the cache.
+constexpr int64_t block_rows = 32;
 
 // run(top, count) quantizes rows [top, top + count) and returns their amax.
 template <class F>
-void quantize_blocks(const Codes& codes, F run) {
-  const int64_t rows = codes.q.shape[0], blocks = divide_up(rows, at_once);
+void quantize_blocks(const QuantizedOutput& out, F run) {
+  const int64_t rows = out.data.shape[0], blocks = divide_up(rows, block_rows);
   std::vector<float> partial(static_cast<size_t>(blocks));
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
-      const int64_t top = block * at_once;
-      partial[static_cast<size_t>(block)] = run(top, std::min(at_once, rows - top));
+      const int64_t top = block * block_rows;
+      partial[static_cast<size_t>(block)] = run(top, std::min(block_rows, rows - top));
     }
   });
-  if (codes.transposed.present) turn(codes.q, codes.transposed);
-  if (codes.amax.present) {
-    auto* amax = codes.amax.as<float>();
+  if (out.transposed.present) transpose(out.data, out.transposed);
+  if (out.amax.present) {
+    auto* amax = out.amax.as<float>();
     *amax = larger(*amax, row_amax(partial.data(), blocks));
   }
 }
 
-void quantize(TensorView x, const Codes& codes) {
-  quantize_blocks(codes, [&](int64_t top, int64_t count) {
-    return quantize_rows(x, top, top + count, codes, codes.q);
+void quantize(TensorView x, const QuantizedOutput& out) {
+  quantize_blocks(out, [&](int64_t top, int64_t count) {
+    return quantize_rows(x, top, top + count, out, out.data);
   });
 }
 
-// ---- matrices made on the way: some rows at a time ----
+// ---- fused: matrices computed some rows at a time ----
 
 // Rows [top, top + count) of dense x, or elements of a vector.
 TensorView rows_of(TensorView x, int64_t top, int64_t count) {
@@ -134,62 +133,59 @@ TensorView rows_of(TensorView x, int64_t top, int64_t count) {
   return x;
 }
 
-// make(top, count, rows) writes rows [top, top + count) of a matrix of q's shape as `type`. Kernels
-// it calls run on the thread that calls it.
+// compute(top, count, rows) writes rows [top, top + count) of a matrix of out's shape as `dtype`.
+// Kernels that it calls run on the calling thread, since they are inside a parallel loop.
 template <class F>
-void quantize_fused(DType type, const Codes& codes, F make) {
-  const int64_t columns = codes.q.shape[1];
-  quantize_blocks(codes, [&](int64_t top, int64_t count) {
-    const size_t bytes = static_cast<size_t>(count * columns) * size_of(type);
+void quantize_fused(DType dtype, const QuantizedOutput& out, F compute) {
+  const int64_t columns = out.data.shape[1];
+  quantize_blocks(out, [&](int64_t top, int64_t count) {
+    const size_t bytes = static_cast<size_t>(count * columns) * size_of(dtype);
     const auto scratch = std::make_unique_for_overwrite<uint8_t[]>(bytes);
-    const TensorView made{.data = scratch.get(),
-                          .dtype = type,
+    const TensorView rows{.data = scratch.get(),
+                          .dtype = dtype,
                           .shape = {count, columns},
                           .strides = {columns, 1},
                           .present = true};
-    make(top, count, made);
-    return quantize_rows(made, 0, count, codes, rows_of(codes.q, top, count));
+    compute(top, count, rows);
+    return quantize_rows(rows, 0, count, out, rows_of(out.data, top, count));
   });
 }
 
-void quantize_swiglu(TensorView x, const Codes& codes) {
-  quantize_fused(x.dtype, codes, [&](int64_t top, int64_t count, const TensorView& y) {
+void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
+  quantize_fused(x.dtype, out, [&](int64_t top, int64_t count, const TensorView& y) {
     activation_kernels.swiglu(rows_of(x, top, count), y);
   });
 }
 
-void quantize_swiglu_backward(TensorView dy, TensorView x, const Codes& codes) {
-  quantize_fused(x.dtype, codes, [&](int64_t top, int64_t count, const TensorView& dx) {
+void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out) {
+  quantize_fused(x.dtype, out, [&](int64_t top, int64_t count, const TensorView& dx) {
     activation_kernels.swiglu_backward(rows_of(dy, top, count), rows_of(x, top, count), dx);
   });
 }
 
 void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
-                                  const Codes& codes) {
-  quantize_fused(dy.dtype, codes, [&](int64_t top, int64_t count, const TensorView& dx) {
+                                  const QuantizedOutput& out) {
+  quantize_fused(dy.dtype, out, [&](int64_t top, int64_t count, const TensorView& dx) {
     activation_kernels.activation_backward(activation, rows_of(dy, top, count),
                                            rows_of(pre_activation, top, count), dx, {}, false);
   });
 }
 
-void quantize_norm(TensorView x, TensorView weight, TensorView bias, TensorView mean,
-                   TensorView rstd, DType type, const Codes& codes) {
-  quantize_fused(type, codes, [&](int64_t top, int64_t count, const TensorView& y) {
-    normalize(rows_of(x, top, count), weight, bias, rows_of(mean, top, count),
-              rows_of(rstd, top, count), y);
+void quantize_norm(const NormOperands& norm, const QuantizedOutput& out) {
+  quantize_fused(norm.dtype, out, [&](int64_t top, int64_t count, const TensorView& y) {
+    normalize(rows_of(norm.x, top, count), norm.weight, norm.bias, rows_of(norm.mean, top, count),
+              rows_of(norm.rstd, top, count), y);
   });
 }
 
-void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,
-                     TensorView transposed, TensorView inverse) {
+void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   if (rows == 0 || columns == 0) return;
-  const int64_t group_rows = group.rows == 0 ? rows : group.rows,
-                group_columns = group.columns == 0 ? columns : group.columns;
-  const int64_t across = (columns + group_columns - 1) / group_columns,
-                down = (rows + group_rows - 1) / group_rows;
-  const float max_value = fp8_max(q.dtype);
-  parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
+  const auto [group_rows, group_columns] = sized_group(x.shape, out.group);
+  const Shape groups = scale_shape(x.shape, out.group);
+  const int64_t across = groups[1];
+  const float max_value = fp8_max(out.data.dtype);
+  parallel_for(groups.numel(), 1, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(group_columns));
     for (int64_t index = begin; index < end; ++index) {
       const int64_t top = index / across * group_rows, left = index % across * group_columns;
@@ -200,22 +196,22 @@ void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView 
         read_row(x, row, left, left + width, values.data());
         amax = larger(amax, row_amax(values.data(), width));
       }
-      const float scale = scale_for(amax, max_value, rule);
-      inverse.as<float>()[index] = 1 / scale;
+      const float scale = scale_for(amax, max_value, out.rule);
+      out.scale_inv.as<float>()[index] = 1 / scale;
       for (int64_t row = top; row < bottom; ++row) {
         read_row(x, row, left, left + width, values.data());
         for (int64_t i = 0; i < width; ++i) values[static_cast<size_t>(i)] *= scale;
-        write_row(values.data(), q, row, left, width);
+        write_row(values.data(), out.data, row, left, width);
       }
     }
   });
-  if (transposed.present) turn(q, transposed);
+  if (out.transposed.present) transpose(out.data, out.transposed);
 }
 
-void quantize_mx(TensorView x, TensorView q, TensorView codes) {
+void quantize_mx(TensorView x, TensorView data, TensorView scale_inv) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   const int64_t across = (columns + mx_group - 1) / mx_group;
-  const int largest = fp8_max_exponent(q.dtype);
+  const int max_exponent = fp8_max_exponent(data.dtype);
   parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
     for (int64_t row = begin; row < end; ++row) {
@@ -223,32 +219,31 @@ void quantize_mx(TensorView x, TensorView q, TensorView codes) {
       for (int64_t at = 0; at < across; ++at) {
         float* group = values.data() + at * mx_group;
         const int64_t count = std::min(mx_group, columns - at * mx_group);
-        const MxScale scale = mx_scale(row_amax(group, count), largest);
-        codes.as<uint8_t>()[row * across + at] = scale.code;
+        const MxScale scale = mx_scale(row_amax(group, count), max_exponent);
+        scale_inv.as<uint8_t>()[row * across + at] = scale.code;
         for (int64_t i = 0; i < count; ++i) group[i] = scale.apply(group[i]);
       }
-      write_row(values.data(), q, row, 0, columns);
+      write_row(values.data(), data, row, 0, columns);
     }
   });
 }
 
-float inverse_at(const TensorView& inverse, int64_t index) {
-  return inverse.dtype == DType::f32 ? inverse_value(inverse.as<float>()[index])
-                                     : inverse_value(inverse.as<uint8_t>()[index]);
+float scale_inv_at(const TensorView& scale_inv, int64_t index) {
+  return scale_inv.dtype == DType::f32 ? scale_inv_value(scale_inv.as<float>()[index])
+                                       : scale_inv_value(scale_inv.as<uint8_t>()[index]);
 }
 
-void dequantize(TensorView q, TensorView inverse, ScaleGroup group, TensorView x) {
-  const int64_t rows = q.shape[0], columns = q.shape[1];
+void dequantize(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x) {
+  const int64_t rows = data.shape[0], columns = data.shape[1];
   if (rows == 0 || columns == 0) return;
-  const int64_t group_rows = group.rows == 0 ? rows : group.rows,
-                group_columns = group.columns == 0 ? columns : group.columns;
-  const int64_t across = (columns + group_columns - 1) / group_columns;
+  const auto [group_rows, group_columns] = sized_group(data.shape, group);
+  const int64_t across = scale_shape(data.shape, group)[1];
   parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
     for (int64_t row = begin; row < end; ++row) {
-      read_row(q, row, 0, columns, values.data());
+      read_row(data, row, 0, columns, values.data());
       for (int64_t at = 0; at < across; ++at) {
-        const float factor = inverse_at(inverse, row / group_rows * across + at);
+        const float factor = scale_inv_at(scale_inv, row / group_rows * across + at);
         const int64_t stop = std::min(columns, (at + 1) * group_columns);
         for (int64_t i = at * group_columns; i < stop; ++i)
           values[static_cast<size_t>(i)] *= factor;
@@ -272,16 +267,16 @@ void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
   }
 }
 
-void roll(TensorView history, TensorView pending, double max_value, DelayedRule rule,
-          TensorView scale, TensorView inverse) {
-  float* past = history.as<float>();
-  const int64_t length = history.numel();
+void roll(const DelayedScale& stream) {
+  float* past = stream.history.as<float>();
+  const int64_t length = stream.history.numel();
   std::move_backward(past, past + length - 1, past + length);
-  past[0] = std::exchange(*pending.as<float>(), 0.0f);
-  const float amax = rule.most_recent ? past[0] : *std::max_element(past, past + length);
+  past[0] = std::exchange(*stream.pending.as<float>(), 0.0f);
+  const float amax = stream.rule.most_recent ? past[0] : *std::max_element(past, past + length);
   if (amax == 0) return;
-  *scale.as<float>() = delayed_scale(amax, static_cast<float>(max_value), rule.margin);
-  *inverse.as<float>() = 1 / *scale.as<float>();
+  const float scale = delayed_scale(amax, static_cast<float>(stream.max_value), stream.rule.margin);
+  *stream.scale.as<float>() = scale;
+  *stream.scale_inv.as<float>() = 1 / scale;
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 
 #include "binade/formats/number.h"
 
-// Floats to FP8 codes: nearest even, saturating, NaN with the sign and payload it came with.
+// Encodes floats as FP8: round to nearest even, saturating; NaN keeps its sign and payload.
 namespace binade::backend::cuda {
 
-// The number format of e4m3 or e5m2.
+// Q is e4m3 or e5m2.
 template <class Q>
 __device__ inline uint8_t encode_one(float x) {
   constexpr auto nearest = formats::Rounding::nearest_even;
@@ -21,23 +21,23 @@ __device__ inline uint8_t encode_one(float x) {
   }
 }
 
-// Two numbers in the low and the high byte. Which NaN a NaN becomes depends on the GPU.
+// Two numbers, in the low and the high byte. The bits of a NaN depend on the GPU.
 template <class Q>
 __device__ inline uint32_t encode_two(float low, float high) {
 #if __CUDA_ARCH__ >= 890
-  uint16_t codes;
+  uint16_t bytes;
   if constexpr (std::is_same_v<Q, e4m3>) {
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bytes) : "f"(high), "f"(low));
   } else {
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bytes) : "f"(high), "f"(low));
   }
-  return codes;
+  return bytes;
 #else
   return encode_one<Q>(low) | uint32_t{encode_one<Q>(high)} << 8;
 #endif
 }
 
-// 16 codes of values * scale.
+// Encodes 16 values * scale.
 template <class Q>
 __device__ inline uint4 encode_chunk(const float (&values)[16], float scale) {
   bool nan = false;
@@ -49,7 +49,7 @@ __device__ inline uint4 encode_chunk(const float (&values)[16], float scale) {
     words[i] = encode_two<Q>(v[0] * scale, v[1] * scale) | encode_two<Q>(v[2] * scale, v[3] * scale)
                                                                << 16;
   }
-  if (nan) {  // the instruction, and the product before it, forget which NaN it was
+  if (nan) {  // the instruction and the multiplication before it lose the sign and payload
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       const float x = values[i];

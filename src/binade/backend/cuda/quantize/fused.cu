@@ -8,32 +8,32 @@
 namespace binade::backend::cuda {
 namespace {
 
-// ---- readers: 16 neighbours of a dense operand ----
+// ---- readers: 16 adjacent elements of a dense operand ----
 
-// In whole accesses, of a type known when the kernel is compiled.
+// By vectorized accesses, for a dtype known at compile time.
 template <class T>
-struct WholeReader {
-  static constexpr bool whole = true;
+struct VectorReader {
+  static constexpr bool vectorized = true;
   using Chunk = Words<T>;
   const T* data;
 
-  explicit WholeReader(const TensorView& x) : data(x.as<const T>()) {}
-  // The first `count` exist: all or none.
+  explicit VectorReader(const TensorView& x) : data(x.as<const T>()) {}
+  // The first `count` exist: all 16 or none.
   __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
     chunk.load(data + at, count > 0);
   }
 };
 
-// One by one, of any type.
-struct AnyReader {
-  static constexpr bool whole = false;
+// One by one, for any dtype.
+struct ElementReader {
+  static constexpr bool vectorized = false;
   struct Chunk {
     float values[chunk_bytes];
     __device__ float operator[](int i) const { return values[i]; }
   };
   Operand x;
 
-  explicit AnyReader(const TensorView& view) : x(view) {}
+  explicit ElementReader(const TensorView& view) : x(view) {}
   // The first `count` exist; the others are 0.
   __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
 #pragma unroll 1
@@ -42,21 +42,21 @@ struct AnyReader {
   }
 };
 
-// Where a made matrix, or each of its parts, ends.
+// The size of a computed matrix, or of each of its parts.
 struct Bounds {
   int64_t rows, columns;
 
-  // How many columns from `column` on exist in a row.
+  // The number of elements of a row from `column` on.
   __device__ int64_t count(int64_t row, int64_t column) const {
     return row < rows ? columns - column : 0;
   }
 };
 
-// ---- sources; but for a norm, each is 0 where its operands are ----
+// ---- sources. Except for a norm, each is 0 where its operands are 0 ----
 
 template <class Reader>
 struct SwiGlu : Bounds {
-  static constexpr bool whole = Reader::whole;
+  static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 1, in_flight = 1;
   struct Chunk {
     typename Reader::Chunk gate, up;
@@ -81,7 +81,7 @@ struct SwiGlu : Bounds {
 
 template <class Reader>
 struct SwiGluBackward : Bounds {
-  static constexpr bool whole = Reader::whole;
+  static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 2, in_flight = 1;
   struct Chunk {
     typename Reader::Chunk dy, gate, up;
@@ -113,7 +113,7 @@ struct SwiGluBackward : Bounds {
 
 template <class Reader>
 struct ActivationBackward : Bounds {
-  static constexpr bool whole = Reader::whole;
+  static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 1, in_flight = 1;
   struct Chunk {
     typename Reader::Chunk dy, x;
@@ -145,30 +145,29 @@ struct ActivationBackward : Bounds {
 
 template <class Reader>
 struct Norm : Bounds {
-  static constexpr bool whole = Reader::whole;
-  static constexpr int parts = 1, in_flight = whole ? 2 : 1;
+  static constexpr bool vectorized = Reader::vectorized;
+  static constexpr int parts = 1, in_flight = vectorized ? 2 : 1;
   using Chunk = typename Reader::Chunk;
   Reader x;
   Operand weight, bias;
-  const float *mean, *rstd;  // no mean: rms
+  const float *mean, *rstd;  // mean is null for rms
   DType dtype;
 
-  Norm(const TensorView& x, const TensorView& weight, const TensorView& bias,
-       const TensorView& mean, const TensorView& rstd, DType dtype)
-      : Bounds{x.shape[0], x.shape[1]},
-        x(x),
-        weight(weight),
-        bias(bias),
-        mean(mean.present ? mean.as<const float>() : nullptr),
-        rstd(rstd.as<const float>()),
-        dtype(dtype) {}
+  explicit Norm(const NormOperands& norm)
+      : Bounds{norm.x.shape[0], norm.x.shape[1]},
+        x(norm.x),
+        weight(norm.weight),
+        bias(norm.bias),
+        mean(norm.mean.present ? norm.mean.as<const float>() : nullptr),
+        rstd(norm.rstd.as<const float>()),
+        dtype(norm.dtype) {}
 
   __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
     x.load(row * columns + column, count(row, column), chunk);
   }
   __device__ void values(int64_t row, int64_t column, const Chunk& chunk,
                          float (&out)[parts][chunk_bytes]) const {
-    constexpr int pack = whole ? 8 : 1;  // of parameters
+    constexpr int pack = vectorized ? 8 : 1;  // of parameters
     const int64_t existing = count(row, column);
     const float center = mean != nullptr && existing > 0 ? mean[row] : 0;
     const float scale = existing > 0 ? rstd[row] : 0;
@@ -197,59 +196,53 @@ void require_single(std::initializer_list<const TensorView*> operands) {
   }
 }
 
-// Starts the kernel of make(reader's tag), with the fastest reader that all operands allow.
-// `width` columns of the codes belong together; parameters may be absent and of other types.
+// Runs the kernel on make(reader's tag), with the fastest reader that all operands allow. `width`
+// columns of the output belong together; parameters may be absent and of other dtypes.
 template <class Make>
 void quantize_from(std::initializer_list<const TensorView*> operands, int64_t width,
-                   const Codes& codes, Make make,
+                   const QuantizedOutput& out, Make make,
                    std::initializer_list<const TensorView*> parameters = {}) {
   require_single(operands);
   require_single(parameters);
-  if (codes.q.numel() == 0) return;
-  auto* q = codes.q.as<uint8_t>();
-  auto* transposed = codes.transposed.present ? codes.transposed.as<uint8_t>() : nullptr;
+  if (out.data.numel() == 0) return;
+  const TileOutput tiles(out);
   const DType dtype = (*operands.begin())->dtype;
-  bool whole = written_whole(codes.q.shape[0], width, q, transposed);
+  bool vectorized = tiles.is_vectorized(out.data.shape[0], width);
   for (const TensorView* x : operands)
-    whole = whole && x->dtype == dtype && packs_fit<uint8_t, chunk_bytes>(x->data);
+    vectorized = vectorized && x->dtype == dtype && packs_fit<uint8_t, chunk_bytes>(x->data);
   for (const TensorView* x : parameters)
-    whole = whole && (!x->present || packs_fit<uint8_t, chunk_bytes>(x->data));
-  const auto start = [&](auto reader) {
-    quantize_tiles(make(reader), codes.q.dtype, codes.scale, q, transposed, codes.amax);
-  };
-  if (whole && dtype == DType::bf16) return start(TypeTag<WholeReader<bf16>>{});
-  if (whole && dtype == DType::f16) return start(TypeTag<WholeReader<f16>>{});
-  if (whole) return start(TypeTag<WholeReader<float>>{});
-  start(TypeTag<AnyReader>{});
+    vectorized = vectorized && (!x->present || packs_fit<uint8_t, chunk_bytes>(x->data));
+  const auto start = [&](auto reader) { quantize_tiles(make(reader), out.data.dtype, tiles); };
+  if (vectorized && dtype == DType::bf16) return start(TypeTag<VectorReader<bf16>>{});
+  if (vectorized && dtype == DType::f16) return start(TypeTag<VectorReader<f16>>{});
+  if (vectorized) return start(TypeTag<VectorReader<float>>{});
+  start(TypeTag<ElementReader>{});
 }
 
 }  // namespace
 
-void quantize_swiglu(TensorView x, const Codes& codes) {
-  const int64_t width = codes.q.shape[1];
-  quantize_from({&x}, width, codes,
+void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
+  const int64_t width = out.data.shape[1];
+  quantize_from({&x}, width, out,
                 [&](auto tag) { return SwiGlu<typename decltype(tag)::type>(x, width); });
 }
 
-void quantize_swiglu_backward(TensorView dy, TensorView x, const Codes& codes) {
-  quantize_from({&dy, &x}, dy.shape[1], codes,
+void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out) {
+  quantize_from({&dy, &x}, dy.shape[1], out,
                 [&](auto tag) { return SwiGluBackward<typename decltype(tag)::type>(dy, x); });
 }
 
 void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
-                                  const Codes& codes) {
-  quantize_from({&dy, &pre_activation}, dy.shape[1], codes, [&](auto tag) {
+                                  const QuantizedOutput& out) {
+  quantize_from({&dy, &pre_activation}, dy.shape[1], out, [&](auto tag) {
     return ActivationBackward<typename decltype(tag)::type>(activation, dy, pre_activation);
   });
 }
 
-void quantize_norm(TensorView x, TensorView weight, TensorView bias, TensorView mean,
-                   TensorView rstd, DType type, const Codes& codes) {
-  quantize_from({&x}, x.shape[1], codes,
-                [&](auto tag) {
-                  return Norm<typename decltype(tag)::type>(x, weight, bias, mean, rstd, type);
-                },
-                {&weight, &bias});
+void quantize_norm(const NormOperands& norm, const QuantizedOutput& out) {
+  quantize_from({&norm.x}, norm.x.shape[1], out,
+                [&](auto tag) { return Norm<typename decltype(tag)::type>(norm); },
+                {&norm.weight, &norm.bias});
 }
 
 }  // namespace binade::backend::cuda

@@ -2,12 +2,12 @@
 
 #include "binade/backend/quantize.h"
 
-// Scales finer than a tensor (quantize_groups.cu), for the table in quantize.cu.
+// Scales finer than a tensor; see QuantizeKernels.
 namespace binade::backend::cuda {
 
-void quantize_finely(const TensorView& x, ScaleGroup group, ScaleRule rule, const TensorView& q,
-                     const TensorView& inverse);
-void quantize_mx(TensorView x, TensorView q, TensorView codes);
-void dequantize(TensorView q, TensorView inverse, ScaleGroup group, TensorView x);
+// quantize_groups without transposed data.
+void quantize_fine_groups(const TensorView& x, const GroupQuantizedOutput& out);
+void quantize_mx(TensorView x, TensorView data, TensorView scale_inv);
+void dequantize(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x);
 
 }  // namespace binade::backend::cuda

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int amax_threads = 256;
 
-// Where a matrix lies.
+// A strided matrix.
 template <class T>
 struct Matrix {
   const T* data;
@@ -28,21 +28,21 @@ struct Matrix {
         columns(x.shape[1]) {}
 };
 
-// A matrix in memory as what is quantized. `whole`: in whole accesses along its rows.
-template <class T, bool whole_chunks>
+// A matrix in memory as the source of quantize_kernel.
+template <class T, bool vectorized_rows>
 struct Stored : Matrix<T> {
-  static constexpr bool whole = whole_chunks;
-  static constexpr int parts = 1, in_flight = whole ? 2 : 1;
-  // Of any strides, sizes and type.
+  static constexpr bool vectorized = vectorized_rows;
+  static constexpr int parts = 1, in_flight = vectorized ? 2 : 1;
+  // For any strides, sizes and dtype.
   struct Elements {
     float values[chunk_bytes];
     __device__ float operator[](int i) const { return values[i]; }
   };
-  using Chunk = std::conditional_t<whole, Words<T>, Elements>;
+  using Chunk = std::conditional_t<vectorized, Words<T>, Elements>;
 
   __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
     const bool inside = row < this->rows && column < this->columns;
-    if constexpr (whole) {
+    if constexpr (vectorized) {
       chunk.load(this->data + row * this->row_stride + column, inside);
     } else {
 #pragma unroll
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(amax_threads) amax_kernel(Matrix<T> x, float* 
     const T value = x.data[row * x.row_stride + (i - row * x.columns) * x.column_stride];
     largest = max(largest, magnitude_bits(static_cast<float>(value)));
   }
-  join_amax(largest, amax);
+  raise_amax(largest, amax);
 }
 
 template <class T, int N>
@@ -92,13 +92,13 @@ __global__ void __launch_bounds__(amax_threads)
         largest = max(largest, magnitude_bits(static_cast<float>(loaded[u][j])));
     }
   }
-  join_amax(largest, amax);
+  raise_amax(largest, amax);
 }
 
 __global__ void scale_kernel(const float* amax, float max_value, ScaleRule rule, float* scale,
-                             float* inverse) {
+                             float* scale_inv) {
   *scale = scale_for(*amax, max_value, rule);
-  *inverse = 1 / *scale;
+  *scale_inv = 1 / *scale;
 }
 
 __global__ void record_kernel(const float* amax, float* pending, int32_t* dropped) {
@@ -109,38 +109,44 @@ __global__ void record_kernel(const float* amax, float* pending, int32_t* droppe
   }
 }
 
-// One block: moves the history from its end down, so that what is read has not been overwritten.
-__global__ void __launch_bounds__(1024)
-    roll_kernel(float* history, int64_t length, float* pending, float max_value, DelayedRule rule,
-                float* scale, float* inverse) {
+// DelayedScale as the kernel takes it.
+struct RollArgs {
+  float* history;
+  int64_t length;  // of the history
+  float *pending, *scale, *scale_inv;
+  float max_value;
+  DelayedRule rule;
+};
+
+// One block shifts the history from its end, so that no element is overwritten before it is read.
+__global__ void __launch_bounds__(1024) roll_kernel(const __grid_constant__ RollArgs a) {
   __shared__ float scratch[warp_size];
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const float newest = *pending;
+  const float newest = *a.pending;
   float amax = newest;
-  for (int64_t begin = (length - 1) / threads * threads; begin >= 0; begin -= threads) {
+  for (int64_t begin = (a.length - 1) / threads * threads; begin >= 0; begin -= threads) {
     const int64_t at = begin + thread;
     float value = 0;
-    if (at < length) value = at == 0 ? newest : history[at - 1];
-    if (!rule.most_recent) amax = Max{}(amax, value);
+    if (at < a.length) value = at == 0 ? newest : a.history[at - 1];
+    if (!a.rule.most_recent) amax = Max{}(amax, value);
     __syncthreads();
-    if (at < length) history[at] = value;
+    if (at < a.length) a.history[at] = value;
     __syncthreads();
   }
   amax = reduce_block(amax, Max{}, 0.0f, scratch);
   if (thread != 0) return;
-  *pending = 0;
+  *a.pending = 0;
   if (amax == 0) return;
-  *scale = delayed_scale(amax, max_value, rule.margin);
-  *inverse = 1 / *scale;
+  *a.scale = delayed_scale(amax, a.max_value, a.rule.margin);
+  *a.scale_inv = 1 / *a.scale;
 }
 
-// Whether all chunks of 16 exist as a whole and are aligned, of x and of both results.
+// Whether x and both results come in aligned chunks of 16.
 template <class T>
-bool in_whole_chunks(const TensorView& x, const uint8_t* q, const uint8_t* transposed) {
+bool is_vectorized(const TensorView& x, const TileOutput& out) {
   constexpr int64_t per_access = 16 / sizeof(T);
   return x.strides[1] == 1 && x.strides[0] % per_access == 0 &&
-         packs_fit<uint8_t, chunk_bytes>(x.data) &&
-         written_whole(x.shape[0], x.shape[1], q, transposed);
+         packs_fit<uint8_t, chunk_bytes>(x.data) && out.is_vectorized(x.shape[0], x.shape[1]);
 }
 
 void amax(TensorView x, TensorView result) {
@@ -160,22 +166,19 @@ void amax(TensorView x, TensorView result) {
   });
 }
 
-void quantize(TensorView x, const Codes& codes) {
+void quantize(TensorView x, const QuantizedOutput& out) {
   if (x.numel() == 0) return;
-  auto* q = codes.q.as<uint8_t>();
-  auto* transposed = codes.transposed.present ? codes.transposed.as<uint8_t>() : nullptr;
-  if (x.strides[1] != 1 && x.strides[0] == 1) {  // the transpose is the one that lies along rows
+  TileOutput tiles(out);
+  if (x.strides[1] != 1 && x.strides[0] == 1) {  // quantize the transpose, whose rows are dense
     std::swap(x.shape[0], x.shape[1]);
     std::swap(x.strides[0], x.strides[1]);
-    std::swap(q, transposed);
+    std::swap(tiles.data, tiles.transposed);
   }
   dispatch_floating("quantize", x.dtype, [&](auto from) {
     using T = typename decltype(from)::type;
-    const auto start = [&](const auto& source) {
-      quantize_tiles(source, codes.q.dtype, codes.scale, q, transposed, codes.amax);
-    };
+    const auto start = [&](const auto& source) { quantize_tiles(source, out.data.dtype, tiles); };
     if constexpr (!std::is_same_v<T, double>) {
-      if (in_whole_chunks<T>(x, q, transposed)) return start(Stored<T, true>{Matrix<T>(x)});
+      if (is_vectorized<T>(x, tiles)) return start(Stored<T, true>{Matrix<T>(x)});
     }
     start(Stored<T, false>{Matrix<T>(x)});
   });
@@ -187,23 +190,21 @@ TensorView as_batch(TensorView x) {
   return x;
 }
 
-void quantize_groups(TensorView x, ScaleGroup group, ScaleRule rule, TensorView q,
-                     TensorView transposed, TensorView inverse) {
+void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
   if (x.numel() == 0) return;
-  const bool whole = (group.rows == 0 || group.rows >= x.shape[0]) &&
-                     (group.columns == 0 || group.columns >= x.shape[1]);
-  if (!whole) {
-    quantize_finely(x, group, rule, q, inverse);
-    if (transposed.present) transpose_bytes(as_batch(q), as_batch(transposed));
+  if (scale_shape(x.shape, out.group).numel() != 1) {
+    quantize_fine_groups(x, out);
+    if (out.transposed.present) transpose_bytes(as_batch(out.data), as_batch(out.transposed));
     return;
   }
   const memory::CategoryGuard category(memory::Category::workspace);
   const Tensor largest = Tensor::empty({1}, DType::f32, device());
   const Tensor scale = Tensor::empty({1}, DType::f32, device());
   amax(x, largest);
-  launch(scale_kernel, dim3(1), dim3(1), 0, TensorView(largest).as<const float>(), fp8_max(q.dtype),
-         rule, TensorView(scale).as<float>(), inverse.as<float>());
-  quantize(x, {scale, q, transposed});
+  launch(scale_kernel, dim3(1), dim3(1), 0, TensorView(largest).as<const float>(),
+         fp8_max(out.data.dtype), out.rule, TensorView(scale).as<float>(),
+         out.scale_inv.as<float>());
+  quantize(x, {.scale = scale, .data = out.data, .transposed = out.transposed});
 }
 
 void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
@@ -211,11 +212,15 @@ void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
          dropped.as<int32_t>());
 }
 
-void roll(TensorView history, TensorView pending, double max_value, DelayedRule rule,
-          TensorView scale, TensorView inverse) {
-  launch(roll_kernel, dim3(1), dim3(1024), 0, history.as<float>(), history.numel(),
-         pending.as<float>(), static_cast<float>(max_value), rule, scale.as<float>(),
-         inverse.as<float>());
+void roll(const DelayedScale& stream) {
+  const RollArgs args{.history = stream.history.as<float>(),
+                      .length = stream.history.numel(),
+                      .pending = stream.pending.as<float>(),
+                      .scale = stream.scale.as<float>(),
+                      .scale_inv = stream.scale_inv.as<float>(),
+                      .max_value = static_cast<float>(stream.max_value),
+                      .rule = stream.rule};
+  launch(roll_kernel, dim3(1), dim3(1024), 0, args);
 }
 
 }  // namespace

@@ -6,27 +6,27 @@
 #include "binade/backend/cuda/quantize/fp8_encode.cuh"
 #include "binade/backend/quantize.h"
 
-// Codes of a matrix by tiles, along its rows and transposed, whatever the matrix comes from.
+// Quantizes a matrix by tiles, with its transpose and amax; the matrix may be computed on the fly.
 namespace binade::backend::cuda {
 
-// Magnitudes compare as their bits do; NaN's are above all others.
+// Magnitudes order like these bits, with NaN above all others.
 __device__ inline uint32_t magnitude_bits(float x) { return formats::float_bits(x) & 0x7fffffffu; }
 
-// Maxima join in any order with the same result, so this is deterministic. All threads of the block
-// call it.
-__device__ inline void join_amax(uint32_t bits, float* amax) {
+// Raises *amax to the block's maximum. Deterministic, since maxima do not depend on the order. All
+// threads of the block call it.
+__device__ inline void raise_amax(uint32_t bits, float* amax) {
   __shared__ uint32_t scratch[warp_size];
   bits = reduce_block(bits, Max{}, 0u, scratch);
   if (threadIdx.x == 0 && bits != 0) atomicMax(reinterpret_cast<unsigned*>(amax), bits);
 }
 
-// 16 neighbours in memory, kept as the words they are loaded as (single 16-bit elements would take
-// a register each).
+// 16 adjacent elements, kept as the words they are loaded as: separate 16-bit elements would take a
+// register each.
 template <class T>
 struct Words {
   uint4 quads[sizeof(T)];
 
-  // All of them, or 0 where none `exist`.
+  // Loads all of them, or 0 if they do not `exist`.
   __device__ void load(const T* from, bool exist) {
 #pragma unroll
     for (size_t i = 0; i < sizeof(T); ++i) quads[i] = {};
@@ -49,28 +49,48 @@ struct Words {
   }
 };
 
-// A block quantizes 128 x 128 elements at a time, written along the rows to q and, transposed in
-// shared memory, to `transposed`; either may be null. A Source is a matrix [rows, parts * columns]:
-//   whole      whether its rows and columns come in chunks of 16 at aligned addresses
-//   parts      matrices side by side that are made from the same operands
-//   in_flight  chunks loaded before the first is used, within what registers hold
-//   load       fetches the operands of 16 neighbours of each part
-//   values     makes those neighbours, 0 past the matrix's end
+// QuantizedOutput as the kernel takes it. Any pointer but the scale may be null.
+struct TileOutput {
+  const float* scale;
+  uint8_t *data, *transposed;
+  float* amax;
+
+  explicit TileOutput(const QuantizedOutput& out)
+      : scale(out.scale.as<const float>()),
+        data(out.data.as<uint8_t>()),
+        transposed(out.transposed.present ? out.transposed.as<uint8_t>() : nullptr),
+        amax(out.amax.present ? out.amax.as<float>() : nullptr) {}
+
+  // Whether a matrix [rows, columns], of which `part` columns belong together, can be written in
+  // aligned chunks of 16.
+  bool is_vectorized(int64_t rows, int64_t part) const {
+    const auto fits = [](const void* address) { return packs_fit<uint8_t, chunk_bytes>(address); };
+    return part % chunk_bytes == 0 && fits(data) && fits(transposed) &&
+           (transposed == nullptr || rows % chunk_bytes == 0);
+  }
+};
+
+// A block quantizes 128 x 128 elements at a time, and transposes them in shared memory. A Source is
+// a matrix [rows, parts * columns]:
+//   vectorized  whether its rows and columns come in chunks of 16 at aligned addresses
+//   parts       matrices side by side that are computed from the same operands
+//   in_flight   chunks loaded before the first is used, limited by registers
+//   load        loads the operands of 16 adjacent elements of each part
+//   values      computes those elements, 0 past the matrix's end
 template <class Source, class Q>
-__global__ void __launch_bounds__(tile_threads, Source::whole ? 3 : 1)
-    quantize_kernel(const __grid_constant__ Source source, const float* scale, uint8_t* q,
-                    uint8_t* transposed, float* amax) {
+__global__ void __launch_bounds__(tile_threads, Source::vectorized ? 3 : 1)
+    quantize_kernel(const __grid_constant__ Source source, const __grid_constant__ TileOutput out) {
   constexpr int parts = Source::parts, in_flight = Source::in_flight;
-  constexpr bool whole = Source::whole;
+  constexpr bool vectorized = Source::vectorized;
   static_assert(chunks_per_thread % in_flight == 0);
   __shared__ ByteTile tiles[parts];
-  const float factor = *scale;
+  const float factor = *out.scale;
   const int64_t rows = source.rows, columns = source.columns;
   const int64_t left = static_cast<int64_t>(blockIdx.x) * tile_side;
   const int64_t step = static_cast<int64_t>(gridDim.y) * tile_side;
   uint32_t largest = 0;
   for (int64_t top = static_cast<int64_t>(blockIdx.y) * tile_side; top < rows; top += step) {
-    if (transposed != nullptr) __syncthreads();  // the tile before this one has been read
+    if (out.transposed != nullptr) __syncthreads();  // the previous tile has been read
 #pragma unroll 1
     for (int batch = 0; batch < chunks_per_thread; batch += in_flight) {
       typename Source::Chunk loaded[in_flight];
@@ -90,27 +110,28 @@ __global__ void __launch_bounds__(tile_threads, Source::whole ? 3 : 1)
 #pragma unroll
           for (int j = 0; j < chunk_bytes; ++j)
             largest = max(largest, magnitude_bits(values[part][j]));
-          const uint4 codes = encode_chunk<Q>(values[part], factor);
-          if (transposed != nullptr) tiles[part].put(at / tile_chunks, at % tile_chunks, codes);
-          if (q != nullptr && row < rows && column < columns) {
-            store_chunk<whole>(q + (row * parts + part) * columns + column, codes,
-                               columns - column);
+          const uint4 bytes = encode_chunk<Q>(values[part], factor);
+          if (out.transposed != nullptr) tiles[part].put(at / tile_chunks, at % tile_chunks, bytes);
+          if (out.data != nullptr && row < rows && column < columns) {
+            store_chunk<vectorized>(out.data + (row * parts + part) * columns + column, bytes,
+                                    columns - column);
           }
         }
       }
     }
-    if (transposed == nullptr) continue;
+    if (out.transposed == nullptr) continue;
     __syncthreads();
 #pragma unroll
     for (int part = 0; part < parts; ++part) {
-      store_transposed<whole>(tiles[part], transposed + (part * columns + left) * rows + top, rows,
-                              rows - top, columns - left);
+      store_transposed<vectorized>(tiles[part],
+                                   out.transposed + (part * columns + left) * rows + top, rows,
+                                   rows - top, columns - left);
     }
   }
-  if (amax != nullptr) join_amax(largest, amax);
+  if (out.amax != nullptr) raise_amax(largest, out.amax);
 }
 
-// e4m3 or e5m2 as a tag.
+// Calls f with e4m3 or e5m2 as a tag.
 template <class F>
 void dispatch_fp8(DType dtype, F&& f) {
   if (dtype == DType::e4m3) return f(TypeTag<e4m3>{});
@@ -119,22 +140,12 @@ void dispatch_fp8(DType dtype, F&& f) {
        {.argument = "q", .expected = "e4m3 or e5m2", .found = std::string(name(dtype))});
 }
 
-// Whether codes [rows, columns], of which `part` columns belong together, go to q and `transposed`
-// in whole chunks of 16.
-inline bool written_whole(int64_t rows, int64_t part, const uint8_t* q, const uint8_t* transposed) {
-  const auto fits = [](const void* address) { return packs_fit<uint8_t, chunk_bytes>(address); };
-  return part % chunk_bytes == 0 && fits(q) && fits(transposed) &&
-         (transposed == nullptr || rows % chunk_bytes == 0);
-}
-
-// Starts the kernel on the source's codes as `fp8`.
+// Quantizes the source to `fp8`.
 template <class Source>
-void quantize_tiles(const Source& source, DType fp8, const TensorView& scale, uint8_t* q,
-                    uint8_t* transposed, const TensorView& amax) {
+void quantize_tiles(const Source& source, DType fp8, const TileOutput& out) {
   dispatch_fp8(fp8, [&](auto to) {
     launch(quantize_kernel<Source, typename decltype(to)::type>,
-           tile_grid(source.rows, source.columns), dim3(tile_threads), 0, source,
-           scale.as<const float>(), q, transposed, amax.present ? amax.as<float>() : nullptr);
+           tile_grid(source.rows, source.columns), dim3(tile_threads), 0, source, out);
   });
 }
 

@@ -1,4 +1,4 @@
-#include "binade/ops/fp8_products.h"
+#include "binade/ops/fp8_matmul.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace binade::ops {
 namespace {
 
-// q with its codes transposed, as a GPU's products want them.
+// q with transposed data, as GPUs read it.
 Quantized with_transposed(Quantized q) {
   q.transposed = Tensor::empty({q.data.size(1), q.data.size(0)}, q.data.dtype());
   for (int64_t row = 0; row < q.data.size(0); ++row) {
@@ -22,40 +22,40 @@ Quantized with_transposed(Quantized q) {
   return q;
 }
 
-TEST(Fp8Products, ApplyBothScalesAndAdd) {
+TEST(Fp8Matmul, AppliesBothScalesAndAccumulates) {
   const Quantized a = quantize(test::noise({5, 8}, 1)), b = quantize(test::noise({7, 8}, 2));
   const Tensor expected = matmul(dequantize(a), transpose(dequantize(b), 0, 1));
   const Tensor y = Tensor::empty({5, 7}, DType::f32);
-  multiply(operand(a), transposed(operand(b)), y, false);
-  const std::vector<double> once = test::read(y), wanted = test::read(expected);
-  // Scales come before the sums there and after them here: eight terms of a few units each.
+  fp8_matmul(rowwise(a), transposed(rowwise(b)), {y, false});
+  const std::vector<double> once = test::read(y), values = test::read(expected);
+  // The oracle scales before the sums, fp8_matmul after them: eight terms of a few units each.
   for (size_t i = 0; i < once.size(); ++i)
-    EXPECT_NEAR(once[i], wanted[i], 64 * epsilon(DType::f32));
-  multiply(operand(a), transposed(operand(b)), y, true);
+    EXPECT_NEAR(once[i], values[i], 64 * epsilon(DType::f32));
+  fp8_matmul(rowwise(a), transposed(rowwise(b)), {y, true});
   const std::vector<double> twice = test::read(y);
   for (size_t i = 0; i < once.size(); ++i) EXPECT_FLOAT_EQ(twice[i], 2 * once[i]);
 }
 
-TEST(Fp8Products, AlongRowsReadTheTurnedCodes) {
+TEST(Fp8Matmul, ColumnwiseReadsTheTransposedData) {
   const Quantized q = with_transposed(quantize(test::noise({5, 8}, 1)));
-  const Operand along = operand_along_rows(q);
+  const ScaledMatrix along = columnwise(q);
   EXPECT_EQ(along.matrix.storage(), q.transposed.storage());
   EXPECT_EQ(test::read(along.matrix), test::read(q.data));
   EXPECT_EQ(along.matrix.shape(), q.data.shape());
   const Quantized kept = kept_for_wgrad(q);
   EXPECT_FALSE(kept.data.defined());
-  EXPECT_EQ(test::read(operand_along_rows(kept).matrix), test::read(q.data));
+  EXPECT_EQ(test::read(columnwise(kept).matrix), test::read(q.data));
   const Quantized plain = kept_for_wgrad(quantize(test::noise({5, 8}, 1)));
-  EXPECT_EQ(test::read(operand_along_rows(plain).matrix), test::read(q.data));
+  EXPECT_EQ(test::read(columnwise(plain).matrix), test::read(q.data));
 }
 
-TEST(Fp8Products, FinerGroupsTakeTheirScalesAlong) {
+TEST(Fp8Matmul, MultipliesTheValuesOfFinerGroups) {
   const Quantized a = quantize(test::noise({5, 8}, 1), {.group = {1, 0}}),
                   b = quantize(test::noise({7, 8}, 2), {.group = {1, 0}});
   const Tensor y = Tensor::empty({5, 7}, DType::f32);
-  multiply(operand(a), transposed(operand(b)), y, false);
+  fp8_matmul(rowwise(a), transposed(rowwise(b)), {y, false});
   const Tensor expected = matmul(dequantize(a), transpose(dequantize(b), 0, 1));
-  EXPECT_EQ(test::read(y), test::read(expected));  // on the CPU their values are multiplied
+  EXPECT_EQ(test::read(y), test::read(expected));  // the CPU multiplies their values
 }
 
 }  // namespace

@@ -1,0 +1,178 @@
+#include "binade/amp/fp8_quantizer.h"
+
+#include "binade/amp/trace.h"
+#include "binade/autograd/op_observer.h"
+#include "binade/backend/backend.h"
+#include "binade/backend/fp8_scale.h"
+
+namespace binade::amp {
+namespace {
+
+Tensor filled(const Shape& shape, double value, DType dtype, Device device) {
+  const memory::CategoryGuard category(memory::Category::parameters);
+  Tensor x = Tensor::empty(shape, dtype, device);
+  backend::of(x).elementwise.fill(x, value);
+  return x;
+}
+
+Tensor transposed(const Tensor& x) {
+  return x.strided({x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, x.offset());
+}
+
+}  // namespace
+
+ScaleGroup scale_group(const Fp8Recipe& recipe, Fp8Role role) {
+  switch (recipe.scaling) {
+    case Fp8Scaling::delayed:
+    case Fp8Scaling::current:
+      return {0, 0};
+    case Fp8Scaling::row:
+      return {1, 0};
+    case Fp8Scaling::block:
+      return role == Fp8Role::weight ? ScaleGroup{128, 128} : ScaleGroup{1, 128};
+    case Fp8Scaling::mx:
+      return {1, 32};
+  }
+  return {0, 0};
+}
+
+bool scales_per_tensor(const Fp8Recipe& recipe) {
+  return recipe.scaling == Fp8Scaling::delayed || recipe.scaling == Fp8Scaling::current;
+}
+
+void Fp8Stream::create(int length, Device device) {
+  history = filled({length}, 0, DType::f32, device);
+  scale = filled({1}, 1, DType::f32, device);
+  scale_inv = filled({1}, 1, DType::f32, device);
+  pending = filled({1}, 0, DType::f32, device);
+  dropped = filled({1}, 0, DType::i32, device);
+}
+
+// GPUs multiply FP8 matrices only if the reduction axis is contiguous. The forward reduces along
+// rows; dgrad reduces along the weight's columns, wgrad along those of inputs and gradients.
+bool Fp8Quantizer::writes_transposed(Device device) const {
+  if (!device.is_cuda() || !scales_per_tensor(recipe)) return false;
+  return role == Fp8Role::weight ? recipe.dgrad : recipe.wgrad && backward_follows;
+}
+
+Quantized Fp8Quantizer::allocate(const Shape& shape, Device device) const {
+  const DType type = fp8_type(recipe, role);
+  Quantized result{Tensor::empty(shape, type, device), {}, scale_group(recipe, role)};
+  if (writes_transposed(device))
+    result.transposed = Tensor::empty({shape[1], shape[0]}, type, device);
+  return result;
+}
+
+Quantized Fp8Quantizer::quantize_fused(
+    const Shape& shape, Device device,
+    FunctionRef<void(const backend::QuantizedOutput&)> write) const {
+  const auto& kernels = backend::of(device);
+  Quantized result = allocate(shape, device);
+  // A copy, because the stream's own scale changes at the next step.
+  result.scale_inv = Tensor::empty({1, 1}, DType::f32, device);
+  kernels.elementwise.copy(stream.scale_inv.strided({1, 1}, {1, 1}, 0), result.scale_inv);
+  Tensor amax;
+  if (backward_follows) {
+    amax = Tensor::empty({1}, DType::f32, device);
+    kernels.elementwise.fill(amax, 0);
+  }
+  write(
+      {.scale = stream.scale, .data = result.data, .transposed = result.transposed, .amax = amax});
+  if (backward_follows) kernels.quantize.record_amax(amax, stream.pending, stream.dropped);
+  return result;
+}
+
+Quantized Fp8Quantizer::quantize(const Tensor& x) const {
+  const auto& kernels = backend::of(x).quantize;
+  Quantized result;
+  if (recipe.scaling == Fp8Scaling::delayed) {
+    result = quantize_fused(x.shape(), x.device(),
+                            [&](const backend::QuantizedOutput& out) { kernels.quantize(x, out); });
+  } else {
+    const bool mx = recipe.scaling == Fp8Scaling::mx;
+    result = allocate(x.shape(), x.device());
+    result.scale_inv = Tensor::empty(scale_shape(x.shape(), result.group),
+                                     mx ? DType::u8 : DType::f32, x.device());
+    if (mx) {
+      kernels.quantize_mx(x, result.data, result.scale_inv);
+    } else {
+      kernels.quantize_groups(
+          x, {.group = result.group,
+              .rule = {.eps = recipe.eps,
+                       .power_of_two = recipe.power_of_two || recipe.scaling == Fp8Scaling::block},
+              .data = result.data,
+              .transposed = result.transposed,
+              .scale_inv = result.scale_inv});
+    }
+  }
+  trace_cast(x, result.data);
+  return result;
+}
+
+bool can_fuse_quantize(const Fp8Recipe& recipe) {
+  return recipe.scaling == Fp8Scaling::delayed && recipe.forward && recipe.dgrad && recipe.wgrad &&
+         !tracing() && autograd::op_observer() == nullptr;
+}
+
+void Fp8LinearState::forget_weight() {
+  rows_ = {};
+  columns_ = {};
+}
+
+void Fp8LinearState::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
+  if (recipe.scaling == Fp8Scaling::delayed &&
+      (!input.defined() || input.history.numel() != recipe.history)) {
+    for (Fp8Stream* stream : {&input, &weight, &gradient})
+      stream->create(recipe.history, weight_tensor.device());
+    seen_storage_ = nullptr;
+  }
+  flush(weight_tensor);
+  if (seen_storage_ != weight_tensor.storage() || seen_version_ != weight_tensor.version() ||
+      seen_recipe_.scaling != recipe.scaling || seen_recipe_.dgrad != recipe.dgrad) {
+    forget_weight();
+  }
+  seen_storage_ = weight_tensor.storage();
+  seen_version_ = weight_tensor.version();
+  seen_recipe_ = recipe;
+}
+
+void Fp8LinearState::flush(const Tensor& weight_tensor) {
+  const bool due =
+      seen_storage_ == weight_tensor.storage() && seen_version_ != weight_tensor.version();
+  if (!due) return;
+  seen_version_ = weight_tensor.version();
+  forget_weight();
+  if (seen_recipe_.scaling != Fp8Scaling::delayed) return;
+  const std::pair<Fp8Stream*, Fp8Role> streams[] = {
+      {&input, Fp8Role::activation}, {&weight, Fp8Role::weight}, {&gradient, Fp8Role::gradient}};
+  for (const auto& [stream, role] : streams) {
+    backend::of(weight_tensor)
+        .quantize.roll(
+            {.history = stream->history,
+             .pending = stream->pending,
+             .scale = stream->scale,
+             .scale_inv = stream->scale_inv,
+             .max_value = backend::fp8_max(fp8_type(seen_recipe_, role)),
+             .rule = {.margin = seen_recipe_.margin, .most_recent = seen_recipe_.most_recent}});
+  }
+}
+
+const Quantized& Fp8LinearState::weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
+  if (!rows_.defined()) {
+    const Fp8Quantizer quantizer{recipe, Fp8Role::weight, weight, true};
+    rows_ = quantizer.quantize(weight_tensor);
+  }
+  return rows_;
+}
+
+const Quantized& Fp8LinearState::weight_columns(const Fp8Recipe& recipe,
+                                                const Tensor& weight_tensor) {
+  if (scales_per_tensor(recipe)) return weight_rows(recipe, weight_tensor);
+  if (!columns_.defined()) {
+    const Fp8Quantizer quantizer{recipe, Fp8Role::weight, weight, true};
+    columns_ = quantizer.quantize(transposed(weight_tensor));
+  }
+  return columns_;
+}
+
+}  // namespace binade::amp

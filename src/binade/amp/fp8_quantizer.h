@@ -1,0 +1,81 @@
+#pragma once
+
+#include "binade/amp/fp8.h"
+#include "binade/backend/quantize.h"
+#include "binade/base/function_ref.h"
+#include "binade/tensor/quantized.h"
+
+// Quantization by recipe, and the scales and histories that a linear layer keeps for it. Not part
+// of the public interface.
+namespace binade::amp {
+
+// The group of elements that share a scale.
+ScaleGroup scale_group(const Fp8Recipe& recipe, Fp8Role role);
+// True if a whole tensor shares one scale.
+bool scales_per_tensor(const Fp8Recipe& recipe);
+
+// The scale of one layer's inputs, weights or gradients under delayed scaling.
+struct Fp8Stream {
+  Tensor history;    // f32 [length], newest first
+  Tensor scale;      // f32 [1]
+  Tensor scale_inv;  // f32 [1]
+  Tensor pending;    // f32 [1]: largest amax of the current step
+  Tensor dropped;    // i32 [1]: number of non-finite amaxes
+
+  bool defined() const { return scale.defined(); }
+  void create(int length, Device device);
+};
+
+// Quantizes the tensors of one role of a layer: e4m3, or e5m2 for gradients of hybrid recipes.
+struct Fp8Quantizer {
+  const Fp8Recipe& recipe;
+  Fp8Role role;
+  Fp8Stream& stream;  // used by delayed scaling alone
+  // Records the amax for the next step's scale, and writes transposed data too if a backward matmul
+  // of the device reads it.
+  bool backward_follows;
+
+  // x [rows, columns].
+  Quantized quantize(const Tensor& x) const;
+  // A matrix that is never stored, under delayed scaling: `write` computes and quantizes it in one
+  // pass.
+  Quantized quantize_fused(const Shape& shape, Device device,
+                           FunctionRef<void(const backend::QuantizedOutput&)> write) const;
+
+ private:
+  // Uninitialized data for a matrix, without scales.
+  Quantized allocate(const Shape& shape, Device device) const;
+  bool writes_transposed(Device device) const;
+};
+
+// Whether kernels may quantize their own output under this recipe: scales are known beforehand, no
+// matmul reads the values in another type, and no trace or observer must see them.
+bool can_fuse_quantize(const Fp8Recipe& recipe);
+
+// The FP8 state that one linear layer keeps between calls. A new data version of the weight marks a
+// new step: histories roll and the weight is quantized again. So gradient accumulation, skipped
+// steps and recompute need no calls.
+class Fp8LinearState {
+ public:
+  Fp8Stream input, weight, gradient;
+
+  // Called by each forward: rolls histories if the weight changed since the last one.
+  void begin(const Fp8Recipe& recipe, const Tensor& weight_tensor);
+  // The weight [out, in] for the forward, and for dgrad: transposed if groups are finer than a
+  // tensor. Quantized once per step.
+  const Quantized& weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor);
+  const Quantized& weight_columns(const Fp8Recipe& recipe, const Tensor& weight_tensor);
+
+  // Rolls histories now if that is due, so that the saved state is the next step's initial state.
+  void flush(const Tensor& weight_tensor);
+
+ private:
+  void forget_weight();
+
+  std::shared_ptr<Storage> seen_storage_;  // of the weight, at the last forward
+  uint64_t seen_version_ = 0;
+  Fp8Recipe seen_recipe_;
+  Quantized rows_, columns_;
+};
+
+}  // namespace binade::amp

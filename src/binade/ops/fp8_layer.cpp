@@ -1,0 +1,159 @@
+#include "binade/ops/fp8_layer.h"
+
+#include "binade/ops/common.h"
+#include "binade/ops/fp8_matmul.h"
+
+namespace binade::ops {
+namespace {
+
+using amp::Fp8Quantizer;
+using amp::Fp8Role;
+
+ScaledMatrix as_type(const Tensor& values, DType dtype) { return {converted(values, dtype)}; }
+
+backend::Activation kernel_activation(Activation activation) {
+  return static_cast<backend::Activation>(activation);
+}
+
+}  // namespace
+
+Fp8Quantizer input_quantizer(const Fp8Layer& layer, const Fp8Forward& forward) {
+  return {*layer.recipe, Fp8Role::activation, layer.state->input, forward.records_amax};
+}
+
+DType linear_dtype(DType input) {
+  const amp::AutocastState& state = amp::autocast_state();
+  return state.enabled ? state.dtype : input;
+}
+
+Shape with_last_size(Shape shape, int64_t size) {
+  shape[shape.rank() - 1] = size;
+  return shape;
+}
+
+GradSlot::Target input_target(const GradSlot& slot, const Shape& flat) {
+  if (!slot.needs_grad()) return {{}, false};
+  GradSlot::Target target = slot.target();
+  target.buffer = viewed(target.buffer, flat);
+  return target;
+}
+
+Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
+                                 const Fp8Forward& forward, const Tensor& y)
+    : recipe_(*layer.recipe),
+      state_(layer.state),
+      activation_(layer.activation),
+      forward_(forward),
+      tf32_(amp::matmul_precision() == amp::MatmulPrecision::high) {
+  const bool keeps_pre = forward.recording && layer.activation != Activation::none;
+  const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
+  const backend::Epilogue epilogue{
+      .bias = layer.bias,
+      .activation = kernel_activation(layer.activation),
+      .pre_activation = keeps_pre ? TensorView(batch_of_one(pre)) : TensorView(),
+      .tf32 = tf32_ && !recipe_.forward,
+      .fast_accumulation = recipe_.fast_accumulation};
+  if (recipe_.forward) {
+    fp8_matmul(rowwise(input.quantized),
+               transposed(rowwise(state_->weight_rows(recipe_, layer.weight))), {y, false},
+               epilogue);
+  } else {
+    fp8_matmul(as_type(input.values, forward.dtype),
+               transposed(as_type(layer.weight, forward.dtype)), {y, false}, epilogue);
+  }
+  pre_activation_ = Saved(pre);
+  if (forward.recording) save(layer, input);
+}
+
+// Saves what each backward matmul reads and no more.
+void Fp8LayerMatmuls::save(const Fp8Layer& layer, const Matrix& input) {
+  if (layer.weight.requires_grad() && recipe_.wgrad) {
+    const Fp8Quantizer quantizer{recipe_, Fp8Role::activation, state_->input, false};
+    wgrad_input_ = kept_for_wgrad(amp::scales_per_tensor(recipe_)
+                                      ? input.quantized
+                                      : quantizer.quantize(transposed(input.values)));
+  } else if (layer.weight.requires_grad()) {
+    wgrad_values_ = Saved(converted(input.values, forward_.dtype));
+  }
+  if (forward_.input_needs_grad && recipe_.dgrad) {
+    dgrad_weight_ = state_->weight_columns(recipe_, layer.weight);
+  } else if (forward_.input_needs_grad) {
+    dgrad_weight_values_ = Saved(layer.weight);
+  }
+}
+
+void Fp8LayerMatmuls::backward(const Tensor& dy, GradSlots parameters,
+                               const GradSlot::Target& dinput) const {
+  const Matrix dpre = gradient(dy, parameters[1]);
+  if (dinput.buffer.defined()) dgrad(dpre, dinput);
+  wgrad(dpre, parameters[0]);
+}
+
+Fp8Quantizer Fp8LayerMatmuls::gradient_quantizer() const {
+  return {recipe_, Fp8Role::gradient, state_->gradient, true};
+}
+
+// The gradient as the backward matmuls read it; values that none reads are dropped.
+Fp8LayerMatmuls::Matrix Fp8LayerMatmuls::quantized(const Tensor& gradient) const {
+  const bool per_tensor = amp::scales_per_tensor(recipe_);
+  Matrix result;
+  if ((recipe_.dgrad && forward_.input_needs_grad) || (recipe_.wgrad && per_tensor))
+    result.quantized = gradient_quantizer().quantize(gradient);
+  if (!(recipe_.dgrad && recipe_.wgrad && per_tensor)) result.values = gradient;
+  return result;
+}
+
+Fp8LayerMatmuls::Matrix Fp8LayerMatmuls::gradient(const Tensor& dy, const GradSlot& bias) const {
+  if (activation_ == Activation::none) {
+    add_reduced(bias, dy);
+    return quantized(dy);
+  }
+  const backend::Activation activation = kernel_activation(activation_);
+  if (!amp::can_fuse_quantize(recipe_) || bias.needs_grad() || dy.dtype() == DType::f64)
+    return quantized(activation_gradient(activation, dy, pre_activation_, bias));
+  const auto write = [&](const backend::QuantizedOutput& out) {
+    backend::of(dy).quantize.quantize_activation_backward(activation, dy, pre_activation_, out);
+  };
+  return {gradient_quantizer().quantize_fused(dy.shape(), dy.device(), write)};
+}
+
+Fp8LayerMatmuls::Matrix Fp8LayerMatmuls::gradient(
+    const Tensor& hidden, const GradSlot& bias, FunctionRef<void(const Tensor&)> write,
+    FunctionRef<void(const backend::QuantizedOutput&)> write_quantized) const {
+  if (!bias.needs_grad())
+    return {gradient_quantizer().quantize_fused(hidden.shape(), hidden.device(), write_quantized)};
+  const Tensor values = Tensor::empty(hidden.shape(), hidden.dtype(), hidden.device());
+  write(values);
+  return gradient(values, bias);
+}
+
+void Fp8LayerMatmuls::dgrad(const Matrix& gradient, const GradSlot::Target& dinput) const {
+  if (!recipe_.dgrad) {
+    fp8_matmul(as_type(gradient.values, forward_.dtype),
+               as_type(dgrad_weight_values_, forward_.dtype), dinput, {.tf32 = tf32_});
+    return;
+  }
+  // Per-tensor weights are quantized as [out, in]; finer groups as [in, out], along the reduction
+  // axis.
+  fp8_matmul(rowwise(gradient.quantized),
+             amp::scales_per_tensor(recipe_) ? columnwise(dgrad_weight_)
+                                             : transposed(rowwise(dgrad_weight_)),
+             dinput);
+}
+
+void Fp8LayerMatmuls::wgrad(const Matrix& gradient, const GradSlot& weight) const {
+  if (!weight.needs_grad()) return;
+  const GradSlot::Target dweight = weight.target();
+  if (!recipe_.wgrad) {
+    fp8_matmul(transposed(as_type(gradient.values, forward_.dtype)),
+               as_type(wgrad_values_, forward_.dtype), dweight, {.tf32 = tf32_});
+  } else if (amp::scales_per_tensor(recipe_)) {
+    fp8_matmul(transposed(columnwise(gradient.quantized)), columnwise(wgrad_input_), dweight);
+  } else {
+    const Fp8Quantizer quantizer{recipe_, Fp8Role::gradient, state_->gradient, false};
+    fp8_matmul(rowwise(quantizer.quantize(transposed(gradient.values))),
+               transposed(rowwise(wgrad_input_)), dweight);
+  }
+}
+
+}  // namespace binade::ops

@@ -1,0 +1,43 @@
+#include "binade/ops/fp8_matmul.h"
+
+#include "binade/backend/backend.h"
+
+namespace binade::ops {
+
+ScaledMatrix rowwise(const Quantized& q) { return {q.data, q.scale_inv, q.group}; }
+
+ScaledMatrix columnwise(const Quantized& q) {
+  if (!q.transposed.defined()) return rowwise(q);
+  return {transposed(q.transposed), q.scale_inv};
+}
+
+Tensor transposed(const Tensor& matrix) {
+  return matrix.strided({matrix.size(1), matrix.size(0)},
+                        {matrix.strides()[1], matrix.strides()[0]}, matrix.offset());
+}
+
+ScaledMatrix transposed(const ScaledMatrix& x) {
+  return {transposed(x.matrix), x.scale_inv, x.group};
+}
+
+void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const autograd::GradSlot::Target& y,
+                backend::Epilogue epilogue) {
+  epilogue.beta = y.accumulate ? 1.0f : 0.0f;
+  epilogue.scale_a = a.scale_inv;
+  epilogue.scale_b = b.scale_inv;
+  epilogue.group_a = a.group;
+  epilogue.group_b = b.group;
+  backend::of(y.buffer).matmul.matmul(batch_of_one(a.matrix), batch_of_one(b.matrix),
+                                      batch_of_one(y.buffer), epilogue);
+}
+
+Tensor batch_of_one(const Tensor& x) {
+  return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
+}
+
+Quantized kept_for_wgrad(Quantized q) {
+  if (q.transposed.defined()) q.data = {};
+  return q;
+}
+
+}  // namespace binade::ops

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "binade/autograd/node.h"
+#include "binade/backend/matmul.h"
+#include "binade/tensor/quantized.h"
+
+// Matmuls of quantized matrices, for the ops that run linears in FP8. Not part of the public
+// interface.
+namespace binade::ops {
+
+// One operand of a matmul: FP8 data with its scales, in groups along the reduction axis, or plain
+// values without scales.
+struct ScaledMatrix {
+  Tensor matrix;
+  Tensor scale_inv = {};
+  ScaleGroup group = {};
+};
+
+// q for a matmul that reduces along q's rows (the columns of each row).
+ScaledMatrix rowwise(const Quantized& q);
+// q for a matmul that reduces along q's columns. Reads the transposed data if there is any, so that
+// the reduction axis is contiguous.
+ScaledMatrix columnwise(const Quantized& q);
+
+Tensor transposed(const Tensor& matrix);
+ScaledMatrix transposed(const ScaledMatrix& x);
+
+// y = a x b with f32 sums, plus the gradient that y holds if it accumulates.
+void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const autograd::GradSlot::Target& y,
+                backend::Epilogue epilogue = {});
+
+// A matrix in the shape that kernels take: a batch of one.
+Tensor batch_of_one(const Tensor& x);
+
+// q without the data that wgrad does not read.
+Quantized kept_for_wgrad(Quantized q);
+
+}  // namespace binade::ops
