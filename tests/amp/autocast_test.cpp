@@ -15,7 +15,7 @@ namespace {
 using Inputs = std::span<const Tensor>;
 using Program = std::function<Tensor(Inputs)>;
 
-// How to call each op of the recorded lists: shapes of its floating inputs, and the call.
+// How to call an op of the recorded lists: the shapes of its floating inputs, and the call.
 struct OpCall {
   std::vector<Shape> shapes;
   Program call;
@@ -154,8 +154,8 @@ bool is_quirk(const std::string& cast_class, const std::string& output) {
   return cast_class == "promote" && output == "error";
 }
 
-// PyTorch's own type, or the rule it follows where it raises for reasons of its own: promote mixes
-// 16-bit types to f32.
+// Expects PyTorch's type. Where PyTorch raises although its rule has an answer (promoting two
+// 16-bit types to f32), the row is left out.
 TEST(AutocastGolden, OutputTypesAgreeWithPyTorchForEveryRecordedOp) {
   const json::Document document = test::golden_json("autocast_dtypes.json");
   int compared = 0;
@@ -243,7 +243,7 @@ TEST(Autocast, TheCastCacheFollowsTheDataAndEndsWithTheGuard) {
   {
     const amp::Autocast guard(DType::bf16);
     {
-      const NoGrad no_grad;  // filling it here must not cost the gradient later
+      const NoGrad no_grad;  // a cast cached here must not lose the gradient later
       matmul(x, w);
     }
     EXPECT_EQ(amp::cast_cache_bytes(), 8);

@@ -1,5 +1,4 @@
-// What is said of mixed precision, shown rather than quoted: each test computes the numbers that a
-// claim is about.
+// Common claims about mixed precision: each test computes the numbers of one claim.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +18,7 @@ double share_of_zeros(const Tensor& x) {
          static_cast<double>(values.size());
 }
 
-// The gradient of a product in f16 whose true size is about `size`, with the loss multiplied by
+// The gradient of an f16 matmul whose exact size is about `size`, with the loss multiplied by
 // `scale`.
 Tensor f16_gradient(double size, double scale, DType dtype = DType::f16) {
   Tensor x = randn({64, 64}, {1, 1}, dtype);
@@ -44,15 +43,13 @@ TEST(Claims, UnscaledF16GradientsAreTheTrueOnes) {
   const auto scaled = to_vector(f16_gradient(1e-7, 32768));
   const auto truth = to_vector(f16_gradient(1e-7, 1, DType::f32));
   for (size_t i = 0; i < truth.size(); ++i) {
-    // Two roundings to f16 on the way (the operand and the product), half a unit in the last place
-    // each.
+    // Two roundings to f16 (of the operand and of the result), half a unit in the last place each.
     const double bound = std::abs(truth[i]) * 0x1p-10 + 0x1p-25 / 32768;
     EXPECT_NEAR(scaled[i] / 32768, truth[i], bound + std::abs(truth[i]) * 0x1p-11);
   }
 }
 
-// The first exercise: does a gradient of 1e-8 underflow in f16, and what does a scale of 1024 make
-// of it?
+// Does a gradient of 1e-8 underflow in f16, and does it with a scale of 1024?
 TEST(Claims, ExerciseOneAGradientOfTenToTheMinusEight) {
   EXPECT_EQ(float(f16(1e-8f)), 0.0f);  // under half of the smallest subnormal, 2^-25 = 2.98e-8
   const float scaled = float(f16(1e-8f * 1024));
@@ -61,10 +58,9 @@ TEST(Claims, ExerciseOneAGradientOfTenToTheMinusEight) {
   EXPECT_NEAR(scaled / 1024, 1e-8, 0x1p-25 / 1024);
 }
 
-// The second exercise: entries of Q and K with deviation 1 in a width of 4096 over 2048 tokens: how
-// large is the largest of the logits, before and after the division by sqrt(d)? The sum of d
-// products of deviation 1 has deviation sqrt(d) = 64; the largest of n = 2048^2 normals is about
-// sqrt(2 ln n) = 5.5 deviations.
+// With entries of Q and K of deviation 1, a width of 4096 and 2048 tokens, how large is the largest
+// logit, before and after the division by sqrt(d)? The sum of d products of deviation 1 has
+// deviation sqrt(d) = 64; the largest of n = 2048^2 normals is about sqrt(2 ln n) = 5.5 deviations.
 TEST(Claims, ExerciseTwoTheLargestAttentionLogit) {
   const int64_t d = 4096, tokens = 256;
   const Tensor q = randn({tokens, d}, {7, 1}), k = randn({tokens, d}, {7, 2});
@@ -83,7 +79,7 @@ TEST(Claims, AttentionLogitsPastTheF16MaximumAreInfiniteThereAndNotInBf16) {
   };
   EXPECT_EQ(scores(DType::f16), infinity);  // 64 * 1600 = 102400 > 65504
   EXPECT_EQ(scores(DType::bf16), 102400);
-  // NaN is what a softmax makes of it...
+  // A softmax of it is NaN...
   EXPECT_TRUE(std::isnan(softmax(matmul(cast(q, DType::f16), transpose(cast(k, DType::f16), 2, 3)))
                              .strided({1}, {1}, 0)
                              .item()));
@@ -118,7 +114,7 @@ TEST(Claims, SmallUpdatesVanishWithoutMasters) {
     }
     return mean(w, {}, false, DType::f32).item();
   };
-  EXPECT_EQ(after({.masters = false}), 1.0);  // 1e-4 is under 2^-9: nothing ever happens
+  EXPECT_EQ(after({.masters = false}), 1.0);  // 1e-4 is under 2^-9: the weight never changes
   EXPECT_NEAR(after({}), 0.9, 0x1p-9);        // 1000 steps of 1e-4
   EXPECT_NEAR(after({.masters = false, .stochastic_rounding = true}), 0.9,
               0.01);  // right on average
@@ -132,8 +128,8 @@ TEST(Claims, Fp8WithoutScalingLosesBothEndsAndAScaleBringsThemBack) {
   EXPECT_EQ(share_of_zeros(dequantize(quantize(small, 1))), 1.0);   // under half of 2^-9
   EXPECT_EQ(max(abs(dequantize(quantize(large, 1)))).item(), 448);  // saturated
   EXPECT_GT(error(large, quantize(large, 1)), 0.9);
-  // e4m3 keeps 3 bits: the root mean square of its rounding error is under 2^-4 / sqrt(3) of a
-  // value.
+  // e4m3 has 3 bits of mantissa: its relative rounding error has a root mean square under 2^-4 /
+  // sqrt(3).
   EXPECT_LT(error(small, quantize(small)), 0x1p-4 / std::sqrt(3.0));
   EXPECT_LT(error(large, quantize(large)), 0x1p-4 / std::sqrt(3.0));
 }
@@ -169,7 +165,8 @@ double trained_loss(DType dtype, bool scaling) {
 TEST(Claims, F16StallsWithoutScalingWhereItIsNeededAndBf16DoesNot) {
   const double start = mean(square(sum(sin(randn({256, 16}, {5, 1})), {1}))).item();
   EXPECT_LT(trained_loss(DType::f32, false), 0.2 * start);
-  EXPECT_GT(trained_loss(DType::f16, false), 0.7 * start);  // gradients are zero: nothing is learnt
+  EXPECT_GT(trained_loss(DType::f16, false),
+            0.7 * start);  // gradients are zero: nothing is learned
   EXPECT_LT(trained_loss(DType::f16, true), 0.2 * start);
   EXPECT_LT(trained_loss(DType::bf16, false), 0.2 * start);
 }
@@ -189,9 +186,9 @@ TEST(Claims, OverflowSkipsBacksOffAndGrowsAgain) {
     scales.push_back(scaler.get_scale());
   }
   EXPECT_EQ(scales[0], 0x1p19);
-  EXPECT_EQ(scales[4], 0x1p15);  // found in five skips
-  EXPECT_EQ(scales[7], 0x1p16);  // three clean steps: tries again,
-  EXPECT_EQ(scales[8], 0x1p15);  // overflows and returns
+  EXPECT_EQ(scales[4], 0x1p15);  // found after five skips
+  EXPECT_EQ(scales[7], 0x1p16);  // grows after three applied steps,
+  EXPECT_EQ(scales[8], 0x1p15);  // overflows and shrinks again
   EXPECT_EQ(skipped, 7);
 }
 
@@ -230,7 +227,7 @@ TEST(Claims, BytesPerParameter) {
       2, 2, 4);
 }
 
-// Activations of one forward, on the meta device: no data, the same accounting.
+// Bytes of activations of one forward, on the meta device: the same accounting without data.
 int64_t activation_bytes(std::optional<DType> autocast, DType parameters,
                          std::optional<DType> residual, bool fp8) {
   nn::GPT model(

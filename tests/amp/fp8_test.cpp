@@ -39,13 +39,13 @@ const std::vector<Stream> streams = {{"x", "in/x", DType::e4m3},
 void expect_bytes(const Tensor& data, const Tensor& expected, DType dtype) {
   ASSERT_EQ(data.numel(), expected.numel());
   const auto* found = static_cast<const uint8_t*>(data.raw_data());
-  const auto* wanted = expected.data<uint8_t>();
+  const auto* reference = expected.data<uint8_t>();
   for (int64_t i = 0; i < data.numel(); ++i) {
     const auto value = [dtype](uint8_t bits) {
       return dtype == DType::e4m3 ? float(e4m3::from_bits(bits)) : float(e5m2::from_bits(bits));
     };
-    if (std::isnan(value(wanted[i])) && std::isnan(value(found[i]))) continue;
-    ASSERT_EQ(int{found[i]}, int{wanted[i]}) << "element " << i;
+    if (std::isnan(value(reference[i])) && std::isnan(value(found[i]))) continue;
+    ASSERT_EQ(int{found[i]}, int{reference[i]}) << "element " << i;
   }
 }
 
@@ -149,7 +149,7 @@ TEST(Fp8, AnInfiniteAmaxDoesNotFreezeTheScale) {
   EXPECT_EQ(state.scale.item(), 112);
 }
 
-// Weights after some steps of a small model in FP8, as bits.
+// The state of a small model after some steps in FP8.
 std::vector<double> train(const Fp8Recipe& recipe, bool recompute, int64_t micro_batches,
                           int steps = 3) {
   nn::GPT model({.layers = 2,
@@ -279,7 +279,7 @@ TEST(Fp8Training, PathsProductsAndLayersCanBeLeftOut) {
   Fp8Recipe excluded = recipe;
   excluded.exclude = {"block.3"};
   EXPECT_EQ(run({true, excluded, {}}), plain);
-  excluded.exclude = {"block.33", "block.3.ml"};  // names, not prefixes of text
+  excluded.exclude = {"block.33", "block.3.ml"};  // paths, not prefixes of text
   EXPECT_NE(run({true, excluded, {}}), plain);
   Fp8Recipe backward_only = recipe;
   backward_only.forward = false;

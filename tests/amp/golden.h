@@ -8,7 +8,7 @@
 
 namespace binade::test {
 
-// A golden JSON file, whole.
+// Reads a golden JSON file.
 inline json::Document golden_json(const std::string& name) {
   const std::string path = std::string(BINADE_GOLDEN_DIR) + "/" + name;
   return json::parse(io::read_text(path, "golden", int64_t{1} << 26), {"golden", path, 0});

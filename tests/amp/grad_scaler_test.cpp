@@ -36,7 +36,7 @@ class Recorder : public amp::Steppable {
   std::vector<Tensor> parameters_;
 };
 
-// What in Binade's message stands for PyTorch's error of that name.
+// The text in Binade's message for PyTorch's error of that name.
 const std::map<std::string, std::string> error_texts = {
     {"f16_gradients", "unscaling in f16"},
     {"no_check_for_step", "call backward() before step()"},
@@ -66,11 +66,11 @@ void expect_gradients(const Recorder& optimizer, const json::Value& expected) {
     if (expected.array()[i].is_null()) continue;
     const auto found = to_vector(parameters[i].grad());
     for (size_t j = 0; j < found.size(); ++j) {
-      const double wanted = test::golden_number(expected.array()[i].array()[j]);
-      if (std::isnan(wanted)) {
+      const double reference = test::golden_number(expected.array()[i].array()[j]);
+      if (std::isnan(reference)) {
         EXPECT_TRUE(std::isnan(found[j]));
       } else {
-        EXPECT_EQ(found[j], wanted);
+        EXPECT_EQ(found[j], reference);
       }
     }
   }
@@ -239,7 +239,7 @@ TEST(GradScaler, ARetestAtScaleOneTellsOverflowFromTrueInfinity) {
   EXPECT_FALSE(report.applied());
   EXPECT_NE(report.reason().find("scaling is not the problem"), std::string::npos);
   EXPECT_TRUE(report.bad_parameter().same_as(w));
-  EXPECT_EQ(scaler.get_scale(), 65536.0 / 4);  // back to where it was
+  EXPECT_EQ(scaler.get_scale(), 65536.0 / 4);  // restored
 }
 
 TEST(GradScaler, ASkippedStepChangesNothingAndNoScheduleMoves) {

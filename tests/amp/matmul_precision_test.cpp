@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "binade/binade.h"
+#include "binade/ops/fp8_linear.h"
 #include "binade/train/trainer.h"
 #include "support/tensors.h"
 #include "train/small_run.h"
@@ -14,7 +15,7 @@ namespace {
 using amp::MatmulPrecision;
 using amp::MatmulPrecisionGuard;
 
-// Its only product with 1 is itself in f32, and 1 in TF32, which has 10 bits of mantissa.
+// A matmul with 1 gives this value in f32, and 1 in TF32, which has 10 bits of mantissa.
 constexpr double above_one = 1 + 0x1p-12;
 
 double one_product() { return matmul(full({1, 1}, above_one), ones({1, 1})).item(); }
@@ -121,6 +122,20 @@ void expect_backward_follows_forward(Program program) {
 }
 
 TEST(MatmulPrecision, ABackwardRunsInItsForwards) { expect_backward_follows_forward(two_layers); }
+
+// Matmuls that an FP8 recipe leaves out are f32 matmuls like others.
+TEST(MatmulPrecision, AppliesToMatmulsThatAnFp8RecipeLeavesOut) {
+  const amp::Fp8Recipe recipe{.forward = false, .dgrad = false, .wgrad = false};
+  const auto fp8 = [&](std::span<const Tensor> in) {
+    return fp8_linear(
+        in[0],
+        {.weight = in[1], .recipe = &recipe, .state = std::make_shared<amp::Fp8LinearState>()});
+  };
+  const auto plain = [](std::span<const Tensor> in) { return linear(in[0], in[1]); };
+  expect_backward_follows_forward(fp8);
+  constexpr auto high = MatmulPrecision::high, highest = MatmulPrecision::highest;
+  EXPECT_TRUE(same_bits(gradients(high, highest, fp8), gradients(high, highest, plain)));
+}
 
 TEST(MatmulPrecision, RecomputeRunsInItsForwards) {
   const auto recomputed = [](std::span<const Tensor> in) { return checkpoint(two_layers, in); };

@@ -48,8 +48,8 @@ void expect_final(const StateDict& weights, const std::vector<double>& sums,
       sum += value;
       squares += value * value;
     }
-    // A bias on all keys cancels in the softmax: its gradient is rounding noise, which Adam makes
-    // steps of.
+    // A bias on all keys cancels in the softmax: its gradient is rounding noise, which Adam scales
+    // to full steps.
     if (!name.ends_with("c_attn.bias")) {
       EXPECT_NEAR(std::sqrt(squares), norms[i], 1e-5 * norms[i]) << what << name;
       EXPECT_NEAR(sum, sums[i], 1e-5 * norms[i] * std::sqrt(values.size())) << what << name;
@@ -128,8 +128,8 @@ TEST_P(GoldenLanguageRun, LogitsOfTheFirstStep) {
   const Tensor logits = run.model()->logits(run.batch(0).tokens);
   const Tensor expected = run.file.load("run/step0/logits");
   ASSERT_EQ(logits.shape(), expected.shape());
-  // Some thirty f32 roundings lie on the longest way through two blocks; their errors add like a
-  // walk.
+  // About thirty f32 roundings lie on the longest path through two blocks; their errors add like a
+  // random walk.
   EXPECT_LE(largest_difference(logits, expected),
             32 * epsilon(DType::f32) * largest(to_vector(expected)));
 }

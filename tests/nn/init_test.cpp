@@ -10,7 +10,7 @@ namespace {
 
 TEST(Init, UnsetDrawsNothing) {
   const Shape shape{37, 41};
-  const Tensor drawn = init::normal(shape, 1, {});  // alive, so that its memory is not met again
+  const Tensor drawn = init::normal(shape, 1, {});  // kept alive, so that its memory is not reused
   const init::SkipInit unset;
   EXPECT_FALSE(test::same_bits(init::normal(shape, 1, {}), drawn));
 }

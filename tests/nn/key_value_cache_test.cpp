@@ -43,8 +43,8 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 
 class KeyValueCacheOf : public ::testing::TestWithParam<bool> {};
 
-// The same products in another order: f32 epsilon times the terms of the longest sum (40), on
-// logits of a few units.
+// The same sums in another order: f32 epsilon times the terms of the longest sum (40), for logits
+// of a few units.
 TEST_P(KeyValueCacheOf, GivesTheLogitsOfTheFullForward) {
   const auto model = make(GetParam());
   stir(*model);
@@ -72,7 +72,7 @@ TEST_P(KeyValueCacheOf, HoldsTheAutocastType) {
   const Tensor first = model->logits(slice(tokens, 1, 0, 8), cache);
   const Tensor rest = model->logits(slice(tokens, 1, 8, context), cache);
   EXPECT_EQ(first.dtype(), whole.dtype());
-  // Fresh weights: logits well below 1, rounded to bf16 on the way.
+  // Initial weights: logits well below 1, rounded to bf16 several times.
   EXPECT_LT(largest_difference(rest, slice(whole, 1, 8, context)), 4 * 0x1p-8);
 }
 

@@ -74,7 +74,7 @@ TEST(LanguageModel, TheLossIsTheCrossEntropyOfTheLogits) {
       EXPECT_NEAR(model->loss(tokens, targets, options).item(), expected,
                   16 * epsilon(DType::f32) * expected);
     }
-    // Small starting weights: close to a uniform guess.
+    // Small initial weights: close to a uniform guess.
     EXPECT_NEAR(model->loss(tokens, targets).item(), std::log(11), 0.2);
   }
 }
@@ -212,7 +212,7 @@ TEST(LanguageModelOnMeta, AStepOfGpt2TakesNoMemory) {
   loss.backward();
   optimizer.step();
   EXPECT_EQ(memory::allocated(memory::Category::gradients, Device::meta()), parameters);
-  // Per layer some 34 bytes a token and channel in 16 bits; attention keeps no scores.
+  // About 34 bytes per layer, token and channel in 16 bits; attention stores no scores.
   const int64_t stream = 4 * 1024 * 768;
   EXPECT_GT(activations, 12 * 20 * stream);
   EXPECT_LT(activations, 12 * 60 * stream);

@@ -29,7 +29,7 @@ double deviation_of(const std::vector<double>& values) {
 
 Tensor random_input(const Shape& shape, uint64_t stream = 0) { return randn(shape, {11, stream}); }
 
-// --- starting values ---
+// --- initial values ---
 
 TEST(Init, IsAFunctionOfTheSeed) {
   const auto weights = [](uint64_t seed) {

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
 
-// Two layers, a buffer and a parameter of its own.
+// Two layers, a buffer and its own parameter.
 class Pair : public Layer {
  public:
   explicit Pair(Placement placement = {})

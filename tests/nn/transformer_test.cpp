@@ -22,7 +22,7 @@ void expect_near(const Tensor& found, const Tensor& expected, double tolerance) 
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], tolerance * scale) << i;
 }
 
-// The same by plain ops, q, k and v taken apart.
+// The same by plain ops on separate q, k and v.
 Tensor composite_attention(const MultiheadAttention& layer, const Tensor& x, int64_t heads,
                            int64_t kv_heads, bool causal) {
   const int64_t dim = layer.qkv.weight.size(0) / (heads + 2 * kv_heads), batch = x.size(0),

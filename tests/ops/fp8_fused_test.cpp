@@ -117,7 +117,7 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool f
       for (const Tensor& x : inputs)
         if (x.defined() && x.requires_grad()) left.push_back(x.grad());
     }
-    // A changed weight is what ends a step.
+    // A changed weight ends a step.
     for (const Tensor& changed : {up.weight, down.weight}) changed.bump_version();
   }
   for (const Fp8Layer* one : {&up, &down}) {
@@ -152,7 +152,7 @@ const std::vector<std::pair<const char*, Case>>& cases() {
       {"up is frozen", {.trains_up = false}},
       {"down is frozen", {.trains_down = false}},
       {"only down trains", {.trains_up = false, .trains_x = false, .trains_norm = false}},
-      {"x wants nothing", {.trains_x = false}},
+      {"x needs no gradient", {.trains_x = false}},
       {"nothing trains",
        {.trains_up = false, .trains_down = false, .trains_x = false, .trains_norm = false}},
       {"e4m3 everywhere", {.recipe = {.format = amp::Fp8Format::e4m3, .history = 2}}}};

@@ -128,7 +128,7 @@ std::string describe(const amp::Fp8Recipe& recipe, const Sizes& s) {
 constexpr Sizes all_sizes[] = {
     {128, 144, 272}, {48, 144, 80}, {272, 128, 16}, {5, 7, 3}, {100, 130, 48}};
 
-// Each operand is quantized along the axis that its product sums over.
+// Each operand is quantized along the reduction axis of its matmul.
 TEST(Fp8Linear, FinerScalesMultiplyTheValuesTheyRepresent) {
   for (const Sizes& s : all_sizes) {
     const LinearResults sizes = magnitudes(s);

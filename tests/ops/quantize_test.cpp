@@ -11,8 +11,8 @@
 namespace binade {
 namespace {
 
-// A number in FP8 is off by half a unit of its last place, or half the smallest subnormal, times
-// its group's scale.
+// The error of a number in FP8: half a unit in its last place, or half the smallest subnormal,
+// times its group's scale_inv.
 double allowed(double value, double scale_inv, DType dtype) {
   const formats::Format& format = dtype == DType::e4m3 ? formats::spec::e4m3 : formats::spec::e5m2;
   return std::max(std::abs(value) * format.epsilon() / 2, format.min_subnormal() / 2 * scale_inv) *

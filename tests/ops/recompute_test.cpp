@@ -21,7 +21,7 @@ namespace {
 using Function = std::function<Tensor(std::span<const Tensor>)>;
 using test::noise_leaf;
 
-// What one run of a function gave: its result and every leaf's gradient.
+// The result of a function and the gradient of every leaf.
 struct Outcome {
   Tensor y;
   std::vector<Tensor> gradients;
@@ -34,7 +34,7 @@ void expect_same_bits(const Outcome& a, const Outcome& b) {
     EXPECT_TRUE(test::same_bits(a.gradients[i], b.gradients[i])) << "gradient " << i;
 }
 
-// Runs `program`, which is told whether to checkpoint, over fresh leaves of the given type.
+// Runs `program(checkpointed, leaves)` on fresh leaves of the given type.
 Outcome run(bool checkpointed, DType dtype,
             const std::function<Tensor(bool, std::span<const Tensor>)>& program) {
   random::begin_step(3, 1);
@@ -72,7 +72,7 @@ TEST_P(CheckpointBits, AreThoseOfAPlainCallInAChain) {
   });
 }
 
-// Inputs used inside several times and outside as well: sums must run in the same order.
+// Inputs used several times inside, and outside as well: sums must run in the same order.
 TEST_P(CheckpointBits, AreThoseOfAPlainCallWhereGradientsMeet) {
   expect_equal([](bool on, std::span<const Tensor> in) {
     const Tensor h = in[0] * 0.3;
@@ -211,7 +211,7 @@ TEST(Checkpoint, SecondRunSeesTheModulePathOfTheFirst) {
   EXPECT_EQ(autograd::module_path(), "");
 }
 
-// A forward without a policy is not recomputed by that of the guard its backward runs in.
+// A forward without a policy does not inherit the policy of the guard around its backward.
 TEST(Checkpoint, SecondRunSeesThePolicyOfTheFirst) {
   auto policy = std::make_shared<amp::Policy>();
   policy->set(Op::linear, CastClass::f32);
@@ -260,8 +260,8 @@ TEST(Checkpoint, NeedsLessMemory) {
     return memory::peak() - before;
   };
   const int64_t activation = 256 * 64 * 4;
-  // 16 layers keep two activations each; with checkpoints four inputs, one block of four layers,
-  // and gradients are alive.
+  // 16 layers save two activations each; recompute saves four inputs, and in the backward one block
+  // of four layers and gradients.
   EXPECT_GE(peak_of(false), 32 * activation);
   EXPECT_LE(peak_of(true), 16 * activation);
 }

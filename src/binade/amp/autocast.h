@@ -60,9 +60,9 @@ class MatmulPrecisionGuard {
   Restore<MatmulPrecision> precision_;
 };
 
-// x converted to `target`: x itself if there is no target, x has that type already, or x is f64 or
-// not floating. The copy of an f32 leaf in the autocast dtype is cached until the leaf's data
-// changes or the outermost guard ends.
+// x converted to `target` if x is f32, f16 or bf16; else, or without a target, x itself. Records no
+// gradient. The autocast copy of an f32 leaf that requires a gradient is cached until the leaf's
+// data changes or the outermost guard ends.
 Tensor cast_input(const Tensor& x, std::optional<DType> target);
 
 // The class of `op` by this thread's policy, in the current module.

@@ -62,10 +62,12 @@ struct QuantizeKernels {
   // amax (f32 [1]) of x.
   void (*amax)(TensorView x, TensorView amax);
   void (*quantize)(TensorView x, const QuantizedOutput& out);
+
   // The next four quantize a matrix that is computed on the fly and never stored. The result is bit
   // for bit that of the kernel that computes it, rounding included, followed by quantize().
-  // Operands are dense, f32, f16 or bf16. swiglu(x) in x's type: x [rows, 2 * width], out [rows,
-  // width].
+  // Operands are dense, f32, f16 or bf16.
+
+  // swiglu(x) in x's type: x [rows, 2 * width], out [rows, width].
   void (*quantize_swiglu)(TensorView x, const QuantizedOutput& out);
   // swiglu_backward(dy, x) in x's type: dy [rows, width], x and out [rows, 2 * width].
   void (*quantize_swiglu_backward)(TensorView dy, TensorView x, const QuantizedOutput& out);
@@ -73,6 +75,7 @@ struct QuantizeKernels {
   void (*quantize_activation_backward)(Activation activation, TensorView dy,
                                        TensorView pre_activation, const QuantizedOutput& out);
   void (*quantize_norm)(const NormOperands& norm, const QuantizedOutput& out);
+
   // Each group's scale is max / amax by the rule, or 1 if amax is 0 or non-finite.
   void (*quantize_groups)(TensorView x, const GroupQuantizedOutput& out);
   // Groups of 32 along rows with e8m0 scales (u8): scale_inv has the exponent floor(log2(amax))

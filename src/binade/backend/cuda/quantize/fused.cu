@@ -52,7 +52,7 @@ struct Bounds {
   }
 };
 
-// ---- sources. Except for a norm, each is 0 where its operands are 0 ----
+// ---- sources. Except for a norm, zero operands give zero ----
 
 template <class Reader>
 struct SwiGlu : Bounds {
