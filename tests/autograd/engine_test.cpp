@@ -62,7 +62,7 @@ TEST(Backward, StartsFromSeveralRootsAtOnce) {
   const Tensor shared = x * 2.0;
   const std::vector<Tensor> roots = {shared * 3.0, shared + 1.0, shared * 100.0};
   const std::vector<Tensor> seeds = {ones({2}), ones({2}), Tensor()};
-  run_backward(roots, seeds, false);
+  run_backward(roots, seeds);
   EXPECT_THAT(test::read(x.grad()), ElementsAre(8, 8)) << "the third root has no seed";
 }
 
@@ -81,13 +81,13 @@ TEST(Backward, RefusesWhatHasNoGraph) {
 TEST(Backward, TwiceIsAnErrorUnlessRetained) {
   const Tensor x = leaf({3}, {1});
   const Tensor y = x * x;
-  y.backward({}, true);
+  y.backward({}, RetainGraph::yes);
   y.backward();
   EXPECT_THAT(test::read(x.grad()), ElementsAre(12));
   EXPECT_EQ(test::error_of([&] { y.backward(); }),
             "backward: mul: expected a graph not walked before, found one whose saved tensors were "
             "released; "
-            "call backward once, or pass retain = true to the first call");
+            "call backward once, or pass RetainGraph::yes to the first call");
   EXPECT_THAT(test::read(x.grad()), ElementsAre(12));
   // The error leaves nothing behind: other graphs over the same leaf work, hooks included.
   int calls = 0;
@@ -199,7 +199,7 @@ TEST(Hooks, OfARootThatIsALeafFire) {
   x.backward(ones({2}));
   EXPECT_EQ(calls, 1);
   const std::vector<Tensor> roots = {x, x * 2.0}, seeds = {ones({2}), ones({2})};
-  run_backward(roots, seeds, false);
+  run_backward(roots, seeds);
   EXPECT_EQ(calls, 2) << "after both contributions";
   EXPECT_THAT(test::read(x.grad()), ElementsAre(4, 4));
 }
@@ -297,7 +297,7 @@ TEST(Errors, InTheMiddleOfAWalkLeaveARetainedGraphUsable) {
   on_gradient(x, [&](const Tensor&) { return ++calls, Tensor(); });
   bool broken = true;
   const Tensor y = exp(fragile(x, broken)) * x;
-  EXPECT_EQ(test::error_of([&] { y.backward({}, true); }), "fragile: backward");
+  EXPECT_EQ(test::error_of([&] { y.backward({}, RetainGraph::yes); }), "fragile: backward");
   EXPECT_EQ(running_op(), "backward") << "no op runs any more";
   EXPECT_EQ(calls, 0);
   broken = false;

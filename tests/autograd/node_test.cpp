@@ -34,7 +34,7 @@ TEST(Node, KnowsItsOpModuleAndOrder) {
   EXPECT_LT(node_of(first).sequence, node_of(second).sequence);
 }
 
-TEST(Node, WantsGradientsOnlyForInputsThatRequireThem) {
+TEST(Node, NeedsGradientsOnlyForInputsThatRequireThem) {
   const Tensor x = leaf({1, 2}, {2});
   const Tensor y = x * tensor({3, 4}, {2});
   ASSERT_EQ(node_of(y).inputs.size(), 2u);
@@ -50,7 +50,7 @@ TEST(Recording, FollowsModeAndInputs) {
   EXPECT_FALSE(recording(std::vector<Tensor>{x}));
 }
 
-TEST(Saved, NoticesThatItsDataChanged) {
+TEST(Saved, DetectsThatItsDataChanged) {
   const Tensor x = tensor({1, 2}, {2});
   const Saved saved(x);
   EXPECT_THAT(test::read(saved.get()), ElementsAre(1, 2));
@@ -140,7 +140,7 @@ TEST(Graph, KeepsOnlyWhatTheBackwardNeeds) {
   EXPECT_EQ(memory::allocated() - before, 8);
 }
 
-TEST(Graph, GivesItsMemoryBackAsItIsWalked) {
+TEST(Graph, ReleasesItsMemoryAsItIsWalked) {
   const Tensor x = test::noise_leaf({1000}, 1);
   const int64_t before = memory::allocated();
   Tensor y = exp(x);

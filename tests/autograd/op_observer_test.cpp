@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Writes down what it sees.
+// Logs the calls it gets.
 class Notes : public OpObserver {
  public:
   void forward(Op op, std::span<const Tensor>, std::span<const Tensor>,

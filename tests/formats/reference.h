@@ -106,7 +106,7 @@ const Reference& reference() {
   return made;
 }
 
-// Every number of the format and every middle between two, each with its nearest f32 neighbours:
+// Every number of the format and every middle between two, each with its nearest f32 neighbors:
 // where rounding changes its mind. Both signs.
 template <class T>
 std::vector<float> boundaries() {

@@ -19,7 +19,7 @@ Tensor counting(const Shape& shape) {
   return x;
 }
 
-TEST(Tensor, IsUndefinedUntilItIsMade) {
+TEST(Tensor, IsUndefinedByDefault) {
   const Tensor none;
   EXPECT_FALSE(none.defined());
   EXPECT_FALSE(static_cast<bool>(none));
@@ -96,7 +96,7 @@ TEST(Tensor, ViewsSeeTheSameStorage) {
   EXPECT_TRUE(x.strided({1, 4}, {99, 1}, 4).is_dense());
 }
 
-TEST(Tensor, KnowsWhetherAnyoneElseReachesItsData) {
+TEST(Tensor, KnowsWhetherItIsTheSoleOwner) {
   Tensor x = Tensor::empty({4}, DType::f32);
   EXPECT_TRUE(x.is_sole_owner());
   {

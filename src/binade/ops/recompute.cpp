@@ -44,7 +44,7 @@ std::vector<Tensor> run_again(const ManyFunction& fn, const ForwardState& state,
   const amp::Fp8Autocast fp8(state.fp8);
   const autograd::ModulePathGuard path(state.path);
   const autograd::RecomputeScope recompute;
-  const autograd::GradMode recording(true);
+  const autograd::EnableGrad enable_grad;
   const RandomGuard random(state.random);
   return fn(inputs);
 }
@@ -64,7 +64,7 @@ std::vector<Tensor> leaves_for(std::span<const Saved> saved, GradSlots slots) {
       continue;
     }
     leaves[i].set_requires_grad();
-    autograd::Meta& meta = *leaves[i].autograd_meta();
+    autograd::AutogradMeta& meta = *leaves[i].autograd_meta();
     const auto [buffer, accumulate] = slots[i].target();
     meta.grad = buffer;
     meta.grad_dtype = buffer.dtype();
@@ -103,7 +103,7 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
         const std::vector<Tensor> leaves = leaves_for(saved, dx.first(saved.size()));
         try {
           const std::vector<Tensor> again = run_again(fn, state, leaves);
-          autograd::run_backward(again, dy, false);
+          autograd::run_backward(again, dy);
         } catch (...) {
           clear_unwritten(leaves);
           throw;
