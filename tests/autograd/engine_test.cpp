@@ -89,7 +89,7 @@ TEST(Backward, TwiceIsAnErrorUnlessRetained) {
             "released; "
             "call backward once, or pass RetainGraph::yes to the first call");
   EXPECT_THAT(test::read(x.grad()), ElementsAre(12));
-  // The error leaves nothing behind: other graphs over the same leaf work, hooks included.
+  // The error leaves no state: other graphs with the same leaf work, hooks included.
   int calls = 0;
   on_gradient(x, [&](const Tensor&) { return ++calls, Tensor(); });
   (x * x).backward();
@@ -169,7 +169,7 @@ TEST(Backward, WalksAndFreesLongChainsWithoutRecursion) {
   EXPECT_THAT(test::read(x.grad()), ElementsAre(1));
   Tensor dropped = x;
   for (int i = 0; i < length; ++i) dropped = dropped * 1.0;
-  dropped = Tensor();  // never walked, only torn down
+  dropped = Tensor();  // never walked, only destroyed
 }
 
 TEST(Backward, FreesGraphsThatForkAndJoin) {
@@ -213,7 +213,7 @@ TEST(Hooks, MayReplaceTheGradient) {
   sum(y).backward();
   EXPECT_THAT(test::read(x.grad()), ElementsAre(-11, -11));
   EXPECT_EQ(x.grad().dtype(), DType::f32);
-  // Whatever type they return: the op below sees its own.
+  // A hook may return another type; the op below gets its own type.
   const Tensor low = test::noise_leaf({3, 4}, 1, DType::bf16);
   const Tensor product = matmul(low, test::noise({4, 2}, 2, DType::bf16));
   on_gradient(product, [](const Tensor& g) { return cast(g, DType::f32) * 2.0; });
@@ -277,7 +277,7 @@ TEST(Hooks, NeedATensorWithAGradientAndReturnOneThatFits) {
   }
 }
 
-// An op whose backward fails as long as `broken` says so.
+// An op whose backward fails while `broken` is true.
 Tensor fragile(const Tensor& x, const bool& broken) {
   const CustomOp op{
       .name = "fragile",

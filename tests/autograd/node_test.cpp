@@ -93,7 +93,7 @@ TEST(GradSlot, RefusesGradientsOfAnotherShape) {
               GradSlot(x.autograd_meta()).add(Tensor::empty({2}, DType::f32, Device::meta()));
             }),
             "");
-  GradSlot(nullptr).add(tensor({1}, {1}));  // nobody wants it
+  GradSlot(nullptr).add(tensor({1}, {1}));  // the gradient is unused
 }
 
 TEST(GradSlot, TargetSaysWhetherItHoldsAGradient) {
@@ -112,7 +112,7 @@ TEST(GradSlot, SharedGradientsAreNotOverwritten) {
   const Tensor x = leaf({1, 2}, {2});
   const Tensor a = x * 1.0, b = x * 1.0;
   const Tensor total = a + b;    // one gradient for a and b
-  const Tensor more = a * 10.0;  // and another for a
+  const Tensor more = a * 10.0;  // adds another gradient to a
   std::vector<double> seen_a, seen_b;
   on_gradient(a, [&](const Tensor& g) { return seen_a = test::read(g), Tensor(); });
   on_gradient(b, [&](const Tensor& g) { return seen_b = test::read(g), Tensor(); });

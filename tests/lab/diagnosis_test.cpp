@@ -212,7 +212,7 @@ TEST_P(Planted, IsFoundWhereItWasPlanted) {
   EXPECT_FALSE(std::isfinite(found->finding.first.value)) << text;
   EXPECT_EQ(found->finding.scale, planted.scale);
   EXPECT_FALSE(found->advice.empty());
-  EXPECT_FALSE(weight.grad().defined());  // nothing is left behind
+  EXPECT_FALSE(weight.grad().defined());  // diagnose() clears gradients
 }
 
 const auto name_of = [](const auto& info) { return std::string(info.param.name); };
@@ -251,14 +251,14 @@ TEST(Diagnosis, SaysWhichScaleFits) {
 TEST(Diagnosis, FindsNothingInAHealthyComputation) {
   Tensor weight = constant(1);
   weight.set_requires_grad();
-  // A mask of -inf is swallowed by the softmax: no fault.
+  // A mask of -inf does not propagate through softmax: not a fault.
   const auto masked = [&](ReplayPrecision) {
     return sum(square(softmax(weight + spiked(-infinity))));
   };
   EXPECT_FALSE(diagnose({masked, [&](ReplayPrecision) { return NamedTensors{{"w", weight}}; }}));
 }
 
-// The optimizer's own faults, with gradients that are finite.
+// Faults of the optimizer, with finite gradients.
 struct UpdateCase {
   const char* name;
   std::function<std::unique_ptr<optim::Optimizer>(const Tensor&)> optimizer;

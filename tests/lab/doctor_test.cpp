@@ -183,15 +183,16 @@ TEST(Doctor, MovesHarmedLayersToBf16AndWritesAPlanThatRunsCanUse) {
   train::Trainer again(config);
   Doctor other;
   other.begin(again, folder.path());
-  EXPECT_THAT(other.plan().bf16, IsEmpty());  // found at step 4, and this one is at 0
+  EXPECT_THAT(other.plan().bf16,
+              IsEmpty());  // the promotion is from step 4, and this run is at step 0
   take_steps(again, other, text(), 4);
   Doctor third;
   third.begin(again, folder.path());
   EXPECT_EQ(again.fp8().overrides.size(), third.plan().bf16.size());
 }
 
-// Two times out of three the next of 64 signs follows from the last one, by a rule that a narrow
-// model needs its MLP for.
+// Text of 64 symbols. Two times out of three a symbol is determined by the previous one, by a rule
+// that a narrow model can learn only with its MLP.
 data::Tokens signs() {
   std::string text = "a";
   for (uint64_t i = 0; i < 20000; ++i) {
@@ -241,7 +242,7 @@ TEST(AutoPrecision, TrainsAModelWithAHostileLayerAsBf16Does) {
   EXPECT_LT(losses.moved, 1.01 * losses.bf16);
 }
 
-// Real text. One seed's result is only good to a percent or so, so three are averaged.
+// Real text. Seed noise is about 1%, so the results of three seeds are averaged.
 TEST(AutoPrecisionSlow, TrainsOnRealTextAsBf16Does) {
   const std::string text(data::builtin_corpus());
   train::Config config = train::small_config();

@@ -42,7 +42,7 @@ TEST(Experiments, Formats) {
   EXPECT_EQ(of("bf16").between_one_and_two, 128);
   EXPECT_EQ(of("e4m3").between_one_and_two, 8);
   EXPECT_EQ(of("e5m2").between_one_and_two, 4);
-  // Half a unit in the last place, relative to the number above it at worst.
+  // At most half a unit in the last place.
   for (const auto& [name, mantissa] :
        {std::pair("f16", 10), {"bf16", 7}, {"e4m3", 3}, {"e5m2", 2}}) {
     EXPECT_LE(of(name).worst_rounding, std::ldexp(1.0, -mantissa - 1)) << name;
@@ -72,7 +72,7 @@ TEST(Experiments, LossScaling) {
 TEST(Experiments, OverflowRecovery) {
   const OverflowRecoveryResult result = run(overflow_recovery_experiment);
   EXPECT_GT(result.skips_to_fit, 5);
-  EXPECT_GT(result.skipped, result.skips_to_fit);  // growth probes and fails at least once
+  EXPECT_GT(result.skipped, result.skips_to_fit);  // a later growth overflows at least once
   EXPECT_TRUE(result.weights_kept);
   EXPECT_LT(result.scales.back(), 0x1p30);
   EXPECT_LT(result.final_loss, 0.01 * result.first_loss);
@@ -93,7 +93,7 @@ TEST(Experiments, Accumulation) {
   EXPECT_EQ(result.reference, 1);
   EXPECT_EQ(result.f32, 1);
   EXPECT_EQ(result.f16, 0.5);      // 2^-12 is half a unit in the last place there
-  EXPECT_EQ(result.bf16, 0.0625);  // and here, with three bits less
+  EXPECT_EQ(result.bf16, 0.0625);  // and here, with three bits fewer
 }
 
 TEST(Experiments, SmallUpdates) {

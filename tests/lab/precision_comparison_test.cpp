@@ -52,8 +52,8 @@ double mean_exponent(const ExponentHistogram& histogram) {
   return sum / total;
 }
 
-// The scale of 2^16 lifts every gradient by 16 binades; some of those without it were lost.
-TEST(Compare, WithoutAScalerF16GradientsLieLower) {
+// The loss scale of 2^16 raises gradients by 16 binades; without it, some underflow.
+TEST(Compare, WithoutAScalerF16GradientsAreSmaller) {
   const testing::TemporaryFolder folder;
   const Comparison found =
       compare(small(folder), {.precisions = {"fp16", "fp16-noscale"}, .seeds = 1});

@@ -11,7 +11,7 @@
 #include "binade/tensor/tensor.h"
 #include "support/values.h"
 
-// A request that cannot be met must come back as null from a sanitizer's allocator too.
+// Makes a sanitizer's allocator return null for requests it cannot serve.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace binade::memory {

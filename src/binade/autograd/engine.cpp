@@ -12,8 +12,7 @@ namespace {
 
 thread_local const Node* thread_running_node = nullptr;
 
-// The gradient a hook returns, converted to the type of `gradient`; undefined if it changes
-// nothing.
+// The gradient a hook returns, in the type of `gradient`; undefined if the hook changes nothing.
 Tensor replacement(const Hook& hook, const Tensor& gradient) {
   Tensor replaced = hook(gradient);
   if (!replaced.defined() || replaced.same_as(gradient)) return {};

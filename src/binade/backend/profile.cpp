@@ -20,8 +20,7 @@ namespace {
 
 ProfilerSession* active_session = nullptr;
 
-// Converts to a kernel of any type that calls entry I of the family at `Member` and times it as
-// `work`.
+// Converts to a kernel of any type that calls and times entry I of the family at `Member`.
 template <auto Member, size_t I, Work work>
 struct Timed {
   template <class... Args>

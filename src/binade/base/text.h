@@ -9,8 +9,7 @@ namespace binade {
 // Length of the well-formed UTF-8 sequence at `at`, or 0 if there is none.
 size_t utf8_length(std::string_view text, size_t at);
 
-// Whether this is a control character, which a terminal may act on: U+0000 to U+001F and U+007F to
-// U+009F.
+// Whether this is a control character: U+0000 to U+001F and U+007F to U+009F.
 bool is_control(std::string_view character);
 
 // Escapes control characters (including line ends) and invalid UTF-8 as bytes: "\x1b".

@@ -12,8 +12,7 @@ namespace binade {
 
 // Items 0 to n - 1, divided into one contiguous range per worker. A worker takes the items of its
 // own range and then steals from the others, so slow cores and uneven items cost little waiting,
-// and a core mostly reads the rows it wrote last. Results must not depend on the worker that runs
-// an item.
+// and a core mostly reads the rows it wrote last. Results must not depend on the worker.
 class WorkQueues {
  public:
   WorkQueues(int64_t workers, int64_t items)
@@ -71,8 +70,7 @@ class WorkQueues {
 };
 
 // Calls first(item) for all first_items and, when all of them are done, second(item) for all
-// second_items, on up to `workers` threads. One parallel region for both wakes the threads only
-// once.
+// second_items, on up to `workers` threads. One parallel region wakes the threads only once.
 template <class First, class Second>
 void run_two_phases(int64_t workers, int64_t first_items, const First& first, int64_t second_items,
                     const Second& second) {

@@ -102,8 +102,7 @@ HWY_INLINE Unsigned<D> round_lanes(D d, Unsigned<D> magnitude) {
     normal = hn::ShiftRight<shift>(normal);
     if constexpr (F.exponent_bits == 8) return normal;
 
-    // Adding 2^23 times the smallest subnormal makes float's rounding happen at the format's last
-    // bit.
+    // Adding 2^23 times the smallest subnormal aligns float's last bit with the format's.
     constexpr float aligner = static_cast<float>(F.min_subnormal() / spec::f32.epsilon());
     const auto exact = hn::BitCast(d, magnitude);
     const auto aligned = hn::Add(exact, hn::Set(d, aligner));

@@ -157,8 +157,7 @@ BINADE_HD constexpr Truncated truncate(uint32_t magnitude) {
   const int kept_exponent = exponent > min_exponent ? exponent : min_exponent;
   const int dropped = kept_exponent - exponent + 23 - mantissa_bits;
   const uint64_t fixed = dropped < 64 ? (uint64_t{significand} << 32) >> dropped : 0;
-  // The exponent field starts one lower because adding the hidden bit, which is kept, raises it by
-  // one.
+  // The exponent field starts one lower, because adding the hidden bit raises it by one.
   const uint32_t field_below = static_cast<uint32_t>(kept_exponent + bias - 1) << mantissa_bits;
   return {field_below + static_cast<uint32_t>(fixed >> 32), static_cast<uint32_t>(fixed)};
 }
@@ -167,11 +166,9 @@ BINADE_HD constexpr Truncated truncate(uint32_t magnitude) {
 
 // The code of x in format F.
 // - Subnormals round correctly. -0 keeps its sign if the format has -0.
-// - NaN gives NaN (+max in e2m1, which has none). IEEE formats keep its sign and the leading
-// payload
-//   bits, and make it quiet.
-// - nearest_even: ties go to the even code; in e8m0, which has a single significant bit, to the
-// larger
+// - NaN gives NaN (+max in e2m1, which has none). IEEE formats keep its sign and the leading bits
+//   of its payload, and make it quiet.
+// - nearest_even: ties go to the even code; in e8m0, which has one significant bit, to the larger
 //   power of two, as in IEEE 754.
 // - toward_zero: finite values never become infinite.
 // - stochastic: rounds away from zero with a probability equal to the dropped fraction, given 32

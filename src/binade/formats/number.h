@@ -6,8 +6,7 @@
 #include "binade/base/host_device.h"
 #include "binade/formats/format.h"
 
-// Storage types for small formats. They only convert to and from float; arithmetic happens in
-// float.
+// Storage types for small formats. They only convert; arithmetic happens in float.
 
 namespace binade {
 

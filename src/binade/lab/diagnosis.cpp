@@ -53,8 +53,7 @@ std::optional<Finding> examine(const DiagnosisInput& input, ReplayPrecision prec
   return result;
 }
 
-// The largest power of two at which the backward is finite, given that it is at 1 and is not at
-// `scale`.
+// The largest power of two at which the backward is finite. It is at 1 and is not at `scale`.
 double largest_scale(const DiagnosisInput& input, double scale) {
   int good = 0, bad = static_cast<int>(std::ceil(std::log2(scale)));
   while (bad - good > 1) {

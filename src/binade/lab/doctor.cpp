@@ -20,8 +20,7 @@ constexpr const char* diagnoses_file = "doctor.txt";
 // Skips in a row from which on the loss scaler alone does not explain them.
 constexpr int64_t unexplained_skips = 3;
 constexpr size_t max_diagnoses = 10;  // per run
-// The first steps at which auto_precision ranks layers: the scales of a delayed recipe are stable
-// by then.
+// The first steps with a ranking for auto_precision; delayed scales are stable by then.
 constexpr int64_t early_steps[] = {4, 20};
 
 void append_line(const fs::path& path, const std::string& text) {

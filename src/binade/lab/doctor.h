@@ -16,8 +16,7 @@ std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Token
                                       int64_t step, double scale);
 
 // Diagnoses a training run:
-// - replays a step with a non-finite loss, or a skipped step that the loss scaler does not explain,
-// once
+// - replays a step with a non-finite loss, or a skip that the loss scaler does not explain, once
 //   per series of such steps, and appends the diagnosis to doctor.txt in the run's folder;
 // - appends the statistics of all linear layers to layers.jsonl every `layer_stats` steps;
 // - with auto_precision, moves layers that FP8 harms to bf16 and lists them in precision_plan.json.

@@ -197,8 +197,7 @@ void FaultFinder::after_backward(const autograd::Node& node, std::span<const Ten
   running_backwards_.pop_back();
   int cause = none;
   for (size_t i = 0; i < dy.size(); ++i) cause = earlier(cause, trace_result_gradient(node, i, dy));
-  // A non-finite value that the forward masked may reappear here as 0 * inf: the forward is the
-  // cause.
+  // A non-finite value that the forward masked may reappear as 0 * inf: the forward is the cause.
   const auto masked = by_forward_.find(node.sequence);
   if (cause == none && masked != by_forward_.end()) cause = masked->second;
   if (cause == none && node.opaque) cause = inside;

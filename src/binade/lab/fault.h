@@ -102,8 +102,7 @@ class FaultFinder : public autograd::OpObserver {
   std::vector<int> running_backwards_;  // the earliest event in each backward that is running
 };
 
-// The first non-finite value among an optimizer's gradients, moments, master weights and
-// parameters.
+// The first non-finite value of an optimizer: in gradients, moments, master weights or parameters.
 std::optional<Finding> examine_update(optim::Optimizer& optimizer, const NamedTensors& parameters,
                                       double scale = 1);
 

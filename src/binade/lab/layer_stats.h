@@ -34,8 +34,7 @@ struct TensorStats {
 // A matmul in FP8 compared with f32, on a sample.
 struct MatmulStats {
   double sqnr = 0;  // signal-to-quantization-noise ratio, dB
-  // Noise / signal, at most 1: the mean over outputs or, if larger, over the channels of an
-  // operand.
+  // Noise / signal, at most 1: the larger of the means over outputs and over operands' channels.
   double harm = 0;
 };
 

@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-// Charts over exponents: the ranges of formats and the distribution of values. All positions are
-// log2.
+// Charts over exponents (log2): the ranges of formats and the distribution of values.
 namespace binade::lab {
 
 struct RangeBar {

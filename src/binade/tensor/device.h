@@ -6,8 +6,7 @@
 
 namespace binade {
 
-// The device that holds a tensor. Tensors on `meta` have shapes, types and memory accounting but no
-// data.
+// The device of a tensor. Tensors on `meta` have shapes, types and memory accounting but no data.
 struct Device {
   enum class Kind : uint8_t { cpu, cuda, meta };
 

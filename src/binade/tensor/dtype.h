@@ -52,8 +52,7 @@ constexpr decltype(auto) dispatch(DType dtype, F&& f) {
   fail("dispatch", {.argument = "dtype", .found = "a value outside DType"});
 }
 
-// The same for the types kernels compute in: f64, f32, f16, bf16. `op` names the caller in the
-// error.
+// The same for f64, f32, f16 and bf16, the types kernels compute in. `op` names the caller.
 template <class F>
 constexpr decltype(auto) dispatch_floating(std::string_view op, DType dtype, F&& f);
 
@@ -99,8 +98,7 @@ constexpr bool is_compute(DType dtype) { return dtype <= DType::bf16; }
 // "bf16", "i64", ...
 std::string_view name(DType dtype);
 
-// The DType named `text`. Accepts aliases such as fp32, float32 and bfloat16; fails on anything
-// else.
+// The DType named `text`. Accepts aliases such as fp32 and bfloat16; fails on anything else.
 DType parse_dtype(std::string_view text);
 
 // Type promotion as in PyTorch: the wider floating type wins, f16 with bf16 gives f32, and floats

@@ -91,8 +91,7 @@ class Tensor {
   // The view kernels take; an undefined tensor becomes an absent view.
   operator TensorView() const;  // NOLINT: implicit, so that op code reads as a plain call
 
-  // The value of a one-element tensor on any device; 0 on the meta device. Defined in
-  // backend/transfer.cpp.
+  // The value of a one-element tensor; 0 on the meta device. Defined in backend/transfer.cpp.
   double item() const;
 
   // Number of writes since creation, shared by all views.

@@ -23,8 +23,7 @@ struct Pinned {
   cudaEvent_t used = nullptr;
 };
 
-// Larger uploads bypass the staging buffers: one batch of tokens fits, and eight buffers stay
-// small.
+// Larger uploads bypass the staging buffers. A batch of tokens fits, and eight buffers stay small.
 constexpr size_t staged_bytes = size_t{4} << 20;
 
 // Staging buffers in round-robin order: eight cover several steps, so that reusing one seldom
