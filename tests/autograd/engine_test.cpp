@@ -62,7 +62,7 @@ TEST(Backward, StartsFromSeveralRootsAtOnce) {
   const Tensor shared = x * 2.0;
   const std::vector<Tensor> roots = {shared * 3.0, shared + 1.0, shared * 100.0};
   const std::vector<Tensor> seeds = {ones({2}), ones({2}), Tensor()};
-  run_backward(roots, seeds, false);
+  run_backward(roots, seeds);
   EXPECT_THAT(test::read(x.grad()), ElementsAre(8, 8)) << "the third root has no seed";
 }
 
@@ -81,15 +81,15 @@ TEST(Backward, RefusesWhatHasNoGraph) {
 TEST(Backward, TwiceIsAnErrorUnlessRetained) {
   const Tensor x = leaf({3}, {1});
   const Tensor y = x * x;
-  y.backward({}, true);
+  y.backward({}, RetainGraph::yes);
   y.backward();
   EXPECT_THAT(test::read(x.grad()), ElementsAre(12));
   EXPECT_EQ(test::error_of([&] { y.backward(); }),
             "backward: mul: expected a graph not walked before, found one whose saved tensors were "
             "released; "
-            "call backward once, or pass retain = true to the first call");
+            "call backward once, or pass RetainGraph::yes to the first call");
   EXPECT_THAT(test::read(x.grad()), ElementsAre(12));
-  // The error leaves nothing behind: other graphs over the same leaf work, hooks included.
+  // The error leaves no state: other graphs with the same leaf work, hooks included.
   int calls = 0;
   on_gradient(x, [&](const Tensor&) { return ++calls, Tensor(); });
   (x * x).backward();
@@ -169,7 +169,7 @@ TEST(Backward, WalksAndFreesLongChainsWithoutRecursion) {
   EXPECT_THAT(test::read(x.grad()), ElementsAre(1));
   Tensor dropped = x;
   for (int i = 0; i < length; ++i) dropped = dropped * 1.0;
-  dropped = Tensor();  // never walked, only torn down
+  dropped = Tensor();  // never walked, only destroyed
 }
 
 TEST(Backward, FreesGraphsThatForkAndJoin) {
@@ -199,7 +199,7 @@ TEST(Hooks, OfARootThatIsALeafFire) {
   x.backward(ones({2}));
   EXPECT_EQ(calls, 1);
   const std::vector<Tensor> roots = {x, x * 2.0}, seeds = {ones({2}), ones({2})};
-  run_backward(roots, seeds, false);
+  run_backward(roots, seeds);
   EXPECT_EQ(calls, 2) << "after both contributions";
   EXPECT_THAT(test::read(x.grad()), ElementsAre(4, 4));
 }
@@ -213,7 +213,7 @@ TEST(Hooks, MayReplaceTheGradient) {
   sum(y).backward();
   EXPECT_THAT(test::read(x.grad()), ElementsAre(-11, -11));
   EXPECT_EQ(x.grad().dtype(), DType::f32);
-  // Whatever type they return: the op below sees its own.
+  // A hook may return another type; the op below gets its own type.
   const Tensor low = test::noise_leaf({3, 4}, 1, DType::bf16);
   const Tensor product = matmul(low, test::noise({4, 2}, 2, DType::bf16));
   on_gradient(product, [](const Tensor& g) { return cast(g, DType::f32) * 2.0; });
@@ -277,7 +277,7 @@ TEST(Hooks, NeedATensorWithAGradientAndReturnOneThatFits) {
   }
 }
 
-// An op whose backward fails as long as `broken` says so.
+// An op whose backward fails while `broken` is true.
 Tensor fragile(const Tensor& x, const bool& broken) {
   const CustomOp op{
       .name = "fragile",
@@ -297,7 +297,7 @@ TEST(Errors, InTheMiddleOfAWalkLeaveARetainedGraphUsable) {
   on_gradient(x, [&](const Tensor&) { return ++calls, Tensor(); });
   bool broken = true;
   const Tensor y = exp(fragile(x, broken)) * x;
-  EXPECT_EQ(test::error_of([&] { y.backward({}, true); }), "fragile: backward");
+  EXPECT_EQ(test::error_of([&] { y.backward({}, RetainGraph::yes); }), "fragile: backward");
   EXPECT_EQ(running_op(), "backward") << "no op runs any more";
   EXPECT_EQ(calls, 0);
   broken = false;

@@ -34,7 +34,7 @@ TEST(Node, KnowsItsOpModuleAndOrder) {
   EXPECT_LT(node_of(first).sequence, node_of(second).sequence);
 }
 
-TEST(Node, WantsGradientsOnlyForInputsThatRequireThem) {
+TEST(Node, NeedsGradientsOnlyForInputsThatRequireThem) {
   const Tensor x = leaf({1, 2}, {2});
   const Tensor y = x * tensor({3, 4}, {2});
   ASSERT_EQ(node_of(y).inputs.size(), 2u);
@@ -50,7 +50,7 @@ TEST(Recording, FollowsModeAndInputs) {
   EXPECT_FALSE(recording(std::vector<Tensor>{x}));
 }
 
-TEST(Saved, NoticesThatItsDataChanged) {
+TEST(Saved, DetectsThatItsDataChanged) {
   const Tensor x = tensor({1, 2}, {2});
   const Saved saved(x);
   EXPECT_THAT(test::read(saved.get()), ElementsAre(1, 2));
@@ -93,7 +93,7 @@ TEST(GradSlot, RefusesGradientsOfAnotherShape) {
               GradSlot(x.autograd_meta()).add(Tensor::empty({2}, DType::f32, Device::meta()));
             }),
             "");
-  GradSlot(nullptr).add(tensor({1}, {1}));  // nobody wants it
+  GradSlot(nullptr).add(tensor({1}, {1}));  // the gradient is unused
 }
 
 TEST(GradSlot, TargetSaysWhetherItHoldsAGradient) {
@@ -112,7 +112,7 @@ TEST(GradSlot, SharedGradientsAreNotOverwritten) {
   const Tensor x = leaf({1, 2}, {2});
   const Tensor a = x * 1.0, b = x * 1.0;
   const Tensor total = a + b;    // one gradient for a and b
-  const Tensor more = a * 10.0;  // and another for a
+  const Tensor more = a * 10.0;  // adds another gradient to a
   std::vector<double> seen_a, seen_b;
   on_gradient(a, [&](const Tensor& g) { return seen_a = test::read(g), Tensor(); });
   on_gradient(b, [&](const Tensor& g) { return seen_b = test::read(g), Tensor(); });
@@ -140,7 +140,7 @@ TEST(Graph, KeepsOnlyWhatTheBackwardNeeds) {
   EXPECT_EQ(memory::allocated() - before, 8);
 }
 
-TEST(Graph, GivesItsMemoryBackAsItIsWalked) {
+TEST(Graph, ReleasesItsMemoryAsItIsWalked) {
   const Tensor x = test::noise_leaf({1000}, 1);
   const int64_t before = memory::allocated();
   Tensor y = exp(x);

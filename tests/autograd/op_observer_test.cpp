@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Writes down what it sees.
+// Logs the calls it gets.
 class Notes : public OpObserver {
  public:
   void forward(Op op, std::span<const Tensor>, std::span<const Tensor>,
@@ -60,7 +60,7 @@ TEST(OpObserver, ScopesNestAndMayBeEmpty) {
   EXPECT_THAT(outer.seen, ElementsAre("square unrecorded"));
 }
 
-// An op made of others is one op, forwards and backwards.
+// A composite op is observed as one op, forward and backward.
 TEST(OpObserver, NamesACompositeAsTheUserCalledIt) {
   const Tensor x = test::leaf({1, 2}, {2});
   Notes notes;

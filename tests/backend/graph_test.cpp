@@ -11,23 +11,13 @@
 namespace binade::backend {
 namespace {
 
-TEST(Graph, IsNothingForACpu) {
-  EXPECT_FALSE(Graph::possible(Device::cpu()));
-  EXPECT_FALSE(Graph::possible(Device::meta()));
+TEST(Graph, IsNotSupportedOnACpu) {
+  EXPECT_FALSE(Graph::is_supported(Device::cpu()));
+  EXPECT_FALSE(Graph::is_supported(Device::meta()));
   EXPECT_FALSE(Graph().captured());
 }
 
-TEST(AsyncScalar, OutsideOfAGraphAgainIsTheSameNumber) {
-  const Tensor x = Tensor::empty({1}, DType::f32);
-  test::fill(x, 3);
-  const AsyncScalar late(x);
-  test::fill(x, 4);
-  EXPECT_FALSE(late.recorded());
-  EXPECT_EQ(late.replayed().get(), 3);
-  EXPECT_FALSE(AsyncScalar().replayed().defined());
-}
-
-TEST(Transfer, FillsATensorThatIsThere) {
+TEST(Transfer, FillsAnExistingTensor) {
   const Tensor x = Tensor::empty({3}, DType::i64), y = Tensor::empty({3}, DType::i64);
   test::write(x, {1, 2, 3});
   transfer(x, y);
@@ -39,7 +29,7 @@ class GraphGpu : public testing::Test {
   void SetUp() override {
     if (gpus().empty()) GTEST_SKIP() << "there is no GPU";
     const Tensor x = filled(1, 0);
-    add(x, x);  // a kernel's code is loaded when it first runs, which should not be in a recording
+    add(x, x);  // loads the kernel's code, which must not happen during a capture
   }
 
   static Tensor filled(int64_t n, double value) {
@@ -52,7 +42,7 @@ class GraphGpu : public testing::Test {
   }
 };
 
-TEST_F(GraphGpu, RunsAtEachLaunchAndNotWhenItIsRecorded) {
+TEST_F(GraphGpu, RunsAtEachReplayAndNotDuringCapture) {
   const Tensor sum = filled(1, 0), step = filled(1, 2);
   Graph graph;
   AsyncScalar total;
@@ -61,21 +51,21 @@ TEST_F(GraphGpu, RunsAtEachLaunchAndNotWhenItIsRecorded) {
     total = AsyncScalar(sum);
   });
   EXPECT_TRUE(graph.captured());
-  EXPECT_TRUE(total.recorded());
+  EXPECT_TRUE(total.captured());
   EXPECT_ANY_THROW(total.get());
   EXPECT_EQ(sum.item(), 0);
   std::vector<AsyncScalar> seen;
   for (int i = 0; i < 3; ++i) {
-    graph.launch();
+    graph.replay();
     seen.push_back(total.replayed());
   }
   for (int i = 0; i < 3; ++i) EXPECT_EQ(seen[static_cast<size_t>(i)].get(), 2 * (i + 1));
   of(step).elementwise.fill(step, 10);
-  graph.launch();
+  graph.replay();
   EXPECT_EQ(sum.item(), 16) << "it reads what is there when it runs";
 }
 
-TEST_F(GraphGpu, ItsMemoryIsItsOwn) {
+TEST_F(GraphGpu, HasAPrivateMemoryPool) {
   constexpr int64_t n = 1 << 20;
   const Tensor sum = filled(n, 0);
   { const Tensor warm = filled(n, 0), another = filled(n, 0); }
@@ -90,18 +80,18 @@ TEST_F(GraphGpu, ItsMemoryIsItsOwn) {
   EXPECT_EQ(memory::statistics(Device::cuda()).misses, misses) << "the cache had enough";
   std::vector<Tensor> others;
   for (int i = 0; i < 4; ++i) others.push_back(filled(n, 7));
-  graph.launch();
-  graph.launch();
+  graph.replay();
+  graph.replay();
   for (const Tensor& other : others) EXPECT_EQ(test::read(other), std::vector<double>(n, 7));
   EXPECT_EQ(test::read(sum), std::vector<double>(n, 6));
   {
-    const memory::PrivatePool::Use use(graph.memory());
+    const memory::PrivatePool::Use use(graph.pool());
     const int64_t before = memory::statistics(Device::cuda()).misses;
     const Tensor lent = filled(n, 9);
     EXPECT_EQ(lent.strided({}, {}, n - 1).item(), 9);
     EXPECT_EQ(memory::statistics(Device::cuda()).misses, before);
   }
-  graph.launch();
+  graph.replay();
   EXPECT_EQ(test::read(sum), std::vector<double>(n, 9));
 }
 

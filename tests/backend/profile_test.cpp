@@ -17,7 +17,7 @@ double total(const WorkSeconds& seconds) {
 }
 
 // Each call of a kernel takes one tick of this clock.
-TEST(Profiler, BooksEachKernelUnderItsKindOfWork) {
+TEST(Profiler, CountsEachKernelUnderItsCategory) {
   const Tensor a = Tensor::empty({1, 2, 3}, DType::f32), b = Tensor::empty({1, 3, 2}, DType::f32),
                y = Tensor::empty({1, 2, 2}, DType::f32);
   const Profiler profiler(Device::cpu(), ticking_clock);

@@ -15,5 +15,9 @@ TEST(Division, RoundsToWholeUnits) {
   }
 }
 
+TEST(Division, RoundsUnsignedSizesPastTheSignedRange) {
+  EXPECT_EQ(round_up(uint64_t{0x7fffffffffffffff}, uint64_t{64}), 0x8000000000000000u);
+}
+
 }  // namespace
 }  // namespace binade

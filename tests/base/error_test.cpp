@@ -23,13 +23,13 @@ TEST(Error, LeavesOutWhatItDoesNotKnow) {
   EXPECT_EQ(text("linear", {.hint = "try again"}), "linear; try again");
 }
 
-TEST(Error, IsOneLineThatNoTerminalObeys) {
+TEST(Error, IsOneLineWithControlCharactersEscaped) {
   EXPECT_EQ(text("config", {.argument = "a\nb", .found = "\x1b[2J", .hint = "\xff\u20ac"}),
             "config: a\\x0ab: found \\x1b[2J; \\xff\u20ac");
 }
 
-TEST(Error, HasLinesBelowIt) {
-  EXPECT_EQ(text("memory", {.found = "none left", .below = "held 3\nfree\t0\n"}),
+TEST(Error, EndsWithItsDetails) {
+  EXPECT_EQ(text("memory", {.found = "none left", .details = "held 3\nfree\t0\n"}),
             "memory: found none left\nheld 3\nfree\\x090");
 }
 

@@ -175,7 +175,7 @@ TEST(Json, AccessorsNameFileByteAndPath) {
               HasSubstr("expected this, found that; do so"));
 }
 
-TEST(Json, MessagesHoldNothingATerminalObeys) {
+TEST(Json, MessagesEscapeControlCharacters) {
   const std::string error = error_of(
       [] { read("{\"\\u001b[31m" + std::string(500, 'x') + "\":1}").root().at("y").string(); });
   EXPECT_EQ(error.find('\x1b'), std::string::npos);

@@ -40,7 +40,7 @@ TEST_P(Parallel, RangesStartAtMultiplesOfTheGrain) {
     EXPECT_LT(begin, end);
     starts.insert(begin);
   });
-  // Few enough that a body may prepare something for each.
+  // Few enough ranges that per-range setup in a body is cheap.
   EXPECT_LE(static_cast<int>(starts.size()), GetParam() == 1 ? 1 : 4 * GetParam());
 }
 
@@ -88,7 +88,7 @@ TEST_P(Parallel, InsideABodyRunsSerially) {
         ++ranges;
         total += last - first;
       });
-      // A team of one is no parallel region: there the inner loop may use threads of its own.
+      // With one thread there is no parallel region, so the inner loop may use threads.
       if (GetParam() > 1) {
         EXPECT_EQ(ranges, 1);
       }

@@ -76,7 +76,7 @@ TEST(Random, NormalHasTheMomentsOfItsName) {
   EXPECT_NEAR(static_cast<double>(beyond_two) / n, p, tolerance(p * (1 - p)));
 }
 
-TEST(Random, NeighboursAreNotCorrelated) {
+TEST(Random, NeighborsAreNotCorrelated) {
   constexpr int n = 100'000;
   double along = 0, across = 0, over = 0;
   for (uint64_t i = 0; i < n; ++i) {
@@ -88,6 +88,15 @@ TEST(Random, NeighboursAreNotCorrelated) {
   EXPECT_NEAR(along, 0, tolerance);
   EXPECT_NEAR(across, 0, tolerance);
   EXPECT_NEAR(over, 0, tolerance);
+}
+
+// Written out bit by bit: other values would change the bits of every training run.
+TEST(RandomDomain, HasItsFixedBits) {
+  EXPECT_EQ(stream_id(Domain::ops, 5), 5u);
+  EXPECT_EQ(stream_id(Domain::data, 5), 0x4000000000000005u);
+  EXPECT_EQ(stream_id(Domain::sampling, 0), 0x6000000000000000u);
+  EXPECT_EQ(stream_id(Domain::optimizer, 5), 0x8000000000000005u);
+  EXPECT_EQ(stream_id(Domain::parameters, 5), 0xC000000000000005u);
 }
 
 TEST(RandomContext, EachOpTakesTheNextStream) {

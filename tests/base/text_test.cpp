@@ -7,23 +7,23 @@ namespace {
 
 using namespace std::string_view_literals;
 
-TEST(Text, LooksAsItIs) {
+TEST(Text, LeavesPrintableTextUnchanged) {
   EXPECT_EQ(visible(""), "");
   EXPECT_EQ(visible("[8, 4] f32; \"a\\x1b\""), "[8, 4] f32; \"a\\x1b\"");
   EXPECT_EQ(visible("\u00a0 \u00e9 \u20ac \U0001f600"), "\u00a0 \u00e9 \u20ac \U0001f600");
 }
 
-TEST(Text, ShowsWhatATerminalWouldObey) {
+TEST(Text, EscapesControlCharacters) {
   EXPECT_EQ(visible("\x1b[31mred"), "\\x1b[31mred");
   EXPECT_EQ(visible("a\tb\r\nc\x7f"), "a\\x09b\\x0d\\x0ac\\x7f");
   EXPECT_EQ(visible("\0"sv), "\\x00");
   EXPECT_EQ(visible("\u0080\u009b31m\u009f"), "\\xc2\\x80\\xc2\\x9b31m\\xc2\\x9f");
 }
 
-TEST(Text, ShowsBytesThatAreNotUtf8) {
+TEST(Text, EscapesInvalidUtf8) {
   EXPECT_EQ(visible("a\xff\xfe"), "a\\xff\\xfe");
   EXPECT_EQ(visible("\x9b"), "\\x9b");
-  EXPECT_EQ(visible("\xc0\xaf"), "\\xc0\\xaf");                    // longer than it need be
+  EXPECT_EQ(visible("\xc0\xaf"), "\\xc0\\xaf");                    // overlong
   EXPECT_EQ(visible("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // half a surrogate
   EXPECT_EQ(visible("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // past U+10FFFF
   EXPECT_EQ(visible("\xe2\x82"), "\\xe2\\x82");                    // cut short

@@ -11,45 +11,45 @@
 namespace binade {
 namespace {
 
-TEST(SharedItems, OneWorkerTakesAllStartingWithItsOwn) {
-  SharedItems items(3, 7);  // ranges 0-1, 2-3, 4-6
+TEST(WorkQueues, OneWorkerTakesAllStartingWithItsOwn) {
+  WorkQueues queues(3, 7);  // ranges 0-1, 2-3, 4-6
   std::vector<int64_t> taken;
-  items.take(1, [&](int64_t item) { taken.push_back(item); });
+  queues.run(1, [&](int64_t item) { taken.push_back(item); });
   EXPECT_EQ(taken, (std::vector<int64_t>{2, 3, 4, 5, 6, 0, 1}));
-  items.take(0, [&](int64_t item) { ADD_FAILURE() << item << " was taken twice"; });
-  items.wait();
+  queues.run(0, [&](int64_t item) { ADD_FAILURE() << item << " was taken twice"; });
+  queues.wait();
 }
 
-TEST(SharedItems, FewerItemsThanWorkersOrNone) {
-  SharedItems few(8, 2);
+TEST(WorkQueues, FewerItemsThanWorkersOrNone) {
+  WorkQueues few(8, 2);
   int64_t sum = 0;
-  few.take(5, [&](int64_t item) { sum += item + 1; });
+  few.run(5, [&](int64_t item) { sum += item + 1; });
   few.wait();
   EXPECT_EQ(sum, 3);
-  SharedItems none(8, 0);
-  none.take(0, [](int64_t) { FAIL(); });
+  WorkQueues none(8, 0);
+  none.run(0, [](int64_t) { FAIL(); });
   none.wait();
 }
 
-TEST(SharedItems, AnItemThatThrowsCountsAsDone) {
-  SharedItems items(1, 3);
-  EXPECT_THROW(items.take(0, [](int64_t) { fail("body", {.argument = "item"}); }), Error);
+TEST(WorkQueues, AnItemThatThrowsCountsAsDone) {
+  WorkQueues queues(1, 3);
+  EXPECT_THROW(queues.run(0, [](int64_t) { fail("body", {.argument = "item"}); }), Error);
   int rest = 0;
-  items.take(0, [&](int64_t) { ++rest; });
+  queues.run(0, [&](int64_t) { ++rest; });
   EXPECT_EQ(rest, 2);
-  items.wait();
+  queues.wait();
 }
 
-class ShareInTurn : public testing::TestWithParam<int> {
+class TwoPhases : public testing::TestWithParam<int> {
   ThreadCount threads_{GetParam()};
 };
 
-TEST_P(ShareInTurn, EveryItemOnceAndTheSecondKindAfterTheFirst) {
+TEST_P(TwoPhases, RunEveryItemOnceAndTheSecondPhaseAfterTheFirst) {
   for (int round = 0; round < 200; ++round) {
     for (const int64_t workers : {1, 3, 8, 20}) {
       std::vector<std::atomic<int>> first(37), second(5);
       std::atomic<int64_t> done = 0;
-      share_in_turn(
+      run_two_phases(
           workers, 37,
           [&](int64_t item) {
             ++first[static_cast<size_t>(item)];
@@ -66,9 +66,9 @@ TEST_P(ShareInTurn, EveryItemOnceAndTheSecondKindAfterTheFirst) {
   }
 }
 
-TEST_P(ShareInTurn, WhatAnItemThrowsEndsUpWithTheCaller) {
+TEST_P(TwoPhases, RethrowWhatAnItemThrows) {
   for (const int64_t bad : {0, 17, 36}) {
-    EXPECT_THROW(share_in_turn(
+    EXPECT_THROW(run_two_phases(
                      8, 37,
                      [&](int64_t item) {
                        if (item == bad) fail("body", {.argument = "item"});
@@ -78,7 +78,7 @@ TEST_P(ShareInTurn, WhatAnItemThrowsEndsUpWithTheCaller) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, ShareInTurn, testing::Values(1, 2, 8),
+INSTANTIATE_TEST_SUITE_P(Threads, TwoPhases, testing::Values(1, 2, 8),
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -22,7 +22,7 @@ TEST(CliLab, ListsAndRunsExperiments) {
   const testing::TemporaryFolder folder;
   const Outcome one = binade("lab accumulation --out " + quoted((folder / "page").string()));
   EXPECT_EQ(one.status, 0) << one.err;
-  EXPECT_THAT(one.out, HasSubstr("What it proves:"));
+  EXPECT_THAT(one.out, HasSubstr("Conclusion:"));
   EXPECT_THAT(testing::content_of(folder / "page/lab.html"), HasSubstr("<svg"));
 }
 

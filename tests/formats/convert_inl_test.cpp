@@ -10,7 +10,7 @@
 #define HWY_TARGET_INCLUDE "formats/convert_inl_test.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-// Below foreach_target.h, which this relies on.
+// Must come after foreach_target.h.
 #include "binade/formats/convert-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -25,7 +25,7 @@ constexpr uint32_t code_of(float x, Rounding rounding, Overflow overflow, uint32
   return encode<format_of<T>>(x, rounding, overflow, random);
 }
 
-// One way of narrowing, and the first inputs that went wrong.
+// One conversion mode and its first failing inputs.
 struct Mode {
   Rounding rounding;
   Overflow overflow;
@@ -35,8 +35,8 @@ constexpr Mode modes[] = {{Rounding::nearest_even, Overflow::special},
                           {Rounding::toward_zero, Overflow::special},
                           {Rounding::toward_zero, Overflow::saturate}};
 
-// The sweep of one range of magnitudes: both signs, every mode, vector code against the reference,
-// and the plain mode's scalar code too.
+// Checks a range of magnitudes with both signs and in every mode: vector code against the
+// reference, and for the plain mode scalar code too.
 template <class T>
 class Sweep {
  public:
@@ -132,7 +132,7 @@ TYPED_TEST(Convert, NarrowsLikeTheReferenceAroundEveryBoundary) {
   });
 }
 
-// Any length at any offset: as the scalar says, and not one element more.
+// Any length at any offset equals the scalar conversion and writes nothing beyond the end.
 TYPED_TEST(Convert, TailsAndOffsets) {
   constexpr size_t longest = 150;
   std::vector<float> src(longest + 8);
@@ -183,8 +183,8 @@ TYPED_TEST(Convert, StochasticEqualsTheScalarAndDoesNotDependOnCuts) {
   });
 }
 
-// The mean of many roundings of x. Each is low or high, so their count of rises is binomial: five
-// standard deviations bound it (and the seed is fixed).
+// Checks the mean of many roundings of x. The number of roundings up is binomial, so five standard
+// deviations bound it; the seed is fixed.
 TYPED_TEST(Convert, StochasticMeanIsTheNumberItself) {
   const Reference& r = reference<TypeParam>();
   constexpr size_t draws = 1 << 16;

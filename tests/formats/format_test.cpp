@@ -132,7 +132,7 @@ TYPED_TEST(FormatOfType, EveryNumberRoundTrips) {
   }
 }
 
-// Every mode on `inputs` against the reference; NaN against its definition.
+// Checks every mode on `inputs` against the reference, and NaN against its definition.
 template <class T>
 void expect_encodes_like_reference(const std::vector<float>& inputs) {
   constexpr const Format& format = format_of<T>;
@@ -163,8 +163,8 @@ TYPED_TEST(FormatOfType, EncodesLikeTheReferenceAroundEveryBoundary) {
   expect_encodes_like_reference<TypeParam>(testing::boundaries<TypeParam>());
 }
 
-// The random bits decide only through as many of their leading bits as are cut off: counting over
-// all values of those gives the probability exactly.
+// Only as many leading random bits matter as mantissa bits are dropped, so counting over all values
+// of those bits gives the exact probability.
 TYPED_TEST(FormatOfType, StochasticRoundingIsExactlyUnbiased) {
   constexpr const Format& format = format_of<TypeParam>;
   const Reference& r = reference<TypeParam>();
@@ -191,7 +191,7 @@ TYPED_TEST(FormatOfType, StochasticRoundingIsExactlyUnbiased) {
 TYPED_TEST(FormatOfType, StochasticRoundingReachesFarBelowTheSmallest) {
   constexpr const Format& format = format_of<TypeParam>;
   if constexpr (format.has_subnormals() && format.exponent_bits < 8) {
-    // 2^-20 of the smallest step: it rises for the top 2^12 of 2^32 draws, and for no other.
+    // 2^-20 of the smallest number rounds up for the top 2^12 of 2^32 draws and for no other.
     const float x = static_cast<float>(format.min_subnormal() * 0x1p-20);
     const auto code = [&](uint32_t random) {
       return encode<format>(x, Rounding::stochastic, Overflow::special, random);
@@ -205,7 +205,7 @@ TYPED_TEST(FormatOfType, StochasticRoundingReachesFarBelowTheSmallest) {
 
 TEST(Format, NanKeepsSignAndPayloadInIeeeFormats) {
   EXPECT_EQ(encode<spec::f16>(from_bits(0xffc00000)), 0xfe00u);
-  EXPECT_EQ(encode<spec::f16>(from_bits(0x7f802000)), 0x7e01u);  // signalling, made quiet
+  EXPECT_EQ(encode<spec::f16>(from_bits(0x7f802000)), 0x7e01u);  // signaling, made quiet
   EXPECT_EQ(encode<spec::bf16>(from_bits(0xff810000)), 0xffc1u);
   EXPECT_EQ(encode<spec::bf16>(from_bits(0x7f800001)), 0x7fc0u);  // not infinity
   EXPECT_EQ(encode<spec::e5m2>(from_bits(0x7f800001)), 0x7eu);
@@ -217,7 +217,7 @@ TEST(Format, NanKeepsSignAndPayloadInIeeeFormats) {
 TEST(Format, OverflowOfEveryKind) {
   const auto special = Overflow::special, saturate = Overflow::saturate;
   const auto nearest = Rounding::nearest_even, zero = Rounding::toward_zero;
-  // 464 is the middle between 448 and where 480 would be: a tie, and 448 is the even one.
+  // 464 is the midpoint of 448 and 480, the next number if there were one: a tie, and 448 is even.
   EXPECT_EQ(encode<spec::e4m3>(464), 0x7eu);
   EXPECT_EQ(encode<spec::e4m3>(464.01f), 0x7fu);
   EXPECT_EQ(encode<spec::e4m3>(-infinity, nearest, special), 0xffu);

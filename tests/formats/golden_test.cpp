@@ -9,7 +9,7 @@
 #include "binade/formats/number.h"
 #include "formats/reference.h"
 
-// Against ml_dtypes and numpy; tests/golden/formats.py says what the file holds.
+// Compares with ml_dtypes and NumPy; tests/golden/formats.py describes the file.
 
 namespace binade {
 namespace {

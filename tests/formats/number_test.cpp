@@ -36,7 +36,7 @@ TYPED_TEST(NumberOfType, WidensLikeDecode) {
   }
 }
 
-// f16 and bf16 have shortcuts of their own: they must not be seen.
+// f16 and bf16 have faster conversions, which must give the same bits.
 TYPED_TEST(NumberOfType, NarrowsLikeEncode) {
   constexpr const formats::Format& format = format_of<TypeParam>;
   for (float x : formats::testing::strided(1021))

@@ -8,8 +8,8 @@
 
 #include "binade/formats/number.h"
 
-// A second opinion on the formats, reached another way: every number of a format computed from its
-// definition in double arithmetic, in a sorted table, and rounding as a search in that table.
+// An independent reference for the formats: all numbers of a format, computed from its definition
+// in double arithmetic and stored in a sorted table, and rounding as a search in that table.
 
 namespace binade::formats::testing {
 
@@ -30,7 +30,7 @@ struct Reference {
   uint32_t
       numbers;  // codes of non-negative finite numbers: 0 .. numbers - 1; then the special value
   bool has_infinity, is_scale, has_negative_zero;
-  std::vector<double> values = {};  // of those codes and, as if the format went on, of the next
+  std::vector<double> values = {};  // of those codes and of the next number, if the format had one
 
   double value(uint32_t code) const {
     const uint32_t steps = 1u << mantissa_bits;
@@ -45,8 +45,8 @@ struct Reference {
     for (uint32_t code = 0; code <= numbers; ++code) values.push_back(value(code));
   }
 
-  // The code of the largest number not above x, or `numbers` when x is past them all. A hint from
-  // a slightly smaller x saves the search.
+  // The code of the largest number not above x, or `numbers` if x is above all. A hint from a
+  // slightly smaller x saves the search.
   uint32_t below(double x, uint32_t hint = 0) const {
     if (values[hint] > x || (hint + 64 < numbers && values[hint + 64] <= x)) {
       const auto above = std::upper_bound(values.begin(), values.end(), x);
@@ -106,8 +106,8 @@ const Reference& reference() {
   return made;
 }
 
-// Every number of the format and every middle between two, each with its nearest f32 neighbours:
-// where rounding changes its mind. Both signs.
+// All numbers of the format and all midpoints, each with its nearest f32 neighbors, where rounding
+// switches. Both signs.
 template <class T>
 std::vector<float> boundaries() {
   const Reference& r = reference<T>();

@@ -8,7 +8,7 @@
 
 namespace binade::formats::testing {
 
-// Runs body() once for every instruction set that this build holds and this CPU has.
+// Runs body() once for every instruction set that this build and this CPU support.
 template <class Body>
 void for_each_target(Body body) {
   for (int64_t target : hwy::SupportedAndGeneratedTargets()) {

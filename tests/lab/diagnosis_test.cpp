@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 const double infinity = std::numeric_limits<double>::infinity();
 const double nan = std::numeric_limits<double>::quiet_NaN();
 
-// One planted fault: a function of one parameter "layer.weight", run inside module "layer", in f16
-// under autocast or in f32 where the replay asks for it.
+// A planted fault: a function of one parameter, "layer.weight", that runs in module "layer", in f16
+// under autocast or in f32 for the f32 replay.
 struct Case {
   const char* name;
   double weight;  // all of the parameter's [4, 8] elements
@@ -75,7 +75,7 @@ std::vector<Case> forward_cases() {
        mathematics},
       {"square_overflow", 1e30, [](const Tensor& w) { return sum(square(w)); }, "square", forward,
        by_op, mathematics},
-      {"product_overflow", 1e10, [](const Tensor& w) { return prod(w); }, "prod", forward, by_op,
+      {"prod_overflow", 1e10, [](const Tensor& w) { return prod(w); }, "prod", forward, by_op,
        mathematics},
       {"variance_overflow", 1e30, [](const Tensor& w) { return sum(var(w * spiked(-1))); }, "var",
        forward, by_op, mathematics},
@@ -173,7 +173,7 @@ std::vector<Case> backward_cases() {
       {"scale_too_high_for_f16", 1,
        [](const Tensor& w) { return mean(cast(f16_of(w), DType::f32)) * 100; }, "cast", backward,
        by_op, Verdict::scale, 65536, true},
-      {"scale_too_high_in_a_product", 1,
+      {"scale_too_high_in_a_matmul", 1,
        [](const Tensor& w) {
          const Tensor hidden = linear(constant(1), w);  // f16
          return mean(linear(hidden, constant(100, {4, 4}), {}), {}, false, DType::f32);
@@ -195,12 +195,13 @@ TEST_P(Planted, IsFoundWhereItWasPlanted) {
   const Case& planted = GetParam();
   Tensor weight = constant(planted.weight);
   weight.set_requires_grad();
-  const auto loss = [&](bool in_f32) {
+  const auto loss = [&](ReplayPrecision precision) {
     const ModuleScope scope("layer");
-    const amp::Autocast cast(DType::f16, {.enabled = planted.autocast && !in_f32});
+    const bool as_run = precision == ReplayPrecision::as_run;
+    const amp::Autocast cast(DType::f16, {.enabled = planted.autocast && as_run});
     return planted.run(weight);
   };
-  const auto parameters = [&](bool) { return NamedTensors{{"layer.weight", weight}}; };
+  const auto parameters = [&](ReplayPrecision) { return NamedTensors{{"layer.weight", weight}}; };
   const auto found = diagnose({loss, parameters, planted.scale});
   ASSERT_TRUE(found);
   const std::string text = to_text(*found);
@@ -209,10 +210,10 @@ TEST_P(Planted, IsFoundWhereItWasPlanted) {
   EXPECT_EQ(found->finding.direction, planted.direction) << text;
   EXPECT_EQ(found->finding.origin, planted.origin) << text;
   EXPECT_EQ(found->verdict, planted.verdict) << text;
-  EXPECT_FALSE(std::isfinite(found->finding.bad.value)) << text;
+  EXPECT_FALSE(std::isfinite(found->finding.first.value)) << text;
   EXPECT_EQ(found->finding.scale, planted.scale);
   EXPECT_FALSE(found->advice.empty());
-  EXPECT_FALSE(weight.grad().defined());  // nothing is left behind
+  EXPECT_FALSE(weight.grad().defined());  // diagnose() clears gradients
 }
 
 const auto name_of = [](const auto& info) { return std::string(info.param.name); };
@@ -222,14 +223,14 @@ INSTANTIATE_TEST_SUITE_P(Backward, Planted, ::testing::ValuesIn(backward_cases()
 TEST(Diagnosis, NamesTheElement) {
   Tensor weight = constant(1);
   weight.set_requires_grad();
-  const auto found = diagnose({[&](bool) { return sum(linear(spiked(nan), weight)); },
-                               [&](bool) {
+  const auto found = diagnose({[&](ReplayPrecision) { return sum(linear(spiked(nan), weight)); },
+                               [&](ReplayPrecision) {
                                  return NamedTensors{{"w", weight}};
                                }});
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->finding.bad.index, Shape({2, 5}));
-  EXPECT_TRUE(std::isnan(found->finding.bad.value));
-  EXPECT_EQ(found->finding.bad.count, 1);
+  EXPECT_EQ(found->finding.first.index, Shape({2, 5}));
+  EXPECT_TRUE(std::isnan(found->finding.first.value));
+  EXPECT_EQ(found->finding.first.count, 1);
   EXPECT_THAT(to_text(*found), HasSubstr("nan at [2, 5] of input 0 [4, 8] f32"));
 }
 
@@ -237,12 +238,12 @@ TEST(Diagnosis, SaysWhichScaleFits) {
   Tensor weight = constant(1, {1});
   weight.set_requires_grad();
   // An f16 gradient of 100 * scale: 65504 / 100 = 655.04, so 512 is the largest power of two.
-  const auto found =
-      diagnose({[&](bool) { return sum(cast(cast(weight, DType::f16), DType::f32)) * 100; },
-                [&](bool) {
-                  return NamedTensors{{"w", weight}};
-                },
-                65536});
+  const auto found = diagnose(
+      {[&](ReplayPrecision) { return sum(cast(cast(weight, DType::f16), DType::f32)) * 100; },
+       [&](ReplayPrecision) {
+         return NamedTensors{{"w", weight}};
+       },
+       65536});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->verdict, Verdict::scale);
   EXPECT_EQ(found->largest_scale, 512);
@@ -251,12 +252,14 @@ TEST(Diagnosis, SaysWhichScaleFits) {
 TEST(Diagnosis, FindsNothingInAHealthyComputation) {
   Tensor weight = constant(1);
   weight.set_requires_grad();
-  // A mask of -inf is swallowed by the softmax: no fault.
-  const auto masked = [&](bool) { return sum(square(softmax(weight + spiked(-infinity)))); };
-  EXPECT_FALSE(diagnose({masked, [&](bool) { return NamedTensors{{"w", weight}}; }}));
+  // A mask of -inf does not propagate through softmax: not a fault.
+  const auto masked = [&](ReplayPrecision) {
+    return sum(square(softmax(weight + spiked(-infinity))));
+  };
+  EXPECT_FALSE(diagnose({masked, [&](ReplayPrecision) { return NamedTensors{{"w", weight}}; }}));
 }
 
-// The optimizer's own faults, with gradients that are finite.
+// Faults of the optimizer, with finite gradients.
 struct UpdateCase {
   const char* name;
   std::function<std::unique_ptr<optim::Optimizer>(const Tensor&)> optimizer;
@@ -284,10 +287,11 @@ std::vector<UpdateCase> update_cases() {
        "layer.weight [4, 8] f32"},
       {"momentum", maker<optim::SGD>(SgdOptions{.lr = 1, .weight_decay = 1e10}), 1e30, 1,
        DType::f32, "SGD", "layer.weight [4, 8] f32"},
-      {"f16_without_masters", maker<optim::SGD>(SgdOptions{.lr = 1, .master = {.masters = false}}),
-       60000, -10000, DType::f16, "SGD", "layer.weight [4, 8] f16"},
-      {"master_past_f16", maker<optim::SGD>(SgdOptions{.lr = 1}), 60000, -10000, DType::f16, "SGD",
-       "layer.weight [4, 8] f16"},
+      {"f16_without_master_weights",
+       maker<optim::SGD>(SgdOptions{.lr = 1, .master = {.masters = false}}), 60000, -10000,
+       DType::f16, "SGD", "layer.weight [4, 8] f16"},
+      {"master_weight_beyond_f16", maker<optim::SGD>(SgdOptions{.lr = 1}), 60000, -10000,
+       DType::f16, "SGD", "layer.weight [4, 8] f16"},
   };
 }
 

@@ -32,15 +32,15 @@ void plant(train::Trainer& trainer, const std::string& path, int64_t at, double 
   fill_(x.strided({1}, {1}, at), value);
 }
 
-// A hidden unit with a giant weight that is switched off: the model computes as before, but in FP8
-// all other weights of the layer vanish beside it.
+// A giant weight on a hidden unit that is always off: the model computes the same function, but in
+// FP8 all other weights of the layer underflow.
 void plant_outlier(train::Trainer& trainer, int block = 1) {
   const std::string layer = "blocks." + std::to_string(block) + ".mlp.up.";
   plant(trainer, layer + "weight", 0, 1e5);
   plant(trainer, layer + "bias", 0, -1e9);
 }
 
-// Steps as the loop takes them, with the doctor at the side; the losses.
+// Runs steps as the training loop does, with a doctor. Returns the losses.
 std::vector<double> take_steps(train::Trainer& trainer, Doctor& doctor, const data::Tokens& tokens,
                                int steps, std::vector<std::string>* notes = nullptr) {
   std::vector<double> losses;
@@ -72,14 +72,14 @@ TEST(Doctor, DiagnosesAWeightThatOverflowsInF16) {
   EXPECT_EQ(found.finding.op, "linear");
   EXPECT_EQ(found.finding.module, "blocks.1.mlp.up");
   EXPECT_EQ(found.finding.origin, Origin::cast);
-  EXPECT_EQ(found.finding.bad.index, Shape({0, 5}));
+  EXPECT_EQ(found.finding.first.index, Shape({0, 5}));
   EXPECT_EQ(found.finding.scale, 65536);
   EXPECT_EQ(found.verdict, Verdict::precision);
   EXPECT_THAT(notes, ::testing::Contains(HasSubstr("precision is to blame")));
   EXPECT_THAT(testing::content_of(folder / "doctor.txt"), HasSubstr("blocks.1.mlp.up"));
 }
 
-TEST(Doctor, SaysThatWeightsAreNotFinite) {
+TEST(Doctor, FindsNonFiniteWeights) {
   for (const char* precision : {"fp32", "bf16", "fp8"}) {
     const testing::TemporaryFolder folder;
     train::Config config = train::small_config(precision);
@@ -98,8 +98,8 @@ TEST(Doctor, SaysThatWeightsAreNotFinite) {
   }
 }
 
-// A scale that is merely too high is the scaler's business, at first.
-TEST(Doctor, LeavesUsualSkipsToTheScaler) {
+// The loss scaler explains the first skips of a scale that is too high.
+TEST(Doctor, IgnoresSkipsThatTheScalerExplains) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config("fp16");
   config.scale_init = 0x1p40;
@@ -115,7 +115,7 @@ TEST(Doctor, LeavesUsualSkipsToTheScaler) {
   EXPECT_GT(doctor.diagnoses()[0].largest_scale, 1);
 }
 
-// The same run with and without a doctor who looks at every step.
+// The same run with and without statistics in every step.
 TEST(Doctor, ChangesNothing) {
   for (const char* precision : {"bf16", "fp8"}) {
     train::Config config = train::small_config(precision);
@@ -147,9 +147,9 @@ TEST(Doctor, RanksLayersAndWritesStatistics) {
   EXPECT_EQ(worst.module, "blocks.1.mlp.up");
   EXPECT_GT(worst.harm(), 0.5);
   EXPECT_NEAR(worst.weight.amax, 1e5, 1e3);
-  EXPECT_GT(worst.weight.in[2].underflow, 0.9);  // e4m3
-  EXPECT_EQ(worst.weight.in[1].underflow, 0);    // bf16
-  EXPECT_LT(doctor.ranking().back().harm(), Doctor::most_harm);
+  EXPECT_GT(worst.weight.out_of_range[2].underflow, 0.9);  // e4m3
+  EXPECT_EQ(worst.weight.out_of_range[1].underflow, 0);    // bf16
+  EXPECT_LT(doctor.ranking().back().harm(), Doctor::max_harm);
   EXPECT_GT(doctor.ranking().back().forward.sqnr, 20);
   EXPECT_THAT(ranking_text(doctor.ranking()), HasSubstr("blocks.1.mlp.up"));
   const std::string lines = testing::content_of(folder / "layers.jsonl");
@@ -157,7 +157,7 @@ TEST(Doctor, RanksLayersAndWritesStatistics) {
   EXPECT_TRUE(lines.starts_with("{\"step\":3,"));
 }
 
-TEST(Doctor, MovesHarmedLayersToBf16AndItsPlanCanBeReplayed) {
+TEST(Doctor, MovesHarmedLayersToBf16AndWritesAPlanThatRunsCanUse) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config("fp8");
   config.width = 32;
@@ -183,15 +183,16 @@ TEST(Doctor, MovesHarmedLayersToBf16AndItsPlanCanBeReplayed) {
   train::Trainer again(config);
   Doctor other;
   other.begin(again, folder.path());
-  EXPECT_THAT(other.plan().bf16, IsEmpty());  // found at step 4, and this one is at 0
+  EXPECT_THAT(other.plan().bf16,
+              IsEmpty());  // the promotion is from step 4, and this run is at step 0
   take_steps(again, other, text(), 4);
   Doctor third;
   third.begin(again, folder.path());
   EXPECT_EQ(again.fp8().overrides.size(), third.plan().bf16.size());
 }
 
-// Two times out of three the next of 64 signs follows from the last one, by a rule that a narrow
-// model needs its MLP for.
+// Text of 64 symbols. Two times out of three a symbol is determined by the previous one, by a rule
+// that a narrow model can learn only with its MLP.
 data::Tokens signs() {
   std::string text = "a";
   for (uint64_t i = 0; i < 20000; ++i) {
@@ -241,7 +242,7 @@ TEST(AutoPrecision, TrainsAModelWithAHostileLayerAsBf16Does) {
   EXPECT_LT(losses.moved, 1.01 * losses.bf16);
 }
 
-// Real text. One seed's result is only good to a percent or so, so three are averaged.
+// Real text. Seed noise is about 1%, so the results of three seeds are averaged.
 TEST(AutoPrecisionSlow, TrainsOnRealTextAsBf16Does) {
   const std::string text(data::builtin_corpus());
   train::Config config = train::small_config();

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cmath>
 
-// What each experiment measured must be what it says it proves.
+// The measurements of each experiment must support its conclusion.
 namespace binade::lab {
 namespace {
 
@@ -16,19 +16,19 @@ using ::testing::HasSubstr;
 template <class F>
 auto run(F experiment) {
   ExperimentReport report;
-  auto claims = experiment(report);
-  EXPECT_THAT(report.text(), HasSubstr("What it proves:"));
-  EXPECT_THAT(report.html(), HasSubstr("class=\"proves\""));
+  auto result = experiment(report);
+  EXPECT_THAT(report.text(), HasSubstr("Conclusion:"));
+  EXPECT_THAT(report.html(), HasSubstr("class=\"conclusion\""));
   if (report.html().find("<svg") != std::string::npos) {
-    EXPECT_EQ(report.html().find("nan"), std::string::npos) << "a picture with a NaN coordinate";
+    EXPECT_EQ(report.html().find("nan"), std::string::npos) << "a figure with a NaN coordinate";
   }
-  return claims;
+  return result;
 }
 
 TEST(Experiments, Formats) {
-  const FormatsResult claims = run(formats_experiment);
+  const FormatsResult result = run(formats_experiment);
   const auto of = [&](const std::string& name) {
-    return *std::find_if(claims.formats.begin(), claims.formats.end(),
+    return *std::find_if(result.formats.begin(), result.formats.end(),
                          [&](const auto& one) { return one.name == name; });
   };
   EXPECT_EQ(of("f16").largest, 65504);
@@ -42,7 +42,7 @@ TEST(Experiments, Formats) {
   EXPECT_EQ(of("bf16").between_one_and_two, 128);
   EXPECT_EQ(of("e4m3").between_one_and_two, 8);
   EXPECT_EQ(of("e5m2").between_one_and_two, 4);
-  // Half a unit in the last place, relative to the number above it at worst.
+  // At most half a unit in the last place.
   for (const auto& [name, mantissa] :
        {std::pair("f16", 10), {"bf16", 7}, {"e4m3", 3}, {"e5m2", 2}}) {
     EXPECT_LE(of(name).worst_rounding, std::ldexp(1.0, -mantissa - 1)) << name;
@@ -51,130 +51,130 @@ TEST(Experiments, Formats) {
 }
 
 TEST(Experiments, Underflow) {
-  const UnderflowResult claims = run(underflow_experiment);
-  EXPECT_GT(claims.at_1e9, 0.99);
-  EXPECT_LT(claims.at_1e6, 0.1);
-  EXPECT_GT(claims.at_1e7, claims.at_1e6);
-  EXPECT_EQ(claims.bf16_at_1e9, 0);
-  EXPECT_LT(claims.scaled_at_1e9, 0.01);
+  const UnderflowResult result = run(underflow_experiment);
+  EXPECT_GT(result.at_1e9, 0.99);
+  EXPECT_LT(result.at_1e6, 0.1);
+  EXPECT_GT(result.at_1e7, result.at_1e6);
+  EXPECT_EQ(result.bf16_at_1e9, 0);
+  EXPECT_LT(result.scaled_at_1e9, 0.01);
 }
 
 TEST(Experiments, LossScaling) {
-  const LossScalingResult claims = run(loss_scaling_experiment);
-  EXPECT_GT(claims.f16, 0.99 * claims.start);
-  EXPECT_LT(claims.f32, 0.2 * claims.start);
-  EXPECT_NEAR(claims.f16_scaled, claims.f32, 0.05 * claims.f32);
-  EXPECT_NEAR(claims.bf16, claims.f32, 0.05 * claims.f32);
-  // Two roundings to f16 on the way, the operand's and the product's.
-  EXPECT_LE(claims.gradient_error, 2 * 0x1p-11 * 1.01);
+  const LossScalingResult result = run(loss_scaling_experiment);
+  EXPECT_GT(result.f16, 0.99 * result.start);
+  EXPECT_LT(result.f32, 0.2 * result.start);
+  EXPECT_NEAR(result.f16_scaled, result.f32, 0.05 * result.f32);
+  EXPECT_NEAR(result.bf16, result.f32, 0.05 * result.f32);
+  // Two roundings to f16, of the operand and of the result.
+  EXPECT_LE(result.gradient_error, 2 * 0x1p-11 * 1.01);
 }
 
 TEST(Experiments, OverflowRecovery) {
-  const OverflowRecoveryResult claims = run(overflow_recovery_experiment);
-  EXPECT_GT(claims.skips_to_fit, 5);
-  EXPECT_GT(claims.skipped, claims.skips_to_fit);  // growth probes and fails at least once
-  EXPECT_TRUE(claims.weights_kept);
-  EXPECT_LT(claims.scales.back(), 0x1p30);
-  EXPECT_LT(claims.final_loss, 0.01 * claims.first_loss);
+  const OverflowRecoveryResult result = run(overflow_recovery_experiment);
+  EXPECT_GT(result.skips_to_fit, 5);
+  EXPECT_GT(result.skipped, result.skips_to_fit);  // a later growth overflows at least once
+  EXPECT_TRUE(result.weights_kept);
+  EXPECT_LT(result.scales.back(), 0x1p30);
+  EXPECT_LT(result.final_loss, 0.01 * result.first_loss);
 }
 
 TEST(Experiments, AttentionOverflow) {
-  const AttentionOverflowResult claims = run(attention_overflow_experiment);
-  EXPECT_GT(claims.overflow_at, 8);
-  EXPECT_LT(claims.overflow_at, 40);
-  EXPECT_TRUE(claims.f16_softmax_nan);
-  EXPECT_TRUE(claims.bf16_finite);
-  EXPECT_TRUE(claims.fused_finite);
-  EXPECT_LT(claims.fused_error, 0x1p-10);
+  const AttentionOverflowResult result = run(attention_overflow_experiment);
+  EXPECT_GT(result.overflow_at, 8);
+  EXPECT_LT(result.overflow_at, 40);
+  EXPECT_TRUE(result.f16_softmax_nan);
+  EXPECT_TRUE(result.bf16_finite);
+  EXPECT_TRUE(result.fused_finite);
+  EXPECT_LT(result.fused_error, 0x1p-10);
 }
 
 TEST(Experiments, Accumulation) {
-  const AccumulationResult claims = run(accumulation_experiment);
-  EXPECT_EQ(claims.truth, 1);
-  EXPECT_EQ(claims.f32, 1);
-  EXPECT_EQ(claims.f16, 0.5);      // 2^-12 is half a unit in the last place there
-  EXPECT_EQ(claims.bf16, 0.0625);  // and here, with three bits less
+  const AccumulationResult result = run(accumulation_experiment);
+  EXPECT_EQ(result.reference, 1);
+  EXPECT_EQ(result.f32, 1);
+  EXPECT_EQ(result.f16, 0.5);      // 2^-12 is half a unit in the last place there
+  EXPECT_EQ(result.bf16, 0.0625);  // and here, with three bits fewer
 }
 
 TEST(Experiments, SmallUpdates) {
-  const SmallUpdatesResult claims = run(small_updates_experiment);
-  EXPECT_EQ(claims.without_master, 1);
-  EXPECT_NEAR(claims.with_master, claims.truth, 0x1p-9);
-  EXPECT_NEAR(claims.stochastic, claims.truth, 0.01);
-  EXPECT_EQ(claims.smallest_update, 0x1p-9);
+  const SmallUpdatesResult result = run(small_updates_experiment);
+  EXPECT_EQ(result.without_master, 1);
+  EXPECT_NEAR(result.with_master, result.reference, 0x1p-9);
+  EXPECT_NEAR(result.stochastic, result.reference, 0.01);
+  EXPECT_EQ(result.ignored_update, 0x1p-9);
 }
 
 TEST(Experiments, Fp8Range) {
-  const Fp8RangeResult claims = run(fp8_range_experiment);
-  EXPECT_GT(claims.e4m3_small, 0.99);
-  EXPECT_GT(claims.e4m3_large, 0.9);
+  const Fp8RangeResult result = run(fp8_range_experiment);
+  EXPECT_GT(result.e4m3_small, 0.99);
+  EXPECT_GT(result.e4m3_large, 0.9);
   // A uniform error within half a unit has a root mean square of 1 / sqrt(3) of that.
-  EXPECT_LT(claims.worst_scaled_e4m3, 0x1p-4 / std::sqrt(3.0));
-  EXPECT_LT(claims.worst_scaled_e5m2, 0x1p-3 / std::sqrt(3.0));
-  EXPECT_GT(claims.e5m2_binades, claims.e4m3_binades + 10);
+  EXPECT_LT(result.worst_scaled_e4m3, 0x1p-4 / std::sqrt(3.0));
+  EXPECT_LT(result.worst_scaled_e5m2, 0x1p-3 / std::sqrt(3.0));
+  EXPECT_GT(result.e5m2_binades, result.e4m3_binades + 10);
 }
 
 TEST(Experiments, Fp8Scaling) {
-  const Fp8ScalingResult claims = run(fp8_scaling_experiment);
-  ASSERT_EQ(claims.recipes.size(), 4u);
-  const auto &tensor = claims.recipes[0], &row = claims.recipes[1], &block = claims.recipes[2],
-             &mx = claims.recipes[3];
-  for (const auto& recipe : claims.recipes) EXPECT_GT(recipe.plain, 20) << recipe.name;
+  const Fp8ScalingResult result = run(fp8_scaling_experiment);
+  ASSERT_EQ(result.recipes.size(), 4u);
+  const auto &tensor = result.recipes[0], &row = result.recipes[1], &block = result.recipes[2],
+             &mx = result.recipes[3];
+  for (const auto& recipe : result.recipes) EXPECT_GT(recipe.plain, 20) << recipe.name;
   EXPECT_LT(tensor.channels, 1);
   EXPECT_LT(row.channels, 1);  // every row has the giant channels
   EXPECT_GT(block.channels, tensor.channels + 2);
   EXPECT_GT(mx.channels, block.channels + 4);
   EXPECT_LT(tensor.tokens, 1);
   for (const auto* fine : {&row, &block, &mx}) EXPECT_GT(fine->tokens, 20) << fine->name;
-  EXPECT_GT(claims.delayed_saturated, 0.5);
-  EXPECT_LT(claims.delayed_recovered, 0.01);
+  EXPECT_GT(result.delayed_saturated, 0.5);
+  EXPECT_LT(result.delayed_recovered, 0.01);
 }
 
 TEST(Experiments, StochasticRounding) {
-  const StochasticRoundingResult claims = run(stochastic_rounding_experiment);
-  EXPECT_EQ(claims.nearest, 1);
-  EXPECT_NEAR(claims.stochastic, claims.truth, claims.bound);
+  const StochasticRoundingResult result = run(stochastic_rounding_experiment);
+  EXPECT_EQ(result.nearest, 1);
+  EXPECT_NEAR(result.stochastic, result.reference, result.bound);
 }
 
 TEST(Experiments, Memory) {
-  const MemoryResult claims = run(memory_experiment);
+  const MemoryResult result = run(memory_experiment);
   const auto of = [&](const std::string& name) {
-    return *std::find_if(claims.modes.begin(), claims.modes.end(),
+    return *std::find_if(result.modes.begin(), result.modes.end(),
                          [&](const auto& one) { return one.name == name; });
   };
-  const auto fp32 = of("fp32"), masters = of("bf16, f32 masters"), moments = of("and bf16 moments"),
-             recompute = of("bf16, recompute");
+  const auto fp32 = of("fp32"), with_masters = of("bf16, f32 master weights"),
+             moments = of("and bf16 moments"), recompute = of("bf16, recompute");
   EXPECT_NEAR(fp32.parameters, 4, 0.01);
   EXPECT_NEAR(fp32.gradients, 4, 0.01);
   EXPECT_NEAR(fp32.optimizer, 8, 0.01);
-  EXPECT_NEAR(masters.parameters, 2, 0.01);
-  EXPECT_NEAR(masters.optimizer, 12, 0.01);
+  EXPECT_NEAR(with_masters.parameters, 2, 0.01);
+  EXPECT_NEAR(with_masters.optimizer, 12, 0.01);
   EXPECT_NEAR(moments.optimizer, 8, 0.01);
-  EXPECT_LT(masters.activations, 0.56 * fp32.activations);
+  EXPECT_LT(with_masters.activations, 0.56 * fp32.activations);
   EXPECT_LT(recompute.activations, 0.35 * of("bf16 autocast").activations);
 }
 
 TEST(Experiments, WhenItFails) {
-  const WhenItFailsResult claims = run(when_it_fails_experiment);
-  ASSERT_EQ(claims.diagnoses.size(), 5u);
+  const WhenItFailsResult result = run(when_it_fails_experiment);
+  ASSERT_EQ(result.diagnoses.size(), 5u);
   const Verdict expected[] = {Verdict::precision, Verdict::scale, Verdict::mathematics,
                               Verdict::weights, Verdict::data};
-  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(claims.diagnoses[i].verdict, expected[i]) << i;
-  EXPECT_EQ(claims.diagnoses[0].finding.module, "blocks.1.mlp.down");
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(result.diagnoses[i].verdict, expected[i]) << i;
+  EXPECT_EQ(result.diagnoses[0].finding.module, "blocks.1.mlp.down");
 }
 
 TEST(Experiments, AreAllListedAndOnThePage) {
-  std::vector<CompletedExperiment> stories;
+  std::vector<CompletedExperiment> completed;
   for (const Experiment& one : experiments()) {
-    CompletedExperiment told{one, {}};
+    CompletedExperiment run{one, {}};
     const auto begin = std::chrono::steady_clock::now();
-    one.run(told.report);
+    one.run(run.report);
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 20)
         << one.name;
-    stories.push_back(told);
+    completed.push_back(run);
   }
-  EXPECT_EQ(stories.size(), 12u);
-  const std::string page = lab_page(stories);
+  EXPECT_EQ(completed.size(), 12u);
+  const std::string page = lab_page(completed);
   for (const Experiment& one : experiments())
     EXPECT_THAT(page, HasSubstr("<section id=\"" + std::string(one.name) + "\">"));
   for (const char* outside : {"http:", "https:", "<script", "url("})

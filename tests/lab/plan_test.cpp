@@ -94,7 +94,7 @@ TEST(Forecast, KnowsTheLogits) {
   EXPECT_EQ(forecast(config_of({"gpt2", "fp32", "autocast", false})).logits, 4 * 24 * 256 * 4);
 }
 
-// 6 flops per parameter of a product and token, the rule of thumb, within what attention adds.
+// The rule of thumb of 6 flops per token and matmul parameter, plus attention.
 TEST(Forecast, CountsTheWork) {
   train::Config config = config_of({"gpt2", "bf16", "autocast", false});
   const auto total = [&config] {

@@ -21,21 +21,21 @@ train::Config small(const testing::TemporaryFolder& folder) {
 
 TEST(Compare, RunsTheSameModelInEachPrecision) {
   const testing::TemporaryFolder folder;
-  std::vector<std::string> notes;
+  std::vector<std::string> lines;
   const Comparison found = compare(small(folder), {.precisions = comparable(), .seeds = 2},
-                                   [&notes](const std::string& note) { notes.push_back(note); });
+                                   [&lines](const std::string& line) { lines.push_back(line); });
   ASSERT_EQ(found.runs.size(), comparable().size());
-  EXPECT_EQ(notes.size(), comparable().size() + 1);
+  EXPECT_EQ(lines.size(), comparable().size() + 1);
   const ComparedRun& base = found.runs[0];
   for (const ComparedRun& run : found.runs) {
     ASSERT_EQ(run.records.size(), 8u) << run.precision;
-    // The same weights and batches: the first losses differ by the rounding of products alone.
+    // The same weights and batches: the first losses differ only by the rounding of matmuls.
     EXPECT_NEAR(run.records[0].loss, base.records[0].loss, 0.02) << run.precision;
     EXPECT_NEAR(run.loss, base.loss, 0.1 * base.loss) << run.precision;
     EXPECT_GT(run.tokens_per_second, 0) << run.precision;
     EXPECT_GT(run.memory.peak, 0) << run.precision;
-    EXPECT_FALSE(run.weights.shares.empty() || run.activations.shares.empty() ||
-                 run.gradients.shares.empty())
+    EXPECT_FALSE(run.weights.fractions.empty() || run.activations.fractions.empty() ||
+                 run.gradients.fractions.empty())
         << run.precision;
   }
   EXPECT_EQ(found.seed_losses[0], base.loss);
@@ -45,15 +45,15 @@ TEST(Compare, RunsTheSameModelInEachPrecision) {
 
 double mean_exponent(const ExponentHistogram& histogram) {
   double sum = 0, total = 0;
-  for (size_t i = 0; i < histogram.shares.size(); ++i) {
-    sum += histogram.shares[i] * (histogram.first + static_cast<double>(i));
-    total += histogram.shares[i];
+  for (size_t i = 0; i < histogram.fractions.size(); ++i) {
+    sum += histogram.fractions[i] * (histogram.first + static_cast<double>(i));
+    total += histogram.fractions[i];
   }
   return sum / total;
 }
 
-// The scale of 2^16 lifts every gradient by 16 binades; some of those without it were lost.
-TEST(Compare, WithoutAScalerF16GradientsLieLower) {
+// The loss scale of 2^16 raises gradients by 16 binades; without it, some underflow.
+TEST(Compare, WithoutAScalerF16GradientsAreSmaller) {
   const testing::TemporaryFolder folder;
   const Comparison found =
       compare(small(folder), {.precisions = {"fp16", "fp16-noscale"}, .seeds = 1});
@@ -69,9 +69,9 @@ TEST(Compare, WritesATableAndAPage) {
       compare(small(folder), {.precisions = {"fp32", "fp8-current"}, .seeds = 2});
   const std::string text = compare_text(found), page = compare_html(found);
   EXPECT_THAT(text, HasSubstr("fp8-current"));
-  EXPECT_THAT(text, HasSubstr("Seeds alone move it by"));
+  EXPECT_THAT(text, HasSubstr("between seeds (2 runs)"));
   EXPECT_THAT(page, HasSubstr("Difference from fp32"));
-  EXPECT_THAT(page, HasSubstr("fp8-current: share of values by exponent"));
+  EXPECT_THAT(page, HasSubstr("fp8-current: fraction of values by exponent"));
   for (const char* outside : {"http:", "https:", "<script", "url(", "nan"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
 }

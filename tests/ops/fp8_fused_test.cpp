@@ -113,7 +113,7 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool f
         seeds.push_back(test::noise(y[i].shape(), 40 + step + 3 * i, y[i].dtype(), device));
       }
       if (outputs.empty()) continue;
-      autograd::run_backward(outputs, seeds, false);
+      autograd::run_backward(outputs, seeds);
       for (const Tensor& x : inputs)
         if (x.defined() && x.requires_grad()) left.push_back(x.grad());
     }

@@ -32,7 +32,7 @@ Results run(const Program& program, const std::vector<Shape>& shapes, DType dtyp
   Outputs seeds;
   for (const Tensor& y : results.outputs)
     seeds.push_back(test::noise(y.shape(), 50 + seeds.size(), y.dtype()));
-  autograd::run_backward(results.outputs, seeds, false);
+  autograd::run_backward(results.outputs, seeds);
   for (const Tensor& leaf : leaves) results.gradients.push_back(leaf.grad());
   return results;
 }

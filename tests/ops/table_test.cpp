@@ -229,7 +229,7 @@ TEST_P(OpMeta, HasTheShapesAndTheMemoryOfTheCpu) {
         seeds.push_back(y.requires_grad() ? Tensor::empty(y.shape(), y.dtype(), device) : Tensor());
         if (seeds.back().defined() && device.is_cpu()) test::fill(seeds.back(), 1);
       }
-      autograd::run_backward(outputs, seeds, false);
+      autograd::run_backward(outputs, seeds);
       books.push_back(Books::since(before, device));
     }
     books.push_back(Books::since(before, device));

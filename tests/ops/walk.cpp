@@ -37,7 +37,9 @@ Walked forward(const Description& description, const Case& test, DType dtype, La
   return run;
 }
 
-void backward(Walked& run, bool retain) { autograd::run_backward(run.outputs, run.seeds, retain); }
+void backward(Walked& run, bool retain) {
+  autograd::run_backward(run.outputs, run.seeds, retain ? RetainGraph::yes : RetainGraph::no);
+}
 
 Expected expect(const Description& description, const Case& test, DType dtype, const Walked& run) {
   const PrecisionScope scope(precision_of(dtype, description.rounds == Rounds::each));

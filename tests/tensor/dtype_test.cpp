@@ -45,8 +45,7 @@ TEST(DType, Kinds) {
     EXPECT_FALSE(is_floating(dtype) || is_compute(dtype) || is_fp8(dtype)) << name(dtype);
 }
 
-// torch.promote_types for the types PyTorch can mix; its FP8 types it refuses to, here they meet in
-// f32.
+// torch.promote_types, which does not mix FP8 types; here they give f32.
 TEST(DType, PromotesAsPyTorchDoes) {
   constexpr DType order[] = {f64, f32, f16, bf16, i64, i32, u8, boolean};
   constexpr DType table[8][8] = {

@@ -11,7 +11,7 @@
 #include "binade/tensor/tensor.h"
 #include "support/values.h"
 
-// A request that cannot be met must come back as null from a sanitizer's allocator too.
+// Makes a sanitizer's allocator return null for requests it cannot serve.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace binade::memory {
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 size_t at(Category category) { return static_cast<size_t>(category); }
 
-TEST(Memory, BooksEachTensorUnderItsCategory) {
+TEST(Memory, CountsEachTensorUnderItsCategory) {
   const Statistics before = statistics();
   std::vector<Tensor> held;
   for (int i = 0; i < category_count; ++i) {
@@ -56,7 +56,7 @@ TEST(Memory, GuardsNestAndBelongToTheirThread) {
   EXPECT_EQ(current_category(), Category::activations);
 }
 
-TEST(Memory, RemembersThePeakAndWhoHeldIt) {
+TEST(Memory, RemembersThePeakByCategory) {
   reset_peak();
   const Statistics before = statistics();
   EXPECT_EQ(before.peak, before.allocated);
@@ -76,7 +76,7 @@ TEST(Memory, RemembersThePeakAndWhoHeldIt) {
   EXPECT_EQ(peak(), allocated());
 }
 
-TEST(Memory, ReusesBlocksOfNearSizes) {
+TEST(Memory, ReusesBlocksOfSimilarSizes) {
   release_cached();
   { const Tensor first = Tensor::empty({10'000}, DType::f32); }
   const Statistics before = statistics();
@@ -92,7 +92,7 @@ TEST(Memory, ReusesBlocksOfNearSizes) {
   EXPECT_EQ(statistics().misses, before.misses + 1);
 }
 
-// A gradient takes none of the blocks that the next step's activations will ask for.
+// A gradient takes none of the blocks that the next step's activations need.
 TEST(Memory, ASecondStepMissesNothing) {
   constexpr int64_t size = 54321;
   const auto step = [](Tensor& gradient) {
@@ -108,7 +108,7 @@ TEST(Memory, ASecondStepMissesNothing) {
   EXPECT_EQ(statistics().misses, misses);
 }
 
-TEST(Memory, MetaKeepsTheSameBooksWithoutMemory) {
+TEST(Memory, MetaCountsTheSameBytesWithoutMemory) {
   const Device meta = Device::meta();
   const Statistics before = statistics(meta);
   const int64_t here = allocated();
@@ -123,7 +123,7 @@ TEST(Memory, MetaKeepsTheSameBooksWithoutMemory) {
   EXPECT_EQ(allocated(), here);
 }
 
-TEST(Memory, SaysWhoHoldsWhatWhenThereIsNoneLeft) {
+TEST(Memory, PrintsTheMemoryInUseWhenTheDeviceIsFull) {
   const CategoryGuard guard(Category::parameters);
   const Tensor held = Tensor::empty({1234}, DType::f32);
   const int64_t before = allocated();
@@ -131,7 +131,7 @@ TEST(Memory, SaysWhoHoldsWhatWhenThereIsNoneLeft) {
   EXPECT_THAT(text, HasSubstr("memory: cpu: expected room for 1152921504606846976 bytes of "
                               "parameters, found none left; use a smaller batch"));
   EXPECT_THAT(text, HasSubstr("held now:\ncategory          bytes now  bytes at peak\nparameters"));
-  EXPECT_EQ(allocated(), before) << "what was refused is not booked";
+  EXPECT_EQ(allocated(), before) << "a refused request is not counted";
   EXPECT_TRUE(Tensor::empty({10}, DType::f32).defined()) << "and the allocator works on";
 }
 
@@ -148,13 +148,13 @@ TEST(Memory, TableHasOneLinePerCategoryAndATotal) {
   EXPECT_THAT(text, HasSubstr("total                   150            155"));
 }
 
-// A device of 4000 bytes, to see what happens when one is full.
+// A device of 4096 bytes, for tests of a full device.
 struct SmallDevice {
   static inline size_t used = 0;
   static inline int releases = 0;
 };
 
-TEST(Memory, GivesCachedBlocksBackBeforeItGivesUp) {
+TEST(Memory, ReleasesCachedBlocksBeforeItFails) {
   const Device device = Device::cuda(5);
   install_source(Device::Kind::cuda, {[](size_t bytes, Device) -> void* {
                                         if (SmallDevice::used + bytes > 4096) return nullptr;
@@ -179,13 +179,13 @@ TEST(Memory, GivesCachedBlocksBackBeforeItGivesUp) {
                                       [](void* block, Device) { std::free(block); }});
 }
 
-// Of a size that nothing else here has.
+// `kilobytes` must be unique in this file, so that no other test's block fits.
 Tensor block_of(int64_t kilobytes) { return Tensor::empty({kilobytes << 10}, DType::u8); }
 
-TEST(PrivatePool, NobodyElseGetsWhatRecordedWorkUsed) {
-  PrivatePool reserve(Device::cpu());
+TEST(PrivatePool, OtherWorkGetsNoneOfItsBlocks) {
+  PrivatePool pool(Device::cpu());
   std::vector<void*> used;
-  reserve.record([&] {
+  pool.capture([&] {
     const Tensor first = block_of(801);
     used.push_back(first.raw_data());
     const Tensor second = block_of(801);
@@ -194,29 +194,29 @@ TEST(PrivatePool, NobodyElseGetsWhatRecordedWorkUsed) {
   const Tensor other = block_of(801), another = block_of(801);
   EXPECT_THAT(used, testing::Not(testing::Contains(other.raw_data())));
   EXPECT_THAT(used, testing::Not(testing::Contains(another.raw_data())));
-  const PrivatePool::Use use(reserve);
+  const PrivatePool::Use use(pool);
   const Tensor again = block_of(801);
-  EXPECT_THAT(used, testing::Contains(again.raw_data())) << "but the work itself does";
+  EXPECT_THAT(used, testing::Contains(again.raw_data())) << "but the pool's own work does";
 }
 
 TEST(PrivatePool, TakesFromTheCacheAndReusesItsOwn) {
   release_cached();
   void* cached = block_of(802).raw_data();
-  PrivatePool reserve(Device::cpu());
+  PrivatePool pool(Device::cpu());
   const int64_t misses = statistics().misses;
-  reserve.record([&] {
+  pool.capture([&] {
     for (int i = 0; i < 3; ++i) EXPECT_EQ(block_of(802).raw_data(), cached);
   });
   EXPECT_EQ(statistics().misses, misses);
   EXPECT_NE(block_of(802).raw_data(), cached) << "it left the cache";
 }
 
-// Recorded work reads what it was given, and some of its results outlive the recording.
-TEST(PrivatePool, KeepsBlocksWhoseTensorsEndDuringOrAfterTheRecording) {
-  PrivatePool reserve(Device::cpu());
+// A captured graph reads its inputs, and some of its results outlive the capture.
+TEST(PrivatePool, KeepsBlocksReleasedDuringOrAfterTheCapture) {
+  PrivatePool pool(Device::cpu());
   Tensor before = block_of(803), inside;
   void *first = before.raw_data(), *second = nullptr;
-  reserve.record([&] {
+  pool.capture([&] {
     inside = block_of(803);
     second = inside.raw_data();
     before = {};
@@ -229,18 +229,18 @@ TEST(PrivatePool, KeepsBlocksWhoseTensorsEndDuringOrAfterTheRecording) {
   }
 }
 
-TEST(PrivatePool, ItsFreeBlocksCountAsCachedAndStayWhenTheCacheIsDropped) {
+TEST(PrivatePool, FreeBlocksCountAsCachedAndStayWhenTheCacheIsReleased) {
   release_cached();
   {
-    PrivatePool reserve(Device::cpu());
+    PrivatePool pool(Device::cpu());
     void* block = nullptr;
-    reserve.record([&] { block = block_of(804).raw_data(); });
+    pool.capture([&] { block = block_of(804).raw_data(); });
     EXPECT_GE(statistics().cached, 804 << 10);
     release_cached();
     const int64_t kept = statistics().cached;
     EXPECT_GE(kept, 804 << 10);
     {
-      const PrivatePool::Use use(reserve);
+      const PrivatePool::Use use(pool);
       EXPECT_EQ(block_of(804).raw_data(), block);
     }
     EXPECT_EQ(statistics().cached, kept);
@@ -253,8 +253,8 @@ TEST(PrivatePool, BlocksInUseOutliveIt) {
   release_cached();
   Tensor kept;
   {
-    PrivatePool reserve(Device::cpu());
-    reserve.record([&] { kept = block_of(805); });
+    PrivatePool pool(Device::cpu());
+    pool.capture([&] { kept = block_of(805); });
   }
   test::fill(kept, 7);
   void* block = kept.raw_data();
@@ -262,13 +262,13 @@ TEST(PrivatePool, BlocksInUseOutliveIt) {
   EXPECT_EQ(block_of(805).raw_data(), block) << "it went to the cache";
 }
 
-TEST(PrivatePool, EachRunCountsTowardsThePeakAsTheRecordedOneDid) {
+TEST(PrivatePool, EachReplayCountsTowardThePeakAsTheCaptureDid) {
   Tensor grown = block_of(806);
   reset_peak();
   const Statistics before = statistics();
-  PrivatePool reserve(Device::cpu());
+  PrivatePool pool(Device::cpu());
   Tensor result;
-  reserve.record([&] {
+  pool.capture([&] {
     const CategoryGuard guard(Category::gradients);
     const Tensor passing = block_of(806);
     result = block_of(807);
@@ -276,39 +276,39 @@ TEST(PrivatePool, EachRunCountsTowardsThePeakAsTheRecordedOneDid) {
   EXPECT_EQ(statistics().peak - before.allocated, (806 + 807) << 10);
   reset_peak();
   EXPECT_EQ(statistics().peak - before.allocated, 807 << 10);
-  reserve.book_run();
+  pool.count_replay();
   EXPECT_EQ(statistics().peak - before.allocated, (806 + 807) << 10);
   EXPECT_EQ(statistics().at_peak[at(Category::gradients)] - before.live[at(Category::gradients)],
             (806 + 807) << 10);
   grown = {};
-  reserve.book_run();
+  pool.count_replay();
   EXPECT_EQ(statistics().peak - before.allocated, (806 + 807) << 10) << "less is no new peak";
 }
 
-TEST(PrivatePool, ARecordingKeepsAnEarlierPeak) {
+TEST(PrivatePool, ACaptureKeepsAnEarlierPeak) {
   reset_peak();
   const int64_t start = allocated();
   { const Tensor high = block_of(2000); }
-  PrivatePool reserve(Device::cpu());
-  reserve.record([] { block_of(808); });
+  PrivatePool pool(Device::cpu());
+  pool.capture([] { block_of(808); });
   EXPECT_EQ(peak() - start, 2000 << 10);
 }
 
 TEST(PrivatePool, IsInUseOnItsThreadAndDeviceAlone) {
-  PrivatePool reserve(Device::meta());
+  PrivatePool pool(Device::meta());
   void* block = block_of(809).raw_data();
-  const PrivatePool::Use use(reserve);
-  EXPECT_EQ(block_of(809).raw_data(), block) << "another device goes on as before";
+  const PrivatePool::Use use(pool);
+  EXPECT_EQ(block_of(809).raw_data(), block) << "the other device is unaffected";
   PrivatePool own(Device::cpu());
   {
     const PrivatePool::Use inner(own);
     const Tensor mine = block_of(809);
     std::thread([&] { EXPECT_NE(block_of(809).raw_data(), mine.raw_data()); }).join();
   }
-  EXPECT_NE(block_of(809).raw_data(), block) << "that one belongs to the reserve now";
+  EXPECT_NE(block_of(809).raw_data(), block) << "that block belongs to the private pool now";
 }
 
-TEST(Memory, ManyThreadsShareOnePool) {
+TEST(Memory, ManyThreadsShareOneAllocator) {
   const int64_t before = allocated();
   std::vector<std::thread> workers;
   for (int worker = 0; worker < 4; ++worker) {

@@ -68,7 +68,7 @@ TEST(Shape, CountsWithoutOverflow) {
               Shape{half, half}.numel();
             }),
             "shape: sizes: expected fewer than 2^63 elements, found [4294967296, 4294967296]");
-  // Nothing times too much is nothing.
+  // A zero size gives zero elements, even if the other sizes overflow.
   EXPECT_EQ((Shape{half, half, 0}.numel()), 0);
 }
 

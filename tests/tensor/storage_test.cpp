@@ -17,12 +17,12 @@ TEST(Storage, IsAlignedMemoryOfItsSize) {
   }
 }
 
-TEST(Storage, HasNoMemoryWhereThereIsNothingToHold) {
+TEST(Storage, HasNoMemoryIfItIsEmpty) {
   EXPECT_EQ(Storage(0, Device::cpu(), memory::Category::activations).data(), nullptr);
   EXPECT_EQ(Storage(1 << 20, Device::meta(), memory::Category::activations).data(), nullptr);
 }
 
-TEST(Storage, IsBookedWhileItLives) {
+TEST(Storage, IsCountedForItsLifetime) {
   const int64_t before = memory::allocated(memory::Category::optimizer);
   {
     const Storage storage(1000, Device::cpu(), memory::Category::optimizer);

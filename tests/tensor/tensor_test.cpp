@@ -19,7 +19,7 @@ Tensor counting(const Shape& shape) {
   return x;
 }
 
-TEST(Tensor, IsUndefinedUntilItIsMade) {
+TEST(Tensor, IsUndefinedByDefault) {
   const Tensor none;
   EXPECT_FALSE(none.defined());
   EXPECT_FALSE(static_cast<bool>(none));
@@ -92,11 +92,11 @@ TEST(Tensor, ViewsSeeTheSameStorage) {
   const Tensor repeated = x.strided({2, 3}, {0, 1}, 1);
   EXPECT_THAT(test::read(repeated), ElementsAre(1, 2, 3, 1, 2, 3));
   EXPECT_FALSE(repeated.is_dense());
-  // An axis of one element has no stride to speak of.
+  // The stride of an axis with one element does not matter.
   EXPECT_TRUE(x.strided({1, 4}, {99, 1}, 4).is_dense());
 }
 
-TEST(Tensor, KnowsWhetherAnyoneElseReachesItsData) {
+TEST(Tensor, KnowsWhetherItIsTheSoleOwner) {
   Tensor x = Tensor::empty({4}, DType::f32);
   EXPECT_TRUE(x.is_sole_owner());
   {

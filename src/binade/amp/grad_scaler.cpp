@@ -221,7 +221,7 @@ void GradScaler::update() {
     kernels.scaler.update(scale_, trackers_, found, hyper_);
   }
   optimizers_.clear();
-  if (iteration.found_inf.recorded()) {
+  if (iteration.found_inf.captured()) {
     captured_ = iteration;
     return;
   }

@@ -10,28 +10,31 @@ namespace binade::autograd {
 
 struct Node;
 
-// Called with a finished gradient; what it returns, if defined, replaces it.
+// Called with a finished gradient. A defined result replaces the gradient.
 using Hook = std::function<Tensor(const Tensor& gradient)>;
 
-// What autograd knows of a tensor. Holds no data of the tensor itself, so that a graph keeps alive
+// The autograd state of a tensor. It holds none of the tensor's data, so that a graph keeps alive
 // only what its backward needs.
-struct Meta {
+struct AutogradMeta {
   Shape shape;
   DType dtype = DType::f32;
   Device device;
 
   // Results of recorded ops.
   std::shared_ptr<Node> node;
-  int output = 0;
+  int output = 0;  // index among the node's outputs
 
   // Leaves.
   bool requires_grad = false;
   DType grad_dtype = DType::f32;
-  Tensor grad;  // kept as a buffer while holds_gradient is false
+  Tensor grad;  // an unused buffer while holds_gradient is false
   bool holds_gradient = false;
-  int pending = 0;  // contributions the running backward still owes
+  int pending = 0;  // contributions still to come in the running backward
 
   std::vector<Hook> hooks;
 };
+
+// Calls `hook` with each finished gradient of `tensor`, which must require one.
+void on_gradient(const Tensor& tensor, Hook hook);
 
 }  // namespace binade::autograd

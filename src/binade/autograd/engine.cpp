@@ -10,9 +10,9 @@
 namespace binade::autograd {
 namespace {
 
-thread_local const Node* running_node = nullptr;
+thread_local const Node* thread_running_node = nullptr;
 
-// What a hook made of a gradient; undefined where it left it alone.
+// The gradient a hook returns, in the type of `gradient`; undefined if the hook changes nothing.
 Tensor replacement(const Hook& hook, const Tensor& gradient) {
   Tensor replaced = hook(gradient);
   if (!replaced.defined() || replaced.same_as(gradient)) return {};
@@ -28,35 +28,35 @@ Tensor replacement(const Hook& hook, const Tensor& gradient) {
   return converted;
 }
 
-// One walk. A recompute's walk runs inside another one: leaves with hooks that it reaches are
-// reported to the outer walk, which alone knows when nothing more is coming.
+// One backward pass over a graph. The walk of a recompute runs inside another one and reports
+// finished leaves with hooks to it, because only the outermost walk knows when a gradient is
+// complete.
 class Walk {
  public:
-  explicit Walk(std::vector<Node*> roots)
-      : outer_(std::exchange(current_, this)), nodes_(std::move(roots)) {}
+  explicit Walk(std::vector<Node*> roots) : scope_(current_, this), nodes_(std::move(roots)) {}
   ~Walk() {
-    current_ = outer_;
-    if (!completed_) forget();
+    if (!completed_) reset_nodes();
   }
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
 
-  // Finds everything the roots were made from. Apart from the constructor: should it fail, the
-  // destructor still cleans up.
+  // Finds all nodes below the roots. Not part of the constructor, so that the destructor cleans up
+  // if it fails.
   void collect() {
     std::unordered_set<Node*> seen(nodes_.begin(), nodes_.end());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       Node& node = *nodes_[i];
       if (!node.backward) {
-        fail("backward", {.argument = std::string(name(node.op)),
-                          .expected = "a graph not walked before",
-                          .found = "one whose saved tensors were released",
-                          .hint = "call backward once, or pass retain = true to the first call"});
+        fail("backward",
+             {.argument = std::string(name(node.op)),
+              .expected = "a graph not walked before",
+              .found = "one whose saved tensors were released",
+              .hint = "call backward once, or pass RetainGraph::yes to the first call"});
       }
       node.gradients.resize(node.outputs.size());
       if (node.opaque) ++opaque_left_;
       for (const GradSlot& input : node.inputs) {
-        const std::shared_ptr<Meta>& meta = input.meta();
+        const std::shared_ptr<AutogradMeta>& meta = input.meta();
         if (meta == nullptr) continue;
         if (meta->node == nullptr) {
           ++meta->pending;
@@ -65,35 +65,35 @@ class Walk {
         }
       }
     }
-    // Creation order is a topological order; newest first makes the walk deterministic.
+    // Reverse creation order is topological and makes the walk deterministic.
     std::sort(nodes_.begin(), nodes_.end(),
               [](const Node* a, const Node* b) { return a->sequence > b->sequence; });
   }
 
-  // The gradient to start from at one root.
-  void seed(const std::shared_ptr<Meta>& root, const Tensor& gradient) {
+  // Sets the gradient of one root.
+  void seed(const std::shared_ptr<AutogradMeta>& root, const Tensor& gradient) {
     GradSlot(root).add(gradient);
-    if (root->node == nullptr && root->pending == 0) finished(root.get());
+    if (root->node == nullptr && root->pending == 0) mark_finished(root.get());
   }
 
-  void run(bool retain) {
+  void run(RetainGraph retain) {
     for (Node* node : nodes_) {
-      run_hooks_of_results(*node);
+      run_result_hooks(*node);
       call(*node);
-      if (!retain) node->backward = nullptr;
+      if (retain == RetainGraph::no) node->backward = nullptr;
       if (node->opaque) --opaque_left_;
       for (const GradSlot& input : node->inputs) {
-        Meta* meta = input.meta().get();
-        if (meta != nullptr && meta->node == nullptr && --meta->pending == 0) finished(meta);
+        AutogradMeta* meta = input.meta().get();
+        if (meta != nullptr && meta->node == nullptr && --meta->pending == 0) mark_finished(meta);
       }
-      if (opaque_left_ == 0) flush();
+      if (opaque_left_ == 0) run_leaf_hooks();
     }
-    flush();
+    run_leaf_hooks();
     completed_ = true;
   }
 
  private:
-  static void run_hooks_of_results(Node& node) {
+  static void run_result_hooks(Node& node) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const auto meta = node.outputs[i].lock();
       if (meta == nullptr || !node.gradients[i].defined()) continue;
@@ -109,25 +109,19 @@ class Walk {
     const bool reached =
         std::any_of(dy.begin(), dy.end(), [](const Tensor& g) { return g.defined(); });
     if (!reached) return;
-    const Node* previous = std::exchange(running_node, &node);
-    try {
-      if (OpObserver* const observer = op_observer()) observer->before_backward(node);
-      node.backward(dy, node.inputs);
-      if (OpObserver* const observer = op_observer()) observer->after_backward(node, dy);
-    } catch (...) {
-      running_node = previous;
-      throw;
-    }
-    running_node = previous;
+    const Restore<const Node*> running(thread_running_node, &node);
+    if (OpObserver* const observer = op_observer()) observer->before_backward(node);
+    node.backward(dy, node.inputs);
+    if (OpObserver* const observer = op_observer()) observer->after_backward(node, dy);
   }
 
-  void finished(Meta* leaf) {
+  void mark_finished(AutogradMeta* leaf) {
     const bool known = std::find(finished_.begin(), finished_.end(), leaf) != finished_.end();
     if (!leaf->hooks.empty() && !known) finished_.push_back(leaf);
   }
 
-  // After an error: leaves nothing behind that the next walk would stumble over.
-  void forget() {
+  // After an error: clears the state that would confuse the next walk.
+  void reset_nodes() {
     for (Node* node : nodes_) {
       node->gradients.clear();
       for (const GradSlot& input : node->inputs) {
@@ -136,10 +130,10 @@ class Walk {
     }
   }
 
-  void flush() {
-    for (Meta* leaf : std::exchange(finished_, {})) {
-      if (outer_ != nullptr) {
-        outer_->finished(leaf);
+  void run_leaf_hooks() {
+    for (AutogradMeta* leaf : std::exchange(finished_, {})) {
+      if (Walk* const outer = scope_.previous()) {
+        outer->mark_finished(leaf);
         continue;
       }
       for (const Hook& hook : leaf->hooks) {
@@ -152,9 +146,9 @@ class Walk {
   }
 
   static thread_local Walk* current_;
-  Walk* outer_;
+  Restore<Walk*> scope_;
   std::vector<Node*> nodes_;
-  std::vector<Meta*> finished_;
+  std::vector<AutogradMeta*> finished_;  // leaves with hooks
   int opaque_left_ = 0;
   bool completed_ = false;
 };
@@ -183,11 +177,12 @@ Tensor first_gradient(const Tensor& root, const Tensor& seed) {
 }  // namespace
 
 std::string_view running_op() {
-  return running_node == nullptr ? "backward" : name(running_node->op);
+  return thread_running_node == nullptr ? "backward" : name(thread_running_node->op);
 }
 
-void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds, bool retain) {
-  const GradMode no_recording(false);
+void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds,
+                  RetainGraph retain) {
+  const NoGrad no_grad;
   std::vector<std::shared_ptr<Node>> keep;
   std::vector<Node*> nodes;
   for (size_t i = 0; i < roots.size(); ++i) {
@@ -207,7 +202,7 @@ void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds, 
   walk.run(retain);
 }
 
-void run_backward(const Tensor& root, const Tensor& seed, bool retain) {
+void run_backward(const Tensor& root, const Tensor& seed, RetainGraph retain) {
   if (!root.requires_grad()) {
     fail("backward",
          {.argument = "tensor",

@@ -6,16 +6,16 @@
 
 namespace binade::autograd {
 
-// Walks the graph below `root` from the newest op to the oldest and adds each leaf's gradient to
-// it. `seed` is the gradient of root (undefined: 1, root having one element). Unless `retain`,
-// the graph gives its saved tensors back and cannot be walked again.
-void run_backward(const Tensor& root, const Tensor& seed, bool retain);
+// Walks the graph below `root` from the newest op to the oldest and adds to the gradient of each
+// leaf. `seed` is the gradient of root; undefined means 1 and requires that root has one element.
+// Unless retained, the graph releases its saved tensors and cannot be walked again.
+void run_backward(const Tensor& root, const Tensor& seed, RetainGraph retain = RetainGraph::no);
 
-// The same from several roots in one walk, each with its seed; roots with an undefined seed are
-// left out.
-void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds, bool retain);
+// The same from several roots in one walk. Roots with an undefined seed are skipped.
+void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds,
+                  RetainGraph retain = RetainGraph::no);
 
-// The op whose backward runs on this thread, for messages; "backward" outside of one.
+// Name of the op whose backward runs on this thread, or "backward"; for messages.
 std::string_view running_op();
 
 }  // namespace binade::autograd

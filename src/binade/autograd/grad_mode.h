@@ -1,35 +1,34 @@
 #pragma once
 
-#include <utility>
+#include "binade/base/restore.h"
 
-#include "binade/autograd/autograd_meta.h"
-
+// Scopes that switch the recording of backward passes on and off.
 namespace binade::autograd {
 
-// Whether ops record their backward on this thread.
+// Whether ops on this thread record their backward.
 bool grad_enabled();
 
-// Switches recording for as long as it lives; guards nest.
+// For its lifetime, switches recording on this thread; see NoGrad and EnableGrad. Scopes nest.
 class GradMode {
- public:
+ protected:
   explicit GradMode(bool enabled);
-  ~GradMode();
-  GradMode(const GradMode&) = delete;
-  GradMode& operator=(const GradMode&) = delete;
 
  private:
-  bool previous_;
+  Restore<bool> scope_;
 };
 
-// Calls `hook` with each finished gradient of `tensor`, which requires one.
-void on_gradient(const Tensor& tensor, Hook hook);
+// For its lifetime, ops record their backward even inside a NoGrad.
+class [[nodiscard]] EnableGrad : GradMode {
+ public:
+  EnableGrad() : GradMode(true) {}
+};
 
 }  // namespace binade::autograd
 
 namespace binade {
 
-// No op records a backward while it lives.
-class NoGrad : autograd::GradMode {
+// For its lifetime, ops on this thread record no backward.
+class [[nodiscard]] NoGrad : autograd::GradMode {
  public:
   NoGrad() : GradMode(false) {}
 };

@@ -11,16 +11,14 @@ thread_local std::string path;
 
 const std::string& module_path() { return path; }
 
-ModuleScope::ModuleScope(std::string_view name) : length_before_(path.size()) {
+ModuleScope::ModuleScope(std::string_view name) : previous_length_(path.size()) {
   if (name.empty()) return;
   if (!path.empty()) path += '.';
   path += name;
 }
 
-ModuleScope::~ModuleScope() { path.resize(length_before_); }
+ModuleScope::~ModuleScope() { path.resize(previous_length_); }
 
-ModulePathGuard::ModulePathGuard(std::string replacement)
-    : previous_(std::exchange(path, std::move(replacement))) {}
-ModulePathGuard::~ModulePathGuard() { path = std::move(previous_); }
+ModulePathGuard::ModulePathGuard(std::string replacement) : scope_(path, std::move(replacement)) {}
 
 }  // namespace binade::autograd

@@ -3,13 +3,16 @@
 #include <string>
 #include <string_view>
 
+#include "binade/base/restore.h"
+
 namespace binade::autograd {
 
-// The path of the module running on this thread, "h.3.attn"; empty outside of any module.
+// The path of the module running on this thread, "h.3.attn"; empty outside of modules.
 const std::string& module_path();
 
-// Extends the path by one name while it lives.
-class ModuleScope {
+// For its lifetime, extends the path by one name. Not a Restore, which would copy the path on every
+// module call.
+class [[nodiscard]] ModuleScope {
  public:
   explicit ModuleScope(std::string_view name);
   ~ModuleScope();
@@ -17,19 +20,16 @@ class ModuleScope {
   ModuleScope& operator=(const ModuleScope&) = delete;
 
  private:
-  size_t length_before_;
+  size_t previous_length_;
 };
 
-// Replaces the whole path while it lives: recompute runs under the path its forward had.
-class ModulePathGuard {
+// For its lifetime, replaces the path: recompute runs under the path of the original forward.
+class [[nodiscard]] ModulePathGuard {
  public:
   explicit ModulePathGuard(std::string path);
-  ~ModulePathGuard();
-  ModulePathGuard(const ModulePathGuard&) = delete;
-  ModulePathGuard& operator=(const ModulePathGuard&) = delete;
 
  private:
-  std::string previous_;
+  Restore<std::string> scope_;
 };
 
 }  // namespace binade::autograd

@@ -1,7 +1,6 @@
 #include "binade/autograd/node.h"
 
 #include <atomic>
-#include <optional>
 
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
@@ -12,14 +11,14 @@ namespace binade::autograd {
 namespace {
 
 std::atomic<uint64_t> next_sequence = 0;
-thread_local std::optional<Op> composite;
+thread_local std::optional<Op> thread_composite;
 
-Tensor new_buffer(const Meta& meta, DType dtype, memory::Category category) {
+Tensor new_buffer(const AutogradMeta& meta, DType dtype, memory::Category category) {
   const memory::CategoryGuard guard(category);
   return Tensor::empty(meta.shape, dtype, meta.device);
 }
 
-void check_gradient(const Meta& meta, const Tensor& gradient) {
+void check_gradient(const AutogradMeta& meta, const Tensor& gradient) {
   if (gradient.shape() == meta.shape && is_compute(gradient.dtype()) &&
       gradient.device() == meta.device)
     return;
@@ -28,19 +27,18 @@ void check_gradient(const Meta& meta, const Tensor& gradient) {
                       .found = describe(gradient)});
 }
 
-void add_to_leaf(Meta& meta, const Tensor& gradient) {
+void add_to_leaf(AutogradMeta& meta, const Tensor& gradient) {
   if (!meta.grad.defined())
     meta.grad = new_buffer(meta, meta.grad_dtype, memory::Category::gradients);
   backend::of(meta.device).elementwise.axpby(1, gradient, meta.holds_gradient ? 1 : 0, meta.grad);
   meta.holds_gradient = true;
 }
 
-void add_to_result(Meta& meta, Tensor gradient) {
+void add_to_result(AutogradMeta& meta, Tensor gradient) {
   Tensor& sum = meta.node->gradients[static_cast<size_t>(meta.output)];
   const auto& kernels = backend::of(meta.device).elementwise;
   if (sum.defined()) {
-    // Others may still look at the first contribution, and a repeated one has fewer elements than
-    // places: only overwrite it when it is nobody else's and dense.
+    // Overwrite the first contribution only if it has no other owner and does not broadcast.
     Tensor target = sum.is_sole_owner() && sum.is_dense()
                         ? sum
                         : Tensor::empty(meta.shape, meta.dtype, meta.device);
@@ -100,31 +98,26 @@ GradSlot::Target GradSlot::target() const {
   return {sum, accumulate};
 }
 
-// Long chains of ops must not be torn down by recursion: take the graph below apart with a loop.
+// Destroys the graph below with a loop: recursion would overflow the stack on long chains of ops.
 Node::~Node() {
   std::vector<std::shared_ptr<Node>> doomed;
-  const auto take = [&doomed](Node& node) {
+  const auto detach = [&doomed](Node& node) {
     node.backward = nullptr;
     for (GradSlot& input : node.inputs) {
-      const std::shared_ptr<Meta> meta = std::move(input.meta());
+      const std::shared_ptr<AutogradMeta> meta = std::move(input.meta());
       if (meta != nullptr && meta.use_count() == 1 && meta->node != nullptr)
         doomed.push_back(std::move(meta->node));
     }
   };
-  take(*this);
+  detach(*this);
   while (!doomed.empty()) {
     const std::shared_ptr<Node> node = std::move(doomed.back());
     doomed.pop_back();
-    if (node.use_count() == 1) take(*node);
+    if (node.use_count() == 1) detach(*node);
   }
 }
 
-CompositeScope::CompositeScope(Op op) : outermost_(!composite) {
-  if (outermost_) composite = op;
-}
-CompositeScope::~CompositeScope() {
-  if (outermost_) composite.reset();
-}
+CompositeScope::CompositeScope(Op op) : scope_(thread_composite, thread_composite.value_or(op)) {}
 
 bool recording(std::span<const Tensor> inputs) {
   if (!grad_enabled()) return false;
@@ -138,7 +131,7 @@ Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outp
              Backward backward) {
   if (!recording(inputs)) return nullptr;
   auto node = std::make_shared<Node>();
-  node->op = composite.value_or(op);
+  node->op = thread_composite.value_or(op);
   node->module = module_path();
   node->sequence = next_sequence++;
   node->backward = std::move(backward);
@@ -146,7 +139,7 @@ Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outp
     node->inputs.emplace_back(input.requires_grad() ? input.autograd_meta() : nullptr);
   }
   for (const Tensor& output : outputs) {
-    auto meta = std::make_shared<Meta>();
+    auto meta = std::make_shared<AutogradMeta>();
     meta->shape = output.shape();
     meta->dtype = output.dtype();
     meta->device = output.device();

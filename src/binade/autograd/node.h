@@ -3,16 +3,18 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/op.h"
+#include "binade/base/restore.h"
 
 namespace binade::autograd {
 
-// A tensor kept for a backward, without its graph. get() fails if the data was changed meanwhile.
+// A tensor saved for a backward, without its graph. get() fails if the data has changed since.
 class Saved {
  public:
   Saved() = default;
@@ -28,19 +30,19 @@ class Saved {
   uint64_t version_ = 0;
 };
 
-// Where the gradient of one input goes.
+// Receives the gradient of one input of an op.
 class GradSlot {
  public:
-  explicit GradSlot(std::shared_ptr<Meta> meta) : meta_(std::move(meta)) {}
+  explicit GradSlot(std::shared_ptr<AutogradMeta> meta) : meta_(std::move(meta)) {}
 
-  // Whether anybody needs this gradient; if not, computing it is waste.
+  // False if the gradient is unused and need not be computed.
   bool needs_grad() const { return meta_ != nullptr; }
 
-  // Adds a gradient of the input's shape and any floating type. No-op where not wanted.
+  // Adds a gradient of the input's shape and any compute type. No-op unless needs_grad().
   void add(Tensor gradient) const;
 
-  // For kernels that add by themselves: a buffer of the input's shape to write to, and whether it
-  // already holds a gradient (beta 1) or not (beta 0).
+  // For kernels that accumulate: a buffer of the input's shape, and whether it already holds a
+  // gradient (beta 1) or must be overwritten (beta 0).
   struct Target {
     Tensor buffer;
     bool accumulate;
@@ -51,11 +53,11 @@ class GradSlot {
   DType dtype() const { return meta_->dtype; }
 
   // For the engine.
-  std::shared_ptr<Meta>& meta() { return meta_; }
-  const std::shared_ptr<Meta>& meta() const { return meta_; }
+  std::shared_ptr<AutogradMeta>& meta() { return meta_; }
+  const std::shared_ptr<AutogradMeta>& meta() const { return meta_; }
 
  private:
-  std::shared_ptr<Meta> meta_;
+  std::shared_ptr<AutogradMeta> meta_;
 };
 
 using GradSlots = std::span<const GradSlot>;
@@ -65,34 +67,31 @@ using Backward = std::function<void(std::span<const Tensor> dy, GradSlots dx)>;
 
 // One recorded op.
 struct Node {
-  Op op;               // as the user called it
-  std::string module;  // the module path the forward ran under
-  uint64_t sequence;   // creation order: an op always comes after what it reads
+  Op op;               // the op the user called
+  std::string module;  // path of the module that ran the forward
+  uint64_t sequence;   // creation order, which is a topological order
   std::vector<GradSlot> inputs;
-  std::vector<std::weak_ptr<Meta>> outputs;
+  std::vector<std::weak_ptr<AutogradMeta>> outputs;
   std::vector<Tensor> gradients;  // of the outputs, while a backward runs
-  Backward backward;              // empty once the graph was released
-  bool opaque = false;            // its backward runs a graph of its own (recompute)
+  Backward backward;              // empty once the graph is released
+  bool opaque = false;            // its backward runs another graph (recompute)
 
   ~Node();
 };
 
-// Makes `outputs` the results of a recorded op on `inputs`, unless recording is off or no input
-// requires a gradient. Undefined inputs are allowed and get no gradient. Returns the node or null.
+// Records that an op computed `outputs` from `inputs`. Does nothing and returns null if recording
+// is off or no input requires a gradient. Undefined inputs are allowed and get no gradient.
 Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              Backward backward);
 
-// What is recorded on this thread while it lives belongs to `op`, which is made of other ops. The
-// outermost one counts: it is what the user called.
-class CompositeScope {
+// For its lifetime, ops recorded on this thread carry the name of `op`, a composite of other ops.
+// Of nested scopes the outermost counts, because it is the op the user called.
+class [[nodiscard]] CompositeScope {
  public:
   explicit CompositeScope(Op op);
-  ~CompositeScope();
-  CompositeScope(const CompositeScope&) = delete;
-  CompositeScope& operator=(const CompositeScope&) = delete;
 
  private:
-  bool outermost_;
+  Restore<std::optional<Op>> scope_;
 };
 
 // Whether record() would record anything for these inputs.

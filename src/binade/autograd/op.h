@@ -7,21 +7,21 @@
 
 namespace binade {
 
-// Every public op, from the one table in ops.def.
+// Every public op, generated from ops.def.
 enum class Op : uint16_t {
 #define OP(name, cast, gradient) name,
 #include "binade/autograd/ops.def"
 #undef OP
 };
 
-// What autocast does with an op's floating inputs.
+// How autocast casts an op's floating inputs.
 enum class CastClass : uint8_t {
   lower,             // to the autocast type
   f32,               // to f32
-  f32_unless_named,  // to f32 unless the caller names a type
+  f32_unless_named,  // to f32, unless the caller names a type
   promote,           // to the widest input
-  refuse,            // an error that says what to use instead
-  as_is,             // left alone
+  refuse,            // an error that suggests an alternative
+  as_is,             // not cast
 };
 
 struct OpInfo {
@@ -29,7 +29,7 @@ struct OpInfo {
   std::string_view name;
   CastClass cast;
   bool differentiable;
-  std::string_view no_gradient_reason;  // empty where differentiable
+  std::string_view no_gradient_reason;  // empty if differentiable
 };
 
 // The table, in the enum's order.
@@ -38,7 +38,7 @@ const OpInfo& info(Op op);
 inline std::string_view name(Op op) { return info(op).name; }
 std::string_view name(CastClass cast);
 
-// The op or class called `text`, if there is one.
+// The op or class named `text`, if there is one.
 std::optional<Op> find_op(std::string_view text);
 std::optional<CastClass> find_cast_class(std::string_view text);
 

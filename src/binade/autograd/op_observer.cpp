@@ -1,17 +1,14 @@
 #include "binade/autograd/op_observer.h"
 
-#include <utility>
-
 namespace binade::autograd {
 namespace {
 
-thread_local OpObserver* current = nullptr;
+thread_local OpObserver* thread_observer = nullptr;
 
 }  // namespace
 
-OpObserver* op_observer() { return current; }
+OpObserver* op_observer() { return thread_observer; }
 
-OpObserverScope::OpObserverScope(OpObserver* watch) : previous_(std::exchange(current, watch)) {}
-OpObserverScope::~OpObserverScope() { current = previous_; }
+OpObserverScope::OpObserverScope(OpObserver* observer) : scope_(thread_observer, observer) {}
 
 }  // namespace binade::autograd

@@ -3,39 +3,36 @@
 #include <span>
 
 #include "binade/autograd/op.h"
+#include "binade/base/restore.h"
 #include "binade/tensor/tensor.h"
 
 namespace binade::autograd {
 
 struct Node;
 
-// Sees every op of a thread as it runs: for diagnostics that look at values. What it is shown must
-// not be changed.
+// Observes every op of a thread as it runs, for diagnostics. Observers must not modify the tensors.
 class OpObserver {
  public:
   virtual ~OpObserver() = default;
-  // After a forward: the inputs as the caller gave them and as the op took them, and the results,
-  // which know the node they came from.
+  // After a forward: the inputs as given, the inputs after autocast, and the results, which refer
+  // to their node if the op was recorded.
   virtual void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
                        std::span<const Tensor> outputs) = 0;
-  // Around a backward. Afterwards the gradients of its inputs stand in the node's slots.
+  // Before and after a backward. Afterwards the node's slots hold the gradients of its inputs.
   virtual void before_backward(const Node& node) { static_cast<void>(node); }
   virtual void after_backward(const Node& node, std::span<const Tensor> dy) = 0;
 };
 
-// The watch of this thread; null where nobody looks.
+// This thread's observer, or null.
 OpObserver* op_observer();
 
-// Makes `watch` (null: none) the one of this thread while it lives.
-class OpObserverScope {
+// For its lifetime, `observer` (or none, if null) observes this thread.
+class [[nodiscard]] OpObserverScope {
  public:
-  explicit OpObserverScope(OpObserver* watch);
-  ~OpObserverScope();
-  OpObserverScope(const OpObserverScope&) = delete;
-  OpObserverScope& operator=(const OpObserverScope&) = delete;
+  explicit OpObserverScope(OpObserver* observer);
 
  private:
-  OpObserver* previous_;
+  Restore<OpObserver*> scope_;
 };
 
 }  // namespace binade::autograd

@@ -1,17 +1,14 @@
 #include "binade/autograd/recompute.h"
 
-#include <utility>
-
 namespace binade::autograd {
 namespace {
 
-thread_local bool active = false;
+thread_local bool thread_recomputing = false;
 
 }  // namespace
 
-bool recomputing() { return active; }
+bool recomputing() { return thread_recomputing; }
 
-RecomputeScope::RecomputeScope() : previous_(std::exchange(active, true)) {}
-RecomputeScope::~RecomputeScope() { active = previous_; }
+RecomputeScope::RecomputeScope() : scope_(thread_recomputing, true) {}
 
 }  // namespace binade::autograd

@@ -1,20 +1,20 @@
 #pragma once
 
+#include "binade/base/restore.h"
+
 namespace binade::autograd {
 
-// True while a forward runs for the second time to give a backward what it did not keep. State that
-// a forward updates (FP8 amax histories, running statistics) must not be updated again.
+// Whether this thread repeats a forward to recompute activations for a backward. State that a
+// forward updates (FP8 amax histories, running statistics) must not be updated a second time.
 bool recomputing();
 
-class RecomputeScope {
+// For its lifetime, recomputing() is true on this thread.
+class [[nodiscard]] RecomputeScope {
  public:
   RecomputeScope();
-  ~RecomputeScope();
-  RecomputeScope(const RecomputeScope&) = delete;
-  RecomputeScope& operator=(const RecomputeScope&) = delete;
 
  private:
-  bool previous_;
+  Restore<bool> scope_;
 };
 
 }  // namespace binade::autograd

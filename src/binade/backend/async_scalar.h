@@ -6,19 +6,20 @@
 
 namespace binade::backend {
 
-// A number on its way from a device to the host. Making one never waits; get() waits until the
-// number is there, which it usually is when asked a step later. One made while a graph is captured
-// (backend/graph.h) has no number, but replayed() makes one that has after each launch; it keeps
-// the tensor, whose value must stay until the launch ends.
+// A scalar being copied to the host asynchronously. Construction never waits; get() waits until the
+// value has arrived, which by the next step it usually has. A scalar created during a graph capture
+// (backend/graph.h) has no value of its own: after each replay, replayed() gives a scalar that has
+// one. It keeps the tensor, whose value must stay until the replay ends.
 class AsyncScalar {
  public:
   AsyncScalar() = default;
-  // Of a tensor with one element, as it is at this point of the device's work.
+  // Copies a one-element tensor as it is at this point of the device's work.
   explicit AsyncScalar(const Tensor& scalar);
 
   bool defined() const { return state_ != nullptr; }
-  bool recorded() const;
-  // The number as the device's work leaves it now; itself where it was not recorded.
+  // Whether it was created during a graph capture.
+  bool captured() const;
+  // The value after the latest replay, or this scalar itself if it was not captured.
   AsyncScalar replayed() const;
   double get() const;
 

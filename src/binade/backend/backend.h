@@ -18,8 +18,8 @@
 
 namespace binade::backend {
 
-// Everything a device must be able to do: one table of functions per family. A backend fills each
-// table in the file of the same stem: cpu/norm.cpp, cuda/norm.cu.
+// The kernels of a device: one table of functions per family. A backend fills each table in the
+// file of the same stem: cpu/norm/norm.cpp, cuda/norm/norm.cu.
 struct Backend {
   ElementwiseKernels elementwise;
   ReduceKernels reduce;
@@ -38,7 +38,7 @@ struct Backend {
   QuantizeKernels quantize;
 };
 
-// The backend that serves a device; fails where this build or machine has none.
+// The backend of a device. Fails if this build or machine does not support the device.
 const Backend& of(Device device);
 inline const Backend& of(const Tensor& tensor) { return of(tensor.device()); }
 

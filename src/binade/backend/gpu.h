@@ -6,7 +6,7 @@
 
 #include "binade/tensor/device.h"
 
-// The NVIDIA GPUs of this machine, as far as this build can use them.
+// The NVIDIA GPUs this build can use.
 namespace binade::backend {
 
 struct Gpu {
@@ -14,18 +14,18 @@ struct Gpu {
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   int64_t memory = 0;            // bytes
-  int64_t shared_per_block = 0;  // bytes a block of threads may ask for
+  int64_t shared_per_block = 0;  // bytes of shared memory a thread block may request
 
   int capability() const { return 10 * major + minor; }
 };
 
-// Empty where there is no GPU, no driver, or no CUDA in this build.
+// Empty if there is no GPU, no driver, or no CUDA in this build.
 const std::vector<Gpu>& gpus();
 
-// Waits until a device has done all it was given. The CPU always has.
+// Waits until a device has finished all submitted work. Returns at once for the CPU.
 void synchronize(Device device);
 
-// How often this process has had to wait for a GPU so far; a steady training step adds nothing.
+// Number of times this process has waited for a GPU. A steady training step adds none.
 int64_t host_waits();
 
 }  // namespace binade::backend

@@ -11,35 +11,35 @@
 namespace binade::backend {
 
 struct Graph::State {
-  explicit State(Device device) : memory(device) {}
+  explicit State(Device device) : pool(device) {}
 
-  memory::PrivatePool memory;
+  memory::PrivatePool pool;
 #ifdef BINADE_CUDA
-  std::optional<cuda::RecordedWork> work;
+  std::optional<cuda::CapturedGraph> graph;
 #endif
 };
 
-memory::PrivatePool& Graph::memory() const { return state_->memory; }
+memory::PrivatePool& Graph::pool() const { return state_->pool; }
 
 #ifdef BINADE_CUDA
 
-bool Graph::possible(Device device) { return device.is_cuda(); }
+bool Graph::is_supported(Device device) { return device.is_cuda(); }
 
 void Graph::capture(Device device, FunctionRef<void()> work) {
-  of(device);  // makes it the active one
+  of(device);  // activates the device
   const auto state = std::make_shared<State>(device);
-  state->memory.record([&] { state->work.emplace(work); });
+  state->pool.capture([&] { state->graph.emplace(work); });
   state_ = state;
 }
 
-void Graph::launch() const {
-  state_->work->launch();
-  state_->memory.book_run();
+void Graph::replay() const {
+  state_->graph->launch();
+  state_->pool.count_replay();
 }
 
 #else
 
-bool Graph::possible(Device) { return false; }
+bool Graph::is_supported(Device) { return false; }
 
 void Graph::capture(Device device, FunctionRef<void()>) {
   fail("graph", {.argument = "device",
@@ -47,7 +47,7 @@ void Graph::capture(Device device, FunctionRef<void()>) {
                  .found = to_string(device)});
 }
 
-void Graph::launch() const {}
+void Graph::replay() const {}
 
 #endif
 

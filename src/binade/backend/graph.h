@@ -7,24 +7,24 @@
 
 namespace binade::backend {
 
-// Work for a device, recorded once and then started as a whole as often as wanted: the same kernels
-// on the same addresses, at the price of one call on the host. Copies are the same graph.
+// Work captured once on a device and replayed any number of times: the same kernels at the same
+// addresses, for the host cost of one launch. Copies refer to the same graph.
 class Graph {
  public:
-  // Whether work on the device can be recorded.
-  static bool possible(Device device);
+  // Whether the device can capture work.
+  static bool is_supported(Device device);
 
-  // Calls `work`, whose kernels are recorded and do nothing yet. It may not wait for the device nor
-  // read its memory, and what it makes for the first time in a run (tuned products, optimizer
-  // state) must have been made before. The memory it uses stays the graph's.
+  // Calls `work` and captures its kernels without running them. The work must not wait for the
+  // device or read its memory, and everything a run creates only once (tuned matmuls, optimizer
+  // state) must exist already. The graph keeps the memory the work uses.
   void capture(Device device, FunctionRef<void()> work);
   bool captured() const { return state_ != nullptr; }
 
-  // Gives the recorded work to the device once more, behind all that it was given before.
-  void launch() const;
+  // Submits the captured work once more, after all work submitted before.
+  void replay() const;
 
-  // For other work between two launches; see memory::PrivatePool::Use.
-  memory::PrivatePool& memory() const;
+  // The memory pool, for other work between two replays; see memory::PrivatePool::Use.
+  memory::PrivatePool& pool() const;
 
  private:
   struct State;

@@ -52,12 +52,10 @@ struct SgdStep {
   bool first;  // momentum starts as the gradient, whatever it holds
 };
 
-// Of the draws that a 16-bit master is rounded by. The stream id keeps clear of those that ops draw
-// in the same step.
+// The stream of the draws that round a 16-bit master.
 template <class Numbers>
 random::Key rounding_key(const Numbers& numbers) {
-  constexpr uint64_t optimizer_stream = uint64_t{1} << 63;
-  return {numbers.seed, optimizer_stream | numbers.step};
+  return {numbers.seed, random::stream_id(random::Domain::optimizer, numbers.step)};
 }
 
 // Calls update with the TypeTag that masters are computed in.

@@ -7,20 +7,20 @@
 #include "binade/backend/backend.h"
 
 namespace binade::backend {
-namespace {
 
-struct Session {
+struct ProfilerSession {
   Device device;
   Profiler::Clock clock = nullptr;
-  Backend own;    // the device's kernels
-  Backend timed;  // the same, timed
+  Backend plain;  // the device's kernels
+  Backend timed;  // wrappers that time them
   WorkSeconds seconds{};
 };
 
-Session session;
-bool running = false;
+namespace {
 
-// Entry I of the family at `Member`, as a kernel of any type that times it as `work`.
+ProfilerSession* active_session = nullptr;
+
+// Converts to a kernel of any type that calls and times entry I of the family at `Member`.
 template <auto Member, size_t I, Work work>
 struct Timed {
   template <class... Args>
@@ -29,8 +29,9 @@ struct Timed {
   template <class... Args>
   constexpr operator Kernel<Args...>() const {
     return [](Args... args) {
+      ProfilerSession& session = *active_session;
       Kernel<Args...> kernel;
-      const auto* family = reinterpret_cast<const std::byte*>(&(session.own.*Member));
+      const auto* family = reinterpret_cast<const std::byte*>(&(session.plain.*Member));
       std::memcpy(&kernel, family + I * sizeof(kernel), sizeof(kernel));
       const double start = session.clock(session.device);
       kernel(std::forward<Args>(args)...);
@@ -39,7 +40,7 @@ struct Timed {
   }
 };
 
-// Replaces every entry of a family. Tables hold function pointers and nothing else.
+// Replaces every entry of a family. Tables hold only function pointers.
 template <auto Member, Work work, class Family>
 void time_family(Family& family) {
   constexpr size_t entries = sizeof(Family) / sizeof(void (*)());
@@ -75,18 +76,20 @@ std::string_view name(Work work) {
   return names[static_cast<size_t>(work)];
 }
 
-Profiler::Profiler(Device device, Clock clock) {
-  session = {.device = device, .clock = clock, .own = of(device), .timed = {}, .seconds = {}};
-  time_all(session.timed);
-  running = true;
+Profiler::Profiler(Device device, Clock clock)
+    : session_(
+          new ProfilerSession{.device = device, .clock = clock, .plain = of(device), .timed = {}}),
+      scope_(active_session, session_.get()) {
+  time_all(session_->timed);
 }
 
-Profiler::~Profiler() { running = false; }
+Profiler::~Profiler() = default;
 
-const WorkSeconds& Profiler::seconds() const { return session.seconds; }
+const WorkSeconds& Profiler::seconds() const { return session_->seconds; }
 
 const Backend* profiled(Device device) {
-  return running && device == session.device ? &session.timed : nullptr;
+  const bool active = active_session != nullptr && device == active_session->device;
+  return active ? &active_session->timed : nullptr;
 }
 
 }  // namespace binade::backend

@@ -2,38 +2,43 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
+#include "binade/base/restore.h"
 #include "binade/tensor/device.h"
 
 namespace binade::backend {
 
 struct Backend;
+struct ProfilerSession;
 
-// What a kernel works at, as benchmarks sum it up.
+// Kernel categories in benchmarks.
 enum class Work : uint8_t { matrix, attention, norm, elementwise, loss, optimizer, quantize };
 inline constexpr int work_count = 7;
 std::string_view name(Work work);
 
-// Seconds in kernels by kind of work.
+// Seconds spent in kernels, by category.
 using WorkSeconds = std::array<double, work_count>;
 
-// Times every kernel of a device while it lives: of() then hands out a table that asks `clock`
-// before and after each. The clock waits for the device, so that a kernel's time is its own. One at
-// a time, on the thread that runs the ops.
-class Profiler {
+// For its lifetime, times every kernel of a device: of() returns a table that reads `clock` before
+// and after each kernel. The clock must wait for the device, so that kernels do not overlap. Only
+// one profiler may exist, on the thread that runs the ops.
+class [[nodiscard]] Profiler {
  public:
   using Clock = double (*)(Device device);
 
   Profiler(Device device, Clock clock);
   ~Profiler();
-  Profiler(const Profiler&) = delete;
-  Profiler& operator=(const Profiler&) = delete;
 
   const WorkSeconds& seconds() const;
+
+ private:
+  std::unique_ptr<ProfilerSession> session_;
+  Restore<ProfilerSession*> scope_;
 };
 
-// The table that times, where `device` is being profiled; null elsewhere.
+// The timing table if `device` is being profiled, else null.
 const Backend* profiled(Device device);
 
 }  // namespace binade::backend

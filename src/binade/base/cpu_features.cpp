@@ -33,7 +33,7 @@ struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-// All zero where the CPU has no such leaf.
+// Returns zeros if the CPU lacks the leaf.
 Registers cpuid(unsigned leaf, unsigned subleaf) {
   Registers r;
   __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);
@@ -42,14 +42,14 @@ Registers cpuid(unsigned leaf, unsigned subleaf) {
 
 bool bit(unsigned word, int position) { return ((word >> position) & 1) != 0; }
 
-// Which register states the operating system saves and restores.
+// The register states the operating system saves and restores.
 uint64_t enabled_states() {
   uint32_t low, high;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (static_cast<uint64_t>(high) << 32) | low;
 }
 
-// Linux hands out the 8 KiB of tile registers on request only.
+// Linux lets a process use the 8 KiB of tile registers only on request.
 bool request_amx() {
 #if defined(__linux__)
   constexpr long arch_request_permission = 0x1023;

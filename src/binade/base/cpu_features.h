@@ -5,8 +5,8 @@
 
 namespace binade {
 
-// What the CPU this process runs on can do, as far as Binade's kernels care. A flag is set only
-// where the operating system lets a process use the feature too. All are false on other CPUs.
+// CPU features that Binade's kernels use. A flag is set only if the operating system also enables
+// the feature. All flags are false on other architectures.
 struct CpuFeatures {
   // aarch64
   bool neon = false;
@@ -15,13 +15,13 @@ struct CpuFeatures {
   bool avx2 = false;         // with FMA and F16C
   bool avx512 = false;       // F, BW, DQ and VL
   bool avx512_bf16 = false;  // VDPBF16PS
-  bool amx_bf16 = false;     // TDPBF16PS, with permission to use the tile registers granted
+  bool amx_bf16 = false;     // TDPBF16PS, and the process may use the tile registers
 };
 
-// Detected at the first call. On Linux that call asks the kernel for the AMX tile registers.
+// Detected on the first call, which on Linux also requests the AMX tile registers.
 const CpuFeatures& cpu_features();
 
-// The names of the flags that are set, in the order above, for people to read.
+// Names of the flags that are set, in the order above, for display.
 std::vector<std::string_view> cpu_feature_names();
 
 }  // namespace binade

@@ -15,8 +15,8 @@ std::string message(std::string_view op, const Facts& facts) {
     text += (facts.expected.empty() ? ": found " : ", found ") + facts.found;
   if (!facts.hint.empty()) text += "; " + facts.hint;
   text = visible(text);
-  std::istringstream below(facts.below);
-  for (std::string line; std::getline(below, line);) text += "\n" + visible(line);
+  std::istringstream details(facts.details);
+  for (std::string line; std::getline(details, line);) text += "\n" + visible(line);
   return text;
 }
 

@@ -6,18 +6,18 @@
 
 namespace binade {
 
-// What an error knows. Every field may be empty; the message leaves empty ones out.
+// The facts of an error. The message leaves out empty fields.
 struct Facts {
-  std::string argument = {};  // which argument, file or key
-  std::string expected = {};  // what would have been right
-  std::string found = {};     // what was there instead
-  std::string hint = {};      // what to do about it
-  std::string below = {};     // lines that follow the message: a table
+  std::string argument = {};  // the argument, file or key at fault
+  std::string expected = {};  // the valid values
+  std::string found = {};     // the actual value
+  std::string hint = {};      // a way to fix it
+  std::string details = {};   // further lines below the message, such as a table
 };
 
-// The one exception Binade throws for bad input or misuse.
-// what() reads "linear: weight: expected [8, 4], found [4, 8] f32; hint": one line, but for those
-// below it. Facts may quote any bytes; what a terminal would obey is there as visible() writes it.
+// The exception Binade throws for bad input or misuse. what() reads "linear: weight: expected [8,
+// 4], found [4, 8] f32; hint": one line, then the lines of `details`. Facts may quote untrusted
+// bytes; the message escapes them with visible().
 class Error : public std::runtime_error {
  public:
   Error(std::string_view op, Facts facts);
@@ -30,7 +30,7 @@ class Error : public std::runtime_error {
   Facts facts_;
 };
 
-// Throws an Error. Call it under an `if`, so that facts are only put into words when needed.
+// Throws an Error. Call it inside an `if`, so that facts are formatted only on failure.
 [[noreturn]] void fail(std::string_view op, Facts facts);
 
 }  // namespace binade

@@ -6,7 +6,7 @@
 
 namespace binade {
 
-// A borrowed callable: two pointers, no allocation. Valid only while the callable lives.
+// A non-owning reference to a callable: two pointers, no allocation. The callable must outlive it.
 template <class Signature>
 class FunctionRef;
 

@@ -30,7 +30,7 @@ namespace {
                        .hint = std::move(hint)});
 }
 
-// The text with a bound on its length and nothing a terminal would obey.
+// The text escaped to ASCII and truncated to `limit` characters.
 std::string escaped(std::string_view text, size_t limit) {
   std::string result;
   for (const char c : text.substr(0, limit)) {
@@ -44,8 +44,8 @@ std::string escaped(std::string_view text, size_t limit) {
   return text.size() > limit ? result + "..." : result;
 }
 
-// A pointer into the text that tells an observer how far the lexer has read.
-class Reading {
+// An iterator over the text that reports how far the lexer has read.
+class TrackingIterator {
  public:
   using iterator_category = std::forward_iterator_tag;
   using value_type = char;
@@ -53,19 +53,19 @@ class Reading {
   using pointer = const char*;
   using reference = const char&;
 
-  Reading(const char* at, const char** reached) : at_(at), reached_(reached) {}
+  TrackingIterator(const char* at, const char** reached) : at_(at), reached_(reached) {}
   reference operator*() const { return *at_; }
-  Reading& operator++() {
+  TrackingIterator& operator++() {
     *reached_ = ++at_;
     return *this;
   }
-  Reading operator++(int) {
-    Reading before = *this;
+  TrackingIterator operator++(int) {
+    TrackingIterator before = *this;
     ++*this;
     return before;
   }
-  bool operator==(const Reading& other) const { return at_ == other.at_; }
-  bool operator!=(const Reading& other) const { return at_ != other.at_; }
+  bool operator==(const TrackingIterator& other) const { return at_ == other.at_; }
+  bool operator!=(const TrackingIterator& other) const { return at_ != other.at_; }
 
  private:
   const char* at_;
@@ -74,7 +74,7 @@ class Reading {
 
 }  // namespace
 
-// Receives nlohmann's events and puts values together, innermost first.
+// Receives nlohmann's SAX events and builds values, innermost first.
 class Builder {
  public:
   Builder(std::string_view text, Content& content)
@@ -82,12 +82,13 @@ class Builder {
         source_(content.source),
         content_(content),
         reached_(text.data()),
-        seen_(text.data()) {}
+        consumed_(text.data()) {}
 
   void build() {
     const char* begin = text_.data();
     const char* end = begin + text_.size();
-    nlohmann::json::sax_parse(Reading(begin, &reached_), Reading(end, &reached_), this);
+    nlohmann::json::sax_parse(TrackingIterator(begin, &reached_), TrackingIterator(end, &reached_),
+                              this);
   }
 
   bool null() { return add(nullptr); }
@@ -112,7 +113,7 @@ class Builder {
       refuse_at(source_, offset, {}, "names that differ", in_quotes(name) + " twice");
     }
     frame.key = std::move(name);
-    seen_ = reached_;
+    consumed_ = reached_;
     return true;
   }
 
@@ -138,25 +139,25 @@ class Builder {
     std::string key = {};
   };
 
-  // Where the value of the present event starts: after what earlier events took, past separators.
+  // File offset of the current event's token: past earlier events and separators.
   int64_t start_of_token() const {
-    const char* at = seen_;
+    const char* at = consumed_;
     while (at != reached_ && std::strchr(" \t\r\n,:", *at) != nullptr) ++at;
     return source_.offset + (at - text_.data());
   }
 
-  Value made(Value::Variant value) {
+  Value make_value(Value::Variant value) {
     if (++count_ > max_values) {
       refuse_at(source_, start_of_token(), {}, "at most " + std::to_string(max_values) + " values",
                 "more");
     }
     Value result(std::move(value), start_of_token(), &content_);
-    seen_ = reached_;
+    consumed_ = reached_;
     return result;
   }
 
   bool add(Value::Variant value) {
-    attach(made(std::move(value)));
+    attach(make_value(std::move(value)));
     return true;
   }
 
@@ -165,14 +166,14 @@ class Builder {
       refuse_at(source_, start_of_token(), {},
                 "nesting of at most " + std::to_string(max_depth) + " levels", "more");
     }
-    open_.push_back({made(std::move(empty))});
+    open_.push_back({make_value(std::move(empty))});
     return true;
   }
 
   bool close() {
     Value value = std::move(open_.back().value);
     open_.pop_back();
-    seen_ = reached_;
+    consumed_ = reached_;
     attach(std::move(value));
     return true;
   }
@@ -191,8 +192,8 @@ class Builder {
   std::string_view text_;
   const Source& source_;
   Content& content_;
-  const char* reached_;  // how far the lexer has read
-  const char* seen_;     // how far it had at the last event
+  const char* reached_;   // end of what the lexer has read
+  const char* consumed_;  // value of reached_ at the last event
   int64_t count_ = 0;
   std::vector<Frame> open_;
 };
@@ -238,8 +239,7 @@ void Value::refuse(std::string expected, std::string found, std::string hint) co
             std::move(hint));
 }
 
-// The way from here to the value at address `target`, "a.b[2]"; walked only to put an error in
-// words.
+// Appends the path from here to the value at address `target`, "a.b[2]"; used only for errors.
 bool Value::find_path(const Value* target, std::string& path) const {
   if (this == target) return true;
   const size_t length = path.size();
@@ -288,7 +288,7 @@ Document parse(std::string_view text, Source source) {
     refuse_at(source, source.offset, {}, "JSON", "a byte order mark",
               "save the file as plain UTF-8");
   }
-  // The lexer takes a zero byte for the end of the text.
+  // The lexer would take a zero byte as the end of the text.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
     refuse_at(source, source.offset + static_cast<int64_t>(zero), {}, "JSON", "a zero byte");
   }

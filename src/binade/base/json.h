@@ -7,12 +7,12 @@
 #include <variant>
 #include <vector>
 
-// JSON from files nobody vouches for, and JSON for others to read.
+// A strict JSON reader for untrusted files, and a JSON writer.
 namespace binade::json {
 
-// Where a text comes from, for messages.
+// The origin of a text, for messages.
 struct Source {
-  std::string reader;  // who reads: "safetensors"
+  std::string reader;  // the component that reads it: "safetensors"
   std::string file;
   int64_t offset = 0;  // of the text's first byte in the file
 };
@@ -20,28 +20,28 @@ struct Source {
 struct Member;
 struct Content;
 
-// One value of a document, which it must not outlive. The accessors fail, naming file, byte, path,
-// expected and found, where the value is something else.
+// One value of a document, which must outlive it. An accessor fails if the value has another type;
+// the message names the file, the byte, the path, and the expected and found types.
 class Value {
  public:
   bool is_null() const;
   bool is_object() const;
   bool boolean() const;
-  // A whole number in [low, high]; 3.0 is none.
+  // A whole number in [low, high]; 3.0 is not one.
   int64_t integer(int64_t low, int64_t high) const;
   double number() const;
   const std::string& string() const;
   const std::vector<Value>& array() const;
-  const std::vector<Member>& object() const;  // in the order of the text
+  const std::vector<Member>& object() const;  // in document order
 
-  // A member of an object: null, or a failure, where there is none. Looks at one after another.
+  // A member of an object, by linear search. If it is missing, find() returns null and at() fails.
   const Value* find(std::string_view name) const;
   const Value& at(std::string_view name) const;
 
   int64_t offset() const { return offset_; }  // in the file
-  // Fails about this value.
+  // Throws an error about this value.
   [[noreturn]] void refuse(std::string expected, std::string found, std::string hint = {}) const;
-  // What it is, in words: `"F32"`, `-1`, `an array of 3`.
+  // A short description for messages: `"F32"`, `-1`, `an array of 3`.
   std::string describe() const;
 
  private:
@@ -64,13 +64,13 @@ struct Member {
   Value value;
 };
 
-// Here, where a Member is complete.
+// Defined here because they need a complete Member.
 inline Value::Value(Variant value, int64_t offset, const Content* content)
     : value_(std::move(value)), offset_(offset), content_(content) {}
 inline bool Value::is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
 inline bool Value::is_object() const { return std::holds_alternative<std::vector<Member>>(value_); }
 
-// A whole parsed text.
+// A parsed text.
 class Document {
  public:
   explicit Document(std::unique_ptr<const Content> content);
@@ -87,15 +87,15 @@ class Document {
 inline constexpr int max_depth = 64;
 inline constexpr int64_t max_values = 4'000'000;
 
-// Reads strictly: beyond bad syntax refuses repeated names, nesting over max_depth, more than
-// max_values values, a byte order mark, zero bytes, anything after the value, numbers past a
-// double's range and bytes that are not UTF-8. Integers past 64 bits become doubles.
+// Parses strictly. Besides bad syntax it refuses repeated names, nesting deeper than max_depth,
+// more than max_values values, a byte order mark, zero bytes, text after the value, numbers out of
+// a double's range and invalid UTF-8. Integers that do not fit 64 bits become doubles.
 Document parse(std::string_view text, Source source);
 
-// Writes JSON piece by piece: Writer().begin_object().key("n").value(1).end_object().text().
+// Writes JSON incrementally: Writer().begin_object().key("n").value(1).end_object().text().
 class Writer {
  public:
-  // indent 0: everything on one line.
+  // With indent 0 everything is on one line.
   explicit Writer(int indent = 0) : indent_(indent) {}
 
   Writer& begin_object() { return open('{'); }
@@ -103,7 +103,7 @@ class Writer {
   Writer& begin_array() { return open('['); }
   Writer& end_array() { return close(']'); }
   Writer& key(std::string_view name);
-  // Fails on bytes that are not UTF-8 and on numbers that are not finite.
+  // Fails on invalid UTF-8 and on non-finite numbers.
   Writer& value(std::string_view text);
   Writer& value(const char* text) { return value(std::string_view(text)); }
   Writer& value(bool value) { return put(value ? "true" : "false"); }
@@ -127,7 +127,7 @@ class Writer {
   bool after_key_ = false;
 };
 
-// Text as messages show it: in quotes, escaped to plain ASCII, cut where it is long.
+// Text for messages: in quotes, escaped to ASCII, truncated if long.
 std::string in_quotes(std::string_view text);
 
 }  // namespace binade::json

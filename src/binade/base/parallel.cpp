@@ -46,8 +46,8 @@ void set_threads(int count) {
 void on_each_thread(int64_t workers, FunctionRef<void(int64_t)> body) {
   if (thread_count() <= 1 || workers <= 1 || omp_in_parallel()) return body(0);
   std::exception_ptr error;
-  // Always the whole team, be there work for all or not: a smaller one would end the threads it has
-  // no need of, and the next region would pay for starting them again.
+  // Always the full team, even with less work: OpenMP ends the threads a smaller team does not
+  // need, and the next region would have to start them again.
 #pragma omp parallel num_threads(thread_count())
   {
     const int64_t worker = omp_get_thread_num();
@@ -69,9 +69,9 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
   constexpr int64_t ranges_per_thread = 4;
   const int64_t ranges = std::min<int64_t>(grains, ranges_per_thread * thread_count());
   const auto begin = [&](int64_t range) { return std::min(n, grains * range / ranges * grain); };
-  SharedItems items(thread_count(), ranges);
+  WorkQueues queues(thread_count(), ranges);
   on_each_thread(ranges, [&](int64_t worker) {
-    items.take(worker, [&](int64_t range) { body(begin(range), begin(range + 1)); });
+    queues.run(worker, [&](int64_t range) { body(begin(range), begin(range + 1)); });
   });
 }
 

@@ -6,19 +6,18 @@
 
 namespace binade {
 
-// Calls body(begin, end) over disjoint ranges that cover [0, n), from several threads.
-// Ranges start at multiples of `grain`, but how many there are depends on the thread count:
-// a body must give the same result however [0, n) is cut. A thread gets a few ranges, and what
-// slower ones have left. Calls inside a body run serially. The first exception thrown by a body is
-// rethrown here.
+// Calls body(begin, end) on several threads, over disjoint ranges that cover [0, n). Ranges start
+// at multiples of `grain`; their number depends on the thread count, so results must not depend on
+// where [0, n) is split. Each thread gets a few ranges and steals more when done. Nested calls run
+// serially. Rethrows the first exception a body throws.
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
 
-// Calls body(worker) on at most `workers` threads, fewer where there are no more: whatever there is
-// to do must get done by any number of them. Exceptions and calls inside a body as above.
+// Calls body(worker) on up to `workers` threads. Fewer may run, so the work must complete with any
+// number of them. Exceptions and nested calls behave as above.
 void on_each_thread(int64_t workers, FunctionRef<void(int64_t)> body);
 
-// Threads used by parallel_for: set_threads' value, else BINADE_THREADS, else what OpenMP would use
-// (OMP_NUM_THREADS, else all cores).
+// Number of threads parallel_for uses: the value of set_threads, else BINADE_THREADS, else OpenMP's
+// default (OMP_NUM_THREADS, else all cores).
 int threads();
 void set_threads(int count);
 

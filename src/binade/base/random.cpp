@@ -20,7 +20,8 @@ void begin_step(uint64_t seed, uint64_t step) { context() = {seed, step, 0}; }
 
 Key next_key() {
   Context& state = context();
-  return {state.seed, (state.step << 24) | (state.next_stream++ & 0xFFFFFFu)};
+  const uint64_t number = (state.step << 24) | (state.next_stream++ & 0xFFFFFFu);
+  return {state.seed, stream_id(Domain::ops, number)};
 }
 
 }  // namespace binade::random

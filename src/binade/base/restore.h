@@ -4,8 +4,8 @@
 
 namespace binade {
 
-// Gives a variable a value for the lifetime of this object, then restores the previous one. Scope
-// guards over thread-local state are made of it; they must end on the thread they began on.
+// For its lifetime, gives a variable another value; then restores the previous one. Scope guards
+// over thread-local state are built on it and must be destroyed on the thread that created them.
 template <class T>
 class [[nodiscard]] Restore {
  public:

@@ -5,9 +5,6 @@
 namespace binade::data {
 namespace {
 
-// Bit 62 keeps these streams apart from those of ops (below) and of starting weights (bit 63).
-constexpr uint64_t data_stream = uint64_t{1} << 62;
-
 template <class PlaceOf>
 Batch gathered(const Tokens& tokens, BatchShape shape, PlaceOf&& place_of) {
   Batch result{Tensor::empty({shape.batch, shape.context}, DType::i64),
@@ -28,9 +25,9 @@ Batch gathered(const Tokens& tokens, BatchShape shape, PlaceOf&& place_of) {
 Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
                      int64_t micro) {
   const auto places = static_cast<uint64_t>(tokens.size() - shape.context);
+  const uint64_t stream = random::stream_id(random::Domain::data, static_cast<uint64_t>(step));
   return gathered(tokens, shape, [&](int64_t row) {
-    const auto draw = random::block(seed, data_stream | static_cast<uint64_t>(step),
-                                    static_cast<uint64_t>(micro * shape.batch + row));
+    const auto draw = random::block(seed, stream, static_cast<uint64_t>(micro * shape.batch + row));
     return static_cast<int64_t>(((static_cast<uint64_t>(draw[0]) << 32) | draw[1]) % places);
   });
 }

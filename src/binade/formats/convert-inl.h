@@ -1,8 +1,8 @@
-// Vector loads and stores of small formats, for code compiled once per instruction set: include
-// this below hwy/foreach_target.h. load_f32 and store_f32 move one full vector of float lanes; they
-// equal the scalar conversions of binade/formats/number.h bit for bit.
+// Vector loads and stores of small formats, for code compiled once per instruction set. Include
+// this after hwy/foreach_target.h. load_f32 and store_f32 convert one full vector of float lanes
+// and equal the scalar conversions of binade/formats/number.h bit for bit.
 
-// A guard that flips, since the file is included anew for every target.
+// Highway's toggling include guard: the file is included once per target.
 #if defined(BINADE_FORMATS_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BINADE_FORMATS_CONVERT_INL_H_
 #undef BINADE_FORMATS_CONVERT_INL_H_
@@ -21,15 +21,15 @@ namespace binade::formats::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whether the instruction set's own f16 conversion rounds, quiets NaN and keeps its payload as ours
-// does. (Highway's substitute for those without one rounds toward zero.)
+// Whether the instruction set has an f16 conversion that treats rounding, NaN and payloads as
+// encode<F> does. (Highway's emulation for the others rounds toward zero.)
 #if HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C))
 inline constexpr bool native_f16 = true;
 #else
 inline constexpr bool native_f16 = false;
 #endif
 
-// Lanes of 32 bits beside the float lanes D.
+// A vector of 32-bit unsigned lanes, as many as D has float lanes.
 template <class D>
 using Unsigned = hn::Vec<hn::RebindToUnsigned<D>>;
 
@@ -69,14 +69,14 @@ HWY_INLINE hn::Vec<D> decode_lanes(D d, Unsigned<D> code) {
     } else if constexpr (F.specials == Specials::finite) {
       bits = hn::IfThenElse(hn::Eq(magnitude, nan_code), f32_nan, bits);
     } else if constexpr (F.specials == Specials::unsigned_zero) {
-      // Here the sign bit comes with the NaN's code and goes away with it.
+      // The NaN code includes the sign bit, which must not reach the result.
       return hn::BitCast(d, hn::IfThenElse(hn::Eq(code, nan_code), f32_nan, hn::Or(bits, sign)));
     }
     return hn::BitCast(d, hn::Or(bits, sign));
   }
 }
 
-// The rounded code of a finite magnitude, not yet held against the largest: detail::cut and the
+// The rounded code of a finite magnitude, before the overflow check: detail::truncate and the
 // rounding that follows it in encode<F>.
 template <const Format& F, Rounding R, class D>
 HWY_INLINE Unsigned<D> round_lanes(D d, Unsigned<D> magnitude) {
@@ -88,7 +88,7 @@ HWY_INLINE Unsigned<D> round_lanes(D d, Unsigned<D> magnitude) {
 
   if constexpr (F.specials == Specials::exponent_only) {
     if constexpr (R == Rounding::toward_zero) return hn::ShiftRight<23>(magnitude);
-    // Ties rise; below 1.5 * 2^-127, a subnormal f32, lies the smallest code.
+    // Ties round up; values below 1.5 * 2^-127, a subnormal f32, get the smallest code.
     const auto code = hn::ShiftRight<23>(hn::Add(magnitude, hn::Set(du, 0x400000u)));
     const auto smallest = hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, 0x600000));
     return hn::IfThenZeroElse(hn::RebindMask(du, smallest), code);
@@ -102,7 +102,7 @@ HWY_INLINE Unsigned<D> round_lanes(D d, Unsigned<D> magnitude) {
     normal = hn::ShiftRight<shift>(normal);
     if constexpr (F.exponent_bits == 8) return normal;
 
-    // Adding 2^23 smallest steps makes float's own rounding fall on the format's last place.
+    // Adding 2^23 times the smallest subnormal aligns float's last bit with the format's.
     constexpr float aligner = static_cast<float>(F.min_subnormal() / spec::f32.epsilon());
     const auto exact = hn::BitCast(d, magnitude);
     const auto aligned = hn::Add(exact, hn::Set(d, aligner));
@@ -137,19 +137,19 @@ HWY_INLINE Unsigned<D> round_lanes_stochastic(D /*d*/, Unsigned<D> magnitude, Un
         hn::IfThenElseZero(hn::RebindMask(du, hn::Gt(field, zero)), hn::Set(du, 0x800000u));
     const auto significand = hn::Or(fraction, hidden);
     const auto exponent = hn::Max(field, hn::Set(di, 1));
-    const auto place = hn::Max(exponent, hn::Set(di, F.min_exponent() + 127));
-    const auto dropped = hn::Add(hn::Sub(place, exponent), hn::Set(di, shift));
+    const auto kept_exponent = hn::Max(exponent, hn::Set(di, F.min_exponent() + 127));
+    const auto dropped = hn::Add(hn::Sub(kept_exponent, exponent), hn::Set(di, shift));
     const auto kept = hn::Shr(significand, hn::BitCast(du, hn::Min(dropped, last)));
-    // The bits cut off, moved to the top of the lane: up to 32 of them exactly.
-    const auto room = hn::Sub(hn::Set(di, 32), dropped);
-    const auto up = hn::Shl(significand, hn::BitCast(du, hn::Max(room, zero)));
-    const auto down = hn::BitCast(du, hn::Min(hn::Max(hn::Neg(room), zero), last));
+    // The dropped bits, shifted to the top of the lane; up to 32 of them are kept exactly.
+    const auto left_shift = hn::Sub(hn::Set(di, 32), dropped);
+    const auto up = hn::Shl(significand, hn::BitCast(du, hn::Max(left_shift, zero)));
+    const auto down = hn::BitCast(du, hn::Min(hn::Max(hn::Neg(left_shift), zero), last));
     const auto rest = hn::Shr(up, down);
     const auto carry = hn::Lt(hn::Add(rest, random), rest);
-    const auto below =
-        hn::ShiftLeft<F.mantissa_bits>(hn::Add(place, hn::Set(di, F.bias() - 127 - 1)));
-    // A true mask lane is minus one.
-    return hn::Sub(hn::Add(hn::BitCast(du, below), kept), hn::VecFromMask(du, carry));
+    const auto field_below =
+        hn::ShiftLeft<F.mantissa_bits>(hn::Add(kept_exponent, hn::Set(di, F.bias() - 127 - 1)));
+    // A true mask lane is -1.
+    return hn::Sub(hn::Add(hn::BitCast(du, field_below), kept), hn::VecFromMask(du, carry));
   }
 }
 
@@ -161,7 +161,7 @@ HWY_INLINE Unsigned<D> finish_lanes(D d, Unsigned<D> bits, Unsigned<D> rounded) 
   constexpr bool ieee = F.specials == Specials::ieee;
   constexpr bool truncates = R == Rounding::toward_zero;
   constexpr int max_code = static_cast<int>(F.max_code());
-  // In every format the code past the largest number is the special value.
+  // In every format the code after the largest number is the special value.
   constexpr int limit = O == Overflow::saturate || truncates ? max_code : max_code + 1;
   static_assert(max_code + 1 == static_cast<int>(ieee ? F.infinity_code() : F.nan_code()));
 
@@ -171,7 +171,7 @@ HWY_INLINE Unsigned<D> finish_lanes(D d, Unsigned<D> bits, Unsigned<D> rounded) 
     const auto is_infinite = hn::Eq(magnitude, hn::Set(du, 0x7f800000u));
     code = hn::IfThenElse(is_infinite, hn::Set(du, static_cast<uint32_t>(max_code + 1)), code);
   }
-  // Where overflow gives NaN, a NaN has become one by its size.
+  // If overflow gives NaN, the clamp above has already turned NaN inputs into NaN.
   if constexpr (ieee || limit == max_code) {
     auto nan = hn::Set(du, static_cast<uint32_t>(F.nan_code()));
     if constexpr (ieee) {
@@ -189,7 +189,7 @@ HWY_INLINE Unsigned<D> finish_lanes(D d, Unsigned<D> bits, Unsigned<D> rounded) 
     const auto sign_mask = hn::Set(du, static_cast<uint32_t>(F.sign_mask()));
     auto sign = hn::And(hn::ShiftRight<32 - F.bits()>(bits), sign_mask);
     if constexpr (F.specials == Specials::unsigned_zero) {
-      // No sign goes to zero, nor to NaN, which is its code already.
+      // Zero gets no sign, and NaN has it in its code.
       const auto unsigned_code = hn::Eq(hn::AndNot(sign_mask, code), hn::Zero(du));
       sign = hn::IfThenZeroElse(unsigned_code, sign);
     }
@@ -216,8 +216,8 @@ HWY_INLINE Unsigned<D> encode_lanes_stochastic(D d, hn::Vec<D> v, Unsigned<D> ra
                                                   round_lanes_stochastic<F>(d, magnitude, random));
 }
 
-// v rounded to bf16, its code in the upper half of each lane. The sign needs no care: only a NaN
-// could carry into it.
+// v rounded to bf16, with the code in the upper half of each lane. Only a NaN could carry into the
+// sign bit, and NaN takes the other branch.
 template <class D>
 HWY_INLINE Unsigned<D> round_lanes_bf16(D /*d*/, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> du;
@@ -228,7 +228,7 @@ HWY_INLINE Unsigned<D> round_lanes_bf16(D /*d*/, hn::Vec<D> v) {
   return hn::IfThenElse(hn::RebindMask(du, hn::Eq(v, v)), rounded, quiet);
 }
 
-// Codes from and to memory, one for each 32-bit lane.
+// Loads and stores codes, one per 32-bit lane.
 template <const Format& F, class D>
 HWY_INLINE Unsigned<D> load_codes(D /*d*/, const Number<F>* p) {
   const hn::Rebind<typename Number<F>::Bits, D> narrow;
@@ -241,7 +241,7 @@ HWY_INLINE void store_codes(Unsigned<D> code, D /*d*/, Number<F>* p) {
   hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), code)), narrow, &p->bits);
 }
 
-// One full vector of float lanes from Lanes(d) elements at p; no alignment is asked for.
+// Loads Lanes(d) elements at p as float lanes; p need not be aligned.
 template <class D>
 HWY_INLINE hn::Vec<D> load_f32(D d, const float* p) {
   return hn::LoadU(d, p);
@@ -253,7 +253,7 @@ HWY_INLINE hn::Vec<D> load_f32(D d, const Number<F>* p) {
     const hn::Rebind<hwy::float16_t, D> narrow;
     return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(p)));
   } else if constexpr (F == spec::bf16 && HWY_MAX_BYTES == 16) {
-    // In a single 128-bit block, one interleave with zeros is both the promotion and the shift.
+    // Within one 128-bit block, interleaving with zeros both promotes and shifts.
     const hn::Repartition<uint16_t, D> full;
     const auto half = hn::LoadU(hn::Half<decltype(full)>(), &p->bits);
     return hn::BitCast(d,
@@ -263,7 +263,7 @@ HWY_INLINE hn::Vec<D> load_f32(D d, const Number<F>* p) {
   }
 }
 
-// v, rounded to nearest even, to Lanes(d) elements at p. Overflow gives the format's special value.
+// Stores v, rounded to nearest even, to Lanes(d) elements at p. Overflow gives the special value.
 template <class D>
 HWY_INLINE void store_f32(hn::Vec<D> v, D d, float* p) {
   hn::StoreU(v, d, p);

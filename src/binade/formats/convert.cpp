@@ -13,14 +13,14 @@
 #define HWY_TARGET_INCLUDE "binade/formats/convert.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-// Below foreach_target.h, which this relies on.
+// Must come after foreach_target.h.
 #include "binade/formats/convert-inl.h"
 
 #ifndef BINADE_FORMATS_CONVERT_ONCE
 #define BINADE_FORMATS_CONVERT_ONCE
 namespace binade::formats {
 
-// What one instruction set offers for one type.
+// The conversions of one type, compiled for one instruction set.
 template <class T>
 struct Kernels {
   void (*widen)(const T* src, float* dst, size_t n);
@@ -51,10 +51,10 @@ HWY_BEFORE_NAMESPACE();
 namespace binade::formats::HWY_NAMESPACE {
 namespace {
 
-// The most float lanes that one block holds: four vectors.
+// Maximum number of float lanes in a block: four vectors.
 constexpr size_t max_block = 4 * HWY_MAX_BYTES / sizeof(float);
 
-// Calls block(src, dst) on every `size` elements; the last few go through padded copies.
+// Calls block(src, dst) for every `size` elements; the remainder goes through padded copies.
 template <class Src, class Dst, class Block>
 HWY_INLINE void for_blocks(const Src* src, Dst* dst, size_t n, size_t size, Block block) {
   size_t i = 0;
@@ -67,7 +67,7 @@ HWY_INLINE void for_blocks(const Src* src, Dst* dst, size_t n, size_t size, Bloc
   std::copy(result, result + (n - i), dst + i);
 }
 
-// An 8-bit code is an index: a table beats arithmetic on vectors of only four lanes.
+// A table indexed by the 8-bit code is faster than arithmetic on vectors of only four lanes.
 template <const Format& F>
 void widen_by_table(const Number<F>* src, float* dst, size_t n) {
   size_t i = 0;
@@ -93,7 +93,7 @@ void widen_array(const Number<F>* src, float* dst, size_t n) {
   }
 }
 
-// Two vectors of codes make one of 16-bit codes, four make one of 8-bit codes.
+// Packs two vectors of codes into one of 16-bit codes, or four into one of 8-bit codes.
 template <const Format& F, class D, class Code>
 HWY_INLINE void store_packed(D d, Number<F>* dst, Code code) {
   const hn::Repartition<uint16_t, D> d16;
@@ -153,7 +153,7 @@ template <const Format& F, Overflow O>
 void narrow_array_stochastic_as(const float* src, const uint32_t* random, Number<F>* dst,
                                 size_t n) {
   size_t i = 0;
-  // Scales are few: e8m0 takes the scalar way.
+  // e8m0 is only used for scales, which are few: the scalar loop below suffices.
   if constexpr (F.specials != Specials::exponent_only) {
     const hn::ScalableTag<float> d;
     const hn::RebindToUnsigned<decltype(d)> du;
@@ -211,14 +211,14 @@ HWY_EXPORT(kernels);
 
 namespace {
 
-// Looked up at every call: tests choose the instruction set.
+// Looked up on every call, because tests switch the instruction set.
 template <class T>
 const Kernels<T>& kernels_for() {
   return std::get<Kernels<T>>(HWY_DYNAMIC_DISPATCH(kernels)().types);
 }
 
-// Not inside narrow(), where rows of a few dozen elements would pay for asking whether it is there
-// yet; until it is, the other way gives the same bits.
+// A global rather than a static in narrow(), where the initialization check would slow down short
+// rows. Before it is initialized, the generic path gives the same bits.
 const NarrowBf16 native_bf16 = native_narrow_bf16();
 
 // random[i] = random::bits(key.seed, key.stream, first + i).

@@ -31,7 +31,7 @@ NarrowBf16 native_narrow_bf16() {
 #if defined(__aarch64__)
   if (cpu_features().neon_bf16) return narrow_neon;
 #endif
-  return nullptr;  // x86-64's takes subnormal numbers for zeros
+  return nullptr;  // x86-64's instruction flushes subnormals to zero
 }
 
 }  // namespace binade::formats

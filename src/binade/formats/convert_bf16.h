@@ -6,8 +6,8 @@
 
 namespace binade::formats {
 
-// Rounds to bf16 to nearest even with the CPU's own instruction, which gives the bits of
-// narrow(). Null where there is none.
+// Rounds to bf16, to nearest even, with the CPU's native instruction; equals narrow() bit for bit.
+// Null if the CPU has no such instruction.
 using NarrowBf16 = void (*)(const float* src, bf16* dst, size_t n);
 NarrowBf16 native_narrow_bf16();
 

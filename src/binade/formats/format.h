@@ -4,26 +4,27 @@
 
 #include "binade/base/host_device.h"
 
-// What a number's bits mean. A format is described once, by the widths of its fields and the rule
-// for its special values; its limits and its conversions all derive from that description.
+// Number formats. A format is described once, by the widths of its fields and the rule for its
+// special values; limits and conversions derive from that description.
 
 namespace binade::formats {
 
 enum class Specials {
   ieee,           // the top exponent holds infinities and NaNs
   finite,         // OCP "fn": no infinity; only the all-ones magnitude is NaN
-  unsigned_zero,  // "fnuz": no infinity, no -0 (its code is the one NaN); the bias is one more
+  unsigned_zero,  // "fnuz": no infinity, no -0 (its code is the only NaN); the bias is larger by
+                  // one
   exponent_only,  // a scale: no sign, no mantissa, no zero; all ones is NaN
-  none,           // every code is a finite number
+  none,           // all codes are finite numbers
 };
 
 enum class Rounding { nearest_even, toward_zero, stochastic };
 
-// What becomes of a magnitude that rounds past max(): infinity where the format has one, else NaN
-// (`special`), or the largest finite number (`saturate`, infinities included). NaN stays NaN.
+// The result for a magnitude that rounds past max(). `special`: infinity if the format has one,
+// else NaN. `saturate`: the largest finite number, also for infinities. NaN stays NaN.
 enum class Overflow { special, saturate };
 
-// 2^exponent, exact over the whole range of double.
+// 2^exponent, exact over the full range of double.
 BINADE_HD constexpr double power_of_two(int exponent) {
   const uint64_t bits = exponent >= -1022 ? static_cast<uint64_t>(exponent + 1023) << 52
                                           : uint64_t{1} << (exponent + 1074);
@@ -58,7 +59,7 @@ struct Format {
     return (1 << (exponent_bits - 1)) - (specials == Specials::unsigned_zero ? 0 : 1);
   }
 
-  // Codes without their sign bit.
+  // Bit patterns ("codes") without the sign bit, and the sign bit.
   BINADE_HD constexpr uint64_t magnitude_mask() const {
     return (uint64_t{1} << (exponent_bits + mantissa_bits)) - 1;
   }
@@ -72,8 +73,8 @@ struct Format {
       return magnitude_mask() - 1;
     return magnitude_mask();
   }
-  // The quiet NaN of positive sign where NaN has a sign. A format without NaN gives max_code(), as
-  // NVIDIA's conversion to e2m1 does.
+  // The quiet NaN, with positive sign if NaN has one. For a format without NaN this is max_code(),
+  // as in NVIDIA's conversion to e2m1.
   BINADE_HD constexpr uint64_t nan_code() const {
     if (specials == Specials::ieee) return infinity_code() | (uint64_t{1} << (mantissa_bits - 1));
     if (specials == Specials::unsigned_zero) return sign_mask();
@@ -92,14 +93,14 @@ struct Format {
     return static_cast<double>(significand) * epsilon() * power_of_two(max_exponent());
   }
   BINADE_HD constexpr double min_normal() const { return power_of_two(min_exponent()); }
-  // Zero where the format has no subnormal numbers.
+  // Zero if the format has no subnormal numbers.
   BINADE_HD constexpr double min_subnormal() const {
     return has_subnormals() ? power_of_two(min_exponent() - mantissa_bits) : 0.0;
   }
-  // The distance from 1 to the next larger number. Rounding to nearest errs by at most half of it,
-  // relative to a normal number.
+  // The distance from 1 to the next larger number. The relative error of rounding to nearest is at
+  // most half of it for normal numbers.
   BINADE_HD constexpr double epsilon() const { return power_of_two(-mantissa_bits); }
-  // How many decimal digits the significand is worth.
+  // The significand's precision in decimal digits.
   BINADE_HD constexpr double decimal_digits() const {
     constexpr double log10_of_2 = 0.30102999566398119521;
     return (mantissa_bits + 1) * log10_of_2;
@@ -109,8 +110,8 @@ struct Format {
 namespace spec {
 
 inline constexpr Format f64{"f64", 11, 52, Specials::ieee, "reference results"};
-inline constexpr Format f32{"f32", 8, 23, Specials::ieee, "masters and sums"};
-inline constexpr Format tf32{"tf32", 8, 10, Specials::ieee, "products of f32"};
+inline constexpr Format f32{"f32", 8, 23, Specials::ieee, "master weights, sums"};
+inline constexpr Format tf32{"tf32", 8, 10, Specials::ieee, "f32 matmuls"};
 inline constexpr Format f16{"f16", 5, 10, Specials::ieee, "compute, scaled"};
 inline constexpr Format bf16{"bf16", 8, 7, Specials::ieee, "compute"};
 inline constexpr Format e4m3{"e4m3", 4, 3, Specials::finite, "FP8 forward (OCP)"};
@@ -121,7 +122,7 @@ inline constexpr Format e2m1{"e2m1", 2, 1, Specials::none, "MX FP4 elements"};
 
 }  // namespace spec
 
-// The formats of the engine, as `binade formats` prints them.
+// All formats, in the order `binade formats` prints them.
 inline constexpr const Format* all[] = {&spec::f32,  &spec::tf32, &spec::f16,
                                         &spec::bf16, &spec::e4m3, &spec::e4m3fnuz,
                                         &spec::e5m2, &spec::e8m0, &spec::e2m1};
@@ -131,15 +132,15 @@ BINADE_HD constexpr float float_from_bits(uint32_t bits) { return __builtin_bit_
 
 namespace detail {
 
-// A magnitude cut between the bits a format keeps and the rest: `code` is the magnitude rounded
-// toward zero, `rest` what was cut off, in units of 2^-32 of the last kept place.
-struct Cut {
+// A magnitude split at the last bit a format keeps: `code` is the magnitude rounded toward zero,
+// `rest` the dropped part in units of 2^-32 of the last kept bit.
+struct Truncated {
   uint32_t code;
   uint32_t rest;
 };
 
 template <const Format& F>
-BINADE_HD constexpr Cut cut(uint32_t magnitude) {
+BINADE_HD constexpr Truncated truncate(uint32_t magnitude) {
   constexpr int mantissa_bits = F.mantissa_bits;
   constexpr int bias = F.bias();
   constexpr int min_exponent = F.min_exponent();
@@ -149,33 +150,30 @@ BINADE_HD constexpr Cut cut(uint32_t magnitude) {
   uint32_t significand = field != 0 ? (magnitude & 0x7fffff) | 0x800000 : magnitude;
   int exponent = field != 0 ? field - 127 : -126;
   if (exponent_only && field == 0) {
-    // f32 holds the smallest scale, 2^-127, as a subnormal. Whatever is smaller rises to it.
+    // f32 holds the smallest scale, 2^-127, as a subnormal. Smaller values round up to it.
     significand = significand < 0x400000 ? 0x800000 : significand << 1;
     exponent = min_exponent;
   }
-  const int place = exponent > min_exponent ? exponent : min_exponent;
-  const int dropped = place - exponent + 23 - mantissa_bits;
+  const int kept_exponent = exponent > min_exponent ? exponent : min_exponent;
+  const int dropped = kept_exponent - exponent + 23 - mantissa_bits;
   const uint64_t fixed = dropped < 64 ? (uint64_t{significand} << 32) >> dropped : 0;
-  // The hidden bit, part of what is kept, adds one to an exponent field that starts one lower.
-  const uint32_t below = static_cast<uint32_t>(place + bias - 1) << mantissa_bits;
-  return {below + static_cast<uint32_t>(fixed >> 32), static_cast<uint32_t>(fixed)};
+  // The exponent field starts one lower, because adding the hidden bit raises it by one.
+  const uint32_t field_below = static_cast<uint32_t>(kept_exponent + bias - 1) << mantissa_bits;
+  return {field_below + static_cast<uint32_t>(fixed >> 32), static_cast<uint32_t>(fixed)};
 }
 
 }  // namespace detail
 
 // The code of x in format F.
-// - Subnormals are exact. -0 keeps its sign where the format has one.
-// - NaN gives NaN (format e2m1, which has none: +max). An IEEE format keeps its sign and the
-// leading
-//   bits of its payload, and makes it quiet.
-// - nearest_even: a tie goes to the even code; for e8m0, which keeps a single digit, to the larger
-//   power, as IEEE 754 has it.
+// - Subnormals round correctly. -0 keeps its sign if the format has -0.
+// - NaN gives NaN (+max in e2m1, which has none). IEEE formats keep its sign and the leading bits
+//   of its payload, and make it quiet.
+// - nearest_even: ties go to the even code; in e8m0, which has one significant bit, to the larger
+//   power of two, as in IEEE 754.
 // - toward_zero: finite values never become infinite.
-// - stochastic: rounds away from zero with the probability of the fraction cut off, given 32
-// uniform
-//   bits in `random`. The mean is exact for fractions that are multiples of 2^-32 of the last
-//   place.
-// - e8m0 holds no sign and no zero: a negative number gives NaN, zero gives the smallest power.
+// - stochastic: rounds away from zero with a probability equal to the dropped fraction, given 32
+//   uniform bits in `random`. The mean is exact for fractions that are multiples of 2^-32.
+// - e8m0 has no sign and no zero: negative numbers give NaN, zero gives the smallest power of two.
 template <const Format& F>
 BINADE_HD constexpr uint32_t encode(float x, Rounding rounding = Rounding::nearest_even,
                                     Overflow overflow = Overflow::special, uint32_t random = 0) {
@@ -197,17 +195,18 @@ BINADE_HD constexpr uint32_t encode(float x, Rounding rounding = Rounding::neare
   }
   if (F.specials == Specials::exponent_only && negative && magnitude != 0) return nan_code;
 
-  const detail::Cut cut = detail::cut<F>(magnitude);
+  const detail::Truncated truncated = detail::truncate<F>(magnitude);
   uint32_t add = 0;
-  // Half of the last place, less one unit when an even code lets a tie stay.
+  // Half a unit in the last place, minus one if the code is even, so that a tie rounds down.
   if (rounding == Rounding::nearest_even)
-    add = 0x7fffffff + ((F.mantissa_bits == 0 ? 1 : cut.code) & 1);
+    add = 0x7fffffff + ((F.mantissa_bits == 0 ? 1 : truncated.code) & 1);
   if (rounding == Rounding::stochastic) add = random;
-  const uint32_t code = cut.code + static_cast<uint32_t>((uint64_t{cut.rest} + add) >> 32);
+  const uint32_t code =
+      truncated.code + static_cast<uint32_t>((uint64_t{truncated.rest} + add) >> 32);
 
   if (code > max_code) {
-    const bool truncated = rounding == Rounding::toward_zero && magnitude != f32_infinity;
-    if (overflow == Overflow::saturate || truncated || !F.has_nan()) return sign | max_code;
+    const bool stays_finite = rounding == Rounding::toward_zero && magnitude != f32_infinity;
+    if (overflow == Overflow::saturate || stays_finite || !F.has_nan()) return sign | max_code;
     if (ieee) return sign | infinity_code;
     return nan_code | (F.specials == Specials::finite ? sign : 0);
   }
@@ -215,9 +214,8 @@ BINADE_HD constexpr uint32_t encode(float x, Rounding rounding = Rounding::neare
   return sign | code;
 }
 
-// The value of a code of format F: exact for every number. NaN gives a quiet NaN that keeps sign
-// and payload; the formats with f32's exponent keep a signalling one as it is, so widening is one
-// shift.
+// The exact value of a code of format F. NaN gives a quiet NaN with the same sign and payload;
+// formats with f32's exponent width keep a signaling NaN unchanged, so that widening is one shift.
 template <const Format& F>
 BINADE_HD constexpr float decode(uint32_t code) {
   static_assert(F.bits() <= 32);
@@ -252,7 +250,7 @@ BINADE_HD constexpr float decode(uint32_t code) {
   }
 }
 
-// x with its mantissa rounded to TF32's ten bits, to nearest even. NaN stays NaN, made quiet.
+// x with its mantissa rounded to TF32's ten bits, to nearest even. NaN becomes quiet.
 BINADE_HD constexpr float round_tf32(float x) {
   constexpr int dropped = spec::f32.mantissa_bits - spec::tf32.mantissa_bits;
   constexpr uint32_t below_half = (uint32_t{1} << (dropped - 1)) - 1;

@@ -6,15 +6,14 @@
 #include "binade/base/host_device.h"
 #include "binade/formats/format.h"
 
-// Storage types: a number in a small format, as it lies in memory. They convert and do nothing
-// else: arithmetic happens in float.
+// Storage types for small formats. They only convert; arithmetic happens in float.
 
 namespace binade {
 
 namespace formats::detail {
 
-// f16 rounds to nearest even without a search for the exponent: the subnormal range is reached by a
-// float addition whose own rounding falls on f16's last place.
+// Rounds to nearest even. In the subnormal range a float addition does the rounding: `aligner`
+// places float's last bit on f16's.
 BINADE_HD constexpr uint16_t narrow_f16(float x) {
 #ifdef __CUDA_ARCH__
   if (!__builtin_is_constant_evaluated()) {
@@ -74,7 +73,7 @@ BINADE_HD constexpr uint16_t narrow_bf16(float x) {
 }  // namespace formats::detail
 
 // A number of format F in 8 or 16 bits. Construction rounds to nearest even and overflows to the
-// format's special value; formats::encode offers the other ways.
+// format's special value; formats::encode has the other modes.
 template <const formats::Format& F>
 struct Number {
   using Bits = std::conditional_t<(F.bits() > 8), uint16_t, uint8_t>;
@@ -131,8 +130,8 @@ struct FormatOf<Number<F>> {
 
 }  // namespace detail
 
-// The format of a C++ type: double, float or one of the storage types. (A copy, not a reference:
-// device code may read the constants of one, but not follow the other.)
+// The format of a C++ type: double, float or a storage type. A copy rather than a reference,
+// because device code cannot follow a reference to a host constant.
 template <class T>
 inline constexpr Format format_of = detail::FormatOf<std::remove_cv_t<T>>::format;
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "binade/base/division.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/formats/convert.h"
@@ -168,7 +169,7 @@ template <class Kind>
 Statistics gathered(std::span<const std::byte> bytes) {
   using T = typename Kind::Element;
   const auto count = static_cast<int64_t>(bytes.size() / sizeof(T));
-  const int64_t chunks = (count + chunk - 1) / chunk;
+  const int64_t chunks = divide_up(count, chunk);
   std::vector<Partial> partials(static_cast<size_t>(chunks));
   parallel_for(chunks, 1, [&](int64_t first, int64_t last) {
     std::array<T, block> raw;  // a file's data need not be aligned

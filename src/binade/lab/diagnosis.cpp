@@ -17,7 +17,7 @@ std::vector<Tensor> tensors_of(const NamedTensors& named) {
   return tensors;
 }
 
-// Finite gradients may still have a norm past the largest float.
+// The norm of finite gradients may still overflow f32.
 std::optional<Finding> overflowing_norm(const NamedTensors& parameters, double scale) {
   const double norm = optim::grad_norm(tensors_of(parameters)).item() / scale;
   if (std::isfinite(norm)) return {};
@@ -25,20 +25,21 @@ std::optional<Finding> overflowing_norm(const NamedTensors& parameters, double s
                  .direction = Direction::optimizer,
                  .origin = Origin::update,
                  .tensor = "norm of all gradients",
-                 .bad = {.index = {0}, .value = norm, .count = 1},
+                 .first = {.index = {0}, .value = norm, .count = 1},
                  .scale = scale};
 }
 
-// One forward and backward with every value looked at.
-std::optional<Finding> examine(const DiagnosisInput& patient, bool in_f32, double scale) {
-  const NamedTensors parameters = patient.parameters(in_f32);
-  const auto forget = [&parameters] {
+// Runs one forward and backward and checks every value.
+std::optional<Finding> examine(const DiagnosisInput& input, ReplayPrecision precision,
+                               double scale) {
+  const NamedTensors parameters = input.parameters(precision);
+  const auto zero_grads = [&parameters] {
     for (const auto& [name, parameter] : parameters) parameter.zero_grad();
   };
-  forget();
+  zero_grads();
   FaultFinder finder(parameters, scale);
   const autograd::OpObserverScope scope(&finder);
-  Tensor loss = patient.loss(in_f32);
+  Tensor loss = input.loss(precision);
   if (const Finding* found = finder.origin(loss)) return *found;
   if (!loss.requires_grad()) return {};
   const amp::Autocast off(amp::disabled_autocast());
@@ -48,29 +49,31 @@ std::optional<Finding> examine(const DiagnosisInput& patient, bool in_f32, doubl
   const Finding* found = finder.gradient_origin();
   std::optional<Finding> result =
       found != nullptr ? std::optional(*found) : overflowing_norm(parameters, scale);
-  forget();
+  zero_grads();
   return result;
 }
 
-// The largest power of two at which the backward stays finite, given that 1 does and `scale` does
-// not.
-double largest_scale(const DiagnosisInput& patient, double scale) {
+// The largest power of two at which the backward is finite. It is at 1 and is not at `scale`.
+double largest_scale(const DiagnosisInput& input, double scale) {
   int good = 0, bad = static_cast<int>(std::ceil(std::log2(scale)));
   while (bad - good > 1) {
     const int middle = (good + bad) / 2;
-    (examine(patient, false, std::ldexp(1.0, middle)) ? bad : good) = middle;
+    const bool overflows =
+        examine(input, ReplayPrecision::as_run, std::ldexp(1.0, middle)).has_value();
+    (overflows ? bad : good) = middle;
   }
   return std::ldexp(1.0, good);
 }
 
-std::string place(const Finding& finding) {
+// The module, or the op outside of modules.
+std::string location(const Finding& finding) {
   return finding.module.empty() ? "op " + finding.op : finding.module;
 }
 
 std::string advice_on_precision(const Finding& f) {
-  const std::string where = place(f);
+  const std::string where = location(f);
   if (f.direction == Direction::optimizer)
-    return "keep f32 masters of the parameters ([precision] params = \"masters\" or \"autocast\")";
+    return "keep f32 master weights ([precision] params = \"masters\" or \"autocast\")";
   if (f.dtype == DType::f16) {
     return fmt::format(
         "{} needs more range than f16's 65504: train in bf16, or keep {} in f32 "
@@ -85,7 +88,7 @@ std::string advice_on_mathematics(const Finding& f) {
   struct Rule {
     std::string_view ops, text;
   };
-  // Ops whose domain or derivative ends somewhere, and what keeps their inputs inside.
+  // Ops with a bounded domain or an unbounded derivative, and how to keep their inputs safe.
   static constexpr Rule rules[] = {
       {" log log2 log10 log1p ", "clamp its input above 0, or use a loss that takes logits"},
       {" div reciprocal rsqrt addcdiv atan2 ", "add a small epsilon to what it divides by"},
@@ -99,23 +102,25 @@ std::string advice_on_mathematics(const Finding& f) {
     if (rule.ops.find(" " + f.op + " ") != std::string_view::npos) return std::string(rule.text);
   }
   return fmt::format(
-      "f32 does not help: look at what enters {} (largest {:.3g}), lower the learning rate, or "
+      "f32 does not help: check the inputs of {} (largest {:.3g}), lower the learning rate, or "
       "clip gradients",
-      place(f), f.largest_input);
+      location(f), f.largest_input);
 }
 
 std::string advice(const Diagnosis& d, double scale) {
   switch (d.verdict) {
     case Verdict::data:
-      return "mend or drop this example: " + d.finding.tensor + " holds it at " +
-             to_string(d.finding.bad.index);
+      return "fix or drop this example: see " + d.finding.tensor + " at " +
+             to_string(d.finding.first.index);
     case Verdict::weights:
-      return "an earlier update, or the checkpoint, made it: go back to the last checkpoint and "
-             "lower the learning rate, or raise Adam's eps";
+      return "an earlier update or the checkpoint caused it: resume from an earlier checkpoint "
+             "with a "
+             "lower learning rate, or raise Adam's eps";
     case Verdict::scale:
       return fmt::format(
-          "nothing to change where the scaler is dynamic: it halves the scale {} until it fits. A "
-          "fixed one must be at most {}",
+          "nothing to change with a dynamic loss scaler, which halves the scale {} until it fits; "
+          "a "
+          "fixed scale must be at most {}",
           scale_text(scale), scale_text(d.largest_scale));
     case Verdict::precision:
       return advice_on_precision(d.finding);
@@ -132,23 +137,23 @@ std::string_view name(Verdict verdict) {
   return names[static_cast<size_t>(verdict)];
 }
 
-std::optional<Diagnosis> diagnose(const DiagnosisInput& patient) {
-  const auto finding = examine(patient, false, patient.scale);
+std::optional<Diagnosis> diagnose(const DiagnosisInput& input) {
+  const auto finding = examine(input, ReplayPrecision::as_run, input.scale);
   if (!finding) return {};
   Diagnosis result{.finding = *finding};
   if (finding->origin == Origin::data) {
     result.verdict = Verdict::data;
   } else if (finding->origin == Origin::parameter) {
     result.verdict = Verdict::weights;
-  } else if (patient.scale != 1 && finding->direction != Direction::forward &&
-             !examine(patient, false, 1)) {
+  } else if (input.scale != 1 && finding->direction != Direction::forward &&
+             !examine(input, ReplayPrecision::as_run, 1)) {
     result.verdict = Verdict::scale;
-    result.largest_scale = largest_scale(patient, patient.scale);
+    result.largest_scale = largest_scale(input, input.scale);
   } else {
-    result.in_f32 = examine(patient, true, 1);
+    result.in_f32 = examine(input, ReplayPrecision::f32, 1);
     result.verdict = result.in_f32 ? Verdict::mathematics : Verdict::precision;
   }
-  result.advice = advice(result, patient.scale);
+  result.advice = advice(result, input.scale);
   return result;
 }
 
@@ -159,12 +164,11 @@ std::string to_text(const Diagnosis& d) {
       text += "the same micro-batch in f32 is finite: precision is to blame";
       break;
     case Verdict::scale:
-      text +=
-          fmt::format("at loss scale 1 everything is finite, and up to {}: the scale is to blame",
-                      scale_text(d.largest_scale));
+      text += fmt::format("everything is finite at loss scales from 1 to {}: the scale is to blame",
+                          scale_text(d.largest_scale));
       break;
     case Verdict::mathematics:
-      text += fmt::format("in f32 it happens too ({}{}, {}): precision is not to blame",
+      text += fmt::format("it also happens in f32 ({}{}, {}): precision is not to blame",
                           d.in_f32->op, d.in_f32->module.empty() ? "" : " in " + d.in_f32->module,
                           name(d.in_f32->direction));
       break;
@@ -172,7 +176,7 @@ std::string to_text(const Diagnosis& d) {
       text += "it was in the batch: precision is not to blame";
       break;
     case Verdict::weights:
-      text += "it was in the weights before this step: precision of this step is not to blame";
+      text += "it was in the weights before this step: the precision of this step is not to blame";
       break;
   }
   return text + "\n  try: " + d.advice;

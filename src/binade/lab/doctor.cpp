@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 constexpr const char* plan_file = "precision_plan.json";
 constexpr const char* layers_file = "layers.jsonl";
 constexpr const char* diagnoses_file = "doctor.txt";
-// A dynamic loss scale finds its place in a few skips; more of them in a row need another reason.
-constexpr int64_t usual_skips = 3;
-constexpr size_t max_diagnoses = 10;  // of one run
-// Scales of a delayed recipe have settled by then: the first looks of auto_precision.
-constexpr int64_t early_looks[] = {4, 20};
+// Skips in a row from which on the loss scaler alone does not explain them.
+constexpr int64_t unexplained_skips = 3;
+constexpr size_t max_diagnoses = 10;  // per run
+// The first steps with a ranking for auto_precision; delayed scales are stable by then.
+constexpr int64_t early_steps[] = {4, 20};
 
 void append_line(const fs::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::app);
@@ -30,17 +30,17 @@ void append_line(const fs::path& path, const std::string& text) {
     fail("doctor", {.argument = path.string(), .expected = "a file to write to", .found = "none"});
 }
 
-// One way to run the micro-batches of a trainer's step again.
+// A model and a configuration that replay the micro-batches of a trainer's step.
 struct Replay {
   train::Config config;
   amp::Fp8State fp8;
   std::unique_ptr<nn::LanguageModel> copy;
   nn::LanguageModel* model = nullptr;
 
-  // In the trainer's precision: on its model, or where that would write FP8 histories on a copy.
+  // In the trainer's precision: on its model, or on a copy if a forward would update FP8 histories.
   explicit Replay(train::Trainer& trainer)
       : config(trainer.config()), fp8(trainer.fp8()), model(&trainer.model()) {
-    if (config.precision == "fp8") copy_of(trainer, true);
+    if (config.precision == "fp8") copy_model(trainer);
   }
 
   // In f32, on a copy.
@@ -49,15 +49,16 @@ struct Replay {
     replay.config.precision = "fp32";
     replay.config.params = "autocast";
     replay.config.residual = "auto";
-    replay.copy_of(trainer, false);
+    replay.copy_model(trainer);
     return replay;
   }
 
  private:
-  void copy_of(train::Trainer& trainer, bool with_fp8_state) {
+  void copy_model(train::Trainer& trainer) {
     copy =
         std::make_unique<nn::LanguageModel>(train::model_config(config), train::placement(config));
-    copy->load_state_dict(trainer.model().state_dict(), with_fp8_state);
+    // Not strict in f32, where the copy has no buffers for the model's FP8 scales.
+    copy->load_state_dict(trainer.model().state_dict(), config.precision == "fp8");
     model = copy.get();
   }
 };
@@ -66,21 +67,24 @@ struct Replay {
 
 std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Tokens& tokens,
                                       int64_t step, double scale) {
-  Replay own(trainer);
-  std::optional<Replay> f32;
-  const auto replay = [&](bool in_f32) -> Replay& {
-    if (in_f32 && !f32) f32.emplace(Replay::in_f32(trainer));
-    return in_f32 ? *f32 : own;
+  Replay as_run(trainer);
+  std::optional<Replay> in_f32;
+  const auto replay = [&](ReplayPrecision precision) -> Replay& {
+    if (precision == ReplayPrecision::as_run) return as_run;
+    if (!in_f32) in_f32.emplace(Replay::in_f32(trainer));
+    return *in_f32;
   };
   const auto seed = static_cast<uint64_t>(trainer.config().seed);
   std::optional<Diagnosis> found;
   for (int64_t micro = 0; micro < trainer.config().accumulate && !found; ++micro) {
-    const auto loss = [&](bool in_f32) {
-      const Replay& how = replay(in_f32);
+    const auto loss = [&](ReplayPrecision precision) {
+      const Replay& r = replay(precision);
       random::begin_step(seed, static_cast<uint64_t>(step));
-      return train::micro_loss(*how.model, how.config, how.fp8, tokens, step, micro);
+      return train::micro_loss(*r.model, r.config, r.fp8, tokens, step, micro);
     };
-    const auto parameters = [&](bool in_f32) { return replay(in_f32).model->named_parameters(); };
+    const auto parameters = [&](ReplayPrecision precision) {
+      return replay(precision).model->named_parameters();
+    };
     found = diagnose({loss, parameters, scale});
   }
   return found;
@@ -88,42 +92,42 @@ std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Token
 
 void Doctor::begin(train::Trainer& trainer, const fs::path& folder) {
   folder_ = folder;
-  // A resumed run goes on with what it had found by then.
+  // A resumed run continues with the plan of its earlier steps.
   if (!trainer.config().auto_precision || !fs::exists(folder_ / plan_file)) return;
-  for (const train::Promotion& one : train::read_precision_plan(folder_ / plan_file).bf16) {
-    if (one.step > trainer.steps()) continue;
-    plan_.bf16.push_back(one);
-    trainer.exclude_from_fp8(one.module);
+  for (const train::Promotion& promotion : train::read_precision_plan(folder_ / plan_file).bf16) {
+    if (promotion.step > trainer.steps()) continue;
+    plan_.bf16.push_back(promotion);
+    trainer.exclude_from_fp8(promotion.module);
   }
 }
 
-bool Doctor::looks_at(const train::Config& config, int64_t step) const {
+bool Doctor::needs_statistics(const train::Config& config, int64_t step) const {
   if (config.auto_precision &&
-      std::find(std::begin(early_looks), std::end(early_looks), step) != std::end(early_looks))
+      std::find(std::begin(early_steps), std::end(early_steps), step) != std::end(early_steps))
     return true;
   return config.layer_stats > 0 && step % config.layer_stats == 0;
 }
 
 bool Doctor::before_step(train::Trainer& trainer) {
-  if (!looks_at(trainer.config(), trainer.steps() + 1)) return false;
+  if (!needs_statistics(trainer.config(), trainer.steps() + 1)) return false;
   statistics_.emplace(trainer.fp8().recipe, trainer.model().named_buffers());
-  watching_.emplace(&*statistics_);
+  observer_scope_.emplace(&*statistics_);
   return true;
 }
 
-std::vector<std::string> Doctor::keep_statistics(train::Trainer& trainer, int64_t step) {
-  watching_.reset();
+std::vector<std::string> Doctor::save_statistics(train::Trainer& trainer, int64_t step) {
+  observer_scope_.reset();
   ranking_ = statistics_->ranking();
   statistics_.reset();
   append_line(folder_ / layers_file, ranking_json(ranking_, step));
   std::vector<std::string> notes;
   if (!trainer.config().auto_precision) return notes;
   for (const LayerStats& layer : ranking_) {
-    if (layer.harm() <= most_harm || plan_.contains(layer.module)) continue;
+    if (layer.harm() <= max_harm || plan_.contains(layer.module)) continue;
     trainer.exclude_from_fp8(layer.module);
     plan_.bf16.push_back({layer.module, step, layer.harm()});
     notes.push_back(fmt::format(
-        "step {}: {} moves to bf16: FP8 takes {:.0f}% of its signal (amax x {:.3g}, w {:.3g}, dy "
+        "step {}: {} moves to bf16: FP8 loses {:.0f}% of its signal (amax x {:.3g}, w {:.3g}, dy "
         "{:.3g})",
         step, layer.module, 100 * layer.harm(), layer.input.amax, layer.weight.amax,
         layer.gradient.amax));
@@ -135,7 +139,7 @@ std::vector<std::string> Doctor::keep_statistics(train::Trainer& trainer, int64_
 std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                             const train::StepResult& result) {
   std::vector<std::string> notes;
-  if (statistics_) notes = keep_statistics(trainer, result.step);
+  if (statistics_) notes = save_statistics(trainer, result.step);
   const bool finite_loss = std::isfinite(result.loss);
   skipped_in_a_row_.note(result.applied);
   if (result.applied && finite_loss) {
@@ -143,7 +147,7 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
     return notes;
   }
   const bool scaled = trainer.config().precision == "fp16";
-  const bool explained = scaled && finite_loss && skipped_in_a_row_.length() < usual_skips;
+  const bool explained = scaled && finite_loss && skipped_in_a_row_.length() < unexplained_skips;
   if (explained || diagnosed_ || diagnoses_.size() >= max_diagnoses) return notes;
   diagnosed_ = true;
   const auto found = examine_step(trainer, tokens, result.step - 1, result.scale);

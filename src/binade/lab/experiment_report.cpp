@@ -16,6 +16,7 @@ using train::escaped;
 
 constexpr size_t text_width = 96;
 
+// Breaks lines at text_width and starts each with `indent`.
 std::string wrapped(const std::string& text, const std::string& indent = "") {
   std::string result, line = indent;
   size_t begin = 0;
@@ -34,19 +35,19 @@ std::string wrapped(const std::string& text, const std::string& indent = "") {
 
 }  // namespace
 
-void ExperimentReport::say(const std::string& text) {
+void ExperimentReport::add_paragraph(const std::string& text) {
   text_ += wrapped(text) + "\n";
   html_ += fmt::format("<p>{}</p>\n", escaped(text));
 }
 
-void ExperimentReport::table(const std::vector<std::string>& header,
-                             const std::vector<std::vector<std::string>>& rows) {
+void ExperimentReport::add_table(const std::vector<std::string>& header,
+                                 const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const std::string& cell : header) widths.push_back(cell.size());
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
-  const auto line = [&](const std::vector<std::string>& row, const char* tag) {
+  const auto add_line = [&](const std::vector<std::string>& row, const char* tag) {
     std::string html = "<tr>", text = "  ";
     for (size_t i = 0; i < row.size(); ++i) {
       text += i == 0 ? fmt::format("{:<{}}", row[i], widths[i])
@@ -58,19 +59,20 @@ void ExperimentReport::table(const std::vector<std::string>& header,
     html_ += html + "</tr>\n";
   };
   html_ += "<div class=\"wide\"><table>\n<thead>";
-  line(header, "th");
+  add_line(header, "th");
   html_ += "</thead>\n";
-  for (const auto& row : rows) line(row, "td");
+  for (const auto& row : rows) add_line(row, "td");
   html_ += "</table></div>\n";
   text_ += "\n";
 }
 
 std::string ExperimentReport::html() const {
   if (figures_.empty()) return html_;
-  return "<div class=\"told\"><div>\n" + html_ + "</div><div>\n" + figures_ + "</div></div>\n";
+  return "<div class=\"experiment\"><div>\n" + html_ + "</div><div>\n" + figures_ +
+         "</div></div>\n";
 }
 
-void ExperimentReport::quote(const std::string& text) {
+void ExperimentReport::add_preformatted(const std::string& text) {
   std::string indented = "  " + text;
   for (size_t at = 0; (at = indented.find('\n', at)) != std::string::npos; at += 3)
     indented.insert(at + 1, "  ");
@@ -78,10 +80,10 @@ void ExperimentReport::quote(const std::string& text) {
   html_ += fmt::format("<pre>{}</pre>\n", escaped(text));
 }
 
-void ExperimentReport::proves(const std::string& text) {
-  text_ += wrapped("What it proves: " + text, "> ");
+void ExperimentReport::add_conclusion(const std::string& text) {
+  text_ += wrapped("Conclusion: " + text, "> ");
   html_ +=
-      fmt::format("<p class=\"proves\"><strong>What it proves:</strong> {}</p>\n", escaped(text));
+      fmt::format("<p class=\"conclusion\"><strong>Conclusion:</strong> {}</p>\n", escaped(text));
 }
 
 const Experiment& find_experiment(std::string_view name) {
@@ -95,14 +97,13 @@ const Experiment& find_experiment(std::string_view name) {
                .found = "'" + std::string(name) + "'"});
 }
 
-std::string lab_page(const std::vector<CompletedExperiment>& stories) {
+std::string lab_page(const std::vector<CompletedExperiment>& completed) {
   std::string body =
-      "<p>Every number and picture on this page was computed by "
-      "Binade when it was written.</p>\n<nav>";
-  for (const CompletedExperiment& one : stories)
+      "<p>Binade computed every number and figure on this page when it wrote the page.</p>\n<nav>";
+  for (const CompletedExperiment& one : completed)
     body += fmt::format("<a href=\"#{}\">{}</a> ", one.experiment.name, one.experiment.name);
   body += "</nav>\n";
-  for (const CompletedExperiment& one : stories) {
+  for (const CompletedExperiment& one : completed) {
     body += fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n", one.experiment.name,
                         escaped(std::string(one.experiment.title)), one.report.html());
   }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,30 +7,29 @@
 
 namespace binade::lab {
 
-// What an experiment tells as it goes: once as text for a terminal, once as HTML with pictures.
+// Collects the output of an experiment as text for a terminal and as HTML with figures.
 class ExperimentReport {
  public:
-  // A paragraph.
-  void say(const std::string& text);
-  // Rows of cells below a header; the first column is names.
-  void table(const std::vector<std::string>& header,
-             const std::vector<std::vector<std::string>>& rows);
-  // A finished <figure>; pages only.
-  void figure(const std::string& html) { figures_ += html; }
-  // Text as it stands, such as a diagnosis.
-  void quote(const std::string& text);
-  // The last word: what has been shown.
-  void proves(const std::string& text);
+  void add_paragraph(const std::string& text);
+  // Rows of cells below a header. The first column is left-aligned.
+  void add_table(const std::vector<std::string>& header,
+                 const std::vector<std::vector<std::string>>& rows);
+  // A complete <figure> element; HTML only.
+  void add_figure(const std::string& html) { figures_ += html; }
+  // Text shown verbatim, such as a diagnosis.
+  void add_preformatted(const std::string& text);
+  // The last paragraph of an experiment.
+  void add_conclusion(const std::string& text);
 
   const std::string& text() const { return text_; }
-  // The words, and beside them, where there is room, the pictures.
+  // The text, with the figures beside it on wide screens.
   std::string html() const;
 
  private:
   std::string text_, html_, figures_;
 };
 
-// One demonstration of `binade lab`.
+// One experiment of `binade lab`.
 struct Experiment {
   std::string_view name;
   std::string_view title;
@@ -39,14 +37,14 @@ struct Experiment {
 };
 
 std::span<const Experiment> experiments();
-// Fails naming the experiments there are.
+// Fails with a list of the experiments if there is none of that name.
 const Experiment& find_experiment(std::string_view name);
 
-// All stories on one page that needs nothing but itself.
 struct CompletedExperiment {
   Experiment experiment;
   ExperimentReport report;
 };
-std::string lab_page(const std::vector<CompletedExperiment>& stories);
+// All experiments on one self-contained HTML page.
+std::string lab_page(const std::vector<CompletedExperiment>& completed);
 
 }  // namespace binade::lab

@@ -22,29 +22,31 @@ namespace {
 
 using amp::Fp8Role;
 
+// Rows and columns sampled from each operand: 32 x 32 outputs cost little beside the layer itself.
 constexpr int64_t sample_size = 32;
-constexpr double max_decibels = 200;  // of a product without any noise
+constexpr double max_decibels = 200;  // reported for a matmul without noise
 
 const formats::Format& format_of(DType fp8) {
   return fp8 == DType::e4m3 ? formats::spec::e4m3 : formats::spec::e5m2;
 }
 
-// The ops of a measurement are nobody's business: unrecorded, unwatched, as given.
-struct Quietly {
+// For its lifetime, disables autograd, observers and autocast.
+struct MeasurementScope {
   NoGrad no_grad;
-  autograd::OpObserverScope unwatched{nullptr};
-  amp::Autocast plain{amp::disabled_autocast()};
+  autograd::OpObserverScope no_observer{nullptr};
+  amp::Autocast no_autocast{amp::disabled_autocast()};
 };
 
 Tensor matrix(const Tensor& x) { return reshape(x.detach(), {-1, x.size(-1)}); }
 
-// Evenly spread rows, or columns transposed into rows, in f32.
+// Evenly spaced rows (axis 0), or columns transposed into rows (axis 1), in f32.
 Tensor sample(const Tensor& x, int axis) {
   const int64_t size = x.size(axis), count = std::min(sample_size, size);
   std::vector<int64_t> index;
   for (int64_t i = 0; i < count; ++i) index.push_back(i * size / count);
-  const Tensor part = cast(index_select(x, axis, tensor(index, {count}, x.device())), DType::f32);
-  return axis == 0 ? part : contiguous(transpose(part, 0, 1));
+  const Tensor selected =
+      cast(index_select(x, axis, tensor(index, {count}, x.device())), DType::f32);
+  return axis == 0 ? selected : contiguous(transpose(selected, 0, 1));
 }
 
 double amax_of(const Tensor& x) {
@@ -53,11 +55,11 @@ double amax_of(const Tensor& x) {
   return amax.item();
 }
 
-// scales: what each candidate multiplies values by.
-TensorStats statistics(const Tensor& part, double amax,
+// `scales` holds the factor each candidate format multiplies values by.
+TensorStats statistics(const Tensor& sample, double amax,
                        const std::array<double, candidate_count>& scales) {
   TensorStats stats{.amax = amax};
-  const std::vector<double> values = to_vector(part);
+  const std::vector<double> values = to_vector(sample);
   for (size_t f = 0; f < candidate_count; ++f) {
     const double low = candidates[f]->min_subnormal() / 2, high = candidates[f]->max();
     int64_t under = 0, over = 0;
@@ -67,11 +69,12 @@ TensorStats statistics(const Tensor& part, double amax,
       over += scaled > high;
     }
     const auto count = static_cast<double>(std::max<size_t>(values.size(), 1));
-    stats.in[f] = {static_cast<double>(under) / count, static_cast<double>(over) / count};
+    stats.out_of_range[f] = {static_cast<double>(under) / count, static_cast<double>(over) / count};
   }
   return stats;
 }
 
+// The scale of each candidate format: `scale` for the type in use, amax-based for other FP8 types.
 std::array<double, candidate_count> scales_for(double amax, DType used, double scale) {
   std::array<double, candidate_count> scales;
   for (size_t f = 0; f < candidate_count; ++f) {
@@ -84,19 +87,21 @@ std::array<double, candidate_count> scales_for(double amax, DType used, double s
   return scales;
 }
 
-// Signal and noise of the columns of `low`, which stands for `truth` ([rows, columns] each).
+// The energy of a reference and of the error of its approximation.
 struct Noise {
   double signal = 0, noise = 0;
-  double harm = 0;  // mean over columns of noise / signal, at most 1 each
+  double harm = 0;  // mean over columns of noise / signal, each at most 1
 };
 
-Noise noise_of(const Tensor& truth_given, const Tensor& low_given) {
-  const std::vector<double> truth = to_vector(truth_given), low = to_vector(low_given);
-  const auto columns = static_cast<size_t>(truth_given.size(1));
+// `reference` and `rounded` are [rows, columns].
+Noise noise_of(const Tensor& reference_matrix, const Tensor& rounded_matrix) {
+  const std::vector<double> reference = to_vector(reference_matrix),
+                            rounded = to_vector(rounded_matrix);
+  const auto columns = static_cast<size_t>(reference_matrix.size(1));
   std::vector<double> signal(columns), noise(columns);
-  for (size_t i = 0; i < truth.size(); ++i) {
-    signal[i % columns] += truth[i] * truth[i];
-    noise[i % columns] += (low[i] - truth[i]) * (low[i] - truth[i]);
+  for (size_t i = 0; i < reference.size(); ++i) {
+    signal[i % columns] += reference[i] * reference[i];
+    noise[i % columns] += (rounded[i] - reference[i]) * (rounded[i] - reference[i]);
   }
   Noise result;
   int64_t counted = 0;
@@ -111,15 +116,16 @@ Noise noise_of(const Tensor& truth_given, const Tensor& low_given) {
   return result;
 }
 
-// a b^T against the same of rounded operands. One giant output or channel carries most of a
-// product's signal and hides that all others are lost: harm counts each output, and each channel of
-// the operands, alike.
-ProductStats product(const Tensor& a, const Tensor& b, const Tensor& low_a, const Tensor& low_b) {
-  const Noise outputs = noise_of(linear(a, b), linear(low_a, low_b));
+// Compares a b^T with the matmul of the rounded operands. Harm weighs all outputs, and all channels
+// of the operands, equally: one giant channel carries most of the signal and would hide the loss of
+// the rest.
+MatmulStats compare_matmuls(const Tensor& a, const Tensor& b, const Tensor& rounded_a,
+                            const Tensor& rounded_b) {
+  const Noise outputs = noise_of(linear(a, b), linear(rounded_a, rounded_b));
   return {outputs.noise > 0
               ? std::min(max_decibels, 10 * std::log10(outputs.signal / outputs.noise))
               : max_decibels,
-          std::max({outputs.harm, noise_of(a, low_a).harm, noise_of(b, low_b).harm})};
+          std::max({outputs.harm, noise_of(a, rounded_a).harm, noise_of(b, rounded_b).harm})};
 }
 
 }  // namespace
@@ -139,7 +145,7 @@ double LayerStatistics::scale_of(const std::string& module, const char* stream, 
   return format_of(amp::fp8_type(recipe_, role)).max() / amax;
 }
 
-// x [rows, summed axis] as FP8 would hold it.
+// x [rows, summed axis] after a round trip through FP8.
 Tensor LayerStatistics::rounded(const Tensor& x, Fp8Role role, double scale) const {
   const DType type = amp::fp8_type(recipe_, role);
   switch (recipe_.scaling) {
@@ -163,7 +169,7 @@ void LayerStatistics::forward(Op op, std::span<const Tensor> inputs, std::span<c
                               std::span<const Tensor>) {
   const std::string& module = autograd::module_path();
   if (op != Op::linear || samples_.contains(module) || inputs[0].numel() == 0) return;
-  const Quietly quietly;
+  const MeasurementScope measurement;
   const Tensor x = matrix(inputs[0]), w = matrix(inputs[1]);
   const double x_amax = amax_of(x), w_amax = amax_of(w);
   Sample kept{.input = sample(x, 1), .weight = sample(w, 1)};
@@ -173,18 +179,19 @@ void LayerStatistics::forward(Op op, std::span<const Tensor> inputs, std::span<c
   LayerStats stats{.module = module};
   stats.input = statistics(x_rows, x_amax, scales_for(x_amax, DType::e4m3, kept.input_scale));
   stats.weight = statistics(w_rows, w_amax, scales_for(w_amax, DType::e4m3, kept.weight_scale));
-  stats.forward = product(x_rows, w_rows, rounded(x_rows, Fp8Role::activation, kept.input_scale),
-                          rounded(w_rows, Fp8Role::weight, kept.weight_scale));
+  stats.forward =
+      compare_matmuls(x_rows, w_rows, rounded(x_rows, Fp8Role::activation, kept.input_scale),
+                      rounded(w_rows, Fp8Role::weight, kept.weight_scale));
   layers_.push_back(std::move(stats));
   samples_[module] = std::move(kept);
 }
 
-// The gradient is taken as the op gets it; one with an activation multiplies it by a derivative of
-// order 1 first.
+// Uses the gradient the op receives. An op with an activation first multiplies it by a derivative
+// of order 1, which is ignored.
 void LayerStatistics::after_backward(const autograd::Node& node, std::span<const Tensor> dy) {
   const auto found = samples_.find(node.module);
   if (node.op != Op::linear || found == samples_.end() || !found->second.input.defined()) return;
-  const Quietly quietly;
+  const MeasurementScope measurement;
   const Sample kept = std::exchange(found->second, {});
   const auto stats = std::find_if(layers_.begin(), layers_.end(), [&node](const LayerStats& one) {
     return one.module == node.module;
@@ -195,10 +202,10 @@ void LayerStatistics::after_backward(const autograd::Node& node, std::span<const
   const Tensor rows = sample(gradient, 0), columns = sample(gradient, 1);
   stats->gradient =
       statistics(rows, amax, scales_for(amax, amp::fp8_type(recipe_, Fp8Role::gradient), scale));
-  stats->dgrad = product(rows, kept.weight, rounded(rows, Fp8Role::gradient, scale),
-                         rounded(kept.weight, Fp8Role::weight, kept.weight_scale));
-  stats->wgrad = product(columns, kept.input, rounded(columns, Fp8Role::gradient, scale),
-                         rounded(kept.input, Fp8Role::activation, kept.input_scale));
+  stats->dgrad = compare_matmuls(rows, kept.weight, rounded(rows, Fp8Role::gradient, scale),
+                                 rounded(kept.weight, Fp8Role::weight, kept.weight_scale));
+  stats->wgrad = compare_matmuls(columns, kept.input, rounded(columns, Fp8Role::gradient, scale),
+                                 rounded(kept.input, Fp8Role::activation, kept.input_scale));
 }
 
 std::vector<LayerStats> LayerStatistics::ranking() const {
@@ -208,10 +215,10 @@ std::vector<LayerStats> LayerStatistics::ranking() const {
   return result;
 }
 
-std::string ranking_text(const std::vector<LayerStats>& layers, size_t most) {
+std::string ranking_text(const std::vector<LayerStats>& layers, size_t max_layers) {
   std::string text = fmt::format("{:<28}{:>7}{:>10}{:>8}{:>8}{:>10}{:>10}{:>10}\n", "layer", "harm",
                                  "sqnr fwd", "dgrad", "wgrad", "amax x", "amax w", "amax dy");
-  for (size_t i = 0; i < std::min(most, layers.size()); ++i) {
+  for (size_t i = 0; i < std::min(max_layers, layers.size()); ++i) {
     const LayerStats& one = layers[i];
     text += fmt::format("{:<28}{:>7.4f}{:>7.1f} dB{:>8.1f}{:>8.1f}{:>10.3g}{:>10.3g}{:>10.3g}\n",
                         one.module, one.harm(), one.forward.sqnr, one.dgrad.sqnr, one.wgrad.sqnr,
@@ -235,14 +242,14 @@ std::string ranking_json(const std::vector<LayerStats>& layers, int64_t step) {
       number(stats->amax);
       for (size_t f = 0; f < candidate_count; ++f) {
         out.key(candidates[f]->name).begin_object();
-        out.key("underflow").value(stats->in[f].underflow);
-        out.key("saturate").value(stats->in[f].saturate).end_object();
+        out.key("underflow").value(stats->out_of_range[f].underflow);
+        out.key("saturate").value(stats->out_of_range[f].saturate).end_object();
       }
       out.end_object();
     }
-    const std::pair<const char*, const ProductStats*> products[] = {
+    const std::pair<const char*, const MatmulStats*> matmuls[] = {
         {"forward", &one.forward}, {"dgrad", &one.dgrad}, {"wgrad", &one.wgrad}};
-    for (const auto& [name, stats] : products) {
+    for (const auto& [name, stats] : matmuls) {
       out.key(name).begin_object().key("sqnr");
       number(stats->sqnr);
       out.key("harm").value(stats->harm).end_object();

@@ -11,44 +11,45 @@
 #include "binade/formats/format.h"
 #include "binade/nn/module.h"
 
-// What each linear layer's numbers look like, and what FP8 would do or does to them.
+// Statistics of linear layers: their value ranges and the error that FP8 causes.
 namespace binade::lab {
 
 inline constexpr const formats::Format* candidates[] = {&formats::spec::f16, &formats::spec::bf16,
                                                         &formats::spec::e4m3, &formats::spec::e5m2};
 inline constexpr size_t candidate_count = std::size(candidates);
 
-// Shares of the elements that a format turns to zero though they are not, or that lie past its
-// largest number. 16-bit formats take values as they are, FP8 by the scale of their tensor.
-struct Share {
+// Fractions of a tensor's elements that are outside a format's range: non-zero values that round to
+// zero, and values beyond the largest number. 16-bit formats are unscaled; FP8 uses the tensor's
+// scale.
+struct OutOfRange {
   double underflow = 0;
   double saturate = 0;
 };
 
 struct TensorStats {
   double amax = 0;
-  std::array<Share, candidate_count> in = {};
+  std::array<OutOfRange, candidate_count> out_of_range = {};  // by candidate format
 };
 
-// One product in FP8 against the same in f32, on a sample.
-struct ProductStats {
-  double sqnr = 0;  // signal to quantization noise, dB
-  // noise / signal, at most 1: the mean over outputs, or over channels of an operand where worse.
+// A matmul in FP8 compared with f32, on a sample.
+struct MatmulStats {
+  double sqnr = 0;  // signal-to-quantization-noise ratio, dB
+  // Noise / signal, at most 1: the larger of the means over outputs and over operands' channels.
   double harm = 0;
 };
 
 struct LayerStats {
   std::string module;
   TensorStats input, weight, gradient;
-  ProductStats forward, dgrad, wgrad;
+  MatmulStats forward, dgrad, wgrad;
 
-  // The worst of its products: 0 none, 1 nothing of the signal is left.
+  // The largest harm of the three matmuls: 0 is none; at 1 no signal is left.
   double harm() const;
 };
 
-// Watches one step and keeps the statistics of its linear layers, from their first call each. Of a
-// delayed recipe the scales of `buffers` (nn::Module::named_buffers) are taken, otherwise those of
-// the tensors themselves. Changes nothing.
+// Observes one step and collects the statistics of each linear layer's first call. With a delayed
+// recipe, scales come from `buffers` (nn::Module::named_buffers); otherwise they are computed from
+// the tensors. Does not affect results.
 class LayerStatistics : public autograd::OpObserver {
  public:
   LayerStatistics(amp::Fp8Recipe recipe,
@@ -58,11 +59,11 @@ class LayerStatistics : public autograd::OpObserver {
                std::span<const Tensor> outputs) override;
   void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override;
 
-  // By harm, worst first.
+  // Layers by harm, largest first.
   std::vector<LayerStats> ranking() const;
 
  private:
-  // What the backward needs of the forward: columns of the operands.
+  // Columns of a layer's operands, kept for its backward.
   struct Sample {
     Tensor input, weight;  // f32 [columns, rows]
     double input_scale = 1, weight_scale = 1;
@@ -78,9 +79,9 @@ class LayerStatistics : public autograd::OpObserver {
   std::map<std::string, Sample> samples_;
 };
 
-// A table for people: the worst `most` layers.
-std::string ranking_text(const std::vector<LayerStats>& layers, size_t most = 10);
-// One line of JSON.
+// A table of the first `max_layers` layers.
+std::string ranking_text(const std::vector<LayerStats>& layers, size_t max_layers = 10);
+// All layers as one line of JSON.
 std::string ranking_json(const std::vector<LayerStats>& layers, int64_t step);
 
 }  // namespace binade::lab

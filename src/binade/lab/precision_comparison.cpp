@@ -22,11 +22,11 @@ namespace {
 constexpr const char* fp8_prefix = "fp8-";
 
 // Counts values by exponent.
-class Exponents {
+class ExponentCounter {
  public:
   void add(const Tensor& x) {
     if (!x.defined() || !is_compute(x.dtype())) return;
-    // Every so many elements of a large tensor: a histogram needs no more.
+    // About 16384 elements of a large tensor are enough for a histogram.
     const std::vector<double> values = to_vector(x.detach());
     const size_t stride = std::max<size_t>(1, values.size() / 16384);
     for (size_t i = 0; i < values.size(); i += stride) {
@@ -39,21 +39,21 @@ class Exponents {
     }
   }
 
-  // Without the thinnest ends, a thousandth of the values together: they would stretch the picture.
+  // Leaves out the tails, a thousandth of the values together, which would stretch the chart.
   ExponentHistogram histogram(std::string name) const {
     ExponentHistogram result{.name = std::move(name)};
     if (counts_.empty()) return result;
-    const auto outside = [left = count_ / 2000](int64_t count) mutable {
+    const auto in_tail = [left = count_ / 2000](int64_t count) mutable {
       return (left -= count) >= 0;
     };
     auto low = counts_.begin();
-    for (auto thin = outside; std::next(low) != counts_.end() && thin(low->second);) ++low;
+    for (auto tail = in_tail; std::next(low) != counts_.end() && tail(low->second);) ++low;
     auto high = std::prev(counts_.end());
-    for (auto thin = outside; high != low && thin(high->second);) --high;
+    for (auto tail = in_tail; high != low && tail(high->second);) --high;
     result.first = low->first;
-    result.shares.resize(static_cast<size_t>(high->first - low->first) + 1);
+    result.fractions.resize(static_cast<size_t>(high->first - low->first) + 1);
     for (auto at = low; at != std::next(high); ++at)
-      result.shares[static_cast<size_t>(at->first - result.first)] =
+      result.fractions[static_cast<size_t>(at->first - result.first)] =
           static_cast<double>(at->second) / static_cast<double>(count_);
     result.zeros = static_cast<double>(zeros_) / static_cast<double>(count_);
     return result;
@@ -64,22 +64,22 @@ class Exponents {
   int64_t count_ = 0, zeros_ = 0;
 };
 
-// The exponents of what linear layers take and of the gradients they are given.
-class ExponentWatch : public autograd::OpObserver {
+// Counts the exponents of the inputs of linear layers and of the gradients they receive.
+class ExponentObserver : public autograd::OpObserver {
  public:
   void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor>,
                std::span<const Tensor>) override {
     if (op != Op::linear) return;
-    const autograd::OpObserverScope unwatched(nullptr);
+    const autograd::OpObserverScope no_observer(nullptr);
     activations.add(inputs[0]);
   }
   void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override {
     if (node.op != Op::linear) return;
-    const autograd::OpObserverScope unwatched(nullptr);
+    const autograd::OpObserverScope no_observer(nullptr);
     gradients.add(dy[0]);
   }
 
-  Exponents activations, gradients;
+  ExponentCounter activations, gradients;
 };
 
 double median(std::vector<double> values) {
@@ -89,8 +89,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-ComparedRun trained(const train::Config& config, const std::string& precision,
-                    const data::Split& split) {
+ComparedRun train_run(const train::Config& config, const std::string& precision,
+                      const data::Split& split) {
   using Clock = std::chrono::steady_clock;
   ComparedRun run{.precision = precision};
   const Device device = parse_device(config.device);
@@ -99,12 +99,12 @@ ComparedRun trained(const train::Config& config, const std::string& precision,
   train::Trainer trainer(config);
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
   std::vector<double> speeds;
-  ExponentWatch exponents;
+  ExponentObserver exponents;
   double seconds = 0;
   for (int64_t step = 0; step < config.steps; ++step) {
-    // The last step is looked at, which takes time: its speed does not count.
+    // The last step is observed, which takes time, so its speed does not count.
     const bool last = step + 1 == config.steps;
-    const autograd::OpObserverScope watching(last ? &exponents : nullptr);
+    const autograd::OpObserverScope observing(last ? &exponents : nullptr);
     const auto begin = Clock::now();
     const train::StepResult result = trainer.step(split.train);
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -126,7 +126,7 @@ ComparedRun trained(const train::Config& config, const std::string& precision,
   run.skipped = trainer.skipped();
   run.tokens_per_second = median(speeds);
   run.loss = trainer.evaluate(split.validation);
-  Exponents weights;
+  ExponentCounter weights;
   for (const Tensor& parameter : trainer.model().parameters()) weights.add(parameter);
   run.weights = weights.histogram("weights");
   run.activations = exponents.activations.histogram("activations");
@@ -143,17 +143,17 @@ std::vector<std::string> comparable() {
   return names;
 }
 
-train::Config in_precision(const train::Config& given, const std::string& precision) {
+train::Config in_precision(const train::Config& base, const std::string& precision) {
   const std::vector<std::string> known = comparable();
   if (std::find(known.begin(), known.end(), precision) == known.end()) {
     fail("compare", {.argument = "--precisions",
                      .expected = fmt::format("some of {}", fmt::join(known, ", ")),
                      .found = "'" + precision + "'"});
   }
-  train::Config config = given;
+  train::Config config = base;
   config.precision = precision;
   if (precision == "fp16-noscale") {
-    // A scale of 1 that never moves is no scaling at all.
+    // A constant scale of 1 means no scaling.
     config.precision = "fp16";
     config.scale_init = 1;
     config.scale_growth_interval = 1'000'000'000;
@@ -180,7 +180,7 @@ std::optional<double> Comparison::seed_noise() const {
 }
 
 Comparison compare(const train::Config& config, const CompareOptions& options,
-                   const std::function<void(const std::string&)>& note) {
+                   const std::function<void(const std::string&)>& log) {
   std::vector<train::Config> configs;
   for (const std::string& precision : options.precisions)
     configs.push_back(in_precision(config, precision));
@@ -190,20 +190,21 @@ Comparison compare(const train::Config& config, const CompareOptions& options,
   const data::Split split = data::split(data::read_tokens(config.data, config.vocab),
                                         config.validation, config.context, config.data);
   Comparison result{.config = config};
-  const auto run = [&note](const std::string& text) {
-    if (note) note(text);
+  const auto log_line = [&log](const std::string& text) {
+    if (log) log(text);
   };
   for (size_t i = 0; i < configs.size(); ++i) {
-    result.runs.push_back(trained(configs[i], options.precisions[i], split));
-    run(fmt::format("{}: validation loss {:.4f}", options.precisions[i], result.runs.back().loss));
+    result.runs.push_back(train_run(configs[i], options.precisions[i], split));
+    log_line(
+        fmt::format("{}: validation loss {:.4f}", options.precisions[i], result.runs.back().loss));
   }
   result.seed_losses.push_back(result.runs.front().loss);
   for (int64_t seed = 1; seed < options.seeds; ++seed) {
     train::Config other = configs.front();
     other.seed += seed;
-    result.seed_losses.push_back(trained(other, options.precisions.front(), split).loss);
-    run(fmt::format("{}, seed {}: validation loss {:.4f}", options.precisions.front(), other.seed,
-                    result.seed_losses.back()));
+    result.seed_losses.push_back(train_run(other, options.precisions.front(), split).loss);
+    log_line(fmt::format("{}, seed {}: validation loss {:.4f}", options.precisions.front(),
+                         other.seed, result.seed_losses.back()));
   }
   return result;
 }

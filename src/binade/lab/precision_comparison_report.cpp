@@ -1,14 +1,15 @@
+#include "binade/lab/precision_comparison.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "binade/lab/experiment_report.h"
-#include "binade/lab/precision_comparison.h"
 #include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
 
-// A comparison as a table and as a page.
+// The table and the HTML page of a comparison.
 namespace binade::lab {
 namespace {
 
@@ -45,11 +46,12 @@ std::string noise_text(const Comparison& comparison) {
   const std::string& base = comparison.runs.front().precision;
   const auto noise = comparison.seed_noise();
   if (!noise)
-    return fmt::format(
-        "Differences are from {}; how far seeds alone move it was not measured (--seeds).", base);
+    return fmt::format("Differences are relative to {}. The seed noise was not measured (--seeds).",
+                       base);
   return fmt::format(
-      "Differences are from {}. Seeds alone move it by {:.2f}% ({} runs): smaller differences say "
-      "nothing.",
+      "Differences are relative to {}, whose loss varies by {:.2f}% between seeds ({} runs): "
+      "smaller "
+      "differences are noise.",
       base, 100 * *noise / comparison.runs.front().loss, comparison.seed_losses.size());
 }
 
@@ -63,8 +65,8 @@ std::string losses_chart(const Comparison& comparison) {
   return train::line_chart({"Training loss", "step", "nats per token"}, series);
 }
 
-// The mean of the last steps, so that a difference can be seen through the noise of batches: all
-// runs see the same ones, so that noise is small to begin with.
+// The difference, averaged over the last steps to smooth the noise between batches. That noise is
+// small, because all runs see the same batches.
 std::string difference_chart(const Comparison& comparison) {
   constexpr size_t window = 5;
   const std::vector<train::Record>& base = comparison.runs.front().records;
@@ -79,7 +81,7 @@ std::string difference_chart(const Comparison& comparison) {
                               sum / static_cast<double>(i + 1 - first));
     }
     if (&run == &comparison.runs.front()) {
-      series.front() = one;  // zero: the line to compare with
+      series.front() = one;  // all zero: the baseline
     } else {
       series.push_back(one);
     }
@@ -92,24 +94,26 @@ std::string difference_chart(const Comparison& comparison) {
 
 std::string compare_text(const Comparison& comparison) {
   ExperimentReport report;
-  report.table(header, rows(comparison));
-  report.say(noise_text(comparison));
+  report.add_table(header, rows(comparison));
+  report.add_paragraph(noise_text(comparison));
   return report.text();
 }
 
 std::string compare_html(const Comparison& comparison) {
   const train::Config& c = comparison.config;
   ExperimentReport table;
-  table.table(header, rows(comparison));
-  table.say(noise_text(comparison));
+  table.add_table(header, rows(comparison));
+  table.add_paragraph(noise_text(comparison));
   std::string body = fmt::format(
-      "<p>The same starting weights and the same batches in each: {} steps of {} x {} sequences of "
+      "<p>All runs start from the same weights and see the same batches: {} steps of {} x {} "
+      "sequences of "
       "{} tokens from {}.</p>\n",
       c.steps, c.accumulate, c.batch, c.context, train::escaped(c.data));
   body += table.html() + "<main>\n" + losses_chart(comparison) + difference_chart(comparison);
   for (const ComparedRun& run : comparison.runs)
     body += histogram_chart(
-        run.precision + ": share of values by exponent at the last step, against the formats",
+        run.precision +
+            ": fraction of values by exponent at the last step, and the ranges of the formats",
         {run.weights, run.activations, run.gradients});
   return train::page(fmt::format("{} layers of width {} in {} precisions", c.layers, c.width,
                                  comparison.runs.size()),

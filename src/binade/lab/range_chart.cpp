@@ -20,14 +20,14 @@ struct Axis {
   }
 };
 
-std::string open(const std::string& title, double height) {
+std::string open_figure(const std::string& title, double height) {
   return fmt::format(
       "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{}\">",
       train::escaped(title), width, height, train::escaped(title));
 }
 
-std::string ticks_of(const Axis& axis, double top, double bottom) {
+std::string tick_marks(const Axis& axis, double top, double bottom) {
   std::string svg;
   for (const double exponent : train::ticks(axis.low, axis.high, 7)) {
     const double x = axis.x(exponent);
@@ -41,19 +41,35 @@ std::string ticks_of(const Axis& axis, double top, double bottom) {
   return svg;
 }
 
-// One range: faint where numbers are subnormal. Ends past the axis are cut.
-std::string bar_of(const RangeBar& bar, const Axis& axis, double y, size_t colour) {
+// One range, faint in its subnormal part and clipped to the axis.
+std::string draw_bar(const RangeBar& bar, const Axis& axis, double y, size_t color) {
   const auto rect = [&](double low, double high, const char* extra) -> std::string {
     low = std::max(low, axis.low);
     high = std::min(high, axis.high);
     if (low >= high) return "";
     return fmt::format(
         "<rect class=\"f{}{}\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"14\" rx=\"2\"/>",
-        colour % 8, extra, axis.x(low), y + 5, axis.x(high) - axis.x(low));
+        color % 8, extra, axis.x(low), y + 5, axis.x(high) - axis.x(low));
   };
   return fmt::format("<text class=\"label\" x=\"0\" y=\"{}\">{}</text>", y + 17,
                      train::escaped(bar.name)) +
          rect(bar.low, bar.from_normal, " faint") + rect(bar.from_normal, bar.high, "");
+}
+
+struct Heights {
+  double top, floor;  // y of the largest fraction and of 0
+  double highest;     // the largest fraction
+};
+
+std::string draw_histogram(const ExponentHistogram& histogram, const Axis& axis, Heights heights,
+                           size_t color) {
+  std::string path = fmt::format("M{:.1f} {}", axis.x(histogram.first), heights.floor);
+  for (size_t i = 0; i < histogram.fractions.size(); ++i) {
+    const double y =
+        heights.floor - histogram.fractions[i] / heights.highest * (heights.floor - heights.top);
+    path += fmt::format("V{:.1f}H{:.1f}", y, axis.x(histogram.first + static_cast<double>(i) + 1));
+  }
+  return fmt::format("<path class=\"s{}\" d=\"{}V{}\"/>", color % 8, path, heights.floor);
 }
 
 }  // namespace
@@ -76,47 +92,43 @@ std::string range_chart(const std::string& title, const std::vector<RangeBar>& b
     axis.high = std::max(axis.high, bar.high);
   }
   const double bottom = row * static_cast<double>(bars.size()) + 4;
-  std::string svg = open(title, bottom + 26) + ticks_of(axis, 4, bottom);
+  std::string svg = open_figure(title, bottom + 26) + tick_marks(axis, 4, bottom);
   for (size_t i = 0; i < bars.size(); ++i)
-    svg += bar_of(bars[i], axis, row * static_cast<double>(i), i);
+    svg += draw_bar(bars[i], axis, row * static_cast<double>(i), i);
   return svg + "</svg></figure>\n";
 }
 
 std::string histogram_chart(const std::string& title,
                             const std::vector<ExponentHistogram>& histograms) {
-  // Four binades of air around what there is, and at least the range of f16.
+  // Four binades of margin around the values, and at least the range of f16.
   Axis axis{-26, 18};
-  double most = 0;
+  double highest = 0;
   for (const ExponentHistogram& one : histograms) {
-    if (one.shares.empty()) continue;
+    if (one.fractions.empty()) continue;
     axis.low = std::min<double>(axis.low, one.first - 4);
-    axis.high = std::max<double>(axis.high, one.first + static_cast<double>(one.shares.size()) + 4);
-    most = std::max(most, *std::max_element(one.shares.begin(), one.shares.end()));
+    axis.high =
+        std::max<double>(axis.high, one.first + static_cast<double>(one.fractions.size()) + 4);
+    highest = std::max(highest, *std::max_element(one.fractions.begin(), one.fractions.end()));
   }
-  if (!(most > 0)) return "";
+  if (!(highest > 0)) return "";
   const double top = 30, floor = 190;
   std::vector<RangeBar> bars = format_ranges();
   const double bottom = floor + 8 + row * static_cast<double>(bars.size());
-  std::string svg = open(title, bottom + 26) + ticks_of(axis, top, bottom);
-  double legend = left;
+  std::string svg = open_figure(title, bottom + 26) + tick_marks(axis, top, bottom);
+  double legend_x = left;
   for (size_t i = 0; i < histograms.size(); ++i) {
     const ExponentHistogram& one = histograms[i];
-    std::string path = fmt::format("M{:.1f} {}", axis.x(one.first), floor);
-    for (size_t j = 0; j < one.shares.size(); ++j) {
-      const double y = floor - one.shares[j] / most * (floor - top);
-      path += fmt::format("V{:.1f}H{:.1f}", y, axis.x(one.first + static_cast<double>(j) + 1));
-    }
-    svg += fmt::format("<path class=\"s{}\" d=\"{}V{}\"/>", i % 8, path, floor);
+    svg += draw_histogram(one, axis, {.top = top, .floor = floor, .highest = highest}, i);
     const std::string label =
         one.zeros > 0 ? fmt::format("{} ({:.1f}% zeros)", one.name, 100 * one.zeros) : one.name;
     svg += fmt::format("<line class=\"s{}\" x1=\"{}\" x2=\"{}\" y1=\"14\" y2=\"14\"/>", i % 8,
-                       legend, legend + 18);
-    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"18\">{}</text>", legend + 24,
+                       legend_x, legend_x + 18);
+    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"18\">{}</text>", legend_x + 24,
                        train::escaped(label));
-    legend += 44 + 7 * static_cast<double>(label.size());
+    legend_x += 44 + 7 * static_cast<double>(label.size());
   }
   for (size_t i = 0; i < bars.size(); ++i)
-    svg += bar_of(bars[i], axis, floor + 8 + row * static_cast<double>(i), 7);
+    svg += draw_bar(bars[i], axis, floor + 8 + row * static_cast<double>(i), 7);
   return svg + "</svg></figure>\n";
 }
 

@@ -3,24 +3,25 @@
 #include <string>
 #include <vector>
 
-// Pictures over exponents: what a format reaches, and where values lie. All numbers are log2.
+// Charts over exponents (log2): the ranges of formats and the distribution of values.
 namespace binade::lab {
 
 struct RangeBar {
   std::string name;
   double low = 0, high = 0;  // log2
-  double from_normal = 0;    // below it numbers are subnormal and drawn faintly
+  double from_normal = 0;    // values below it are subnormal and drawn faintly
 };
-// Horizontal bars of ranges, one below the other.
+// Horizontal bars of ranges, one per row.
 std::string range_chart(const std::string& title, const std::vector<RangeBar>& bars);
 
-// Counts by exponent, over the same axis, with the formats' ranges below it.
+// A histogram of exponents.
 struct ExponentHistogram {
   std::string name;
-  int first = 0;               // exponent of the first share
-  std::vector<double> shares;  // of all values that are not 0
-  double zeros = 0;            // share of all values
+  int first = 0;                  // exponent of the first fraction
+  std::vector<double> fractions;  // of all values, by exponent
+  double zeros = 0;               // fraction of all values
 };
+// Histograms over one axis, with the ranges of the formats below.
 std::string histogram_chart(const std::string& title,
                             const std::vector<ExponentHistogram>& histograms);
 

@@ -1,16 +1,13 @@
 #include "binade/nn/init.h"
 
 #include "binade/backend/backend.h"
+#include "binade/base/random.h"
 
 namespace binade::nn::init {
 namespace {
 
-// Streams of initial values have the two top bits set, so that no op or optimizer step draws from
-// them.
-constexpr uint64_t first_stream = uint64_t{3} << 62;
-
 thread_local uint64_t current_seed = 0;
-thread_local uint64_t next_stream = first_stream;
+thread_local uint64_t next_stream = random::stream_id(random::Domain::parameters, 0);
 thread_local bool skip_init = false;
 
 Tensor parameter(const Shape& shape, Placement placement) {
@@ -24,7 +21,7 @@ SkipInit::SkipInit() : skip_(skip_init, true) {}
 
 void restart(uint64_t seed) {
   current_seed = seed;
-  next_stream = first_stream;
+  next_stream = random::stream_id(random::Domain::parameters, 0);
 }
 
 Tensor normal(const Shape& shape, double deviation, Placement placement) {

@@ -32,7 +32,7 @@ std::vector<Tensor> recomputed(const ManyFunction& fn, const ForwardState& state
   const amp::Fp8Autocast fp8(state.fp8);
   const autograd::ModulePathGuard path(state.path);
   const autograd::RecomputeScope recompute;
-  const autograd::GradMode recording(true);
+  const autograd::EnableGrad enable_grad;
   const Restore<random::Context> random(random::context(), state.random);
   return fn(inputs);
 }
@@ -52,7 +52,7 @@ std::vector<Tensor> leaves_for(std::span<const Saved> saved, GradSlots slots) {
       continue;
     }
     leaves[i].set_requires_grad();
-    autograd::Meta& meta = *leaves[i].autograd_meta();
+    autograd::AutogradMeta& meta = *leaves[i].autograd_meta();
     const auto [buffer, accumulate] = slots[i].target();
     meta.grad = buffer;
     meta.grad_dtype = buffer.dtype();
@@ -91,7 +91,7 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
         const std::vector<Tensor> leaves = leaves_for(saved, dx.first(saved.size()));
         try {
           const std::vector<Tensor> again = recomputed(fn, state, leaves);
-          autograd::run_backward(again, dy, false);
+          autograd::run_backward(again, dy);
         } catch (...) {
           clear_unwritten(leaves);
           throw;

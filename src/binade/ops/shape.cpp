@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "binade/base/division.h"
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -178,7 +179,7 @@ Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end, int64_t 
   const Call call(Op::slice, {x});
   Shape shape = x.shape();
   Strides strides = x.strides();
-  shape[at] = (end - begin + step - 1) / step;
+  shape[at] = divide_up(end - begin, step);
   strides[at] *= step;
   const Tensor y = x.strided(shape, strides, x.offset() + begin * x.strides()[at]);
   return call.result(y, [from = x.shape(), at, begin, step](const Tensor& dy, GradSlots dx) {

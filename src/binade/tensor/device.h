@@ -6,7 +6,7 @@
 
 namespace binade {
 
-// Where a tensor lives. `meta` has shapes, types and accounting but no data.
+// The device of a tensor. Tensors on `meta` have shapes, types and memory accounting but no data.
 struct Device {
   enum class Kind : uint8_t { cpu, cuda, meta };
 
@@ -26,7 +26,7 @@ struct Device {
 // "cpu", "cuda:0", "meta".
 std::string to_string(Device device);
 
-// The reverse of to_string; "cuda" is "cuda:0". Fails on anything else.
+// The inverse of to_string; "cuda" means "cuda:0". Fails on anything else.
 Device parse_device(std::string_view text);
 
 }  // namespace binade

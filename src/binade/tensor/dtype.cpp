@@ -40,9 +40,9 @@ DType promote(DType a, DType b) {
   if (a == b) return a;
   const bool fa = is_floating(a), fb = is_floating(b);
   if (fa != fb) return fa ? a : b;
-  if (!fa) return std::min(a, b);  // i64 < i32 < u8 < bool in the enum: the smaller is the wider
-  const auto sixteen = [](DType t) { return t == DType::f16 || t == DType::bf16; };
-  if (sixteen(a) && sixteen(b)) return DType::f32;
+  if (!fa) return std::min(a, b);  // the enum lists wider integers first
+  const auto is_16_bit = [](DType t) { return t == DType::f16 || t == DType::bf16; };
+  if (is_16_bit(a) && is_16_bit(b)) return DType::f32;
   if (is_fp8(a) && is_fp8(b)) return DType::f32;
   return std::min(a, b);
 }

@@ -10,15 +10,15 @@
 
 namespace binade {
 
-// What a tensor's elements are. FP8 is a type of its own, never "bytes".
+// The element type of a tensor. FP8 formats are types of their own, not bytes.
 enum class DType : uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i64, i32, u8, boolean };
 
 inline constexpr DType all_dtypes[] = {DType::f64,  DType::f32,    DType::f16, DType::bf16,
                                        DType::e4m3, DType::e5m2,   DType::i64, DType::i32,
                                        DType::u8,   DType::boolean};
 
-// A C++ type as a value, handed to dispatch lambdas: [](auto tag) { using T = typename
-// decltype(tag)::type; }
+// A C++ type as a value, for dispatch lambdas:
+// [](auto tag) { using T = typename decltype(tag)::type; }
 template <class T>
 struct TypeTag {
   using type = T;
@@ -52,8 +52,7 @@ constexpr decltype(auto) dispatch(DType dtype, F&& f) {
   fail("dispatch", {.argument = "dtype", .found = "a value outside DType"});
 }
 
-// The same for the types kernels compute on: f64, f32, f16, bf16. `op` names the caller in the
-// error.
+// The same for f64, f32, f16 and bf16, the types kernels compute in. `op` names the caller.
 template <class F>
 constexpr decltype(auto) dispatch_floating(std::string_view op, DType dtype, F&& f);
 
@@ -90,25 +89,23 @@ constexpr size_t size_of(DType dtype) {
 
 constexpr bool is_fp8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
 
-// Types that gradients flow through.
+// Floating-point types.
 constexpr bool is_floating(DType dtype) { return dtype <= DType::e5m2; }
 
-// The floating types ops compute on: f64, f32, f16, bf16 (FP8 only travels inside quantized
-// tensors).
+// The floating types ops compute in: f64, f32, f16, bf16. FP8 occurs only inside quantized tensors.
 constexpr bool is_compute(DType dtype) { return dtype <= DType::bf16; }
 
 // "bf16", "i64", ...
 std::string_view name(DType dtype);
 
-// The DType called `text`; also accepts fp32, fp16, float32, bfloat16 and the like. Fails on
-// anything else.
+// The DType named `text`. Accepts aliases such as fp32 and bfloat16; fails on anything else.
 DType parse_dtype(std::string_view text);
 
-// PyTorch's rule for mixing two types: the widest floating type, f16 with bf16 gives f32,
-// integers yield to floats.
+// Type promotion as in PyTorch: the wider floating type wins, f16 with bf16 gives f32, and floats
+// win over integers.
 DType promote(DType a, DType b);
 
-// Distance from 1 to the next number of a floating type.
+// The distance from 1 to the next larger number of a floating type.
 double epsilon(DType dtype);
 
 template <class F>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <map>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "binade/base/division.h"
 #include "binade/base/error.h"
 
 namespace binade::memory {
@@ -19,16 +21,16 @@ namespace {
 
 constexpr size_t alignment = 64;
 
-// Sizes are rounded up so that near sizes share blocks: to 1/8 of their power of two, 512 at least.
-size_t rounded(size_t bytes) {
+// The size of a block for a request: rounded up to 1/8 of its power of two, at least 512, so that
+// similar sizes share blocks.
+size_t block_size(size_t bytes) {
   if (bytes <= 512) return 512;
-  const size_t step = std::bit_floor(bytes) / 8;
-  const size_t unit = step < alignment ? alignment : step;
-  return (bytes + unit - 1) / unit * unit;
+  return round_up(bytes, std::max(alignment, std::bit_floor(bytes) / 8));
 }
 
-// Blocks that outlive a step are not taken from those that come and go with it: a first step, whose
-// gradients are born while its activations die, would leave too few for the second.
+// 0: blocks that live within a step; 1: blocks that outlive it. They are cached separately.
+// Otherwise the gradients of the first step would take blocks of its activations, and the second
+// step would miss them.
 size_t lifetime(Category category) {
   return category == Category::activations || category == Category::workspace ? 0 : 1;
 }
@@ -37,44 +39,45 @@ using Bytes = std::array<int64_t, category_count>;
 // Free blocks by lifetime and size.
 using FreeLists = std::array<std::unordered_map<size_t, std::vector<void*>>, 2>;
 
-// One device's free blocks and books. Accounting is by requested bytes, so that the meta device and
-// a real one agree exactly.
-class Pool {
+// The free blocks and the accounting of one device. It counts requested bytes, so that the meta
+// device and a real one agree exactly.
+class DeviceAllocator {
  public:
-  // `reserve`: the one in use on the calling thread, or null.
+  // `pool` is the one in use on the calling thread, or null.
   void* acquire(size_t bytes, Category category, Device device, const Source& source,
-                const PrivatePool* reserve) {
+                const PrivatePool* pool) {
     const std::lock_guard lock(mutex_);
     ++statistics_.requests;
     void* block = nullptr;
     if (!device.is_meta() && bytes > 0) {
-      block = take(rounded(bytes), category, bytes, device, source, reserve);
-      if (reserve != nullptr) owners_[block] = reserve;
+      block = take(bytes, category, device, source, pool);
+      if (pool != nullptr) owners_[block] = pool;
     }
-    book(static_cast<int64_t>(bytes), category);
+    count(static_cast<int64_t>(bytes), category);
     return block;
   }
 
-  void release(void* block, size_t bytes, Category category, const PrivatePool* reserve) {
+  void release(void* block, size_t bytes, Category category, const PrivatePool* pool) {
     const std::lock_guard lock(mutex_);
     statistics_.live[static_cast<size_t>(category)] -= static_cast<int64_t>(bytes);
     statistics_.allocated -= static_cast<int64_t>(bytes);
     if (block == nullptr) return;
-    if (reserve != nullptr) owners_.try_emplace(block, reserve);
+    if (pool != nullptr) owners_.try_emplace(block, pool);
     const auto owner = owners_.find(block);
-    FreeLists& lists = owner == owners_.end() ? free_ : reserved_[owner->second];
-    lists[lifetime(category)][rounded(bytes)].push_back(block);
-    statistics_.cached += static_cast<int64_t>(rounded(bytes));
+    FreeLists& lists = owner == owners_.end() ? free_ : private_[owner->second];
+    lists[lifetime(category)][block_size(bytes)].push_back(block);
+    statistics_.cached += static_cast<int64_t>(block_size(bytes));
   }
 
-  void dissolve(const PrivatePool* reserve) {
+  // Moves the pool's blocks to the cache.
+  void release_pool(const PrivatePool* pool) {
     const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < free_.size(); ++i) {
-      for (auto& [size, blocks] : reserved_[reserve][i])
+      for (auto& [size, blocks] : private_[pool][i])
         free_[i][size].insert(free_[i][size].end(), blocks.begin(), blocks.end());
     }
-    reserved_.erase(reserve);
-    std::erase_if(owners_, [reserve](const auto& entry) { return entry.second == reserve; });
+    private_.erase(pool);
+    std::erase_if(owners_, [pool](const auto& entry) { return entry.second == pool; });
   }
 
   void release_cached(Device device, const Source& source) {
@@ -93,7 +96,7 @@ class Pool {
     statistics_.at_peak = statistics_.live;
   }
 
-  // Notes that so many bytes were held at one time.
+  // Raises the peak if `held` exceeds it.
   void raise_peak(const Bytes& held) {
     const std::lock_guard lock(mutex_);
     const int64_t total = std::accumulate(held.begin(), held.end(), int64_t{0});
@@ -103,7 +106,7 @@ class Pool {
   }
 
  private:
-  // A free block of the size; null where there is none.
+  // A free block of the size, or null.
   void* pop(FreeLists& lists, Category category, size_t size) {
     auto& blocks = lists[lifetime(category)];
     const auto found = blocks.find(size);
@@ -114,9 +117,10 @@ class Pool {
     return block;
   }
 
-  void* take(size_t size, Category category, size_t bytes, Device device, const Source& source,
-             const PrivatePool* reserve) {
-    void* block = reserve != nullptr ? pop(reserved_[reserve], category, size) : nullptr;
+  void* take(size_t bytes, Category category, Device device, const Source& source,
+             const PrivatePool* pool) {
+    const size_t size = block_size(bytes);
+    void* block = pool != nullptr ? pop(private_[pool], category, size) : nullptr;
     if (block == nullptr) block = pop(free_, category, size);
     if (block != nullptr) return block;
     ++statistics_.misses;
@@ -132,12 +136,12 @@ class Pool {
             .found = "none left",
             .hint = "use a smaller batch, recompute activations or choose a lower precision; held "
                     "now:",
-            .below = table(statistics_)});
+            .details = table(statistics_)});
     }
     return block;
   }
 
-  void book(int64_t bytes, Category category) {
+  void count(int64_t bytes, Category category) {
     statistics_.live[static_cast<size_t>(category)] += bytes;
     statistics_.allocated += bytes;
     if (statistics_.allocated <= statistics_.peak) return;
@@ -145,7 +149,7 @@ class Pool {
     statistics_.at_peak = statistics_.live;
   }
 
-  // Reserves keep theirs: recorded work would still write to them.
+  // Private pools keep their blocks, because captured graphs still write to them.
   void drop_free(Device device, const Source& source) {
     for (auto& by_size : free_) {
       for (auto& [size, blocks] : by_size) {
@@ -158,16 +162,15 @@ class Pool {
 
   std::mutex mutex_;
   FreeLists free_;
-  std::unordered_map<const PrivatePool*, FreeLists> reserved_;
-  std::unordered_map<void*, const PrivatePool*> owners_;  // of blocks in reserves, free and in use
+  std::unordered_map<const PrivatePool*, FreeLists> private_;
+  std::unordered_map<void*, const PrivatePool*> owners_;  // of private blocks, free and in use
   Statistics statistics_;
 };
 
 Source& source_of(Device::Kind kind) {
   static std::array<Source, 3> sources = {
       Source{[](size_t bytes, Device) {
-               return std::aligned_alloc(alignment,
-                                         (bytes + alignment - 1) / alignment * alignment);
+               return std::aligned_alloc(alignment, round_up(bytes, alignment));
              },
              [](void* block, Device) { std::free(block); }},
       Source{[](size_t, Device) -> void* { return nullptr; }, [](void*, Device) {}},
@@ -175,18 +178,19 @@ Source& source_of(Device::Kind kind) {
   return sources[static_cast<size_t>(kind)];
 }
 
-// Pools are never destroyed: tensors with static lifetime may outlive any order of destructors.
-Pool& pool_of(Device device) {
+// Allocators are never destroyed, because tensors with static lifetime may be destroyed later.
+DeviceAllocator& allocator_of(Device device) {
   static std::mutex mutex;
-  static auto& pools = *new std::map<std::pair<Device::Kind, int>, std::unique_ptr<Pool>>();
+  static auto& allocators =
+      *new std::map<std::pair<Device::Kind, int>, std::unique_ptr<DeviceAllocator>>();
   const std::lock_guard lock(mutex);
-  auto& pool = pools[{device.kind, device.index}];
-  if (!pool) pool = std::make_unique<Pool>();
-  return *pool;
+  auto& allocator = allocators[{device.kind, device.index}];
+  if (!allocator) allocator = std::make_unique<DeviceAllocator>();
+  return *allocator;
 }
 
 thread_local Category thread_category = Category::activations;
-thread_local PrivatePool* thread_reserve = nullptr;
+thread_local PrivatePool* thread_pool = nullptr;
 
 }  // namespace
 
@@ -196,15 +200,15 @@ std::string_view name(Category category) {
   return names[static_cast<size_t>(category)];
 }
 
-Statistics statistics(Device device) { return pool_of(device).statistics(); }
+Statistics statistics(Device device) { return allocator_of(device).statistics(); }
 int64_t allocated(Device device) { return statistics(device).allocated; }
 int64_t allocated(Category category, Device device) {
   return statistics(device).live[static_cast<size_t>(category)];
 }
 int64_t peak(Device device) { return statistics(device).peak; }
-void reset_peak(Device device) { pool_of(device).reset_peak(); }
+void reset_peak(Device device) { allocator_of(device).reset_peak(); }
 void release_cached(Device device) {
-  pool_of(device).release_cached(device, source_of(device.kind));
+  allocator_of(device).release_cached(device, source_of(device.kind));
 }
 
 std::string table(const Statistics& statistics) {
@@ -219,22 +223,19 @@ std::string table(const Statistics& statistics) {
          fmt::format("{:<12} {:>14} {:>14}\n", "total", statistics.allocated, statistics.peak);
 }
 
-CategoryGuard::CategoryGuard(Category category)
-    : previous_(std::exchange(thread_category, category)) {}
-CategoryGuard::~CategoryGuard() { thread_category = previous_; }
+CategoryGuard::CategoryGuard(Category category) : scope_(thread_category, category) {}
 Category current_category() { return thread_category; }
 
 PrivatePool::PrivatePool(Device device) : device_(device) {}
-PrivatePool::~PrivatePool() { pool_of(device_).dissolve(this); }
+PrivatePool::~PrivatePool() { allocator_of(device_).release_pool(this); }
 
-PrivatePool::Use::Use(PrivatePool& reserve) : previous_(std::exchange(thread_reserve, &reserve)) {}
-PrivatePool::Use::~Use() { thread_reserve = previous_; }
+PrivatePool::Use::Use(PrivatePool& pool) : scope_(thread_pool, &pool) {}
 
 const PrivatePool* PrivatePool::in_use(Device device) {
-  return thread_reserve != nullptr && thread_reserve->device_ == device ? thread_reserve : nullptr;
+  return thread_pool != nullptr && thread_pool->device_ == device ? thread_pool : nullptr;
 }
 
-void PrivatePool::record(FunctionRef<void()> work) {
+void PrivatePool::capture(FunctionRef<void()> work) {
   const Bytes earlier = statistics(device_).at_peak;
   reset_peak(device_);
   {
@@ -243,24 +244,24 @@ void PrivatePool::record(FunctionRef<void()> work) {
   }
   const Statistics now = statistics(device_);
   for (size_t i = 0; i < peak_.size(); ++i) peak_[i] = now.at_peak[i] - now.live[i];
-  pool_of(device_).raise_peak(earlier);
+  allocator_of(device_).raise_peak(earlier);
 }
 
-void PrivatePool::book_run() const {
+void PrivatePool::count_replay() const {
   Bytes held = statistics(device_).live;
   for (size_t i = 0; i < held.size(); ++i) held[i] += peak_[i];
-  pool_of(device_).raise_peak(held);
+  allocator_of(device_).raise_peak(held);
 }
 
 void install_source(Device::Kind kind, Source source) { source_of(kind) = source; }
 
 void* acquire(size_t bytes, Category category, Device device) {
-  return pool_of(device).acquire(bytes, category, device, source_of(device.kind),
-                                 PrivatePool::in_use(device));
+  return allocator_of(device).acquire(bytes, category, device, source_of(device.kind),
+                                      PrivatePool::in_use(device));
 }
 
 void release(void* block, size_t bytes, Category category, Device device) {
-  pool_of(device).release(block, bytes, category, PrivatePool::in_use(device));
+  allocator_of(device).release(block, bytes, category, PrivatePool::in_use(device));
 }
 
 }  // namespace binade::memory

@@ -1,10 +1,12 @@
 #include "binade/tensor/quantized.h"
 
+#include "binade/base/division.h"
+
 namespace binade {
 
 Shape scale_shape(const Shape& matrix, ScaleGroup group) {
   const auto groups = [](int64_t size, int64_t each) {
-    return each == 0 ? int64_t{1} : (size + each - 1) / each;
+    return each == 0 ? int64_t{1} : divide_up(size, each);
   };
   return {groups(matrix[0], group.rows), groups(matrix[1], group.columns)};
 }

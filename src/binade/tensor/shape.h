@@ -11,7 +11,7 @@ namespace binade {
 
 inline constexpr int max_rank = 8;
 
-// A short list of sizes or strides, kept inline. Sizes are never negative.
+// A short list of sizes or strides, stored inline. Sizes are never negative.
 class Shape {
  public:
   constexpr Shape() = default;
@@ -34,7 +34,7 @@ class Shape {
   void insert(int axis, int64_t value);
   void erase(int axis);
 
-  // Number of elements: the product; 1 for a scalar.
+  // Number of elements; 1 for a scalar.
   int64_t numel() const;
 
   bool operator==(const Shape& other) const;
@@ -44,7 +44,7 @@ class Shape {
   int rank_ = 0;
 };
 
-// Strides are signed and may be zero (a broadcast axis), but have the same form.
+// Strides are signed; zero marks a broadcast axis.
 using Strides = Shape;
 
 // Row-major strides of a dense tensor.
@@ -56,7 +56,7 @@ std::string to_string(const Shape& shape);
 // The shape two operands broadcast to; `op` names the caller in the error.
 Shape broadcast(const char* op, const Shape& a, const Shape& b);
 
-// A possibly negative axis as 0 .. rank-1; fails naming op and axis when out of range.
+// Maps a possibly negative axis to 0 .. rank - 1; fails if it is out of range.
 int normalize_axis(const char* op, int64_t axis, int rank);
 
 }  // namespace binade

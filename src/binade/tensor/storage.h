@@ -9,7 +9,7 @@
 
 namespace binade {
 
-// A block of memory that one or more tensors view. Freed with its last tensor.
+// A block of memory shared by the tensors that view it; freed with the last of them.
 class Storage {
  public:
   Storage(size_t bytes, Device device, memory::Category category);
@@ -22,7 +22,7 @@ class Storage {
   Device device() const { return device_; }
   memory::Category category() const { return category_; }
 
-  // Counts writes made after creation; autograd compares it to catch changes of saved tensors.
+  // Number of writes since creation. Autograd compares versions to detect changed saved tensors.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 

@@ -5,7 +5,7 @@
 namespace binade {
 namespace {
 
-bool dense(const Shape& shape, const Strides& strides) {
+bool is_row_major(const Shape& shape, const Strides& strides) {
   int64_t expected = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     if (shape[axis] == 0) return true;
@@ -15,7 +15,7 @@ bool dense(const Shape& shape, const Strides& strides) {
   return true;
 }
 
-// Bytes of a dense tensor; fails on negative sizes and on products past 2^63.
+// Bytes of a dense tensor; fails on negative sizes and from 2^63 bytes on.
 size_t checked_bytes(const Shape& shape, DType dtype) {
   int64_t bytes = static_cast<int64_t>(size_of(dtype));
   bool is_empty = false;
@@ -35,7 +35,7 @@ size_t checked_bytes(const Shape& shape, DType dtype) {
 
 }  // namespace
 
-bool TensorView::is_dense() const { return dense(shape, strides); }
+bool TensorView::is_dense() const { return is_row_major(shape, strides); }
 
 TensorView TensorView::expanded(const Shape& wider) const {
   TensorView view = *this;
@@ -60,7 +60,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
 
 int64_t Tensor::size(int64_t axis) const { return shape()[normalize_axis("size", axis, rank())]; }
 
-bool Tensor::is_dense() const { return dense(shape(), strides()); }
+bool Tensor::is_dense() const { return is_row_major(shape(), strides()); }
 
 Tensor Tensor::strided(const Shape& shape, const Strides& strides, int64_t offset) const {
   auto impl = std::make_shared<Impl>(*impl_);
@@ -81,13 +81,13 @@ Tensor::operator TensorView() const {
   return {raw_data(), dtype(), shape(), strides(), true};
 }
 
-void Tensor::check_access(DType wanted) const {
+void Tensor::check_access(DType requested) const {
   if (!defined())
     fail("data", {.argument = "tensor", .expected = "a defined tensor", .found = "none"});
-  if (dtype() != wanted) {
+  if (dtype() != requested) {
     fail("data", {.argument = "type",
                   .expected = std::string(name(dtype())),
-                  .found = std::string(name(wanted))});
+                  .found = std::string(name(requested))});
   }
   if (!device().is_cpu()) {
     fail("data", {.argument = "device",

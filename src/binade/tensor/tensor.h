@@ -13,11 +13,14 @@
 namespace binade {
 
 namespace autograd {
-struct Meta;  // what autograd knows of a tensor; see autograd/meta.h
+struct AutogradMeta;  // autograd/autograd_meta.h
 }
 
-// What kernels see of a tensor: an address, a type, sizes and strides (in elements). Owns nothing.
-// An absent optional argument is a default-constructed view.
+// Whether a backward pass keeps the graph's saved tensors, so that it can run again.
+enum class RetainGraph : bool { no, yes };
+
+// A non-owning view of a tensor for kernels: address, type, sizes and strides (in elements). A
+// default-constructed view stands for an absent optional argument.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -32,19 +35,19 @@ struct TensorView {
   int rank() const { return shape.rank(); }
   int64_t numel() const { return shape.numel(); }
   bool is_dense() const;
-  // The same elements repeated (stride 0) to `wider`, which this shape must broadcast to.
+  // The view broadcast to `wider` with zero strides.
   TensorView expanded(const Shape& wider) const;
 };
 
 // A handle to a typed, strided view of a storage. Copies share the data. A default-constructed
-// handle is undefined: it stands for "no tensor" where one is optional.
+// handle is undefined and stands for an absent optional tensor.
 class Tensor {
  public:
   Tensor() = default;
 
-  // An uninitialised dense tensor, booked under the thread's memory category.
+  // An uninitialized dense tensor, counted under the thread's memory category.
   static Tensor empty(const Shape& shape, DType dtype, Device device = Device::cpu());
-  // The same, of another tensor's shape, type and device.
+  // The same with another tensor's shape, type and device.
   static Tensor empty_like(const Tensor& other) {
     return empty(other.shape(), other.dtype(), other.device());
   }
@@ -63,62 +66,61 @@ class Tensor {
   int64_t offset() const { return impl_->offset; }
   const std::shared_ptr<Storage>& storage() const { return impl_->storage; }
 
-  // Row-major without gaps.
+  // Whether elements are in row-major order without gaps.
   bool is_dense() const;
-  // True when both handles are the same tensor (not merely equal).
+  // Whether both handles refer to the same tensor.
   bool same_as(const Tensor& other) const { return impl_ == other.impl_; }
-  // True when no other handle or view reaches this data, so that it may be overwritten.
+  // Whether no other handle or view reaches this data, so that it may be overwritten.
   bool is_sole_owner() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
 
-  // Another view of the same storage; `offset` counts elements from the storage's start. No
-  // gradient flows through it: differentiable views are ops.
+  // Another view of the same storage; `offset` counts elements from the storage's start. The view
+  // is not connected to the graph: differentiable views are ops.
   Tensor strided(const Shape& shape, const Strides& strides, int64_t offset) const;
-  // The same elements seen without autograd.
+  // The same elements without the graph.
   Tensor detach() const { return defined() ? strided(shape(), strides(), offset()) : Tensor(); }
 
-  // The address of the first element, on the host, checked against T.
+  // The address of the first element. Fails unless the tensor is on the CPU and has type T.
   template <class T>
   T* data() const {
     check_access(dtype_of<T>);
     return reinterpret_cast<T*>(raw_data());
   }
-  // The same without a type; null where there is no data (meta, empty).
+  // The same without checks; null if there is no data (meta device, no elements).
   void* raw_data() const;
 
-  // For kernels; undefined tensors become absent views.
+  // The view kernels take; an undefined tensor becomes an absent view.
   operator TensorView() const;  // NOLINT: implicit, so that op code reads as a plain call
 
-  // The value of a tensor with one element, from any device; 0 on the meta device.
-  // (backend/transfer.cpp)
+  // The value of a one-element tensor; 0 on the meta device. Defined in backend/transfer.cpp.
   double item() const;
 
-  // Writes since creation, shared by all views.
+  // Number of writes since creation, shared by all views.
   uint64_t version() const { return storage()->version(); }
   void bump_version() const { storage()->bump_version(); }
 
-  // --- autograd (autograd/variable.cpp) ---
+  // --- autograd: defined in autograd/autograd_meta.cpp ---
 
   // Whether backward() reaches this tensor.
   bool requires_grad() const;
-  // Makes a leaf collect a gradient (floating types only).
+  // Makes a leaf accumulate a gradient (f64, f32, f16 and bf16 only).
   Tensor& set_requires_grad(bool value = true);
-  // True for tensors made by the user rather than by a recorded op.
+  // Whether this tensor was created by the user rather than by a recorded op.
   bool is_leaf() const;
-  // The accumulated gradient of a leaf; undefined where there is none.
+  // The accumulated gradient of a leaf; undefined if there is none.
   Tensor grad() const;
-  // Forgets the gradient but keeps its buffer, so that the next backward overwrites it.
+  // Drops the gradient but keeps its buffer, which the next backward overwrites.
   void zero_grad() const;
   // Replaces the gradient (same shape).
   void set_grad(const Tensor& grad) const;
-  // The type gradients are kept in: f32 for 16-bit leaves unless asked otherwise.
+  // The type of the accumulated gradient: f32 for 16-bit leaves by default.
   DType grad_dtype() const;
   void set_grad_dtype(DType dtype) const;
-  // Adds d(this)/d(leaf) to every leaf's gradient. This tensor has one element, or `seed` gives the
-  // gradient to start from. `retain` keeps the graph for another call.
-  void backward(const Tensor& seed = {}, bool retain = false) const;
+  // Adds d(this)/d(leaf) to the gradient of every leaf. `seed` is the gradient of this tensor; it
+  // may be undefined if this tensor has one element.
+  void backward(const Tensor& seed = {}, RetainGraph retain = RetainGraph::no) const;
 
-  const std::shared_ptr<autograd::Meta>& autograd_meta() const { return impl_->autograd; }
-  void set_autograd_meta(std::shared_ptr<autograd::Meta> meta) const {
+  const std::shared_ptr<autograd::AutogradMeta>& autograd_meta() const { return impl_->autograd; }
+  void set_autograd_meta(std::shared_ptr<autograd::AutogradMeta> meta) const {
     impl_->autograd = std::move(meta);
   }
 
@@ -129,16 +131,16 @@ class Tensor {
     Shape shape;
     Strides strides;
     DType dtype = DType::f32;
-    std::shared_ptr<autograd::Meta> autograd;
+    std::shared_ptr<autograd::AutogradMeta> autograd;
   };
 
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  void check_access(DType wanted) const;
+  void check_access(DType requested) const;
 
   std::shared_ptr<Impl> impl_;
 };
 
-// "[2, 3] bf16 cpu"; "undefined" for an undefined tensor. For messages.
+// "[2, 3] bf16 cpu", or "undefined"; for messages.
 std::string describe(const Tensor& tensor);
 
 }  // namespace binade

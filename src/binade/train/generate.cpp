@@ -14,9 +14,6 @@
 namespace binade::train {
 namespace {
 
-// Bits 62 and 61 keep these draws apart from those of data, ops and starting weights.
-constexpr uint64_t sample_stream = uint64_t{3} << 61;
-
 // Whether the bytes from `at` to the end are the beginning of a sequence.
 bool is_cut_short(std::string_view text, size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
@@ -111,7 +108,8 @@ std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> pro
     std::vector<double> last = to_vector(slice(logits, 1, length - 1, length));
     const int64_t token =
         choose(std::move(last), options,
-               random::uniform(options.seed, sample_stream, static_cast<uint64_t>(i)));
+               random::uniform(options.seed, random::stream_id(random::Domain::sampling, 0),
+                               static_cast<uint64_t>(i)));
     prompt.push_back(token);
     made.push_back(token);
     if (seen) seen(token);

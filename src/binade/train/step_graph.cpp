@@ -25,7 +25,7 @@ StepGraph::StepGraph(std::string_view wanted, Device device)
       mode_(wanted == "off"  ? Mode::off
             : wanted == "on" ? Mode::on
                              : Mode::undecided) {
-  if (backend::Graph::possible(device)) return;
+  if (backend::Graph::is_supported(device)) return;
   // On the meta device a run is forecast, whatever it will do.
   if (mode_ == Mode::on && !device.is_meta()) {
     fail("config", {.argument = "[train] graph",
@@ -70,7 +70,7 @@ void StepGraph::decide(FunctionRef<void()> step) {
 
 void StepGraph::run_between(FunctionRef<void()> work) {
   std::optional<memory::PrivatePool::Use> use;
-  if (graph_.captured()) use.emplace(graph_.memory());
+  if (graph_.captured()) use.emplace(graph_.pool());
   work();
 }
 

@@ -27,7 +27,7 @@ class StepGraph {
   void run_between(FunctionRef<void()> work);
 
   void record(FunctionRef<void()> step) { graph_.capture(device_, step); }
-  void launch() const { graph_.launch(); }
+  void launch() const { graph_.replay(); }
   bool recorded() const { return graph_.captured(); }
 
  private:

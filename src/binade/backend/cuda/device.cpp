@@ -11,17 +11,17 @@ namespace {
 thread_local int active = -1;
 std::atomic<int64_t> waits = 0;
 
-// `query` is the answer of a device that was asked whether it is done.
-void count_unless_done(cudaError_t query) {
+// Counts a wait if `query`, the result of an event or stream query, is "not ready".
+void count_wait_unless_done(cudaError_t query) {
   if (query != cudaErrorNotReady) return;
-  cudaGetLastError();  // "not ready" is no error
+  cudaGetLastError();  // clears "not ready", which is not an error
   ++waits;
 }
 
 std::vector<Gpu> find_devices() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    cudaGetLastError();  // no driver is no error: there is just no GPU
+    cudaGetLastError();  // a missing driver is not an error: there are just no GPUs
     return {};
   }
   std::vector<Gpu> found;
@@ -51,7 +51,7 @@ void release_block(void* block, Device device) {
   check(cudaFree(block), "cudaFree");
 }
 
-// At load time: a tensor may be made on a GPU before any kernel was asked for.
+// Runs at load time, because a tensor may be created on a GPU before any kernel runs.
 const bool source_installed = [] {
   memory::install_source(Device::Kind::cuda, {acquire_block, release_block});
   return true;
@@ -105,19 +105,19 @@ cudaStream_t stream() {
   return streams[static_cast<size_t>(active)];
 }
 
-bool capturing() {
+bool is_capturing() {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream(), &status), "cudaStreamIsCapturing");
   return status != cudaStreamCaptureStatusNone;
 }
 
 void synchronize() {
-  count_unless_done(cudaStreamQuery(stream()));
+  count_wait_unless_done(cudaStreamQuery(stream()));
   check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
 }
 
 void wait_for(cudaEvent_t event) {
-  count_unless_done(cudaEventQuery(event));
+  count_wait_unless_done(cudaEventQuery(event));
   check(cudaEventSynchronize(event), "cudaEventSynchronize");
 }
 

@@ -7,36 +7,36 @@
 
 #include "binade/backend/gpu.h"
 
-// The GPUs of this machine and the one stream each does its work on.
+// The GPUs of this machine, each with one stream.
 namespace binade::backend::cuda {
 
-// Fails with the call's name and CUDA's words unless `status` is success.
+// Fails with the call's name and CUDA's message unless `status` is success.
 void check(cudaError_t status, std::string_view call);
 
-// All GPUs this process may use; empty where there is no driver or no GPU.
+// All GPUs this process may use; empty if there is no driver or no GPU.
 const std::vector<Gpu>& devices();
 
-// Makes `device` the one that later calls of this thread work on. Cheap where it is already.
+// Selects the device for later calls on this thread. Cheap if it is already selected.
 void activate(Device device);
 
 // The active device.
 Device device();
 
-// The active device's properties and its stream. All kernels and copies of a device go to one
-// stream, so blocks that the allocator hands out again are safe to write at once.
+// The active device's properties and stream. All kernels and copies of a device use this one
+// stream, so reused memory blocks are safe to write without synchronization.
 const Gpu& properties();
 cudaStream_t stream();
 
-// Whether what is given to the stream is being recorded instead of run.
-bool capturing();
+// Whether the stream is capturing a graph, so that work submitted to it does not run.
+bool is_capturing();
 
-// Waits until the active device has done all it was given.
+// Waits until the active device has finished all submitted work.
 void synchronize();
 
-// Waits until the device has come to `event`.
+// Waits until the device has reached `event`.
 void wait_for(cudaEvent_t event);
 
-// How often one of these two found the device still at work.
+// Number of times synchronize() or wait_for() found the device busy.
 int64_t host_waits();
 
 }  // namespace binade::backend::cuda

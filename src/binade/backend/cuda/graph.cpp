@@ -3,16 +3,16 @@
 namespace binade::backend::cuda {
 namespace {
 
-// The work as CUDA describes it, to be destroyed by the caller.
-cudaGraph_t recorded(cudaStream_t stream, FunctionRef<void()> work) {
-  // Relaxed: the driver may still be asked for a block that the cache lacks.
+// The captured graph, which the caller must destroy.
+cudaGraph_t capture(cudaStream_t stream, FunctionRef<void()> work) {
+  // Relaxed mode allows cudaMalloc, for blocks the cache does not have.
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
   cudaGraph_t graph = nullptr;
   try {
     work();
   } catch (...) {
     if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
-    cudaGetLastError();  // a capture cut short is no error of what comes next
+    cudaGetLastError();  // clears the error of the aborted capture
     throw;
   }
   check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
@@ -21,19 +21,19 @@ cudaGraph_t recorded(cudaStream_t stream, FunctionRef<void()> work) {
 
 }  // namespace
 
-RecordedWork::RecordedWork(FunctionRef<void()> work) : device_(device()), stream_(stream()) {
-  cudaGraph_t graph = recorded(stream_, work);
+CapturedGraph::CapturedGraph(FunctionRef<void()> work) : device_(device()), stream_(stream()) {
+  cudaGraph_t graph = capture(stream_, work);
   const cudaError_t status = cudaGraphInstantiateWithFlags(&executable_, graph, 0);
   cudaGraphDestroy(graph);
   check(status, "cudaGraphInstantiate");
 }
 
-RecordedWork::~RecordedWork() {
+CapturedGraph::~CapturedGraph() {
   cudaStreamSynchronize(stream_);
   cudaGraphExecDestroy(executable_);
 }
 
-void RecordedWork::launch() const {
+void CapturedGraph::launch() const {
   activate(device_);
   check(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch");
 }

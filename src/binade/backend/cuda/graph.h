@@ -7,14 +7,14 @@
 
 namespace binade::backend::cuda {
 
-// What `work` gave to the active device's stream, as one CUDA graph.
-class RecordedWork {
+// An executable CUDA graph of the work that `work` submitted to the active device's stream.
+class CapturedGraph {
  public:
-  explicit RecordedWork(FunctionRef<void()> work);
-  // Waits until no launch is under way.
-  ~RecordedWork();
-  RecordedWork(const RecordedWork&) = delete;
-  RecordedWork& operator=(const RecordedWork&) = delete;
+  explicit CapturedGraph(FunctionRef<void()> work);
+  // Waits until no launch is running.
+  ~CapturedGraph();
+  CapturedGraph(const CapturedGraph&) = delete;
+  CapturedGraph& operator=(const CapturedGraph&) = delete;
 
   void launch() const;
 

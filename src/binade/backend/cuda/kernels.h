@@ -2,7 +2,7 @@
 
 #include "binade/backend/backend.h"
 
-// The CUDA tables, each filled at the end of the file of its stem.
+// The CUDA kernel tables, each defined at the end of the file of the same stem.
 namespace binade::backend::cuda {
 
 extern const ElementwiseKernels elementwise_kernels;

@@ -10,7 +10,7 @@
 namespace binade::backend::cuda {
 namespace {
 
-// A pinned buffer and the moment its last use on the device ends.
+// A pinned buffer and the event that marks the end of its last use on the device.
 struct Pinned {
   explicit Pinned(size_t bytes) {
     check(cudaMallocHost(&data, bytes), "cudaMallocHost");
@@ -23,23 +23,24 @@ struct Pinned {
   cudaEvent_t used = nullptr;
 };
 
+// Larger uploads bypass the staging buffers. A batch of tokens fits, and eight buffers stay small.
 constexpr size_t staged_bytes = size_t{4} << 20;
 
-// Buffers taken in turn: with several steps' batches between two uses, taking one never waits.
-// Never freed: the driver may be gone when static objects end.
-Pinned& next_stage() {
-  thread_local std::array<Pinned*, 8> stages{};
+// Staging buffers in round-robin order: eight cover several steps, so that reusing one seldom
+// waits. Never freed, because the driver may shut down before static destructors run.
+Pinned& next_staging_buffer() {
+  thread_local std::array<Pinned*, 8> buffers{};
   thread_local size_t next = 0;
-  Pinned*& stage = stages[next++ % stages.size()];
-  if (stage == nullptr) {
-    stage = new Pinned(staged_bytes);
+  Pinned*& buffer = buffers[next++ % buffers.size()];
+  if (buffer == nullptr) {
+    buffer = new Pinned(staged_bytes);
   } else {
-    stage->wait();
+    buffer->wait();
   }
-  return *stage;
+  return *buffer;
 }
 
-// Slots of one element each, used again when their number was read.
+// One-element slots that are free for reuse.
 std::vector<Pinned*>& free_slots() {
   thread_local auto& slots = *new std::vector<Pinned*>();
   return slots;
@@ -50,11 +51,11 @@ void upload(const void* from, void* to, size_t bytes) {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream()), "copy to the GPU");
     return;
   }
-  const Pinned& stage = next_stage();
-  std::memcpy(stage.data, from, bytes);
-  check(cudaMemcpyAsync(to, stage.data, bytes, cudaMemcpyHostToDevice, stream()),
+  const Pinned& buffer = next_staging_buffer();
+  std::memcpy(buffer.data, from, bytes);
+  check(cudaMemcpyAsync(to, buffer.data, bytes, cudaMemcpyHostToDevice, stream()),
         "copy to the GPU");
-  stage.record();
+  buffer.record();
 }
 
 }  // namespace
@@ -63,9 +64,9 @@ void transfer(const Tensor& x, const Tensor& y) {
   const auto bytes = static_cast<size_t>(x.bytes());
   if (bytes == 0) return;
   activate(x.device().is_cuda() ? x.device() : y.device());
-  if (capturing()) {  // each launch would copy the host's bytes of this moment
+  if (is_capturing()) {  // every replay would copy the host data of the capture
     fail("transfer", {.argument = "x",
-                      .expected = "no copy between host and GPU in recorded work",
+                      .expected = "no copy between host and GPU in captured work",
                       .found = describe(x) + " to " + to_string(y.device())});
   }
   if (x.device().is_cpu()) return upload(x.raw_data(), y.raw_data(), bytes);

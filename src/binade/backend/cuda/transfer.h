@@ -4,14 +4,14 @@
 
 #include "binade/tensor/tensor.h"
 
-// Bytes between the host and GPUs.
+// Copies between the host and GPUs.
 namespace binade::backend::cuda {
 
 // Copies dense x to dense y of the same type and shape, one of them on a GPU. Small copies to a GPU
-// go through pinned memory and wait for nothing; a copy to the host waits for the bytes.
+// go through pinned memory and do not wait; copies to the host wait for the data.
 void transfer(const Tensor& x, const Tensor& y);
 
-// One element on its way to the host.
+// A one-element tensor being copied to pinned memory.
 class AsyncReadback {
  public:
   AsyncReadback() = default;

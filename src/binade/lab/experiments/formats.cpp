@@ -1,10 +1,11 @@
+#include "binade/lab/experiments.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "binade/base/random.h"
 #include "binade/formats/format.h"
-#include "binade/lab/experiments.h"
 #include "binade/lab/range_chart.h"
 #include "binade/train/report/chart.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 namespace spec = formats::spec;
 
-// Every positive number of a format of at most 16 bits, in order.
+// All positive numbers of a format of at most 16 bits, in increasing order.
 template <const formats::Format& F>
 std::vector<double> positive_numbers() {
   std::vector<double> numbers;
@@ -24,7 +25,7 @@ std::vector<double> positive_numbers() {
   return numbers;
 }
 
-// The largest relative error over many numbers between min normal and max.
+// The largest relative rounding error over many random numbers between min normal and max.
 template <const formats::Format& F>
 double worst_rounding() {
   double worst = 0;
@@ -39,28 +40,28 @@ double worst_rounding() {
 }
 
 template <const formats::Format& F>
-FormatsResult::One measured() {
+FormatsResult::Format measure() {
   const std::vector<double> numbers = positive_numbers<F>();
-  FormatsResult::One one{.name = F.name, .largest = numbers.back(), .smallest = numbers.front()};
+  FormatsResult::Format one{.name = F.name, .largest = numbers.back(), .smallest = numbers.front()};
   one.positive = static_cast<int64_t>(numbers.size());
   for (const double value : numbers) one.between_one_and_two += value >= 1 && value < 2;
   one.worst_rounding = worst_rounding<F>();
   return one;
 }
 
-// The numbers of the 8-bit formats from 0 to 4, one tick each.
-std::string tick_marks() {
+// A figure of the numbers of the 8-bit and 4-bit formats from 0 to 4, one tick each.
+std::string number_line() {
   const std::pair<const char*, std::vector<double>> lines[] = {
       {"e5m2", positive_numbers<spec::e5m2>()},
       {"e4m3", positive_numbers<spec::e4m3>()},
       {"e2m1", positive_numbers<spec::e2m1>()}};
   const double left = 60, scale = 140;
   std::string svg =
-      "<figure><figcaption>Every number from 0 to 4: twice as far apart in each binade"
+      "<figure><figcaption>All numbers from 0 to 4; the spacing doubles in each binade"
       "</figcaption><svg viewBox=\"0 0 640 150\" role=\"img\" aria-label=\"numbers from 0 to "
       "4\">";
   double y = 14;
-  size_t colour = 0;
+  size_t color = 0;
   for (const auto& [name, numbers] : lines) {
     svg += fmt::format("<text class=\"label\" x=\"0\" y=\"{}\">{}</text>", y + 16, name);
     svg += fmt::format("<line class=\"axis\" x1=\"{0}\" x2=\"{1}\" y1=\"{2}\" y2=\"{2}\"/>", left,
@@ -70,10 +71,10 @@ std::string tick_marks() {
         svg += fmt::format(
             "<line class=\"s{0}\" x1=\"{1:.1f}\" x2=\"{1:.1f}\" y1=\"{2}\" "
             "y2=\"{3}\"/>",
-            colour, left + value * scale, y, y + 24);
+            color, left + value * scale, y, y + 24);
     }
     y += 40;
-    ++colour;
+    ++color;
   }
   for (int i = 0; i <= 4; ++i)
     svg += fmt::format("<text class=\"tick\" text-anchor=\"middle\" x=\"{}\" y=\"146\">{}</text>",
@@ -84,27 +85,28 @@ std::string tick_marks() {
 }  // namespace
 
 FormatsResult formats_experiment(ExperimentReport& report) {
-  FormatsResult claims{{measured<spec::f16>(), measured<spec::bf16>(), measured<spec::e4m3>(),
-                        measured<spec::e4m3fnuz>(), measured<spec::e5m2>()}};
-  report.say(
-      "A format spends its bits on range (exponent) or on precision (mantissa). To see what that "
-      "buys, every code of each format is decoded here and looked at.");
+  FormatsResult result{{measure<spec::f16>(), measure<spec::bf16>(), measure<spec::e4m3>(),
+                        measure<spec::e4m3fnuz>(), measure<spec::e5m2>()}};
+  report.add_paragraph(
+      "A format divides its bits between range (exponent) and precision (mantissa). To show the "
+      "result, this experiment decodes every code of each format.");
   std::vector<std::vector<std::string>> rows;
-  for (const FormatsResult::One& one : claims.formats) {
+  for (const FormatsResult::Format& one : result.formats) {
     rows.push_back({one.name, fmt::format("{:.5g}", one.largest),
                     fmt::format("{:.3g}", one.smallest), fmt::format("{}", one.positive),
                     fmt::format("{}", one.between_one_and_two),
                     fmt::format("{:.3f}%", 100 * one.worst_rounding)});
   }
-  report.table({"format", "largest", "smallest", "numbers > 0", "in [1, 2)", "rounding"}, rows);
-  report.figure(range_chart("What each format reaches; faint: subnormal numbers, with fewer bits",
-                            format_ranges()));
-  report.figure(tick_marks());
-  report.proves(
-      "f16 and bf16 have as many bits and differ by 200 binades of range; the two E4M3 maxima that "
-      "people quote, 448 and 240, are two formats; and f16 reaches down to 6e-8, not 6e-5, with "
-      "fewer and fewer bits.");
-  return claims;
+  report.add_table({"format", "largest", "smallest", "numbers > 0", "in [1, 2)", "rounding"}, rows);
+  report.add_figure(
+      range_chart("The range of each format; faint: subnormal numbers, which have fewer bits",
+                  format_ranges()));
+  report.add_figure(number_line());
+  report.add_conclusion(
+      "f16 and bf16 have the same number of bits, but their ranges differ by 200 binades. The two "
+      "maxima quoted for E4M3, 448 and 240, belong to two formats. f16 reaches down to 6e-8, not "
+      "6e-5, with decreasing precision.");
+  return result;
 }
 
 }  // namespace binade::lab

@@ -1,3 +1,5 @@
+#include "binade/lab/experiments.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
-#include "binade/lab/experiments.h"
 #include "binade/nn/init.h"
 #include "binade/nn/linear.h"
 #include "binade/ops/arithmetic.h"
@@ -28,8 +29,8 @@ constexpr double giant = 4e6;
 
 enum class Outliers : uint8_t { none, channels, tokens };
 
-// Activations; their first channels or tokens may be millions of times larger than the rest, as
-// some of trained models are.
+// Activations whose first channels or tokens may be millions of times larger than the rest, as in
+// some trained models.
 Tensor activations(Outliers outliers) {
   const Tensor x = randn({rows, in}, {13, 1});
   if (outliers == Outliers::channels) fill_(x.strided({rows, giants}, {in, 1}, 0), giant);
@@ -37,8 +38,8 @@ Tensor activations(Outliers outliers) {
   return x;
 }
 
-// The SQNR of a product in FP8, over all tokens but the giant ones. Giant channels meet weights of
-// zero: what they carry is worth nothing, and still they cost the others their bits.
+// The SQNR of a matmul in FP8, over all tokens except the giant ones. Weights of giant channels are
+// zero: the channels contribute nothing, but they still cost the others precision.
 double sqnr(const Fp8Recipe& recipe, Outliers outliers) {
   const NoGrad no_grad;
   nn::init::restart(5);
@@ -46,18 +47,18 @@ double sqnr(const Fp8Recipe& recipe, Outliers outliers) {
   fill_(layer.weight.strided({out, giants}, {in, 1}, 0), 0);
   const Tensor x = activations(outliers);
   const auto ordinary = [](const Tensor& y) { return slice(y, 0, giants, rows); };
-  const Tensor truth = ordinary(linear(x, layer.weight));
+  const Tensor reference = ordinary(linear(x, layer.weight));
   const amp::Fp8Autocast fp8(recipe);
-  const double noise = norm(ordinary(layer(x)) - truth).item();
-  return 20 * std::log10(norm(truth).item() / noise);
+  const double noise = norm(ordinary(layer(x)) - reference).item();
+  return 20 * std::log10(norm(reference).item() / noise);
 }
 
-// The share of a layer's activations that saturate in each step, when they grow tenfold at step 3.
-std::vector<double> saturated_shares() {
+// The fraction of a layer's activations that saturates in each step; they grow tenfold at step 3.
+std::vector<double> saturated_fractions() {
   nn::init::restart(5);
   nn::Linear layer({.in = in, .out = out, .bias = false});
   optim::SGD sgd(layer.parameters(), {.lr = 1e-3});
-  std::vector<double> shares;
+  std::vector<double> fractions;
   for (uint64_t step = 0; step < 6; ++step) {
     const double size = step < 3 ? 1 : 10;
     const Tensor x = randn({rows, in}, {17, step}) * size;
@@ -69,61 +70,63 @@ std::vector<double> saturated_shares() {
       if (name == "fp8.input.scale") scale = buffer.item();
     const auto values = to_vector(abs(x));
     const double limit = formats::spec::e4m3.max() / scale;
-    shares.push_back(static_cast<double>(std::count_if(values.begin(), values.end(),
-                                                       [&](double v) { return v > limit; })) /
-                     static_cast<double>(values.size()));
+    fractions.push_back(static_cast<double>(std::count_if(values.begin(), values.end(),
+                                                          [&](double v) { return v > limit; })) /
+                        static_cast<double>(values.size()));
     sum(y).backward();
     sgd.step();
   }
-  return shares;
+  return fractions;
 }
 
 }  // namespace
 
 Fp8ScalingResult fp8_scaling_experiment(ExperimentReport& report) {
-  report.say(
-      "A recipe says which numbers share a scale and where it comes from. The same product is run "
-      "in FP8 by each recipe: on plain activations, on ones with two channels of 4e6 (which meet "
-      "weights of zero, so that they change nothing in exact arithmetic), and on ones with two "
-      "tokens of 4e6, looking at the other tokens.");
+  report.add_paragraph(
+      "A recipe determines which values share a scale and how the scale is found. The same matmul "
+      "runs in FP8 with each recipe: on plain activations, with two channels of 4e6 (whose weights "
+      "are zero, so that the exact result does not change), and with two tokens of 4e6 (measured "
+      "on "
+      "the other tokens).");
   const std::pair<const char*, Fp8Recipe> recipes[] = {
       {"current, one scale per tensor", {.scaling = Fp8Scaling::current}},
-      {"row, one per row", {.scaling = Fp8Scaling::row}},
+      {"row, one scale per row", {.scaling = Fp8Scaling::row}},
       {"block, 1 x 128", {.scaling = Fp8Scaling::block}},
       {"mx, 1 x 32", {.scaling = Fp8Scaling::mx}}};
-  Fp8ScalingResult claims;
+  Fp8ScalingResult result;
   std::vector<std::vector<std::string>> table;
   std::vector<train::Bar> bars;
   for (const auto& [name, recipe] : recipes) {
-    claims.recipes.push_back({name, sqnr(recipe, Outliers::none), sqnr(recipe, Outliers::channels),
+    result.recipes.push_back({name, sqnr(recipe, Outliers::none), sqnr(recipe, Outliers::channels),
                               sqnr(recipe, Outliers::tokens)});
-    const auto& one = claims.recipes.back();
+    const auto& one = result.recipes.back();
     const auto decibels = [](double value) { return fmt::format("{:.1f} dB", value); };
     table.push_back({one.name, decibels(one.plain), decibels(one.channels), decibels(one.tokens)});
     bars.push_back({std::string(amp::name(recipe.scaling)), std::max(one.channels, 0.05),
                     decibels(one.channels)});
   }
-  report.table({"recipe", "plain", "giant channels", "giant tokens"}, table);
-  report.figure(train::bar_chart("Signal to noise beside giant channels", bars));
-  const std::vector<double> shares = saturated_shares();
-  claims.delayed_saturated = shares[3];
-  claims.delayed_recovered = shares[4];
-  report.say(fmt::format(
-      "Delayed scaling takes the scale from past steps, so a tensor need not be read twice. When "
-      "activations grow tenfold between two steps, {:.0f}% of them saturate in that one step and "
-      "{:.1f}% in the next: the history has seen them.",
-      100 * claims.delayed_saturated, 100 * claims.delayed_recovered));
+  report.add_table({"recipe", "plain", "giant channels", "giant tokens"}, table);
+  report.add_figure(train::bar_chart("Signal-to-noise ratio with giant channels", bars));
+  const std::vector<double> fractions = saturated_fractions();
+  result.delayed_saturated = fractions[3];
+  result.delayed_recovered = fractions[4];
+  report.add_paragraph(fmt::format(
+      "Delayed scaling takes the scale from past steps, so that a tensor is read only once. When "
+      "activations grow tenfold between two steps, {:.0f}% of them saturate in the first step and "
+      "{:.1f}% in the next, when the history includes them.",
+      100 * result.delayed_saturated, 100 * result.delayed_recovered));
   train::Series series{"saturated activations", {}};
-  for (size_t i = 0; i < shares.size(); ++i)
-    series.points.emplace_back(static_cast<double>(i), 100 * shares[i]);
-  report.figure(train::line_chart(
-      {"Delayed scaling after a tenfold jump at step 3", "step", "% of the values saturate"},
+  for (size_t i = 0; i < fractions.size(); ++i)
+    series.points.emplace_back(static_cast<double>(i), 100 * fractions[i]);
+  report.add_figure(train::line_chart(
+      {"Delayed scaling after a tenfold jump at step 3", "step", "% of values saturated"},
       {series}));
-  report.proves(
-      "on plain data all recipes are alike. Outliers take the bits of all that share a scale with "
-      "them: of the whole tensor, of a row, or of 32 numbers. A scale per row saves the other "
-      "tokens, small groups save the other channels.");
-  return claims;
+  report.add_conclusion(
+      "on plain data all recipes are equally accurate. An outlier costs precision in all values "
+      "that "
+      "share its scale: a tensor, a row or 32 values. A scale per row protects the other tokens; "
+      "small groups protect the other channels.");
+  return result;
 }
 
 }  // namespace binade::lab

@@ -1,6 +1,7 @@
+#include "binade/lab/experiments.h"
+
 #include <fmt/format.h>
 
-#include "binade/lab/experiments.h"
 #include "binade/lab/plan.h"
 #include "binade/train/config/config.h"
 #include "binade/train/progress.h"
@@ -20,7 +21,7 @@ struct Mode {
   bool recompute;
 };
 
-MemoryResult::Mode measured(const Mode& mode) {
+MemoryResult::Mode forecast_memory(const Mode& mode) {
   train::Config config = train::resolve_text("[model]\npreset = \"gpt2-124m\"\n", "lab");
   config.precision = mode.precision;
   config.params = mode.params;
@@ -41,35 +42,35 @@ MemoryResult::Mode measured(const Mode& mode) {
 }  // namespace
 
 MemoryResult memory_experiment(ExperimentReport& report) {
-  report.say(
+  report.add_paragraph(
       "A training step of GPT-2 124M with 8 sequences of 1024 tokens runs on the meta device: the "
-      "same ops, the same allocator, no data. Its books say where the bytes go; the "
-      "first three columns are bytes per parameter.");
+      "same ops and the same allocator, without data. The first three columns are bytes per "
+      "parameter.");
   constexpr Mode modes[] = {{"fp32", "fp32", "autocast", "auto", "f32", false},
                             {"bf16 autocast", "bf16", "autocast", "bf16", "f32", false},
-                            {"bf16, f32 masters", "bf16", "masters", "auto", "f32", false},
+                            {"bf16, f32 master weights", "bf16", "masters", "auto", "f32", false},
                             {"and bf16 moments", "bf16", "masters", "auto", "bf16", false},
                             {"fp8 delayed", "fp8", "autocast", "bf16", "f32", false},
                             {"bf16, recompute", "bf16", "autocast", "bf16", "f32", true}};
-  MemoryResult claims;
+  MemoryResult result;
   std::vector<std::vector<std::string>> rows;
   std::vector<train::Bar> bars;
   for (const Mode& mode : modes) {
-    claims.modes.push_back(measured(mode));
-    const MemoryResult::Mode& one = claims.modes.back();
+    result.modes.push_back(forecast_memory(mode));
+    const MemoryResult::Mode& one = result.modes.back();
     rows.push_back({one.name, fmt::format("{:.1f}", one.parameters),
                     fmt::format("{:.1f}", one.gradients), fmt::format("{:.1f}", one.optimizer),
                     train::bytes_text(static_cast<int64_t>(one.activations)),
                     train::bytes_text(static_cast<int64_t>(one.peak))});
     bars.push_back({one.name, one.peak, train::bytes_text(static_cast<int64_t>(one.peak))});
   }
-  report.table({"mode", "params", "grads", "optimizer", "activations", "peak"}, rows);
-  report.figure(train::bar_chart("Peak memory of a step", bars));
-  report.proves(
-      "mixed precision does not halve memory: masters and moments stay in f32, gradients too by "
-      "default. What halves is activations, and they are most of it; recompute takes most of "
-      "those away for one more forward.");
-  return claims;
+  report.add_table({"mode", "params", "grads", "optimizer", "activations", "peak"}, rows);
+  report.add_figure(train::bar_chart("Peak memory of a training step", bars));
+  report.add_conclusion(
+      "mixed precision does not halve memory: master weights and moments stay in f32, and so do "
+      "gradients by default. Activations, the largest part, halve; recompute removes most of them "
+      "for the cost of another forward.");
+  return result;
 }
 
 }  // namespace binade::lab

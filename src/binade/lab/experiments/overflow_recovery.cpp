@@ -1,10 +1,11 @@
+#include "binade/lab/experiments.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "binade/amp/autocast.h"
 #include "binade/amp/grad_scaler.h"
-#include "binade/lab/experiments.h"
 #include "binade/nn/init.h"
 #include "binade/nn/linear.h"
 #include "binade/ops/create.h"
@@ -16,52 +17,53 @@
 namespace binade::lab {
 
 OverflowRecoveryResult overflow_recovery_experiment(ExperimentReport& report) {
-  report.say(
-      "A linear model in f16 starts with a loss scale of 2^30, far too high, and a growth interval "
-      "of 20 steps. Each step: scale, backward, look for infinities, then update, or skip and "
-      "halve the scale.");
+  report.add_paragraph(
+      "A linear model in f16 starts with a loss scale of 2^30, which is far too high, and a growth "
+      "interval of 20 steps. Each step scales the loss, runs backward and checks the gradients; "
+      "then "
+      "it updates the weights, or skips the update and halves the scale.");
   nn::init::restart(7);
   nn::Linear model({.in = 16, .out = 1}, {Device::cpu(), DType::f16});
   optim::SGD sgd(model.parameters(), {.lr = 0.05});
   amp::GradScaler scaler({.init_scale = 0x1p30, .growth_interval = 20});
   const Tensor x = randn({64, 16}, {7, 1}, DType::f16),
                target = matmul(x, randn({16, 1}, {7, 2}, DType::f16));
-  OverflowRecoveryResult claims;
-  claims.weights_kept = true;
+  OverflowRecoveryResult result;
+  result.weights_kept = true;
   train::Series scale{"log2 of the loss scale", {}}, losses{"loss", {}};
   for (int step = 0; step < 100; ++step) {
     sgd.zero_grad();
     const Tensor loss = mse_loss(model(x), target);
-    if (step == 0) claims.first_loss = loss.item();
+    if (step == 0) result.first_loss = loss.item();
     scale.points.emplace_back(step, std::log2(scaler.get_scale()));
     losses.points.emplace_back(step, loss.item());
     scaler.scale(loss).backward();
     const auto before = to_vector(model.weight);
-    const amp::StepReport report = scaler.step(sgd);
-    if (!report.applied()) {
-      ++claims.skipped;
-      claims.weights_kept &= to_vector(model.weight) == before;
-      if (claims.skips_to_fit == step) ++claims.skips_to_fit;
+    const amp::StepReport step_report = scaler.step(sgd);
+    if (!step_report.applied()) {
+      ++result.skipped;
+      result.weights_kept &= to_vector(model.weight) == before;
+      if (result.skips_to_fit == step) ++result.skips_to_fit;
     }
     scaler.update();
-    claims.scales.push_back(scaler.get_scale());
-    claims.final_loss = loss.item();
+    result.scales.push_back(scaler.get_scale());
+    result.final_loss = loss.item();
   }
-  report.table({"", "value"},
-               {{"skips until the scale fits", fmt::format("{}", claims.skips_to_fit)},
-                {"skips later, when growth tried again",
-                 fmt::format("{}", claims.skipped - claims.skips_to_fit)},
-                {"scale at the end", fmt::format("2^{:.0f}", std::log2(claims.scales.back()))},
-                {"loss", fmt::format("{:.3f} -> {:.5f}", claims.first_loss, claims.final_loss)}});
-  report.figure(train::line_chart(
-      {"The scaler finds its place, and keeps probing", "step", "log2 of the scale"}, {scale}));
-  report.figure(train::line_chart({"Training stands still while steps are skipped", "step", "loss"},
-                                  {losses}));
-  report.proves(fmt::format(
-      "an overflow costs one step and nothing else: skipped steps left every weight as it was, {} "
-      "halvings found the scale, and each later probe that failed was undone at once.",
-      claims.skips_to_fit));
-  return claims;
+  report.add_table(
+      {"", "value"},
+      {{"skipped steps until the scale fits", fmt::format("{}", result.skips_to_fit)},
+       {"later skipped steps, after the scale grew",
+        fmt::format("{}", result.skipped - result.skips_to_fit)},
+       {"scale at the end", fmt::format("2^{:.0f}", std::log2(result.scales.back()))},
+       {"loss", fmt::format("{:.3f} -> {:.5f}", result.first_loss, result.final_loss)}});
+  report.add_figure(
+      train::line_chart({"The scale over time", "step", "log2 of the scale"}, {scale}));
+  report.add_figure(train::line_chart({"The loss over time", "step", "loss"}, {losses}));
+  report.add_conclusion(fmt::format(
+      "an overflow costs one step and nothing else. Skipped steps changed no weight, {} halvings "
+      "found a working scale, and each later overflow was followed by one halving.",
+      result.skips_to_fit));
+  return result;
 }
 
 }  // namespace binade::lab

@@ -1,8 +1,9 @@
+#include "binade/lab/experiments.h"
+
 #include <limits>
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
-#include "binade/lab/experiments.h"
 #include "binade/nn/language_model.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/create.h"
@@ -11,11 +12,11 @@
 namespace binade::lab {
 namespace {
 
-// A small language model in f16, with something wrong with it.
-struct Subject {
+// A small language model in f16 with a planted fault.
+struct FaultyModel {
   nn::GPT model{{.layers = 2, .width = 32, .heads = 2, .vocab = 64, .context = 16, .seed = 9}};
   Tensor tokens = randint(0, 64, {4, 16}, {9, 1});
-  std::function<Tensor(const Tensor& loss)> after = [](const Tensor& loss) { return loss; };
+  std::function<Tensor(const Tensor& loss)> add_penalty = [](const Tensor& loss) { return loss; };
   double scale = 1;
 
   void multiply(const std::string& path, double factor) {
@@ -24,50 +25,52 @@ struct Subject {
       if (name == path) copy_(tensor, mul(tensor, factor));
   }
 
-  Diagnosis diagnosis() {
-    const auto loss = [this](bool in_f32) {
-      const amp::Autocast cast(DType::f16, {.enabled = !in_f32});
-      return after(model.loss(tokens, tokens));
+  Diagnosis diagnose_step() {
+    const auto loss = [this](ReplayPrecision precision) {
+      const amp::Autocast cast(DType::f16, {.enabled = precision == ReplayPrecision::as_run});
+      return add_penalty(model.loss(tokens, tokens));
     };
-    return *diagnose({loss, [this](bool) { return model.named_parameters(); }, scale});
+    return *diagnose({loss, [this](ReplayPrecision) { return model.named_parameters(); }, scale});
   }
 };
 
 }  // namespace
 
 WhenItFailsResult when_it_fails_experiment(ExperimentReport& report) {
-  report.say(
-      "A loss of NaN says nothing about where it came from. The doctor runs the step again and "
-      "looks at every value of every op, forward and backward; then once more in f32, to know "
-      "whether precision is to blame. Five patients, all small language models in f16.");
-  WhenItFailsResult claims;
-  const auto examine = [&](const char* complaint, const std::function<void(Subject&)>& plant) {
-    Subject subject;
-    plant(subject);
-    report.say(complaint);
-    claims.diagnoses.push_back(subject.diagnosis());
-    report.quote(to_text(claims.diagnoses.back()));
+  report.add_paragraph(
+      "A NaN loss does not tell where it came from. The doctor runs the step again and checks "
+      "every "
+      "value of every op, forward and backward; then it runs the step in f32 to find out whether "
+      "precision is to blame. Here are five faulty models, all small language models in f16.");
+  WhenItFailsResult result;
+  const auto examine = [&](const char* fault, const std::function<void(FaultyModel&)>& plant) {
+    FaultyModel faulty;
+    plant(faulty);
+    report.add_paragraph(fault);
+    result.diagnoses.push_back(faulty.diagnose_step());
+    report.add_preformatted(to_text(result.diagnoses.back()));
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  examine("1. Weights that have grown: an activation passes 65504.", [](Subject& subject) {
-    subject.multiply("blocks.1.mlp.up.weight", 1e4);
-    subject.multiply("blocks.1.mlp.down.weight", 1e4);
+  examine("1. Weights that are too large: an activation exceeds 65504.", [](FaultyModel& faulty) {
+    faulty.multiply("blocks.1.mlp.up.weight", 1e4);
+    faulty.multiply("blocks.1.mlp.down.weight", 1e4);
   });
-  examine("2. A loss scale of 2^30: gradients pass 65504, activations do not.",
-          [](Subject& subject) { subject.scale = 0x1p30; });
-  examine("3. A penalty with the logarithm of something that can be zero.", [](Subject& subject) {
-    subject.after = [](const Tensor& loss) { return loss + log(mul(loss, 0)); };
+  examine("2. A loss scale of 2^30: gradients exceed 65504, activations do not.",
+          [](FaultyModel& faulty) { faulty.scale = 0x1p30; });
+  examine("3. A penalty term with the logarithm of zero.", [](FaultyModel& faulty) {
+    faulty.add_penalty = [](const Tensor& loss) { return loss + log(mul(loss, 0)); };
   });
-  examine("4. An update that went wrong some steps ago.",
-          [nan](Subject& subject) { subject.multiply("blocks.0.attention.out.weight", nan); });
-  examine("5. A sample weight that is NaN in the data set.", [nan](Subject& subject) {
-    subject.after = [nan](const Tensor& loss) { return loss * full({}, nan); };
+  examine("4. A weight that became NaN in an earlier update.",
+          [nan](FaultyModel& faulty) { faulty.multiply("blocks.0.attention.out.weight", nan); });
+  examine("5. A NaN in the data: the weight of a sample.", [nan](FaultyModel& faulty) {
+    faulty.add_penalty = [nan](const Tensor& loss) { return loss * full({}, nan); };
   });
-  report.proves(
-      "five runs with the same symptom have five different causes, and only the first is cured by "
-      "another precision. What to change follows from where the first bad value was made, not from "
-      "where it was noticed.");
-  return claims;
+  report.add_conclusion(
+      "the same symptom has five different causes, and only the first is fixed by another "
+      "precision. "
+      "The fix follows from the op that produced the first non-finite value, not from the op where "
+      "the value was noticed.");
+  return result;
 }
 
 }  // namespace binade::lab

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "binade/backend/gpu.h"
+#include "binade/base/division.h"
 #include "binade/base/error.h"
 #include "binade/data/tokenizer.h"
 
@@ -98,7 +99,7 @@ void complete(Config& config, bool vocab_given) {
   // in size.
   if (config.hidden == 0)
     config.hidden =
-        config.model == "llama" ? (config.width * 8 / 3 + 63) / 64 * 64 : 4 * config.width;
+        config.model == "llama" ? round_up(config.width * 8 / 3, 64) : 4 * config.width;
   if (config.device == "auto") config.device = backend::gpus().empty() ? "cpu" : "cuda";
   if (config.warmup < 0) config.warmup = config.steps / 20;
   require(config.warmup <= config.steps, "[train] warmup",

@@ -42,11 +42,11 @@ svg .tick { fill: var(--soft); }
 .bar { fill: var(--c0); }
 .faint { opacity: 0.35; }
 .mark { stroke: var(--soft); stroke-dasharray: 4 3; }
-.proves { background: var(--panel); border-left: 4px solid var(--c2); border-radius: 4px; padding: 0.6rem 0.9rem; color: var(--ink); }
+.conclusion { background: var(--panel); border-left: 4px solid var(--c2); border-radius: 4px; padding: 0.6rem 0.9rem; color: var(--ink); }
 section { margin-top: 2.5rem; }
-.told { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem; }
-.told > div { min-width: 0; }
-.told figure + figure { margin-top: 1rem; }
+.experiment { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem; }
+.experiment > div { min-width: 0; }
+.experiment figure + figure { margin-top: 1rem; }
 .wide { overflow-x: auto; }
 nav a { margin-right: 1rem; white-space: nowrap; }
 a { color: var(--c0); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/base/division.h"
 #include "binade/base/json.h"
 #include "binade/base/text.h"
 #include "binade/train/progress.h"
@@ -47,7 +48,7 @@ std::string row(const Widths& widths, const std::string& name, const std::string
 }
 
 std::string bar(const std::string& label, int64_t count, int64_t highest, int64_t whole) {
-  const auto length = static_cast<size_t>((count * bar_length + highest - 1) / highest);
+  const auto length = static_cast<size_t>(divide_up(count * bar_length, highest));
   return fmt::format("    {:>10} {:<{}} {}\n", label, std::string(length, '#'), bar_length,
                      share(count, whole));
 }

@@ -78,7 +78,7 @@ void gemm_blocked(const Problem& p, const Kernel& kernel) {
         const bool pack_b = b.select_block(j, pass.columns.size, s * k_span, pass.depth);
         const int64_t items_a = pack_a ? a.items() : 0;
         const int64_t items_b = pack_b ? b.items() : 0;
-        share_in_turn(
+        run_two_phases(
             workers, items_a + items_b,
             [&](int64_t x) { x < items_a ? a.pack(x) : b.pack(x - items_a); }, pass.tiles(),
             [&](int64_t x) { compute_tile(pass, x); });

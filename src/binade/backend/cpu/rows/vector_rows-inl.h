@@ -112,7 +112,7 @@ struct Plus {
   static double join_one(double a, double b) { return a + b; }
 };
 
-// The larger one; which of a number and NaN it takes is not said.
+// The maximum; unspecified if one of the two is NaN.
 struct Larger {
   template <class T>
   static constexpr T identity = -std::numeric_limits<T>::infinity();

@@ -395,7 +395,7 @@ Plan make_plan(Context& context, const BlasProduct& p, const ProductKey& key) {
   plan.supported = !algorithms.empty();
   if (!plan.supported) return plan;
   plan.algorithm = algorithms.front();
-  if (tune && !capturing()) {
+  if (tune && !is_capturing()) {
     plan.algorithm = fastest(context, plan, p, algorithms);
     context.file->add(key, plan.algorithm);
   }
