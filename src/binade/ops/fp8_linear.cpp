@@ -26,7 +26,7 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   const bool recording = call.recording();
   // Of a recomputed pair of forwards only the second runs with gradients: each amax counts once.
   const bool records_amax = autograd::grad_enabled();
-  const auto [rows, in] = rows_of(x.shape());
+  const int64_t rows = rows_of(x.shape()).rows, in = weight.size(1);
   const int64_t out = weight.size(0);
   const bool whole = amp::scale_group(recipe, Fp8Role::activation) == ScaleGroup{};
   state->begin(recipe, weight);
