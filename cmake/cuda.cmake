@@ -9,8 +9,13 @@ set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # one runtime for our code and the libra
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 
-# What every program with the CUDA backend links.
-set(binade_cuda_libraries CUDA::cudart CUDA::cublasLt)
+# The libraries that every program with the CUDA backend links: names for the installed package, files here.
+set(binade_cuda_library_names cudart cublasLt)
+set(binade_cuda_libraries "")
+foreach(library IN LISTS binade_cuda_library_names)
+  get_target_property(file CUDA::${library} IMPORTED_LOCATION)
+  list(APPEND binade_cuda_libraries "${file}")
+endforeach()
 
 # cuDNN is optional: without it, attention and convolution run on kernels of our own.
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
@@ -20,6 +25,7 @@ if(CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY AND CUDNN_FRONTEND_INCLUDE_DIR)
   message(STATUS "cuDNN: ${CUDNN_LIBRARY}, frontend: ${CUDNN_FRONTEND_INCLUDE_DIR}")
   set(binade_cudnn ON)
   # Not CUDA::nvrtc, which brings the driver's library: a program linked to that starts on GPU machines only.
+  list(APPEND binade_cuda_library_names cudnn nvrtc)
   list(APPEND binade_cuda_libraries "${CUDNN_LIBRARY}" "${CUDA_nvrtc_LIBRARY}")
 else()
   message(STATUS "cuDNN: left out (needs cudnn.h, libcudnn and cudnn_frontend.h; see CMAKE_PREFIX_PATH)")
@@ -28,9 +34,11 @@ endif()
 
 target_compile_definitions(binade_dependencies INTERFACE BINADE_CUDA
                                                          $<$<BOOL:${binade_cudnn}>:BINADE_CUDNN>)
+target_include_directories(binade_dependencies SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(binade_dependencies INTERFACE ${binade_cuda_libraries})
 
 add_library(binade_cuda OBJECT ${cuda_sources})
+binade_compile(binade_cuda -O2 -ftree-vectorize)
 # CMake 3.25.1 (Debian 12) does not know nvcc's C++20 yet, so no CUDA_STANDARD here.
 target_compile_options(
   binade_cuda

@@ -1,17 +1,12 @@
-# What every target of this project is compiled with, as one interface target: binade_flags.
-set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -ftree-vectorize -DNDEBUG")
-# The build type of the asan preset: fast enough to run every test, lines enough to read a report.
-set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1")
+# binade_flags: the options that every target of this project is compiled with. They are options of targets, never of
+# directories or CMAKE_ variables, so that a project that contains this one keeps its own.
+add_library(binade_flags INTERFACE)
+target_compile_features(binade_flags INTERFACE cxx_std_20)
 
 # ccache cannot see through precompiled headers.
 if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
-
-add_library(binade_flags INTERFACE)
-target_compile_features(binade_flags INTERFACE cxx_std_20)
 
 # Contraction would make results depend on what the compiler chose to fuse.
 set(cxx_options -ffp-contract=off -Wall -Wextra)
@@ -50,3 +45,47 @@ endif()
 foreach(option IN LISTS cxx_options)
   target_compile_options(binade_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${option}>")
 endforeach()
+
+# The build type of the dev and asan presets compiles fast, runs fast enough for every test and shows lines in a
+# backtrace. Its programs are linked after every edit, so a faster linker is used if there is one.
+set(dev_options "$<$<AND:$<CONFIG:Dev>,$<COMPILE_LANGUAGE:CXX>>:-O1;-g1>")
+if(CMAKE_BUILD_TYPE STREQUAL "Dev")
+  find_program(BINADE_LINKER NAMES mold ld.lld)
+  mark_as_advanced(BINADE_LINKER)
+  if(BINADE_LINKER)
+    cmake_path(GET BINADE_LINKER FILENAME linker)
+    string(REGEX REPLACE "^ld\\." "" linker "${linker}")
+    target_link_options(binade_flags INTERFACE "-fuse-ld=${linker}")
+  endif()
+endif()
+
+# binade_compile(TARGET OPTIONS...): compiles a target by binade_flags, in Release builds with the given optimization.
+function(binade_compile target)
+  target_link_libraries(${target} PRIVATE binade_flags)
+  target_compile_options(${target} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${ARGN}>"
+                                           "${dev_options}")
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+# Kernels for one instruction set ask for it by `#pragma GCC target`, which Clang does not know: it gets the
+# instruction set as an option of the file. Those files define nothing inline that others could be linked with.
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  function(binade_instruction_set file)
+    if(NOT EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/src/binade/${file}")
+      message(FATAL_ERROR "src/binade/${file} does not exist: cmake/flags.cmake must follow the sources")
+    endif()
+    set_source_files_properties("src/binade/${file}" PROPERTIES COMPILE_OPTIONS
+                                                                "-Wno-unknown-pragmas;${ARGN}")
+  endfunction()
+  set(gemm backend/cpu/gemm)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+    binade_instruction_set(${gemm}/kernel_avx2.cpp -mavx2 -mfma)
+    binade_instruction_set(${gemm}/kernel_avx512.cpp -mavx512f)
+    binade_instruction_set(${gemm}/kernel_avx512bf16.cpp -mavx512f -mavx512bw -mavx512vl -mavx512bf16)
+    binade_instruction_set(${gemm}/kernel_amx.cpp -mamx-tile -mamx-bf16)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    binade_instruction_set(${gemm}/kernel_neon.cpp)
+    binade_instruction_set(${gemm}/kernel_bf16_neon.cpp -march=armv8-a+bf16)
+    binade_instruction_set(formats/convert_bf16.cpp -march=armv8-a+bf16)
+  endif()
+endif()

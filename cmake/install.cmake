@@ -1,25 +1,34 @@
-# cmake --install: headers, the static library, the command, and find_package(binade).
+# cmake --install: the public headers, the static library, the program, and find_package(binade).
+include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(binade_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/binade")
-install(TARGETS binade EXPORT binade_targets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(
-  DIRECTORY src/binade/
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/binade"
-  FILES_MATCHING
-  PATTERN "*.h"
-  PATTERN "*.def"
-  PATTERN "*-inl.h" EXCLUDE
-  PATTERN "cli" EXCLUDE)
+install(TARGETS binade EXPORT binade_targets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+        INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT binade_targets FILE binade-targets.cmake NAMESPACE binade:: DESTINATION "${binade_config_dir}")
 if(TARGET binade_cli)
   install(TARGETS binade_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
+# Followed when installing: an edit may have changed what binade.h includes since CMake ran.
+install(CODE "
+  include(\"${CMAKE_CURRENT_SOURCE_DIR}/cmake/public_headers.cmake\")
+  binade_public_headers(headers \"${CMAKE_CURRENT_SOURCE_DIR}/src\")
+  foreach(header IN LISTS headers)
+    cmake_path(GET header PARENT_PATH folder)
+    file(INSTALL \"${CMAKE_CURRENT_SOURCE_DIR}/src/\${header}\"
+         DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/\${folder}\")
+  endforeach()
+")
+
+# What the compiler's own installation provides: by name, wherever the user's compiler has it.
+set(binade_system_libraries ${OpenMP_CXX_LIB_NAMES} ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS})
+list(REMOVE_DUPLICATES binade_system_libraries)
 configure_package_config_file(cmake/binade-config.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/binade-config.cmake"
                               INSTALL_DESTINATION "${binade_config_dir}")
+# Before 1.0 a minor release may change the interface.
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/binade-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/binade-config.cmake"
-              "${CMAKE_CURRENT_BINARY_DIR}/binade-config-version.cmake" cmake/FindSentencePiece.cmake
-        DESTINATION "${binade_config_dir}")
+              "${CMAKE_CURRENT_BINARY_DIR}/binade-config-version.cmake" DESTINATION "${binade_config_dir}")
+install(FILES cmake/link_libraries.cmake DESTINATION "${binade_config_dir}" RENAME binade-link-libraries.cmake)

@@ -30,7 +30,6 @@ endfunction()
 
 # GoogleTest's headers are most of what a test file compiles: read them once for all.
 file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp" CONTENT "\n")
-set(CMAKE_POSITION_INDEPENDENT_CODE OFF)  # one setting for the header and the executables
 add_library(test_headers OBJECT "${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp")
 target_precompile_headers(test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${common_headers})
 
@@ -40,17 +39,23 @@ target_include_directories(test_dependencies INTERFACE tests)
 target_compile_definitions(
   test_dependencies INTERFACE BINADE_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/tests/golden"
                               BINADE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
-# Tests are compiled far more often than they are waited for.
-target_compile_options(test_dependencies INTERFACE $<$<CONFIG:Release>:-Og>)
 # GCC 12 sees overflows in string concatenation that are not there.
 target_compile_options(test_dependencies INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
                                                    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
                                                    $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
 target_link_libraries(test_dependencies INTERFACE binade_dependencies GTest::gmock GTest::gtest_main)
-target_link_libraries(test_headers PRIVATE test_dependencies)
 
-# These tests link only the rooms up to their own; the others may use the whole library.
-set(standalone_rooms base formats backend)
+# Tests are compiled far more often than they are waited for. One setting of position independence for the header and
+# the executables.
+function(binade_compile_test target)
+  target_link_libraries(${target} PRIVATE test_dependencies)
+  binade_compile(${target} -Og)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+endfunction()
+binade_compile_test(test_headers)
+
+# These tests link only the components up to their own; the others may use the whole library.
+set(standalone_components base formats backend ops data)
 # These read the sources or run the program.
 set(tests_without_library structure cli)
 # Each file of these has its own `kernels` and `Case`.
@@ -64,12 +69,12 @@ foreach(folder IN LISTS test_folders)
   if(NOT folder IN_LIST tests_file_by_file)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ${binade_unity} UNITY_BUILD_BATCH_SIZE 8)
   endif()
-  if(folder IN_LIST standalone_rooms)
+  if(folder IN_LIST standalone_components)
     target_sources(${target} PRIVATE ${binade_objects_up_to_${folder}})
   elseif(NOT folder IN_LIST tests_without_library)
     target_link_libraries(${target} PRIVATE binade)
   endif()
-  target_link_libraries(${target} PRIVATE test_dependencies)
+  binade_compile_test(${target})
   binade_discover_suites(${target} "${folder}")
 endforeach()
 
@@ -81,13 +86,22 @@ foreach(target IN ITEMS test_cli test_bad_files)
 endforeach()
 target_sources(test_bad_files PRIVATE tests/cli/command.cpp)
 
-# A sanitized library would ask its users to link the sanitizers too.
-if(TARGET binade_cli AND NOT BINADE_SANITIZE)
+# Tests of the installed package and of the project inside another one. A sanitized library would ask its users to
+# link the sanitizers too.
+function(binade_install_test name script)
   add_test(
-    NAME install.examples
+    NAME install.${name}
     COMMAND
       "${CMAKE_COMMAND}" -D "source=${CMAKE_CURRENT_SOURCE_DIR}" -D "build=${CMAKE_CURRENT_BINARY_DIR}" -D
-      "work=${CMAKE_CURRENT_BINARY_DIR}/install_test" -D "compiler=${CMAKE_CXX_COMPILER}" -P
-      "${CMAKE_CURRENT_SOURCE_DIR}/tests/install/installed_package.cmake")
-  set_tests_properties(install.examples PROPERTIES LABELS install TIMEOUT 300)
+      "work=${CMAKE_CURRENT_BINARY_DIR}/install_test/${name}" -D "compiler=${CMAKE_CXX_COMPILER}" ${ARGN} -P
+      "${CMAKE_CURRENT_SOURCE_DIR}/tests/install/${script}.cmake")
+  set_tests_properties(install.${name} PROPERTIES LABELS install TIMEOUT 1500)
+endfunction()
+if(NOT BINADE_SANITIZE)
+  binade_install_test(examples installed_package)
+  binade_install_test(headers every_header)
+  binade_install_test(add_subdirectory parent_project -D how=add_subdirectory)
+  binade_install_test(fetch_content parent_project -D how=FetchContent)
+  binade_install_test(parent_build parent_project -D how=add_subdirectory -D program=ON)
+  set_tests_properties(install.headers install.parent_build PROPERTIES LABELS "install;slow")
 endif()

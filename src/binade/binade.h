@@ -49,3 +49,4 @@
 #include "binade/optim/clip.h"
 #include "binade/optim/schedule.h"
 #include "binade/optim/sgd.h"
+#include "binade/version.h"

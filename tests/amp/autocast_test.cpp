@@ -229,7 +229,7 @@ TEST(Autocast, GuardsNestRestoreAndSwitchOff) {
     EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
   }
   EXPECT_EQ(matmul(a, a).dtype(), DType::f32);
-  EXPECT_THROW(amp::Autocast(DType::f32), Error);
+  EXPECT_THROW(amp::Autocast{DType::f32}, Error);
   const amp::Autocast by_device(Device::cpu());
   EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
   const Tensor wide = ones({2, 2}, DType::f64);

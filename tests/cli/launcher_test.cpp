@@ -30,6 +30,10 @@ class Launcher : public ::testing::Test {
     for (const char* file : {"packages.sh", "debian-packages.txt"}) {
       fs::copy(source / "cmake" / file, home_ / "project/cmake" / file);
     }
+    for (const char* folder : {"ops", "nn"}) {
+      fs::create_directories(home_ / "project/tests" / folder);
+      std::ofstream(home_ / "project/tests" / folder / "norm_test.cpp");
+    }
     // The usual tools, and nothing else of the machine.
     for (const char* tool : {"bash", "cat", "chmod", "dirname", "env", "flock", "grep", "mkdir",
                              "mktemp", "nproc", "readlink", "rm", "tee", "touch"}) {
@@ -39,7 +43,7 @@ class Launcher : public ::testing::Test {
     stub("dpkg-query", "echo installed");
     stub("apt-get", "");
     stub("id", "echo 0");
-    stub("cmake", "touch build/release/build.ninja");
+    stub("cmake", "touch \"build/$2/build.ninja\"");
     stub("ninja",
          "echo '[1/1] Linking'; echo '#!/bin/bash' >\"$2/binade\"; chmod +x \"$2/binade\"");
     stub("ctest", "");
@@ -183,8 +187,31 @@ TEST_F(Launcher, TestFailsWhenATestFails) {
   EXPECT_EQ(launch("test").status, 8);
 }
 
-TEST_F(Launcher, HelpTellsOfTheTestCommand) {
-  EXPECT_THAT(launch("--help").out, HasSubstr("test [--all]"));
+TEST_F(Launcher, DevBuildsAndTestsOneComponent) {
+  EXPECT_EQ(launch("dev ops -R Norm").status, 0);
+  EXPECT_EQ(call_of("cmake"), "cmake --preset dev");
+  EXPECT_THAT(call_of("ninja"), AllOf(HasSubstr("build/dev"), HasSubstr(" test_ops")));
+  EXPECT_THAT(call_of("ctest"),
+              AllOf(HasSubstr("build/dev"), HasSubstr("-L ^ops$"),
+                    HasSubstr("-LE ^(slow|net|fuzz|gpu)$"), HasSubstr("-R Norm")));
+}
+
+TEST_F(Launcher, DevWithoutAComponentBuildsEverything) {
+  EXPECT_EQ(launch("dev -R Norm").status, 0);
+  EXPECT_THAT(call_of("ninja"), AllOf(HasSubstr("build/dev"), HasSubstr(" all")));
+  EXPECT_THAT(call_of("ctest"), AllOf(Not(HasSubstr("-L ")), HasSubstr("-R Norm")));
+}
+
+TEST_F(Launcher, DevNamesTheComponentsIfOneIsUnknown) {
+  const Outcome outcome = launch("dev attic");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.err, "binade: no component 'attic' with tests; there are: nn ops\n");
+  EXPECT_THAT(call_of("ninja"), IsEmpty());
+}
+
+TEST_F(Launcher, HelpNamesItsOwnCommands) {
+  EXPECT_THAT(launch("--help").out, AllOf(HasSubstr("test [--all]"), HasSubstr("dev [COMPONENT]")));
+  EXPECT_THAT(launch("dev --help").out, HasSubstr("Usage: ./binade dev"));
   const Outcome help = launch("test --help");
   EXPECT_EQ(help.status, 0);
   EXPECT_THAT(help.out, HasSubstr("Usage: ./binade test"));

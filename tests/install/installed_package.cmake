@@ -1,43 +1,20 @@
-# Run by ctest: installs Binade, then builds and runs the examples against the installed package.
-#   cmake -D source=... -D build=... -D work=... -D compiler=... -P installed_package.cmake
-function(run)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "OUTPUT" "COMMAND")
-  execute_process(
-    COMMAND ${arg_COMMAND}
-    RESULT_VARIABLE status
-    OUTPUT_VARIABLE output
-    ERROR_VARIABLE errors)
-  if(NOT status EQUAL 0)
-    list(JOIN arg_COMMAND " " line)
-    message(NOTICE "${output}${errors}")
-    message(FATAL_ERROR "ended with ${status}: ${line}")
-  endif()
-  message(NOTICE "${output}")
-  set(${arg_OUTPUT} "${output}" PARENT_SCOPE)
-endfunction()
+# Installs Binade, then builds and runs the examples and the program in the README against the installed package.
+include("${CMAKE_CURRENT_LIST_DIR}/common.cmake")
+include("${source}/cmake/public_headers.cmake")
 
-# Configures, builds; the executables are then in ${work}/${name}.
-function(build_against_package name project prefix)
-  run(COMMAND "${CMAKE_COMMAND}" -G Ninja -S "${project}" -B "${work}/${name}"
-              "-DCMAKE_PREFIX_PATH=${prefix}" "-DCMAKE_CXX_COMPILER=${compiler}"
-              "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")
-  run(COMMAND "${CMAKE_COMMAND}" --build "${work}/${name}")
-endfunction()
-
-function(expect_match text pattern)
-  if(NOT text MATCHES "${pattern}")
-    message(FATAL_ERROR "expected a match of ${pattern} in:\n${text}")
-  endif()
-endfunction()
-
-# ---- install, then move: the package must not remember where it was installed ----
-file(REMOVE_RECURSE "${work}")
 set(prefix "${work}/moved prefix")
-run(COMMAND "${CMAKE_COMMAND}" --install "${build}" --prefix "${work}/prefix")
-file(RENAME "${work}/prefix" "${prefix}")
+install_to("${prefix}")
 
 run(COMMAND "${prefix}/bin/binade" version OUTPUT version)
 expect_match("${version}" "^binade [0-9]+\\.[0-9]+\\.[0-9]+\n$")
+
+# ---- the headers: exactly those that binade.h includes ----
+binade_public_headers(expected "${source}/src")
+file(GLOB_RECURSE installed RELATIVE "${prefix}/include" "${prefix}/include/*")
+list(SORT installed)
+if(NOT installed STREQUAL expected)
+  message(FATAL_ERROR "installed headers:\n${installed}\nexpected:\n${expected}")
+endif()
 
 # ---- the examples ----
 build_against_package(examples "${source}/examples" "${prefix}")
@@ -49,24 +26,35 @@ foreach(type IN ITEMS bf16 f16)
 endforeach()
 
 # ---- the C++ example in the README ----
-if(EXISTS "${source}/README.md")
-  file(READ "${source}/README.md" readme)
-  string(FIND "${readme}" "```cpp\n" begin)
-  if(begin EQUAL -1)
-    message(FATAL_ERROR "README.md has no C++ example")
-  endif()
-  math(EXPR begin "${begin} + 7")
-  string(SUBSTRING "${readme}" ${begin} -1 code)
-  string(FIND "${code}" "```" length)
-  string(SUBSTRING "${code}" 0 ${length} code)
-  file(WRITE "${work}/readme_source/main.cpp" "${code}")
-  file(WRITE "${work}/readme_source/CMakeLists.txt" [[
+file(READ "${source}/README.md" readme)
+string(FIND "${readme}" "```cpp\n" begin)
+if(begin EQUAL -1)
+  message(FATAL_ERROR "README.md has no C++ example")
+endif()
+math(EXPR begin "${begin} + 7")
+string(SUBSTRING "${readme}" ${begin} -1 code)
+string(FIND "${code}" "```" length)
+string(SUBSTRING "${code}" 0 ${length} code)
+file(WRITE "${work}/readme_source/main.cpp" "${code}")
+file(WRITE "${work}/readme_source/CMakeLists.txt" [[
 cmake_minimum_required(VERSION 3.25)
 project(readme LANGUAGES CXX)
 find_package(binade REQUIRED)
 add_executable(readme main.cpp)
 target_link_libraries(readme PRIVATE binade::binade)
 ]])
-  build_against_package(readme "${work}/readme_source" "${prefix}")
-  run(COMMAND "${work}/readme/readme")
-endif()
+build_against_package(readme "${work}/readme_source" "${prefix}")
+run(COMMAND "${work}/readme/readme")
+
+# ---- a library that a program would link is not there: an error that names it and its Debian package ----
+file(WRITE "${work}/missing_source/CMakeLists.txt" [[
+cmake_minimum_required(VERSION 3.25)
+project(missing LANGUAGES CXX)
+set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)
+set(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)
+find_package(binade REQUIRED)
+]])
+configure_command(command missing "${work}/missing_source" "${prefix}")
+run(COMMAND ${command} FAILS OUTPUT message)
+string(REGEX REPLACE "[ \n]+" " " message "${message}")
+expect_match("${message}" "were not found: libfmt \\(Debian package libfmt-dev\\) libhwy")

@@ -67,10 +67,8 @@ TEST(Create, RandomNumbersHaveTheirMoments) {
   for (const double x : test::read(randn({100'000}, {1, 2}))) mean += x / n, square += x * x / n;
   EXPECT_NEAR(mean, 0, 5 / std::sqrt(n));
   EXPECT_NEAR(square, 1, 5 * std::sqrt(2 / n));
-  double sum = 0;
   int counts[3] = {};
   for (const double x : test::read(randint(-1, 2, {30'000}, {1, 2}))) {
-    sum += x;
     ++counts[static_cast<int>(x) + 1];
   }
   for (const int count : counts) EXPECT_NEAR(count, 10'000, 5 * std::sqrt(30'000.0 * 2 / 9));

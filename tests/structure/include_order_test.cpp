@@ -52,6 +52,11 @@ TEST(IncludeOrder, RefusesOtherRoadsAroundTheOrder) {
               ElementsAre(HasSubstr("private to backend")));
 }
 
+TEST(IncludeOrder, EveryRoomMayIncludeTheVersion) {
+  EXPECT_THAT(include_violations("binade/base/version.cpp", "#include \"binade/version.h\"\n"),
+              IsEmpty());
+}
+
 TEST(IncludeOrder, TheUmbrellaMayIncludeEveryRoom) {
   EXPECT_THAT(include_violations("binade/binade.h", "#include \"binade/optim/adamw.h\"\n"),
               IsEmpty());

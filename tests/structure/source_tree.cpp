@@ -32,10 +32,9 @@ bool skip_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-}  // namespace
-
-std::vector<std::string> project_includes(std::string_view text) {
-  std::vector<std::string> paths;
+// What the #include lines of `text` name, with the bracket or quote it stands in.
+std::vector<std::pair<char, std::string>> includes_of(std::string_view text) {
+  std::vector<std::pair<char, std::string>> found;
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
@@ -43,8 +42,27 @@ std::vector<std::string> project_includes(std::string_view text) {
     skip_blanks(line);
     const bool quoted = line.starts_with('"');
     if (!quoted && !line.starts_with('<')) continue;
-    const std::string path(line.substr(1, line.find(quoted ? '"' : '>', 1) - 1));
-    if (path.starts_with("binade/") || (quoted && !path.starts_with("hwy/"))) paths.push_back(path);
+    found.emplace_back(line[0], line.substr(1, line.find(quoted ? '"' : '>', 1) - 1));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::string> project_includes(std::string_view text) {
+  std::vector<std::string> paths;
+  for (auto& [mark, path] : includes_of(text)) {
+    if (path.starts_with("binade/") || (mark == '"' && !path.starts_with("hwy/"))) {
+      paths.push_back(std::move(path));
+    }
+  }
+  return paths;
+}
+
+std::vector<std::string> system_includes(std::string_view text) {
+  std::vector<std::string> paths;
+  for (auto& [mark, path] : includes_of(text)) {
+    if (mark == '<' && !path.starts_with("binade/")) paths.push_back(std::move(path));
   }
   return paths;
 }
@@ -64,6 +82,7 @@ std::string violation(const std::string& path, const std::string& room, const st
   const std::string target_room = room_of(target);
   if (!target.starts_with("binade/"))
     return arrow + "project headers are written binade/<room>/<stem>.h";
+  if (target == "binade/version.h") return "";  // stands beside the rooms and includes nothing
   if (target_room.empty()) return arrow + "a room may not include the umbrella header";
   if (room_index(target_room) < 0) return arrow + "'" + target_room + "' is not a room";
   // Device code stays behind its tables.

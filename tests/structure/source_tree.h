@@ -16,6 +16,9 @@ int room_index(std::string_view room);
 // Paths of the project's headers named by the #include lines of `text`, e.g. "binade/base/error.h".
 std::vector<std::string> project_includes(std::string_view text);
 
+// Headers of the system and of other libraries that `text` includes in angle brackets.
+std::vector<std::string> system_includes(std::string_view text);
+
 // What is wrong with the includes of one file; `path` is relative to src/, e.g.
 // "binade/ops/norm.cpp".
 std::vector<std::string> include_violations(const std::string& path, std::string_view text);

@@ -1,3 +1,5 @@
+#include "binade/version.h"
+
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -8,7 +10,7 @@ namespace binade::cli {
 
 void add_version(CLI::App& app) {
   app.add_subcommand("version", "Print the version")->callback([] {
-    fmt::print("binade {}\n", BINADE_VERSION);
+    fmt::print("binade {}\n", version());
   });
 }
 

@@ -31,7 +31,7 @@ Tensor fp8_linear(const Tensor& x, const Fp8Layer& layer) {
                            .recording = call.recording(),
                            .input_needs_grad = call.recording() && x.requires_grad(),
                            .records_amax = autograd::grad_enabled()};
-  const auto [rows, in] = rows_of(x.shape());
+  const int64_t rows = rows_of(x.shape()).rows, in = layer.weight.size(1);
   const int64_t out = layer.weight.size(0);
   layer.state->begin(recipe, layer.weight);
 

@@ -63,7 +63,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   check_linear(x, weight, bias);
   const Call call(Op::linear, {x, weight, bias});
   require_same_dtype("linear", call[0], call[1]);
-  const auto [rows, in] = rows_of(call[0].shape());
+  const int64_t rows = rows_of(call[0].shape()).rows, in = weight.size(1);
   const int64_t out = weight.size(0);
   const Tensor flat = viewed(dense(call[0]), {rows, in});
   const Tensor y = Tensor::empty({rows, out}, flat.dtype(), flat.device());

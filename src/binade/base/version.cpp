@@ -1,0 +1,7 @@
+#include "binade/version.h"
+
+namespace binade {
+
+const char* version() { return BINADE_VERSION; }
+
+}  // namespace binade

@@ -1,0 +1,59 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "structure/source_tree.h"
+
+namespace binade::structure {
+namespace {
+
+using ::testing::IsEmpty;
+
+// Every header that binade.h includes, directly or not, with one that includes it.
+std::map<std::string, std::string> public_headers() {
+  std::map<std::string, std::string> found;
+  std::vector<std::string> queue{"binade/binade.h"};
+  while (!queue.empty()) {
+    const std::string header = queue.back();
+    queue.pop_back();
+    for (const std::string& included : project_includes(read_source("src/" + header))) {
+      if (found.emplace(included, header).second) queue.push_back(included);
+    }
+  }
+  return found;
+}
+
+TEST(PublicHeaders, AreOfComponentsThatProgramsUse) {
+  const std::map<std::string, std::string> headers = public_headers();
+  ASSERT_GT(headers.size(), 10u) << "binade.h was not found";
+  const std::set<std::string> components{"base", "formats", "tensor", "autograd", "amp",    "ops",
+                                         "nn",   "optim",   "io",     "lab",      "backend"};
+  for (const auto& [header, from] : headers) {
+    if (header == "binade/version.h") continue;
+    const std::string folder = std::filesystem::path(header).parent_path().string();
+    EXPECT_TRUE(components.contains(folder.substr(std::string("binade/").size())))
+        << from << " makes " << header << " public";
+  }
+}
+
+TEST(PublicHeaders, HoldNoKernelTables) {
+  for (const auto& [header, from] : public_headers()) {
+    const std::string text = read_source("src/" + header);
+    EXPECT_EQ(text.find("Kernels {"), std::string::npos)
+        << from << " makes " << header << " public, which holds a kernel table";
+  }
+}
+
+TEST(PublicHeaders, IncludeTheStandardLibraryAndNoOther) {
+  for (const auto& [header, from] : public_headers()) {
+    for (const std::string& included : system_includes(read_source("src/" + header))) {
+      EXPECT_EQ(included.find_first_of("./"), std::string::npos)
+          << header << " includes <" << included << ">, which users need not have";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace binade::structure
