@@ -69,7 +69,7 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8
 
 Trainer::Trainer(const Config& config)
     : config_(config),
-      device_(parse_device(config.device)),
+      device_(device_of(config)),
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
       fp8_(fp8_state(config)),
@@ -78,15 +78,14 @@ Trainer::Trainer(const Config& config)
       scaler_(scaler_options(config)),
       graph_(config.graph, device_) {
   check_modules(config.overrides, *model_);
-  amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
-                                                       : amp::MatmulPrecision::highest);
+  amp::set_matmul_precision(matmul_precision(config.precision));
 }
 
 void Trainer::init_from(const std::filesystem::path& given) {
   load_initial_weights(*model_, given);
   // Masters are copies of the weights, so those that were rounded on their way in are read again.
   optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
-  if (config_.params == "masters") {
+  if (config_.params == ParameterStorage::masters) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);
     const auto from = exact.parameters(), to = model_->parameters();
@@ -107,7 +106,7 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
     const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
     Tensor loss = model_->loss(batch.tokens, batch.targets);
     add_(mean, loss.detach(), share);
-    const amp::Autocast off(autocast_type(config_), false);
+    const amp::Autocast off(autocast_.dtype, false);
     if (config_.accumulate > 1) loss = loss * share;
     scaler_.scale(loss).backward();
   }
