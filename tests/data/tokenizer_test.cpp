@@ -26,7 +26,7 @@ TEST(Tokenizer, OfAModelsFolder) {
   const testing::TemporaryFolder folder;
   EXPECT_EQ(tokenizer_of(folder.path(), 256)->model(), "");
   EXPECT_THAT([&] { tokenizer_of(folder.path(), 50257); },
-              ThrowsMessage<Error>(HasSubstr("a tokenizer, the model knowing 50257 tokens")));
+              ThrowsMessage<Error>(HasSubstr("a tokenizer: the model has 50257 tokens")));
   folder.put("tokenizer.model", small_model());
   EXPECT_EQ(tokenizer_of(folder.path(), 1000)->vocab(), small_vocab);
   EXPECT_THAT([&] { tokenizer_of(folder.path(), 256); },

@@ -83,7 +83,7 @@ TEST(Doctor, FindsNonFiniteWeights) {
   for (const char* precision : {"fp32", "bf16", "fp8"}) {
     const testing::TemporaryFolder folder;
     train::Config config = train::small_config(precision);
-    config.recompute = config.precision == "bf16";
+    config.recompute = config.precision == train::Precision::bf16;
     config.accumulate = 2;
     train::Trainer trainer(config);
     plant(trainer, "blocks.0.attention.out.weight", 3, std::numeric_limits<double>::quiet_NaN());
@@ -207,7 +207,7 @@ data::Tokens signs() {
 double hostile_run(train::Config config, const std::string& precision, bool auto_precision,
                    const data::Tokens& tokens) {
   const testing::TemporaryFolder folder;
-  config.precision = precision;
+  config.precision = train::parse_precision(precision);
   config.auto_precision = auto_precision;
   config.fp8_history = 16;
   train::Trainer trainer(config);

@@ -28,8 +28,8 @@ std::vector<Setup> cases() {
 
 train::Config config_of(const Setup& one) {
   train::Config config = train::small_config(one.precision);
-  config.model = one.model;
-  config.params = one.params;
+  config.model = *train::find_named(train::model_names, one.model);
+  config.params = *train::find_named(train::parameter_names, one.params);
   config.recompute = one.recompute;
   config.layers = 3;
   config.width = 32;

@@ -28,7 +28,7 @@ TEST(IncludeOrder, SeesAnArrowThatPointsRight) {
               ElementsAre(HasSubstr("the arrow points right")));
 }
 
-TEST(IncludeOrder, AcceptsTheSameRoomAndRoomsToTheLeft) {
+TEST(IncludeOrder, AcceptsTheSameComponentAndThoseToTheLeft) {
   EXPECT_THAT(include_violations("binade/ops/norm.cpp",
                                  "#include <vector>\n"
                                  "#include <fmt/core.h>\n"
@@ -39,25 +39,55 @@ TEST(IncludeOrder, AcceptsTheSameRoomAndRoomsToTheLeft) {
               IsEmpty());
 }
 
-TEST(IncludeOrder, RefusesOtherRoadsAroundTheOrder) {
+TEST(IncludeOrder, RefusesOtherWaysAroundTheOrder) {
   EXPECT_THAT(include_violations("binade/ops/norm.cpp", "#include \"norm.h\"\n"),
-              ElementsAre(HasSubstr("binade/<room>/<stem>.h")));
+              ElementsAre(HasSubstr("binade/<component>/<stem>.h")));
   EXPECT_THAT(include_violations("binade/ops/norm.cpp", "#include \"binade/binade.h\"\n"),
               ElementsAre(HasSubstr("umbrella")));
   EXPECT_THAT(include_violations("binade/ops/norm.cpp", "#include \"binade/attic/norm.h\"\n"),
-              ElementsAre(HasSubstr("not a room")));
+              ElementsAre(HasSubstr("not a component")));
   EXPECT_THAT(include_violations("binade/attic/norm.cpp", ""),
-              ElementsAre(HasSubstr("not a room")));
+              ElementsAre(HasSubstr("not a component")));
   EXPECT_THAT(include_violations("binade/nn/norm.cpp", "#include \"binade/backend/cuda/norm.h\"\n"),
               ElementsAre(HasSubstr("private to backend")));
 }
 
-TEST(IncludeOrder, EveryRoomMayIncludeTheVersion) {
+TEST(IncludeOrder, EveryComponentMayIncludeTheVersion) {
   EXPECT_THAT(include_violations("binade/base/version.cpp", "#include \"binade/version.h\"\n"),
               IsEmpty());
 }
 
-TEST(IncludeOrder, TheUmbrellaMayIncludeEveryRoom) {
+TEST(IncludeOrder, KnowsTheOrderOfFoldersInsideTrain) {
+  const auto found = [](const char* path, const char* target) {
+    return include_violations(path, "#include \"" + std::string(target) + "\"\n");
+  };
+  EXPECT_THAT(found("binade/train/config/config.cpp", "binade/train/init_from.h"),
+              ElementsAre(HasSubstr("the bottom of train")));
+  EXPECT_THAT(found("binade/train/config/config.cpp", "binade/train/config/presets.h"), IsEmpty());
+  EXPECT_THAT(found("binade/train/metrics.cpp", "binade/train/report/chart.h"),
+              ElementsAre(HasSubstr("only the loop")));
+  EXPECT_THAT(found("binade/train/loop.cpp", "binade/train/report/report.h"), IsEmpty());
+  EXPECT_THAT(found("binade/train/report/report.cpp", "binade/train/report/chart.h"), IsEmpty());
+  EXPECT_THAT(found("binade/cli/report.cpp", "binade/train/report/report.h"), IsEmpty());
+}
+
+TEST(IncludeOrder, KnowsTheOrderOfFoldersInsideBackend) {
+  const auto found = [](const char* path, const char* target) {
+    return include_violations(path, "#include \"" + std::string(target) + "\"\n");
+  };
+  EXPECT_THAT(found("binade/backend/cpu/rows/dense_rows.cpp", "binade/backend/cpu/gemm/pack.h"),
+              ElementsAre(HasSubstr("rows is the bottom")));
+  EXPECT_THAT(found("binade/backend/cuda/common/mma.cuh", "binade/backend/cuda/norm/norm.cuh"),
+              ElementsAre(HasSubstr("common is the bottom")));
+  EXPECT_THAT(found("binade/backend/cpu/norm/norm.cpp", "binade/backend/cuda/norm/norm.cuh"),
+              ElementsAre(HasSubstr("does not depend on CUDA")));
+  EXPECT_THAT(found("binade/backend/cuda/index/index.cu", "binade/backend/cpu/rows/strided.h"),
+              IsEmpty());
+  EXPECT_THAT(found("binade/backend/cpu/norm/norm.cpp", "binade/backend/cpu/rows/dense_rows.h"),
+              IsEmpty());
+}
+
+TEST(IncludeOrder, TheUmbrellaMayIncludeEveryComponent) {
   EXPECT_THAT(include_violations("binade/binade.h", "#include \"binade/optim/adamw.h\"\n"),
               IsEmpty());
 }

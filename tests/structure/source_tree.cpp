@@ -7,16 +7,16 @@
 namespace binade::structure {
 namespace fs = std::filesystem;
 
-const std::vector<std::string>& rooms() {
+const std::vector<std::string>& components() {
   static const std::vector<std::string> order = {
       "base",  "formats", "tensor", "backend", "autograd", "amp",   "ops", "nn",
       "optim", "io",      "data",   "dist",    "train",    "bench", "lab", "cli"};
   return order;
 }
 
-int room_index(std::string_view room) {
-  const auto found = std::find(rooms().begin(), rooms().end(), room);
-  return found == rooms().end() ? -1 : static_cast<int>(found - rooms().begin());
+int component_index(std::string_view component) {
+  const auto found = std::find(components().begin(), components().end(), component);
+  return found == components().end() ? -1 : static_cast<int>(found - components().begin());
 }
 
 namespace {
@@ -69,39 +69,94 @@ std::vector<std::string> system_includes(std::string_view text) {
 
 namespace {
 
-// "binade/ops/norm.h" -> "ops"; "" for a file that stands in no room.
-std::string room_of(const std::string& path) {
+// "binade/ops/norm.h" -> "ops"; "" for a file outside the components.
+std::string component_of(const std::string& path) {
   if (!path.starts_with("binade/")) return "";
   const size_t begin = std::string_view("binade/").size();
   const size_t end = path.find('/', begin);
   return end == std::string::npos ? "" : path.substr(begin, end - begin);
 }
 
-std::string violation(const std::string& path, const std::string& room, const std::string& target) {
-  const std::string arrow = path + " includes " + target + ": ";
-  const std::string target_room = room_of(target);
-  if (!target.starts_with("binade/"))
-    return arrow + "project headers are written binade/<room>/<stem>.h";
-  if (target == "binade/version.h") return "";  // stands beside the rooms and includes nothing
-  if (target_room.empty()) return arrow + "a room may not include the umbrella header";
-  if (room_index(target_room) < 0) return arrow + "'" + target_room + "' is not a room";
-  // Device code stays behind its tables.
-  if (room != "backend" && target.starts_with("binade/backend/cuda/")) {
-    return arrow + "backend/cuda is private to backend";
+bool starts_with_any(const std::string& path, const std::vector<std::string_view>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&path](std::string_view prefix) { return path.starts_with(prefix); });
+}
+
+// An order of folders inside a component: of the files under `scope`, those under `from` include
+// only those under `allowed`. Files under `exempt` may include anything.
+struct FolderRule {
+  std::string_view from, scope;
+  std::vector<std::string_view> allowed, exempt;
+  std::string_view reason;
+
+  bool forbids(const std::string& path, const std::string& target) const {
+    return path.starts_with(from) && target.starts_with(scope) &&
+           !starts_with_any(target, allowed) && !starts_with_any(path, exempt);
   }
-  if (room_index(target_room) > room_index(room)) return arrow + "the arrow points right";
+};
+
+const std::vector<FolderRule>& folder_rules() {
+  static const std::vector<FolderRule> rules = {
+      {.from = "binade/train/config/",
+       .scope = "binade/train/",
+       .allowed = {"binade/train/config/"},
+       .exempt = {},
+       .reason = "train/config is the bottom of train"},
+      {.from = "binade/train/",
+       .scope = "binade/train/report/",
+       .allowed = {},
+       .exempt = {"binade/train/report/", "binade/train/loop."},
+       .reason = "in train only the loop includes train/report"},
+      {.from = "binade/backend/cpu/rows/",
+       .scope = "binade/backend/cpu/",
+       .allowed = {"binade/backend/cpu/rows/"},
+       .exempt = {},
+       .reason = "rows is the bottom of backend/cpu"},
+      {.from = "binade/backend/cuda/common/",
+       .scope = "binade/backend/cuda/",
+       .allowed = {"binade/backend/cuda/common/", "binade/backend/cuda/device.h"},
+       .exempt = {},
+       .reason = "common is the bottom of backend/cuda"},
+      {.from = "binade/backend/cpu/",
+       .scope = "binade/backend/cuda/",
+       .allowed = {},
+       .exempt = {},
+       .reason = "CPU code does not depend on CUDA code"},
+  };
+  return rules;
+}
+
+std::string violation(const std::string& path, const std::string& component,
+                      const std::string& target) {
+  const std::string arrow = path + " includes " + target + ": ";
+  const std::string target_component = component_of(target);
+  if (!target.starts_with("binade/"))
+    return arrow + "project headers are written binade/<component>/<stem>.h";
+  if (target == "binade/version.h") return "";  // it includes nothing
+  if (target_component.empty()) return arrow + "a component may not include the umbrella header";
+  if (component_index(target_component) < 0)
+    return arrow + "'" + target_component + "' is not a component";
+  // Device code stays behind its tables.
+  if (component != "backend" && target.starts_with("binade/backend/cuda/"))
+    return arrow + "backend/cuda is private to backend";
+  if (component_index(target_component) > component_index(component))
+    return arrow + "the arrow points right";
+  for (const FolderRule& rule : folder_rules()) {
+    if (rule.forbids(path, target)) return arrow + std::string(rule.reason);
+  }
   return "";
 }
 
 }  // namespace
 
 std::vector<std::string> include_violations(const std::string& path, std::string_view text) {
-  const std::string room = room_of(path);
-  if (room.empty()) return {};  // the umbrella header may include every room
-  if (room_index(room) < 0) return {path + ": '" + room + "' is not a room"};
+  const std::string component = component_of(path);
+  if (component.empty()) return {};  // the umbrella header may include every component
+  if (component_index(component) < 0) return {path + ": '" + component + "' is not a component"};
   std::vector<std::string> found;
   for (const std::string& target : project_includes(text)) {
-    if (std::string wrong = violation(path, room, target); !wrong.empty()) found.push_back(wrong);
+    if (std::string wrong = violation(path, component, target); !wrong.empty())
+      found.push_back(wrong);
   }
   return found;
 }

@@ -17,7 +17,7 @@ struct Trained {
   StateDict state;
 };
 
-Trained train(const Config& config, const std::string& device) {
+Trained train(const Config& config, Device device) {
   Config here = config;
   here.device = device;
   const data::Tokens tokens = data::Tokens::of_bytes(small_text());
@@ -57,7 +57,7 @@ Config hundred_steps(const std::string& precision) {
 TEST_P(TrainingGpu, FollowsTheCpu) {
   const std::string precision = GetParam();
   const Config config = hundred_steps(precision);
-  const Trained cpu = train(config, "cpu"), gpu = train(config, "cuda");
+  const Trained cpu = train(config, Device::cpu()), gpu = train(config, Device::cuda());
   ASSERT_EQ(gpu.losses.size(), 100u);
   const double tolerance = precision == "fp8" ? 1e-2 : 1e-3;
   for (size_t i = 0; i < gpu.losses.size(); ++i)
@@ -69,7 +69,7 @@ TEST_P(TrainingGpu, FollowsTheCpu) {
 TEST_P(TrainingGpu, GivesTheSameBitsTwice) {
   Config config = hundred_steps(GetParam());
   config.steps = 10;
-  const Trained one = train(config, "cuda"), two = train(config, "cuda");
+  const Trained one = train(config, Device::cuda()), two = train(config, Device::cuda());
   EXPECT_EQ(one.losses, two.losses);
   ASSERT_EQ(one.state.size(), two.state.size());
   for (const auto& [name, tensor] : one.state)
@@ -83,8 +83,8 @@ class Fp8TrainingGpu : public TrainingGpu {};
 
 TEST_P(Fp8TrainingGpu, FollowsTheCpu) {
   Config config = hundred_steps("fp8");
-  config.fp8_scaling = GetParam();
-  const Trained cpu = train(config, "cpu"), gpu = train(config, "cuda");
+  config.fp8_scaling = amp::parse_fp8_scaling(GetParam());
+  const Trained cpu = train(config, Device::cpu()), gpu = train(config, Device::cuda());
   ASSERT_EQ(gpu.losses.size(), 100u);
   for (size_t i = 0; i < gpu.losses.size(); ++i)
     ASSERT_NEAR(gpu.losses[i], cpu.losses[i], 1e-2 * cpu.losses[i]) << "step " << i + 1;
@@ -101,7 +101,7 @@ TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
   Config config = hundred_steps("fp16");
   config.steps = 12;
   config.scale_init = 0x1p40;
-  const Trained cpu = train(config, "cpu"), gpu = train(config, "cuda");
+  const Trained cpu = train(config, Device::cpu()), gpu = train(config, Device::cuda());
   EXPECT_GT(gpu.skipped, 0);
   EXPECT_EQ(gpu.skipped, cpu.skipped);
   EXPECT_EQ(test::read(gpu.state.at("optimizer.steps")),
@@ -112,11 +112,11 @@ TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
 // Steps are given to the GPU faster than it takes them: nothing in a step asks for its results.
 TEST_P(OverflowGpu, SteadyStepsNeverWait) {
   Config config = hundred_steps("fp16");
-  config.device = "cuda";
+  config.device = Device::cuda();
   config.width = 256;
   config.context = 256;
   config.batch = 16;
-  for (const char* graph : {"off", "on"}) {
+  for (const GraphMode graph : {GraphMode::off, GraphMode::on}) {
     config.graph = graph;
     const data::Tokens tokens = data::Tokens::of_bytes(small_text() + small_text());
     Trainer trainer(config);
@@ -124,10 +124,10 @@ TEST_P(OverflowGpu, SteadyStepsNeverWait) {
     trainer.finished(true);
     const int64_t before = backend::host_waits();
     for (int i = 0; i < 2; ++i) trainer.start_step(tokens);  // as far ahead as a run goes
-    EXPECT_EQ(backend::host_waits(), before) << "graph " << graph;
+    EXPECT_EQ(backend::host_waits(), before) << "graph " << name_in(graph_names, graph);
     trainer.finished(true);
     // Two graphs are launched long before they have run, so asking for their results waits.
-    if (std::string(graph) == "on") {
+    if (graph == GraphMode::on) {
       EXPECT_GT(backend::host_waits(), before);
     }
   }
@@ -150,21 +150,21 @@ class GraphGpu : public ::testing::TestWithParam<GraphCase> {
   void SetUp() override {
     if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
     config = hundred_steps(GetParam().precision);
-    config.device = "cuda";
+    config.device = Device::cuda();
     config.steps = 12;
     GetParam().change(config);
   }
 
   // With a validation in the middle and a look at the state later, after which FP8's scales have
   // moved on already.
-  Trained trained(const std::string& graph) {
+  Trained trained(GraphMode graph) {
     config.graph = graph;
     const data::Tokens tokens = data::Tokens::of_bytes(small_text());
     Trainer trainer(config);
     Trained run;
     for (int64_t i = 1; i <= config.steps; ++i) {
       trainer.start_step(tokens);
-      EXPECT_EQ(trainer.uses_graph(), graph == "on" && i > 2) << "step " << i;
+      EXPECT_EQ(trainer.uses_graph(), graph == GraphMode::on && i > 2) << "step " << i;
       const bool stop = i == 6 || i == 8 || i == config.steps;
       for (const StepResult& result : trainer.finished(stop)) {
         run.losses.push_back(result.loss);
@@ -186,7 +186,7 @@ class GraphGpu : public ::testing::TestWithParam<GraphCase> {
 };
 
 TEST_P(GraphGpu, GivesTheBitsOfStepsWithoutOne) {
-  const Trained eager = trained("off"), captured = trained("on");
+  const Trained eager = trained(GraphMode::off), captured = trained(GraphMode::on);
   // Norms of skipped steps are NaN, which equals nothing.
   ASSERT_EQ(captured.losses.size(), eager.losses.size());
   for (size_t i = 0; i < eager.losses.size(); ++i) {
@@ -204,7 +204,7 @@ TEST_P(GraphGpu, GivesTheBitsOfStepsWithoutOne) {
 }
 
 TEST_P(GraphGpu, AllocatesNothingMoreAndBooksTheSamePeak) {
-  config.graph = "on";
+  config.graph = GraphMode::on;
   const data::Tokens tokens = data::Tokens::of_bytes(small_text());
   const auto statistics = [] { return memory::statistics(Device::cuda()); };
   Trainer trainer(config);
@@ -221,25 +221,26 @@ TEST_P(GraphGpu, AllocatesNothingMoreAndBooksTheSamePeak) {
 
 INSTANTIATE_TEST_SUITE_P(
     Steps, GraphGpu,
-    ::testing::Values(GraphCase{"fp32", "fp32"}, GraphCase{"bf16", "bf16"},
-                      GraphCase{"bf16_masters", "bf16", [](Config& c) { c.params = "masters"; }},
-                      GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.accumulate = 2; }},
-                      GraphCase{"bf16_recompute", "bf16", [](Config& c) { c.recompute = true; }},
-                      GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model = "llama"; }},
-                      GraphCase{"fp16_skips", "fp16", [](Config& c) { c.scale_init = 0x1p27; }},
-                      GraphCase{"fp16_grows", "fp16",
-                                [](Config& c) { c.scale_growth_interval = 2; }},
-                      GraphCase{"fp8", "fp8"},
-                      GraphCase{"fp8_accumulate", "fp8", [](Config& c) { c.accumulate = 2; }},
-                      GraphCase{"fp8_current", "fp8", [](Config& c) { c.fp8_scaling = "current"; }},
-                      GraphCase{"fp8_block", "fp8", [](Config& c) { c.fp8_scaling = "block"; }}),
+    ::testing::Values(
+        GraphCase{"fp32", "fp32"}, GraphCase{"bf16", "bf16"},
+        GraphCase{"bf16_masters", "bf16", [](Config& c) { c.params = ParameterStorage::masters; }},
+        GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.accumulate = 2; }},
+        GraphCase{"bf16_recompute", "bf16", [](Config& c) { c.recompute = true; }},
+        GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model = ModelFamily::llama; }},
+        GraphCase{"fp16_skips", "fp16", [](Config& c) { c.scale_init = 0x1p27; }},
+        GraphCase{"fp16_grows", "fp16", [](Config& c) { c.scale_growth_interval = 2; }},
+        GraphCase{"fp8", "fp8"},
+        GraphCase{"fp8_accumulate", "fp8", [](Config& c) { c.accumulate = 2; }},
+        GraphCase{"fp8_current", "fp8",
+                  [](Config& c) { c.fp8_scaling = amp::Fp8Scaling::current; }},
+        GraphCase{"fp8_block", "fp8", [](Config& c) { c.fp8_scaling = amp::Fp8Scaling::block; }}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Small models are bound by the launches of their kernels: where a graph pays.
 TEST(AutoGraphGpu, RecordsASmallModelsSteps) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   Config config = hundred_steps("bf16");
-  config.device = "cuda";
+  config.device = Device::cuda();
   const data::Tokens tokens = data::Tokens::of_bytes(small_text());
   Trainer trainer(config);
   for (int i = 0; i < 4; ++i) trainer.step(tokens);

@@ -46,12 +46,12 @@ class InitFrom : public ::testing::Test {
 
 TEST_F(InitFrom, SetsFamilyAndSizes) {
   const Config config = configured({});
-  EXPECT_EQ(config.model, "llama");
+  EXPECT_EQ(config.model, ModelFamily::llama);
   EXPECT_EQ(config.layers, 2);
   EXPECT_EQ(config.kv_heads, 2);
   EXPECT_EQ(config.hidden, 40);
   EXPECT_EQ(config.context, 16);
-  EXPECT_EQ(config.tied_head, "true");
+  EXPECT_EQ(config.tied_head, true);
   EXPECT_EQ(config.norm_eps, 1e-6);
   EXPECT_EQ(config.rope_theta, 5000);
   EXPECT_EQ(configured({{"context", "8"}}).context, 8);

@@ -28,7 +28,7 @@ std::vector<Case> cases() {
     one.name = precision[0] == 'b'   ? "bf16_masters"
                : precision[2] == '1' ? "fp16_masters"
                                      : "fp8_masters";
-    one.config.params = "masters";
+    one.config.params = ParameterStorage::masters;
     one.config.accumulate = 3;
     one.config.recompute = true;
     result.push_back(one);
@@ -38,9 +38,9 @@ std::vector<Case> cases() {
   overflowing.config.recompute = true;
   result.push_back(overflowing);
   Case current{"fp8_current_llama", small_config("fp8")};
-  current.config.fp8_scaling = "current";
-  current.config.model = "llama";
-  current.config.moments = "bf16";
+  current.config.fp8_scaling = amp::Fp8Scaling::current;
+  current.config.model = ModelFamily::llama;
+  current.config.moments = DType::bf16;
   result.push_back(current);
   return result;
 }

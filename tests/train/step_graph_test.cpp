@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 TEST(StepGraph, OnWithoutAGpuIsRefusedWithTheReason) {
   Config config = small_config();
-  config.graph = "on";
+  config.graph = GraphMode::on;
   EXPECT_THAT(test::error_of([&] { Trainer trainer(config); }),
               AllOf(HasSubstr("[train] graph: expected 'auto' or 'off' on cpu"),
                     HasSubstr("only a GPU's work can be recorded")));
@@ -23,12 +23,12 @@ TEST(StepGraph, OnWithoutAGpuIsRefusedWithTheReason) {
 
 // A forecast asks what a GPU's run will take, on a machine that may have none.
 TEST(StepGraph, OnIsNothingToAForecast) {
-  StepGraph graph("on", Device::meta());
+  StepGraph graph(GraphMode::on, Device::meta());
   EXPECT_FALSE(graph.launches_next());
 }
 
 TEST(StepGraph, OnACpuEveryStepRunsByItself) {
-  for (const char* wanted : {"auto", "off"}) {
+  for (const GraphMode wanted : {GraphMode::automatic, GraphMode::off}) {
     StepGraph graph(wanted, Device::cpu());
     int runs = 0;
     for (int i = 0; i < 5; ++i) {

@@ -10,11 +10,14 @@
 #include "binade/base/parallel.h"
 #include "binade/bench/machine.h"
 #include "binade/ops/create.h"
+#include "binade/train/machine.h"
 
 namespace binade::bench {
 namespace {
 
-// OpenBLAS, if the system has it: found when asked for, so that nothing depends on it.
+using train::Precision;
+
+// OpenBLAS, loaded at run time if it is installed: Binade does not depend on it.
 struct OpenBlas {
   using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int,
                          float, float*, int);
@@ -37,40 +40,37 @@ struct OpenBlas {
   }
 };
 
-// How the operands lie. A linear layer's weight is [n, k]: its forward reads it transposed, its
-// input gradient plainly; its weight gradient reads both operands by columns.
+// Which of a linear layer's matmuls. Its weight is [n, k]: the forward reads it transposed, the
+// input gradient as it is; the weight gradient reads both operands by columns.
 enum class Form : uint8_t { forward, dgrad, wgrad };
 
-struct Product {
-  GemmCase label;
+enum class Devices : uint8_t { all, gpu };
+
+struct Matmul {
+  const char* name;
+  Precision precision;
   Form form;
   DType operands, result;
-  bool gpu_only = false;
-  ScaleGroup group_a = {}, group_b = {};  // FP8: what shares a scale along the summed axis
+  Devices devices = Devices::all;
+  ScaleGroup group_a = {}, group_b = {};  // FP8: elements that share a scale along the summed axis
 };
 
-const std::vector<Product>& all_products() {
-  static const std::vector<Product> products = {
-      {{"fp32", "fp32"}, Form::dgrad, DType::f32, DType::f32},
-      {{"tf32", "tf32"}, Form::dgrad, DType::f32, DType::f32, true},
-      {{"bf16", "bf16"}, Form::forward, DType::bf16, DType::bf16},
-      {{"bf16 dgrad", "bf16"}, Form::dgrad, DType::bf16, DType::bf16},
-      {{"bf16 wgrad", "bf16"}, Form::wgrad, DType::bf16, DType::f32},
-      {{"fp16", "fp16"}, Form::forward, DType::f16, DType::f16, true},
-      {{"fp8", "fp8"}, Form::forward, DType::e4m3, DType::bf16},
-      {{"fp8 row", "fp8"}, Form::forward, DType::e4m3, DType::bf16, true, {1, 0}, {1, 0}},
-      {{"fp8 block", "fp8"}, Form::forward, DType::e4m3, DType::bf16, true, {1, 128}, {128, 128}},
-      // Both operands of a weight gradient are quantized again, along the axis it sums over.
-      {{"fp8 block wgrad", "fp8"},
-       Form::forward,
-       DType::e4m3,
-       DType::f32,
-       true,
-       {1, 128},
-       {1, 128}},
-  };
-  return products;
-}
+constexpr ScaleGroup row = {1, 0}, row_of_128 = {1, 128}, tile_of_128 = {128, 128};
+constexpr Matmul all_matmuls[] = {
+    {"fp32", Precision::fp32, Form::dgrad, DType::f32, DType::f32},
+    {"tf32", Precision::tf32, Form::dgrad, DType::f32, DType::f32, Devices::gpu},
+    {"bf16", Precision::bf16, Form::forward, DType::bf16, DType::bf16},
+    {"bf16 dgrad", Precision::bf16, Form::dgrad, DType::bf16, DType::bf16},
+    {"bf16 wgrad", Precision::bf16, Form::wgrad, DType::bf16, DType::f32},
+    {"fp16", Precision::fp16, Form::forward, DType::f16, DType::f16, Devices::gpu},
+    {"fp8", Precision::fp8, Form::forward, DType::e4m3, DType::bf16},
+    {"fp8 row", Precision::fp8, Form::forward, DType::e4m3, DType::bf16, Devices::gpu, row, row},
+    {"fp8 block", Precision::fp8, Form::forward, DType::e4m3, DType::bf16, Devices::gpu, row_of_128,
+     tile_of_128},
+    // Both operands of a weight gradient are quantized again, along the axis it sums over.
+    {"fp8 block wgrad", Precision::fp8, Form::forward, DType::e4m3, DType::f32, Devices::gpu,
+     row_of_128, row_of_128},
+};
 
 Tensor operand(int64_t rows, int64_t columns, DType dtype, bool by_columns, Device device) {
   const Tensor random = randn({rows * columns}, {1, 0}, DType::f32, device),
@@ -81,30 +81,30 @@ Tensor operand(int64_t rows, int64_t columns, DType dtype, bool by_columns, Devi
   return values.strided({1, rows, columns}, strides, 0);
 }
 
-std::function<void()> contestant(const Product& product, const GemmShape& s, Device device) {
-  const Tensor a = operand(s.m, s.k, product.operands, product.form == Form::wgrad, device),
-               b = operand(s.k, s.n, product.operands, product.form == Form::forward, device),
-               y = Tensor::empty({1, s.m, s.n}, product.result, device),
-               scale_a = ones(scale_shape({s.m, s.k}, product.group_a), DType::f32, device),
-               scale_b = ones(scale_shape({s.n, s.k}, product.group_b), DType::f32, device);
-  const bool fp8 = product.label.precision == "fp8";
-  const bool tf32 = product.label.precision == "tf32";
+std::function<void()> contestant(const Matmul& matmul, const GemmShape& s, Device device) {
+  const Tensor a = operand(s.m, s.k, matmul.operands, matmul.form == Form::wgrad, device),
+               b = operand(s.k, s.n, matmul.operands, matmul.form == Form::forward, device),
+               y = Tensor::empty({1, s.m, s.n}, matmul.result, device),
+               scale_a = ones(scale_shape({s.m, s.k}, matmul.group_a), DType::f32, device),
+               scale_b = ones(scale_shape({s.n, s.k}, matmul.group_b), DType::f32, device);
+  const bool fp8 = matmul.precision == Precision::fp8;
+  const bool tf32 = matmul.precision == Precision::tf32;
   return [=] {
     backend::Epilogue epilogue{.tf32 = tf32, .fast_accumulation = fp8};
     if (fp8) {
       epilogue.scale_a = scale_a;
       epilogue.scale_b = scale_b;
-      epilogue.group_a = product.group_a;
-      epilogue.group_b = product.group_b;
+      epilogue.group_a = matmul.group_a;
+      epilogue.group_b = matmul.group_b;
     }
     backend::of(y).matmul.matmul(a, b, y, epilogue);
   };
 }
 
-GemmTiming measure(const GemmShape& s, const std::vector<Product>& products,
-                   const OpenBlas& openblas, Device device, double seconds) {
+GemmTiming measure(const GemmShape& s, const std::vector<Matmul>& matmuls, const OpenBlas& openblas,
+                   Device device, double seconds) {
   std::vector<std::function<void()>> contestants;
-  for (const Product& product : products) contestants.push_back(contestant(product, s, device));
+  for (const Matmul& matmul : matmuls) contestants.push_back(contestant(matmul, s, device));
   const bool compare = device.is_cpu() && openblas.sgemm != nullptr;
   if (compare) {
     const Tensor a = operand(s.m, s.k, DType::f32, false, device),
@@ -125,7 +125,13 @@ GemmTiming measure(const GemmShape& s, const std::vector<Product>& products,
   return result;
 }
 
-double ratio(double x, double y) { return y > 0 ? x / y : 0; }
+// "84%" and "1.24x"; a dash if there is nothing to compare with.
+std::string share_text(double rate, double peak) {
+  return peak > 0 ? fmt::format("{:.0f}%", 100 * rate / peak) : "-";
+}
+std::string times_text(double rate, std::optional<double> openblas) {
+  return openblas ? fmt::format("{:.2f}x", rate / *openblas) : "-";
+}
 
 }  // namespace
 
@@ -137,16 +143,16 @@ std::vector<GemmShape> default_gemm_shapes() {
 
 GemmReport bench_gemm(Device device, const std::vector<GemmShape>& shapes, double seconds) {
   GemmReport report{.device = device};
-  std::vector<Product> products;
-  for (const Product& product : all_products()) {
-    if (product.gpu_only && !device.is_cuda()) continue;
-    products.push_back(product);
-    report.cases.push_back(product.label);
-    report.peaks.push_back(peak_rate(device, product.label.precision, seconds / 2));
+  std::vector<Matmul> matmuls;
+  for (const Matmul& matmul : all_matmuls) {
+    if (matmul.devices == Devices::gpu && !device.is_cuda()) continue;
+    matmuls.push_back(matmul);
+    report.cases.push_back({matmul.name, matmul.precision});
+    report.peaks.push_back(train::instruction_peak(device, matmul.precision, seconds / 2));
   }
   const OpenBlas openblas;
   for (const GemmShape& shape : shapes)
-    report.shapes.push_back(measure(shape, products, openblas, device, seconds));
+    report.shapes.push_back(measure(shape, matmuls, openblas, device, seconds));
   return report;
 }
 
@@ -154,20 +160,25 @@ std::string to_table(const GemmReport& report) {
   std::string text = device_text(report.device) + "\npeak, GFLOP/s:";
   for (size_t i = 0; i < report.cases.size(); ++i) {
     if (i == 0 || report.cases[i].precision != report.cases[i - 1].precision)
-      text += fmt::format(" {} {:.0f}", report.cases[i].precision, report.peaks[i] / 1e9);
+      text +=
+          fmt::format(" {} {:.0f}", train::name(report.cases[i].precision), report.peaks[i] / 1e9);
   }
   text += "\nGFLOP/s (share of peak; times OpenBLAS's f32)\n";
   text += fmt::format("{:>5} {:>5} {:>5} {:>9}", "m", "n", "k", "OpenBLAS");
   for (const GemmCase& column : report.cases) text += fmt::format(" | {:^20}", column.name);
   text += "\n";
   for (const GemmTiming& f : report.shapes) {
-    text += fmt::format("{:>5} {:>5} {:>5} {:>9.1f}", f.shape.m, f.shape.n, f.shape.k,
-                        f.openblas / 1e9);
+    text += fmt::format("{:>5} {:>5} {:>5} {:>9}", f.shape.m, f.shape.n, f.shape.k,
+                        f.openblas ? fmt::format("{:.1f}", *f.openblas / 1e9) : "-");
     for (size_t i = 0; i < f.rates.size(); ++i)
-      text += fmt::format(" | {:>8.1f} {:>3.0f}% {:>5.2f}x", f.rates[i] / 1e9,
-                          100 * ratio(f.rates[i], report.peaks[i]), ratio(f.rates[i], f.openblas));
+      text +=
+          fmt::format(" | {:>8.1f} {:>4} {:>6}", f.rates[i] / 1e9,
+                      share_text(f.rates[i], report.peaks[i]), times_text(f.rates[i], f.openblas));
     text += "\n";
   }
+  const bool compared = !report.shapes.empty() && report.shapes[0].openblas;
+  if (report.device.is_cpu() && !compared)
+    text += "OpenBLAS is not installed (libopenblas.so.0): there is nothing to compare with.\n";
   return text;
 }
 
@@ -181,13 +192,13 @@ std::string to_json(const GemmReport& report) {
   for (const GemmTiming& f : report.shapes) {
     out.begin_object().key("m").value(f.shape.m).key("n").value(f.shape.n).key("k").value(
         f.shape.k);
-    if (f.openblas > 0) out.key("openblas_gflops").value(f.openblas / 1e9);
+    if (f.openblas) out.key("openblas_gflops").value(*f.openblas / 1e9);
     out.key("cases").begin_array();
     for (size_t i = 0; i < f.rates.size(); ++i) {
       out.begin_object().key("name").value(report.cases[i].name);
       out.key("gflops").value(f.rates[i] / 1e9);
       if (report.peaks[i] > 0) out.key("share_of_peak").value(f.rates[i] / report.peaks[i]);
-      if (f.openblas > 0) out.key("times_openblas").value(f.rates[i] / f.openblas);
+      if (f.openblas) out.key("times_openblas").value(f.rates[i] / *f.openblas);
       out.end_object();
     }
     out.end_array().end_object();

@@ -1,42 +1,44 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "binade/tensor/device.h"
+#include "binade/train/config/choices.h"
 
 namespace binade::bench {
 
-// A product of [m, k] and [k, n].
+// A matmul of [m, k] and [k, n].
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
 };
 
-// One kind of product as a training step asks for it, and what it could do at best.
+// One kind of matmul in a training step.
 struct GemmCase {
-  std::string name;       // "bf16 wgrad"
-  std::string precision;  // as peak_rate names it
+  std::string name;  // "bf16 wgrad"
+  train::Precision precision;
 };
 
-// Operations per second of each case at one shape.
+// FLOP/s of each case at one shape.
 struct GemmTiming {
   GemmShape shape;
-  std::vector<double> rates;  // in the order of GemmReport::cases
-  double openblas = 0;        // of OpenBLAS's sgemm; 0: not installed, or not on a CPU
+  std::vector<double> rates;       // in the order of GemmReport::cases
+  std::optional<double> openblas;  // of OpenBLAS's sgemm on a CPU; none if it is not installed
 };
 
 struct GemmReport {
   Device device;
   std::vector<GemmCase> cases;
-  std::vector<double> peaks;  // per case; 0: not known
+  std::vector<double> peaks;  // train::instruction_peak of each case; 0: unknown
   std::vector<GemmTiming> shapes;
 };
 
-// The large product and those of a GPT's step.
+// A large matmul and those of a GPT's training step.
 std::vector<GemmShape> default_gemm_shapes();
 
-// Measures the device's products, each shape for `seconds`, in turns with OpenBLAS's sgemm, which
-// is loaded where it is installed.
+// Measures the device's matmuls, each shape for `seconds`, in turns with OpenBLAS's sgemm on a CPU
+// if it is installed.
 GemmReport bench_gemm(Device device, const std::vector<GemmShape>& shapes, double seconds);
 
 std::string to_table(const GemmReport& report);

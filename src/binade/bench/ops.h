@@ -7,15 +7,16 @@
 
 namespace binade::bench {
 
-// One kernel that memory limits.
+// One memory-bound kernel.
 struct OpTiming {
   std::string name;
   double seconds = 0;        // best
   double bytes = 0;          // read and written, each tensor once
-  double share_of_copy = 0;  // of the rate of a plain copy measured in turns with it
+  double share_of_copy = 0;  // bandwidth relative to a copy measured in turns with it
 };
 
-// Measures the step's memory-bound kernels, each for `seconds`, on tensors past any cache.
+// Measures the memory-bound kernels of a training step, each for `seconds`, on tensors larger than
+// any cache.
 std::vector<OpTiming> bench_ops(Device device, double seconds);
 
 std::string to_table(Device device, const std::vector<OpTiming>& figures);

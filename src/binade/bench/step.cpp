@@ -15,13 +15,14 @@
 #include "binade/base/json.h"
 #include "binade/base/random.h"
 #include "binade/bench/machine.h"
-#include "binade/train/report/peak_throughput.h"
+#include "binade/train/machine.h"
+#include "binade/train/throughput.h"
 #include "binade/train/trainer.h"
 
 namespace binade::bench {
 namespace {
 
-// Seconds since this process was started, from its 22nd entry in /proc; 0 where there is none.
+// Seconds since this process was started, from entry 22 of /proc/self/stat; 0 if there is no /proc.
 double process_age() {
   std::ifstream file("/proc/self/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -128,7 +129,7 @@ void write(json::Writer& out, const StepTiming& f) {
       out.value(nullptr);
     }
   };
-  out.begin_object().key("precision").value(f.precision);
+  out.begin_object().key("precision").value(train::name(f.precision));
   number("tokens_per_second", f.tokens_per_second);
   number("best_tokens_per_second", f.best_tokens_per_second);
   number("step_ms", f.step_seconds * 1e3);
@@ -158,7 +159,7 @@ std::string work_table(const std::vector<StepTiming>& figures) {
   text += fmt::format(" {:>11}\n", "other");
   for (const StepTiming& f : figures) {
     const double all = std::accumulate(f.work.begin(), f.work.end(), f.other_work);
-    text += fmt::format("{:<9}", f.precision);
+    text += fmt::format("{:<9}", train::name(f.precision));
     for (const double seconds : f.work) text += fmt::format(" {:>10.1f}%", 100 * seconds / all);
     text += fmt::format(" {:>10.1f}%\n", 100 * f.other_work / all);
   }
@@ -171,7 +172,7 @@ std::string memory_table(const std::vector<StepTiming>& figures) {
     text += fmt::format(" {:>11}", memory::name(static_cast<memory::Category>(i)));
   text += fmt::format(" {:>11}\n", "total");
   for (const StepTiming& f : figures) {
-    text += fmt::format("{:<9}", f.precision);
+    text += fmt::format("{:<9}", train::name(f.precision));
     for (const int64_t bytes : f.memory.at_peak)
       text += fmt::format(" {:>11.1f}", mebibytes(bytes));
     text += fmt::format(" {:>11.1f}\n", mebibytes(f.memory.peak));
@@ -182,9 +183,9 @@ std::string memory_table(const std::vector<StepTiming>& figures) {
 }  // namespace
 
 StepTiming bench_step(const train::Config& config, const StepBenchOptions& options) {
-  const Device device = parse_device(config.device);
-  backend::of(device);  // says so where this build cannot serve it
-  const double peak = peak_rate(device, config.precision);
+  const Device device = train::device_of(config);
+  backend::of(device);  // fails if this build does not support the device
+  const double peak = train::instruction_peak(device, config.precision);
   memory::release_cached(device);
   const double start = bench_clock();
   Stepper stepper(config);
@@ -215,10 +216,10 @@ StepTiming bench_step(const train::Config& config, const StepBenchOptions& optio
 }
 
 std::string to_table(const train::Config& config, const std::vector<StepTiming>& figures) {
-  std::string text =
-      fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}\n", config.model,
-                  config.layers, config.width, config.vocab, config.accumulate * config.batch,
-                  config.context, device_text(parse_device(config.device)));
+  std::string text = fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}\n",
+                                 train::name(config.model), config.layers, config.width,
+                                 config.vocab, config.accumulate * config.batch, config.context,
+                                 device_text(train::device_of(config)));
   text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>6} {:>8}\n",
                       "precision", "tokens/s", "best", "step ms", "best", "TFLOP/s", "peak",
                       "first s", "misses", "graph", "loss");
@@ -226,20 +227,20 @@ std::string to_table(const train::Config& config, const std::vector<StepTiming>&
     text += fmt::format(
         "{:<9} {:>10.0f} {:>10.0f} {:>9.2f} {:>9.2f} {:>8.3f} {:>6.1f}% {:>9.3f} {:>7} {:>6} "
         "{:>8.4f}\n",
-        f.precision, f.tokens_per_second, f.best_tokens_per_second, f.step_seconds * 1e3,
-        f.best_step_seconds * 1e3, f.flops / 1e12, f.share_of_peak * 100, f.first_step_since_model,
-        f.misses, f.graph ? "yes" : "no", f.loss);
+        train::name(f.precision), f.tokens_per_second, f.best_tokens_per_second,
+        f.step_seconds * 1e3, f.best_step_seconds * 1e3, f.flops / 1e12, f.share_of_peak * 100,
+        f.first_step_since_model, f.misses, f.graph ? "yes" : "no", f.loss);
   return text + work_table(figures) + memory_table(figures);
 }
 
 std::string to_json(const train::Config& config, const std::vector<StepTiming>& figures) {
   json::Writer out(2);
   out.begin_object().key("bench").value("step");
-  out.key("device").value(device_text(parse_device(config.device)));
-  out.key("model").value(config.model).key("layers").value(config.layers);
+  out.key("device").value(device_text(train::device_of(config)));
+  out.key("model").value(train::name(config.model)).key("layers").value(config.layers);
   out.key("width").value(config.width).key("vocab").value(config.vocab);
   out.key("batch").value(config.batch).key("accumulate").value(config.accumulate);
-  out.key("context").value(config.context).key("params").value(config.params);
+  out.key("context").value(config.context).key("params").value(train::name(config.params));
   out.key("flops_per_token").value(train::flops_per_token(train::model_config(config)));
   out.key("results").begin_array();
   for (const StepTiming& f : figures) write(out, f);

@@ -10,30 +10,29 @@
 namespace binade::bench {
 
 struct StepBenchOptions {
-  int64_t warmup = 5;  // steps before the timed ones; a graph is recorded among them
+  int64_t warmup = 5;  // steps before the timed ones; a graph is captured among them
   int64_t steps = 20;
 };
 
-// One precision's training step, measured.
+// Measurements of one precision's training steps.
 struct StepTiming {
-  std::string precision;
+  train::Precision precision = train::Precision::fp32;
   double step_seconds = 0, best_step_seconds = 0;  // median and best
   double tokens_per_second = 0, best_tokens_per_second = 0;
   // From the start of the process, and of making the model, to the end of the first step.
   double first_step_since_start = 0, first_step_since_model = 0;
-  double flops = 0;             // operations per second of the median step
-  double share_of_peak = 0;     // 0: peak not known
-  backend::WorkSeconds work{};  // of one step, by kind; from steps that were not timed otherwise
-  double other_work = 0;        // what is left of such a step
+  double flops = 0;             // FLOP/s of the median step
+  double share_of_peak = 0;     // of the instruction peak; 0: unknown
+  backend::WorkSeconds work{};  // of one step by kind of work, from separate profiled steps
+  double other_work = 0;        // the rest of such a step
   memory::Statistics memory;
   int64_t misses = 0;  // allocations that went to the system after the warmup
   double loss = 0;     // of the last step
-  bool graph = false;  // steps were launches of a graph
+  bool graph = false;  // steps were replays of a graph
 };
 
-// Trains the configured model on one batch of random tokens, made on the host and moved to the
-// device once. The device is waited for at the ends of the timed range only; on a GPU that range
-// comes in five parts, for the median and the best.
+// Trains the configured model on random tokens. On a GPU the timed steps run in five parts, for the
+// median and the best; the host waits for the device only between them.
 StepTiming bench_step(const train::Config& config, const StepBenchOptions& options);
 
 std::string to_table(const train::Config& config, const std::vector<StepTiming>& figures);

@@ -18,8 +18,8 @@ namespace {
 
 void add_cpu_time(CLI::App& command) {
   command.add_flag_callback(
-      "--cpu-time", [] { bench::set_bench_clock(true); },
-      "Count CPU time; with --threads 1, what a busy machine would take if it were idle");
+      "--cpu-time", [] { bench::set_bench_clock(bench::Clock::cpu); },
+      "Measure CPU time; with --threads 1 that is the time of an idle machine");
 }
 
 struct StepArguments {
@@ -29,8 +29,8 @@ struct StepArguments {
   bool json = false;
 };
 
-// The keys of a run that change what a step costs.
-bool shapes_a_step(const train::Key& key) {
+// Keys that affect the cost of a step.
+bool affects_a_step(const train::Key& key) {
   constexpr std::string_view others[] = {"device", "batch", "accumulate", "recompute",
                                          "graph",  "seed",  "threads"};
   return key.section == "model" || (key.section == "precision" && key.name != "precision") ||
@@ -45,33 +45,40 @@ train::Config step_config(const GivenOptions& given, const std::string& precisio
 }
 
 void run_step(const StepArguments& arguments) {
-  std::vector<train::Config> configs;  // all are checked before the first one runs
+  std::vector<train::Config> configs;  // all are validated before the first one runs
   for (const std::string& precision : arguments.precisions)
     configs.push_back(step_config(*arguments.keys, precision));
   if (configs[0].threads > 0) set_threads(static_cast<int>(configs[0].threads));
-  std::vector<bench::StepTiming> figures;
+  std::vector<bench::StepTiming> timings;
   for (const train::Config& config : configs)
-    figures.push_back(bench::bench_step(config, arguments.options));
-  fmt::print("{}\n", arguments.json ? bench::to_json(configs[0], figures)
-                                    : bench::to_table(configs[0], figures));
+    timings.push_back(bench::bench_step(config, arguments.options));
+  fmt::print("{}\n", arguments.json ? bench::to_json(configs[0], timings)
+                                    : bench::to_table(configs[0], timings));
+}
+
+std::string all_precisions() {
+  std::string names;
+  for (const auto& [name, value] : train::precision_names)
+    names += (names.empty() ? "" : ",") + std::string(name);
+  return names;
 }
 
 void add_step(CLI::App& bench) {
   CLI::App* command =
-      bench.add_subcommand("step", "Training steps of a model on random tokens, per precision");
+      bench.add_subcommand("step", "Time training steps on random tokens, per precision");
   auto arguments = std::make_shared<StepArguments>();
   for (const train::Key& key : train::keys()) {
-    if (shapes_a_step(key)) add_key(*command, key, step_config({}, "bf16"), arguments->keys);
+    if (affects_a_step(key)) add_key(*command, key, step_config({}, "bf16"), arguments->keys);
   }
-  command->add_option("--precision", arguments->precisions, "Types the products run in, in turn")
+  command->add_option("--precision", arguments->precisions, "Matmul precisions to measure")
       ->delimiter(',')
-      ->type_name("fp32,tf32,bf16,fp16,fp8")
+      ->type_name(all_precisions())
       ->default_str("fp32,bf16");
   const CLI::Range count(int64_t{1}, int64_t{1'000'000});
   command->add_option("--steps", arguments->options.steps, "Timed steps")
       ->check(count)
       ->capture_default_str();
-  command->add_option("--warmup", arguments->options.warmup, "Steps before them")
+  command->add_option("--warmup", arguments->options.warmup, "Warmup steps before them")
       ->check(count)
       ->capture_default_str();
   add_cpu_time(*command);
@@ -105,9 +112,9 @@ bench::GemmShape parse_shape(const std::string& text) {
 
 std::shared_ptr<KernelArguments> add_kernel_options(CLI::App& command) {
   auto arguments = std::make_shared<KernelArguments>();
-  command.add_option("--device", arguments->device, "Where to run: cpu, cuda or cuda:N")
+  command.add_option("--device", arguments->device, "Device to run on: cpu, cuda or cuda:N")
       ->capture_default_str();
-  command.add_option("--seconds", arguments->seconds, "Time per line of the table")
+  command.add_option("--seconds", arguments->seconds, "Seconds per line of the table")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   command.add_option("--threads", arguments->threads, "CPU threads; 0: all")
@@ -120,9 +127,11 @@ std::shared_ptr<KernelArguments> add_kernel_options(CLI::App& command) {
 
 void add_gemm(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand(
-      "gemm", "Matrix products beside the device's peak, and OpenBLAS where it is installed");
+      "gemm", "FLOP/s of matmuls vs. the device's peak, and vs. OpenBLAS if it is installed");
   auto arguments = add_kernel_options(*command);
-  command->add_option("--shapes", arguments->shapes, "Products to run; none: those of a GPT's step")
+  command
+      ->add_option("--shapes", arguments->shapes,
+                   "Shapes to run; default: those of a GPT's training step")
       ->delimiter(',')
       ->type_name("MxNxK");
   command->callback([arguments] {
@@ -137,15 +146,14 @@ void add_gemm(CLI::App& bench) {
 }
 
 void add_ops(CLI::App& bench) {
-  CLI::App* command = bench.add_subcommand(
-      "ops", "Bandwidth of the kernels that memory limits, beside that of a copy");
+  CLI::App* command = bench.add_subcommand("ops", "Bandwidth of memory-bound kernels vs. a copy");
   auto arguments = add_kernel_options(*command);
   command->callback([arguments] {
     if (arguments->threads > 0) set_threads(arguments->threads);
     const Device device = parse_device(arguments->device);
-    const auto figures = bench::bench_ops(device, arguments->seconds);
-    fmt::print("{}\n", arguments->json ? bench::to_json(device, figures)
-                                       : bench::to_table(device, figures));
+    const auto timings = bench::bench_ops(device, arguments->seconds);
+    fmt::print("{}\n", arguments->json ? bench::to_json(device, timings)
+                                       : bench::to_table(device, timings));
   });
 }
 

@@ -4,8 +4,8 @@
 
 namespace binade::cli {
 
-// One file per command. Each adds a subcommand to `app` and a callback that calls and prints;
-// bad input leaves the callback as a binade::Error, which main turns into one message and exit 2.
+// One file per command. Each adds a subcommand and its callback to `app`. On bad input a callback
+// throws a binade::Error, which main prints as one message before it exits with status 2.
 void add_bench(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_eval(CLI::App& app);

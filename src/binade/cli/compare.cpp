@@ -17,7 +17,7 @@
 namespace binade::cli {
 namespace {
 
-// A comparison runs the model several times: fewer steps than a training run unless told.
+// Fewer than a training run's, since a comparison trains several times.
 constexpr const char* default_steps = "200";
 
 struct CompareArguments : ConfigArguments {
@@ -67,14 +67,14 @@ void add_compare(CLI::App& app) {
       "compare", "Train the same model in several precisions and compare loss, speed and memory");
   auto arguments = std::make_shared<CompareArguments>();
   command
-      ->add_option("--precisions", arguments->precisions,
-                   fmt::format("Some of {}; the first is what others are compared with",
-                               fmt::join(lab::comparable(), ",")))
+      ->add_option(
+          "--precisions", arguments->precisions,
+          fmt::format("Some of {}; the first is the baseline", fmt::join(lab::comparable(), ",")))
       ->type_name("LIST")
       ->default_str(fmt::format("{}", fmt::join(lab::CompareOptions{}.precisions, ",")));
   command
       ->add_option("--seeds", arguments->seeds,
-                   "Runs of the first precision with other seeds, for the noise")
+                   "Seeds of the first precision, to measure the noise")
       ->check(CLI::Range(1, 100))
       ->type_name("N")
       ->capture_default_str();

@@ -5,10 +5,11 @@
 namespace binade::cli {
 
 void add_configuration(CLI::App& command, ConfigArguments& arguments) {
-  command.allow_extras();  // reported by name, with the nearest known option
-  command.add_option("CONFIG", arguments.file,
-                     "TOML file with the same keys in sections: [train] steps = 600. The command "
-                     "line wins over it");
+  command.allow_extras();  // refused below by name, with the nearest known option
+  command.add_option(
+      "CONFIG", arguments.file,
+      "TOML file with the same keys in sections, such as [train] steps = 600; options "
+      "override it");
   for (const train::Key& key : train::keys()) add_key(command, key, {}, arguments.options);
 }
 
@@ -16,7 +17,7 @@ train::Config configuration(const CLI::App& command, const ConfigArguments& argu
   if (const auto extras = command.remaining(); !extras.empty())
     train::refuse_option(extras.front());
   train::Sources sources{arguments.file, *arguments.options};
-  // Going on with a run needs nothing but its folder.
+  // The run's folder is enough to resume it.
   bool resume = false;
   std::string out;
   for (const auto& [name, text] : *arguments.options) {

@@ -7,18 +7,16 @@
 
 namespace binade::cli {
 
-// A training configuration as a command line gives it: a file and options that win over it.
+// A training configuration on a command line: a file, and options that override it.
 struct ConfigArguments {
   std::string file;
   std::shared_ptr<GivenOptions> options = std::make_shared<GivenOptions>();
 };
 
-// Adds CONFIG and one option for each key of the configuration; `arguments` lives as long as
-// `command`.
+// Adds CONFIG and one option for each key of the configuration; `arguments` must outlive `command`.
 void add_configuration(CLI::App& command, ConfigArguments& arguments);
 
-// The whole configuration. Options that are not known are refused by name, so `command` must allow
-// extras.
+// The complete configuration. Unknown options are refused by name, so `command` must allow extras.
 train::Config configuration(const CLI::App& command, const ConfigArguments& arguments);
 
 }  // namespace binade::cli

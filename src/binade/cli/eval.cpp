@@ -7,9 +7,9 @@
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
 #include "binade/io/huggingface.h"
+#include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/evaluate.h"
-#include "binade/train/model_folder.h"
 
 namespace binade::cli {
 namespace {
@@ -20,7 +20,7 @@ struct EvalArguments {
   std::string logits;
   int64_t batch = 8;
   bool json = false;
-  train::Config config;  // of which the precision alone matters
+  train::Precision precision = train::Precision::fp32;
 };
 
 void print_text(const train::Evaluation& result, const train::EvaluationData& data) {
@@ -40,11 +40,11 @@ void print_json(const train::Evaluation& result, const train::EvaluationData& da
 }
 
 void run(const EvalArguments& arguments) {
-  const auto folder = train::model_folder(arguments.folder, "eval");
+  const auto folder = io::model_folder(arguments.folder, "eval");
   const auto model = io::load_pretrained(folder);
   const auto data = train::evaluation_data(folder, arguments.data, model->config().vocab);
-  const amp::Autocast cast(train::autocast_type(arguments.config),
-                           {.enabled = train::uses_autocast(arguments.config)});
+  const amp::Autocast cast(train::autocast_type(arguments.precision),
+                           {.enabled = train::uses_autocast(arguments.precision)});
   const train::Evaluation result = train::evaluate(*model, data.tokens, arguments.batch);
   if (!arguments.logits.empty()) {
     io::save_safetensors(arguments.logits,
@@ -61,18 +61,23 @@ void run(const EvalArguments& arguments) {
 
 void add_eval(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("eval", "Loss, perplexity and bits per byte of a model on a text");
+      app.add_subcommand("eval", "Measure loss, perplexity and bits per byte of a model on a text");
   auto arguments = std::make_shared<EvalArguments>();
-  arguments->config.precision = "fp32";
   command->add_option("FOLDER", arguments->folder, "A model, a checkpoint, or the folder of a run")
       ->required();
   command->add_option("--data", arguments->data,
-                      "A text, a folder of texts, a token file (.bin), or builtin; without it the "
+                      "A text, a folder of texts, a token file (.bin), or builtin; default: the "
                       "validation part of the run's own data");
-  command->add_option("--batch", arguments->batch, "Sequences at a time")->capture_default_str();
-  command->add_option("--precision", arguments->config.precision, "Type the products run in")
+  command->add_option("--batch", arguments->batch, "Sequences per batch")->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--precision",
+          [arguments](const std::string& text) {
+            arguments->precision = train::parse_precision(text);
+          },
+          "Matmul precision")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
-      ->capture_default_str();
+      ->default_str(std::string(train::name(arguments->precision)));
   command->add_option("--logits", arguments->logits,
                       "Also write the logits of every position to this safetensors file");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");

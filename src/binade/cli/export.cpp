@@ -5,7 +5,7 @@
 
 #include "binade/cli/commands.h"
 #include "binade/io/convert_model.h"
-#include "binade/train/model_folder.h"
+#include "binade/io/model_folder.h"
 
 namespace binade::cli {
 
@@ -19,13 +19,13 @@ void add_export(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   command->add_option("FROM", arguments->from, "A checkpoint, or the folder of a run")->required();
   command->add_option("TO", arguments->to, "Folder to write")->required();
-  command->add_option("--dtype", arguments->dtype, "Type of the weights; without it as they are")
+  command->add_option("--dtype", arguments->dtype, "Type of the weights; default: unchanged")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  command->add_flag("--force", arguments->force, "Replace a model that is in TO already");
+  command->add_flag("--force", arguments->force, "Replace an existing model in TO");
   command->callback([arguments] {
     io::ConvertOptions options{.dtype = {}, .force = arguments->force};
     if (!arguments->dtype.empty()) options.dtype = parse_dtype(arguments->dtype);
-    const auto from = train::model_folder(arguments->from, "export");
+    const auto from = io::model_folder(arguments->from, "export");
     const io::Converted done = io::convert_pretrained(from, arguments->to, options);
     fmt::print("{}: {} parameters of {} in {}\n", from.string(), done.parameters, name(done.dtype),
                arguments->to);

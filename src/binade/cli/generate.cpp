@@ -12,7 +12,7 @@
 #include "binade/cli/commands.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
-#include "binade/train/model_folder.h"
+#include "binade/io/model_folder.h"
 
 namespace binade::cli {
 namespace {
@@ -33,7 +33,7 @@ std::string prompt_of(const GenerateArguments& arguments) {
 }
 
 void run(const GenerateArguments& arguments) {
-  const std::filesystem::path folder = train::model_folder(arguments.folder, "generate");
+  const std::filesystem::path folder = io::model_folder(arguments.folder, "generate");
   const auto model = io::load_pretrained(folder);
   const auto tokenizer = data::tokenizer_of(folder, model->config().vocab);
   train::check_options(arguments.options);
@@ -45,14 +45,15 @@ void run(const GenerateArguments& arguments) {
   };
   train::TextStream stream;
   show(stream.add(text));
-  // A token's text may depend on those before it: what is new is what all of them say more.
-  std::vector<int64_t> made;
-  std::string said;
+  // A token's text may depend on earlier tokens, so all are decoded each time and only the new part
+  // is printed.
+  std::vector<int64_t> generated;
+  std::string decoded;
   train::generate(*model, tokenizer->encode(text), arguments.options, [&](int64_t token) {
-    made.push_back(token);
-    const std::string whole = tokenizer->decode(made);
-    show(stream.add(whole.substr(std::min(said.size(), whole.size()))));
-    said = whole;
+    generated.push_back(token);
+    const std::string whole = tokenizer->decode(generated);
+    show(stream.add(whole.substr(std::min(decoded.size(), whole.size()))));
+    decoded = whole;
   });
   show(stream.finish() + "\n");
 }
@@ -70,16 +71,20 @@ void add_generate(CLI::App& app) {
       ->add_option("--prompt-file", arguments->prompt_file,
                    "File with the text to continue; -: standard input")
       ->excludes(prompt);
-  command->add_option("--tokens", options.tokens, "Tokens to make")->capture_default_str();
-  command->add_option("--temperature", options.temperature, "0: always the likeliest token")
+  command->add_option("--tokens", options.tokens, "Tokens to generate")->capture_default_str();
+  command
+      ->add_option("--temperature", options.temperature,
+                   "Sampling temperature; 0: always the most likely token")
       ->capture_default_str();
-  command->add_option("--top-k", options.top_k, "Choose among the likeliest K; 0: all")
+  command->add_option("--top-k", options.top_k, "Sample from the K most likely tokens; 0: all")
       ->capture_default_str();
   command
       ->add_option("--top-p", options.top_p,
-                   "Choose among the likeliest that together have probability P")
+                   "Sample from the most likely tokens with a total probability of P")
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "The same seed gives the same text")
+  command
+      ->add_option("--seed", options.seed,
+                   "Seed of the sampling; the same seed gives the same text")
       ->capture_default_str();
   command->callback([arguments] { run(*arguments); });
 }

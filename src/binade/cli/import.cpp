@@ -14,23 +14,24 @@ void add_import(CLI::App& app) {
     bool force = false;
   };
   CLI::App* command = app.add_subcommand(
-      "import", "Check a Hugging Face GPT-2 or Llama and write it as one file Binade starts from");
+      "import", "Check a Hugging Face GPT-2 or Llama and write it for 'binade train --init-from'");
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("FROM", arguments->from,
-                   "Folder with config.json and model.safetensors, whole or in shards")
+                   "Folder with config.json and model.safetensors or its shards")
       ->required();
   command->add_option("TO", arguments->to, "Folder to write")->required();
   command->add_option("--dtype", arguments->dtype, "Type of the weights")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
-  command->add_flag("--force", arguments->force, "Replace a model that is in TO already");
+  command->add_flag("--force", arguments->force, "Replace an existing model in TO");
   command->callback([arguments] {
     const io::Converted done =
         io::convert_pretrained(arguments->from, arguments->to,
                                {.dtype = parse_dtype(arguments->dtype), .force = arguments->force});
-    fmt::print("{} parameters of {} in {}; train it on with:\n  binade train --init-from {}\n",
-               done.parameters, name(done.dtype), arguments->to, arguments->to);
+    fmt::print(
+        "{} parameters of {} in {}; continue training with:\n  binade train --init-from {}\n",
+        done.parameters, name(done.dtype), arguments->to, arguments->to);
   });
 }
 

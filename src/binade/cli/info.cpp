@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
 #include "binade/cli/commands.h"
+#include "binade/lab/plan.h"
 #include "binade/train/progress.h"
 
 namespace binade::cli {
@@ -27,7 +27,7 @@ constexpr const char* no_gpu_reason() {
 #endif
 }
 
-// What the system calls its CPU; Arm systems often give numbers alone.
+// The CPU's name; many Arm systems only have numbers.
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   std::string implementer, part;
@@ -40,10 +40,6 @@ std::string cpu_model() {
     if (line.starts_with("CPU part")) part = value;
   }
   return part.empty() ? "unknown" : fmt::format("Arm, implementer {}, part {}", implementer, part);
-}
-
-int64_t memory_bytes() {
-  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
 }
 
 void write_support(json::Writer& out, Device device) {
@@ -70,7 +66,7 @@ std::string as_json() {
   out.key("threads")
       .value(threads())
       .key("memory")
-      .value(memory_bytes())
+      .value(lab::machine_memory())
       .key("features")
       .begin_array();
   for (const std::string_view feature : cpu_feature_names()) out.value(feature);
@@ -99,7 +95,7 @@ std::string as_text() {
       "cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\n\nmatrix "
       "products on the CPU\n",
       cpu_model(), std::thread::hardware_concurrency(), threads(),
-      train::bytes_text(memory_bytes()), fmt::join(cpu_feature_names(), " "));
+      train::bytes_text(lab::machine_memory()), fmt::join(cpu_feature_names(), " "));
   text += support_text(Device::cpu());
   int index = 0;
   for (const backend::Gpu& gpu : backend::gpus()) {
@@ -117,7 +113,8 @@ std::string as_text() {
 }  // namespace
 
 void add_info(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("info", "Print what this machine can do");
+  CLI::App* command =
+      app.add_subcommand("info", "Print this machine's CPU, GPUs and the types they support");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON instead of text");
   command->callback([json] { fmt::print("{}", *json ? as_json() : as_text()); });

@@ -14,16 +14,15 @@ void add_inspect(CLI::App& app) {
     std::string path, only;
     bool histogram = false, json = false;
   };
-  CLI::App* command =
-      app.add_subcommand("inspect", "What is in a file of tensors or tokens, in numbers");
+  CLI::App* command = app.add_subcommand("inspect", "Print statistics of a tensor or token file");
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("PATH", arguments->path,
                    "A safetensors file, a token file (.bin), or the folder of a model, a "
                    "checkpoint or a run")
       ->required();
-  command->add_option("--only", arguments->only, "Tensors whose names hold this text");
-  command->add_flag("--histogram", arguments->histogram, "Show how the exponents are spread");
+  command->add_option("--only", arguments->only, "Only tensors whose names contain this text");
+  command->add_flag("--histogram", arguments->histogram, "Print a histogram of the exponents");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command->callback([arguments] {
     const train::Inspection found = train::inspect(arguments->path, arguments->only);

@@ -10,11 +10,11 @@
 
 namespace binade::cli {
 
-// Options as they were given: name without dashes, text.
+// Options from the command line: name without dashes, text.
 using GivenOptions = std::vector<std::pair<std::string, std::string>>;
 
-// Adds the option of one key of the configuration, which collects into `given`; --help shows its
-// value in `defaults`.
+// Adds the option of one key of the configuration, which appends to `given`; --help shows its value
+// in `defaults`.
 void add_key(CLI::App& command, const train::Key& key, const train::Config& defaults,
              const std::shared_ptr<GivenOptions>& given);
 

@@ -24,7 +24,7 @@ void list() {
     fmt::print("  {:<20} {}\n", one.name, one.title);
 }
 
-lab::CompletedExperiment told(const lab::Experiment& experiment) {
+lab::CompletedExperiment run(const lab::Experiment& experiment) {
   const auto begin = std::chrono::steady_clock::now();
   lab::CompletedExperiment one{experiment, {}};
   experiment.run(one.report);
@@ -35,7 +35,7 @@ lab::CompletedExperiment told(const lab::Experiment& experiment) {
   return one;
 }
 
-void write_page(const std::vector<lab::CompletedExperiment>& stories,
+void write_page(const std::vector<lab::CompletedExperiment>& completed,
                 const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -44,7 +44,7 @@ void write_page(const std::vector<lab::CompletedExperiment>& stories,
                  .expected = "a folder to write to",
                  .found = error.message()});
   io::AtomicFile file(folder / "lab.html", "lab");
-  file.append(lab::lab_page(stories));
+  file.append(lab::lab_page(completed));
   file.commit();
   fmt::print("page: {}\n", (folder / "lab.html").string());
 }
@@ -52,11 +52,11 @@ void write_page(const std::vector<lab::CompletedExperiment>& stories,
 }  // namespace
 
 void add_lab(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "lab", "Show what mixed precision does: experiments that compute and explain");
+  CLI::App* command =
+      app.add_subcommand("lab", "Run experiments that show what mixed precision does");
   auto arguments = std::make_shared<LabArguments>();
-  command->add_option("NAME", arguments->name, "An experiment, or all; none: a list of them");
-  command->add_option("--out", arguments->out, "Folder for a page with pictures, lab.html")
+  command->add_option("NAME", arguments->name, "Experiment to run, or all; default: list them");
+  command->add_option("--out", arguments->out, "Folder for a page with charts, lab.html")
       ->type_name("DIR");
   command->callback([arguments] {
     if (arguments->name.empty()) return list();
@@ -66,9 +66,9 @@ void add_lab(CLI::App& app) {
     } else {
       chosen.push_back(lab::find_experiment(arguments->name));
     }
-    std::vector<lab::CompletedExperiment> stories;
-    for (const lab::Experiment& one : chosen) stories.push_back(told(one));
-    if (!arguments->out.empty()) write_page(stories, arguments->out);
+    std::vector<lab::CompletedExperiment> completed;
+    for (const lab::Experiment& one : chosen) completed.push_back(run(one));
+    if (!arguments->out.empty()) write_page(completed, arguments->out);
   });
 }
 

@@ -20,7 +20,7 @@ int report(int status, std::string_view message) {
   return status;
 }
 
-// The command line as far as it was understood: "binade formats".
+// The commands parsed so far: "binade formats".
 std::string command_name(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app.get_name() : app.get_name() + " " + command_name(*chosen.back());
@@ -56,7 +56,7 @@ int run(int argc, char** argv) {
   } catch (const binade::Error& error) {
     return report(bad_input, error.what());
   }
-  // Output that did not arrive (a full disk, say) is a failure too.
+  // A failed write to stdout (a full disk, for example) is an error too.
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) return report(1, "cannot write the output");
   return 0;
 }

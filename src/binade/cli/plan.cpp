@@ -21,19 +21,14 @@ struct PlanArguments : ConfigArguments {
 
 // "16GB", "512 MB", "24GiB" or bytes.
 int64_t parse_memory(const std::string& text) {
-  const auto refuse = [&text]() {
-    fail("plan", {.argument = "--memory",
-                  .expected = "a size such as 16GB or 24GiB",
-                  .found = "'" + text + "'"});
-  };
   size_t end = 0;
   double value = 0;
   try {
     value = std::stod(text, &end);
   } catch (const std::exception&) {
-    refuse();
+    end = text.size();  // no number: refused below with the value 0
   }
-  std::string unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
+  const std::string unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
   const std::pair<const char*, double> units[] = {
       {"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
       {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
@@ -41,16 +36,24 @@ int64_t parse_memory(const std::string& text) {
     if (unit == name && value > 0 && value * factor < 0x1p60)
       return static_cast<int64_t>(value * factor);
   }
-  refuse();
-  return 0;
+  fail("plan", {.argument = "--memory",
+                .expected = "a size such as 16GB or 24GiB",
+                .found = "'" + text + "'"});
 }
 
 void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
   json::Writer out(2);
   out.begin_object().key("memory").value(memory).key("rows").begin_array();
   for (const lab::PlanRow& row : rows) {
-    out.begin_object().key("name").value(row.name).key("precision").value(row.config.precision);
-    out.key("params").value(row.config.params).key("recompute").value(row.config.recompute);
+    out.begin_object()
+        .key("name")
+        .value(row.name)
+        .key("precision")
+        .value(train::name(row.config.precision));
+    out.key("params")
+        .value(train::name(row.config.params))
+        .key("recompute")
+        .value(row.config.recompute);
     out.key("bytes").begin_object();
     for (int i = 0; i < memory::category_count; ++i)
       out.key(memory::name(static_cast<memory::Category>(i)))
@@ -67,9 +70,9 @@ void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
 
 void add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "plan", "Print the memory and speed a training run will have, before anything is allocated");
+      "plan", "Forecast the memory and speed of a training run without allocating anything");
   auto arguments = std::make_shared<PlanArguments>();
-  command->add_option("--memory", arguments->memory, "Memory to fit into; the machine's by default")
+  command->add_option("--memory", arguments->memory, "Memory to fit into; default: the machine's")
       ->type_name("SIZE");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   add_configuration(*command, *arguments);
@@ -80,9 +83,9 @@ void add_plan(CLI::App& app) {
     const std::vector<lab::PlanRow> rows = lab::plan(config, memory);
     if (arguments->json) return print_json(rows, memory);
     fmt::print(
-        "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nBytes are of "
-        "the moment memory is fullest, logits of the loss; 'batch' is the largest that fits.\n"
-        "Tokens per second are what a roofline of this machine, just measured, allows at best.\n",
+        "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nBytes are at "
+        "the peak of memory, logits those of the loss; 'batch' is the largest that fits.\n"
+        "Tokens per second are an upper bound: a roofline of this machine, measured now.\n",
         rows.front().forecast.parameter_count, config.accumulate, config.batch, config.context,
         train::bytes_text(memory), lab::plan_text(rows, memory));
   });

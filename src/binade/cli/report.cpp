@@ -38,11 +38,12 @@ void run(const ReportArguments& arguments) {
 
 void add_report(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "report", "Make a run's report.html again, or lay several runs over each other in one page");
+      "report", "Regenerate a run's report.html, or overlay several runs in one page");
   auto arguments = std::make_shared<ReportArguments>();
-  command->add_option("RUN", arguments->folders, "Folders of runs")->required();
-  command->add_option("--out", arguments->out,
-                      "File to write; without it RUN/report.html, or comparison.html for several");
+  command->add_option("RUN", arguments->folders, "Run folders")->required();
+  command->add_option(
+      "--out", arguments->out,
+      "File to write; default: RUN/report.html, or comparison.html for several runs");
   command->callback([arguments] { run(*arguments); });
 }
 

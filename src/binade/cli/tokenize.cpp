@@ -12,6 +12,10 @@
 namespace binade::cli {
 namespace {
 
+// SentencePiece's own symbols (<unk>, <s>, </s>), a newline, every byte, and at least one piece.
+constexpr int64_t min_vocabulary = 3 + 1 + data::byte_vocabulary + 1;
+constexpr int64_t max_vocabulary = int64_t{1} << 20;
+
 struct TrainArguments {
   std::string data, out;
   int64_t vocab = 8192;
@@ -48,14 +52,14 @@ void apply(const ApplyArguments& arguments) {
 }
 
 void add_train_part(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("train", "Learn a SentencePiece model from a text");
+  CLI::App* command = parent.add_subcommand("train", "Train a SentencePiece model on a text");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("--data", arguments->data, "Text to learn from: a file, a folder, or builtin")
+  command->add_option("--data", arguments->data, "Training text: a file, a folder, or builtin")
       ->required();
-  command->add_option("--vocab", arguments->vocab, "Pieces, among them 256 single bytes")
-      ->check(CLI::Range(int64_t{261}, int64_t{1} << 20))
+  command->add_option("--vocab", arguments->vocab, "Vocabulary size, including one piece per byte")
+      ->check(CLI::Range(min_vocabulary, max_vocabulary))
       ->capture_default_str();
-  command->add_option("--kind", arguments->kind, "How pieces are chosen")
+  command->add_option("--kind", arguments->kind, "Training algorithm")
       ->check(CLI::IsMember({"bpe", "unigram"}))
       ->capture_default_str();
   command->add_option("OUT", arguments->out, "The model's file, OUT.model")->required();
@@ -64,15 +68,16 @@ void add_train_part(CLI::App& parent) {
 
 void add_apply_part(CLI::App& parent) {
   CLI::App* command =
-      parent.add_subcommand("apply", "Turn a text into a token file for 'binade train --data'");
+      parent.add_subcommand("apply", "Convert a text to a token file for 'binade train --data'");
   auto arguments = std::make_shared<ApplyArguments>();
   command->add_option("MODEL", arguments->model, "A SentencePiece model, or bytes")->required();
   command->add_option("IN", arguments->in, "Text: a file, a folder, or builtin")->required();
   command
       ->add_option("OUT", arguments->out,
-                   "Token file (.bin) in llm.c's format: 16 bits an id, 32 for more than 65536")
+                   "Token file (.bin) in llm.c's format: 16 bits per id, 32 above 65536 ids")
       ->required();
-  command->add_flag("--nanogpt", arguments->nanogpt, "16 bits an id and no header");
+  command->add_flag("--nanogpt", arguments->nanogpt,
+                    "Write nanoGPT's format: 16 bits per id, no header");
   command->callback([arguments] { apply(*arguments); });
 }
 

@@ -69,7 +69,7 @@ void print_json(const train::RunResult& result) {
 
 void print_result(const train::RunResult& result) {
   if (result.interrupted) {
-    fmt::print("stopped after step {}; go on with:\n  binade train --resume --out {}\n",
+    fmt::print("stopped after step {}; continue with:\n  binade train --resume --out {}\n",
                result.steps, result.folder.string());
   }
   if (!result.sample.empty()) fmt::print("\na sample of its text:\n{}\n\n", result.sample);
@@ -86,7 +86,7 @@ void add_train(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "train", "Train a language model; without arguments a small one on Binade's own sources");
   auto arguments = std::make_shared<RunArguments>();
-  auto* quiet = command->add_flag("--quiet", arguments->quiet, "Print nothing but errors");
+  auto* quiet = command->add_flag("--quiet", arguments->quiet, "Print only errors");
   command->add_flag("--json", arguments->json, "Print lines of JSON")->excludes(quiet);
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {

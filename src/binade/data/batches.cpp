@@ -5,17 +5,18 @@
 namespace binade::data {
 namespace {
 
-template <class PlaceOf>
-Batch gathered(const Tokens& tokens, BatchShape shape, PlaceOf&& place_of) {
+// The batch whose row r starts at token position_of(r).
+template <class PositionOf>
+Batch gathered(const Tokens& tokens, BatchShape shape, PositionOf&& position_of) {
   Batch result{Tensor::empty({shape.batch, shape.context}, DType::i64),
                Tensor::empty({shape.batch, shape.context}, DType::i64)};
   auto* inputs = result.tokens.data<int64_t>();
   auto* targets = result.targets.data<int64_t>();
   const auto context = static_cast<size_t>(shape.context);
   for (int64_t row = 0; row < shape.batch; ++row) {
-    const int64_t place = place_of(row);
-    tokens.read(place, {inputs + row * shape.context, context});
-    tokens.read(place + 1, {targets + row * shape.context, context});
+    const int64_t position = position_of(row);
+    tokens.read(position, {inputs + row * shape.context, context});
+    tokens.read(position + 1, {targets + row * shape.context, context});
   }
   return result;
 }
@@ -24,11 +25,11 @@ Batch gathered(const Tokens& tokens, BatchShape shape, PlaceOf&& place_of) {
 
 Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
                      int64_t micro) {
-  const auto places = static_cast<uint64_t>(tokens.size() - shape.context);
+  const auto positions = static_cast<uint64_t>(tokens.size() - shape.context);
   const uint64_t stream = random::stream_id(random::Domain::data, static_cast<uint64_t>(step));
   return gathered(tokens, shape, [&](int64_t row) {
     const auto draw = random::block(seed, stream, static_cast<uint64_t>(micro * shape.batch + row));
-    return static_cast<int64_t>(((static_cast<uint64_t>(draw[0]) << 32) | draw[1]) % places);
+    return static_cast<int64_t>(((static_cast<uint64_t>(draw[0]) << 32) | draw[1]) % positions);
   });
 }
 

@@ -7,7 +7,7 @@ namespace binade::data {
 
 struct Batch {
   Tensor tokens;   // i64 [batch, context]
-  Tensor targets;  // the same, one token later
+  Tensor targets;  // the same, shifted by one token
 };
 
 struct BatchShape {
@@ -15,16 +15,16 @@ struct BatchShape {
   int64_t context = 1;
 };
 
-// Sequences from random places: a pure function of (seed, step, micro), so that there is no
-// position to save.
+// Sequences from random positions: a pure function of (seed, step, micro), so a checkpoint needs no
+// position in the data.
 Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
                      int64_t micro);
 
-// Batch `index` of `count` that together are spread evenly over the tokens, always the same ones.
+// Batch `index` of `count` fixed ones, which together are spread evenly over the tokens.
 Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, int64_t count);
 
-// Sequences one after another from token `begin` on: without overlap, so that a walk over all of
-// them predicts every token once.
+// Consecutive sequences from token `begin` on, without overlap: a pass over all of them predicts
+// every token once.
 Batch consecutive_batch(const Tokens& tokens, BatchShape shape, int64_t begin);
 
 }  // namespace binade::data

@@ -1,6 +1,6 @@
 #include "binade/data/corpus.h"
 
-// The assembler takes the file in as it is: no generated source to compile.
+// The assembler embeds the file, so no source has to be generated and compiled.
 asm(R"(
   .section .rodata
   .global binade_corpus_begin

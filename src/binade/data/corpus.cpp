@@ -48,7 +48,7 @@ std::string text_below(const fs::path& folder) {
   return all;
 }
 
-// A text is encoded in blocks, so that 8-byte ids never lie in memory all at once.
+// The end of a block. A text is encoded in blocks, so that its 8-byte ids are never all in memory.
 size_t block_end(std::string_view text, size_t begin) {
   constexpr size_t block = 16 << 20;
   if (text.size() - begin <= block) return text.size();
@@ -56,17 +56,15 @@ size_t block_end(std::string_view text, size_t begin) {
   return line != std::string_view::npos && line >= begin ? line + 1 : begin + block;
 }
 
-bool is_shard(const fs::path& path) { return path.extension() == ".bin"; }
-
-// The token files that `where` names: itself, or those in the folder, in the order of their names.
+// The token file at `where`, or those in that folder in the order of their names.
 std::vector<fs::path> shards_of(const fs::path& where) {
   std::error_code error;
   if (!fs::is_directory(where, error)) {
-    return is_shard(where) ? std::vector<fs::path>{where} : std::vector<fs::path>{};
+    return is_token_file(where) ? std::vector<fs::path>{where} : std::vector<fs::path>{};
   }
   std::vector<fs::path> shards;
   for (fs::directory_iterator at(where, error), end; !error && at != end; at.increment(error)) {
-    if (is_shard(at->path()) && !hidden(at->path())) shards.push_back(at->path());
+    if (is_token_file(at->path()) && !hidden(at->path())) shards.push_back(at->path());
   }
   std::sort(shards.begin(), shards.end());
   return shards;
@@ -75,8 +73,8 @@ std::vector<fs::path> shards_of(const fs::path& where) {
 }  // namespace
 
 std::string read_text(const std::string& where) {
-  if (where == "builtin") return std::string(builtin_corpus());
-  std::error_code ignored;  // io::read_text says what is wrong
+  if (where == builtin_source) return std::string(builtin_corpus());
+  std::error_code ignored;  // io::read_text reports what is wrong
   const bool folder = fs::is_directory(where, ignored);
   std::string text = folder ? text_below(where) : io::read_text(where, "data", max_bytes);
   if (text.empty()) {

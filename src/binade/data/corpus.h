@@ -8,34 +8,35 @@
 
 namespace binade::data {
 
-// The project's own sources and documents, as they were when the program was built.
+// The project's own sources and documents, as they were when the program was built, and the name
+// they have as a source of text.
 std::string_view builtin_corpus();
+inline constexpr std::string_view builtin_source = "builtin";
 
-// The text of a file, or of all text files below a folder in the order of their paths, or
-// "builtin". Hidden files, links and files with zero bytes in them are passed over. Fails where
-// nothing is left.
+// The text of a file, of all text files below a folder in the order of their paths, or of
+// builtin_source. Hidden files, links and files with zero bytes are skipped. Fails if no text is
+// left.
 std::string read_text(const std::string& where);
 
-// A text as tokens, two or four bytes each by the vocabulary (one for bytes).
+// The tokens of a text, stored in two or four bytes each by the vocabulary (one for bytes).
 Tokens tokenize(std::string text, const Tokenizer& tokenizer);
 
-// What `where` names as one run of tokens: "builtin", a text file or a folder by the tokenizer
-// (null: bytes); a file that ends in .bin, or a folder of them, as token files
-// (data/token_file.h), which are mapped, in the order of their names. Ids of files are below
-// `vocab`.
+// All tokens of a source: builtin_source, a text file or a folder of them through the tokenizer
+// (null: bytes), or a token file (data/token_file.h) or a folder of them, mapped, in the order of
+// their names. Fails for a token file with ids of `vocab` or more.
 Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tokenizer = nullptr);
 
-// What to learn from, and how.
+// Data to train on.
 struct Source {
   std::string where;
   const Tokenizer* tokenizer = nullptr;
-  int64_t vocab = 256;
+  int64_t vocab = byte_vocabulary;
   int64_t batch = 1, context = 1;  // a token file holds at least one batch
-  double validation = 0.05;        // share
+  double validation = 0.05;        // fraction
 };
 
-// The tokens of read_tokens, the last of them for validation. In a folder of token files that has
-// some with "val" in their names, those are for validation instead.
+// The tokens of read_tokens, the last of them for validation. In a folder of token files, those
+// with "val" in their names are for validation instead, if there are any.
 Split read_split(const Source& source);
 
 }  // namespace binade::data

@@ -10,16 +10,16 @@
 
 namespace binade::data {
 
-// Training batches in order, the next ones prepared by a thread while the last is worked on. What
-// comes is data::training_batch, whether it was ready or not.
+// Training batches in order, prepared ahead by a thread. Their content is data::training_batch,
+// whatever the timing.
 class Loader {
  public:
   struct Options {
     BatchShape shape = {};
     int64_t accumulate = 1;  // micro-batches per step
     uint64_t seed = 0;
-    int64_t step = 0;   // the first
-    int64_t ahead = 2;  // batches prepared; 0: none, and no thread
+    int64_t step = 0;   // the first one
+    int64_t ahead = 2;  // batches to prepare; 0: none, and no thread
   };
   Loader(Tokens tokens, const Options& options);
   ~Loader();

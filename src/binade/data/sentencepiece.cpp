@@ -15,15 +15,15 @@
 namespace binade::data {
 namespace {
 
-constexpr const char* who = "tokenizer";
+constexpr const char* caller = "tokenizer";
 constexpr int64_t max_file = 64 << 20;
 constexpr size_t chunk_bytes = 64 << 10;
 constexpr int64_t max_training_text = int64_t{1} << 30;
 
 using Options = std::unordered_map<std::string, std::string>;
 
-// The library writes to stderr what its Status says too. Only a call to train sets its level, so
-// one that has nothing to train on stands in.
+// Keeps the library from logging to stderr what its Status reports too. Only training sets its log
+// level, so this trains on nothing.
 void silence_library() {
   static const bool done = [] {
     std::string unused;
@@ -34,7 +34,7 @@ void silence_library() {
   static_cast<void>(done);
 }
 
-// Runs a call of the library; a failure or an exception becomes an Error about `argument`.
+// Calls the library; a failure or an exception becomes an Error about `argument`.
 template <class Call>
 void attempt(const std::string& argument, const char* expected, Call&& call) {
   std::string found;
@@ -47,13 +47,13 @@ void attempt(const std::string& argument, const char* expected, Call&& call) {
   } catch (const std::exception& error) {
     found = error.what();
   }
-  // "src/model_interface.cc(95) [x] what is wrong": the library's places mean nothing to a user.
+  // "src/model_interface.cc(95) [x] what is wrong": the library's source line does not help a user.
   const size_t end = found.rfind("] ");
   if (found.find(".cc(") < end && end != std::string::npos) found.erase(0, end + 2);
-  fail(who, {.argument = argument, .expected = expected, .found = json::in_quotes(found)});
+  fail(caller, {.argument = argument, .expected = expected, .found = json::in_quotes(found)});
 }
 
-// Where the chunk that starts at `begin` ends: behind a line end, else between two characters.
+// The end of the chunk that starts at `begin`: after a newline, else between two characters.
 size_t chunk_end(std::string_view text, size_t begin) {
   size_t end = begin + chunk_bytes;
   if (end >= text.size()) return text.size();
@@ -120,14 +120,14 @@ class SentencePiece final : public Tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
 };
 
-// The lines of a text, as the trainer wants them: one by one, without their ends.
+// The lines of a text for the trainer, without their newlines.
 class Lines final : public sentencepiece::SentenceIterator {
  public:
   explicit Lines(std::string_view text) : rest_(text) { Next(); }
   bool done() const override { return done_; }
   const std::string& value() const override { return line_; }
   sentencepiece::util::Status status() const override { return {}; }
-  // A long line comes in several: the trainer would leave it out.
+  // Splits a long line, which the trainer would skip.
   void Next() override {
     done_ = rest_.empty();
     size_t length = std::min(rest_.find('\n'), rest_.size());
@@ -154,7 +154,7 @@ class Lines final : public sentencepiece::SentenceIterator {
 }  // namespace
 
 std::unique_ptr<const Tokenizer> open_sentencepiece(const std::filesystem::path& path) {
-  return sentencepiece_of(io::read_text(path, who, max_file), path.string());
+  return sentencepiece_of(io::read_text(path, caller, max_file), path.string());
 }
 
 std::unique_ptr<const Tokenizer> sentencepiece_of(std::string bytes, const std::string& name) {
@@ -165,17 +165,16 @@ std::string train_sentencepiece(std::string_view text, int64_t vocab, TokenizerK
                                 const std::string& name) {
   silence_library();
   if (std::cmp_greater(text.size(), max_training_text)) {
-    fail(who, {.argument = name,
-               .expected = "at most " + std::to_string(max_training_text) + " bytes to train on",
-               .found = std::to_string(text.size()),
-               .hint = "a part of the text gives the same pieces"});
+    fail(caller, {.argument = name,
+                  .expected = "at most " + std::to_string(max_training_text) + " bytes to train on",
+                  .found = std::to_string(text.size()),
+                  .hint = "a part of the text gives the same pieces"});
   }
   const Options options = {
       {"minloglevel", "9"},
       {"model_type", kind == TokenizerKind::bpe ? "bpe" : "unigram"},
       {"vocab_size", std::to_string(vocab)},
-      // Sums over sentences are per thread: a fixed number of threads gives the same model
-      // anywhere.
+      // Sums are per thread: a fixed number of threads gives the same model on every machine.
       {"num_threads", "4"},
       {"byte_fallback", "true"},
       {"character_coverage", "0.9999"},

@@ -20,9 +20,9 @@ constexpr int64_t max_other_fields = 1 << 16;
 constexpr int64_t max_charsmap = 4 << 20;
 constexpr int64_t max_expansion = 256;
 constexpr float max_score = 1e9F;
-// Sizes of the library's own buffers for matches of one place of a text.
-constexpr int max_rules_at_a_place = 32;
-constexpr size_t max_symbols_at_a_place = 64;
+// Sizes of the library's own buffers for matches at one position of a text.
+constexpr int max_rules_at_a_position = 32;
+constexpr size_t max_symbols_at_a_position = 64;
 constexpr int max_rule_bytes = 64;
 
 // Field numbers of the format.
@@ -48,7 +48,7 @@ struct Field {
   int64_t offset = 0;                     // of its first byte in the file
 };
 
-// Fields of one message, one after another.
+// Reads the fields of one message in order.
 class Reader {
  public:
   Reader(std::span<const std::byte> bytes, int64_t offset, const std::string& name)
@@ -92,7 +92,7 @@ class Reader {
     fail("tokenizer", {.argument = name_ + ", byte " + std::to_string(offset),
                        .expected = std::move(expected),
                        .found = std::move(found),
-                       .hint = "this is no SentencePiece model, or a damaged one"});
+                       .hint = "not a SentencePiece model, or a damaged one"});
   }
 
  private:
@@ -131,8 +131,8 @@ class Reader {
   const std::string& name_;
 };
 
-// The library's table of normalization rules: the size of a double-array trie, the trie, and the
-// texts that its values point into, each ended by a zero.
+// Checks the library's table of normalization rules: the size of a double-array trie, the trie, and
+// the zero-terminated texts that its values point into.
 class Charsmap {
  public:
   Charsmap(std::span<const std::byte> bytes, int64_t offset, const Reader& reader)
@@ -157,7 +157,8 @@ class Charsmap {
  private:
   static constexpr uint8_t unseen = 255, open = 254;
 
-  // How a unit says where its children stand, which byte leads to it and whether a value follows.
+  // A unit encodes the offset of its children, the byte that leads to it and whether it has a
+  // value.
   static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1U << 9)) >> 6); }
   static uint32_t label_of(uint32_t unit) { return unit & ((1U << 31) | 0xFFU); }
   static bool has_value(uint32_t unit) { return ((unit >> 8) & 1U) == 1; }
@@ -175,19 +176,19 @@ class Charsmap {
     }
   }
 
-  // The most values on one way down from the state at `place`. States may be shared, never cyclic.
-  int chain_below(uint32_t place, int depth) {
-    if ((place | 0xFFU) >= units_.size())
+  // The most values on one path down from a state. States may be shared but not cyclic.
+  int chain_below(uint32_t state, int depth) {
+    if ((state | 0xFFU) >= units_.size())
       refuse("a trie whose states stay within its " + std::to_string(units_.size()) + " units",
-             "one at " + std::to_string(place));
-    if (depth > max_rule_bytes || chains_[place] == open)
+             "one at " + std::to_string(state));
+    if (depth > max_rule_bytes || chains_[state] == open)
       refuse("normalization rules of at most " + std::to_string(max_rule_bytes) + " bytes",
              "longer or endless ones");
-    if (chains_[place] != unseen) return chains_[place];
-    chains_[place] = open;
+    if (chains_[state] != unseen) return chains_[state];
+    chains_[state] = open;
     int longest = 0;
     for (uint32_t byte = 0; byte < 256; ++byte) {
-      const uint32_t child = place ^ byte, unit = units_[child];
+      const uint32_t child = state ^ byte, unit = units_[child];
       if (label_of(unit) != byte) continue;
       const uint32_t next = child ^ offset_of(unit);
       const int below = chain_below(next, depth + 1);
@@ -196,9 +197,10 @@ class Charsmap {
                std::to_string(value_of(units_[next])));
       longest = std::max(longest, below + (has_value(unit) ? 1 : 0));
     }
-    if (longest > max_rules_at_a_place)
-      refuse("at most " + std::to_string(max_rules_at_a_place) + " rules that begin alike", "more");
-    chains_[place] = static_cast<uint8_t>(longest);
+    if (longest > max_rules_at_a_position)
+      refuse("at most " + std::to_string(max_rules_at_a_position) + " rules that begin alike",
+             "more");
+    chains_[state] = static_cast<uint8_t>(longest);
     return longest;
   }
 
@@ -313,16 +315,16 @@ class Checker {
     }
   }
 
-  // Symbols that a user defined may begin alike: so many of them can match at one place.
+  // User-defined symbols with a common prefix can all match at one position.
   void check_symbols(const Reader& reader) {
     std::sort(symbols_.begin(), symbols_.end());
     std::vector<std::string_view> prefixes;
     for (const std::string_view symbol : symbols_) {
       while (!prefixes.empty() && !symbol.starts_with(prefixes.back())) prefixes.pop_back();
       prefixes.push_back(symbol);
-      if (prefixes.size() > max_symbols_at_a_place)
+      if (prefixes.size() > max_symbols_at_a_position)
         reader.refuse(0,
-                      "at most " + std::to_string(max_symbols_at_a_place) +
+                      "at most " + std::to_string(max_symbols_at_a_position) +
                           " user-defined symbols that begin alike",
                       "more");
     }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t header_bytes = 256 * 4;
 
-// The two kinds of shards llm.c writes.
+// The two kinds of llm.c's shards.
 struct Kind {
   int32_t magic, version;
   int width;
@@ -25,7 +25,8 @@ int32_t word(std::span<const std::byte> bytes, size_t index) {
   return value;
 }
 
-// llm.c's magic numbers are dates: two ids of a headerless file would have to be 54xxx and 308.
+// llm.c's magic numbers are dates. A file without a header looks like that only if its first two
+// ids are 54xxx and 308.
 bool has_header(int32_t first) { return first >= 20240101 && first <= 20261231; }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, int64_t offset, std::string expected,

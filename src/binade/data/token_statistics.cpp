@@ -8,7 +8,7 @@
 namespace binade::data {
 namespace {
 
-constexpr int64_t dense_ids = 1 << 20;  // counted in a plain array; larger ones in a table
+constexpr int64_t dense_ids = 1 << 20;  // counted in an array; larger ones in a hash table
 constexpr size_t shown = 10;
 
 }  // namespace

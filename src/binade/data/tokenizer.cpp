@@ -8,7 +8,7 @@ namespace {
 
 class Bytes final : public Tokenizer {
  public:
-  int64_t vocab() const override { return 256; }
+  int64_t vocab() const override { return byte_vocabulary; }
   std::vector<int64_t> encode(std::string_view text) const override {
     std::vector<int64_t> ids;
     ids.reserve(text.size());
@@ -17,7 +17,7 @@ class Bytes final : public Tokenizer {
   }
   std::string decode(std::span<const int64_t> ids) const override {
     std::string text;
-    for (const int64_t id : ids) text += id >= 0 && id < 256 ? static_cast<char>(id) : '?';
+    for (const int64_t id : ids) text += id >= 0 && id < vocab() ? static_cast<char>(id) : '?';
     return text;
   }
   std::string_view model() const override { return {}; }
@@ -26,7 +26,7 @@ class Bytes final : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& name) {
-  if (name == "bytes") return std::make_unique<Bytes>();
+  if (name == byte_tokenizer) return std::make_unique<Bytes>();
   std::error_code error;
   if (!std::filesystem::exists(name, error)) {
     fail("tokenizer", {.argument = name,
@@ -38,7 +38,7 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& name) {
 
 std::unique_ptr<const Tokenizer> tokenizer_of(const std::filesystem::path& folder, int64_t vocab) {
   const std::filesystem::path file = folder / tokenizer_file;
-  std::error_code ignored;  // opening it says what is wrong
+  std::error_code ignored;  // opening it reports what is wrong
   if (std::filesystem::exists(file, ignored)) {
     auto tokenizer = open_sentencepiece(file);
     if (tokenizer->vocab() > vocab) {
@@ -48,10 +48,10 @@ std::unique_ptr<const Tokenizer> tokenizer_of(const std::filesystem::path& folde
     }
     return tokenizer;
   }
-  if (vocab != 256) {
+  if (vocab != byte_vocabulary) {
     fail("tokenizer", {.argument = file.string(),
-                       .expected = "a tokenizer, the model knowing " + std::to_string(vocab) +
-                                   " tokens and not the 256 of bytes",
+                       .expected = "a tokenizer: the model has " + std::to_string(vocab) +
+                                   " tokens, not the 256 of bytes",
                        .found = "none"});
   }
   return std::make_unique<Bytes>();

@@ -8,7 +8,8 @@
 
 #include "binade/base/error.h"
 
-static_assert(std::endian::native == std::endian::little, "ids lie in files as in memory");
+static_assert(std::endian::native == std::endian::little,
+              "token files hold little-endian ids, mapped as they are");
 
 namespace binade::data {
 
@@ -33,7 +34,7 @@ Tokens Tokens::joined(std::span<const Tokens> runs) {
   return result;
 }
 
-// The ids of `part` in [begin, end) of the run it comes from.
+// Appends the ids [begin, end) of the sequence that `part` belongs to.
 void Tokens::append(const Part& part, int64_t begin, int64_t end) {
   const int64_t at = size();
   parts_.push_back({part.owner, part.data + (begin - part.begin) * part.width, part.width, at,
@@ -48,7 +49,7 @@ int64_t Tokens::operator[](int64_t index) const {
 
 void Tokens::read(int64_t begin, std::span<int64_t> ids) const {
   auto part = std::upper_bound(parts_.begin(), parts_.end(), begin,
-                               [](int64_t place, const Part& p) { return place < p.end; });
+                               [](int64_t at, const Part& p) { return at < p.end; });
   for (int64_t& out : ids) {
     if (begin == part->end) ++part;
     uint32_t id = 0;

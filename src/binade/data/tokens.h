@@ -10,26 +10,27 @@
 
 namespace binade::data {
 
-// A run of token ids, one, two or four bytes each, in memory or in mapped files. Copies share it.
+// A sequence of token ids of one, two or four bytes each, in memory or in mapped files. Copies
+// share the data.
 class Tokens {
  public:
   Tokens() = default;
-  // `count` little-endian ids of `width` bytes at `data`, which lives as long as `owner`.
+  // `count` little-endian ids of `width` bytes at `data`, which `owner` keeps alive.
   Tokens(std::shared_ptr<const void> owner, const std::byte* data, int width, int64_t count);
 
   // Every byte of a text is a token.
   static Tokens of_bytes(std::string text);
-  // Ids as they lie in memory, `width` bytes each.
+  // Little-endian ids of `width` bytes each.
   static Tokens of_ids(std::string bytes, int width);
-  // One run after another.
+  // All sequences in this order.
   static Tokens joined(std::span<const Tokens> runs);
 
   int64_t size() const { return parts_.empty() ? 0 : parts_.back().end; }
   int64_t operator[](int64_t index) const;
-  // Fills `ids` with those from `begin` on.
+  // Fills `ids` with the ids from `begin` on.
   void read(int64_t begin, std::span<int64_t> ids) const;
   Tokens slice(int64_t begin, int64_t end) const;
-  // The largest id; -1 where there are none.
+  // The largest id; -1 if there are none.
   int64_t largest() const;
 
  private:
@@ -37,7 +38,7 @@ class Tokens {
     std::shared_ptr<const void> owner;
     const std::byte* data;
     int width;
-    int64_t begin, end;  // of the whole run
+    int64_t begin, end;  // in the whole sequence
   };
   void append(const Part& part, int64_t begin, int64_t end);
 
@@ -49,8 +50,8 @@ struct Split {
   Tokens validation;
 };
 
-// The last `share` of the tokens, at least one sequence of `context` + 1, is for validation. Fails
-// where either part would be shorter than that.
+// Splits off the last tokens, a fraction of `share` but at least one sequence of `context` + 1, for
+// validation. Fails if either part would be shorter than that.
 Split split(const Tokens& tokens, double share, int64_t context, const std::string& source);
 
 }  // namespace binade::data

@@ -8,7 +8,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* who = "convert";
+constexpr const char* caller = "convert";
 constexpr int64_t max_file = int64_t{64} << 20;
 constexpr const char* carried[] = {"tokenizer.json",
                                    "tokenizer.model",
@@ -21,34 +21,35 @@ constexpr const char* carried[] = {"tokenizer.json",
 void check_target(const fs::path& from, const fs::path& to, bool force) {
   std::error_code error;
   if (fs::equivalent(from, to, error)) {
-    fail(who, {.argument = to.string(),
-               .expected = "another folder than the model's own",
-               .found = "the same"});
+    fail(caller, {.argument = to.string(),
+                  .expected = "another folder than the model's own",
+                  .found = "the same"});
   }
   for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
     if (force || !fs::exists(to / name, error)) continue;
-    fail(who, {.argument = to.string(),
-               .expected = "a folder without a model",
-               .found = std::string(name) + " in it",
-               .hint = "add --force to replace it"});
+    fail(caller, {.argument = to.string(),
+                  .expected = "a folder without a model",
+                  .found = std::string(name) + " in it",
+                  .hint = "add --force to replace it"});
   }
 }
 
-// A weight past the largest number of a narrower type would be infinite in it.
+// A weight beyond the range of a narrower type would become infinite.
 void require_finite(const nn::LanguageModel& model, DType dtype, const fs::path& from) {
   for (const auto& [name, parameter] : model.named_parameters()) {
     const Statistics numbers = statistics_of(safetensors_format(dtype),
                                              {static_cast<const std::byte*>(parameter.raw_data()),
                                               static_cast<size_t>(parameter.bytes())});
     if (numbers.finite() == numbers.count) continue;
-    fail(who, {.argument = from.string() + " (" + name + ")",
-               .expected = "weights that are finite in " + std::string(binade::name(dtype)),
-               .found = std::to_string(numbers.count - numbers.finite()) + " that are not",
-               .hint = dtype == DType::f16 ? "bf16 has the range of f32: try --dtype bf16" : ""});
+    fail(caller,
+         {.argument = from.string() + " (" + name + ")",
+          .expected = "weights that are finite in " + std::string(binade::name(dtype)),
+          .found = std::to_string(numbers.count - numbers.finite()) + " that are not",
+          .hint = dtype == DType::f16 ? "bf16 has the range of f32: try --dtype bf16" : ""});
   }
 }
 
-// Sampling settings are the caller's business; special tokens are the tokenizer's.
+// Leaves sampling settings to the caller and special tokens to the tokenizer.
 void write_generation_config(const fs::path& path) {
   json::Writer out(2);
   out.begin_object()
@@ -59,7 +60,7 @@ void write_generation_config(const fs::path& path) {
       .key("eos_token_id")
       .value(nullptr)
       .end_object();
-  AtomicFile file(path, who);
+  AtomicFile file(path, caller);
   file.append(out.text() + "\n");
   file.commit();
 }
@@ -75,8 +76,8 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
   save_pretrained(*model, to);
   for (const char* name : carried) {
     if (std::error_code error; !fs::exists(from / name, error)) continue;
-    AtomicFile file(to / name, who);
-    file.append(read_text(from / name, who, max_file));
+    AtomicFile file(to / name, caller);
+    file.append(read_text(from / name, caller, max_file));
     file.commit();
   }
   if (!fs::exists(to / "generation_config.json"))

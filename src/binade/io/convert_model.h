@@ -6,7 +6,7 @@ namespace binade::io {
 
 struct ConvertOptions {
   std::optional<DType> dtype;  // of the weights; none: as they are stored
-  bool force = false;          // replace a model that is there already
+  bool force = false;          // replace an existing model
 };
 
 struct Converted {
@@ -14,10 +14,10 @@ struct Converted {
   DType dtype = DType::f32;
 };
 
-// Reads a model's directory (whole or sharded, its names with or without prefixes) and writes it as
-// one that transformers loads and generates with: config.json, model.safetensors,
-// generation_config.json and the tokenizer's files. Refuses weights that are not finite in the new
-// type, and a directory with a model in it unless forced; then nothing was changed.
+// Reads a model's directory (in one file or in shards, names with or without prefixes) and writes
+// it as one that transformers loads and generates with: config.json, model.safetensors,
+// generation_config.json and the tokenizer's files. Refuses weights that are non-finite in the new
+// type and, unless forced, a target that holds a model; nothing is changed then.
 Converted convert_pretrained(const std::filesystem::path& from, const std::filesystem::path& to,
                              const ConvertOptions& options = {});
 

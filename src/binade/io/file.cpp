@@ -17,7 +17,7 @@ namespace {
 
 std::string last_error() { return std::generic_category().message(errno); }
 
-// Closes on every way out.
+// Closes a file descriptor at the end of its scope.
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -25,33 +25,31 @@ struct Descriptor {
   }
 };
 
-// Makes a rename in `folder` durable. Some file systems know no fsync of folders: that is no
-// failure.
+}  // namespace
+
 void sync_folder(const std::filesystem::path& folder) {
   const Descriptor descriptor{
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (descriptor.number >= 0) ::fsync(descriptor.number);
 }
 
-}  // namespace
-
-MappedFile::MappedFile(const std::filesystem::path& path, std::string_view who) {
-  // Without O_NONBLOCK opening a pipe would wait for its writer.
+MappedFile::MappedFile(const std::filesystem::path& path, std::string_view caller) {
+  // O_NONBLOCK: opening a pipe would otherwise wait for its writer.
   const Descriptor descriptor{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
   struct stat status = {};
   if (descriptor.number < 0 || ::fstat(descriptor.number, &status) != 0) {
-    fail(who, {.argument = path.string(), .expected = "a readable file", .found = last_error()});
+    fail(caller, {.argument = path.string(), .expected = "a readable file", .found = last_error()});
   }
   if (!S_ISREG(status.st_mode)) {
-    fail(who, {.argument = path.string(),
-               .expected = "a regular file",
-               .found = S_ISDIR(status.st_mode) ? "a folder" : "something else"});
+    fail(caller, {.argument = path.string(),
+                  .expected = "a regular file",
+                  .found = S_ISDIR(status.st_mode) ? "a folder" : "something else"});
   }
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return;
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.number, 0);
   if (address == MAP_FAILED)
-    fail(who, {.argument = path.string(), .expected = "a file to map", .found = last_error()});
+    fail(caller, {.argument = path.string(), .expected = "a file to map", .found = last_error()});
   bytes_ = {static_cast<const std::byte*>(address), size};
 }
 
@@ -66,18 +64,19 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-std::string read_text(const std::filesystem::path& path, std::string_view who, int64_t max_bytes) {
-  const MappedFile file(path, who);
+std::string read_text(const std::filesystem::path& path, std::string_view caller,
+                      int64_t max_bytes) {
+  const MappedFile file(path, caller);
   if (std::cmp_greater(file.bytes().size(), max_bytes)) {
-    fail(who, {.argument = path.string(),
-               .expected = "at most " + std::to_string(max_bytes) + " bytes",
-               .found = std::to_string(file.bytes().size())});
+    fail(caller, {.argument = path.string(),
+                  .expected = "at most " + std::to_string(max_bytes) + " bytes",
+                  .found = std::to_string(file.bytes().size())});
   }
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-AtomicFile::AtomicFile(std::filesystem::path path, std::string_view who)
-    : path_(std::move(path)), who_(who) {
+AtomicFile::AtomicFile(std::filesystem::path path, std::string_view caller)
+    : path_(std::move(path)), caller_(caller) {
   static std::atomic<uint64_t> count = 0;
   do {
     temporary_ = path_;
@@ -110,10 +109,11 @@ void AtomicFile::commit() {
 }
 
 void AtomicFile::refuse(const char* doing) const {
-  fail(who_, {.argument = path_.string(),
-              .expected = std::string("a file ") + doing,
-              .found = last_error(),
-              .hint = "nothing was changed: check the folder, its permissions and the free space"});
+  fail(caller_,
+       {.argument = path_.string(),
+        .expected = std::string("a file ") + doing,
+        .found = last_error(),
+        .hint = "nothing was changed: check the folder, its permissions and the free space"});
 }
 
 }  // namespace binade::io

@@ -7,14 +7,14 @@
 #include <string>
 #include <string_view>
 
-// Files as bytes. `who` is the reader or writer that messages name.
+// Files as bytes. `caller` is the reader or writer that error messages name.
 namespace binade::io {
 
-// A regular file's bytes, mapped for reading: pages come in as they are touched. The file must not
-// shrink meanwhile.
+// A regular file mapped for reading: pages are loaded on access. The file must not shrink
+// meanwhile.
 class MappedFile {
  public:
-  MappedFile(const std::filesystem::path& path, std::string_view who);
+  MappedFile(const std::filesystem::path& path, std::string_view caller);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
@@ -25,15 +25,19 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// The whole of a file of at most `max_bytes`.
-std::string read_text(const std::filesystem::path& path, std::string_view who, int64_t max_bytes);
+// Makes renames in a folder durable, on file systems that can.
+void sync_folder(const std::filesystem::path& folder);
 
-// A file that appears whole or not at all: written under another name in the same folder, made
-// durable, then renamed. Without commit() nothing stays and an older file of that name is
+// The content of a file of at most `max_bytes`.
+std::string read_text(const std::filesystem::path& path, std::string_view caller,
+                      int64_t max_bytes);
+
+// Writes a file atomically: under a temporary name in the same folder, synced to disk, then
+// renamed. Without commit() the temporary file is removed and an older file of that name stays
 // untouched.
 class AtomicFile {
  public:
-  AtomicFile(std::filesystem::path path, std::string_view who);
+  AtomicFile(std::filesystem::path path, std::string_view caller);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -47,7 +51,7 @@ class AtomicFile {
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;
-  std::string who_;
+  std::string caller_;
   int descriptor_ = -1;
 };
 

@@ -16,13 +16,13 @@
 namespace binade::io {
 namespace {
 
-constexpr const char* who = "huggingface";
+constexpr const char* caller = "huggingface";
 
-// One tensor of Hugging Face's as a part of one of ours: rows [begin, begin + rows), all of them
-// where rows is 0, stored [in, out] where transposed.
+// A tensor of a Hugging Face file as a part of one of Binade's parameters: rows
+// [begin, begin + rows), or all of them if rows is 0; stored as [in, out] if transposed.
 struct Part {
-  std::string theirs;
-  std::string ours;
+  std::string file_name;  // the tensor's name in the file
+  std::string parameter;
   int64_t begin = 0;
   int64_t rows = 0;
   bool transposed = false;
@@ -32,12 +32,11 @@ std::vector<Part> gpt2_parts(const nn::LanguageModelConfig& config) {
   std::vector<Part> parts = {{"transformer.wte.weight", "embedding.weight"},
                              {"transformer.wpe.weight", "positions.weight"}};
   for (int64_t i = 0; i < config.layers; ++i) {
-    const std::string theirs = fmt::format("transformer.h.{}.", i),
-                      ours = fmt::format("blocks.{}.", i);
-    const auto add = [&](const char* their_name, const char* our_name, bool transposed) {
-      parts.push_back(
-          {theirs + their_name + ".weight", ours + our_name + ".weight", 0, 0, transposed});
-      parts.push_back({theirs + their_name + ".bias", ours + our_name + ".bias"});
+    const std::string layer = fmt::format("transformer.h.{}.", i),
+                      block = fmt::format("blocks.{}.", i);
+    const auto add = [&](const std::string& name, const std::string& parameter, bool transposed) {
+      parts.push_back({layer + name + ".weight", block + parameter + ".weight", 0, 0, transposed});
+      parts.push_back({layer + name + ".bias", block + parameter + ".bias"});
     };
     add("ln_1", "norm1", false);
     add("attn.c_attn", "attention.qkv", true);
@@ -57,11 +56,11 @@ std::vector<Part> llama_parts(const nn::LanguageModelConfig& config) {
   const int64_t kv = (config.kv_heads == 0 ? config.heads : config.kv_heads) * head_dim;
   std::vector<Part> parts = {{"model.embed_tokens.weight", "embedding.weight"}};
   for (int64_t i = 0; i < config.layers; ++i) {
-    const std::string theirs = fmt::format("model.layers.{}.", i),
-                      ours = fmt::format("blocks.{}.", i);
-    const auto add = [&](const char* their_name, const char* our_name, int64_t begin = 0,
+    const std::string layer = fmt::format("model.layers.{}.", i),
+                      block = fmt::format("blocks.{}.", i);
+    const auto add = [&](const std::string& name, const std::string& parameter, int64_t begin = 0,
                          int64_t rows = 0) {
-      parts.push_back({theirs + their_name + ".weight", ours + our_name + ".weight", begin, rows});
+      parts.push_back({layer + name + ".weight", block + parameter + ".weight", begin, rows});
     };
     add("input_layernorm", "norm1");
     add("self_attn.q_proj", "attention.qkv", 0, q);
@@ -92,27 +91,26 @@ StateDict parameters_of(const nn::LanguageModel& model) {
   return parameters;
 }
 
-// The part of our tensor that a part names, seen in Hugging Face's layout: a view, also to write
-// to.
-Tensor view_of(const StateDict& ours, const Part& part) {
+// A writable view of the rows of a parameter that a part stands for, in Hugging Face's layout.
+Tensor view_of(const StateDict& parameters, const Part& part) {
   const NoGrad no_grad;
-  Tensor view = ours.at(part.ours);
+  Tensor view = parameters.at(part.parameter);
   if (part.rows > 0) view = slice(view, 0, part.begin, part.begin + part.rows);
   return part.transposed ? transpose(view, 0, 1) : view;
 }
 
-// Buffers of old files that are functions of the configuration.
+// Buffers that old files carry although the configuration determines them.
 bool is_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
          name.ends_with(".rotary_emb.inv_freq");
 }
 
-// Weights on their way in: what is there, and a way to get one.
+// Weights to load: their descriptions, and a function that loads one.
 struct Incoming {
   struct Described {
     std::string words;
     std::vector<int64_t> shape;
-    bool usable;  // of a type that weights may have
+    bool usable;  // its type is one that weights may have
   };
   std::map<std::string, Described> tensors;
   std::function<Tensor(const std::string&)> load;
@@ -123,7 +121,8 @@ bool is_weight_type(std::optional<DType> dtype) { return dtype && is_compute(*dt
 Incoming incoming(const StateDict& weights) {
   Incoming result;
   for (const auto& [name, tensor] : weights) {
-    if (!tensor.defined()) fail(who, {.argument = name, .expected = "a tensor", .found = "none"});
+    if (!tensor.defined())
+      fail(caller, {.argument = name, .expected = "a tensor", .found = "none"});
     result.tensors[name] = {describe(tensor),
                             {tensor.shape().begin(), tensor.shape().end()},
                             is_weight_type(tensor.dtype())};
@@ -150,13 +149,13 @@ class Differences {
   void fail_if_any() const {
     if (count_ == 0) return;
     const std::string rest = count_ > shown ? fmt::format("\n  and {} more", count_ - shown) : "";
-    fail(who, {.argument = "weights",
-               .expected = "those of the configuration",
-               .found = "these differences:" + lines_ + rest});
+    fail(caller, {.argument = "weights",
+                  .expected = "those of the configuration",
+                  .found = "these differences:" + lines_ + rest});
   }
 
  private:
-  static constexpr int64_t shown = 1000;  // a hostile file could name millions
+  static constexpr int64_t shown = 1000;  // a malicious file could name millions
   int64_t count_ = 0;
   std::string lines_;
 };
@@ -164,16 +163,16 @@ class Differences {
 // Whether a table of learned positions may be longer than the model's.
 enum class Positions : uint8_t { exact, at_least };
 
-bool fits(const Part& part, const Shape& ours, const std::vector<int64_t>& theirs,
+bool fits(const Part& part, const Shape& expected, const std::vector<int64_t>& loaded,
           Positions positions) {
-  const bool longer = positions == Positions::at_least && part.ours == "positions.weight" &&
-                      theirs.size() == 2 && theirs[0] > ours[0] && theirs[1] == ours[1];
-  return longer || std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end());
+  const bool longer = positions == Positions::at_least && part.parameter == "positions.weight" &&
+                      loaded.size() == 2 && loaded[0] > expected[0] && loaded[1] == expected[1];
+  return longer || std::equal(expected.begin(), expected.end(), loaded.begin(), loaded.end());
 }
 
-// The name under which each part comes in, by Hugging Face's name. Fails naming all that is
-// missing, surplus or misshapen.
-std::map<std::string, std::string> match(const StateDict& ours,
+// The name that each part has among the given tensors, by Part::file_name. Fails naming every
+// missing, surplus and misshapen tensor.
+std::map<std::string, std::string> match(const StateDict& parameters,
                                          const nn::LanguageModelConfig& config,
                                          const Incoming& given,
                                          Positions positions = Positions::exact) {
@@ -184,11 +183,11 @@ std::map<std::string, std::string> match(const StateDict& ours,
   if (config.tied_head) used.insert("lm_head.weight");
   Differences differences;
   for (const Part& part : parts_of(config)) {
-    const bool cut = bare && part.theirs.starts_with(prefix);
-    const std::string name = cut ? part.theirs.substr(prefix.size()) : part.theirs;
-    names[part.theirs] = name;
+    const bool cut = bare && part.file_name.starts_with(prefix);
+    const std::string name = cut ? part.file_name.substr(prefix.size()) : part.file_name;
+    names[part.file_name] = name;
     used.insert(name);
-    const Shape shape = view_of(ours, part).shape();
+    const Shape shape = view_of(parameters, part).shape();
     const auto found = given.tensors.find(name);
     if (found == given.tensors.end()) {
       differences.add("missing: " + name + " " + to_string(shape));
@@ -208,7 +207,7 @@ std::map<std::string, std::string> match(const StateDict& ours,
   return names;
 }
 
-// Old files hold a tied head a second time; a head that differs means the model is not tied.
+// Old files store a tied head a second time. A head that differs means that it is not tied.
 void check_tied_copy(const Incoming& given, const std::string& embedding_name) {
   if (!given.tensors.contains("lm_head.weight")) return;
   const NoGrad no_grad;
@@ -217,21 +216,21 @@ void check_tied_copy(const Incoming& given, const std::string& embedding_name) {
   const bool alike = head.shape() == embedding.shape() && head.dtype() == embedding.dtype();
   const auto bytes = static_cast<size_t>(head.bytes());
   if (alike && std::memcmp(head.raw_data(), embedding.raw_data(), bytes) == 0) return;
-  fail(who, {.argument = "lm_head.weight",
-             .expected = "the same values as " + embedding_name + ", the head being tied to it",
-             .found = "others",
-             .hint = "set tie_word_embeddings to false in config.json"});
+  fail(caller, {.argument = "lm_head.weight",
+                .expected = "the same values as " + embedding_name + ", the head being tied to it",
+                .found = "others",
+                .hint = "set tie_word_embeddings to false in config.json"});
 }
 
 void copy_in(nn::LanguageModel& model, const Incoming& given,
              Positions positions = Positions::exact) {
-  const StateDict ours = parameters_of(model);
-  const auto names = match(ours, model.config(), given, positions);
+  const StateDict parameters = parameters_of(model);
+  const auto names = match(parameters, model.config(), given, positions);
   const std::vector<Part> parts = parts_of(model.config());
-  if (model.config().tied_head) check_tied_copy(given, names.at(parts[0].theirs));
+  if (model.config().tied_head) check_tied_copy(given, names.at(parts[0].file_name));
   const NoGrad no_grad;
   for (const Part& part : parts) {
-    const Tensor target = view_of(ours, part), source = given.load(names.at(part.theirs));
+    const Tensor target = view_of(parameters, part), source = given.load(names.at(part.file_name));
     copy_(target, positions == Positions::exact ? source : slice(source, 0, 0, target.size(0)));
   }
 }
@@ -245,9 +244,10 @@ TensorStore open_weights(const std::filesystem::path& directory) {
 
 // Views of a model's weights under Hugging Face's names.
 StateDict views_of(const nn::LanguageModel& model) {
-  const StateDict ours = parameters_of(model);
+  const StateDict parameters = parameters_of(model);
   StateDict views;
-  for (const Part& part : parts_of(model.config())) views[part.theirs] = view_of(ours, part);
+  for (const Part& part : parts_of(model.config()))
+    views[part.file_name] = view_of(parameters, part);
   return views;
 }
 
@@ -268,9 +268,9 @@ void save_pretrained(const nn::LanguageModel& model, const std::filesystem::path
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
-    fail(who, {.argument = directory.string(),
-               .expected = "a folder to write to",
-               .found = error.message()});
+    fail(caller, {.argument = directory.string(),
+                  .expected = "a folder to write to",
+                  .found = error.message()});
   }
   save_safetensors(directory / "model.safetensors", weights);
   write_config(directory / "config.json", model.config(), weights.begin()->second.dtype());
@@ -281,7 +281,7 @@ std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& 
   const nn::LanguageModelConfig config = read_config(directory / "config.json");
   const TensorStore store = open_weights(directory);
   const Incoming given = incoming(store);
-  // A model without data tells whether file and configuration agree before any memory is asked for.
+  // Compares file and configuration on the meta device, before any memory is allocated.
   match(parameters_of(nn::LanguageModel(config, {Device::meta(), placement.dtype})), config, given);
   const nn::init::SkipInit unset;
   auto model = std::make_unique<nn::LanguageModel>(config, placement);

@@ -10,10 +10,10 @@
 namespace binade::io {
 namespace {
 
-constexpr const char* who = "config.json";
+constexpr const char* caller = "config.json";
 constexpr int64_t max_bytes = 1 << 20;
-// Bounds that no model of these families reaches and that keep a hostile file from asking for the
-// world.
+// Bounds far above any model of these families: a malicious file cannot ask for absurd amounts of
+// memory.
 constexpr int64_t max_layers = 4096;
 constexpr int64_t max_size = int64_t{1} << 31;
 constexpr int64_t max_context = int64_t{1} << 20;
@@ -83,7 +83,7 @@ nn::LanguageModelConfig read_gpt2(const json::Value& root) {
   return config;
 }
 
-// rope_theta stands by itself in older files and inside rope_parameters in newer ones.
+// rope_theta is a key of its own in older files and part of rope_parameters in newer ones.
 double read_rope(const json::Value& root) {
   double theta = positive_or(root, "rope_theta", 10000);
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
@@ -213,8 +213,8 @@ Family family_of(const nn::LanguageModelConfig& config) {
 }
 
 nn::LanguageModelConfig read_config(const std::filesystem::path& path) {
-  const std::string text = read_text(path, who, max_bytes);
-  const json::Document document = json::parse(text, {.reader = who, .file = path.string()});
+  const std::string text = read_text(path, caller, max_bytes);
+  const json::Document document = json::parse(text, {.reader = caller, .file = path.string()});
   const json::Value& type = document.root().at("model_type");
   require_text(type, {"gpt2", "llama"});
   return type.string() == "gpt2" ? read_gpt2(document.root()) : read_llama(document.root());
@@ -230,11 +230,10 @@ void write_config(const std::filesystem::path& path, const nn::LanguageModelConf
     write_llama(out, config);
   }
   out.key("vocab_size").value(config.vocab).key("tie_word_embeddings").value(config.tied_head);
-  // Special tokens are the tokenizer's business: none, rather than what a reader would put by
-  // itself.
+  // The tokenizer defines special tokens. Null keeps readers from assuming GPT-2's or Llama's.
   out.key("bos_token_id").value(nullptr).key("eos_token_id").value(nullptr);
   out.key("torch_dtype").value(torch_name(dtype)).end_object();
-  AtomicFile file(path, who);
+  AtomicFile file(path, caller);
   file.append(out.text());
   file.append(std::string_view("\n"));
   file.commit();

@@ -6,10 +6,10 @@
 
 namespace binade::io {
 
-// The two families of models that Hugging Face has a layout for.
+// Model families whose Hugging Face layout Binade reads and writes.
 enum class Family : uint8_t { gpt2, llama };
 
-// Which one a configuration is; fails for a model in between.
+// The family of a configuration; fails for a mixture of them.
 Family family_of(const nn::LanguageModelConfig& config);
 
 }  // namespace binade::io

@@ -67,7 +67,7 @@ std::vector<int64_t> read_shape(const json::Value& value) {
   return shape;
 }
 
-// Sizes other than zero must multiply within 63 bits even where a zero makes the tensor empty.
+// The product of the non-zero sizes must fit in 63 bits even if a zero makes the tensor empty.
 int64_t bytes_of(const json::Value& value, const std::vector<int64_t>& shape,
                  int64_t element_bytes) {
   int64_t product = element_bytes;
@@ -117,7 +117,7 @@ Metadata read_metadata(const json::Value& value) {
   return metadata;
 }
 
-// Data must be covered once: no hole, no overlap, nothing left over.
+// The tensors must cover the data exactly: no hole, no overlap, nothing left over.
 void check_cover(const std::string& path, const std::vector<TensorEntry>& entries,
                  int64_t data_start, int64_t file_bytes) {
   int64_t covered = data_start;
@@ -138,14 +138,14 @@ void check_cover(const std::string& path, const std::vector<TensorEntry>& entrie
   }
 }
 
-// The header's text, behind its length.
+// The header's text, which follows its length.
 std::string_view header_of(const std::string& path, std::span<const std::byte> bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
   if (size < prefix_bytes) {
     fail(reader, {.argument = path,
                   .expected = "at least 8 bytes",
                   .found = std::to_string(size),
-                  .hint = "this is no safetensors file"});
+                  .hint = "not a safetensors file"});
   }
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
@@ -155,7 +155,7 @@ std::string_view header_of(const std::string& path, std::span<const std::byte> b
                   .expected = fmt::format("a header of {} to {} bytes", min_header, limit),
                   .found = std::to_string(length),
                   .hint = length > limit && length <= max_header ? "the file is cut short"
-                                                                 : "this is no safetensors file"});
+                                                                 : "not a safetensors file"});
   }
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + prefix_bytes, length);
   if (header[0] != '{') {
@@ -276,7 +276,7 @@ void TensorStore::open_index(const std::filesystem::path& path) {
   std::map<std::string, const SafetensorsFile*> shards;
   for (const auto& [name, shard] : document.root().at("weight_map").object()) {
     const std::string& file = shard.string();
-    // A shard lies beside its index: nothing here may point anywhere else.
+    // A shard is in the folder of its index: a name that could lead anywhere else is refused.
     if (file.empty() || file == "." || file.find("..") != std::string::npos ||
         file.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
       shard.refuse("the name of a file beside the index", json::in_quotes(file));
@@ -305,7 +305,7 @@ Tensor TensorStore::load(const std::string& name) const {
 
 namespace {
 
-// The header of a file that holds `tensors` one after another, padded so that data starts aligned.
+// The header of a file that holds `tensors` in this order, padded so that the data is aligned.
 std::string header_for(const std::string& path,
                        const std::vector<std::pair<std::string, Tensor>>& tensors,
                        Metadata metadata) {
@@ -353,7 +353,7 @@ void save_safetensors(const std::filesystem::path& path, const StateDict& tensor
                   .expected = "tensors with data, none called " + std::string(metadata_name),
                   .found = describe(tensor)});
   }
-  // Wide types first keep every tensor aligned to its element.
+  // Wide types first keep every tensor aligned to the size of its elements.
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
     return size_of(a.second.dtype()) > size_of(b.second.dtype());
   });

@@ -7,38 +7,34 @@
 #include "binade/io/file.h"
 #include "binade/nn/module.h"
 
-// Tensors in files: the safetensors format. Every claim a file makes is checked before it is
-// believed.
+// Tensors in files: the safetensors format. Every field of a file is validated before use.
 namespace binade::io {
 
-// What a file says of one tensor.
+// A tensor's entry in the header of a file.
 struct TensorEntry {
   std::string name;
-  std::string format;  // as the file calls it: "BF16"
-  std::optional<DType>
-      dtype;  // none for formats that Binade has no tensors of (I8, U16, F8_E8M0, ...)
+  std::string format;          // as the file calls it: "BF16"
+  std::optional<DType> dtype;  // none: Binade has no such tensors (I8, U16, F8_E8M0, ...)
   std::vector<int64_t> shape;
   int64_t offset = 0;  // of the first byte in the file
   int64_t bytes = 0;
 };
 
-// "F32 [2, 3]", cut where a shape is absurdly long.
+// "F32 [2, 3]"; a very long shape is cut.
 std::string describe(const TensorEntry& entry);
 
-// What the format calls a type: "BF16".
+// The format's name of a type: "BF16".
 std::string_view safetensors_format(DType dtype);
 
 using Metadata = std::map<std::string, std::string>;
 
-// A file opened for reading. Opening reads the header alone; a tensor's bytes are read when asked
-// for.
+// A file opened for reading. Opening reads only the header; a tensor's bytes are read on demand.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
 
-  const std::vector<TensorEntry>& entries() const {
-    return entries_;
-  }  // in the order of their data
+  // In the order of their data.
+  const std::vector<TensorEntry>& entries() const { return entries_; }
   const Metadata& metadata() const { return metadata_; }
   const TensorEntry* find(const std::string& name) const;
 
@@ -56,10 +52,10 @@ class SafetensorsFile {
   Metadata metadata_;
 };
 
-// One safetensors file, or the shards that a model.safetensors.index.json names, seen as one set.
+// The tensors of one safetensors file, or of the shards that a model.safetensors.index.json names.
 class TensorStore {
  public:
-  // A path that ends in .json is an index; its shards lie beside it.
+  // A path that ends in .json is an index; its shards are in the same folder.
   explicit TensorStore(const std::filesystem::path& path);
 
   const std::map<std::string, const TensorEntry*>& entries() const { return entries_; }
@@ -73,11 +69,11 @@ class TensorStore {
   std::map<std::string, const SafetensorsFile*> file_of_;
 };
 
-// Everything at once.
+// All tensors of a file.
 StateDict load_safetensors(const std::filesystem::path& path);
 
 // Writes tensors of any device, the widest types first and then by name, with {"format": "pt"} and
-// the given strings as metadata. The file appears whole and durable or not at all.
+// the given strings as metadata. The file is replaced atomically.
 void save_safetensors(const std::filesystem::path& path, const StateDict& tensors,
                       const Metadata& metadata = {});
 

@@ -14,9 +14,9 @@
 namespace binade::io {
 namespace {
 
-constexpr size_t block = 2048;               // elements decoded at a time: they stay in the cache
+constexpr size_t block = 2048;               // elements decoded at a time: they fit the L1 cache
 constexpr int64_t chunk = int64_t{1} << 20;  // elements of one work item
-constexpr size_t lanes = 8;                  // independent sums, so that they overlap in time
+constexpr size_t lanes = 8;                  // independent sums, whose additions overlap
 constexpr uint32_t f32_infinity = 0x7f800000;
 
 // Mean and squared deviation of `count` values, and their range.
@@ -28,10 +28,11 @@ struct Moments {
     if (other.count == 0) return;
     min = count == 0 ? other.min : std::min(min, other.min);
     max = count == 0 ? other.max : std::max(max, other.max);
-    const auto ours = static_cast<double>(count), theirs = static_cast<double>(other.count);
-    const double apart = other.mean - mean, all = ours + theirs;
-    mean += apart * (theirs / all);
-    squares += other.squares + apart * apart * (ours * theirs / all);
+    // Chan's parallel form of Welford's update.
+    const auto n = static_cast<double>(count), m = static_cast<double>(other.count);
+    const double difference = other.mean - mean, all = n + m;
+    mean += difference * (m / all);
+    squares += other.squares + difference * difference * (n * m / all);
     count += other.count;
   }
 };
@@ -59,17 +60,17 @@ Moments moments_of(const T* values, size_t n) {
   for (const double lane : sums) sum += lane;
   const double mean = sum / static_cast<double>(n);
   each([&](size_t i, size_t lane) {
-    const double apart = static_cast<double>(values[i]) - mean;
-    squares[lane] += apart * apart;
+    const double deviation = static_cast<double>(values[i]) - mean;
+    squares[lane] += deviation * deviation;
   });
   for (const double lane : squares) square += lane;
   return {static_cast<int64_t>(n), static_cast<double>(*std::min_element(low.begin(), low.end())),
           static_cast<double>(*std::max_element(high.begin(), high.end())), mean, square};
 }
 
-// What one work item gathers.
+// The statistics of one work item.
 struct Partial {
-  Statistics counts;  // and exponents; the moments stand beside it
+  Statistics counts;  // counts and exponents only
   Moments moments;
 
   void add(const Partial& other) {
@@ -78,9 +79,10 @@ struct Partial {
   }
 };
 
-// Exponent fields, zeros and the like of decoded values. `normal`: the format's smallest normal.
+// Counts exponents, zeros, subnormals and non-finite values. `normal` is the format's smallest
+// normal.
 void count_bits(const float* values, size_t n, float normal, Statistics& result) {
-  std::array<std::array<uint32_t, 256>, 4> fields{};  // four, so that equal neighbours do not wait
+  std::array<std::array<uint32_t, 256>, 4> fields{};  // four, so that equal neighbors do not wait
   uint32_t zeros = 0, small = 0, nans = 0;
   const uint32_t normal_bits = formats::float_bits(normal);
   for (size_t i = 0; i < n; ++i) {
@@ -119,7 +121,7 @@ void count_bits(const double* values, size_t n, double normal, Statistics& resul
   }
 }
 
-// One block of values, T being float or double; those that are not finite drop out of `values`.
+// Adds one block of floats or doubles; removes the non-finite ones from `values`.
 template <class T>
 void take_floating(T* values, size_t n, T normal, Partial& partial) {
   Statistics& counts = partial.counts;
@@ -211,18 +213,18 @@ constexpr Reader readers[] = {
 }  // namespace
 
 void Statistics::add(const Statistics& other) {
-  Moments ours{finite(), min, max, mean, deviation * deviation * static_cast<double>(finite())};
-  ours.add({other.finite(), other.min, other.max, other.mean,
-            other.deviation * other.deviation * static_cast<double>(other.finite())});
+  Moments all{finite(), min, max, mean, deviation * deviation * static_cast<double>(finite())};
+  all.add({other.finite(), other.min, other.max, other.mean,
+           other.deviation * other.deviation * static_cast<double>(other.finite())});
   count += other.count;
   zeros += other.zeros;
   subnormals += other.subnormals;
   infinities += other.infinities;
   nans += other.nans;
-  min = ours.min;
-  max = ours.max;
-  mean = ours.mean;
-  deviation = ours.count > 0 ? std::sqrt(ours.squares / static_cast<double>(ours.count)) : 0;
+  min = all.min;
+  max = all.max;
+  mean = all.mean;
+  deviation = all.count > 0 ? std::sqrt(all.squares / static_cast<double>(all.count)) : 0;
   for (const auto& [exponent, number] : other.exponents) exponents[exponent] += number;
 }
 

@@ -12,9 +12,9 @@
 namespace binade::io {
 namespace {
 
-constexpr const char* who = "tensorboard";
+constexpr const char* caller = "tensorboard";
 
-// CRC-32C (Castagnoli), bits in reverse.
+// CRC-32C (Castagnoli), reflected.
 constexpr std::array<uint32_t, 256> crc_table = [] {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -80,13 +80,13 @@ std::string host_name() {
   return name.data();
 }
 
-// Readers take the files of a folder in the order of their names: a name behind all that are there.
+// Readers sort a folder's files by name, so a new name must follow all existing ones.
 std::filesystem::path next_name(const std::filesystem::path& folder) {
   const std::string host = host_name();
   for (auto seconds = static_cast<int64_t>(now());; ++seconds) {
     std::filesystem::path path =
         folder / ("events.out.tfevents." + std::to_string(seconds) + "." + host);
-    std::error_code ignored;  // opening it says what is wrong
+    std::error_code ignored;  // opening it reports what is wrong
     if (!std::filesystem::exists(path, ignored)) return path;
   }
 }
@@ -127,9 +127,9 @@ EventWriter::EventWriter(const std::filesystem::path& folder, int64_t step) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    fail(who, {.argument = folder.string(),
-               .expected = "a folder to write to",
-               .found = error.message()});
+    fail(caller, {.argument = folder.string(),
+                  .expected = "a folder to write to",
+                  .found = error.message()});
   path_ = next_name(folder);
   file_.open(path_, std::ios::binary);
   write(version_record(now()));
@@ -143,10 +143,10 @@ void EventWriter::add(int64_t step, std::span<const Scalar> scalars) {
 void EventWriter::write(const std::string& record) {
   file_ << record << std::flush;
   if (!file_) {
-    fail(who, {.argument = path_.string(),
-               .expected = "room to write",
-               .found = "a failed write",
-               .hint = "is the disk full? Checkpoints so far are untouched"});
+    fail(caller, {.argument = path_.string(),
+                  .expected = "a successful write",
+                  .found = "a failed write",
+                  .hint = "is the disk full? Checkpoints so far are untouched"});
   }
 }
 

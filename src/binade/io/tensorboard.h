@@ -14,19 +14,19 @@ struct Scalar {
   double value = 0;
 };
 
-// One record each, as it stands in the file. `time` is in seconds since 1970.
+// One record each, in the file's format. `time` is in seconds since 1970.
 std::string version_record(double time);
-// Tells readers to forget what earlier files of the folder say of `step` and later ones.
+// Makes readers discard the records of earlier files from `step` on.
 std::string restart_record(double time, int64_t step);
 std::string scalars_record(double time, int64_t step, std::span<const Scalar> scalars);
 
-// A new event file in a folder, which is made where needed. It follows the earlier ones there, and
-// what they say of the steps after `step` no longer counts.
+// A new event file in a folder, which is created if needed. It invalidates what earlier files there
+// recorded after `step`.
 class EventWriter {
  public:
   EventWriter(const std::filesystem::path& folder, int64_t step);
 
-  // Written through at once. Fails where the disk is full.
+  // Flushed immediately. Fails if the disk is full.
   void add(int64_t step, std::span<const Scalar> scalars);
 
  private:

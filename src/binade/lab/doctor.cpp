@@ -40,15 +40,15 @@ struct Replay {
   // In the trainer's precision: on its model, or on a copy if a forward would update FP8 histories.
   explicit Replay(train::Trainer& trainer)
       : config(trainer.config()), fp8(trainer.fp8()), model(&trainer.model()) {
-    if (config.precision == "fp8") copy_model(trainer);
+    if (config.precision == train::Precision::fp8) copy_model(trainer);
   }
 
   // In f32, on a copy.
   static Replay in_f32(train::Trainer& trainer) {
     Replay replay(trainer);
-    replay.config.precision = "fp32";
-    replay.config.params = "autocast";
-    replay.config.residual = "auto";
+    replay.config.precision = train::Precision::fp32;
+    replay.config.params = train::ParameterStorage::autocast;
+    replay.config.residual = {};
     replay.copy_model(trainer);
     return replay;
   }
@@ -146,7 +146,7 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
     diagnosed_ = false;
     return notes;
   }
-  const bool scaled = trainer.config().precision == "fp16";
+  const bool scaled = trainer.config().precision == train::Precision::fp16;
   const bool explained = scaled && finite_loss && skipped_in_a_row_.length() < unexplained_skips;
   if (explained || diagnosed_ || diagnoses_.size() >= max_diagnoses) return notes;
   diagnosed_ = true;

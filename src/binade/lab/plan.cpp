@@ -4,20 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 
-#include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
-#include "binade/nn/linear.h"
-#include "binade/nn/norm.h"
-#include "binade/ops/create.h"
 #include "binade/ops/loss.h"
+#include "binade/train/config/presets.h"
+#include "binade/train/forecast.h"
+#include "binade/train/machine.h"
 #include "binade/train/progress.h"
-#include "binade/train/trainer.h"
 
 namespace binade::lab {
 namespace {
@@ -34,7 +30,7 @@ double bytes_of(std::span<const Tensor> tensors) {
 
 double elements(const Tensor& x) { return static_cast<double>(x.numel()); }
 
-// Notes the work of every op of a step.
+// Collects the work of every op of a step.
 class WorkMeter : public autograd::OpObserver {
  public:
   void forward(Op op, std::span<const Tensor>, std::span<const Tensor> compute,
@@ -44,9 +40,9 @@ class WorkMeter : public autograd::OpObserver {
       one.flops = 2 * elements(outputs[0]) * static_cast<double>(compute[1].size(1));
       if (amp::fp8_recipe() != nullptr) one.dtype = DType::e4m3;
     } else if (op == Op::linear_cross_entropy) {
-      // The product and, made on the way, both of its gradients.
-      const double products = autograd::grad_enabled() ? 3 : 1;
-      one.flops = products * 2 * elements(compute[0]) * static_cast<double>(compute[1].size(0));
+      // The matmul and, computed with it, both of its gradients.
+      const double matmuls = autograd::grad_enabled() ? 3 : 1;
+      one.flops = matmuls * 2 * elements(compute[0]) * static_cast<double>(compute[1].size(0));
     } else if (op == Op::packed_attention) {
       one.flops = 2 * elements(outputs[0]) * static_cast<double>(compute[0].size(1));
     }
@@ -55,7 +51,7 @@ class WorkMeter : public autograd::OpObserver {
   }
 
   void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override {
-    if (node.opaque) return;  // what it ran was seen
+    if (node.opaque) return;  // the ops inside it were counted
     Work one{.bytes = 2 * bytes_of(dy), .dtype = dy[0].defined() ? dy[0].dtype() : DType::f32};
     for (const autograd::GradSlot& slot : node.inputs) {
       if (!slot.needs_grad()) continue;
@@ -64,7 +60,7 @@ class WorkMeter : public autograd::OpObserver {
       if (node.op == Op::linear && slot.shape().rank() >= 2)
         one.flops += 2 * elements(dy[0]) * static_cast<double>(slot.shape().back());
     }
-    // Five products where the forward had two.
+    // Five matmuls; the forward has two.
     if (node.op == Op::packed_attention)
       one.flops = 5 * elements(dy[0]) * static_cast<double>(dy[0].size(1));
     if (node.op == Op::linear && fp8_) one.dtype = DType::e4m3;
@@ -77,48 +73,41 @@ class WorkMeter : public autograd::OpObserver {
   bool fp8_ = false;
 };
 
-// Norm, clipping and AdamW read and write each parameter's numbers: masters, moments, gradient.
+// Norm, clipping and AdamW read and write each parameter's master, moments and gradient.
 Work update_work(const train::Config& config, double parameters) {
-  const double moments = config.moments == "bf16" ? 2 : 4;
-  const double copies = config.params == "masters" ? 2 : 0;
-  return {.bytes = parameters * (3 * 4 + 4 + 4 + 4 + 4 * moments + copies)};
+  const auto moment = static_cast<double>(size_of(config.moments));
+  const double copies = config.params == train::ParameterStorage::masters ? 2 : 0;
+  return {.bytes = parameters * (3 * 4 + 4 + 4 + 4 + 4 * moment + copies)};
 }
 
-// Where Machine::flops has the speed of a type.
-size_t machine_index(DType dtype) { return dtype == DType::f32 ? 0 : dtype == DType::e4m3 ? 2 : 1; }
-
-// Seconds of one call, the best of several within a twentieth of a second.
-double seconds_of(const std::function<void()>& call) {
-  using Clock = std::chrono::steady_clock;
-  call();
-  const auto begin = Clock::now();
-  double best = 1e9;
-  for (int i = 0; i < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < 0.05;
-       ++i) {
-    const auto start = Clock::now();
-    call();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+// The work of one optimizer step: its ops and the update.
+std::vector<Work> work_of_step(const train::Config& config, double parameters) {
+  WorkMeter meter;
+  train::MetaRun run(config);
+  run.step();  // the first step creates gradients and FP8 histories
+  {
+    const autograd::OpObserverScope watching(&meter);
+    run.step();
   }
-  return best;
+  meter.work.push_back(update_work(config, parameters));
+  return std::move(meter.work);
 }
+
+// Index of a type's rate in Machine::flops.
+size_t rate_index(DType dtype) { return dtype == DType::f32 ? 0 : dtype == DType::e4m3 ? 2 : 1; }
 
 std::vector<std::pair<std::string, train::Config>> variants(const train::Config& given) {
+  using train::ParameterStorage, train::Precision;
   std::vector<std::pair<std::string, train::Config>> result;
-  for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
+  for (const Precision precision :
+       {Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
     for (const bool masters : {false, true}) {
       for (const bool recompute : {false, true}) {
-        train::Config config = given;
-        config.precision = precision;
-        config.params = masters ? "masters" : "autocast";
+        if (masters && precision == Precision::fp32) continue;
+        train::Config config = train::with_precision(given, precision);
+        config.params = masters ? ParameterStorage::masters : ParameterStorage::autocast;
         config.recompute = recompute;
-        const bool f32 = config.precision == "fp32";
-        if (f32 && masters) continue;
-        if (f32) config.residual = "auto";
-        if (config.precision != "fp8") {
-          config.auto_precision = false;
-          config.precision_plan.clear();
-        }
-        result.emplace_back(fmt::format("{}{}{}", precision, masters ? ", masters" : "",
+        result.emplace_back(fmt::format("{}{}{}", name(precision), masters ? ", masters" : "",
                                         recompute ? ", recompute" : ""),
                             config);
       }
@@ -129,44 +118,26 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
 
 }  // namespace
 
-Forecast forecast(const train::Config& given) {
-  train::Config config = given;
-  config.device = "meta";
-  const Device meta = Device::meta();
-  const memory::Statistics before = memory::statistics(meta);
-  memory::reset_peak(meta);
-  Forecast result;
-  WorkMeter meter;
-  memory::Statistics after;
-  {
-    train::Trainer trainer(config);
-    const data::Tokens tokens =
-        data::Tokens::of_bytes(std::string(static_cast<size_t>(config.context) + 2, 'x'));
-    for (int i = 0; i < 2; ++i) trainer.step(tokens);  // the second finds gradients and histories
-    after = memory::statistics(meta);
-    {  // a watched step runs what FP8 fuses op by op, and would take more memory
-      const autograd::OpObserverScope watching(&meter);
-      trainer.step(tokens);
-    }
-    result.parameter_count = trainer.model().parameter_count();
-  }
-  result.peak = after.peak - before.allocated;
-  for (size_t i = 0; i < result.at_peak.size(); ++i)
-    result.at_peak[i] = after.at_peak[i] - before.live[i];
-  if (config.params == "masters") result.masters = 4 * result.parameter_count;
-  const DType type = train::uses_autocast(config) ? train::autocast_type(config) : DType::f32;
-  result.logits =
-      logits_rows(config.batch * config.context, config.vocab, type, parse_device(config.device)) *
-      config.vocab * static_cast<int64_t>(size_of(type));
-  result.work = std::move(meter.work);
-  result.work.push_back(update_work(config, static_cast<double>(result.parameter_count)));
+Forecast forecast(const train::Config& config) {
+  const memory::Statistics memory = train::forecast_memory(config);
+  Forecast result{.at_peak = memory.at_peak, .peak = memory.peak};
+  result.parameter_count =
+      nn::LanguageModel(train::model_config(config), {Device::meta(), DType::f32})
+          .parameter_count();
+  if (config.params == train::ParameterStorage::masters)
+    result.masters = 4 * result.parameter_count;
+  const DType type =
+      train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
+  result.logits = logits_rows(config.batch * config.context, config.vocab, type, Device::meta()) *
+                  config.vocab * static_cast<int64_t>(size_of(type));
+  result.work = work_of_step(config, static_cast<double>(result.parameter_count));
   return result;
 }
 
 int64_t largest_batch(train::Config config, int64_t bytes) {
   const auto fits = [&config, bytes](int64_t batch) {
     config.batch = batch;
-    return forecast(config).peak <= bytes;
+    return train::forecast_memory(config).peak <= bytes;
   };
   constexpr int64_t most = 65536;
   int64_t good = 0, bad = 1;
@@ -182,45 +153,24 @@ int64_t largest_batch(train::Config config, int64_t bytes) {
 }
 
 Machine measure_machine(const train::Config& config) {
+  const Device device = train::device_of(config);
   // The shapes of the model's own layers, as far as they take milliseconds.
-  const int64_t rows = std::min<int64_t>(config.batch * config.context, 512),
-                in = std::min<int64_t>(config.width, 1024),
-                out = std::min<int64_t>(config.hidden, 4096);
-  const Tensor x = randn({rows, in}, {1, 1}).set_requires_grad();
-  // Work over time of a forward and backward as training runs them.
-  const auto rate = [](double Work::*kind, const std::function<void()>& run) {
-    WorkMeter meter;
-    {
-      const autograd::OpObserverScope watching(&meter);
-      run();
-    }
-    double total = 0;
-    for (const Work& one : meter.work) total += one.*kind;
-    return total / seconds_of(run);
+  const train::LayerShape shape = {.rows = std::min<int64_t>(config.batch * config.context, 512),
+                                   .in = std::min<int64_t>(config.width, 1024),
+                                   .out = std::min<int64_t>(config.hidden, 4096)};
+  const auto rate = [&](train::Precision precision) {
+    return train::linear_rate(device, precision, config.fp8_scaling, shape);
   };
-  nn::Linear layer({.in = in, .out = out, .bias = false});
-  const auto products = [&](const char* precision) {
-    const bool low = std::string_view(precision) != "fp32",
-               fp8 = std::string_view(precision) == "fp8";
-    const Tensor seed = randn({rows, out}, {1, 2}, low ? DType::bf16 : DType::f32);
-    const amp::Autocast cast(DType::bf16, {.enabled = low});
-    const amp::Fp8Autocast eight(amp::Fp8State{
-        .enabled = fp8, .recipe = {.scaling = amp::parse_fp8_scaling(config.fp8_scaling)}});
-    return rate(&Work::flops, [&] { layer(x).backward(seed); });
-  };
-  Machine machine;
-  machine.flops = {products("fp32"), products("bf16"), products("fp8")};
-  nn::LayerNorm norm(in);
-  const Tensor seed = randn({rows, in}, {1, 3});
-  machine.bandwidth = rate(&Work::bytes, [&] { norm.add(x, seed).second.backward(seed); });
-  return machine;
+  return {.flops = {rate(train::Precision::fp32), rate(train::Precision::bf16),
+                    rate(train::Precision::fp8)},
+          .bandwidth = train::norm_bandwidth(device, shape.rows, shape.in)};
 }
 
 double step_seconds(const Forecast& forecast, const Machine& machine) {
   double seconds = 0;
   for (const Work& one : forecast.work)
-    seconds += std::max(one.flops / machine.flops[machine_index(one.dtype)],
-                        one.bytes / machine.bandwidth);
+    seconds +=
+        std::max(one.flops / machine.flops[rate_index(one.dtype)], one.bytes / machine.bandwidth);
   return seconds;
 }
 

@@ -8,15 +8,14 @@
 #include "binade/tensor/memory.h"
 #include "binade/train/config/config.h"
 
-// What a run will need before anything is allocated: steps on the meta device, which books the same
-// bytes as a real one.
+// The memory and time a run will need, before anything is allocated (train/forecast.h).
 namespace binade::lab {
 
-// One op of a step, for a roofline: it takes as long as its arithmetic or its traffic.
+// One op of a step in a roofline model: it takes as long as its arithmetic or its memory traffic.
 struct Work {
   double flops = 0;
   double bytes = 0;
-  DType dtype = DType::f32;  // of the products
+  DType dtype = DType::f32;  // of the matmuls
 };
 
 struct Forecast {
@@ -33,17 +32,18 @@ struct Forecast {
 // The memory and the work of one training step of the configuration.
 Forecast forecast(const train::Config& config);
 
-// The largest batch whose peak fits `bytes`; 0 where not even one sequence does.
+// The largest batch whose peak fits `bytes`; 0 if not even one sequence fits.
 int64_t largest_batch(train::Config config, int64_t bytes);
 
-// What the machine does on the sizes of the configuration, measured in a fraction of a second.
+// Rates that layers of the configuration's sizes reach on its device (train/machine.h), measured in
+// a fraction of a second.
 struct Machine {
-  std::array<double, 3> flops = {};  // per second: f32, 16 bits, FP8
+  std::array<double, 3> flops = {};  // FLOP/s of matmuls: f32, 16 bits, FP8
   double bandwidth = 0;              // bytes per second
 };
 Machine measure_machine(const train::Config& config);
 
-// Seconds of one optimizer step by the roofline.
+// Seconds of one optimizer step by the roofline model.
 double step_seconds(const Forecast& forecast, const Machine& machine);
 
 // Memory of this machine, bytes.
@@ -58,7 +58,8 @@ struct PlanRow {
   double tokens_per_second = 0;
 };
 
-// The configuration in each precision, with and without recompute, against `memory` bytes.
+// Forecasts of the configuration in each precision, with and without recompute, for a machine with
+// `memory` bytes.
 std::vector<PlanRow> plan(const train::Config& config, int64_t memory);
 std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory);
 

@@ -14,6 +14,7 @@
 #include "binade/base/parallel.h"
 #include "binade/data/corpus.h"
 #include "binade/ops/create.h"
+#include "binade/train/config/presets.h"
 #include "binade/train/trainer.h"
 
 namespace binade::lab {
@@ -93,7 +94,7 @@ ComparedRun train_run(const train::Config& config, const std::string& precision,
                       const data::Split& split) {
   using Clock = std::chrono::steady_clock;
   ComparedRun run{.precision = precision};
-  const Device device = parse_device(config.device);
+  const Device device = train::device_of(config);
   memory::release_cached(device);
   memory::reset_peak(device);
   train::Trainer trainer(config);
@@ -143,34 +144,27 @@ std::vector<std::string> comparable() {
   return names;
 }
 
-train::Config in_precision(const train::Config& base, const std::string& precision) {
+train::Config in_precision(const train::Config& given, const std::string& precision) {
   const std::vector<std::string> known = comparable();
   if (std::find(known.begin(), known.end(), precision) == known.end()) {
     fail("compare", {.argument = "--precisions",
                      .expected = fmt::format("some of {}", fmt::join(known, ", ")),
                      .found = "'" + precision + "'"});
   }
-  train::Config config = base;
-  config.precision = precision;
   if (precision == "fp16-noscale") {
     // A constant scale of 1 means no scaling.
-    config.precision = "fp16";
+    train::Config config = train::with_precision(given, train::Precision::fp16);
     config.scale_init = 1;
     config.scale_growth_interval = 1'000'000'000;
+    return config;
   }
   if (precision.starts_with(fp8_prefix)) {
-    config.precision = "fp8";
-    config.fp8_scaling = precision.substr(std::string_view(fp8_prefix).size());
+    train::Config config = train::with_precision(given, train::Precision::fp8);
+    config.fp8_scaling =
+        amp::parse_fp8_scaling(precision.substr(std::string_view(fp8_prefix).size()));
+    return config;
   }
-  if (config.precision == "fp32" || config.precision == "tf32") {
-    config.params = "autocast";
-    config.residual = "auto";
-  }
-  if (config.precision != "fp8") {
-    config.auto_precision = false;
-    config.precision_plan.clear();
-  }
-  return config;
+  return train::with_precision(given, train::parse_precision(precision));
 }
 
 std::optional<double> Comparison::seed_noise() const {

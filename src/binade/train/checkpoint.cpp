@@ -1,11 +1,8 @@
 #include "binade/train/checkpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <span>
 
@@ -27,31 +24,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* who = "checkpoint";
-constexpr std::string_view prefix = "step-";
-constexpr std::string_view hidden_prefix = ".step-";  // of folders being written or removed
+constexpr std::string_view unfinished_prefix = ".step-";  // of folders being written or removed
 constexpr int64_t max_manifest = 1 << 20;
 
 std::string hash_of(const fs::path& file) {
   const io::MappedFile mapped(file, who);
   const XXH128_hash_t hash = XXH3_128bits(mapped.bytes().data(), mapped.bytes().size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
-
-std::optional<int64_t> step_of(const fs::path& path) {
-  const std::string name = path.filename().string();
-  if (!name.starts_with(prefix)) return {};
-  int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
-  if (error != std::errc() || stop != end || step < 0) return {};
-  return step;
 }
 
 void write_text(const fs::path& path, std::string_view text) {
@@ -138,18 +117,6 @@ void write_files(const Snapshot& snapshot, const fs::path& folder) {
 
 }  // namespace
 
-std::vector<Checkpoint> list_checkpoints(const fs::path& folder) {
-  std::vector<Checkpoint> result;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (const auto step = step_of(at->path()); step && fs::exists(at->path() / "manifest.json"))
-      result.push_back({*step, at->path()});
-  }
-  std::sort(result.begin(), result.end(),
-            [](const Checkpoint& a, const Checkpoint& b) { return a.step < b.step; });
-  return result;
-}
-
 Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer) {
   require_finite(trainer);
   const memory::CategoryGuard category(memory::Category::workspace);
@@ -169,7 +136,7 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer) {
 }
 
 fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int64_t keep) {
-  const fs::path target = folder / fmt::format("{}{}", prefix, snapshot.step);
+  const fs::path target = folder / io::checkpoint_name(snapshot.step);
   // The same step of the same run: the same bytes.
   if (fs::exists(target) && is_whole(target)) return target;
   const fs::path temporary = folder / fmt::format(".{}.tmp", target.filename().string());
@@ -193,7 +160,7 @@ fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int6
     fs::remove_all(temporary, error);
     throw;
   }
-  sync_folder(folder);
+  io::sync_folder(folder);
   const std::vector<Checkpoint> all = list_checkpoints(folder);
   for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i)
     remove_checkpoint(all[i].path);
@@ -251,7 +218,7 @@ void remove_leftovers(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> doomed;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().filename().string().starts_with(hidden_prefix)) doomed.push_back(at->path());
+    if (at->path().filename().string().starts_with(unfinished_prefix)) doomed.push_back(at->path());
   }
   for (const fs::path& path : doomed) fs::remove_all(path, error);
 }

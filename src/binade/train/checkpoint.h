@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "binade/io/model_folder.h"
 #include "binade/train/trainer.h"
 
 // Checkpoints of a run: folders step-N that Hugging Face reads (config.json, model.safetensors and
@@ -11,13 +12,8 @@
 // manifest.json with the size and hash of each file.
 namespace binade::train {
 
-struct Checkpoint {
-  int64_t step = 0;
-  std::filesystem::path path;
-};
-
-// The complete checkpoints in a folder, oldest first. Half-written ones have other names.
-std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
+using io::Checkpoint;
+using io::list_checkpoints;
 
 // All that a checkpoint holds, in memory of its own: training may go on while it is written.
 struct Snapshot {

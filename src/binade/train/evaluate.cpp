@@ -8,6 +8,7 @@
 #include "binade/base/error.h"
 #include "binade/data/batches.h"
 #include "binade/data/corpus.h"
+#include "binade/data/token_file.h"
 #include "binade/data/tokenizer.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
@@ -108,8 +109,9 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
                   .found = "none"});
   }
   const bool has_file = std::filesystem::exists(folder / data::tokenizer_file);
-  const bool are_bytes = !has_file && (vocab == 256 || (run && run->tokenizer == "bytes"));
-  if (!has_file && !are_bytes && !source.ends_with(".bin")) {
+  const bool are_bytes = !has_file && (vocab == data::byte_vocabulary ||
+                                       (run && run->tokenizer == data::byte_tokenizer));
+  if (!has_file && !are_bytes && !data::is_token_file(source)) {
     fail("eval", {.argument = "--data",
                   .expected = "a token file (.bin) of the " + std::to_string(vocab) + " ids that " +
                               folder.string() + " knows",

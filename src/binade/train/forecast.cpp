@@ -1,19 +1,26 @@
 #include "binade/train/forecast.h"
 
-#include "binade/train/trainer.h"
-
 namespace binade::train {
+namespace {
+
+Config on_meta(Config config) {
+  config.device = Device::meta();
+  return config;
+}
+
+}  // namespace
+
+MetaRun::MetaRun(const Config& config)
+    : trainer_(on_meta(config)),
+      // The fewest tokens that batches can be drawn from; their values are never read.
+      tokens_(data::Tokens::of_bytes(std::string(static_cast<size_t>(config.context) + 2, '\0'))) {}
 
 memory::Statistics forecast_memory(const Config& config) {
-  Config on_meta = config;
-  on_meta.device = "meta";
-  // Two steps are enough; the second finds gradients, moments and FP8 histories in place.
-  const data::Tokens tokens =
-      data::Tokens::of_bytes(std::string(static_cast<size_t>(config.context) + 2, '\0'));
   const memory::Statistics before = memory::statistics(Device::meta());
   memory::reset_peak(Device::meta());
-  Trainer trainer(on_meta);
-  for (int i = 0; i < 2; ++i) trainer.step(tokens);
+  MetaRun run(config);
+  // Two steps are enough: the second finds gradients, moments and FP8 histories in place.
+  for (int i = 0; i < 2; ++i) run.step();
   memory::Statistics result = memory::statistics(Device::meta());
   for (size_t i = 0; i < memory::category_count; ++i) {
     result.live[i] -= before.live[i];

@@ -1,12 +1,25 @@
 #pragma once
 
 #include "binade/tensor/memory.h"
-#include "binade/train/config/config.h"
+#include "binade/train/trainer.h"
 
+// What a run will need, from steps on the meta device: they allocate the same bytes as real ones,
+// in the meta device's accounting alone, and compute nothing.
 namespace binade::train {
 
-// The memory a run's training steps will take, by category, when it is highest: two steps on the
-// meta device, whose books are those of a real device. Allocates and computes nothing.
+class MetaRun {
+ public:
+  explicit MetaRun(const Config& config);
+
+  void step() { trainer_.step(tokens_); }
+  int64_t parameter_count() { return trainer_.model().parameter_count(); }
+
+ private:
+  Trainer trainer_;
+  data::Tokens tokens_;
+};
+
+// Peak memory of a run's training steps, in all and by category.
 memory::Statistics forecast_memory(const Config& config);
 
 }  // namespace binade::train

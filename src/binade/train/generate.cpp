@@ -145,12 +145,4 @@ std::string printable(std::string_view bytes) {
   return text + stream.finish();
 }
 
-char byte_of(int64_t token) { return token < 256 ? static_cast<char>(token) : '?'; }
-
-std::string text_of(const std::vector<int64_t>& tokens) {
-  std::string bytes;
-  for (const int64_t token : tokens) bytes += byte_of(token);
-  return printable(bytes);
-}
-
 }  // namespace binade::train

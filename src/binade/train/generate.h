@@ -47,10 +47,4 @@ class TextStream {
 // The same for all bytes at once.
 std::string printable(std::string_view bytes);
 
-// The bytes of a byte model's token; '?' for ids that are none.
-char byte_of(int64_t token);
-
-// The printable text of byte tokens.
-std::string text_of(const std::vector<int64_t>& tokens);
-
 }  // namespace binade::train

@@ -14,8 +14,8 @@
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
 #include "binade/train/generate.h"
-#include "binade/train/report/peak_throughput.h"
 #include "binade/train/report/run_summary.h"
+#include "binade/train/throughput.h"
 
 namespace binade::train {
 namespace {
@@ -158,7 +158,8 @@ class Loop {
     progress_.note(fmt::format(
         "{} {}, {} parameters, {}, {} threads",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
-        config_.model, trainer_.model().parameter_count(), config_.precision, threads()));
+        name(config_.model), trainer_.model().parameter_count(), name(config_.precision),
+        threads()));
     progress_.note(fmt::format("data: {} training and {} validation tokens", split_.train.size(),
                                split_.validation.size()));
     progress_.note("run folder: " + folder_.string());
@@ -274,7 +275,9 @@ class Loop {
   }
 
   // Whether the tokenizer is the one the tokens came from; a token file's may be unknown.
-  bool has_text() const { return config_.vocab == 256 || !tokenizer_->model().empty(); }
+  bool has_text() const {
+    return config_.vocab == data::byte_vocabulary || !tokenizer_->model().empty();
+  }
 
   std::string sample() {
     const amp::Autocast cast(autocast_state(config_));

@@ -20,11 +20,11 @@ constexpr double worthwhile = 0.25;
 
 }  // namespace
 
-StepGraph::StepGraph(std::string_view wanted, Device device)
+StepGraph::StepGraph(GraphMode wanted, Device device)
     : device_(device),
-      mode_(wanted == "off"  ? Mode::off
-            : wanted == "on" ? Mode::on
-                             : Mode::undecided) {
+      mode_(wanted == GraphMode::off  ? Mode::off
+            : wanted == GraphMode::on ? Mode::on
+                                      : Mode::undecided) {
   if (backend::Graph::is_supported(device)) return;
   // On the meta device a run is forecast, whatever it will do.
   if (mode_ == Mode::on && !device.is_meta()) {

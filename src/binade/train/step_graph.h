@@ -1,8 +1,7 @@
 #pragma once
 
-#include <string_view>
-
 #include "binade/backend/graph.h"
+#include "binade/train/config/choices.h"
 
 namespace binade::train {
 
@@ -10,8 +9,8 @@ namespace binade::train {
 // kernels. The first steps never are: they tune, allocate and create what a recording must find.
 class StepGraph {
  public:
-  // `wanted` is auto, on or off. Fails for on, saying why, where the device cannot.
-  StepGraph(std::string_view wanted, Device device);
+  // Fails for GraphMode::on if the device cannot capture graphs.
+  StepGraph(GraphMode wanted, Device device);
 
   // Whether the next step is a launch. Not while somebody looks at single kernels or ops.
   bool launches_next();

@@ -69,7 +69,7 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8
 
 Trainer::Trainer(const Config& config)
     : config_(config),
-      device_(parse_device(config.device)),
+      device_(device_of(config)),
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
       fp8_(fp8_state(config)),
@@ -84,7 +84,7 @@ void Trainer::init_from(const std::filesystem::path& given) {
   load_initial_weights(*model_, given);
   // Masters are copies of the weights, so those that were rounded on their way in are read again.
   optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
-  if (config_.params == "masters") {
+  if (config_.params == ParameterStorage::masters) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);
     const auto from = exact.parameters(), to = model_->parameters();

@@ -62,7 +62,7 @@ TEST(Overrides, MistakesAreNamed) {
   EXPECT_THAT(refusal(head + "fp8_scaling = \"late\"\n"), HasSubstr("'late'"));
   EXPECT_THAT(refusal("[precision]\noverride = 3\n"), HasSubstr("[[precision.override]] tables"));
   Config config = small_config();
-  config.overrides = {{.module = "block.0", .run = "f32"}};
+  config.overrides = {{.module = "block.0", .run = CastClass::f32}};
   EXPECT_THAT(test::error_of([&] { Trainer trainer(config); }), HasSubstr("\"block.0\""));
 }
 
@@ -77,7 +77,7 @@ std::vector<double> trained(const Config& config) {
 
 TEST(Overrides, OfTheWholeModelMakeTheOtherPrecision) {
   Config all_f32 = small_config("bf16");
-  all_f32.overrides = {{.module = "", .run = "f32"}};
+  all_f32.overrides = {{.module = "", .run = CastClass::f32}};
   EXPECT_EQ(trained(all_f32), trained(small_config("fp32")));
   EXPECT_NE(trained(small_config("bf16")), trained(small_config("fp32")));
 

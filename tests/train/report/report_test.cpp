@@ -58,7 +58,7 @@ RunSummary summary() {
   RunSummary run;
   run.parameters = 1234;
   run.sample = "if (a < b && c) return \"<script>\";";
-  run.config.precision = "fp16";
+  run.config.precision = Precision::fp16;
   for (int64_t i = 0; i <= 20; ++i) {
     Record r{.step = i,
              .loss = 5.0 / static_cast<double>(i + 1),

@@ -11,13 +11,15 @@ namespace binade::lab {
 namespace {
 
 using memory::Category;
+using train::ParameterStorage;
+using train::Precision;
 
 struct Mode {
   const char* name;
-  const char* precision;
-  const char* params;
-  const char* residual;
-  const char* moments;
+  Precision precision;
+  ParameterStorage params;
+  std::optional<DType> residual;
+  DType moments;
   bool recompute;
 };
 
@@ -46,12 +48,14 @@ MemoryResult memory_experiment(ExperimentReport& report) {
       "A training step of GPT-2 124M with 8 sequences of 1024 tokens runs on the meta device: the "
       "same ops and the same allocator, without data. The first three columns are bytes per "
       "parameter.");
-  constexpr Mode modes[] = {{"fp32", "fp32", "autocast", "auto", "f32", false},
-                            {"bf16 autocast", "bf16", "autocast", "bf16", "f32", false},
-                            {"bf16, f32 master weights", "bf16", "masters", "auto", "f32", false},
-                            {"and bf16 moments", "bf16", "masters", "auto", "bf16", false},
-                            {"fp8 delayed", "fp8", "autocast", "bf16", "f32", false},
-                            {"bf16, recompute", "bf16", "autocast", "bf16", "f32", true}};
+  constexpr auto autocast = ParameterStorage::autocast, masters = ParameterStorage::masters;
+  constexpr DType f32 = DType::f32, bf16 = DType::bf16;
+  constexpr Mode modes[] = {{"fp32", Precision::fp32, autocast, {}, f32, false},
+                            {"bf16 autocast", Precision::bf16, autocast, bf16, f32, false},
+                            {"bf16, f32 master weights", Precision::bf16, masters, {}, f32, false},
+                            {"and bf16 moments", Precision::bf16, masters, {}, bf16, false},
+                            {"fp8 delayed", Precision::fp8, autocast, bf16, f32, false},
+                            {"bf16, recompute", Precision::bf16, autocast, bf16, f32, true}};
   MemoryResult result;
   std::vector<std::vector<std::string>> rows;
   std::vector<train::Bar> bars;

@@ -1,43 +1,51 @@
 #include "binade/train/config/component_options.h"
 
+#include "binade/backend/gpu.h"
 #include "binade/train/config/precision_plan.h"
 
 namespace binade::train {
 
-bool uses_autocast(const Config& config) {
-  return config.precision != "fp32" && config.precision != "tf32";
+bool uses_autocast(Precision precision) {
+  return precision != Precision::fp32 && precision != Precision::tf32;
 }
 
-DType autocast_type(const Config& config) {
-  return config.precision == "fp16" ? DType::f16 : DType::bf16;
+DType autocast_type(Precision precision) {
+  return precision == Precision::fp16 ? DType::f16 : DType::bf16;
+}
+
+amp::MatmulPrecision matmul_precision(Precision precision) {
+  return precision == Precision::tf32 ? amp::MatmulPrecision::high : amp::MatmulPrecision::highest;
+}
+
+Device device_of(const Config& config) {
+  if (config.device) return *config.device;
+  return backend::gpus().empty() ? Device::cpu() : Device::cuda();
 }
 
 nn::LanguageModelConfig model_config(const Config& config) {
-  const bool llama = config.model == "llama";
-  const bool tied = config.tied_head == "auto" ? !llama : config.tied_head == "true";
-  nn::LanguageModelConfig result{.layers = config.layers,
-                                 .width = config.width,
-                                 .heads = config.heads,
-                                 .kv_heads = llama ? config.kv_heads : 0,
-                                 .hidden = config.hidden,
-                                 .vocab = config.vocab,
-                                 .context = config.context,
-                                 .norm = llama ? nn::NormType::rms : nn::NormType::layer,
-                                 .eps = config.norm_eps,
-                                 .bias = !llama,
-                                 .gated = llama,
-                                 .learned_positions = !llama,
-                                 .rope_theta = config.rope_theta,
-                                 .tied_head = tied,
-                                 .recompute = config.recompute,
-                                 .seed = static_cast<uint64_t>(config.seed)};
-  if (config.residual != "auto") result.residual = parse_dtype(config.residual);
-  return result;
+  const bool llama = config.model == ModelFamily::llama;
+  return {.layers = config.layers,
+          .width = config.width,
+          .heads = config.heads,
+          .kv_heads = llama ? config.kv_heads : 0,
+          .hidden = config.hidden,
+          .vocab = config.vocab,
+          .context = config.context,
+          .norm = llama ? nn::NormType::rms : nn::NormType::layer,
+          .eps = config.norm_eps,
+          .bias = !llama,
+          .gated = llama,
+          .learned_positions = !llama,
+          .rope_theta = config.rope_theta,
+          .tied_head = config.tied_head.value_or(!llama),
+          .residual = config.residual,
+          .recompute = config.recompute,
+          .seed = static_cast<uint64_t>(config.seed)};
 }
 
 nn::Placement placement(const Config& config) {
-  return {parse_device(config.device),
-          config.params == "masters" ? autocast_type(config) : DType::f32};
+  const bool masters = config.params == ParameterStorage::masters;
+  return {device_of(config), masters ? autocast_type(config.precision) : DType::f32};
 }
 
 std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model) {
@@ -45,7 +53,7 @@ std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::M
                                  .beta1 = config.beta1,
                                  .beta2 = config.beta2,
                                  .weight_decay = 0,
-                                 .moments = parse_dtype(config.moments)};
+                                 .moments = config.moments};
   optim::AdamGroup matrices{{}, plain}, others{{}, plain};
   matrices.options.weight_decay = config.weight_decay;
   for (const Tensor& parameter : model.parameters()) {
@@ -55,29 +63,27 @@ std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::M
 }
 
 amp::GradScalerOptions scaler_options(const Config& config) {
-  return {.enabled = config.precision == "fp16",
+  return {.enabled = config.precision == Precision::fp16,
           .init_scale = config.scale_init,
           .growth_interval = config.scale_growth_interval,
-          .device = parse_device(config.device)};
+          .device = device_of(config)};
 }
 
 amp::AutocastState autocast_state(const Config& config) {
-  return {.enabled = uses_autocast(config),
-          .dtype = autocast_type(config),
+  return {.enabled = uses_autocast(config.precision),
+          .dtype = autocast_type(config.precision),
           .policy = std::make_shared<amp::Policy>(policy_of(config.overrides)),
-          .matmul_precision = config.precision == "tf32" ? amp::MatmulPrecision::high
-                                                         : amp::MatmulPrecision::highest};
+          .matmul_precision = matmul_precision(config.precision)};
 }
 
 amp::Fp8State fp8_state(const Config& config) {
-  const amp::Fp8Recipe recipe{
-      .scaling = amp::parse_fp8_scaling(config.fp8_scaling),
-      .format = config.fp8_format == "e4m3" ? amp::Fp8Format::e4m3 : amp::Fp8Format::hybrid,
-      .history = static_cast<int>(config.fp8_history),
-      .margin = static_cast<int>(config.fp8_margin),
-      .skip_first = config.fp8_skip_first,
-      .skip_last = config.fp8_skip_last};
-  amp::Fp8State state = fp8_state_of(config.precision == "fp8", recipe, config.overrides);
+  const amp::Fp8Recipe recipe{.scaling = config.fp8_scaling,
+                              .format = config.fp8_format,
+                              .history = static_cast<int>(config.fp8_history),
+                              .margin = static_cast<int>(config.fp8_margin),
+                              .skip_first = config.fp8_skip_first,
+                              .skip_last = config.fp8_skip_last};
+  amp::Fp8State state = fp8_state_of(config.precision == Precision::fp8, recipe, config.overrides);
   if (!config.precision_plan.empty()) {
     for (const Promotion& one : read_precision_plan(config.precision_plan).bf16)
       exclude(state, one.module);
@@ -86,7 +92,7 @@ amp::Fp8State fp8_state(const Config& config) {
 }
 
 optim::Schedule schedule(const Config& config) {
-  const optim::Schedule result{.kind = optim::parse_schedule(config.schedule),
+  const optim::Schedule result{.kind = config.schedule,
                                .peak = config.lr,
                                .warmup = config.warmup,
                                .total = config.steps,

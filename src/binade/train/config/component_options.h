@@ -8,22 +8,27 @@
 #include "binade/optim/schedule.h"
 #include "binade/train/config/config.h"
 
-// A configuration as the options of the parts it is made of.
+// A configuration as the options of the components that a run is made of.
 namespace binade::train {
 
 nn::LanguageModelConfig model_config(const Config& config);
-// Where the parameters live and in which type.
+// Device and type of the parameters.
 nn::Placement placement(const Config& config);
-// Matrices with weight decay, all else without.
+// Matrices with weight decay, all other parameters without.
 std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
 // The recipe, with the overrides by module; off unless the precision is fp8.
 amp::Fp8State fp8_state(const Config& config);
 optim::Schedule schedule(const Config& config);
 
-// Whether ops run under autocast, in which type and by which policy, and how f32 matmuls round.
-bool uses_autocast(const Config& config);
-DType autocast_type(const Config& config);
+// The device to train on: the configured one, else a GPU if there is one.
+Device device_of(const Config& config);
+
+// Whether ops run under autocast, in which type, and how f32 matmuls round their operands.
+bool uses_autocast(Precision precision);
+DType autocast_type(Precision precision);
+amp::MatmulPrecision matmul_precision(Precision precision);
+// Autocast with the policy of the overrides.
 amp::AutocastState autocast_state(const Config& config);
 
 }  // namespace binade::train

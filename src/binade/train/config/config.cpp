@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <optional>
 
-// Some bad files break what toml++ asserts; it refuses them all the same, a few lines on.
+// Some bad files fail assertions of toml++ that it would report as errors a few lines later.
 #define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
@@ -16,27 +18,27 @@
 #include "binade/io/file.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/config/toml_text.h"
-#include "binade/train/init_from.h"
 
 namespace binade::train {
 namespace {
 
 using Value = std::variant<bool, int64_t, double, std::string>;
 
-// A value somebody gave, and where: "--lr" or "run.toml, line 3: [train] lr".
+// A value from a file or the command line, and its origin: "--lr" or
+// "run.toml, line 3: [train] lr".
 struct Setting {
   const Key* key;
   Value value;
   std::string where;
 };
 
-// All that a file and the command line gave.
+// All settings of a file and the command line.
 struct Given {
   std::vector<Setting> settings;
   PrecisionOverrides overrides;
 };
 
-// Single-character edits from one word to the other.
+// Levenshtein distance.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -65,12 +67,22 @@ const Key* find(std::string_view section, std::string_view name) {
 
 std::string full_name(const Key& key) { return fmt::format("[{}] {}", key.section, key.name); }
 
+std::string range_text(const auto& number) {
+  return fmt::format(" from {:g} to {:g}", number.low, number.high);
+}
+
 std::string expectation(const Key& key) {
-  if (!key.choices.empty()) return fmt::format("one of {}", fmt::join(key.choices, ", "));
-  constexpr const char* kinds[] = {"true or false", "a whole number", "a number", "a text"};
-  std::string text = kinds[key.field.index()];
-  if (key.field.index() == 0 || key.field.index() == 3) return text;
-  return text + fmt::format(" from {:g} to {:g}", key.low, key.high);
+  return std::visit(
+      [](const auto& field) -> std::string {
+        using T = std::decay_t<decltype(field)>;
+        if constexpr (std::is_same_v<T, Switch>) return "true or false";
+        if constexpr (std::is_same_v<T, Whole>) return "a whole number" + range_text(field);
+        if constexpr (std::is_same_v<T, Real>) return "a number" + range_text(field);
+        if constexpr (std::is_same_v<T, Text>) return "a text";
+        if constexpr (std::is_same_v<T, Choice>)
+          return fmt::format("one of {}", fmt::join(field.names(), ", "));
+      },
+      key.field);
 }
 
 [[noreturn]] void refuse(const Setting& setting, const std::string& found) {
@@ -85,49 +97,66 @@ std::string in_words(const Value& value) {
   return std::get<bool>(value) ? "true" : "false";
 }
 
-// Writes a setting into its field, if it is of the field's kind and within its range.
-void apply(const Setting& setting, Config& config) {
-  const Key& key = *setting.key;
-  const auto number = [&setting, &key](auto value) {
-    const auto real = static_cast<double>(value);
-    if (!std::isfinite(real) || real < key.low || real > key.high)
-      refuse(setting, fmt::format("{}", value));
-    return value;
-  };
-  const Value& value = setting.value;
-  if (const auto* field = std::get_if<bool Config::*>(&key.field)) {
-    if (!std::holds_alternative<bool>(value)) refuse(setting, in_words(value));
-    config.*(*field) = std::get<bool>(value);
-  } else if (const auto* field = std::get_if<int64_t Config::*>(&key.field)) {
-    if (!std::holds_alternative<int64_t>(value)) refuse(setting, in_words(value));
-    config.*(*field) = number(std::get<int64_t>(value));
-  } else if (const auto* field = std::get_if<double Config::*>(&key.field)) {
-    const bool whole = std::holds_alternative<int64_t>(value);
-    if (!whole && !std::holds_alternative<double>(value)) refuse(setting, in_words(value));
-    config.*(*field) =
-        number(whole ? static_cast<double>(std::get<int64_t>(value)) : std::get<double>(value));
-  } else {
-    const auto* text = std::get_if<std::string>(&value);
-    if (text == nullptr) refuse(setting, in_words(value));
-    const bool known = key.choices.empty() || std::find(key.choices.begin(), key.choices.end(),
-                                                        *text) != key.choices.end();
-    if (!known) refuse(setting, in_words(value));
-    config.*std::get<std::string Config::*>(key.field) = *text;
+// Writes a setting into its field, or refuses it.
+class Assignment {
+ public:
+  Assignment(const Setting& setting, Config& config) : setting_(setting), config_(config) {}
+
+  void operator()(const Switch& field) { config_.*field.member = value<bool>(); }
+  void operator()(const Whole& field) {
+    config_.*field.member = within(value<int64_t>(), field.low, field.high);
   }
+  void operator()(const Real& field) {
+    const auto* whole = std::get_if<int64_t>(&setting_.value);
+    config_.*field.member = within(whole != nullptr ? static_cast<double>(*whole) : value<double>(),
+                                   field.low, field.high);
+  }
+  void operator()(const Text& field) { config_.*field.member = value<std::string>(); }
+  void operator()(const Choice& field) {
+    if (!field.set(config_, value<std::string>())) refuse(setting_, in_words(setting_.value));
+  }
+
+ private:
+  template <class T>
+  const T& value() const {
+    const T* found = std::get_if<T>(&setting_.value);
+    if (found == nullptr) refuse(setting_, in_words(setting_.value));
+    return *found;
+  }
+
+  template <class T>
+  T within(T number, double low, double high) const {
+    const auto real = static_cast<double>(number);
+    if (!std::isfinite(real) || real < low || real > high)
+      refuse(setting_, fmt::format("{}", number));
+    return number;
+  }
+
+  const Setting& setting_;
+  Config& config_;
+};
+
+void apply(const Setting& setting, Config& config) {
+  std::visit(Assignment(setting, config), setting.key->field);
 }
 
-// A number or switch as the command line gives it: the whole text or nothing.
+// A number in its entirety; none if anything follows it.
+template <class T>
+std::optional<Value> parse_number(const std::string& text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return Value(number);
+}
+
+// An option's text as the kind of value its key has; left a text if it is not of that kind.
 Value parse_option(const Key& key, const std::string& text) {
-  const auto whole = [&text](auto number) -> std::optional<Value> {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size()) return {};
-    return Value(number);
-  };
-  if (std::holds_alternative<bool Config::*>(key.field)) {
-    if (text == "true" || text == "false") return text == "true";
-  } else if (!std::holds_alternative<std::string Config::*>(key.field)) {
-    if (const auto number = whole(int64_t{})) return *number;
-    if (const auto number = whole(double{})) return *number;
+  if (std::holds_alternative<Switch>(key.field)) {
+    if (text == "true") return true;
+    if (text == "false") return false;
+  } else if (std::holds_alternative<Whole>(key.field) || std::holds_alternative<Real>(key.field)) {
+    if (const auto number = parse_number<int64_t>(text)) return *number;
+    if (const auto number = parse_number<double>(text)) return *number;
   }
   return text;
 }
@@ -140,7 +169,7 @@ std::optional<Value> toml_value(const toml::node& node) {
   return {};
 }
 
-std::string place(const std::string& file, const toml::node& node) {
+std::string line_of(const std::string& file, const toml::node& node) {
   return fmt::format("{}, line {}", file, node.source().begin.line);
 }
 
@@ -159,51 +188,66 @@ std::string place(const std::string& file, const toml::node& node) {
                   .hint = "did you mean " + full_name(nearest(name)) + "?"});
 }
 
-// One [[precision.override]].
+// One entry of a [[precision.override]] table.
+class OverrideField {
+ public:
+  OverrideField(std::string where, std::optional<Value> value)
+      : where_(std::move(where)), value_(std::move(value)) {}
+
+  const std::string& text() const { return as<std::string>("a text"); }
+  bool flag() const { return as<bool>("true or false"); }
+  Op op() const {
+    const auto found = find_op(text());
+    if (!found) refuse("an op as 'binade policy' lists them");
+    return *found;
+  }
+  CastClass cast_class() const {
+    const auto found = find_cast_class(text());
+    if (!found) refuse("a class as 'binade policy' lists them: lower, f32, promote, as_is, ...");
+    return *found;
+  }
+  amp::Fp8Scaling scaling() const { return amp::parse_fp8_scaling(text()); }
+
+ private:
+  template <class T>
+  const T& as(const char* expected) const {
+    const T* found = value_ ? std::get_if<T>(&*value_) : nullptr;
+    if (found == nullptr) refuse(expected);
+    return *found;
+  }
+  [[noreturn]] void refuse(const char* expected) const {
+    fail("config", {.argument = where_,
+                    .expected = expected,
+                    .found = value_ ? in_words(*value_) : "a table, an array or a date"});
+  }
+
+  std::string where_;
+  std::optional<Value> value_;
+};
+
 PrecisionOverride read_override(const std::string& file, const toml::table& table) {
   PrecisionOverride entry;
-  const std::pair<std::string_view, std::string*> texts[] = {
-      {"module", &entry.module}, {"op", &entry.op}, {"run", &entry.run}};
-  const std::pair<std::string_view, std::optional<bool>*> switches[] = {
-      {"fp8", &entry.fp8},
-      {"fp8_forward", &entry.fp8_forward},
-      {"fp8_dgrad", &entry.fp8_dgrad},
-      {"fp8_wgrad", &entry.fp8_wgrad}};
+  const std::map<std::string_view, std::function<void(const OverrideField&)>> readers = {
+      {"module", [&](const OverrideField& field) { entry.module = field.text(); }},
+      {"op", [&](const OverrideField& field) { entry.op = field.op(); }},
+      {"run", [&](const OverrideField& field) { entry.run = field.cast_class(); }},
+      {"fp8", [&](const OverrideField& field) { entry.fp8 = field.flag(); }},
+      {"fp8_scaling", [&](const OverrideField& field) { entry.fp8_scaling = field.scaling(); }},
+      {"fp8_forward", [&](const OverrideField& field) { entry.fp8_forward = field.flag(); }},
+      {"fp8_dgrad", [&](const OverrideField& field) { entry.fp8_dgrad = field.flag(); }},
+      {"fp8_wgrad", [&](const OverrideField& field) { entry.fp8_wgrad = field.flag(); }}};
   for (const auto& [name, node] : table) {
     const std::string where =
-        fmt::format("{}: [[precision.override]] {}", place(file, node), name.str());
-    const auto value = toml_value(node);
-    const auto take = [&](auto& field, const char* expected) {
-      using T = std::decay_t<decltype(field)>;
-      const T* found = value ? std::get_if<T>(&*value) : nullptr;
-      if (found == nullptr)
-        fail("config", {.argument = where,
-                        .expected = expected,
-                        .found = value ? in_words(*value) : "a table, an array or a date"});
-      field = *found;
-    };
-    bool known = false;
-    for (const auto& [key, field] : texts) {
-      if (key != name.str()) continue;
-      take(*field, "a text");
-      known = true;
-    }
-    for (const auto& [key, field] : switches) {
-      if (key != name.str()) continue;
-      take(field->emplace(), "true or false");
-      known = true;
-    }
-    if (name.str() == "fp8_scaling") {
-      take(entry.fp8_scaling.emplace(), "a text");
-      known = true;
-    }
-    if (!known)
+        fmt::format("{}: [[precision.override]] {}", line_of(file, node), name.str());
+    const auto reader = readers.find(name.str());
+    if (reader == readers.end())
       fail("config", {.argument = where,
                       .expected = "module, op, run, fp8, fp8_scaling, fp8_forward, fp8_dgrad or "
                                   "fp8_wgrad",
                       .found = json::in_quotes(name.str())});
+    reader->second(OverrideField(where, toml_value(node)));
   }
-  check(entry, place(file, table));
+  check(entry, line_of(file, table));
   return entry;
 }
 
@@ -211,7 +255,7 @@ void read_overrides(const std::string& file, const toml::node& node,
                     PrecisionOverrides& overrides) {
   const toml::array* entries = node.as_array();
   if (entries == nullptr || !entries->is_homogeneous(toml::node_type::table))
-    fail("config", {.argument = place(file, node),
+    fail("config", {.argument = line_of(file, node),
                     .expected = "[[precision.override]] tables",
                     .found = "another kind of 'override'"});
   for (const toml::node& entry : *entries)
@@ -221,7 +265,7 @@ void read_overrides(const std::string& file, const toml::node& node,
 void read_section(const std::string& file, std::string_view section, const toml::table& table,
                   Given& given) {
   for (const auto& [name, node] : table) {
-    const std::string where = place(file, node);
+    const std::string where = line_of(file, node);
     if (section == "precision" && name.str() == "override") {
       read_overrides(file, node, given.overrides);
       continue;
@@ -267,11 +311,11 @@ Given read_toml(std::string_view text, const std::string& file) {
     if (known && node.is_table()) {
       read_section(file, name.str(), *node.as_table(), given);
     } else if (node.is_table()) {
-      fail("config", {.argument = place(file, node),
+      fail("config", {.argument = line_of(file, node),
                       .expected = "one of [data], [model], [precision], [train], [run]",
                       .found = fmt::format("[{}]", name.str())});
     } else {
-      refuse_key(place(file, node), "", name.str());
+      refuse_key(line_of(file, node), "", name.str());
     }
   }
   return given;
@@ -290,8 +334,7 @@ Config resolved(const Given& given) {
   const std::vector<Setting>& settings = given.settings;
   Config config;
   config.overrides = given.overrides;
-  // The preset and the model to start from first, whoever named them: any key given beside them
-  // wins.
+  // The preset and the model to start from come first, so that any explicit key overrides them.
   for (const Setting& setting : settings) {
     if (setting.key->name == "preset" || setting.key->name == "init_from") apply(setting, config);
   }
@@ -310,16 +353,17 @@ Config resolved(const Given& given) {
 
 std::string value_text(const Key& key, const Config& config) {
   return std::visit(
-      [&config](auto field) -> std::string {
-        const auto& value = config.*field;
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::string>) {
-          return toml_string(value);
-        } else if constexpr (std::is_same_v<T, double>) {
-          const std::string text = fmt::format("{}", value);
+      [&config](const auto& field) -> std::string {
+        using T = std::decay_t<decltype(field)>;
+        if constexpr (std::is_same_v<T, Choice>) {
+          return toml_string(field.get(config));
+        } else if constexpr (std::is_same_v<T, Text>) {
+          return toml_string(config.*field.member);
+        } else if constexpr (std::is_same_v<T, Real>) {
+          const std::string text = fmt::format("{}", config.*field.member);
           return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
         } else {
-          return fmt::format("{}", value);
+          return fmt::format("{}", config.*field.member);
         }
       },
       key.field);

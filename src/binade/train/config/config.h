@@ -9,30 +9,34 @@
 #include <variant>
 #include <vector>
 
+#include "binade/data/tokenizer.h"
+#include "binade/train/config/choices.h"
 #include "binade/train/config/overrides.h"
 
 namespace binade::train {
 
-// Everything that tells one run from another. The defaults are the run of `binade train` alone.
+// Everything that distinguishes one run from another. The defaults are those of `binade train`
+// without arguments.
 struct Config {
   // [data]
   std::string data = "builtin";
   std::string tokenizer = "bytes";
   double validation = 0.05;
   // [model]
-  std::string preset = "tiny";
+  Preset preset = Preset::tiny;
   std::string init_from;
-  std::string model = "gpt2";
-  int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 128, vocab = 256;
-  std::string tied_head = "auto";
+  ModelFamily model = ModelFamily::gpt2;
+  int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 128,
+          vocab = binade::data::byte_vocabulary;
+  std::optional<bool> tied_head;  // none: as the family has it
   double norm_eps = 1e-5, rope_theta = 10000;
   // [precision]
-  std::string precision = "bf16";
-  std::string params = "autocast";
-  std::string residual = "auto";
-  std::string moments = "f32";
-  std::string fp8_scaling = "delayed";
-  std::string fp8_format = "hybrid";
+  Precision precision = Precision::bf16;
+  ParameterStorage params = ParameterStorage::autocast;
+  std::optional<DType> residual;  // none: as the embedding gives it
+  DType moments = DType::f32;
+  amp::Fp8Scaling fp8_scaling = amp::Fp8Scaling::delayed;
+  amp::Fp8Format fp8_format = amp::Fp8Format::hybrid;
   int64_t fp8_history = 16, fp8_margin = 0, fp8_skip_first = 0, fp8_skip_last = 0;
   bool auto_precision = false;
   std::string precision_plan;
@@ -40,14 +44,14 @@ struct Config {
   int64_t scale_growth_interval = 2000;
   PrecisionOverrides overrides;  // [[precision.override]], in files only
   // [train]
-  std::string device = "auto";
+  std::optional<Device> device;  // none: a GPU if there is one
   int64_t steps = 600, batch = 8, accumulate = 1;
   double lr = 4e-3;
   int64_t warmup = -1;
-  std::string schedule = "cosine";
+  optim::ScheduleKind schedule = optim::ScheduleKind::cosine;
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, clip = 1;
   bool recompute = false;
-  std::string graph = "auto";
+  GraphMode graph = GraphMode::automatic;
   int64_t seed = 0, threads = 0;
   // [run]
   std::string out;
@@ -58,8 +62,28 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
-using Field =
-    std::variant<bool Config::*, int64_t Config::*, double Config::*, std::string Config::*>;
+// The kinds of fields that a key may set. Ranges include both ends.
+struct Switch {
+  bool Config::*member;
+};
+struct Whole {
+  int64_t Config::*member;
+  double low, high;
+};
+struct Real {
+  double Config::*member;
+  double low, high;
+};
+struct Text {
+  std::string Config::*member;
+};
+// One of a table of named values (choices.h).
+struct Choice {
+  std::vector<std::string_view> (*names)();
+  std::string_view (*get)(const Config& config);
+  bool (*set)(Config& config, std::string_view name);  // false if the table has no such name
+};
+using Field = std::variant<Switch, Whole, Real, Text, Choice>;
 
 // One key: all that reading TOML, the command line, --help, saving and messages need to know of it.
 struct Key {
@@ -67,9 +91,7 @@ struct Key {
   std::string_view name;
   Field field;
   std::string_view help;
-  std::vector<std::string_view> choices = {};  // of texts; none: any text
-  double low = 0, high = 0;                    // of numbers, both included
-  bool saved = true;                           // part of config.toml
+  bool saved = true;  // part of config.toml
 };
 
 std::span<const Key> keys();
@@ -80,15 +102,15 @@ std::string value_name(const Key& key);
 // The key's value as TOML writes it.
 std::string value_text(const Key& key, const Config& config);
 
-// Where settings come from, weakest first: the defaults, the preset, the TOML file, the command
-// line.
+// Settings by source. Later ones override earlier ones: the defaults, the preset, the TOML file,
+// the command line.
 struct Sources {
   std::filesystem::path file;                                // empty: none
   std::vector<std::pair<std::string, std::string>> options;  // option name without dashes, text
 };
 
-// The whole configuration, checked: fails naming key, expected and found. Values that stand for "by
-// the rest" (warmup -1, kv_heads 0, hidden 0, device auto) are replaced by what they come to.
+// The complete configuration, checked: fails naming key, expected and found. Values that stand for
+// a default (warmup -1, kv_heads 0, hidden 0, device auto) are replaced by that default.
 Config resolve(const Sources& sources);
 // The same from TOML text; `name` is the file in messages.
 Config resolve_text(std::string_view toml, const std::string& name);

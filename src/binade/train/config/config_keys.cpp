@@ -8,208 +8,121 @@
 namespace binade::train {
 namespace {
 
-constexpr double most = 1e9;
+using C = Config;
 
-const std::vector<Key>& table() {
-  using C = Config;
-  static const std::vector<Key> keys = {
-      {"data", "data", &C::data,
-       "Text to learn from: a file, a folder, a token file (.bin) or a folder of them, or builtin "
-       "(Binade's own sources)"},
-      {"data", "tokenizer", &C::tokenizer,
-       "How text becomes tokens: bytes, or a SentencePiece model (binade tokenize train); vocab is "
-       "then by default its size"},
-      {"data",
-       "validation",
-       &C::validation,
-       "Share of the tokens kept for validation",
-       {},
-       1e-6,
-       0.9},
-      {"model",
-       "preset",
-       &C::preset,
-       "A model's sizes at once; keys given beside it win",
-       {"tiny", "small", "gpt2-124m", "gpt2-350m", "gpt2-1.5b", "llama-1.3b"}},
-      {"model", "init_from", &C::init_from,
-       "Start from the weights of a Hugging Face folder or a run; the sizes become its own"},
-      {"model", "model", &C::model, "Family of the model", {"gpt2", "llama"}},
-      {"model", "layers", &C::layers, "Transformer blocks", {}, 1, 1024},
-      {"model", "width", &C::width, "Width of the residual stream", {}, 1, 65536},
-      {"model", "heads", &C::heads, "Attention heads; divides width", {}, 1, 1024},
-      {"model",
-       "kv_heads",
-       &C::kv_heads,
-       "Key and value heads (llama); 0: as many as heads",
-       {},
-       0,
-       1024},
-      {"model",
-       "hidden",
-       &C::hidden,
-       "Width inside the MLP; 0: 4 x width (gpt2), 8/3 x width (llama)",
-       {},
-       0,
-       1048576},
-      {"model", "context", &C::context, "Tokens per sequence", {}, 1, 1048576},
-      {"model", "vocab", &C::vocab, "Token ids the model knows", {}, 1, 1048576},
-      {"model",
-       "tied_head",
-       &C::tied_head,
-       "Whether the head is the token embedding; auto: in gpt2, not in llama",
-       {"auto", "true", "false"}},
-      {"model", "norm_eps", &C::norm_eps, "Added to variances in norms", {}, 1e-12, 1},
-      {"model", "rope_theta", &C::rope_theta, "Base of rotary positions (llama)", {}, 1, 1e12},
-      {"precision",
-       "precision",
-       &C::precision,
-       "Type the products run in",
-       {"fp32", "tf32", "bf16", "fp16", "fp8"}},
-      {"precision",
-       "params",
-       &C::params,
-       "autocast: f32 parameters, cast per step; masters: 16-bit parameters, f32 masters in the "
-       "optimizer",
-       {"autocast", "masters"}},
-      {"precision",
-       "residual",
-       &C::residual,
-       "Type of the residual stream; auto: as the embedding gives it",
-       {"auto", "f32", "bf16", "f16"}},
-      {"precision", "moments", &C::moments, "Type of Adam's moments", {"f32", "bf16"}},
-      {"precision",
-       "fp8_scaling",
-       &C::fp8_scaling,
-       "How FP8 scales are found",
-       {"delayed", "current", "row", "block", "mx"}},
-      {"precision",
-       "fp8_format",
-       &C::fp8_format,
-       "hybrid: e4m3 forward, e5m2 for gradients; e4m3: everywhere",
-       {"hybrid", "e4m3"}},
-      {"precision",
-       "fp8_history",
-       &C::fp8_history,
-       "Steps of amax history (delayed)",
-       {},
-       1,
-       65536},
-      {"precision",
-       "fp8_margin",
-       &C::fp8_margin,
-       "Binades kept free above the amax (delayed)",
-       {},
-       -64,
-       64},
-      {"precision",
-       "fp8_skip_first",
-       &C::fp8_skip_first,
-       "First blocks left out of FP8",
-       {},
-       0,
-       1024},
-      {"precision", "fp8_skip_last", &C::fp8_skip_last, "Last blocks left out of FP8", {}, 0, 1024},
-      {"precision", "auto_precision", &C::auto_precision,
-       "Move layers that FP8 harms to bf16 as the run goes on, and write the plan of it"},
-      {"precision", "precision_plan", &C::precision_plan,
-       "Plan of an earlier run to start from: its layers stay in bf16 (fp8)"},
-      {"precision",
-       "scale_init",
-       &C::scale_init,
-       "Loss scale to start with (fp16)",
-       {},
-       0x1p-64,
-       0x1p64},
-      {"precision",
-       "scale_growth_interval",
-       &C::scale_growth_interval,
-       "Steps without overflow until the loss scale doubles (fp16)",
-       {},
-       1,
-       most},
-      {"train",
-       "device",
-       &C::device,
-       "Where to train; auto: a GPU if there is one",
-       {"auto", "cpu", "cuda"}},
-      {"train", "steps", &C::steps, "Optimizer steps in all", {}, 1, most},
-      {"train", "batch", &C::batch, "Sequences per micro-batch", {}, 1, 1048576},
-      {"train", "accumulate", &C::accumulate, "Micro-batches per step", {}, 1, 1048576},
-      {"train", "lr", &C::lr, "Highest learning rate", {}, 0, 100},
-      {"train",
-       "warmup",
-       &C::warmup,
-       "Steps of rising learning rate; -1: a twentieth of steps",
-       {},
-       -1,
-       most},
-      {"train",
-       "schedule",
-       &C::schedule,
-       "Learning rate after warmup",
-       {"constant", "linear", "cosine", "cooldown"}},
-      {"train", "weight_decay", &C::weight_decay, "Decoupled decay of matrices", {}, 0, 100},
-      {"train", "beta1", &C::beta1, "Adam's decay of the first moment", {}, 0, 0.9999999},
-      {"train", "beta2", &C::beta2, "Adam's decay of the second moment", {}, 0, 0.9999999},
-      {"train", "clip", &C::clip, "Largest norm of the gradient; 0: no limit", {}, 0, most},
-      {"train", "recompute", &C::recompute,
-       "Run blocks again in backward instead of keeping their activations"},
-      {"train",
-       "graph",
-       &C::graph,
-       "Whether a GPU's steps are recorded once and then started as a whole; auto: where starting "
-       "kernels takes a good part of a step's time",
-       {"auto", "on", "off"}},
-      {"train", "seed", &C::seed, "Of starting weights and of the order of data", {}, 0, 9e15},
-      {"train",
-       "threads",
-       &C::threads,
-       "CPU threads; 0: all. Results do not depend on it",
-       {},
-       0,
-       1024},
-      {"run", "out", &C::out, "Folder of the run; empty: the next free runs/N"},
-      {"run",
-       "eval_every",
-       &C::eval_every,
-       "Steps between validations; 0: at the end only",
-       {},
-       0,
-       most},
-      {"run", "eval_batches", &C::eval_batches, "Batches per validation", {}, 1, 1048576},
-      {"run", "log_every", &C::log_every, "Steps between lines of the log", {}, 1, most},
-      {"run",
-       "checkpoint_every",
-       &C::checkpoint_every,
-       "Steps between checkpoints; 0: at the end only",
-       {},
-       0,
-       most},
-      {"run", "keep", &C::keep, "Checkpoints kept, newest first", {}, 1, 1048576},
-      {"run", "sample", &C::sample, "Tokens generated at the end", {}, 0, 1048576},
-      {"run",
-       "layer_stats",
-       &C::layer_stats,
-       "Steps between statistics of each layer's numbers; 0: none",
-       {},
-       0,
-       most},
-      {"run", "resume", &C::resume, "Go on from the newest checkpoint in --out", {}, 0, 0, false},
-      {"run",
-       "dry_run",
-       &C::dry_run,
-       "Print the configuration and how much memory it takes, train nothing",
-       {},
-       0,
-       0,
-       false},
-  };
-  return keys;
-}
+// Bounds that no run reaches; they keep a typing error from asking for the impossible.
+constexpr double most = 1e9;
+constexpr double most_of_a_size = 1 << 20;
+
+// A member of Config whose values have names in a table of choices.h.
+template <auto member, const auto& table>
+constexpr Choice choice = {
+    .names =
+        [] {
+          std::vector<std::string_view> names;
+          for (const auto& [name, value] : table) names.push_back(name);
+          return names;
+        },
+    .get = [](const Config& config) { return name_in(table, config.*member); },
+    .set =
+        [](Config& config, std::string_view name) {
+          const auto found = find_named(table, name);
+          if (found) config.*member = *found;
+          return found.has_value();
+        }};
+
+constexpr Key all_keys[] = {
+    {"data", "data", Text{&C::data},
+     "Training text: a file, a folder, a token file (.bin) or a folder of them, or builtin "
+     "(Binade's own sources)"},
+    {"data", "tokenizer", Text{&C::tokenizer},
+     "bytes, or a SentencePiece model (binade tokenize train), which sets vocab's default"},
+    {"data", "validation", Real{&C::validation, 1e-6, 0.9},
+     "Fraction of the tokens held out for validation"},
+    {"model", "preset", choice<&C::preset, preset_names>,
+     "Model size preset; explicit keys override it"},
+    {"model", "init_from", Text{&C::init_from},
+     "Start from the weights of a Hugging Face folder or a run, which set the model's sizes"},
+    {"model", "model", choice<&C::model, model_names>, "Model family"},
+    {"model", "layers", Whole{&C::layers, 1, 1024}, "Transformer blocks"},
+    {"model", "width", Whole{&C::width, 1, 65536}, "Width of the residual stream"},
+    {"model", "heads", Whole{&C::heads, 1, 1024}, "Attention heads; must divide width"},
+    {"model", "kv_heads", Whole{&C::kv_heads, 0, 1024},
+     "Key and value heads (llama); 0: as many as heads"},
+    {"model", "hidden", Whole{&C::hidden, 0, most_of_a_size},
+     "MLP width; 0: 4 x width (gpt2), 8/3 x width (llama)"},
+    {"model", "context", Whole{&C::context, 1, most_of_a_size}, "Tokens per sequence"},
+    {"model", "vocab", Whole{&C::vocab, 1, most_of_a_size}, "Vocabulary size"},
+    {"model", "tied_head", choice<&C::tied_head, tied_head_names>,
+     "Whether the head shares the token embedding; auto: in gpt2, not in llama"},
+    {"model", "norm_eps", Real{&C::norm_eps, 1e-12, 1}, "Epsilon of the norms"},
+    {"model", "rope_theta", Real{&C::rope_theta, 1, 1e12}, "Base of rotary positions (llama)"},
+    {"precision", "precision", choice<&C::precision, precision_names>, "Matmul precision"},
+    {"precision", "params", choice<&C::params, parameter_names>,
+     "autocast: f32 parameters, cast once per step; masters: 16-bit parameters, f32 master weights "
+     "in the optimizer"},
+    {"precision", "residual", choice<&C::residual, residual_names>,
+     "Type of the residual stream; auto: that of the embedding's output"},
+    {"precision", "moments", choice<&C::moments, moments_names>, "Type of Adam's moments"},
+    {"precision", "fp8_scaling", choice<&C::fp8_scaling, fp8_scaling_names>, "FP8 scaling recipe"},
+    {"precision", "fp8_format", choice<&C::fp8_format, fp8_format_names>,
+     "hybrid: e4m3 forward, e5m2 for gradients; e4m3: everywhere"},
+    {"precision", "fp8_history", Whole{&C::fp8_history, 1, 65536},
+     "Length of the amax history in steps (delayed)"},
+    {"precision", "fp8_margin", Whole{&C::fp8_margin, -64, 64},
+     "Binades of headroom above the amax (delayed)"},
+    {"precision", "fp8_skip_first", Whole{&C::fp8_skip_first, 0, 1024},
+     "First blocks that do not run in FP8"},
+    {"precision", "fp8_skip_last", Whole{&C::fp8_skip_last, 0, 1024},
+     "Last blocks that do not run in FP8"},
+    {"precision", "auto_precision", Switch{&C::auto_precision},
+     "Move layers that FP8 harms to bf16 during the run and write the plan of it"},
+    {"precision", "precision_plan", Text{&C::precision_plan},
+     "Plan of an earlier run: its layers stay in bf16 from the first step (fp8)"},
+    {"precision", "scale_init", Real{&C::scale_init, 0x1p-64, 0x1p64}, "Initial loss scale (fp16)"},
+    {"precision", "scale_growth_interval", Whole{&C::scale_growth_interval, 1, most},
+     "Steps without overflow until the loss scale doubles (fp16)"},
+    {"train", "device", choice<&C::device, device_names>,
+     "Device to train on; auto: a GPU if there is one"},
+    {"train", "steps", Whole{&C::steps, 1, most}, "Optimizer steps in all"},
+    {"train", "batch", Whole{&C::batch, 1, most_of_a_size}, "Sequences per micro-batch"},
+    {"train", "accumulate", Whole{&C::accumulate, 1, most_of_a_size}, "Micro-batches per step"},
+    {"train", "lr", Real{&C::lr, 0, 100}, "Peak learning rate"},
+    {"train", "warmup", Whole{&C::warmup, -1, most},
+     "Steps of linear warmup; -1: a twentieth of steps"},
+    {"train", "schedule", choice<&C::schedule, schedule_names>, "Learning rate after warmup"},
+    {"train", "weight_decay", Real{&C::weight_decay, 0, 100}, "Decoupled decay of matrices"},
+    {"train", "beta1", Real{&C::beta1, 0, 0.9999999}, "Decay of Adam's first moment"},
+    {"train", "beta2", Real{&C::beta2, 0, 0.9999999}, "Decay of Adam's second moment"},
+    {"train", "clip", Real{&C::clip, 0, most}, "Maximum norm of the gradient; 0: no clipping"},
+    {"train", "recompute", Switch{&C::recompute},
+     "Recompute blocks in backward instead of keeping their activations"},
+    {"train", "graph", choice<&C::graph, graph_names>,
+     "Whether a GPU's steps are captured as a graph and replayed; auto: if launching kernels takes "
+     "a good part of a step's time"},
+    {"train", "seed", Whole{&C::seed, 0, 9e15}, "Seed of the initial weights and the data order"},
+    {"train", "threads", Whole{&C::threads, 0, 1024},
+     "CPU threads; 0: all. Results do not depend on it"},
+    {"run", "out", Text{&C::out}, "Folder of the run; empty: the next free runs/N"},
+    {"run", "eval_every", Whole{&C::eval_every, 0, most},
+     "Steps between validations; 0: at the end only"},
+    {"run", "eval_batches", Whole{&C::eval_batches, 1, most_of_a_size}, "Batches per validation"},
+    {"run", "log_every", Whole{&C::log_every, 1, most}, "Steps between lines of the log"},
+    {"run", "checkpoint_every", Whole{&C::checkpoint_every, 0, most},
+     "Steps between checkpoints; 0: at the end only"},
+    {"run", "keep", Whole{&C::keep, 1, most_of_a_size},
+     "How many of the newest checkpoints to keep"},
+    {"run", "sample", Whole{&C::sample, 0, most_of_a_size}, "Tokens to generate at the end"},
+    {"run", "layer_stats", Whole{&C::layer_stats, 0, most},
+     "Steps between per-layer statistics; 0: none"},
+    {"run", "resume", Switch{&C::resume}, "Continue from the newest checkpoint in --out", false},
+    {"run", "dry_run", Switch{&C::dry_run},
+     "Print the configuration and its memory forecast, then stop", false},
+};
 
 }  // namespace
 
-std::span<const Key> keys() { return table(); }
+std::span<const Key> keys() { return all_keys; }
 
 std::string option_name(const Key& key) {
   std::string name = "--" + std::string(key.name);
@@ -218,9 +131,17 @@ std::string option_name(const Key& key) {
 }
 
 std::string value_name(const Key& key) {
-  if (!key.choices.empty()) return fmt::format("{}", fmt::join(key.choices, "|"));
-  constexpr const char* names[] = {"", "N", "X", "TEXT"};
-  return names[key.field.index()];
+  return std::visit(
+      [](const auto& field) -> std::string {
+        using T = std::decay_t<decltype(field)>;
+        if constexpr (std::is_same_v<T, Choice>)
+          return fmt::format("{}", fmt::join(field.names(), "|"));
+        return std::is_same_v<T, Whole>  ? "N"
+               : std::is_same_v<T, Real> ? "X"
+               : std::is_same_v<T, Text> ? "TEXT"
+                                         : "";
+      },
+      key.field);
 }
 
 }  // namespace binade::train

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "binade/base/error.h"
-#include "binade/base/json.h"
 #include "binade/train/config/toml_text.h"
 
 namespace binade::train {
@@ -21,15 +20,9 @@ void check(const PrecisionOverride& entry, const std::string& where) {
                     .expected = std::move(expected),
                     .found = std::move(found)});
   };
-  if (!entry.op.empty() && !find_op(entry.op))
-    refuse("op", "an op as 'binade policy' lists them", json::in_quotes(entry.op));
-  if (!entry.op.empty() && entry.run.empty())
-    refuse("run", "the class that op " + entry.op + " runs in", "none");
-  if (!entry.run.empty() && !find_cast_class(entry.run))
-    refuse("run", "a class as 'binade policy' lists them: lower, f32, promote, as_is, ...",
-           json::in_quotes(entry.run));
-  if (entry.fp8_scaling) amp::parse_fp8_scaling(*entry.fp8_scaling);
-  if (entry.run.empty() && !entry.names_fp8())
+  if (entry.op && !entry.run)
+    refuse("run", fmt::format("the class that op {} runs in", name(*entry.op)), "none");
+  if (!entry.run && !entry.names_fp8())
     refuse("[[precision.override]]", "run, fp8, fp8_scaling, fp8_forward, fp8_dgrad or fp8_wgrad",
            "none of them");
 }
@@ -39,11 +32,11 @@ std::string to_toml(const PrecisionOverrides& overrides) {
   for (const PrecisionOverride& entry : overrides) {
     text += "\n[[precision.override]]\n";
     text += fmt::format("module = {}\n", toml_string(entry.module));
-    if (!entry.op.empty()) text += fmt::format("op = {}\n", toml_string(entry.op));
-    if (!entry.run.empty()) text += fmt::format("run = {}\n", toml_string(entry.run));
+    if (entry.op) text += fmt::format("op = {}\n", toml_string(name(*entry.op)));
+    if (entry.run) text += fmt::format("run = {}\n", toml_string(name(*entry.run)));
     write(text, "fp8", entry.fp8);
     if (entry.fp8_scaling)
-      text += fmt::format("fp8_scaling = {}\n", toml_string(*entry.fp8_scaling));
+      text += fmt::format("fp8_scaling = {}\n", toml_string(name(*entry.fp8_scaling)));
     write(text, "fp8_forward", entry.fp8_forward);
     write(text, "fp8_dgrad", entry.fp8_dgrad);
     write(text, "fp8_wgrad", entry.fp8_wgrad);
@@ -54,12 +47,11 @@ std::string to_toml(const PrecisionOverrides& overrides) {
 amp::Policy policy_of(const PrecisionOverrides& overrides) {
   amp::Policy policy;
   for (const PrecisionOverride& entry : overrides) {
-    if (entry.run.empty()) continue;
-    const CastClass cast = *find_cast_class(entry.run);
-    if (entry.op.empty()) {
-      policy.set_module(entry.module, cast);
+    if (!entry.run) continue;
+    if (entry.op) {
+      policy.set(*entry.op, *entry.run, entry.module);
     } else {
-      policy.set(*find_op(entry.op), cast, entry.module);
+      policy.set_module(entry.module, *entry.run);
     }
   }
   return policy;
@@ -75,7 +67,7 @@ amp::Fp8State fp8_state_of(bool enabled, const amp::Fp8Recipe& recipe,
     other.forward = on && entry.fp8_forward.value_or(recipe.forward);
     other.dgrad = on && entry.fp8_dgrad.value_or(recipe.dgrad);
     other.wgrad = on && entry.fp8_wgrad.value_or(recipe.wgrad);
-    if (entry.fp8_scaling) other.scaling = amp::parse_fp8_scaling(*entry.fp8_scaling);
+    if (entry.fp8_scaling) other.scaling = *entry.fp8_scaling;
     state.overrides[entry.module] = other;
   }
   return state;
@@ -85,7 +77,7 @@ void exclude(amp::Fp8State& state, const std::string& module) {
   amp::Fp8Recipe off = state.recipe;
   off.forward = off.dgrad = off.wgrad = false;
   state.overrides[module] = off;
-  // Deeper exceptions would win over this one.
+  // An override of a longer path would win over this one.
   std::erase_if(state.overrides,
                 [&](const auto& entry) { return entry.first.starts_with(module + "."); });
 }

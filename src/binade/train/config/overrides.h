@@ -10,15 +10,16 @@
 // Precision by module and by op: the entries of [[precision.override]] in a configuration.
 namespace binade::train {
 
-// One exception from the run's precision. Everything it names applies inside `module` (a path such
-// as "blocks.0.mlp", empty: everywhere) and all below it; the longest path wins.
+// One exception from the run's precision. It applies inside `module` (a path such as
+// "blocks.0.mlp"; empty: everywhere) and all modules below it; the longest path wins.
 struct PrecisionOverride {
   std::string module;
-  std::string op;           // with `run`: this op only; empty: every op
-  std::string run;          // class the ops run in under autocast: "f32", "lower", ...
-  std::optional<bool> fp8;  // false: not in FP8
-  std::optional<std::string> fp8_scaling;
-  std::optional<bool> fp8_forward, fp8_dgrad, fp8_wgrad;  // which products run in FP8
+  std::optional<Op> op = {};          // with `run`: this op only; none: every op
+  std::optional<CastClass> run = {};  // class of the ops under autocast
+  std::optional<bool> fp8 = {};       // false: no FP8
+  std::optional<amp::Fp8Scaling> fp8_scaling = {};
+  // Which of a linear's three matmuls run in FP8.
+  std::optional<bool> fp8_forward = {}, fp8_dgrad = {}, fp8_wgrad = {};
 
   bool names_fp8() const { return fp8 || fp8_scaling || fp8_forward || fp8_dgrad || fp8_wgrad; }
   bool operator==(const PrecisionOverride&) const = default;
@@ -26,18 +27,18 @@ struct PrecisionOverride {
 
 using PrecisionOverrides = std::vector<PrecisionOverride>;
 
-// Fails, naming `where`, unless op, run and fp8_scaling are known and something is overridden.
+// Fails, naming `where`, for an op without a class and for an entry that overrides nothing.
 void check(const PrecisionOverride& entry, const std::string& where);
 
-// The entries as TOML; empty where there are none.
+// The entries as TOML; empty if there are none.
 std::string to_toml(const PrecisionOverrides& overrides);
 
-// What they make of the autocast policy and of an FP8 recipe.
+// The autocast policy, and the FP8 state of a recipe, with the overrides.
 amp::Policy policy_of(const PrecisionOverrides& overrides);
 amp::Fp8State fp8_state_of(bool enabled, const amp::Fp8Recipe& recipe,
                            const PrecisionOverrides& overrides);
 
-// Leaves `module` and all below it out of FP8.
+// Excludes `module` and all modules below it from FP8.
 void exclude(amp::Fp8State& state, const std::string& module);
 
 }  // namespace binade::train

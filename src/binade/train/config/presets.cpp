@@ -2,26 +2,32 @@
 
 #include <fmt/format.h>
 
-#include "binade/backend/gpu.h"
 #include "binade/base/division.h"
 #include "binade/base/error.h"
+#include "binade/data/token_file.h"
 #include "binade/data/tokenizer.h"
+#include "binade/io/huggingface.h"
+#include "binade/io/model_folder.h"
+#include "binade/train/config/component_options.h"
 
 namespace binade::train {
 namespace {
 
-struct Preset {
-  std::string_view name, model;
-  int64_t layers, width, heads, kv_heads, hidden, context, vocab;
+constexpr int64_t gpt2_vocabulary = 50257, llama_vocabulary = 32000;
+
+struct PresetSizes {
+  Preset preset;
+  ModelFamily model;
+  int64_t layers, width, heads, hidden, context, vocab;
 };
 
-constexpr Preset presets[] = {
-    {"tiny", "gpt2", 4, 128, 4, 0, 0, 128, 256},
-    {"small", "gpt2", 4, 256, 4, 0, 0, 256, 256},
-    {"gpt2-124m", "gpt2", 12, 768, 12, 0, 0, 1024, 50257},
-    {"gpt2-350m", "gpt2", 24, 1024, 16, 0, 0, 1024, 50257},
-    {"gpt2-1.5b", "gpt2", 48, 1600, 25, 0, 0, 1024, 50257},
-    {"llama-1.3b", "llama", 24, 2048, 16, 0, 5632, 2048, 32000},
+constexpr PresetSizes presets[] = {
+    {Preset::tiny, ModelFamily::gpt2, 4, 128, 4, 0, 128, data::byte_vocabulary},
+    {Preset::small, ModelFamily::gpt2, 4, 256, 4, 0, 256, data::byte_vocabulary},
+    {Preset::gpt2_124m, ModelFamily::gpt2, 12, 768, 12, 0, 1024, gpt2_vocabulary},
+    {Preset::gpt2_350m, ModelFamily::gpt2, 24, 1024, 16, 0, 1024, gpt2_vocabulary},
+    {Preset::gpt2_1_5b, ModelFamily::gpt2, 48, 1600, 25, 0, 1024, gpt2_vocabulary},
+    {Preset::llama_1_3b, ModelFamily::llama, 24, 2048, 16, 5632, 2048, llama_vocabulary},
 };
 
 void require(bool good, std::string key, std::string expected, std::string found,
@@ -34,42 +40,44 @@ void require(bool good, std::string key, std::string expected, std::string found
 }
 
 void check_model(const Config& c) {
+  const bool llama = c.model == ModelFamily::llama;
   require(c.width % c.heads == 0, "[model] heads",
           fmt::format("a divisor of the width {}", c.width), fmt::format("{}", c.heads));
   require(c.heads % c.kv_heads == 0, "[model] kv_heads",
           fmt::format("a divisor of heads, {}", c.heads), fmt::format("{}", c.kv_heads));
-  require(c.model == "llama" || c.kv_heads == c.heads, "[model] kv_heads",
-          "as many as heads in a gpt2", fmt::format("{}", c.kv_heads),
-          "use --model llama for grouped heads");
-  require(c.model != "llama" || c.width / c.heads % 2 == 0, "[model] heads",
+  require(llama || c.kv_heads == c.heads, "[model] kv_heads", "as many as heads in a gpt2",
+          fmt::format("{}", c.kv_heads), "use --model llama for grouped heads");
+  require(!llama || c.width / c.heads % 2 == 0, "[model] heads",
           "an even width per head for rotary positions", fmt::format("{}", c.width / c.heads));
 }
 
-// A tokenizer's file says how many ids there are.
+// Takes the vocabulary of a tokenizer's file unless it is given, and checks that it suffices.
 void complete_vocab(Config& c, bool given) {
-  const bool token_file = c.data.ends_with(".bin");
-  if (c.tokenizer == "bytes" && token_file) return;
+  const bool token_file = data::is_token_file(c.data), bytes = c.tokenizer == data::byte_tokenizer;
+  if (bytes && token_file) return;
   const int64_t ids = data::open_tokenizer(c.tokenizer)->vocab();
-  if (c.tokenizer != "bytes" && !given) c.vocab = ids;
+  if (!bytes && !given) c.vocab = ids;
   require(c.vocab >= ids, "[model] vocab",
           fmt::format("at least {} for the tokenizer '{}'", ids, c.tokenizer),
           fmt::format("{}", c.vocab));
-  require(c.init_from.empty() || token_file || c.tokenizer != "bytes" || c.vocab == 256, "--data",
+  const bool byte_text = bytes && !token_file;
+  require(c.init_from.empty() || !byte_text || c.vocab == data::byte_vocabulary, "--data",
           fmt::format("a token file (.bin) of the {} ids that {} knows", c.vocab, c.init_from),
-          c.data + " by bytes, 256 ids",
+          fmt::format("{} by bytes, {} ids", c.data, data::byte_vocabulary),
           "make it with the model's own tokenizer, or start from a model of bytes");
 }
 
 void check_precision(const Config& c) {
-  const bool low = c.precision == "bf16" || c.precision == "fp16" || c.precision == "fp8";
-  require(low || c.params == "autocast", "[precision] params",
-          fmt::format("'autocast' with precision {}", c.precision), "'masters'",
+  const bool low = uses_autocast(c.precision);
+  require(low || c.params == ParameterStorage::autocast, "[precision] params",
+          fmt::format("'autocast' with precision {}", name(c.precision)), "'masters'",
           "masters go with bf16, fp16 and fp8");
-  require(low || c.residual == "auto" || c.residual == "f32", "[precision] residual",
-          fmt::format("'auto' or 'f32' with precision {}", c.precision), "'" + c.residual + "'");
-  require(c.precision == "fp8" || (!c.auto_precision && c.precision_plan.empty()),
+  require(low || c.residual.value_or(DType::f32) == DType::f32, "[precision] residual",
+          fmt::format("'auto' or 'f32' with precision {}", name(c.precision)),
+          fmt::format("'{}'", name_in(residual_names, c.residual)));
+  require(c.precision == Precision::fp8 || (!c.auto_precision && c.precision_plan.empty()),
           "[precision] auto_precision, precision_plan", "precision 'fp8' beside them",
-          "'" + c.precision + "'");
+          fmt::format("'{}'", name(c.precision)));
   require(c.fp8_skip_first + c.fp8_skip_last <= c.layers,
           "[precision] fp8_skip_first, fp8_skip_last",
           fmt::format("together at most the {} layers", c.layers),
@@ -79,33 +87,62 @@ void check_precision(const Config& c) {
 }  // namespace
 
 void apply_preset(Config& config) {
-  for (const Preset& preset : presets) {
-    if (preset.name != config.preset) continue;
-    config.model = preset.model;
-    config.layers = preset.layers;
-    config.width = preset.width;
-    config.heads = preset.heads;
-    config.kv_heads = preset.kv_heads;
-    config.hidden = preset.hidden;
-    config.context = preset.context;
-    config.vocab = preset.vocab;
+  for (const PresetSizes& sizes : presets) {
+    if (sizes.preset != config.preset) continue;
+    config.model = sizes.model;
+    config.layers = sizes.layers;
+    config.width = sizes.width;
+    config.heads = sizes.heads;
+    config.kv_heads = 0;
+    config.hidden = sizes.hidden;
+    config.context = sizes.context;
+    config.vocab = sizes.vocab;
   }
+}
+
+void apply_init_from(Config& config) {
+  const nn::LanguageModelConfig model =
+      io::read_config(io::model_folder(config.init_from, "--init-from") / "config.json");
+  config.model = model.norm == nn::NormType::rms ? ModelFamily::llama : ModelFamily::gpt2;
+  config.layers = model.layers;
+  config.width = model.width;
+  config.heads = model.heads;
+  config.kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
+  config.hidden = model.hidden;
+  config.context = model.context;
+  config.vocab = model.vocab;
+  config.tied_head = model.tied_head;
+  config.norm_eps = model.eps;
+  config.rope_theta = model.rope_theta;
+}
+
+Config with_precision(Config config, Precision precision) {
+  config.precision = precision;
+  if (!uses_autocast(precision)) {
+    config.params = ParameterStorage::autocast;
+    config.residual = {};
+  }
+  if (precision != Precision::fp8) {
+    config.auto_precision = false;
+    config.precision_plan.clear();
+  }
+  return config;
 }
 
 void complete(Config& config, bool vocab_given) {
   complete_vocab(config, vocab_given);
   if (config.kv_heads == 0) config.kv_heads = config.heads;
-  // Llama's MLP has three matrices where GPT-2's has two: two thirds of the width make them equal
-  // in size.
+  // Llama's MLP has three matrices and GPT-2's two, so two thirds of the width give the same size;
+  // rounded up to a multiple of 64, which matmul kernels like.
   if (config.hidden == 0)
-    config.hidden =
-        config.model == "llama" ? round_up(config.width * 8 / 3, 64) : 4 * config.width;
-  if (config.device == "auto") config.device = backend::gpus().empty() ? "cpu" : "cuda";
+    config.hidden = config.model == ModelFamily::llama ? round_up(config.width * 8 / 3, 64)
+                                                       : 4 * config.width;
+  config.device = device_of(config);
   if (config.warmup < 0) config.warmup = config.steps / 20;
   require(config.warmup <= config.steps, "[train] warmup",
           fmt::format("at most the {} steps", config.steps), fmt::format("{}", config.warmup));
   require(!config.resume || !config.out.empty(), "--resume",
-          "--out with the folder of the run to go on with", "none");
+          "--out with the folder of the run to continue", "none");
   check_model(config);
   check_precision(config);
 }

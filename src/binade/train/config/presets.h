@@ -4,11 +4,17 @@
 
 namespace binade::train {
 
-// Sets the model's sizes to those of config.preset.
+// Sets the model's family and sizes to those of config.preset.
 void apply_preset(Config& config);
 
-// Checks what depends on several keys and fills in what stands for "by the rest". A vocabulary that
-// nobody gave is that of the tokenizer's file.
+// Sets the model's family and sizes to those of config.init_from: a model's folder or a run's.
+void apply_init_from(Config& config);
+
+// The configuration in another precision, without the settings that do not go with it.
+Config with_precision(Config config, Precision precision);
+
+// Checks what depends on several keys and replaces values that stand for a default. Unless the
+// vocabulary is given, it becomes that of the tokenizer's file.
 void complete(Config& config, bool vocab_given);
 
 }  // namespace binade::train

@@ -5,8 +5,8 @@
 
 #include "binade/base/error.h"
 #include "binade/data/token_file.h"
+#include "binade/io/model_folder.h"
 #include "binade/train/checkpoint.h"
-#include "binade/train/model_folder.h"
 
 namespace binade::train {
 namespace {
@@ -72,10 +72,10 @@ Inspection inspect(const fs::path& path, const std::string& only) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     const fs::path folder =
-        fs::exists(path / "checkpoints", error) ? model_folder(path, who) : path;
+        fs::exists(path / "checkpoints", error) ? io::model_folder(path, who) : path;
     result.path = folder.string();
     add_folder(folder, only, result);
-  } else if (path.extension() == ".bin" && !is_safetensors(path)) {
+  } else if (data::is_token_file(path) && !is_safetensors(path)) {
     add_tokens(path, result);
   } else if (is_safetensors(path)) {
     result.kind = "safetensors";

@@ -63,7 +63,7 @@ std::string charts(const RunSummary& run) {
                      {series("gradient norm", r, [](const Record& x) { return x.gradient_norm; })});
   html += line_chart({"Learning rate", "step", "learning rate"},
                      {series("learning rate", r, [](const Record& x) { return x.lr; })});
-  if (run.config.precision == "fp16") {
+  if (run.config.precision == Precision::fp16) {
     html +=
         line_chart({"Loss scale", "step", "log2 of the scale"},
                    {series("loss scale", r, [](const Record& x) { return std::log2(x.scale); })});
@@ -85,8 +85,8 @@ std::string charts(const RunSummary& run) {
 std::string report_html(const RunSummary& run) {
   const Config& c = run.config;
   const std::string title =
-      fmt::format("{} in {}, {} parameters", c.model == "llama" ? "Llama" : "GPT-2", c.precision,
-                  run.parameters);
+      fmt::format("{} in {}, {} parameters", c.model == ModelFamily::llama ? "Llama" : "GPT-2",
+                  name(c.precision), run.parameters);
   std::string html = fmt::format(
       "<p>{} layers, width {}, {} heads, context {}; trained on {} with batches of {} "
       "x {} sequences.</p>\n",

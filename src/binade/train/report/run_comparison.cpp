@@ -77,7 +77,7 @@ double last_validation(const RunSummary& run) {
 
 constexpr Column columns[] = {
     {"run", [](const RunSummary& r) { return r.name; }},
-    {"precision", [](const RunSummary& r) { return r.config.precision; }},
+    {"precision", [](const RunSummary& r) { return std::string(name(r.config.precision)); }},
     {"parameters", [](const RunSummary& r) { return fmt::format("{}", r.parameters); }},
     {"steps", [](const RunSummary& r) { return fmt::format("{}", r.records.back().step); }},
     {"validation loss",

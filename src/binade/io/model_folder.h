@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Where models lie in the folders of runs.
+namespace binade::io {
+
+struct Checkpoint {
+  int64_t step = 0;
+  std::filesystem::path path;
+};
+
+// The name of a checkpoint's folder: "step-12".
+std::string checkpoint_name(int64_t step);
+
+// The complete checkpoints in a folder, oldest first. Half-written ones have other names.
+std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
+
+// The folder of the model that a path on the command line stands for: itself if it holds a
+// config.json, else the newest checkpoint of the run in it. Fails as `caller` if there is neither.
+std::filesystem::path model_folder(const std::filesystem::path& given, std::string_view caller);
+
+}  // namespace binade::io

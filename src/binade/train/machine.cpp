@@ -1,0 +1,166 @@
+#include "binade/train/machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "binade/amp/capability.h"
+#include "binade/autograd/grad_mode.h"
+#include "binade/backend/cpu/gemm/kernel.h"
+#include "binade/backend/cpu/gemm/peak_flops.h"
+#include "binade/backend/gpu.h"
+#include "binade/base/function_ref.h"
+#include "binade/base/parallel.h"
+#include "binade/nn/linear.h"
+#include "binade/nn/norm.h"
+#include "binade/ops/create.h"
+#include "binade/train/config/component_options.h"
+
+namespace binade::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Long enough for several calls, short enough to go unnoticed at the start of a run.
+constexpr double budget = 0.06;
+// Calls timed together: waiting for a GPU costs as much as a short kernel.
+constexpr double seconds_between_waits = 0.005;
+// Sides of a square matmul that keeps a device busy for milliseconds.
+constexpr int64_t cpu_side = 768, gpu_side = 8192;
+
+// Dense TFLOP/s from the vendors' data sheets.
+struct GpuPeak {
+  std::string_view name;  // part of the GPU's own
+  double fp32, tf32, half, fp8;
+
+  double of(Precision precision) const {
+    switch (precision) {
+      case Precision::fp32:
+        return fp32;
+      case Precision::tf32:
+        return tf32;
+      case Precision::fp8:
+        return fp8;
+      default:
+        return half;
+    }
+  }
+};
+constexpr GpuPeak gpu_peaks[] = {
+    {"A100", 19.5, 156, 312, 0},
+    {"H100 PCIe", 51, 378, 756, 1513},
+    {"H100", 67, 494.7, 989.4, 1978.9},
+    {"H200", 67, 494.7, 989.4, 1978.9},
+};
+
+// For its lifetime linear layers run in a precision.
+class PrecisionScope {
+ public:
+  explicit PrecisionScope(Precision precision, amp::Fp8Scaling scaling = amp::Fp8Scaling::delayed)
+      : cast_(autocast_type(precision), {.enabled = uses_autocast(precision)}),
+        matmul_(matmul_precision(precision)),
+        fp8_(amp::Fp8Recipe{.scaling = scaling}, precision == Precision::fp8) {}
+
+ private:
+  amp::Autocast cast_;
+  amp::MatmulPrecisionGuard matmul_;
+  amp::Fp8Autocast fp8_;
+};
+
+// The type that a precision's matmuls take and give.
+DType value_type(Precision precision) {
+  return uses_autocast(precision) ? autocast_type(precision) : DType::f32;
+}
+
+// Seconds of one call, the best of several within the budget. The first call is discarded: it
+// allocates, and on a GPU it tunes.
+double best_seconds(Device device, FunctionRef<void()> call) {
+  const auto seconds_of = [&](int64_t calls) {
+    backend::synchronize(device);
+    const auto begin = Clock::now();
+    for (int64_t i = 0; i < calls; ++i) call();
+    backend::synchronize(device);
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  seconds_of(1);
+  double best = seconds_of(1), spent = best;
+  while (spent < budget) {
+    const auto calls =
+        std::clamp<int64_t>(static_cast<int64_t>(seconds_between_waits / best), 1, 1000);
+    const double elapsed = seconds_of(calls);
+    spent += elapsed;
+    best = std::min(best, elapsed / static_cast<double>(calls));
+  }
+  return best;
+}
+
+double measure_matmul(Device device, Precision precision) {
+  const int64_t n = device.is_cpu() ? cpu_side : gpu_side;
+  const NoGrad no_grad;
+  const memory::CategoryGuard category(memory::Category::workspace);
+  const PrecisionScope scope(precision);
+  const DType type = value_type(precision);
+  nn::Linear layer({.in = n, .out = n, .bias = false}, {device, type});
+  const Tensor x = full({n, n}, 0.5, type, device);
+  const auto side = static_cast<double>(n);
+  return 2 * side * side * side / best_seconds(device, [&] { layer(x); });
+}
+
+}  // namespace
+
+std::string gpu_name(Device device) {
+  const auto at = static_cast<size_t>(device.index);
+  if (!device.is_cuda() || at >= backend::gpus().size()) return {};
+  return backend::gpus()[at].name;
+}
+
+double instruction_peak(Device device, Precision precision, double seconds) {
+  if (device.is_cuda()) {
+    const std::string name = gpu_name(device);
+    for (const GpuPeak& gpu : gpu_peaks) {
+      if (name.find(gpu.name) != std::string::npos) return 1e12 * gpu.of(precision);
+    }
+  }
+  if (!device.is_cpu()) return 0;
+  // FP8 operands become bf16 on their way into a matmul, f16 and TF32 ones f32.
+  const bool bf16 = (precision == Precision::bf16 || precision == Precision::fp8) &&
+                    backend::cpu::current_level().bf16 != nullptr;
+  return bf16 ? backend::cpu::bf16_peak(seconds) : backend::cpu::f32_peak(seconds);
+}
+
+double matmul_rate(Device device, Precision precision) {
+  static std::mutex mutex;
+  static std::map<std::tuple<Device::Kind, int, Precision, int>, double> known;
+  const bool emulated = precision == Precision::fp8 &&
+                        amp::matmul_support(DType::e4m3, device) != amp::Support::native;
+  if (emulated) precision = Precision::bf16;
+  const std::lock_guard lock(mutex);
+  auto [found, is_new] = known.try_emplace({device.kind, device.index, precision, threads()}, 0);
+  if (is_new) found->second = measure_matmul(device, precision);
+  return found->second;
+}
+
+double linear_rate(Device device, Precision precision, amp::Fp8Scaling scaling,
+                   const LayerShape& shape) {
+  nn::Linear layer({.in = shape.in, .out = shape.out, .bias = false}, {device, DType::f32});
+  const Tensor x = randn({shape.rows, shape.in}, {1, 1}, DType::f32, device).set_requires_grad();
+  const Tensor dy = randn({shape.rows, shape.out}, {1, 2}, value_type(precision), device);
+  const PrecisionScope scope(precision, scaling);
+  constexpr double matmuls = 3;  // forward, and the gradients of the input and of the weight
+  return matmuls * 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.in) *
+         static_cast<double>(shape.out) / best_seconds(device, [&] { layer(x).backward(dy); });
+}
+
+double norm_bandwidth(Device device, int64_t rows, int64_t width) {
+  const auto norm = nn::make_norm(nn::NormType::layer, width, 1e-5, {device, DType::f32});
+  const Tensor x = randn({rows, width}, {1, 1}, DType::f32, device).set_requires_grad();
+  const Tensor dy = randn({rows, width}, {1, 3}, DType::f32, device);
+  // Forward: x, the residual, their sum and the norm; backward: dy, the sum and dx.
+  constexpr double tensors = 7;
+  return tensors * static_cast<double>(x.bytes()) /
+         best_seconds(device, [&] { norm->add(x, dy).second.backward(dy); });
+}
+
+}  // namespace binade::train
