@@ -94,16 +94,37 @@ void add_elementwise(Kernels& list, const Operands& o, const backend::Backend& t
 
 void add_rows(Kernels& list, const Operands& o, const backend::Backend& table) {
   list.push_back({"layer norm bf16", 4 * elements, [&] {
-                    table.norm.forward(NormKind::layer, o.bf16, {}, o.weight, o.bias, 1e-5, {},
-                                       o.bf16_out, o.mean, o.rstd);
+                    table.norm.forward({.kind = NormKind::layer,
+                                        .x = o.bf16,
+                                        .weight = o.weight,
+                                        .bias = o.bias,
+                                        .eps = 1e-5,
+                                        .y = o.bf16_out,
+                                        .mean = o.mean,
+                                        .rstd = o.rstd});
                   }});
   list.push_back({"residual + layer norm bf16", 8 * elements, [&] {
-                    table.norm.forward(NormKind::layer, o.bf16, o.other, o.weight, o.bias, 1e-5,
-                                       o.sum, o.bf16_out, o.mean, o.rstd);
+                    table.norm.forward({.kind = NormKind::layer,
+                                        .x = o.bf16,
+                                        .residual = o.other,
+                                        .weight = o.weight,
+                                        .bias = o.bias,
+                                        .eps = 1e-5,
+                                        .sum = o.sum,
+                                        .y = o.bf16_out,
+                                        .mean = o.mean,
+                                        .rstd = o.rstd});
                   }});
   list.push_back({"layer norm backward bf16", 6 * elements, [&] {
-                    table.norm.backward(NormKind::layer, o.other, {}, o.bf16, o.weight, o.mean,
-                                        o.rstd, o.bf16_out, false, o.dweight, o.dbias, false);
+                    table.norm.backward({.kind = NormKind::layer,
+                                         .dy = o.other,
+                                         .x = o.bf16,
+                                         .weight = o.weight,
+                                         .mean = o.mean,
+                                         .rstd = o.rstd,
+                                         .dx = {o.bf16_out},
+                                         .dweight = {o.dweight},
+                                         .dbias = {o.dbias}});
                   }});
   list.push_back(
       {"softmax bf16", 4 * elements, [&] { table.softmax.forward(false, o.bf16, o.bf16_out); }});

@@ -198,7 +198,7 @@ Llama::Llama(const LlamaConfig& config, Device device, DType dtype)
                      .hidden = config.hidden,
                      .vocab = config.vocab,
                      .context = config.context,
-                     .norm = NormType::rms,
+                     .norm = NormKind::rms,
                      .eps = config.eps,
                      .bias = false,
                      .gated = true,

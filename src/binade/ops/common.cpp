@@ -136,6 +136,18 @@ Tensor viewed(const Tensor& x, const Shape& shape) {
   return x.strided(shape, dense_strides(shape), x.offset());
 }
 
+backend::Target target_of(const GradSlot& slot) {
+  if (!slot.needs_grad()) return {};
+  const auto [buffer, accumulate] = slot.target();
+  return {.view = buffer, .accumulate = accumulate};
+}
+
+backend::Target target_of(const GradSlot& slot, const Shape& shape) {
+  if (!slot.needs_grad()) return {};
+  const auto [buffer, accumulate] = slot.target();
+  return {.view = viewed(buffer, shape), .accumulate = accumulate};
+}
+
 void add_reduced(const GradSlot& slot, const Tensor& gradient) {
   if (!slot.needs_grad()) return;
   if (gradient.shape() == slot.shape()) {

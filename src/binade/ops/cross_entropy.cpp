@@ -157,7 +157,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   const Tensor in = viewed(dense(call[0]), {rows, classes});
   const Tensor wanted = viewed(dense(target), {rows});
   require_classes("cross_entropy", wanted, classes, options.ignore_index);
-  const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device()),
+  const Tensor losses = Tensor::empty({rows}, accumulation_type(in), in.device()),
                lse = Tensor::empty_like(losses);
   backend::of(in).loss.cross_entropy(in, wanted, options.smoothing, options.ignore_index, losses,
                                      lse);
@@ -200,10 +200,10 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                    .target = wanted,
                    .classes = weight.size(0),
                    .options = options};
-  head.losses = Tensor::empty({rows}, statistics_type(head.x), head.x.device());
+  head.losses = Tensor::empty({rows}, accumulation_type(head.x), head.x.device());
   if (call.recording() && x.requires_grad()) head.dx = Tensor::empty_like(head.x);
   if (call.recording() && weight.requires_grad())
-    head.dweight = Tensor::empty(head.weight.shape(), statistics_type(head.x), head.x.device());
+    head.dweight = Tensor::empty(head.weight.shape(), accumulation_type(head.x), head.x.device());
   head.run(chunk_rows > 0 ? chunk_rows
                           : logits_rows(rows, weight.size(0), head.x.dtype(), x.device()));
 

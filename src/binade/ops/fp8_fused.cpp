@@ -205,7 +205,12 @@ bool may_fuse(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 template <class Make>
 std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
                                      std::initializer_list<Tensor> parameters, Make make) {
-  check_norm("fp8_norm_linear", norm.x, norm.residual, norm.weight, norm.bias, norm.eps);
+  check_norm("fp8_norm_linear", {.kind = norm.kind,
+                                 .x = norm.x,
+                                 .residual = norm.residual,
+                                 .weight = norm.weight,
+                                 .bias = norm.bias,
+                                 .eps = norm.eps});
   const DType type = product_type(norm.type);
   const amp::Autocast as_given(amp::AutocastState{});  // FP8 is made from the values as they are
   std::vector<Tensor> inputs = {norm.x, norm.weight, norm.bias, norm.residual};
@@ -222,8 +227,15 @@ std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
   const Tensor rstd = Tensor::empty({rows}, DType::f32, device);
   const Tensor scale = dense(norm.weight), shift = dense(norm.bias);
   const auto& kernels = backend::of(in);
-  kernels.norm.forward(norm.kind, in, adds ? viewed(dense(norm.residual), flat) : Tensor(), scale,
-                       shift, norm.eps, adds ? sum : Tensor(), {}, mean, rstd);
+  kernels.norm.forward({.kind = norm.kind,
+                        .x = in,
+                        .residual = adds ? viewed(dense(norm.residual), flat) : Tensor(),
+                        .weight = scale,
+                        .bias = shift,
+                        .eps = norm.eps,
+                        .sum = adds ? sum : Tensor(),
+                        .mean = mean,
+                        .rstd = rstd});
 
   const bool records_amax = autograd::grad_enabled();
   const bool dinput = autograd::recording(std::span(inputs).first(4));
@@ -235,7 +247,7 @@ std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
   const auto [part, y] = make(codes, Setting{type, call.recording(), dinput, records_amax});
   const Tensor outputs[2] = {viewed(sum, norm.x.shape()),
                              viewed(y, with_last(norm.x.shape(), y.size(1)))};
-  const NormBackward backward{norm.kind, sum, scale, mean, rstd};
+  const NormGradient backward{norm.kind, sum, scale, mean, rstd};
   call.results(outputs,
                [part = part, backward, dinput, flat, full = norm.x.shape(), normed = norm.type,
                 out = y.size(1)](std::span<const Tensor> dy, GradSlots dx) {

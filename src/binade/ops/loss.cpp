@@ -62,7 +62,7 @@ Tensor reduced_loss(const Tensor& losses, Reduce reduce) {
 Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
                                CrossEntropyOptions options) {
   Composite call(Op::cross_entropy, {logits});
-  const Tensor log_p = log_softmax(cast(call[0], statistics_type(call[0])));
+  const Tensor log_p = log_softmax(cast(call[0], accumulation_type(call[0])));
   const Tensor counts = counted(target, options.ignore_index, log_p);
   const Tensor picked =
       squeeze(gather(log_p, -1, unsqueeze(indexable(target, options.ignore_index), -1)), -1);

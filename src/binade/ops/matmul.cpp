@@ -63,7 +63,7 @@ void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const S
     return;
   }
   const Tensor gradient =
-      Tensor::empty({batch.numel(), rows, columns}, statistics_type(a), a.device());
+      Tensor::empty({batch.numel(), rows, columns}, accumulation_type(a), a.device());
   multiply(a, b, gradient, false, tf32);
   Shape full = batch;
   full.push_back(rows);

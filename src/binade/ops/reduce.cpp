@@ -109,7 +109,7 @@ Tensor extremum(Op op, Reduction kernel, const Tensor& x, const Axes& axes, bool
   return call.result(
       keep ? y : viewed(y, shape.dropped),
       [kept = shape.kept, x = Saved(call[0]), y = Saved(y)](const Tensor& dy, GradSlots dx) {
-        const Tensor is_extreme = Tensor::empty(x->shape(), statistics_type(x), x->device());
+        const Tensor is_extreme = Tensor::empty(x->shape(), accumulation_type(x), x->device());
         backend::of(dy).elementwise.binary(Binary::equal, x,
                                            TensorView(y.get()).expanded(x->shape()), is_extreme);
         const Tensor count = reduce(Reduction::sum, is_extreme, kept, is_extreme.dtype());
@@ -190,7 +190,7 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
     const Tensor last = zeros({rows, width}, dy.dtype(), dy.device());
     backend::of(dy).elementwise.copy(viewed(dense(dy), {rows, 1}),
                                      slice(last, 1, width - 1, width));
-    const Tensor gradient = Tensor::empty({rows, width}, statistics_type(x), dy.device());
+    const Tensor gradient = Tensor::empty({rows, width}, accumulation_type(x), dy.device());
     backend::of(dy).scan.cumprod_backward(last, viewed(ordered, {rows, width}), 1, gradient);
     std::vector<int64_t> back(order.size());
     for (size_t i = 0; i < order.size(); ++i)
@@ -206,7 +206,7 @@ Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
   require_elements("var", x, shape);
   const Call call(Op::var, {x});
   const Tensor y = Tensor::empty(shape.kept, call[0].dtype(), x.device());
-  const Tensor average = Tensor::empty(shape.kept, statistics_type(call[0]), x.device());
+  const Tensor average = Tensor::empty(shape.kept, accumulation_type(call[0]), x.device());
   backend::of(x).reduce.variance(call[0], correction, y, average);
   const double factor = 2 / (static_cast<double>(shape.count) - correction);
   return call.result(
@@ -228,7 +228,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep) {
   const ReducedShape shape = reduced_shape("norm", x, axes);
   if (std::isinf(p)) require_elements("norm", x, shape);
   Composite call(Op::norm, {x});
-  const Tensor wide = cast(call[0], statistics_type(call[0]));
+  const Tensor wide = cast(call[0], accumulation_type(call[0]));
   Tensor y;
   if (std::isinf(p)) {
     y = max(abs(wide), axes, keep);

@@ -44,7 +44,7 @@ void check_same(const nn::LanguageModelConfig& ours, const nn::LanguageModelConf
 void apply_init_from(Config& config) {
   const nn::LanguageModelConfig model =
       io::read_config(model_folder(config.init_from, "--init-from") / "config.json");
-  config.model = model.norm == nn::NormType::rms ? "llama" : "gpt2";
+  config.model = model.norm == nn::NormKind::rms ? "llama" : "gpt2";
   config.layers = model.layers;
   config.width = model.width;
   config.heads = model.heads;
