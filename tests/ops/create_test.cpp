@@ -1,4 +1,5 @@
 #include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

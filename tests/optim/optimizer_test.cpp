@@ -8,6 +8,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/io/safetensors.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/unary.h"
 #include "binade/optim/adam.h"

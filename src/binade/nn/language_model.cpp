@@ -7,7 +7,7 @@
 #include "binade/nn/init.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/index.h"
 #include "binade/ops/recompute.h"
 #include "binade/ops/shape.h"

@@ -5,6 +5,7 @@
 
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/index.h"
 #include "binade/ops/matmul.h"

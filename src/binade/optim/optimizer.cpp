@@ -6,6 +6,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 
 namespace binade::optim {

@@ -9,6 +9,7 @@
 #include "binade/base/random.h"
 #include "binade/data/batches.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/optim/clip.h"
 #include "binade/train/init_from.h"

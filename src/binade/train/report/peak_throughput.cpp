@@ -11,6 +11,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/parallel.h"
 #include "binade/nn/linear.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
 
