@@ -79,7 +79,8 @@ class QuantizeMade : public testing::Test {
           SCOPED_TRACE(to_string(shape) + std::string(name(type)) +
                        std::to_string(static_cast<int>(activation)));
           const Tensor dx = Tensor::empty_like(dy);
-          of(x).activation.activation_backward(activation, dy, x, dx, {}, false);
+          of(x).activation.activation_backward(
+              {.activation = activation, .dy = dy, .pre_activation = x, .dx = dx});
           expect_codes(dx, [&](const Codes& codes) {
             of(x).quantize.quantize_activation_backward(activation, dy, x, codes);
           });

@@ -82,12 +82,19 @@ void add_elementwise(Kernels& list, const Operands& o, const backend::Backend& t
                     table.elementwise.unary(backend::Unary::gelu_tanh, {}, o.bf16, o.bf16_out);
                   }});
   list.push_back({"gelu backward bf16", 6 * elements, [&] {
-                    table.activation.activation_backward(backend::Activation::gelu_tanh, o.other,
-                                                         o.bf16, o.bf16_out, {}, false);
+                    table.activation.activation_backward(
+                        {.activation = backend::Activation::gelu_tanh,
+                         .dy = o.other,
+                         .pre_activation = o.bf16,
+                         .dx = o.bf16_out});
                   }});
   list.push_back({"gelu and bias backward bf16", 6 * elements, [&] {
-                    table.activation.activation_backward(backend::Activation::gelu_tanh, o.other,
-                                                         o.bf16, o.bf16_out, o.dbias, false);
+                    table.activation.activation_backward(
+                        {.activation = backend::Activation::gelu_tanh,
+                         .dy = o.other,
+                         .pre_activation = o.bf16,
+                         .dx = o.bf16_out,
+                         .dbias = {o.dbias}});
                   }});
   list.push_back({"swiglu bf16", 3 * elements, [&] { table.activation.swiglu(o.pairs, o.half); }});
 }
@@ -126,17 +133,28 @@ void add_rows(Kernels& list, const Operands& o, const backend::Backend& table) {
                                          .dweight = {o.dweight},
                                          .dbias = {o.dbias}});
                   }});
-  list.push_back(
-      {"softmax bf16", 4 * elements, [&] { table.softmax.forward(false, o.bf16, o.bf16_out); }});
-  list.push_back({"cross entropy bf16", 2 * elements,
-                  [&] { table.loss.cross_entropy(o.bf16, o.target, 0, -100, o.losses, o.mean); }});
+  list.push_back({"softmax bf16", 4 * elements,
+                  [&] { table.softmax.forward(backend::SoftmaxKind::plain, o.bf16, o.bf16_out); }});
+  list.push_back({"cross entropy bf16", 2 * elements, [&] {
+                    table.loss.cross_entropy({.logits = o.bf16,
+                                              .target = o.target,
+                                              .ignore_index = -100,
+                                              .losses = o.losses,
+                                              .lse = o.mean});
+                  }});
   list.push_back({"cross entropy backward bf16", 4 * elements, [&] {
-                    table.loss.cross_entropy_backward(o.ones_of_rows, o.bf16, o.target, o.mean, 0,
-                                                      -100, o.bf16_out);
+                    table.loss.cross_entropy_backward({.dlosses = o.ones_of_rows,
+                                                       .logits = o.bf16,
+                                                       .target = o.target,
+                                                       .lse = o.mean,
+                                                       .ignore_index = -100,
+                                                       .dlogits = o.bf16_out});
                   }});
-  list.push_back({"cross entropy to gradient bf16", 4 * elements, [&] {
-                    table.loss.cross_entropy_to_gradient(o.bf16_out, o.target, 0, -100, o.losses);
-                  }});
+  list.push_back(
+      {"cross entropy to gradient bf16", 4 * elements, [&] {
+         table.loss.cross_entropy_to_gradient(
+             {.logits = o.bf16_out, .target = o.target, .ignore_index = -100, .losses = o.losses});
+       }});
   list.push_back({"embedding rows f32", 8 * elements,
                   [&] { table.index.index_select(o.f32, 0, o.index, o.f32_out); }});
 }

@@ -177,12 +177,12 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
     backend::transfer(batch.targets, place.targets);
   }
   if (!graph_.recorded()) {
-    const optim::Optimizer::Recording recording(*optimizer_);
+    const optim::Optimizer::Capture capture(*optimizer_);
     graph_.record([&] {
       recorded_ = launch([&](int64_t micro) { return batches_[static_cast<size_t>(micro)]; });
     });
   }
-  optimizer_->begin_run();
+  optimizer_->prepare_replay();
   graph_.launch();
   scaler_.note_run();
   return recorded_.replayed();

@@ -93,7 +93,7 @@ void forward_as(const NormForward& a) {
         T* total = row_target(a.sum, at, y_scratch.data());
         row_sum = math.add(in, other, width, total);
         store(total, a.sum, at, width);
-        // As rounded: what a separate add would leave.
+        // Reads the rounded sum, as after a separate add.
         in = load(a.sum, at, width, x_scratch.data());
         summed = in == total;
       }
