@@ -27,6 +27,7 @@
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
 #include "binade/ops/conv.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/custom.h"
 #include "binade/ops/distance.h"

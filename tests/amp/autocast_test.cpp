@@ -143,8 +143,8 @@ const std::map<std::string, OpCall>& calls() {
     t["avg_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return avg_pool(x[0]); }};
     t["adaptive_avg_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return global_avg_pool(x[0]); }};
     t["dropout"] = {{m}, [](Inputs x) { return dropout(x[0], 0.5); }};
-    t["batch_norm"] = {{{2, 2, 3}},
-                       [](Inputs x) { return batch_norm(x[0], {}, {}, {}, {}, true); }};
+    t["batch_norm"] = {
+        {{2, 2, 3}}, [](Inputs x) { return batch_norm(x[0], {}, {}, {}, {}, {.training = true}); }};
     return t;
   }();
   return table;

@@ -85,7 +85,8 @@ class QuantizeFused : public testing::Test {
           SCOPED_TRACE(to_string(shape) + std::string(name(type)) +
                        std::to_string(static_cast<int>(activation)));
           const Tensor dx = Tensor::empty_like(dy);
-          of(x).activation.activation_backward(activation, dy, x, dx, {}, false);
+          of(x).activation.activation_backward(
+              {.activation = activation, .dy = dy, .pre_activation = x, .dx = dx});
           expect_bits_of(dx, [&](const QuantizedOutput& out) {
             of(x).quantize.quantize_activation_backward(activation, dy, x, out);
           });
@@ -111,9 +112,22 @@ class QuantizeFused : public testing::Test {
             const Tensor mean_again = centered ? statistic() : Tensor(), rstd_again = statistic();
             const Tensor sum_again = Tensor::empty_like(x);
             const auto& kernels = of(device);
-            kernels.norm.forward(kind, x, residual, weight, bias, 1e-5, sum, y, mean, rstd);
-            kernels.norm.forward(kind, x, residual, weight, bias, 1e-5, sum_again, {}, mean_again,
-                                 rstd_again);
+            NormForward args{.kind = kind,
+                             .x = x,
+                             .residual = residual,
+                             .weight = weight,
+                             .bias = bias,
+                             .eps = 1e-5,
+                             .sum = sum,
+                             .y = y,
+                             .mean = mean,
+                             .rstd = rstd};
+            kernels.norm.forward(args);
+            args.y = {};
+            args.sum = sum_again;
+            args.mean = mean_again;
+            args.rstd = rstd_again;
+            kernels.norm.forward(args);
             EXPECT_TRUE(test::same_bits(sum_again, sum));
             EXPECT_TRUE(test::same_bits(mean_again, mean));
             EXPECT_TRUE(test::same_bits(rstd_again, rstd));

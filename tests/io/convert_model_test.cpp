@@ -5,6 +5,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "io/temporary_folder.h"
 

@@ -109,8 +109,9 @@ Outputs run_batch_norm(const Params& p, const Inputs& in) {
   const Tensor mean = cast(in.at("running_mean"), DType::f32),
                variance = cast(in.at("running_var"), DType::f32);
   const Tensor new_mean = clone(mean), new_variance = clone(variance);
-  const Tensor y = batch_norm(in.at("x"), in.at("weight"), in.at("bias"), new_mean, new_variance,
-                              p.flag("training"), p.number("momentum"), p.number("eps"));
+  const Tensor y = batch_norm(
+      in.at("x"), in.at("weight"), in.at("bias"), new_mean, new_variance,
+      {.training = p.flag("training"), .momentum = p.number("momentum"), .eps = p.number("eps")});
   return {y, new_mean, new_variance};
 }
 

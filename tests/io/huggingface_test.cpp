@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
 #include "binade/ops/unary.h"

@@ -7,7 +7,7 @@
 #include "binade/base/random.h"
 #include "binade/data/corpus.h"
 #include "binade/data/tokens.h"
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"

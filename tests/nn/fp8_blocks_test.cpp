@@ -77,7 +77,7 @@ TEST(Fp8Block, StoresNoNorm) {
   const Device meta = Device::meta();
   TransformerBlock block({.attention = {.width = 32, .heads = 2, .bias = false},
                           .mlp = {.width = 32, .hidden = 256, .gated = true, .bias = false},
-                          .norm = NormType::rms},
+                          .norm = NormKind::rms},
                          {meta});
   const Tensor x = Tensor::empty({4, 64, 32}, DType::bf16, meta).set_requires_grad();
   const amp::Autocast autocast(DType::bf16);
@@ -167,7 +167,7 @@ TEST(Fp8BlocksGpu, TrainTheSameWhetherObservedOrNot) {
 
 TEST(Fp8Norm, LinearAndMlpAreTheirParts) {
   NormLinear linear({.linear = {.in = 24, .out = 40}});
-  NormMLP mlp({.mlp = {.width = 24, .hidden = 40, .gated = true}, .norm = NormType::rms});
+  NormMLP mlp({.mlp = {.width = 24, .hidden = 40, .gated = true}, .norm = NormKind::rms});
   const Tensor x = test::noise({6, 24}, 1);
   const amp::Fp8Autocast fp8(Fp8Recipe{});
   for (Layer* layer : {static_cast<Layer*>(&linear), static_cast<Layer*>(&mlp)}) {

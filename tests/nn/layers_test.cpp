@@ -238,7 +238,7 @@ TEST(Sequential, RunsLayersInTurn) {
 }
 
 TEST(NormLinear, IsTheNormThenTheProduct) {
-  NormLinear layer({.linear = {.in = 6, .out = 4}, .norm = NormType::rms});
+  NormLinear layer({.linear = {.in = 6, .out = 4}, .norm = NormKind::rms});
   std::vector<std::string> names;
   for (const auto& [name, parameter] : layer.named_parameters()) names.push_back(name);
   EXPECT_THAT(names, ElementsAre("norm.weight", "linear.weight", "linear.bias"));

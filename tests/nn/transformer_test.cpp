@@ -117,7 +117,7 @@ TEST(MLP, IsTwoProductsAroundAnActivation) {
 }
 
 TEST(TransformerBlock, AddsBothBranches) {
-  for (const NormType norm : {NormType::layer, NormType::rms}) {
+  for (const NormKind norm : {NormKind::layer, NormKind::rms}) {
     TransformerBlock block(
         {.attention = {.width = 8, .heads = 2}, .mlp = {.width = 8, .hidden = 16}, .norm = norm});
     std::vector<std::string> names;
@@ -126,7 +126,7 @@ TEST(TransformerBlock, AddsBothBranches) {
     const StateDict state = block.state_dict();
     const auto normed = [&](const Tensor& x, const std::string& name) {
       const Tensor weight = state.at(name + ".weight");
-      return norm == NormType::layer ? layer_norm(x, weight, state.at(name + ".bias"))
+      return norm == NormKind::layer ? layer_norm(x, weight, state.at(name + ".bias"))
                                      : rms_norm(x, weight);
     };
     const Tensor x = randn({2, 5, 8}, {1, 2});

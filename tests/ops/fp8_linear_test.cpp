@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "binade/backend/gpu.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/quantize.h"
 #include "support/values.h"

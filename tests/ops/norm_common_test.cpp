@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "binade/base/error.h"
+#include "binade/ops/norm.h"
+#include "binade/ops/reduce.h"
 #include "support/tensors.h"
 
 namespace binade::ops {
@@ -21,28 +23,53 @@ TEST(NormedType, IsAutocastsUnlessMoreIsAsked) {
 
 TEST(CheckNorm, NamesWhatDoesNotFit) {
   const Tensor x = test::noise({2, 3}, 1), weight = test::noise({3}, 2);
-  EXPECT_NO_THROW(check_norm("norm", x, x, weight, weight, 1e-5));
-  EXPECT_NO_THROW(check_norm("norm", x, {}, {}, {}, 0));
-  EXPECT_THROW(check_norm("norm", x, {}, test::noise({2}, 2), {}, 1e-5), Error);
-  EXPECT_THROW(check_norm("norm", x, test::noise({3, 3}, 3), weight, {}, 1e-5), Error);
-  EXPECT_THROW(check_norm("norm", x, {}, weight, {}, -1), Error);
-  EXPECT_THROW(check_norm("norm", Tensor::empty({2, 0}, DType::f32), {}, {}, {}, 1e-5), Error);
+  const auto args = [](const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
+    return NormArguments{.kind = backend::NormKind::layer,
+                         .x = x,
+                         .residual = residual,
+                         .weight = weight,
+                         .eps = eps};
+  };
+  EXPECT_NO_THROW(check_norm("norm", args(x, {}, {}, 0)));
+  EXPECT_THROW(check_norm("norm", args(x, {}, test::noise({2}, 2), 1e-5)), Error);
+  EXPECT_THROW(check_norm("norm", args(x, test::noise({3, 3}, 3), weight, 1e-5)), Error);
+  EXPECT_THROW(check_norm("norm", args(x, {}, weight, -1)), Error);
+  EXPECT_THROW(check_norm("norm", args(Tensor::empty({2, 0}, DType::f32), {}, {}, 1e-5)), Error);
 }
 
-// Without a gradient of the norm the sum's own is all there is; with one, the sum's is added.
-TEST(NormBackward, AddsTheSumsOwnGradient) {
+// Without a gradient of the norm the result is dsum; with one, dsum is added to it.
+TEST(NormGradient, AddsTheSumsOwnGradient) {
   const Tensor x = test::noise({4, 6}, 1), dy = test::noise({4, 6}, 2),
                dsum = test::noise({4, 6}, 3);
   const Tensor y = Tensor::empty_like(x), rstd = Tensor::empty({4}, DType::f32);
-  backend::of(x).norm.forward(backend::NormKind::rms, x, {}, {}, {}, 0, {}, y, {}, rstd);
-  const NormBackward backward{backend::NormKind::rms, x, {}, {}, rstd};
-  const GradSlot nobody(nullptr);
-  EXPECT_TRUE(test::same_bits(backward.through_sum(dsum, {}, nobody, nobody), dsum));
-  const std::vector<double> alone = test::read(backward.through_sum({}, dy, nobody, nobody)),
-                            both = test::read(backward.through_sum(dsum, dy, nobody, nobody)),
+  backend::of(x).norm.forward(
+      {.kind = backend::NormKind::rms, .x = x, .eps = 0, .y = y, .rstd = rstd});
+  const NormGradient gradient{backend::NormKind::rms, x, {}, {}, rstd};
+  const GradSlot unused(nullptr);
+  EXPECT_TRUE(test::same_bits(gradient.through_sum(dsum, {}, unused, unused), dsum));
+  const std::vector<double> alone = test::read(gradient.through_sum({}, dy, unused, unused)),
+                            both = test::read(gradient.through_sum(dsum, dy, unused, unused)),
                             own = test::read(dsum);
   for (size_t i = 0; i < both.size(); ++i)
     EXPECT_EQ(both[i], static_cast<float>(alone[i]) + static_cast<float>(own[i]));
+}
+
+// One parameter's buffer may hold a gradient while the other's does not.
+TEST(NormGradient, EachParameterAccumulatesForItself) {
+  const Tensor x = test::noise({4, 6}, 1), dy = test::noise({4, 6}, 2);
+  const auto gradients = [&](bool weight_first) {
+    Tensor weight = test::noise({6}, 3), bias = test::noise({6}, 4);
+    weight.set_requires_grad();
+    bias.set_requires_grad();
+    if (weight_first) sum(weight).backward();
+    layer_norm(x, weight, bias).backward(dy);
+    return std::pair(test::read(weight.grad()), test::read(bias.grad()));
+  };
+  const auto [weight_alone, bias_alone] = gradients(false);
+  const auto [weight_added, bias_same] = gradients(true);
+  EXPECT_EQ(bias_same, bias_alone);
+  for (size_t i = 0; i < weight_alone.size(); ++i)
+    EXPECT_EQ(weight_added[i], static_cast<float>(weight_alone[i]) + 1.0f);
 }
 
 }  // namespace

@@ -269,9 +269,11 @@ TEST(Checkpoint, NeedsLessMemory) {
 TEST(Checkpoint, MovesRunningStatisticsOnce) {
   const Tensor x = noise_leaf({6, 3}, 1), mean = zeros({3}), variance = ones({3}),
                expected = zeros({3}), plain_variance = ones({3});
-  batch_norm(x, {}, {}, expected, plain_variance, true);
+  batch_norm(x, {}, {}, expected, plain_variance, {.training = true});
   const Tensor y = checkpoint(
-      [&](std::span<const Tensor> in) { return batch_norm(in[0], {}, {}, mean, variance, true); },
+      [&](std::span<const Tensor> in) {
+        return batch_norm(in[0], {}, {}, mean, variance, {.training = true});
+      },
       {x});
   sum(y).backward();
   EXPECT_TRUE(test::same_bits(mean, expected));

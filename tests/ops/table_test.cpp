@@ -83,7 +83,7 @@ void check_gradient(const Description& description, Device device) {
       const Tensor gradient = x.grad();
       ASSERT_TRUE(gradient.defined()) << "input " << i;
       ASSERT_EQ(gradient.shape(), x.shape());
-      ASSERT_EQ(gradient.dtype(), x.dtype() == DType::f64 ? DType::f64 : DType::f32);
+      ASSERT_EQ(gradient.dtype(), accumulation_type(x.dtype()));
       ASSERT_EQ(difference(gradient, expected.gradients[i], gradient_unit(description)), "")
           << "input " << i;
     }

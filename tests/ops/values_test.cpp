@@ -172,7 +172,7 @@ TEST(MixedTypes, NormsTakeF32ParametersOn16BitInputs) {
   EXPECT_EQ(y.dtype(), DType::bf16);
   y.backward(test::noise({4, 16}, 4, DType::bf16));
   EXPECT_EQ(weight.grad().dtype(), DType::f32);
-  EXPECT_EQ(batch_norm(x, weight, bias, {}, {}, true).dtype(), DType::bf16);
+  EXPECT_EQ(batch_norm(x, weight, bias, {}, {}, {.training = true}).dtype(), DType::bf16);
   EXPECT_EQ(group_norm(x, 4, weight, bias).dtype(), DType::bf16);
 }
 
@@ -207,14 +207,14 @@ TEST(Sums, NameTheirType) {
 TEST(BatchNorm, MovesItsRunningStatistics) {
   const Tensor x = tensor({1, 10, 3, 30}, {2, 2}), mean = tensor({1, 1}, {2}),
                variance = tensor({2, 2}, {2});
-  batch_norm(x, {}, {}, mean, variance, true, 0.25);
+  batch_norm(x, {}, {}, mean, variance, {.training = true, .momentum = 0.25});
   // Batch means 2 and 20, unbiased variances 2 and 200.
   EXPECT_THAT(read(mean), ElementsAre(0.75 + 0.5, 0.75 + 5));
   EXPECT_NEAR(read(variance)[0], 1.5 + 0.5, 1e-5);
   EXPECT_NEAR(read(variance)[1], 1.5 + 50, 1e-3);
   EXPECT_GT(mean.version(), 0u);
   const uint64_t version = mean.version();
-  batch_norm(x, {}, {}, mean, variance, false);
+  batch_norm(x, {}, {}, mean, variance, {.training = false});
   EXPECT_EQ(mean.version(), version) << "evaluation leaves them alone";
 }
 

@@ -7,6 +7,7 @@
 
 #include "binade/base/json.h"
 #include "binade/io/safetensors.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
 #include "binade/optim/adam.h"

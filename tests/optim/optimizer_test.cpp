@@ -8,6 +8,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/io/safetensors.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/unary.h"
 #include "binade/optim/adam.h"
@@ -136,56 +137,56 @@ TEST(Masters, Bf16MomentsHalveTheMemory) {
   EXPECT_EQ(memory::allocated(memory::Category::optimizer) - before - wide_bytes, 4000);
 }
 
-// --- recorded steps ---
+// --- captured steps ---
 
-// On the CPU a recorded step runs at once; what begin_run() left for it is all that it may go by.
+// On the CPU a captured step runs at once, and must use the hyperparameters of prepare_replay().
 template <class O, class Options>
-void expect_recorded_steps_to_be_steps(Options options) {
+void expect_captured_steps_to_be_steps(Options options) {
   const auto model = [] {
     std::vector<Tensor> parameters;
     for (const DType dtype : {DType::f32, DType::bf16})
       parameters.push_back(cast(randn({300}, {1, 2}), dtype).set_requires_grad());
     return parameters;
   };
-  const std::vector<Tensor> plain = model(), recorded = model();
-  O a(plain, options), b(recorded, options);
-  { const Optimizer::Recording first(b); }  // makes the place for begin_run()'s numbers
+  const std::vector<Tensor> plain = model(), captured = model();
+  O a(plain, options), b(captured, options);
+  { const Optimizer::Capture first(b); }  // allocates the hyperparameters for prepare_replay()
   for (uint64_t step = 0; step < 6; ++step) {
     for (O* optimizer : {&a, &b}) optimizer->set_lr(options.lr * static_cast<double>(step + 1));
     give_random(plain, step);
-    give_random(recorded, step);
+    give_random(captured, step);
     a.step();
     if (step < 2) {  // both kinds may follow each other
       b.step();
     } else {
-      const uint64_t version = recorded[0].version();
-      b.begin_run();
-      EXPECT_EQ(recorded[0].version(), version + 1);
+      const uint64_t version = captured[0].version();
+      b.prepare_replay();
+      EXPECT_EQ(captured[0].version(), version + 1);
       b.set_lr(1000);  // not what its kernels read
-      const Optimizer::Recording recording(b);
+      const Optimizer::Capture capture(b);
       b.step();
-      EXPECT_EQ(recorded[0].version(), version + 1);
+      EXPECT_EQ(captured[0].version(), version + 1);
     }
   }
   EXPECT_EQ(b.steps(), 6);
   const StateDict expected = a.state_dict(), found = b.state_dict();
   for (const auto& [name, tensor] : expected)
     EXPECT_EQ(to_vector(found.at(name)), to_vector(tensor)) << name;
-  for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(to_vector(recorded[i]), to_vector(plain[i]));
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(to_vector(captured[i]), to_vector(plain[i]));
 }
 
-TEST(RecordedStep, IsAStepOfAdamW) {
-  expect_recorded_steps_to_be_steps<AdamW>(AdamOptions{.lr = 1e-2, .weight_decay = 0.1});
+TEST(CapturedStep, IsAStepOfAdamW) {
+  expect_captured_steps_to_be_steps<AdamW>(AdamOptions{.lr = 1e-2, .weight_decay = 0.1});
 }
 
-TEST(RecordedStep, IsAStepOfSgd) {
-  expect_recorded_steps_to_be_steps<SGD>(SgdOptions{.lr = 1e-2, .momentum = 0.9});
+TEST(CapturedStep, IsAStepOfSgd) {
+  expect_captured_steps_to_be_steps<SGD>(SgdOptions{.lr = 1e-2, .momentum = 0.9});
 }
 
-TEST(RecordedStep, DoesNotRoundAtRandom) {
+TEST(CapturedStep, DoesNotRoundAtRandom) {
   const Tensor weight = leaf({8}, 1, DType::bf16);
   SGD optimizer({weight}, {.master = {.masters = false, .stochastic_rounding = true}});
-  EXPECT_THAT([&] { const Optimizer::Recording recording(optimizer); },
+  EXPECT_THAT([&] { const Optimizer::Capture capture(optimizer); },
               ThrowsMessage<Error>(HasSubstr("stochastic rounding")));
 }
 

@@ -9,6 +9,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/io/huggingface.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"

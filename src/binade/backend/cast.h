@@ -11,8 +11,9 @@ namespace binade::backend {
 
 namespace detail {
 
-// x as a float that rounds to any smaller format as x itself does: where x is not a float, the one
-// below it in magnitude, made odd, stands for everything up to the next (no second tie can arise).
+// x rounded to odd: a float that rounds to any smaller format as x itself does. If x is not a
+// float, the result is the one below it in magnitude with its last bit set, which cannot become a
+// tie.
 BINADE_HD inline float round_to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || x != x) return nearest;
@@ -30,8 +31,8 @@ BINADE_HD inline float round_to_odd(int64_t x) {
 
 }  // namespace detail
 
-// x in another element type. Floats round once, to nearest even; integers take the whole part of a
-// float, saturated, and 0 for NaN; integers become smaller ones modulo their range; bool is x != 0.
+// x in another element type. Floats round once, to nearest even. A float becomes an integer by
+// truncation, saturated; NaN becomes 0. Integers wrap around to smaller types; bool is x != 0.
 template <class To, class From>
 BINADE_HD inline To cast(From x) {
   if constexpr (std::is_same_v<To, From>) {

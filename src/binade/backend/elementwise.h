@@ -2,12 +2,12 @@
 
 #include <cstdint>
 
-#include "binade/tensor/tensor.h"
+#include "binade/backend/target.h"
 
 namespace binade::backend {
 
-// One-input functions. Each has a vector form and a derivative in cpu/elementwise and
-// cuda/elementwise.
+// Functions of one input. cpu/elementwise and cuda/elementwise have a functor for each, with its
+// value and its derivative (unary_dispatch.h).
 enum class Unary : uint8_t {
   neg,
   abs,
@@ -53,8 +53,8 @@ enum class Unary : uint8_t {
   logical_not,
 };
 
-// Numbers some functions need: pow (a = exponent), clamp (a, b = bounds), scale (a * x + b),
-// leaky_relu (a = slope).
+// The parameters of pow (a = exponent), clamp (a, b = bounds), scale (a * x + b) and leaky_relu (a
+// = slope).
 struct UnaryParams {
   double a = 0;
   double b = 0;
@@ -79,23 +79,21 @@ enum class Binary : uint8_t {
   logical_or,
 };
 
-// Elements are read in their own type, computed on in f32 (f64 where an input is f64, i64 where all
-// are integers) and rounded once into the output's type. Strides are arbitrary; operands come
-// expanded to the output's shape.
+// Elements are computed on in f32 (f64 if an input is f64, i64 if all are integers) and rounded
+// once to the output's type. Strides are arbitrary; operands are already expanded to the output's
+// shape.
 struct ElementwiseKernels {
   // y = op(x)
-  void (*unary)(Unary op, UnaryParams numbers, TensorView x, TensorView y);
-  // dx = dy * op'(x), from x or from y = op(x), whichever saves_output(op) says; adds to dx if
-  // `accumulate`.
-  void (*unary_backward)(Unary op, UnaryParams numbers, TensorView dy, TensorView saved,
-                         TensorView dx, bool accumulate);
+  void (*unary)(Unary op, UnaryParams params, TensorView x, TensorView y);
+  // dx = dy * op'(x), computed from x or, if saves_output(op), from y = op(x).
+  void (*unary_backward)(Unary op, UnaryParams params, TensorView dy, TensorView saved, Target dx);
   // y = op(a, b)
   void (*binary)(Binary op, TensorView a, TensorView b, TensorView y);
   // y = condition ? a : b
   void (*where)(TensorView condition, TensorView a, TensorView b, TensorView y);
   // y = alpha * x + beta * y, converting between any two types. beta 0 never reads y.
   void (*axpby)(double alpha, TensorView x, double beta, TensorView y);
-  // y = x, converting between any two types, exact wherever the target can hold the value.
+  // y = x, converting between any two types; exact if y's type can hold the value.
   void (*copy)(TensorView x, TensorView y);
   void (*fill)(TensorView y, double value);
 };

@@ -6,21 +6,34 @@
 
 namespace binade::backend {
 
+// Label-smoothed cross entropy of logits [rows, classes], whose rows may have any stride, and
+// target [rows], i64 or i32. The loss of a row is 0 if its target is ignore_index.
+struct CrossEntropyForward {
+  TensorView logits;
+  TensorView target;
+  double smoothing = 0;
+  int64_t ignore_index;
+  TensorView losses;    // [rows], f32 (f64 for f64)
+  TensorView lse = {};  // [rows], kept for the backward; cross_entropy_to_gradient needs none
+};
+
+// dlogits = (softmax - smoothed target) * dlosses[row]. They have the strides of the logits and may
+// overwrite them.
+struct CrossEntropyBackward {
+  TensorView dlosses;
+  TensorView logits;
+  TensorView target;
+  TensorView lse;
+  double smoothing = 0;
+  int64_t ignore_index;
+  TensorView dlogits;
+};
+
 struct LossKernels {
-  // logits [rows, classes], rows as far apart as they like, target i64/i32 [rows]. losses [rows]
-  // f32: label-smoothed cross entropy, 0 where the target is ignore_index. lse [rows] f32 is kept
-  // for the backward.
-  void (*cross_entropy)(TensorView logits, TensorView target, double smoothing,
-                        int64_t ignore_index, TensorView losses, TensorView lse);
-  // dlogits = (softmax - smoothed target) * dlosses[row]; they lie as logits do, and may be written
-  // over those.
-  void (*cross_entropy_backward)(TensorView dlosses, TensorView logits, TensorView target,
-                                 TensorView lse, double smoothing, int64_t ignore_index,
-                                 TensorView dlogits);
-  // Both for row gradients of 1, in one pass where the device can: losses as cross_entropy makes
-  // them, and logits become dlogits.
-  void (*cross_entropy_to_gradient)(TensorView logits, TensorView target, double smoothing,
-                                    int64_t ignore_index, TensorView losses);
+  void (*cross_entropy)(const CrossEntropyForward& args);
+  void (*cross_entropy_backward)(const CrossEntropyBackward& args);
+  // Both for dlosses of 1, in one pass if the device can: logits become dlogits.
+  void (*cross_entropy_to_gradient)(const CrossEntropyForward& args);
   // Number of targets that are not ignore_index, as f32 [1].
   void (*count_targets)(TensorView target, int64_t ignore_index, TensorView count);
 };

@@ -6,7 +6,7 @@
 
 namespace binade::backend {
 
-// Dynamic loss scaling, as numbers.
+// Parameters of dynamic loss scaling.
 struct LossScaleParams {
   double growth = 2;
   double backoff = 0.5;
@@ -15,16 +15,16 @@ struct LossScaleParams {
   double minimum = 0;
 };
 
-// A scaler's state on its device: scale f32 [1]; trackers i32 [2]: clean steps in a row, overflows
-// still tolerated.
+// A scaler's state on its device: scale f32 [1]; trackers i32 [2]: consecutive clean steps,
+// overflows still tolerated.
 struct ScalerKernels {
   // inverse = 1 / scale, divided in f64 and rounded to f32.
   void (*invert)(TensorView scale, TensorView inverse);
-  // found_inf (f32 [1]) not 0: the scale shrinks once its hysteresis is used up, and clean steps
-  // count from 0. Otherwise a clean step more; at the interval the scale grows, if the result is
-  // finite, and counts restart.
+  // If found_inf (f32 [1]) is not 0, the clean steps restart from 0 and the scale shrinks once the
+  // hysteresis is used up. Otherwise counts a clean step; at the interval the scale grows, if the
+  // result is finite, and both counts restart.
   void (*update)(TensorView scale, TensorView trackers, TensorView found_inf,
-                 const LossScaleParams& numbers);
+                 const LossScaleParams& params);
 };
 
 }  // namespace binade::backend

@@ -3,7 +3,7 @@
 namespace binade::backend::meta {
 namespace {
 
-// Books what a product by way of values takes.
+// Allocates the memory that a matmul of dequantized operands needs.
 void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) {
   static constexpr MatmulKernels products = idle<MatmulKernels>();
   static constexpr QuantizeKernels quantize = idle<QuantizeKernels>();

@@ -5,10 +5,10 @@
 
 #include "binade/backend/backend.h"
 
-// The backend that does nothing: any program runs on it for its shapes and its memory alone.
+// The meta backend: its kernels do nothing, so a program run on it only computes shapes and memory.
 namespace binade::backend::meta {
 
-// Converts to any kernel's type, as a kernel that returns at once.
+// Converts to any kernel's type, as a kernel that does nothing.
 struct DoNothing {
   template <class... Args>
   using Kernel = void (*)(Args...);
@@ -19,7 +19,7 @@ struct DoNothing {
   }
 };
 
-// A table with every entry doing nothing. Tables hold function pointers and nothing else.
+// A table of kernels that do nothing. Tables hold only function pointers.
 template <class Table>
 constexpr Table idle() {
   constexpr size_t entries = sizeof(Table) / sizeof(void (*)());

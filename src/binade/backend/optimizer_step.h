@@ -7,10 +7,10 @@
 #include "binade/base/error.h"
 #include "binade/base/random.h"
 
-// What every backend works out before an update touches an element.
+// The scalars of an update, which every backend computes before it starts.
 namespace binade::backend {
 
-// One Adam step with every scalar worked out beforehand, in f64.
+// The scalars of an Adam step, computed in f64.
 template <class T>
 struct AdamStep {
   explicit AdamStep(const AdamParams& n)
@@ -25,8 +25,8 @@ struct AdamStep {
         step_size(static_cast<T>(n.lr / n.correction1)) {}
 
   T gradient_factor = 1;  // UpdateControl's
-  T keep;           // multiplies the parameter first: 1 - lr * weight decay if decoupled, else 1
-  T decay;          // joins the gradient, times the parameter, if not decoupled, else 0
+  T keep;           // the parameter is multiplied by it: 1 - lr * weight decay if decoupled, else 1
+  T decay;          // times the parameter, is added to the gradient; 0 if decoupled
   T beta1, fresh1;  // fresh = 1 - beta
   T beta2, fresh2;
   T root_correction2;  // sqrt(1 - beta2^t)
@@ -49,16 +49,17 @@ struct SgdStep {
   T momentum, fresh;  // fresh = 1 - dampening
   T lr;
   bool nesterov;
-  bool first;  // momentum starts as the gradient, whatever it holds
+  bool first;  // momentum becomes the gradient; its old value is ignored
 };
 
-// The stream of the draws that round a 16-bit master.
-template <class Numbers>
-random::Key rounding_key(const Numbers& numbers) {
-  return {numbers.seed, random::stream_id(random::Domain::optimizer, numbers.step)};
+// The key of a 16-bit master's stochastic rounding. Its stream differs from those of the ops in the
+// same step. Params: AdamParams or SgdParams.
+template <class Params>
+random::Key rounding_key(const Params& hyper) {
+  return {hyper.seed, random::stream_id(random::Domain::optimizer, hyper.step)};
 }
 
-// Calls update with the TypeTag that masters are computed in.
+// Calls update with the TypeTag of the master weights' compute type.
 template <class F>
 void with_master_type(std::span<const UpdateItem> items, F update) {
   const auto is_double = [](const UpdateItem& item) { return item.master.dtype == DType::f64; };

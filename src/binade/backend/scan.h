@@ -4,13 +4,13 @@
 
 namespace binade::backend {
 
-// Running products along one axis, carried in f32 at least. Any strides. (Running sums are
-// ReduceKernels'.)
+// Running products along one axis, accumulated in f64, of any strides. (ReduceKernels has running
+// sums.)
 struct ScanKernels {
   // y[i] = x[0] * ... * x[i]
   void (*cumprod)(TensorView x, int axis, TensorView y);
-  // dx[i] = (product before i) * s[i], where s[i] = dy[i] + x[i + 1] * s[i + 1]: right for zeros
-  // too.
+  // dx[i] = (product before i) * s[i], where s[i] = dy[i] + x[i + 1] * s[i + 1]. No division, so
+  // zeros in x are no special case.
   void (*cumprod_backward)(TensorView dy, TensorView x, int axis, TensorView dx);
 };
 

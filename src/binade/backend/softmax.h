@@ -1,13 +1,17 @@
 #pragma once
 
-#include "binade/tensor/tensor.h"
+#include <cstdint>
+
+#include "binade/backend/target.h"
 
 namespace binade::backend {
 
-// Rows are the last axis of [rows, width], dense. Maxima and sums are f32 (f64 for f64).
+enum class SoftmaxKind : uint8_t { plain, log };
+
+// Rows are the last axis of dense tensors [rows, width]. Maxima and sums are f32 (f64 for f64).
 struct SoftmaxKernels {
-  void (*forward)(bool log, TensorView x, TensorView y);
-  void (*backward)(bool log, TensorView dy, TensorView y, TensorView dx, bool accumulate);
+  void (*forward)(SoftmaxKind kind, TensorView x, TensorView y);
+  void (*backward)(SoftmaxKind kind, TensorView dy, TensorView y, Target dx);
   // y [rows] = log(sum(exp(x)))
   void (*logsumexp)(TensorView x, TensorView y);
 };

@@ -82,40 +82,79 @@ void add_elementwise(Kernels& list, const Operands& o, const backend::Backend& t
                     table.elementwise.unary(backend::Unary::gelu_tanh, {}, o.bf16, o.bf16_out);
                   }});
   list.push_back({"gelu backward bf16", 6 * elements, [&] {
-                    table.activation.activation_backward(backend::Activation::gelu_tanh, o.other,
-                                                         o.bf16, o.bf16_out, {}, false);
+                    table.activation.activation_backward(
+                        {.activation = backend::Activation::gelu_tanh,
+                         .dy = o.other,
+                         .pre_activation = o.bf16,
+                         .dx = o.bf16_out});
                   }});
   list.push_back({"gelu and bias backward bf16", 6 * elements, [&] {
-                    table.activation.activation_backward(backend::Activation::gelu_tanh, o.other,
-                                                         o.bf16, o.bf16_out, o.dbias, false);
+                    table.activation.activation_backward(
+                        {.activation = backend::Activation::gelu_tanh,
+                         .dy = o.other,
+                         .pre_activation = o.bf16,
+                         .dx = o.bf16_out,
+                         .dbias = {o.dbias}});
                   }});
   list.push_back({"swiglu bf16", 3 * elements, [&] { table.activation.swiglu(o.pairs, o.half); }});
 }
 
 void add_rows(Kernels& list, const Operands& o, const backend::Backend& table) {
   list.push_back({"layer norm bf16", 4 * elements, [&] {
-                    table.norm.forward(NormKind::layer, o.bf16, {}, o.weight, o.bias, 1e-5, {},
-                                       o.bf16_out, o.mean, o.rstd);
+                    table.norm.forward({.kind = NormKind::layer,
+                                        .x = o.bf16,
+                                        .weight = o.weight,
+                                        .bias = o.bias,
+                                        .eps = 1e-5,
+                                        .y = o.bf16_out,
+                                        .mean = o.mean,
+                                        .rstd = o.rstd});
                   }});
   list.push_back({"residual + layer norm bf16", 8 * elements, [&] {
-                    table.norm.forward(NormKind::layer, o.bf16, o.other, o.weight, o.bias, 1e-5,
-                                       o.sum, o.bf16_out, o.mean, o.rstd);
+                    table.norm.forward({.kind = NormKind::layer,
+                                        .x = o.bf16,
+                                        .residual = o.other,
+                                        .weight = o.weight,
+                                        .bias = o.bias,
+                                        .eps = 1e-5,
+                                        .sum = o.sum,
+                                        .y = o.bf16_out,
+                                        .mean = o.mean,
+                                        .rstd = o.rstd});
                   }});
   list.push_back({"layer norm backward bf16", 6 * elements, [&] {
-                    table.norm.backward(NormKind::layer, o.other, {}, o.bf16, o.weight, o.mean,
-                                        o.rstd, o.bf16_out, false, o.dweight, o.dbias, false);
+                    table.norm.backward({.kind = NormKind::layer,
+                                         .dy = o.other,
+                                         .x = o.bf16,
+                                         .weight = o.weight,
+                                         .mean = o.mean,
+                                         .rstd = o.rstd,
+                                         .dx = {o.bf16_out},
+                                         .dweight = {o.dweight},
+                                         .dbias = {o.dbias}});
+                  }});
+  list.push_back({"softmax bf16", 4 * elements,
+                  [&] { table.softmax.forward(backend::SoftmaxKind::plain, o.bf16, o.bf16_out); }});
+  list.push_back({"cross entropy bf16", 2 * elements, [&] {
+                    table.loss.cross_entropy({.logits = o.bf16,
+                                              .target = o.target,
+                                              .ignore_index = -100,
+                                              .losses = o.losses,
+                                              .lse = o.mean});
+                  }});
+  list.push_back({"cross entropy backward bf16", 4 * elements, [&] {
+                    table.loss.cross_entropy_backward({.dlosses = o.ones_of_rows,
+                                                       .logits = o.bf16,
+                                                       .target = o.target,
+                                                       .lse = o.mean,
+                                                       .ignore_index = -100,
+                                                       .dlogits = o.bf16_out});
                   }});
   list.push_back(
-      {"softmax bf16", 4 * elements, [&] { table.softmax.forward(false, o.bf16, o.bf16_out); }});
-  list.push_back({"cross entropy bf16", 2 * elements,
-                  [&] { table.loss.cross_entropy(o.bf16, o.target, 0, -100, o.losses, o.mean); }});
-  list.push_back({"cross entropy backward bf16", 4 * elements, [&] {
-                    table.loss.cross_entropy_backward(o.ones_of_rows, o.bf16, o.target, o.mean, 0,
-                                                      -100, o.bf16_out);
-                  }});
-  list.push_back({"cross entropy to gradient bf16", 4 * elements, [&] {
-                    table.loss.cross_entropy_to_gradient(o.bf16_out, o.target, 0, -100, o.losses);
-                  }});
+      {"cross entropy to gradient bf16", 4 * elements, [&] {
+         table.loss.cross_entropy_to_gradient(
+             {.logits = o.bf16_out, .target = o.target, .ignore_index = -100, .losses = o.losses});
+       }});
   list.push_back({"embedding rows f32", 8 * elements,
                   [&] { table.index.index_select(o.f32, 0, o.index, o.f32_out); }});
 }

@@ -10,7 +10,7 @@
 #include "binade/base/json.h"
 #include "binade/io/huggingface_config.h"
 #include "binade/nn/init.h"
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/shape.h"
 
 namespace binade::io {

@@ -99,7 +99,7 @@ double read_rope(const json::Value& root) {
 
 nn::LanguageModelConfig read_llama(const json::Value& root) {
   nn::LanguageModelConfig config{
-      .norm = nn::NormType::rms, .bias = false, .gated = true, .learned_positions = false};
+      .norm = nn::NormKind::rms, .bias = false, .gated = true, .learned_positions = false};
   config.layers = size_at(root, "num_hidden_layers", max_layers);
   config.width = size_at(root, "hidden_size");
   config.heads = size_at(root, "num_attention_heads");
@@ -198,7 +198,7 @@ const char* torch_name(DType dtype) {
 }  // namespace
 
 Family family_of(const nn::LanguageModelConfig& config) {
-  const bool layer = config.norm == nn::NormType::layer;
+  const bool layer = config.norm == nn::NormKind::layer;
   const bool kv_as_heads = config.kv_heads == 0 || config.kv_heads == config.heads;
   if (layer && config.bias && !config.gated && config.learned_positions && kv_as_heads)
     return Family::gpt2;

@@ -9,7 +9,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/shape.h"
 
 static_assert(std::endian::native == std::endian::little,

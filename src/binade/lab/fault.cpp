@@ -8,6 +8,7 @@
 
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 
 namespace binade::lab {

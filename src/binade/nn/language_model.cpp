@@ -8,7 +8,7 @@
 #include "binade/nn/init.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/index.h"
 #include "binade/ops/recompute.h"
 #include "binade/ops/shape.h"
@@ -200,7 +200,7 @@ Llama::Llama(const LlamaConfig& config, Device device, DType dtype)
                      .hidden = config.hidden,
                      .vocab = config.vocab,
                      .context = config.context,
-                     .norm = NormType::rms,
+                     .norm = NormKind::rms,
                      .eps = config.eps,
                      .bias = false,
                      .gated = true,

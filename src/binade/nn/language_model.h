@@ -18,7 +18,7 @@ struct LanguageModelConfig {
   int64_t hidden = 0;    // of the MLP
   int64_t vocab = 0;
   int64_t context = 0;  // longest sequence
-  NormType norm = NormType::layer;
+  NormKind norm = NormKind::layer;
   double eps = 1e-5;
   bool bias = true;               // in projections
   bool gated = false;             // SwiGLU instead of GELU

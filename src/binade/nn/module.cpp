@@ -1,7 +1,7 @@
 #include "binade/nn/module.h"
 
 #include "binade/autograd/grad_mode.h"
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/unary.h"
 
 namespace binade::nn {

@@ -6,8 +6,6 @@
 namespace binade::nn {
 namespace {
 
-using backend::NormKind;
-
 void require_positive(const char* module, int64_t width) {
   if (width < 1)
     fail(module, {.argument = "width", .expected = "at least 1", .found = std::to_string(width)});
@@ -34,8 +32,8 @@ std::pair<Tensor, Tensor> RowNorm::add(const Tensor& x, const Tensor& residual) 
                                   : residual_rms_norm(x, residual, weight, eps);
 }
 
-std::unique_ptr<RowNorm> make_norm(NormType type, int64_t width, double eps, Placement placement) {
-  if (type == NormType::layer) return std::make_unique<LayerNorm>(width, eps, true, placement);
+std::unique_ptr<RowNorm> make_norm(NormKind kind, int64_t width, double eps, Placement placement) {
+  if (kind == NormKind::layer) return std::make_unique<LayerNorm>(width, eps, true, placement);
   return std::make_unique<RMSNorm>(width, eps, placement);
 }
 
@@ -53,7 +51,8 @@ BatchNorm::BatchNorm(int64_t channels, double eps, double momentum, Placement pl
 }
 
 Tensor BatchNorm::forward(const Tensor& x) {
-  return batch_norm(x, weight, bias, running_mean, running_var, training(), momentum, eps);
+  return batch_norm(x, weight, bias, running_mean, running_var,
+                    {.training = training(), .momentum = momentum, .eps = eps});
 }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, Placement placement)

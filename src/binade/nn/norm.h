@@ -10,6 +10,8 @@ namespace binade::nn {
 
 struct Fp8Fusion;  // internal
 
+using backend::NormKind;
+
 // A norm over the last axis.
 class RowNorm : public Layer {
  public:
@@ -20,30 +22,28 @@ class RowNorm : public Layer {
   double eps;
 
  protected:
-  RowNorm(backend::NormKind kind, int64_t width, double eps, bool with_bias, Placement placement);
+  RowNorm(NormKind kind, int64_t width, double eps, bool with_bias, Placement placement);
   Tensor forward(const Tensor& x) override;
 
  private:
   friend struct Fp8Fusion;
-  backend::NormKind kind_;
+  NormKind kind_;
 };
 
 class LayerNorm : public RowNorm {
  public:
   explicit LayerNorm(int64_t width, double eps = 1e-5, bool with_bias = true,
                      Placement placement = {})
-      : RowNorm(backend::NormKind::layer, width, eps, with_bias, placement) {}
+      : RowNorm(NormKind::layer, width, eps, with_bias, placement) {}
 };
 
 class RMSNorm : public RowNorm {
  public:
   explicit RMSNorm(int64_t width, double eps = 1e-5, Placement placement = {})
-      : RowNorm(backend::NormKind::rms, width, eps, false, placement) {}
+      : RowNorm(NormKind::rms, width, eps, false, placement) {}
 };
 
-enum class NormType : uint8_t { layer, rms };
-
-std::unique_ptr<RowNorm> make_norm(NormType type, int64_t width, double eps, Placement placement);
+std::unique_ptr<RowNorm> make_norm(NormKind kind, int64_t width, double eps, Placement placement);
 
 // x [n, channels, ...]. Running statistics are f32 buffers.
 class BatchNorm : public Layer {

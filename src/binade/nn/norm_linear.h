@@ -8,7 +8,7 @@ namespace binade::nn {
 
 struct NormLinearConfig {
   LinearConfig linear;
-  NormType norm = NormType::layer;
+  NormKind norm = NormKind::layer;
   double eps = 1e-5;
 };
 
@@ -27,7 +27,7 @@ class NormLinear : public Layer {
 
 struct NormMLPConfig {
   MLPConfig mlp;
-  NormType norm = NormType::layer;
+  NormKind norm = NormKind::layer;
   double eps = 1e-5;
 };
 

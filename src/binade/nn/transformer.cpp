@@ -5,7 +5,7 @@
 #include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/shape.h"
 
 namespace binade::nn {

@@ -89,7 +89,7 @@ class MLP : public Layer {
 struct BlockConfig {
   AttentionConfig attention;
   MLPConfig mlp;
-  NormType norm = NormType::layer;
+  NormKind norm = NormKind::layer;
   double eps = 1e-5;
 };
 

@@ -43,7 +43,7 @@ Tensor swiglu(const Tensor& x) {
 Tensor swiglu_composite(const Tensor& x) {
   const int64_t width = check_swiglu(x);
   Composite call(Op::swiglu, {x});
-  const Tensor wide = cast(call[0], statistics_type(call[0]));
+  const Tensor wide = cast(call[0], accumulation_type(call[0]));
   const Tensor y = silu(slice(wide, -1, 0, width)) * slice(wide, -1, width, 2 * width);
   return call.result(cast(y, call[0].dtype()));
 }

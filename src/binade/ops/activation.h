@@ -8,9 +8,9 @@ namespace binade {
 Tensor swiglu(const Tensor& x);
 Tensor swiglu_composite(const Tensor& x);
 
-// Zeroes elements with probability p and scales the rest by 1 / (1 - p). The mask is a function of
-// the thread's random context (seed, step, stream) and the element's index; without `training` x
-// passes through.
+// Zeroes elements with probability p and scales the rest by 1 / (1 - p); returns x unless
+// `training`. The mask is a function of the thread's random context (seed, step, stream) and the
+// element's index.
 Tensor dropout(const Tensor& x, double p, bool training = true);
 
 // max(x, 0) + weight * min(x, 0); weight has one element or one per channel (axis 1).

@@ -9,7 +9,7 @@ using namespace ops;
 using backend::Binary;
 using backend::Unary;
 
-// A scalar tensor yields to the other operand's type within its kind.
+// A scalar tensor does not widen the other operand's type if both are floating or both are not.
 DType result_type(const Tensor& a, const Tensor& b) {
   const bool same_kind = is_floating(a.dtype()) == is_floating(b.dtype());
   if (same_kind && a.rank() == 0 && b.rank() > 0) return b.dtype();
@@ -25,7 +25,7 @@ Tensor compute(Binary op, const Tensor& a, const Tensor& b, DType dtype) {
   return y;
 }
 
-// Quotients, powers and angles of integers are no integers: they come out as f32.
+// Quotients, powers and angles of integers are f32: they may have a fraction.
 DType result_type(Binary op, const Tensor& a, const Tensor& b) {
   const DType type = result_type(a, b);
   const bool leaves_integers = op == Binary::div || op == Binary::pow || op == Binary::atan2;
@@ -36,9 +36,9 @@ Tensor compute(Binary op, const Tensor& a, const Tensor& b) {
   return compute(op, a, b, result_type(op, a, b));
 }
 
-Tensor compute(Unary op, const Tensor& x, backend::UnaryParams numbers = {}) {
+Tensor compute(Unary op, const Tensor& x, backend::UnaryParams params = {}) {
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-  backend::of(x).elementwise.unary(op, numbers, x, y);
+  backend::of(x).elementwise.unary(op, params, x, y);
   return y;
 }
 
@@ -64,7 +64,7 @@ void check_ternary(Op op, const Tensor& a, const Tensor& b, const Tensor& c) {
   broadcast(name(op).data(), a.shape(), broadcast(name(op).data(), b.shape(), c.shape()));
 }
 
-// y = op(a, b) with `backward(dy, a, b, y, dx)`.
+// y = op(a, b) with `backward(dy, a, b, dx)`.
 template <class F>
 Tensor binary(Op op, Binary kernel, const Tensor& a, const Tensor& b, F backward) {
   check_operands(op, a, b);
@@ -82,7 +82,7 @@ Tensor comparison(Op op, Binary kernel, const Tensor& a, const Tensor& b) {
   return call.result(compute(kernel, call[0], call[1], DType::boolean));
 }
 
-// Gradient of max and min: to the winner, by halves where both are equal.
+// The gradient of max and min goes to the winner, by halves if both are equal.
 Tensor extremum(Op op, Binary kernel, Binary wins, const Tensor& a, const Tensor& b) {
   return binary(op, kernel, a, b,
                 [wins](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {

@@ -12,7 +12,7 @@ Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& a, const Tensor& exponent);
 Tensor atan2(const Tensor& a, const Tensor& b);
-// NaN if either is NaN. Where both are equal each gets half of the gradient.
+// NaN if either is NaN. If both are equal, each gets half of the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 
@@ -33,7 +33,7 @@ Tensor operator/(const Tensor& a, double b);
 Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
 Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, double value = 1);
 
-// a where condition (bool) holds, b elsewhere.
+// a if condition (bool) holds, else b.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 // Comparisons: bool results. NaN compares unequal to everything.

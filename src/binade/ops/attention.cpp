@@ -6,6 +6,7 @@
 
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/matmul.h"
 #include "binade/ops/shape.h"
@@ -134,7 +135,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                vs = unit_last_stride(call[2]);
   const Tensor y = Tensor::empty(q.shape(), qs.dtype(), q.device());
   const Tensor lse =
-      Tensor::empty({q.size(0), q.size(1), q.size(2)}, statistics_type(qs), q.device());
+      Tensor::empty({q.size(0), q.size(1), q.size(2)}, accumulation_type(qs), q.device());
   const double scale = scale_of(options, q.size(3));
   const bool tf32 = products_in_tf32();
   backend::of(q).attention.forward(qs, ks, vs, scale, options.causal, tf32, y, lse);
@@ -187,7 +188,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   const Tensor in = dense(call[0]);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   const Tensor y = Tensor::empty({batch, tokens, heads * dim}, in.dtype(), in.device());
-  const Tensor lse = Tensor::empty({batch, heads, tokens}, statistics_type(in), in.device());
+  const Tensor lse = Tensor::empty({batch, heads, tokens}, accumulation_type(in), in.device());
   const double scale = scale_of(options, dim);
   const bool tf32 = products_in_tf32();
   backend::of(in).attention.forward(packed_heads(in, 0, heads, dim),
@@ -266,7 +267,7 @@ Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine,
     return reshape(slice(values, 0, start, start + tokens), {1, tokens, 1, half});
   };
   const Tensor turned = slice(call[0], 2, 0, rotated), rest = slice(call[0], 2, rotated, x.size(2));
-  const Tensor wide = cast(turned, statistics_type(turned));
+  const Tensor wide = cast(turned, accumulation_type(turned));
   const Tensor a = slice(wide, 3, 0, half), b = slice(wide, 3, half, 2 * half);
   const Tensor c = table(cosine), s = table(sine);
   const Tensor y = cat({a * c - b * s, b * c + a * s}, 3);

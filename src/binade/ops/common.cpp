@@ -136,6 +136,18 @@ Tensor viewed(const Tensor& x, const Shape& shape) {
   return x.strided(shape, dense_strides(shape), x.offset());
 }
 
+backend::Target target_of(const GradSlot& slot) {
+  if (!slot.needs_grad()) return {};
+  const auto [buffer, accumulate] = slot.target();
+  return {.view = buffer, .accumulate = accumulate};
+}
+
+backend::Target target_of(const GradSlot& slot, const Shape& shape) {
+  if (!slot.needs_grad()) return {};
+  const auto [buffer, accumulate] = slot.target();
+  return {.view = viewed(buffer, shape), .accumulate = accumulate};
+}
+
 void add_reduced(const GradSlot& slot, const Tensor& gradient) {
   if (!slot.needs_grad()) return;
   if (gradient.shape() == slot.shape()) {
@@ -144,19 +156,18 @@ void add_reduced(const GradSlot& slot, const Tensor& gradient) {
   }
   Shape kept = slot.shape();  // with leading ones, so that ranks agree
   while (kept.rank() < gradient.rank()) kept.insert(0, 1);
-  const GradSlot::Target target = slot.target();
-  backend::of(gradient).reduce.reduce(backend::Reduction::sum, gradient,
-                                      viewed(target.buffer, kept), target.accumulate);
+  backend::of(gradient).reduce.reduce(backend::Reduction::sum, gradient, target_of(slot, kept));
 }
 
 Tensor activation_gradient(backend::Activation activation, const Tensor& dy, const Tensor& pre,
                            const GradSlot& bias) {
-  const GradSlot::Target sums = bias.needs_grad() ? bias.target() : GradSlot::Target{{}, false};
-  const Tensor before = Tensor::empty_like(dy);
-  backend::of(dy).activation.activation_backward(
-      activation, dy, pre, before, bias.needs_grad() ? TensorView(sums.buffer) : TensorView(),
-      sums.accumulate);
-  return before;
+  const Tensor dpre = Tensor::empty_like(dy);
+  backend::of(dy).activation.activation_backward({.activation = activation,
+                                                  .dy = dy,
+                                                  .pre_activation = pre,
+                                                  .dx = dpre,
+                                                  .dbias = target_of(bias)});
+  return dpre;
 }
 
 Shape batch_of(const Tensor& x) {

@@ -4,7 +4,7 @@
 #include "binade/amp/trace.h"
 #include "binade/backend/backend.h"
 
-// What the files of this folder share. Not part of the public interface.
+// Helpers shared by the files of this folder. Not part of the public interface.
 namespace binade::ops {
 
 using amp::Call;
@@ -12,9 +12,8 @@ using autograd::GradSlot;
 using autograd::GradSlots;
 using autograd::Saved;
 
-// One call of an op made of other ops. Brings the inputs to the policy's type by recorded casts,
-// and switches autocast off while it lives: what the op is made of is nobody's business but its
-// own.
+// One call of an op made of other ops. Casts the inputs to the policy's type, recording the casts;
+// for its lifetime, autocast is off, so that the policy does not apply to the inner ops too.
 class Composite {
  public:
   Composite(Op op, std::initializer_list<Tensor> inputs, bool named = false);
@@ -31,7 +30,7 @@ class Composite {
   amp::Autocast plain_;
 };
 
-// Checks that fail naming the op, the argument, what was expected and what was found.
+// Each check fails with the op, the argument, the expected and the found value.
 void require_defined(std::string_view op, std::string_view argument, const Tensor& x);
 void require_compute(std::string_view op, std::string_view argument, const Tensor& x);
 void require_index(std::string_view op, std::string_view argument, const Tensor& x);
@@ -40,35 +39,38 @@ void require_shape(std::string_view op, std::string_view argument, const Tensor&
                    const Shape& shape);
 void require_same_dtype(std::string_view op, const Tensor& a, const Tensor& b);
 void require_finite(std::string_view op, std::string_view argument, double value);
-// A number from low to high; NaN never is.
+// Refuses numbers outside [low, high], and NaN.
 void require_between(std::string_view op, std::string_view argument, double value, double low,
                      double high);
-// Targets are classes below `classes` or ignore_index. Looks where that is cheap: on the CPU.
-// `target` is dense.
+// Refuses targets other than 0 to classes - 1 and ignore_index. Checks only on the CPU: a GPU would
+// have to wait. `target` is dense.
 void require_classes(std::string_view op, const Tensor& target, int64_t classes,
                      int64_t ignore_index);
-// For arguments that are no input of the call: indices, conditions, tables.
+// For arguments that are not inputs of the Call: indices, conditions, tables.
 void require_device(std::string_view op, std::string_view argument, const Tensor& x,
                     const Tensor& like);
 
-// x itself where it is dense, else a dense copy; without autograd.
+// x itself if it is dense, else a dense copy; without autograd.
 Tensor dense(const Tensor& x);
-// Without autograd: x in another type (itself where it has it), a dense view of another shape.
+// Without autograd: x in another type (x itself if it has that type), a dense view of another
+// shape.
 Tensor converted(const Tensor& x, DType dtype);
 Tensor viewed(const Tensor& x, const Shape& shape);
 
-// Gives a broadcast operand's slot its gradient: the sum over the axes it was repeated along.
+// The buffer of a gradient, for kernels that overwrite or add themselves; absent if the gradient is
+// not needed. The slot keeps the buffer alive. With a shape, the same elements in that shape.
+backend::Target target_of(const GradSlot& slot);
+backend::Target target_of(const GradSlot& slot, const Shape& shape);
+
+// Adds the gradient of a broadcast operand: the sum over the axes it was repeated along.
 void add_reduced(const GradSlot& slot, const Tensor& gradient);
 
-// dy * act'(pre), the gradient before a fused activation [rows, width]; gives the bias added there
-// its gradient too, the sum over rows.
+// dy * act'(pre), the gradient before a fused activation [rows, width]. Also adds the gradient of
+// the bias that was part of `pre`: the sum over rows.
 Tensor activation_gradient(backend::Activation activation, const Tensor& dy, const Tensor& pre,
                            const GradSlot& bias);
 
-// The type statistics of x are kept in: f64 for f64, else f32.
-inline DType statistics_type(const Tensor& x) {
-  return x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-}
+inline DType accumulation_type(const Tensor& x) { return binade::accumulation_type(x.dtype()); }
 
 // The axes of x before its last two.
 Shape batch_of(const Tensor& x);

@@ -91,7 +91,7 @@ void add_bias_gradient(const GradSlot& slot, const Tensor& dy) {
   const auto [buffer, accumulate] = slot.target();
   Shape kept = Shape::filled(dy.rank(), 1);
   kept[1] = dy.size(1);
-  backend::of(dy).reduce.reduce(backend::Reduction::sum, dy, viewed(buffer, kept), accumulate);
+  backend::of(dy).reduce.reduce(backend::Reduction::sum, dy, {viewed(buffer, kept), accumulate});
 }
 
 Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -2,23 +2,13 @@
 
 #include <numeric>
 
-#include "binade/autograd/grad_mode.h"
-#include "binade/backend/transfer.h"
 #include "binade/ops/common.h"
+#include "binade/ops/copy.h"
 
 namespace binade {
 namespace {
 
-void check_in_place(const char* op, const Tensor& x) {
-  ops::require_defined(op, "x", x);
-  if (!x.requires_grad() || !autograd::grad_enabled()) return;
-  fail(op, {.argument = "x",
-            .expected = "a tensor outside of any graph",
-            .found = describe(x) + " that requires a gradient",
-            .hint = "change it under NoGrad, or compute a new tensor"});
-}
-
-// Host values of any element type, moved to the device they are wanted on.
+// A tensor in host memory, moved to the device.
 Tensor placed(const Tensor& host, Device device) {
   return device.is_cpu() ? host : to(host, device);
 }
@@ -30,7 +20,7 @@ void check_count(int64_t found, const Shape& shape) {
                   .found = std::to_string(found)});
 }
 
-// A tensor of values that lie in row-major order in the host's memory.
+// A tensor of values in row-major order in host memory.
 Tensor from_host(void* values, DType type, const Shape& shape, DType dtype, Device device) {
   const Tensor x = Tensor::empty(shape, dtype);
   backend::of(x).elementwise.copy({values, type, shape, dense_strides(shape), true}, x);
@@ -108,45 +98,6 @@ std::vector<double> to_vector(const Tensor& x) {
   const Tensor host = ops::converted(to(x, Device::cpu()), DType::f64);
   const Tensor values = ops::dense(host);
   return {values.data<double>(), values.data<double>() + values.numel()};
-}
-
-void fill_(const Tensor& x, double value) {
-  check_in_place("fill_", x);
-  backend::of(x).elementwise.fill(x, value);
-  x.bump_version();
-}
-
-void copy_(const Tensor& x, const Tensor& source) {
-  check_in_place("copy_", x);
-  ops::require_defined("copy_", "source", source);
-  if (broadcast("copy_", source.shape(), x.shape()) != x.shape()) {
-    fail("copy_", {.argument = "source",
-                   .expected = "a shape that broadcasts to " + to_string(x.shape()),
-                   .found = describe(source)});
-  }
-  const TensorView view = to(source, x.device());
-  backend::of(x).elementwise.copy(view.expanded(x.shape()), x);
-  x.bump_version();
-}
-
-void add_(const Tensor& x, const Tensor& other, double alpha) {
-  check_in_place("add_", x);
-  ops::require_shape("add_", "other", other, x.shape());
-  ops::require_device("add_", "other", other, x);
-  backend::of(x).elementwise.axpby(alpha, other, 1, x);
-  x.bump_version();
-}
-
-Tensor clone(const Tensor& x) {
-  ops::require_defined("clone", "x", x);
-  Tensor copy = Tensor::empty(x.shape(), x.dtype(), x.device());
-  backend::of(x).elementwise.copy(x, copy);
-  return copy;
-}
-
-Tensor to(const Tensor& x, Device device) {
-  ops::require_defined("to", "x", x);
-  return x.device() == device ? x : backend::transfer(ops::dense(x), device);
 }
 
 }  // namespace binade

@@ -9,7 +9,7 @@
 
 namespace binade {
 
-// Tensors from nothing. They are leaves without a gradient.
+// New tensors. They are leaves without a gradient.
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
 Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32,
@@ -34,16 +34,5 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
 Tensor tensor(std::span<const int64_t> values, const Shape& shape, Device device = Device::cpu());
 // All values in row-major order, from any device.
 std::vector<double> to_vector(const Tensor& x);
-
-// In-place writes; they count as a change of the data for autograd. Refused for tensors that an op
-// recorded and for leaves that require a gradient, outside of NoGrad.
-void fill_(const Tensor& x, double value);
-void copy_(const Tensor& x, const Tensor& source);  // converts, broadcasts and crosses devices
-void add_(const Tensor& x, const Tensor& other, double alpha = 1);
-
-// A copy with memory of its own, without autograd.
-Tensor clone(const Tensor& x);
-// x on another device, x itself where it is there already, without autograd.
-Tensor to(const Tensor& x, Device device);
 
 }  // namespace binade

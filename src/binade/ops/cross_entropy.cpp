@@ -5,7 +5,7 @@
 #include "binade/ops/linear.h"
 #include "binade/ops/loss.h"
 
-// The two fused losses: on logits, and on the product that makes them.
+// The two fused losses: of logits, and of the linear layer that computes them.
 namespace binade {
 namespace {
 
@@ -30,8 +30,8 @@ Tensor part(const Tensor& t, int64_t start, int64_t count) {
   return t.strided(shape, t.strides(), t.offset() + start * t.strides()[0]);
 }
 
-// A GPU's fast products want multiples of 16 bytes on every side: there an odd vocabulary gets rows
-// of zeros. Their logits, and so the gradients of these, are zeros that no loss looks at.
+// A GPU's fast matmuls need every side to be a multiple of 16 bytes: there an odd vocabulary is
+// padded with rows of zeros. No loss reads their logits, so the gradients of these are zero.
 Tensor with_aligned_rows(const Tensor& weight) {
   const int64_t classes = weight.size(0);
   const int64_t rows = round_up(classes, 16 / static_cast<int64_t>(size_of(weight.dtype())));
@@ -43,8 +43,7 @@ Tensor with_aligned_rows(const Tensor& weight) {
   return result;
 }
 
-// One element of the losses' type: what a row's loss is multiplied by in the result. Stays on the
-// device.
+// The factor of every row's loss in the result: one element of the losses' type, on the device.
 Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options, DType dtype) {
   Tensor weight = Tensor::empty({1}, DType::f32, target.device());
   const auto& kernels = backend::of(target);
@@ -60,12 +59,12 @@ Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options, DTyp
 
 Tensor total(const Tensor& losses, const Tensor& weight) {
   const Tensor sum = Tensor::empty({1}, losses.dtype(), losses.device());
-  backend::of(losses).reduce.reduce(backend::Reduction::sum, losses, sum, false);
+  backend::of(losses).reduce.reduce(backend::Reduction::sum, losses, {sum});
   backend::of(losses).elementwise.binary(Binary::mul, sum, weight, sum);
   return viewed(sum, {});
 }
 
-// a * b, b being one element or of a's shape.
+// a * b, where b has one element or a's shape.
 Tensor scaled(const Tensor& a, const Tensor& b, DType dtype) {
   const Tensor y = Tensor::empty(a.shape(), dtype, a.device());
   backend::of(a).elementwise.binary(Binary::mul, a, TensorView(b).expanded(a.shape()), y);
@@ -89,15 +88,16 @@ void check_linear(const Tensor& x, const Tensor& weight, const CrossEntropyOptio
   }
 }
 
-// x weight^T and its cross entropy, some rows at a time; the logits of one chunk become their own
-// gradient. Gradients are made for a row weight of 1 and scaled in the backward: in 16 bits they
-// keep the size of probabilities, so nothing underflows before the loss scale arrives.
+// x weight^T and its cross entropy, some rows at a time; the logits of a chunk become their own
+// gradient. Gradients are computed for a row weight of 1 and scaled in the backward: in 16 bits
+// they are then of the size of probabilities, and do not underflow before the loss scale is
+// applied.
 struct ChunkedHead {
   Tensor x, weight, target;  // the weight may have more rows than there are classes
   int64_t classes;
   CrossEntropyOptions options;
   Tensor losses;       // [rows]
-  Tensor dx, dweight;  // undefined where not wanted
+  Tensor dx, dweight;  // undefined if not needed
   Tensor lse, logits;
   bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
 
@@ -125,16 +125,19 @@ struct ChunkedHead {
   void run_chunk(int64_t start, int64_t count) const {
     const auto& kernels = backend::of(x);
     const Tensor in = part(x, start, count), out = part(logits, 0, count);
-    const Tensor wanted = part(target, start, count), found = part(losses, start, count);
+    backend::CrossEntropyForward args{
+        .logits = out.strided({count, classes}, out.strides(), out.offset()),
+        .target = part(target, start, count),
+        .smoothing = options.smoothing,
+        .ignore_index = options.ignore_index,
+        .losses = part(losses, start, count)};
     kernels.matmul.matmul(matrix(in), matrix(weight, true), matrix(out), {.tf32 = tf32});
-    const Tensor counted = out.strided({count, classes}, out.strides(), out.offset());
     if (!dx.defined() && !dweight.defined()) {
-      kernels.loss.cross_entropy(counted, wanted, options.smoothing, options.ignore_index, found,
-                                 part(lse, 0, count));
+      args.lse = part(lse, 0, count);
+      kernels.loss.cross_entropy(args);
       return;
     }
-    kernels.loss.cross_entropy_to_gradient(counted, wanted, options.smoothing, options.ignore_index,
-                                           found);
+    kernels.loss.cross_entropy_to_gradient(args);
     if (dx.defined())
       kernels.matmul.matmul(matrix(out), matrix(weight), matrix(part(dx, start, count)),
                             {.tf32 = tf32});
@@ -155,33 +158,42 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   const Call call(Op::cross_entropy, {logits});
   const auto [rows, classes] = rows_of(logits.shape());
   const Tensor in = viewed(dense(call[0]), {rows, classes});
-  const Tensor wanted = viewed(dense(target), {rows});
-  require_classes("cross_entropy", wanted, classes, options.ignore_index);
-  const Tensor losses = Tensor::empty({rows}, statistics_type(in), in.device()),
+  const Tensor targets = viewed(dense(target), {rows});
+  require_classes("cross_entropy", targets, classes, options.ignore_index);
+  const Tensor losses = Tensor::empty({rows}, accumulation_type(in), in.device()),
                lse = Tensor::empty_like(losses);
-  backend::of(in).loss.cross_entropy(in, wanted, options.smoothing, options.ignore_index, losses,
-                                     lse);
-  const Tensor weight = row_weight(wanted, options, losses.dtype());
-  const bool whole = options.reduce == Reduce::none;
-  const Tensor y = whole ? viewed(losses, target.shape()) : total(losses, weight);
+  backend::of(in).loss.cross_entropy({.logits = in,
+                                      .target = targets,
+                                      .smoothing = options.smoothing,
+                                      .ignore_index = options.ignore_index,
+                                      .losses = losses,
+                                      .lse = lse});
+  const Tensor weight = row_weight(targets, options, losses.dtype());
+  const bool per_row_losses = options.reduce == Reduce::none;
+  const Tensor y = per_row_losses ? viewed(losses, target.shape()) : total(losses, weight);
   return call.result(y, [=, in = Saved(in), full = logits.shape()](const Tensor& dy, GradSlots dx) {
-    // One weight per row: the given gradients, or the one gradient of the reduction times 1 /
-    // count.
+    // One gradient per row: the given ones, or that of the reduction times the row weight.
     const Tensor spread = viewed(dense(dy), {dy.numel()});
     const Tensor dlosses = scaled(spread, weight, lse.dtype());
-    const Tensor per_row = dlosses.strided({in->size(0)}, {whole ? 1 : 0}, dlosses.offset());
+    const Tensor per_row =
+        dlosses.strided({in->size(0)}, {per_row_losses ? 1 : 0}, dlosses.offset());
     const Tensor gradient = Tensor::empty_like(in.get());
-    backend::of(dy).loss.cross_entropy_backward(dense(per_row), in, wanted, lse, options.smoothing,
-                                                options.ignore_index, gradient);
+    backend::of(dy).loss.cross_entropy_backward({.dlosses = dense(per_row),
+                                                 .logits = in,
+                                                 .target = targets,
+                                                 .lse = lse,
+                                                 .smoothing = options.smoothing,
+                                                 .ignore_index = options.ignore_index,
+                                                 .dlogits = gradient});
     dx[0].add(viewed(gradient, full));
   });
 }
 
-// Few enough to stay near the cache on a CPU, enough to fill a GPU.
+// Few enough to stay in or near a CPU's cache, enough to fill a GPU.
 int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device) {
   const int64_t bytes = int64_t{device.is_cuda() ? 2048 : 64} << 20;
   int64_t fitting = bytes / (classes * static_cast<int64_t>(size_of(dtype)));
-  if (fitting > 1024) fitting = fitting / 1024 * 1024;
+  if (fitting > 1024) fitting = round_down(fitting, 1024);
   return std::clamp<int64_t>(fitting, 1, std::max<int64_t>(rows, 1));
 }
 
@@ -192,22 +204,22 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   const Call call(Op::linear_cross_entropy, {x, weight});
   require_same_dtype("linear_cross_entropy", call[0], call[1]);
   const auto [rows, width] = rows_of(x.shape());
-  const Tensor wanted = viewed(dense(target), {rows});
-  require_classes("linear_cross_entropy", wanted, weight.size(0), options.ignore_index);
+  const Tensor targets = viewed(dense(target), {rows});
+  require_classes("linear_cross_entropy", targets, weight.size(0), options.ignore_index);
 
   ChunkedHead head{.x = viewed(dense(call[0]), {rows, width}),
                    .weight = with_aligned_rows(call[1]),
-                   .target = wanted,
+                   .target = targets,
                    .classes = weight.size(0),
                    .options = options};
-  head.losses = Tensor::empty({rows}, statistics_type(head.x), head.x.device());
+  head.losses = Tensor::empty({rows}, accumulation_type(head.x), head.x.device());
   if (call.recording() && x.requires_grad()) head.dx = Tensor::empty_like(head.x);
   if (call.recording() && weight.requires_grad())
-    head.dweight = Tensor::empty(head.weight.shape(), statistics_type(head.x), head.x.device());
+    head.dweight = Tensor::empty(head.weight.shape(), accumulation_type(head.x), head.x.device());
   head.run(chunk_rows > 0 ? chunk_rows
                           : logits_rows(rows, weight.size(0), head.x.dtype(), x.device()));
 
-  const Tensor row = row_weight(wanted, options, head.losses.dtype());
+  const Tensor row = row_weight(targets, options, head.losses.dtype());
   return call.result(total(head.losses, row), [row, dx_unit = head.dx, dweight_unit = head.dweight,
                                                full = x.shape(), classes = head.classes](
                                                   const Tensor& dy, GradSlots dx) {

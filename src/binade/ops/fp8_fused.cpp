@@ -117,8 +117,15 @@ struct NormForward {
     }
     if (norm.kind == NormKind::layer) mean = Tensor::empty({flat[0]}, DType::f32, device);
     rstd = Tensor::empty({flat[0]}, DType::f32, device);
-    backend::of(x).norm.forward(norm.kind, x, residual, weight, bias, norm.eps,
-                                residual.defined() ? sum : Tensor(), {}, mean, rstd);
+    backend::of(x).norm.forward({.kind = norm.kind,
+                                 .x = x,
+                                 .residual = residual,
+                                 .weight = weight,
+                                 .bias = bias,
+                                 .eps = norm.eps,
+                                 .sum = residual.defined() ? sum : Tensor(),
+                                 .mean = mean,
+                                 .rstd = rstd});
   }
 
   Quantized quantized(const amp::Fp8Quantizer& quantizer, DType dtype) const {
@@ -136,7 +143,12 @@ struct NormForward {
 template <class Run>
 std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
                                      std::initializer_list<Tensor> parameters, Run run) {
-  check_norm("fp8_norm_linear", norm.x, norm.residual, norm.weight, norm.bias, norm.eps);
+  check_norm("fp8_norm_linear", {.kind = norm.kind,
+                                 .x = norm.x,
+                                 .residual = norm.residual,
+                                 .weight = norm.weight,
+                                 .bias = norm.bias,
+                                 .eps = norm.eps});
   const DType dtype = linear_dtype(norm.dtype);
   const amp::Autocast off(amp::disabled_autocast());  // FP8 is quantized from the values as given
   std::vector<Tensor> inputs = {norm.x, norm.weight, norm.bias, norm.residual};

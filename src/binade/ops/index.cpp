@@ -7,7 +7,7 @@ namespace {
 
 using namespace ops;
 
-// Reads the range of the indices where that is cheap: on the CPU. Devices check in their kernels.
+// Checks the range of the indices on the CPU. GPUs check in their kernels: reading would wait.
 void require_range(std::string_view op, const Tensor& index, const Tensor& x, int64_t size) {
   require_index(op, "index", index);
   require_device(op, "index", index, x);
@@ -21,7 +21,7 @@ void require_range(std::string_view op, const Tensor& index, const Tensor& x, in
             .found = std::to_string(low < 0 ? low : high)});
 }
 
-// A gradient buffer that holds zeros or what came before, for kernels that only add.
+// A gradient buffer, zeroed unless it already holds a gradient, for kernels that only add.
 Tensor additive_target(const GradSlot& slot) {
   const auto [buffer, accumulate] = slot.target();
   if (!accumulate) backend::of(buffer).elementwise.fill(buffer, 0);
@@ -40,7 +40,7 @@ void require_fits(std::string_view op, const Tensor& index, const Tensor& x, int
   }
 }
 
-// Which rows of x a put replaces: bool [rows, 1, ...].
+// Whether a put replaces each row of x: bool [rows, 1, ...].
 Tensor rows_put(const Tensor& x, const Tensor& index) {
   const auto& kernels = backend::of(x);
   Shape shape = Shape::filled(x.rank(), 1);
@@ -62,7 +62,7 @@ Tensor rows_put(const Tensor& x, const Tensor& index) {
   return put;
 }
 
-// y = x with the rows that `put` names set to zero; all of x where it names none.
+// y = x with the rows in `put` set to zero; y = x if `put` is undefined.
 void copy_without(const Tensor& x, const Tensor& put, const Tensor& y) {
   const auto& kernels = backend::of(x).elementwise;
   if (!put.defined()) return kernels.copy(x, y);
@@ -116,9 +116,9 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
   return call.result(y, [at, index = Saved(index)](const Tensor& dy, GradSlots dx) {
     dx[0].add(dy);
     if (!dx[1].needs_grad()) return;
-    const Tensor taken = Tensor::empty(index->shape(), dy.dtype(), dy.device());
-    backend::of(dy).index.gather(dy, at, index, taken);
-    dx[1].add(taken);
+    const Tensor selected = Tensor::empty(index->shape(), dy.dtype(), dy.device());
+    backend::of(dy).index.gather(dy, at, index, selected);
+    dx[1].add(selected);
   });
 }
 
@@ -141,9 +141,9 @@ Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values, boo
   return call.result(y,
                      [=, index = Saved(index), put = Saved(put)](const Tensor& dy, GradSlots dx) {
                        if (dx[1].needs_grad()) {
-                         const Tensor taken = Tensor::empty(expected, dy.dtype(), dy.device());
-                         backend::of(dy).index.index_select(dy, 0, index, taken);
-                         dx[1].add(taken);
+                         const Tensor selected = Tensor::empty(expected, dy.dtype(), dy.device());
+                         backend::of(dy).index.index_select(dy, 0, index, selected);
+                         dx[1].add(selected);
                        }
                        if (!dx[0].needs_grad()) return;
                        if (!put->defined()) return dx[0].add(dy);

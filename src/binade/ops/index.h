@@ -11,10 +11,10 @@ namespace binade {
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
 // x with `axis` replaced by the entries a 1-D index selects.
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index);
-// x with source's elements added at the places index names along `axis`.
+// x with source's elements added at the indices along `axis`.
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
-// x with the rows a 1-D index names replaced by (or, accumulate, increased by) `values`. Without
-// accumulate the index must not repeat.
+// x with the rows that a 1-D index selects replaced by `values`, or with these added if
+// `accumulate`. Without accumulate the index must not repeat.
 Tensor index_put(const Tensor& x, const Tensor& index, const Tensor& values,
                  bool accumulate = false);
 // Rows of weight [vocabulary, width]: result is index's shape + [width]. Indices outside the

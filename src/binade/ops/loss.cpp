@@ -27,13 +27,13 @@ Tensor constant(double value, const Tensor& like) {
   return full({}, value, like.dtype(), like.device());
 }
 
-// 1 where a target counts, in the losses' type.
+// 1 for targets that count, else 0, in the losses' type.
 Tensor counted(const Tensor& target, int64_t ignore_index, const Tensor& like) {
   const Tensor ignored = full({}, static_cast<double>(ignore_index), DType::i64, target.device());
   return cast(not_equal(target, ignored), like.dtype());
 }
 
-// Targets with the ignored ones replaced by class 0, so that they can index.
+// The targets with ignored ones replaced by class 0, a valid index.
 Tensor indexable(const Tensor& target, int64_t ignore_index) {
   const Tensor wide = cast(target, DType::i64);
   const Tensor ignored = full({}, static_cast<double>(ignore_index), DType::i64, target.device());
@@ -62,13 +62,13 @@ Tensor reduced_loss(const Tensor& losses, Reduce reduce) {
 Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
                                CrossEntropyOptions options) {
   Composite call(Op::cross_entropy, {logits});
-  const Tensor log_p = log_softmax(cast(call[0], statistics_type(call[0])));
+  const Tensor log_p = log_softmax(cast(call[0], accumulation_type(call[0])));
   const Tensor counts = counted(target, options.ignore_index, log_p);
   const Tensor picked =
       squeeze(gather(log_p, -1, unsqueeze(indexable(target, options.ignore_index), -1)), -1);
   Tensor losses = mul(picked, -(1 - options.smoothing));
   if (options.smoothing > 0) losses = losses - mul(mean(log_p, {-1}), options.smoothing);
-  // An ignored row may hold anything, also infinities: choose zero rather than multiply by it.
+  // An ignored row may hold infinities: select zero rather than multiply by it.
   losses = where(greater(counts, constant(0, counts)), losses, constant(0, losses));
   return call.result(reduced_by_count(losses, counts, options.reduce));
 }
@@ -86,12 +86,12 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, Reduce re
   expected.erase(expected.rank() - 1);
   require_shape("nll_loss", "target", target, expected);
   require_device("nll_loss", "target", target, log_probabilities);
-  const Tensor wanted = dense(target);
-  require_classes("nll_loss", wanted, log_probabilities.size(-1), ignore_index);
+  const Tensor targets = dense(target);
+  require_classes("nll_loss", targets, log_probabilities.size(-1), ignore_index);
   Composite call(Op::nll_loss, {log_probabilities});
-  const Tensor counts = counted(wanted, ignore_index, call[0]);
+  const Tensor counts = counted(targets, ignore_index, call[0]);
   const Tensor picked =
-      squeeze(gather(call[0], -1, unsqueeze(indexable(wanted, ignore_index), -1)), -1);
+      squeeze(gather(call[0], -1, unsqueeze(indexable(targets, ignore_index), -1)), -1);
   const Tensor losses =
       where(greater(counts, constant(0, counts)), neg(picked), constant(0, picked));
   return call.result(reduced_by_count(losses, counts, reduce));
@@ -154,7 +154,7 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& target, Reduce reduce) {
   check_pair(Op::binary_cross_entropy, probabilities, target);
   Composite call(Op::binary_cross_entropy, {probabilities, target});
-  // Logarithms are cut off at -100, so that a wrong certainty costs much but not infinity.
+  // Logarithms are bounded by -100, so that a confident mistake has a finite loss.
   const double bound = std::numeric_limits<double>::infinity();
   const Tensor yes = clamp(log(call[0]), -100, bound), no = clamp(log1p(neg(call[0])), -100, bound);
   return call.result(reduced_loss(neg(call[1] * yes + (mul(call[1], -1) + 1.0) * no), reduce));

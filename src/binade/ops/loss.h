@@ -8,7 +8,7 @@ namespace binade {
 
 enum class Reduce : uint8_t { mean, sum, none };
 
-// Losses of single elements put together.
+// The losses of single elements, reduced.
 Tensor reduced_loss(const Tensor& losses, Reduce reduce);
 
 struct CrossEntropyOptions {
@@ -24,12 +24,11 @@ Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
                                CrossEntropyOptions options = {});
 
 // cross_entropy(linear(x, weight), target) in chunks of rows, so that the logits of a large
-// vocabulary never exist whole; gradients are made on the way. x [..., width], weight [classes,
-// width].
+// vocabulary need little memory; the forward also computes the gradients. x [..., width], weight
+// [classes, width].
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             CrossEntropyOptions options = {}, int64_t chunk_rows = 0);
-// The rows whose logits exist at a time where the caller names no number: about 64 MiB of them, 2
-// GiB on a GPU.
+// The default chunk_rows: about 64 MiB of logits, 2 GiB on a GPU.
 int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device);
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
                                       CrossEntropyOptions options = {});

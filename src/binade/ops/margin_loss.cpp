@@ -40,7 +40,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
                            double margin, Reduce reduce) {
   check(Op::triplet_margin_loss, {anchor, positive, negative}, margin);
   Composite call(Op::triplet_margin_loss, {anchor, positive, negative});
-  // The small offset keeps the root differentiable where two points meet.
+  // The small offset keeps the root differentiable if two points coincide.
   const auto distance = [&](size_t other) { return norm(call[0] - call[other] + 1e-6, 2, {-1}); };
   return call.result(reduced_loss(relu(distance(1) - distance(2) + margin), reduce));
 }
@@ -51,10 +51,10 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, double margin, R
   require_index("multi_margin_loss", "target", target);
   require_shape("multi_margin_loss", "target", target, {x.size(0)});
   require_device("multi_margin_loss", "target", target, x);
-  const Tensor wanted = dense(target);
-  require_classes("multi_margin_loss", wanted, x.size(1), 0);
+  const Tensor targets = dense(target);
+  require_classes("multi_margin_loss", targets, x.size(1), 0);
   Composite call(Op::multi_margin_loss, {x});
-  const Tensor right = unsqueeze(cast(wanted, DType::i64), 1);
+  const Tensor right = unsqueeze(cast(targets, DType::i64), 1);
   const Tensor terms = relu(call[0] - gather(call[0], 1, right) + margin);
   const Tensor others = not_equal(unsqueeze(arange(x.size(1), DType::i64, x.device()), 0), right);
   const Tensor kept = where(others, terms, full({}, 0, terms.dtype(), x.device()));

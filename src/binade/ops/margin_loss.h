@@ -4,8 +4,7 @@
 
 namespace binade {
 
-// Losses that ask for a distance between right and wrong. Targets y are +1 or -1 unless said
-// otherwise.
+// Losses with a margin between right and wrong. Targets y are +1 or -1 unless stated otherwise.
 
 // log(1 + exp(-y x)).
 Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduce reduce = Reduce::mean);

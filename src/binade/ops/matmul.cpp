@@ -63,7 +63,7 @@ void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const S
     return;
   }
   const Tensor gradient =
-      Tensor::empty({batch.numel(), rows, columns}, statistics_type(a), a.device());
+      Tensor::empty({batch.numel(), rows, columns}, accumulation_type(a), a.device());
   multiply(a, b, gradient, false, tf32);
   Shape full = batch;
   full.push_back(rows);
@@ -72,7 +72,7 @@ void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const S
   Shape kept = operand;
   while (kept.rank() < full.rank()) kept.insert(0, 1);
   backend::of(a).reduce.reduce(backend::Reduction::sum, viewed(gradient, full),
-                               viewed(buffer, kept), accumulate);
+                               {viewed(buffer, kept), accumulate});
 }
 
 void require_operands(std::string_view op, const Tensor& a, const Tensor& b) {

@@ -12,60 +12,76 @@ namespace {
 using namespace ops;
 using backend::NormKind;
 
-Tensor norm(Op op, NormKind kind, const Tensor& x, const Tensor& weight, const Tensor& bias,
-            double eps) {
-  check_norm(name(op), x, {}, weight, bias, eps);
-  const Call call(op, {x, weight, bias});
-  const auto [rows, width] = rows_of(x.shape());
-  const Tensor flat = viewed(dense(call[0]), {rows, width});
-  const Tensor y = Tensor::empty_like(flat);
-  const Tensor mean =
-      kind == NormKind::layer ? Tensor::empty({rows}, statistics_type(flat), x.device()) : Tensor();
-  const Tensor rstd = Tensor::empty({rows}, statistics_type(flat), x.device());
-  const Tensor scale = dense(call[1]), shift = dense(call[2]);
-  backend::of(x).norm.forward(kind, flat, {}, scale, shift, eps, {}, y, mean, rstd);
-  const NormBackward backward{kind, flat, scale, mean, rstd};
-  return call.result(viewed(y, x.shape()), [backward](const Tensor& dy, GradSlots dx) {
-    // The kernel always writes x's gradient: to scratch where nobody wants it.
-    const auto target = dx[0].needs_grad()
-                            ? dx[0].target()
-                            : GradSlot::Target{Tensor::empty_like(backward.x.get()), false};
-    backward(dy, {}, target.buffer, target.accumulate, dx[1], dx[2]);
+struct Statistics {
+  Tensor mean;  // undefined for rms norm
+  Tensor rstd;
+};
+
+// Uninitialized, one element per row of x.
+Statistics new_statistics(NormKind kind, const Tensor& x) {
+  const Shape shape{x.size(0)};
+  const DType type = accumulation_type(x);
+  return {.mean = kind == NormKind::layer ? Tensor::empty(shape, type, x.device()) : Tensor(),
+          .rstd = Tensor::empty(shape, type, x.device())};
+}
+
+Tensor norm(Op op, const NormArguments& args) {
+  check_norm(name(op), args);
+  const Call call(op, {args.x, args.weight, args.bias});
+  const auto [rows, width] = rows_of(args.x.shape());
+  const Tensor in = viewed(dense(call[0]), {rows, width});
+  const Tensor weight = dense(call[1]), bias = dense(call[2]);
+  const Tensor y = Tensor::empty_like(in);
+  const auto [mean, rstd] = new_statistics(args.kind, in);
+  backend::of(in).norm.forward({.kind = args.kind,
+                                .x = in,
+                                .weight = weight,
+                                .bias = bias,
+                                .eps = args.eps,
+                                .y = y,
+                                .mean = mean,
+                                .rstd = rstd});
+  const NormGradient gradient{args.kind, in, weight, mean, rstd};
+  return call.result(viewed(y, args.x.shape()), [gradient](const Tensor& dy, GradSlots dx) {
+    gradient.run(dy, {}, target_of(dx[0], gradient.x->shape()), dx[1], dx[2]);
   });
 }
 
-std::pair<Tensor, Tensor> residual_norm(Op op, NormKind kind, const Tensor& x,
-                                        const Tensor& residual, const Tensor& weight,
-                                        const Tensor& bias, double eps) {
-  check_norm(name(op), x, residual, weight, bias, eps);
-  const Call call(op, {x, weight, bias, residual});
-  const auto [rows, width] = rows_of(x.shape());
+std::pair<Tensor, Tensor> residual_norm(Op op, const NormArguments& args) {
+  check_norm(name(op), args);
+  const Call call(op, {args.x, args.weight, args.bias, args.residual});
+  const auto [rows, width] = rows_of(args.x.shape());
   const Shape flat{rows, width};
+  const bool adds = args.residual.defined();
   const Tensor in = viewed(dense(call[0]), flat);
-  const Tensor other = residual.defined() ? viewed(dense(call[3]), flat) : Tensor();
-  const Tensor sum = residual.defined() ? Tensor::empty(flat, residual.dtype(), x.device()) : in;
-  const Tensor y = Tensor::empty(flat, normed_type(op, sum.dtype()), x.device());
-  const Tensor mean =
-      kind == NormKind::layer ? Tensor::empty({rows}, statistics_type(sum), x.device()) : Tensor();
-  const Tensor rstd = Tensor::empty({rows}, statistics_type(sum), x.device());
-  const Tensor scale = dense(call[1]), shift = dense(call[2]);
-  backend::of(x).norm.forward(kind, in, other, scale, shift, eps,
-                              residual.defined() ? sum : Tensor(), y, mean, rstd);
+  const Tensor other = adds ? viewed(dense(call[3]), flat) : Tensor();
+  const Tensor weight = dense(call[1]), bias = dense(call[2]);
+  const Tensor sum = adds ? Tensor::empty(flat, args.residual.dtype(), in.device()) : in;
+  const Tensor y = Tensor::empty(flat, normed_type(op, sum.dtype()), in.device());
+  const auto [mean, rstd] = new_statistics(args.kind, sum);
+  backend::of(in).norm.forward({.kind = args.kind,
+                                .x = in,
+                                .residual = other,
+                                .weight = weight,
+                                .bias = bias,
+                                .eps = args.eps,
+                                .sum = adds ? sum : Tensor(),
+                                .y = y,
+                                .mean = mean,
+                                .rstd = rstd});
 
-  const Tensor outputs[2] = {viewed(sum, x.shape()), viewed(y, x.shape())};
-  const NormBackward backward{kind, sum, scale, mean, rstd};
-  call.results(outputs, [backward](std::span<const Tensor> dy, GradSlots dx) {
-    const Tensor gradient = backward.through_sum(dy[0], dy[1], dx[1], dx[2]);
-    dx[0].add(gradient);
-    dx[3].add(gradient);
+  const Tensor outputs[2] = {viewed(sum, args.x.shape()), viewed(y, args.x.shape())};
+  const NormGradient gradient{args.kind, sum, weight, mean, rstd};
+  call.results(outputs, [gradient](std::span<const Tensor> dy, GradSlots dx) {
+    const Tensor dsum = gradient.through_sum(dy[0], dy[1], dx[1], dx[2]);
+    dx[0].add(dsum);
+    dx[3].add(dsum);
   });
   return {outputs[0], outputs[1]};
 }
 
-std::pair<Tensor, Tensor> residual_composite(Op op, const Tensor& x, const Tensor& residual,
-                                             Tensor (*norm)(const Tensor&, const Tensor&,
-                                                            const Tensor&, double),
-                                             const Tensor& weight, const Tensor& bias, double eps) {
+std::pair<Tensor, Tensor> residual_composite(Op op, const NormArguments& args) {
+  const Tensor &x = args.x, &residual = args.residual;
   const DType stream = residual.defined() ? residual.dtype() : x.dtype();
   const DType result = normed_type(op, stream);
   const amp::Autocast plain(amp::disabled_autocast());
@@ -73,12 +89,13 @@ std::pair<Tensor, Tensor> residual_composite(Op op, const Tensor& x, const Tenso
       residual.defined()
           ? cast(cast(x, promote(x.dtype(), residual.dtype())) + residual, residual.dtype())
           : x;
-  const DType wide = stream == DType::f64 ? DType::f64 : DType::f32;
-  const Tensor y = norm(cast(sum, wide), weight, bias, eps);
+  const Tensor wide = cast(sum, binade::accumulation_type(stream));
+  const Tensor y = args.kind == NormKind::layer ? layer_norm(wide, args.weight, args.bias, args.eps)
+                                                : rms_norm(wide, args.weight, args.eps);
   return {sum, cast(y, result)};
 }
 
-// Channels of x [n, c, ...] and what lies inside one channel.
+// Sizes of x [n, c, ...], the axes after the second joined.
 struct Channels {
   int64_t n, c, inner;
 };
@@ -95,123 +112,144 @@ Channels channels_of(std::string_view op, const Tensor& x, const Tensor& weight,
   return channels;
 }
 
-// Parameter gradients in buffers of their own, for kernels that share one accumulate flag.
-struct ParameterGradients {
-  Tensor weight, bias;
+struct RunningStatistics {
+  const Tensor& mean;      // optional
+  const Tensor& variance;  // optional
 
-  ParameterGradients(GradSlots dx, const Tensor& like, int64_t channels) {
-    const DType type = statistics_type(like);
-    if (dx[1].needs_grad()) weight = Tensor::empty({channels}, type, like.device());
-    if (dx[2].needs_grad()) bias = Tensor::empty({channels}, type, like.device());
-  }
-  void deliver(GradSlots dx) const {
-    if (weight.defined()) dx[1].add(weight);
-    if (bias.defined()) dx[2].add(bias);
+  // running = (1 - momentum) * running + momentum * batch, with the unbiased variance of `count`
+  // elements.
+  void update(const Statistics& batch, int64_t count, const BatchNormOptions& options) const {
+    const auto& kernels = backend::of(batch.mean).elementwise;
+    const double momentum = options.momentum;
+    if (mean.defined()) {
+      kernels.axpby(momentum, batch.mean, 1 - momentum, mean);
+      mean.bump_version();
+    }
+    if (variance.defined()) {
+      const Tensor biased = Tensor::empty_like(batch.rstd);
+      kernels.unary(backend::Unary::pow, {-2, 0}, batch.rstd, biased);
+      kernels.unary(backend::Unary::scale, {1, -options.eps}, biased, biased);
+      const double unbiased =
+          count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1;
+      kernels.axpby(momentum * unbiased, biased, 1 - momentum, variance);
+      variance.bump_version();
+    }
   }
 };
 
-// running = (1 - momentum) * running + momentum * batch, the variance without bias.
-void update_running(const Tensor& running_mean, const Tensor& running_variance, const Tensor& mean,
-                    const Tensor& rstd, double eps, double momentum, int64_t count) {
-  const auto& kernels = backend::of(mean).elementwise;
-  if (running_mean.defined()) {
-    kernels.axpby(momentum, mean, 1 - momentum, running_mean);
-    running_mean.bump_version();
+void check_running(const RunningStatistics& running, const Tensor& x, const Channels& channels,
+                   const BatchNormOptions& options) {
+  for (const auto& [argument, statistic] : {std::pair("running_mean", &running.mean),
+                                            std::pair("running_variance", &running.variance)}) {
+    if (!statistic->defined()) continue;
+    require_compute("batch_norm", argument, *statistic);
+    require_shape("batch_norm", argument, *statistic, {channels.c});
+    require_device("batch_norm", argument, *statistic, x);
   }
-  if (running_variance.defined()) {
-    const Tensor variance = Tensor::empty_like(rstd);
-    kernels.unary(backend::Unary::pow, {-2, 0}, rstd, variance);
-    kernels.unary(backend::Unary::scale, {1, -eps}, variance, variance);
-    const double unbiased =
-        count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1;
-    kernels.axpby(momentum * unbiased, variance, 1 - momentum, running_variance);
-    running_variance.bump_version();
+  require_between("batch_norm", "momentum", options.momentum, 0, 1);
+  if (!options.training && (!running.mean.defined() || !running.variance.defined())) {
+    fail("batch_norm", {.argument = "running statistics",
+                        .expected = "both, outside of training",
+                        .found = "none"});
+  }
+  if (options.training && channels.n * channels.inner < 2) {
+    fail("batch_norm", {.argument = "x",
+                        .expected = "more than one value per channel in training",
+                        .found = describe(x)});
   }
 }
 
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  return norm(Op::layer_norm, NormKind::layer, x, weight, bias, eps);
+  return norm(Op::layer_norm,
+              {.kind = NormKind::layer, .x = x, .weight = weight, .bias = bias, .eps = eps});
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  return norm(Op::rms_norm, NormKind::rms, x, weight, {}, eps);
+  return norm(Op::rms_norm, {.kind = NormKind::rms, .x = x, .weight = weight, .eps = eps});
 }
 
 std::pair<Tensor, Tensor> residual_layer_norm(const Tensor& x, const Tensor& residual,
                                               const Tensor& weight, const Tensor& bias,
                                               double eps) {
-  return residual_norm(Op::residual_layer_norm, NormKind::layer, x, residual, weight, bias, eps);
+  return residual_norm(Op::residual_layer_norm, {.kind = NormKind::layer,
+                                                 .x = x,
+                                                 .residual = residual,
+                                                 .weight = weight,
+                                                 .bias = bias,
+                                                 .eps = eps});
 }
 
 std::pair<Tensor, Tensor> residual_rms_norm(const Tensor& x, const Tensor& residual,
                                             const Tensor& weight, double eps) {
-  return residual_norm(Op::residual_rms_norm, NormKind::rms, x, residual, weight, {}, eps);
+  return residual_norm(
+      Op::residual_rms_norm,
+      {.kind = NormKind::rms, .x = x, .residual = residual, .weight = weight, .eps = eps});
 }
 
 std::pair<Tensor, Tensor> residual_layer_norm_composite(const Tensor& x, const Tensor& residual,
                                                         const Tensor& weight, const Tensor& bias,
                                                         double eps) {
-  return residual_composite(Op::residual_layer_norm, x, residual, layer_norm, weight, bias, eps);
+  return residual_composite(Op::residual_layer_norm, {.kind = NormKind::layer,
+                                                      .x = x,
+                                                      .residual = residual,
+                                                      .weight = weight,
+                                                      .bias = bias,
+                                                      .eps = eps});
 }
 
 std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Tensor& residual,
                                                       const Tensor& weight, double eps) {
-  const auto norm = [](const Tensor& x, const Tensor& weight, const Tensor&, double eps) {
-    return rms_norm(x, weight, eps);
-  };
-  return residual_composite(Op::residual_rms_norm, x, residual, norm, weight, {}, eps);
+  return residual_composite(
+      Op::residual_rms_norm,
+      {.kind = NormKind::rms, .x = x, .residual = residual, .weight = weight, .eps = eps});
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Tensor& running_mean, const Tensor& running_variance, bool training,
-                  double momentum, double eps) {
-  const auto [n, c, inner] = channels_of("batch_norm", x, weight, bias, eps);
-  for (const auto& [argument, statistic] : {std::pair("running_mean", &running_mean),
-                                            std::pair("running_variance", &running_variance)}) {
-    if (!statistic->defined()) continue;
-    require_compute("batch_norm", argument, *statistic);
-    require_shape("batch_norm", argument, *statistic, {c});
-    require_device("batch_norm", argument, *statistic, x);
-  }
-  require_between("batch_norm", "momentum", momentum, 0, 1);
-  if (!training && (!running_mean.defined() || !running_variance.defined())) {
-    fail("batch_norm", {.argument = "running statistics",
-                        .expected = "both, outside of training",
-                        .found = "none"});
-  }
-  if (training && n * inner < 2) {
-    fail("batch_norm", {.argument = "x",
-                        .expected = "more than one value per channel in training",
-                        .found = describe(x)});
-  }
+                  const Tensor& running_mean, const Tensor& running_variance,
+                  const BatchNormOptions& options) {
+  const Channels channels = channels_of("batch_norm", x, weight, bias, options.eps);
+  const RunningStatistics running{running_mean, running_variance};
+  check_running(running, x, channels, options);
   const Call call(Op::batch_norm, {x, weight, bias});
+  const auto [n, c, inner] = channels;
   const Shape flat{n, c, inner};
   const Tensor in = viewed(dense(call[0]), flat);
+  const Tensor scale = dense(call[1]), shift = dense(call[2]);
   const Tensor y = Tensor::empty_like(in);
   const auto& kernels = backend::of(x);
-  const Tensor mean = Tensor::empty({c}, statistics_type(in), x.device()),
+  const Tensor mean = Tensor::empty({c}, accumulation_type(in), x.device()),
                rstd = Tensor::empty_like(mean);
-  if (!training) {
+  if (!options.training) {
     kernels.elementwise.copy(running_mean, mean);
     kernels.elementwise.copy(running_variance, rstd);
-    kernels.elementwise.unary(backend::Unary::scale, {1, eps}, rstd, rstd);
+    kernels.elementwise.unary(backend::Unary::scale, {1, options.eps}, rstd, rstd);
     kernels.elementwise.unary(backend::Unary::rsqrt, {}, rstd, rstd);
   }
-  const Tensor scale = dense(call[1]), shift = dense(call[2]);
-  kernels.norm.batch_forward(in, scale, shift, eps, training, y, mean, rstd);
-  if (training && !autograd::recomputing()) {
-    update_running(running_mean, running_variance, mean, rstd, eps, momentum, n * inner);
-  }
-  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(scale), channels = c](
-                                               const Tensor& dy, GradSlots dx) {
-    const ParameterGradients parameters(dx, x, channels);
+  kernels.norm.batch_forward({.x = in,
+                              .weight = scale,
+                              .bias = shift,
+                              .eps = options.eps,
+                              .training = options.training,
+                              .y = y,
+                              .mean = mean,
+                              .rstd = rstd});
+  if (options.training && !autograd::recomputing())
+    running.update({mean, rstd}, n * inner, options);
+  return call.result(viewed(y, x.shape()), [=, training = options.training, x = Saved(in),
+                                            weight = Saved(scale)](const Tensor& dy, GradSlots dx) {
     const Tensor gradient = Tensor::empty_like(x.get());
-    backend::of(dy).norm.batch_backward(viewed(dense(dy), flat), x, weight, mean, rstd, training,
-                                        gradient, parameters.weight, parameters.bias, false);
+    backend::of(dy).norm.batch_backward({.dy = viewed(dense(dy), flat),
+                                         .x = x,
+                                         .weight = weight,
+                                         .mean = mean,
+                                         .rstd = rstd,
+                                         .training = training,
+                                         .dx = gradient,
+                                         .dweight = target_of(dx[1]),
+                                         .dbias = target_of(dx[2])});
     dx[0].add(viewed(gradient, dy.shape()));
-    parameters.deliver(dx);
   });
 }
 
@@ -227,18 +265,23 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const T
   const Shape flat{n, groups, c / groups, inner};
   const Tensor in = viewed(dense(call[0]), flat);
   const Tensor y = Tensor::empty_like(in);
-  const Tensor mean = Tensor::empty({n, groups}, statistics_type(in), x.device()),
+  const Tensor mean = Tensor::empty({n, groups}, accumulation_type(in), x.device()),
                rstd = Tensor::empty_like(mean);
   const Tensor scale = dense(call[1]), shift = dense(call[2]);
-  backend::of(x).norm.group_forward(in, scale, shift, eps, y, mean, rstd);
-  return call.result(viewed(y, x.shape()), [=, x = Saved(in), weight = Saved(scale), channels = c](
+  backend::of(x).norm.group_forward(
+      {.x = in, .weight = scale, .bias = shift, .eps = eps, .y = y, .mean = mean, .rstd = rstd});
+  return call.result(viewed(y, x.shape()), [flat, mean, rstd, x = Saved(in), weight = Saved(scale)](
                                                const Tensor& dy, GradSlots dx) {
-    const ParameterGradients parameters(dx, x, channels);
     const Tensor gradient = Tensor::empty_like(x.get());
-    backend::of(dy).norm.group_backward(viewed(dense(dy), flat), x, weight, mean, rstd, gradient,
-                                        parameters.weight, parameters.bias, false);
+    backend::of(dy).norm.group_backward({.dy = viewed(dense(dy), flat),
+                                         .x = x,
+                                         .weight = weight,
+                                         .mean = mean,
+                                         .rstd = rstd,
+                                         .dx = gradient,
+                                         .dweight = target_of(dx[1]),
+                                         .dbias = target_of(dx[2])});
     dx[0].add(viewed(gradient, dy.shape()));
-    parameters.deliver(dx);
   });
 }
 

@@ -9,7 +9,7 @@ namespace binade {
 // Statistics are two-pass and f32 (f64 for f64). Weights and biases are optional and may have
 // another floating type than x.
 
-// Over the last axis, whose size weight and bias have.
+// Over the last axis; weight and bias have its size.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5);
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
@@ -22,18 +22,24 @@ std::pair<Tensor, Tensor> residual_layer_norm(const Tensor& x, const Tensor& res
                                               double eps = 1e-5);
 std::pair<Tensor, Tensor> residual_rms_norm(const Tensor& x, const Tensor& residual,
                                             const Tensor& weight, double eps = 1e-5);
-// The same by plain ops.
+// The same by plain ops: the definition, and the reference in tests.
 std::pair<Tensor, Tensor> residual_layer_norm_composite(const Tensor& x, const Tensor& residual,
                                                         const Tensor& weight, const Tensor& bias,
                                                         double eps = 1e-5);
 std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Tensor& residual,
                                                       const Tensor& weight, double eps = 1e-5);
 
-// x [n, c, ...]. In training the statistics of the batch are used and the running ones (f32 [c],
-// optional) move towards them by `momentum`; otherwise the running ones are used.
+struct BatchNormOptions {
+  bool training;
+  double momentum = 0.1;
+  double eps = 1e-5;
+};
+
+// x [n, c, ...]. Training uses the statistics of the batch and moves the running ones (f32 [c],
+// optional) towards them by `momentum`; otherwise the running ones are used.
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Tensor& running_mean, const Tensor& running_variance, bool training,
-                  double momentum = 0.1, double eps = 1e-5);
+                  const Tensor& running_mean, const Tensor& running_variance,
+                  const BatchNormOptions& options);
 // x [n, c, ...], statistics over c / groups channels of one sample.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);

@@ -17,45 +17,39 @@ void check_parameters(std::string_view op, const Tensor& weight, const Tensor& b
   }
 }
 
-void check_norm(std::string_view op, const Tensor& x, const Tensor& residual, const Tensor& weight,
-                const Tensor& bias, double eps) {
+void check_norm(std::string_view op, const NormArguments& args) {
+  const Tensor& x = args.x;
   require_compute(op, "x", x);
   if (x.rank() == 0 || x.size(-1) == 0) {
     fail(op, {.argument = "x", .expected = "a last axis of at least 1", .found = describe(x)});
   }
-  check_parameters(op, weight, bias, x.size(-1));
-  check_eps(op, eps);
-  if (!residual.defined()) return;
-  require_compute(op, "residual", residual);
-  require_shape(op, "residual", residual, x.shape());
+  check_parameters(op, args.weight, args.bias, x.size(-1));
+  check_eps(op, args.eps);
+  if (!args.residual.defined()) return;
+  require_compute(op, "residual", args.residual);
+  require_shape(op, "residual", args.residual, x.shape());
 }
 
-void NormBackward::operator()(const Tensor& dy, const Tensor& dsum, const Tensor& dx,
-                              bool accumulate_dx, const GradSlot& weight_slot,
-                              const GradSlot& bias_slot) const {
+void NormGradient::run(const Tensor& dy, const Tensor& dsum, const backend::Target& dx,
+                       const GradSlot& dweight, const GradSlot& dbias) const {
   const Shape& flat = x->shape();
-  GradSlot::Target dweight{{}, false}, dbias{{}, false};
-  if (weight_slot.needs_grad()) dweight = weight_slot.target();
-  if (bias_slot.needs_grad()) dbias = bias_slot.target();
-  if (dweight.buffer.defined() && dbias.buffer.defined() &&
-      dweight.accumulate != dbias.accumulate) {
-    // The kernel has one flag for both: a buffer of zeros that is added to equals one
-    // overwritten.
-    backend::of(dy).elementwise.fill(dweight.accumulate ? dbias.buffer : dweight.buffer, 0);
-    dweight.accumulate = true;
-  }
-  const bool accumulate = dweight.buffer.defined() ? dweight.accumulate : dbias.accumulate;
-  backend::of(dy).norm.backward(kind, viewed(dense(dy), flat),
-                                dsum.defined() ? viewed(dense(dsum), flat) : Tensor(), x, weight,
-                                mean, rstd, viewed(dx, flat), accumulate_dx, dweight.buffer,
-                                dbias.buffer, accumulate);
+  backend::of(dy).norm.backward({.kind = kind,
+                                 .dy = viewed(dense(dy), flat),
+                                 .dsum = dsum.defined() ? viewed(dense(dsum), flat) : Tensor(),
+                                 .x = x,
+                                 .weight = weight,
+                                 .mean = mean,
+                                 .rstd = rstd,
+                                 .dx = dx,
+                                 .dweight = target_of(dweight),
+                                 .dbias = target_of(dbias)});
 }
 
-Tensor NormBackward::through_sum(const Tensor& dsum, const Tensor& dy, const GradSlot& weight_slot,
-                                 const GradSlot& bias_slot) const {
+Tensor NormGradient::through_sum(const Tensor& dsum, const Tensor& dy, const GradSlot& dweight,
+                                 const GradSlot& dbias) const {
   if (!dy.defined()) return dsum;
   const Tensor gradient = Tensor::empty(dy.shape(), x->dtype(), dy.device());
-  (*this)(dy, dsum, gradient, false, weight_slot, bias_slot);
+  run(dy, dsum, {.view = viewed(gradient, x->shape())}, dweight, dbias);
   return gradient;
 }
 

@@ -47,7 +47,7 @@ ReducedShape reduced_shape(std::string_view op, const Tensor& x, const Axes& axe
 
 Tensor reduce(Reduction op, const Tensor& x, const Shape& kept, DType dtype) {
   Tensor y = Tensor::empty(kept, dtype, x.device());
-  backend::of(x).reduce.reduce(op, x, y, false);
+  backend::of(x).reduce.reduce(op, x, {y});
   return y;
 }
 
@@ -66,7 +66,7 @@ void require_elements(std::string_view op, const Tensor& x, const ReducedShape& 
   }
 }
 
-// Gradient factor * dy spread over the reduced axes.
+// Adds the gradient factor * dy, repeated along the reduced axes.
 void add_spread(const GradSlot& slot, const Tensor& dy, const Shape& kept, double factor) {
   const auto [buffer, accumulate] = slot.target();
   const TensorView spread = TensorView(viewed(dense(dy), kept)).expanded(slot.shape());
@@ -109,12 +109,12 @@ Tensor extremum(Op op, Reduction kernel, const Tensor& x, const Axes& axes, bool
   return call.result(
       keep ? y : viewed(y, shape.dropped),
       [kept = shape.kept, x = Saved(call[0]), y = Saved(y)](const Tensor& dy, GradSlots dx) {
-        const Tensor is_extreme = Tensor::empty(x->shape(), statistics_type(x), x->device());
+        const Tensor is_extreme = Tensor::empty(x->shape(), accumulation_type(x), x->device());
         backend::of(dy).elementwise.binary(Binary::equal, x,
                                            TensorView(y.get()).expanded(x->shape()), is_extreme);
         const Tensor count = reduce(Reduction::sum, is_extreme, kept, is_extreme.dtype());
-        const Tensor share = compute(Binary::div, viewed(dense(dy), kept), count, count);
-        dx[0].add(compute(Binary::mul, is_extreme, share, is_extreme));
+        const Tensor each = compute(Binary::div, viewed(dense(dy), kept), count, count);
+        dx[0].add(compute(Binary::mul, is_extreme, each, is_extreme));
       });
 }
 
@@ -136,7 +136,7 @@ Tensor arg(Op op, bool largest, const Tensor& x, int64_t axis, bool keep) {
   return call.result(keep ? y : viewed(y, dropped));
 }
 
-// s^(1/p) of a sum of powers, with a gradient of zero where the sum is zero.
+// s^(1/p) of a sum of powers, with a zero gradient if the sum is zero.
 Tensor root(const Tensor& s, double p) {
   const auto number = [&](double value) { return full({}, value, s.dtype(), s.device()); };
   const Tensor zero = equal(s, number(0));
@@ -167,7 +167,7 @@ Tensor argmin(const Tensor& x, int64_t axis, bool keep) {
   return arg(Op::argmin, false, x, axis, keep);
 }
 
-// A product is the last of its running products, whose gradient is right where elements are zero.
+// The gradient is that of the last running product, which is right for zeros too.
 Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
   require_compute("prod", "x", x);
   const ReducedShape shape = reduced_shape("prod", x, axes);
@@ -179,7 +179,7 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
       dx[0].target();  // an empty gradient is a gradient
       return;
     }
-    // Reduced axes last and joined to one: each row holds what was multiplied.
+    // Reduced axes last and joined to one: each row holds the factors of one product.
     std::vector<int64_t> order, reduced;
     for (int axis = 0; axis < x->rank(); ++axis) {
       (kept[axis] == x->shape()[axis] ? order : reduced).push_back(axis);
@@ -190,7 +190,7 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
     const Tensor last = zeros({rows, width}, dy.dtype(), dy.device());
     backend::of(dy).elementwise.copy(viewed(dense(dy), {rows, 1}),
                                      slice(last, 1, width - 1, width));
-    const Tensor gradient = Tensor::empty({rows, width}, statistics_type(x), dy.device());
+    const Tensor gradient = Tensor::empty({rows, width}, accumulation_type(x), dy.device());
     backend::of(dy).scan.cumprod_backward(last, viewed(ordered, {rows, width}), 1, gradient);
     std::vector<int64_t> back(order.size());
     for (size_t i = 0; i < order.size(); ++i)
@@ -206,7 +206,7 @@ Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
   require_elements("var", x, shape);
   const Call call(Op::var, {x});
   const Tensor y = Tensor::empty(shape.kept, call[0].dtype(), x.device());
-  const Tensor average = Tensor::empty(shape.kept, statistics_type(call[0]), x.device());
+  const Tensor average = Tensor::empty(shape.kept, accumulation_type(call[0]), x.device());
   backend::of(x).reduce.variance(call[0], correction, y, average);
   const double factor = 2 / (static_cast<double>(shape.count) - correction);
   return call.result(
@@ -220,7 +220,7 @@ Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
       });
 }
 
-// |x|^p is summed in f32, whatever x's type is.
+// |x|^p is summed in f32 (f64 for f64).
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep) {
   require_compute("norm", "x", x);
   if (!(p > 0))
@@ -228,7 +228,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep) {
   const ReducedShape shape = reduced_shape("norm", x, axes);
   if (std::isinf(p)) require_elements("norm", x, shape);
   Composite call(Op::norm, {x});
-  const Tensor wide = cast(call[0], statistics_type(call[0]));
+  const Tensor wide = cast(call[0], accumulation_type(call[0]));
   Tensor y;
   if (std::isinf(p)) {
     y = max(abs(wide), axes, keep);

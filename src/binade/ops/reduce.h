@@ -7,7 +7,7 @@
 
 namespace binade {
 
-// Which axes a reduction runs over (negative ones count from the back). None given: all.
+// The axes a reduction runs over; negative ones count from the back. Empty: all.
 using Axes = std::vector<int64_t>;
 
 // Sums accumulate in f32 whatever x's type is; the result has x's type unless `dtype` names
@@ -17,7 +17,7 @@ Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep = false,
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep = false,
             std::optional<DType> dtype = {});
 Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep = false);
-// Largest and smallest element; NaN if any is. Equal extremes share the gradient evenly.
+// Largest and smallest element; NaN if any is. Equal extremes share the gradient equally.
 Tensor max(const Tensor& x, const Axes& axes = {}, bool keep = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keep = false);
 // sum((x - mean)^2) / (count - correction), two-pass.

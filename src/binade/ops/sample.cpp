@@ -5,6 +5,7 @@
 
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/index.h"
 #include "binade/ops/matmul.h"
@@ -27,23 +28,23 @@ void check(Op op, const Tensor& x, int64_t height, int64_t width) {
   }
 }
 
-// Where each of `out` pixels looks among `in`: the nearest one below.
+// The index of the nearest of `in` pixels at or below each of `out`.
 Tensor nearest_index(int64_t in, int64_t out, Device device) {
   const Tensor index = Tensor::empty({out}, DType::i64);
   for (int64_t i = 0; i < out; ++i) index.data<int64_t>()[i] = i * in / out;
   return to(index, device);
 }
 
-// Rows of weights that blend the two pixels around each place: [out, in].
+// The weights of the two pixels around each position: [out, in].
 Tensor bilinear_weights(int64_t in, int64_t out, DType dtype, Device device) {
   std::vector<double> weights(static_cast<size_t>(in * out), 0);
   for (int64_t i = 0; i < out; ++i) {
-    const double place = std::max(
+    const double position = std::max(
         0.0,
         (static_cast<double>(i) + 0.5) * static_cast<double>(in) / static_cast<double>(out) - 0.5);
-    const auto low = std::min(static_cast<int64_t>(place), in - 1);
+    const auto low = std::min(static_cast<int64_t>(position), in - 1);
     const int64_t high = std::min(low + 1, in - 1);
-    const double part = place - static_cast<double>(low);
+    const double part = position - static_cast<double>(low);
     weights[static_cast<size_t>(i * in + low)] += 1 - part;
     weights[static_cast<size_t>(i * in + high)] += part;
   }
@@ -73,16 +74,16 @@ Tensor grid_sampler(const Tensor& x, const Tensor& grid) {
   require_rank("grid_sampler", "grid", grid, 4);
   require_shape("grid_sampler", "grid", grid, {x.size(0), grid.size(1), grid.size(2), 2});
   Composite call(Op::grid_sampler, {x, grid});
-  const int64_t n = x.size(0), c = x.size(1), places = grid.size(1) * grid.size(2);
+  const int64_t n = x.size(0), c = x.size(1), positions = grid.size(1) * grid.size(2);
   const int64_t sizes[2] = {x.size(3), x.size(2)};  // x, then y, as the grid has them
   const Tensor flat = reshape(call[0], {n, c, sizes[0] * sizes[1]});
   Tensor low[2], part[2];
   for (int i = 0; i < 2; ++i) {
     const auto size = static_cast<double>(sizes[i]);
-    const Tensor place =
-        mul(reshape(select(call[1], 3, i), {n, 1, places}), size / 2) + (size - 1) / 2;
-    low[i] = floor(place).detach();
-    part[i] = place - low[i];
+    const Tensor position =
+        mul(reshape(select(call[1], 3, i), {n, 1, positions}), size / 2) + (size - 1) / 2;
+    low[i] = floor(position).detach();
+    part[i] = position - low[i];
   }
   Tensor y;
   for (int corner = 0; corner < 4; ++corner) {
@@ -94,12 +95,12 @@ Tensor grid_sampler(const Tensor& x, const Tensor& grid) {
       const Tensor blend = where(equal(at, inside), upper ? part[i] : mul(part[i], -1) + 1.0,
                                  full({}, 0, at.dtype(), x.device()));
       weight = weight.defined() ? weight * blend : blend;
-      const Tensor whole = cast(inside, DType::i64);
+      const Tensor pixel = cast(inside, DType::i64);
       index = index.defined()
-                  ? index * full({}, static_cast<double>(sizes[0]), DType::i64, x.device()) + whole
-                  : whole;
+                  ? index * full({}, static_cast<double>(sizes[0]), DType::i64, x.device()) + pixel
+                  : pixel;
     }
-    const Tensor term = gather(flat, 2, contiguous(expand(index, {n, c, places}))) * weight;
+    const Tensor term = gather(flat, 2, contiguous(expand(index, {n, c, positions}))) * weight;
     y = y.defined() ? y + term : term;
   }
   return call.result(reshape(y, {n, c, grid.size(1), grid.size(2)}));

@@ -11,13 +11,13 @@ namespace {
 
 using namespace ops;
 
-// Strides that show x's elements in `shape` without copying, or nothing where there are none.
+// The strides of x's elements viewed in `shape`, if they can be without copying.
 std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
   if (x.numel() == 0 || x.is_dense()) return dense_strides(shape);
   Strides strides = shape;
   int old_axis = x.rank() - 1, axis = shape.rank() - 1;
   while (old_axis >= 0) {
-    // A run of old axes that lie one after another in memory is one long axis.
+    // Old axes that are contiguous in memory form one long axis.
     int64_t run = x.shape()[old_axis];
     const int64_t base = x.strides()[old_axis];
     while (old_axis > 0 &&
@@ -35,13 +35,13 @@ std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
   return strides;
 }
 
-Shape resolved_shape(const Tensor& x, const Shape& wanted) {
+Shape resolved_shape(const Tensor& x, const Shape& requested) {
   const auto bad = [&] {
     fail("reshape", {.argument = "shape",
                      .expected = std::to_string(x.numel()) + " elements for " + describe(x),
-                     .found = to_string(wanted)});
+                     .found = to_string(requested)});
   };
-  Shape shape = wanted, known = wanted;
+  Shape shape = requested, known = requested;
   int unknown = -1;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (shape[axis] < -1 || (shape[axis] == -1 && unknown >= 0)) bad();
@@ -56,7 +56,7 @@ Shape resolved_shape(const Tensor& x, const Shape& wanted) {
   return shape;
 }
 
-// The gradient of a view: dy put back where the view had looked, zero elsewhere.
+// The gradient of a view: dy at the view's elements, zero elsewhere.
 Tensor scattered(const Tensor& dy, const Shape& shape, const Strides& view_strides,
                  int64_t view_offset) {
   Tensor full = Tensor::empty(shape, dy.dtype(), dy.device());
@@ -105,9 +105,9 @@ Tensor joined(Op op, std::span<const Tensor> tensors, int at) {
 
 }  // namespace
 
-Tensor reshape(const Tensor& x, const Shape& wanted) {
+Tensor reshape(const Tensor& x, const Shape& requested) {
   require_defined("reshape", "x", x);
-  const Shape shape = resolved_shape(x, wanted);
+  const Shape shape = resolved_shape(x, requested);
   if (shape == x.shape()) return x;
   const Call call(Op::reshape, {x});
   const std::optional<Strides> strides = view_strides(x, shape);
@@ -214,7 +214,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
                     .found = to_string(shape)});
   }
   if (shape == x.shape()) return x;
-  shape.numel();  // fails where a tensor of that size cannot be
+  shape.numel();  // fails if it overflows
   const Call call(Op::expand, {x});
   return call.result(x.strided(shape, TensorView(x).expanded(shape).strides, x.offset()),
                      [](const Tensor& dy, GradSlots dx) { add_reduced(dx[0], dy); });

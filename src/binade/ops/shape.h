@@ -7,10 +7,10 @@
 
 namespace binade {
 
-// Views share x's data wherever its strides allow it, and are differentiable.
+// Views share x's data if its strides allow it, and are differentiable.
 
-// The same elements in another shape; one size may be -1 and is worked out. Copies where x's
-// strides do not allow a view.
+// The same elements in another shape; one size may be -1 and is computed. Copies if x's strides
+// do not allow a view.
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);
 Tensor permute(const Tensor& x, const std::vector<int64_t>& axes);
@@ -23,7 +23,7 @@ Tensor select(const Tensor& x, int64_t axis, int64_t index);
 Tensor expand(const Tensor& x, const Shape& shape);
 Tensor squeeze(const Tensor& x, int64_t axis);
 Tensor unsqueeze(const Tensor& x, int64_t axis);
-// x itself where it is dense, else a dense copy.
+// x itself if it is dense, else a dense copy.
 Tensor contiguous(const Tensor& x);
 
 // Along an existing axis; along a new one.

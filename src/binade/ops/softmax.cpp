@@ -9,14 +9,14 @@ namespace binade {
 namespace {
 
 using namespace ops;
+using backend::SoftmaxKind;
 
 int check_axis(std::string_view op, const Tensor& x, int64_t axis) {
   require_compute(op, "x", x);
   return normalize_axis(op.data(), axis, x.rank());
 }
 
-// Kernels take rows: x with `at` moved to the back and everything before it joined. Its own
-// inverse.
+// x with axis `at` swapped with the last, since kernels take rows. Its own inverse.
 Tensor axis_last(const Tensor& x, int at) {
   Shape shape = x.shape();
   Strides strides = x.strides();
@@ -30,15 +30,15 @@ Tensor rows(const Tensor& x) {
   return viewed(dense(x), {count, width});
 }
 
-Tensor softmax(Op op, bool log, const Tensor& x, int64_t axis, std::optional<DType> dtype) {
+Tensor softmax(Op op, SoftmaxKind kind, const Tensor& x, int64_t axis, std::optional<DType> dtype) {
   const int at = check_axis(name(op), x, axis);
   const Call call(op, {x}, dtype.has_value());
   const Tensor last = axis_last(call[0], at);
   const Tensor y = Tensor::empty(last.shape(), dtype.value_or(call[0].dtype()), x.device());
-  backend::of(x).softmax.forward(log, rows(last), rows(y));
-  return call.result(axis_last(y, at), [log, at, y = Saved(y)](const Tensor& dy, GradSlots dx) {
+  backend::of(x).softmax.forward(kind, rows(last), rows(y));
+  return call.result(axis_last(y, at), [kind, at, y = Saved(y)](const Tensor& dy, GradSlots dx) {
     const Tensor gradient = Tensor::empty_like(y.get());
-    backend::of(dy).softmax.backward(log, rows(axis_last(dy, at)), rows(y), rows(gradient), false);
+    backend::of(dy).softmax.backward(kind, rows(axis_last(dy, at)), rows(y), {rows(gradient)});
     dx[0].add(axis_last(gradient, at));
   });
 }
@@ -46,11 +46,11 @@ Tensor softmax(Op op, bool log, const Tensor& x, int64_t axis, std::optional<DTy
 }  // namespace
 
 Tensor softmax(const Tensor& x, int64_t axis, std::optional<DType> dtype) {
-  return softmax(Op::softmax, false, x, axis, dtype);
+  return softmax(Op::softmax, SoftmaxKind::plain, x, axis, dtype);
 }
 
 Tensor log_softmax(const Tensor& x, int64_t axis, std::optional<DType> dtype) {
-  return softmax(Op::log_softmax, true, x, axis, dtype);
+  return softmax(Op::log_softmax, SoftmaxKind::log, x, axis, dtype);
 }
 
 Tensor logsumexp(const Tensor& x, int64_t axis, bool keep) {
@@ -72,7 +72,7 @@ Tensor logsumexp(const Tensor& x, int64_t axis, bool keep) {
                                                                 const Tensor& dy, GradSlots dx) {
     const Tensor last = axis_last(x, at);
     const Tensor gradient = Tensor::empty(last.shape(), dy.dtype(), dy.device());
-    backend::of(dy).softmax.forward(false, rows(last), rows(gradient));
+    backend::of(dy).softmax.forward(SoftmaxKind::plain, rows(last), rows(gradient));
     const Tensor spread = axis_last(viewed(dense(dy), kept), at);
     backend::of(dy).elementwise.binary(backend::Binary::mul, gradient,
                                        TensorView(spread).expanded(gradient.shape()), gradient);

@@ -6,8 +6,8 @@
 
 namespace binade {
 
-// Along one axis, with the maximum taken out first and f32 sums. Under autocast the result is f32
-// unless `dtype` names another type.
+// Along one axis; the maximum is subtracted first, and sums are f32. Under autocast the result is
+// f32 unless `dtype` names another type.
 Tensor softmax(const Tensor& x, int64_t axis = -1, std::optional<DType> dtype = {});
 Tensor log_softmax(const Tensor& x, int64_t axis = -1, std::optional<DType> dtype = {});
 // log(sum(exp(x))) along an axis.

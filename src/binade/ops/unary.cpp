@@ -9,20 +9,19 @@ using namespace ops;
 using backend::Unary;
 using backend::UnaryParams;
 
-Tensor compute(Unary kernel, UnaryParams numbers, const Tensor& x, DType dtype) {
+Tensor compute(Unary kernel, UnaryParams params, const Tensor& x, DType dtype) {
   Tensor y = Tensor::empty(x.shape(), dtype, x.device());
-  backend::of(x).elementwise.unary(kernel, numbers, x, y);
+  backend::of(x).elementwise.unary(kernel, params, x, y);
   return y;
 }
 
-Tensor unary(Op op, Unary kernel, const Tensor& x, UnaryParams numbers = {}) {
+Tensor unary(Op op, Unary kernel, const Tensor& x, UnaryParams params = {}) {
   require_compute(name(op), "x", x);
   const Call call(op, {x});
-  const Tensor y = compute(kernel, numbers, call[0], call[0].dtype());
+  const Tensor y = compute(kernel, params, call[0], call[0].dtype());
   const Saved saved = backend::saves_output(kernel) ? y : call[0];
-  return call.result(y, [kernel, numbers, saved](const Tensor& dy, GradSlots dx) {
-    const auto [buffer, accumulate] = dx[0].target();
-    backend::of(dy).elementwise.unary_backward(kernel, numbers, dy, saved, buffer, accumulate);
+  return call.result(y, [kernel, params, saved](const Tensor& dy, GradSlots dx) {
+    backend::of(dy).elementwise.unary_backward(kernel, params, dy, saved, target_of(dx[0]));
   });
 }
 

@@ -52,7 +52,7 @@ Tensor is_inf(const Tensor& x);
 Tensor logical_not(const Tensor& x);
 
 // x in another type; the gradient returns in x's own. Floats round once, to nearest even; integers
-// take the whole part of a float, saturated, and 0 for NaN.
+// truncate a float and saturate; NaN becomes 0.
 Tensor cast(const Tensor& x, DType dtype);
 
 }  // namespace binade

@@ -58,8 +58,8 @@ void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& contr
   const AdamOptions& given = group_options_[group];
   // The moments' bias depends on a parameter's own updates.
   for (const auto& [count, peers] : by_count(slots)) {
-    const auto [rate, updates, correction1, correction2] = numbers(group, count);
-    const backend::AdamParams numbers{.lr = rate,
+    const auto [rate, updates, correction1, correction2] = hyper_at(group, count);
+    const backend::AdamParams hyper{.lr = rate,
                                       .beta1 = given.beta1,
                                       .beta2 = given.beta2,
                                       .eps = given.eps,
@@ -72,12 +72,12 @@ void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& contr
                                       .seed = options().seed,
                                       .step = static_cast<uint64_t>(started())};
     backend::of(slots[0]->parameter)
-        .optimizer.adam(peers.items, numbers,
-                        {control.gradient_factor, control.skip, peers.numbers});
+        .optimizer.adam(peers.items, hyper,
+                        {.gradient_factor = control.gradient_factor, .skip = control.skip, .hyper = peers.hyper});
   }
 }
 
-std::array<double, 4> Adam::numbers(size_t group, int64_t count) const {
+std::array<double, 4> Adam::hyper_at(size_t group, int64_t count) const {
   const AdamOptions& given = group_options_[group];
   const auto updates = static_cast<double>(count);
   return {lr(group), updates, 1 - std::pow(given.beta1, updates),

@@ -10,7 +10,7 @@ struct AdamOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
-  DType moments = DType::f32;  // or bf16: half the optimizer's memory
+  DType moments = DType::f32;  // or bf16, which halves the optimizer's memory
   MasterOptions master = {};
 };
 
@@ -29,7 +29,7 @@ class Adam : public Optimizer {
   Adam(const char* name, const std::vector<AdamGroup>& groups, bool decoupled_decay);
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
-  std::array<double, 4> numbers(size_t group, int64_t count) const override;
+  std::array<double, 4> hyper_at(size_t group, int64_t count) const override;
 
  private:
   std::vector<AdamOptions> group_options_;

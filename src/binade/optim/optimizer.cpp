@@ -6,6 +6,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 
 namespace binade::optim {
@@ -72,12 +73,12 @@ std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) 
                            .second = slot->second,
                            .copy = has_master ? TensorView(slot->parameter) : TensorView(),
                            .skipped = slot->skipped});
-    if (recording_) peers.numbers = slot->numbers;
+    if (capturing_) peers.hyper = slot->hyper;
   }
   return result;
 }
 
-std::array<double, 4> Optimizer::numbers(size_t group, int64_t count) const {
+std::array<double, 4> Optimizer::hyper_at(size_t group, int64_t count) const {
   return {lr(group), static_cast<double>(count), 1, 1};
 }
 
@@ -92,10 +93,10 @@ void Optimizer::count_step() {
 }
 
 void Optimizer::step(const StepControl& control) {
-  // Where the flag can be read without waiting, a skipped step ends here and does not count.
+  // If the flag can be read without waiting, a skipped step ends here and is not counted.
   if (control.skip.defined() && control.skip.device().is_cpu() && control.skip.item() != 0) return;
   const NoGrad no_grad;
-  if (!recording_) count_step();
+  if (!capturing_) count_step();
   for (size_t i = 0; i < groups_.size(); ++i) {
     std::vector<Slot*> ready;
     for (Slot& slot : groups_[i].slots) {
@@ -138,38 +139,38 @@ void Optimizer::count_skipped(const Tensor& skip) {
   }
 }
 
-Optimizer::Recording::Recording(Optimizer& optimizer) : optimizer_(optimizer) {
+Optimizer::Capture::Capture(Optimizer& optimizer) : optimizer_(optimizer) {
   if (optimizer.options_.stochastic_rounding) {
-    fail(optimizer.name_, {.argument = "recording",
+    fail(optimizer.name_, {.argument = "capture",
                            .expected = "an update without random numbers",
                            .found = "stochastic rounding"});
   }
   const std::vector<Slot*> slots = optimizer.all_slots();
   const Device device = slots[0]->parameter.device();
   if (device.is_cuda()) optimizer.make_skipped(device);
-  if (!optimizer.numbers_.defined()) {
+  if (!optimizer.hyper_.defined()) {
     const memory::CategoryGuard category(memory::Category::optimizer);
     const auto count = static_cast<int64_t>(slots.size());
-    optimizer.numbers_ = zeros({count, 4}, DType::f64, device);
-    optimizer.numbers_here_ = zeros({count, 4}, DType::f64);
+    optimizer.hyper_ = zeros({count, 4}, DType::f64, device);
+    optimizer.hyper_host_ = zeros({count, 4}, DType::f64);
     for (int64_t i = 0; i < count; ++i)
-      slots[static_cast<size_t>(i)]->numbers = optimizer.numbers_.strided({4}, {1}, 4 * i);
+      slots[static_cast<size_t>(i)]->hyper = optimizer.hyper_.strided({4}, {1}, 4 * i);
   }
-  optimizer.recording_ = true;
+  optimizer.capturing_ = true;
 }
 
-Optimizer::Recording::~Recording() { optimizer_.recording_ = false; }
+Optimizer::Capture::~Capture() { optimizer_.capturing_ = false; }
 
-void Optimizer::begin_run() {
+void Optimizer::prepare_replay() {
   count_step();
-  auto* next = numbers_here_.data<double>();
+  auto* next = hyper_host_.data<double>();
   for (size_t i = 0; i < groups_.size(); ++i) {
     for (const Slot& slot : groups_[i].slots) {
-      const std::array<double, 4> values = numbers(i, slot.steps);
+      const std::array<double, 4> values = hyper_at(i, slot.steps);
       next = std::copy(values.begin(), values.end(), next);
     }
   }
-  backend::transfer(numbers_here_, numbers_);
+  backend::transfer(hyper_host_, hyper_);
 }
 
 int64_t Optimizer::steps() const {

@@ -13,23 +13,21 @@ namespace binade::optim {
 
 // Options every optimizer has.
 struct MasterOptions {
-  bool masters = true;  // f32 masters for 16-bit parameters
-  bool stochastic_rounding =
-      false;          // without masters: round 16-bit updates randomly instead of to nearest
-  uint64_t seed = 0;  // of stochastic rounding
+  bool masters = true;               // f32 master weights for 16-bit parameters
+  bool stochastic_rounding = false;  // of updated 16-bit parameters without master weights
+  uint64_t seed = 0;                 // of stochastic rounding
 };
 
 using amp::StepControl;
 
-// Updates parameters from their gradients. Parameters of 16 bits have an f32 master here, which is
-// what an update changes; the parameter is rounded from it. Parameters without a gradient are left
-// out.
+// Updates parameters from their gradients. For a 16-bit parameter the update changes an f32 master
+// weight, and the parameter is rounded from it. Parameters without a gradient are not updated.
 class Optimizer : public amp::Steppable {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // One update, unless control.skip says otherwise.
+  // One update, unless control.skip is not 0.
   void step(const StepControl& control = {}) override;
   // Forgets gradients; their buffers stay and are overwritten by the next backward.
   void zero_grad();
@@ -45,43 +43,43 @@ class Optimizer : public amp::Steppable {
   // "AdamW".
   std::string_view name() const { return name_; }
 
-  // While it lives, step() is part of work that is recorded (backend/graph.h): it counts nothing,
-  // and its kernels read learning rates and counts from device memory. Refused with stochastic
-  // rounding, whose draws the host keys by the step.
-  class Recording {
+  // For its lifetime, step() is captured in a graph (backend/graph.h): it counts nothing, and its
+  // kernels read learning rates and counts from device memory. Refused with stochastic rounding,
+  // whose draws the host keys by the step.
+  class Capture {
    public:
-    explicit Recording(Optimizer& optimizer);
-    ~Recording();
-    Recording(const Recording&) = delete;
-    Recording& operator=(const Recording&) = delete;
+    explicit Capture(Optimizer& optimizer);
+    ~Capture();
+    Capture(const Capture&) = delete;
+    Capture& operator=(const Capture&) = delete;
 
    private:
     Optimizer& optimizer_;
   };
-  // The host's part of one run of a recorded step, before it starts: counts it for all parameters
-  // with a gradient, and puts this step's numbers where the kernels read them.
-  void begin_run();
+  // The host's part of a captured step, before each replay: counts the step for all parameters with
+  // a gradient and copies its hyperparameters to the device.
+  void prepare_replay();
 
-  // Moments, masters and the step count; loading checks names and shapes.
+  // Moments, master weights and the step count; loading checks names and shapes.
   StateDict state_dict();
   void load_state_dict(const StateDict& state);
 
-  // The f32 tensor an update of `parameter` changes: its master, or itself.
+  // The f32 tensor that an update of `parameter` changes: its master weight, or itself.
   Tensor master_of(const Tensor& parameter) const;
 
  protected:
   struct Slot {
     Tensor parameter;
-    Tensor master;  // undefined where the parameter itself is updated
+    Tensor master;  // undefined if the parameter itself is updated
     Tensor first, second;
-    int64_t steps = 0;  // updates it has had, the running one included
-    Tensor skipped;     // f32 [1] on a GPU that was told it may skip: how many of these it has
-    Tensor numbers;     // of a recorded step: f64 [4] as in backend::UpdateControl
+    int64_t steps = 0;  // updates so far, including the running one
+    Tensor skipped;     // f32 [1], on a GPU that may skip steps: how many of `steps` it skipped
+    Tensor hyper;       // of a captured step: f64 [4], see backend::UpdateControl
   };
-  // What one call of a kernel updates: items that have had as many updates.
+  // Items with the same number of updates, which one kernel call updates.
   struct Peers {
     std::vector<backend::UpdateItem> items;
-    Tensor numbers;  // undefined unless a step is being recorded
+    Tensor hyper;  // undefined unless a step is being captured
   };
   struct Group {
     std::vector<Slot> slots;
@@ -97,26 +95,25 @@ class Optimizer : public amp::Steppable {
   // Updates the slots of one group, each with its gradient.
   virtual void update(size_t group, std::span<Slot*> slots, const StepControl& control) = 0;
   virtual void allocate(size_t group, Slot& slot) = 0;
-  // The numbers of UpdateControl for a group's parameters at their update `count`.
-  virtual std::array<double, 4> numbers(size_t group, int64_t count) const;
+  // UpdateControl::hyper for a group's parameters at their update `count`.
+  virtual std::array<double, 4> hyper_at(size_t group, int64_t count) const;
 
-  // By the count of updates, the running one included; nearly always one entry.
+  // The slots by their number of updates, including the running one; nearly always one entry.
   std::map<int64_t, Peers> by_count(std::span<Slot*> slots) const;
   const MasterOptions& options() const { return options_; }
-  // Calls of step() that were not known to be skipped when they were made.
+  // Calls of step() that the host did not know to be skipped.
   int64_t started() const { return started_; }
 
  private:
   // A group's index, or a failure.
   size_t checked(size_t group) const;
-  // The host's part of a step: counts it for the slots with a gradient and marks their data
-  // changed.
+  // Counts a step for the slots with a gradient and marks their data as changed.
   void count_step();
-  // Makes the device count what a step's flag skips: for each slot with a gradient, and in all.
+  // Counts, on the device, the steps that the flag skips: for each slot with a gradient, and in all.
   void count_skipped(const Tensor& skip);
   void make_skipped(Device device);
-  // Waits for those counts and takes them off the host's, so that a run goes on as one that was
-  // loaded does.
+  // Waits for these counts and subtracts them from the host's, so that a run continues exactly as one
+  // resumed from its state.
   void forget_skipped();
   std::vector<Slot*> all_slots();
 
@@ -124,10 +121,11 @@ class Optimizer : public amp::Steppable {
   MasterOptions options_;
   std::vector<Group> groups_;
   int64_t started_ = 0;
-  Tensor skipped_;  // of them, and of each slot's steps: f32 [1 + slots] on the device
-  bool recording_ = false;
-  Tensor numbers_;       // f64 [slots, 4] on the device, once a step was recorded
-  Tensor numbers_here_;  // the same on the host
+  // Skipped steps, in all and of each slot: f32 [1 + slots] on the device.
+  Tensor skipped_;
+  bool capturing_ = false;
+  Tensor hyper_;       // f64 [slots, 4] on the device, once a step was captured
+  Tensor hyper_host_;  // the same on the host
 };
 
 }  // namespace binade::optim

@@ -12,13 +12,13 @@ struct Schedule {
   ScheduleKind kind = ScheduleKind::cosine;
   double peak = 1e-3;
   int64_t warmup = 0;        // steps of linear rise: step s < warmup has peak * (s + 1) / warmup
-  int64_t total = 0;         // steps in all (not needed for constant)
+  int64_t total = 0;         // all steps; unused by constant
   double final_ratio = 0.1;  // the last value over the peak
-  int64_t cooldown = 0;      // cooldown: the last steps, falling by 1 - sqrt; before them constant
+  int64_t cooldown = 0;      // the last steps of `cooldown`, which fall as 1 - sqrt
 
   // The rate of step `step`, counted from 0. After `total` it stays at the final value.
   double at(int64_t step) const;
-  // Fails on impossible numbers, naming them.
+  // Fails on invalid values.
   void check() const;
 };
 

@@ -8,10 +8,10 @@ namespace binade::optim {
 namespace {
 
 void check(const SgdOptions& options) {
-  const std::pair<const char*, double> numbers[] = {{"momentum", options.momentum},
+  const std::pair<const char*, double> checked[] = {{"momentum", options.momentum},
                                                     {"dampening", options.dampening},
                                                     {"weight_decay", options.weight_decay}};
-  for (const auto& [argument, value] : numbers) {
+  for (const auto& [argument, value] : checked) {
     if (value >= 0 && std::isfinite(value)) continue;
     fail("SGD", {.argument = argument,
                  .expected = "a finite number of at least 0",
@@ -43,15 +43,14 @@ SGD::SGD(const std::vector<SgdGroup>& groups)
 
 void SGD::allocate(size_t group, Slot& slot) {
   if (group_options_[group].momentum == 0) return;
-  slot.first =
-      new_state(slot.parameter, slot.parameter.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  slot.first = new_state(slot.parameter, accumulation_type(slot.parameter.dtype()));
 }
 
 void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const SgdOptions& given = group_options_[group];
   // Momentum starts as the first gradient, per parameter.
   for (const auto& [count, peers] : by_count(slots)) {
-    const backend::SgdParams numbers{.lr = lr(group),
+    const backend::SgdParams hyper{.lr = lr(group),
                                      .momentum = given.momentum,
                                      .dampening = given.dampening,
                                      .weight_decay = given.weight_decay,
@@ -62,8 +61,8 @@ void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& contro
                                      .seed = options().seed,
                                      .step = static_cast<uint64_t>(started())};
     backend::of(slots[0]->parameter)
-        .optimizer.sgd(peers.items, numbers,
-                       {control.gradient_factor, control.skip, peers.numbers});
+        .optimizer.sgd(peers.items, hyper,
+                       {.gradient_factor = control.gradient_factor, .skip = control.skip, .hyper = peers.hyper});
   }
 }
 

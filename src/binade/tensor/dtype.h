@@ -95,6 +95,12 @@ constexpr bool is_floating(DType dtype) { return dtype <= DType::e5m2; }
 // The floating types ops compute in: f64, f32, f16, bf16. FP8 occurs only inside quantized tensors.
 constexpr bool is_compute(DType dtype) { return dtype <= DType::bf16; }
 
+// The type that sums, statistics and gradients of a type's elements are kept in: f64 for f64, else
+// f32.
+constexpr DType accumulation_type(DType dtype) {
+  return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
+
 // "bf16", "i64", ...
 std::string_view name(DType dtype);
 

@@ -14,7 +14,7 @@
 #include "binade/base/json.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "binade/tensor/memory.h"
 #include "binade/train/init_from.h"
 

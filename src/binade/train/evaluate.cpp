@@ -10,7 +10,7 @@
 #include "binade/data/corpus.h"
 #include "binade/data/token_file.h"
 #include "binade/data/tokenizer.h"
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/shape.h"
 #include "binade/train/config/config.h"
 

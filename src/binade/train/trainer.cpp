@@ -9,6 +9,7 @@
 #include "binade/base/random.h"
 #include "binade/data/batches.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/optim/clip.h"
 #include "binade/train/init_from.h"
@@ -174,12 +175,12 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
     backend::transfer(batch.targets, place.targets);
   }
   if (!graph_.recorded()) {
-    const optim::Optimizer::Recording recording(*optimizer_);
+    const optim::Optimizer::Capture capture(*optimizer_);
     graph_.record([&] {
       recorded_ = launch([&](int64_t micro) { return batches_[static_cast<size_t>(micro)]; });
     });
   }
-  optimizer_->begin_run();
+  optimizer_->prepare_replay();
   graph_.launch();
   scaler_.note_run();
   return recorded_.replayed();

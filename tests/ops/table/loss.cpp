@@ -10,8 +10,6 @@ namespace {
 
 using Line = std::span<const Real>;
 
-DType statistics(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
 Real log_sum_exp(Line x) {
   double most = -std::numeric_limits<double>::infinity();
   for (const Real& v : x) most = std::max(most, v.value);
@@ -64,7 +62,7 @@ Description entropies(Tensor (*f)(const Tensor&, const Tensor&, CrossEntropyOpti
                          {.reduce = Reduce::none, .smoothing = 0.2, .ignore_index = 0})},
           .large = make("large", {211}, 307, {.smoothing = 0.1}),
           .narrow_gradients = true,
-          .result = statistics};
+          .result = accumulation_type};
 }
 
 // Takes the rows of a chunk last; the composite has none.
@@ -104,7 +102,7 @@ Description linear_entropies(const LinearCrossEntropy& f) {
                 make("ignoring", {3, 3}, 3, 4, {.ignore_index = 2}, 4)},
       .large = make("large", {301}, 67, 131, {.smoothing = 0.1}, 64),
       .narrow_gradients = true,
-      .result = statistics};
+      .result = accumulation_type};
 }
 
 Description nlls() {

@@ -1,6 +1,6 @@
 #include "binade/ops/norm.h"
 
-#include "binade/ops/create.h"
+#include "binade/ops/copy.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {
@@ -123,8 +123,8 @@ Case batch_case(const std::string& name, const Shape& x, bool training) {
   test.inputs[3].dtype = DType::f32;
   test.inputs[4].dtype = DType::f32;
   test.call = [=](std::span<const Tensor> t) {
-    return std::vector<Tensor>{
-        batch_norm(t[0], t[1], t[2], clone(t[3]), clone(t[4]), training, 0.25, 1e-3)};
+    return std::vector<Tensor>{batch_norm(t[0], t[1], t[2], clone(t[3]), clone(t[4]),
+                                          {.training = training, .momentum = 0.25, .eps = 1e-3})};
   };
   test.reference = [=](Arrays a) {
     Array y(x);

@@ -2,7 +2,7 @@
 
 #include "binade/backend/backend.h"
 
-// The CPU's tables, each filled at the end of the file of its stem.
+// The CPU's kernel tables, each defined in the file named like its header.
 namespace binade::backend::cpu {
 
 extern const ElementwiseKernels elementwise_kernels;

@@ -11,6 +11,7 @@
 #include "binade/nn/init.h"
 #include "binade/nn/linear.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/reduce.h"

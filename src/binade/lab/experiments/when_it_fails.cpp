@@ -6,6 +6,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/language_model.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/unary.h"
 

@@ -31,7 +31,7 @@ nn::LanguageModelConfig model_config(const Config& config) {
           .hidden = config.hidden,
           .vocab = config.vocab,
           .context = config.context,
-          .norm = llama ? nn::NormType::rms : nn::NormType::layer,
+          .norm = llama ? nn::NormKind::rms : nn::NormKind::layer,
           .eps = config.norm_eps,
           .bias = !llama,
           .gated = llama,

@@ -18,11 +18,11 @@ constexpr double inv_sqrt2pi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // A derivative in double and how far one computed with rounding unit 1 may be from it.
-struct Slope {
+struct Derivative {
   double value, bound;
 };
 
-Slope slope_of(Activation activation, double x) {
+Derivative derivative_of(Activation activation, double x) {
   switch (activation) {
     case Activation::none:
       return {1, 0};
@@ -71,19 +71,24 @@ const Types type_cases[] = {{DType::f64, DType::f64},  {DType::f32, DType::f32},
 constexpr Activation activations[] = {Activation::none, Activation::relu, Activation::gelu,
                                       Activation::gelu_tanh, Activation::silu};
 
+void backward(Activation activation, const Tensor& dy, const Tensor& x, const Tensor& dx) {
+  kernels.activation_backward({.activation = activation, .dy = dy, .pre_activation = x, .dx = dx});
+}
+
 TEST(CpuActivation, BackwardAgreesWithDouble) {
   for (const int64_t n : {0, 1, 3, 17, 1023, 5000}) {
     for (const Types& t : type_cases) {
       for (const Activation activation : activations) {
         const Tensor x_tensor = wide_noise({n}, t.x, 1), dy_tensor = noise({n}, t.y, 2),
                      dx = filled({n}, t.x, NAN);
-        kernels.activation_backward(activation, dy_tensor, x_tensor, dx, {}, false);
+        backward(activation, dy_tensor, x_tensor, dx);
         const Values x = read(x_tensor), dy = read(dy_tensor);
         Values expected(x.size()), bound(x.size());
         for (size_t i = 0; i < x.size(); ++i) {
-          const Slope slope = slope_of(activation, x[i]);
-          expected[i] = dy[i] * slope.value;
-          bound[i] = std::abs(dy[i]) * sum_epsilon(t.x) * (slope.bound + std::abs(slope.value));
+          const Derivative derivative = derivative_of(activation, x[i]);
+          expected[i] = dy[i] * derivative.value;
+          bound[i] =
+              std::abs(dy[i]) * sum_epsilon(t.x) * (derivative.bound + std::abs(derivative.value));
           // Below the smallest normal number sigmoid and density are 0, and x multiplies what is
           // lost.
           bound[i] += std::abs(dy[i]) * (1 + std::abs(x[i])) * 0x1p-126;
@@ -101,18 +106,22 @@ TEST(CpuActivation, BackwardSumsItsRowsForTheBias) {
   for (const Shape& shape : {Shape{0, 4}, {1, 1}, {3, 5}, {130, 64}, {70, 2051}}) {
     const int64_t rows = shape[0], width = shape[1];
     for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
-      const DType sums = dtype == DType::f64 ? DType::f64 : DType::f32;
+      const DType sums = accumulation_type(dtype);
       const Tensor x = noise(shape, dtype, 1), dy = noise(shape, dtype, 2);
       const Tensor plain = filled(shape, dtype, NAN), dx = filled(shape, dtype, NAN),
                    exact = filled(shape, sums, NAN);
       const Tensor dbias = filled({width}, sums, NAN), twice = filled({width}, sums, 1);
-      const auto run = [&](const Tensor& to, TensorView bias, bool accumulate) {
-        kernels.activation_backward(Activation::gelu_tanh, dy, x, to, bias, accumulate);
+      const auto run = [&](const Tensor& to, const Target& bias) {
+        kernels.activation_backward({.activation = Activation::gelu_tanh,
+                                     .dy = dy,
+                                     .pre_activation = x,
+                                     .dx = to,
+                                     .dbias = bias});
       };
-      run(plain, {}, false);
-      run(dx, dbias, false);
+      run(plain, {});
+      run(dx, {dbias});
       expect_same_bits(dx, plain, "dx");
-      run(exact, twice, true);  // the same values, not rounded to dtype
+      run(exact, {twice, true});  // the same values, not rounded to dtype
       Values expected(width), bound(width), more(width);
       const Values terms = read(exact);
       for (int64_t i = 0; i < rows * width; ++i) {
@@ -129,7 +138,7 @@ TEST(CpuActivation, BackwardSumsItsRowsForTheBias) {
   }
 }
 
-// However a 16-bit x finds its slope, it is that of the same value in f32.
+// Looked up or computed, the derivative at a 16-bit x is that of the same value in f32.
 TEST(CpuActivation, BackwardOfEveryBf16IsThatOfItsValue) {
   constexpr int64_t codes = 1 << 16;
   const Tensor x = filled({codes}, DType::bf16, 0), same = filled({codes}, DType::f32, 0);
@@ -140,8 +149,8 @@ TEST(CpuActivation, BackwardOfEveryBf16IsThatOfItsValue) {
   const Tensor dy = noise({codes}, DType::f32, 1);
   for (const Activation activation : activations) {
     const Tensor dx = filled({codes}, DType::f32, 0), expected = filled({codes}, DType::f32, 0);
-    kernels.activation_backward(activation, dy, x, dx, {}, false);
-    kernels.activation_backward(activation, dy, same, expected, {}, false);
+    backward(activation, dy, x, dx);
+    backward(activation, dy, same, expected);
     for (int64_t i = 0; i < codes; ++i) {
       const float found = dx.data<float>()[i], wanted = expected.data<float>()[i];
       ASSERT_TRUE(found == wanted || (std::isnan(found) && std::isnan(wanted)))
@@ -155,7 +164,7 @@ TEST(CpuActivation, BackwardKeepsNaN) {
   const Tensor x = make({3}, DType::f32, {NAN, 1, 2}), dy = make({3}, DType::f32, {1, NAN, 1});
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
     const Tensor dx = filled({3}, DType::f32, 0);
-    kernels.activation_backward(activation, dy, x, dx, {}, false);
+    backward(activation, dy, x, dx);
     EXPECT_TRUE(std::isnan(dx.data<float>()[0]));
     EXPECT_TRUE(std::isnan(dx.data<float>()[1]));
     EXPECT_TRUE(std::isfinite(dx.data<float>()[2]));
@@ -201,9 +210,10 @@ TEST(CpuActivation, SwigluBackwardAgreesWithDouble) {
       for (int64_t i = 0; i < dy_tensor.numel(); ++i) {
         const int64_t at = i / c.width * 2 * c.width + i % c.width;
         const double gate = x[at], up = x[at + c.width], unit = sum_epsilon(t.x);
-        const Slope slope = slope_of(Activation::silu, gate);
-        expected[at] = dy[i] * up * slope.value;
-        bound[at] = std::abs(dy[i] * up) * unit * (slope.bound + 4 * std::abs(slope.value));
+        const Derivative derivative = derivative_of(Activation::silu, gate);
+        expected[at] = dy[i] * up * derivative.value;
+        bound[at] =
+            std::abs(dy[i] * up) * unit * (derivative.bound + 4 * std::abs(derivative.value));
         expected[at + c.width] = dy[i] * gate * sigmoid(gate);
         bound[at + c.width] = 8 * unit * std::abs(expected[at + c.width]);
       }
@@ -266,7 +276,7 @@ TEST(CpuActivation, BitsDoNotDependOnThreads) {
   for (const int count : {1, 2, 8}) {
     const ThreadCount threads(count);
     for (auto& result : results) result.push_back(filled({n}, DType::bf16, NAN));
-    kernels.activation_backward(Activation::gelu, dy, x, results[0].back(), {}, false);
+    backward(Activation::gelu, dy, x, results[0].back());
     kernels.dropout(x, 0.3, {1, 2}, results[1].back());
     kernels.fill_normal(0, 1, {1, 2}, results[2].back());
     results[3].back() = filled({37, 1000}, DType::f32, NAN);

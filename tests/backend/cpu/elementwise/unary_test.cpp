@@ -34,7 +34,7 @@ struct Function {
   std::function<double(double)> value;
   double ulps;       // allowed for f32
   double low, high;  // where its derivative is tested
-  UnaryParams numbers = {};
+  UnaryParams params = {};
   // Absolute error that is no concern: results the formula loses below the normal numbers.
   double flush = 0;
 };
@@ -141,7 +141,7 @@ TEST(CpuElementwise, UnaryIsRightForEveryKindOfFloat) {
   const Tensor in = make({static_cast<int64_t>(x.size())}, DType::f32, x);
   const Tensor out = Tensor::empty_like(in);
   for (const Function& f : functions()) {
-    kernels().unary(f.op, f.numbers, in, out);
+    kernels().unary(f.op, f.params, in, out);
     const Values y = read(out);
     for (size_t i = 0; i < x.size(); ++i) {
       const double expected = f.value(x[i]);
@@ -164,9 +164,9 @@ TEST(CpuElementwise, UnaryIsRightForEveryKindOfFloat) {
 }
 
 TEST(CpuElementwise, UnarySpecialValues) {
-  const auto value = [](Unary op, double x, UnaryParams numbers = {}) {
+  const auto value = [](Unary op, double x, UnaryParams params = {}) {
     const Tensor in = make({1}, DType::f32, {x}), out = Tensor::empty_like(in);
-    kernels().unary(op, numbers, in, out);
+    kernels().unary(op, params, in, out);
     return read(out)[0];
   };
   EXPECT_EQ(value(Unary::exp, -infinity), 0);
@@ -206,7 +206,7 @@ TEST(CpuElementwise, UnaryInEveryTypeAndLayout) {
           const Tensor out =
               arranged(shape, dtype,
                        from == Arrangement::sliced ? Arrangement::transposed : Arrangement::sliced);
-          kernels().unary(f.op, f.numbers, in, out);
+          kernels().unary(f.op, f.params, in, out);
           Values expected = values_of(in), bound(x.size());
           for (size_t i = 0; i < x.size(); ++i) {
             expected[i] = f.value(expected[i]);
@@ -241,21 +241,21 @@ TEST(CpuElementwise, DerivativesAreSlopes) {
       Tensor saved = input;
       if (saves_output(f.op)) {
         saved = Tensor::empty({n}, dtype);
-        kernels().unary(f.op, f.numbers, input, saved);
+        kernels().unary(f.op, f.params, input, saved);
       }
       const Tensor dx = filled({n}, dtype, 2), sum = filled({n}, dtype, 2);
-      kernels().unary_backward(f.op, f.numbers, incoming, saved, dx, false);
-      kernels().unary_backward(f.op, f.numbers, incoming, saved, sum, true);
+      kernels().unary_backward(f.op, f.params, incoming, saved, {dx});
+      kernels().unary_backward(f.op, f.params, incoming, saved, {sum, true});
       Values expected = read(input), bound(n), sum_bound(n);
       const Values g = read(incoming);
       for (size_t i = 0; i < n; ++i) {
-        const double slope = derivative(f, expected[i]);
-        expected[i] = g[i] * slope;
+        const double at = derivative(f, expected[i]);
+        expected[i] = g[i] * at;
         // A saved output was itself rounded to dtype, and how much that matters depends on its
-        // slope.
+        // derivative.
         const double rounding =
             epsilon(dtype) * (saves_output(f.op) ? 40 : 1) + 20 * sum_epsilon(dtype);
-        bound[i] = (rounding + 1e-7) * std::abs(g[i]) * (1 + std::abs(slope));
+        bound[i] = (rounding + 1e-7) * std::abs(g[i]) * (1 + std::abs(at));
         sum_bound[i] = bound[i] + epsilon(dtype) * (2 + std::abs(expected[i]));
       }
       const std::string what = std::string(f.name) + "' " + std::string(name(dtype));
@@ -267,27 +267,27 @@ TEST(CpuElementwise, DerivativesAreSlopes) {
 }
 
 TEST(CpuElementwise, DerivativesAtKinks) {
-  const auto slope = [](Unary op, double x, UnaryParams numbers = {}) {
+  const auto derivative_at = [](Unary op, double x, UnaryParams params = {}) {
     const Tensor in = make({1}, DType::f32, {x}), dy = filled({1}, DType::f32, 3);
     const Tensor dx = Tensor::empty_like(in);
-    kernels().unary_backward(op, numbers, dy, in, dx, false);
+    kernels().unary_backward(op, params, dy, in, {dx});
     return read(dx)[0] / 3;
   };
-  EXPECT_EQ(slope(Unary::relu, 0), 0);
-  EXPECT_EQ(slope(Unary::relu, nan), 1);
-  EXPECT_EQ(slope(Unary::abs, 0), 0);
-  EXPECT_EQ(slope(Unary::abs, -2), -1);
-  EXPECT_EQ(slope(Unary::leaky_relu, 0, {.a = 0.5}), 0.5);
-  EXPECT_EQ(slope(Unary::clamp, -1, {-1, 2}), 1);
-  EXPECT_EQ(slope(Unary::clamp, 2, {-1, 2}), 1);
-  EXPECT_EQ(slope(Unary::clamp, 2.25, {-1, 2}), 0);
-  EXPECT_EQ(slope(Unary::pow, 0, {.a = 0}), 0);
-  EXPECT_EQ(slope(Unary::pow, 0, {.a = 2}), 0);
-  EXPECT_EQ(slope(Unary::floor, 1), 0);
+  EXPECT_EQ(derivative_at(Unary::relu, 0), 0);
+  EXPECT_EQ(derivative_at(Unary::relu, nan), 1);
+  EXPECT_EQ(derivative_at(Unary::abs, 0), 0);
+  EXPECT_EQ(derivative_at(Unary::abs, -2), -1);
+  EXPECT_EQ(derivative_at(Unary::leaky_relu, 0, {.a = 0.5}), 0.5);
+  EXPECT_EQ(derivative_at(Unary::clamp, -1, {-1, 2}), 1);
+  EXPECT_EQ(derivative_at(Unary::clamp, 2, {-1, 2}), 1);
+  EXPECT_EQ(derivative_at(Unary::clamp, 2.25, {-1, 2}), 0);
+  EXPECT_EQ(derivative_at(Unary::pow, 0, {.a = 0}), 0);
+  EXPECT_EQ(derivative_at(Unary::pow, 0, {.a = 2}), 0);
+  EXPECT_EQ(derivative_at(Unary::floor, 1), 0);
   // Far out the curve is straight, and nothing overflows on the way there.
   for (const Unary op : {Unary::gelu, Unary::gelu_tanh, Unary::silu, Unary::softplus}) {
-    EXPECT_EQ(slope(op, 1e30), 1) << static_cast<int>(op);
-    EXPECT_EQ(slope(op, -1e30), 0) << static_cast<int>(op);
+    EXPECT_EQ(derivative_at(op, 1e30), 1) << static_cast<int>(op);
+    EXPECT_EQ(derivative_at(op, -1e30), 0) << static_cast<int>(op);
   }
 }
 

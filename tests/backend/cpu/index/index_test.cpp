@@ -39,7 +39,7 @@ size_t place(int64_t i, const Shape& shape, int axis, int64_t index, const Shape
 struct Case {
   Shape x;
   int axis;
-  int64_t count;  // entries taken along the axis
+  int64_t count;  // entries selected along the axis
 };
 
 const Case cases[] = {{{9}, 0, 30},         {{5, 7}, 0, 11},    {{5, 7}, 1, 3},
@@ -48,21 +48,21 @@ const Case cases[] = {{{9}, 0, 30},         {{5, 7}, 0, 11},    {{5, 7}, 1, 3},
 
 TEST(CpuIndex, GatherTakesByElement) {
   for (const Case& c : cases) {
-    Shape taken = c.x;
-    taken[c.axis] = c.count;
-    const Values indices = random_indices(taken.numel(), c.x[c.axis], 1);
+    Shape selected = c.x;
+    selected[c.axis] = c.count;
+    const Values indices = random_indices(selected.numel(), c.x[c.axis], 1);
     for (const DType dtype : some_types) {
       for (const Arrangement arrangement : arrangements) {
         for (const DType index_type : {DType::i64, DType::i32}) {
           const Tensor x =
               make_arranged(c.x, dtype, arrangement, plain_numbers(dtype, c.x.numel(), 1));
-          const Tensor index = make_arranged(taken, index_type, arrangement, indices);
-          const Tensor y = arranged(taken, dtype, Arrangement::sliced);
+          const Tensor index = make_arranged(selected, index_type, arrangement, indices);
+          const Tensor y = arranged(selected, dtype, Arrangement::sliced);
           kernels().gather(x, c.axis, index, y);
           const Values source = values_of(x);
           Values expected(indices.size());
           for (size_t i = 0; i < expected.size(); ++i) {
-            expected[i] = source[place(static_cast<int64_t>(i), taken, c.axis,
+            expected[i] = source[place(static_cast<int64_t>(i), selected, c.axis,
                                        static_cast<int64_t>(indices[i]), c.x)];
           }
           expect_equal(values_of(y), expected,
@@ -76,23 +76,23 @@ TEST(CpuIndex, GatherTakesByElement) {
 
 TEST(CpuIndex, SelectTakesByEntry) {
   for (const Case& c : cases) {
-    Shape taken = c.x;
-    taken[c.axis] = c.count;
+    Shape selected = c.x;
+    selected[c.axis] = c.count;
     const Values entries = random_indices(c.count, c.x[c.axis], 2);
     for (const DType dtype : some_types) {
       for (const Arrangement from : arrangements) {
         for (const Arrangement to : arrangements) {
           const Tensor x = make_arranged(c.x, dtype, from, plain_numbers(dtype, c.x.numel(), 1));
           const Tensor index = make_arranged({c.count}, DType::i32, from, entries);
-          const Tensor y = arranged(taken, dtype, to);
+          const Tensor y = arranged(selected, dtype, to);
           kernels().index_select(x, c.axis, index, y);
           const Values source = values_of(x);
-          Values expected(static_cast<size_t>(taken.numel()));
-          const int64_t step = dense_strides(taken)[c.axis];
+          Values expected(static_cast<size_t>(selected.numel()));
+          const int64_t step = dense_strides(selected)[c.axis];
           for (size_t i = 0; i < expected.size(); ++i) {
             const int64_t at = static_cast<int64_t>(i);
             const double entry = entries[static_cast<size_t>(at / step % c.count)];
-            expected[i] = source[place(at, taken, c.axis, static_cast<int64_t>(entry), c.x)];
+            expected[i] = source[place(at, selected, c.axis, static_cast<int64_t>(entry), c.x)];
           }
           expect_equal(values_of(y), expected,
                        "index_select " + to_string(c.x) + " " + std::string(name(dtype)) + " " +
@@ -110,32 +110,32 @@ double sum_bound(DType dtype, double expected) {
                                                      : 0;
 }
 
-TEST(CpuIndex, AddsBackWhatWasTaken) {
+TEST(CpuIndex, AddsBackTheSelectedElements) {
   for (const Case& c : cases) {
-    Shape taken = c.x;
-    taken[c.axis] = c.count;
-    const Values by_element = random_indices(taken.numel(), c.x[c.axis], 1),
+    Shape selected = c.x;
+    selected[c.axis] = c.count;
+    const Values by_element = random_indices(selected.numel(), c.x[c.axis], 1),
                  by_entry = random_indices(c.count, c.x[c.axis], 2);
     for (const DType dtype : summed_types) {
       for (const DType from : {dtype, DType::f32}) {
         if (!is_floating(dtype) && is_floating(from)) continue;
         for (const Arrangement arrangement : arrangements) {
           const Tensor x =
-              make_arranged(taken, from, arrangement, plain_numbers(from, taken.numel(), 3));
+              make_arranged(selected, from, arrangement, plain_numbers(from, selected.numel(), 3));
           const Values start = plain_numbers(dtype, c.x.numel(), 4), added = values_of(x);
           const Tensor by_elements = make_arranged(c.x, dtype, arrangement, start);
           const Tensor by_entries = make_arranged(c.x, dtype, arrangement, start);
           kernels().scatter_add(
-              x, c.axis, make_arranged(taken, DType::i64, arrangement, by_element), by_elements);
+              x, c.axis, make_arranged(selected, DType::i64, arrangement, by_element), by_elements);
           kernels().index_add(x, c.axis, make({c.count}, DType::i64, by_entry), by_entries);
           Values element_sums = start, entry_sums = start;
-          const int64_t step = dense_strides(taken)[c.axis];
+          const int64_t step = dense_strides(selected)[c.axis];
           for (size_t i = 0; i < added.size(); ++i) {
             const int64_t at = static_cast<int64_t>(i);
             const double entry = by_entry[static_cast<size_t>(at / step % c.count)];
-            element_sums[place(at, taken, c.axis, static_cast<int64_t>(by_element[i]), c.x)] +=
+            element_sums[place(at, selected, c.axis, static_cast<int64_t>(by_element[i]), c.x)] +=
                 added[i];
-            entry_sums[place(at, taken, c.axis, static_cast<int64_t>(entry), c.x)] += added[i];
+            entry_sums[place(at, selected, c.axis, static_cast<int64_t>(entry), c.x)] += added[i];
           }
           Values element_bound(start.size()), entry_bound(start.size());
           for (size_t i = 0; i < start.size(); ++i) {

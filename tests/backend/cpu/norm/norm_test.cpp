@@ -20,8 +20,6 @@ double steps(int64_t n) {
   return static_cast<double>(std::min<int64_t>(n, 4096) / 16 + n / 4096) + 16;
 }
 
-DType statistics_type(DType x) { return x == DType::f64 ? DType::f64 : DType::f32; }
-
 Tensor shifted_noise(const Shape& shape, DType dtype, uint64_t seed, double mean,
                      double deviation) {
   Values values = read(noise(shape, DType::f64, seed));
@@ -57,10 +55,19 @@ struct Forward {
 Forward run_forward(NormKind kind, const RowCase& c, const Types& t, const Tensor& x,
                     const Tensor& residual, const Tensor& weight, const Tensor& bias) {
   const Shape shape{c.rows, c.width};
-  Forward out{.y = filled(shape, t.y, NAN), .rstd = filled({c.rows}, statistics_type(t.x), NAN)};
+  Forward out{.y = filled(shape, t.y, NAN), .rstd = filled({c.rows}, accumulation_type(t.x), NAN)};
   if (residual) out.sum = filled(shape, t.x, NAN);
-  if (kind == NormKind::layer) out.mean = filled({c.rows}, statistics_type(t.x), NAN);
-  kernels.forward(kind, x, residual, weight, bias, eps, out.sum, out.y, out.mean, out.rstd);
+  if (kind == NormKind::layer) out.mean = filled({c.rows}, accumulation_type(t.x), NAN);
+  kernels.forward({.kind = kind,
+                   .x = x,
+                   .residual = residual,
+                   .weight = weight,
+                   .bias = bias,
+                   .eps = eps,
+                   .sum = out.sum,
+                   .y = out.y,
+                   .mean = out.mean,
+                   .rstd = out.rstd});
   return out;
 }
 
@@ -167,9 +174,17 @@ Backward run_backward(NormKind kind, const RowCase& c, const Types& t, const Bac
                       double present) {
   const bool accumulate = !std::isnan(present);
   Backward out{filled({c.rows, c.width}, t.x, present), filled({c.width}, t.weight, present),
-               filled({c.width}, statistics_type(t.x), present)};
-  kernels.backward(kind, in.dy, in.dsum, in.x, in.weight, in.mean, in.rstd, out.dx, accumulate,
-                   out.dweight, out.dbias, accumulate);
+               filled({c.width}, accumulation_type(t.x), present)};
+  kernels.backward({.kind = kind,
+                    .dy = in.dy,
+                    .dsum = in.dsum,
+                    .x = in.x,
+                    .weight = in.weight,
+                    .mean = in.mean,
+                    .rstd = in.rstd,
+                    .dx = {out.dx, accumulate},
+                    .dweight = {out.dweight, accumulate},
+                    .dbias = {out.dbias, accumulate}});
   return out;
 }
 
@@ -240,8 +255,30 @@ TEST_P(CpuNorm, WithoutParametersOnlyDxIsWritten) {
     return run_backward(GetParam(), c, t, ones, NAN);
   }();
   const Tensor dx = filled({c.rows, c.width}, DType::f32, NAN);
-  kernels.backward(GetParam(), in.dy, {}, in.x, {}, in.mean, in.rstd, dx, false, {}, {}, false);
+  kernels.backward(
+      {.kind = GetParam(), .dy = in.dy, .x = in.x, .mean = in.mean, .rstd = in.rstd, .dx = {dx}});
   expect_same_bits(dx, with.dx, "dx");
+}
+
+// Every target has a flag of its own, and may be absent.
+TEST_P(CpuNorm, TargetsAreIndependent) {
+  const RowCase c{9, 21};
+  const Types t{DType::f32, DType::f32, DType::f32};
+  const BackwardInputs in(GetParam(), c, t, false);
+  const Backward written = run_backward(GetParam(), c, t, in, NAN),
+                 added = run_backward(GetParam(), c, t, in, 2.5);
+  const Tensor dweight = filled({c.width}, DType::f32, 2.5),
+               dbias = filled({c.width}, DType::f32, NAN);
+  kernels.backward({.kind = GetParam(),
+                    .dy = in.dy,
+                    .x = in.x,
+                    .weight = in.weight,
+                    .mean = in.mean,
+                    .rstd = in.rstd,
+                    .dweight = {dweight, true},
+                    .dbias = {dbias}});
+  expect_same_bits(dweight, added.dweight, "dweight");
+  expect_same_bits(dbias, written.dbias, "dbias");
 }
 
 TEST_P(CpuNorm, BitsDoNotDependOnThreads) {
@@ -327,12 +364,19 @@ struct SetForward {
 
 SetForward run_forward(const SetNorm& c, const Types& t, const Tensor& x, const Tensor& weight,
                        const Tensor& bias) {
-  SetForward out{filled(c.shape(), t.y, NAN), filled(c.set_shape(), statistics_type(t.x), NAN),
-                 filled(c.set_shape(), statistics_type(t.x), NAN)};
+  SetForward out{filled(c.shape(), t.y, NAN), filled(c.set_shape(), accumulation_type(t.x), NAN),
+                 filled(c.set_shape(), accumulation_type(t.x), NAN)};
+  const ChannelNormForward args{.x = x,
+                                .weight = weight,
+                                .bias = bias,
+                                .eps = eps,
+                                .y = out.y,
+                                .mean = out.mean,
+                                .rstd = out.rstd};
   if (c.batch) {
-    kernels.batch_forward(x, weight, bias, eps, true, out.y, out.mean, out.rstd);
+    kernels.batch_forward(args);
   } else {
-    kernels.group_forward(x, weight, bias, eps, out.y, out.mean, out.rstd);
+    kernels.group_forward(args);
   }
   return out;
 }
@@ -390,13 +434,20 @@ Backward run_backward(const SetNorm& c, const Types& t, const SetInputs& in, boo
                       double present) {
   const bool accumulate = !std::isnan(present);
   Backward out{filled(c.shape(), t.x, NAN), filled({c.parameters()}, t.weight, present),
-               filled({c.parameters()}, statistics_type(t.x), present)};
+               filled({c.parameters()}, accumulation_type(t.x), present)};
+  const ChannelNormBackward args{.dy = in.dy,
+                                 .x = in.x,
+                                 .weight = in.weight,
+                                 .mean = in.forward.mean,
+                                 .rstd = in.forward.rstd,
+                                 .training = training,
+                                 .dx = out.dx,
+                                 .dweight = {out.dweight, accumulate},
+                                 .dbias = {out.dbias, accumulate}};
   if (c.batch) {
-    kernels.batch_backward(in.dy, in.x, in.weight, in.forward.mean, in.forward.rstd, training,
-                           out.dx, out.dweight, out.dbias, accumulate);
+    kernels.batch_backward(args);
   } else {
-    kernels.group_backward(in.dy, in.x, in.weight, in.forward.mean, in.forward.rstd, out.dx,
-                           out.dweight, out.dbias, accumulate);
+    kernels.group_backward(args);
   }
   return out;
 }
@@ -433,7 +484,7 @@ void check_backward(const SetNorm& c, const Types& t, bool training, double pres
   for (int64_t k = 0; k < c.parameters(); ++k)
     dw_bound[k] += storage_error(t.weight, std::abs(dw[k]) + dw_bound[k]);
   for (int64_t k = 0; k < c.parameters(); ++k)
-    db_bound[k] += storage_error(statistics_type(t.x), db[k]);
+    db_bound[k] += storage_error(accumulation_type(t.x), db[k]);
   expect_within(read(found.dx), dx, dx_bound, what + " dx");
   expect_within(read(found.dweight), dw, dw_bound, what + " dweight");
   expect_within(read(found.dbias), db, db_bound, what + " dbias");
@@ -455,7 +506,8 @@ TEST(CpuSetNorms, EvaluationReadsTheGivenStatistics) {
   const Shape shape{2, 3, 5};
   const Tensor x = noise(shape, DType::f32, 1), y = filled(shape, DType::f32, NAN);
   const Tensor mean = make({3}, DType::f32, {1, 2, 3}), rstd = make({3}, DType::f32, {0.5, 2, 4});
-  kernels.batch_forward(x, {}, {}, eps, false, y, mean, rstd);
+  kernels.batch_forward(
+      {.x = x, .eps = eps, .training = false, .y = y, .mean = mean, .rstd = rstd});
   const Values in = read(x), out = read(y), m = read(mean), r = read(rstd);
   for (size_t i = 0; i < in.size(); ++i) {
     const size_t k = i / 5 % 3;

@@ -53,9 +53,11 @@ double log_sum(const double* row, int64_t n) {
   return max + std::log(sum);
 }
 
+SoftmaxKind kind_of(bool log) { return log ? SoftmaxKind::log : SoftmaxKind::plain; }
+
 Tensor run_forward(bool log, const Case& c, const Types& t, const Tensor& x) {
   const Tensor y = filled(c.shape(), t.y, NAN);
-  kernels.forward(log, x, y);
+  kernels.forward(kind_of(log), x, y);
   return y;
 }
 
@@ -91,7 +93,7 @@ TEST(CpuSoftmax, InPlaceIsTheSame) {
   const Types t{DType::f32, DType::f32};
   for (const bool log : {false, true}) {
     const Tensor x = logits(c, DType::f32, 1), expected = run_forward(log, c, t, x);
-    kernels.forward(log, x, x);
+    kernels.forward(kind_of(log), x, x);
     expect_same_bits(x, expected, "in place");
   }
 }
@@ -121,7 +123,7 @@ TEST(CpuSoftmax, BackwardAgreesWithDouble) {
             }
           }
           const Tensor found = filled(c.shape(), t.x, present == 0 ? NAN : present);
-          kernels.backward(log, dy_tensor, y_tensor, found, present != 0);
+          kernels.backward(kind_of(log), dy_tensor, y_tensor, {found, present != 0});
           expect_within(read(found), dx, bound, text(c, t, log));
         }
       }
@@ -185,7 +187,7 @@ TEST(CpuSoftmax, BitsDoNotDependOnThreads) {
     const ThreadCount threads(count);
     ys.push_back(run_forward(false, c, t, x));
     dxs.push_back(filled(c.shape(), t.x, NAN));
-    kernels.backward(false, dy, ys.back(), dxs.back(), false);
+    kernels.backward(SoftmaxKind::plain, dy, ys.back(), {dxs.back()});
   }
   for (const size_t i : {1u, 2u}) {
     expect_same_bits(ys[i], ys[0], "y");

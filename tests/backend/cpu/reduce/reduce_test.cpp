@@ -97,7 +97,7 @@ TEST(CpuReduce, EveryOpTypeLayoutAndSetOfAxes) {
               static_cast<double>(shape.numel()) / static_cast<double>(reduced.numel());
           for (const Reduction op : all_reductions) {
             const Tensor y = arranged(reduced, dtype, arrangement);
-            kernels().reduce(op, x, y, false);
+            kernels().reduce(op, x, {y});
             const Reference expected = reference(op, values_of(x), shape, reduced);
             Values bound(expected.value.size());
             for (size_t i = 0; i < bound.size(); ++i) {
@@ -126,12 +126,12 @@ TEST(CpuReduce, IntegersAreExact) {
       const Shape reduced = reduced_shape(shape, axes);
       for (const Reduction op : {Reduction::sum, Reduction::max, Reduction::min}) {
         const Tensor y = Tensor::empty(reduced, DType::i64);
-        kernels().reduce(op, x, y, false);
+        kernels().reduce(op, x, {y});
         expect_equal(read(y), reference(op, read(x), shape, reduced).value,
                      std::string(name(dtype)));
       }
       const Tensor mean = Tensor::empty(reduced, DType::f32);
-      kernels().reduce(Reduction::mean, x, mean, false);
+      kernels().reduce(Reduction::mean, x, {mean});
       const Reference expected = reference(Reduction::mean, read(x), shape, reduced);
       expect_within(read(mean), expected.value, Values(expected.value.size(), 1e-6),
                     "mean of integers");
@@ -140,22 +140,22 @@ TEST(CpuReduce, IntegersAreExact) {
   const Tensor big = Tensor::empty({2}, DType::i64), sum = Tensor::empty({1}, DType::i64);
   big.data<int64_t>()[0] = int64_t{1} << 60;
   big.data<int64_t>()[1] = 1;
-  kernels().reduce(Reduction::sum, big, sum, false);
+  kernels().reduce(Reduction::sum, big, {sum});
   EXPECT_EQ(sum.data<int64_t>()[0], (int64_t{1} << 60) + 1);
 }
 
 TEST(CpuReduce, LongSumsKeepTheirDigits) {
   constexpr int64_t n = int64_t{1} << 24;
   const Tensor ones = filled({n}, DType::f32, 1), sum = Tensor::empty({1}, DType::f32);
-  kernels().reduce(Reduction::sum, ones, sum, false);
+  kernels().reduce(Reduction::sum, ones, {sum});
   EXPECT_EQ(read(sum)[0], n);
   const Tensor column = ones.strided({n / 4, 4}, {4, 1}, 0),
                sums = Tensor::empty({1, 4}, DType::f32);
-  kernels().reduce(Reduction::sum, column, sums, false);
+  kernels().reduce(Reduction::sum, column, {sums});
   EXPECT_EQ(read(sums), (Values(4, n / 4)));
   // 0.1 is not a float: what is left is the error of adding it 2^24 times.
   const Tensor tenths = filled({n}, DType::f32, 0.1);
-  kernels().reduce(Reduction::sum, tenths, sum, false);
+  kernels().reduce(Reduction::sum, tenths, {sum});
   const double exact = static_cast<double>(0.1f) * static_cast<double>(n);
   EXPECT_NEAR(read(sum)[0], exact, 4 * epsilon(DType::f32) * exact);
 }
@@ -164,7 +164,7 @@ TEST(CpuReduce, AccumulatesIntoY) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensor x = make({3, 4}, DType::bf16, plain_numbers(DType::bf16, 12, 4));
     const Tensor y = filled({1, 4}, dtype, 2);
-    kernels().reduce(Reduction::sum, x, y, true);
+    kernels().reduce(Reduction::sum, x, {y, true});
     Values expected = reference(Reduction::sum, read(x), {3, 4}, {1, 4}).value;
     for (double& v : expected) v += 2;
     expect_equal(read(y), expected, "accumulated sum");
@@ -173,18 +173,18 @@ TEST(CpuReduce, AccumulatesIntoY) {
 
 TEST(CpuReduce, EmptyAxes) {
   const Tensor x = Tensor::empty({3, 0}, DType::f32), y = filled({3, 1}, DType::f32, 5);
-  kernels().reduce(Reduction::sum, x, y, true);
+  kernels().reduce(Reduction::sum, x, {y, true});
   EXPECT_EQ(read(y), Values(3, 5));
-  kernels().reduce(Reduction::sum, x, y, false);
+  kernels().reduce(Reduction::sum, x, {y});
   EXPECT_EQ(read(y), Values(3, 0));
-  kernels().reduce(Reduction::prod, x, y, false);
+  kernels().reduce(Reduction::prod, x, {y});
   EXPECT_EQ(read(y), Values(3, 1));
-  kernels().reduce(Reduction::mean, x, y, false);
+  kernels().reduce(Reduction::mean, x, {y});
   expect_equal(read(y), Values(3, nan), "mean of nothing");
   const Tensor none = Tensor::empty({1, 0}, DType::f32);
-  kernels().reduce(Reduction::sum, x, none, false);
+  kernels().reduce(Reduction::sum, x, {none});
   const Tensor scalar = make({}, DType::f32, {3}), copy = Tensor::empty({}, DType::f32);
-  kernels().reduce(Reduction::sum, scalar, copy, false);
+  kernels().reduce(Reduction::sum, scalar, {copy});
   EXPECT_EQ(read(copy), Values{3});
 }
 
@@ -193,9 +193,9 @@ TEST(CpuReduce, BroadcastInputs) {
   const TensorView wide = TensorView(x).expanded({1000, 5});
   const Tensor columns = Tensor::empty({1, 5}, DType::f32),
                rows = Tensor::empty({1000, 1}, DType::f32);
-  kernels().reduce(Reduction::sum, wide, columns, false);
+  kernels().reduce(Reduction::sum, wide, {columns});
   EXPECT_EQ(read(columns), (Values{1000, 2000, 3000, 4000, 5000}));
-  kernels().reduce(Reduction::sum, wide, rows, false);
+  kernels().reduce(Reduction::sum, wide, {rows});
   EXPECT_EQ(read(rows), Values(1000, 15));
 }
 
@@ -207,7 +207,7 @@ TEST(CpuReduce, NaNIsTheMaximumAndTheMinimum) {
       const Tensor x = make({90}, dtype, numbers), y = Tensor::empty({1}, dtype),
                    index = Tensor::empty({1}, DType::i64);
       for (const bool largest : {true, false}) {
-        kernels().reduce(largest ? Reduction::max : Reduction::min, x, y, false);
+        kernels().reduce(largest ? Reduction::max : Reduction::min, x, {y});
         EXPECT_TRUE(std::isnan(read(y)[0]));
         kernels().arg(largest, x, 0, index);
         EXPECT_EQ(read(index)[0], place);
@@ -275,7 +275,7 @@ TEST(CpuReduce, VarianceInTwoPasses) {
                 400 * sum_epsilon(dtype) * (squares[i] + 1) + storage_error(dtype, squares[i]);
           }
           const Tensor y = arranged(reduced, dtype, arrangement);
-          const Tensor mean = Tensor::empty(reduced, dtype == DType::f64 ? DType::f64 : DType::f32);
+          const Tensor mean = Tensor::empty(reduced, accumulation_type(dtype));
           kernels().variance(x, 1, y, mean);
           expect_within(values_of(y), squares, bound,
                         "variance " + std::string(name(dtype)) + " " + to_string(shape));
@@ -323,7 +323,7 @@ TEST(CpuReduce, ThreadsDoNotMatter) {
     const Shape reduced = reduced_shape(x.shape(), axes);
     expect_threads_do_not_matter("sum", [&] {
       const Tensor y = Tensor::empty(reduced, DType::f32);
-      kernels().reduce(Reduction::sum, x, y, false);
+      kernels().reduce(Reduction::sum, x, {y});
       return y;
     });
     expect_threads_do_not_matter("variance", [&] {

@@ -50,10 +50,34 @@ struct Forward {
 };
 
 Forward run_forward(const Case& c, const Inputs& in, double smoothing) {
-  const DType out = in.logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType out = accumulation_type(in.logits.dtype());
   Forward result{filled({c.rows}, out, NAN), filled({c.rows}, out, NAN)};
-  kernels.cross_entropy(in.logits, in.target, smoothing, ignored, result.losses, result.lse);
+  kernels.cross_entropy({.logits = in.logits,
+                         .target = in.target,
+                         .smoothing = smoothing,
+                         .ignore_index = ignored,
+                         .losses = result.losses,
+                         .lse = result.lse});
   return result;
+}
+
+void run_backward(const Inputs& in, const Tensor& dlosses, const Tensor& lse, double smoothing,
+                  const Tensor& dlogits) {
+  kernels.cross_entropy_backward({.dlosses = dlosses,
+                                  .logits = in.logits,
+                                  .target = in.target,
+                                  .lse = lse,
+                                  .smoothing = smoothing,
+                                  .ignore_index = ignored,
+                                  .dlogits = dlogits});
+}
+
+void run_to_gradient(const Inputs& in, double smoothing, const Tensor& losses) {
+  kernels.cross_entropy_to_gradient({.logits = in.logits,
+                                     .target = in.target,
+                                     .smoothing = smoothing,
+                                     .ignore_index = ignored,
+                                     .losses = losses});
 }
 
 TEST(CpuLoss, ForwardAgreesWithDouble) {
@@ -99,8 +123,8 @@ TEST(CpuLoss, BackwardAgreesWithDoubleAlsoInPlace) {
           for (int64_t i = 0; i < c.classes; ++i) {
             const int64_t at = row * c.classes + i;
             const double p = std::exp(x[at] - lse[row]),
-                         share = smoothing / static_cast<double>(c.classes);
-            const double target = share + (i == in.labels[row] ? 1 - smoothing : 0);
+                         per_class = smoothing / static_cast<double>(c.classes);
+            const double target = per_class + (i == in.labels[row] ? 1 - smoothing : 0);
             dx[at] = (p - target) * dlosses[row];
             bound[at] = sum_epsilon(dtype) * (p * (8 + std::abs(x[at] - lse[row])) + 4 * target) *
                         std::abs(dlosses[row]);
@@ -108,11 +132,9 @@ TEST(CpuLoss, BackwardAgreesWithDoubleAlsoInPlace) {
           }
         }
         const Tensor found = filled(c.shape(), dtype, NAN);
-        kernels.cross_entropy_backward(in.dlosses, in.logits, in.target, forward.lse, smoothing,
-                                       ignored, found);
+        run_backward(in, in.dlosses, forward.lse, smoothing, found);
         expect_within(read(found), dx, bound, std::string(name(dtype)) + " dlogits");
-        kernels.cross_entropy_backward(in.dlosses, in.logits, in.target, forward.lse, smoothing,
-                                       ignored, in.logits);
+        run_backward(in, in.dlosses, forward.lse, smoothing, in.logits);
         expect_same_bits(in.logits, found, "in place");
       }
     }
@@ -128,9 +150,8 @@ TEST(CpuLoss, BothAtOnceAreTheSameBits) {
         const Tensor ones = filled({c.rows}, DType::f32, 1),
                      gradient = filled(c.shape(), dtype, NAN),
                      losses = filled({c.rows}, forward.losses.dtype(), NAN);
-        kernels.cross_entropy_backward(ones, in.logits, in.target, forward.lse, smoothing, ignored,
-                                       gradient);
-        kernels.cross_entropy_to_gradient(in.logits, in.target, smoothing, ignored, losses);
+        run_backward(in, ones, forward.lse, smoothing, gradient);
+        run_to_gradient(in, smoothing, losses);
         expect_same_bits(losses, forward.losses, "losses");
         expect_same_bits(in.logits, gradient, "dlogits");
       }
@@ -156,7 +177,7 @@ Values together(const Tensor& t) {
   return values;
 }
 
-TEST(CpuLoss, RowsMayLieApart) {
+TEST(CpuLoss, RowsMayHaveAnyStride) {
   const Case c{9, 33};
   for (const DType dtype : compute_types) {
     const Inputs in(c, dtype);
@@ -167,13 +188,11 @@ TEST(CpuLoss, RowsMayLieApart) {
     expect_same_bits(found.losses, dense.losses, "losses");
     expect_same_bits(found.lse, dense.lse, "lse");
     const Tensor ones = filled({c.rows}, DType::f32, 1), gradient = filled(c.shape(), dtype, NAN),
-                 losses = filled({c.rows}, dense.losses.dtype(), NAN),
-                 lying_alike = apart(gradient, 7);
-    kernels.cross_entropy_backward(ones, in.logits, in.target, dense.lse, 0.1, ignored, gradient);
-    kernels.cross_entropy_backward(ones, spread.logits, in.target, dense.lse, 0.1, ignored,
-                                   lying_alike);
-    kernels.cross_entropy_to_gradient(spread.logits, in.target, 0.1, ignored, losses);
-    EXPECT_EQ(together(lying_alike), read(gradient));
+                 losses = filled({c.rows}, dense.losses.dtype(), NAN), strided = apart(gradient, 7);
+    run_backward(in, ones, dense.lse, 0.1, gradient);
+    run_backward(spread, ones, dense.lse, 0.1, strided);
+    run_to_gradient(spread, 0.1, losses);
+    EXPECT_EQ(together(strided), read(gradient));
     EXPECT_EQ(together(spread.logits), read(gradient));
     expect_same_bits(losses, dense.losses, "losses at once");
   }
@@ -192,7 +211,8 @@ TEST(CpuLoss, LargeLogitsKeepASmallLossExact) {
                target = Tensor::empty({1}, DType::i64);
   target.data<int64_t>()[0] = 0;
   const Tensor losses = filled({1}, DType::f32, NAN), lse = filled({1}, DType::f32, NAN);
-  kernels.cross_entropy(logits, target, 0, ignored, losses, lse);
+  kernels.cross_entropy(
+      {.logits = logits, .target = target, .ignore_index = ignored, .losses = losses, .lse = lse});
   EXPECT_NEAR(losses.data<float>()[0], std::log1p(std::exp(-3.0)), 1e-7);
 }
 
@@ -203,7 +223,8 @@ TEST(CpuLoss, InfiniteLogits) {
   target.data<int64_t>()[1] = 0;
   const Tensor logits = make({2, 2}, DType::f32, {0, -infinity, 0, -infinity});
   const Tensor losses = filled({2}, DType::f32, NAN), lse = filled({2}, DType::f32, NAN);
-  kernels.cross_entropy(logits, target, 0, ignored, losses, lse);
+  kernels.cross_entropy(
+      {.logits = logits, .target = target, .ignore_index = ignored, .losses = losses, .lse = lse});
   EXPECT_EQ(read(losses), (Values{infinity, 0}));
 }
 
@@ -224,8 +245,7 @@ TEST(CpuLoss, BitsDoNotDependOnThreads) {
     const ThreadCount threads(count);
     forwards.push_back(run_forward(c, in, 0.1));
     gradients.push_back(filled(c.shape(), DType::bf16, NAN));
-    kernels.cross_entropy_backward(in.dlosses, in.logits, in.target, forwards.back().lse, 0.1,
-                                   ignored, gradients.back());
+    run_backward(in, in.dlosses, forwards.back().lse, 0.1, gradients.back());
   }
   for (const size_t i : {1u, 2u}) {
     expect_same_bits(forwards[i].losses, forwards[0].losses, "losses");

@@ -121,16 +121,16 @@ void check_adam(const Types& t, const AdamParams& a, double factor) {
 TEST(CpuOptimizer, AdamAgreesWithDouble) {
   for (const Types& t : type_cases) {
     for (const bool decoupled : {true, false}) {
-      const AdamParams numbers{.lr = 0.01f,
-                               .beta1 = 0.9f,
-                               .beta2 = 0.999f,
-                               .eps = 1e-8f,
-                               .weight_decay = 0.1f,
-                               .correction1 = 0.19f,
-                               .correction2 = 0.001999f,
-                               .decoupled_decay = decoupled};
-      check_adam(t, numbers, 1);
-      check_adam(t, numbers, 0.125);
+      const AdamParams hyper{.lr = 0.01f,
+                             .beta1 = 0.9f,
+                             .beta2 = 0.999f,
+                             .eps = 1e-8f,
+                             .weight_decay = 0.1f,
+                             .correction1 = 0.19f,
+                             .correction2 = 0.001999f,
+                             .decoupled_decay = decoupled};
+      check_adam(t, hyper, 1);
+      check_adam(t, hyper, 0.125);
     }
   }
 }
@@ -212,7 +212,7 @@ TEST(CpuOptimizer, SkipLeavesEverything) {
   EXPECT_NE(read(model.master.back()), read(before.master.back()));
 }
 
-// A recorded update runs again with numbers that the host leaves on the device.
+// A captured update is replayed with hyperparameters that the host copies to the device.
 TEST(CpuOptimizer, NumbersOnTheDeviceTakeThePlaceOfTheHosts) {
   const AdamParams adam{.lr = 0.017,
                         .beta1 = 0.9,
@@ -230,8 +230,8 @@ TEST(CpuOptimizer, NumbersOnTheDeviceTakeThePlaceOfTheHosts) {
   SgdParams first = sgd;
   first.lr = 1;
   first.first_step = true;
-  const Tensor numbers = make({4}, DType::f64, {adam.lr, 3, adam.correction1, adam.correction2});
-  const Tensor first_numbers = make({4}, DType::f64, {1, 1, 1, 1});
+  const Tensor hyper = make({4}, DType::f64, {adam.lr, 3, adam.correction1, adam.correction2});
+  const Tensor first_hyper = make({4}, DType::f64, {1, 1, 1, 1});
   for (const Types& t : type_cases) {
     const Model host(t), device(t);
     const auto compare = [&](const char* what) {
@@ -242,13 +242,13 @@ TEST(CpuOptimizer, NumbersOnTheDeviceTakeThePlaceOfTheHosts) {
       }
     };
     kernels.adam(host.items, adam, {});
-    kernels.adam(device.items, stale, {.numbers = numbers});
+    kernels.adam(device.items, stale, {.hyper = hyper});
     compare("adam");
     kernels.sgd(host.items, first, {});
-    kernels.sgd(device.items, sgd, {.numbers = first_numbers});
+    kernels.sgd(device.items, sgd, {.hyper = first_hyper});
     compare("first sgd");
     kernels.sgd(host.items, sgd, {});
-    kernels.sgd(device.items, first, {.numbers = numbers});
+    kernels.sgd(device.items, first, {.hyper = hyper});
     compare("sgd");
   }
 }

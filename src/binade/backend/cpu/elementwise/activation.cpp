@@ -8,13 +8,14 @@
 #include "binade/backend/cpu/elementwise/activation_rows.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/rows/dense_rows.h"
+#include "binade/base/division.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
 namespace {
 
-// Elements converted and computed on at a time, so that the scratch stays in the nearest cache. A
-// multiple of the four that one random block serves.
+// Elements converted and computed on at a time, so that the scratch stays in the L1 cache. A
+// multiple of the four draws of a random block.
 constexpr int64_t piece = 1024;
 constexpr int64_t grain = 16 * piece;
 
@@ -81,68 +82,78 @@ void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
                     [&](auto tag) { swiglu_backward_as<typename decltype(tag)::type>(dy, x, dx); });
 }
 
-// act' of every bf16, by its bits: as backward() of the activations computes it.
+// act' of every bf16, indexed by its bits, as ActivationRows::backward computes it.
 template <Activation activation>
-const float* slopes() {
+const float* derivatives() {
   static const std::vector<float> table = [] {
     constexpr size_t codes = 1 << 16;
-    std::vector<float> x(codes), slope(codes, 1.0f);
+    std::vector<float> x(codes), derivative(codes, 1.0f);
     for (size_t i = 0; i < codes; ++i) x[i] = bf16::from_bits(static_cast<uint16_t>(i));
-    activation_rows<float>().backward(activation, slope.data(), x.data(), codes, slope.data());
-    return slope;
+    activation_rows<float>().backward(activation, derivative.data(), x.data(), codes,
+                                      derivative.data());
+    return derivative;
   }();
   return table.data();
 }
 
-// Those slopes where looking them up is faster than computing them: long functions on vectors of
-// only four lanes. Null elsewhere.
-const float* slopes_to_look_up(Activation activation, DType x) {
+// The table of derivatives if a lookup is faster than computing them: for long functions on vectors
+// of only four lanes. Else null.
+const float* derivative_table(Activation activation, DType x) {
   if (x != DType::bf16 || activation_rows<float>().lanes > 4) return nullptr;
   switch (activation) {
     case Activation::gelu:
-      return slopes<Activation::gelu>();
+      return derivatives<Activation::gelu>();
     case Activation::gelu_tanh:
-      return slopes<Activation::gelu_tanh>();
+      return derivatives<Activation::gelu_tanh>();
     case Activation::silu:
-      return slopes<Activation::silu>();
+      return derivatives<Activation::silu>();
     default:
       return nullptr;
   }
 }
 
-// dx = dy * slope of x. Four at a time: dx might be dy, so that each store would wait otherwise.
+// dx = dy * derivatives[x]. Four at a time: dx may be dy, so each load would wait for the store
+// before it.
 template <class T>
-void multiply_by_slopes(const T* dy, const bf16* x, const float* slopes, int64_t n, T* dx) {
+void multiply_by_derivatives(const T* dy, const bf16* x, const float* derivatives, int64_t n,
+                             T* dx) {
   int64_t i = 0;
   for (; i + 4 <= n; i += 4) {
     uint64_t codes;
     std::memcpy(&codes, x + i, sizeof codes);
-    const T first = dy[i] * slopes[codes & 0xffff],
-            second = dy[i + 1] * slopes[codes >> 16 & 0xffff],
-            third = dy[i + 2] * slopes[codes >> 32 & 0xffff],
-            fourth = dy[i + 3] * slopes[codes >> 48];
+    const T first = dy[i] * derivatives[codes & 0xffff],
+            second = dy[i + 1] * derivatives[codes >> 16 & 0xffff],
+            third = dy[i + 2] * derivatives[codes >> 32 & 0xffff],
+            fourth = dy[i + 3] * derivatives[codes >> 48];
     dx[i] = first;
     dx[i + 1] = second;
     dx[i + 2] = third;
     dx[i + 3] = fourth;
   }
-  for (; i < n; ++i) dx[i] = dy[i] * slopes[x[i].bits];
+  for (; i < n; ++i) dx[i] = dy[i] * derivatives[x[i].bits];
 }
 
+// The backward of some elements at a time.
 template <class T>
-struct ActivationBackward {
+struct BackwardPiece {
   Activation activation;
   TensorView dy, x, dx;
-  const float* slopes;  // of every bf16, or null
+  const float* derivatives;  // of every bf16, or null
 
-  // dx of n elements from `at`. Returns their values before they are rounded, which may lie in
-  // scratch.
+  explicit BackwardPiece(const ActivationBackward& args)
+      : activation(args.activation),
+        dy(args.dy),
+        x(args.pre_activation),
+        dx(args.dx),
+        derivatives(derivative_table(activation, x.dtype)) {}
+
+  // Writes dx of n elements from `at`. Returns them before rounding; they may be in scratch.
   const T* operator()(int64_t at, int64_t n, T* scratch) const {
     T dy_scratch[piece], x_scratch[piece];
     const T* g = load(dy, at, n, dy_scratch);
     T* out = row_target(dx, at, scratch);
-    if (slopes != nullptr) {
-      multiply_by_slopes(g, x.as<bf16>() + at, slopes, n, out);
+    if (derivatives != nullptr) {
+      multiply_by_derivatives(g, x.as<bf16>() + at, derivatives, n, out);
     } else {
       activation_rows<T>().backward(activation, g, load(x, at, n, x_scratch), n, out);
     }
@@ -151,15 +162,14 @@ struct ActivationBackward {
   }
 };
 
-// Rows that are summed one after another; their sums are added in order.
+// Rows per partial sum; the partial sums are added in order.
 constexpr int64_t summed_rows = 64;
 
-// Runs `backward` on all rows and sums them.
+// Runs `backward` on all rows and sums its results.
 template <class T>
-void sum_backward(const ActivationBackward<T>& backward, const TensorView& dbias, bool accumulate) {
-  const int64_t width = dbias.numel(), rows = width == 0 ? 0 : backward.dx.numel() / width;
-  const int64_t chunks = (rows + summed_rows - 1) / summed_rows,
-                pieces = (width + piece - 1) / piece;
+void sum_backward(const BackwardPiece<T>& backward, const Target& dbias) {
+  const int64_t width = dbias.view.numel(), rows = width == 0 ? 0 : backward.dx.numel() / width;
+  const int64_t chunks = divide_up(rows, summed_rows), pieces = divide_up(width, piece);
   std::vector<T> sums(static_cast<size_t>(chunks * width));
   parallel_for(chunks * pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
@@ -182,19 +192,17 @@ void sum_backward(const ActivationBackward<T>& backward, const TensorView& dbias
         const T* sum = sums.data() + chunk * width + at;
         for (int64_t i = 0; i < n; ++i) total[i] += sum[i];
       }
-      store(total, dbias, at, n, accumulate);
+      store(total, dbias, at, n);
     }
   });
 }
 
-void activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
-                         TensorView dx, TensorView dbias, bool accumulate_bias) {
-  with_compute_type("activation_backward", pre_activation.dtype, [&](auto tag) {
+void activation_backward(const ActivationBackward& args) {
+  with_compute_type("activation_backward", args.pre_activation.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const ActivationBackward<T> backward{activation, dy, pre_activation, dx,
-                                         slopes_to_look_up(activation, pre_activation.dtype)};
-    if (dbias.present) return sum_backward(backward, dbias, accumulate_bias);
-    for_each_piece(dx.numel(), [&](int64_t at, int64_t n) {
+    const BackwardPiece<T> backward(args);
+    if (args.dbias.present()) return sum_backward(backward, args.dbias);
+    for_each_piece(args.dx.numel(), [&](int64_t at, int64_t n) {
       T scratch[piece];
       backward(at, n, scratch);
     });
@@ -228,7 +236,7 @@ void dropout(TensorView x, double p, random::Key key, TensorView y) {
   });
 }
 
-// Fills y with value(index), of y's compute type.
+// Fills y with value(index), computed in y's compute type.
 template <class F>
 void fill_by_index(const TensorView& y, const char* op, F value) {
   with_compute_type(op, y.dtype, [&](auto tag) {

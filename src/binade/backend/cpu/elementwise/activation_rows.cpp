@@ -6,7 +6,7 @@
 
 #include <hwy/highway.h>
 
-#include "binade/backend/cpu/rows/vector_math-inl.h"
+#include "binade/backend/cpu/rows/activations-inl.h"
 #include "binade/backend/cpu/rows/vector_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,7 +18,8 @@ template <class T>
 void swiglu(const T* gate, const T* up, int64_t n, T* y) {
   using V = Vector<T>;
   transform<T>(
-      n, y, [](V g, V u) HWY_ATTR { return hn::Mul(silu(Tag<T>(), g), u); }, gate, up);
+      n, y, [](V g, V u) HWY_ATTR { return hn::Mul(activations::Silu::value(Tag<T>(), g), u); },
+      gate, up);
 }
 
 template <class T>
@@ -28,7 +29,7 @@ void swiglu_backward(const T* dy, const T* gate, const T* up, int64_t n, T* dgat
       n,
       [](V d, V g, V u, V& dg, V& du) HWY_ATTR {
         const V s = sigmoid(Tag<T>(), g);
-        dg = hn::Mul(hn::Mul(d, u), silu_slope(Tag<T>(), g, s));
+        dg = hn::Mul(hn::Mul(d, u), activations::Silu::derivative(Tag<T>(), g, s));
         du = hn::Mul(d, hn::Mul(g, s));
       },
       dy, gate, up, dgate, dup);
@@ -37,29 +38,22 @@ void swiglu_backward(const T* dy, const T* gate, const T* up, int64_t n, T* dgat
 template <class T>
 void backward(Activation activation, const T* dy, const T* x, int64_t n, T* dx) {
   using V = Vector<T>;
-  const auto with_slope = [&](auto slope) HWY_ATTR {
+  const auto through = [=](auto function) HWY_ATTR {
     transform<T>(
-        n, dx, [slope](V g, V v) HWY_ATTR { return hn::Mul(g, slope(v)); }, dy, x);
+        n, dx, [=](V g, V v) HWY_ATTR { return function.gradient(Tag<T>(), g, v); }, dy, x);
   };
   switch (activation) {
     case Activation::none:
       return transform<T>(
           n, dx, [](V g) HWY_ATTR { return g; }, dy);
     case Activation::relu:
-      // As PyTorch has it, the gradient passes where x is NaN.
-      return transform<T>(
-          n, dx,
-          [](V g, V v) HWY_ATTR {
-            const V zero = hn::Zero(Tag<T>());
-            return hn::IfThenElse(hn::Le(v, zero), zero, g);
-          },
-          dy, x);
+      return through(activations::Relu());
     case Activation::gelu:
-      return with_slope([](V v) HWY_ATTR { return gelu_slope(Tag<T>(), v); });
+      return through(activations::Gelu());
     case Activation::gelu_tanh:
-      return with_slope([](V v) HWY_ATTR { return gelu_tanh_slope(Tag<T>(), v); });
+      return through(activations::GeluTanh());
     case Activation::silu:
-      return with_slope([](V v) HWY_ATTR { return silu_slope(Tag<T>(), v, sigmoid(Tag<T>(), v)); });
+      return through(activations::Silu());
   }
 }
 

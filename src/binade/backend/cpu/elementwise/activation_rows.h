@@ -4,8 +4,8 @@
 
 #include "binade/backend/matmul.h"
 
-// What activations do with n elements. Each function is chosen for the CPU at hand; the f64 ones go
-// through the C library. Outputs may be any of the inputs.
+// Activations of n elements, chosen for the CPU they run on; those of double use the C library. An
+// output may be one of the inputs.
 namespace binade::backend::cpu {
 
 template <class T>
@@ -16,10 +16,10 @@ struct ActivationRows {
   void (*swiglu_backward)(const T* dy, const T* gate, const T* up, int64_t n, T* dgate, T* dup);
   // dx = dy * act'(x)
   void (*backward)(Activation activation, const T* dy, const T* x, int64_t n, T* dx);
-  int64_t lanes;  // of the vectors in use
+  int64_t lanes;  // elements per vector
 };
 
-// Those for T, float or double.
+// T is float or double.
 template <class T>
 const ActivationRows<T>& activation_rows();
 

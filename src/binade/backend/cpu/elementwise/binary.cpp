@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace binade::backend::cpu::HWY_NAMESPACE {
 namespace {
 
-// a where `better`, else b, but NaN where either is.
+// a if `better`, else b; NaN if either is.
 HWY_INLINE V choose(Mask better, V a, V b) {
   return hn::IfThenElse(hn::Or(better, is_nan(a)), a, b);
 }

@@ -4,22 +4,22 @@
 
 #include "binade/backend/elementwise.h"
 
-// The operations themselves, over contiguous values of a compute type: float goes through vector
-// code (elementwise_unary, elementwise_gradient, elementwise_binary), double and int64_t through
-// scalar code (elementwise_f64, elementwise_i64). An output may be one of the inputs.
+// The operations on contiguous values of a compute type: float in vector code (unary.cpp,
+// gradient.cpp, binary.cpp), double and int64_t in scalar code (f64.cpp, i64.cpp). An output may be
+// one of the inputs.
 namespace binade::backend::cpu {
 
 // y = op(x)
-void unary_block(Unary op, UnaryParams numbers, const float* x, float* y, int64_t n);
-void unary_block(Unary op, UnaryParams numbers, const double* x, double* y, int64_t n);
-// Only where computes_on_integers(op, numbers).
-void unary_block(Unary op, UnaryParams numbers, const int64_t* x, int64_t* y, int64_t n);
+void unary_block(Unary op, UnaryParams params, const float* x, float* y, int64_t n);
+void unary_block(Unary op, UnaryParams params, const double* x, double* y, int64_t n);
+// Only if computes_on_integers(op, params).
+void unary_block(Unary op, UnaryParams params, const int64_t* x, int64_t* y, int64_t n);
 
-// dx = dy * op'(x), `saved` being x or op(x) as saves_output(op) says.
-void gradient_block(Unary op, UnaryParams numbers, const float* dy, const float* saved, float* dx,
+// dx = dy * op'(x); `saved` is op(x) if saves_output(op), else x.
+void gradient_block(Unary op, UnaryParams params, const float* dy, const float* saved, float* dx,
                     int64_t n);
-void gradient_block(Unary op, UnaryParams numbers, const double* dy, const double* saved,
-                    double* dx, int64_t n);
+void gradient_block(Unary op, UnaryParams params, const double* dy, const double* saved, double* dx,
+                    int64_t n);
 
 // y = op(a, b); comparisons give 0 or 1. Integers wrap around; division by zero gives 0.
 void binary_block(Binary op, const float* a, const float* b, float* y, int64_t n);
@@ -32,10 +32,10 @@ void axpby_block(double alpha, const double* x, double beta, const double* z, do
 void axpby_block(double alpha, const int64_t* x, double beta, const int64_t* z, int64_t* y,
                  int64_t n);
 
-// Whether op maps integers to integers, so that i64 is its compute type.
-bool computes_on_integers(Unary op, UnaryParams numbers);
+// Whether op maps integers to integers: its compute type is then i64.
+bool computes_on_integers(Unary op, UnaryParams params);
 
-// The inverse of erf, to the last place or two of double.
+// The inverse of erf, to one or two units in the last place.
 double inverse_erf(double x);
 
 }  // namespace binade::backend::cpu

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "binade/backend/cpu/rows/strided.h"
+#include "binade/base/division.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
@@ -59,12 +60,17 @@ struct Matrices {
   TensorView batch;
 };
 
-// x runs along another axis than y: square tiles keep the lines of both in cache.
+// x is contiguous along another axis than y: square tiles keep the cache lines of both.
 constexpr int64_t tile = 32;
 
+// The distances between a tile's elements in x and y.
+struct TileStrides {
+  int64_t x_row, x_column, y_row, y_column;
+};
+
 template <class T>
-void copy_tile_bits(const T* x, int64_t x_row, int64_t x_column, T* y, int64_t y_row,
-                    int64_t y_column, int64_t rows, int64_t columns) {
+void copy_tile(const T* x, T* y, TileStrides strides, int64_t rows, int64_t columns) {
+  const auto [x_row, x_column, y_row, y_column] = strides;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) y[r * y_row + c * y_column] = x[r * x_row + c * x_column];
   }
@@ -73,7 +79,7 @@ void copy_tile_bits(const T* x, int64_t x_row, int64_t x_column, T* y, int64_t y
 // Calls body(x offset, y offset, rows, columns) for every tile of every matrix, on all threads.
 template <class Body>
 void for_tiles(const Matrices& x, const Matrices& y, Body&& body) {
-  const int64_t down = (y.rows + tile - 1) / tile, across = (y.columns + tile - 1) / tile;
+  const int64_t down = divide_up(y.rows, tile), across = divide_up(y.columns, tile);
   const int64_t tiles = y.batch.numel() * down * across;
   parallel_for(tiles, grain_for(tile * tile), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -86,15 +92,19 @@ void for_tiles(const Matrices& x, const Matrices& y, Body&& body) {
   });
 }
 
-// `row` is the axis along which x is contiguous, the last axis is y's.
+// x is contiguous along `row`, y along the last axis.
 void copy_transposed(const TensorView& x, const TensorView& y, int row) {
   const Matrices from(x, row), to(y, row);
   if (x.dtype == y.dtype) {
     return with_bits(y.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       for_tiles(from, to, [&](int64_t source, int64_t target, int64_t rows, int64_t columns) {
-        copy_tile_bits(x.as<T>() + source, from.row_stride, from.column_stride, y.as<T>() + target,
-                       to.row_stride, to.column_stride, rows, columns);
+        copy_tile(x.as<T>() + source, y.as<T>() + target,
+                  {.x_row = from.row_stride,
+                   .x_column = from.column_stride,
+                   .y_row = to.row_stride,
+                   .y_column = to.column_stride},
+                  rows, columns);
       });
     });
   }
@@ -113,8 +123,8 @@ void copy_transposed(const TensorView& x, const TensorView& y, int row) {
   });
 }
 
-// The axis along which x is contiguous where that is not y's last one, and both are long enough for
-// tiles to pay; else -1.
+// The axis along which x is contiguous if it is not y's last one and both are long enough for tiles
+// to pay off; else -1.
 int transposed_axis(const TensorView& x, const TensorView& y) {
   const int last = y.rank() - 1;
   if (last < 1 || x.shape[last] < 4 || std::abs(x.strides[last]) <= 1) return -1;

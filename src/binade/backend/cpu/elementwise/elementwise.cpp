@@ -7,8 +7,8 @@
 #include "binade/backend/cpu/rows/strided.h"
 #include "binade/base/parallel.h"
 
-// Every kernel here has one shape: blocks of its operands are brought to the compute type, one loop
-// from elementwise_blocks.h runs over them, and the result goes to the output's type and place.
+// All kernels work alike: convert a block of each operand to the compute type, run a function of
+// blocks.h on it, and convert the result to the output's type.
 namespace binade::backend::cpu {
 namespace {
 
@@ -25,32 +25,33 @@ void with_floating_type(bool wide, F&& f) {
 }
 
 template <class T>
-void unary_as(Unary op, UnaryParams numbers, const TensorView& x, const TensorView& y) {
+void unary_as(Unary op, UnaryParams params, const TensorView& x, const TensorView& y) {
   parallel_for(y.numel(), elementwise_grain, [&](int64_t begin, int64_t end) {
     Source<T> source(x);
     Sink<T> sink(y);
     for_blocks(begin, end, [&](int64_t at, int64_t n) {
       const T* in = source.read(at, n);
-      unary_block(op, numbers, in, sink.target(at, n), n);
+      unary_block(op, params, in, sink.target(at, n), n);
       sink.commit(at, n);
     });
   });
 }
 
-void unary(Unary op, UnaryParams numbers, TensorView x, TensorView y) {
+void unary(Unary op, UnaryParams params, TensorView x, TensorView y) {
   sort_axes({&x, &y});
   if (is_integer(x.dtype) && is_integer(y.dtype)) {
-    if (computes_on_integers(op, numbers)) return unary_as<int64_t>(op, numbers, x, y);
+    if (computes_on_integers(op, params)) return unary_as<int64_t>(op, params, x, y);
     // double holds more integers than float does.
-    return unary_as<double>(op, numbers, x, y);
+    return unary_as<double>(op, params, x, y);
   }
   const bool wide = is_f64(x.dtype) || (is_integer(x.dtype) && is_f64(y.dtype));
   with_floating_type(wide,
-                     [&](auto tag) { unary_as<typename decltype(tag)::type>(op, numbers, x, y); });
+                     [&](auto tag) { unary_as<typename decltype(tag)::type>(op, params, x, y); });
 }
 
-void unary_backward(Unary op, UnaryParams numbers, TensorView dy, TensorView saved, TensorView dx,
-                    bool accumulate) {
+void unary_backward(Unary op, UnaryParams params, TensorView dy, TensorView saved, Target target) {
+  TensorView& dx = target.view;
+  const bool accumulate = target.accumulate;
   sort_axes({&dy, &saved, &dx});
   const bool wide = is_f64(dy.dtype) || is_f64(saved.dtype) || (accumulate && is_f64(dx.dtype));
   with_floating_type(wide, [&](auto tag) {
@@ -62,7 +63,7 @@ void unary_backward(Unary op, UnaryParams numbers, TensorView dy, TensorView sav
       for_blocks(begin, end, [&](int64_t at, int64_t n) {
         T* out = sink.target(at, n);
         T* product = accumulate ? gradient : out;
-        gradient_block(op, numbers, incoming.read(at, n), point.read(at, n), product, n);
+        gradient_block(op, params, incoming.read(at, n), point.read(at, n), product, n);
         if (accumulate) binary_block(Binary::add, present.read(at, n), product, out, n);
         sink.commit(at, n);
       });
@@ -84,7 +85,7 @@ void binary_as(Binary op, const TensorView& a, const TensorView& b, const Tensor
   });
 }
 
-// Ops whose result on integers has a fraction, wanted where the output can hold one.
+// Ops whose results on integers have a fraction, kept if the output can hold it.
 bool has_fraction(Binary op) {
   return op == Binary::div || op == Binary::pow || op == Binary::atan2;
 }

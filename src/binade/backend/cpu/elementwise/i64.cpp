@@ -8,7 +8,7 @@
 namespace binade::backend::cpu {
 namespace {
 
-// Integers wrap around; unsigned arithmetic says so without undefined behaviour.
+// Integers wrap around: unsigned arithmetic, which has no undefined overflow.
 int64_t add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
@@ -49,7 +49,7 @@ void map(const int64_t* a, const int64_t* b, int64_t* y, int64_t n, F f) {
 
 }  // namespace
 
-bool computes_on_integers(Unary op, UnaryParams numbers) {
+bool computes_on_integers(Unary op, UnaryParams params) {
   switch (op) {
     case Unary::neg:
     case Unary::abs:
@@ -66,17 +66,17 @@ bool computes_on_integers(Unary op, UnaryParams numbers) {
     case Unary::logical_not:
       return true;
     case Unary::clamp:
-      // Fractional bounds round inwards; infinite ones saturate.
-      return !std::isnan(numbers.a) && !std::isnan(numbers.b);
+      // Fractional bounds are rounded inwards, infinite ones saturate.
+      return !std::isnan(params.a) && !std::isnan(params.b);
     case Unary::scale:
-      return is_whole(numbers.a) && is_whole(numbers.b);
+      return is_whole(params.a) && is_whole(params.b);
     default:
       return false;
   }
 }
 
 // clang-format off
-void unary_block(Unary op, UnaryParams numbers, const int64_t* x, int64_t* y, int64_t n) {
+void unary_block(Unary op, UnaryParams params, const int64_t* x, int64_t* y, int64_t n) {
   const auto each = [=](auto f) { map(x, y, n, f); };
   switch (op) {
     case Unary::neg: return each([](int64_t v) { return sub(0, v); });
@@ -90,12 +90,12 @@ void unary_block(Unary op, UnaryParams numbers, const int64_t* x, int64_t* y, in
     case Unary::is_nan: case Unary::is_inf: return each([](int64_t) { return 0; });
     case Unary::logical_not: return each([](int64_t v) { return v == 0 ? 1 : 0; });
     case Unary::clamp: {
-      const int64_t low = cast<int64_t>(std::ceil(numbers.a));
-      const int64_t high = cast<int64_t>(std::floor(numbers.b));
+      const int64_t low = cast<int64_t>(std::ceil(params.a));
+      const int64_t high = cast<int64_t>(std::floor(params.b));
       return each([=](int64_t v) { return std::min(std::max(v, low), high); });
     }
     case Unary::scale: {
-      const int64_t a = cast<int64_t>(numbers.a), b = cast<int64_t>(numbers.b);
+      const int64_t a = cast<int64_t>(params.a), b = cast<int64_t>(params.b);
       return each([=](int64_t v) { return add(mul(a, v), b); });
     }
     default:

@@ -1,6 +1,6 @@
-// Vector functions of float lanes, right for every argument: NaN, infinities and numbers past the
-// range of the approximations included. For code compiled once per instruction set: include this
-// below hwy/foreach_target.h.
+// Functions of float vectors that are right for every argument, including NaN, infinities and
+// numbers outside the range of the approximations. For code compiled once per instruction set:
+// include this below hwy/foreach_target.h.
 
 // NOLINTNEXTLINE(llvm-header-guard): re-included for every target.
 #if defined(BINADE_ELEMENTWISE_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -34,7 +34,7 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 HWY_INLINE V constant(double value) { return hn::Set(D(), static_cast<float>(value)); }
 HWY_INLINE V one_or_zero(Mask mask) { return hn::IfThenElseZero(mask, constant(1)); }
 HWY_INLINE Mask is_nan(V x) { return hn::IsNaN(x); }
-// True where either is NaN, unlike the library's Ne on some instruction sets.
+// True if either is NaN, unlike Highway's Ne on some instruction sets.
 HWY_INLINE Mask differ(V a, V b) { return hn::Not(hn::Eq(a, b)); }
 
 HWY_INLINE V sign(V x) {
@@ -42,7 +42,7 @@ HWY_INLINE V sign(V x) {
   return hn::IfThenElse(is_nan(x), x, hn::CopySign(magnitude, x));
 }
 
-// Calls f for each lane: for functions too rare to have a vector form.
+// Calls f for each lane: for functions used too rarely to have a vector form.
 template <class F>
 HWY_INLINE V by_lane(V x, F f) {
   HWY_ALIGN float lanes[hn::MaxLanes(D())];
@@ -74,13 +74,13 @@ HWY_INLINE void map(const float* a, const float* b, float* y, int64_t n, F f) {
 
 HWY_INLINE V exp(V x) { return full_exp(D(), x); }
 
-// As full_exp: the library takes no argument above 104.
+// As in full_exp: Highway's Expm1 is valid up to 104.
 HWY_INLINE V expm1(V x) {
   const V y = hn::Expm1(D(), hn::Min(x, constant(104)));
   return hn::IfThenElse(is_nan(x), x, y);
 }
 
-// A logarithm with a pole: f where it is finite (f never sees anything else), and what it is there.
+// A logarithm: f(x) between the pole and infinity, the limits there, NaN elsewhere.
 template <class F>
 HWY_INLINE V log_with_pole(V x, V pole, F f) {
   const Mask inside = hn::And(hn::Gt(x, pole), hn::Lt(x, constant(infinity)));
@@ -97,7 +97,45 @@ HWY_INLINE V log1p(V x) {
   return log_with_pole(x, constant(-1), [](V v) HWY_ATTR { return hn::Log1p(D(), v); });
 }
 
-// The library reduces arguments up to 39000 well; whole turns past that are for the C library.
+// The logarithm as the sum of those of the binade and of the mantissa: exact for powers of two.
+HWY_INLINE V log_by_binade(V x, double log_of_2_high, double log_of_2_low, double factor) {
+  const hn::RebindToSigned<D> di;
+  constexpr float subnormal_scale = 0x1p24f;
+  const Mask subnormal = hn::Lt(x, constant(std::numeric_limits<float>::min()));
+  const V normal = hn::IfThenElse(subnormal, hn::Mul(x, constant(subnormal_scale)), x);
+  // The bits of sqrt(1/2): subtracting them rounds the exponent to the nearest binade.
+  const auto middle = hn::Set(di, 0x3f3504f3);
+  const auto bits = hn::BitCast(di, normal);
+  const auto binade = hn::ShiftRight<23>(hn::Sub(bits, middle));
+  const V mantissa = hn::BitCast(D(), hn::Sub(bits, hn::ShiftLeft<23>(binade)));
+  const V exponent =
+      hn::Sub(hn::ConvertTo(D(), binade), hn::IfThenElseZero(subnormal, constant(24)));
+  const V fraction = hn::Mul(hn::Log(D(), mantissa), constant(factor));
+  const V low = hn::MulAdd(exponent, constant(log_of_2_low), fraction);
+  return hn::MulAdd(exponent, constant(log_of_2_high), low);
+}
+
+HWY_INLINE V log2(V x) {
+  return log_with_pole(x, hn::Zero(D()),
+                       [](V v) HWY_ATTR { return log_by_binade(v, 1, 0, std::numbers::log2e); });
+}
+// The high part of log10(2) has few enough bits for its product with an exponent to be exact.
+HWY_INLINE V log10(V x) {
+  return log_with_pole(x, hn::Zero(D()), [](V v) HWY_ATTR {
+    return log_by_binade(v, 0.301025390625, 4.60503898119521e-6, std::numbers::log10e);
+  });
+}
+
+// y if x is in the domain of the arc functions, else NaN.
+HWY_INLINE V within_one(V x, V y) {
+  return hn::IfThenElse(hn::Le(hn::Abs(x), constant(1)), y, constant(nan));
+}
+// 1 - x^2 as a product, which is accurate near 1.
+HWY_INLINE V one_minus_square(V x) {
+  return hn::Mul(hn::Sub(constant(1), x), hn::Add(constant(1), x));
+}
+
+// Highway reduces arguments up to 39000 accurately; larger ones go to the C library.
 constexpr float largest_angle = 39000;
 
 HWY_INLINE V sin(V x) {
@@ -122,12 +160,12 @@ HWY_INLINE V cosh(V x) {
 }
 HWY_INLINE V tanh(V x) { return hn::Tanh(D(), x); }
 
-// log(1 + exp(x)) where neither overflows nor loses small results.
+// log(1 + exp(x)), without overflow and without losing small results.
 HWY_INLINE V softplus(V x) {
   return hn::Add(hn::Max(x, hn::Zero(D())), log1p(exp(hn::Neg(hn::Abs(x)))));
 }
 
-// Near 0 x * P(x^2), P a minimax polynomial for [-1, 1]; else from the normal distribution's tail.
+// x * P(x^2) in [-1, 1], P a minimax polynomial; else from the normal distribution's tail.
 HWY_INLINE V erf(V x) {
   const V t = hn::Abs(x);
   const V square = hn::Mul(x, x);
@@ -143,7 +181,7 @@ HWY_INLINE V erf(V x) {
   return hn::IfThenElse(hn::Lt(t, constant(1)), hn::Mul(p, x), far);
 }
 
-// x^exponent; the exponents people use need no logarithm.
+// x^exponent; the common exponents need no logarithm.
 HWY_INLINE V pow(V x, double exponent) {
   const V one = constant(1);
   if (exponent == 2) return hn::Mul(x, x);

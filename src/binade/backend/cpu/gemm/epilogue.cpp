@@ -16,7 +16,7 @@
 
 #include <hwy/highway.h>
 
-#include "binade/backend/cpu/rows/vector_math-inl.h"
+#include "binade/backend/cpu/rows/activations-inl.h"
 #include "binade/backend/cpu/rows/vector_rows-inl.h"
 #include "binade/formats/convert-inl.h"
 
@@ -53,13 +53,13 @@ void activate(Activation activation, float* values, int64_t count) {
     case Activation::none:
       return;
     case Activation::relu:
-      return each([](V v) HWY_ATTR { return relu(D(), v); });
+      return each([](V v) HWY_ATTR { return activations::Relu::value(D(), v); });
     case Activation::gelu:
-      return each([](V v) HWY_ATTR { return gelu(D(), v); });
+      return each([](V v) HWY_ATTR { return activations::Gelu::value(D(), v); });
     case Activation::gelu_tanh:
-      return each([](V v) HWY_ATTR { return gelu_tanh(D(), v); });
+      return each([](V v) HWY_ATTR { return activations::GeluTanh::value(D(), v); });
     case Activation::silu:
-      return each([](V v) HWY_ATTR { return silu(D(), v); });
+      return each([](V v) HWY_ATTR { return activations::Silu::value(D(), v); });
   }
 }
 

@@ -31,7 +31,7 @@ void with_index_type(const char* op, const TensorView& index, F&& f) {
 void gather(TensorView x, int axis, TensorView index, TensorView y) {
   check_same_type("gather", x, y);
   if (y.numel() == 0) return;
-  // x as a view of y's shape that stands still along the axis; an index steps from there.
+  // x as a view of y's shape with stride 0 along the axis; an index selects the step along it.
   const int64_t step = x.strides[axis];
   x.shape = y.shape;
   x.strides[axis] = 0;
@@ -48,10 +48,10 @@ void gather(TensorView x, int axis, TensorView index, TensorView y) {
         for (int64_t at = begin; at < end;) {
           const int64_t column = at % width, n = std::min(width - column, end - at);
           const T* from = x.as<T>() + offset_in(x, at);
-          const I* places = index.as<I>() + offset_in(index, at);
+          const I* indices = index.as<I>() + offset_in(index, at);
           T* to = y.as<T>() + offset_in(y, at);
           for (int64_t i = 0; i < n; ++i) {
-            to[i * y_stride] = from[i * x_stride + places[i * index_stride] * step];
+            to[i * y_stride] = from[i * x_stride + indices[i * index_stride] * step];
           }
           at += n;
         }
@@ -60,7 +60,7 @@ void gather(TensorView x, int axis, TensorView index, TensorView y) {
   });
 }
 
-// The 1-D index as a view of y's shape that varies along `axis` alone.
+// The 1-D index as a view of y's shape that varies only along `axis`.
 TensorView along(const TensorView& index, int axis, const Shape& shape) {
   TensorView view = index;
   view.strides = Strides::filled(shape.rank(), 0);
@@ -69,7 +69,7 @@ TensorView along(const TensorView& index, int axis, const Shape& shape) {
   return view;
 }
 
-// Whole runs of the other axes, selected entry by entry.
+// Copies the runs of the other axes that each entry of the index selects.
 template <class T, class I>
 void select_runs(const TensorView& x, int64_t x_step, const TensorView& index, const TensorView& y,
                  int64_t y_step) {
@@ -79,8 +79,8 @@ void select_runs(const TensorView& x, int64_t x_step, const TensorView& index, c
   parallel_for(outer * entries, grain_for(width), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t entry = item % entries, first = item / entries * width;
-      const int64_t chosen = index.as<I>()[entry * index.strides[0]];
-      const T* from = x.as<T>() + offset_in(x, first) + chosen * x_step;
+      const int64_t selected = index.as<I>()[entry * index.strides[0]];
+      const T* from = x.as<T>() + offset_in(x, first) + selected * x_step;
       T* to = y.as<T>() + offset_in(y, first) + entry * y_step;
       if (x_stride == 1 && y_stride == 1) {
         std::memcpy(to, from, static_cast<size_t>(width) * sizeof(T));
@@ -116,16 +116,16 @@ void index_add(TensorView x, int axis, TensorView index, TensorView y) {
 void bounds(TensorView index, TensorView bounds) {
   int64_t* ends = bounds.as<int64_t>();
   const int64_t step = bounds.strides[0];
-  // No index is out of range where there is none.
+  // Without indices none is out of range.
   ends[0] = 0;
   ends[step] = -1;
   if (index.numel() == 0) return;
   TensorView end = bounds;
   end.shape = Shape::filled(index.rank(), 1);
   end.strides = Strides::filled(index.rank(), 1);
-  reduce_kernels.reduce(Reduction::min, index, end, false);
+  reduce_kernels.reduce(Reduction::min, index, {end});
   end.data = ends + step;
-  reduce_kernels.reduce(Reduction::max, index, end, false);
+  reduce_kernels.reduce(Reduction::max, index, {end});
 }
 
 }  // namespace

@@ -8,17 +8,18 @@
 
 #include "binade/backend/cpu/elementwise/blocks.h"
 #include "binade/backend/cpu/rows/strided.h"
+#include "binade/base/division.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
 namespace {
 
-// Lines (one for each place in the other axes) that are summed side by side: many where one index
-// serves them all, fewer where each has its own and all their sums should stay in cache.
+// Lines (one for each position in the other axes) that are summed side by side: many if they share
+// one index, fewer if each has its own and all their sums should stay in cache.
 constexpr int64_t lines_per_run = block_size;
 constexpr int64_t lines_together = 128;
 
-// A scatter, its axis apart from the others: x, index and y have one shape, that of the others.
+// A scatter with its axis separated from the others, whose shape x, index and y have.
 struct Scatter {
   TensorView x, index, y;
   int64_t count;    // entries of x along the axis
@@ -28,8 +29,8 @@ struct Scatter {
   int64_t width() const { return y.shape.back(); }
 };
 
-// One piece of work: lines [first, first + lines) and those targets t with t % owners == owner.
-// Owners interleave because frequent indices tend to lie together.
+// One piece of work: lines [first, first + lines) and the targets t with t % owners == owner.
+// Owners interleave because frequent indices tend to be close to each other.
 struct Piece {
   int64_t first, lines;
   int64_t owner, owners;
@@ -37,7 +38,7 @@ struct Piece {
   bool owns(int64_t target) const { return owners == 1 || target % owners == owner; }
 };
 
-// Sums in y itself, whose type is that of the sums.
+// Sums in y itself, if its type is that of the sums.
 template <class T>
 class SumsInPlace {
  public:
@@ -56,16 +57,17 @@ class SumsInPlace {
   int64_t step_, stride_;
 };
 
-// Sums beside y: a target's start as y's values when first asked for and go back at the end.
+// Sums beside y: a target's sums start as y's values at the first access and are written back at
+// the end.
 template <class T>
 class SumsBeside {
  public:
   SumsBeside(const Scatter& s, const Piece& piece)
       : s_(s), piece_(piece), base_(offset_in(s.y, piece.first)), stride_(s.y.strides.back()) {
-    const int64_t targets = (s.targets + piece.owners - 1) / piece.owners;
+    const int64_t targets = divide_up(s.targets, piece.owners);
     slots_.assign(static_cast<size_t>(targets), -1);
-    const int64_t most = std::min(targets, s.count * piece.lines);
-    sums_ = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(most * piece.lines));
+    const int64_t max_used = std::min(targets, s.count * piece.lines);
+    sums_ = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(max_used * piece.lines));
   }
 
   T* at(int64_t target) {
@@ -153,16 +155,16 @@ void add_line(const Scatter& s, const Piece& piece, Sums sums) {
   sums.finish();
 }
 
-enum class Way { runs, elements, line };
+enum class Method { runs, elements, line };
 
 template <class T, class Sums>
-void add_piece(Way way, const Scatter& s, const Piece& piece) {
-  switch (way) {
-    case Way::runs:
+void add_piece(Method method, const Scatter& s, const Piece& piece) {
+  switch (method) {
+    case Method::runs:
       return add_runs<T>(s, piece, Sums(s, piece));
-    case Way::elements:
+    case Method::elements:
       return add_elements<T>(s, piece, Sums(s, piece));
-    case Way::line:
+    case Method::line:
       return add_line<T>(s, piece, Sums(s, piece));
   }
 }
@@ -171,21 +173,21 @@ bool one_index_for_all_lines(const TensorView& index) {
   return std::all_of(index.strides.begin(), index.strides.end(), [](int64_t s) { return s == 0; });
 }
 
-Way way_for(const Scatter& s) {
-  if (one_index_for_all_lines(s.index)) return s.width() > 1 ? Way::runs : Way::line;
-  return std::abs(s.x.strides.back()) < std::abs(s.x_step) ? Way::elements : Way::line;
+Method method_for(const Scatter& s) {
+  if (one_index_for_all_lines(s.index)) return s.width() > 1 ? Method::runs : Method::line;
+  return std::abs(s.x.strides.back()) < std::abs(s.x_step) ? Method::elements : Method::line;
 }
 
 template <class T>
 void scatter(const Scatter& s) {
-  const Way way = way_for(s);
-  const int64_t together = way == Way::runs       ? lines_per_run
-                           : way == Way::elements ? lines_together
-                                                  : 1;
-  const int64_t blocks = (s.width() + together - 1) / together;
+  const Method method = method_for(s);
+  const int64_t together = method == Method::runs       ? lines_per_run
+                           : method == Method::elements ? lines_together
+                                                        : 1;
+  const int64_t blocks = divide_up(s.width(), together);
   const int64_t outer = s.y.numel() / s.width();
   const int64_t work = s.count * std::min(s.width(), together);
-  // Where lines do not suffice to occupy the threads, targets are shared out too.
+  // If there are fewer lines than threads, the threads divide the targets too.
   const bool small = outer * blocks * work < elementwise_grain;
   const int64_t owners = small || outer * blocks >= threads() ? 1 : threads();
   parallel_for(outer * blocks * owners, owners > 1 ? 1 : grain_for(work),
@@ -197,9 +199,9 @@ void scatter(const Scatter& s) {
                                      .owner = item % owners,
                                      .owners = owners};
                    if (s.y.dtype == dtype_of<T>) {
-                     add_piece<T, SumsInPlace<T>>(way, s, piece);
+                     add_piece<T, SumsInPlace<T>>(method, s, piece);
                    } else {
-                     add_piece<T, SumsBeside<T>>(way, s, piece);
+                     add_piece<T, SumsBeside<T>>(method, s, piece);
                    }
                  }
                });

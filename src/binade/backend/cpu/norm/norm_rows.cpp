@@ -20,7 +20,7 @@ T sum(const T* x, int64_t n) {
       n, [](V acc, V v) HWY_ATTR { return hn::Add(acc, v); }, x);
 }
 
-// One pass where that sums in the order that sum() has.
+// Takes one pass if that adds in the same order as sum(), else two.
 template <class T>
 T add(const T* a, const T* b, int64_t n, T* y) {
   using V = Vector<T>;
@@ -68,22 +68,22 @@ T centered_dot(const T* dy, const T* x, T center, int64_t n) {
       n, [c](V acc, V g, V v) HWY_ATTR { return hn::MulAdd(g, hn::Sub(v, c), acc); }, dy, x);
 }
 
-// One pass over a block of a row; `parameters` says whether their gradients are wanted.
+// Adds the sums of a block of a row; also the parameters' gradients if `parameters`.
 template <bool parameters, class T>
-HWY_INLINE void gradient_block(const T* dy, const T* weight, const T* x, T center, T scale,
-                               int64_t n, T* plain, T* centered, T* dweight, T* dbias) {
+HWY_INLINE void add_gradient_block(RowGradient<T> row, int64_t n, RowSums<T>& total, T* dweight,
+                                   T* dbias) {
   using V = Vector<T>;
   using P = Partials<Plus, T>;
   const Tag<T> d;
-  const V c = hn::Set(d, center), s = hn::Set(d, scale);
+  const V c = hn::Set(d, row.center), s = hn::Set(d, row.scale);
   P sums, dots;
   int64_t i = 0;
   for (; i + P::width <= n; i += P::width) {
     V dw[P::parts], db[P::parts];
     for (int64_t k = 0; k < P::parts; ++k) {
       const int64_t at = i + k * P::lanes;
-      const V g = hn::LoadU(d, dy + at), v = hn::Sub(hn::LoadU(d, x + at), c);
-      const V product = hn::Mul(g, hn::LoadU(d, weight + at));
+      const V g = hn::LoadU(d, row.dy + at), v = hn::Sub(hn::LoadU(d, row.x + at), c);
+      const V product = hn::Mul(g, hn::LoadU(d, row.weight + at));
       sums.acc[k] = hn::Add(sums.acc[k], product);
       dots.acc[k] = hn::MulAdd(product, v, dots.acc[k]);
       if constexpr (parameters) {
@@ -91,54 +91,56 @@ HWY_INLINE void gradient_block(const T* dy, const T* weight, const T* x, T cente
         db[k] = hn::Add(g, hn::LoadU(d, dbias + at));
       }
     }
-    // Stores that might change what is loaded next wait until all is loaded.
+    // The stores follow all loads: the compiler must assume that they overlap.
     for (int64_t k = 0; parameters && k < P::parts; ++k) {
       hn::StoreU(dw[k], d, dweight + i + k * P::lanes);
       hn::StoreU(db[k], d, dbias + i + k * P::lanes);
     }
   }
-  *plain += sums.total();
-  *centered += dots.total();
+  total.plain += sums.total();
+  total.centered += dots.total();
   for (; i < n; ++i) {
-    const T v = x[i] - center, product = dy[i] * weight[i];
-    *plain += product;
-    *centered += product * v;
+    const T v = row.x[i] - row.center, product = row.dy[i] * row.weight[i];
+    total.plain += product;
+    total.centered += product * v;
     if constexpr (parameters) {
-      dweight[i] += dy[i] * (v * scale);
-      dbias[i] += dy[i];
+      dweight[i] += row.dy[i] * (v * row.scale);
+      dbias[i] += row.dy[i];
     }
   }
 }
 
 template <class T>
-void gradient_sums(const T* dy, const T* weight, const T* x, T center, T scale, int64_t n, T* plain,
-                   T* centered, T* dweight, T* dbias) {
-  *plain = *centered = 0;
+RowSums<T> gradient_sums(const RowGradient<T>& row, int64_t n, T* dweight, T* dbias) {
+  RowSums<T> total{0, 0};
   for (int64_t at = 0; at < n; at += reduce_block) {
     const int64_t count = HWY_MIN(reduce_block, n - at);
+    RowGradient<T> block = row;
+    block.dy += at;
+    block.x += at;
+    block.weight += at;
     if (dweight == nullptr) {
-      gradient_block<false>(dy + at, weight + at, x + at, center, scale, count, plain, centered,
-                            dweight, dbias);
+      add_gradient_block<false>(block, count, total, dweight, dbias);
     } else {
-      gradient_block<true>(dy + at, weight + at, x + at, center, scale, count, plain, centered,
-                           dweight + at, dbias + at);
+      add_gradient_block<true>(block, count, total, dweight + at, dbias + at);
     }
   }
+  return total;
 }
 
 template <class T>
-void normalize(const T* x, T center, T scale, const T* weight, const T* bias, int64_t n, T* y) {
+void normalize(const T* x, const RowNorm<T>& norm, int64_t n, T* y) {
   using V = Vector<T>;
-  const V c = hn::Set(Tag<T>(), center), s = hn::Set(Tag<T>(), scale);
-  if (bias == nullptr) {
+  const V c = hn::Set(Tag<T>(), norm.center), s = hn::Set(Tag<T>(), norm.scale);
+  if (norm.bias == nullptr) {
     transform<T>(
         n, y, [c, s](V v, V w) HWY_ATTR { return hn::Mul(hn::Mul(hn::Sub(v, c), s), w); }, x,
-        weight);
+        norm.weight);
   } else {
     transform<T>(
         n, y,
         [c, s](V v, V w, V b) HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, c), s), w, b); }, x,
-        weight, bias);
+        norm.weight, norm.bias);
   }
 }
 
@@ -152,37 +154,36 @@ void affine(const T* x, T center, T scale, T offset, int64_t n, T* y) {
 }
 
 template <class T>
-void gradient(const T* dy, const T* weight, const T* x, T center, T scale, T slope, T offset,
-              int64_t n, T* dx) {
+void gradient(const RowGradient<T>& row, const Line<T>& line, int64_t n, T* dx) {
   using V = Vector<T>;
   const Tag<T> d;
-  const V c = hn::Set(d, center), s = hn::Set(d, scale), m = hn::Set(d, slope),
-          b = hn::Set(d, offset);
+  const V c = hn::Set(d, row.center), s = hn::Set(d, row.scale), m = hn::Set(d, line.slope),
+          b = hn::Set(d, line.offset);
   const auto rest = [c, m, b](V v) HWY_ATTR { return hn::MulAdd(hn::Sub(v, c), m, b); };
-  if (weight == nullptr) {
+  if (row.weight == nullptr) {
     transform<T>(
-        n, dx, [s, rest](V g, V v) HWY_ATTR { return hn::MulAdd(g, s, rest(v)); }, dy, x);
+        n, dx, [s, rest](V g, V v) HWY_ATTR { return hn::MulAdd(g, s, rest(v)); }, row.dy, row.x);
   } else {
     transform<T>(
         n, dx, [s, rest](V g, V w, V v) HWY_ATTR { return hn::MulAdd(hn::Mul(g, w), s, rest(v)); },
-        dy, weight, x);
+        row.dy, row.weight, row.x);
   }
 }
 
 template <class T>
-void gradient_plus(const T* dy, const T* weight, const T* x, T center, T scale, T slope, T offset,
-                   const T* other, int64_t n, T* dx) {
+void gradient_plus(const RowGradient<T>& row, const Line<T>& line, const T* other, int64_t n,
+                   T* dx) {
   using V = Vector<T>;
   const Tag<T> d;
-  const V c = hn::Set(d, center), s = hn::Set(d, scale), m = hn::Set(d, slope),
-          b = hn::Set(d, offset);
+  const V c = hn::Set(d, row.center), s = hn::Set(d, row.scale), m = hn::Set(d, line.slope),
+          b = hn::Set(d, line.offset);
   transform<T>(
       n, dx,
       [c, s, m, b](V g, V w, V v, V o) HWY_ATTR {
         const V rest = hn::MulAdd(hn::Sub(v, c), m, b);
         return hn::Add(hn::MulAdd(hn::Mul(g, w), s, rest), o);
       },
-      dy, weight, x, other);
+      row.dy, row.weight, row.x, other);
 }
 
 template <class T>

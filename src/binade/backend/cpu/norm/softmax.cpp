@@ -12,7 +12,7 @@
 namespace binade::backend::cpu {
 namespace {
 
-// Calls body(row, offset of the row) for all rows of x, with scratch rows of its own per thread.
+// Calls body(row, the row's offset, the thread's scratch rows) for all rows of x.
 template <class T, int scratch_rows, class F>
 void for_each_row(const TensorView& x, F body) {
   const int64_t width = x.shape.back();
@@ -25,15 +25,15 @@ void for_each_row(const TensorView& x, F body) {
 }
 
 template <class T>
-void forward_as(bool log, const TensorView& x, const TensorView& y) {
+void forward_as(SoftmaxKind kind, const TensorView& x, const TensorView& y) {
   const SoftmaxRows<T>& math = softmax_rows<T>();
   const int64_t width = x.shape.back();
   for_each_row<T, 1>(x, [&](int64_t, int64_t at, T* scratch) {
     const T* in = load(x, at, width, scratch);
     T* out = row_target(y, at, scratch);
     const T max = math.max(in, width);
-    if (log) {
-      // Two subtractions: the sum of max and log would lose digits of a large max.
+    if (kind == SoftmaxKind::log) {
+      // Subtracts max first: adding log_sum to a large max would round it.
       const T log_sum = std::log(math.exp_sum(in, max, width));
       for (int64_t i = 0; i < width; ++i) out[i] = (in[i] - max) - log_sum;
     } else {
@@ -45,33 +45,31 @@ void forward_as(bool log, const TensorView& x, const TensorView& y) {
   });
 }
 
-void forward(bool log, TensorView x, TensorView y) {
+void forward(SoftmaxKind kind, TensorView x, TensorView y) {
   with_compute_type("softmax", x.dtype,
-                    [&](auto tag) { forward_as<typename decltype(tag)::type>(log, x, y); });
+                    [&](auto tag) { forward_as<typename decltype(tag)::type>(kind, x, y); });
 }
 
 template <class T>
-void backward_as(bool log, const TensorView& dy, const TensorView& y, const TensorView& dx,
-                 bool accumulate) {
+void backward_as(SoftmaxKind kind, const TensorView& dy, const TensorView& y, const Target& dx) {
   const SoftmaxRows<T>& math = softmax_rows<T>();
   const int64_t width = y.shape.back();
   for_each_row<T, 3>(y, [&](int64_t, int64_t at, T* scratch) {
     const T* g = load(dy, at, width, scratch);
     const T* out = load(y, at, width, scratch + width);
-    T* result = accumulate ? scratch + 2 * width : row_target(dx, at, scratch + 2 * width);
-    if (log) {
+    T* result = row_target(dx, at, scratch + 2 * width);
+    if (kind == SoftmaxKind::log) {
       math.log_gradient(g, out, math.sum(g, width), width, result);
     } else {
       math.gradient(g, out, math.dot(g, out, width), width, result);
     }
-    store(result, dx, at, width, accumulate);
+    store(result, dx, at, width);
   });
 }
 
-void backward(bool log, TensorView dy, TensorView y, TensorView dx, bool accumulate) {
-  with_compute_type("softmax_backward", y.dtype, [&](auto tag) {
-    backward_as<typename decltype(tag)::type>(log, dy, y, dx, accumulate);
-  });
+void backward(SoftmaxKind kind, TensorView dy, TensorView y, Target dx) {
+  with_compute_type("softmax_backward", y.dtype,
+                    [&](auto tag) { backward_as<typename decltype(tag)::type>(kind, dy, y, dx); });
 }
 
 template <class T>
@@ -81,7 +79,7 @@ void logsumexp_as(const TensorView& x, const TensorView& y) {
   for_each_row<T, 1>(x, [&](int64_t row, int64_t at, T* scratch) {
     const T* in = load(x, at, width, scratch);
     const T max = math.max(in, width);
-    // An infinite maximum is the result; subtracting it from itself would make NaN of it.
+    // An infinite maximum is the result; subtracting it from itself would be NaN.
     const T shift = std::isfinite(max) ? max : T{0};
     const T result = shift + std::log(math.exp_sum(in, shift, width));
     store(&result, y, row, 1);

@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-// What softmax and cross entropy do with a row of n elements. Each function is chosen for the CPU
-// at hand; the f64 ones go through the C library's exp.
+// Functions of softmax and cross entropy on one row of n elements, chosen for the CPU they run on;
+// those of double use the C library's exp.
 namespace binade::backend::cpu {
 
 template <class T>
 struct SoftmaxRows {
-  // The largest element, -infinity for none. With a NaN in the row it may be any element.
+  // The largest element, -infinity for n = 0; unspecified if an element is NaN.
   T (*max)(const T* x, int64_t n);
   T (*sum)(const T* x, int64_t n);
   // Sum of shift - x.
@@ -20,11 +20,11 @@ struct SoftmaxRows {
   void (*exp_scaled)(const T* x, T shift, T scale, int64_t n, T* y);
   // dx = y * (dy - offset): softmax's gradient.
   void (*gradient)(const T* dy, const T* y, T offset, int64_t n, T* dx);
-  // dx = dy - exp(y) * total: log softmax's.
+  // dx = dy - exp(y) * total: log softmax's gradient.
   void (*log_gradient)(const T* dy, const T* y, T total, int64_t n, T* dx);
 };
 
-// Those for T, float or double.
+// T is float or double.
 template <class T>
 const SoftmaxRows<T>& softmax_rows();
 

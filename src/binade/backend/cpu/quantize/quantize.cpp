@@ -166,8 +166,10 @@ void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput
 void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
                                   const QuantizedOutput& out) {
   quantize_fused(dy.dtype, out, [&](int64_t top, int64_t count, const TensorView& dx) {
-    activation_kernels.activation_backward(activation, rows_of(dy, top, count),
-                                           rows_of(pre_activation, top, count), dx, {}, false);
+    activation_kernels.activation_backward({.activation = activation,
+                                            .dy = rows_of(dy, top, count),
+                                            .pre_activation = rows_of(pre_activation, top, count),
+                                            .dx = dx});
   });
 }
 

@@ -18,7 +18,7 @@ void push(TensorView& view, int64_t size, int64_t stride) {
   view.strides.push_back(stride);
 }
 
-// Insertion sort by descending stride, carrying a companion along.
+// Insertion sort by descending stride; a companion is permuted alike.
 void sort_by_stride(TensorView& view, TensorView* companion) {
   for (int axis = 1; axis < view.rank(); ++axis) {
     for (int at = axis; at > 0; --at) {

@@ -4,16 +4,16 @@
 
 namespace binade::backend::cpu {
 
-// x cut into the axes that stay and those that go, each sorted by descending stride of x (axes of
-// size 1 are gone). Results are computed in the order of `kept` and written through `kept_y`.
+// x split into kept and reduced axes, each sorted by descending stride of x, without axes of
+// size 1. Results are computed in the order of `kept` and written through `kept_y`.
 struct ReductionAxes {
-  // Reduces over every axis where y has size 1 and x has not.
+  // Reduces over every axis along which y has size 1 and x does not.
   ReductionAxes(const TensorView& x, const TensorView& y);
-  // Reduces over one axis; y has x's size or 1 there.
+  // Reduces over one axis; y has x's size or 1 along it.
   ReductionAxes(const TensorView& x, const TensorView& y, int axis);
 
-  // Whether neighbours in memory belong to different results, so that these are best computed side
-  // by side. Where few elements make one result, side by side is better anyway.
+  // Whether to compute results side by side: if neighbors in memory belong to different results, or
+  // if a result has few elements.
   bool side_by_side() const;
 
   TensorView kept;     // of x
@@ -25,7 +25,7 @@ struct ReductionAxes {
   void sort();
 };
 
-// y along one axis as a reduction's result: index and running-sum kernels.
+// The entries of ReduceKernels in which the order along an axis matters.
 void arg(bool largest, TensorView x, int axis, TensorView y);
 void cumsum(TensorView x, int axis, bool reverse, TensorView y);
 

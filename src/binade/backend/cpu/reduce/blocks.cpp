@@ -13,8 +13,8 @@
 namespace binade::backend::cpu {
 namespace {
 
-// Running results of a block: whole vectors of every instruction set, and enough of them to hide
-// the latency of an addition.
+// Running results of a block: a multiple of every instruction set's vectors, and enough of them to
+// hide the latency of an addition.
 constexpr int64_t running = 32;
 
 }  // namespace
@@ -49,7 +49,7 @@ HWY_INLINE float join(const float* x, int64_t n, float neutral, F f) {
   for (int64_t half = vectors / 2; half > 0; half /= 2) {
     for (int64_t v = 0; v < half; ++v) results[v] = f(results[v], results[v + half]);
   }
-  // The halves of the last vector meet as two vectors whose other lanes do not matter.
+  // Combines the halves of the last vector; the upper lanes of the operands are unused.
   hn::StoreU(results[0], D(), padded);
   std::fill(padded + lanes, padded + running, neutral);
   for (int64_t half = lanes / 2; half > 0; half /= 2) {
@@ -58,7 +58,7 @@ HWY_INLINE float join(const float* x, int64_t n, float neutral, F f) {
   return padded[0];
 }
 
-// a where `better`, else b, but NaN where either is.
+// a if `better`, else b; NaN if either is.
 template <class M>
 HWY_INLINE V choose(M better, V a, V b) {
   return hn::IfThenElse(hn::Or(better, hn::IsNaN(a)), a, b);

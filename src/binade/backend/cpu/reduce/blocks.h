@@ -4,12 +4,12 @@
 
 #include "binade/backend/reduce.h"
 
-// Reductions of contiguous blocks in a compute type (float through vector code). The order of a
-// block's additions is fixed: 32 running results, element i going to number i % 32, then halved
-// until one is left. So it is the same for every vector width.
+// Reductions of contiguous blocks in a compute type; float uses vector code. The order of a block's
+// additions is the same for every vector width: element i is added to running result i % 32, then
+// the 32 results are halved until one is left.
 namespace binade::backend::cpu {
 
-// All n elements joined by op (mean joins as sum does); op's neutral element for n = 0.
+// All n elements combined by op (mean: as sum); op's neutral element for n = 0.
 float reduce_block(Reduction op, const float* x, int64_t n);
 double reduce_block(Reduction op, const double* x, int64_t n);
 int64_t reduce_block(Reduction op, const int64_t* x, int64_t n);

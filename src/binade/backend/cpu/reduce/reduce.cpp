@@ -10,17 +10,16 @@
 #include "binade/backend/cpu/reduce/axes.h"
 #include "binade/backend/cpu/reduce/blocks.h"
 #include "binade/backend/cpu/rows/strided.h"
+#include "binade/base/division.h"
 #include "binade/base/parallel.h"
 
-// Elements are joined in chunks of fixed size, the chunks' results in chunks again, until one is
+// Elements are combined in chunks of fixed size, the chunks' results in chunks again, until one is
 // left: threads share the chunks, and errors grow with the logarithm of the count.
 namespace binade::backend::cpu {
 namespace {
 
-// Rows that one running row of results takes before it becomes a partial result.
+// Rows per partial result.
 constexpr int64_t row_chunk = 128;
-
-int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 Binary join_of(Reduction op) {
   switch (op) {
@@ -35,11 +34,11 @@ Binary join_of(Reduction op) {
   }
 }
 
-// Results one after the other. Each thread asks for a reader of its own: read(result, start, n)
-// gives elements that make a result. Returns [results, chunks], one level of joining later.
+// One result at a time. reader() makes each thread's own reader; read(result, start, n) returns
+// elements of a result. Returns [results, chunks] after one level of combining.
 template <class T, class Reader>
 std::vector<T> join_runs(Reduction op, int64_t results, int64_t count, Reader&& reader) {
-  const int64_t chunks = pieces(count, block_size);
+  const int64_t chunks = divide_up(count, block_size);
   std::vector<T> joined(static_cast<size_t>(results * chunks));
   parallel_for(
       results * chunks, grain_for(std::min(count, block_size)), [&](int64_t begin, int64_t end) {
@@ -66,12 +65,12 @@ std::vector<T> join_partial_runs(Reduction op, std::vector<T> partial, int64_t r
   return partial;
 }
 
-// Results side by side: read(matrix, row, column, n) gives a stretch of a row, and rows are joined
-// element by element. Returns [outer, chunks, width], one level of joining later.
+// Results side by side: read(matrix, row, column, n) returns a part of a row, and rows are combined
+// element by element. Returns [outer, chunks, width] after one level of combining.
 template <class T, class Reader>
 std::vector<T> join_rows(Reduction op, int64_t outer, int64_t rows, int64_t width,
                          Reader&& reader) {
-  const int64_t chunks = pieces(rows, row_chunk), blocks = pieces(width, block_size);
+  const int64_t chunks = divide_up(rows, row_chunk), blocks = divide_up(width, block_size);
   std::vector<T> joined(static_cast<size_t>(outer * chunks * width));
   const int64_t work = std::min(rows, row_chunk) * std::min(width, block_size);
   parallel_for(outer * chunks * blocks, grain_for(work), [&](int64_t begin, int64_t end) {
@@ -104,7 +103,7 @@ std::vector<T> join_partial_rows(Reduction op, std::vector<T> partial, int64_t o
   return partial;
 }
 
-// What a kernel does to elements before they are joined: nothing, or (variance) the square of their
+// Maps elements before they are combined: to themselves, or for the variance to the square of their
 // distance from the result's mean.
 template <class T>
 struct Centers {
@@ -131,11 +130,11 @@ struct Centers {
 template <class T>
 std::vector<T> results_in_turn(Reduction op, const ReductionAxes& axes, Centers<T> centers) {
   const int64_t results = axes.kept.numel();
-  const Layout places(axes.kept);
+  const Layout kept(axes.kept);
   auto partial = join_runs<T>(op, results, axes.reduced.numel(), [&] {
     return [&, source = Source<T>(axes.reduced), scratch = std::vector<T>(block_size)](
                int64_t result, int64_t start, int64_t n) mutable {
-      source.move_to(places.offset_of(result));
+      source.move_to(kept.offset_of(result));
       return centers.apply_one(result, source.read(start, n), scratch.data(), n);
     };
   });
@@ -144,14 +143,14 @@ std::vector<T> results_in_turn(Reduction op, const ReductionAxes& axes, Centers<
 
 template <class T>
 std::vector<T> results_side_by_side(Reduction op, const ReductionAxes& axes, Centers<T> centers) {
-  const Layout places(axes.kept), rows(axes.reduced);
-  const int64_t width = places.sizes[places.rank - 1], stride = places.strides[places.rank - 1];
+  const Layout kept(axes.kept), rows(axes.reduced);
+  const int64_t width = kept.sizes[kept.rank - 1], stride = kept.strides[kept.rank - 1];
   const int64_t outer = axes.kept.numel() / width;
   auto partial = join_rows<T>(op, outer, axes.reduced.numel(), width, [&] {
     return [&, scratch = std::vector<T>(block_size)](int64_t matrix, int64_t row, int64_t column,
                                                      int64_t n) mutable -> const T* {
       const int64_t first = matrix * width + column;
-      const int64_t offset = places.offset_of(first) + rows.offset_of(row);
+      const int64_t offset = kept.offset_of(first) + rows.offset_of(row);
       const T* values = load_run(axes.kept, offset, stride, n, scratch.data());
       return centers.apply_row(first, values, scratch.data(), n);
     };
@@ -171,13 +170,14 @@ std::vector<T> results_of(Reduction op, const ReductionAxes& axes, Centers<T> ce
 
 // y = results, or y += results.
 template <class T>
-void write_results(const std::vector<T>& results, const TensorView& y, bool accumulate) {
+void write_results(const std::vector<T>& results, const Target& target) {
+  const TensorView& y = target.view;
   parallel_for(y.numel(), elementwise_grain, [&](int64_t begin, int64_t end) {
     Source<T> present(y);
     Sink<T> sink(y);
     for_blocks(begin, end, [&](int64_t at, int64_t n) {
       T* out = sink.target(at, n);
-      if (accumulate) {
+      if (target.accumulate) {
         binary_block(Binary::add, present.read(at, n), results.data() + at, out, n);
       } else {
         std::copy_n(results.data() + at, n, out);
@@ -192,7 +192,7 @@ void divide(std::vector<T>& results, double divisor) {
   for (T& result : results) result = static_cast<T>(result / static_cast<T>(divisor));
 }
 
-// double where an input is f64 or, integers having no fraction, where the result needs one.
+// double for f64, and for integers whose result may have a fraction.
 template <class F>
 void with_accumulator(Reduction op, const TensorView& x, const TensorView& y, F&& f) {
   const bool integer = !is_floating(x.dtype);
@@ -201,14 +201,14 @@ void with_accumulator(Reduction op, const TensorView& x, const TensorView& y, F&
   f(TypeTag<float>{});
 }
 
-void reduce(Reduction op, TensorView x, TensorView y, bool accumulate) {
-  if (y.numel() == 0) return;
-  const ReductionAxes axes(x, y);
-  with_accumulator(op, x, y, [&](auto tag) {
+void reduce(Reduction op, TensorView x, Target y) {
+  if (y.view.numel() == 0) return;
+  const ReductionAxes axes(x, y.view);
+  with_accumulator(op, x, y.view, [&](auto tag) {
     using T = typename decltype(tag)::type;
     std::vector<T> results = results_of<T>(op, axes);
     if (op == Reduction::mean) divide(results, static_cast<double>(axes.reduced.numel()));
-    write_results(results, axes.kept_y, accumulate);
+    write_results(results, {axes.kept_y, y.accumulate});
   });
 }
 
@@ -223,8 +223,8 @@ void variance(TensorView x, double correction, TensorView y, TensorView mean) {
       divide(means, count);
       std::vector<T> squares = results_of<T>(Reduction::sum, axes, {means.data()});
       divide(squares, std::max(0.0, count - correction));
-      write_results(squares, axes.kept_y, false);
-      if (mean.present) write_results(means, ReductionAxes(x, mean).kept_y, false);
+      write_results(squares, {axes.kept_y});
+      if (mean.present) write_results(means, {ReductionAxes(x, mean).kept_y});
     }
   });
 }

@@ -9,7 +9,7 @@
 namespace binade::backend::cpu {
 namespace {
 
-// The lines of a tensor along one axis: where line i starts, and how far apart its elements are.
+// The lines of a tensor along one axis: the offset of line i and the distance between its elements.
 class Lines {
  public:
   Lines(const TensorView& x, int axis)
@@ -34,8 +34,8 @@ class Lines {
   int64_t stride_;
 };
 
-// Calls f on each line of `x` brought to f64: running values gain from it and the cost is the
-// walk's.
+// Calls f(line, length, three scratch lines) for each line of x. The scratch is f64: running
+// products gain accuracy, and memory limits the speed anyway.
 template <class F>
 void for_each_line(const TensorView& x, int axis, F f) {
   const int64_t length = x.shape[axis];

@@ -12,11 +12,11 @@
 namespace binade::backend::cpu {
 namespace {
 
-// Types that formats/convert.h turns to and from float in bulk.
+// Types that formats/convert.h converts to and from float in bulk.
 template <class T>
 constexpr bool is_small = std::is_class_v<T>;
 
-// Below this, a call costs more than its vectors save.
+// Below this number of elements the call costs more than vector code saves.
 constexpr int64_t bulk = 16;
 
 template <class T, class S>
@@ -110,7 +110,7 @@ void merge_axes(std::initializer_list<TensorView*> views) {
     }
     if (!even) merged.push_back(1);
     merged[merged.rank() - 1] *= shape[axis];
-    // Axes move to the front, over ones already seen.
+    // Axes move to the front, over those already merged.
     for (TensorView* view : views) view->strides[merged.rank() - 1] = view->strides[axis];
   }
   if (merged.rank() == 0) merged.push_back(1);

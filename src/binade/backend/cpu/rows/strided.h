@@ -5,20 +5,20 @@
 
 #include "binade/tensor/tensor.h"
 
-// Reading and writing views of any type and any strides a block at a time, so that a kernel is
-// written once, over contiguous blocks of its compute type.
+// Access to views of any type and any strides, a block at a time: a kernel is written once, for
+// contiguous blocks of its compute type.
 namespace binade::backend::cpu {
 
-// Elements of a block: what a kernel holds of each operand at a time (L1 resident).
+// Elements per block: small enough for the blocks of all operands to stay in the L1 cache.
 inline constexpr int64_t block_size = 1024;
 
-// Elements a thread takes at least, and the same in items of so many elements.
+// Fewest elements per thread, and the same in items of several elements.
 inline constexpr int64_t elementwise_grain = 32 * block_size;
 inline int64_t grain_for(int64_t elements_per_item) {
   return elementwise_grain / (elements_per_item > 1 ? elements_per_item : 1) + 1;
 }
 
-// Calls f with the type to read a dtype's elements as: float, double or int64_t holds them exactly.
+// Calls f with float, double or int64_t, whichever holds a dtype's elements exactly.
 template <class F>
 void with_exact_type(DType dtype, F&& f) {
   if (dtype == DType::f64) return f(TypeTag<double>{});
@@ -26,7 +26,7 @@ void with_exact_type(DType dtype, F&& f) {
   f(TypeTag<int64_t>{});
 }
 
-// Calls f with the unsigned type of a dtype's size: moving elements is moving bits.
+// Calls f with the unsigned type of a dtype's size, for kernels that only move elements.
 template <class F>
 void with_bits(DType dtype, F&& f) {
   switch (size_of(dtype)) {
@@ -49,17 +49,17 @@ void for_blocks(int64_t begin, int64_t end, Body&& body) {
   }
 }
 
-// A view's axes in row-major order, with as few of them as possible: axes of size 1 are gone and
-// neighbours that step evenly are one.
+// A view's axes in row-major order, as few as possible: without axes of size 1, and with contiguous
+// neighbors merged.
 struct Layout {
   explicit Layout(const TensorView& view);
 
-  // Calls f(position, offset, stride, count) for each run that [start, start + n) consists of:
-  // elements `position`... of the range lie at memory offset + i * stride.
+  // Calls f(position, offset, stride, count) for the runs of [start, start + n): element position +
+  // i of the range is at memory offset + i * stride.
   template <class F>
   void for_runs(int64_t start, int64_t n, F&& f) const;
 
-  // Memory offset of the element that comes `index`-th.
+  // Memory offset of element `index` in row-major order.
   int64_t offset_of(int64_t index) const;
 
   int rank = 0;  // at least 1
@@ -68,28 +68,27 @@ struct Layout {
 };
 
 // Permutes the axes of all views alike, so that the strides of the last one descend. Elementwise
-// work may run in any order; memory order of the output is the fastest.
+// kernels may run in any order; that of the output's memory is the fastest.
 void sort_axes(std::initializer_list<TensorView*> views);
 
-// Drops axes of size 1 and makes one of any two neighbours that step evenly in all views, which
-// have one shape. At least one axis is left.
+// Drops axes of size 1 and merges neighboring axes that are contiguous in all views, which have one
+// shape. At least one axis is left.
 void merge_axes(std::initializer_list<TensorView*> views);
 
-// The view of entry 0 along `axis`: the same without that axis.
+// The view of index 0 along `axis`, without that axis.
 TensorView without_axis(const TensorView& view, int axis);
 
-// Memory offset of the element that comes `index`-th in row-major order.
+// Memory offset of element `index` in row-major order.
 int64_t offset_in(const TensorView& view, int64_t index);
 
-// Converts n elements of a view's memory, `stride` apart from `offset`, to T, and back. T is float,
-// double, int64_t or (reading: "is it not zero") bool. Writing rounds to nearest even; integers
-// take a float's whole part, saturated.
+// Convert n elements of a view's memory, `stride` apart from `offset` on, to T and back, as
+// backend/cast.h does. T is float, double, int64_t or, for reading, bool.
 template <class T>
 void read_run(const TensorView& x, int64_t offset, int64_t stride, int64_t n, T* out);
 template <class T>
 void write_run(const T* values, const TensorView& y, int64_t offset, int64_t stride, int64_t n);
 
-// As read_run, but in place where memory holds just that.
+// As read_run, but returns the memory itself if it holds contiguous T.
 template <class T>
 const T* load_run(const TensorView& x, int64_t offset, int64_t stride, int64_t n, T* scratch) {
   if (stride == 1 && x.dtype == dtype_of<T>) return x.as<T>() + offset;
@@ -97,17 +96,17 @@ const T* load_run(const TensorView& x, int64_t offset, int64_t stride, int64_t n
   return scratch;
 }
 
-// Hands out a view's elements as contiguous blocks of T.
+// Reads a view's elements as contiguous blocks of T.
 template <class T>
 class Source {
  public:
   explicit Source(const TensorView& view) : view_(view), layout_(view) {}
 
-  // Elements [start, start + n) in row-major order, n <= block_size: in place where that is what
-  // memory holds, else converted. Valid until the next call.
+  // Elements [start, start + n) in row-major order, n <= block_size: in place if memory holds
+  // contiguous T, else converted. Valid until the next call.
   const T* read(int64_t start, int64_t n);
 
-  // Shifts the view by so many elements from where it was given.
+  // Moves the view to `offset` elements from its original position.
   void move_to(int64_t offset) {
     offset_ = offset;
     filled_ = false;
@@ -117,19 +116,19 @@ class Source {
   TensorView view_;
   Layout layout_;
   int64_t offset_ = 0;
-  bool filled_ = false;  // scratch_ holds a constant operand's only value
+  bool filled_ = false;  // scratch_ holds the only value of a constant operand
   alignas(64) T scratch_[block_size];
 };
 
-// Takes blocks of T and puts them into a view.
+// Writes blocks of T to a view.
 template <class T>
 class Sink {
  public:
   explicit Sink(const TensorView& view) : view_(view), layout_(view) {}
 
-  // Where to put elements [start, start + n): n <= block_size.
+  // Memory for elements [start, start + n), n <= block_size: in place if possible.
   T* target(int64_t start, int64_t n);
-  // Writes what target() was given, rounded once to the view's type.
+  // Writes the elements put there, rounded once to the view's type.
   void commit(int64_t start, int64_t n);
 
  private:

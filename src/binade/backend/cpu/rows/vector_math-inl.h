@@ -1,6 +1,6 @@
-// Functions of vectors for code compiled once per instruction set. float goes through polynomials,
-// double, which is there for reference results, through the C library lane by lane. Included inside
-// Highway's foreach_target, hence a guard that toggles.
+// Functions of vectors, compiled once per instruction set: polynomials for float; the C library,
+// lane by lane, for double, which serves reference results. Included inside Highway's
+// foreach_target, hence a guard that toggles.
 #if defined(BINADE_BACKEND_CPU_VECTOR_MATH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef BINADE_BACKEND_CPU_VECTOR_MATH_INL
 #undef BINADE_BACKEND_CPU_VECTOR_MATH_INL
@@ -30,20 +30,20 @@ HWY_INLINE hn::Vec<D> map_lanes(D d, hn::Vec<D> v, F f) {
   return hn::Load(d, lanes);
 }
 
-// e^x for every x: 0 and infinity where that is the limit, NaN for NaN.
+// e^x for every x: 0 if it underflows, infinity if it overflows, NaN for NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> full_exp(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
     return map_lanes(d, x, [](double v) { return std::exp(v); });
   } else {
-    // Highway's takes no argument above 104, where e^x is infinite already, and makes NaN 0.
+    // Highway's Exp is valid up to 104, above the overflow, and returns 0 for NaN.
     const auto y = hn::Exp(d, hn::Min(x, hn::Set(d, 104.0f)));
     return hn::IfThenElse(hn::IsNaN(x), x, y);
   }
 }
 
-// e^x for x up to 88.376, in half the operations, to two units in the last place: 0 where that is
-// under the smallest normal number, NaN for NaN.
+// e^x for x up to 88.376, in half the operations, to two units in the last place: 0 if the result
+// is below the smallest normal number, NaN for NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> quick_exp_below(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
@@ -60,7 +60,7 @@ HWY_INLINE hn::Vec<D> quick_exp_below(D d, hn::Vec<D> x) {
     V r = hn::NegMulAdd(n, hn::Set(d, static_cast<float>(ln2_high)), x);
     r = hn::NegMulAdd(n, hn::Set(d, static_cast<float>(std::numbers::ln2 - ln2_high)), r);
     // A minimax fit of e^r = 1 + r + r^2 q(r) with a relative error under 2^-28.
-    // Its terms are paired, so that fewer wait for one another.
+    // The terms are paired to shorten the chain of dependent operations.
     const V square = hn::Mul(r, r);
     const V low = hn::MulAdd(r, hn::Set(d, 0.166665203f), hn::Set(d, 0.499999934f));
     const V high = hn::MulAdd(r, hn::Set(d, 0.00836875842f), hn::Set(d, 0.0416683912f));
@@ -68,12 +68,12 @@ HWY_INLINE hn::Vec<D> quick_exp_below(D d, hn::Vec<D> x) {
     const V q = hn::MulAdd(square, top, low);
     const V p = hn::MulAdd(square, q, hn::Add(r, hn::Set(d, 1.0f)));
     const V y = hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
-    // Where the exponent does not fit, y is anything; NaN is in p.
+    // If the exponent underflows, y is arbitrary; a NaN reaches y through p.
     return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3365f)), y);
   }
 }
 
-// The same for every x: infinity from 2^127.5 on.
+// The same for every x; infinity from 2^127.5 on.
 template <class D>
 HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
@@ -84,8 +84,8 @@ HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
   }
 }
 
-// 2^x for x under 127, in fewer operations still and as exact: 0 where that is under the smallest
-// normal number, NaN for NaN.
+// 2^x for x below 127, in still fewer operations and as accurate: 0 if the result is below the
+// smallest normal number, NaN for NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> quick_exp2(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
@@ -125,7 +125,7 @@ struct Normal {
 };
 
 // For z >= 0, erfc(z) = e^(-z^2) t P(t) with t = 1 / (1 + 0.34 z); P's relative error is under
-// 2^-27 wherever erfc does not underflow. Going through erfc keeps the left tail's accuracy.
+// 2^-27 unless erfc underflows. Using erfc keeps the left tail accurate.
 template <class D>
 HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
@@ -139,9 +139,9 @@ HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
                                       -0.2449050529f, 0.0505071386f};
     using V = hn::Vec<D>;
     const V one = hn::Set(d, 1.0f);
-    const V slope = hn::Set(d, static_cast<float>(0.34 / std::numbers::sqrt2));
-    const V t = hn::Div(one, hn::MulAdd(hn::Abs(x), slope, one));
-    // Half of P, whose terms are paired, so that fewer wait for one another.
+    const V factor = hn::Set(d, static_cast<float>(0.34 / std::numbers::sqrt2));
+    const V t = hn::Div(one, hn::MulAdd(hn::Abs(x), factor, one));
+    // Half of P, its terms paired as above.
     const V square = hn::Mul(t, t);
     const auto pair = [&](int i) HWY_ATTR {
       return hn::MulAdd(t, hn::Set(d, coefficients[i + 1] / 2), hn::Set(d, coefficients[i] / 2));
@@ -154,79 +154,6 @@ HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
     return {hn::IfThenElse(negative, tail, hn::Sub(one, tail)),
             hn::Mul(gauss, hn::Set(d, static_cast<float>(inv_sqrt2pi)))};
   }
-}
-
-// ---- activations: their values and their slopes, for every kernel that has them ----
-
-// NaN stays NaN.
-template <class D>
-HWY_INLINE hn::Vec<D> relu(D d, hn::Vec<D> x) {
-  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);
-}
-
-template <class D>
-HWY_INLINE hn::Vec<D> silu(D d, hn::Vec<D> x) {
-  return hn::Mul(x, sigmoid(d, x));
-}
-
-// s (1 + x (1 - s)), where s is sigmoid(x).
-template <class D>
-HWY_INLINE hn::Vec<D> silu_slope(D d, hn::Vec<D> x, hn::Vec<D> s) {
-  const auto one = hn::Set(d, hn::TFromD<D>{1});
-  return hn::Mul(s, hn::MulAdd(x, hn::Sub(one, s), one));
-}
-
-// x Phi(x)
-template <class D>
-HWY_INLINE hn::Vec<D> gelu(D d, hn::Vec<D> x) {
-  return hn::Mul(x, normal_distribution(d, x).cumulative);
-}
-
-// Phi(x) + x phi(x)
-template <class D>
-HWY_INLINE hn::Vec<D> gelu_slope(D d, hn::Vec<D> x) {
-  const auto normal = normal_distribution(d, x);
-  return hn::MulAdd(x, normal.density, normal.cumulative);
-}
-
-// GELU's tanh form is x sigmoid(u) with u = 2 sqrt(2 / pi) (x + 0.044715 x^3), as (1 + tanh(v)) / 2
-// = sigmoid(2v): that keeps the left tail's relative accuracy.
-inline constexpr double gelu_linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-inline constexpr double gelu_cubic = 0.044715 * gelu_linear;
-
-// sigmoid(u) = 1 / (1 + 2^(-u log2(e))): the factor joins those that u has anyway.
-template <class D>
-HWY_INLINE hn::Vec<D> gelu_tanh_gate(D d, hn::Vec<D> x, hn::Vec<D> square) {
-  using T = hn::TFromD<D>;
-  const auto factor =
-      hn::MulAdd(square, hn::Set(d, static_cast<T>(-std::numbers::log2e * gelu_cubic)),
-                 hn::Set(d, static_cast<T>(-std::numbers::log2e * gelu_linear)));
-  const auto exponent = hn::Mul(x, factor);
-  const auto infinity = hn::Set(d, std::numeric_limits<T>::infinity());
-  const auto too_large = hn::Gt(exponent, hn::Set(d, T{127}));
-  const auto one = hn::Set(d, T{1});
-  const auto power = hn::IfThenElse(too_large, infinity, quick_exp2(d, exponent));
-  return hn::Div(one, hn::Add(one, power));
-}
-
-template <class D>
-HWY_INLINE hn::Vec<D> gelu_tanh(D d, hn::Vec<D> x) {
-  return hn::Mul(x, gelu_tanh_gate(d, x, hn::Mul(x, x)));
-}
-
-// s + x u' s (1 - s), where s is sigmoid(u).
-template <class D>
-HWY_INLINE hn::Vec<D> gelu_tanh_slope(D d, hn::Vec<D> x) {
-  using T = hn::TFromD<D>;
-  const auto square = hn::Mul(x, x);
-  const auto s = gelu_tanh_gate(d, x, square);
-  const auto du = hn::MulAdd(square, hn::Set(d, static_cast<T>(3 * gelu_cubic)),
-                             hn::Set(d, static_cast<T>(gelu_linear)));
-  const auto outer = hn::Mul(s, hn::Sub(hn::Set(d, T{1}), s));
-  // Where the sigmoid is flat the product would be 0 * infinity for a large x.
-  const auto inner =
-      hn::IfThenElse(hn::Eq(outer, hn::Zero(d)), outer, hn::Mul(hn::Mul(x, du), outer));
-  return hn::Add(s, inner);
 }
 
 }  // namespace HWY_NAMESPACE

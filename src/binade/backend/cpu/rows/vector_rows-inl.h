@@ -38,9 +38,9 @@ struct Padded {
   }
 };
 
-// out[i] = f(in[i]...) a vector at a time, four of them side by side: a long f waits for itself
-// otherwise. The short end goes through padded copies, so that an element is computed alike
-// wherever in a row it stands. `out` may be one of the inputs.
+// out[i] = f(in[i]...), a vector at a time, four of them interleaved to hide the latency of a long
+// f. The end of the row uses padded copies, so that an element's result does not depend on its
+// position. `out` may be one of the inputs.
 template <class T, class F, class... In>
 HWY_INLINE void transform(int64_t n, T* out, F f, const In*... in) {
   static_assert((std::is_same_v<In, T> && ...));
@@ -64,7 +64,7 @@ HWY_INLINE void transform(int64_t n, T* out, F f, const In*... in) {
   std::memcpy(out + i, last, static_cast<size_t>(rest) * sizeof(T));
 }
 
-// Writes a vector back unless it came from constant memory.
+// Writes a vector back unless the row is const.
 template <class T>
 HWY_INLINE void write_back(Vector<T> v, T* to) {
   hn::StoreU(v, Tag<T>(), to);
@@ -72,7 +72,7 @@ HWY_INLINE void write_back(Vector<T> v, T* to) {
 template <class T>
 HWY_INLINE void write_back(Vector<T>, const T*) {}
 
-// f(v...) gets a vector of each row by reference and may change those whose row is not const.
+// Calls f(v...) with a vector of each row by reference; f may change those of non-const rows.
 template <class T, class F, class... Row>
 HWY_INLINE void update(int64_t n, F f, Row*... row) {
   static_assert((std::is_same_v<std::remove_const_t<Row>, T> && ...));
@@ -100,7 +100,7 @@ HWY_INLINE void update(int64_t n, F f, Row*... row) {
   finish(Padded<T, lanes>(row + i, rest)...);
 }
 
-// How partial results join, as vectors and one by one.
+// How partial results are combined, as vectors and as scalars.
 struct Plus {
   template <class T>
   static constexpr T identity = 0;
@@ -124,7 +124,7 @@ struct Larger {
   static double join_one(double a, double b) { return a < b ? b : a; }
 };
 
-// Partial results of a row: equally many on every instruction set, 16 of f32 or 8 of f64.
+// Partial results of a row: as many on every instruction set, 16 of f32 or 8 of f64.
 template <class Op, class T>
 struct Partials {
   static constexpr int64_t lanes = vector_lanes<T>;
@@ -136,7 +136,7 @@ struct Partials {
     for (auto& part : acc) part = hn::Set(Tag<T>(), Op::template identity<T>);
   }
 
-  // Joined in a tree.
+  // Combined in a tree.
   HWY_INLINE T total() {
     for (int64_t half = parts / 2; half > 0; half /= 2) {
       for (int64_t k = 0; k < half; ++k) acc[k] = Op::join(acc[k], acc[k + half]);
@@ -150,8 +150,8 @@ struct Partials {
   }
 };
 
-// What one set of partial results sums up at most: a sum then rounds far less often than it has
-// terms. Blocks are joined in order.
+// Elements per set of partial results, which bounds the rounding error of long sums. Blocks are
+// combined in order.
 inline constexpr int64_t reduce_block = 4096;
 
 // Folds a row by acc = step(acc, v...).

@@ -28,7 +28,7 @@ int64_t grain_for(int64_t classes) {
   return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, classes));
 }
 
-struct Smoothed {
+struct LossOptions {
   double smoothing;
   int64_t ignore_index, classes;
 };
@@ -38,33 +38,34 @@ struct RowLoss {
   T loss, normalizer;
 };
 
-// The loss of a row of logits; 0 where its label is to be ignored.
+// The loss of a row of logits; 0 if its label is ignored.
 template <class T>
-RowLoss<T> loss_of(const T* x, int64_t label, const Smoothed& how) {
+RowLoss<T> loss_of(const T* x, int64_t label, const LossOptions& options) {
   const SoftmaxRows<T>& math = softmax_rows<T>();
-  const T max = math.max(x, how.classes);
-  const T log_sum = std::log(math.exp_sum(x, max, how.classes));
-  if (label == how.ignore_index) return {0, max + log_sum};
-  // Differences from max first: they are small where the loss is.
+  const T max = math.max(x, options.classes);
+  const T log_sum = std::log(math.exp_sum(x, max, options.classes));
+  if (label == options.ignore_index) return {0, max + log_sum};
+  // Subtracts from max first: the difference is small if the loss is.
   T loss = (max - x[label]) + log_sum;
-  if (how.smoothing > 0) {
-    const T mean = math.gap_sum(x, max, how.classes) / static_cast<T>(how.classes) + log_sum;
-    loss = static_cast<T>(1 - how.smoothing) * loss + static_cast<T>(how.smoothing) * mean;
+  if (options.smoothing > 0) {
+    const T mean =
+        math.gap_sum(x, max, options.classes) / static_cast<T>(options.classes) + log_sum;
+    loss = static_cast<T>(1 - options.smoothing) * loss + static_cast<T>(options.smoothing) * mean;
   }
   return {loss, max + log_sum};
 }
 
-// The gradient of a row of logits, which `out` may be; the label is not to be ignored.
+// The gradient of a row of logits, which `out` may be; the label is not ignored.
 template <class T>
-void gradient_of(const T* x, int64_t label, T normalizer, T loss_gradient, const Smoothed& how,
-                 T* out) {
-  softmax_rows<T>().exp_scaled(x, normalizer, loss_gradient, how.classes, out);
-  if (how.smoothing > 0) {
-    const T share =
-        static_cast<T>(how.smoothing / static_cast<double>(how.classes)) * loss_gradient;
-    for (int64_t i = 0; i < how.classes; ++i) out[i] -= share;
+void gradient_of(const T* x, int64_t label, T normalizer, T loss_gradient,
+                 const LossOptions& options, T* out) {
+  softmax_rows<T>().exp_scaled(x, normalizer, loss_gradient, options.classes, out);
+  if (options.smoothing > 0) {
+    const T smoothed =
+        static_cast<T>(options.smoothing / static_cast<double>(options.classes)) * loss_gradient;
+    for (int64_t i = 0; i < options.classes; ++i) out[i] -= smoothed;
   }
-  out[label] -= static_cast<T>(1 - how.smoothing) * loss_gradient;
+  out[label] -= static_cast<T>(1 - options.smoothing) * loss_gradient;
 }
 
 // Calls body(row, scratch of a row's size) for all rows.
@@ -76,65 +77,64 @@ void for_each_row(int64_t rows, int64_t classes, F body) {
   });
 }
 
-void cross_entropy(TensorView logits, TensorView target, double smoothing, int64_t ignore_index,
-                   TensorView losses, TensorView lse) {
-  check_target("cross_entropy", target);
-  const Smoothed how{smoothing, ignore_index, logits.shape.back()};
+void cross_entropy(const CrossEntropyForward& args) {
+  check_target("cross_entropy", args.target);
+  const TensorView& logits = args.logits;
+  const LossOptions options{args.smoothing, args.ignore_index, logits.shape.back()};
   with_compute_type("cross_entropy", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
-      const T* x = load(logits, row * logits.strides[0], how.classes, scratch);
-      const RowLoss<T> found = loss_of(x, target_at(target, row), how);
-      store(&found.normalizer, lse, row, 1);
-      store(&found.loss, losses, row, 1);
+    for_each_row<T>(args.target.numel(), options.classes, [&](int64_t row, T* scratch) {
+      const T* x = load(logits, row * logits.strides[0], options.classes, scratch);
+      const RowLoss<T> found = loss_of(x, target_at(args.target, row), options);
+      store(&found.normalizer, args.lse, row, 1);
+      store(&found.loss, args.losses, row, 1);
     });
   });
 }
 
-void cross_entropy_backward(TensorView dlosses, TensorView logits, TensorView target,
-                            TensorView lse, double smoothing, int64_t ignore_index,
-                            TensorView dlogits) {
-  check_target("cross_entropy_backward", target);
-  const Smoothed how{smoothing, ignore_index, logits.shape.back()};
+void cross_entropy_backward(const CrossEntropyBackward& args) {
+  check_target("cross_entropy_backward", args.target);
+  const TensorView& logits = args.logits;
+  const LossOptions options{args.smoothing, args.ignore_index, logits.shape.back()};
   with_compute_type("cross_entropy_backward", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
-      const int64_t at = row * logits.strides[0], label = target_at(target, row);
-      T* out = row_target(dlogits, at, scratch);
-      if (label == ignore_index) {
-        std::fill_n(out, how.classes, T{0});
+    for_each_row<T>(args.target.numel(), options.classes, [&](int64_t row, T* scratch) {
+      const int64_t at = row * logits.strides[0], label = target_at(args.target, row);
+      T* out = row_target(args.dlogits, at, scratch);
+      if (label == args.ignore_index) {
+        std::fill_n(out, options.classes, T{0});
       } else {
         T loss_gradient, normalizer;
-        loss_gradient = *load(dlosses, row, 1, &loss_gradient);
-        normalizer = *load(lse, row, 1, &normalizer);
-        gradient_of(load(logits, at, how.classes, scratch), label, normalizer, loss_gradient, how,
-                    out);
+        loss_gradient = *load(args.dlosses, row, 1, &loss_gradient);
+        normalizer = *load(args.lse, row, 1, &normalizer);
+        gradient_of(load(logits, at, options.classes, scratch), label, normalizer, loss_gradient,
+                    options, out);
       }
-      store(out, dlogits, at, how.classes);
+      store(out, args.dlogits, at, options.classes);
     });
   });
 }
 
-void cross_entropy_to_gradient(TensorView logits, TensorView target, double smoothing,
-                               int64_t ignore_index, TensorView losses) {
-  check_target("cross_entropy_to_gradient", target);
-  const Smoothed how{smoothing, ignore_index, logits.shape.back()};
+void cross_entropy_to_gradient(const CrossEntropyForward& args) {
+  check_target("cross_entropy_to_gradient", args.target);
+  const TensorView& logits = args.logits;
+  const LossOptions options{args.smoothing, args.ignore_index, logits.shape.back()};
   with_compute_type("cross_entropy_to_gradient", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_row<T>(target.numel(), how.classes, [&](int64_t row, T* scratch) {
-      const int64_t at = row * logits.strides[0], label = target_at(target, row);
+    for_each_row<T>(args.target.numel(), options.classes, [&](int64_t row, T* scratch) {
+      const int64_t at = row * logits.strides[0], label = target_at(args.target, row);
       T* out = row_target(logits, at, scratch);
       T loss = 0;
-      if (label == ignore_index) {
-        std::fill_n(out, how.classes, T{0});
+      if (label == args.ignore_index) {
+        std::fill_n(out, options.classes, T{0});
       } else {
-        const T* x = load(logits, at, how.classes, scratch);
-        const RowLoss<T> found = loss_of(x, label, how);
-        gradient_of(x, label, found.normalizer, T{1}, how, out);
+        const T* x = load(logits, at, options.classes, scratch);
+        const RowLoss<T> found = loss_of(x, label, options);
+        gradient_of(x, label, found.normalizer, T{1}, options, out);
         loss = found.loss;
       }
-      store(out, logits, at, how.classes);
-      store(&loss, losses, row, 1);
+      store(out, logits, at, options.classes);
+      store(&loss, args.losses, row, 1);
     });
   });
 }

@@ -13,22 +13,22 @@ void invert(TensorView scale, TensorView inverse) {
 }
 
 void update(TensorView scale, TensorView trackers, TensorView found_inf,
-            const LossScaleParams& numbers) {
+            const LossScaleParams& params) {
   float& value = *scale.as<float>();
   int32_t& clean = trackers.as<int32_t>()[0];
   int32_t& tolerated = trackers.as<int32_t>()[1];
   if (*found_inf.as<float>() != 0) {
     clean = 0;
     if (--tolerated > 0) return;
-    const auto smaller = static_cast<float>(static_cast<double>(value) * numbers.backoff);
-    value = std::max(smaller, static_cast<float>(numbers.minimum));
+    const auto smaller = static_cast<float>(static_cast<double>(value) * params.backoff);
+    value = std::max(smaller, static_cast<float>(params.minimum));
     return;
   }
-  if (++clean < numbers.interval) return;
-  const auto larger = static_cast<float>(static_cast<double>(value) * numbers.growth);
+  if (++clean < params.interval) return;
+  const auto larger = static_cast<float>(static_cast<double>(value) * params.growth);
   if (std::isfinite(larger)) value = larger;
   clean = 0;
-  tolerated = static_cast<int32_t>(numbers.hysteresis);
+  tolerated = static_cast<int32_t>(params.hysteresis);
 }
 
 }  // namespace

@@ -8,14 +8,15 @@
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/rows/dense_rows.h"
 #include "binade/backend/cpu/step/optimizer_rows.h"
+#include "binade/base/division.h"
 #include "binade/base/parallel.h"
 #include "binade/formats/convert.h"
 
 namespace binade::backend::cpu {
 namespace {
 
-// Many tensors are walked as one list of pieces of at most this many elements, so that large and
-// small ones share the threads evenly. Where a piece begins depends on the sizes alone.
+// All tensors form one list of pieces of at most this many elements, so that threads share large
+// and small tensors evenly. The pieces depend only on the tensors' sizes.
 constexpr int64_t piece = 2048;
 
 struct Piece {
@@ -25,15 +26,15 @@ struct Piece {
   int64_t first;      // element among those of all items
 };
 
-// How many pieces items of size(0), size(1), ... elements make.
+// The number of pieces of items of size(0), size(1), ... elements.
 template <class Size>
 int64_t piece_count(size_t items, Size size) {
   int64_t count = 0;
-  for (size_t i = 0; i < items; ++i) count += (size(i) + piece - 1) / piece;
+  for (size_t i = 0; i < items; ++i) count += divide_up(size(i), piece);
   return count;
 }
 
-// Calls body for all of them.
+// Calls body for all pieces.
 template <class Size, class F>
 void for_each_piece(size_t items, Size size, F body) {
   struct Start {
@@ -41,7 +42,7 @@ void for_each_piece(size_t items, Size size, F body) {
   };
   std::vector<Start> starts(items + 1);
   for (size_t i = 0; i < items; ++i) {
-    starts[i + 1] = {starts[i].piece + (size(i) + piece - 1) / piece, starts[i].element + size(i)};
+    starts[i + 1] = {starts[i].piece + divide_up(size(i), piece), starts[i].element + size(i)};
   }
   parallel_for(starts[items].piece, 4, [&](int64_t begin, int64_t end) {
     const auto after =
@@ -64,22 +65,22 @@ double factor_of(const UpdateControl& control) {
   return control.gradient_factor.present ? *control.gradient_factor.as<float>() : 1.0;
 }
 
-// The numbers an update goes by: those on the device where there are any.
-AdamParams current(AdamParams numbers, const UpdateControl& control) {
-  if (!control.numbers.present) return numbers;
-  const auto* given = control.numbers.as<const double>();
-  numbers.lr = given[0];
-  numbers.correction1 = given[2];
-  numbers.correction2 = given[3];
-  return numbers;
+// The host's hyperparameters with those on the device, if any, in their place.
+AdamParams current(AdamParams hyper, const UpdateControl& control) {
+  if (!control.hyper.present) return hyper;
+  const auto* given = control.hyper.as<const double>();
+  hyper.lr = given[0];
+  hyper.correction1 = given[2];
+  hyper.correction2 = given[3];
+  return hyper;
 }
 
-SgdParams current(SgdParams numbers, const UpdateControl& control) {
-  if (!control.numbers.present) return numbers;
-  const auto* given = control.numbers.as<const double>();
-  numbers.lr = given[0];
-  numbers.first_step = given[1] == 1;
-  return numbers;
+SgdParams current(SgdParams hyper, const UpdateControl& control) {
+  if (!control.hyper.present) return hyper;
+  const auto* given = control.hyper.as<const double>();
+  hyper.lr = given[0];
+  hyper.first_step = given[1] == 1;
+  return hyper;
 }
 
 // ---- the update of one tensor's piece, common to all optimizers ----
@@ -89,9 +90,9 @@ struct MasterRounding {
   bool stochastic;
   random::Key key;
 
-  template <class Numbers>
-  static MasterRounding of(const Numbers& numbers) {
-    return {numbers.stochastic_rounding, rounding_key(numbers)};
+  template <class Params>
+  static MasterRounding of(const Params& hyper) {
+    return {hyper.stochastic_rounding, rounding_key(hyper)};
   }
 };
 
@@ -113,15 +114,14 @@ void store_master(const T* values, const TensorView& master, const Piece& p,
   store(values, master, p.at, p.count);
 }
 
-// The piece of a tensor as T, in place where that is its type; absent tensors are null.
+// The piece of a tensor as T, in place if that is its type; null if the tensor is absent.
 template <class T>
 T* load_mutable(const TensorView& view, const Piece& p, T* scratch) {
   if (!view.present) return nullptr;
   return const_cast<T*>(load(view, p.at, p.count, scratch));
 }
 
-// Runs change(gradient, count, parameter, first, second) on every piece of every item and stores
-// what it changed.
+// Runs change(rows, count) on every piece of every item and stores the results.
 template <class T, class F>
 void update_pieces(std::span<const UpdateItem> items, const MasterRounding& rounding, F change) {
   for_each_piece(
@@ -129,43 +129,41 @@ void update_pieces(std::span<const UpdateItem> items, const MasterRounding& roun
       [&](const Piece& p) {
         const UpdateItem& item = items[p.item];
         T g_scratch[piece], p_scratch[piece], first_scratch[piece], second_scratch[piece];
-        const T* gradient = load(item.gradient, p.at, p.count, g_scratch);
-        T* parameter = load_mutable(item.master, p, p_scratch);
-        T* first = load_mutable(item.first, p, first_scratch);
-        T* second = load_mutable(item.second, p, second_scratch);
-        change(gradient, p.count, parameter, first, second);
-        store_master(parameter, item.master, p, rounding);
-        if (first != nullptr) store(first, item.first, p.at, p.count);
-        if (second != nullptr) store(second, item.second, p.at, p.count);
-        if (item.copy.present) store(parameter, item.copy, p.at, p.count);
+        const UpdateRows<T> rows{.gradient = load(item.gradient, p.at, p.count, g_scratch),
+                                 .parameter = load_mutable(item.master, p, p_scratch),
+                                 .first = load_mutable(item.first, p, first_scratch),
+                                 .second = load_mutable(item.second, p, second_scratch)};
+        change(rows, p.count);
+        store_master(rows.parameter, item.master, p, rounding);
+        if (rows.first != nullptr) store(rows.first, item.first, p.at, p.count);
+        if (rows.second != nullptr) store(rows.second, item.second, p.at, p.count);
+        if (item.copy.present) store(rows.parameter, item.copy, p.at, p.count);
       });
 }
 
 void adam(std::span<const UpdateItem> items, const AdamParams& given, UpdateControl control) {
   if (skipped(control)) return;
-  const AdamParams numbers = current(given, control);
+  const AdamParams hyper = current(given, control);
   with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    AdamStep<T> step(numbers);
+    AdamStep<T> step(hyper);
     step.gradient_factor = static_cast<T>(factor_of(control));
-    update_pieces<T>(items, MasterRounding::of(numbers),
-                     [&](const T* gradient, int64_t n, T* parameter, T* first, T* second) {
-                       optimizer_rows<T>().adam(step, gradient, n, parameter, first, second);
-                     });
+    update_pieces<T>(items, MasterRounding::of(hyper), [&](const UpdateRows<T>& rows, int64_t n) {
+      optimizer_rows<T>().adam(step, rows, n);
+    });
   });
 }
 
 void sgd(std::span<const UpdateItem> items, const SgdParams& given, UpdateControl control) {
   if (skipped(control)) return;
-  const SgdParams numbers = current(given, control);
+  const SgdParams hyper = current(given, control);
   with_master_type(items, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    SgdStep<T> step(numbers);
+    SgdStep<T> step(hyper);
     step.gradient_factor = static_cast<T>(factor_of(control));
-    update_pieces<T>(items, MasterRounding::of(numbers),
-                     [&](const T* gradient, int64_t n, T* parameter, T* momentum, T*) {
-                       optimizer_rows<T>().sgd(step, gradient, n, parameter, momentum);
-                     });
+    update_pieces<T>(items, MasterRounding::of(hyper), [&](const UpdateRows<T>& rows, int64_t n) {
+      optimizer_rows<T>().sgd(step, rows, n);
+    });
   });
 }
 
@@ -185,14 +183,13 @@ const double* load_double(const TensorView& x, const Piece& p, double* scratch) 
   return scratch;
 }
 
-// What one piece adds to the p-norm: a sum of powers, or for p = infinity the largest magnitude.
+// The part of one piece in the p-norm: a sum of powers, or for an infinite p the largest magnitude.
 double norm_part(double p, const double* x, int64_t n) {
   const GradientSums& math = gradient_sums();
   if (p == 2) return math.square_sum(x, n);
   if (p == 1) return math.abs_sum(x, n);
   if (std::isinf(p)) {
-    const double sum =
-        math.abs_sum(x, n);  // NaN where any element is, which a maximum may overlook
+    const double sum = math.abs_sum(x, n);  // NaN if any element is; a maximum may miss it
     return std::isnan(sum) ? sum : math.abs_max(x, n);
   }
   double sum = 0;
@@ -224,7 +221,7 @@ void gradient_norm(std::span<const TensorView> gradients, double p, TensorView n
     const double* x = load_double(gradients[at.item], at, scratch);
     const double part = norm_part(p, x, at.count);
     parts[static_cast<size_t>(at.index)] = part;
-    // A power of a finite f64 may overflow, so look again before crying wolf.
+    // A power of a finite f64 may overflow: only a non-finite element counts.
     bad[static_cast<size_t>(at.index)] =
         !std::isfinite(part) &&
         !std::all_of(x, x + at.count, [](double v) { return std::isfinite(v); });
@@ -238,7 +235,7 @@ void unscale(std::span<const TensorView> gradients, TensorView factor, TensorVie
              TensorView first_bad) {
   const auto size = [&](size_t i) { return gradients[i].numel(); };
   constexpr int32_t none = std::numeric_limits<int32_t>::max();
-  // The gradient each bad piece belongs to.
+  // Index of the gradient of each piece with a non-finite element.
   std::vector<int32_t> bad(static_cast<size_t>(piece_count(gradients.size(), size)), none);
   for_each_piece(gradients.size(), size, [&](const Piece& at) {
     const TensorView& gradient = gradients[at.item];
@@ -261,7 +258,7 @@ void unscale(std::span<const TensorView> gradients, TensorView factor, TensorVie
 
 void clip_factor(TensorView norm, double max_norm, TensorView factor) {
   const float ratio = static_cast<float>(max_norm) / (*norm.as<float>() + 1e-6f);
-  const float value = ratio > 1 ? 1.0f : ratio;  // NaN passes, as it must
+  const float value = ratio > 1 ? 1.0f : ratio;  // NaN stays NaN
   store(&value, factor, 0, 1);
 }
 

@@ -14,8 +14,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class T>
-void adam(const AdamStep<T>& step, const T* gradient, int64_t n, T* parameter, T* first,
-          T* second) {
+void adam(const AdamStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   using V = Vector<T>;
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
   const V factor = set(step.gradient_factor), keep = set(step.keep), decay = set(step.decay),
@@ -32,23 +31,23 @@ void adam(const AdamStep<T>& step, const T* gradient, int64_t n, T* parameter, T
         const V denominator = hn::Add(hn::Div(hn::Sqrt(v), root), eps);
         p = hn::Sub(p, hn::Div(hn::Mul(size, m), denominator));
       },
-      gradient, parameter, first, second);
+      rows.gradient, rows.parameter, rows.first, rows.second);
 }
 
 template <class T>
-void sgd(const SgdStep<T>& step, const T* gradient, int64_t n, T* parameter, T* momentum) {
+void sgd(const SgdStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   using V = Vector<T>;
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
   const V factor = set(step.gradient_factor), decay = set(step.decay), lr = set(step.lr),
           keep = set(step.momentum);
   const V fresh = set(step.first ? T{1} : step.fresh);
   const auto decayed = [=](V g, V p) HWY_ATTR { return hn::MulAdd(decay, p, hn::Mul(g, factor)); };
-  if (momentum == nullptr) {
+  if (rows.first == nullptr) {
     return update<T>(
-        n, [=](V g, V& p) HWY_ATTR { p = hn::NegMulAdd(lr, decayed(g, p), p); }, gradient,
-        parameter);
+        n, [=](V g, V& p) HWY_ATTR { p = hn::NegMulAdd(lr, decayed(g, p), p); }, rows.gradient,
+        rows.parameter);
   }
-  if (step.first) std::memset(momentum, 0, static_cast<size_t>(n) * sizeof(T));
+  if (step.first) std::memset(rows.first, 0, static_cast<size_t>(n) * sizeof(T));
   if (step.nesterov) {
     update<T>(
         n,
@@ -57,7 +56,7 @@ void sgd(const SgdStep<T>& step, const T* gradient, int64_t n, T* parameter, T* 
           m = hn::MulAdd(keep, m, hn::Mul(fresh, g));
           p = hn::NegMulAdd(lr, hn::MulAdd(keep, m, g), p);
         },
-        gradient, parameter, momentum);
+        rows.gradient, rows.parameter, rows.first);
   } else {
     update<T>(
         n,
@@ -65,7 +64,7 @@ void sgd(const SgdStep<T>& step, const T* gradient, int64_t n, T* parameter, T* 
           m = hn::MulAdd(keep, m, hn::Mul(fresh, decayed(g, p)));
           p = hn::NegMulAdd(lr, m, p);
         },
-        gradient, parameter, momentum);
+        rows.gradient, rows.parameter, rows.first);
   }
 }
 
@@ -73,7 +72,7 @@ template <class T>
 bool unscale(const T* x, T factor, int64_t n, T* y) {
   using V = Vector<T>;
   const V f = hn::Set(Tag<T>(), factor), zero = hn::Zero(Tag<T>());
-  // Zero times anything that is not finite is NaN, and stays so in a sum.
+  // Zero times a non-finite number is NaN, and so is any sum with it.
   const T poison = reduce<Plus, T>(
       n, [zero](V acc, V v) HWY_ATTR { return hn::MulAdd(v, zero, acc); }, x);
   transform<T>(

@@ -4,28 +4,34 @@
 
 #include "binade/backend/optimizer_step.h"
 
-// What optimizers do with n elements. Each function is chosen for the CPU at hand.
+// Updates of n elements, chosen for the CPU they run on.
 namespace binade::backend::cpu {
 
 template <class T>
+struct UpdateRows {
+  const T* gradient;
+  T* parameter;
+  T* first;   // first moment or momentum; null for SGD without momentum
+  T* second;  // second moment; null for SGD
+};
+
+template <class T>
 struct OptimizerRows {
-  void (*adam)(const AdamStep<T>& step, const T* gradient, int64_t n, T* parameter, T* first,
-               T* second);
-  // `momentum` may be null: plain descent.
-  void (*sgd)(const SgdStep<T>& step, const T* gradient, int64_t n, T* parameter, T* momentum);
+  void (*adam)(const AdamStep<T>& step, const UpdateRows<T>& rows, int64_t n);
+  void (*sgd)(const SgdStep<T>& step, const UpdateRows<T>& rows, int64_t n);
   // y = x * factor; returns whether all x are finite. y may be x.
   bool (*unscale)(const T* x, T factor, int64_t n, T* y);
 };
 
-// Those for T, float or double.
+// T is float or double.
 template <class T>
 const OptimizerRows<T>& optimizer_rows();
 
-// Parts of a gradient's norm, in f64, where no square of an f32 overflows.
+// Parts of a gradient's norm, in f64, in which the square of an f32 cannot overflow.
 struct GradientSums {
   double (*square_sum)(const double* x, int64_t n);
   double (*abs_sum)(const double* x, int64_t n);
-  // Largest magnitude; with a NaN among them it may be any.
+  // Largest magnitude; unspecified if an element is NaN.
   double (*abs_max)(const double* x, int64_t n);
 };
 

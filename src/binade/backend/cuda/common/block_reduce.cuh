@@ -4,7 +4,7 @@
 
 #include "binade/backend/cuda/common/launch.cuh"
 
-// Sums and maxima over a warp or a block, in an order that depends on the block's size alone.
+// Sums and maxima over a warp or a block, in an order that depends only on the block's size.
 namespace binade::backend::cuda {
 
 struct Sum {
@@ -14,7 +14,7 @@ struct Sum {
   }
 };
 
-// NaN wins, as everywhere.
+// NaN if either is.
 struct Max {
   template <class T>
   __device__ T operator()(T a, T b) const {
@@ -31,8 +31,8 @@ __device__ inline T reduce_warp(T value, Op op) {
   return value;
 }
 
-// The value over all threads of a one-dimensional block (a multiple of 32, 1024 at most), in every
-// thread. `scratch` holds 32 of T in shared memory; calls may follow each other on the same one.
+// The value over all threads of a one-dimensional block (a multiple of 32, at most 1024), in every
+// thread. `scratch` holds 32 of T in shared memory; consecutive calls may use the same one.
 template <class T, class Op>
 __device__ inline T reduce_block(T value, Op op, T identity, T* scratch) {
   const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;

@@ -6,18 +6,18 @@
 
 #include "binade/backend/cuda/common/launch.cuh"
 
-// Matrices of bytes transposed by tiles, 16 bytes at a time on both sides.
+// Transposition of byte matrices by tiles; reads and writes move 16 bytes at a time.
 namespace binade::backend::cuda {
 
 inline constexpr int tile_side = 128;
 inline constexpr int tile_threads = 256;
 inline constexpr int chunk_bytes = 16;
-inline constexpr int tile_chunks = tile_side / chunk_bytes;  // of a row
-// The chunks of a tile that one thread brings.
+inline constexpr int tile_chunks = tile_side / chunk_bytes;  // per row
+// The chunks of a tile that one thread loads.
 inline constexpr int chunks_per_thread = tile_side * tile_chunks / tile_threads;
 
-// 128 x 128 bytes in shared memory, in chunks of 16. Each run of 16 rows keeps its chunks in an
-// order of its own, so that reading down a column of words meets every bank once.
+// 128 x 128 bytes in shared memory, in chunks of 16. Each run of 16 rows permutes its chunks, so
+// that reading a column of words uses every bank once.
 struct ByteTile {
   uint4 chunks[tile_side * tile_chunks];
 
@@ -31,9 +31,9 @@ struct ByteTile {
   }
 };
 
-// Rows a, b, c, d of four bytes each become their four columns.
-__device__ inline void turn_words(uint32_t a, uint32_t b, uint32_t c, uint32_t d,
-                                  uint32_t (&columns)[4]) {
+// Transposes rows a, b, c, d of four bytes each.
+__device__ inline void transpose_words(uint32_t a, uint32_t b, uint32_t c, uint32_t d,
+                                       uint32_t (&columns)[4]) {
   const uint32_t ab_low = __byte_perm(a, b, 0x5140), ab_high = __byte_perm(a, b, 0x7362);
   const uint32_t cd_low = __byte_perm(c, d, 0x5140), cd_high = __byte_perm(c, d, 0x7362);
   columns[0] = __byte_perm(ab_low, cd_low, 0x5410);
@@ -42,10 +42,10 @@ __device__ inline void turn_words(uint32_t a, uint32_t b, uint32_t c, uint32_t d
   columns[3] = __byte_perm(ab_high, cd_high, 0x7632);
 }
 
-// 16 bytes to memory, of which `count` exist; `whole` says that it is 16 and the address aligned.
-template <bool whole>
+// Stores the first `count` of 16 bytes; if `vectorized`, all of them to an aligned address.
+template <bool vectorized>
 __device__ inline void store_chunk(uint8_t* to, uint4 bytes, int64_t count) {
-  if constexpr (whole) {
+  if constexpr (vectorized) {
     *reinterpret_cast<uint4*>(to) = bytes;
   } else {
     const uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
@@ -56,12 +56,14 @@ __device__ inline void store_chunk(uint8_t* to, uint4 bytes, int64_t count) {
   }
 }
 
-// Writes the tile transposed: its column c becomes row c of `to`, whose rows lie `pitch` bytes
-// apart. `rows` and `columns` of the tile exist. All 256 threads call it, after a __syncthreads().
-template <bool whole>
+// Writes the tile transposed: its column c becomes row c of `to`, whose rows are `pitch` bytes
+// apart. Only the first `rows` and `columns` of the tile are valid. All 256 threads must call it,
+// after a
+// __syncthreads().
+template <bool vectorized>
 __device__ inline void store_transposed(const ByteTile& tile, uint8_t* to, int64_t pitch,
                                         int64_t rows, int64_t columns) {
-  // Eight neighbouring lanes write 128 bytes of one column.
+  // Eight neighboring lanes write 128 bytes of one column.
   const int lane = threadIdx.x % warp_size;
   const int top = lane % 8 * chunk_bytes;
   const int word = static_cast<int>(threadIdx.x) / warp_size * 4 + lane / 8;
@@ -70,8 +72,8 @@ __device__ inline void store_transposed(const ByteTile& tile, uint8_t* to, int64
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     uint32_t column[4];
-    turn_words(tile.word(top + 4 * i, word), tile.word(top + 4 * i + 1, word),
-               tile.word(top + 4 * i + 2, word), tile.word(top + 4 * i + 3, word), column);
+    transpose_words(tile.word(top + 4 * i, word), tile.word(top + 4 * i + 1, word),
+                    tile.word(top + 4 * i + 2, word), tile.word(top + 4 * i + 3, word), column);
 #pragma unroll
     for (int c = 0; c < 4; ++c) transposed[c][i] = column[c];
   }
@@ -79,13 +81,13 @@ __device__ inline void store_transposed(const ByteTile& tile, uint8_t* to, int64
   for (int c = 0; c < 4; ++c) {
     const int column = 4 * word + c;
     if (column >= columns) return;
-    store_chunk<whole>(to + column * pitch + top,
-                       {transposed[c][0], transposed[c][1], transposed[c][2], transposed[c][3]},
-                       rows - top);
+    store_chunk<vectorized>(
+        to + column * pitch + top,
+        {transposed[c][0], transposed[c][1], transposed[c][2], transposed[c][3]}, rows - top);
   }
 }
 
-// One block per tile, rows of tiles along y; more than fit are looped over.
+// One block per tile, rows of tiles along y; kernels loop over more than fit.
 inline dim3 tile_grid(int64_t rows, int64_t columns, int64_t batch = 1) {
   const int64_t down = ceil_div<int64_t>(rows, tile_side);
   return dim3(static_cast<unsigned>(ceil_div<int64_t>(columns, tile_side)),

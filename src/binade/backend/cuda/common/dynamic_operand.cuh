@@ -7,15 +7,16 @@
 #include "binade/backend/cast.h"
 #include "binade/backend/cuda/common/launch.cuh"
 #include "binade/backend/cuda/device.h"
+#include "binade/backend/target.h"
 #include "binade/tensor/tensor.h"
 
 // Dense tensors whose element type is known only when a kernel runs. Fused kernels mix types freely
-// (x bf16, residual f32, weight f32, ...); asking the type once per pack, the same for all threads,
-// costs memory-bound code nothing and spares one kernel for every combination.
+// (x bf16, residual f32, weight f32, ...). Checking the type once per pack, the same for all
+// threads, costs memory-bound code nothing and saves one kernel per combination.
 namespace binade::backend::cuda {
 
 struct Operand {
-  void* data = nullptr;  // null where the tensor is absent
+  void* data = nullptr;  // null if the tensor is absent
   DType dtype = DType::f32;
 
   Operand() = default;
@@ -24,6 +25,15 @@ struct Operand {
   BINADE_HD Operand(void* address, DType type) : data(address), dtype(type) {}
 
   __device__ explicit operator bool() const { return data != nullptr; }
+};
+
+// An operand that a kernel overwrites or adds to.
+struct TargetOperand : Operand {
+  bool accumulate = false;
+
+  TargetOperand() = default;
+  TargetOperand(const Target& target)  // NOLINT: implicit, as for Operand
+      : Operand(target.view), accumulate(target.accumulate) {}
 };
 
 // ---- one element, of f64, f32, f16 or bf16 ----
@@ -43,8 +53,7 @@ __device__ inline C load_one(const Operand& x, int64_t at) {
 }
 
 template <class C>
-__device__ inline void store_one(const Operand& y, int64_t at, C value, bool accumulate = false) {
-  if (accumulate) value += load_one<C>(y, at);
+__device__ inline void store_one(const Operand& y, int64_t at, C value) {
   switch (y.dtype) {
     case DType::f64:
       static_cast<double*>(y.data)[at] = cast<double>(value);
@@ -60,10 +69,16 @@ __device__ inline void store_one(const Operand& y, int64_t at, C value, bool acc
   }
 }
 
+template <class C>
+__device__ inline void store_one(const TargetOperand& y, int64_t at, C value) {
+  if (y.accumulate) value += load_one<C>(y, at);
+  store_one(static_cast<const Operand&>(y), at, value);
+}
+
 // ---- packs: 8 elements of 16 bits, 4 of 16 or 32 bits, or 1 of any type ----
 
-// N elements as they lie in memory. Reading them and computing on them are two steps, so that a
-// kernel has all its loads in flight before it waits for the first.
+// N elements as stored in memory. Loading and widening are separate steps, so that a kernel can
+// issue all its loads before it waits for the first.
 template <class C, int N>
 struct Fetched {
   static_assert(N == 4 || N == 8);
@@ -119,8 +134,8 @@ __device__ inline void load(const Operand& x, int64_t at, C (&out)[N]) {
   widen(fetch<C, N>(x, at), x.dtype, out);
 }
 
-// A parameter beside packs of any size: 8 of its elements may be f32 too. `absent` stands for one
-// that is not there.
+// The elements of a parameter that go with a pack: of 8, they may be f32 too. An absent parameter
+// reads as `absent`.
 template <class C, int N>
 __device__ inline void load_parameter(const Operand& x, int64_t at, C absent, C (&out)[N]) {
   if (!x) {
@@ -149,8 +164,8 @@ __device__ inline uint32_t narrow_two(DType dtype, float low, float high) {
   return word;
 }
 
-// Words to global memory by one instruction: a plain store of a vector type the compiler may take
-// apart.
+// Stores words to global memory by one instruction; the compiler may split a plain store of a
+// vector type.
 __device__ inline void store_words(void* to, uint32_t a, uint32_t b) {
   asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(a),
                "r"(b)
@@ -184,7 +199,7 @@ __device__ inline void store(const Operand& y, int64_t at, const C (&values)[N])
   }
 }
 
-// Values as storing them as `dtype` and loading them again would give.
+// Rounds the values to `dtype`, as storing and loading them would.
 template <class C, int N>
 __device__ inline void round_to(DType dtype, C (&values)[N]) {
   if constexpr (N % 2 == 0) {
@@ -212,7 +227,7 @@ __device__ inline void round_to(DType dtype, C (&values)[N]) {
   }
 }
 
-// a / b, both at least 0; a 64-bit division is several times slower and seldom needed.
+// a / b, both at least 0, in 32 bits if possible: a 64-bit division is several times slower.
 __device__ inline int64_t quotient(int64_t a, int64_t b) {
   if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
   return a / b;
@@ -220,7 +235,7 @@ __device__ inline int64_t quotient(int64_t a, int64_t b) {
 
 // ---- on the host ----
 
-// How a kernel computes and moves elements; handed to lambdas as a value.
+// A kernel's compute type and pack size, passed to lambdas as a value.
 template <class C, int N>
 struct Packing {
   using type = C;
@@ -238,8 +253,8 @@ inline void require_compute(std::string_view op, std::initializer_list<const Ten
   }
 }
 
-// The largest pack for rows of `width` elements of all present `views`; `parameters` lie beside
-// them and may be f32 where those are 16-bit.
+// The largest pack for rows of `width` elements of all present `views`. `parameters` are read with
+// them and may be f32 even if the views are 16-bit.
 inline int pack_size(int64_t width, std::initializer_list<const TensorView*> views,
                      std::initializer_list<const TensorView*> parameters = {}) {
   int size = 8;
@@ -260,7 +275,7 @@ inline int pack_size(int64_t width, std::initializer_list<const TensorView*> vie
   return size;
 }
 
-// Calls f with the Packing for elements computed on as `dtype` asks, in packs of `size`.
+// Calls f with the Packing for elements of `dtype` in packs of `size`.
 template <class F>
 void with_packing(DType dtype, int size, F&& f) {
   if (dtype == DType::f64) {
@@ -274,7 +289,8 @@ void with_packing(DType dtype, int size, F&& f) {
   }
 }
 
-// Scratch of a kernel: may be let go as soon as the kernels that use it are launched.
+// Scratch memory of kernels. It may be released once they are launched: memory is reused in stream
+// order.
 inline Tensor workspace(const Shape& shape, DType dtype) {
   const memory::CategoryGuard guard(memory::Category::workspace);
   return Tensor::empty(shape, dtype, device());

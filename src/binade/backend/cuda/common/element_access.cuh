@@ -8,11 +8,11 @@
 #include "binade/backend/cuda/device.h"
 #include "binade/tensor/tensor.h"
 
-// How the plain kernels reach memory: in packs where a type is known when they are compiled, else
-// one element at a time through a switch over types, which every thread takes alike.
+// Memory access of the plain kernels: in packs if the type is known at compile time, else one
+// element at a time through a switch over types, in which threads do not diverge.
 namespace binade::backend::cuda {
 
-// Calls f with the TypeTag of `dtype`'s C++ type: dispatch(), for the device.
+// dispatch() for device code: calls f with the TypeTag of `dtype`'s C++ type.
 template <class F>
 __device__ inline void on_type(DType dtype, F&& f) {
   switch (dtype) {
@@ -39,8 +39,8 @@ __device__ inline void on_type(DType dtype, F&& f) {
   }
 }
 
-// layout.offset(index), its loop kept a loop: unrolled it takes registers that memory-bound kernels
-// need for loads under way.
+// layout.offset(index) without unrolling, which would use registers that memory-bound kernels need
+// for loads in flight.
 __device__ inline int64_t offset_of(const Layout& layout, int64_t index) {
   int64_t at = 0;
 #pragma unroll 1
@@ -52,7 +52,7 @@ __device__ inline int64_t offset_of(const Layout& layout, int64_t index) {
   return at + index * layout.strides[0];
 }
 
-// The element at `offset` as C, and C rounded once into the element there.
+// Loads the element at `offset` as C; stores C, rounded once.
 template <class C>
 __device__ inline C load_as(const void* data, DType dtype, int64_t offset) {
   C value{};
@@ -70,7 +70,7 @@ __device__ inline void store_as(void* data, DType dtype, int64_t offset, C value
   });
 }
 
-// A view as a kernel takes it that does not know its type.
+// A view whose type a kernel learns at run time.
 struct AnyView {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -89,10 +89,10 @@ struct AnyView {
   }
 };
 
-// Readers of memory, `width` elements at a time, as C. Fetching is a step of its own, so that a
-// kernel has several loads under way before it waits for the first.
+// Readers of `width` elements at a time, as C. Fetching is a separate step, so that a kernel can
+// issue several loads before it waits for the first.
 
-// Packs of a known type.
+// Reads packs of a known type.
 template <class T, int N, class C = Compute<T>>
 struct Packs {
   using Value = C;
@@ -106,7 +106,7 @@ struct Packs {
   static __device__ C value(const Fetched& fetched, int i) { return cast<C>(fetched[i]); }
 };
 
-// Elements of any type.
+// Reads elements of any type.
 template <class C>
 struct Elements {
   using Value = C;
@@ -121,8 +121,8 @@ struct Elements {
   static __device__ C value(const C& fetched, int) { return fetched; }
 };
 
-// Whether n neighbours of a simplified view always lie together, from addresses that are multiples
-// of `bytes` on. A last axis that is the only one may end within a pack.
+// Whether a simplified view consists of packs of n contiguous elements at addresses that are
+// multiples of `bytes`. A single axis may end within a pack.
 inline bool lies_in_packs(const TensorView& view, int64_t n, size_t bytes) {
   const int last = view.rank() - 1;
   if (view.strides[last] != 1 || reinterpret_cast<uintptr_t>(view.data) % bytes != 0) return false;
@@ -132,15 +132,15 @@ inline bool lies_in_packs(const TensorView& view, int64_t n, size_t bytes) {
   return last == 0 || view.shape[last] % n == 0;
 }
 
-// Bytes that one access moves at most.
+// Most bytes per access.
 inline constexpr size_t access_bytes = 16;
 
-// Sixteen bytes, as a type that copies move.
+// Sixteen bytes, as an element type of copies.
 struct alignas(access_bytes) Sixteen {
   uint64_t words[2];
 };
 
-// A view in units of `n` of its elements, which lie_in_packs.
+// A view, for which lies_in_packs(n), in units of n elements.
 inline TensorView in_units(TensorView view, int64_t n) {
   const int last = view.rank() - 1;
   for (int axis = 0; axis < last; ++axis) view.strides[axis] /= n;

@@ -7,7 +7,7 @@
 #include "binade/backend/cuda/device.h"
 #include "binade/base/host_device.h"
 
-// Starting kernels.
+// Kernel launches.
 namespace binade::backend::cuda {
 
 inline constexpr int warp_size = 32;
@@ -17,7 +17,7 @@ BINADE_HD constexpr T ceil_div(T a, T b) {
   return (a + b - 1) / b;
 }
 
-// Starts a kernel on the active device's stream. An empty grid starts nothing.
+// Launches a kernel on the active device's stream, unless the grid is empty.
 template <class... Parameters, class... Args>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
             Args&&... args) {
@@ -31,14 +31,14 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_
   check(cudaGetLastError(), "kernel launch");
 }
 
-// Blocks of `threads` for `count` items of a grid-stride loop: enough to fill the GPU, no more.
+// Blocks of `threads` for a grid-stride loop over `count` items: no more than fill the GPU.
 inline unsigned grid_for(int64_t count, int threads, int per_multiprocessor = 8) {
-  const int64_t wanted = ceil_div<int64_t>(count, threads);
-  const int64_t most = int64_t{properties().multiprocessors} * per_multiprocessor;
-  return static_cast<unsigned>(wanted < most ? wanted : most);
+  const int64_t needed = ceil_div<int64_t>(count, threads);
+  const int64_t filling = int64_t{properties().multiprocessors} * per_multiprocessor;
+  return static_cast<unsigned>(needed < filling ? needed : filling);
 }
 
-// The items of a grid-stride loop that a thread starts at, and its step.
+// A thread's first item in a grid-stride loop, and its step.
 __device__ inline int64_t first_item() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }

@@ -5,10 +5,10 @@
 #include "binade/base/host_device.h"
 #include "binade/tensor/tensor.h"
 
-// Views of any strides, as kernels read them.
+// Views of any strides in device code.
 namespace binade::backend::cuda {
 
-// Sizes and strides of a view by value: what a kernel needs to find its n-th element.
+// Sizes and strides of a view, by value as a kernel argument.
 struct Layout {
   int rank = 0;
   int64_t sizes[max_rank] = {};
@@ -22,7 +22,7 @@ struct Layout {
     }
   }
 
-  // Memory offset of the element that comes `index`-th in row-major order.
+  // Memory offset of element `index` in row-major order.
   BINADE_HD int64_t offset(int64_t index) const {
     int64_t at = 0;
     for (int axis = rank - 1; axis > 0; --axis) {
@@ -35,8 +35,8 @@ struct Layout {
 };
 
 // Permutes the axes of all views (of one shape) alike so that the strides of the last one descend,
-// drops axes of size 1 and makes one of any two neighbours that step evenly in all of them.
-// Elementwise work may run in any order; memory order of the output is the fastest.
+// drops axes of size 1 and merges neighboring axes that are contiguous in all views. Elementwise
+// kernels may run in any order; that of the output's memory is the fastest.
 void simplify(std::initializer_list<TensorView*> views);
 
 }  // namespace binade::backend::cuda

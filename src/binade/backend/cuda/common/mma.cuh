@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// Products of small matrices by a whole warp, operands in TF32, sums in f32.
+// Products of small matrices by a warp, with TF32 operands and f32 sums.
 namespace binade::backend::cuda {
 
 // x rounded to TF32: to nearest, ties away from zero.

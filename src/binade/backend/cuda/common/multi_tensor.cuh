@@ -4,15 +4,15 @@
 
 #include "binade/backend/cuda/common/launch.cuh"
 
-// Many tensors in one kernel. Their addresses travel in the kernel's parameters, so that nothing is
-// copied beforehand and a captured graph holds them.
+// Many tensors in one kernel. Their addresses are kernel parameters: nothing is copied beforehand,
+// and a captured graph contains them.
 namespace binade::backend::cuda {
 
-// Bytes a kernel's parameters may take on every GPU.
+// Most bytes of kernel parameters that every GPU supports.
 inline constexpr size_t parameter_bytes = 4096;
 
-// Up to Capacity items with a `count` of elements each, cut into chunks of Chunk elements: a block
-// for each chunk.
+// Up to Capacity items of `count` elements each, cut into chunks of Chunk elements: one block per
+// chunk.
 template <class Item, int Capacity, int64_t Chunk>
 struct TensorList {
   Item items[Capacity];
@@ -27,7 +27,7 @@ struct TensorList {
     ++size;
   }
 
-  // A block's item, and which of its elements.
+  // A block's item and range of elements.
   struct Part {
     int item;
     int64_t begin, end;

@@ -7,14 +7,14 @@
 #include "binade/backend/cast.h"
 #include "binade/tensor/dtype.h"
 
-// Several neighbouring elements moved by one instruction.
+// Several contiguous elements moved by one instruction.
 namespace binade::backend::cuda {
 
-// The type sums and functions of T's elements are computed in.
+// The compute type of sums and functions of T.
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// N elements that lie together: up to 16 bytes move at once.
+// N contiguous elements; up to 16 bytes move at once.
 template <class T, int N>
 struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack {
   T values[N];

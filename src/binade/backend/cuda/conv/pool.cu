@@ -166,7 +166,7 @@ TensorView as_planes(TensorView view) {
 void max_backward(TensorView dy, TensorView index, TensorView dx) {
   require_compute("max_pool", {&dy, &dx});
   fill(dx, 0);
-  add_at(as_planes(dy), 1, as_planes(index), as_planes(dx), true);
+  add_at(as_planes(dy), 1, as_planes(index), as_planes(dx), NegativeIndex::skip);
 }
 
 void average_forward(TensorView x, const PoolGeometry& geometry, TensorView y) {

@@ -90,7 +90,7 @@ void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
 // ---- the backward of a fused activation ----
 
 template <class C, int N>
-struct ActivationBackward {
+struct BackwardPack {
   static constexpr int pack = N;
   Activation activation;
   Operand dy, x, dx;
@@ -101,7 +101,7 @@ struct ActivationBackward {
     C v[N];
     widen(fetched_dy, dy.dtype, d);
     widen(fetched_x, x.dtype, v);
-    times_slope(activation, d, v);
+    multiply_by_derivative(activation, d, v);
     store(dx, at, d);
   }
 
@@ -112,15 +112,15 @@ struct ActivationBackward {
   }
 };
 
-// The same with sums of dx's columns. A block's 32 threads x hold a pack of columns each, its
-// threads y take rows; blocks y are a grid of rows apart and leave their sums in partials
-// [blocks y, width].
+// The same with sums of dx's columns. Along x a block's 32 threads hold a pack of columns each,
+// along y its threads process rows. Blocks along y process rows a grid apart and write their sums
+// to partials [blocks along y, width].
 constexpr int row_threads = threads / warp_size;
 constexpr int rows_in_flight = 2;
 
 template <class C, int N>
 __global__ void __launch_bounds__(threads)
-    activation_backward_rows(const __grid_constant__ ActivationBackward<C, N> f, int64_t rows,
+    activation_backward_rows(const __grid_constant__ BackwardPack<C, N> f, int64_t rows,
                              int64_t width, C* partials) {
   __shared__ C sums[row_threads][warp_size * N];
   const int64_t left = static_cast<int64_t>(blockIdx.x) * warp_size * N;
@@ -157,10 +157,9 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class C, int N>
-void start_rows(const ActivationBackward<C, N>& f, int64_t rows, const TensorView& dbias,
-                bool accumulate) {
+void start_rows(const BackwardPack<C, N>& f, int64_t rows, const Target& dbias) {
   const auto kernel = activation_backward_rows<C, N>;
-  const int64_t width = dbias.numel();
+  const int64_t width = dbias.view.numel();
   int resident = 1;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
@@ -171,30 +170,32 @@ void start_rows(const ActivationBackward<C, N>& f, int64_t rows, const TensorVie
   const Tensor partials = workspace({down, width}, dtype_of<C>);
   launch(kernel, dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)),
          dim3(warp_size, row_threads), 0, f, rows, width, static_cast<C*>(partials.raw_data()));
-  TensorView sums = dbias;
-  sums.shape = {1, width};
-  sums.strides = {width, dbias.strides[0]};
-  reduce_kernels.reduce(Reduction::sum, partials, sums, accumulate);
+  Target sums = dbias;
+  sums.view.shape = {1, width};
+  sums.view.strides = {width, dbias.view.strides[0]};
+  reduce_kernels.reduce(Reduction::sum, partials, sums);
 }
 
-void activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
-                         TensorView dx, TensorView dbias, bool accumulate_bias) {
-  require_compute("activation_backward", {&dy, &pre_activation, &dx, &dbias});
-  const int64_t total = dx.numel(), width = dbias.present ? dbias.numel() : total;
+void activation_backward(const ActivationBackward& args) {
+  require_compute("activation_backward",
+                  {&args.dy, &args.pre_activation, &args.dx, &args.dbias.view});
+  const int64_t total = args.dx.numel();
+  const int64_t width = args.dbias.present() ? args.dbias.view.numel() : total;
   if (width == 0) return;
-  with_packing(
-      pre_activation.dtype, pack_size(width, {&dy, &pre_activation, &dx}), [&](auto packing) {
-        using P = decltype(packing);
-        const ActivationBackward<typename P::type, P::size> f{activation, dy, pre_activation, dx};
-        if (dbias.present) {
-          start_rows(f, total / width, dbias, accumulate_bias);
-        } else {
-          for_each_pack(f, total);
-        }
-      });
+  const int pack = pack_size(width, {&args.dy, &args.pre_activation, &args.dx});
+  with_packing(args.pre_activation.dtype, pack, [&](auto packing) {
+    using P = decltype(packing);
+    const BackwardPack<typename P::type, P::size> f{args.activation, args.dy, args.pre_activation,
+                                                    args.dx};
+    if (args.dbias.present()) {
+      start_rows(f, total / width, args.dbias);
+    } else {
+      for_each_pack(f, total);
+    }
+  });
 }
 
-// ---- random numbers: every element's draw is a function of its index ----
+// ---- random numbers: each element's draw is a function of its index ----
 
 template <class C, int N>
 struct Dropout {
@@ -204,29 +205,29 @@ struct Dropout {
   C scale;
   random::Key key;
 
-  // Whether element at + i stays; four share a block of draws.
-  __device__ void draw(int64_t at, bool (&stays)[N]) const {
+  // Whether element at + i is kept; four share a block of draws.
+  __device__ void draw(int64_t at, bool (&keep)[N]) const {
     if constexpr (N == 1) {
-      stays[0] = random::uniform(key.seed, key.stream, static_cast<uint64_t>(at)) >= threshold;
+      keep[0] = random::uniform(key.seed, key.stream, static_cast<uint64_t>(at)) >= threshold;
     } else {
 #pragma unroll
       for (int i = 0; i < N; i += 4) {
         const auto words = random::block(key.seed, key.stream, static_cast<uint64_t>(at + i) / 4);
 #pragma unroll
         for (int k = 0; k < 4; ++k)
-          stays[i + k] = static_cast<float>(words[k] >> 8) * 0x1p-24f >= threshold;
+          keep[i + k] = static_cast<float>(words[k] >> 8) * 0x1p-24f >= threshold;
       }
     }
   }
 
   __device__ void operator()(int64_t at) const {
     const Fetched<C, N> fetched = fetch<C, N>(x, at);
-    bool stays[N];
-    draw(at, stays);
+    bool keep[N];
+    draw(at, keep);
     C values[N];
     widen(fetched, x.dtype, values);
 #pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = stays[i] ? values[i] * scale : C{0};
+    for (int i = 0; i < N; ++i) values[i] = keep[i] ? values[i] * scale : C{0};
     store(y, at, values);
   }
 };

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t ops = static_cast<size_t>(Binary::logical_or) + 1;
 
-// A function whose kernel is its own.
+// A function with a kernel of its own.
 template <Binary op>
 struct StaticOp {
   using Value = float;
@@ -28,14 +28,14 @@ struct RuntimeOp {
 };
 
 template <Binary op, class T>
-bool map_known(const TensorView& a, const TensorView& b, const TensorView& y) {
-  return map_packs<T, T, StaticOp<op>, 2>({}, {a, b}, y, false);
+bool map_static(const TensorView& a, const TensorView& b, const TensorView& y) {
+  return map_packs<T, T, StaticOp<op>, 2>({}, {a, b}, {y});
 }
 
 template <class T, size_t... I>
 bool map_op(std::index_sequence<I...>, Binary op, const TensorView& a, const TensorView& b,
             const TensorView& y) {
-  constexpr std::array maps{&map_known<static_cast<Binary>(I), T>...};
+  constexpr std::array maps{&map_static<static_cast<Binary>(I), T>...};
   return maps[static_cast<size_t>(op)](a, b, y);
 }
 
@@ -53,7 +53,7 @@ bool map_dense(Binary op, const TensorView& a, const TensorView& b, const Tensor
   }
 }
 
-// Ops whose result on integers has a fraction, wanted where the output can hold one.
+// Ops whose results on integers have a fraction, kept if the output can hold it.
 bool has_fraction(Binary op) {
   return op == Binary::div || op == Binary::pow || op == Binary::atan2;
 }
@@ -72,15 +72,15 @@ struct Axpby {
   }
 };
 
-// Gradients and their sums: 16-bit and f32 in any mixture.
-bool axpby_dense(Axpby<float> f, const TensorView& x, const TensorView& y, bool reads) {
-  return map_packs<float, float, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
-         map_packs<bf16, bf16, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
-         map_packs<f16, f16, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
-         map_packs<bf16, float, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
-         map_packs<f16, float, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
-         map_packs<float, bf16, Axpby<float>, 1, 2>(f, {x}, y, reads) ||
-         map_packs<float, f16, Axpby<float>, 1, 2>(f, {x}, y, reads);
+// The types of gradients and their sums: 16-bit and f32 in any mixture.
+bool axpby_dense(Axpby<float> f, const TensorView& x, const Target& y) {
+  return map_packs<float, float, Axpby<float>, 1, 2>(f, {x}, y) ||
+         map_packs<bf16, bf16, Axpby<float>, 1, 2>(f, {x}, y) ||
+         map_packs<f16, f16, Axpby<float>, 1, 2>(f, {x}, y) ||
+         map_packs<bf16, float, Axpby<float>, 1, 2>(f, {x}, y) ||
+         map_packs<f16, float, Axpby<float>, 1, 2>(f, {x}, y) ||
+         map_packs<float, bf16, Axpby<float>, 1, 2>(f, {x}, y) ||
+         map_packs<float, f16, Axpby<float>, 1, 2>(f, {x}, y);
 }
 
 }  // namespace
@@ -91,12 +91,12 @@ void binary(Binary op, TensorView a, TensorView b, TensorView y) {
   if (map_dense(op, a, b, y)) return;
   const bool integers = is_integer(a.dtype) && is_integer(b.dtype);
   if (integers && !(has_fraction(op) && is_floating(y.dtype)) && op != Binary::atan2) {
-    return map_elements<RuntimeOp<int64_t>, 2>({op}, {a, b}, y, false);
+    return map_elements<RuntimeOp<int64_t>, 2>({op}, {a, b}, {y});
   }
   const bool wide =
       a.dtype == DType::f64 || b.dtype == DType::f64 || (integers && y.dtype == DType::f64);
   with_floating_type(wide, [&](auto tag) {
-    map_elements<RuntimeOp<typename decltype(tag)::type>, 2>({op}, {a, b}, y, false);
+    map_elements<RuntimeOp<typename decltype(tag)::type>, 2>({op}, {a, b}, {y});
   });
 }
 
@@ -104,18 +104,18 @@ void axpby(double alpha, TensorView x, double beta, TensorView y) {
   if (y.numel() == 0) return;
   if (alpha == 1 && beta == 0) return copy(x, y);
   simplify({&x, &y});
-  const bool reads = beta != 0;
+  const Target target{y, beta != 0};
   const Axpby<float> narrow{static_cast<float>(alpha), static_cast<float>(beta)};
-  if (axpby_dense(narrow, x, y, reads)) return;
+  if (axpby_dense(narrow, x, target)) return;
   const bool integers = is_integer(x.dtype) && is_integer(y.dtype);
   if (integers && cpu::computes_on_integers(Unary::scale, {alpha, beta})) {
-    return map_elements<Axpby<int64_t>, 1>({cast<int64_t>(alpha), cast<int64_t>(beta)}, {x}, y,
-                                           reads);
+    return map_elements<Axpby<int64_t>, 1>({cast<int64_t>(alpha), cast<int64_t>(beta)}, {x},
+                                           target);
   }
   if (integers || x.dtype == DType::f64 || y.dtype == DType::f64) {
-    return map_elements<Axpby<double>, 1>({alpha, beta}, {x}, y, reads);
+    return map_elements<Axpby<double>, 1>({alpha, beta}, {x}, target);
   }
-  map_elements<Axpby<float>, 1>(narrow, {x}, y, reads);
+  map_elements<Axpby<float>, 1>(narrow, {x}, target);
 }
 
 }  // namespace binade::backend::cuda

@@ -38,7 +38,7 @@ void move(const TensorView& x, const TensorView& y) {
          x.as<T>(), Layout(x), y.as<T>(), Layout(y));
 }
 
-// Whether whole units of `n` elements can be moved: no ragged end.
+// Whether a view consists of units of `n` elements, without a rest.
 bool moves_in_units(const TensorView& view, int64_t n) {
   return view.shape.back() % n == 0 && lies_in_packs(view, n, access_bytes);
 }
@@ -58,31 +58,38 @@ struct Matrices {
 
 constexpr int tile = 32, tile_lines = 8;
 
-// A tile of each matrix at a time goes through shared memory: both sides then run along their
-// lines.
+template <class T>
+struct Transpose {
+  int64_t tiles, rows, columns;
+  const T* x;
+  Matrices from;
+  T* y;
+  Matrices to;
+};
+
+// Copies one tile at a time through shared memory, so that reads and writes are both contiguous.
 template <class T>
 __global__ void __launch_bounds__(tile* tile_lines)
-    transpose_kernel(int64_t tiles, int64_t rows, int64_t columns, const T* x,
-                     const __grid_constant__ Matrices from, T* y,
-                     const __grid_constant__ Matrices to) {
+    transpose_kernel(const __grid_constant__ Transpose<T> a) {
   __shared__ T values[tile][tile + 1];
-  const int64_t down = ceil_div<int64_t>(rows, tile), across = ceil_div<int64_t>(columns, tile);
-  for (int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
+  const Matrices &from = a.from, &to = a.to;
+  const int64_t down = ceil_div<int64_t>(a.rows, tile), across = ceil_div<int64_t>(a.columns, tile);
+  for (int64_t i = blockIdx.x; i < a.tiles; i += gridDim.x) {
     const int64_t matrix = i / (down * across);
     const int64_t row = i / across % down * tile, column = i % across * tile;
-    const T* source = x + offset_of(from.batch, matrix);
-    T* target = y + offset_of(to.batch, matrix);
+    const T* source = a.x + offset_of(from.batch, matrix);
+    T* target = a.y + offset_of(to.batch, matrix);
 #pragma unroll
     for (int line = threadIdx.y; line < tile; line += tile_lines) {
       const int64_t r = row + threadIdx.x, c = column + line;
-      if (r < rows && c < columns)
+      if (r < a.rows && c < a.columns)
         values[line][threadIdx.x] = source[r * from.row_stride + c * from.column_stride];
     }
     __syncthreads();
 #pragma unroll
     for (int line = threadIdx.y; line < tile; line += tile_lines) {
       const int64_t r = row + line, c = column + threadIdx.x;
-      if (r < rows && c < columns)
+      if (r < a.rows && c < a.columns)
         target[r * to.row_stride + c * to.column_stride] = values[threadIdx.x][line];
     }
     __syncthreads();  // before the next tile overwrites this one
@@ -95,12 +102,18 @@ void transpose(const TensorView& x, const TensorView& y, int row) {
   const int64_t rows = y.shape[row], columns = y.shape.back();
   const int64_t batch = y.numel() / (rows * columns);
   const int64_t tiles = batch * ceil_div<int64_t>(rows, tile) * ceil_div<int64_t>(columns, tile);
-  launch(transpose_kernel<T>, grid_for(tiles, 1, 64), dim3(tile, tile_lines), 0, tiles, rows,
-         columns, x.as<T>(), Matrices(x, row), y.as<T>(), Matrices(y, row));
+  launch(transpose_kernel<T>, grid_for(tiles, 1, 64), dim3(tile, tile_lines), 0,
+         Transpose<T>{.tiles = tiles,
+                      .rows = rows,
+                      .columns = columns,
+                      .x = x.as<T>(),
+                      .from = Matrices(x, row),
+                      .y = y.as<T>(),
+                      .to = Matrices(y, row)});
 }
 
-// The axis along which x is contiguous where that is not y's last one, and both are long enough for
-// tiles to pay; else -1.
+// The axis along which x is contiguous if it is not y's last one and both are long enough for tiles
+// to pay off; else -1.
 int transposed_axis(const TensorView& x, const TensorView& y) {
   const int last = y.rank() - 1;
   if (last < 1 || x.shape[last] < 8 || y.strides[last] != 1) return -1;
@@ -143,10 +156,10 @@ struct Same {
 };
 
 bool convert_dense(const TensorView& x, const TensorView& y) {
-  return map_packs<float, bf16, Same<float>, 1, 2>({}, {x}, y, false) ||
-         map_packs<float, f16, Same<float>, 1, 2>({}, {x}, y, false) ||
-         map_packs<bf16, float, Same<float>, 1, 2>({}, {x}, y, false) ||
-         map_packs<f16, float, Same<float>, 1, 2>({}, {x}, y, false);
+  return map_packs<float, bf16, Same<float>, 1, 2>({}, {x}, {y}) ||
+         map_packs<float, f16, Same<float>, 1, 2>({}, {x}, {y}) ||
+         map_packs<bf16, float, Same<float>, 1, 2>({}, {x}, {y}) ||
+         map_packs<f16, float, Same<float>, 1, 2>({}, {x}, {y});
 }
 
 // ---- constants ----
@@ -173,7 +186,7 @@ void copy(TensorView x, TensorView y) {
   if (x.dtype == y.dtype) return copy_bits(x, y);
   if (convert_dense(x, y)) return;
   cpu::with_exact_type(x.dtype, [&](auto tag) {
-    map_elements<Same<typename decltype(tag)::type>, 1>({}, {x}, y, false);
+    map_elements<Same<typename decltype(tag)::type>, 1>({}, {x}, {y});
   });
 }
 

@@ -10,8 +10,8 @@ __global__ void __launch_bounds__(elementwise_threads)
                  const __grid_constant__ AnyView a, const __grid_constant__ AnyView b,
                  const __grid_constant__ AnyView y) {
   for (int64_t at = first_item(); at < count; at += item_step()) {
-    const C chosen = condition.load<bool>(at) ? a.load<C>(at) : b.load<C>(at);
-    y.store(at, chosen);
+    const C selected = condition.load<bool>(at) ? a.load<C>(at) : b.load<C>(at);
+    y.store(at, selected);
   }
 }
 

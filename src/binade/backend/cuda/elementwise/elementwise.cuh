@@ -8,8 +8,8 @@
 #include "binade/backend/elementwise.h"
 
 // The loops of elementwise kernels. A function is a struct with the type Value it computes in and
-// operator()(const Value (&inputs)[A], Value old), `old` being what the output holds (0 where it is
-// not read).
+// operator()(const Value (&inputs)[A], Value old), where `old` is the output's present value (0 if
+// it is not read).
 namespace binade::backend::cuda {
 
 inline constexpr int elementwise_threads = 256;
@@ -21,21 +21,28 @@ struct PackInputs {
   bool constant[A];  // along the last axis
 };
 
-// One pack of every input and of the output, as they lie in memory. Finding, fetching and computing
-// are steps of their own: several packs are under way before a thread waits for the first.
+template <class U>
+struct PackOutput {
+  U* data;
+  Layout layout;
+  bool reads;  // the function needs the present values
+};
+
+// One pack of every input and of the output, as stored in memory. Finding, fetching and computing
+// are separate steps, so that a thread can have several packs in flight.
 template <class F, int A, int N, class T, class U>
 struct FetchedPacks {
   int64_t from[A], to;
   Pack<T, N> inputs[A];
   Pack<U, N> old;
 
-  __device__ void find(const PackInputs<T, A>& x, const Layout& y, int64_t at) {
+  __device__ void find(const PackInputs<T, A>& x, const PackOutput<U>& y, int64_t at) {
 #pragma unroll
     for (int input = 0; input < A; ++input) from[input] = offset_of(x.layouts[input], at);
-    to = offset_of(y, at);
+    to = offset_of(y.layout, at);
   }
 
-  __device__ void fetch(const PackInputs<T, A>& x, const U* y, bool reads) {
+  __device__ void fetch(const PackInputs<T, A>& x, const PackOutput<U>& y) {
 #pragma unroll
     for (int input = 0; input < A; ++input) {
       if (x.constant[input]) {
@@ -44,10 +51,10 @@ struct FetchedPacks {
         inputs[input] = load_pack<T, N>(x.data[input] + from[input]);
       }
     }
-    if (reads) old = load_pack<U, N>(y + to);
+    if (y.reads) old = load_pack<U, N>(y.data + to);
   }
 
-  __device__ void finish(const F& f, const PackInputs<T, A>& x, U* y, bool reads) {
+  __device__ void finish(const F& f, const PackInputs<T, A>& x, const PackOutput<U>& y) {
     using C = typename F::Value;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -55,52 +62,52 @@ struct FetchedPacks {
 #pragma unroll
       for (int input = 0; input < A; ++input)
         values[input] = cast<C>(x.constant[input] ? inputs[input][0] : inputs[input][i]);
-      old[i] = cast<U>(f(values, reads ? cast<C>(old[i]) : C{}));
+      old[i] = cast<U>(f(values, y.reads ? cast<C>(old[i]) : C{}));
     }
-    store_pack<U, N>(y + to, old);
+    store_pack<U, N>(y.data + to, old);
   }
 };
 
 // `count` packs from `first` on, `step` apart.
 template <int count, int N, class F, int A, class T, class U>
-__device__ inline void map_some(const F& f, const PackInputs<T, A>& x, U* y, const Layout& y_layout,
-                                bool reads, int64_t first, int64_t step) {
+__device__ inline void map_some(const F& f, const PackInputs<T, A>& x, const PackOutput<U>& y,
+                                int64_t first, int64_t step) {
   FetchedPacks<F, A, N, T, U> packs[count];
 #pragma unroll
-  for (int k = 0; k < count; ++k) packs[k].find(x, y_layout, (first + k * step) * N);
+  for (int k = 0; k < count; ++k) packs[k].find(x, y, (first + k * step) * N);
 #pragma unroll
-  for (int k = 0; k < count; ++k) packs[k].fetch(x, y, reads);
+  for (int k = 0; k < count; ++k) packs[k].fetch(x, y);
 #pragma unroll
-  for (int k = 0; k < count; ++k) packs[k].finish(f, x, y, reads);
+  for (int k = 0; k < count; ++k) packs[k].finish(f, x, y);
 }
 
 template <class F, int A, int N, int ahead, class T, class U>
 __global__ void __launch_bounds__(elementwise_threads)
-    packs_kernel(F f, int64_t count, const __grid_constant__ PackInputs<T, A> x, U* y,
-                 const __grid_constant__ Layout y_layout, bool reads) {
+    packs_kernel(F f, int64_t count, const __grid_constant__ PackInputs<T, A> x,
+                 const __grid_constant__ PackOutput<U> y) {
   using C = typename F::Value;
   const int64_t packs = count / N, step = item_step();
   int64_t pack = first_item();
   for (; pack + (ahead - 1) * step < packs; pack += ahead * step)
-    map_some<ahead, N>(f, x, y, y_layout, reads, pack, step);
-  for (; ahead > 1 && pack < packs; pack += step)
-    map_some<1, N>(f, x, y, y_layout, reads, pack, step);
-  // What is left of a single axis, an element for each of the first threads.
+    map_some<ahead, N>(f, x, y, pack, step);
+  for (; ahead > 1 && pack < packs; pack += step) map_some<1, N>(f, x, y, pack, step);
+  // The end of a single axis, one element for each of the first threads.
   const int64_t at = packs * N + first_item();
   if (at >= count) return;
   C values[A];
 #pragma unroll
   for (int input = 0; input < A; ++input)
     values[input] = cast<C>(x.data[input][offset_of(x.layouts[input], at)]);
-  U& out = y[offset_of(y_layout, at)];
-  out = cast<U>(f(values, reads ? cast<C>(out) : C{}));
+  U& out = y.data[offset_of(y.layout, at)];
+  out = cast<U>(f(values, y.reads ? cast<C>(out) : C{}));
 }
 
-// y = f(x...) on simplified views of types T and U, in packs; false, with nothing done, where types
-// or strides do not allow it. A thread fetches `ahead` packs at a time: several where f is little
-// work.
+// y = f(x...) on simplified views of types T and U, in packs; returns false, with nothing done, if
+// types or strides do not allow it. A thread fetches `ahead` packs at a time: several if f is
+// cheap. f sees y's present values if the target accumulates.
 template <class T, class U, class F, int A, int ahead = 1>
-bool map_packs(F f, const std::array<TensorView, A>& x, const TensorView& y, bool reads) {
+bool map_packs(F f, const std::array<TensorView, A>& x, const Target& target) {
+  const TensorView& y = target.view;
   constexpr int n = static_cast<int>(access_bytes / std::min(sizeof(T), sizeof(U)));
   const int last = y.rank() - 1;
   if (y.dtype != dtype_of<U> || !lies_in_packs(y, n, alignof(Pack<U, n>))) return false;
@@ -116,7 +123,7 @@ bool map_packs(F f, const std::array<TensorView, A>& x, const TensorView& y, boo
   const int64_t count = y.numel();
   launch(packs_kernel<F, A, n, ahead, T, U>,
          grid_for(ceil_div<int64_t>(count, n), elementwise_threads), elementwise_threads, 0, f,
-         count, inputs, y.as<U>(), Layout(y), reads);
+         count, inputs, PackOutput<U>{y.as<U>(), Layout(y), target.accumulate});
   return true;
 }
 
@@ -134,20 +141,21 @@ __global__ void __launch_bounds__(elementwise_threads)
     C values[A];
 #pragma unroll
     for (int input = 0; input < A; ++input) values[input] = x.views[input].template load<C>(at);
-    const int64_t place = offset_of(y.layout, at);
-    const C old = reads ? load_as<C>(y.data, y.dtype, place) : C{};
-    store_as(y.data, y.dtype, place, f(values, old));
+    const int64_t offset = offset_of(y.layout, at);
+    const C old = reads ? load_as<C>(y.data, y.dtype, offset) : C{};
+    store_as(y.data, y.dtype, offset, f(values, old));
   }
 }
 
 // y = f(x...) on simplified views of any types and strides.
 template <class F, int A>
-void map_elements(F f, const std::array<TensorView, A>& x, const TensorView& y, bool reads) {
+void map_elements(F f, const std::array<TensorView, A>& x, const Target& target) {
+  const TensorView& y = target.view;
   AnyInputs<A> inputs;
   for (int i = 0; i < A; ++i) inputs.views[i] = AnyView(x[static_cast<size_t>(i)]);
   const int64_t count = y.numel();
   launch(elements_kernel<F, A>, grid_for(count, elementwise_threads), elementwise_threads, 0, f,
-         count, inputs, AnyView(y), reads);
+         count, inputs, AnyView(y), target.accumulate);
 }
 
 inline bool is_integer(DType dtype) { return !is_floating(dtype); }
@@ -161,10 +169,9 @@ void with_floating_type(bool wide, F&& f) {
   }
 }
 
-// The table's entries, as ElementwiseKernels says.
-void unary(Unary op, UnaryParams numbers, TensorView x, TensorView y);
-void unary_backward(Unary op, UnaryParams numbers, TensorView dy, TensorView saved, TensorView dx,
-                    bool accumulate);
+// The entries of ElementwiseKernels.
+void unary(Unary op, UnaryParams params, TensorView x, TensorView y);
+void unary_backward(Unary op, UnaryParams params, TensorView dy, TensorView saved, Target dx);
 void binary(Binary op, TensorView a, TensorView b, TensorView y);
 void axpby(double alpha, TensorView x, double beta, TensorView y);
 void copy(TensorView x, TensorView y);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t ops = static_cast<size_t>(Unary::logical_not) + 1;
 
-// The gradient of a function whose kernel is its own.
+// The gradient of a function with a kernel of its own.
 template <Unary op>
 struct StaticOp {
   using Value = float;
@@ -19,7 +19,7 @@ struct StaticOp {
   }
 };
 
-// Those of all functions in one kernel.
+// The gradients of all functions in one kernel.
 template <class C>
 struct RuntimeOp {
   using Value = C;
@@ -31,21 +31,20 @@ struct RuntimeOp {
 };
 
 struct Gradient {
-  UnaryParams numbers;
-  TensorView dy, saved, dx;
-  bool accumulate;
+  UnaryParams params;
+  TensorView dy, saved;
+  Target dx;
 };
 
 template <Unary op, class T>
-bool map_known(const Gradient& g) {
+bool map_static(const Gradient& g) {
   return map_packs<T, T, StaticOp<op>, 2>(
-      {static_cast<float>(g.numbers.a), static_cast<float>(g.numbers.b)}, {g.dy, g.saved}, g.dx,
-      g.accumulate);
+      {static_cast<float>(g.params.a), static_cast<float>(g.params.b)}, {g.dy, g.saved}, g.dx);
 }
 
 template <class T, size_t... I>
 bool map_op(std::index_sequence<I...>, Unary op, const Gradient& g) {
-  constexpr std::array maps{&map_known<static_cast<Unary>(I), T>...};
+  constexpr std::array maps{&map_static<static_cast<Unary>(I), T>...};
   return maps[static_cast<size_t>(op)](g);
 }
 
@@ -65,17 +64,16 @@ bool map_dense(Unary op, const Gradient& g) {
 
 }  // namespace
 
-void unary_backward(Unary op, UnaryParams numbers, TensorView dy, TensorView saved, TensorView dx,
-                    bool accumulate) {
-  if (dx.numel() == 0) return;
-  simplify({&dy, &saved, &dx});
-  if (map_dense(op, {numbers, dy, saved, dx, accumulate})) return;
-  const bool wide =
-      dy.dtype == DType::f64 || saved.dtype == DType::f64 || (accumulate && dx.dtype == DType::f64);
+void unary_backward(Unary op, UnaryParams params, TensorView dy, TensorView saved, Target dx) {
+  if (dx.view.numel() == 0) return;
+  simplify({&dy, &saved, &dx.view});
+  if (map_dense(op, {params, dy, saved, dx})) return;
+  const bool wide = dy.dtype == DType::f64 || saved.dtype == DType::f64 ||
+                    (dx.accumulate && dx.view.dtype == DType::f64);
   with_floating_type(wide, [&](auto tag) {
     using C = typename decltype(tag)::type;
-    map_elements<RuntimeOp<C>, 2>({op, static_cast<C>(numbers.a), static_cast<C>(numbers.b)},
-                                  {dy, saved}, dx, accumulate);
+    map_elements<RuntimeOp<C>, 2>({op, static_cast<C>(params.a), static_cast<C>(params.b)},
+                                  {dy, saved}, dx);
   });
 }
 

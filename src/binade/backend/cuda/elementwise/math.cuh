@@ -4,9 +4,10 @@
 #include <numbers>
 
 #include "binade/backend/elementwise.h"
+#include "binade/backend/unary_dispatch.h"
 
-// The functions of elementwise kernels on single values: float, double and, where they map integers
-// to integers, int64_t. Where `op` is known when a kernel is compiled, the switch is gone.
+// The functions of elementwise kernels on single values: float, double and, if they map integers to
+// integers, int64_t. With an `op` known at compile time no switch is left.
 namespace binade::backend::cuda {
 
 template <class T>
@@ -19,22 +20,7 @@ __device__ inline T sigmoid(T x) {
   return 1 / (1 + std::exp(-x));
 }
 
-// (1 + tanh(u)) / 2 = sigmoid(2u), u being the tanh form of GELU's argument.
-inline constexpr double gelu_slope = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-inline constexpr double gelu_cubic = 0.044715;
-
-template <class T>
-__device__ inline T gelu_tanh_gate(T x) {
-  return sigmoid(x * (T(gelu_slope) + T(gelu_slope * gelu_cubic) * (x * x)));
-}
-
-// log(1 + exp(x)) where neither overflows nor loses small results.
-template <class T>
-__device__ inline T softplus(T x) {
-  return (x > 0 ? x : T(0)) + std::log1p(std::exp(-std::fabs(x)));
-}
-
-// x^exponent; the exponents people use need no logarithm.
+// x^exponent; the common exponents need no logarithm.
 __device__ inline float power(float x, float exponent) {
   if (exponent == 2) return x * x;
   if (exponent == 1) return x;
@@ -48,115 +34,208 @@ __device__ inline float power(float x, float exponent) {
 }
 __device__ inline double power(double x, double exponent) { return std::pow(x, exponent); }
 
+// One functor per function of float or double, as with_unary() expects: value(x), and
+// gradient(g, s), g times the derivative, from the input or, if saves_output(op), from the output.
 // clang-format off
 template <class T>
-__device__ inline T unary_value(Unary op, T x, T a, T b) {
-  switch (op) {
-    case Unary::neg: return -x;
-    case Unary::abs: return std::fabs(x);
-    case Unary::sign: return sign(x);
-    case Unary::square: return x * x;
-    case Unary::sqrt: return std::sqrt(x);
-    case Unary::rsqrt: return 1 / std::sqrt(x);
-    case Unary::reciprocal: return 1 / x;
-    case Unary::exp: return std::exp(x);
-    case Unary::expm1: return std::expm1(x);
-    case Unary::log: return std::log(x);
-    case Unary::log2: return std::log2(x);
-    case Unary::log10: return std::log10(x);
-    case Unary::log1p: return std::log1p(x);
-    case Unary::sin: return std::sin(x);
-    case Unary::cos: return std::cos(x);
-    case Unary::tan: return std::tan(x);
-    case Unary::asin: return std::asin(x);
-    case Unary::acos: return std::acos(x);
-    case Unary::atan: return std::atan(x);
-    case Unary::sinh: return std::sinh(x);
-    case Unary::cosh: return std::cosh(x);
-    case Unary::tanh: return std::tanh(x);
-    case Unary::erf: return std::erf(x);
-    case Unary::erfinv: return ::erfinv(x);
-    case Unary::sigmoid: return sigmoid(x);
-    case Unary::relu: return x <= 0 ? T(0) : x;
-    case Unary::leaky_relu: return x > 0 ? x : a * x;
-    case Unary::gelu: return x * ::normcdf(x);
-    case Unary::gelu_tanh: return x * gelu_tanh_gate(x);
-    case Unary::silu: return x * sigmoid(x);
-    case Unary::softplus: return softplus(x);
-    case Unary::pow: return power(x, a);
-    case Unary::clamp: return x != x ? x : std::fmin(std::fmax(x, a), b);
-    case Unary::scale: return std::fma(x, a, b);
-    case Unary::floor: return std::floor(x);
-    case Unary::ceil: return std::ceil(x);
-    case Unary::round: return std::rint(x);
-    case Unary::trunc: return std::trunc(x);
-    case Unary::is_finite: return std::fabs(x) < T(INFINITY) ? 1 : 0;
-    case Unary::is_nan: return x != x ? 1 : 0;
-    case Unary::is_inf: return std::fabs(x) == T(INFINITY) ? 1 : 0;
-    case Unary::logical_not: return x == 0 ? 1 : 0;
-  }
-  return x;
-}
+struct Functions {
+  // ---- gradients from the output y ----
 
-// g times the derivative at s, which is the input or, where saves_output(op), the output.
-template <class T>
-__device__ inline T gradient_value(Unary op, T g, T s, T a, T b) {
-  constexpr T half_sqrt_pi = T(0.5 / std::numbers::inv_sqrtpi);
-  constexpr T two_over_sqrt_pi = T(2 * std::numbers::inv_sqrtpi);
-  switch (op) {
-    // From the output.
-    case Unary::sqrt: return g * T(0.5) / s;
-    case Unary::rsqrt: return g * (T(-0.5) * s * s * s);
-    case Unary::reciprocal: return -g * (s * s);
-    case Unary::exp: return g * s;
-    case Unary::expm1: return g * (s + 1);
-    case Unary::tan: return g * (1 + s * s);
-    case Unary::tanh: return g * ((1 - s) * (1 + s));
-    case Unary::sigmoid: return g * (s * (1 - s));
-    case Unary::erfinv: return g * (half_sqrt_pi * std::exp(s * s));
-    // From the input.
-    case Unary::neg: return -g;
-    case Unary::abs: return g * sign(s);
-    case Unary::square: return g * (2 * s);
-    case Unary::log: return g / s;
-    case Unary::log2: return g * T(std::numbers::log2e) / s;
-    case Unary::log10: return g * T(std::numbers::log10e) / s;
-    case Unary::log1p: return g / (1 + s);
-    case Unary::sin: return g * std::cos(s);
-    case Unary::cos: return -g * std::sin(s);
-    case Unary::asin: return g / std::sqrt((1 - s) * (1 + s));
-    case Unary::acos: return -g / std::sqrt((1 - s) * (1 + s));
-    case Unary::atan: return g / (1 + s * s);
-    case Unary::sinh: return g * std::cosh(s);
-    case Unary::cosh: return g * std::sinh(s);
-    case Unary::erf: return g * (two_over_sqrt_pi * std::exp(-s * s));
-    // A choice, since 0 times an infinite gradient would not be 0.
-    case Unary::relu: return s <= 0 ? T(0) : g;
-    case Unary::leaky_relu: return s > 0 ? g : g * a;
-    case Unary::gelu: {
-      constexpr T inv_sqrt_2pi = T(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
-      return g * (::normcdf(s) + s * (inv_sqrt_2pi * std::exp(T(-0.5) * s * s)));
+  struct Sqrt {
+    static __device__ T value(T x) { return std::sqrt(x); }
+    static __device__ T gradient(T g, T y) { return g * T(0.5) / y; }
+  };
+  struct Rsqrt {
+    static __device__ T value(T x) { return 1 / std::sqrt(x); }
+    static __device__ T gradient(T g, T y) { return g * (T(-0.5) * y * y * y); }
+  };
+  struct Reciprocal {
+    static __device__ T value(T x) { return 1 / x; }
+    static __device__ T gradient(T g, T y) { return -g * (y * y); }
+  };
+  struct Exp {
+    static __device__ T value(T x) { return std::exp(x); }
+    static __device__ T gradient(T g, T y) { return g * y; }
+  };
+  struct Expm1 {
+    static __device__ T value(T x) { return std::expm1(x); }
+    static __device__ T gradient(T g, T y) { return g * (y + 1); }
+  };
+  struct Tan {
+    static __device__ T value(T x) { return std::tan(x); }
+    static __device__ T gradient(T g, T y) { return g * (1 + y * y); }
+  };
+  struct Tanh {
+    static __device__ T value(T x) { return std::tanh(x); }
+    static __device__ T gradient(T g, T y) { return g * ((1 - y) * (1 + y)); }
+  };
+  struct Sigmoid {
+    static __device__ T value(T x) { return sigmoid(x); }
+    static __device__ T gradient(T g, T y) { return g * (y * (1 - y)); }
+  };
+  struct Erfinv {
+    static __device__ T value(T x) { return ::erfinv(x); }
+    static __device__ T gradient(T g, T y) {
+      return g * (T(0.5 / std::numbers::inv_sqrtpi) * std::exp(y * y));
     }
-    case Unary::gelu_tanh: {
+  };
+
+  // ---- gradients from the input x ----
+
+  struct Neg {
+    static __device__ T value(T x) { return -x; }
+    static __device__ T gradient(T g, T) { return -g; }
+  };
+  struct Abs {
+    static __device__ T value(T x) { return std::fabs(x); }
+    static __device__ T gradient(T g, T x) { return g * sign(x); }
+  };
+  struct Square {
+    static __device__ T value(T x) { return x * x; }
+    static __device__ T gradient(T g, T x) { return g * (2 * x); }
+  };
+  struct Log {
+    static __device__ T value(T x) { return std::log(x); }
+    static __device__ T gradient(T g, T x) { return g / x; }
+  };
+  struct Log2 {
+    static __device__ T value(T x) { return std::log2(x); }
+    static __device__ T gradient(T g, T x) { return g * T(std::numbers::log2e) / x; }
+  };
+  struct Log10 {
+    static __device__ T value(T x) { return std::log10(x); }
+    static __device__ T gradient(T g, T x) { return g * T(std::numbers::log10e) / x; }
+  };
+  struct Log1p {
+    static __device__ T value(T x) { return std::log1p(x); }
+    static __device__ T gradient(T g, T x) { return g / (1 + x); }
+  };
+  struct Sin {
+    static __device__ T value(T x) { return std::sin(x); }
+    static __device__ T gradient(T g, T x) { return g * std::cos(x); }
+  };
+  struct Cos {
+    static __device__ T value(T x) { return std::cos(x); }
+    static __device__ T gradient(T g, T x) { return -g * std::sin(x); }
+  };
+  struct Asin {
+    static __device__ T value(T x) { return std::asin(x); }
+    static __device__ T gradient(T g, T x) { return g / std::sqrt((1 - x) * (1 + x)); }
+  };
+  struct Acos {
+    static __device__ T value(T x) { return std::acos(x); }
+    static __device__ T gradient(T g, T x) { return -g / std::sqrt((1 - x) * (1 + x)); }
+  };
+  struct Atan {
+    static __device__ T value(T x) { return std::atan(x); }
+    static __device__ T gradient(T g, T x) { return g / (1 + x * x); }
+  };
+  struct Sinh {
+    static __device__ T value(T x) { return std::sinh(x); }
+    static __device__ T gradient(T g, T x) { return g * std::cosh(x); }
+  };
+  struct Cosh {
+    static __device__ T value(T x) { return std::cosh(x); }
+    static __device__ T gradient(T g, T x) { return g * std::sinh(x); }
+  };
+  struct Erf {
+    static __device__ T value(T x) { return std::erf(x); }
+    static __device__ T gradient(T g, T x) {
+      return g * (T(2 * std::numbers::inv_sqrtpi) * std::exp(-x * x));
+    }
+  };
+  // A choice rather than a product, since 0 * infinity is NaN.
+  struct Relu {
+    static __device__ T value(T x) { return x <= 0 ? T(0) : x; }
+    static __device__ T gradient(T g, T x) { return x <= 0 ? T(0) : g; }
+  };
+  struct Gelu {
+    static __device__ T value(T x) { return x * ::normcdf(x); }
+    static __device__ T gradient(T g, T x) {
+      constexpr T inv_sqrt_2pi = T(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+      return g * (::normcdf(x) + x * (inv_sqrt_2pi * std::exp(T(-0.5) * x * x)));
+    }
+  };
+  struct GeluTanh {
+    static __device__ T value(T x) { return x * gate(x); }
+    static __device__ T gradient(T g, T s) {
       // Past 20 the derivative is 0 or 1; bounding x keeps its square finite.
       const T x = s != s ? s : std::fmin(std::fmax(s, T(-20)), T(20));
-      const T gate = gelu_tanh_gate(x);
-      const T slope = T(gelu_slope) + T(3 * gelu_slope * gelu_cubic) * (x * x);
-      return g * (gate + gate * (x * slope * (1 - gate)));
+      const T open = gate(x);
+      const T du = T(linear) + T(3 * linear * cubic) * (x * x);
+      return g * (open + open * (x * du * (1 - open)));
     }
-    case Unary::silu: {
-      const T gate = sigmoid(s);
-      return g * (gate + gate * (s * (1 - gate)));
+    // (1 + tanh(u)) / 2 = sigmoid(2u), where u is the argument of GELU's tanh form.
+    static __device__ T gate(T x) {
+      return sigmoid(x * (T(linear) + T(linear * cubic) * (x * x)));
     }
-    case Unary::softplus: return g * sigmoid(s);
-    case Unary::pow: return a == 0 ? T(0) : g * (a * power(s, a - 1));
-    case Unary::clamp: return s >= a && s <= b ? g : T(0);
-    case Unary::scale: return g * a;
-    case Unary::sign: case Unary::floor: case Unary::ceil: case Unary::round: case Unary::trunc:
-    case Unary::is_finite: case Unary::is_nan: case Unary::is_inf: case Unary::logical_not:
-      return 0;
-  }
-  return 0;
+    static constexpr double linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+    static constexpr double cubic = 0.044715;
+  };
+  struct Silu {
+    static __device__ T value(T x) { return x * sigmoid(x); }
+    static __device__ T gradient(T g, T x) {
+      const T gate = sigmoid(x);
+      return g * (gate + gate * (x * (1 - gate)));
+    }
+  };
+  // log(1 + exp(x)), without overflow and without losing small results.
+  struct Softplus {
+    static __device__ T value(T x) { return (x > 0 ? x : T(0)) + std::log1p(std::exp(-std::fabs(x))); }
+    static __device__ T gradient(T g, T x) { return g * sigmoid(x); }
+  };
+  struct LeakyRelu {
+    T slope;
+    __device__ T value(T x) const { return x > 0 ? x : slope * x; }
+    __device__ T gradient(T g, T x) const { return x > 0 ? g : g * slope; }
+  };
+  struct Pow {
+    T exponent;
+    __device__ T value(T x) const { return power(x, exponent); }
+    __device__ T gradient(T g, T x) const {
+      return exponent == 0 ? T(0) : g * (exponent * power(x, exponent - 1));
+    }
+  };
+  struct Clamp {
+    T low, high;
+    __device__ T value(T x) const { return x != x ? x : std::fmin(std::fmax(x, low), high); }
+    __device__ T gradient(T g, T x) const { return x >= low && x <= high ? g : T(0); }
+  };
+  struct Scale {
+    T factor, offset;
+    __device__ T value(T x) const { return std::fma(x, factor, offset); }
+    __device__ T gradient(T g, T) const { return g * factor; }
+  };
+
+  // ---- functions whose derivative is zero wherever it exists ----
+
+  struct Step { static __device__ T gradient(T, T) { return 0; } };
+  struct Sign : Step { static __device__ T value(T x) { return sign(x); } };
+  struct Floor : Step { static __device__ T value(T x) { return std::floor(x); } };
+  struct Ceil : Step { static __device__ T value(T x) { return std::ceil(x); } };
+  struct Round : Step { static __device__ T value(T x) { return std::rint(x); } };
+  struct Trunc : Step { static __device__ T value(T x) { return std::trunc(x); } };
+  struct IsFinite : Step { static __device__ T value(T x) { return std::fabs(x) < T(INFINITY) ? 1 : 0; } };
+  struct IsNan : Step { static __device__ T value(T x) { return x != x ? 1 : 0; } };
+  struct IsInf : Step { static __device__ T value(T x) { return std::fabs(x) == T(INFINITY) ? 1 : 0; } };
+  struct LogicalNot : Step { static __device__ T value(T x) { return x == 0 ? 1 : 0; } };
+};
+
+// UnaryParams in a kernel's compute type.
+template <class T>
+struct Params {
+  T a, b;
+};
+
+template <class T>
+__device__ inline T unary_value(Unary op, T x, T a, T b) {
+  return with_unary<Functions<T>>(op, Params<T>{a, b}, [&](auto function) { return function.value(x); });
+}
+
+// g times the derivative at s, which is the input or, if saves_output(op), the output.
+template <class T>
+__device__ inline T gradient_value(Unary op, T g, T s, T a, T b) {
+  return with_unary<Functions<T>>(op, Params<T>{a, b}, [&](auto function) { return function.gradient(g, s); });
 }
 
 template <class T>
@@ -184,7 +263,7 @@ __device__ inline T binary_value(Binary op, T l, T r) {
 
 // ---- integers ----
 
-// They wrap around, which unsigned arithmetic says.
+// They wrap around: unsigned arithmetic, which has no undefined overflow.
 __device__ inline int64_t wrapping_add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
@@ -207,7 +286,7 @@ __device__ inline int64_t whole_power(int64_t base, int64_t exponent) {
   return result;
 }
 
-// Only ops that map integers to integers come here; a and b are whole.
+// Only for ops that map integers to integers; a and b are integers too.
 template <>
 __device__ inline int64_t unary_value(Unary op, int64_t x, int64_t a, int64_t b) {
   switch (op) {

@@ -5,8 +5,8 @@
 
 namespace binade::backend::cuda {
 
-// An index outside [0, size) stops the kernel: the host, which would have to wait for the indices,
-// does not look at them. The next call to the GPU then fails.
+// Stops the kernel at an index outside [0, size); the next call to the GPU then fails. The host
+// does not check indices of a GPU: it would have to wait for them.
 __device__ __noinline__ inline void refuse_index(int64_t index, int64_t size) {
   printf("index out of range: expected 0 to %lld, found %lld\n", static_cast<long long>(size - 1),
          static_cast<long long>(index));

@@ -26,7 +26,7 @@ void check_types(const char* op, const TensorView& x, const TensorView& index,
   }
 }
 
-// Indices below `size`, read wherever they are.
+// Indices of i64 or i32, checked to be below `size`.
 struct Indices {
   const void* data;
   bool wide;
@@ -44,13 +44,23 @@ struct Indices {
 
 // Elements move as bits of their size.
 template <class T>
+struct Gather {
+  int64_t count;
+  const T* x;
+  Layout x_layout;
+  int64_t step;  // of x along the indexed axis
+  Indices indices;
+  Layout index_layout;
+  T* y;
+  Layout y_layout;
+};
+
+template <class T>
 __global__ void __launch_bounds__(elementwise_threads)
-    gather_kernel(int64_t count, const T* x, const __grid_constant__ Layout x_layout, int64_t step,
-                  Indices indices, const __grid_constant__ Layout index_layout, T* y,
-                  const __grid_constant__ Layout y_layout) {
-  for (int64_t at = first_item(); at < count; at += item_step()) {
-    const int64_t chosen = indices.at(offset_of(index_layout, at));
-    y[offset_of(y_layout, at)] = x[offset_of(x_layout, at) + chosen * step];
+    gather_kernel(const __grid_constant__ Gather<T> a) {
+  for (int64_t at = first_item(); at < a.count; at += item_step()) {
+    const int64_t selected = a.indices.at(offset_of(a.index_layout, at));
+    a.y[offset_of(a.y_layout, at)] = a.x[offset_of(a.x_layout, at) + selected * a.step];
   }
 }
 
@@ -58,7 +68,7 @@ void gather(TensorView x, int axis, TensorView index, TensorView y) {
   check_types("gather", x, index, y);
   const int64_t count = y.numel();
   if (count == 0) return;
-  // x as a view of y's shape that stands still along the axis; an index steps from there.
+  // x as a view of y's shape with stride 0 along the axis; an index selects the step along it.
   const int64_t step = x.strides[axis];
   const Indices indices(index, x.shape[axis]);
   x.shape = y.shape;
@@ -66,12 +76,19 @@ void gather(TensorView x, int axis, TensorView index, TensorView y) {
   simplify({&x, &index, &y});
   cpu::with_bits(y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(gather_kernel<T>, grid_for(count, elementwise_threads), elementwise_threads, 0, count,
-           x.as<T>(), Layout(x), step, indices, Layout(index), y.as<T>(), Layout(y));
+    launch(gather_kernel<T>, grid_for(count, elementwise_threads), elementwise_threads, 0,
+           Gather<T>{.count = count,
+                     .x = x.as<T>(),
+                     .x_layout = Layout(x),
+                     .step = step,
+                     .indices = indices,
+                     .index_layout = Layout(index),
+                     .y = y.as<T>(),
+                     .y_layout = Layout(y)});
   });
 }
 
-// The 1-D index as a view of y's shape that varies along `axis` alone.
+// The 1-D index as a view of y's shape that varies only along `axis`.
 TensorView along(const TensorView& index, int axis, const Shape& shape) {
   TensorView view = index;
   view.strides = Strides::filled(shape.rank(), 0);
@@ -80,17 +97,28 @@ TensorView along(const TensorView& index, int axis, const Shape& shape) {
   return view;
 }
 
-// `width` elements of the other axes for each of the entries an index selects.
+// Copies the `width` elements of the other axes that each entry of the index selects.
+template <class T>
+struct Select {
+  int64_t entries, width;
+  Indices indices;
+  int64_t index_step;
+  const T* x;
+  Layout x_layout;
+  int64_t x_step;
+  T* y;
+  Layout y_layout;
+  int64_t y_step;
+};
+
 template <class T>
 __global__ void __launch_bounds__(elementwise_threads)
-    select_kernel(int64_t entries, int64_t width, Indices indices, int64_t index_step, const T* x,
-                  const __grid_constant__ Layout x_layout, int64_t x_step, T* y,
-                  const __grid_constant__ Layout y_layout, int64_t y_step) {
-  for (int64_t item = first_item(); item < entries * width; item += item_step()) {
-    const int64_t entry = item / width, place = item - entry * width;
-    const int64_t chosen = indices.at(entry * index_step);
-    y[offset_of(y_layout, place) + entry * y_step] =
-        x[offset_of(x_layout, place) + chosen * x_step];
+    select_kernel(const __grid_constant__ Select<T> a) {
+  for (int64_t item = first_item(); item < a.entries * a.width; item += item_step()) {
+    const int64_t entry = item / a.width, position = item - entry * a.width;
+    const int64_t selected = a.indices.at(entry * a.index_step);
+    a.y[offset_of(a.y_layout, position) + entry * a.y_step] =
+        a.x[offset_of(a.x_layout, position) + selected * a.x_step];
   }
 }
 
@@ -108,8 +136,16 @@ void index_select(TensorView x, int axis, TensorView index, TensorView y) {
     using T = typename decltype(tag)::type;
     const int64_t entries = index.shape[0], width = target.numel();
     launch(select_kernel<T>, grid_for(entries * width, elementwise_threads), elementwise_threads, 0,
-           entries, width, indices, index.strides[0], source.as<T>(), Layout(source), x_step / n,
-           target.as<T>(), Layout(target), y_step / n);
+           Select<T>{.entries = entries,
+                     .width = width,
+                     .indices = indices,
+                     .index_step = index.strides[0],
+                     .x = source.as<T>(),
+                     .x_layout = Layout(source),
+                     .x_step = x_step / n,
+                     .y = target.as<T>(),
+                     .y_layout = Layout(target),
+                     .y_step = y_step / n});
   };
   const int64_t n = static_cast<int64_t>(access_bytes / size_of(y.dtype));
   const bool in_packs = to.shape.back() % n == 0 && x_step % n == 0 && y_step % n == 0 &&
@@ -119,11 +155,11 @@ void index_select(TensorView x, int axis, TensorView index, TensorView y) {
 }
 
 void scatter_add(TensorView x, int axis, TensorView index, TensorView y) {
-  add_at(x, axis, index, y, false);
+  add_at(x, axis, index, y, NegativeIndex::refuse);
 }
 
 void index_add(TensorView x, int axis, TensorView index, TensorView y) {
-  add_at(x, axis, along(index, axis, x.shape), y, false);
+  add_at(x, axis, along(index, axis, x.shape), y, NegativeIndex::refuse);
 }
 
 void bounds(TensorView index, TensorView bounds) {
@@ -132,13 +168,13 @@ void bounds(TensorView index, TensorView bounds) {
   low.strides = high.strides = Strides::filled(index.rank(), 1);
   high.data = bounds.as<int64_t>() + bounds.strides[0];
   if (index.numel() == 0) {
-    // No index is out of range where there is none.
+    // Without indices none is out of range.
     fill(low, 0);
     fill(high, -1);
     return;
   }
-  reduce_kernels.reduce(Reduction::min, index, low, false);
-  reduce_kernels.reduce(Reduction::max, index, high, false);
+  reduce_kernels.reduce(Reduction::min, index, {low});
+  reduce_kernels.reduce(Reduction::max, index, {high});
 }
 
 }  // namespace

@@ -9,16 +9,16 @@
 #include "binade/backend/cuda/index/check.cuh"
 #include "binade/backend/cuda/index/sort.h"
 
-// Entries are sorted by where they go, stably, so that those of one target lie together in the
-// order of their indices; a warp or a thread then sums each of these runs. No two write one
-// element, and the order of additions never changes.
+// Entries are sorted stably by their target position, so that those of one target are contiguous
+// and in the order of their indices; a warp or a thread then sums each of these runs. No two
+// threads write one element, and the order of additions is fixed.
 namespace binade::backend::cuda {
 namespace {
 
 constexpr int threads = 256;
 
-// A scatter, its axis apart from the others. Over `lines` the index varies, over `rest` it does
-// not. Entry line * count + i of x goes to place line * targets + index of y.
+// A scatter with its axis separated from the others. The index varies over `lines` but not over
+// `rest`. Entry line * count + i of x is added to position line * targets + index of y.
 struct Scatter {
   Layout x_lines, index_lines, y_lines;
   Layout x_rest, y_rest;
@@ -26,31 +26,31 @@ struct Scatter {
   int64_t lines, count, targets, width;
 
   BINADE_HD int64_t entries() const { return lines * count; }
-  BINADE_HD int64_t places() const { return lines * targets; }
+  BINADE_HD int64_t positions() const { return lines * targets; }
 
   __device__ int64_t x_offset(int64_t entry) const {
     if (lines == 1) return entry * x_step;
     return offset_of(x_lines, entry / count) + entry % count * x_step;
   }
-  __device__ int64_t y_offset(int64_t place) const {
-    if (lines == 1) return place * y_step;
-    return offset_of(y_lines, place / targets) + place % targets * y_step;
+  __device__ int64_t y_offset(int64_t position) const {
+    if (lines == 1) return position * y_step;
+    return offset_of(y_lines, position / targets) + position % targets * y_step;
   }
 };
 
-// Where each entry goes: the place after the last stands for nowhere.
+// Each entry's target position; one past the last position means none.
 template <class Key>
 __global__ void __launch_bounds__(threads)
-    places_kernel(const __grid_constant__ Scatter s, const void* index, DType dtype,
-                  bool skip_negative, Key* places, Key* entries) {
+    positions_kernel(const __grid_constant__ Scatter s, const void* index, DType dtype,
+                     NegativeIndex negative, Key* positions, Key* entries) {
   for (int64_t entry = first_item(); entry < s.entries(); entry += item_step()) {
     const int64_t line = entry / s.count, i = entry - line * s.count;
     const int64_t offset = offset_of(s.index_lines, line) + i * s.index_step;
     const int64_t target = dtype == DType::i64 ? static_cast<const int64_t*>(index)[offset]
                                                : static_cast<const int32_t*>(index)[offset];
-    const bool skipped = skip_negative && target < 0;
-    places[entry] = static_cast<Key>(skipped ? s.places()
-                                             : line * s.targets + checked_index(target, s.targets));
+    const bool skipped = negative == NegativeIndex::skip && target < 0;
+    positions[entry] = static_cast<Key>(
+        skipped ? s.positions() : line * s.targets + checked_index(target, s.targets));
     entries[entry] = static_cast<Key>(entry);
   }
 }
@@ -58,18 +58,18 @@ __global__ void __launch_bounds__(threads)
 // A thread for each run and column.
 template <class C, class Key>
 __global__ void __launch_bounds__(threads)
-    add_elements_kernel(const __grid_constant__ Scatter s, const Key* places, const Key* entries,
+    add_elements_kernel(const __grid_constant__ Scatter s, const Key* positions, const Key* entries,
                         Elements<C> x, Elements<C> y) {
   const int64_t count = s.entries();
   for (int64_t item = first_item(); item < count * s.width; item += item_step()) {
     const int64_t first = item / s.width, column = item - first * s.width;
-    const Key place = places[first];
-    if (static_cast<int64_t>(place) == s.places()) continue;
-    if (first > 0 && places[first - 1] == place) continue;
+    const Key position = positions[first];
+    if (static_cast<int64_t>(position) == s.positions()) continue;
+    if (first > 0 && positions[first - 1] == position) continue;
     const int64_t from = offset_of(s.x_rest, column);
-    const int64_t to = s.y_offset(static_cast<int64_t>(place)) + offset_of(s.y_rest, column);
+    const int64_t to = s.y_offset(static_cast<int64_t>(position)) + offset_of(s.y_rest, column);
     C sum = y.fetch(to);
-    for (int64_t at = first; at < count && places[at] == place; ++at) {
+    for (int64_t at = first; at < count && positions[at] == position; ++at) {
       sum += x.fetch(s.x_offset(static_cast<int64_t>(entries[at])) + from);
     }
     store_as(y.data, y.dtype, to, sum);
@@ -78,9 +78,9 @@ __global__ void __launch_bounds__(threads)
 
 // ---- rows of floats ----
 
-// A warp takes 32 sorted entries (a group) and a stretch of columns. A run that lies in one group
-// goes to y at once. A longer one leaves a sum in each of its groups, as the tail of its first and
-// the head of the others, and a second kernel adds these up: no run, however long, is one warp's.
+// A warp processes 32 sorted entries (a group) and a stretch of columns. A run within one group is
+// added to y directly. A longer one leaves a sum in each of its groups, as the tail of its first
+// and the head of the others, and a second kernel adds these up: long runs are divided among warps.
 constexpr int pack = 4;
 constexpr int rows_ahead = 8;
 
@@ -88,33 +88,38 @@ struct Sums {
   float *heads, *tails;  // [groups, width]
 };
 
-// The columns of one lane. Lanes past the end read the last ones again, and write nothing.
+// The columns of one lane. Lanes past the end read the last columns again and write nothing.
 struct Columns {
   int64_t first;
   bool mine;
 
   __device__ Columns(int64_t stretch, int64_t width) {
-    const int64_t wanted = (stretch * warp_size + threadIdx.x % warp_size) * pack;
-    first = min(wanted, width - pack);
-    mine = wanted == first;
+    const int64_t own = (stretch * warp_size + threadIdx.x % warp_size) * pack;
+    first = min(own, width - pack);
+    mine = own == first;
   }
 };
 
-// sum += rows of x, those of the entries that `count` lanes from `lane` on hold, in their order.
+// Lanes of a warp whose entries have one target.
+struct Run {
+  int lane, count;
+};
+
+// sum += the rows of x that the run's lanes have as `entry`, in their order.
 template <class Key>
 __device__ inline void add_rows(const Scatter& s, const Operand& x, int64_t from, Key entry,
-                                int lane, int count, float (&sum)[pack]) {
-  for (int done = 0; done < count; done += rows_ahead) {
+                                Run run, float (&sum)[pack]) {
+  for (int done = 0; done < run.count; done += rows_ahead) {
     Fetched<float, pack> fetched[rows_ahead];
 #pragma unroll
     for (int k = 0; k < rows_ahead; ++k) {
-      const Key row = __shfl_sync(0xffffffffu, entry, (lane + done + k) % warp_size);
-      if (done + k < count)
+      const Key row = __shfl_sync(0xffffffffu, entry, (run.lane + done + k) % warp_size);
+      if (done + k < run.count)
         fetched[k] = fetch<float, pack>(x, s.x_offset(static_cast<int64_t>(row)) + from);
     }
 #pragma unroll
     for (int k = 0; k < rows_ahead; ++k) {
-      if (done + k >= count) break;
+      if (done + k >= run.count) break;
       float values[pack];
       widen(fetched[k], x.dtype, values);
 #pragma unroll
@@ -125,33 +130,33 @@ __device__ inline void add_rows(const Scatter& s, const Operand& x, int64_t from
 
 template <class Key>
 __global__ void __launch_bounds__(threads)
-    add_groups_kernel(const __grid_constant__ Scatter s, const Key* places, const Key* entries,
+    add_groups_kernel(const __grid_constant__ Scatter s, const Key* positions, const Key* entries,
                       Operand x, Operand y, Sums sums) {
   const int64_t count = s.entries(), stretches = ceil_div<int64_t>(s.width, warp_size * pack);
   const int64_t items = ceil_div<int64_t>(count, warp_size) * stretches;
-  const Key nowhere = static_cast<Key>(s.places());
+  const Key nowhere = static_cast<Key>(s.positions());
   const int lane = threadIdx.x % warp_size;
   for (int64_t item = first_item() / warp_size; item < items; item += item_step() / warp_size) {
     const int64_t group = item / stretches, first = group * warp_size, at = first + lane;
     const Columns columns(item - group * stretches, s.width);
-    const Key mine = at < count ? places[at] : nowhere, entry = at < count ? entries[at] : 0;
-    const Key before = first > 0 ? places[first - 1] : nowhere;
-    const Key after = first + warp_size < count ? places[first + warp_size] : nowhere;
+    const Key mine = at < count ? positions[at] : nowhere, entry = at < count ? entries[at] : 0;
+    const Key before = first > 0 ? positions[first - 1] : nowhere;
+    const Key after = first + warp_size < count ? positions[first + warp_size] : nowhere;
     const Key previous = __shfl_up_sync(0xffffffffu, mine, 1);
     unsigned starts = __ballot_sync(0xffffffffu, lane == 0 || previous != mine);
     const int64_t from = offset_of(s.x_rest, columns.first),
                   to = offset_of(s.y_rest, columns.first);
     for (; starts != 0; starts &= starts - 1) {
       const int start = __ffs(static_cast<int>(starts)) - 1;
-      const Key place = __shfl_sync(0xffffffffu, mine, start);
-      if (place == nowhere) break;  // sorted to the end
-      const int run = __popc(__ballot_sync(0xffffffffu, mine == place));
-      const bool is_head = start == 0 && before == place;
-      const bool is_tail = start + run == warp_size && after == place;
-      const int64_t target = s.y_offset(static_cast<int64_t>(place)) + to;
+      const Key position = __shfl_sync(0xffffffffu, mine, start);
+      if (position == nowhere) break;  // sorted to the end
+      const int run = __popc(__ballot_sync(0xffffffffu, mine == position));
+      const bool is_head = start == 0 && before == position;
+      const bool is_tail = start + run == warp_size && after == position;
+      const int64_t target = s.y_offset(static_cast<int64_t>(position)) + to;
       float sum[pack] = {};
       if (!is_head && !is_tail) load(y, target, sum);
-      add_rows(s, x, from, entry, start, run, sum);
+      add_rows(s, x, from, entry, {start, run}, sum);
       if (!columns.mine) continue;
       if (is_head || is_tail) {
         store(Operand(is_head ? sums.heads : sums.tails, DType::f32),
@@ -163,22 +168,24 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Adds up the sums of runs that began in a group and went on after it.
+// Adds up the sums of runs that continue after the group they begin in.
 template <class Key>
 __global__ void __launch_bounds__(threads)
-    join_groups_kernel(const __grid_constant__ Scatter s, const Key* places, Operand y, Sums sums) {
+    join_groups_kernel(const __grid_constant__ Scatter s, const Key* positions, Operand y,
+                       Sums sums) {
   const int64_t count = s.entries(), stretches = ceil_div<int64_t>(s.width, warp_size * pack);
   const int64_t items = ceil_div<int64_t>(count, warp_size) * stretches;
   const int lane = threadIdx.x % warp_size;
   for (int64_t item = first_item() / warp_size; item < items; item += item_step() / warp_size) {
     const int64_t group = item / stretches, next = (group + 1) * warp_size;
     if (next >= count) continue;
-    const Key place = places[next];
-    if (place != places[next - 1] || static_cast<int64_t>(place) == s.places()) continue;
-    if (group > 0 && place == places[group * warp_size - 1]) continue;  // began earlier
+    const Key position = positions[next];
+    if (position != positions[next - 1] || static_cast<int64_t>(position) == s.positions())
+      continue;
+    if (group > 0 && position == positions[group * warp_size - 1]) continue;  // began earlier
     const Columns columns(item - group * stretches, s.width);
     const int64_t target =
-        s.y_offset(static_cast<int64_t>(place)) + offset_of(s.y_rest, columns.first);
+        s.y_offset(static_cast<int64_t>(position)) + offset_of(s.y_rest, columns.first);
     float sum[pack], values[pack];
     load(y, target, sum);
     const auto add = [&](float* from, int64_t which) {
@@ -189,8 +196,8 @@ __global__ void __launch_bounds__(threads)
     add(sums.tails, group);
     for (int64_t start = group + 1;; start += warp_size) {
       const int64_t first = (start + lane) * warp_size;
-      const bool goes_on = first < count && places[first] == place;
-      const int run = __popc(__ballot_sync(0xffffffffu, goes_on));
+      const bool continues = first < count && positions[first] == position;
+      const int run = __popc(__ballot_sync(0xffffffffu, continues));
 #pragma unroll 4
       for (int k = 0; k < run; ++k) add(sums.heads, start + k);
       if (run < warp_size) break;
@@ -201,7 +208,7 @@ __global__ void __launch_bounds__(threads)
 
 // ---- launching ----
 
-// Whether rows of both lie in packs that the fast kernel reads.
+// Whether rows of x and y consist of the packs that the fast kernel reads.
 bool rows_in_packs(const Scatter& s, const TensorView& x_rest, const TensorView& y_rest) {
   const auto in_packs = [](const TensorView& rest, const Layout& lines, int64_t step) {
     if (rest.dtype != DType::f32 && rest.dtype != DType::f16 && rest.dtype != DType::bf16)
@@ -217,25 +224,25 @@ bool rows_in_packs(const Scatter& s, const TensorView& x_rest, const TensorView&
 }
 
 template <class Key>
-void run(const Scatter& s, const TensorView& index, bool skip_negative, bool packed,
+void run(const Scatter& s, const TensorView& index, NegativeIndex negative, bool packed,
          const TensorView& x, const TensorView& y) {
   constexpr DType type = sizeof(Key) == 4 ? DType::i32 : DType::i64;
   const int64_t count = s.entries();
-  // Places and entries as they come and sorted.
+  // Positions and entries, unsorted and sorted.
   const Tensor keys = workspace({4, count}, type);
-  Key* const places = static_cast<Key*>(keys.raw_data());
-  Key *const entries = places + count, *const sorted = entries + count,
+  Key* const positions = static_cast<Key*>(keys.raw_data());
+  Key *const entries = positions + count, *const sorted = entries + count,
              *const order = sorted + count;
-  launch(places_kernel<Key>, grid_for(count, threads), threads, 0, s, index.data, index.dtype,
-         skip_negative, places, entries);
+  launch(positions_kernel<Key>, grid_for(count, threads), threads, 0, s, index.data, index.dtype,
+         negative, positions, entries);
   int bits = 1;
-  while (s.places() >> bits != 0) ++bits;
-  sort_pairs(places, sorted, entries, order, count, bits);
+  while (s.positions() >> bits != 0) ++bits;
+  sort_pairs(positions, sorted, entries, order, count, bits);
   if (packed) {
     const int64_t groups = ceil_div<int64_t>(count, warp_size);
     const int64_t stretches = ceil_div<int64_t>(s.width, warp_size * pack);
-    const Tensor room = workspace({2, groups, s.width}, DType::f32);
-    float* const heads = static_cast<float*>(room.raw_data());
+    const Tensor partial = workspace({2, groups, s.width}, DType::f32);
+    float* const heads = static_cast<float*>(partial.raw_data());
     const Sums sums{heads, heads + groups * s.width};
     const unsigned grid = grid_for(groups * stretches * warp_size, threads);
     launch(add_groups_kernel<Key>, grid, threads, 0, s, sorted, order, Operand(x), Operand(y),
@@ -266,7 +273,7 @@ TensorView without_axes(TensorView view) {
 
 }  // namespace
 
-void add_at(TensorView x, int axis, TensorView index, TensorView y, bool skip_negative) {
+void add_at(TensorView x, int axis, TensorView index, TensorView y, NegativeIndex negative) {
   if (x.numel() == 0 || y.numel() == 0) return;
   if (index.dtype != DType::i64 && index.dtype != DType::i32) {
     fail("scatter_add",
@@ -297,11 +304,11 @@ void add_at(TensorView x, int axis, TensorView index, TensorView y, bool skip_ne
                   .targets = y.shape[axis],
                   .width = x_rest.numel()};
   const bool packed = rows_in_packs(s, x_rest, y_rest);
-  constexpr int64_t most = std::numeric_limits<int32_t>::max();
-  if (s.entries() <= most && s.places() <= most) {
-    run<uint32_t>(s, index, skip_negative, packed, x, y);
+  constexpr int64_t max_small = std::numeric_limits<int32_t>::max();
+  if (s.entries() <= max_small && s.positions() <= max_small) {
+    run<uint32_t>(s, index, negative, packed, x, y);
   } else {
-    run<uint64_t>(s, index, skip_negative, packed, x, y);
+    run<uint64_t>(s, index, negative, packed, x, y);
   }
 }
 

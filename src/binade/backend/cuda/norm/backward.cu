@@ -11,9 +11,9 @@ namespace {
 template <class C>
 struct Backward {
   bool centered;  // layer norm
-  Operand dy, dsum, x, weight, mean, rstd, dx;
-  bool accumulate_dx;
-  C* partials;  // [blocks][weight, bias][width]; null where no parameter wants a gradient
+  Operand dy, dsum, x, weight, mean, rstd;
+  TargetOperand dx;
+  C* partials;  // [blocks][weight, bias][width]; null if no parameter needs a gradient
   int64_t rows, width;
 
   __device__ C* weight_part(int64_t block) const { return partials + 2 * block * width; }
@@ -24,10 +24,10 @@ struct Backward {
 // dx = scale * dy * weight + slope * (x - center) + offset, from the sums of g = dy * weight and of
 // g * (x - center) over the row.
 template <class C>
-struct Slopes {
+struct Line {
   C slope, offset;
 
-  __device__ Slopes(const Backward<C>& a, C scale, C plain, C products) {
+  __device__ Line(const Backward<C>& a, C scale, C plain, C products) {
     const C count = static_cast<C>(a.width);
     slope = -scale * scale * scale * (products / count);
     offset = a.centered ? -scale * (plain / count) : C{0};
@@ -35,7 +35,7 @@ struct Slopes {
 };
 
 // The sums over a row's threads. A block of one row alternates between two halves of `scratch` (2 x
-// 2 x 32), so that one barrier a row is enough: nobody is more than one ahead.
+// 2 x 32), so that one barrier per row is enough: no thread is more than one row ahead.
 template <class C>
 __device__ void team_sums(C& a, C& b, C* scratch, int parity) {
   a = reduce_warp(a, Sum());
@@ -52,7 +52,7 @@ __device__ void team_sums(C& a, C& b, C* scratch, int parity) {
   b = reduce_warp(lane < warps ? half[warp_size + lane] : C{0}, Sum());
 }
 
-// What a thread reads of a row: packs t, t + team, t + 2 team, ...
+// The packs of a row that thread t of its team reads: t, t + team, t + 2 team, ...
 template <class C, int N, int K>
 struct RowPart {
   Fetched<C, N> dy[K], x[K], dsum[K];
@@ -76,8 +76,7 @@ struct RowPart {
   }
 };
 
-// Sums of a row for its dx; the row's share of the parameters' gradients joins those of the rows
-// before.
+// Sums of a row for its dx; adds the row's terms to the parameters' gradients.
 template <class C, int N, int K>
 __device__ void add_row(const Backward<C>& a, const RowPart<C, N, K>& part, C& plain, C& products,
                         C (&dweight)[K][N], C (&dbias)[K][N]) {
@@ -101,7 +100,7 @@ __device__ void add_row(const Backward<C>& a, const RowPart<C, N, K>& part, C& p
 
 template <class C, int N, int K>
 __device__ void write_dx(const Backward<C>& a, const RowPart<C, N, K>& part, int64_t row,
-                         const Slopes<C>& slopes) {
+                         const Line<C>& line) {
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const int64_t column = part.column_of(k);
@@ -113,15 +112,14 @@ __device__ void write_dx(const Backward<C>& a, const RowPart<C, N, K>& part, int
     load_parameter(a.weight, column, C{1}, weight);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      out[i] =
-          dy[i] * weight[i] * part.scale + ((x[i] - part.center) * slopes.slope + slopes.offset);
+      out[i] = dy[i] * weight[i] * part.scale + ((x[i] - part.center) * line.slope + line.offset);
     }
     if (a.dsum) {
       widen(part.dsum[k], a.dsum.dtype, more);
 #pragma unroll
       for (int i = 0; i < N; ++i) out[i] += more[i];
     }
-    if (a.accumulate_dx) {
+    if (a.dx.accumulate) {
       load(a.dx, at, more);
 #pragma unroll
       for (int i = 0; i < N; ++i) out[i] += more[i];
@@ -130,7 +128,7 @@ __device__ void write_dx(const Backward<C>& a, const RowPart<C, N, K>& part, int
   }
 }
 
-// The block's sums to its place in the workspace: its rows' teams, in order, through shared memory.
+// Writes the block's sums to the workspace: those of its teams, added in order in shared memory.
 template <class C, int N, int K>
 __device__ void write_partials(const Backward<C>& a, C* shared, const C (&dweight)[K][N],
                                const C (&dbias)[K][N]) {
@@ -154,8 +152,8 @@ __device__ void write_partials(const Backward<C>& a, C* shared, const C (&dweigh
   }
 }
 
-// A block takes rows a grid apart and keeps the sums for the parameters in registers. The next row
-// is on its way while one is worked on.
+// A block processes rows a grid apart and keeps the sums for the parameters in registers. The next
+// row is loaded while the current one is processed.
 template <class C, int N, int K, int Threads>
 __global__ void __launch_bounds__(Threads) backward_kernel(const __grid_constant__ Backward<C> a) {
   extern __shared__ __align__(16) unsigned char dynamic[];
@@ -178,7 +176,7 @@ __global__ void __launch_bounds__(Threads) backward_kernel(const __grid_constant
     add_row(a, part, plain, products, dweight, dbias);
     if (!a.dx) continue;
     team_sums(plain, products, scratch, parity);
-    write_dx(a, part, row, Slopes<C>(a, part.scale, plain, products));
+    write_dx(a, part, row, Line<C>(a, part.scale, plain, products));
   }
   if (a.partials != nullptr) write_partials(a, reinterpret_cast<C*>(dynamic), dweight, dbias);
 }
@@ -202,12 +200,12 @@ __global__ void __launch_bounds__(wide_threads) wide_dx(const __grid_constant__ 
     products += g * (load_one<C>(a.x, base + column) - center);
   }
   team_sums(plain, products, scratch, 0);
-  const Slopes<C> slopes(a, scale, plain, products);
+  const Line<C> line(a, scale, plain, products);
   for (int64_t column = threadIdx.x; column < a.width; column += blockDim.x) {
     const C deviation = load_one<C>(a.x, base + column) - center;
-    C out = gradient(column) * scale + (deviation * slopes.slope + slopes.offset);
+    C out = gradient(column) * scale + (deviation * line.slope + line.offset);
     if (a.dsum) out += load_one<C>(a.dsum, base + column);
-    store_one(a.dx, base + column, out, a.accumulate_dx);
+    store_one(a.dx, base + column, out);
   }
 }
 
@@ -226,15 +224,15 @@ __global__ void wide_parameters(const __grid_constant__ Backward<C> a) {
   a.bias_part(blockIdx.y)[column] = dbias;
 }
 
-// ---- the parameters' gradients from all blocks' sums ----
+// ---- the parameters' gradients, from the sums of all blocks ----
 
 constexpr int finish_rows = 32;
 
 template <class C>
-__global__ void finish_parameters(const C* partials, int64_t blocks, int64_t width, Operand dweight,
-                                  Operand dbias, bool accumulate) {
+__global__ void finish_parameters(const C* partials, int64_t blocks, int64_t width,
+                                  TargetOperand dweight, TargetOperand dbias) {
   __shared__ C sums[finish_rows][warp_size];
-  const Operand& target = blockIdx.y == 0 ? dweight : dbias;
+  const TargetOperand& target = blockIdx.y == 0 ? dweight : dbias;
   if (!target) return;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * warp_size + threadIdx.x;
   C sum = 0;
@@ -247,39 +245,38 @@ __global__ void finish_parameters(const C* partials, int64_t blocks, int64_t wid
   __syncthreads();
   if (threadIdx.y != 0 || column >= width) return;
   for (int i = 1; i < finish_rows; ++i) sum += sums[i][threadIdx.x];
-  store_one(target, column, sum, accumulate);
+  store_one(target, column, sum);
 }
 
 // ---- on the host ----
 
-// What backward needs beside its arguments: where the sums of its blocks go.
+struct Parameters {
+  Target dweight, dbias;
+};
+
+// The workspace of the blocks' sums.
 template <class C>
 class Partials {
  public:
-  Partials(Backward<C>& a, const TensorView& dweight, const TensorView& dbias, int64_t blocks)
-      : blocks_(blocks), width_(a.width), dweight_(dweight), dbias_(dbias) {
-    if (!dweight.present && !dbias.present) return;
+  Partials(Backward<C>& a, const Parameters& parameters, int64_t blocks)
+      : blocks_(blocks), width_(a.width), parameters_(parameters) {
+    if (!parameters.dweight.present() && !parameters.dbias.present()) return;
     sums_ = workspace({blocks, 2, a.width}, dtype_of<C>);
     a.partials = static_cast<C*>(sums_.raw_data());
   }
 
-  void finish(bool accumulate) const {
+  void finish() const {
     if (!sums_.defined()) return;
     launch(finish_parameters<C>,
            dim3(static_cast<unsigned>(ceil_div<int64_t>(width_, warp_size)), 2),
            dim3(warp_size, finish_rows), 0, static_cast<const C*>(sums_.raw_data()), blocks_,
-           width_, dweight_, dbias_, accumulate);
+           width_, parameters_.dweight, parameters_.dbias);
   }
 
  private:
   int64_t blocks_, width_;
-  Operand dweight_, dbias_;
+  Parameters parameters_;
   Tensor sums_;
-};
-
-struct Parameters {
-  TensorView dweight, dbias;
-  bool accumulate;
 };
 
 template <class C, int N, int K, int Threads>
@@ -294,23 +291,23 @@ void start_held(Backward<C> a, int64_t team, const Parameters& parameters) {
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   const int64_t blocks = std::min(ceil_div<int64_t>(a.rows, per_block),
                                   int64_t{properties().multiprocessors} * std::max(resident, 1));
-  const Partials<C> partials(a, parameters.dweight, parameters.dbias, blocks);
+  const Partials<C> partials(a, parameters, blocks);
   launch(kernel, static_cast<unsigned>(blocks), block, shared, a);
-  partials.finish(parameters.accumulate);
+  partials.finish();
 }
 
 template <class C>
 void start_wide(Backward<C> a, const Parameters& parameters) {
   constexpr int64_t max_chunks = 64;
   const int64_t chunks = std::min(a.rows, max_chunks);
-  const Partials<C> partials(a, parameters.dweight, parameters.dbias, chunks);
+  const Partials<C> partials(a, parameters, chunks);
   if (a.dx.data != nullptr) launch(wide_dx<C>, static_cast<unsigned>(a.rows), wide_threads, 0, a);
   if (a.partials != nullptr) {
     constexpr int threads = 128;
     const auto columns = static_cast<unsigned>(ceil_div<int64_t>(a.width, threads));
     launch(wide_parameters<C>, dim3(columns, static_cast<unsigned>(chunks)), threads, 0, a);
   }
-  partials.finish(parameters.accumulate);
+  partials.finish();
 }
 
 template <class C, int N>
@@ -330,20 +327,28 @@ void start_backward(const Backward<C>& a, const Parameters& parameters) {
 
 }  // namespace
 
-void norm_backward(NormKind kind, TensorView dy, TensorView dsum, TensorView x, TensorView weight,
-                   TensorView mean, TensorView rstd, TensorView dx, bool accumulate_dx,
-                   TensorView dweight, TensorView dbias, bool accumulate_parameters) {
-  require_compute("norm_backward", {&dy, &dsum, &x, &weight, &mean, &rstd, &dx, &dweight, &dbias});
-  const int64_t width = x.shape.back();
+void norm_backward(const NormBackward& args) {
+  require_compute("norm_backward",
+                  {&args.dy, &args.dsum, &args.x, &args.weight, &args.mean, &args.rstd,
+                   &args.dx.view, &args.dweight.view, &args.dbias.view});
+  const int64_t width = args.x.shape.back();
   if (width == 0) return;
-  const int pack = pack_size(width, {&dy, &dsum, &x, &dx}, {&weight});
-  with_packing(x.dtype, pack, [&](auto packing) {
+  const int pack = pack_size(width, {&args.dy, &args.dsum, &args.x, &args.dx.view}, {&args.weight});
+  with_packing(args.x.dtype, pack, [&](auto packing) {
     using P = decltype(packing);
     using C = typename P::type;
-    const Backward<C> a{
-        kind == NormKind::layer, dy,   dsum, x, weight, mean, rstd, dx, accumulate_dx, nullptr,
-        x.numel() / width,       width};
-    start_backward<C, P::size>(a, {dweight, dbias, accumulate_parameters});
+    const Backward<C> a{.centered = args.kind == NormKind::layer,
+                        .dy = args.dy,
+                        .dsum = args.dsum,
+                        .x = args.x,
+                        .weight = args.weight,
+                        .mean = args.mean,
+                        .rstd = args.rstd,
+                        .dx = args.dx,
+                        .partials = nullptr,
+                        .rows = args.x.numel() / width,
+                        .width = width};
+    start_backward<C, P::size>(a, {args.dweight, args.dbias});
   });
 }
 

@@ -5,7 +5,7 @@
 #include "binade/backend/cuda/common/block_reduce.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 
-// Batch and group norm differ in what is normalized together and in nothing else. x is a list of
+// Batch and group norm differ only in the elements that are normalized together. x is a list of
 // rows of `inner` elements, one per sample and channel. Batch norm has one mean per channel, group
 // norm one per run of rows.
 namespace binade::backend::cuda {
@@ -18,14 +18,14 @@ struct Segments {
   int64_t count, rows, inner, stride, row_stride;
 
   BINADE_HD int64_t size() const { return rows * inner; }
-  // Where element j of a segment lies.
+  // Offset of element j of a segment.
   __device__ int64_t at(int64_t segment, int64_t j) const {
     const int64_t row = rows == 1 ? 0 : quotient(j, inner);
     return segment * stride + row * row_stride + (j - row * inner);
   }
 };
 
-// Which weight and which mean a row of x belongs to.
+// Maps a row of x to its channel's weight and to its mean.
 struct RowMap {
   int64_t channels;
   int64_t group_rows;  // rows per mean; 0: one mean per channel
@@ -39,14 +39,14 @@ struct RowMap {
 struct Problem {
   int64_t rows, inner;
   RowMap map;
-  Segments together;  // what shares a mean
-  Segments gradient;  // what the backward sums: whole channels, or the rows of groups
+  Segments together;  // elements that share a mean
+  Segments gradient;  // elements that the backward sums: channels, or the rows of groups
 };
 
 Problem batch_problem(const TensorView& x) {
   const int64_t n = x.shape[0], channels = x.shape[1], inner = x.shape[2];
-  const Segments whole{channels, n, inner, inner, channels * inner};
-  return {n * channels, inner, {channels, 0}, whole, whole};
+  const Segments channel{channels, n, inner, inner, channels * inner};
+  return {n * channels, inner, {channels, 0}, channel, channel};
 }
 
 Problem group_problem(const TensorView& x) {
@@ -67,13 +67,13 @@ inline constexpr int64_t chunk_size = int64_t{threads} * held<N>* N;
 
 // Blocks per segment: enough to fill the GPU, each with at least one chunk.
 int64_t splits_for(const Segments& segments, int64_t chunk) {
-  constexpr int64_t most = 64;
-  const int64_t wanted = ceil_div<int64_t>(4 * int64_t{properties().multiprocessors},
-                                           std::max<int64_t>(segments.count, 1));
-  return std::clamp<int64_t>(ceil_div(segments.size(), chunk), 1, std::min(wanted, most));
+  constexpr int64_t max_splits = 64;
+  const int64_t filling = ceil_div<int64_t>(4 * int64_t{properties().multiprocessors},
+                                            std::max<int64_t>(segments.count, 1));
+  return std::clamp<int64_t>(ceil_div(segments.size(), chunk), 1, std::min(filling, max_splits));
 }
 
-// ---- mean and variance: chunks two-pass in registers, joined by Chan's formula in f64 ----
+// ---- mean and variance: two passes per chunk in registers, merged by Chan's formula in f64 ----
 
 struct Moments {
   double mean = 0, squares = 0, count = 0;
@@ -96,15 +96,15 @@ __global__ void __launch_bounds__(threads)
   Moments all;
   for (int64_t begin = split * chunk_size<N>; begin < size; begin += splits * chunk_size<N>) {
     Fetched<C, N> in[held<N>];
-    const auto place = [&](int k) { return begin + (int64_t{k} * threads + threadIdx.x) * N; };
+    const auto index = [&](int k) { return begin + (int64_t{k} * threads + threadIdx.x) * N; };
 #pragma unroll
     for (int k = 0; k < held<N>; ++k)
-      if (place(k) < size) in[k] = fetch<C, N>(x, segments.at(segment, place(k)));
+      if (index(k) < size) in[k] = fetch<C, N>(x, segments.at(segment, index(k)));
     const auto sum_of = [&](auto f) {
       C sum = 0;
 #pragma unroll
       for (int k = 0; k < held<N>; ++k) {
-        if (place(k) >= size) continue;
+        if (index(k) >= size) continue;
         C values[N];
         widen(in[k], x.dtype, values);
 #pragma unroll
@@ -149,34 +149,48 @@ void find_moments(const TensorView& x, const Segments& segments, double eps, con
 
 // ---- y ----
 
+struct Apply {
+  Operand x, weight, bias, mean, rstd, y;
+  int64_t inner;
+  RowMap map;
+  int64_t total;
+};
+
 template <class C, int N>
-__global__ void apply_kernel(Operand x, Operand weight, Operand bias, Operand mean, Operand rstd,
-                             Operand y, int64_t inner, RowMap map, int64_t total) {
+__global__ void apply_kernel(const __grid_constant__ Apply a) {
   const int64_t at = first_item() * N;
-  if (at >= total) return;
+  if (at >= a.total) return;
   C values[N];
-  load(x, at, values);
-  const int64_t row = quotient(at, inner), channel = map.channel(row), which = map.statistic(row);
-  const C center = load_one<C>(mean, which);
-  const C scale = load_one<C>(rstd, which) * (weight ? load_one<C>(weight, channel) : C{1});
-  const C offset = bias ? load_one<C>(bias, channel) : C{0};
+  load(a.x, at, values);
+  const int64_t row = quotient(at, a.inner), channel = a.map.channel(row),
+                which = a.map.statistic(row);
+  const C center = load_one<C>(a.mean, which);
+  const C scale = load_one<C>(a.rstd, which) * (a.weight ? load_one<C>(a.weight, channel) : C{1});
+  const C offset = a.bias ? load_one<C>(a.bias, channel) : C{0};
 #pragma unroll
   for (int i = 0; i < N; ++i) values[i] = (values[i] - center) * scale + offset;
-  store(y, at, values);
+  store(a.y, at, values);
 }
 
-void forward(const char* op, const Problem& problem, const TensorView& x, const TensorView& weight,
-             const TensorView& bias, double eps, bool training, const TensorView& y,
-             const TensorView& mean, const TensorView& rstd) {
-  require_compute(op, {&x, &weight, &bias, &y, &mean, &rstd});
-  with_packing(x.dtype, pack_size(problem.inner, {&x, &y}), [&](auto packing) {
+void forward(const char* op, const Problem& problem, const ChannelNormForward& args) {
+  require_compute(op, {&args.x, &args.weight, &args.bias, &args.y, &args.mean, &args.rstd});
+  with_packing(args.x.dtype, pack_size(problem.inner, {&args.x, &args.y}), [&](auto packing) {
     using P = decltype(packing);
     using C = typename P::type;
-    if (training) find_moments<C, P::size>(x, problem.together, eps, mean, rstd);
-    const int64_t total = x.numel();
+    if (args.training)
+      find_moments<C, P::size>(args.x, problem.together, args.eps, args.mean, args.rstd);
+    const int64_t total = args.x.numel();
+    const Apply apply{.x = args.x,
+                      .weight = args.weight,
+                      .bias = args.bias,
+                      .mean = args.mean,
+                      .rstd = args.rstd,
+                      .y = args.y,
+                      .inner = problem.inner,
+                      .map = problem.map,
+                      .total = total};
     launch(apply_kernel<C, P::size>,
-           static_cast<unsigned>(ceil_div<int64_t>(total / P::size, threads)), threads, 0, x,
-           weight, bias, mean, rstd, y, problem.inner, problem.map, total);
+           static_cast<unsigned>(ceil_div<int64_t>(total / P::size, threads)), threads, 0, apply);
   });
 }
 
@@ -187,23 +201,30 @@ struct GradientSums {
   double plain = 0, centered = 0;
 };
 
+struct SumGradients {
+  Operand dy, x, mean;
+  Segments segments;
+  RowMap map;
+  int64_t splits;
+  GradientSums* parts;
+};
+
 template <class C, int N>
 __global__ void __launch_bounds__(threads)
-    gradient_sums_kernel(Operand dy, Operand x, Operand mean, Segments segments, RowMap map,
-                         int64_t splits, GradientSums* parts) {
+    gradient_sums_kernel(const __grid_constant__ SumGradients a) {
   __shared__ double scratch[warp_size];
-  const int64_t segment = blockIdx.x / splits, split = blockIdx.x % splits;
-  const int64_t size = segments.size();
-  const C center = load_one<C>(mean, map.statistic(segment));
+  const int64_t segment = blockIdx.x / a.splits, split = blockIdx.x % a.splits;
+  const int64_t size = a.segments.size();
+  const C center = load_one<C>(a.mean, a.map.statistic(segment));
   C plain = 0, centered = 0;
-  const int64_t step = splits * threads * N;
+  const int64_t step = a.splits * threads * N;
 #pragma unroll 2
   for (int64_t j = (split * threads + threadIdx.x) * N; j < size; j += step) {
-    const int64_t at = segments.at(segment, j);
-    const Fetched<C, N> fetched_dy = fetch<C, N>(dy, at), fetched_x = fetch<C, N>(x, at);
+    const int64_t at = a.segments.at(segment, j);
+    const Fetched<C, N> fetched_dy = fetch<C, N>(a.dy, at), fetched_x = fetch<C, N>(a.x, at);
     C g[N], v[N];
-    widen(fetched_dy, dy.dtype, g);
-    widen(fetched_x, x.dtype, v);
+    widen(fetched_dy, a.dy.dtype, g);
+    widen(fetched_x, a.x.dtype, v);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       plain += g[i];
@@ -213,7 +234,7 @@ __global__ void __launch_bounds__(threads)
   GradientSums sums;
   sums.plain = reduce_block(static_cast<double>(plain), Sum(), 0.0, scratch);
   sums.centered = reduce_block(static_cast<double>(centered), Sum(), 0.0, scratch);
-  if (threadIdx.x == 0) parts[blockIdx.x] = sums;
+  if (threadIdx.x == 0) a.parts[blockIdx.x] = sums;
 }
 
 __device__ GradientSums join(const GradientSums* parts, int64_t splits, int64_t segment) {
@@ -229,8 +250,8 @@ template <class C>
 struct Gradients {
   const GradientSums* parts;
   int64_t splits;
-  Operand weight, rstd, dweight, dbias;
-  bool accumulate;
+  Operand weight, rstd;
+  TargetOperand dweight, dbias;
   C* slopes;  // per mean: dx = dy * rstd * weight + (x - mean) * slope + offset
   C* offsets;
 
@@ -239,15 +260,15 @@ struct Gradients {
   }
 };
 
-// Given statistics (not training) do not depend on x, so nothing flows through them.
+// Without training the statistics do not depend on x: no gradient reaches x through them.
 template <class C>
 __global__ void finish_batch(Gradients<C> a, int64_t channels, int64_t size, bool training) {
   const int64_t channel = first_item();
   if (channel >= channels) return;
   const GradientSums sums = join(a.parts, a.splits, channel);
   const C scale = load_one<C>(a.rstd, channel), factor = scale * a.weight_of(channel);
-  if (a.dweight) store_one(a.dweight, channel, static_cast<C>(sums.centered) * scale, a.accumulate);
-  if (a.dbias) store_one(a.dbias, channel, static_cast<C>(sums.plain), a.accumulate);
+  if (a.dweight) store_one(a.dweight, channel, static_cast<C>(sums.centered) * scale);
+  if (a.dbias) store_one(a.dbias, channel, static_cast<C>(sums.plain));
   const double count = static_cast<double>(size);
   a.slopes[channel] =
       training ? -factor * scale * scale * static_cast<C>(sums.centered / count) : C{0};
@@ -280,34 +301,46 @@ __global__ void finish_group_parameters(Gradients<C> a, int64_t rows, RowMap map
     weight_sum += sums.centered * load_one<double>(a.rstd, map.statistic(row));
     bias_sum += sums.plain;
   }
-  if (a.dweight) store_one(a.dweight, channel, static_cast<C>(weight_sum), a.accumulate);
-  if (a.dbias) store_one(a.dbias, channel, static_cast<C>(bias_sum), a.accumulate);
+  if (a.dweight) store_one(a.dweight, channel, static_cast<C>(weight_sum));
+  if (a.dbias) store_one(a.dbias, channel, static_cast<C>(bias_sum));
 }
+
+template <class C>
+struct InputGradient {
+  Operand dy, x, mean;
+  Gradients<C> gradients;
+  Operand dx;
+  int64_t inner;
+  RowMap map;
+  int64_t total;
+};
 
 template <class C, int N>
-__global__ void gradient_kernel(Operand dy, Operand x, Operand mean, Gradients<C> a, Operand dx,
-                                int64_t inner, RowMap map, int64_t total) {
+__global__ void gradient_kernel(const __grid_constant__ InputGradient<C> a) {
   const int64_t at = first_item() * N;
-  if (at >= total) return;
-  const Fetched<C, N> fetched_dy = fetch<C, N>(dy, at), fetched_x = fetch<C, N>(x, at);
-  const int64_t row = quotient(at, inner), which = map.statistic(row);
-  const C center = load_one<C>(mean, which), slope = a.slopes[which], offset = a.offsets[which];
-  const C scale = load_one<C>(a.rstd, which) * a.weight_of(map.channel(row));
+  if (at >= a.total) return;
+  const Fetched<C, N> fetched_dy = fetch<C, N>(a.dy, at), fetched_x = fetch<C, N>(a.x, at);
+  const int64_t row = quotient(at, a.inner), which = a.map.statistic(row);
+  const Gradients<C>& known = a.gradients;
+  const C center = load_one<C>(a.mean, which), slope = known.slopes[which],
+          offset = known.offsets[which];
+  const C scale = load_one<C>(known.rstd, which) * known.weight_of(a.map.channel(row));
   C g[N], v[N];
-  widen(fetched_dy, dy.dtype, g);
-  widen(fetched_x, x.dtype, v);
+  widen(fetched_dy, a.dy.dtype, g);
+  widen(fetched_x, a.x.dtype, v);
 #pragma unroll
   for (int i = 0; i < N; ++i) v[i] = g[i] * scale + ((v[i] - center) * slope + offset);
-  store(dx, at, v);
+  store(a.dx, at, v);
 }
 
+// finish(gradients) launches the kernels that turn the segments' sums into parameter gradients,
+// slopes and offsets.
 template <class F>
-void backward(const char* op, const Problem& problem, const TensorView& dy, const TensorView& x,
-              const TensorView& weight, const TensorView& mean, const TensorView& rstd,
-              const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
-              bool accumulate, F finish) {
-  require_compute(op, {&dy, &x, &weight, &mean, &rstd, &dx, &dweight, &dbias});
-  with_packing(x.dtype, pack_size(problem.inner, {&dy, &x, &dx}), [&](auto packing) {
+void backward(const char* op, const Problem& problem, const ChannelNormBackward& args, F finish) {
+  require_compute(op, {&args.dy, &args.x, &args.weight, &args.mean, &args.rstd, &args.dx,
+                       &args.dweight.view, &args.dbias.view});
+  const int pack = pack_size(problem.inner, {&args.dy, &args.x, &args.dx});
+  with_packing(args.x.dtype, pack, [&](auto packing) {
     using P = decltype(packing);
     using C = typename P::type;
     constexpr int N = P::size;
@@ -319,14 +352,34 @@ void backward(const char* op, const Problem& problem, const TensorView& dy, cons
     auto* sums = static_cast<GradientSums*>(parts.raw_data());
     C* slopes = static_cast<C*>(lines.raw_data());
     launch(gradient_sums_kernel<C, N>, static_cast<unsigned>(segments.count * splits), threads, 0,
-           dy, x, mean, segments, problem.map, splits, sums);
-    const Gradients<C> a{
-        sums, splits, weight, rstd, dweight, dbias, accumulate, slopes, slopes + statistics};
-    finish(a);
-    if (!dx.present) return;
-    const int64_t total = x.numel();
+           SumGradients{.dy = args.dy,
+                        .x = args.x,
+                        .mean = args.mean,
+                        .segments = segments,
+                        .map = problem.map,
+                        .splits = splits,
+                        .parts = sums});
+    const Gradients<C> gradients{.parts = sums,
+                                 .splits = splits,
+                                 .weight = args.weight,
+                                 .rstd = args.rstd,
+                                 .dweight = args.dweight,
+                                 .dbias = args.dbias,
+                                 .slopes = slopes,
+                                 .offsets = slopes + statistics};
+    finish(gradients);
+    if (!args.dx.present) return;
+    const int64_t total = args.x.numel();
     launch(gradient_kernel<C, N>, static_cast<unsigned>(ceil_div<int64_t>(total / N, threads)),
-           threads, 0, dy, x, mean, a, dx, problem.inner, problem.map, total);
+           threads, 0,
+           InputGradient<C>{.dy = args.dy,
+                            .x = args.x,
+                            .mean = args.mean,
+                            .gradients = gradients,
+                            .dx = args.dx,
+                            .inner = problem.inner,
+                            .map = problem.map,
+                            .total = total});
   });
 }
 
@@ -336,39 +389,31 @@ unsigned blocks_for(int64_t count) {
 
 }  // namespace
 
-void batch_norm_forward(TensorView x, TensorView weight, TensorView bias, double eps, bool training,
-                        TensorView y, TensorView mean, TensorView rstd) {
-  forward("batch_norm", batch_problem(x), x, weight, bias, eps, training, y, mean, rstd);
+void batch_norm_forward(const ChannelNormForward& args) {
+  forward("batch_norm", batch_problem(args.x), args);
 }
 
-void batch_norm_backward(TensorView dy, TensorView x, TensorView weight, TensorView mean,
-                         TensorView rstd, bool training, TensorView dx, TensorView dweight,
-                         TensorView dbias, bool accumulate_parameters) {
-  const Problem problem = batch_problem(x);
-  backward("batch_norm_backward", problem, dy, x, weight, mean, rstd, dx, dweight, dbias,
-           accumulate_parameters, [&]<class C>(const Gradients<C>& a) {
-             launch(finish_batch<C>, blocks_for(problem.map.channels), threads, 0, a,
-                    problem.map.channels, problem.together.size(), training);
-           });
+void batch_norm_backward(const ChannelNormBackward& args) {
+  const Problem problem = batch_problem(args.x);
+  backward("batch_norm_backward", problem, args, [&]<class C>(const Gradients<C>& a) {
+    launch(finish_batch<C>, blocks_for(problem.map.channels), threads, 0, a, problem.map.channels,
+           problem.together.size(), args.training);
+  });
 }
 
-void group_norm_forward(TensorView x, TensorView weight, TensorView bias, double eps, TensorView y,
-                        TensorView mean, TensorView rstd) {
-  forward("group_norm", group_problem(x), x, weight, bias, eps, true, y, mean, rstd);
+void group_norm_forward(const ChannelNormForward& args) {
+  forward("group_norm", group_problem(args.x), args);
 }
 
-void group_norm_backward(TensorView dy, TensorView x, TensorView weight, TensorView mean,
-                         TensorView rstd, TensorView dx, TensorView dweight, TensorView dbias,
-                         bool accumulate_parameters) {
-  const Problem problem = group_problem(x);
+void group_norm_backward(const ChannelNormBackward& args) {
+  const Problem problem = group_problem(args.x);
   const int64_t groups = problem.together.count;
-  backward("group_norm_backward", problem, dy, x, weight, mean, rstd, dx, dweight, dbias,
-           accumulate_parameters, [&]<class C>(const Gradients<C>& a) {
-             launch(finish_groups<C>, blocks_for(groups), threads, 0, a, groups, problem.map,
-                    problem.together.size());
-             launch(finish_group_parameters<C>, blocks_for(problem.map.channels), threads, 0, a,
-                    problem.rows, problem.map);
-           });
+  backward("group_norm_backward", problem, args, [&]<class C>(const Gradients<C>& a) {
+    launch(finish_groups<C>, blocks_for(groups), threads, 0, a, groups, problem.map,
+           problem.together.size());
+    launch(finish_group_parameters<C>, blocks_for(problem.map.channels), threads, 0, a,
+           problem.rows, problem.map);
+  });
 }
 
 }  // namespace binade::backend::cuda

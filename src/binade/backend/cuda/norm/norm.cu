@@ -27,7 +27,7 @@ template <class C, int N, int K>
 struct Row {
   C values[K][N];
 
-  // Calls f(column, values of a pack) for all of this thread's.
+  // Calls f(column, values) for all packs of this thread.
   template <class F>
   __device__ void each(int64_t width, F f) {
 #pragma unroll
@@ -37,7 +37,7 @@ struct Row {
     }
   }
 
-  // What is normalized: x, or x + residual as rounded to the sum's type, which is stored.
+  // Reads x, or x + residual rounded to the sum's type; stores the sum.
   __device__ void read(const Forward<C>& a, int64_t base) {
     Fetched<C, N> in[K], other[K];
 #pragma unroll
@@ -65,7 +65,7 @@ struct Row {
   }
 };
 
-// A row too wide for registers: read anew at each pass. A thread reads only what it wrote itself.
+// A row too wide for registers: read again in each pass. A thread reads only what it wrote itself.
 template <class C>
 struct Row<C, 1, 0> {
   Operand source;
@@ -149,17 +149,28 @@ void start_forward(const Forward<C>& a) {
          dim3(static_cast<unsigned>(team), per_block), 0, a);
 }
 
-void forward(NormKind kind, TensorView x, TensorView residual, TensorView weight, TensorView bias,
-             double eps, TensorView sum, TensorView y, TensorView mean, TensorView rstd) {
-  require_compute("norm", {&x, &residual, &weight, &bias, &sum, &y, &mean, &rstd});
-  const int64_t width = x.shape.back();
-  if (x.numel() == 0) return;
-  const int pack = pack_size(width, {&x, &residual, &sum, &y}, {&weight, &bias});
-  with_packing(x.dtype, pack, [&](auto packing) {
+void forward(const NormForward& args) {
+  require_compute("norm", {&args.x, &args.residual, &args.weight, &args.bias, &args.sum, &args.y,
+                           &args.mean, &args.rstd});
+  const int64_t width = args.x.shape.back();
+  if (args.x.numel() == 0) return;
+  const int pack =
+      pack_size(width, {&args.x, &args.residual, &args.sum, &args.y}, {&args.weight, &args.bias});
+  with_packing(args.x.dtype, pack, [&](auto packing) {
     using P = decltype(packing);
     using C = typename P::type;
-    start_forward<C, P::size>({kind == NormKind::layer, x, residual, weight, bias, sum, y, mean,
-                               rstd, x.numel() / width, width, static_cast<C>(eps)});
+    start_forward<C, P::size>({.centered = args.kind == NormKind::layer,
+                               .x = args.x,
+                               .residual = args.residual,
+                               .weight = args.weight,
+                               .bias = args.bias,
+                               .sum = args.sum,
+                               .y = args.y,
+                               .mean = args.mean,
+                               .rstd = args.rstd,
+                               .rows = args.x.numel() / width,
+                               .width = width,
+                               .eps = static_cast<C>(args.eps)});
   });
 }
 

@@ -7,8 +7,8 @@
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/kernels.h"
 
-// A warp or a block for each row. The first packs of a row stay in registers between the pass that
-// finds its maximum and sum and the one that writes; only rows longer than that are read twice.
+// A warp or a block per row. The first packs of a row stay in registers between the pass that
+// computes its maximum and sum and the one that writes; only longer rows are read twice.
 namespace binade::backend::cuda {
 namespace {
 
@@ -33,13 +33,13 @@ struct Group {
   }
 };
 
-// e^(x - max), and 1 for the maximum itself, which may be infinite.
+// e^(x - max); 1 for the maximum itself, which may be infinite.
 template <class C>
-__device__ inline C share(C x, C max) {
+__device__ inline C shifted_exp(C x, C max) {
   return x == max ? C(1) : std::exp(x - max);
 }
 
-// The largest of some values and the sum of their shares, value by value.
+// The largest of the values so far and the sum of their shifted_exp.
 template <class C>
 struct Running {
   C max = -C(INFINITY);
@@ -50,22 +50,24 @@ struct Running {
     C next = max;
 #pragma unroll
     for (int i = 0; i < N; ++i) next = Max()(next, values[i]);
-    sum *= share(max, next);
+    sum *= shifted_exp(max, next);
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum += share(values[i], next);
+    for (int i = 0; i < N; ++i) sum += shifted_exp(values[i], next);
     max = next;
   }
 
   __device__ void join(const Group& group, C* shared) {
     const C all = group.all(max, Max(), -C(INFINITY), shared);
-    sum = group.all(sum * share(max, all), Sum(), C(0), shared);
+    sum = group.all(sum * shifted_exp(max, all), Sum(), C(0), shared);
     max = all;
   }
 };
 
 template <class C, int N>
 __global__ void __launch_bounds__(max_threads)
-    forward_kernel(bool log, Operand x, Operand y, int64_t rows, int64_t width, Group group) {
+    forward_kernel(SoftmaxKind kind, Operand x, Operand y, int64_t rows, int64_t width,
+                   Group group) {
+  const bool log = kind == SoftmaxKind::log;
   __shared__ C shared[warp_size];
   const int64_t step = int64_t{group.size} * N, first = int64_t{group.lane()} * N;
   for (int64_t row = group.first_row(); row < rows; row += group.row_step()) {
@@ -89,13 +91,13 @@ __global__ void __launch_bounds__(max_threads)
       running.add(values);
     }
     running.join(group, shared);
-    // An infinite maximum leaves no numbers, only NaN.
+    // With an infinite maximum all results are NaN.
     const C sum = std::isfinite(running.max) ? running.sum : C(NAN);
     const C scale = log ? std::log(sum) : 1 / sum;
     const auto write = [&](int64_t at, C(&values)[N]) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        // Two subtractions: the sum of maximum and logarithm would lose digits of a large maximum.
+        // Subtracts the maximum first: adding the logarithm to a large one would round it.
         const C gap = values[i] - running.max;
         values[i] = log ? gap - scale : std::exp(gap) * scale;
       }
@@ -133,9 +135,9 @@ struct GradientPack {
     for (int i = 0; i < N; ++i) sum += log ? g[i] : g[i] * y[i];
     return sum;
   }
-  __device__ void write(bool log, C total, const Operand& dx, int64_t at, bool accumulate) const {
+  __device__ void write(bool log, C total, const TargetOperand& dx, int64_t at) const {
     C result[N], old[N] = {};
-    if (accumulate) load(dx, at, old);
+    if (dx.accumulate) load(dx, at, old);
 #pragma unroll
     for (int i = 0; i < N; ++i)
       result[i] = old[i] + (log ? g[i] - std::exp(y[i]) * total : y[i] * (g[i] - total));
@@ -143,10 +145,18 @@ struct GradientPack {
   }
 };
 
+struct Backward {
+  SoftmaxKind kind;
+  Operand dy, y;
+  TargetOperand dx;
+  int64_t rows, width;
+  Group group;
+};
+
 template <class C, int N>
-__global__ void __launch_bounds__(max_threads)
-    backward_kernel(bool log, Operand dy, Operand y, Operand dx, bool accumulate, int64_t rows,
-                    int64_t width, Group group) {
+__global__ void __launch_bounds__(max_threads) backward_kernel(const __grid_constant__ Backward a) {
+  const auto& [kind, dy, y, dx, rows, width, group] = a;
+  const bool log = kind == SoftmaxKind::log;
   constexpr int packs = kept_packs / 2;  // of two tensors
   __shared__ C shared[warp_size];
   const int64_t step = int64_t{group.size} * N, first = int64_t{group.lane()} * N;
@@ -173,14 +183,13 @@ __global__ void __launch_bounds__(max_threads)
     total = group.all(total, Sum(), C(0), shared);
 #pragma unroll
     for (int k = 0; k < packs; ++k) {
-      if (first + k * step < width)
-        kept[k].write(log, total, dx, base + first + k * step, accumulate);
+      if (first + k * step < width) kept[k].write(log, total, dx, base + first + k * step);
     }
     for (int64_t at = rest; at < width; at += step) {
       GradientPack<C, N> pack;
       pack.read(dy, y, base + at);
       pack.unpack(dy, y);
-      pack.write(log, total, dx, base + at, accumulate);
+      pack.write(log, total, dx, base + at);
     }
   }
 }
@@ -205,7 +214,7 @@ __global__ void __launch_bounds__(max_threads)
   }
 }
 
-// How the rows of [rows, width] are shared out to threads that keep `packs` of n elements each.
+// How the rows of x are divided among threads that keep `packs` of n elements each.
 struct Plan {
   int64_t rows, width;
   int threads;
@@ -220,25 +229,31 @@ struct Plan {
   unsigned grid() const { return grid_for(rows * group.size, threads); }
 };
 
-void forward(bool log, TensorView x, TensorView y) {
+void forward(SoftmaxKind kind, TensorView x, TensorView y) {
   require_compute("softmax", {&x, &y});
   if (x.numel() == 0) return;
   with_packing(x.dtype, pack_size(x.shape.back(), {&x, &y}), [&](auto packing) {
     using P = decltype(packing);
     const Plan plan(x, P::size, kept_packs);
-    launch(forward_kernel<typename P::type, P::size>, plan.grid(), plan.threads, 0, log, Operand(x),
-           Operand(y), plan.rows, plan.width, plan.group);
+    launch(forward_kernel<typename P::type, P::size>, plan.grid(), plan.threads, 0, kind,
+           Operand(x), Operand(y), plan.rows, plan.width, plan.group);
   });
 }
 
-void backward(bool log, TensorView dy, TensorView y, TensorView dx, bool accumulate) {
-  require_compute("softmax_backward", {&dy, &y, &dx});
+void backward(SoftmaxKind kind, TensorView dy, TensorView y, Target dx) {
+  require_compute("softmax_backward", {&dy, &y, &dx.view});
   if (y.numel() == 0) return;
-  with_packing(y.dtype, pack_size(y.shape.back(), {&dy, &y, &dx}), [&](auto packing) {
+  with_packing(y.dtype, pack_size(y.shape.back(), {&dy, &y, &dx.view}), [&](auto packing) {
     using P = decltype(packing);
     const Plan plan(y, P::size, kept_packs / 2);
-    launch(backward_kernel<typename P::type, P::size>, plan.grid(), plan.threads, 0, log,
-           Operand(dy), Operand(y), Operand(dx), accumulate, plan.rows, plan.width, plan.group);
+    launch(backward_kernel<typename P::type, P::size>, plan.grid(), plan.threads, 0,
+           Backward{.kind = kind,
+                    .dy = dy,
+                    .y = y,
+                    .dx = dx,
+                    .rows = plan.rows,
+                    .width = plan.width,
+                    .group = plan.group});
   });
 }
 

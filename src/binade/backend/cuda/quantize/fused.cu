@@ -138,7 +138,7 @@ struct ActivationBackward : Bounds {
       out[0][i] = chunk.dy[i];
       v[i] = chunk.x[i];
     }
-    times_slope(activation, out[0], v);
+    multiply_by_derivative(activation, out[0], v);
     round_to(dtype, out[0]);
   }
 };

@@ -19,8 +19,7 @@ struct Best {
   int64_t index;  // -1 before the first
 };
 
-// Whether `a` takes b's place. NaN is larger than everything and smaller than everything; of equals
-// the first stays.
+// Whether `a` is the better of the two: NaN beats every number, the earlier of equals wins.
 template <class C>
 __device__ inline bool is_better(bool largest, const Best<C>& a, const Best<C>& b) {
   if (a.index < 0 || b.index < 0) return b.index < 0;
@@ -41,35 +40,41 @@ __device__ inline Best<C> best_of_warp(bool largest, Best<C> best) {
   return best;
 }
 
-// `group` threads (one, a warp or the block) find each result.
+struct ArgSearch {
+  bool largest;
+  AnyView x;            // the kept axes
+  int64_t count, step;  // along the searched axis
+  AnyView y;
+  int64_t results;
+  int group;  // threads per result: one, a warp or the block
+};
+
 template <class C>
-__global__ void __launch_bounds__(threads)
-    arg_kernel(bool largest, const __grid_constant__ AnyView x, int64_t count, int64_t step,
-               const __grid_constant__ AnyView y, int64_t results, int group) {
+__global__ void __launch_bounds__(threads) arg_kernel(const __grid_constant__ ArgSearch a) {
   __shared__ Best<C> shared[threads / warp_size];
-  const int lane = threadIdx.x % group;
-  const int64_t result = int64_t{blockIdx.x} * (blockDim.x / group) + threadIdx.x / group;
-  if (result >= results) return;  // whole groups, and a block of one group has a result
-  const int64_t base = offset_of(x.layout, result);
+  const int lane = threadIdx.x % a.group;
+  const int64_t result = int64_t{blockIdx.x} * (blockDim.x / a.group) + threadIdx.x / a.group;
+  if (result >= a.results) return;  // all threads of a group or none
+  const int64_t base = offset_of(a.x.layout, result);
   Best<C> best{C{}, -1};
-  for (int64_t i = lane; i < count; i += group) {
-    const Best<C> next{load_as<C>(x.data, x.dtype, base + i * step), i};
-    if (is_better(largest, next, best)) best = next;
+  for (int64_t i = lane; i < a.count; i += a.group) {
+    const Best<C> next{load_as<C>(a.x.data, a.x.dtype, base + i * a.step), i};
+    if (is_better(a.largest, next, best)) best = next;
   }
-  if (group > 1) best = best_of_warp(largest, best);
-  if (group > warp_size) {
+  if (a.group > 1) best = best_of_warp(a.largest, best);
+  if (a.group > warp_size) {
     if (threadIdx.x % warp_size == 0) shared[threadIdx.x / warp_size] = best;
     __syncthreads();
     for (const Best<C>& other : shared) {
-      if (is_better(largest, other, best)) best = other;
+      if (is_better(a.largest, other, best)) best = other;
     }
   }
-  if (lane == 0) y.store(result, best.index);
+  if (lane == 0) a.y.store(result, best.index);
 }
 
 // ---- running sums ----
 
-// Sums run in double, as on the CPU: they are no slower than the memory.
+// Sums are double, as on the CPU: memory limits the speed anyway.
 template <class T, class V>
 struct RunningSum {
   using Value = V;
@@ -98,11 +103,17 @@ void arg(bool largest, TensorView x, int axis, TensorView y) {
   const int64_t results = axes.kept.numel(), count = x.shape[axis];
   const bool beside = axes.side_by_side() && results >= threads;
   const int group = beside ? 1 : count <= 4 * threads ? warp_size : threads;
+  const ArgSearch search{.largest = largest,
+                         .x = AnyView(axes.kept),
+                         .count = count,
+                         .step = x.strides[axis],
+                         .y = AnyView(axes.kept_y),
+                         .results = results,
+                         .group = group};
   cpu::with_exact_type(x.dtype, [&](auto tag) {
     using C = typename decltype(tag)::type;
     launch(arg_kernel<C>, static_cast<unsigned>(ceil_div<int64_t>(results, threads / group)),
-           threads, 0, largest, AnyView(axes.kept), count, x.strides[axis], AnyView(axes.kept_y),
-           results, group);
+           threads, 0, search);
   });
 }
 

@@ -2,7 +2,7 @@
 
 #include "binade/tensor/tensor.h"
 
-// Kernels along one axis in which order matters, as ReduceKernels says.
+// The entries of ReduceKernels in which the order along an axis matters.
 namespace binade::backend::cuda {
 
 void arg(bool largest, TensorView x, int axis, TensorView y);

@@ -13,37 +13,37 @@
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/reduce/argmax_cumsum.h"
 
-// Two kernels: results side by side (threads lie along results and walk over what makes them) and
-// in turn (a warp or a block makes each). Where there are too few results to fill the GPU, what
-// makes them is cut into chunks and the chunks' results are reduced side by side once more. All
-// sizes follow from the shapes alone, so the order of additions does too.
+// Two kernels: columns_kernel computes results side by side (one thread per result and part of the
+// reduced axes), rows_kernel one result per warp or block. If there are too few results to fill the
+// GPU, the reduced axes are cut into chunks and the chunks' results are reduced by columns_kernel
+// again. All sizes depend on the shapes only, and so does the order of additions.
 namespace binade::backend::cuda {
 namespace {
 
 constexpr int threads = 256;
 constexpr int loads_ahead = 4;
-constexpr int64_t wanted_blocks = 4096;
+constexpr int64_t filling_blocks = 4096;
 constexpr int64_t max_chunks = 1024;
 
-// How two values become one; deviations are squares of distances from a result's center, added.
+// How two values are combined; `deviations` adds the squared distances from a result's center.
 enum class ReduceOp { sum, prod, max, min, deviations };
 
-template <ReduceOp J>
-struct KnownJoin {
-  static constexpr ReduceOp how = J;
+template <ReduceOp known>
+struct StaticOp {
+  static constexpr ReduceOp op = known;
 };
-struct ChosenJoin {
-  ReduceOp how;
+struct RuntimeOp {
+  ReduceOp op;
 };
 
-template <class C, class J>
+template <class C, class Op>
 struct Combine {
-  J chosen;
+  Op selected;
 
   __device__ C operator()(C a, C b) const {
     // Integers wrap around.
     using U = std::conditional_t<std::is_integral_v<C>, uint64_t, C>;
-    switch (chosen.how) {
+    switch (selected.op) {
       case ReduceOp::prod:
         return static_cast<C>(static_cast<U>(a) * static_cast<U>(b));
       case ReduceOp::max:
@@ -59,7 +59,7 @@ struct Combine {
     using Limits = std::numeric_limits<C>;
     constexpr C lowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
     constexpr C highest = Limits::has_infinity ? Limits::infinity() : Limits::max();
-    switch (chosen.how) {
+    switch (selected.op) {
       case ReduceOp::prod:
         return 1;
       case ReduceOp::max:
@@ -71,20 +71,20 @@ struct Combine {
     }
   }
 
-  // What an element counts as.
+  // The value an element contributes.
   __device__ C term(C x, C center) const {
-    if (chosen.how != ReduceOp::deviations) return x;
+    if (selected.op != ReduceOp::deviations) return x;
     return (x - center) * (x - center);
   }
 };
 
-// Where results go: to y, divided and added to what is there as asked, or, as those of one chunk,
-// to `partial` [chunks, results].
+// The destination of results: y, divided and perhaps added to what it holds, or, for the results of
+// a chunk, `partial` [chunks, results].
 template <class C>
 struct Results {
   AnyView y;
-  C divisor;
   bool accumulate;
+  C divisor;
   C* partial;
   int64_t count;
 
@@ -94,20 +94,20 @@ struct Results {
       return;
     }
     value = value / divisor;
-    const int64_t place = offset_of(y.layout, result);
-    if (accumulate) value += load_as<C>(y.data, y.dtype, place);
-    store_as(y.data, y.dtype, place, value);
+    const int64_t offset = offset_of(y.layout, result);
+    if (accumulate) value += load_as<C>(y.data, y.dtype, offset);
+    store_as(y.data, y.dtype, offset, value);
   }
 };
 
-// x as results and what makes them.
+// x split into kept and reduced axes.
 struct Extent {
   Layout kept, reduced;
   int64_t results, count;
-  int64_t per_chunk;  // of count
+  int64_t per_chunk;  // elements of `count` in a chunk
 };
 
-// Several packs, all fetched before any is used: where they are is found out first.
+// Several packs, all fetched before any is used; their offsets are computed first.
 template <class Reader>
 struct Ahead {
   typename Reader::Fetched fetched[loads_ahead];
@@ -123,15 +123,15 @@ struct Ahead {
   __device__ typename Reader::Value at(int k, int i) const { return Reader::value(fetched[k], i); }
 };
 
-template <class Reader, class J>
+template <class Reader, class Op>
 __global__ void __launch_bounds__(threads)
-    columns_kernel(Reader x, J how, const __grid_constant__ Extent extent,
+    columns_kernel(Reader x, Op op, const __grid_constant__ Extent extent,
                    const typename Reader::Value* centers,
                    const __grid_constant__ Results<typename Reader::Value> out) {
   using C = typename Reader::Value;
   constexpr int n = Reader::width;
   __shared__ C shared[n][threads];
-  const Combine<C, J> join{how};
+  const Combine<C, Op> join{op};
   const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
   C joined[n], center[n] = {};
 #pragma unroll
@@ -178,19 +178,19 @@ __global__ void __launch_bounds__(threads)
   for (int i = 0; i < n; ++i) out.put(first + i, blockIdx.y, joined[i]);
 }
 
-// `group` threads (a warp or the block) make a result.
-template <class Reader, class J>
+// `group` threads (a warp or the block) compute one result.
+template <class Reader, class Op>
 __global__ void __launch_bounds__(threads)
-    rows_kernel(Reader x, J how, const __grid_constant__ Extent extent, int group,
+    rows_kernel(Reader x, Op op, const __grid_constant__ Extent extent, int group,
                 const typename Reader::Value* centers,
                 const __grid_constant__ Results<typename Reader::Value> out) {
   using C = typename Reader::Value;
   constexpr int n = Reader::width;
   __shared__ C shared[warp_size];
-  const Combine<C, J> join{how};
+  const Combine<C, Op> join{op};
   const int lane = threadIdx.x % group;
   const int64_t result = int64_t{blockIdx.x} * (blockDim.x / group) + threadIdx.x / group;
-  if (result >= extent.results) return;  // whole warps: a block of one group has a result
+  if (result >= extent.results) return;  // all threads of a group or none
   const C center = centers != nullptr ? centers[result] : C{};
   const int64_t base = offset_of(extent.kept, result), step = int64_t{group} * n;
   const int64_t begin = blockIdx.y * extent.per_chunk;
@@ -228,7 +228,7 @@ int64_t power_of_two_from(int64_t x, int64_t most) {
   return power;
 }
 
-// Threads along results and along what makes them.
+// Threads along the results and along the reduced axes.
 dim3 column_block(int64_t packs, int64_t rows, int64_t widest) {
   int64_t across = power_of_two_from(packs, widest);
   int64_t down = threads / across;
@@ -236,9 +236,10 @@ dim3 column_block(int64_t packs, int64_t rows, int64_t widest) {
   return dim3(static_cast<unsigned>(across), static_cast<unsigned>(down));
 }
 
-// Chunks of at least `least` that `count` is cut into where `blocks` alone do not fill the GPU.
+// The number of chunks, of at least `least` elements, that `count` is cut into so that `blocks`
+// times as many fill the GPU.
 int64_t chunks_for(int64_t blocks, int64_t count, int64_t least) {
-  return std::clamp<int64_t>(std::min(wanted_blocks / blocks, count / least), 1, max_chunks);
+  return std::clamp<int64_t>(std::min(filling_blocks / blocks, count / least), 1, max_chunks);
 }
 
 template <class C>
@@ -248,45 +249,45 @@ struct Reducer {
   const C* centers;  // one per result, or null
   Results<C> out;
 
-  template <class Reader, class J>
-  void run(Reader x, J how) {
+  template <class Reader, class Op>
+  void run(Reader x, Op op) {
     if (side_by_side) {
-      columns(x, how);
+      columns(x, op);
     } else {
-      rows(x, how);
+      rows(x, op);
     }
   }
 
-  template <class Reader, class J>
-  void columns(Reader x, J how) {
+  template <class Reader, class Op>
+  void columns(Reader x, Op op) {
     const int64_t packs = extent.results / Reader::width;
     const dim3 block = column_block(packs, extent.count, warp_size);
     const int64_t across = ceil_div<int64_t>(packs, block.x);
     const int64_t chunks = chunks_for(across, extent.count, int64_t{block.y} * 2 * loads_ahead);
-    in_chunks(chunks, 1, how, [&](int64_t pieces) {
-      launch(columns_kernel<Reader, J>,
-             dim3(static_cast<unsigned>(across), static_cast<unsigned>(pieces)), block, 0, x, how,
+    in_chunks(chunks, 1, op, [&](int64_t pieces) {
+      launch(columns_kernel<Reader, Op>,
+             dim3(static_cast<unsigned>(across), static_cast<unsigned>(pieces)), block, 0, x, op,
              extent, centers, out);
     });
   }
 
-  template <class Reader, class J>
-  void rows(Reader x, J how) {
+  template <class Reader, class Op>
+  void rows(Reader x, Op op) {
     constexpr int64_t n = Reader::width;
     const bool small = extent.count <= 2 * threads * n;
     const int group = small ? warp_size : threads;
     const int64_t blocks = ceil_div<int64_t>(extent.results, threads / group);
     const int64_t chunks = small ? 1 : chunks_for(blocks, extent.count, threads * n * loads_ahead);
-    in_chunks(chunks, n, how, [&](int64_t pieces) {
-      launch(rows_kernel<Reader, J>,
-             dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(pieces)), threads, 0, x, how,
+    in_chunks(chunks, n, op, [&](int64_t pieces) {
+      launch(rows_kernel<Reader, Op>,
+             dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(pieces)), threads, 0, x, op,
              extent, group, centers, out);
     });
   }
 
-  // Launches a kernel over chunks (whole packs of n) and joins what they give.
-  template <class J, class Launch>
-  void in_chunks(int64_t chunks, int64_t n, J how, Launch&& start) {
+  // Launches a kernel over chunks (multiples of packs of n) and combines their results.
+  template <class Op, class Launch>
+  void in_chunks(int64_t chunks, int64_t n, Op op, Launch&& start) {
     extent.per_chunk = ceil_div<int64_t>(ceil_div<int64_t>(extent.count, chunks), n) * n;
     if (chunks == 1) return start(1);
     chunks = ceil_div<int64_t>(extent.count, extent.per_chunk);
@@ -295,85 +296,89 @@ struct Reducer {
     out.partial = static_cast<C*>(partial.raw_data());
     start(chunks);
     out = final;
-    join_partial(partial, how);
+    join_partial(partial, op);
   }
 
-  template <class J>
-  void join_partial(const Tensor& partial, J how) {
+  template <class Op>
+  void join_partial(const Tensor& partial, Op op) {
     TensorView rows = partial, columns = partial;
     rows.shape = {partial.size(0)}, rows.strides = {extent.results};
     columns.shape = {extent.results}, columns.strides = {1};
     extent.kept = Layout(columns), extent.reduced = Layout(rows);
     extent.count = extent.per_chunk = partial.size(0);
-    const ReduceOp joining = how.how == ReduceOp::deviations ? ReduceOp::sum : how.how;
+    const ReduceOp joining = op.op == ReduceOp::deviations ? ReduceOp::sum : op.op;
     // Narrow blocks: many threads share the few rows.
     const dim3 block = column_block(extent.results, extent.count, 8);
-    launch(columns_kernel<Packs<C, 1, C>, ChosenJoin>,
+    launch(columns_kernel<Packs<C, 1, C>, RuntimeOp>,
            static_cast<unsigned>(ceil_div<int64_t>(extent.results, block.x)), block, 0,
-           Packs<C, 1, C>(columns), ChosenJoin{joining}, extent, static_cast<const C*>(nullptr),
+           Packs<C, 1, C>(columns), RuntimeOp{joining}, extent, static_cast<const C*>(nullptr),
            out);
   }
 };
 
-// Whether packs of n lie along the last axis of one view, wherever the other view leads.
+// Whether the last axis of one view consists of packs of n at every offset of the other view.
 bool packs_along(const TensorView& view, const TensorView& other, int64_t n) {
   if (view.shape.back() % n != 0 || !lies_in_packs(view, n, access_bytes)) return false;
   return std::all_of(other.strides.begin(), other.strides.end(),
                      [n](int64_t stride) { return stride % n == 0; });
 }
 
-// The common types in packs; false where types or strides do not allow it.
+// Reduces in packs; false, with nothing done, if types or strides do not allow it.
 template <class T>
-bool run_packs(Reducer<float>& reducer, ReduceOp how, const TensorView& kept,
+bool run_packs(Reducer<float>& reducer, ReduceOp op, const TensorView& kept,
                const TensorView& reduced) {
   constexpr int n = static_cast<int>(access_bytes / sizeof(T));
   if (kept.dtype != dtype_of<T>) return false;
   if (!(reducer.side_by_side ? packs_along(kept, reduced, n) : packs_along(reduced, kept, n)))
     return false;
   const Packs<T, n> x(kept);
-  switch (how) {
+  switch (op) {
     case ReduceOp::sum:
-      reducer.run(x, KnownJoin<ReduceOp::sum>());
+      reducer.run(x, StaticOp<ReduceOp::sum>());
       break;
     case ReduceOp::prod:
-      reducer.run(x, KnownJoin<ReduceOp::prod>());
+      reducer.run(x, StaticOp<ReduceOp::prod>());
       break;
     case ReduceOp::max:
-      reducer.run(x, KnownJoin<ReduceOp::max>());
+      reducer.run(x, StaticOp<ReduceOp::max>());
       break;
     case ReduceOp::min:
-      reducer.run(x, KnownJoin<ReduceOp::min>());
+      reducer.run(x, StaticOp<ReduceOp::min>());
       break;
     case ReduceOp::deviations:
-      reducer.run(x, KnownJoin<ReduceOp::deviations>());
+      reducer.run(x, StaticOp<ReduceOp::deviations>());
       break;
   }
   return true;
 }
 
-// y, of the axes kept, = the reduction / divisor.
+// y, which has the kept axes, = the reduction / divisor. `centers`: one per result, or null.
 template <class C>
-void reduce_as(ReduceOp how, const cpu::ReductionAxes& axes, TensorView y, double divisor,
-               bool accumulate, const C* centers) {
+void reduce_as(ReduceOp op, const cpu::ReductionAxes& axes, Target y, double divisor,
+               const C* centers = nullptr) {
   TensorView kept = axes.kept, reduced = axes.reduced;
   const int64_t results = kept.numel(), count = reduced.numel();
-  cpu::merge_axes({&kept, &y});
+  cpu::merge_axes({&kept, &y.view});
   cpu::merge_axes({&reduced});
   Reducer<C> reducer{
       .extent = {Layout(kept), Layout(reduced), results, count, count},
       .side_by_side = axes.side_by_side(),
       .centers = centers,
-      .out = {AnyView(y), static_cast<C>(divisor), accumulate, nullptr, results},
+      .out = {.y = AnyView(y.view),
+              .accumulate = y.accumulate,
+              .divisor = static_cast<C>(divisor),
+              .partial = nullptr,
+              .count = results},
   };
   if constexpr (std::is_same_v<C, float>) {
-    if (run_packs<float>(reducer, how, kept, reduced) ||
-        run_packs<bf16>(reducer, how, kept, reduced) || run_packs<f16>(reducer, how, kept, reduced))
+    if (run_packs<float>(reducer, op, kept, reduced) ||
+        run_packs<bf16>(reducer, op, kept, reduced) || run_packs<f16>(reducer, op, kept, reduced))
       return;
   }
-  reducer.run(Elements<C>(kept), ChosenJoin{how});
+  reducer.run(Elements<C>(kept), RuntimeOp{op});
 }
 
-ReduceOp joining_of(Reduction op) {
+ReduceOp reduce_op(Reduction op) {
   switch (op) {
     case Reduction::prod:
       return ReduceOp::prod;
@@ -386,7 +391,7 @@ ReduceOp joining_of(Reduction op) {
   }
 }
 
-// double where an input is f64 or, integers having no fraction, where the result needs one.
+// double for f64, and for integers whose result may have a fraction.
 template <class F>
 void with_accumulator(Reduction op, const TensorView& x, const TensorView& y, F&& f) {
   const bool integer = is_integer(x.dtype);
@@ -394,13 +399,13 @@ void with_accumulator(Reduction op, const TensorView& x, const TensorView& y, F&
   with_floating_type(integer || x.dtype == DType::f64, f);
 }
 
-void reduce(Reduction op, TensorView x, TensorView y, bool accumulate) {
-  if (y.numel() == 0) return;
-  const cpu::ReductionAxes axes(x, y);
+void reduce(Reduction op, TensorView x, Target y) {
+  if (y.view.numel() == 0) return;
+  const cpu::ReductionAxes axes(x, y.view);
   const double divisor = op == Reduction::mean ? static_cast<double>(axes.reduced.numel()) : 1.0;
-  with_accumulator(op, x, y, [&](auto tag) {
+  with_accumulator(op, x, y.view, [&](auto tag) {
     using C = typename decltype(tag)::type;
-    reduce_as<C>(joining_of(op), axes, axes.kept_y, divisor, accumulate, nullptr);
+    reduce_as<C>(reduce_op(op), axes, {axes.kept_y, y.accumulate}, divisor);
   });
 }
 
@@ -411,8 +416,8 @@ void variance(TensorView x, double correction, TensorView y, TensorView mean) {
   with_floating_type(is_integer(x.dtype) || x.dtype == DType::f64, [&](auto tag) {
     using C = typename decltype(tag)::type;
     const Tensor means = workspace(axes.kept.shape, dtype_of<C>);
-    reduce_as<C>(ReduceOp::sum, axes, means, count, false, nullptr);
-    reduce_as<C>(ReduceOp::deviations, axes, axes.kept_y, std::max(0.0, count - correction), false,
+    reduce_as<C>(ReduceOp::sum, axes, {means}, count);
+    reduce_as<C>(ReduceOp::deviations, axes, {axes.kept_y}, std::max(0.0, count - correction),
                  static_cast<const C*>(means.raw_data()));
     if (mean.present) copy(means, cpu::ReductionAxes(x, mean).kept_y);
   });

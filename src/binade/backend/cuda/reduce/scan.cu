@@ -4,7 +4,7 @@
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/scan.h"
 
-// Products run in double, as on the CPU: they are no slower than the memory.
+// Products are double, as on the CPU: memory limits the speed anyway.
 namespace binade::backend::cuda {
 namespace {
 
@@ -50,8 +50,8 @@ struct Affine {
   double factor, add;
 };
 
-// s[i] = dy[i] + x[i + 1] * s[i + 1] from the back: positions count from there. Functions of s
-// compose in any grouping, which the recurrence itself does not.
+// s[i] = dy[i] + x[i + 1] * s[i + 1], from the back: position 0 is the last element. The recurrence
+// itself is not associative, but the composition of affine functions of s is.
 struct Tail {
   using Value = Affine;
   Lines x, dy, dx;

@@ -4,9 +4,9 @@
 #include "binade/backend/cuda/common/element_access.cuh"
 #include "binade/backend/cuda/common/launch.cuh"
 
-// Running results along one axis of a tensor, whose elements there make lines. A scan is a struct
-// with the Value that runs, identity(), join(earlier, later) and line(i), which gives an object
-// with load(position) and store(position, before, now).
+// Running results along one axis of a tensor. The elements along it form a line. A scan is a struct
+// with the type Value of its results, identity(), join(earlier, later) and line(i), which returns
+// an object with load(position) and store(position, before, now).
 namespace binade::backend::cuda {
 
 // A view along one axis, from the front or the back.
@@ -20,7 +20,7 @@ struct Lines {
         step(reverse ? -view.strides[axis] : view.strides[axis]) {}
 };
 
-// One of them.
+// One line of such a view.
 struct Line {
   void* data;
   DType dtype;
@@ -44,7 +44,7 @@ struct Line {
 
 inline constexpr int scan_threads = 256;
 
-// Values move between lanes word by word.
+// Shuffles a value of any size, word by word.
 template <class V>
 __device__ inline V shuffle_up(const V& value, int lanes) {
   static_assert(sizeof(V) % sizeof(uint32_t) == 0);
@@ -58,7 +58,7 @@ __device__ inline V shuffle_up(const V& value, int lanes) {
   return result;
 }
 
-// The values of all earlier threads of the block joined, and those of all threads.
+// `before` joins the values of all earlier threads of the block, `total` those of all threads.
 template <class S>
 struct BlockScan {
   using V = typename S::Value;
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(scan_threads)
   }
 }
 
-// `beside`: neighbours in memory belong to different lines.
+// `beside`: neighbors in memory belong to different lines.
 template <class S>
 void run_scan(const S& scan, int64_t lines, int64_t count, bool beside) {
   constexpr int64_t few = 16, many = 4096;
@@ -142,7 +142,7 @@ void run_scan(const S& scan, int64_t lines, int64_t count, bool beside) {
   }
 }
 
-// Whether neighbours in memory belong to different lines along an axis.
+// Whether neighbors in memory belong to different lines along an axis.
 inline bool lines_beside(const TensorView& x, int axis) {
   return x.strides[axis] != 1 && x.strides[axis] != -1;
 }

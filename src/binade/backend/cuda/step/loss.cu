@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "binade/backend/cuda/common/async_copy.cuh"
 #include "binade/backend/cuda/common/block_reduce.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/kernels.h"
@@ -11,7 +12,7 @@ namespace binade::backend::cuda {
 namespace {
 
 constexpr int max_threads = 512;
-constexpr int in_flight = 4;  // packs a thread has on their way at a time
+constexpr int in_flight = 4;  // packs that a thread loads at a time
 constexpr int line = 16;      // bytes of a pack
 
 struct Targets {
@@ -32,7 +33,7 @@ Targets targets_of(const char* op, const TensorView& target) {
   return {target.data, target.dtype == DType::i64};
 }
 
-// e^x as exact as the elements it is made of: 16-bit ones need no more than the chip's own.
+// e^x as accurate as the elements: for 16-bit ones the hardware's approximation suffices.
 template <class C, int N>
 __device__ C exp_of(C x) {
   if constexpr (N == 8) {
@@ -45,13 +46,13 @@ __device__ C exp_of(C x) {
   }
 }
 
-// A row of any length at any address: a few single elements up to the first 16-byte boundary,
-// packs, and a few more.
+// A row of any length at any address: single elements up to the first 16-byte boundary, packs, and
+// single elements at the end.
 template <int N>
 struct RowSpan {
   int64_t head, body_end, size;
 
-  // Rows of `classes` elements; `address` is where the row begins.
+  // `address` is that of the row's first element.
   __device__ RowSpan(const void* address, int bytes, int64_t classes) : size(classes) {
     const int past = static_cast<int>(reinterpret_cast<uintptr_t>(address) % line);
     head = N == 1 || past == 0 ? 0 : (line - past) / bytes;
@@ -76,7 +77,8 @@ struct RowSpan {
       f(column);
   }
 
-  // Calls f(column, fetched) for this thread's packs of `x`, several read before the first is used.
+  // Calls f(column, fetched) for this thread's packs of `x`; reads several before the first is
+  // used.
   template <class C, class F>
   __device__ void each_pack(const Operand& x, int64_t base, F f) const {
     const int64_t step = static_cast<int64_t>(blockDim.x) * N;
@@ -116,7 +118,7 @@ struct ExpSum {
       sum *= exp_of<C, N>(largest - top);
       largest = top;
     }
-    // While all are -infinity each adds nothing, whatever it is compared with.
+    // If all are -infinity each adds 0, whatever finite number is subtracted.
     const C shift = largest == -std::numeric_limits<C>::infinity() ? C{0} : largest;
 #pragma unroll
     for (int i = 0; i < M; ++i) sum += exp_of<C, N>(values[i] - shift);
@@ -126,12 +128,12 @@ struct ExpSum {
 template <class C>
 struct RowSums {
   C largest, log_sum;  // log_sum of e^(x - largest)
-  C gaps;              // sum of largest - x, where it is smoothed
+  C gaps;              // sum of largest - x, if labels are smoothed
 
   __device__ C normalizer() const { return largest + log_sum; }
 };
 
-// Those of the row at x[base], in every thread.
+// The sums of the row at x[base], in every thread.
 template <class C, int N>
 __device__ RowSums<C> sum_row(const RowSpan<N>& span, const Operand& x, int64_t base, bool smoothed,
                               C* scratch) {
@@ -165,40 +167,39 @@ struct CrossEntropy {
   Targets targets;
   int64_t ignore_index, classes, row_stride;
   C smoothing, rest;  // rest = 1 - smoothing
-  C share;            // of every class, where the target is smoothed
-  Operand losses, lse;
+  C per_class;        // smoothing / classes: every class's part of the smoothed target
+  Operand losses = {}, lse;
 
   __device__ bool names_class(int64_t label) const { return label >= 0 && label < classes; }
 
-  // The logit of a row's label. A label that is no class costs NaN: nothing else can tell from
-  // here.
-  __device__ C chosen(int64_t row, int64_t label) const {
+  // The logit of a row's label; NaN, and so the loss, if the label is not a class: a kernel cannot
+  // throw.
+  __device__ C label_logit(int64_t row, int64_t label) const {
     return names_class(label) ? load_one<C>(logits, row * row_stride + label)
                               : std::numeric_limits<C>::quiet_NaN();
   }
 
-  __device__ C loss(const RowSums<C>& sums, C chosen) const {
-    // Differences from the largest first: they are small where the loss is.
-    const C loss = (sums.largest - chosen) + sums.log_sum;
+  __device__ C loss(const RowSums<C>& sums, C label_logit) const {
+    // Subtracts from the largest first: the difference is small if the loss is.
+    const C loss = (sums.largest - label_logit) + sums.log_sum;
     if (smoothing == 0) return loss;
     return rest * loss + smoothing * (sums.gaps / static_cast<C>(classes) + sums.log_sum);
   }
 };
 
-template <class C>
-CrossEntropy<C> describe(const TensorView& logits, const Targets& targets, double smoothing,
-                         int64_t ignore_index, const TensorView& losses, const TensorView& lse) {
-  const int64_t classes = logits.shape.back();
-  return {logits,
-          targets,
-          ignore_index,
-          classes,
-          logits.strides[0],
-          static_cast<C>(smoothing),
-          static_cast<C>(1 - smoothing),
-          static_cast<C>(smoothing / static_cast<double>(classes)),
-          losses,
-          lse};
+// Args: CrossEntropyForward or CrossEntropyBackward.
+template <class C, class Args>
+CrossEntropy<C> describe(const Targets& targets, const Args& args) {
+  const int64_t classes = args.logits.shape.back();
+  return {.logits = args.logits,
+          .targets = targets,
+          .ignore_index = args.ignore_index,
+          .classes = classes,
+          .row_stride = args.logits.strides[0],
+          .smoothing = static_cast<C>(args.smoothing),
+          .rest = static_cast<C>(1 - args.smoothing),
+          .per_class = static_cast<C>(args.smoothing / static_cast<double>(classes)),
+          .lse = args.lse};
 }
 
 template <class C, int N>
@@ -211,16 +212,17 @@ __global__ void __launch_bounds__(max_threads)
   if (threadIdx.x != 0) return;
   store_one(a.lse, row, sums.normalizer());
   const int64_t label = a.targets[row];
-  store_one(a.losses, row, label == a.ignore_index ? C{0} : a.loss(sums, a.chosen(row, label)));
+  store_one(a.losses, row,
+            label == a.ignore_index ? C{0} : a.loss(sums, a.label_logit(row, label)));
 }
 
-// Threads for a row of so many packs.
+// Threads for a row of `packs`.
 unsigned threads_for(int64_t packs) {
-  const int64_t wanted = warp_size * ceil_div<int64_t>(packs, in_flight * warp_size);
-  return static_cast<unsigned>(std::clamp<int64_t>(wanted, warp_size, max_threads));
+  const int64_t busy = warp_size * ceil_div<int64_t>(packs, in_flight * warp_size);
+  return static_cast<unsigned>(std::clamp<int64_t>(busy, warp_size, max_threads));
 }
 
-// Rows may begin anywhere, as long as those of all tensors lie alike.
+// The pack size for rows at any address, if those of all tensors have the same alignment.
 int row_pack(std::initializer_list<const TensorView*> views) {
   const TensorView& first = **views.begin();
   const auto past = [](const TensorView* view) {
@@ -233,17 +235,16 @@ int row_pack(std::initializer_list<const TensorView*> views) {
   return first.dtype == DType::f64 ? 1 : first.dtype == DType::f32 ? 4 : 8;
 }
 
-void cross_entropy(TensorView logits, TensorView target, double smoothing, int64_t ignore_index,
-                   TensorView losses, TensorView lse) {
-  const Targets targets = targets_of("cross_entropy", target);
-  require_compute("cross_entropy", {&logits, &losses, &lse});
-  const int64_t classes = logits.shape.back();
-  with_packing(logits.dtype, row_pack({&logits}), [&](auto packing) {
+void cross_entropy(const CrossEntropyForward& args) {
+  const Targets targets = targets_of("cross_entropy", args.target);
+  require_compute("cross_entropy", {&args.logits, &args.losses, &args.lse});
+  with_packing(args.logits.dtype, row_pack({&args.logits}), [&](auto packing) {
     using P = decltype(packing);
     using C = typename P::type;
-    const auto a = describe<C>(logits, targets, smoothing, ignore_index, losses, lse);
-    launch(cross_entropy_kernel<C, P::size>, static_cast<unsigned>(target.numel()),
-           threads_for(classes / P::size), 0, a);
+    CrossEntropy<C> a = describe<C>(targets, args);
+    a.losses = args.losses;
+    launch(cross_entropy_kernel<C, P::size>, static_cast<unsigned>(args.target.numel()),
+           threads_for(a.classes / P::size), 0, a);
   });
 }
 
@@ -254,38 +255,38 @@ struct RowGradient {
   int64_t label;
   bool ignored;
   C gradient, normalizer;
-  C share, chosen;  // of every class and of the label's
+  C per_class, at_label;  // subtracted for every class, and for the label too
 
-  // `loss_gradient` is that of the row's loss.
   __device__ RowGradient(const CrossEntropy<C>& a, int64_t label, C loss_gradient, C normalizer)
       : label(label),
         ignored(label == a.ignore_index),
         gradient(a.names_class(label) ? loss_gradient : std::numeric_limits<C>::quiet_NaN()),
         normalizer(normalizer),
-        share(a.share * gradient),
-        chosen(a.rest * gradient) {}
+        per_class(a.per_class * gradient),
+        at_label(a.rest * gradient) {}
 
-  __device__ C slope(C value) const {
-    return ignored ? C{0} : exp_of<C, N>(value - normalizer) * gradient - share;
+  // The gradient of a logit of another class than the label's.
+  __device__ C of_logit(C value) const {
+    return ignored ? C{0} : exp_of<C, N>(value - normalizer) * gradient - per_class;
   }
 
   // dx[to...] from x[from...]; they may be the same.
   __device__ void write(const RowSpan<N>& span, const Operand& x, int64_t from, const Operand& dx,
                         int64_t to) const {
     span.each_single([&](int64_t column) {
-      C value = slope(load_one<C>(x, from + column));
-      if (column == label && !ignored) value -= chosen;
+      C value = of_logit(load_one<C>(x, from + column));
+      if (column == label && !ignored) value -= at_label;
       store_one(dx, to + column, value);
     });
     span.template each_pack<C>(x, from, [&](int64_t column, const Fetched<C, N>& fetched) {
       C values[N];
       widen(fetched, x.dtype, values);
 #pragma unroll
-      for (int i = 0; i < N; ++i) values[i] = slope(values[i]);
+      for (int i = 0; i < N; ++i) values[i] = of_logit(values[i]);
       if (label >= column && label < column + N && !ignored) {
 #pragma unroll
         for (int i = 0; i < N; ++i)
-          if (column + i == label) values[i] -= chosen;
+          if (column + i == label) values[i] -= at_label;
       }
       store(dx, to + column, values);
     });
@@ -304,41 +305,31 @@ __global__ void __launch_bounds__(max_threads)
       .write(span, a.logits, base, dlogits, base);
 }
 
-void cross_entropy_backward(TensorView dlosses, TensorView logits, TensorView target,
-                            TensorView lse, double smoothing, int64_t ignore_index,
-                            TensorView dlogits) {
-  const Targets targets = targets_of("cross_entropy_backward", target);
-  require_compute("cross_entropy_backward", {&dlosses, &logits, &lse, &dlogits});
-  with_packing(logits.dtype, row_pack({&logits, &dlogits}), [&](auto packing) {
+void cross_entropy_backward(const CrossEntropyBackward& args) {
+  const Targets targets = targets_of("cross_entropy_backward", args.target);
+  require_compute("cross_entropy_backward",
+                  {&args.dlosses, &args.logits, &args.lse, &args.dlogits});
+  with_packing(args.logits.dtype, row_pack({&args.logits, &args.dlogits}), [&](auto packing) {
     using P = decltype(packing);
     using C = typename P::type;
-    const auto a = describe<C>(logits, targets, smoothing, ignore_index, {}, lse);
-    launch(cross_entropy_backward_kernel<C, P::size>, static_cast<unsigned>(target.numel()),
-           threads_for(a.classes / P::size), 0, a, dlosses, dlogits);
+    const CrossEntropy<C> a = describe<C>(targets, args);
+    launch(cross_entropy_backward_kernel<C, P::size>, static_cast<unsigned>(args.target.numel()),
+           threads_for(a.classes / P::size), 0, a, args.dlosses, args.dlogits);
   });
 }
 
-// ---- both at once: the row waits in shared memory for its sums ----
+// ---- both at once: the row is kept in shared memory until its sums are known ----
 
-__device__ void copy_line_async(void* to_shared, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                   static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),
-               "l"(__cvta_generic_to_global(from))
-               : "memory");
-}
-
-__device__ void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
-// Copies the row at x[base] to `held`. A thread copies what it reads later itself, so none waits
+// Copies the row at x[base] to `held`. A thread copies the elements it reads later, so none waits
 // for another.
 template <class C, int N>
 __device__ void hold_row(const RowSpan<N>& span, const Operand& x, int64_t base,
                          const Operand& held) {
   span.each_pack([&](int64_t column) {
-    copy_line_async(address_of(held, column), address_of(x, base + column));
+    copy_async(address_of(held, column), address_of(x, base + column), true);
   });
   span.each_single([&](int64_t column) { store_one(held, column, load_one<C>(x, base + column)); });
-  await_copies();
+  wait_copies();
 }
 
 template <class C, int N>
@@ -349,16 +340,16 @@ __global__ void __launch_bounds__(max_threads)
   const int64_t row = blockIdx.x, base = row * a.row_stride, label = a.targets[row];
   const char* from = address_of(a.logits, base);
   const RowSpan<N> span(from, N == 8 ? 2 : 4, a.classes);
-  // The copy lies to lines as the row does.
+  // The copy has the alignment of the row.
   const Operand held(dynamic + reinterpret_cast<uintptr_t>(from) % line, a.logits.dtype);
   RowSums<C> sums{};
   C loss = 0;
   if (label != a.ignore_index) {
-    // The sums below have barriers, so nobody has written over the label's logit yet.
-    const C chosen = a.chosen(row, label);
+    // Read before the barriers of the sums below: later a thread may have overwritten it.
+    const C label_logit = a.label_logit(row, label);
     hold_row<C>(span, a.logits, base, held);
     sums = sum_row(span, held, 0, a.smoothing > 0, scratch);
-    loss = a.loss(sums, chosen);
+    loss = a.loss(sums, label_logit);
   }
   RowGradient<C, N>(a, label, C{1}, sums.normalizer()).write(span, held, 0, a.logits, base);
   if (threadIdx.x == 0) store_one(a.losses, row, loss);
@@ -367,32 +358,40 @@ __global__ void __launch_bounds__(max_threads)
 template <class C, int N>
 void launch_to_gradient(const CrossEntropy<C>& a, int64_t rows, size_t shared) {
   const auto kernel = cross_entropy_to_gradient_kernel<C, N>;
-  // As many rows at a time as fit: while some are on their way, others are summed.
+  // As many blocks as fit: some load their rows while others compute.
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         "cudaFuncSetAttribute");
   launch(kernel, static_cast<unsigned>(rows), threads_for(a.classes / N), shared, a);
 }
 
-void cross_entropy_to_gradient(TensorView logits, TensorView target, double smoothing,
-                               int64_t ignore_index, TensorView losses) {
-  const Targets targets = targets_of("cross_entropy_to_gradient", target);
-  require_compute("cross_entropy_to_gradient", {&logits, &losses});
+void cross_entropy_to_gradient(const CrossEntropyForward& args) {
+  const TensorView& logits = args.logits;
+  const Targets targets = targets_of("cross_entropy_to_gradient", args.target);
+  require_compute("cross_entropy_to_gradient", {&logits, &args.losses});
   const int pack = row_pack({&logits});
   const int64_t shared = logits.shape.back() * static_cast<int64_t>(size_of(logits.dtype)) + line;
   const int64_t beside = warp_size * static_cast<int64_t>(sizeof(float));
   if (pack == 1 || shared + beside > properties().shared_per_block) {
-    const Tensor lse = workspace(target.shape, losses.dtype);
-    cross_entropy(logits, target, smoothing, ignore_index, losses, lse);
-    return cross_entropy_backward({}, logits, target, lse, smoothing, ignore_index, logits);
+    const Tensor lse = workspace(args.target.shape, args.losses.dtype);
+    CrossEntropyForward forward = args;
+    forward.lse = lse;
+    cross_entropy(forward);
+    return cross_entropy_backward({.dlosses = {},
+                                   .logits = logits,
+                                   .target = args.target,
+                                   .lse = lse,
+                                   .smoothing = args.smoothing,
+                                   .ignore_index = args.ignore_index,
+                                   .dlogits = logits});
   }
   with_packing(logits.dtype, pack, [&](auto packing) {
     using P = decltype(packing);
     using C = typename P::type;
     if constexpr (P::size > 1) {
-      launch_to_gradient<C, P::size>(
-          describe<C>(logits, targets, smoothing, ignore_index, losses, {}), target.numel(),
-          static_cast<size_t>(shared));
+      CrossEntropy<C> a = describe<C>(targets, args);
+      a.losses = args.losses;
+      launch_to_gradient<C, P::size>(a, args.target.numel(), static_cast<size_t>(shared));
     }
   });
 }

@@ -11,19 +11,19 @@ namespace binade::backend::cuda {
 namespace {
 
 constexpr int threads = 256;
-constexpr int in_flight = 4;  // packs a thread has on their way at a time
+constexpr int in_flight = 4;  // packs that a thread loads at a time
 constexpr int64_t chunk = 16384;
 constexpr int capacity = 128;
 
 struct GradientTensor {
   void* data;
   int64_t count;
-  int place;  // among all gradients
+  int index;  // among all gradients
 };
 using GradientList = TensorList<GradientTensor, capacity, chunk>;
 
-// Calls start(packing, dtype, list) for lists of gradients of the same type; all of them together
-// hold every gradient once.
+// Calls start(packing, dtype, list) for lists of gradients of the same type; together they hold
+// every gradient once.
 template <class F>
 void for_each_list(const char* op, std::span<const TensorView> gradients, F start) {
   struct Kind {
@@ -36,12 +36,12 @@ void for_each_list(const char* op, std::span<const TensorView> gradients, F star
     with_packing(kind.dtype, pack, [&](auto packing) { start(packing, kind.dtype, list); });
   };
   std::map<Kind, GradientList> lists;
-  int place = 0;
+  int index = 0;
   for (const TensorView& gradient : gradients) {
     require_compute(op, {&gradient});
     const Kind kind{gradient.dtype, reinterpret_cast<uintptr_t>(gradient.data) % 16 == 0};
     GradientList& list = lists[kind];
-    list.add({gradient.data, gradient.numel(), place++});
+    list.add({gradient.data, gradient.numel(), index++});
     if (list.full()) {
       run(kind, list);
       list = {};
@@ -50,34 +50,34 @@ void for_each_list(const char* op, std::span<const TensorView> gradients, F star
   for (const auto& [kind, list] : lists) run(kind, list);
 }
 
-// Calls f(first element, values) for the packs of [begin, end) that are this thread's and, with one
-// value, for elements after the last whole pack.
+// Calls f(first element, values) for this thread's packs of [begin, end) and, with one value, for
+// the elements after the last pack.
 template <class C, int N, class F>
 __device__ void each_value(const Operand& x, int64_t begin, int64_t end, F f) {
-  const int64_t whole = end - (end - begin) % N;
+  const int64_t packs_end = end - (end - begin) % N;
   constexpr int64_t step = int64_t{threads} * N;
-  for (int64_t at = begin + threadIdx.x * N; at < whole; at += in_flight * step) {
+  for (int64_t at = begin + threadIdx.x * N; at < packs_end; at += in_flight * step) {
     Fetched<C, N> fetched[in_flight];
 #pragma unroll
     for (int k = 0; k < in_flight; ++k)
-      if (at + k * step < whole) fetched[k] = fetch<C, N>(x, at + k * step);
+      if (at + k * step < packs_end) fetched[k] = fetch<C, N>(x, at + k * step);
 #pragma unroll
     for (int k = 0; k < in_flight; ++k) {
-      if (at + k * step >= whole) continue;
+      if (at + k * step >= packs_end) continue;
       C values[N];
       widen(fetched[k], x.dtype, values);
       f(at + k * step, values);
     }
   }
   if constexpr (N > 1) {
-    const int64_t at = whole + threadIdx.x;
+    const int64_t at = packs_end + threadIdx.x;
     if (at >= end) return;
     C value[1] = {load_one<C>(x, at)};
     f(at, value);
   }
 }
 
-// ---- the norm: in f64, where no square of an f32 overflows ----
+// ---- the norm, in f64, in which the square of an f32 cannot overflow ----
 
 enum class NormPower : uint8_t { one, two, infinity, other };
 
@@ -91,7 +91,7 @@ struct Norm {
   NormPower power;
   double p;
 
-  // The total with some elements more.
+  // The total with more elements added.
   template <class C, int N>
   __device__ double add(double total, const C (&values)[N]) const {
     const auto each = [&](auto f) {
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(threads) norm_kernel(const __grid_constant__ N
   });
   total = a.norm.join_block(total, scratch);
   if (threadIdx.x == 0) a.parts[blockIdx.x] = total;
-  // Whoever comes, all write the same.
+  // All threads that write write the same value.
   if (!finite && a.found_inf) store_one(a.found_inf, 0, 1.0f);
 }
 
@@ -179,7 +179,7 @@ template <class C, int N>
 __global__ void __launch_bounds__(threads) unscale_kernel(const __grid_constant__ Unscale a) {
   static_assert(sizeof(Unscale) <= parameter_bytes);
   const C factor = static_cast<C>(*a.factor);
-  // A norm below the limit clips nothing: spare the gradients a pass.
+  // A norm below the limit clips nothing: no pass over the gradients is needed.
   if (factor == C{1} && !a.found_inf) return;
   const auto [item, begin, end] = a.list.part(blockIdx.x);
   const Operand gradient(a.list.items[item].data, a.dtype);
@@ -194,12 +194,12 @@ __global__ void __launch_bounds__(threads) unscale_kernel(const __grid_constant_
   });
   if (finite || !a.found_inf) return;
   store_one(a.found_inf, 0, 1.0f);
-  if (a.first_bad != nullptr) atomicMin(a.first_bad, a.list.items[item].place);
+  if (a.first_bad != nullptr) atomicMin(a.first_bad, a.list.items[item].index);
 }
 
 __global__ void clip_factor_kernel(Operand norm, float max_norm, Operand factor) {
   const float ratio = max_norm / (load_one<float>(norm, 0) + 1e-6f);
-  store_one(factor, 0, ratio > 1 ? 1.0f : ratio);  // NaN passes, as it must
+  store_one(factor, 0, ratio > 1 ? 1.0f : ratio);  // NaN stays NaN
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "binade/tensor/tensor.h"
 
-// Norms and scaling of many gradients at once, as backend/optimizer.h has them.
+// Norms and scaling of many gradients at once: entries of OptimizerKernels.
 namespace binade::backend::cuda {
 
 void gradient_norm(std::span<const TensorView> gradients, double p, TensorView norm,

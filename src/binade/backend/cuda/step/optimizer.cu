@@ -14,21 +14,22 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int pack = 4;       // 16 bytes of f32
-constexpr int in_flight = 2;  // packs of every tensor a thread has on their way at a time
+constexpr int in_flight = 2;  // packs of every tensor that a thread loads at a time
 constexpr int64_t chunk = int64_t{threads} * pack * in_flight * 2;
 
-// a * b rounded, never fused with what follows: the CPU's numbers.
+// a * b rounded, never fused with a following addition, so that results equal the CPU's.
 __device__ float product(float a, float b) { return __fmul_rn(a, b); }
 __device__ double product(double a, double b) { return __dmul_rn(a, b); }
 
-// ---- what the optimizers do with one element ----
+// ---- the update of one element ----
 
 template <class C>
 struct AdamRule : AdamStep<C> {
   using type = C;
   static constexpr const char* name = "adam";
-  double lr, decay1, decay2;  // for another count
-  double decoupled;           // weight decay of the parameter itself, for another lr
+  // Kept to recompute the scalars for another lr or count.
+  double lr, decay1, decay2;  // decay1, decay2: the betas
+  double decoupled;           // weight decay of the parameter itself
   int64_t count;
 
   explicit AdamRule(const AdamParams& n)
@@ -39,15 +40,15 @@ struct AdamRule : AdamStep<C> {
         decoupled(n.decoupled_decay ? n.weight_decay : 0.0),
         count(n.count) {}
 
-  // The rule by UpdateControl's numbers.
-  __device__ void take(const double* numbers) {
-    lr = numbers[0];
-    count = static_cast<int64_t>(numbers[1]);
+  // Replaces the host's values by UpdateControl::hyper.
+  __device__ void set(const double* hyper) {
+    lr = hyper[0];
+    count = static_cast<int64_t>(hyper[1]);
     this->keep = static_cast<C>(1 - product(lr, decoupled));
-    correct(numbers[2], numbers[3]);
+    correct(hyper[2], hyper[3]);
   }
 
-  // The rule where some of the counted updates did not happen.
+  // Corrects for counted updates that were skipped.
   __device__ void without(int64_t skipped) {
     const auto updates = static_cast<double>(count - skipped);
     correct(1 - pow(decay1, updates), 1 - pow(decay2, updates));
@@ -76,9 +77,9 @@ struct SgdRule : SgdStep<C> {
 
   explicit SgdRule(const SgdParams& n) : SgdStep<C>(n), count(n.count) {}
 
-  __device__ void take(const double* numbers) {
-    this->lr = static_cast<C>(numbers[0]);
-    count = static_cast<int64_t>(numbers[1]);
+  __device__ void set(const double* hyper) {
+    this->lr = static_cast<C>(hyper[0]);
+    count = static_cast<int64_t>(hyper[1]);
     without(0);
   }
 
@@ -106,7 +107,7 @@ struct UpdateTensors {
 
 struct UpdateTypes {
   DType master, gradient, first, second, copy;
-  bool packed;  // all may be read in packs
+  bool packed;  // all are aligned for packs
 
   auto operator<=>(const UpdateTypes&) const = default;
 };
@@ -121,8 +122,8 @@ struct Update {
   Rule rule;
   const float* factor;
   const float* skip;
-  const double* numbers;
-  random::Key key;  // of the draws that a 16-bit master is rounded by
+  const double* hyper;
+  random::Key key;  // of a 16-bit master's stochastic rounding
 };
 
 // random::bits for N elements from `index` on.
@@ -174,7 +175,7 @@ struct Elements {
     store({t.master, u.types.master}, at, p);
   }
 
-  // What is left is exact in the master's type, so that storing it changes nothing.
+  // Rounds p to values of the master's type, which storing does not change.
   __device__ static void round_master(const Update<Rule>& u, const UpdateTensors& t, int64_t at,
                                       C (&p)[N]) {
     uint32_t bits[N];
@@ -193,7 +194,7 @@ __global__ void __launch_bounds__(threads) update_kernel(const __grid_constant__
   static_assert(sizeof(Update<Rule>) <= parameter_bytes);
   if (u.skip != nullptr && *u.skip != 0) return;
   Rule rule = u.rule;
-  if (u.numbers != nullptr) rule.take(u.numbers);
+  if (u.hyper != nullptr) rule.set(u.hyper);
   if (u.factor != nullptr) rule.gradient_factor = static_cast<C>(*u.factor);
   const auto [item, begin, end] = u.list.part(blockIdx.x);
   const UpdateTensors& tensors = u.list.items[item];
@@ -237,22 +238,24 @@ UpdateTypes types_of(const UpdateItem& item) {
           item.second.dtype, item.copy.dtype,     packed};
 }
 
-// One launch for every list of tensors of the same types.
-template <class Rule, class Numbers>
-void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbers& numbers,
+// One launch per list of tensors with the same types.
+template <class Rule, class Params>
+void update_all(std::span<const UpdateItem> items, const Rule& rule, const Params& hyper,
                 const UpdateControl& control) {
   const auto start = [&](const UpdateTypes& types, const UpdateList& list) {
-    const Update<Rule> update{
-        list,
-        types,
-        rule,
-        control.gradient_factor.present ? control.gradient_factor.as<float>() : nullptr,
-        control.skip.present ? control.skip.as<float>() : nullptr,
-        control.numbers.present ? control.numbers.as<double>() : nullptr,
-        rounding_key(numbers)};
+    const auto optional = [](const TensorView& view) {
+      return view.present ? view.as<float>() : nullptr;
+    };
+    const Update<Rule> update{.list = list,
+                              .types = types,
+                              .rule = rule,
+                              .factor = optional(control.gradient_factor),
+                              .skip = optional(control.skip),
+                              .hyper = control.hyper.present ? control.hyper.as<double>() : nullptr,
+                              .key = rounding_key(hyper)};
     auto* kernel = update_kernel<Rule, false>;
     if constexpr (std::is_same_v<typename Rule::type, float>) {
-      if (numbers.stochastic_rounding && size_of(types.master) == 2)
+      if (hyper.stochastic_rounding && size_of(types.master) == 2)
         kernel = update_kernel<Rule, true>;
     }
     launch(kernel, list.blocks(), threads, 0, update);
@@ -264,8 +267,14 @@ void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbe
                     {&item.master, &item.gradient, &item.first, &item.second, &item.copy});
     const UpdateTypes types = types_of(item);
     UpdateList& list = lists[types];
-    list.add({item.master.data, item.gradient.data, item.first.data, item.second.data,
-              item.copy.data, item.skipped.as<float>(), item.master.numel(), first_index});
+    list.add({.master = item.master.data,
+              .gradient = item.gradient.data,
+              .first = item.first.data,
+              .second = item.second.data,
+              .copy = item.copy.data,
+              .skipped = item.skipped.as<float>(),
+              .count = item.master.numel(),
+              .first_index = first_index});
     first_index += static_cast<uint64_t>(item.master.numel());
     if (list.full()) {
       start(types, list);
@@ -275,15 +284,15 @@ void update_all(std::span<const UpdateItem> items, const Rule& rule, const Numbe
   for (const auto& [types, list] : lists) start(types, list);
 }
 
-void adam(std::span<const UpdateItem> items, const AdamParams& numbers, UpdateControl control) {
+void adam(std::span<const UpdateItem> items, const AdamParams& hyper, UpdateControl control) {
   with_master_type(items, [&](auto tag) {
-    update_all(items, AdamRule<typename decltype(tag)::type>(numbers), numbers, control);
+    update_all(items, AdamRule<typename decltype(tag)::type>(hyper), hyper, control);
   });
 }
 
-void sgd(std::span<const UpdateItem> items, const SgdParams& numbers, UpdateControl control) {
+void sgd(std::span<const UpdateItem> items, const SgdParams& hyper, UpdateControl control) {
   with_master_type(items, [&](auto tag) {
-    update_all(items, SgdRule<typename decltype(tag)::type>(numbers), numbers, control);
+    update_all(items, SgdRule<typename decltype(tag)::type>(hyper), hyper, control);
   });
 }
 
