@@ -60,20 +60,22 @@ void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& contr
   for (const auto& [count, peers] : by_count(slots)) {
     const auto [rate, updates, correction1, correction2] = hyper_at(group, count);
     const backend::AdamParams hyper{.lr = rate,
-                                      .beta1 = given.beta1,
-                                      .beta2 = given.beta2,
-                                      .eps = given.eps,
-                                      .weight_decay = given.weight_decay,
-                                      .correction1 = correction1,
-                                      .correction2 = correction2,
-                                      .count = count,
-                                      .decoupled_decay = decoupled_decay_,
-                                      .stochastic_rounding = options().stochastic_rounding,
-                                      .seed = options().seed,
-                                      .step = static_cast<uint64_t>(started())};
+                                    .beta1 = given.beta1,
+                                    .beta2 = given.beta2,
+                                    .eps = given.eps,
+                                    .weight_decay = given.weight_decay,
+                                    .correction1 = correction1,
+                                    .correction2 = correction2,
+                                    .count = count,
+                                    .decoupled_decay = decoupled_decay_,
+                                    .stochastic_rounding = options().stochastic_rounding,
+                                    .seed = options().seed,
+                                    .step = static_cast<uint64_t>(started())};
     backend::of(slots[0]->parameter)
         .optimizer.adam(peers.items, hyper,
-                        {.gradient_factor = control.gradient_factor, .skip = control.skip, .hyper = peers.hyper});
+                        {.gradient_factor = control.gradient_factor,
+                         .skip = control.skip,
+                         .hyper = peers.hyper});
   }
 }
 

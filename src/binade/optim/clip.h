@@ -19,8 +19,8 @@ struct Clip {
 };
 Clip clip(const std::vector<Tensor>& parameters, double max_norm);
 
-// Scales all gradients so that their norm is at most max_norm; returns the norm before. A non-finite
-// norm makes them NaN, as in PyTorch: use a loss scaler to skip such steps.
+// Scales all gradients so that their norm is at most max_norm; returns the norm before. A
+// non-finite norm makes them NaN, as in PyTorch: use a loss scaler to skip such steps.
 Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, double p = 2);
 
 // Limits every element to [-limit, limit].

@@ -109,11 +109,12 @@ class Optimizer : public amp::Steppable {
   size_t checked(size_t group) const;
   // Counts a step for the slots with a gradient and marks their data as changed.
   void count_step();
-  // Counts, on the device, the steps that the flag skips: for each slot with a gradient, and in all.
+  // Counts, on the device, the steps that the flag skips: for each slot with a gradient, and in
+  // all.
   void count_skipped(const Tensor& skip);
   void make_skipped(Device device);
-  // Waits for these counts and subtracts them from the host's, so that a run continues exactly as one
-  // resumed from its state.
+  // Waits for these counts and subtracts them from the host's, so that a run continues exactly as
+  // one resumed from its state.
   void forget_skipped();
   std::vector<Slot*> all_slots();
 

@@ -51,18 +51,20 @@ void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& contro
   // Momentum starts as the first gradient, per parameter.
   for (const auto& [count, peers] : by_count(slots)) {
     const backend::SgdParams hyper{.lr = lr(group),
-                                     .momentum = given.momentum,
-                                     .dampening = given.dampening,
-                                     .weight_decay = given.weight_decay,
-                                     .nesterov = given.nesterov,
-                                     .first_step = count == 1,
-                                     .count = count,
-                                     .stochastic_rounding = options().stochastic_rounding,
-                                     .seed = options().seed,
-                                     .step = static_cast<uint64_t>(started())};
+                                   .momentum = given.momentum,
+                                   .dampening = given.dampening,
+                                   .weight_decay = given.weight_decay,
+                                   .nesterov = given.nesterov,
+                                   .first_step = count == 1,
+                                   .count = count,
+                                   .stochastic_rounding = options().stochastic_rounding,
+                                   .seed = options().seed,
+                                   .step = static_cast<uint64_t>(started())};
     backend::of(slots[0]->parameter)
         .optimizer.sgd(peers.items, hyper,
-                       {.gradient_factor = control.gradient_factor, .skip = control.skip, .hyper = peers.hyper});
+                       {.gradient_factor = control.gradient_factor,
+                        .skip = control.skip,
+                        .hyper = peers.hyper});
   }
 }
 

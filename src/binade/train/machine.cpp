@@ -154,7 +154,7 @@ double linear_rate(Device device, Precision precision, amp::Fp8Scaling scaling,
 }
 
 double norm_bandwidth(Device device, int64_t rows, int64_t width) {
-  const auto norm = nn::make_norm(nn::NormType::layer, width, 1e-5, {device, DType::f32});
+  const auto norm = nn::make_norm(nn::NormKind::layer, width, 1e-5, {device, DType::f32});
   const Tensor x = randn({rows, width}, {1, 1}, DType::f32, device).set_requires_grad();
   const Tensor dy = randn({rows, width}, {1, 3}, DType::f32, device);
   // Forward: x, the residual, their sum and the norm; backward: dy, the sum and dx.

@@ -103,7 +103,7 @@ void apply_preset(Config& config) {
 void apply_init_from(Config& config) {
   const nn::LanguageModelConfig model =
       io::read_config(io::model_folder(config.init_from, "--init-from") / "config.json");
-  config.model = model.norm == nn::NormType::rms ? ModelFamily::llama : ModelFamily::gpt2;
+  config.model = model.norm == nn::NormKind::rms ? ModelFamily::llama : ModelFamily::gpt2;
   config.layers = model.layers;
   config.width = model.width;
   config.heads = model.heads;
@@ -135,8 +135,8 @@ void complete(Config& config, bool vocab_given) {
   // Llama's MLP has three matrices and GPT-2's two, so two thirds of the width give the same size;
   // rounded up to a multiple of 64, which matmul kernels like.
   if (config.hidden == 0)
-    config.hidden = config.model == ModelFamily::llama ? round_up(config.width * 8 / 3, 64)
-                                                       : 4 * config.width;
+    config.hidden =
+        config.model == ModelFamily::llama ? round_up(config.width * 8 / 3, 64) : 4 * config.width;
   config.device = device_of(config);
   if (config.warmup < 0) config.warmup = config.steps / 20;
   require(config.warmup <= config.steps, "[train] warmup",
