@@ -82,12 +82,12 @@ void add_elementwise(Kernels& list, const Operands& o, const backend::Backend& t
                     table.elementwise.unary(backend::Unary::gelu_tanh, {}, o.bf16, o.bf16_out);
                   }});
   list.push_back({"gelu backward bf16", 6 * elements, [&] {
-                    table.activation.activation_backward(backend::Activation::gelu_tanh, o.other,
-                                                         o.bf16, o.bf16_out, {}, false);
+                    table.activation.activation_backward(Activation::gelu_tanh, o.other, o.bf16,
+                                                         o.bf16_out, {}, false);
                   }});
   list.push_back({"gelu and bias backward bf16", 6 * elements, [&] {
-                    table.activation.activation_backward(backend::Activation::gelu_tanh, o.other,
-                                                         o.bf16, o.bf16_out, o.dbias, false);
+                    table.activation.activation_backward(Activation::gelu_tanh, o.other, o.bf16,
+                                                         o.bf16_out, o.dbias, false);
                   }});
   list.push_back({"swiglu bf16", 3 * elements, [&] { table.activation.swiglu(o.pairs, o.half); }});
 }

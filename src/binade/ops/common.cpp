@@ -149,7 +149,7 @@ void add_reduced(const GradSlot& slot, const Tensor& gradient) {
                                       viewed(target.buffer, kept), target.accumulate);
 }
 
-Tensor activation_gradient(backend::Activation activation, const Tensor& dy, const Tensor& pre,
+Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& pre,
                            const GradSlot& bias) {
   const GradSlot::Target sums = bias.needs_grad() ? bias.target() : GradSlot::Target{{}, false};
   const Tensor before = Tensor::empty_like(dy);

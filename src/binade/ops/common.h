@@ -62,7 +62,7 @@ void add_reduced(const GradSlot& slot, const Tensor& gradient);
 
 // dy * act'(pre), the gradient before a fused activation [rows, width]; gives the bias added there
 // its gradient too, the sum over rows.
-Tensor activation_gradient(backend::Activation activation, const Tensor& dy, const Tensor& pre,
+Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& pre,
                            const GradSlot& bias);
 
 // The type statistics of x are kept in: f64 for f64, else f32.

@@ -39,7 +39,7 @@ class Products {
     multiply(operand(input), transposed(operand(state_->weight_rows(recipe_, layer.weight))), y,
              false,
              {.bias = layer.bias,
-              .activation = static_cast<backend::Activation>(layer.activation),
+              .activation = layer.activation,
               .pre_activation = keeps ? TensorView(batch_of_one(pre)) : TensorView(),
               .fast_accumulation = recipe_.fast_accumulation});
     pre_ = Saved(pre);
@@ -67,15 +67,15 @@ class Products {
   // The same of what came before the layer's activation.
   Quantized pre_gradient(const Tensor& dy, const GradSlot& bias) const {
     if (activation_ == Activation::none) return gradient(dy, bias);
-    const auto slope = static_cast<backend::Activation>(activation_);
     if (bias.needs_grad()) {
       return amp::quantize_by(recipe_, Fp8Role::gradient,
-                              activation_gradient(slope, dy, pre_, bias), state_->gradient, true);
+                              activation_gradient(activation_, dy, pre_, bias), state_->gradient,
+                              true);
     }
     return amp::quantize_fused(recipe_, Fp8Role::gradient, dy.shape(), dy.device(),
                                state_->gradient, true, [&](const backend::Codes& codes) {
-                                 backend::of(dy).quantize.quantize_activation_backward(slope, dy,
-                                                                                       pre_, codes);
+                                 backend::of(dy).quantize.quantize_activation_backward(
+                                     activation_, dy, pre_, codes);
                                });
   }
 

@@ -40,7 +40,7 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
   const Tensor pre = activation != Activation::none && recording ? Tensor::empty_like(y) : Tensor();
   const backend::Epilogue epilogue{
       .bias = call[2],
-      .activation = static_cast<backend::Activation>(activation),
+      .activation = activation,
       .pre_activation = pre.defined() ? TensorView(batch_of_one(pre)) : TensorView(),
       .fast_accumulation = recipe.fast_accumulation};
   const auto low = [type](const Tensor& values) { return Operand{converted(values, type)}; };
@@ -71,20 +71,19 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Act
     const auto quantized = [&](const Tensor& matrix, bool records) {
       return amp::quantize_by(recipe, Fp8Role::gradient, matrix, state->gradient, records);
     };
-    const auto slope = static_cast<backend::Activation>(activation);
     Quantized gradient;
     if (activation != Activation::none && amp::can_fuse_quantize(recipe) && !dx[2].needs_grad() &&
         dy.dtype() != DType::f64) {
       gradient = amp::quantize_fused(recipe, Fp8Role::gradient, dy.shape(), dy.device(),
                                      state->gradient, true, [&](const backend::Codes& codes) {
                                        backend::of(dy).quantize.quantize_activation_backward(
-                                           slope, dy, pre, codes);
+                                           activation, dy, pre, codes);
                                      });
     } else {
       if (activation == Activation::none) {
         add_reduced(dx[2], dy);
       } else {
-        dy = activation_gradient(slope, dy, pre, dx[2]);
+        dy = activation_gradient(activation, dy, pre, dx[2]);
       }
       if ((recipe.dgrad && dx[0].needs_grad()) || (recipe.wgrad && whole))
         gradient = quantized(dy, true);

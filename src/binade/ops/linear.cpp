@@ -13,10 +13,6 @@ namespace {
 
 using namespace ops;
 
-backend::Activation kernel_activation(Activation activation) {
-  return static_cast<backend::Activation>(activation);
-}
-
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_compute("linear", "x", x);
   require_compute("linear", "weight", weight);
@@ -74,7 +70,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   backend::of(y).matmul.matmul(
       matrix(flat), matrix_transposed(call[1]), matrix(y),
       {.bias = shift,
-       .activation = kernel_activation(activation),
+       .activation = activation,
        .pre_activation = pre.defined() ? TensorView(matrix(pre)) : TensorView(),
        .tf32 = tf32});
   Shape shape = x.shape();
@@ -86,7 +82,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     if (activation == Activation::none) {
       add_reduced(dx[2], dy);
     } else {
-      dy = activation_gradient(kernel_activation(activation), dy, pre, dx[2]);
+      dy = activation_gradient(activation, dy, pre, dx[2]);
     }
     if (dx[0].needs_grad()) {
       const auto [buffer, accumulate] = dx[0].target();

@@ -219,7 +219,7 @@ class Backward {
     }
   }
 
-  void transpose_gradients(const Panels& ds, const Cut& cut) {
+  void transpose_gradients(const ResultPanels& ds, const Cut& cut) {
     ds_of_queries_ = matmuls_.transposed(ds, cut.queries, cut.keys, packed_ds_of_queries_,
                                          [&](int64_t panel) { return seen(panel, cut); });
   }
@@ -252,12 +252,12 @@ class Backward {
   const int64_t query_tile_ = matmuls_.padded_columns(sizes_.query_block) * capacity_;  // of dq
   int64_t batch_ = -1, kv_head_ = -1;
 
-  PackedKeys keys_, values_;                             // right, lines are keys
-  PackedKeys keys_by_channel_;                           // left, lines are channels
-  PackedTile queries_{}, dout_{};                        // left, lines are queries
-  PackedTile queries_by_channel_{}, dout_by_channel_{};  // left, lines are channels
-  PackedTile p_{}, ds_{};                                // of a tile; right, lines are keys
-  PackedTile ds_of_queries_{};                           // right, lines are queries
+  PackedKeys keys_, values_;                             // right, rows are keys
+  PackedKeys keys_by_channel_;                           // left, rows are channels
+  PackedTile queries_{}, dout_{};                        // left, rows are queries
+  PackedTile queries_by_channel_{}, dout_by_channel_{};  // left, rows are channels
+  PackedTile p_{}, ds_{};                                // of a tile; right, rows are keys
+  PackedTile ds_of_queries_{};                           // right, rows are queries
   T *dk_, *dv_;  // of the current range of keys, block by block
   const int64_t query_bytes_ = matmuls_.left_bytes(sizes_.query_block, sizes_.dim),
                 channel_bytes_ = matmuls_.left_bytes(sizes_.dim, sizes_.query_block);
@@ -274,7 +274,7 @@ class Backward {
   bf16* rounded_p_ = scratch().p.get<bf16>(rounded_);
   bf16* rounded_ds_ = scratch().ds.get<bf16>(rounded_);
   bf16* ds_rows_ = scratch().ds_rows.get<bf16>(rounded_);
-  // With groups of 2, ds is stored in rows and packing makes the operand whose lines are queries.
+  // With groups of 2, ds is stored in rows and packing makes the operand whose rows are queries.
   const bool gradients_in_rows_ = matmuls_.right_group() == 2;
   void* packed_ds_of_queries_ = scratch().ds_of_queries.get<char>(
       matmuls_.right_bytes(sizes_.query_block, matmuls_.padded_columns(key_block)));

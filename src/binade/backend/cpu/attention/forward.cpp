@@ -119,8 +119,8 @@ class Forward {
   const int64_t score_capacity_ = sizes_.capacity(key_block),
                 capacity_ = sizes_.capacity(sizes_.dim);
   int64_t batch_ = -1, kv_head_ = -1;
-  PackedKeys keys_;       // left, lines are keys
-  PackedKeys values_;     // left, lines are channels
+  PackedKeys keys_;       // left, rows are keys
+  PackedKeys values_;     // left, rows are channels
   PackedTile queries_{};  // right
   char* packed_queries_ =
       scratch().queries.get<char>(matmuls_.right_bytes(sizes_.query_block, sizes_.dim));

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "binade/backend/cpu/attention/tile.h"
-#include "binade/backend/cpu/gemm/element.h"
-#include "binade/backend/cpu/gemm/pack.h"
 
 namespace binade::backend::cpu::attention {
 namespace {
@@ -15,14 +13,14 @@ const Kernel* kernel_for(DType dtype) {
   return dtype == DType::bf16 && level.bf16 != nullptr ? level.bf16 : level.f32;
 }
 
-// Packs lines [first, first + count) into a panel of f64, [k][panel_lines]; missing lines become
-// zeros.
-void pack_f64_panel(const Lines& lines, Span range, int64_t k, int64_t panel_lines, double* out) {
-  const int64_t count = range.end - range.begin;
-  const auto* in = static_cast<const double*>(lines.data) + range.begin * lines.line_stride;
-  for (int64_t p = 0; p < k; ++p, out += panel_lines) {
-    for (int64_t i = 0; i < count; ++i) out[i] = in[i * lines.line_stride + p * lines.k_stride];
-    std::fill(out + count, out + panel_lines, 0.0);
+// Packs rows into a panel of f64, [k][panel_rows]; missing rows become zeros.
+void pack_f64_panel(const OperandRows& source, Span rows, int64_t k, int64_t panel_rows,
+                    double* out) {
+  const int64_t count = rows.end - rows.begin;
+  const auto* in = static_cast<const double*>(source.data) + rows.begin * source.row_stride;
+  for (int64_t p = 0; p < k; ++p, out += panel_rows) {
+    for (int64_t i = 0; i < count; ++i) out[i] = in[i * source.row_stride + p * source.k_stride];
+    std::fill(out + count, out + panel_rows, 0.0);
   }
 }
 
@@ -35,36 +33,36 @@ TileMatmuls::TileMatmuls(DType dtype)
       group_(kernel_ != nullptr ? kernel_->group() : 1),
       element_bytes_(kernel_ != nullptr ? kernel_->element_bytes() : sizeof(double)) {}
 
-void TileMatmuls::pack(const Lines& lines, int64_t count, int64_t k, int64_t panel_lines, int group,
-                       void* out) const {
+void TileMatmuls::pack(const OperandRows& source, int64_t count, int64_t k, int64_t panel_rows,
+                       int group, void* out) const {
   if (kernel_ == nullptr) {
-    for (int64_t i = 0; i < count; i += panel_lines) {
-      pack_f64_panel(lines, {i, std::min(i + panel_lines, count)}, k, panel_lines,
+    for (int64_t i = 0; i < count; i += panel_rows) {
+      pack_f64_panel(source, {i, std::min(i + panel_rows, count)}, k, panel_rows,
                      static_cast<double*>(out) + i * k);
     }
     return;
   }
-  const PackSource source{lines.data, element_of("attention", "q, k, v", lines.dtype),
-                          lines.line_stride, lines.k_stride, false};
-  const PanelLayout layout{kernel_->bf16, static_cast<int>(panel_lines), group, kernel_->group()};
-  pack_panels(source, 0, count, 0, k, layout, out, panel_bytes(panel_lines, k));
+  const PanelLayout layout{kernel_->bf16, static_cast<int>(panel_rows), group, kernel_->group()};
+  pack_panels(source, {.row = 0, .rows = count, .k = 0, .depth = k}, layout,
+              {out, panel_bytes(panel_rows, k)});
 }
 
-PackedTile TileMatmuls::pack_left(const Lines& lines, int64_t rows, int64_t k, void* out) const {
-  pack(lines, rows, k, mr_, kernel_ != nullptr ? kernel_->a_group : 1, out);
+PackedTile TileMatmuls::pack_left(const OperandRows& source, int64_t rows, int64_t k,
+                                  void* out) const {
+  pack(source, rows, k, mr_, kernel_ != nullptr ? kernel_->a_group : 1, out);
   return {out, k};
 }
 
-PackedTile TileMatmuls::pack_right(const Lines& lines, int64_t columns, int64_t k,
+PackedTile TileMatmuls::pack_right(const OperandRows& source, int64_t columns, int64_t k,
                                    void* out) const {
-  pack(lines, columns, k, nr_, right_group(), out);
+  pack(source, columns, k, nr_, right_group(), out);
   return {out, k};
 }
 
 // Transposes squares of a panel's width, one for each panel of the source. A width is a multiple of
 // the group of k, so squares follow one another without padding.
-void TileMatmuls::transpose_panel(const Panels& panels, int64_t panel, int64_t k_end, int64_t k,
-                                  void* out) const {
+void TileMatmuls::transpose_panel(const ResultPanels& panels, int64_t panel, int64_t k_end,
+                                  int64_t k, void* out) const {
   const int64_t square = nr_ * nr_ * element_bytes_;
   const int64_t from_panel = panels.capacity * nr_ * element_bytes_;
   const char* from = static_cast<const char*>(panels.data) + panel * square;
@@ -83,8 +81,18 @@ void TileMatmuls::multiply_panel(int64_t panel, const Part& part, PackedTile lef
   const char* a = static_cast<const char*>(left.data) + k * mr_ * element_bytes_;
   const char* b = static_cast<const char*>(right.data) + panel * panel_bytes(nr_, right.k) +
                   k * nr_ * element_bytes_;
-  for (int64_t i = part.rows.begin / mr_; i * mr_ < part.rows.end; ++i)
-    kernel_->tile(depth, a + i * left_panel, b, c + i * mr_ * nr_, nr_, accumulate, b);
+  MicroTile tile{.k = depth,
+                 .a = nullptr,
+                 .b = b,
+                 .c = nullptr,
+                 .ldc = nr_,
+                 .accumulate = accumulate,
+                 .prefetch = b};
+  for (int64_t i = part.rows.begin / mr_; i * mr_ < part.rows.end; ++i) {
+    tile.a = a + i * left_panel;
+    tile.c = c + i * mr_ * nr_;
+    kernel_->tile(tile);
+  }
 }
 
 void TileMatmuls::multiply_panel(int64_t panel, const Part& part, PackedTile left, PackedTile right,

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "binade/backend/cpu/gemm/kernel.h"
+#include "binade/backend/cpu/gemm/pack.h"
 #include "binade/base/division.h"
 #include "binade/tensor/dtype.h"
 
@@ -15,26 +16,18 @@
 // copy.
 namespace binade::backend::cpu::attention {
 
-// A matrix to pack. Its lines are the rows of a left operand or the columns of a right one; matmuls
-// sum over k.
-struct Lines {
-  const void* data;
-  DType dtype;
-  int64_t line_stride, k_stride;
-};
-
 // Rows of a matrix, `ld` apart.
 struct Tile {
   const void* data;
   DType dtype;
   int64_t ld;
 
-  Lines rows() const { return {data, dtype, ld, 1}; }
-  Lines columns() const { return {data, dtype, 1, ld}; }
+  OperandRows rows() const { return {data, dtype, ld, 1}; }
+  OperandRows columns() const { return {data, dtype, 1, ld}; }
 };
 
 // Panels of a result, in the operands' type.
-struct Panels {
+struct ResultPanels {
   const void* data;
   DType dtype;
   int64_t capacity;
@@ -80,8 +73,8 @@ class TileMatmuls {
   int64_t right_bytes(int64_t columns, int64_t k) const {
     return panel_bytes(padded_columns(columns), k);
   }
-  PackedTile pack_left(const Lines& lines, int64_t rows, int64_t k, void* out) const;
-  PackedTile pack_right(const Lines& lines, int64_t columns, int64_t k, void* out) const;
+  PackedTile pack_left(const OperandRows& source, int64_t rows, int64_t k, void* out) const;
+  PackedTile pack_right(const OperandRows& source, int64_t columns, int64_t k, void* out) const;
 
   // Whether operands are bf16, so that a result must be rounded to become one.
   bool rounds() const { return kernel_ != nullptr && kernel_->bf16; }
@@ -94,7 +87,7 @@ class TileMatmuls {
   // The right operand whose k are the `columns` of `panels`, and whose columns are their first
   // `rows` (complete panels of them are read). In panel j, k before k_end_of(j) are valid.
   template <class KEndOf>
-  PackedTile transposed(const Panels& panels, int64_t rows, int64_t columns, void* out,
+  PackedTile transposed(const ResultPanels& panels, int64_t rows, int64_t columns, void* out,
                         KEndOf k_end_of) const {
     for (int64_t j = 0; j * nr_ < rows; ++j) transpose_panel(panels, j, k_end_of(j), columns, out);
     return {out, columns};
@@ -124,12 +117,12 @@ class TileMatmuls {
                       bool accumulate) const;
 
  private:
-  int64_t panel_bytes(int64_t lines, int64_t k) const {
-    return lines * round_up(k, group_) * element_bytes_;
+  int64_t panel_bytes(int64_t rows, int64_t k) const {
+    return rows * round_up(k, group_) * element_bytes_;
   }
-  void pack(const Lines& lines, int64_t count, int64_t k, int64_t panel_lines, int group,
+  void pack(const OperandRows& source, int64_t count, int64_t k, int64_t panel_rows, int group,
             void* out) const;
-  void transpose_panel(const Panels& panels, int64_t panel, int64_t k_end, int64_t k,
+  void transpose_panel(const ResultPanels& panels, int64_t panel, int64_t k_end, int64_t k,
                        void* out) const;
 
   const Kernel* kernel_;  // null for f64

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "binade/backend/cpu/conv/im2col.h"
-#include "binade/backend/cpu/gemm/element.h"
+#include "binade/backend/cpu/gemm/gemm.h"
 #include "binade/backend/cpu/gemm/scratch.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/rows/dense_rows.h"
@@ -15,18 +15,14 @@
 namespace binade::backend::cpu {
 namespace {
 
-Element element(DType dtype) { return element_of("conv", "dtype", dtype); }
-
-void* at(const TensorView& x, int64_t offset) {
-  return x.as<char>() + offset * static_cast<int64_t>(size_of(x.dtype));
-}
+void* at(const TensorView& x, int64_t offset) { return advance(x.data, x.dtype, offset); }
 
 template <class T>
-Output dense(T* data, int64_t columns) {
-  return {data, element(dtype_of<T>), columns, 1};
+OutputMatrix dense(T* data, int64_t columns) {
+  return {data, dtype_of<T>, columns, 1};
 }
 
-// A thread's own, kept between calls.
+// One per thread, kept between calls.
 struct Scratch {
   ScratchBuffer columns, result, sums;
 };
@@ -36,7 +32,7 @@ Scratch& scratch() {
   return buffers;
 }
 
-// Runs items side by side, or, where there are too few, lets the threads share each one.
+// Runs items in parallel, or, if there are fewer than threads, one after another with all threads.
 template <class Body>
 void for_items(int64_t count, Body&& body) {
   if (count < threads()) {
@@ -48,14 +44,13 @@ void for_items(int64_t count, Body&& body) {
   });
 }
 
-// The channels of y (a group's) at a tile's positions as a matrix [channels, columns]: in place
-// where one image is all, else gathered.
-Operand outputs(const ConvSizes& sizes, const TensorView& y, int64_t group, const ConvTile& tile,
-                ScratchBuffer& buffer) {
+// A group's channels of y at a tile's positions as a matrix [channels, columns]: in place if the
+// tile has one image, else gathered.
+InputMatrix outputs(const ConvSizes& sizes, const TensorView& y, int64_t group,
+                    const ConvTile& tile, ScratchBuffer& buffer) {
   const auto size = static_cast<int64_t>(size_of(y.dtype));
   if (tile.images == 1) {
-    return {at(y, sizes.out_offset(tile.image, group) + tile.first), element(y.dtype),
-            sizes.out_plane, 1};
+    return {at(y, sizes.out_offset(tile.image, group) + tile.first), y.dtype, sizes.out_plane, 1};
   }
   char* gathered = buffer.get<char>(sizes.out_channels * tile.columns() * size);
   for (int64_t channel = 0; channel < sizes.out_channels; ++channel) {
@@ -65,21 +60,21 @@ Operand outputs(const ConvSizes& sizes, const TensorView& y, int64_t group, cons
                   static_cast<size_t>(tile.count * size));
     }
   }
-  return {gathered, element(y.dtype), tile.columns(), 1};
+  return {gathered, y.dtype, tile.columns(), 1};
 }
 
 // Columns of some channels of x as a matrix [channels x taps, columns].
-Operand inputs(const ConvSizes& sizes, const TensorView& x, int64_t group, ChannelRange channels,
-               const ConvTile& tile, ScratchBuffer& buffer) {
+InputMatrix inputs(const ConvSizes& sizes, const TensorView& x, int64_t group,
+                   ChannelRange channels, const ConvTile& tile, ScratchBuffer& buffer) {
   if (sizes.pointwise() && tile.images == 1) {
     const int64_t first =
         sizes.in_offset(tile.image, group) + channels.begin * sizes.in_plane + tile.first;
-    return {at(x, first), element(x.dtype), sizes.in_plane, 1};
+    return {at(x, first), x.dtype, sizes.in_plane, 1};
   }
   const int64_t rows = (channels.end - channels.begin) * sizes.taps;
   void* columns = buffer.get<char>(rows * tile.columns() * static_cast<int64_t>(size_of(x.dtype)));
   make_columns(sizes, x, group, channels, tile, columns);
-  return {columns, element(x.dtype), tile.columns(), 1};
+  return {columns, x.dtype, tile.columns(), 1};
 }
 
 template <class T>
@@ -114,19 +109,22 @@ void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometr
     for_items(tiles.count() * sizes.groups, [&](int64_t item) {
       const int64_t group = item % sizes.groups;
       const ConvTile tile = tiles[item / sizes.groups];
-      const Operand w{at(weight, group * sizes.out_channels * sizes.rows()), element(weight.dtype),
-                      sizes.rows(), 1};
-      const Operand columns =
-          inputs(sizes, x, group, {0, sizes.in_channels}, tile, scratch().columns);
+      GemmProblem problem{
+          .m = sizes.out_channels,
+          .n = tile.columns(),
+          .k = sizes.rows(),
+          .a = {at(weight, group * sizes.out_channels * sizes.rows()), weight.dtype, sizes.rows(),
+                1},
+          .b = inputs(sizes, x, group, {0, sizes.in_channels}, tile, scratch().columns)};
       if (!bias.present && tile.images == 1) {
         const int64_t first = sizes.out_offset(tile.image, group) + tile.first;
-        gemm(sizes.out_channels, tile.count, sizes.rows(), w, columns,
-             {at(y, first), element(y.dtype), sizes.out_plane, 1});
+        problem.c = {at(y, first), y.dtype, sizes.out_plane, 1};
+        gemm(problem);
         return;
       }
       T* result = scratch().result.template get<T>(sizes.out_channels * tile.columns());
-      gemm(sizes.out_channels, tile.columns(), sizes.rows(), w, columns,
-           dense(result, tile.columns()));
+      problem.c = dense(result, tile.columns());
+      gemm(problem);
       store_outputs(sizes, result, bias, group, tile, y);
     });
   });
@@ -134,23 +132,25 @@ void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometr
 
 // ---- backward ----
 
-// Channels whose rows are multiplied at a time: enough rows for a product to run well.
+// Channels whose rows are multiplied at a time: enough rows for a fast matmul.
 int64_t channels_at_a_time(const ConvSizes& sizes, int64_t rows) {
   return std::clamp<int64_t>(rows / std::max<int64_t>(sizes.taps, 1), 1,
                              std::max<int64_t>(sizes.in_channels, 1));
 }
 
-// The input's gradient is the product itself.
+// Without taps, the input's gradient is the matmul's result.
 void backward_input_pointwise(const ConvSizes& sizes, const TensorView& dy,
                               const TensorView& weight, const TensorView& dx, bool accumulate) {
   for_items(sizes.images * sizes.groups, [&](int64_t item) {
     const int64_t image = item / sizes.groups, group = item % sizes.groups;
-    gemm(sizes.in_channels, sizes.in_plane, sizes.out_channels,
-         {at(weight, group * sizes.out_channels * sizes.in_channels), element(weight.dtype), 1,
-          sizes.in_channels},
-         {at(dy, sizes.out_offset(image, group)), element(dy.dtype), sizes.out_plane, 1},
-         {at(dx, sizes.in_offset(image, group)), element(dx.dtype), sizes.in_plane, 1},
-         {.beta = accumulate ? 1.0f : 0.0f});
+    gemm({.m = sizes.in_channels,
+          .n = sizes.in_plane,
+          .k = sizes.out_channels,
+          .a = {at(weight, group * sizes.out_channels * sizes.in_channels), weight.dtype, 1,
+                sizes.in_channels},
+          .b = {at(dy, sizes.out_offset(image, group)), dy.dtype, sizes.out_plane, 1},
+          .c = {at(dx, sizes.in_offset(image, group)), dx.dtype, sizes.in_plane, 1},
+          .epilogue = {.beta = accumulate ? 1.0f : 0.0f}});
   });
 }
 
@@ -186,17 +186,21 @@ void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const 
     const int64_t first = item % parts * step;
     const ChannelRange channels{first, std::min(first + step, sizes.in_channels)};
     const int64_t count = channels.end - channels.begin, rows = count * sizes.taps;
-    const Operand w{
+    const InputMatrix w{
         at(weight, (group * sizes.out_channels * sizes.in_channels + first) * sizes.taps),
-        element(weight.dtype), 1, sizes.rows()};
+        weight.dtype, 1, sizes.rows()};
     ConvTile tile = tiles[image_part * tiles.position_parts()];
     T* planes = scratch().sums.template get<T>(tile.images * count * sizes.in_plane);
     std::fill_n(planes, tile.images * count * sizes.in_plane, T(0));
     for (int64_t part = 0; part < tiles.position_parts(); ++part) {
       tile = tiles[image_part * tiles.position_parts() + part];
       T* columns = scratch().result.template get<T>(rows * tile.columns());
-      gemm(rows, tile.columns(), sizes.out_channels, w,
-           outputs(sizes, dy, group, tile, scratch().columns), dense(columns, tile.columns()));
+      gemm({.m = rows,
+            .n = tile.columns(),
+            .k = sizes.out_channels,
+            .a = w,
+            .b = outputs(sizes, dy, group, tile, scratch().columns),
+            .c = dense(columns, tile.columns())});
       add_columns(sizes, columns, channels, tile, planes);
     }
     store_inputs(sizes, planes, bias, group, channels, tile, dx, accumulate);
@@ -278,11 +282,15 @@ class WeightGradient {
     if (begin == end) std::fill_n(sums, sizes_.out_channels * width, T(0));
     for (int64_t i = begin; i < end; ++i) {
       const ConvTile tile = tiles_[i];
-      Operand in = inputs(sizes_, x_, group, range, tile, scratch().columns);
+      InputMatrix in = inputs(sizes_, x_, group, range, tile, scratch().columns);
       std::swap(in.row_stride, in.col_stride);
-      gemm(sizes_.out_channels, width, tile.columns(),
-           outputs(sizes_, dy_, group, tile, scratch().result), in, dense(sums, width),
-           {.beta = i == begin ? 0.0f : 1.0f});
+      gemm({.m = sizes_.out_channels,
+            .n = width,
+            .k = tile.columns(),
+            .a = outputs(sizes_, dy_, group, tile, scratch().result),
+            .b = in,
+            .c = dense(sums, width),
+            .epilogue = {.beta = i == begin ? 0.0f : 1.0f}});
     }
   }
 

@@ -8,7 +8,7 @@ namespace {
 constexpr int rows = 4;
 constexpr int columns = 8;
 
-// Four floats in a register of whatever instruction set the build's baseline has.
+// Four floats in a register of the build's baseline instruction set.
 using Vector = float __attribute__((vector_size(16)));
 
 Vector load(const float* p) {
@@ -17,10 +17,12 @@ Vector load(const float* p) {
   return v;
 }
 
-void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate, const void*) {
-  const float* a = static_cast<const float*>(a_panel);
-  const float* b = static_cast<const float*>(b_panel);
+void tile(const MicroTile& t) {
+  const auto* a = static_cast<const float*>(t.a);
+  const auto* b = static_cast<const float*>(t.b);
+  float* c = t.c;
+  const int64_t k = t.k, ldc = t.ldc;
+  const bool accumulate = t.accumulate;
   Vector left[rows], right[rows];
 #pragma GCC unroll 4
   for (int i = 0; i < rows; ++i) left[i] = right[i] = Vector{};
