@@ -325,7 +325,7 @@ TEST(CpuAttention, RowsThatSeeNoKeyAreZero) {
   EXPECT_NE(found.out.data<float>()[80 * c.dim], 0);
 }
 
-// Up to scores of 1e13, where neighbouring floats are a million apart.
+// Up to scores of 1e13, where adjacent floats are a million apart.
 TEST(CpuAttention, LargeScoresDoNotOverflow) {
   const Case c{1, 1, 1, 70, 70, 8, false};
   for (const float size : {1e2f, 1e4f, 1e6f}) {

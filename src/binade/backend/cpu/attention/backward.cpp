@@ -112,7 +112,7 @@ class Backward {
     const int64_t first = (batch * sizes_.heads + head) * sizes_.queries + query;
     const T* lse = load(call_.lse, first, count, lse_);
     for (int64_t i = 0; i < count; ++i) {
-      // softmax_gradient() rounds only NaNs without low bits correctly, such as this one.
+      // softmax_gradient() needs NaNs whose low bits are 0, such as this one.
       lse_[i] = std::isnan(lse[i]) ? std::numeric_limits<T>::quiet_NaN()
                                    : lse[i] * std::numbers::log2e_v<T>;
     }

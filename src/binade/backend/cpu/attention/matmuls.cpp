@@ -81,17 +81,9 @@ void TileMatmuls::multiply_panel(int64_t panel, const Part& part, PackedTile lef
   const char* a = static_cast<const char*>(left.data) + k * mr_ * element_bytes_;
   const char* b = static_cast<const char*>(right.data) + panel * panel_bytes(nr_, right.k) +
                   k * nr_ * element_bytes_;
-  MicroTile tile{.k = depth,
-                 .a = nullptr,
-                 .b = b,
-                 .c = nullptr,
-                 .ldc = nr_,
-                 .accumulate = accumulate,
-                 .prefetch = b};
   for (int64_t i = part.rows.begin / mr_; i * mr_ < part.rows.end; ++i) {
-    tile.a = a + i * left_panel;
-    tile.c = c + i * mr_ * nr_;
-    kernel_->tile(tile);
+    kernel_->tile(depth, {.a = a + i * left_panel, .b = b},
+                  {.data = c + i * mr_ * nr_, .row_stride = nr_}, accumulate, b);
   }
 }
 

@@ -70,8 +70,9 @@ struct SoftmaxGradient {
 void softmax_gradient(const SoftmaxGradient<float>& softmax);
 void softmax_gradient(const SoftmaxGradient<double>& softmax);
 
-// Where the same results go rounded to bf16, for queries from `begin` up to `end`, complete groups
-// of them; zeros after the last query and from key `columns` on. Null pointers are not written.
+// Destinations of the same results rounded to bf16, for queries from `begin` up to `end`, complete
+// groups of them; zeros after the last query and from key `columns` on. Null pointers are not
+// written.
 struct RoundedGradients {
   int64_t begin, end, columns;
   int group;

@@ -100,9 +100,9 @@ void store_outputs(const ConvSizes& sizes, T* result, const TensorView& bias, in
   }
 }
 
-void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometry& geometry,
-             TensorView y) {
-  const ConvSizes sizes(x, weight, y, geometry);
+void forward(const ConvForward& call) {
+  const TensorView &x = call.x, &weight = call.weight, &bias = call.bias, &y = call.y;
+  const ConvSizes sizes(x, weight, y, call.geometry);
   const ConvTiles tiles(sizes, std::max(sizes.rows(), sizes.out_channels));
   with_compute_type("conv", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -139,8 +139,8 @@ int64_t channels_at_a_time(const ConvSizes& sizes, int64_t rows) {
 }
 
 // Without taps, the input's gradient is the matmul's result.
-void backward_input_pointwise(const ConvSizes& sizes, const TensorView& dy,
-                              const TensorView& weight, const TensorView& dx, bool accumulate) {
+void backward_input_pointwise(const ConvSizes& sizes, const ConvBackwardInput& call) {
+  const TensorView &dy = call.dy, &weight = call.weight, &dx = call.dx;
   for_items(sizes.images * sizes.groups, [&](int64_t item) {
     const int64_t image = item / sizes.groups, group = item % sizes.groups;
     gemm({.m = sizes.in_channels,
@@ -150,14 +150,15 @@ void backward_input_pointwise(const ConvSizes& sizes, const TensorView& dy,
                 sizes.in_channels},
           .b = {at(dy, sizes.out_offset(image, group)), dy.dtype, sizes.out_plane, 1},
           .c = {at(dx, sizes.in_offset(image, group)), dx.dtype, sizes.in_plane, 1},
-          .epilogue = {.beta = accumulate ? 1.0f : 0.0f}});
+          .epilogue = {.beta = call.accumulate ? 1.0f : 0.0f}});
   });
 }
 
+// Adds the bias to planes [images, channels, in_plane] and stores them to dx.
 template <class T>
-void store_inputs(const ConvSizes& sizes, T* planes, const TensorView& bias, int64_t group,
-                  ChannelRange channels, const ConvTile& tile, const TensorView& dx,
-                  bool accumulate) {
+void store_inputs(const ConvSizes& sizes, const ConvBackwardInput& call, int64_t group,
+                  ChannelRange channels, const ConvTile& tile, T* planes) {
+  const auto& [dy, weight, bias, geometry, dx, accumulate] = call;
   for (int64_t image = 0; image < tile.images; ++image) {
     for (int64_t channel = channels.begin; channel < channels.end;
          ++channel, planes += sizes.in_plane) {
@@ -169,11 +170,12 @@ void store_inputs(const ConvSizes& sizes, T* planes, const TensorView& bias, int
   }
 }
 
-// Sums over positions in order of tiles, then of taps: an input's gradient is made by one item
-// alone.
+// Sums over positions in order of tiles, then of taps. One item computes all of an input's
+// gradient, so bits do not depend on threads.
 template <class T>
-void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const TensorView& weight,
-                            const TensorView& bias, const TensorView& dx, bool accumulate) {
+void backward_input_columns(const ConvSizes& sizes, const ConvBackwardInput& call) {
+  const TensorView &dy = call.dy, &weight = call.weight;
+  // Rows of a fast matmul, and sums (4 MiB of f32) that an item keeps at most.
   constexpr int64_t wanted_rows = 256, plane_elements = 1 << 20;
   const int64_t step =
       std::min(channels_at_a_time(sizes, wanted_rows),
@@ -203,35 +205,30 @@ void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const 
             .c = dense(columns, tile.columns())});
       add_columns(sizes, columns, channels, tile, planes);
     }
-    store_inputs(sizes, planes, bias, group, channels, tile, dx, accumulate);
+    store_inputs(sizes, call, group, channels, tile, planes);
   });
 }
 
-void backward_input(TensorView dy, TensorView weight, TensorView bias, const ConvGeometry& geometry,
-                    TensorView dx, bool accumulate) {
-  const ConvSizes sizes(dx, weight, dy, geometry);
-  with_compute_type("conv", dy.dtype, [&](auto tag) {
-    if (sizes.pointwise() && !bias.present) {
-      backward_input_pointwise(sizes, dy, weight, dx, accumulate);
+void backward_input(const ConvBackwardInput& call) {
+  const ConvSizes sizes(call.dx, call.weight, call.dy, call.geometry);
+  with_compute_type("conv", call.dy.dtype, [&](auto tag) {
+    if (sizes.pointwise() && !call.bias.present) {
+      backward_input_pointwise(sizes, call);
     } else {
-      backward_input_columns<typename decltype(tag)::type>(sizes, dy, weight, bias, dx, accumulate);
+      backward_input_columns<typename decltype(tag)::type>(sizes, call);
     }
   });
 }
 
-// A weight's gradient sums over all images. Blocks of channels are independent; where there is
-// little else to share out, the images are cut into chunks, whose sums are added up in order
+// A weight's gradient sums over all images. Blocks of channels are independent work items; if the
+// gradient is small, images are divided into chunks as well, whose sums are added in order
 // afterwards.
 template <class T>
 class WeightGradient {
  public:
-  WeightGradient(const TensorView& x, const TensorView& dy, const ConvGeometry& geometry,
-                 const TensorView& dweight, bool accumulate)
-      : x_(x),
-        dy_(dy),
-        dweight_(dweight),
-        accumulate_(accumulate),
-        sizes_(x, dweight, dy, geometry) {
+  explicit WeightGradient(const ConvBackwardWeight& call)
+      : call_(call), sizes_(call.x, call.dweight, call.dy, call.geometry) {
+    // At most 8 MiB of partial sums in f32, and chunks for 16 threads.
     constexpr int64_t partial_elements = 1 << 21, max_chunks = 16;
     const int64_t total = std::max<int64_t>(blocks() * block_elements(), 1);
     const int64_t most = std::clamp<int64_t>(tiles_.count(), 1, max_chunks);
@@ -248,16 +245,16 @@ class WeightGradient {
       return;
     }
     std::vector<T> partial(static_cast<size_t>(chunks_ * blocks() * block_elements()));
-    const auto place = [&](int64_t chunk, int64_t block) {
+    const auto sums_of = [&](int64_t chunk, int64_t block) {
       return partial.data() + (chunk * blocks() + block) * block_elements();
     };
     for_items(chunks_ * blocks(), [&](int64_t item) {
-      sum(item % blocks(), item / blocks(), place(item / blocks(), item % blocks()));
+      sum(item % blocks(), item / blocks(), sums_of(item / blocks(), item % blocks()));
     });
     for_items(blocks(), [&](int64_t block) {
-      T* sums = place(0, block);
+      T* sums = sums_of(0, block);
       for (int64_t chunk = 1; chunk < chunks_; ++chunk) {
-        const T* more = place(chunk, block);
+        const T* more = sums_of(chunk, block);
         for (int64_t i = 0; i < block_elements(); ++i) sums[i] += more[i];
       }
       finish(block, sums);
@@ -282,12 +279,12 @@ class WeightGradient {
     if (begin == end) std::fill_n(sums, sizes_.out_channels * width, T(0));
     for (int64_t i = begin; i < end; ++i) {
       const ConvTile tile = tiles_[i];
-      InputMatrix in = inputs(sizes_, x_, group, range, tile, scratch().columns);
+      InputMatrix in = inputs(sizes_, call_.x, group, range, tile, scratch().columns);
       std::swap(in.row_stride, in.col_stride);
       gemm({.m = sizes_.out_channels,
             .n = width,
             .k = tile.columns(),
-            .a = outputs(sizes_, dy_, group, tile, scratch().result),
+            .a = outputs(sizes_, call_.dy, group, tile, scratch().result),
             .b = in,
             .c = dense(sums, width),
             .epilogue = {.beta = i == begin ? 0.0f : 1.0f}});
@@ -299,15 +296,14 @@ class WeightGradient {
     const int64_t width = columns(range), group = block / parts_;
     for (int64_t channel = 0; channel < sizes_.out_channels; ++channel) {
       const int64_t row = group * sizes_.out_channels + channel;
-      store(sums + channel * width, dweight_, row * sizes_.rows() + range.begin * sizes_.taps,
-            width, accumulate_);
+      store(sums + channel * width, call_.dweight, row * sizes_.rows() + range.begin * sizes_.taps,
+            width, call_.accumulate);
     }
   }
 
-  static constexpr int64_t wanted_columns = 512;
+  static constexpr int64_t wanted_columns = 512;  // of a fast matmul
 
-  const TensorView &x_, &dy_, &dweight_;
-  const bool accumulate_;
+  const ConvBackwardWeight& call_;
   const ConvSizes sizes_;
   const int64_t step_ = channels_at_a_time(sizes_, wanted_columns);
   const int64_t parts_ = divide_up(sizes_.in_channels, step_);
@@ -315,11 +311,9 @@ class WeightGradient {
   int64_t chunks_ = 1;
 };
 
-void backward_weight(TensorView x, TensorView dy, const ConvGeometry& geometry, TensorView dweight,
-                     bool accumulate) {
-  with_compute_type("conv", x.dtype, [&](auto tag) {
-    WeightGradient<typename decltype(tag)::type>(x, dy, geometry, dweight, accumulate).run();
-  });
+void backward_weight(const ConvBackwardWeight& call) {
+  with_compute_type("conv", call.x.dtype,
+                    [&](auto tag) { WeightGradient<typename decltype(tag)::type>(call).run(); });
 }
 
 }  // namespace

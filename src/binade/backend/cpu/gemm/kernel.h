@@ -6,23 +6,23 @@
 
 namespace binade::backend::cpu {
 
-// One call of a micro-kernel: multiplies one packed panel of A (mr rows) with one packed panel of B
-// (nr columns) over a block of K and stores, or adds to, an mr x nr tile of f32 sums.
+// A micro-kernel multiplies one packed panel of A (mr rows) with one packed panel of B (nr columns)
+// over a block of K and stores, or adds to, an mr x nr tile of f32 sums.
 //
 // A panel is laid out [k / group][rows][group], zero-padded to complete rows and groups: group 1 is
 // the usual column after column, larger groups suit instructions that multiply several k at once.
 // Each sum runs over k in ascending order, one chain per output element, so a result does not
 // depend on its position in a tile.
-struct MicroTile {
-  int64_t k;
+//
+// Arguments are structs of two words, which are passed in registers: one struct in memory for all
+// of them made the NEON kernel 5% slower.
+struct PanelPair {
   const void* a;
   const void* b;
-  float* c;
-  int64_t ldc;
-  bool accumulate;
-  // A part of B needed by later calls; this call may prefetch as many bytes of it as its own panel
-  // of B has, divided by Kernel::prefetch_divisor.
-  const void* prefetch;
+};
+struct TileSums {
+  float* data;
+  int64_t row_stride;
 };
 
 struct Kernel {
@@ -30,16 +30,18 @@ struct Kernel {
   bool bf16;             // packed elements are bf16 rather than f32
   int mr, nr;            // rows of a panel of A, columns of a panel of B
   int a_group, b_group;  // one divides the other
-  int64_t kc;            // K block: a multiple of both groups
+  int64_t kc;            // K block: a multiple of both groups, tuned by measurement like `strip`
   // Columns that a tile's rows are multiplied with at a time, at most; outputs are finished in runs
   // of that length.
   int64_t strip;
-  // Columns whose sums stay in the L2 cache from one K block to the next.
+  // Columns whose sums are kept from one K block to the next: with 256 rows, 1 MiB of the L2 cache.
   int64_t columns = 1024;
-  // True: each panel of A stays in the L1 cache while all panels of B of a strip pass by. False:
-  // each panel of B stays while all panels of A pass by.
+  // True: each panel of A stays in the nearest cache while all panels of B of a strip pass by.
+  // False: each panel of B stays while all panels of A pass by.
   bool a_in_l1 = false;
-  void (*tile)(const MicroTile& tile);
+  // `prefetch` is a part of B that later calls need; this call may prefetch as many bytes of it as
+  // its own panel of B has, divided by prefetch_divisor.
+  void (*tile)(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* prefetch);
   void (*enter)() = nullptr;  // called before and after a run of tiles on a thread
   void (*leave)() = nullptr;
 

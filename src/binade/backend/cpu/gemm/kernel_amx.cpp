@@ -66,10 +66,10 @@ void multiply(int64_t k, const char* a, const char* b, const char* prefetch) {
   _tile_dpbf16ps(3, 5, 7);
 }
 
-void tile(const MicroTile& t) {
-  const int64_t c_row_bytes = t.ldc * 4;
-  float *const c = t.c, *const c_low = c + 16 * t.ldc;
-  if (t.accumulate) {
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* prefetch) {
+  const int64_t c_row_bytes = sums.row_stride * 4;
+  float *const c = sums.data, *const c_low = c + 16 * sums.row_stride;
+  if (accumulate) {
     _tile_loadd(0, c, c_row_bytes);
     _tile_loadd(1, c + 16, c_row_bytes);
     _tile_loadd(2, c_low, c_row_bytes);
@@ -80,9 +80,9 @@ void tile(const MicroTile& t) {
     _tile_zero(2);
     _tile_zero(3);
   }
-  if (t.k > 0) {
-    multiply(t.k, static_cast<const char*>(t.a), static_cast<const char*>(t.b),
-             static_cast<const char*>(t.prefetch));
+  if (k > 0) {
+    multiply(k, static_cast<const char*>(panels.a), static_cast<const char*>(panels.b),
+             static_cast<const char*>(prefetch));
   }
   _tile_stored(0, c, c_row_bytes);
   _tile_stored(1, c + 16, c_row_bytes);

@@ -11,7 +11,7 @@ namespace {
 constexpr int rows = 14;
 constexpr int columns = 32;
 
-// Elements of B prefetched ahead: 32 steps cover the latency of the L2 cache.
+// B is prefetched 32 steps ahead, from the L2 cache to the L1 cache.
 constexpr int ahead = 32 * columns;
 
 void prefetch_row(float* c) {
@@ -20,12 +20,11 @@ void prefetch_row(float* c) {
 }
 
 // 28 sums, 2 vectors of B and a broadcast element of A use 31 of the 32 registers.
-void tile(const MicroTile& t) {
-  const auto* a = static_cast<const float*>(t.a);
-  const auto* b = static_cast<const float*>(t.b);
-  float* const c = t.c;
-  const int64_t k = t.k, ldc = t.ldc;
-  const bool accumulate = t.accumulate;
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const auto* a = static_cast<const float*>(panels.a);
+  const auto* b = static_cast<const float*>(panels.b);
+  float* const c = sums.data;
+  const int64_t ldc = sums.row_stride;
   __m512 left[rows], right[rows];
 #pragma GCC unroll 14
   for (int i = 0; i < rows; ++i) left[i] = right[i] = _mm512_setzero_ps();

@@ -22,7 +22,7 @@ __m512bh broadcast_pair(const uint16_t* p) {
   return (__m512bh)_mm512_set1_epi32(pair);
 }
 
-// Elements of B prefetched ahead: 32 steps cover the latency of the L2 cache.
+// B is prefetched 32 steps ahead, from the L2 cache to the L1 cache.
 constexpr int ahead = 32 * columns * group;
 
 void prefetch_row(float* c) {
@@ -31,12 +31,11 @@ void prefetch_row(float* c) {
 }
 
 // VDPBF16PS adds the products of two adjacent k to each sum, the odd one first.
-void tile(const MicroTile& t) {
-  const auto* a = static_cast<const uint16_t*>(t.a);
-  const auto* b = static_cast<const uint16_t*>(t.b);
-  float* const c = t.c;
-  const int64_t k = t.k, ldc = t.ldc;
-  const bool accumulate = t.accumulate;
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const auto* a = static_cast<const uint16_t*>(panels.a);
+  const auto* b = static_cast<const uint16_t*>(panels.b);
+  float* const c = sums.data;
+  const int64_t ldc = sums.row_stride;
   __m512 left[rows], right[rows];
 #pragma GCC unroll 14
   for (int i = 0; i < rows; ++i) left[i] = right[i] = _mm512_setzero_ps();

@@ -47,12 +47,10 @@ constexpr int group = 4;
   "=&w"(sum[row][0]), "=&w"(sum[row][1]), "=&w"(sum[row][2]), "=&w"(sum[row][3]), \
       "=&w"(sum[row][4]), "=&w"(sum[row][5])
 
-void tile(const MicroTile& t) {
-  int64_t k = t.k;
-  const void *a = t.a, *b = t.b;
-  float* c = t.c;
-  const int64_t ldc = t.ldc;
-  const bool accumulate = t.accumulate;
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const void *a = panels.a, *b = panels.b;
+  float* c = sums.data;
+  const int64_t ldc = sums.row_stride;
   float32x4_t sum[rows / 2][columns / 2];
   asm(ZERO_6(0, 1, 2, 3, 4, 5) ZERO_6(6, 7, 8, 9, 10, 11) ZERO_6(12, 13, 14, 15, 16, 17)
           ZERO_6(18, 19, 20, 21, 22, 23)

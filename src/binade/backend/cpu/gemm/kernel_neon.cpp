@@ -15,12 +15,11 @@ constexpr int vectors = columns / 4;
 
 // 24 sums, 3 vectors of B and 2 of A use 29 of the 32 registers. The loops over them must be
 // unrolled before the compiler decides what stays in registers, hence the pragmas.
-void tile(const MicroTile& t) {
-  const auto* a = static_cast<const float*>(t.a);
-  const auto* b = static_cast<const float*>(t.b);
-  float* const c = t.c;
-  const int64_t k = t.k, ldc = t.ldc;
-  const bool accumulate = t.accumulate;
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const auto* a = static_cast<const float*>(panels.a);
+  const auto* b = static_cast<const float*>(panels.b);
+  float* const c = sums.data;
+  const int64_t ldc = sums.row_stride;
   float32x4_t sum[rows][vectors];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; ++i) {

@@ -17,12 +17,11 @@ Vector load(const float* p) {
   return v;
 }
 
-void tile(const MicroTile& t) {
-  const auto* a = static_cast<const float*>(t.a);
-  const auto* b = static_cast<const float*>(t.b);
-  float* c = t.c;
-  const int64_t k = t.k, ldc = t.ldc;
-  const bool accumulate = t.accumulate;
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const auto* a = static_cast<const float*>(panels.a);
+  const auto* b = static_cast<const float*>(panels.b);
+  float* c = sums.data;
+  const int64_t ldc = sums.row_stride;
   Vector left[rows], right[rows];
 #pragma GCC unroll 4
   for (int i = 0; i < rows; ++i) left[i] = right[i] = Vector{};

@@ -145,13 +145,8 @@ class Strip {
       ldc = pass_.problem.c.row_stride;
     }
     if (block_.accumulate && !kernel_.a_in_l1) prefetch_sums(out, ldc);
-    kernel_.tile({.k = block_.depth,
-                  .a = block_.a + i * a_bytes_,
-                  .b = b_ + j * b_bytes_,
-                  .c = out,
-                  .ldc = ldc,
-                  .accumulate = block_.accumulate,
-                  .prefetch = prefetch_target});
+    kernel_.tile(block_.depth, {.a = block_.a + i * a_bytes_, .b = b_ + j * b_bytes_},
+                 {.data = out, .row_stride = ldc}, block_.accumulate, prefetch_target);
   }
 
   // The panels of B that are read after this strip's: the following ones, those of the next K
