@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "support/tensors.h"
 
 namespace binade {

@@ -28,7 +28,7 @@ TEST(Machine, EmulatedFp8RunsAtTheRateOfBf16) {
 
 TEST(Machine, MeasuringLeavesTheMatmulPrecisionAlone) {
   for (const auto before : {amp::MatmulPrecision::high, amp::MatmulPrecision::highest}) {
-    amp::set_matmul_precision(before);
+    const amp::MatmulPrecisionGuard guard(before);
     linear_rate(Device::cpu(), Precision::tf32, amp::Fp8Scaling::delayed, {8, 8, 8});
     linear_rate(Device::cpu(), Precision::fp32, amp::Fp8Scaling::delayed, {8, 8, 8});
     EXPECT_EQ(amp::matmul_precision(), before);

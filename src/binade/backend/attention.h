@@ -1,28 +1,47 @@
 #pragma once
 
+#include <cstdint>
+
 #include "binade/tensor/tensor.h"
 
 namespace binade::backend {
 
-// Tiled attention with an f32 online softmax; the score matrix is never stored.
 // q, out, dout, dq: [batch, heads, queries, dim]; k, v, dk, dv: [batch, kv_heads, keys, dim]; any
 // strides with the last one 1, so that packed buffers need no copies. heads is a multiple of
 // kv_heads. lse [batch, heads, queries] f32 (f64 for f64): log-sum-exp of each row, kept for the
 // backward.
+struct AttentionForward {
+  TensorView q = {}, k = {}, v = {};
+  double scale = 1;     // of the scores
+  bool causal = false;  // query i sees keys 0 .. i + keys - queries
+  bool tf32 = false;    // f32 matmuls may round their operands to TF32
+  TensorView out = {}, lse = {};
+};
+
+// The same tensors and options as in the forward. dq, dk and dv are overwritten.
+struct AttentionBackward {
+  TensorView dout = {}, q = {}, k = {}, v = {}, out = {}, lse = {};
+  double scale = 1;
+  bool causal = false;
+  bool tf32 = false;
+  TensorView dq = {}, dk = {}, dv = {};
+};
+
+// Rotate-half rotary embedding of x [batch, tokens, heads, dim] (last stride 1) by position +
+// start; cosine and sine [positions, dim / 2] f32.
+struct RotaryEmbedding {
+  TensorView x = {}, cosine = {}, sine = {};
+  int64_t start = 0;
+  bool inverse = false;  // rotates by the negative angle, as the backward does
+  TensorView y = {};     // may be x
+};
+
+// Tiled attention with an f32 online softmax; the score matrix is never stored. Sums are f32 (f64
+// for f64) in a fixed order.
 struct AttentionKernels {
-  // causal: query i sees keys 0 .. i + keys - queries. tf32: products of f32 may round their
-  // operands to TF32.
-  void (*forward)(TensorView q, TensorView k, TensorView v, double scale, bool causal, bool tf32,
-                  TensorView out, TensorView lse);
-  // Overwrites dq, dk, dv; sums are f32 in a fixed order.
-  void (*backward)(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out,
-                   TensorView lse, double scale, bool causal, bool tf32, TensorView dq,
-                   TensorView dk, TensorView dv);
-  // Rotate-half rotary embedding of x [batch, tokens, heads, dim] (last stride 1) by position +
-  // start; cosine and sine [positions, dim / 2] f32. inverse turns the other way: the gradient. y
-  // may be x.
-  void (*rope)(TensorView x, TensorView cosine, TensorView sine, int64_t start, bool inverse,
-               TensorView y);
+  void (*forward)(const AttentionForward&);
+  void (*backward)(const AttentionBackward&);
+  void (*rope)(const RotaryEmbedding&);
 };
 
 }  // namespace binade::backend

@@ -7,7 +7,7 @@
 
 namespace binade::backend {
 
-// One- and two-dimensional convolutions come as three-dimensional ones with sizes of 1.
+// Kernels have three spatial axes; convolutions with fewer pass sizes of 1 for the others.
 struct ConvGeometry {
   std::array<int64_t, 3> stride{1, 1, 1};
   std::array<int64_t, 3> padding{0, 0, 0};
@@ -15,15 +15,33 @@ struct ConvGeometry {
   int64_t groups = 1;
 };
 
-// x [n, c, d, h, w], weight [o, c / groups, kd, kh, kw], y [n, o, d', h', w']; dense.
+// x, dx [n, c, d, h, w]; weight, dweight [o, c / groups, kd, kh, kw]; y, dy [n, o, d', h', w'];
+// bias, optional, one element per channel of the result. All are dense.
+struct ConvForward {
+  TensorView x = {}, weight = {}, bias = {};
+  ConvGeometry geometry = {};
+  TensorView y = {};
+};
+
+struct ConvBackwardInput {
+  TensorView dy = {}, weight = {}, bias = {};
+  ConvGeometry geometry = {};
+  TensorView dx = {};
+  bool accumulate = false;  // add to dx
+};
+
+struct ConvBackwardWeight {
+  TensorView x = {}, dy = {};
+  ConvGeometry geometry = {};
+  TensorView dweight = {};
+  bool accumulate = false;  // add to dweight
+};
+
 // A transposed convolution's forward is backward_input and the reverse.
 struct ConvKernels {
-  void (*forward)(TensorView x, TensorView weight, TensorView bias, const ConvGeometry&,
-                  TensorView y);
-  void (*backward_input)(TensorView dy, TensorView weight, TensorView bias, const ConvGeometry&,
-                         TensorView dx, bool accumulate);
-  void (*backward_weight)(TensorView x, TensorView dy, const ConvGeometry&, TensorView dweight,
-                          bool accumulate);
+  void (*forward)(const ConvForward&);
+  void (*backward_input)(const ConvBackwardInput&);
+  void (*backward_weight)(const ConvBackwardWeight&);
 };
 
 }  // namespace binade::backend

@@ -7,13 +7,6 @@
 namespace binade::backend {
 namespace {
 
-// The axes of a matrix exchanged, of a batch of them.
-TensorView transposed(TensorView x) {
-  std::swap(x.shape[1], x.shape[2]);
-  std::swap(x.strides[1], x.strides[2]);
-  return x;
-}
-
 // The one matrix of a batch.
 TensorView only_matrix(const char* argument, const TensorView& x) {
   TensorView matrix = x;
@@ -34,15 +27,33 @@ bool has_groups(const Epilogue& epilogue) {
   return epilogue.group_a != ScaleGroup{} || epilogue.group_b != ScaleGroup{};
 }
 
-void matmul_dequantized(Device device, const MatmulKernels& matmul, const QuantizeKernels& quantize,
-                        TensorView a, TensorView b, TensorView y, Epilogue epilogue) {
+void require_floating(const TensorView& a, const TensorView& b, const TensorView& y,
+                      const Epilogue& epilogue) {
+  for (const auto& [argument, x] :
+       {std::pair("a", &a), std::pair("b", &b), std::pair("y", &y),
+        std::pair("bias", &epilogue.bias), std::pair("pre_activation", &epilogue.pre_activation)}) {
+    if (is_floating(x->dtype)) continue;
+    fail("matmul", {.argument = argument,
+                    .expected = "a floating type",
+                    .found = std::string(name(x->dtype))});
+  }
+}
+
+TensorView transposed(TensorView x) {
+  std::swap(x.shape[1], x.shape[2]);
+  std::swap(x.strides[1], x.strides[2]);
+  return x;
+}
+
+void matmul_dequantized(const MatmulDevice& on, TensorView a, TensorView b, TensorView y,
+                        Epilogue epilogue) {
   const memory::CategoryGuard category(memory::Category::workspace);
   Tensor held[2];
-  const auto values = [&](const char* argument, const TensorView& codes, TensorView& scale,
+  const auto values = [&](const char* argument, const TensorView& quantized, TensorView& scale,
                           ScaleGroup& group, Tensor& result) {
-    const TensorView matrix = only_matrix(argument, codes);
-    result = Tensor::empty(codes.shape, DType::f32, device);
-    quantize.dequantize(matrix, scale, group, only_matrix(argument, result));
+    const TensorView matrix = only_matrix(argument, quantized);
+    result = Tensor::empty(quantized.shape, DType::f32, on.device);
+    on.quantize.dequantize(matrix, scale, group, only_matrix(argument, result));
     scale = {};
     group = {};
     return TensorView(result);
@@ -51,7 +62,7 @@ void matmul_dequantized(Device device, const MatmulKernels& matmul, const Quanti
     a = values("a", a, epilogue.scale_a, epilogue.group_a, held[0]);
   if (epilogue.group_b != ScaleGroup{})
     b = transposed(values("b", transposed(b), epilogue.scale_b, epilogue.group_b, held[1]));
-  matmul.matmul(a, b, y, epilogue);
+  on.matmul.matmul(a, b, y, epilogue);
 }
 
 }  // namespace binade::backend

@@ -1,24 +1,23 @@
 #pragma once
 
-#include <cstdint>
-
+#include "binade/backend/activation_function.h"
 #include "binade/tensor/quantized.h"
 
 namespace binade::backend {
 
-enum class Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
-
-// What happens to a product before it is stored: y = act(alpha * a b + beta * y + bias). Where y
-// has 16 bits, act's argument may be rounded to its type first: the CPU does that, GPUs do not.
+// Applied to a matmul's result before it is stored: y = act(alpha * a b + beta * y + bias), in f32
+// (f64 for f64). If y has 16 bits and there is an activation, CPUs round act's argument to y's type
+// first, as if matmul and activation were two ops; GPUs do not.
 struct Epilogue {
   float alpha = 1;
   float beta = 0;        // 0 never reads y
   TensorView bias = {};  // [n], optional
   Activation activation = Activation::none;
-  TensorView pre_activation = {};  // shape of y, optional: receives the value before `activation`
+  TensorView pre_activation = {};  // shape of y, optional: receives act's argument
   bool tf32 = false;               // round f32 operands to TF32
   bool fast_accumulation = false;  // FP8 on devices that offer it
-  // FP8 operands: inverse scales, as Quantized keeps them, of a [m, k] and of b's transpose [n, k].
+  // FP8 operands: inverse scales, as Quantized stores them, of a [m, k] and of b's transpose
+  // [n, k].
   TensorView scale_a = {};
   TensorView scale_b = {};
   ScaleGroup group_a = {};
@@ -27,19 +26,34 @@ struct Epilogue {
 
 // y [batch, m, n] = a [batch, m, k] x b [batch, k, n], any strides, a stride of 0 repeats a batch.
 // Accumulates in f32 (f64 for f64). An operand with scales finer than a tensor is one matrix, dense
-// along the summed axis; devices that do not multiply such operands multiply their values in f32.
+// along the summed axis; devices that cannot multiply such operands dequantize them to f32 first.
 struct MatmulKernels {
   void (*matmul)(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue);
 };
 
+// For implementations of `matmul`.
+
 // Whether an operand has scales finer than a tensor.
 bool has_groups(const Epilogue& epilogue);
 
+// Fails unless a, b, y, the bias and the pre-activation have floating types.
+void require_floating(const TensorView& a, const TensorView& b, const TensorView& y,
+                      const Epilogue& epilogue);
+
+// A batch of matrices with rows and columns exchanged.
+TensorView transposed(TensorView x);
+
 struct QuantizeKernels;
 
-// A product of operands with scales finer than a tensor by way of their values in f32, for
-// implementations of `matmul`: the kernels are those of the operands' device.
-void matmul_dequantized(Device device, const MatmulKernels& matmul, const QuantizeKernels& quantize,
-                        TensorView a, TensorView b, TensorView y, Epilogue epilogue);
+// A device and its kernels.
+struct MatmulDevice {
+  Device device;
+  const MatmulKernels& matmul;
+  const QuantizeKernels& quantize;
+};
+
+// Dequantizes the operands that have scales finer than a tensor to f32 and multiplies those.
+void matmul_dequantized(const MatmulDevice& on, TensorView a, TensorView b, TensorView y,
+                        Epilogue epilogue);
 
 }  // namespace binade::backend

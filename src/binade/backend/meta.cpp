@@ -5,10 +5,10 @@ namespace {
 
 // Allocates the memory that a matmul of dequantized operands needs.
 void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) {
-  static constexpr MatmulKernels products = idle<MatmulKernels>();
+  static constexpr MatmulKernels matmuls = idle<MatmulKernels>();
   static constexpr QuantizeKernels quantize = idle<QuantizeKernels>();
   if (has_groups(epilogue))
-    matmul_dequantized(Device::meta(), products, quantize, a, b, y, epilogue);
+    matmul_dequantized({Device::meta(), matmuls, quantize}, a, b, y, epilogue);
 }
 
 }  // namespace

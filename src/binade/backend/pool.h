@@ -7,16 +7,17 @@
 
 namespace binade::backend {
 
-// One- and two-dimensional pools come as three-dimensional ones with sizes of 1.
+// Kernels have three spatial axes; pools with fewer pass sizes of 1 for the others.
 struct PoolGeometry {
   std::array<int64_t, 3> kernel{1, 1, 1};
   std::array<int64_t, 3> stride{1, 1, 1};
   std::array<int64_t, 3> padding{0, 0, 0};
-  bool count_padding = true;  // whether an average divides by the whole window at the border
+  bool count_padding = true;  // averages divide by the window's size including padding
 };
 
 struct PoolKernels {
-  // index (i64, y's shape) receives where in its d*h*w plane each maximum was.
+  // index (i64, y's shape) receives the position of each maximum in its d * h * w plane, or -1 for
+  // a window entirely inside padding.
   void (*max_forward)(TensorView x, const PoolGeometry&, TensorView y, TensorView index);
   void (*max_backward)(TensorView dy, TensorView index, TensorView dx);
   void (*average_forward)(TensorView x, const PoolGeometry&, TensorView y);

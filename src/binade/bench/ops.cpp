@@ -83,14 +83,14 @@ void add_elementwise(Kernels& list, const Operands& o, const backend::Backend& t
                   }});
   list.push_back({"gelu backward bf16", 6 * elements, [&] {
                     table.activation.activation_backward(
-                        {.activation = backend::Activation::gelu_tanh,
+                        {.activation = Activation::gelu_tanh,
                          .dy = o.other,
                          .pre_activation = o.bf16,
                          .dx = o.bf16_out});
                   }});
   list.push_back({"gelu and bias backward bf16", 6 * elements, [&] {
                     table.activation.activation_backward(
-                        {.activation = backend::Activation::gelu_tanh,
+                        {.activation = Activation::gelu_tanh,
                          .dy = o.other,
                          .pre_activation = o.bf16,
                          .dx = o.bf16_out,

@@ -43,7 +43,7 @@ double scale_of(const AttentionOptions& options, int64_t dim) {
   return options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
 }
 
-bool products_in_tf32() { return amp::matmul_precision() == amp::MatmulPrecision::high; }
+bool matmuls_in_tf32() { return amp::matmul_precision() == amp::MatmulPrecision::high; }
 
 Tensor unit_last_stride(const Tensor& x) {
   return x.size(-1) <= 1 || x.strides().back() == 1 ? x : dense(x);
@@ -62,7 +62,7 @@ int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   require_compute(op, "qkv", qkv);
   require_rank(op, "qkv", qkv, 3);
   if (options.scale) require_finite(op, "scale", *options.scale);
-  // More heads than channels cannot be; refusing them here keeps the sum below from overflowing.
+  // Heads cannot outnumber channels; checking this first keeps the sum below from overflowing.
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0 ||
       heads > std::max<int64_t>(qkv.size(2), 1)) {
     fail(op, {.argument = "heads",
@@ -108,16 +108,27 @@ int64_t check_rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, in
   return rotated < 0 ? x.size(2) : rotated;
 }
 
-Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
-              int64_t rotated, bool inverse) {
+// Tables, first position and number of rotated heads of a rope call.
+struct Rotation {
+  Tensor cosine, sine;
+  int64_t start, rotated;
+  bool inverse = false;
+};
+
+Tensor rotate(const Tensor& x, const Rotation& rotation) {
   const Tensor in = dense(x);
   const Tensor y = Tensor::empty_like(in);
+  const int64_t rotated = rotation.rotated;
   const auto heads = [](const Tensor& t, int64_t first, int64_t count) {
     return t.strided({t.size(0), t.size(1), count, t.size(3)}, t.strides(),
                      t.offset() + first * t.strides()[2]);
   };
-  backend::of(x).attention.rope(heads(in, 0, rotated), cosine, sine, start, inverse,
-                                heads(y, 0, rotated));
+  backend::of(x).attention.rope({.x = heads(in, 0, rotated),
+                                 .cosine = rotation.cosine,
+                                 .sine = rotation.sine,
+                                 .start = rotation.start,
+                                 .inverse = rotation.inverse,
+                                 .y = heads(y, 0, rotated)});
   const int64_t rest = x.size(2) - rotated;
   if (rest > 0) backend::of(x).elementwise.copy(heads(in, rotated, rest), heads(y, rotated, rest));
   return y;
@@ -137,14 +148,32 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   const Tensor lse =
       Tensor::empty({q.size(0), q.size(1), q.size(2)}, accumulation_type(qs), q.device());
   const double scale = scale_of(options, q.size(3));
-  const bool tf32 = products_in_tf32();
-  backend::of(q).attention.forward(qs, ks, vs, scale, options.causal, tf32, y, lse);
+  const bool tf32 = matmuls_in_tf32();
+  backend::of(q).attention.forward({.q = qs,
+                                    .k = ks,
+                                    .v = vs,
+                                    .scale = scale,
+                                    .causal = options.causal,
+                                    .tf32 = tf32,
+                                    .out = y,
+                                    .lse = lse});
   return call.result(y, [=, causal = options.causal, q = Saved(qs), k = Saved(ks), v = Saved(vs),
                          y = Saved(y)](const Tensor& dy, GradSlots dx) {
     const Tensor dq = Tensor::empty(q->shape(), q->dtype(), dy.device());
     const Tensor dk = Tensor::empty(k->shape(), k->dtype(), dy.device()),
                  dv = Tensor::empty_like(dk);
-    backend::of(dy).attention.backward(dense(dy), q, k, v, y, lse, scale, causal, tf32, dq, dk, dv);
+    backend::of(dy).attention.backward({.dout = dense(dy),
+                                        .q = q,
+                                        .k = k,
+                                        .v = v,
+                                        .out = y,
+                                        .lse = lse,
+                                        .scale = scale,
+                                        .causal = causal,
+                                        .tf32 = tf32,
+                                        .dq = dq,
+                                        .dk = dk,
+                                        .dv = dv});
     dx[0].add(dq);
     dx[1].add(dk);
     dx[2].add(dv);
@@ -190,20 +219,35 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   const Tensor y = Tensor::empty({batch, tokens, heads * dim}, in.dtype(), in.device());
   const Tensor lse = Tensor::empty({batch, heads, tokens}, accumulation_type(in), in.device());
   const double scale = scale_of(options, dim);
-  const bool tf32 = products_in_tf32();
-  backend::of(in).attention.forward(packed_heads(in, 0, heads, dim),
-                                    packed_heads(in, heads, kv_heads, dim),
-                                    packed_heads(in, heads + kv_heads, kv_heads, dim), scale,
-                                    options.causal, tf32, packed_heads(y, 0, heads, dim), lse);
+  const bool tf32 = matmuls_in_tf32();
+  const auto queries = [=](const Tensor& x) { return packed_heads(x, 0, heads, dim); };
+  const auto keys = [=](const Tensor& x) { return packed_heads(x, heads, kv_heads, dim); };
+  const auto values = [=](const Tensor& x) {
+    return packed_heads(x, heads + kv_heads, kv_heads, dim);
+  };
+  backend::of(in).attention.forward({.q = queries(in),
+                                     .k = keys(in),
+                                     .v = values(in),
+                                     .scale = scale,
+                                     .causal = options.causal,
+                                     .tf32 = tf32,
+                                     .out = queries(y),
+                                     .lse = lse});
   return call.result(y, [=, causal = options.causal, qkv = Saved(in), y = Saved(y)](
                             const Tensor& dy, GradSlots dx) {
     const Tensor dqkv = Tensor::empty_like(qkv.get());
-    backend::of(dy).attention.backward(
-        packed_heads(dense(dy), 0, heads, dim), packed_heads(qkv, 0, heads, dim),
-        packed_heads(qkv, heads, kv_heads, dim), packed_heads(qkv, heads + kv_heads, kv_heads, dim),
-        packed_heads(y, 0, heads, dim), lse, scale, causal, tf32, packed_heads(dqkv, 0, heads, dim),
-        packed_heads(dqkv, heads, kv_heads, dim),
-        packed_heads(dqkv, heads + kv_heads, kv_heads, dim));
+    backend::of(dy).attention.backward({.dout = queries(dense(dy)),
+                                        .q = queries(qkv),
+                                        .k = keys(qkv),
+                                        .v = values(qkv),
+                                        .out = queries(y),
+                                        .lse = lse,
+                                        .scale = scale,
+                                        .causal = causal,
+                                        .tf32 = tf32,
+                                        .dq = queries(dqkv),
+                                        .dk = keys(dqkv),
+                                        .dv = values(dqkv)});
     dx[0].add(dqkv);
   });
 }
@@ -236,7 +280,7 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
   const Tensor cosine = Tensor::empty({positions, half}, DType::f32),
                sine = Tensor::empty_like(cosine);
   for (int64_t i = 0; i < half; ++i) {
-    // As the f32 frequency of other implementations, so that checkpoints mean the same.
+    // Rounded to f32 as in other implementations, so that their checkpoints give the same angles.
     const auto frequency = static_cast<float>(
         1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim)));
     for (int64_t position = 0; position < positions; ++position) {
@@ -250,12 +294,11 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
 
 Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
             int64_t rotated_given) {
-  const int64_t rotated = check_rope(x, cosine, sine, start, rotated_given);
+  Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
   const Call call(Op::rope, {x});
-  return call.result(rotate(call[0], cosine, sine, start, rotated, false),
-                     [=](const Tensor& dy, GradSlots dx) {
-                       dx[0].add(rotate(dy, cosine, sine, start, rotated, true));
-                     });
+  const Tensor y = rotate(call[0], rotation);
+  rotation.inverse = true;
+  return call.result(y, [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate(dy, rotation)); });
 }
 
 Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
@@ -266,8 +309,8 @@ Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine,
   const auto table = [&](const Tensor& values) {
     return reshape(slice(values, 0, start, start + tokens), {1, tokens, 1, half});
   };
-  const Tensor turned = slice(call[0], 2, 0, rotated), rest = slice(call[0], 2, rotated, x.size(2));
-  const Tensor wide = cast(turned, accumulation_type(turned));
+  const Tensor in = slice(call[0], 2, 0, rotated), rest = slice(call[0], 2, rotated, x.size(2));
+  const Tensor wide = cast(in, accumulation_type(in));
   const Tensor a = slice(wide, 3, 0, half), b = slice(wide, 3, half, 2 * half);
   const Tensor c = table(cosine), s = table(sine);
   const Tensor y = cat({a * c - b * s, b * c + a * s}, 3);

@@ -9,7 +9,7 @@ namespace binade {
 
 struct AttentionOptions {
   bool causal = false;          // query i sees keys 0 .. i + keys - queries
-  std::optional<double> scale;  // 1 / sqrt(dim) where not given
+  std::optional<double> scale;  // 1 / sqrt(dim) by default
 };
 
 // softmax(q k^T * scale) v in tiles, the softmax in f32, the scores never stored.
@@ -22,8 +22,8 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
                                               AttentionOptions options = {});
 
 // Attention on one buffer [batch, tokens, (heads + 2 * kv_heads) * dim] that holds q, k and v side
-// by side, as one product makes it. Result [batch, tokens, heads * dim]. No copies, one gradient
-// buffer.
+// by side, as one linear layer writes it. Result [batch, tokens, heads * dim]. No copies, one
+// gradient buffer.
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                         AttentionOptions options = {.causal = true, .scale = {}});
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,

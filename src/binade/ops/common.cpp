@@ -159,7 +159,7 @@ void add_reduced(const GradSlot& slot, const Tensor& gradient) {
   backend::of(gradient).reduce.reduce(backend::Reduction::sum, gradient, target_of(slot, kept));
 }
 
-Tensor activation_gradient(backend::Activation activation, const Tensor& dy, const Tensor& pre,
+Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& pre,
                            const GradSlot& bias) {
   const Tensor dpre = Tensor::empty_like(dy);
   backend::of(dy).activation.activation_backward({.activation = activation,

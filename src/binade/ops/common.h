@@ -67,7 +67,7 @@ void add_reduced(const GradSlot& slot, const Tensor& gradient);
 
 // dy * act'(pre), the gradient before a fused activation [rows, width]. Also adds the gradient of
 // the bias that was part of `pre`: the sum over rows.
-Tensor activation_gradient(backend::Activation activation, const Tensor& dy, const Tensor& pre,
+Tensor activation_gradient(Activation activation, const Tensor& dy, const Tensor& pre,
                            const GradSlot& bias);
 
 inline DType accumulation_type(const Tensor& x) { return binade::accumulation_type(x.dtype()); }

@@ -13,7 +13,8 @@ namespace {
 using namespace ops;
 using Triple = std::array<int64_t, 3>;
 
-// Kernels are three-dimensional: fewer spatial axes come with sizes of 1 in front.
+// Values per axis for the kernels, which have three spatial axes: missing ones in front get
+// `filler`.
 Triple spread(std::string_view op, std::string_view argument, const PerAxis& values, int axes,
               int64_t filler, int64_t least) {
   if (values.size() != 1 && static_cast<int>(values.size()) != axes) {
@@ -24,7 +25,7 @@ Triple spread(std::string_view op, std::string_view argument, const PerAxis& val
   Triple result{filler, filler, filler};
   for (int i = 0; i < axes; ++i) {
     const int64_t value = values[values.size() == 1 ? 0 : static_cast<size_t>(i)];
-    // Larger ones make no sense and would overflow.
+    // Larger values would overflow.
     constexpr int64_t most = std::numeric_limits<int32_t>::max();
     if (value < least || value > most) {
       fail(op, {.argument = std::string(argument),
@@ -42,15 +43,24 @@ Tensor as_3d(const Tensor& x) {
   return viewed(dense(x), shape);
 }
 
-// From 3-D sizes back to the rank the caller works in.
+// From three spatial axes back to the caller's.
 Shape without_fillers(const Shape& shape, int axes) {
   Shape result = shape;
   for (int i = axes; i < 3; ++i) result.erase(2);
   return result;
 }
 
-void check_conv(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                int axes, int64_t groups, bool transposed) {
+enum class Direction : uint8_t { forward, transposed };
+
+// The tensor arguments of a convolution.
+struct ConvInputs {
+  const Tensor &x, &weight, &bias;
+};
+
+void check_conv(std::string_view op, const ConvInputs& inputs, int axes, int64_t groups,
+                Direction direction) {
+  const auto& [x, weight, bias] = inputs;
+  const bool transposed = direction == Direction::transposed;
   require_compute(op, "x", x);
   require_compute(op, "weight", weight);
   require_rank(op, "x", x, axes + 2);
@@ -61,8 +71,8 @@ void check_conv(std::string_view op, const Tensor& x, const Tensor& weight, cons
               .expected = "1 to the channels of " + describe(x),
               .found = std::to_string(groups)});
   }
-  const bool parts = in % groups == 0 && (transposed || weight.size(0) % groups == 0);
-  if (!parts || (transposed ? weight.size(0) != in : weight.size(1) != in / groups)) {
+  const bool divisible = in % groups == 0 && (transposed || weight.size(0) % groups == 0);
+  if (!divisible || (transposed ? weight.size(0) != in : weight.size(1) != in / groups)) {
     fail(op, {.argument = "weight",
               .expected = "channels that fit x and " + std::to_string(groups) + " groups",
               .found = describe(weight) + " for x " + describe(x)});
@@ -85,7 +95,7 @@ void require_positive(std::string_view op, const Shape& shape, const Tensor& x,
             .found = describe(x) + " for weight " + describe(weight)});
 }
 
-// Sums the gradient of a convolution's result over everything but channels.
+// Sums the gradient of a convolution's result over all axes but the channels.
 void add_bias_gradient(const GradSlot& slot, const Tensor& dy) {
   if (!slot.needs_grad()) return;
   const auto [buffer, accumulate] = slot.target();
@@ -96,7 +106,7 @@ void add_bias_gradient(const GradSlot& slot, const Tensor& dy) {
 
 Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,
             const ConvOptions& options) {
-  check_conv(name(op), x, weight, bias, axes, options.groups, false);
+  check_conv(name(op), {x, weight, bias}, axes, options.groups, Direction::forward);
   const Call call(op, {x, weight, bias});
   require_same_dtype(name(op), call[0], call[1]);
   const backend::ConvGeometry geometry{
@@ -109,13 +119,14 @@ Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor
   shape[1] = kernel.size(0);
   for (int i = 0; i < 3; ++i) {
     const auto at = static_cast<size_t>(i);
-    const int64_t reach = geometry.dilation[at] * (kernel.size(2 + i) - 1) + 1;
-    const int64_t room = in.size(2 + i) + 2 * geometry.padding[at] - reach;
-    shape[2 + i] = room < 0 ? 0 : room / geometry.stride[at] + 1;
+    const int64_t window = geometry.dilation[at] * (kernel.size(2 + i) - 1) + 1;
+    const int64_t slack = in.size(2 + i) + 2 * geometry.padding[at] - window;
+    shape[2 + i] = slack < 0 ? 0 : slack / geometry.stride[at] + 1;
   }
   require_positive(name(op), shape, x, weight);
   const Tensor y = Tensor::empty(shape, in.dtype(), in.device());
-  backend::of(in).conv.forward(in, kernel, dense(call[2]), geometry, y);
+  backend::of(in).conv.forward(
+      {.x = in, .weight = kernel, .bias = dense(call[2]), .geometry = geometry, .y = y});
   return call.result(
       viewed(y, without_fillers(shape, axes)),
       [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
@@ -123,11 +134,19 @@ Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor
         const auto& kernels = backend::of(dy).conv;
         if (dx[0].needs_grad()) {
           const auto [buffer, accumulate] = dx[0].target();
-          kernels.backward_input(dy, kernel, {}, geometry, viewed(buffer, in->shape()), accumulate);
+          kernels.backward_input({.dy = dy,
+                                  .weight = kernel,
+                                  .geometry = geometry,
+                                  .dx = viewed(buffer, in->shape()),
+                                  .accumulate = accumulate});
         }
         if (dx[1].needs_grad()) {
           const auto [buffer, accumulate] = dx[1].target();
-          kernels.backward_weight(in, dy, geometry, viewed(buffer, kernel->shape()), accumulate);
+          kernels.backward_weight({.x = in,
+                                   .dy = dy,
+                                   .geometry = geometry,
+                                   .dweight = viewed(buffer, kernel->shape()),
+                                   .accumulate = accumulate});
         }
         add_bias_gradient(dx[2], dy);
       });
@@ -135,7 +154,7 @@ Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor
 
 Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const ConvTransposeOptions& options) {
-  check_conv(name(op), x, weight, bias, axes, options.groups, true);
+  check_conv(name(op), {x, weight, bias}, axes, options.groups, Direction::transposed);
   const Call call(op, {x, weight, bias});
   require_same_dtype(name(op), call[0], call[1]);
   const backend::ConvGeometry geometry{
@@ -159,7 +178,8 @@ Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, co
   }
   require_positive(name(op), shape, x, weight);
   const Tensor y = Tensor::empty(shape, in.dtype(), in.device());
-  backend::of(in).conv.backward_input(in, kernel, dense(call[2]), geometry, y, false);
+  backend::of(in).conv.backward_input(
+      {.dy = in, .weight = kernel, .bias = dense(call[2]), .geometry = geometry, .dx = y});
   return call.result(
       viewed(y, without_fillers(shape, axes)),
       [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
@@ -167,12 +187,16 @@ Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, co
         const auto& kernels = backend::of(dy).conv;
         if (dx[0].needs_grad()) {
           const Tensor gradient = Tensor::empty_like(in.get());
-          kernels.forward(dy, kernel, {}, geometry, gradient);
+          kernels.forward({.x = dy, .weight = kernel, .geometry = geometry, .y = gradient});
           dx[0].add(viewed(gradient, dx[0].shape()));
         }
         if (dx[1].needs_grad()) {
           const auto [buffer, accumulate] = dx[1].target();
-          kernels.backward_weight(dy, in, geometry, viewed(buffer, kernel->shape()), accumulate);
+          kernels.backward_weight({.x = dy,
+                                   .dy = in,
+                                   .geometry = geometry,
+                                   .dweight = viewed(buffer, kernel->shape()),
+                                   .accumulate = accumulate});
         }
         add_bias_gradient(dx[2], dy);
       });
@@ -201,14 +225,14 @@ PoolPlan plan_pool(Op op, const Tensor& x, const Tensor& given, const PoolOption
   plan.shape = plan.in.shape();
   for (int i = 0; i < 3; ++i) {
     const auto at = static_cast<size_t>(i);
-    const int64_t room =
+    const int64_t slack =
         plan.in.size(2 + i) + 2 * plan.geometry.padding[at] - plan.geometry.kernel[at];
-    if (room < 0 || 2 * plan.geometry.padding[at] > plan.geometry.kernel[at]) {
+    if (slack < 0 || 2 * plan.geometry.padding[at] > plan.geometry.kernel[at]) {
       fail(name(op), {.argument = "kernel",
                       .expected = "one that fits x, padding at most half of it",
                       .found = describe(given)});
     }
-    plan.shape[2 + i] = room / plan.geometry.stride[at] + 1;
+    plan.shape[2 + i] = slack / plan.geometry.stride[at] + 1;
   }
   return plan;
 }

@@ -32,7 +32,7 @@ struct ConvTransposeOptions {
   int64_t groups = 1;
 };
 
-// The gradient of a convolution as a forward: x [n, in, ...], weight [in, out / groups, kernel...].
+// The gradient of a convolution as an op: x [n, in, ...], weight [in, out / groups, kernel...].
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTransposeOptions& options = {});
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
@@ -42,9 +42,9 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 struct PoolOptions {
   PerAxis kernel = {2};
-  PerAxis stride = {};  // the kernel where empty
+  PerAxis stride = {};  // the kernel if empty
   PerAxis padding = {0};
-  bool count_padding = true;  // averages only
+  bool count_padding = true;  // averages divide by the window's size including padding
 };
 
 // x [n, c, spatial...] with 1 to 3 spatial axes.

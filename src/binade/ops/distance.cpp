@@ -20,9 +20,9 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, double 
   require_between("cosine_similarity", "eps", eps, 0, std::numeric_limits<double>::max());
   Composite call(Op::cosine_similarity, {a, b});
   const Tensor floor = full({}, eps, call[0].dtype(), a.device());
-  const Tensor lengths = maximum(norm(call[0], 2, {axis}, true), floor),
-               others = maximum(norm(call[1], 2, {axis}, true), floor);
-  return call.result(sum((call[0] / lengths) * (call[1] / others), {axis}));
+  const Tensor a_norm = maximum(norm(call[0], 2, {axis}, true), floor),
+               b_norm = maximum(norm(call[1], 2, {axis}, true), floor);
+  return call.result(sum((call[0] / a_norm) * (call[1] / b_norm), {axis}));
 }
 
 Tensor cdist(const Tensor& a, const Tensor& b) {
@@ -46,12 +46,12 @@ Tensor cross(const Tensor& a, const Tensor& b, int64_t axis) {
   if (a.size(at) != 3)
     fail("cross", {.argument = "axis", .expected = "a size of 3", .found = describe(a)});
   Composite call(Op::cross, {a, b});
-  // Component i is a[i + 1] b[i + 2] - a[i + 2] b[i + 1], counting round.
-  const auto turned = [at](const Tensor& x, int64_t by) {
+  // Component i is a[i + 1] b[i + 2] - a[i + 2] b[i + 1], indices modulo 3.
+  const auto rolled = [at](const Tensor& x, int64_t by) {
     return cat({slice(x, at, by, 3), slice(x, at, 0, by)}, at);
   };
-  return call.result(turned(call[0], 1) * turned(call[1], 2) -
-                     turned(call[0], 2) * turned(call[1], 1));
+  return call.result(rolled(call[0], 1) * rolled(call[1], 2) -
+                     rolled(call[0], 2) * rolled(call[1], 1));
 }
 
 }  // namespace binade

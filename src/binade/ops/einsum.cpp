@@ -7,7 +7,7 @@
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"
 
-// Sums of products over named axes, brought to the form of a matrix product.
+// Contractions over named axes, computed as one batched matmul.
 namespace binade {
 namespace {
 
@@ -26,7 +26,7 @@ int64_t numel_of(const Tensor& x, const AxisList& axes) {
   return count;
 }
 
-// The axes of x that are not among `summed`, each of which may be there once.
+// The axes of x that are not in `summed`, which may name each axis once.
 AxisList free_axes(const Tensor& x, const AxisList& summed) {
   AxisList rest;
   for (int axis = 0; axis < x.rank(); ++axis) {
@@ -42,7 +42,7 @@ AxisList free_axes(const Tensor& x, const AxisList& summed) {
 
 bool has(std::string_view term, char letter) { return term.find(letter) != std::string_view::npos; }
 
-// "ij,jk->ik" taken apart.
+// The parts of an equation like "ij,jk->ik".
 struct Equation {
   std::string_view text;
   std::string_view terms[2];  // the second is empty for one operand
@@ -105,22 +105,22 @@ struct Lettered {
   int64_t axis(char letter) const { return static_cast<int64_t>(letters.find(letter)); }
 };
 
-// Letters that neither the result nor the other operand has are summed away.
-Lettered without_lonely(const Tensor& x, std::string_view term, std::string_view other,
-                        std::string_view out) {
+// Sums x over the letters that neither the result nor the other operand has.
+Lettered without_unshared(const Tensor& x, std::string_view term, std::string_view other,
+                          std::string_view out) {
   Lettered result;
-  Axes lonely;
+  Axes unshared;
   for (size_t axis = 0; axis < term.size(); ++axis) {
     if (has(out, term[axis]) || has(other, term[axis]))
       result.letters += term[axis];
     else
-      lonely.push_back(static_cast<int64_t>(axis));
+      unshared.push_back(static_cast<int64_t>(axis));
   }
-  result.x = lonely.empty() ? x : sum(x, lonely);
+  result.x = unshared.empty() ? x : sum(x, unshared);
   return result;
 }
 
-// One batched product: letters of both operands are batch axes if the result has them, else summed.
+// One batched matmul: letters of both operands are batch axes if the result has them, else summed.
 Lettered multiplied(const Lettered& a, const Lettered& b, std::string_view out) {
   AxisList batch_a, batch_b, free_a, free_b, summed_a, summed_b;
   std::string batch, left, right;
@@ -196,9 +196,9 @@ Tensor einsum(std::string_view text, std::span<const Tensor> operands) {
   check(equation, operands);
   Composite call(Op::einsum, {operands[0], operands.size() == 2 ? operands[1] : Tensor()});
   const auto& [first, second] = equation.terms;
-  Lettered y = without_lonely(call[0], first, second, equation.out);
+  Lettered y = without_unshared(call[0], first, second, equation.out);
   if (operands.size() == 2)
-    y = multiplied(y, without_lonely(call[1], second, first, equation.out), equation.out);
+    y = multiplied(y, without_unshared(call[1], second, first, equation.out), equation.out);
   AxisList order;
   for (const char letter : equation.out) order.push_back(y.axis(letter));
   return call.result(permute(y.x, order));

@@ -166,7 +166,7 @@ std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
       run(normed.quantized(input_quantizer(first, forward), norm.dtype), forward);
   const Tensor outputs[2] = {viewed(normed.sum, norm.x.shape()),
                              viewed(y, with_last_size(norm.x.shape(), y.size(1)))};
-  const NormBackward backward{norm.kind, normed.sum, normed.weight, normed.mean, normed.rstd};
+  const NormGradient backward{norm.kind, normed.sum, normed.weight, normed.mean, normed.rstd};
   call.results(outputs,
                [matmuls = matmuls, backward, dinput, flat, full = norm.x.shape(),
                 dtype = norm.dtype, out = y.size(1)](std::span<const Tensor> dy, GradSlots dx) {

@@ -11,10 +11,6 @@ using amp::Fp8Role;
 
 ScaledMatrix as_type(const Tensor& values, DType dtype) { return {converted(values, dtype)}; }
 
-backend::Activation kernel_activation(Activation activation) {
-  return static_cast<backend::Activation>(activation);
-}
-
 }  // namespace
 
 Fp8Quantizer input_quantizer(const Fp8Layer& layer, const Fp8Forward& forward) {
@@ -49,7 +45,7 @@ Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
   const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
   const backend::Epilogue epilogue{
       .bias = layer.bias,
-      .activation = kernel_activation(layer.activation),
+      .activation = layer.activation,
       .pre_activation = keeps_pre ? TensorView(batch_of_one(pre)) : TensorView(),
       .tf32 = tf32_ && !recipe_.forward,
       .fast_accumulation = recipe_.fast_accumulation};
@@ -108,7 +104,7 @@ Fp8LayerMatmuls::Matrix Fp8LayerMatmuls::gradient(const Tensor& dy, const GradSl
     add_reduced(bias, dy);
     return quantized(dy);
   }
-  const backend::Activation activation = kernel_activation(activation_);
+  const Activation activation = activation_;
   if (!amp::can_fuse_quantize(recipe_) || bias.needs_grad() || dy.dtype() == DType::f64)
     return quantized(activation_gradient(activation, dy, pre_activation_, bias));
   const auto write = [&](const backend::QuantizedOutput& out) {

@@ -13,10 +13,6 @@ namespace {
 
 using namespace ops;
 
-backend::Activation kernel_activation(Activation activation) {
-  return static_cast<backend::Activation>(activation);
-}
-
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_compute("linear", "x", x);
   require_compute("linear", "weight", weight);
@@ -48,7 +44,7 @@ Tensor activated(const Tensor& x, Activation activation) {
   return x;
 }
 
-// A matrix as the kernel takes it: a batch of one.
+// A matrix as a batch of one, the kernel's layout.
 Tensor matrix(const Tensor& x) {
   return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
 }
@@ -70,11 +66,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const bool keeps_pre = activation != Activation::none && call.recording();
   const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
   const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
-  const Tensor shift = dense(call[2]);
+  const Tensor dense_bias = dense(call[2]);
   backend::of(y).matmul.matmul(
       matrix(flat), matrix_transposed(call[1]), matrix(y),
-      {.bias = shift,
-       .activation = kernel_activation(activation),
+      {.bias = dense_bias,
+       .activation = activation,
        .pre_activation = pre.defined() ? TensorView(matrix(pre)) : TensorView(),
        .tf32 = tf32});
   Shape shape = x.shape();
@@ -86,7 +82,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     if (activation == Activation::none) {
       add_reduced(dx[2], dy);
     } else {
-      dy = activation_gradient(kernel_activation(activation), dy, pre, dx[2]);
+      dy = activation_gradient(activation, dy, pre, dx[2]);
     }
     if (dx[0].needs_grad()) {
       const auto [buffer, accumulate] = dx[0].target();
@@ -105,8 +101,8 @@ Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bia
                         Activation activation) {
   check_linear(x, weight, bias);
   Composite call(Op::linear, {x, weight, bias});
-  const Tensor product = matmul(call[0], transpose(call[1], 0, 1));
-  return call.result(activated(bias.defined() ? product + call[2] : product, activation));
+  const Tensor y = matmul(call[0], transpose(call[1], 0, 1));
+  return call.result(activated(bias.defined() ? y + call[2] : y, activation));
 }
 
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {

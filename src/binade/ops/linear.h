@@ -1,13 +1,13 @@
 #pragma once
 
+#include "binade/backend/activation_function.h"
 #include "binade/tensor/tensor.h"
 
 namespace binade {
 
-enum class Activation : uint8_t { none, relu, gelu, gelu_tanh, silu };
-
-// activation(x weight^T + bias): x [..., in], weight [out, in], bias [out] or undefined. The bias
-// and the activation happen inside the product, before its one rounding.
+// activation(x weight^T + bias): x [..., in], weight [out, in], bias [out] or undefined. The matmul
+// applies bias and activation itself, in f32 (f64 for f64), before it rounds the result to x's
+// type. For 16-bit types CPUs round the activation's argument to that type first; GPUs do not.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 

@@ -14,12 +14,12 @@ Tensor transposed(const Tensor& x) {
                    {x.strides()[0], x.strides()[2], x.strides()[1]}, x.offset());
 }
 
-// y [batch, m, n] = a x b, plus what y holds if `accumulate`.
+// y [batch, m, n] = a x b, or y += a x b if `accumulate`.
 void multiply(const Tensor& a, const Tensor& b, const Tensor& y, bool accumulate, bool tf32) {
   backend::of(y).matmul.matmul(a, b, y, {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
 }
 
-// x [..., r, c] repeated to `batch` and seen as [count, r, c]: a view where one stride can step
+// x [..., r, c] expanded to `batch` and reshaped to [count, r, c]: a view if one stride can step
 // through the batch, else a copy.
 Tensor batched(const Tensor& x, const Shape& batch) {
   const int64_t rows = x.size(-2), columns = x.size(-1);
@@ -37,7 +37,7 @@ Tensor batched(const Tensor& x, const Shape& batch) {
       regular = false;
     }
     if (step == 0 && view.strides[axis] == 0) {
-      // Repeated so far: every outer axis must repeat as well.
+      // All inner axes repeat x, so every outer axis must as well.
       for (int outer = axis - 1; outer >= 0; --outer)
         regular &= batch[outer] == 1 || view.strides[outer] == 0;
       break;
@@ -52,9 +52,9 @@ Tensor batched(const Tensor& x, const Shape& batch) {
   return viewed(dense(x.strided(full, view.strides, x.offset())), {batch.numel(), rows, columns});
 }
 
-// The gradient of an operand that was repeated along batch axes is the sum over them.
-void add_product(const GradSlot& slot, const Tensor& a, const Tensor& b, const Shape& batch,
-                 const Shape& operand, bool tf32) {
+// Adds a x b to an operand's gradient, summed over the batch axes along which it was expanded.
+void add_gradient(const GradSlot& slot, const Tensor& a, const Tensor& b, const Shape& batch,
+                  const Shape& operand, bool tf32) {
   if (!slot.needs_grad()) return;
   const int64_t rows = a.shape()[1], columns = b.shape()[2];
   if (operand.numel() == batch.numel() * rows * columns) {
@@ -92,9 +92,9 @@ void require_operands(std::string_view op, const Tensor& a, const Tensor& b) {
   }
 }
 
-// Everything above reduces to this. a and b are seen as matrices; a plain matrix on the right lets
-// all of a's leading axes join into rows, so that no operand is repeated.
-Tensor product(Op op, const Tensor& a_given, const Tensor& b_given) {
+// All public functions call this one. Vectors become matrices. If b is one matrix, all leading axes
+// of a become rows, so that no operand is expanded.
+Tensor multiplied(Op op, const Tensor& a_given, const Tensor& b_given) {
   require_operands(name(op), a_given, b_given);
   const Call call(op, {a_given, b_given});
   const Tensor& a = call[0];
@@ -127,8 +127,8 @@ Tensor product(Op op, const Tensor& a_given, const Tensor& b_given) {
   return call.result(viewed(y, shape), [=, left = Saved(left), right = Saved(right),
                                         full = y.shape()](const Tensor& dy, GradSlots dx) {
     const Tensor gradient = viewed(dense(dy), full);
-    add_product(dx[0], gradient, transposed(right), batch, left_shape, tf32);
-    add_product(dx[1], transposed(left), gradient, batch, right_shape, tf32);
+    add_gradient(dx[0], gradient, transposed(right), batch, left_shape, tf32);
+    add_gradient(dx[1], transposed(left), gradient, batch, right_shape, tf32);
   });
 }
 
@@ -139,9 +139,9 @@ void require_batches(std::string_view op, const Tensor& a, const Tensor& b) {
             .found = describe(a) + " and " + describe(b)});
 }
 
-// beta * c + alpha * a b for matrices or batches of them.
-Tensor added(Op op, int rank, const Tensor& c, const Tensor& a, const Tensor& b, double beta,
-             double alpha) {
+// beta * c + alpha * a b for matrices (addmm) or batches of them (baddbmm).
+Tensor added(Op op, const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  const int rank = op == Op::baddbmm ? 3 : 2;
   require_compute(name(op), "c", c);
   require_rank(name(op), "a", a, rank);
   require_rank(name(op), "b", b, rank);
@@ -157,46 +157,46 @@ Tensor added(Op op, int rank, const Tensor& c, const Tensor& a, const Tensor& b,
                     .found = describe(c)});
   }
   Composite call(op, {c, a, b});
-  const Tensor product = mul(rank == 3 ? bmm(call[1], call[2]) : mm(call[1], call[2]), alpha);
-  // A beta of zero ignores c, whatever it holds.
-  return call.result(beta == 0 ? product : mul(call[0], beta) + product);
+  const Tensor scaled = mul(rank == 3 ? bmm(call[1], call[2]) : mm(call[1], call[2]), alpha);
+  // beta = 0 ignores c, even if it holds NaN.
+  return call.result(beta == 0 ? scaled : mul(call[0], beta) + scaled);
 }
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) { return product(Op::matmul, a, b); }
+Tensor matmul(const Tensor& a, const Tensor& b) { return multiplied(Op::matmul, a, b); }
 
 Tensor mm(const Tensor& a, const Tensor& b) {
   require_rank("mm", "a", a, 2);
   require_rank("mm", "b", b, 2);
-  return product(Op::mm, a, b);
+  return multiplied(Op::mm, a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
   require_rank("bmm", "a", a, 3);
   require_rank("bmm", "b", b, 3);
   require_batches("bmm", a, b);
-  return product(Op::bmm, a, b);
+  return multiplied(Op::bmm, a, b);
 }
 
 Tensor mv(const Tensor& a, const Tensor& b) {
   require_rank("mv", "a", a, 2);
   require_rank("mv", "b", b, 1);
-  return product(Op::mv, a, b);
+  return multiplied(Op::mv, a, b);
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
   require_rank("dot", "a", a, 1);
   require_rank("dot", "b", b, 1);
-  return product(Op::dot, a, b);
+  return multiplied(Op::dot, a, b);
 }
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
-  return added(Op::addmm, 2, c, a, b, beta, alpha);
+  return added(Op::addmm, c, a, b, beta, alpha);
 }
 
 Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, double beta, double alpha) {
-  return added(Op::baddbmm, 3, c, a, b, beta, alpha);
+  return added(Op::baddbmm, c, a, b, beta, alpha);
 }
 
 }  // namespace binade

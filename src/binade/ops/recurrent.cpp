@@ -31,7 +31,7 @@ void check(Op op, const Tensor& x, const Tensor& state, const CellWeights& weigh
     require_shape(name(op), "weights.hidden_bias", weights.hidden_bias, {gates * hidden});
 }
 
-// Both projections of a cell, cast by the policy.
+// Both projections of a cell.
 struct Projections {
   Tensor input, hidden;
 };
@@ -76,11 +76,11 @@ Tensor gru_cell(const Tensor& x, const Tensor& state, const CellWeights& weights
   Composite call(Op::gru_cell, {x, state, weights.input, weights.hidden, weights.input_bias,
                                 weights.hidden_bias});
   const Projections sums = project(call);
-  const auto given = split(sums.input, state.size(1), 1),
-             held = split(sums.hidden, state.size(1), 1);
-  const Tensor reset = sigmoid(given[0] + held[0]), update = sigmoid(given[1] + held[1]);
-  const Tensor fresh = tanh(given[2] + reset * held[2]);
-  return call.result(fresh + update * (call[1] - fresh));
+  const auto input = split(sums.input, state.size(1), 1),
+             hidden = split(sums.hidden, state.size(1), 1);
+  const Tensor reset = sigmoid(input[0] + hidden[0]), update = sigmoid(input[1] + hidden[1]);
+  const Tensor candidate = tanh(input[2] + reset * hidden[2]);
+  return call.result(candidate + update * (call[1] - candidate));
 }
 
 }  // namespace binade

@@ -7,7 +7,7 @@
 namespace binade {
 
 // The weights of a recurrent cell: input [gates * hidden, in], hidden [gates * hidden, hidden],
-// biases [gates * hidden] or undefined. Gates lie one after another as in PyTorch.
+// biases [gates * hidden] or undefined. Gates are stacked in PyTorch's order.
 struct CellWeights {
   Tensor input, hidden, input_bias, hidden_bias;
 };

@@ -8,7 +8,7 @@ const std::vector<Description>& descriptions() {
   static const std::vector<Description> all = [] {
     std::vector<Description> list;
     for (const auto family :
-         {arithmetic_ops, unary_ops, reduction_ops, shape_ops, index_ops, product_ops,
+         {arithmetic_ops, unary_ops, reduction_ops, shape_ops, index_ops, matmul_ops,
           convolution_ops, norm_ops, softmax_ops, transformer_ops, loss_ops, margin_loss_ops,
           distance_ops, recurrent_ops, sampling_ops, control_ops}) {
       for (Description& description : family()) {
@@ -32,7 +32,7 @@ const std::vector<Description>& composites() {
   static const std::vector<Description> all = [] {
     std::vector<Description> list;
     for (const auto family :
-         {product_composites, norm_composites, transformer_composites, loss_composites}) {
+         {matmul_composites, norm_composites, transformer_composites, loss_composites}) {
       for (Description& description : family()) list.push_back(std::move(description));
     }
     return list;

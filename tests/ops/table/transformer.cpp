@@ -11,7 +11,7 @@ namespace {
 
 using Line = std::span<const Real>;
 
-// One query against the keys it sees: softmax of scaled products, then the mixture of values.
+// One query and the keys it sees: softmax of scaled dot products, then the weighted sum of values.
 void attend(Line q, const std::vector<std::vector<Real>>& keys,
             const std::vector<std::vector<Real>>& values, double scale,
             const std::function<void(int64_t, Real)>& write) {
@@ -131,7 +131,7 @@ Description packed_attentions(PackedAttention f) {
           .no_single = "it holds queries, keys and values"};
 }
 
-// The first `rotated` heads turn; channel i goes with channel i + dim / 2.
+// The first `rotated` heads are rotated; channel i pairs with channel i + dim / 2.
 Description ropes(Rope f) {
   const auto make = [=](const std::string& name, const Shape& x, int64_t start, int64_t rotated) {
     const int64_t positions = start + x[1] + 2, half = x[3] / 2;

@@ -41,11 +41,11 @@ std::vector<int64_t> numbers(const Shape& shape) { return {shape.begin(), shape.
 }  // namespace
 
 bool deterministic() {
-  static const bool wanted = [] {
+  static const bool required = [] {
     const char* given = std::getenv("BINADE_NONDETERMINISTIC");
     return given == nullptr || std::string_view(given) != "1";
   }();
-  return wanted;
+  return required;
 }
 
 cudnnHandle_t handle() {
@@ -93,17 +93,17 @@ void describe_output(const Attributes& output, const TensorView& x, int64_t uid)
 }
 
 bool Plans::run(const Key& key, DType io, const Build& build, Pointers pointers) {
-  Key whole = key;
-  whole.push_back(device().index);
-  auto found = graphs_.find(whole);
+  Key device_key = key;
+  device_key.push_back(device().index);
+  auto found = graphs_.find(device_key);
   if (found == graphs_.end()) {
     auto graph = std::make_unique<Graph>();
-    // Now, not later: each node takes the types over when it is added.
+    // Before build(): each node copies these types when it is added.
     graph->set_io_data_type(data_type(io))
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
     if (!build(*graph)) graph = nullptr;
-    found = graphs_.emplace(std::move(whole), std::move(graph)).first;
+    found = graphs_.emplace(std::move(device_key), std::move(graph)).first;
   }
   const Graph* graph = found->second.get();
   if (graph == nullptr) return false;

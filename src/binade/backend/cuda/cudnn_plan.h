@@ -10,15 +10,15 @@
 
 #include "binade/tensor/tensor.h"
 
-// Graphs of cuDNN operations, built once per key and run on the active device's stream. Included by
-// the files that describe such graphs, no others: the frontend is a large header.
+// Graphs of cuDNN operations, built once per key and run on the active device's stream. Include it
+// only in files that describe such graphs: the frontend is a large header.
 namespace binade::backend::cuda::cudnn {
 
 namespace fe = cudnn_frontend;
 using Graph = fe::graph::Graph;
 using Attributes = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-// Whether results must have the same bits every time. They must, unless the environment says
+// Whether results must have the same bits every time: true unless the environment sets
 // BINADE_NONDETERMINISTIC=1.
 bool deterministic();
 
@@ -27,30 +27,30 @@ cudnnHandle_t handle();
 
 fe::DataType_t data_type(DType dtype);
 
-// All that a plan depends on: sizes, strides, types, numbers.
+// Everything that a plan depends on: sizes, strides, types, numbers.
 using Key = std::vector<int64_t>;
 void append(Key& key, const TensorView& x);
 void append(Key& key, double value);
 
-// A view as one of a graph's tensors, called by its number.
+// A view as one of a graph's tensors, identified by its uid.
 fe::graph::Tensor_attributes describe(const TensorView& x, int64_t uid);
 void describe_output(const Attributes& output, const TensorView& x, int64_t uid);
 
 // Addresses of a graph's tensors.
 using Pointers = std::unordered_map<int64_t, void*>;
 
-// Built graphs of one operation, of this thread.
+// Built graphs of one operation; each thread has its own.
 class Plans {
  public:
   // Describes an empty graph; builds it and says whether cuDNN can run it.
   using Build = std::function<bool(Graph&)>;
 
   // Runs the graph of `key`, which `build` makes on first use from an empty one that reads and
-  // writes `io` and computes in f32. False where cuDNN cannot: it is not asked again.
+  // writes `io` and computes in f32. False if cuDNN cannot run it, which is remembered.
   bool run(const Key& key, DType io, const Build& build, Pointers pointers);
 
  private:
-  std::map<Key, std::unique_ptr<Graph>> graphs_;  // null: cuDNN cannot
+  std::map<Key, std::unique_ptr<Graph>> graphs_;  // null: cuDNN cannot run it
 };
 
 }  // namespace binade::backend::cuda::cudnn

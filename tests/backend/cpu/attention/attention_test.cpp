@@ -65,11 +65,34 @@ struct Results {
         dv(filled(c.k_shape(), dtype, NAN)) {}
 };
 
+void run_forward(const Case& c, const Inputs& in, const Results& r) {
+  kernels.forward({.q = in.q,
+                   .k = in.k,
+                   .v = in.v,
+                   .scale = c.scale(),
+                   .causal = c.causal,
+                   .out = r.out,
+                   .lse = r.lse});
+}
+
+void run_backward(const Case& c, const Inputs& in, const Results& r) {
+  kernels.backward({.dout = in.dout,
+                    .q = in.q,
+                    .k = in.k,
+                    .v = in.v,
+                    .out = r.out,
+                    .lse = r.lse,
+                    .scale = c.scale(),
+                    .causal = c.causal,
+                    .dq = r.dq,
+                    .dk = r.dk,
+                    .dv = r.dv});
+}
+
 Results run(const Case& c, DType dtype, const Inputs& in) {
   Results r(c, dtype);
-  kernels.forward(in.q, in.k, in.v, c.scale(), c.causal, false, r.out, r.lse);
-  kernels.backward(in.dout, in.q, in.k, in.v, r.out, r.lse, c.scale(), c.causal, false, r.dq, r.dk,
-                   r.dv);
+  run_forward(c, in, r);
+  run_backward(c, in, r);
   return r;
 }
 
@@ -269,13 +292,17 @@ TEST(CpuAttention, TakesPackedBuffers) {
     copy(in.q, part(packed, 0));
     copy(in.k, part(packed, 1));
     copy(in.v, part(packed, 2));
+    Inputs views = in;
+    views.q = part(packed, 0);
+    views.k = part(packed, 1);
+    views.v = part(packed, 2);
     Results found(c, dtype);
-    kernels.forward(part(packed, 0), part(packed, 1), part(packed, 2), c.scale(), c.causal, false,
-                    found.out, found.lse);
+    found.dq = part(gradients, 0);
+    found.dk = part(gradients, 1);
+    found.dv = part(gradients, 2);
+    run_forward(c, views, found);
     expect_same_bits(found.out, dense.out, "out");
-    kernels.backward(in.dout, part(packed, 0), part(packed, 1), part(packed, 2), found.out,
-                     found.lse, c.scale(), c.causal, false, part(gradients, 0), part(gradients, 1),
-                     part(gradients, 2));
+    run_backward(c, views, found);
     const Tensor expected = filled(packed_shape, dtype, NAN);
     copy(dense.dq, part(expected, 0));
     copy(dense.dk, part(expected, 1));
@@ -298,7 +325,7 @@ TEST(CpuAttention, RowsThatSeeNoKeyAreZero) {
   EXPECT_NE(found.out.data<float>()[80 * c.dim], 0);
 }
 
-// Up to scores of 1e13, where neighbouring floats are a million apart.
+// Up to scores of 1e13, where adjacent floats are a million apart.
 TEST(CpuAttention, LargeScoresDoNotOverflow) {
   const Case c{1, 1, 1, 70, 70, 8, false};
   for (const float size : {1e2f, 1e4f, 1e6f}) {
@@ -330,7 +357,7 @@ TEST(CpuAttention, BackwardMatchesFiniteDifferences) {
   const Results found = run(c, DType::f64, in);
   const auto loss = [&](const Inputs& at) {
     Results r(c, DType::f64);
-    kernels.forward(at.q, at.k, at.v, c.scale(), c.causal, false, r.out, r.lse);
+    run_forward(c, at, r);
     double sum = 0;
     for (int64_t i = 0; i < r.out.numel(); ++i)
       sum += r.out.data<double>()[i] * in.dout.data<double>()[i];
@@ -372,14 +399,22 @@ struct Tables {
   }
 };
 
-TEST(CpuRope, TurnsPairsByTheirPosition) {
+TEST(CpuRope, RotatesPairsByTheirPosition) {
   const int64_t batch = 2, tokens = 5, heads = 3, half = 7, start = 4, dim = 2 * half;
   const Tables tables(start + tokens, half);
   for (const DType dtype : compute_types) {
     for (const bool inverse : {false, true}) {
       const Tensor x = noise({batch, tokens, heads, dim}, dtype, 5);
       const Tensor y = filled(x.shape(), dtype, NAN);
-      kernels.rope(x, tables.cosine, tables.sine, start, inverse, y);
+      const auto rotate_into = [&](const Tensor& to) {
+        kernels.rope({.x = x,
+                      .cosine = tables.cosine,
+                      .sine = tables.sine,
+                      .start = start,
+                      .inverse = inverse,
+                      .y = to});
+      };
+      rotate_into(y);
       const Values in = read(x);
       Values expected(in.size()), bound(in.size());
       for (size_t row = 0; row < in.size() / dim; ++row) {
@@ -397,7 +432,7 @@ TEST(CpuRope, TurnsPairsByTheirPosition) {
         }
       }
       expect_within(read(y), expected, bound, std::string(name(dtype)));
-      kernels.rope(x, tables.cosine, tables.sine, start, inverse, x);
+      rotate_into(x);
       expect_same_bits(x, y, "in place");
     }
   }
@@ -411,7 +446,7 @@ TEST(CpuRope, TakesStridedViewsAndLeavesTheRestAlone) {
   const Values before = read(packed);
   const Strides strides{tokens * 3 * heads * dim, 3 * heads * dim, dim, 1};
   const Tensor part = packed.strided({batch, tokens, heads, dim}, strides, heads * dim);
-  kernels.rope(part, tables.cosine, tables.sine, 0, false, part);
+  kernels.rope({.x = part, .cosine = tables.cosine, .sine = tables.sine, .y = part});
   const Values after = read(packed);
   for (size_t i = 0; i < before.size(); ++i) {
     const bool inside = i / (heads * dim) % 3 == 1;
@@ -419,7 +454,8 @@ TEST(CpuRope, TakesStridedViewsAndLeavesTheRestAlone) {
       ASSERT_EQ(after[i], before[i]);
     }
   }
-  kernels.rope(part, tables.cosine, tables.sine, 0, true, part);
+  kernels.rope(
+      {.x = part, .cosine = tables.cosine, .sine = tables.sine, .inverse = true, .y = part});
   const Values back = read(packed);
   for (size_t i = 0; i < before.size(); ++i) {
     ASSERT_NEAR(back[i], before[i], 4 * epsilon(DType::bf16) * 4);

@@ -9,10 +9,11 @@
 
 #include "binade/backend/cpu/attention/softmax.h"
 #include "binade/base/cpu_features.h"
+#include "binade/base/division.h"
 #include "binade/base/random.h"
 #include "formats/targets.h"
 
-// Panels that are rounded to bf16 on their way, beside the same panels in f32.
+// Panels rounded to bf16 by the kernel against the same panels computed in f32.
 namespace binade::backend::cpu::attention {
 namespace {
 
@@ -28,9 +29,8 @@ struct PanelCase {
   int64_t queries, keys, width;
   Mask mask;
   int group;
-  int64_t whole;  // groups are whole at multiples of this
+  int64_t step;  // the kernels write complete steps, a multiple of `group`
 
-  int64_t round_up(int64_t n) const { return (n + whole - 1) / whole * whole; }
   std::string text() const {
     return std::to_string(queries) + " queries, " + std::to_string(keys) + " keys, width " +
            std::to_string(width) + ", diagonal " + std::to_string(mask.diagonal) + ", group " +
@@ -49,7 +49,7 @@ void expect_code(bf16 found, float expected, const std::string& what) {
 
 constexpr int64_t none_hidden = 1000;
 
-// Whether this CPU has the products of bf16 whose operands these panels are.
+// Whether this CPU has the bf16 matmuls that read such panels.
 bool is_used(int group) {
 #if defined(__aarch64__)
   return group == 2 || cpu_features().neon_bf16;
@@ -61,16 +61,31 @@ bool is_used(int group) {
 const bf16 unwritten = bf16::from_bits(0x7fff);
 
 void check_online_softmax(const PanelCase& c) {
-  const int64_t end = c.round_up(c.keys);
+  const int64_t end = round_up(c.keys, c.step);
   const Numbers scores = random_numbers(end * c.width, 1);
   const auto lanes = static_cast<size_t>(c.width);
   Numbers p = scores, maximum(lanes, -1), sum(lanes, 2), correction(lanes);
   Numbers found_maximum = maximum, found_sum = sum, found_correction = correction;
-  online_softmax(c.keys, c.width, c.mask, 0.3f, p.data(), maximum.data(), sum.data(),
-                 correction.data());
+  online_softmax(OnlineSoftmax<float>{.keys = c.keys,
+                                      .width = c.width,
+                                      .mask = c.mask,
+                                      .scale = 0.3f,
+                                      .scores = p.data(),
+                                      .maximum = maximum.data(),
+                                      .sum = sum.data(),
+                                      .correction = correction.data()});
   std::vector<bf16> found(scores.size(), unwritten);
-  online_softmax(c.keys, end, c.width, c.mask, 0.3f, scores.data(), found_maximum.data(),
-                 found_sum.data(), found_correction.data(), {found.data(), c.group});
+  Numbers kept = scores;
+  online_softmax({.keys = c.keys,
+                  .width = c.width,
+                  .mask = c.mask,
+                  .scale = 0.3f,
+                  .scores = kept.data(),
+                  .maximum = found_maximum.data(),
+                  .sum = found_sum.data(),
+                  .correction = found_correction.data()},
+                 {.data = found.data(), .group = c.group, .k = end});
+  EXPECT_EQ(kept, scores);
   EXPECT_EQ(found_maximum, maximum);
   EXPECT_EQ(found_sum, sum);
   EXPECT_EQ(found_correction, correction);
@@ -96,19 +111,32 @@ TEST(CpuAttentionTile, RoundsProbabilities) {
 }
 
 void check_softmax_gradient(const PanelCase& c) {
-  const int64_t end = c.round_up(c.queries);
+  const int64_t end = round_up(c.queries, c.step);
   const Numbers scores = random_numbers(end * c.width, 1),
                 gradients = random_numbers(end * c.width, 2), lse = random_numbers(end, 3),
                 delta = random_numbers(end, 4);
   Numbers p = scores, ds = gradients;
-  softmax_gradient(c.queries, c.width, c.mask, 0.3f, p.data(), ds.data(), lse.data(), delta.data());
+  softmax_gradient(SoftmaxGradient<float>{.queries = c.queries,
+                                          .width = c.width,
+                                          .mask = c.mask,
+                                          .scale = 0.3f,
+                                          .scores = p.data(),
+                                          .gradients = ds.data(),
+                                          .lse = lse.data(),
+                                          .delta = delta.data()});
   // Enough panels of queries, each with the keys of this panel alone.
   const int64_t query_panel = c.width * c.width;
   std::vector<bf16> found_p(scores.size(), unwritten), found_ds(found_p),
       of_queries(static_cast<size_t>((end / c.width + 1) * query_panel), unwritten);
-  const int64_t begin = c.mask.first_query(0, c.queries) / c.width * c.width;
-  softmax_gradient(c.queries, c.width, c.mask, 0.3f, scores.data(), gradients.data(), lse.data(),
-                   delta.data(),
+  const int64_t begin = round_down(c.mask.first_query(0, c.queries), c.width);
+  softmax_gradient({.queries = c.queries,
+                    .width = c.width,
+                    .mask = c.mask,
+                    .scale = 0.3f,
+                    .scores = scores.data(),
+                    .gradients = gradients.data(),
+                    .lse = lse.data(),
+                    .delta = delta.data()},
                    {.begin = begin,
                     .end = end,
                     .columns = c.keys,
@@ -147,12 +175,18 @@ TEST(CpuAttentionTile, RoundsGradients) {
 }
 
 TEST(CpuAttentionTile, RoundsWhatItTransposes) {
-  if (!is_used(4)) GTEST_SKIP() << "there are no products of bf16";
+  if (!is_used(4)) GTEST_SKIP() << "this CPU does not multiply bf16";
   formats::testing::for_each_target([] {
     const int64_t rows = 21, columns = 10;
     const Numbers in = random_numbers(rows * columns, 5);
     std::vector<bf16> out(in.size(), unwritten);
-    transpose(rows, columns, 0.7f, in.data(), columns, out.data(), rows);
+    transpose(Transpose<float, bf16>{.rows = rows,
+                                     .columns = columns,
+                                     .factor = 0.7f,
+                                     .in = in.data(),
+                                     .ld_in = columns,
+                                     .out = out.data(),
+                                     .ld_out = rows});
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < columns; ++j)
         expect_code(out[static_cast<size_t>(j * rows + i)],
@@ -170,8 +204,15 @@ TEST(CpuAttentionTile, NanStaysNan) {
           sum(maximum), correction(maximum);
       scores[1] = std::numeric_limits<float>::quiet_NaN();
       std::vector<bf16> found(scores.size());
-      online_softmax(4, 4, width, {none_hidden}, 1, scores.data(), maximum.data(), sum.data(),
-                     correction.data(), {found.data(), group});
+      online_softmax({.keys = 4,
+                      .width = width,
+                      .mask = {none_hidden},
+                      .scale = 1,
+                      .scores = scores.data(),
+                      .maximum = maximum.data(),
+                      .sum = sum.data(),
+                      .correction = correction.data()},
+                     {.data = found.data(), .group = group, .k = 4});
       EXPECT_TRUE(std::isnan(float(found[static_cast<size_t>(group)])));
       EXPECT_FALSE(std::isnan(float(found[0])));
     }

@@ -55,9 +55,9 @@ const Case cases[] = {
     {3, 600, 2, {1, 3, 3}, {1, 1, 1}, {}},
 };
 
-// Calls f(x, weight, y) with the indices of every product in the convolution's definition.
+// Calls f(x, weight, y) with the indices of every term in the convolution's definition.
 template <class F>
-void for_products(const Case& c, F&& f) {
+void for_terms(const Case& c, F&& f) {
   const ConvGeometry& g = c.geometry;
   const int64_t in_group = c.channels / g.groups, out_group = c.out_channels / g.groups;
   int64_t y = 0;
@@ -128,9 +128,13 @@ TEST(CpuConv, ForwardFollowsItsDefinition) {
       const Values x = read(in.x), weight = read(in.weight), bias = read(in.bias);
       for (const bool with_bias : {false, true}) {
         const Tensor y = filled(c.y_shape(), dtype, NAN);
-        kernels.forward(in.x, in.weight, with_bias ? in.bias : Tensor(), c.geometry, y);
+        kernels.forward({.x = in.x,
+                         .weight = in.weight,
+                         .bias = with_bias ? in.bias : Tensor(),
+                         .geometry = c.geometry,
+                         .y = y});
         Sums expected(y.numel());
-        for_products(c, [&](size_t i, size_t j, size_t k) { expected.add(k, x[i] * weight[j]); });
+        for_terms(c, [&](size_t i, size_t j, size_t k) { expected.add(k, x[i] * weight[j]); });
         for (int64_t i = 0; with_bias && i < y.numel(); ++i) {
           expected.add(static_cast<size_t>(i), bias[static_cast<size_t>(channel_of(y, i))]);
         }
@@ -157,9 +161,13 @@ TEST(CpuConv, BackwardInputFollowsItsDefinition) {
             expected.add(i, bias[static_cast<size_t>(channel_of(dx, static_cast<int64_t>(i)))]);
           }
         }
-        for_products(c, [&](size_t i, size_t j, size_t k) { expected.add(i, dy[k] * weight[j]); });
-        kernels.backward_input(in.dy, in.weight, variant == 2 ? in.input_bias : Tensor(),
-                               c.geometry, dx, variant == 1);
+        for_terms(c, [&](size_t i, size_t j, size_t k) { expected.add(i, dy[k] * weight[j]); });
+        kernels.backward_input({.dy = in.dy,
+                                .weight = in.weight,
+                                .bias = variant == 2 ? in.input_bias : Tensor(),
+                                .geometry = c.geometry,
+                                .dx = dx,
+                                .accumulate = variant == 1});
         expected.check(dx, dtype, "dx " + c.text(dtype));
         if (HasFatalFailure()) return;
       }
@@ -180,8 +188,12 @@ TEST(CpuConv, BackwardWeightFollowsItsDefinition) {
           Sums expected(dweight.numel());
           const Values old = read(dweight);
           for (size_t i = 0; accumulate && i < old.size(); ++i) expected.add(i, old[i]);
-          for_products(c, [&](size_t i, size_t j, size_t k) { expected.add(j, x[i] * dy[k]); });
-          kernels.backward_weight(in.x, in.dy, c.geometry, dweight, accumulate);
+          for_terms(c, [&](size_t i, size_t j, size_t k) { expected.add(j, x[i] * dy[k]); });
+          kernels.backward_weight({.x = in.x,
+                                   .dy = in.dy,
+                                   .geometry = c.geometry,
+                                   .dweight = dweight,
+                                   .accumulate = accumulate});
           expected.check(dweight, dtype, "dweight " + c.text(dtype));
           if (HasFatalFailure()) return;
         }
@@ -195,7 +207,7 @@ TEST(CpuConv, BackwardWeightFollowsItsDefinition) {
 TEST(CpuConv, WeightGradientsOfManyImagesSumInFloat) {
   const Tensor x = filled({3008, 1, 1, 1, 1}, DType::bf16, 1), dy = x;
   const Tensor dweight = filled({1, 1, 1, 1, 1}, DType::bf16, 0);
-  kernels.backward_weight(x, dy, {}, dweight, false);
+  kernels.backward_weight({.x = x, .dy = dy, .dweight = dweight});
   EXPECT_EQ(read(dweight)[0], 3008);
 }
 
@@ -207,9 +219,12 @@ TEST(CpuConv, IsTheSameForAnyNumberOfThreads) {
         ThreadCount count(threads);
         std::vector<Tensor> out{filled(c.y_shape(), dtype, 0), filled(c.x_shape(), dtype, 0),
                                 filled(c.weight_shape(), DType::f32, 0)};
-        kernels.forward(in.x, in.weight, in.bias, c.geometry, out[0]);
-        kernels.backward_input(in.dy, in.weight, Tensor(), c.geometry, out[1], false);
-        kernels.backward_weight(in.x, in.dy, c.geometry, out[2], false);
+        kernels.forward(
+            {.x = in.x, .weight = in.weight, .bias = in.bias, .geometry = c.geometry, .y = out[0]});
+        kernels.backward_input(
+            {.dy = in.dy, .weight = in.weight, .geometry = c.geometry, .dx = out[1]});
+        kernels.backward_weight(
+            {.x = in.x, .dy = in.dy, .geometry = c.geometry, .dweight = out[2]});
         return out;
       };
       const std::vector<Tensor> one = run(1);
@@ -228,9 +243,9 @@ TEST(CpuConv, GradientsAreTheTransposedMaps) {
     const Inputs in(c, DType::f64);
     const Tensor y = filled(c.y_shape(), DType::f64, 0), dx = filled(c.x_shape(), DType::f64, 0);
     const Tensor dweight = filled(c.weight_shape(), DType::f64, 0);
-    kernels.forward(in.x, in.weight, Tensor(), c.geometry, y);
-    kernels.backward_input(in.dy, in.weight, Tensor(), c.geometry, dx, false);
-    kernels.backward_weight(in.x, in.dy, c.geometry, dweight, false);
+    kernels.forward({.x = in.x, .weight = in.weight, .geometry = c.geometry, .y = y});
+    kernels.backward_input({.dy = in.dy, .weight = in.weight, .geometry = c.geometry, .dx = dx});
+    kernels.backward_weight({.x = in.x, .dy = in.dy, .geometry = c.geometry, .dweight = dweight});
     double size = 1;
     const auto inner = [&](const Tensor& a, const Tensor& b) {
       double sum = 0;

@@ -13,42 +13,41 @@
 #include "binade/backend/cpu/gemm/kernel.h"
 #include "binade/formats/number.h"
 
-// Products described by their shape, types, layouts and epilogue, and checked against f64.
+// Matmuls described by their shape, types, layouts and epilogue, and checked against f64.
 namespace binade::backend::cpu::gemm_cases {
 
-inline constexpr Element all_elements[] = {Element::f64,  Element::f32,  Element::f16,
-                                           Element::bf16, Element::e4m3, Element::e5m2};
+inline constexpr DType floating_types[] = {DType::f64,  DType::f32,  DType::f16,
+                                           DType::bf16, DType::e4m3, DType::e5m2};
 
-inline const formats::Format& format_of(Element type) {
-  switch (type) {
-    case Element::f64:
+inline const formats::Format& format_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
       return formats::spec::f64;
-    case Element::f32:
-      return formats::spec::f32;
-    case Element::f16:
+    case DType::f16:
       return formats::spec::f16;
-    case Element::bf16:
+    case DType::bf16:
       return formats::spec::bf16;
-    case Element::e4m3:
+    case DType::e4m3:
       return formats::spec::e4m3;
-    case Element::e5m2:
+    case DType::e5m2:
       return formats::spec::e5m2;
+    default:
+      return formats::spec::f32;
   }
-  return formats::spec::f32;
 }
 
 template <class F>
-auto with_type(Element type, F f) {
-  switch (type) {
-    case Element::f64:
+auto with_type(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f64:
       return f(double{});
-    case Element::f16:
+    case DType::f16:
       return f(f16{});
-    case Element::bf16:
+    case DType::bf16:
       return f(bf16{});
-    case Element::e4m3:
+    case DType::e4m3:
       return f(e4m3{});
-    case Element::e5m2:
+    case DType::e5m2:
       return f(e5m2{});
     default:
       return f(float{});
@@ -75,14 +74,14 @@ class Numbers {
   uint32_t state_;
 };
 
-// A matrix of any type with room around it, so that strides can be odd.
+// A matrix of any type, dense or with gaps.
 struct Matrix {
-  Element type = Element::f32;
+  DType dtype = DType::f32;
   int64_t rows = 0, columns = 0, row_stride = 0, col_stride = 0;
   std::vector<char> bytes;
 
-  Matrix(Element type, int64_t rows, int64_t columns, int layout = 0)
-      : type(type), rows(rows), columns(columns) {
+  Matrix(DType dtype, int64_t rows, int64_t columns, int layout = 0)
+      : dtype(dtype), rows(rows), columns(columns) {
     row_stride = columns;
     col_stride = 1;
     if (layout == 1) row_stride = 1, col_stride = rows;             // transposed
@@ -91,20 +90,20 @@ struct Matrix {
     if (layout == 4) row_stride = 1, col_stride = rows + 5;         // transposed and padded
     const int64_t last = std::max<int64_t>(rows - 1, 0) * row_stride +
                          std::max<int64_t>(columns - 1, 0) * col_stride;
-    bytes.resize((last + 1) * element_size(type));
+    bytes.resize(static_cast<size_t>(last + 1) * size_of(dtype));
   }
 
   char* at(int64_t i, int64_t j) {
-    return bytes.data() + (i * row_stride + j * col_stride) * element_size(type);
+    return static_cast<char*>(advance(bytes.data(), dtype, i * row_stride + j * col_stride));
   }
   double get(int64_t i, int64_t j) {
-    return with_type(type, [&](auto tag) {
+    return with_type(dtype, [&](auto tag) {
       std::memcpy(&tag, at(i, j), sizeof tag);
       return static_cast<double>(tag);
     });
   }
   void set(int64_t i, int64_t j, double value) {
-    with_type(type, [&](auto tag) {
+    with_type(dtype, [&](auto tag) {
       using T = decltype(tag);
       if constexpr (sizeof(T) == 8) {
         tag = value;
@@ -136,8 +135,12 @@ struct Matrix {
     }
     return result;
   }
-  Operand operand() const { return {bytes.data(), type, row_stride, col_stride}; }
-  Output output() { return {bytes.data(), type, row_stride, col_stride}; }
+  InputMatrix input() const { return {bytes.data(), dtype, row_stride, col_stride}; }
+  OutputMatrix output() { return {bytes.data(), dtype, row_stride, col_stride}; }
+  // As an optional argument of an epilogue: [1, rows, columns].
+  TensorView view() {
+    return {bytes.data(), dtype, {1, rows, columns}, {rows * row_stride, row_stride, 1}, true};
+  }
 };
 
 inline double activate(Activation activation, double x) {
@@ -158,7 +161,7 @@ inline double activate(Activation activation, double x) {
 
 struct Case {
   int64_t m, n, k;
-  Element a = Element::f32, b = Element::f32, c = Element::f32;
+  DType a = DType::f32, b = DType::f32, c = DType::f32;
   int a_layout = 0, b_layout = 0, c_layout = 0;
   float alpha = 1, beta = 0;
   bool bias = false, pre = false, tf32 = false;
@@ -166,7 +169,7 @@ struct Case {
   uint32_t seed = 1;
 
   std::string describe() const {
-    const auto name = [](Element e) { return std::string(format_of(e).name); };
+    const auto name = [](DType dtype) { return std::string(format_of(dtype).name); };
     return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " " + name(a) +
            "*" + name(b) + "->" + name(c) + " layouts " + std::to_string(a_layout) +
            std::to_string(b_layout) + std::to_string(c_layout) + " alpha " + std::to_string(alpha) +
@@ -177,16 +180,16 @@ struct Case {
   }
 };
 
-// The operands of a case, and what the product wrote.
-struct Product {
+// The operands of a case and its results.
+struct GemmRun {
   Matrix a, b, c, old, bias, pre;
 
-  explicit Product(const Case& t)
+  explicit GemmRun(const Case& t)
       : a(t.a, t.m, t.k, t.a_layout),
         b(t.b, t.k, t.n, t.b_layout),
         c(t.c, t.m, t.n, t.c_layout),
         old(c),
-        bias(t.a == Element::f64 ? Element::f32 : t.a, 1, t.n),
+        bias(t.a == DType::f64 ? DType::f32 : t.a, 1, t.n),
         pre(t.c, t.m, t.n, 2) {
     Numbers numbers(t.seed);
     a.fill(numbers);
@@ -198,29 +201,29 @@ struct Product {
       c.fill_nan();
     }
     old = c;
-    Epilogue e;
-    e.alpha = t.alpha;
-    e.beta = t.beta;
-    if (t.bias) e.bias = bias.bytes.data(), e.bias_type = bias.type;
-    e.activation = t.activation;
-    if (t.pre) {
-      e.pre_activation = pre.bytes.data();
-      e.pre_activation_type = pre.type;
-      e.pre_row_stride = pre.row_stride;
-    }
-    e.round_tf32 = t.tf32;
-    gemm(t.m, t.n, t.k, a.operand(), b.operand(), c.output(), e);
+    gemm({.m = t.m,
+          .n = t.n,
+          .k = t.k,
+          .a = a.input(),
+          .b = b.input(),
+          .c = c.output(),
+          .epilogue = {.alpha = t.alpha,
+                       .beta = t.beta,
+                       .bias = t.bias ? bias.view() : TensorView(),
+                       .activation = t.activation,
+                       .pre_activation = t.pre ? pre.view() : TensorView(),
+                       .tf32 = t.tf32}});
   }
 };
 
 // How far an output may be from the exact value: the sum's rounding, at most k + 2 of the
 // accumulator's epsilons of the magnitudes added (docs: gemm.h), passed on by an activation whose
-// slope stays under 1.13 and that is itself good to a few epsilons, then the output's rounding. An
-// output of 16 bits is rounded before the activation as well.
+// derivative stays under 1.13 and that is itself good to a few epsilons, then the output's
+// rounding. An output of 16 bits is rounded before the activation as well.
 inline void check(const Case& t) {
   SCOPED_TRACE(t.describe());
-  Product run(t);
-  const bool wide = t.a == Element::f64 || t.b == Element::f64;
+  GemmRun run(t);
+  const bool wide = t.a == DType::f64 || t.b == DType::f64;
   const double sum_epsilon = wide ? formats::spec::f64.epsilon() : formats::spec::f32.epsilon();
   const formats::Format& out = format_of(t.c);
   // gemm rounds to an output format by way of f32 where it summed in f64.
@@ -236,9 +239,9 @@ inline void check(const Case& t) {
     for (int64_t j = 0; j < t.n; ++j) {
       double sum = 0, magnitude = 0;
       for (int64_t p = 0; p < t.k; ++p) {
-        const double product = a[i * t.k + p] * b[j * t.k + p];
-        sum += product;
-        magnitude += std::abs(product);
+        const double term = a[i * t.k + p] * b[j * t.k + p];
+        sum += term;
+        magnitude += std::abs(term);
       }
       double value = t.alpha * sum;
       magnitude *= std::abs(t.alpha);
@@ -255,7 +258,7 @@ inline void check(const Case& t) {
             << "pre at " << i << ", " << j;
       }
       const double result = activate(t.activation, value);
-      const bool narrow = t.activation != Activation::none && element_size(t.c) == 2;
+      const bool narrow = t.activation != Activation::none && size_of(t.c) == 2;
       const double before = narrow ? 1.13 * limit(value, 0) : 0;
       ASSERT_NEAR(run.c.get(i, j), result, limit(result, magnitude) + before)
           << "at " << i << ", " << j;

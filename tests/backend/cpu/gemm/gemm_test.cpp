@@ -35,7 +35,7 @@ TEST(CpuGemm, EdgeSizes) {
     for (int64_t m : {0, 1, 2, 7, 8, 9, 33}) {
       for (int64_t n : {0, 1, 3, 12, 13, 37}) {
         for (int64_t k : {0, 1, 2, 3, 4, 5, 31, 32, 70}) {
-          for (Element type : {Element::f32, Element::bf16}) {
+          for (DType type : {DType::f32, DType::bf16}) {
             check({.m = m, .n = n, .k = k, .a = type, .b = type, .c = type, .bias = true});
           }
         }
@@ -46,9 +46,9 @@ TEST(CpuGemm, EdgeSizes) {
 
 TEST(CpuGemm, EveryTypePair) {
   on_every_level([] {
-    for (Element a : all_elements) {
-      for (Element b : all_elements) {
-        for (Element c : all_elements) {
+    for (DType a : floating_types) {
+      for (DType b : floating_types) {
+        for (DType c : floating_types) {
           check({.m = 19, .n = 29, .k = 67, .a = a, .b = b, .c = c});
           check({.m = 1, .n = 29, .k = 67, .a = a, .b = b, .c = c});
         }
@@ -59,7 +59,7 @@ TEST(CpuGemm, EveryTypePair) {
 
 TEST(CpuGemm, EveryLayout) {
   on_every_level([] {
-    for (Element type : {Element::f32, Element::f16, Element::bf16, Element::e5m2}) {
+    for (DType type : {DType::f32, DType::f16, DType::bf16, DType::e5m2}) {
       for (int a = 0; a < 5; ++a) {
         for (int b = 0; b < 5; ++b) {
           for (int c = 0; c < 5; ++c) {
@@ -86,7 +86,7 @@ TEST(CpuGemm, EveryEpilogue) {
                                   Activation::gelu_tanh, Activation::silu}) {
       for (int64_t m : {1, 17}) {
         for (int64_t n : {1, 41}) {
-          for (Element c : {Element::f32, Element::bf16, Element::f64}) {
+          for (DType c : {DType::f32, DType::bf16, DType::f64}) {
             for (int flags = 0; flags < 8; ++flags) {
               check({.m = m,
                      .n = n,
@@ -116,19 +116,23 @@ TEST(CpuGemm, RoundsToTf32) {
         }
       }
     }
-    check({.m = 9, .n = 9, .k = 50, .a = Element::bf16, .b = Element::bf16, .tf32 = true});
+    check({.m = 9, .n = 9, .k = 50, .a = DType::bf16, .b = DType::bf16, .tf32 = true});
   });
 }
 
-// A sum of one term shows the rounding itself: 1 + 2^-12 becomes 1, and stays where it is not asked
-// for.
+// A sum of one term shows the rounding itself: with tf32, 1 + 2^-12 becomes 1.
 TEST(CpuGemm, Tf32ChangesTheOperandsOnly) {
   const float a[2] = {1 + 0x1p-12f, 1 + 0x1p-12f};
   const float b[2] = {1, 1};
   for (bool round : {false, true}) {
     float c[4];
-    gemm(2, 2, 1, {a, Element::f32, 1, 1}, {b, Element::f32, 2, 1}, {c, Element::f32, 2, 1},
-         {.round_tf32 = round});
+    gemm({.m = 2,
+          .n = 2,
+          .k = 1,
+          .a = {a, DType::f32, 1, 1},
+          .b = {b, DType::f32, 2, 1},
+          .c = {c, DType::f32, 2, 1},
+          .epilogue = {.tf32 = round}});
     for (float x : c) EXPECT_EQ(x, round ? 1.0f : a[0]);
   }
 }
@@ -138,9 +142,9 @@ TEST(CpuGemm, RandomCases) {
     Numbers numbers(7);
     for (uint32_t seed = 0; seed < 150; ++seed) {
       Case t{.m = 1 + numbers.below(150), .n = 1 + numbers.below(300), .k = numbers.below(180)};
-      t.a = numbers.pick(all_elements);
-      t.b = numbers.below(2) ? t.a : numbers.pick(all_elements);
-      t.c = numbers.pick(all_elements);
+      t.a = numbers.pick(floating_types);
+      t.b = numbers.below(2) ? t.a : numbers.pick(floating_types);
+      t.c = numbers.pick(floating_types);
       t.a_layout = static_cast<int>(numbers.below(5));
       t.b_layout = static_cast<int>(numbers.below(5));
       t.c_layout = static_cast<int>(numbers.below(5));
@@ -157,42 +161,41 @@ TEST(CpuGemm, RandomCases) {
 }
 
 // Past one K block, and past one K span.
-TEST(CpuGemm, DeepProducts) {
+TEST(CpuGemm, DeepMatmuls) {
   on_every_level([] {
-    for (Element type : {Element::f32, Element::bf16, Element::f16}) {
+    for (DType type : {DType::f32, DType::bf16, DType::f16}) {
       for (int64_t k : {511, 513, 1025, 2053, 16385}) {
         check({.m = 10,
                .n = 14,
                .k = k,
                .a = type,
                .b = type,
-               .c = Element::f32,
+               .c = DType::f32,
                .b_layout = 1,
                .beta = 1});
       }
     }
-    check(
-        {.m = 530, .n = 3, .k = 16390, .a = Element::bf16, .b = Element::bf16, .c = Element::f32});
+    check({.m = 530, .n = 3, .k = 16390, .a = DType::bf16, .b = DType::bf16, .c = DType::f32});
     check({.m = 1, .n = 3, .k = 5000});
     check({.m = 3, .n = 1, .k = 5000, .a_layout = 1});
   });
 }
 
 // More columns, and more rows, than one span of packed operands holds.
-TEST(CpuGemm, WideAndTallProducts) {
+TEST(CpuGemm, WideAndTallMatmuls) {
   on_every_level([] {
-    check({.m = 3, .n = 5000, .k = 1100, .a = Element::f16, .b = Element::f32});
-    check({.m = 5000, .n = 2, .k = 1100, .a = Element::f32, .b = Element::f16, .bias = true});
+    check({.m = 3, .n = 5000, .k = 1100, .a = DType::f16, .b = DType::f32});
+    check({.m = 5000, .n = 2, .k = 1100, .a = DType::f32, .b = DType::f16, .bias = true});
   });
 }
 
-// Sums that are outputs as they are: whole micro-tiles take another way than the edges around them.
+// Outputs that are unchanged sums: complete micro-tiles are written directly, edges are not.
 TEST(CpuGemm, PlainSums) {
   on_every_level([] {
     for (int64_t m : {5, 32, 150}) {
       for (int64_t n : {9, 96, 1100}) {
-        for (Element type : {Element::f32, Element::bf16}) {
-          check({.m = m, .n = n, .k = 40, .a = type, .b = type, .c = Element::f32});
+        for (DType type : {DType::f32, DType::bf16}) {
+          check({.m = m, .n = n, .k = 40, .a = type, .b = type, .c = DType::f32});
         }
       }
     }
@@ -203,13 +206,18 @@ TEST(CpuGemm, F64RoundsOnceToSmallOutputs) {
   // Just above the middle between 1 and the next bf16: an f32 in between would be that middle.
   const double a = 1 + std::ldexp(1.0, -8) + std::ldexp(1.0, -40), one = 1;
   bf16 c(0.0f);
-  gemm(1, 1, 1, {&a, Element::f64, 1, 1}, {&one, Element::f64, 1, 1}, {&c, Element::bf16, 1, 1});
+  gemm({.m = 1,
+        .n = 1,
+        .k = 1,
+        .a = {&a, DType::f64, 1, 1},
+        .b = {&one, DType::f64, 1, 1},
+        .c = {&c, DType::bf16, 1, 1}});
   EXPECT_EQ(static_cast<float>(c), 1 + std::ldexp(1.0f, -7));
 }
 
 TEST(CpuGemm, SameBitsForAnyThreadCount) {
   on_every_level([&] {
-    for (Element type : {Element::f64, Element::f32, Element::f16, Element::bf16, Element::e4m3}) {
+    for (DType type : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::e4m3}) {
       for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 700, 900},
                                                                        {900, 1, 700},
                                                                        {5, 9, 20000},
@@ -228,10 +236,10 @@ TEST(CpuGemm, SameBitsForAnyThreadCount) {
                      .bias = true,
                      .activation = Activation::gelu};
         const ThreadCount one(1);
-        const std::vector<char> expected = Product(t).c.bytes;
+        const std::vector<char> expected = GemmRun(t).c.bytes;
         for (int count : {2, 3, 8}) {
           const ThreadCount several(count);
-          EXPECT_EQ(Product(t).c.bytes, expected) << t.describe() << ", " << count << " threads";
+          EXPECT_EQ(GemmRun(t).c.bytes, expected) << t.describe() << ", " << count << " threads";
         }
       }
     }
@@ -240,14 +248,20 @@ TEST(CpuGemm, SameBitsForAnyThreadCount) {
 
 TEST(CpuGemm, NonFiniteOperandsReachTheirOutputsOnly) {
   on_every_level([] {
-    for (Element type : {Element::f32, Element::bf16}) {
-      Matrix a(type, 10, 20), b(type, 20, 15), c(Element::f32, 10, 15);
+    for (DType type : {DType::f32, DType::bf16}) {
+      Matrix a(type, 10, 20), b(type, 20, 15), c(DType::f32, 10, 15);
       Numbers numbers(3);
       a.fill(numbers);
       b.fill(numbers);
       a.set(4, 7, std::numeric_limits<double>::quiet_NaN());
       b.set(2, 9, std::numeric_limits<double>::infinity());
-      gemm(10, 15, 20, a.operand(), b.operand(), c.output(), {.activation = Activation::relu});
+      gemm({.m = 10,
+            .n = 15,
+            .k = 20,
+            .a = a.input(),
+            .b = b.input(),
+            .c = c.output(),
+            .epilogue = {.activation = Activation::relu}});
       for (int64_t i = 0; i < 10; ++i) {
         for (int64_t j = 0; j < 15; ++j) {
           if (i == 4) {
@@ -272,8 +286,13 @@ TEST(CpuGemm, ActivationsAtTheirEnds) {
   for (Activation activation :
        {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
     float y[n];
-    gemm(1, n, 1, {&one, Element::f32, 1, 1}, {x, Element::f32, n, 1}, {y, Element::f32, n, 1},
-         {.activation = activation});
+    gemm({.m = 1,
+          .n = n,
+          .k = 1,
+          .a = {&one, DType::f32, 1, 1},
+          .b = {x, DType::f32, n, 1},
+          .c = {y, DType::f32, n, 1},
+          .epilogue = {.activation = activation}});
     for (int64_t i = 0; i < n; ++i) {
       const double expected = activate(activation, x[i]);
       EXPECT_NEAR(y[i], expected, 2e-6 * std::abs(expected) + 1e-37) << "x = " << x[i];
@@ -281,10 +300,10 @@ TEST(CpuGemm, ActivationsAtTheirEnds) {
   }
 }
 
-// Of 16 bits, an output is the activation of what its argument is rounded to: the same whether
-// neighbours lie side by side or not, and whether the argument is kept or not.
+// A 16-bit output is the activation of its rounded argument, whether outputs are contiguous or not,
+// and whether the argument is stored or not.
 template <class T>
-void expect_activations_of_rounded_arguments(Element type) {
+void expect_activations_of_rounded_arguments(DType type) {
   constexpr int64_t n = 3 << 16;  // arguments: every code, and numbers that T does not hold
   std::vector<float> x(n), rounded(n);
   Numbers numbers(5);
@@ -293,20 +312,25 @@ void expect_activations_of_rounded_arguments(Element type) {
                        : static_cast<float>(8 * numbers.uniform());
     rounded[i] = static_cast<float>(static_cast<T>(x[i]));
   }
-  const auto activations = [](const std::vector<float>& bias, Output y, Epilogue e) {
-    e.bias = bias.data();
-    gemm(2, n, 0, {nullptr, Element::f32, 0, 1}, {nullptr, Element::f32, n, 1}, y, e);
+  const auto activations = [](std::vector<float>& bias, const OutputMatrix& y, Epilogue e) {
+    e.bias = {bias.data(), DType::f32, {n}, {1}, true};
+    gemm({.m = 2,
+          .n = n,
+          .k = 0,
+          .a = {nullptr, DType::f32, 0, 1},
+          .b = {nullptr, DType::f32, n, 1},
+          .c = y,
+          .epilogue = e});
   };
   for (Activation activation :
        {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
     std::vector<float> twice(2 * n);
-    activations(rounded, {twice.data(), Element::f32, n, 1}, {.activation = activation});
+    activations(rounded, {twice.data(), DType::f32, n, 1}, {.activation = activation});
     for (const int64_t stride : {1, 2}) {
       std::vector<T> y(2 * n * stride), pre(2 * n);
       for (const bool keeps : {false, true}) {
         Epilogue e{.activation = activation};
-        if (keeps) e.pre_activation = pre.data(), e.pre_activation_type = type;
-        e.pre_row_stride = n;
+        if (keeps) e.pre_activation = {pre.data(), type, {1, 2, n}, {2 * n, n, 1}, true};
         activations(x, {y.data(), type, n * stride, stride}, e);
         for (int64_t i = 0; i < 2 * n; ++i) {
           const float found = static_cast<float>(y[i * stride]), wanted = static_cast<T>(twice[i]);
@@ -322,13 +346,13 @@ void expect_activations_of_rounded_arguments(Element type) {
 }
 
 TEST(CpuGemm, ActivationsOfRoundedArguments) {
-  expect_activations_of_rounded_arguments<bf16>(Element::bf16);
-  expect_activations_of_rounded_arguments<f16>(Element::f16);
+  expect_activations_of_rounded_arguments<bf16>(DType::bf16);
+  expect_activations_of_rounded_arguments<f16>(DType::f16);
 }
 
-TEST(CpuGemm, BatchedIsOneProductAfterAnother) {
+TEST(CpuGemm, BatchedIsOneMatmulAfterAnother) {
   on_every_level([] {
-    for (Element type : {Element::f32, Element::bf16}) {
+    for (DType type : {DType::f32, DType::bf16}) {
       for (int64_t batch : {0, 1, 2, 7}) {
         for (bool shared_a : {false, true}) {
           for (bool shared_b : {false, true}) {
@@ -340,20 +364,22 @@ TEST(CpuGemm, BatchedIsOneProductAfterAnother) {
             b.fill(numbers);
             bias.fill(numbers);
             Matrix expected = c, expected_pre = pre;
-            Epilogue e{
-                .bias = bias.bytes.data(), .bias_type = type, .activation = Activation::silu};
-            e.pre_activation_type = type;
-            e.pre_row_stride = n;
-            e.pre_batch_stride = m * n;
-            for (int64_t i = 0; i < batch; ++i) {
-              e.pre_activation = expected_pre.at(i * m, 0);
-              gemm(m, n, k, {a.at(shared_a ? 0 : i * m, 0), type, k, 1},
-                   {b.at(shared_b ? 0 : i * k, 0), type, n, 1}, {expected.at(i * m, 0), type, n, 1},
-                   e);
-            }
-            e.pre_activation = pre.bytes.data();
-            gemm_batched(batch, m, n, k, a.operand(), shared_a ? 0 : m * k, b.operand(),
-                         shared_b ? 0 : k * n, c.output(), m * n, e);
+            const auto run = [&](int64_t first, int64_t count, Matrix& c, Matrix& pre) {
+              gemm({.batch = count,
+                    .m = m,
+                    .n = n,
+                    .k = k,
+                    .a = {a.at(shared_a ? 0 : first * m, 0), type, k, 1, shared_a ? 0 : m * k},
+                    .b = {b.at(shared_b ? 0 : first * k, 0), type, n, 1, shared_b ? 0 : k * n},
+                    .c = {c.at(first * m, 0), type, n, 1, m * n},
+                    .epilogue = {
+                        .bias = bias.view(),
+                        .activation = Activation::silu,
+                        .pre_activation = {
+                            pre.at(first * m, 0), type, {count, m, n}, {m * n, n, 1}, true}}});
+            };
+            for (int64_t i = 0; i < batch; ++i) run(i, 1, expected, expected_pre);
+            run(0, batch, c, pre);
             EXPECT_EQ(c.bytes, expected.bytes) << batch << shared_a << shared_b;
             EXPECT_EQ(pre.bytes, expected_pre.bytes) << batch << shared_a << shared_b;
           }
@@ -365,25 +391,37 @@ TEST(CpuGemm, BatchedIsOneProductAfterAnother) {
 
 TEST(CpuGemm, InsideAParallelLoop) {
   constexpr int64_t size = 50, count = 6;
-  Matrix a(Element::f32, size, size), b(a);
+  Matrix a(DType::f32, size, size), b(a);
   Numbers numbers(5);
   a.fill(numbers);
   b.fill(numbers);
+  const auto multiply = [&](Matrix& c) {
+    gemm({.m = size, .n = size, .k = size, .a = a.input(), .b = b.input(), .c = c.output()});
+  };
   std::vector<Matrix> results(count, a);
   parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      gemm(size, size, size, a.operand(), b.operand(), results[i].output());
+    for (int64_t i = begin; i < end; ++i) multiply(results[i]);
   });
   Matrix expected(a);
-  gemm(size, size, size, a.operand(), b.operand(), expected.output());
+  multiply(expected);
   for (const Matrix& result : results) EXPECT_EQ(result.bytes, expected.bytes);
 }
 
 TEST(CpuGemm, RefusesNegativeSizes) {
   float x = 0;
-  EXPECT_THROW(
-      gemm(-1, 1, 1, {&x, Element::f32, 1, 1}, {&x, Element::f32, 1, 1}, {&x, Element::f32, 1, 1}),
-      Error);
+  const GemmProblem valid{.m = 1,
+                          .n = 1,
+                          .k = 1,
+                          .a = {&x, DType::f32, 1, 1},
+                          .b = {&x, DType::f32, 1, 1},
+                          .c = {&x, DType::f32, 1, 1}};
+  gemm(valid);
+  for (int64_t GemmProblem::*size :
+       {&GemmProblem::batch, &GemmProblem::m, &GemmProblem::n, &GemmProblem::k}) {
+    GemmProblem problem = valid;
+    problem.*size = -1;
+    EXPECT_THROW(gemm(problem), Error);
+  }
 }
 
 TEST(CpuGemmLevels, StartWithThePortableOne) {
@@ -397,16 +435,16 @@ TEST(CpuGemmLevels, RefuseOneTheCpuLacks) {
   EXPECT_EQ(current_level().name, before);
 }
 
-// bf16 products are exact in f32, so kernels differ by the rounding of sums alone.
+// Products of bf16 are exact in f32, so kernels differ only by the rounding of sums.
 TEST(CpuGemmLevels, AgreeWithinTheRoundingOfSums) {
   constexpr int64_t m = 40, n = 50, k = 300;
-  Matrix a(Element::bf16, m, k), b(Element::bf16, k, n), first(Element::f32, m, n), c(first);
+  Matrix a(DType::bf16, m, k), b(DType::bf16, k, n), first(DType::f32, m, n), c(first);
   Numbers numbers(17);
   a.fill(numbers);
   b.fill(numbers);
   bool have_first = false;
   on_every_level([&] {
-    gemm(m, n, k, a.operand(), b.operand(), c.output());
+    gemm({.m = m, .n = n, .k = k, .a = a.input(), .b = b.input(), .c = c.output()});
     if (!have_first) first = c;
     have_first = true;
     for (int64_t i = 0; i < m; ++i) {

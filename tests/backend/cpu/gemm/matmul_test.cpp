@@ -45,7 +45,7 @@ double act(Activation activation, double x) {
 }
 
 // y (and pre_activation) of the contract in double, with bounds: every rounding of a sum of k
-// products, of the epilogue, and of storing. No activation's slope passes 1.13.
+// products, of the epilogue, and of storing. No activation's derivative exceeds 1.13.
 void check(const Tensor& a, const Tensor& b, const Tensor& y, const Epilogue& epilogue,
            const Values& before, double scale, const std::string& what) {
   const TensorView left = a, right = b;
@@ -104,11 +104,11 @@ TEST(CpuMatmul, AnyLayoutAndType) {
   for (const Case& c : cases) {
     for (const Types& t : type_cases) {
       for (const int layout : {0, 1, 2, 3}) {
-        const bool turn_a = layout & 1, turn_b = layout & 2;
-        const Tensor a = turn_a ? transposed(noise({c.batch, c.k, c.m}, t.a, 1))
-                                : noise({c.batch, c.m, c.k}, t.a, 1);
-        const Tensor b = turn_b ? transposed(noise({c.batch, c.n, c.k}, t.b, 2))
-                                : noise({c.batch, c.k, c.n}, t.b, 2);
+        const bool transpose_a = layout & 1, transpose_b = layout & 2;
+        const Tensor a = transpose_a ? transposed(noise({c.batch, c.k, c.m}, t.a, 1))
+                                     : noise({c.batch, c.m, c.k}, t.a, 1);
+        const Tensor b = transpose_b ? transposed(noise({c.batch, c.n, c.k}, t.b, 2))
+                                     : noise({c.batch, c.k, c.n}, t.b, 2);
         const Tensor y = filled({c.batch, c.m, c.n}, t.y, NAN);
         kernels.matmul(a, b, y, {});
         check(a, b, y, {}, {}, 1,
@@ -160,7 +160,7 @@ TEST(CpuMatmul, InverseScalesOfFp8OperandsMultiply) {
   check(a, b, y, epilogue, {}, 0.375, "scales");
 }
 
-// Exactly the product of the values that the codes and their scales stand for.
+// Exactly the matmul of the dequantized operands.
 TEST(CpuMatmul, GroupsOfFp8OperandsAreScaledBeforeTheSum) {
   constexpr int64_t m = 130, n = 140, k = 150;
   for (const auto& [group_a, group_b] : {std::pair(ScaleGroup{1, 0}, ScaleGroup{1, 0}),

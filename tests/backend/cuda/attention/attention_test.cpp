@@ -69,9 +69,8 @@ Tensors moved(const Tensors& t, Device device) {
           move(t.lse), move(t.dq), move(t.dk), move(t.dv)};
 }
 
-// One way to attend on the GPU. `own_rounding` is what storing probabilities and the gradients of
-// scores in a smaller type costs it, relative to them; `operand_rounding` what every operand of a
-// product loses.
+// One way to attend on the GPU. `own_rounding` is the relative error of storing probabilities and
+// the gradients of scores in a smaller type; `operand_rounding` that of a matmul's operands.
 struct Implementation {
   const char* name;
   bool (*forward)(const Case&, const Tensors&);
@@ -80,57 +79,76 @@ struct Implementation {
   double operand_rounding = 0;
 };
 
-const Implementation own_kernels{
-    "own",
-    [](const Case& c, const Tensors& t) {
-      cuda::own::attention_forward(t.q, t.k, t.v, c.scale(), c.causal, false, t.out, t.lse);
-      return true;
-    },
-    [](const Case& c, const Tensors& t) {
-      cuda::own::attention_backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal, false,
-                                    t.dq, t.dk, t.dv);
-      return true;
-    },
-    [](DType) { return 0.0; }};
+AttentionForward forward_call(const Case& c, const Tensors& t, bool tf32 = false) {
+  return {.q = t.q,
+          .k = t.k,
+          .v = t.v,
+          .scale = c.scale(),
+          .causal = c.causal,
+          .tf32 = tf32,
+          .out = t.out,
+          .lse = t.lse};
+}
+
+AttentionBackward backward_call(const Case& c, const Tensors& t, bool tf32 = false) {
+  return {.dout = t.dout,
+          .q = t.q,
+          .k = t.k,
+          .v = t.v,
+          .out = t.out,
+          .lse = t.lse,
+          .scale = c.scale(),
+          .causal = c.causal,
+          .tf32 = tf32,
+          .dq = t.dq,
+          .dk = t.dk,
+          .dv = t.dv};
+}
+
+const Implementation native_kernels{"native",
+                                    [](const Case& c, const Tensors& t) {
+                                      cuda::native::attention_forward(forward_call(c, t));
+                                      return true;
+                                    },
+                                    [](const Case& c, const Tensors& t) {
+                                      cuda::native::attention_backward(backward_call(c, t));
+                                      return true;
+                                    },
+                                    [](DType) { return 0.0; }};
 
 const Implementation table{
     "table",
     [](const Case& c, const Tensors& t) {
-      cuda::attention_kernels.forward(t.q, t.k, t.v, c.scale(), c.causal, false, t.out, t.lse);
+      cuda::attention_kernels.forward(forward_call(c, t));
       return true;
     },
     [](const Case& c, const Tensors& t) {
-      cuda::attention_kernels.backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal,
-                                       false, t.dq, t.dk, t.dv);
+      cuda::attention_kernels.backward(backward_call(c, t));
       return true;
     },
     [](DType dtype) { return size_of(dtype) == 2 ? 4 * epsilon(dtype) : 0.0; }};
 
-// The table where f32 may be rounded to TF32, whose epsilon is 2^-10.
-const Implementation tf32{
-    "tf32",
-    [](const Case& c, const Tensors& t) {
-      cuda::attention_kernels.forward(t.q, t.k, t.v, c.scale(), c.causal, true, t.out, t.lse);
-      return true;
-    },
-    [](const Case& c, const Tensors& t) {
-      cuda::attention_kernels.backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(), c.causal,
-                                       true, t.dq, t.dk, t.dv);
-      return true;
-    },
-    own_kernels.own_rounding, 0x1p-11};
+// The table with f32 operands rounded to TF32, whose epsilon is 2^-10.
+const Implementation tf32{"tf32",
+                          [](const Case& c, const Tensors& t) {
+                            cuda::attention_kernels.forward(forward_call(c, t, true));
+                            return true;
+                          },
+                          [](const Case& c, const Tensors& t) {
+                            cuda::attention_kernels.backward(backward_call(c, t, true));
+                            return true;
+                          },
+                          native_kernels.own_rounding, 0x1p-11};
 
 #ifdef BINADE_CUDNN
-const Implementation cudnn{
-    "cuDNN",
-    [](const Case& c, const Tensors& t) {
-      return cuda::cudnn::attention_forward(t.q, t.k, t.v, c.scale(), c.causal, t.out, t.lse);
-    },
-    [](const Case& c, const Tensors& t) {
-      return cuda::cudnn::attention_backward(t.dout, t.q, t.k, t.v, t.out, t.lse, c.scale(),
-                                             c.causal, t.dq, t.dk, t.dv);
-    },
-    table.own_rounding};
+const Implementation cudnn{"cuDNN",
+                           [](const Case& c, const Tensors& t) {
+                             return cuda::cudnn::attention_forward(forward_call(c, t));
+                           },
+                           [](const Case& c, const Tensors& t) {
+                             return cuda::cudnn::attention_backward(backward_call(c, t));
+                           },
+                           table.own_rounding};
 #endif
 
 Tensor widened(const Tensor& x) { return make(x.shape(), DType::f64, read(x)); }
@@ -164,13 +182,13 @@ class Reference {
     t_.k = widened(inputs.k);
     t_.v = widened(inputs.v);
     t_.dout = widened(inputs.dout);
-    cpu::attention_kernels.forward(t_.q, t_.k, t_.v, c.scale(), c.causal, false, t_.out, t_.lse);
+    cpu::attention_kernels.forward(forward_call(c, t_));
     const double eps = sum_epsilon(dtype);
     const double scores = c.scale() * largest_row_norm(t_.q, c.dim) * largest_row_norm(t_.k, c.dim);
     score_error_ = (static_cast<double>(c.dim + 4) * eps + 2 * attention.operand_rounding) * scores;
     const int64_t terms = c.keys + c.heads / c.kv_heads * c.queries + 32;
     sum_error_ = (static_cast<double>(terms) + 8 * scores) * eps;
-    // Two products follow on the scores' in each result: four operands.
+    // Two matmuls follow the scores' in each result: four operands.
     relative_ = 2 * score_error_ + sum_error_ + attention.own_rounding(dtype) +
                 4 * attention.operand_rounding;
   }
@@ -209,8 +227,9 @@ class Reference {
     t_.dq = filled(c_.q_shape(), DType::f64, NAN);
     t_.dk = filled(c_.k_shape(), DType::f64, NAN);
     t_.dv = filled(c_.k_shape(), DType::f64, NAN);
-    cpu::attention_kernels.backward(dout, t_.q, t_.k, t_.v, t_.out, t_.lse, c_.scale(), c_.causal,
-                                    false, t_.dq, t_.dk, t_.dv);
+    AttentionBackward call = backward_call(c_, t_);
+    call.dout = dout;
+    cpu::attention_kernels.backward(call);
   }
   void expect_near(const Tensor& found, const Tensor& expected, double error,
                    const std::string& what, const Values* weights = nullptr) const {
@@ -249,10 +268,10 @@ class CudaAttention : public testing::Test {
   }
 };
 
-TEST_F(CudaAttention, OwnKernelsFollowTheCpu) {
+TEST_F(CudaAttention, NativeKernelsFollowTheCpu) {
   for (const DType dtype : compute_types)
     for (const Case& c : cases) {
-      check(own_kernels, c, dtype);
+      check(native_kernels, c, dtype);
       if (HasFatalFailure()) return;
     }
 }
@@ -303,12 +322,12 @@ TEST_F(CudaAttention, CudnnFollowsTheCpu) {
 }
 
 // The statistics mean the same: one's forward meets the other's backward.
-TEST_F(CudaAttention, CudnnAndOwnKernelsShareTheirLse) {
+TEST_F(CudaAttention, CudnnAndNativeKernelsShareTheirLse) {
   if (cuda::properties().capability() < 80) GTEST_SKIP() << "cuDNN attends from sm_80 on";
   const Case c{2, 4, 2, 192, 192, 64, true};
   const Tensors inputs = make_tensors(c, DType::bf16);
   for (const auto& [first, second] :
-       {std::pair(&cudnn, &own_kernels), std::pair(&own_kernels, &cudnn)}) {
+       {std::pair(&cudnn, &native_kernels), std::pair(&native_kernels, &cudnn)}) {
     const Tensors on_gpu = moved(inputs, Device::cuda());
     ASSERT_TRUE(first->forward(c, on_gpu));
     ASSERT_TRUE(second->backward(c, on_gpu));
@@ -335,7 +354,7 @@ TEST_F(CudaAttention, TakesPackedBuffers) {
       cpu::elementwise_kernels.copy(inputs.q, part(packed, 0, c.heads));
       cpu::elementwise_kernels.copy(inputs.k, part(packed, c.heads, c.kv_heads));
       cpu::elementwise_kernels.copy(inputs.v, part(packed, c.heads + c.kv_heads, c.kv_heads));
-      for (const Implementation* attention : {&own_kernels, &table, &tf32}) {
+      for (const Implementation* attention : {&native_kernels, &table, &tf32}) {
         if (attention == &tf32 && dtype != DType::f32) continue;
         Tensors on_gpu = moved(inputs, Device::cuda());
         const Tensor qkv = transfer(packed, Device::cuda()),
@@ -393,19 +412,19 @@ TEST_F(CudaAttention, GivesTheSameBitsEveryTime) {
 TEST_F(CudaAttention, GivesTheSameBitsOneHeadAtATime) {
   const Case c{1, 3, 3, 8192, 8192, 64, true}, one{1, 1, 1, 8192, 8192, 64, true};
   const Tensors inputs = make_tensors(c, DType::f32), together = moved(inputs, Device::cuda());
-  own_kernels.forward(c, together);
+  native_kernels.forward(c, together);
   Tensors apart = together;
   apart.dq = transfer(inputs.dq, Device::cuda());
   apart.dk = transfer(inputs.dk, Device::cuda());
   apart.dv = transfer(inputs.dv, Device::cuda());
-  own_kernels.backward(c, together);
+  native_kernels.backward(c, together);
   for (int64_t head = 0; head < c.heads; ++head) {
     const auto part = [&](const Tensor& x) {
       Shape shape = x.shape();
       shape[1] = 1;
       return x.strided(shape, x.strides(), head * x.strides()[1]);
     };
-    own_kernels.backward(
+    native_kernels.backward(
         one, {part(apart.q), part(apart.k), part(apart.v), part(apart.dout), part(apart.out),
               part(apart.lse), part(apart.dq), part(apart.dk), part(apart.dv)});
   }
@@ -444,8 +463,18 @@ TEST_F(CudaRope, FollowsTheCpu) {
       for (const bool inverse : {false, true}) {
         const Tensor x = noise({s.batch, s.tokens, s.heads, s.dim}, dtype, 7);
         const Tensor expected = Tensor::empty_like(x), y = transfer(x, Device::cuda());
-        cpu::attention_kernels.rope(x, cosine, sine, s.start, inverse, expected);
-        cuda::attention_kernels.rope(y, c, sn, s.start, inverse, y);  // in place
+        cpu::attention_kernels.rope({.x = x,
+                                     .cosine = cosine,
+                                     .sine = sine,
+                                     .start = s.start,
+                                     .inverse = inverse,
+                                     .y = expected});
+        cuda::attention_kernels.rope({.x = y,  // in place
+                                      .cosine = c,
+                                      .sine = sn,
+                                      .start = s.start,
+                                      .inverse = inverse,
+                                      .y = y});
         const Values values = read(expected);
         Values bound(values.size());
         // Two products of numbers of this size, then one rounding on either side.

@@ -79,8 +79,13 @@ TEST_F(CudaConv, ForwardFollowsTheCpu) {
       const Tensor x = noise(c.x_shape(), dtype, 1), weight = noise(c.weight_shape(), dtype, 2);
       for (const Tensor& bias : {Tensor(), noise({c.out_channels}, dtype, 3)}) {
         const Tensor expected = filled(c.y_shape(), dtype, NAN), y = to_gpu(expected);
-        cpu::conv_kernels.forward(x, weight, bias, c.geometry, expected);
-        cuda::conv_kernels.forward(to_gpu(x), to_gpu(weight), to_gpu(bias), c.geometry, y);
+        cpu::conv_kernels.forward(
+            {.x = x, .weight = weight, .bias = bias, .geometry = c.geometry, .y = expected});
+        cuda::conv_kernels.forward({.x = to_gpu(x),
+                                    .weight = to_gpu(weight),
+                                    .bias = to_gpu(bias),
+                                    .geometry = c.geometry,
+                                    .y = y});
         expect_close(y, expected, weight.numel() / c.out_channels, dtype, c.text(dtype));
         if (HasFatalFailure()) return;
       }
@@ -95,9 +100,18 @@ TEST_F(CudaConv, BackwardInputFollowsTheCpu) {
       for (const Tensor& bias : {Tensor(), noise({c.channels}, dtype, 3)}) {
         for (const bool accumulate : {false, true}) {
           const Tensor expected = noise(c.x_shape(), dtype, 4), dx = to_gpu(expected);
-          cpu::conv_kernels.backward_input(dy, weight, bias, c.geometry, expected, accumulate);
-          cuda::conv_kernels.backward_input(to_gpu(dy), to_gpu(weight), to_gpu(bias), c.geometry,
-                                            dx, accumulate);
+          cpu::conv_kernels.backward_input({.dy = dy,
+                                            .weight = weight,
+                                            .bias = bias,
+                                            .geometry = c.geometry,
+                                            .dx = expected,
+                                            .accumulate = accumulate});
+          cuda::conv_kernels.backward_input({.dy = to_gpu(dy),
+                                             .weight = to_gpu(weight),
+                                             .bias = to_gpu(bias),
+                                             .geometry = c.geometry,
+                                             .dx = dx,
+                                             .accumulate = accumulate});
           expect_close(dx, expected, weight.numel() / weight.size(1), dtype, c.text(dtype));
           if (HasFatalFailure()) return;
         }
@@ -113,9 +127,16 @@ TEST_F(CudaConv, BackwardWeightFollowsTheCpu) {
         const Tensor x = noise(c.x_shape(), dtype, 1), dy = noise(c.y_shape(), dtype, 2);
         for (const bool accumulate : {false, true}) {
           const Tensor expected = noise(c.weight_shape(), result, 4), dweight = to_gpu(expected);
-          cpu::conv_kernels.backward_weight(x, dy, c.geometry, expected, accumulate);
-          cuda::conv_kernels.backward_weight(to_gpu(x), to_gpu(dy), c.geometry, dweight,
-                                             accumulate);
+          cpu::conv_kernels.backward_weight({.x = x,
+                                             .dy = dy,
+                                             .geometry = c.geometry,
+                                             .dweight = expected,
+                                             .accumulate = accumulate});
+          cuda::conv_kernels.backward_weight({.x = to_gpu(x),
+                                              .dy = to_gpu(dy),
+                                              .geometry = c.geometry,
+                                              .dweight = dweight,
+                                              .accumulate = accumulate});
           expect_close(dweight, expected, dy.numel() / c.out_channels, dtype, c.text(dtype));
           if (HasFatalFailure()) return;
         }
@@ -133,9 +154,12 @@ TEST_F(CudaConv, GivesTheSameBitsEveryTime) {
     const auto run = [&] {
       std::array<Tensor, 3> results{Tensor::empty_like(dy), Tensor::empty_like(x),
                                     Tensor::empty_like(weight)};
-      cuda::conv_kernels.forward(x, weight, {}, c.geometry, results[0]);
-      cuda::conv_kernels.backward_input(dy, weight, {}, c.geometry, results[1], false);
-      cuda::conv_kernels.backward_weight(x, dy, c.geometry, results[2], false);
+      cuda::conv_kernels.forward(
+          {.x = x, .weight = weight, .geometry = c.geometry, .y = results[0]});
+      cuda::conv_kernels.backward_input(
+          {.dy = dy, .weight = weight, .geometry = c.geometry, .dx = results[1]});
+      cuda::conv_kernels.backward_weight(
+          {.x = x, .dy = dy, .geometry = c.geometry, .dweight = results[2]});
       for (Tensor& result : results) result = transfer(result, Device::cpu());
       return results;
     };

@@ -4,15 +4,15 @@
 #include <cmath>
 #include <map>
 
-#include "backend/cuda/matmul/products.h"
+#include "backend/cuda/matmul/near_cpu.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
 
-// Products of FP8 operands with scales finer than a tensor, on a GPU as on the CPU.
+// Matmuls of FP8 operands with scales finer than a tensor, on a GPU and on the CPU.
 namespace binade::backend {
 namespace {
 
-using MatmulGroupsGpu = ProductsGpu;
+using MatmulGroupsGpu = MatmulGpuTest;
 
 // a [m, k] and b's transpose [n, k], by what shares a scale in each.
 struct Groups {
@@ -27,7 +27,7 @@ constexpr Groups row{"row", {1, 0}, {1, 0}},
     block_by_block{"128x128 by 128x128", {128, 128}, {128, 128}}, mx{"mx", {1, 32}, {1, 32}},
     row_by_tensor{"row by tensor", {1, 0}, {}};
 
-struct Product {
+struct MatmulCase {
   Groups groups;
   int64_t m, n, k;
   DType a = DType::e4m3, b = DType::e4m3, y = DType::bf16;
@@ -36,7 +36,7 @@ struct Product {
   Activation activation = Activation::none;
 };
 
-std::string describe(const Product& p) {
+std::string describe(const MatmulCase& p) {
   return std::string(p.groups.name) + " " + std::to_string(p.m) + " x " + std::to_string(p.n) +
          " x " + std::to_string(p.k) + " " + std::string(name(p.a)) + " " + std::string(name(p.b)) +
          " " + std::string(name(p.y)) + " beta " + std::to_string(p.beta) + " bias " +
@@ -72,7 +72,7 @@ Quantized quantized(const Tensor& x, DType dtype, ScaleGroup group) {
   return q;
 }
 
-Results run(const Product& p, Device device, bool of_magnitudes) {
+Results run(const MatmulCase& p, Device device, bool of_magnitudes) {
   const Quantized a = quantized(uneven(p.m, p.k, 1), p.a, p.groups.a),
                   b = quantized(uneven(p.n, p.k, 2), p.b, p.groups.b);
   const auto there = [&](const Tensor& x) {
@@ -99,8 +99,8 @@ Results run(const Product& p, Device device, bool of_magnitudes) {
 // FP8 tensor cores keep about 13 bits of a partial sum, of 32 terms or, summing fast, of all; the
 // CPU sums values in f32. A 16-bit result may have been rounded before its bias and its activation
 // too.
-void expect_the_cpus(const Product& p) {
-  Product plain = p;
+void expect_the_cpus(const MatmulCase& p) {
+  MatmulCase plain = p;
   plain.y = DType::f32;
   const double additions = static_cast<double>(p.k + 8) * epsilon(DType::f32);
   const double steps = p.fast ? static_cast<double>(p.k) / 32 + 1 : 2;
@@ -113,9 +113,9 @@ struct Sizes {
   int64_t m, n, k;
 };
 
-// Depths of one, two, three (no multiple of four) and five blocks, whole and not.
-constexpr Sizes whole[] = {{128, 128, 128}, {64, 256, 512}, {132, 144, 384}, {260, 272, 64},
-                           {16, 128, 144},  {4, 16, 640},   {132, 144, 304}};
+// Depths of one, two, three (no multiple of four) and five blocks, complete and not.
+constexpr Sizes aligned[] = {{128, 128, 128}, {64, 256, 512}, {132, 144, 384}, {260, 272, 64},
+                             {16, 128, 144},  {4, 16, 640},   {132, 144, 304}};
 // What GPUs refuse: odd sizes, depths and widths that are no multiples of 16, nothing to sum.
 constexpr Sizes odd[] = {{1, 1, 1},     {5, 7, 3},   {130, 48, 130}, {33, 144, 128},
                          {64, 20, 256}, {0, 16, 16}, {16, 16, 0}};
@@ -127,7 +127,7 @@ TEST_F(MatmulGroupsGpu, EveryGroupTypeAndShape) {
       {DType::e4m3, DType::e5m2, DType::f16},  {DType::e5m2, DType::e5m2, DType::f32}};
   for (const Groups& groups :
        {row, line_by_block, block_by_line, line_by_line, block_by_block, mx, row_by_tensor}) {
-    for (const auto& shapes : {std::vector<Sizes>(std::begin(whole), std::end(whole)),
+    for (const auto& shapes : {std::vector<Sizes>(std::begin(aligned), std::end(aligned)),
                                std::vector<Sizes>(std::begin(odd), std::end(odd))}) {
       for (const auto& [m, n, k] : shapes) {
         float beta = 0;
@@ -162,7 +162,7 @@ TEST_F(MatmulGroupsGpu, Epilogues) {
 }
 
 // Past the size from which algorithms are tried: the trials must leave no trace in y.
-TEST_F(MatmulGroupsGpu, LargeProducts) {
+TEST_F(MatmulGroupsGpu, LargeMatmuls) {
   for (const Groups& groups : {row, line_by_block, line_by_line}) {
     for (const float beta : {0.0f, 1.0f})
       expect_the_cpus(

@@ -3,15 +3,15 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/cuda/matmul/products.h"
+#include "backend/cuda/matmul/near_cpu.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
 
-// Products on a GPU are the CPU's within the roundings of both.
+// Matmuls on a GPU equal the CPU's within the roundings of both.
 namespace binade::backend {
 namespace {
 
-using MatmulGpu = ProductsGpu;
+using MatmulGpu = MatmulGpuTest;
 
 struct Case {
   int64_t batch, m, n, k;
@@ -23,38 +23,38 @@ Tensor transposed(const Tensor& x) {
                    {x.strides()[0], x.strides()[2], x.strides()[1]}, x.offset());
 }
 
-// One product with all that may come with it; operands are dense, `turn` says as which they lie.
-struct Product {
+// One matmul with all its options. Operands are dense; a transposed one is stored transposed.
+struct MatmulCase {
   Case sizes;
   DType a, b, y;
-  bool turn_a = false, turn_b = false, turn_y = false;
+  bool transpose_a = false, transpose_b = false, transpose_y = false;
   float alpha = 1, beta = 0;
   bool bias = false, pre = false, scales = false;
   Activation activation = Activation::none;
 };
 
-std::string describe(const Product& p) {
+std::string describe(const MatmulCase& p) {
   std::string text;
   for (const int64_t size : {p.sizes.batch, p.sizes.m, p.sizes.n, p.sizes.k})
     text += std::to_string(size) + " ";
   for (const DType type : {p.a, p.b, p.y}) text += std::string(name(type)) + " ";
-  return text + "transposed " + std::to_string(p.turn_a) + std::to_string(p.turn_b) +
-         std::to_string(p.turn_y) + " beta " + std::to_string(p.beta) + " bias " +
+  return text + "transposed " + std::to_string(p.transpose_a) + std::to_string(p.transpose_b) +
+         std::to_string(p.transpose_y) + " beta " + std::to_string(p.beta) + " bias " +
          std::to_string(p.bias) + " pre " + std::to_string(p.pre) + " activation " +
          std::to_string(static_cast<int>(p.activation));
 }
 
-Results run(const Product& p, Device device, bool of_magnitudes) {
+Results run(const MatmulCase& p, Device device, bool of_magnitudes) {
   const auto [batch, m, n, k] = p.sizes;
-  const auto given = [&](const Shape& shape, DType dtype, uint64_t stream, bool turn) {
-    Tensor x = noise(turn ? Shape{shape[0], shape[2], shape[1]} : shape, dtype, stream);
+  const auto given = [&](const Shape& shape, DType dtype, uint64_t stream, bool transpose) {
+    Tensor x = noise(transpose ? Shape{shape[0], shape[2], shape[1]} : shape, dtype, stream);
     if (of_magnitudes) x = magnitudes(x);
     x = transfer(x, device);
-    return turn ? transposed(x) : x;
+    return transpose ? transposed(x) : x;
   };
-  const Tensor a = given({batch, m, k}, p.a, 1, p.turn_a),
-               b = given({batch, k, n}, p.b, 2, p.turn_b);
-  const Tensor y = given({batch, m, n}, p.y, 3, p.turn_y);
+  const Tensor a = given({batch, m, k}, p.a, 1, p.transpose_a),
+               b = given({batch, k, n}, p.b, 2, p.transpose_b);
+  const Tensor y = given({batch, m, n}, p.y, 3, p.transpose_y);
   const Tensor bias = transfer(noise({n}, DType::f32, 4), device);
   const Tensor pre = Tensor::empty({batch, m, n}, p.y, device);
   const Tensor scale_a = transfer(filled({1}, DType::f32, 0.5), device),
@@ -67,13 +67,13 @@ Results run(const Product& p, Device device, bool of_magnitudes) {
     epilogue.scale_b = scale_b;
   }
   of(device).matmul.matmul(a, b, y, epilogue);
-  const Tensor stored = p.turn_y ? transposed(y) : y;
+  const Tensor stored = p.transpose_y ? transposed(y) : y;
   return {transfer(stored, Device::cpu()), p.pre ? transfer(pre, Device::cpu()) : Tensor()};
 }
 
 // Sums may differ by the roundings of k additions of each side; FP8 tensor cores keep about 13 bits
 // of a partial sum. A 16-bit result may have been rounded before its bias and its activation too.
-void expect_the_cpus(const Product& p) {
+void expect_the_cpus(const MatmulCase& p) {
   const bool fp8 = is_fp8(p.a) && is_fp8(p.b);
   const double unit = fp8 ? 0x1p-12 : static_cast<double>(p.sizes.k + 8) * sum_epsilon(p.y);
   const double bias = p.bias ? 5 : 0;  // none is larger
@@ -101,9 +101,9 @@ TEST_F(MatmulGpu, AnyLayoutAndType) {
                          .a = a,
                          .b = b,
                          .y = y,
-                         .turn_a = (layout & 1) != 0,
-                         .turn_b = (layout & 2) != 0,
-                         .turn_y = (layout & 4) != 0,
+                         .transpose_a = (layout & 1) != 0,
+                         .transpose_b = (layout & 2) != 0,
+                         .transpose_y = (layout & 4) != 0,
                          .beta = layout % 3 == 0 ? 0.0f : 1.0f,
                          .scales = is_fp8(a) || is_fp8(b)});
       }
@@ -137,14 +137,14 @@ TEST_F(MatmulGpu, Epilogues) {
   }
 }
 
-// Past the size from which algorithms are tried: the trials must leave no trace in y.
-TEST_F(MatmulGpu, LargeProducts) {
+// Large enough that algorithms are tuned: the trials must not change y.
+TEST_F(MatmulGpu, LargeMatmuls) {
   for (const float beta : {0.0f, 1.0f}) {
     expect_the_cpus({.sizes = {1, 1024, 768, 768},
                      .a = DType::bf16,
                      .b = DType::bf16,
                      .y = DType::f32,
-                     .turn_b = true,
+                     .transpose_b = true,
                      .beta = beta,
                      .bias = true});
     expect_the_cpus({.sizes = {1, 1024, 768, 768},

@@ -21,26 +21,27 @@ void rotate(const T* x, const float* cosine, const float* sine, int64_t half, bo
   }
 }
 
-void rope(TensorView x, TensorView cosine, TensorView sine, int64_t start, bool inverse,
-          TensorView y) {
+void rope(const RotaryEmbedding& call) {
+  const TensorView &x = call.x, &y = call.y;
   const int64_t tokens = x.shape[1], heads = x.shape[2], dim = x.shape[3], half = dim / 2;
-  // Heads that follow one another in memory are read and written together.
+  // Heads that are adjacent in memory are read and written together.
   const int64_t together =
       x.strides[2] == dim && y.strides[2] == dim ? std::max<int64_t>(heads, 1) : 1;
   with_compute_type("rope", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     parallel_for(x.shape[0] * tokens, 16, [&](int64_t begin, int64_t end) {
-      std::vector<T> rows(static_cast<size_t>(together * dim)), transposed(rows);
+      std::vector<T> rows(static_cast<size_t>(together * dim)), rotated(rows);
       for (int64_t item = begin; item < end; ++item) {
-        const int64_t batch = item / tokens, token = item % tokens, entry = (start + token) * half;
+        const int64_t batch = item / tokens, token = item % tokens;
+        const int64_t entry = (call.start + token) * half;
         for (int64_t head = 0; head < heads; head += together) {
           const T* in =
               load(x, attention::row_offset(x, batch, token, head), together * dim, rows.data());
           for (int64_t row = 0; row < together * dim; row += dim) {
-            rotate(in + row, cosine.as<float>() + entry, sine.as<float>() + entry, half, inverse,
-                   transposed.data() + row);
+            rotate(in + row, call.cosine.as<float>() + entry, call.sine.as<float>() + entry, half,
+                   call.inverse, rotated.data() + row);
           }
-          store(transposed.data(), y, attention::row_offset(y, batch, token, head), together * dim);
+          store(rotated.data(), y, attention::row_offset(y, batch, token, head), together * dim);
         }
       }
     });

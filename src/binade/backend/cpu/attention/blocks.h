@@ -6,29 +6,31 @@
 #include <vector>
 
 #include "binade/backend/attention.h"
-#include "binade/backend/cpu/attention/products.h"
+#include "binade/backend/cpu/attention/matmuls.h"
 #include "binade/backend/cpu/attention/softmax.h"
 #include "binade/backend/cpu/attention/tile.h"
+#include "binade/backend/cpu/gemm/scratch.h"
 #include "binade/backend/cpu/rows/dense_rows.h"
+#include "binade/base/division.h"
 
-// How attention is cut: blocks of queries meet blocks of keys. Results lie transposed, [dim,
-// queries] and [dim, keys], in panels of queries or keys. The forward's scores are [keys, queries]:
-// softmaxes of several queries then run in the lanes of a vector. The backward's are [queries,
-// keys]: two of its three products with them sum over queries, and take them as they lie. Of a tile
-// that the causal mask cuts, only what some panel needs is computed.
+// Attention works on tiles, each a block of queries times a block of keys. Results are stored
+// transposed, [dim, queries] and [dim, keys], in panels of queries or keys. The forward's scores
+// are [keys, queries]: softmaxes of several queries then run in the lanes of a vector. The
+// backward's are [queries, keys]: two of its three matmuls with them sum over queries, and read
+// them without a transpose. In a tile that the causal mask cuts, only the rows and columns that
+// some panel needs are computed.
 namespace binade::backend::cpu::attention {
 
-// Large, as results are added to once per block; what is in work at a time is a panel of a block.
-inline constexpr int64_t least_query_block = 256;
+// Large, because results are read and written once per block. Caches see only one panel of a block
+// at a time. A query block is the next multiple of a panel's width.
+inline constexpr int64_t min_query_block = 256;
 inline constexpr int64_t key_block = 256;
-
-inline int64_t blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 struct Sizes {
   int64_t batch, heads, kv_heads, queries, keys, dim;
   bool causal;
-  Products products;
-  int64_t query_block = products.whole_columns(least_query_block);
+  TileMatmuls matmuls;
+  int64_t query_block = matmuls.padded_columns(min_query_block);
 
   Sizes(const TensorView& q, const TensorView& k, bool causal)
       : batch(q.shape[0]),
@@ -38,27 +40,28 @@ struct Sizes {
         keys(k.shape[2]),
         dim(q.shape[3]),
         causal(causal),
-        products(q.dtype) {}
+        matmuls(q.dtype) {}
 
   int64_t group() const { return kv_heads > 0 ? heads / kv_heads : 0; }
-  int64_t query_blocks() const { return blocks(queries, query_block); }
-  int64_t key_blocks() const { return blocks(keys, key_block); }
+  int64_t query_blocks() const { return divide_up(queries, query_block); }
+  int64_t key_blocks() const { return divide_up(keys, key_block); }
 
-  // Query i of a tile at (query, key) sees keys j <= i + diagonal of it.
+  // The mask of the tile at (query, key).
   Mask mask(int64_t query, int64_t key) const {
     return {causal ? query + keys - queries - key : key_block};
   }
   // Keys in the block from `key` on.
   int64_t block_keys(int64_t key) const { return std::min(key_block, keys - key); }
-  // How many keys the last of `count` queries from `query` on sees: later ones need not be read.
+  // How many keys the last of `count` queries from `query` on sees: later keys need not be read.
   int64_t visible_keys(int64_t query, int64_t count) const {
     return causal ? std::clamp<int64_t>(query + count + keys - queries, 0, keys) : keys;
   }
 
-  // Rows that a panel must have room for: of products, and of their results as operands.
-  int64_t room(int64_t rows) const {
-    const int64_t room = std::max(products.whole_rows(rows), products.whole_columns(rows));
-    return products.whole_groups({0, room}).end;
+  // Rows that a panel of `rows` results needs memory for: complete micro-tiles when a matmul writes
+  // it, complete groups when it is an operand.
+  int64_t capacity(int64_t rows) const {
+    const int64_t padded = std::max(matmuls.padded_rows(rows), matmuls.padded_columns(rows));
+    return matmuls.padded_k({0, padded}).end;
   }
 };
 
@@ -72,65 +75,78 @@ inline Tile tile_of(const TensorView& x, int64_t batch, int64_t head, int64_t ro
   return {x.as<char>() + offset * static_cast<int64_t>(size_of(x.dtype)), x.dtype, x.strides[2]};
 }
 
-// Stores `count` columns of panels [dim, width], times `factor`, as rows from `first` on.
+// `count` rows of a head from `first` on, in [batch, heads, rows, dim].
+struct HeadRows {
+  int64_t batch, head, first, count;
+};
+
+// Stores the columns of panels [dim, width], times `factor`, as rows of y.
 template <class T>
-void store_columns(const T* panels, const Sizes& sizes, int64_t count, T factor,
-                   const TensorView& y, int64_t batch, int64_t head, int64_t first,
-                   ScratchBuffer& scratch) {
-  const int64_t dim = sizes.dim, width = sizes.products.width(), room = sizes.room(dim);
-  T* rows = scratch.get<T>(width * dim);
-  for (int64_t j = 0; j < count; j += width, panels += room * width) {
-    const int64_t columns = std::min(width, count - j), to = row_offset(y, batch, head, first + j);
+void store_columns(const T* panels, const Sizes& sizes, T factor, const TensorView& y,
+                   const HeadRows& rows) {
+  thread_local ScratchBuffer scratch;
+  const int64_t dim = sizes.dim, width = sizes.matmuls.width(), capacity = sizes.capacity(dim);
+  T* converted = scratch.get<T>(width * dim);
+  for (int64_t j = 0; j < rows.count; j += width, panels += capacity * width) {
+    const int64_t columns = std::min(width, rows.count - j),
+                  to = row_offset(y, rows.batch, rows.head, rows.first + j);
+    const auto write = [&]<class Out>(Out* out, int64_t ld_out) {
+      transpose(Transpose<T, Out>{.rows = dim,
+                                  .columns = columns,
+                                  .factor = factor,
+                                  .in = panels,
+                                  .ld_in = width,
+                                  .out = out,
+                                  .ld_out = ld_out});
+    };
     if (y.dtype == dtype_of<T>) {
-      transpose(dim, columns, factor, panels, width, y.as<T>() + to, y.strides[2]);
+      write(y.as<T>() + to, y.strides[2]);
       continue;
     }
     if constexpr (std::is_same_v<T, float>) {
-      if (sizes.products.rounds()) {
-        transpose(dim, columns, factor, panels, width, y.as<bf16>() + to, y.strides[2]);
+      if (sizes.matmuls.rounds()) {
+        write(y.as<bf16>() + to, y.strides[2]);
         continue;
       }
     }
-    transpose(dim, columns, factor, panels, width, rows, dim);
-    for (int64_t i = 0; i < columns; ++i) store(rows + i * dim, y, to + i * y.strides[2], dim);
+    write(converted, dim);
+    for (int64_t i = 0; i < columns; ++i) store(converted + i * dim, y, to + i * y.strides[2], dim);
   }
 }
 
-// Operands made of the blocks of one head's keys, each packed when it is first asked for and kept
-// until another head's turn: all blocks of queries meet them.
-class KeyOperands {
+// The blocks of one head's keys or values, each packed on first use and kept until the head
+// changes: all blocks of queries read them.
+class PackedKeys {
  public:
-  KeyOperands(ScratchBuffer& buffer, int64_t bytes, int64_t count)
+  PackedKeys(ScratchBuffer& buffer, int64_t bytes, int64_t count)
       : data_(buffer.get<char>(bytes * count)),
         bytes_(bytes),
-        operands_(static_cast<size_t>(count)) {}
+        blocks_(static_cast<size_t>(count)) {}
 
-  void forget() { std::fill(operands_.begin(), operands_.end(), Operand{}); }
+  void forget() { std::fill(blocks_.begin(), blocks_.end(), PackedTile{}); }
 
-  // pack(memory) makes the operand.
+  // pack(memory) packs the block.
   template <class Pack>
-  Operand get(int64_t block, Pack&& pack) {
-    Operand& operand = operands_[static_cast<size_t>(block)];
-    if (operand.data == nullptr) operand = pack(data_ + block * bytes_);
-    return operand;
+  PackedTile get(int64_t block, Pack&& pack) {
+    PackedTile& tile = blocks_[static_cast<size_t>(block)];
+    if (tile.data == nullptr) tile = pack(data_ + block * bytes_);
+    return tile;
   }
 
  private:
   char* data_;
   int64_t bytes_;
-  std::vector<Operand> operands_;
+  std::vector<PackedTile> blocks_;
 };
 
-// A causal head's later blocks cost more: pairing early with late ones evens out what threads get.
+// Blocks in the order first, last, second, last but one, ...: later blocks of a causal head cost
+// more, so neighboring items of a thread cost about the same together.
 inline int64_t balanced(int64_t index, int64_t count) {
   return index % 2 == 0 ? index / 2 : count - 1 - index / 2;
 }
 
-// All products here are f32's own, whatever tf32 allows.
-void forward(TensorView q, TensorView k, TensorView v, double scale, bool causal, bool tf32,
-             TensorView out, TensorView lse);
-void backward(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out,
-              TensorView lse, double scale, bool causal, bool tf32, TensorView dq, TensorView dk,
-              TensorView dv);
+// The CPU's kernels. f32 matmuls never round to TF32.
+void forward(const AttentionForward& call);
+void backward(const AttentionBackward& call);
 
 }  // namespace binade::backend::cpu::attention

@@ -9,9 +9,9 @@
 namespace binade::backend::cpu::attention {
 namespace {
 
-// A thread's own, kept between calls.
+// One per thread, kept between calls.
 struct Scratch {
-  ScratchBuffer keys, values, queries, scores, probabilities, out, rows, statistics;
+  ScratchBuffer keys, values, queries, scores, probabilities, out, statistics;
 };
 
 Scratch& scratch() {
@@ -22,19 +22,15 @@ Scratch& scratch() {
 template <class T>
 class Forward {
  public:
-  Forward(const TensorView& q, const TensorView& k, const TensorView& v, double scale,
-          const Sizes& sizes)
-      : q_(q),
-        k_(k),
-        v_(v),
-        scale_(static_cast<T>(scale * std::numbers::log2e)),
+  Forward(const AttentionForward& call, const Sizes& sizes)
+      : call_(call),
+        scale_(static_cast<T>(call.scale * std::numbers::log2e)),
         sizes_(sizes),
-        keys_(scratch().keys, products_.left_bytes(key_block, sizes.dim), sizes.key_blocks()),
-        values_(scratch().values, products_.left_bytes(sizes.dim, key_block), sizes.key_blocks()) {}
+        keys_(scratch().keys, matmuls_.left_bytes(key_block, sizes.dim), sizes.key_blocks()),
+        values_(scratch().values, matmuls_.left_bytes(sizes.dim, key_block), sizes.key_blocks()) {}
 
   // Attends the block of queries from `first` on.
-  void run(int64_t batch, int64_t head, int64_t first, const TensorView& out,
-           const TensorView& lse) {
+  void run(int64_t batch, int64_t head, int64_t first) {
     const int64_t count = std::min(sizes_.query_block, sizes_.queries - first);
     const int64_t kv_head = head / sizes_.group();
     if (batch != batch_ || kv_head != kv_head_) {
@@ -43,89 +39,95 @@ class Forward {
       batch_ = batch;
       kv_head_ = kv_head;
     }
-    queries_ = products_.pack_right(tile_of(q_, batch, head, first).rows(), count, sizes_.dim,
-                                    packed_queries_);
+    queries_ = matmuls_.pack_right(tile_of(call_.q, batch, head, first).rows(), count, sizes_.dim,
+                                   packed_queries_);
     std::fill_n(maximum_, columns_, -std::numeric_limits<T>::infinity());
     std::fill_n(sum_, columns_, T(0));
     const int64_t visible = sizes_.visible_keys(first, count);
-    if (visible == 0) std::fill_n(out_, columns_ * room_, T(0));
+    if (visible == 0) std::fill_n(out_, columns_ * capacity_, T(0));
     for (int64_t key = 0; key < visible; key += key_block)
       attend(key, std::min(key_block, visible - key), count, sizes_.mask(first, key));
-    finish(batch, head, first, count, out, lse);
+    finish({batch, head, first, count});
   }
 
  private:
   void attend(int64_t key, int64_t keys, int64_t count, Mask mask) {
     const int64_t dim = sizes_.dim, block = key / key_block;
-    const Operand left_keys = keys_.get(block, [&](void* to) {
-      return products_.pack_left(tile_of(k_, batch_, kv_head_, key).rows(), sizes_.block_keys(key),
-                                 dim, to);
+    const PackedTile left_keys = keys_.get(block, [&](void* to) {
+      return matmuls_.pack_left(tile_of(call_.k, batch_, kv_head_, key).rows(),
+                                sizes_.block_keys(key), dim, to);
     });
-    const Operand left_values = values_.get(block, [&](void* to) {
-      return products_.pack_left(tile_of(v_, batch_, kv_head_, key).columns(), dim,
-                                 sizes_.block_keys(key), to);
+    const PackedTile left_values = values_.get(block, [&](void* to) {
+      return matmuls_.pack_left(tile_of(call_.v, batch_, kv_head_, key).columns(), dim,
+                                sizes_.block_keys(key), to);
     });
     const auto seen = [&](int64_t panel) {
       return Span{0, mask.keys_seen((panel + 1) * width_, keys)};
     };
-    // Each panel goes all the way while it is in the nearest cache.
-    products_.for_panels(count, [&](int64_t panel) {
+    // All steps of a panel follow one another while it is in the L1 cache.
+    matmuls_.for_panels(count, [&](int64_t panel) {
       const int64_t at = panel * width_;
-      products_.multiply_panel(panel, {seen(panel), {0, dim}}, left_keys, queries_, scores_, false);
-      const Operand p = softmax_panel(at, seen(panel), mask.from(at, 0));
-      if (key > 0) scale_columns(dim, width_, correction_ + at, out_ + at * room_);
-      products_.multiply_panel(0, {{0, dim}, seen(panel)}, left_values, p, out_ + at * room_,
-                               key > 0);
+      T* const out = out_ + at * capacity_;
+      matmuls_.multiply_panel(panel, {seen(panel), {0, dim}}, left_keys, queries_, scores_, false);
+      const PackedTile p = softmax_panel(at, seen(panel), mask.from(at, 0));
+      if (key > 0) scale_columns(dim, width_, correction_ + at, out);
+      matmuls_.multiply_panel(0, {{0, dim}, seen(panel)}, left_values, p, out, key > 0);
     });
   }
 
-  // Makes the scores of the panel from query `at` on probabilities, the next product's operand.
-  Operand softmax_panel(int64_t at, Span keys, Mask mask) {
+  // Turns the scores of the panel from query `at` on into probabilities, the next matmul's operand.
+  PackedTile softmax_panel(int64_t at, Span keys, Mask mask) {
+    const OnlineSoftmax<T> softmax{.keys = keys.end,
+                                   .width = width_,
+                                   .mask = mask,
+                                   .scale = scale_,
+                                   .scores = scores_,
+                                   .maximum = maximum_ + at,
+                                   .sum = sum_ + at,
+                                   .correction = correction_ + at};
     if constexpr (std::is_same_v<T, float>) {
-      if (products_.rounds()) {
-        const RightPanel to{rounded_, products_.right_group()};
-        online_softmax(keys.end, products_.whole_groups(keys).end, width_, mask, scale_, scores_,
-                       maximum_ + at, sum_ + at, correction_ + at, to);
-        return {rounded_, score_room_};
+      if (matmuls_.rounds()) {
+        online_softmax(
+            softmax,
+            {.data = rounded_, .group = matmuls_.right_group(), .k = matmuls_.padded_k(keys).end});
+        return {rounded_, score_capacity_};
       }
     }
-    online_softmax(keys.end, width_, mask, scale_, scores_, maximum_ + at, sum_ + at,
-                   correction_ + at);
-    return {scores_, score_room_};
+    online_softmax(softmax);
+    return {scores_, score_capacity_};
   }
 
-  void finish(int64_t batch, int64_t head, int64_t first, int64_t count, const TensorView& out,
-              const TensorView& lse) {
-    for (int64_t i = 0; i < count; ++i) {
-      // Without a key to see the maximum stays -inf.
+  void finish(const HeadRows& rows) {
+    for (int64_t i = 0; i < rows.count; ++i) {
+      // The maximum of a query that sees no key is still -inf.
       const bool none = maximum_[i] == -std::numeric_limits<T>::infinity();
       correction_[i] = none ? T(0) : T(1) / sum_[i];
       if (!none) maximum_[i] = maximum_[i] * std::numbers::ln2_v<T> + std::log(sum_[i]);
     }
-    for (int64_t at = 0; at < count; at += width_)
-      scale_columns(sizes_.dim, width_, correction_ + at, out_ + at * room_);
-    store_columns(out_, sizes_, count, T(1), out, batch, head, first, scratch().rows);
-    store(maximum_, lse, (batch * sizes_.heads + head) * sizes_.queries + first, count);
+    for (int64_t at = 0; at < rows.count; at += width_)
+      scale_columns(sizes_.dim, width_, correction_ + at, out_ + at * capacity_);
+    store_columns(out_, sizes_, T(1), call_.out, rows);
+    const int64_t item = rows.batch * sizes_.heads + rows.head;
+    store(maximum_, call_.lse, item * sizes_.queries + rows.first, rows.count);
   }
 
-  const TensorView& q_;
-  const TensorView& k_;
-  const TensorView& v_;
+  const AttentionForward& call_;
   const T scale_;  // of exponents of 2
   const Sizes& sizes_;
-  const Products& products_ = sizes_.products;
-  const int64_t width_ = products_.width(), columns_ = products_.whole_columns(sizes_.query_block);
-  const int64_t score_room_ = sizes_.room(key_block), room_ = sizes_.room(sizes_.dim);
+  const TileMatmuls& matmuls_ = sizes_.matmuls;
+  const int64_t width_ = matmuls_.width(), columns_ = matmuls_.padded_columns(sizes_.query_block);
+  const int64_t score_capacity_ = sizes_.capacity(key_block),
+                capacity_ = sizes_.capacity(sizes_.dim);
   int64_t batch_ = -1, kv_head_ = -1;
-  KeyOperands keys_;    // left, lines are keys
-  KeyOperands values_;  // left, lines are channels
-  Operand queries_{};   // right
+  PackedKeys keys_;       // left, rows are keys
+  PackedKeys values_;     // left, rows are channels
+  PackedTile queries_{};  // right
   char* packed_queries_ =
-      scratch().queries.get<char>(products_.right_bytes(sizes_.query_block, sizes_.dim));
-  // Of the panel in work.
-  T* scores_ = scratch().scores.get<T>(width_ * score_room_);
-  bf16* rounded_ = scratch().probabilities.get<bf16>(width_ * score_room_);
-  T* out_ = scratch().out.get<T>(columns_ * room_);
+      scratch().queries.get<char>(matmuls_.right_bytes(sizes_.query_block, sizes_.dim));
+  // Of the current panel.
+  T* scores_ = scratch().scores.get<T>(width_ * score_capacity_);
+  bf16* rounded_ = scratch().probabilities.get<bf16>(width_ * score_capacity_);
+  T* out_ = scratch().out.get<T>(columns_ * capacity_);
   T* maximum_ = scratch().statistics.get<T>(3 * columns_);
   T* sum_ = maximum_ + columns_;
   T* correction_ = sum_ + columns_;
@@ -133,18 +135,17 @@ class Forward {
 
 }  // namespace
 
-void forward(TensorView q, TensorView k, TensorView v, double scale, bool causal, bool /*tf32*/,
-             TensorView out, TensorView lse) {
-  const Sizes sizes(q, k, causal);
+void forward(const AttentionForward& call) {
+  const Sizes sizes(call.q, call.k, call.causal);
   const int64_t per_head = sizes.query_blocks();
-  with_compute_type("attention", q.dtype, [&](auto tag) {
+  with_compute_type("attention", call.q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     parallel_for(sizes.batch * sizes.heads * per_head, 1, [&](int64_t begin, int64_t end) {
-      Forward<T> block(q, k, v, scale, sizes);
+      Forward<T> block(call, sizes);
       for (int64_t item = begin; item < end; ++item) {
         const int64_t head = item / per_head;
         block.run(head / sizes.heads, head % sizes.heads,
-                  balanced(item % per_head, per_head) * sizes.query_block, out, lse);
+                  balanced(item % per_head, per_head) * sizes.query_block);
       }
     });
   });

@@ -1,5 +1,5 @@
-// What the files of attention's tiles share: steps along a panel's rows and rounding to bf16.
-// Included inside Highway's foreach_target, hence a guard that toggles.
+// Steps along a panel's rows and rounding to bf16, for tile.cpp and softmax.cpp. Included inside
+// Highway's foreach_target, hence a guard that toggles.
 #if defined(BINADE_BACKEND_CPU_ATTENTION_PANEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef BINADE_BACKEND_CPU_ATTENTION_PANEL_INL
 #undef BINADE_BACKEND_CPU_ATTENTION_PANEL_INL
@@ -21,8 +21,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using formats::HWY_NAMESPACE::Unsigned;
 
-// Calls f(d, vectors) with how many vectors make a step along a panel's rows: steps end where rows
-// do, and several vectors at a time do not wait for one another.
+// Calls f(d, vectors), where `vectors` vectors make one step along a panel's rows. Steps divide a
+// row evenly; several independent vectors per step hide latency.
 template <class D, class F>
 HWY_INLINE void with_steps_of(D d, int64_t width, F f) {
   const int64_t vectors = width / static_cast<int64_t>(hn::Lanes(d));
@@ -37,7 +37,7 @@ HWY_INLINE void with_steps_of(D d, int64_t width, F f) {
   }
 }
 
-// The same, choosing a vector type that divides rows.
+// The same, with the longest vectors whose lanes divide a row.
 template <class T, class F>
 HWY_INLINE void with_steps(int64_t width, F f) {
   const hn::ScalableTag<T> d;
@@ -48,7 +48,8 @@ HWY_INLINE void with_steps(int64_t width, F f) {
   }
 }
 
-// v to bf16, in the upper halves of lanes. Nothing carries out of a NaN whose lower half is 0.
+// v rounded to bf16, in the upper halves of lanes. A NaN stays NaN if its lower half is 0: the
+// addition then does not carry into the exponent.
 template <class D>
 HWY_INLINE Unsigned<D> round_to_upper(D /*d*/, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> du;
@@ -60,11 +61,12 @@ HWY_INLINE Unsigned<D> round_to_upper(D /*d*/, hn::Vec<D> v) {
 template <class D>
 using Halves = hn::Vec<hn::Repartition<uint16_t, D>>;
 
-// All of `low`, then all of `high`.
+// The lanes of `low`, then those of `high`, rounded to bf16.
 template <class D>
 HWY_INLINE Halves<D> round_pair(D d, hn::Vec<D> low, hn::Vec<D> high) {
 #if HWY_ARCH_ARM_A64
-  // A CPU that multiplies bf16 converts to it as well, which the library does not know of.
+  // A CPU that multiplies bf16 also has an instruction that converts to it; Highway does not use
+  // it.
   (void)d;
   Halves<D> pair;
   asm(".arch_extension bf16\n"

@@ -27,7 +27,7 @@ HWY_INLINE auto at_least(D d, int64_t first, int64_t least) {
   return hn::Ge(hn::Iota(d, static_cast<T>(first)), hn::Set(d, static_cast<T>(least)));
 }
 
-// Rows rounded to bf16 and stored as a right operand has them, [lanes][group], and as they are.
+// Rows rounded to bf16, to be stored in a right operand's layout, [lanes][group], or row by row.
 template <int group, class D>
 struct RoundedRows;
 
@@ -50,7 +50,7 @@ struct RoundedRows<2, D> {
   }
 };
 
-// Of four lanes each.
+// Four rows of four lanes.
 template <class D>
 struct RoundedRows<4, D> {
   static_assert(hn::MaxLanes(D()) == 4);
@@ -66,62 +66,54 @@ struct RoundedRows<4, D> {
     store_halves(d, hn::InterleaveLower(d16, even, odd), to);
     store_halves(d, hn::InterleaveUpper(d16, even, odd), to + 8);
   }
-  // One after the other.
+  // Rows follow one another without gaps.
   HWY_INLINE void store_rows(D d, bf16* to) const {
     store_halves(d, pairs[0], to);
     store_halves(d, pairs[1], to + 8);
   }
 };
 
-// What a step over scores does with queries: vectors of them from `first` on.
-template <class T>
-struct Softmax {
-  int64_t first, keys, width;
-  Mask mask;
-  T scale;
-  T *maximum, *sum, *correction;
-};
-
+// Maxima of the vectors of queries from `first` on, this block's scores included.
 template <int vectors, class D, class T = hn::TFromD<D>>
-HWY_INLINE void find_maximum(D d, const Softmax<T>& s, const T* scores,
+HWY_INLINE void find_maximum(D d, const OnlineSoftmax<T>& s, int64_t first,
                              hn::Vec<D> (&highest)[vectors]) {
   using V = hn::Vec<D>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity()),
           factor = hn::Set(d, s.scale);
 #pragma GCC unroll 4
-  for (int v = 0; v < vectors; ++v) highest[v] = hn::LoadU(d, s.maximum + s.first + v * lanes);
+  for (int v = 0; v < vectors; ++v) highest[v] = hn::LoadU(d, s.maximum + first + v * lanes);
   const auto row = [&](int64_t j, auto masked) HWY_ATTR {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      const int64_t at = s.first + v * lanes;
-      V score = hn::Mul(hn::LoadU(d, scores + j * s.width + at), factor);
+      const int64_t at = first + v * lanes;
+      V score = hn::Mul(hn::LoadU(d, s.scores + j * s.width + at), factor);
       if constexpr (masked)
         score = hn::IfThenElse(at_least(d, at, j - s.mask.diagonal), score, minus_infinity);
       highest[v] = hn::Max(highest[v], score);
     }
   };
-  const int64_t seen_by_all = s.mask.keys_seen(s.first + 1, s.keys);
+  const int64_t seen_by_all = s.mask.keys_seen(first + 1, s.keys);
   for (int64_t j = 0; j < seen_by_all; ++j) row(j, std::false_type());
   for (int64_t j = seen_by_all; j < s.keys; ++j) row(j, std::true_type());
 }
 
-// A row that has seen nothing keeps a finite base: -inf - -inf would be NaN.
+// A query that has seen no key gets a base of 0: -inf - -inf would be NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> base_of(D d, hn::Vec<D> highest) {
   const auto minus_infinity = hn::Set(d, -std::numeric_limits<hn::TFromD<D>>::infinity());
   return hn::IfThenZeroElse(hn::Eq(highest, minus_infinity), highest);
 }
 
-// Rounded as the maximum was: a fused product minus a rounded one can be anything where scores are
-// giant.
+// Rounds score * factor before the subtraction, as the maximum was rounded: with an FMA, huge
+// scores could end up above their own maximum.
 template <class D>
 HWY_INLINE hn::Vec<D> probability(D d, hn::Vec<D> score, hn::Vec<D> factor, hn::Vec<D> base) {
   return quick_exp2(d, hn::Sub(hn::Mul(score, factor), base));
 }
 
 template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void finish_softmax(D d, const Softmax<T>& s, int64_t at, hn::Vec<D> highest,
+HWY_INLINE void finish_softmax(D d, const OnlineSoftmax<T>& s, int64_t at, hn::Vec<D> highest,
                                hn::Vec<D> total) {
   const auto change = quick_exp2(d, hn::Sub(hn::LoadU(d, s.maximum + at), base_of(d, highest)));
   hn::StoreU(hn::MulAdd(hn::LoadU(d, s.sum + at), change, total), d, s.sum + at);
@@ -130,12 +122,12 @@ HWY_INLINE void finish_softmax(D d, const Softmax<T>& s, int64_t at, hn::Vec<D> 
 }
 
 template <int vectors, class D, class T = hn::TFromD<D>>
-HWY_INLINE void online_softmax_step(D d, const Softmax<T>& s, T* scores) {
+HWY_INLINE void online_softmax_step(D d, const OnlineSoftmax<T>& s, int64_t first) {
   using V = hn::Vec<D>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V factor = hn::Set(d, s.scale);
   V highest[vectors], base[vectors], total[vectors];
-  find_maximum<vectors>(d, s, scores, highest);
+  find_maximum<vectors>(d, s, first, highest);
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; ++v) {
     base[v] = base_of(d, highest[v]);
@@ -144,25 +136,25 @@ HWY_INLINE void online_softmax_step(D d, const Softmax<T>& s, T* scores) {
   const auto row = [&](int64_t j, auto masked) HWY_ATTR {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      const int64_t at = s.first + v * lanes;
-      T* score = scores + j * s.width + at;
+      const int64_t at = first + v * lanes;
+      T* score = s.scores + j * s.width + at;
       V p = probability(d, hn::LoadU(d, score), factor, base[v]);
       if constexpr (masked) p = hn::IfThenElseZero(at_least(d, at, j - s.mask.diagonal), p);
       hn::StoreU(p, d, score);
       total[v] = hn::Add(total[v], p);
     }
   };
-  const int64_t seen_by_all = s.mask.keys_seen(s.first + 1, s.keys);
+  const int64_t seen_by_all = s.mask.keys_seen(first + 1, s.keys);
   for (int64_t j = 0; j < seen_by_all; ++j) row(j, std::false_type());
   for (int64_t j = seen_by_all; j < s.keys; ++j) row(j, std::true_type());
 #pragma GCC unroll 4
-  for (int v = 0; v < vectors; ++v) finish_softmax(d, s, s.first + v * lanes, highest[v], total[v]);
+  for (int v = 0; v < vectors; ++v) finish_softmax(d, s, first + v * lanes, highest[v], total[v]);
 }
 
-// One vector of queries; `group` keys at a time do not wait for one another.
+// One vector of queries from `at` on, `group` independent keys at a time.
 template <int group, class D>
-HWY_INLINE void round_probabilities(D d, const Softmax<float>& s, int64_t at, int64_t end,
-                                    const float* scores, hn::Vec<D> highest, bf16* to) {
+HWY_INLINE void round_probabilities(D d, const OnlineSoftmax<float>& s, int64_t at,
+                                    hn::Vec<D> highest, const RightPanel& to) {
   using V = hn::Vec<D>;
   const V factor = hn::Set(d, s.scale), base = base_of(d, highest);
   V total = hn::Zero(d);
@@ -170,7 +162,7 @@ HWY_INLINE void round_probabilities(D d, const Softmax<float>& s, int64_t at, in
     V p[group];
 #pragma GCC unroll 4
     for (int r = 0; r < group; ++r) {
-      p[r] = probability(d, hn::LoadU(d, scores + (j + r) * s.width + at), factor, base);
+      p[r] = probability(d, hn::LoadU(d, s.scores + (j + r) * s.width + at), factor, base);
       if constexpr (masked) {
         const int64_t least = j + r < s.keys ? j + r - s.mask.diagonal : s.width;
         p[r] = hn::IfThenElseZero(at_least(d, at, least), p[r]);
@@ -178,39 +170,36 @@ HWY_INLINE void round_probabilities(D d, const Softmax<float>& s, int64_t at, in
     }
 #pragma GCC unroll 4
     for (int r = 0; r < group; ++r) total = hn::Add(total, p[r]);
-    RoundedRows<group, D>(d, p).store_groups(d, to + j * s.width + at * group);
+    RoundedRows<group, D>(d, p).store_groups(d, to.data + j * s.width + at * group);
   };
-  const int64_t seen_by_all = s.mask.keys_seen(at + 1, s.keys) / group * group;
+  const int64_t seen_by_all = round_down(s.mask.keys_seen(at + 1, s.keys), group);
   for (int64_t j = 0; j < seen_by_all; j += group) rows(j, std::false_type());
-  for (int64_t j = seen_by_all; j < end; j += group) rows(j, std::true_type());
+  for (int64_t j = seen_by_all; j < to.k; j += group) rows(j, std::true_type());
   finish_softmax(d, s, at, highest, total);
 }
 
+// Takes its argument by value: stores to the arrays cannot change a local copy.
 template <class T>
-HWY_INLINE void online_softmax_any(int64_t keys, int64_t width, Mask mask, T scale, T* scores,
-                                   T* maximum, T* sum, T* correction) {
-  with_steps<T>(width, [=](auto d, auto vectors) HWY_ATTR {
+HWY_INLINE void online_softmax_any(OnlineSoftmax<T> s) {
+  with_steps<T>(s.width, [=](auto d, auto vectors) HWY_ATTR {
     const int64_t step = vectors * static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t i = 0; i < width; i += step)
-      online_softmax_step<vectors>(d, {i, keys, width, mask, scale, maximum, sum, correction},
-                                   scores);
+    for (int64_t i = 0; i < s.width; i += step) online_softmax_step<vectors>(d, s, i);
   });
 }
 
 template <int group, int vectors, class D>
-HWY_INLINE void online_softmax_rounded(D d, int64_t end, Softmax<float> s, const float* scores,
-                                       bf16* to) {
+HWY_INLINE void online_softmax_rounded(D d, const OnlineSoftmax<float>& s, const RightPanel& to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; s.first < s.width; s.first += vectors * lanes) {
+  for (int64_t first = 0; first < s.width; first += vectors * lanes) {
     hn::Vec<D> highest[vectors];
-    find_maximum<vectors>(d, s, scores, highest);
+    find_maximum<vectors>(d, s, first, highest);
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v)
-      round_probabilities<group>(d, s, s.first + v * lanes, end, scores, highest[v], to);
+      round_probabilities<group>(d, s, first + v * lanes, highest[v], to);
   }
 }
 
-// Calls f(d, vectors, group) as with_steps does; a vector holds no more than a group of 4 wants.
+// Calls f(d, vectors, group) as with_steps does; for groups of 4, vectors have 4 lanes.
 template <class F>
 HWY_INLINE void with_groups(int group, int64_t width, F f) {
   if (group == 2) {
@@ -223,19 +212,9 @@ HWY_INLINE void with_groups(int group, int64_t width, F f) {
   }
 }
 
-// What the gradient of a panel of keys is made from; T is const where the scores are left.
-template <class T>
-struct Gradient {
-  int64_t queries, width;
-  Mask mask;
-  T scale;
-  T *scores, *gradients;
-  const T *lse, *delta;
-};
-
-// Queries i and on, several at a time: they do not wait for one another.
+// `rows` independent queries from i on.
 template <int rows, int vectors, bool masked, class D, class T = hn::TFromD<D>>
-HWY_INLINE void softmax_gradient_rows(D d, int64_t i, const Gradient<T>& g) {
+HWY_INLINE void softmax_gradient_rows(D d, int64_t i, const SoftmaxGradient<T>& g) {
   using V = hn::Vec<D>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V factor = hn::Set(d, g.scale);
@@ -268,7 +247,7 @@ HWY_INLINE void softmax_gradient_rows(D d, int64_t i, const Gradient<T>& g) {
 }
 
 template <class T>
-HWY_INLINE void softmax_gradient_any(const Gradient<T>& g) {
+HWY_INLINE void softmax_gradient_any(SoftmaxGradient<T> g) {
   const int64_t some = g.mask.first_query(0, g.queries),
                 all = g.mask.first_query(g.width - 1, g.queries);
   std::fill_n(g.scores, some * g.width, T(0));
@@ -283,27 +262,27 @@ HWY_INLINE void softmax_gradient_any(const Gradient<T>& g) {
 
 // `group` queries from i on and one vector of keys from j on.
 template <int group, bool masked, class D>
-HWY_INLINE void round_gradients(D d, int64_t i, int64_t j, const Gradient<const float>& g,
+HWY_INLINE void round_gradients(D d, int64_t i, int64_t j, const SoftmaxGradient<const float>& g,
                                 const RoundedGradients& to) {
   using V = hn::Vec<D>;
   const V factor = hn::Set(d, g.scale);
   const int64_t width = g.width;
-  V chances[group], products[group];
+  V probabilities[group], score_gradients[group];
 #pragma GCC unroll 4
   for (int r = 0; r < group; ++r) {
     const int64_t row = i + r, at = row * width + j;
-    V chance = probability(d, hn::LoadU(d, g.scores + at), factor, hn::Set(d, g.lse[row]));
+    V p = probability(d, hn::LoadU(d, g.scores + at), factor, hn::Set(d, g.lse[row]));
     V gradient = hn::Sub(hn::LoadU(d, g.gradients + at), hn::Set(d, g.delta[row]));
     if constexpr (masked) {
       const int64_t seen = std::min(row + g.mask.diagonal + 1, to.columns);
       const auto hidden = at_least(d, j, row < g.queries ? seen : 0);
-      chance = hn::IfThenZeroElse(hidden, chance);
+      p = hn::IfThenZeroElse(hidden, p);
       gradient = hn::IfThenZeroElse(hidden, gradient);
     }
-    chances[r] = chance;
-    products[r] = hn::Mul(chance, gradient);
+    probabilities[r] = p;
+    score_gradients[r] = hn::Mul(p, gradient);
   }
-  const RoundedRows<group, D> p(d, chances), ds(d, products);
+  const RoundedRows<group, D> p(d, probabilities), ds(d, score_gradients);
   if (to.p != nullptr) {
     p.store_groups(d, to.p + i * width + j * group);
     ds.store_groups(d, to.ds + i * width + j * group);
@@ -317,7 +296,7 @@ HWY_INLINE void round_gradients(D d, int64_t i, int64_t j, const Gradient<const 
 }
 
 template <int group, int vectors, class D>
-HWY_INLINE void softmax_gradient_rounded(D d, const Gradient<const float>& g,
+HWY_INLINE void softmax_gradient_rounded(D d, const SoftmaxGradient<const float>& g,
                                          const RoundedGradients& to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto rows = [&](int64_t i, auto masked) HWY_ATTR {
@@ -337,37 +316,20 @@ HWY_INLINE void softmax_gradient_rounded(D d, const Gradient<const float>& g,
   for (; i < to.end; i += group) rows(i, std::true_type());
 }
 
-void online_softmax_f32(int64_t keys, int64_t width, Mask mask, float scale, float* scores,
-                        float* maximum, float* sum, float* correction) {
-  online_softmax_any(keys, width, mask, scale, scores, maximum, sum, correction);
+void online_softmax_f32(const OnlineSoftmax<float>& softmax) { online_softmax_any(softmax); }
+void online_softmax_f64(const OnlineSoftmax<double>& softmax) { online_softmax_any(softmax); }
+void softmax_gradient_f32(const SoftmaxGradient<float>& softmax) { softmax_gradient_any(softmax); }
+void softmax_gradient_f64(const SoftmaxGradient<double>& softmax) { softmax_gradient_any(softmax); }
+void round_softmax(const OnlineSoftmax<float>& softmax, const RightPanel& panel) {
+  with_groups(panel.group, softmax.width,
+              [s = softmax, to = panel](auto d, auto vectors, auto group)
+                  HWY_ATTR { online_softmax_rounded<group, vectors>(d, s, to); });
 }
-void online_softmax_f64(int64_t keys, int64_t width, Mask mask, double scale, double* scores,
-                        double* maximum, double* sum, double* correction) {
-  online_softmax_any(keys, width, mask, scale, scores, maximum, sum, correction);
-}
-void softmax_gradient_f32(int64_t queries, int64_t width, Mask mask, float scale, float* scores,
-                          float* gradients, const float* lse, const float* delta) {
-  softmax_gradient_any<float>({queries, width, mask, scale, scores, gradients, lse, delta});
-}
-void softmax_gradient_f64(int64_t queries, int64_t width, Mask mask, double scale, double* scores,
-                          double* gradients, const double* lse, const double* delta) {
-  softmax_gradient_any<double>({queries, width, mask, scale, scores, gradients, lse, delta});
-}
-void round_softmax(int64_t keys, int64_t end, int64_t width, Mask mask, float scale,
-                   const float* scores, float* maximum, float* sum, float* correction,
-                   RightPanel to) {
-  with_groups(to.group, width, [=](auto d, auto vectors, auto group) HWY_ATTR {
-    online_softmax_rounded<group, vectors>(
-        d, end, {0, keys, width, mask, scale, maximum, sum, correction}, scores, to.data);
-  });
-}
-void round_softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale,
-                            const float* scores, const float* gradients, const float* lse,
-                            const float* delta, const RoundedGradients& to) {
-  with_groups(to.group, width, [=](auto d, auto vectors, auto group) HWY_ATTR {
-    softmax_gradient_rounded<group, vectors>(
-        d, {queries, width, mask, scale, scores, gradients, lse, delta}, to);
-  });
+void round_softmax_gradient(const SoftmaxGradient<const float>& softmax,
+                            const RoundedGradients& to) {
+  with_groups(to.group, softmax.width,
+              [g = softmax, to = to](auto d, auto vectors, auto group)
+                  HWY_ATTR { softmax_gradient_rounded<group, vectors>(d, g, to); });
 }
 
 }  // namespace
@@ -385,38 +347,24 @@ HWY_EXPORT(softmax_gradient_f64);
 HWY_EXPORT(round_softmax);
 HWY_EXPORT(round_softmax_gradient);
 
-void online_softmax(int64_t keys, int64_t width, Mask mask, float scale, float* scores,
-                    float* maximum, float* sum, float* correction) {
-  HWY_DYNAMIC_DISPATCH(online_softmax_f32)
-  (keys, width, mask, scale, scores, maximum, sum, correction);
+void online_softmax(const OnlineSoftmax<float>& softmax) {
+  HWY_DYNAMIC_DISPATCH(online_softmax_f32)(softmax);
 }
-void online_softmax(int64_t keys, int64_t width, Mask mask, double scale, double* scores,
-                    double* maximum, double* sum, double* correction) {
-  HWY_DYNAMIC_DISPATCH(online_softmax_f64)
-  (keys, width, mask, scale, scores, maximum, sum, correction);
+void online_softmax(const OnlineSoftmax<double>& softmax) {
+  HWY_DYNAMIC_DISPATCH(online_softmax_f64)(softmax);
 }
-void online_softmax(int64_t keys, int64_t end, int64_t width, Mask mask, float scale,
-                    const float* scores, float* maximum, float* sum, float* correction,
-                    RightPanel to) {
-  HWY_DYNAMIC_DISPATCH(round_softmax)
-  (keys, end, width, mask, scale, scores, maximum, sum, correction, to);
+void online_softmax(const OnlineSoftmax<float>& softmax, const RightPanel& to) {
+  HWY_DYNAMIC_DISPATCH(round_softmax)(softmax, to);
 }
 
-void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, float* scores,
-                      float* gradients, const float* lse, const float* delta) {
-  HWY_DYNAMIC_DISPATCH(softmax_gradient_f32)
-  (queries, width, mask, scale, scores, gradients, lse, delta);
+void softmax_gradient(const SoftmaxGradient<float>& softmax) {
+  HWY_DYNAMIC_DISPATCH(softmax_gradient_f32)(softmax);
 }
-void softmax_gradient(int64_t queries, int64_t width, Mask mask, double scale, double* scores,
-                      double* gradients, const double* lse, const double* delta) {
-  HWY_DYNAMIC_DISPATCH(softmax_gradient_f64)
-  (queries, width, mask, scale, scores, gradients, lse, delta);
+void softmax_gradient(const SoftmaxGradient<double>& softmax) {
+  HWY_DYNAMIC_DISPATCH(softmax_gradient_f64)(softmax);
 }
-void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, const float* scores,
-                      const float* gradients, const float* lse, const float* delta,
-                      const RoundedGradients& to) {
-  HWY_DYNAMIC_DISPATCH(round_softmax_gradient)
-  (queries, width, mask, scale, scores, gradients, lse, delta, to);
+void softmax_gradient(const SoftmaxGradient<const float>& softmax, const RoundedGradients& to) {
+  HWY_DYNAMIC_DISPATCH(round_softmax_gradient)(softmax, to);
 }
 
 }  // namespace binade::backend::cpu::attention

@@ -5,14 +5,14 @@
 
 #include "binade/formats/number.h"
 
-// Softmaxes of one panel of a tile of attention, as attention_tile.h has panels.
+// Softmaxes of one panel of an attention tile; tile.h describes panels.
 namespace binade::backend::cpu::attention {
 
 // Query i sees keys j <= i + diagonal.
 struct Mask {
   int64_t diagonal;
 
-  // The same for queries and keys counted from these on.
+  // The same mask with queries and keys counted from `query` and `key`.
   Mask from(int64_t query, int64_t key) const { return {diagonal + query - key}; }
   // How many of `keys` the last of the first `queries` sees.
   int64_t keys_seen(int64_t queries, int64_t keys) const {
@@ -24,36 +24,55 @@ struct Mask {
   }
 };
 
-// One block of keys in the online softmax of a panel of queries, scores [keys, width]: leaves
-// 2^(scale * score - maximum) in their place (0 where hidden), updates each query's maximum (of
-// scale * score) and sum and tells what factor brings earlier results to the new maximum.
-void online_softmax(int64_t keys, int64_t width, Mask mask, float scale, float* scores,
-                    float* maximum, float* sum, float* correction);
-void online_softmax(int64_t keys, int64_t width, Mask mask, double scale, double* scores,
-                    double* maximum, double* sum, double* correction);
+// One block of keys in the online softmax of a panel of queries.
+template <class T>
+struct OnlineSoftmax {
+  int64_t keys, width;
+  Mask mask;
+  T scale;
+  T* scores;  // [keys, width]
+  // [width] each: maximum of scale * score, sum of 2^(scale * score - maximum), and the factor that
+  // rescales earlier results to the new maximum.
+  T *maximum, *sum, *correction;
+};
 
-// A panel of a product's right operand in bf16, [k / group][width][group]; group is 2 or 4.
+// Replaces scores by 2^(scale * score - maximum), 0 where masked; updates each query's maximum and
+// sum and writes its correction.
+void online_softmax(const OnlineSoftmax<float>& softmax);
+void online_softmax(const OnlineSoftmax<double>& softmax);
+
+// A panel of a matmul's right operand in bf16, [k / group][width][group]; group is 2 or 4. Rows up
+// to `k`, complete groups, are written.
 struct RightPanel {
   bf16* data;
   int group;
+  int64_t k;
 };
 
-// The same, but leaves the scores and writes what would replace them, rounded; zeros for keys up to
-// `end`, whole groups.
-void online_softmax(int64_t keys, int64_t end, int64_t width, Mask mask, float scale,
-                    const float* scores, float* maximum, float* sum, float* correction,
-                    RightPanel to);
+// The same, but keeps the scores and writes their replacements to `to`, rounded to bf16; rows of
+// `to` after the last key become zeros.
+void online_softmax(const OnlineSoftmax<float>& softmax, const RightPanel& to);
 
-// Takes scores and the gradients of the probabilities of a panel of keys, [queries, width]; leaves
-// the probabilities 2^(scale * score - lse) and the gradients of the scores, p * (dp - delta); 0
-// where hidden.
-void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, float* scores,
-                      float* gradients, const float* lse, const float* delta);
-void softmax_gradient(int64_t queries, int64_t width, Mask mask, double scale, double* scores,
-                      double* gradients, const double* lse, const double* delta);
+// A panel of keys in the backward of a softmax; T is const if scores and gradients are only read.
+template <class T>
+struct SoftmaxGradient {
+  int64_t queries, width;
+  Mask mask;
+  T scale;
+  T* scores;     // [queries, width]
+  T* gradients;  // of the probabilities, [queries, width]
+  const T* lse;
+  const T* delta;
+};
 
-// Where the same goes rounded to bf16, for queries from `begin` up to `end`, whole groups of them;
-// zeros where there is no query and from key `columns` on. What is null is not wanted.
+// Replaces scores by the probabilities p = 2^(scale * score - lse) and gradients by those of the
+// scores, p * (gradient - delta); 0 where masked.
+void softmax_gradient(const SoftmaxGradient<float>& softmax);
+void softmax_gradient(const SoftmaxGradient<double>& softmax);
+
+// Destinations of the same results rounded to bf16, for queries from `begin` up to `end`, complete
+// groups of them; zeros after the last query and from key `columns` on. Null pointers are not
+// written.
 struct RoundedGradients {
   int64_t begin, end, columns;
   int group;
@@ -65,9 +84,7 @@ struct RoundedGradients {
   int64_t query_panel;
 };
 
-// NaN of scores, gradients, lse and delta may have no bit set that bf16 lacks.
-void softmax_gradient(int64_t queries, int64_t width, Mask mask, float scale, const float* scores,
-                      const float* gradients, const float* lse, const float* delta,
-                      const RoundedGradients& to);
+// A NaN among scores, gradients, lse and delta must have zeros in the 16 bits that bf16 drops.
+void softmax_gradient(const SoftmaxGradient<const float>& softmax, const RoundedGradients& to);
 
 }  // namespace binade::backend::cpu::attention

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "binade/base/division.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "binade/backend/cpu/attention/tile.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: must come before highway.h
@@ -16,9 +18,9 @@ namespace {
 
 using formats::HWY_NAMESPACE::load_f32;
 
-// Sums held in registers at a time, rows times vectors of columns: half of all registers, the
-// others being for what compilers load ahead. NEON multiplies by a scalar without spreading it
-// first, so it gains from fewer rows.
+// Sums held in registers at a time, rows times vectors of columns: half of all registers, so that
+// compilers can load operands ahead into the others. NEON multiplies by a scalar without
+// broadcasting it first, so fewer rows are faster there.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SSSE3
 constexpr int tile_rows = 4, tile_vectors = 2;
 #elif HWY_TARGET == HWY_NEON
@@ -27,29 +29,31 @@ constexpr int tile_rows = 4, tile_vectors = 4;
 constexpr int tile_rows = 8, tile_vectors = 2;
 #endif
 
-// The loops over rows and vectors must be unrolled before the compiler decides what lives in
-// registers.
+// Multiplies `rows` rows of a with tile_vectors vectors of b's columns; a, b and c point to their
+// first elements. The loops over rows and vectors must be unrolled before the compiler decides what
+// stays in registers.
 template <int rows>
-HWY_INLINE void product_tile(int64_t k, const double* a, int64_t a_row, const double* b, double* c,
-                             bool accumulate) {
+HWY_INLINE void multiply_micro_tile(const F64PanelMatmul& tile) {
   const hn::ScalableTag<double> d;
   const size_t lanes = hn::Lanes(d);
   using V = hn::Vec<decltype(d)>;
+  const double *a = tile.a, *b = tile.b;
   V sum[rows][tile_vectors];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < tile_vectors; ++j) {
-      sum[i][j] = accumulate ? hn::LoadU(d, c + i * product_width + j * lanes) : hn::Zero(d);
+      const double* c = tile.c + i * f64_panel_width + j * lanes;
+      sum[i][j] = tile.accumulate ? hn::LoadU(d, c) : hn::Zero(d);
     }
   }
-  for (int64_t p = 0; p < k; ++p, ++a, b += product_width) {
+  for (int64_t p = 0; p < tile.k; ++p, ++a, b += f64_panel_width) {
     V right[tile_vectors];
 #pragma GCC unroll 4
     for (int j = 0; j < tile_vectors; ++j) right[j] = hn::LoadU(d, b + j * lanes);
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
-      const V left = hn::Set(d, a[i * a_row]);
+      const V left = hn::Set(d, a[i * tile.lda]);
 #pragma GCC unroll 4
       for (int j = 0; j < tile_vectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
     }
@@ -58,7 +62,7 @@ HWY_INLINE void product_tile(int64_t k, const double* a, int64_t a_row, const do
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < tile_vectors; ++j)
-      hn::StoreU(sum[i][j], d, c + i * product_width + j * lanes);
+      hn::StoreU(sum[i][j], d, tile.c + i * f64_panel_width + j * lanes);
   }
 }
 
@@ -86,7 +90,7 @@ HWY_INLINE void scale_columns_any(int64_t rows, int64_t width, const T* factors,
   });
 }
 
-// out[j, i] = factor * in[i, j] for a square of four.
+// out[j][i] = factor * in[i, j] for a square of four.
 template <class D>
 HWY_INLINE void transpose_square(D d, hn::Vec<D> factor, const float* in, int64_t ld_in,
                                  hn::Vec<D> (&out)[4]) {
@@ -110,48 +114,32 @@ HWY_INLINE void transpose_square(D d, hn::Vec<D> factor, const double* in, int64
   out[1] = hn::InterleaveUpper(d, a, b);
 }
 
-// Calls square(i, j) for whole squares, `down` rows by `across` columns, and does what is left at
-// the edges one by one.
-template <class T, class Out, class Square>
-HWY_INLINE void for_squares(int64_t rows, int64_t columns, int64_t down, int64_t across, T factor,
-                            const T* in, int64_t ld_in, Out* out, int64_t ld_out, Square square) {
-  const int64_t whole_rows = rows / down * down, whole_columns = columns / across * across;
-  for (int64_t j = 0; j < whole_columns; j += across) {
-    for (int64_t i = 0; i < whole_rows; i += down) square(i, j);
+// Calls block(i, j) for the blocks of `down` rows by `across` columns that fit, and transposes the
+// rest at the edges element by element.
+template <class T, class Out, class Block>
+HWY_INLINE void for_blocks(const Transpose<T, Out>& t, int64_t down, int64_t across, Block block) {
+  const int64_t block_rows = round_down(t.rows, down),
+                block_columns = round_down(t.columns, across);
+  for (int64_t j = 0; j < block_columns; j += across) {
+    for (int64_t i = 0; i < block_rows; i += down) block(i, j);
   }
-  for (int64_t j = 0; j < columns; ++j) {
-    for (int64_t i = j < whole_columns ? whole_rows : 0; i < rows; ++i)
-      out[j * ld_out + i] = Out(factor * in[i * ld_in + j]);
+  for (int64_t j = 0; j < t.columns; ++j) {
+    for (int64_t i = j < block_columns ? block_rows : 0; i < t.rows; ++i)
+      t.out[j * t.ld_out + i] = Out(t.factor * t.in[i * t.ld_in + j]);
   }
 }
 
+// Takes its argument by value: stores through `out` cannot change a local copy.
 template <class T>
-HWY_INLINE void transpose_any(int64_t rows, int64_t columns, T factor, const T* in, int64_t ld_in,
-                              T* out, int64_t ld_out) {
+HWY_INLINE void transpose_any(Transpose<T> t) {
   constexpr int64_t side = 16 / sizeof(T);
   const hn::FixedTag<T, side> d;
-  const auto times = hn::Set(d, factor);
-  for_squares(rows, columns, side, side, factor, in, ld_in, out, ld_out,
-              [=](int64_t i, int64_t j) HWY_ATTR {
-                hn::Vec<decltype(d)> square[side];
-                transpose_square(d, times, in + i * ld_in + j, ld_in, square);
-                for (int64_t k = 0; k < side; ++k)
-                  hn::StoreU(square[k], d, out + (j + k) * ld_out + i);
-              });
-}
-
-void transpose_bf16(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
-                    bf16* out, int64_t ld_out) {
-  const hn::FixedTag<float, 4> d;
-  const auto times = hn::Set(d, factor);
-  for_squares(rows, columns, 8, 4, factor, in, ld_in, out, ld_out,
-              [=](int64_t i, int64_t j) HWY_ATTR {
-                hn::Vec<decltype(d)> low[4], high[4];
-                transpose_square(d, times, in + i * ld_in + j, ld_in, low);
-                transpose_square(d, times, in + (i + 4) * ld_in + j, ld_in, high);
-                for (int64_t k = 0; k < 4; ++k)
-                  store_halves(d, round_pair(d, low[k], high[k]), out + (j + k) * ld_out + i);
-              });
+  const auto factor = hn::Set(d, t.factor);
+  for_blocks(t, side, side, [=](int64_t i, int64_t j) HWY_ATTR {
+    hn::Vec<decltype(d)> square[side];
+    transpose_square(d, factor, t.in + i * t.ld_in + j, t.ld_in, square);
+    for (int64_t k = 0; k < side; ++k) hn::StoreU(square[k], d, t.out + (j + k) * t.ld_out + i);
+  });
 }
 
 template <class D>
@@ -163,7 +151,7 @@ HWY_INLINE hn::Vec<D> load_as(D d, const T* p) {
   return load_f32(d, p);
 }
 
-// Four sums, so that one does not wait for itself.
+// Four independent sums hide the latency of an FMA.
 template <class T, class Sum>
 HWY_INLINE Sum dot(const T* a, const T* b, int64_t n) {
   const hn::ScalableTag<Sum> d;
@@ -192,30 +180,33 @@ HWY_INLINE void prefetch(const T* p, int64_t n) {
   for (int64_t i = 0; i < n; i += line) __builtin_prefetch(p + i);
 }
 
-// Rows are far apart, so that the CPU does not see them coming.
 template <class T, class Sum>
-HWY_INLINE void dots(int64_t rows, int64_t n, const T* a, int64_t ld_a, const T* b, int64_t ld_b,
-                     Sum* out) {
+HWY_INLINE void dots(RowDots<T, Sum> rows) {
+  // Rows are far apart, so hardware prefetchers miss them; 8 rows ahead covers a memory access.
   constexpr int64_t ahead = 8;
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t next = std::min(i + ahead, rows - 1);
-    prefetch(a + next * ld_a, n);
-    prefetch(b + next * ld_b, n);
-    out[i] = dot<T, Sum>(a + i * ld_a, b + i * ld_b, n);
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    const int64_t next = std::min(i + ahead, rows.rows - 1);
+    prefetch(rows.a + next * rows.ld_a, rows.n);
+    prefetch(rows.b + next * rows.ld_b, rows.n);
+    rows.out[i] = dot<T, Sum>(rows.a + i * rows.ld_a, rows.b + i * rows.ld_b, rows.n);
   }
 }
 
-void product_f64(int64_t m, int64_t k, const double* a, int64_t a_row, const double* b, double* c,
-                 bool accumulate) {
+void multiply_f64(const F64PanelMatmul& matmul) {
   constexpr int64_t columns = tile_vectors * hn::MaxLanes(hn::ScalableTag<double>());
-  static_assert(product_width % columns == 0);
-  for (int64_t j = 0; j < product_width; j += columns) {
+  static_assert(f64_panel_width % columns == 0);
+  const F64PanelMatmul all = matmul;
+  for (int64_t j = 0; j < f64_panel_width; j += columns) {
+    const auto tile = [&](int64_t i) {
+      F64PanelMatmul at = all;
+      at.a += i * at.lda;
+      at.b += j;
+      at.c += i * f64_panel_width + j;
+      return at;
+    };
     int64_t i = 0;
-    for (; i + tile_rows <= m; i += tile_rows)
-      product_tile<tile_rows>(k, a + i * a_row, a_row, b + j, c + i * product_width + j,
-                              accumulate);
-    for (; i < m; ++i)
-      product_tile<1>(k, a + i * a_row, a_row, b + j, c + i * product_width + j, accumulate);
+    for (; i + tile_rows <= all.m; i += tile_rows) multiply_micro_tile<tile_rows>(tile(i));
+    for (; i < all.m; ++i) multiply_micro_tile<1>(tile(i));
   }
 }
 void scale_columns_f32(int64_t rows, int64_t width, const float* factors, float* panel) {
@@ -224,30 +215,23 @@ void scale_columns_f32(int64_t rows, int64_t width, const float* factors, float*
 void scale_columns_f64(int64_t rows, int64_t width, const double* factors, double* panel) {
   scale_columns_any(rows, width, factors, panel);
 }
-void transpose_f32(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
-                   float* out, int64_t ld_out) {
-  transpose_any(rows, columns, factor, in, ld_in, out, ld_out);
+void transpose_f32(const Transpose<float>& call) { transpose_any(call); }
+void transpose_f64(const Transpose<double>& call) { transpose_any(call); }
+void transpose_bf16(const Transpose<float, bf16>& call) {
+  const hn::FixedTag<float, 4> d;
+  const auto factor = hn::Set(d, call.factor);
+  for_blocks(call, 8, 4, [=, t = call](int64_t i, int64_t j) HWY_ATTR {
+    hn::Vec<decltype(d)> low[4], high[4];
+    transpose_square(d, factor, t.in + i * t.ld_in + j, t.ld_in, low);
+    transpose_square(d, factor, t.in + (i + 4) * t.ld_in + j, t.ld_in, high);
+    for (int64_t k = 0; k < 4; ++k)
+      store_halves(d, round_pair(d, low[k], high[k]), t.out + (j + k) * t.ld_out + i);
+  });
 }
-void transpose_f64(int64_t rows, int64_t columns, double factor, const double* in, int64_t ld_in,
-                   double* out, int64_t ld_out) {
-  transpose_any(rows, columns, factor, in, ld_in, out, ld_out);
-}
-void dots_f32(int64_t rows, int64_t n, const float* a, int64_t ld_a, const float* b, int64_t ld_b,
-              float* out) {
-  dots(rows, n, a, ld_a, b, ld_b, out);
-}
-void dots_f16(int64_t rows, int64_t n, const f16* a, int64_t ld_a, const f16* b, int64_t ld_b,
-              float* out) {
-  dots(rows, n, a, ld_a, b, ld_b, out);
-}
-void dots_bf16(int64_t rows, int64_t n, const bf16* a, int64_t ld_a, const bf16* b, int64_t ld_b,
-               float* out) {
-  dots(rows, n, a, ld_a, b, ld_b, out);
-}
-void dots_f64(int64_t rows, int64_t n, const double* a, int64_t ld_a, const double* b, int64_t ld_b,
-              double* out) {
-  dots(rows, n, a, ld_a, b, ld_b, out);
-}
+void dots_f32(const RowDots<float, float>& call) { dots(call); }
+void dots_f16(const RowDots<f16, float>& call) { dots(call); }
+void dots_bf16(const RowDots<bf16, float>& call) { dots(call); }
+void dots_f64(const RowDots<double, double>& call) { dots(call); }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -257,7 +241,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace binade::backend::cpu::attention {
 
-HWY_EXPORT(product_f64);
+HWY_EXPORT(multiply_f64);
 HWY_EXPORT(scale_columns_f32);
 HWY_EXPORT(scale_columns_f64);
 HWY_EXPORT(transpose_f32);
@@ -268,9 +252,8 @@ HWY_EXPORT(dots_f16);
 HWY_EXPORT(dots_bf16);
 HWY_EXPORT(dots_f64);
 
-void product(int64_t m, int64_t k, const double* a, int64_t a_row, const double* b, double* c,
-             bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(product_f64)(m, k, a, a_row, b, c, accumulate);
+void multiply_f64_panel(const F64PanelMatmul& matmul) {
+  HWY_DYNAMIC_DISPATCH(multiply_f64)(matmul);
 }
 
 void scale_columns(int64_t rows, int64_t width, const float* factors, float* panel) {
@@ -280,39 +263,14 @@ void scale_columns(int64_t rows, int64_t width, const double* factors, double* p
   HWY_DYNAMIC_DISPATCH(scale_columns_f64)(rows, width, factors, panel);
 }
 
-void transpose(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
-               float* out, int64_t ld_out) {
-  HWY_DYNAMIC_DISPATCH(transpose_f32)(rows, columns, factor, in, ld_in, out, ld_out);
-}
-void transpose(int64_t rows, int64_t columns, double factor, const double* in, int64_t ld_in,
-               double* out, int64_t ld_out) {
-  HWY_DYNAMIC_DISPATCH(transpose_f64)(rows, columns, factor, in, ld_in, out, ld_out);
-}
-void transpose(int64_t rows, int64_t columns, float factor, const float* in, int64_t ld_in,
-               bf16* out, int64_t ld_out) {
-  HWY_DYNAMIC_DISPATCH(transpose_bf16)(rows, columns, factor, in, ld_in, out, ld_out);
-}
+void transpose(const Transpose<float>& call) { HWY_DYNAMIC_DISPATCH(transpose_f32)(call); }
+void transpose(const Transpose<double>& call) { HWY_DYNAMIC_DISPATCH(transpose_f64)(call); }
+void transpose(const Transpose<float, bf16>& call) { HWY_DYNAMIC_DISPATCH(transpose_bf16)(call); }
 
-template <>
-void row_dots(int64_t rows, int64_t n, const float* a, int64_t ld_a, const float* b, int64_t ld_b,
-              float* out) {
-  HWY_DYNAMIC_DISPATCH(dots_f32)(rows, n, a, ld_a, b, ld_b, out);
-}
-template <>
-void row_dots(int64_t rows, int64_t n, const f16* a, int64_t ld_a, const f16* b, int64_t ld_b,
-              float* out) {
-  HWY_DYNAMIC_DISPATCH(dots_f16)(rows, n, a, ld_a, b, ld_b, out);
-}
-template <>
-void row_dots(int64_t rows, int64_t n, const bf16* a, int64_t ld_a, const bf16* b, int64_t ld_b,
-              float* out) {
-  HWY_DYNAMIC_DISPATCH(dots_bf16)(rows, n, a, ld_a, b, ld_b, out);
-}
-template <>
-void row_dots(int64_t rows, int64_t n, const double* a, int64_t ld_a, const double* b, int64_t ld_b,
-              double* out) {
-  HWY_DYNAMIC_DISPATCH(dots_f64)(rows, n, a, ld_a, b, ld_b, out);
-}
+void row_dots(const RowDots<float, float>& call) { HWY_DYNAMIC_DISPATCH(dots_f32)(call); }
+void row_dots(const RowDots<f16, float>& call) { HWY_DYNAMIC_DISPATCH(dots_f16)(call); }
+void row_dots(const RowDots<bf16, float>& call) { HWY_DYNAMIC_DISPATCH(dots_bf16)(call); }
+void row_dots(const RowDots<double, double>& call) { HWY_DYNAMIC_DISPATCH(dots_f64)(call); }
 
 }  // namespace binade::backend::cpu::attention
 #endif  // HWY_ONCE

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "binade/backend/cpu/conv/im2col.h"
-#include "binade/backend/cpu/gemm/element.h"
+#include "binade/backend/cpu/gemm/gemm.h"
 #include "binade/backend/cpu/gemm/scratch.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/rows/dense_rows.h"
@@ -15,18 +15,14 @@
 namespace binade::backend::cpu {
 namespace {
 
-Element element(DType dtype) { return element_of("conv", "dtype", dtype); }
-
-void* at(const TensorView& x, int64_t offset) {
-  return x.as<char>() + offset * static_cast<int64_t>(size_of(x.dtype));
-}
+void* at(const TensorView& x, int64_t offset) { return advance(x.data, x.dtype, offset); }
 
 template <class T>
-Output dense(T* data, int64_t columns) {
-  return {data, element(dtype_of<T>), columns, 1};
+OutputMatrix dense(T* data, int64_t columns) {
+  return {data, dtype_of<T>, columns, 1};
 }
 
-// A thread's own, kept between calls.
+// One per thread, kept between calls.
 struct Scratch {
   ScratchBuffer columns, result, sums;
 };
@@ -36,7 +32,7 @@ Scratch& scratch() {
   return buffers;
 }
 
-// Runs items side by side, or, where there are too few, lets the threads share each one.
+// Runs items in parallel, or, if there are fewer than threads, one after another with all threads.
 template <class Body>
 void for_items(int64_t count, Body&& body) {
   if (count < threads()) {
@@ -48,14 +44,13 @@ void for_items(int64_t count, Body&& body) {
   });
 }
 
-// The channels of y (a group's) at a tile's positions as a matrix [channels, columns]: in place
-// where one image is all, else gathered.
-Operand outputs(const ConvSizes& sizes, const TensorView& y, int64_t group, const ConvTile& tile,
-                ScratchBuffer& buffer) {
+// A group's channels of y at a tile's positions as a matrix [channels, columns]: in place if the
+// tile has one image, else gathered.
+InputMatrix outputs(const ConvSizes& sizes, const TensorView& y, int64_t group,
+                    const ConvTile& tile, ScratchBuffer& buffer) {
   const auto size = static_cast<int64_t>(size_of(y.dtype));
   if (tile.images == 1) {
-    return {at(y, sizes.out_offset(tile.image, group) + tile.first), element(y.dtype),
-            sizes.out_plane, 1};
+    return {at(y, sizes.out_offset(tile.image, group) + tile.first), y.dtype, sizes.out_plane, 1};
   }
   char* gathered = buffer.get<char>(sizes.out_channels * tile.columns() * size);
   for (int64_t channel = 0; channel < sizes.out_channels; ++channel) {
@@ -65,21 +60,21 @@ Operand outputs(const ConvSizes& sizes, const TensorView& y, int64_t group, cons
                   static_cast<size_t>(tile.count * size));
     }
   }
-  return {gathered, element(y.dtype), tile.columns(), 1};
+  return {gathered, y.dtype, tile.columns(), 1};
 }
 
 // Columns of some channels of x as a matrix [channels x taps, columns].
-Operand inputs(const ConvSizes& sizes, const TensorView& x, int64_t group, ChannelRange channels,
-               const ConvTile& tile, ScratchBuffer& buffer) {
+InputMatrix inputs(const ConvSizes& sizes, const TensorView& x, int64_t group,
+                   ChannelRange channels, const ConvTile& tile, ScratchBuffer& buffer) {
   if (sizes.pointwise() && tile.images == 1) {
     const int64_t first =
         sizes.in_offset(tile.image, group) + channels.begin * sizes.in_plane + tile.first;
-    return {at(x, first), element(x.dtype), sizes.in_plane, 1};
+    return {at(x, first), x.dtype, sizes.in_plane, 1};
   }
   const int64_t rows = (channels.end - channels.begin) * sizes.taps;
   void* columns = buffer.get<char>(rows * tile.columns() * static_cast<int64_t>(size_of(x.dtype)));
   make_columns(sizes, x, group, channels, tile, columns);
-  return {columns, element(x.dtype), tile.columns(), 1};
+  return {columns, x.dtype, tile.columns(), 1};
 }
 
 template <class T>
@@ -105,28 +100,31 @@ void store_outputs(const ConvSizes& sizes, T* result, const TensorView& bias, in
   }
 }
 
-void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometry& geometry,
-             TensorView y) {
-  const ConvSizes sizes(x, weight, y, geometry);
+void forward(const ConvForward& call) {
+  const TensorView &x = call.x, &weight = call.weight, &bias = call.bias, &y = call.y;
+  const ConvSizes sizes(x, weight, y, call.geometry);
   const ConvTiles tiles(sizes, std::max(sizes.rows(), sizes.out_channels));
   with_compute_type("conv", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_items(tiles.count() * sizes.groups, [&](int64_t item) {
       const int64_t group = item % sizes.groups;
       const ConvTile tile = tiles[item / sizes.groups];
-      const Operand w{at(weight, group * sizes.out_channels * sizes.rows()), element(weight.dtype),
-                      sizes.rows(), 1};
-      const Operand columns =
-          inputs(sizes, x, group, {0, sizes.in_channels}, tile, scratch().columns);
+      GemmProblem problem{
+          .m = sizes.out_channels,
+          .n = tile.columns(),
+          .k = sizes.rows(),
+          .a = {at(weight, group * sizes.out_channels * sizes.rows()), weight.dtype, sizes.rows(),
+                1},
+          .b = inputs(sizes, x, group, {0, sizes.in_channels}, tile, scratch().columns)};
       if (!bias.present && tile.images == 1) {
         const int64_t first = sizes.out_offset(tile.image, group) + tile.first;
-        gemm(sizes.out_channels, tile.count, sizes.rows(), w, columns,
-             {at(y, first), element(y.dtype), sizes.out_plane, 1});
+        problem.c = {at(y, first), y.dtype, sizes.out_plane, 1};
+        gemm(problem);
         return;
       }
       T* result = scratch().result.template get<T>(sizes.out_channels * tile.columns());
-      gemm(sizes.out_channels, tile.columns(), sizes.rows(), w, columns,
-           dense(result, tile.columns()));
+      problem.c = dense(result, tile.columns());
+      gemm(problem);
       store_outputs(sizes, result, bias, group, tile, y);
     });
   });
@@ -134,30 +132,33 @@ void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometr
 
 // ---- backward ----
 
-// Channels whose rows are multiplied at a time: enough rows for a product to run well.
+// Channels whose rows are multiplied at a time: enough rows for a fast matmul.
 int64_t channels_at_a_time(const ConvSizes& sizes, int64_t rows) {
   return std::clamp<int64_t>(rows / std::max<int64_t>(sizes.taps, 1), 1,
                              std::max<int64_t>(sizes.in_channels, 1));
 }
 
-// The input's gradient is the product itself.
-void backward_input_pointwise(const ConvSizes& sizes, const TensorView& dy,
-                              const TensorView& weight, const TensorView& dx, bool accumulate) {
+// Without taps, the input's gradient is the matmul's result.
+void backward_input_pointwise(const ConvSizes& sizes, const ConvBackwardInput& call) {
+  const TensorView &dy = call.dy, &weight = call.weight, &dx = call.dx;
   for_items(sizes.images * sizes.groups, [&](int64_t item) {
     const int64_t image = item / sizes.groups, group = item % sizes.groups;
-    gemm(sizes.in_channels, sizes.in_plane, sizes.out_channels,
-         {at(weight, group * sizes.out_channels * sizes.in_channels), element(weight.dtype), 1,
-          sizes.in_channels},
-         {at(dy, sizes.out_offset(image, group)), element(dy.dtype), sizes.out_plane, 1},
-         {at(dx, sizes.in_offset(image, group)), element(dx.dtype), sizes.in_plane, 1},
-         {.beta = accumulate ? 1.0f : 0.0f});
+    gemm({.m = sizes.in_channels,
+          .n = sizes.in_plane,
+          .k = sizes.out_channels,
+          .a = {at(weight, group * sizes.out_channels * sizes.in_channels), weight.dtype, 1,
+                sizes.in_channels},
+          .b = {at(dy, sizes.out_offset(image, group)), dy.dtype, sizes.out_plane, 1},
+          .c = {at(dx, sizes.in_offset(image, group)), dx.dtype, sizes.in_plane, 1},
+          .epilogue = {.beta = call.accumulate ? 1.0f : 0.0f}});
   });
 }
 
+// Adds the bias to planes [images, channels, in_plane] and stores them to dx.
 template <class T>
-void store_inputs(const ConvSizes& sizes, T* planes, const TensorView& bias, int64_t group,
-                  ChannelRange channels, const ConvTile& tile, const TensorView& dx,
-                  bool accumulate) {
+void store_inputs(const ConvSizes& sizes, const ConvBackwardInput& call, int64_t group,
+                  ChannelRange channels, const ConvTile& tile, T* planes) {
+  const auto& [dy, weight, bias, geometry, dx, accumulate] = call;
   for (int64_t image = 0; image < tile.images; ++image) {
     for (int64_t channel = channels.begin; channel < channels.end;
          ++channel, planes += sizes.in_plane) {
@@ -169,11 +170,12 @@ void store_inputs(const ConvSizes& sizes, T* planes, const TensorView& bias, int
   }
 }
 
-// Sums over positions in order of tiles, then of taps: an input's gradient is made by one item
-// alone.
+// Sums over positions in order of tiles, then of taps. One item computes all of an input's
+// gradient, so bits do not depend on threads.
 template <class T>
-void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const TensorView& weight,
-                            const TensorView& bias, const TensorView& dx, bool accumulate) {
+void backward_input_columns(const ConvSizes& sizes, const ConvBackwardInput& call) {
+  const TensorView &dy = call.dy, &weight = call.weight;
+  // Rows of a fast matmul, and sums (4 MiB of f32) that an item keeps at most.
   constexpr int64_t wanted_rows = 256, plane_elements = 1 << 20;
   const int64_t step =
       std::min(channels_at_a_time(sizes, wanted_rows),
@@ -186,48 +188,47 @@ void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const 
     const int64_t first = item % parts * step;
     const ChannelRange channels{first, std::min(first + step, sizes.in_channels)};
     const int64_t count = channels.end - channels.begin, rows = count * sizes.taps;
-    const Operand w{
+    const InputMatrix w{
         at(weight, (group * sizes.out_channels * sizes.in_channels + first) * sizes.taps),
-        element(weight.dtype), 1, sizes.rows()};
+        weight.dtype, 1, sizes.rows()};
     ConvTile tile = tiles[image_part * tiles.position_parts()];
     T* planes = scratch().sums.template get<T>(tile.images * count * sizes.in_plane);
     std::fill_n(planes, tile.images * count * sizes.in_plane, T(0));
     for (int64_t part = 0; part < tiles.position_parts(); ++part) {
       tile = tiles[image_part * tiles.position_parts() + part];
       T* columns = scratch().result.template get<T>(rows * tile.columns());
-      gemm(rows, tile.columns(), sizes.out_channels, w,
-           outputs(sizes, dy, group, tile, scratch().columns), dense(columns, tile.columns()));
+      gemm({.m = rows,
+            .n = tile.columns(),
+            .k = sizes.out_channels,
+            .a = w,
+            .b = outputs(sizes, dy, group, tile, scratch().columns),
+            .c = dense(columns, tile.columns())});
       add_columns(sizes, columns, channels, tile, planes);
     }
-    store_inputs(sizes, planes, bias, group, channels, tile, dx, accumulate);
+    store_inputs(sizes, call, group, channels, tile, planes);
   });
 }
 
-void backward_input(TensorView dy, TensorView weight, TensorView bias, const ConvGeometry& geometry,
-                    TensorView dx, bool accumulate) {
-  const ConvSizes sizes(dx, weight, dy, geometry);
-  with_compute_type("conv", dy.dtype, [&](auto tag) {
-    if (sizes.pointwise() && !bias.present) {
-      backward_input_pointwise(sizes, dy, weight, dx, accumulate);
+void backward_input(const ConvBackwardInput& call) {
+  const ConvSizes sizes(call.dx, call.weight, call.dy, call.geometry);
+  with_compute_type("conv", call.dy.dtype, [&](auto tag) {
+    if (sizes.pointwise() && !call.bias.present) {
+      backward_input_pointwise(sizes, call);
     } else {
-      backward_input_columns<typename decltype(tag)::type>(sizes, dy, weight, bias, dx, accumulate);
+      backward_input_columns<typename decltype(tag)::type>(sizes, call);
     }
   });
 }
 
-// A weight's gradient sums over all images. Blocks of channels are independent; where there is
-// little else to share out, the images are cut into chunks, whose sums are added up in order
+// A weight's gradient sums over all images. Blocks of channels are independent work items; if the
+// gradient is small, images are divided into chunks as well, whose sums are added in order
 // afterwards.
 template <class T>
 class WeightGradient {
  public:
-  WeightGradient(const TensorView& x, const TensorView& dy, const ConvGeometry& geometry,
-                 const TensorView& dweight, bool accumulate)
-      : x_(x),
-        dy_(dy),
-        dweight_(dweight),
-        accumulate_(accumulate),
-        sizes_(x, dweight, dy, geometry) {
+  explicit WeightGradient(const ConvBackwardWeight& call)
+      : call_(call), sizes_(call.x, call.dweight, call.dy, call.geometry) {
+    // At most 8 MiB of partial sums in f32, and chunks for 16 threads.
     constexpr int64_t partial_elements = 1 << 21, max_chunks = 16;
     const int64_t total = std::max<int64_t>(blocks() * block_elements(), 1);
     const int64_t most = std::clamp<int64_t>(tiles_.count(), 1, max_chunks);
@@ -244,16 +245,16 @@ class WeightGradient {
       return;
     }
     std::vector<T> partial(static_cast<size_t>(chunks_ * blocks() * block_elements()));
-    const auto place = [&](int64_t chunk, int64_t block) {
+    const auto sums_of = [&](int64_t chunk, int64_t block) {
       return partial.data() + (chunk * blocks() + block) * block_elements();
     };
     for_items(chunks_ * blocks(), [&](int64_t item) {
-      sum(item % blocks(), item / blocks(), place(item / blocks(), item % blocks()));
+      sum(item % blocks(), item / blocks(), sums_of(item / blocks(), item % blocks()));
     });
     for_items(blocks(), [&](int64_t block) {
-      T* sums = place(0, block);
+      T* sums = sums_of(0, block);
       for (int64_t chunk = 1; chunk < chunks_; ++chunk) {
-        const T* more = place(chunk, block);
+        const T* more = sums_of(chunk, block);
         for (int64_t i = 0; i < block_elements(); ++i) sums[i] += more[i];
       }
       finish(block, sums);
@@ -278,11 +279,15 @@ class WeightGradient {
     if (begin == end) std::fill_n(sums, sizes_.out_channels * width, T(0));
     for (int64_t i = begin; i < end; ++i) {
       const ConvTile tile = tiles_[i];
-      Operand in = inputs(sizes_, x_, group, range, tile, scratch().columns);
+      InputMatrix in = inputs(sizes_, call_.x, group, range, tile, scratch().columns);
       std::swap(in.row_stride, in.col_stride);
-      gemm(sizes_.out_channels, width, tile.columns(),
-           outputs(sizes_, dy_, group, tile, scratch().result), in, dense(sums, width),
-           {.beta = i == begin ? 0.0f : 1.0f});
+      gemm({.m = sizes_.out_channels,
+            .n = width,
+            .k = tile.columns(),
+            .a = outputs(sizes_, call_.dy, group, tile, scratch().result),
+            .b = in,
+            .c = dense(sums, width),
+            .epilogue = {.beta = i == begin ? 0.0f : 1.0f}});
     }
   }
 
@@ -291,15 +296,14 @@ class WeightGradient {
     const int64_t width = columns(range), group = block / parts_;
     for (int64_t channel = 0; channel < sizes_.out_channels; ++channel) {
       const int64_t row = group * sizes_.out_channels + channel;
-      store(sums + channel * width, dweight_, row * sizes_.rows() + range.begin * sizes_.taps,
-            width, accumulate_);
+      store(sums + channel * width, call_.dweight, row * sizes_.rows() + range.begin * sizes_.taps,
+            width, call_.accumulate);
     }
   }
 
-  static constexpr int64_t wanted_columns = 512;
+  static constexpr int64_t wanted_columns = 512;  // of a fast matmul
 
-  const TensorView &x_, &dy_, &dweight_;
-  const bool accumulate_;
+  const ConvBackwardWeight& call_;
   const ConvSizes sizes_;
   const int64_t step_ = channels_at_a_time(sizes_, wanted_columns);
   const int64_t parts_ = divide_up(sizes_.in_channels, step_);
@@ -307,11 +311,9 @@ class WeightGradient {
   int64_t chunks_ = 1;
 };
 
-void backward_weight(TensorView x, TensorView dy, const ConvGeometry& geometry, TensorView dweight,
-                     bool accumulate) {
-  with_compute_type("conv", x.dtype, [&](auto tag) {
-    WeightGradient<typename decltype(tag)::type>(x, dy, geometry, dweight, accumulate).run();
-  });
+void backward_weight(const ConvBackwardWeight& call) {
+  with_compute_type("conv", call.x.dtype,
+                    [&](auto tag) { WeightGradient<typename decltype(tag)::type>(call).run(); });
 }
 
 }  // namespace

@@ -8,9 +8,11 @@
 namespace binade::backend::cpu {
 namespace {
 
+// A tile's matrix has 4 MiB of f32 at most, unless 32 columns, the fewest for a fast matmul, need
+// more. More than 2048 columns make a matmul no faster.
 constexpr int64_t tile_elements = 1 << 20;
-constexpr int64_t least_columns = 32;
-constexpr int64_t tile_columns = 2048;
+constexpr int64_t min_columns = 32;
+constexpr int64_t max_columns = 2048;
 
 std::array<int64_t, 3> spatial(const TensorView& x) { return {x.shape[2], x.shape[3], x.shape[4]}; }
 
@@ -33,6 +35,7 @@ template <class T>
 void make_columns_of(const ConvSizes& sizes, const T* x, int64_t group, ChannelRange channels,
                      const ConvTile& tile, T* columns) {
   const int64_t rows = (channels.end - channels.begin) * sizes.taps;
+  // Copying 16384 elements takes a few microseconds, about what waking a thread costs.
   const int64_t grain = divide_up(16384, std::max<int64_t>(tile.columns(), 1));
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
@@ -95,7 +98,7 @@ bool ConvSizes::pointwise() const {
 ConvTiles::ConvTiles(const ConvSizes& sizes, int64_t rows)
     : total_images_(sizes.images), total_positions_(sizes.out_plane) {
   const int64_t columns =
-      std::clamp(tile_elements / std::max<int64_t>(rows, 1), least_columns, tile_columns);
+      std::clamp(tile_elements / std::max<int64_t>(rows, 1), min_columns, max_columns);
   const int64_t positions = std::max<int64_t>(total_positions_, 1);
   position_parts_ = divide_up(positions, columns);
   positions_ = divide_up(positions, position_parts_);

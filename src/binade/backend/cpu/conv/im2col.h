@@ -5,8 +5,8 @@
 #include "binade/backend/conv.h"
 #include "binade/backend/cpu/conv/window_rows.h"
 
-// A convolution as a product of matrices: columns are output positions, rows are the inputs of one
-// output, (channel, kd, kh, kw). Columns are made a tile at a time.
+// A convolution as a matmul: columns are output positions, rows are the inputs of one output,
+// (channel, kd, kh, kw). Columns are made a tile at a time.
 namespace binade::backend::cpu {
 
 // Sizes of a convolution of x [n, c, d, h, w] with weight [o, c / groups, kd, kh, kw] into y.
@@ -20,7 +20,7 @@ struct ConvSizes {
   int64_t in_plane, out_plane, taps;  // elements of the grid
 
   int64_t rows() const { return in_channels * taps; }
-  // A column is one input position: the input itself is the matrix of columns.
+  // Whether a column is one input position, so that the input itself is the matrix of columns.
   bool pointwise() const;
   // First element of a group's channels of one image of x or y.
   int64_t in_offset(int64_t image, int64_t group) const {
@@ -39,14 +39,13 @@ struct ConvTile {
   int64_t columns() const { return images * count; }
 };
 
-// Cuts all positions of all images into tiles such that a matrix of `rows` rows (the larger of
-// those that are made) has some MiB at most. Depends on nothing but the sizes.
+// Divides all positions of all images into tiles such that a matrix of `rows` rows, the larger one
+// of a matmul, has a few MiB at most. Depends only on the sizes.
 class ConvTiles {
  public:
   ConvTiles(const ConvSizes& sizes, int64_t rows);
 
   int64_t count() const { return image_parts_ * position_parts_; }
-  int64_t max_columns() const { return images_ * positions_; }
   // Tiles are in order of image and, in an image, of position.
   ConvTile operator[](int64_t index) const;
   // Groups of images, and the tiles of each.
@@ -55,7 +54,7 @@ class ConvTiles {
 
  private:
   int64_t total_images_, total_positions_;
-  int64_t images_, positions_;  // of a whole tile
+  int64_t images_, positions_;  // of a full tile
   int64_t image_parts_, position_parts_;
 };
 
@@ -63,7 +62,7 @@ struct ChannelRange {
   int64_t begin, end;
 };
 
-// columns [channels x taps, tile.columns()] of x, in x's own type; padding is 0.
+// Copies x to columns [channels x taps, tile.columns()], in x's own type; padding is 0.
 void make_columns(const ConvSizes& sizes, const TensorView& x, int64_t group, ChannelRange channels,
                   const ConvTile& tile, void* columns);
 

@@ -13,7 +13,7 @@
 namespace binade::backend::cpu {
 namespace {
 
-constexpr int64_t no_index = -1;  // of a window that lies in padding altogether
+constexpr int64_t no_index = -1;  // of a window entirely inside padding
 
 // Tensors are [n, c, d, h, w]; each of the n * c planes of d * h * w elements is pooled by itself.
 int64_t planes(const TensorView& x) { return x.shape[0] * x.shape[1]; }
@@ -27,9 +27,8 @@ WindowGrid grid_of(const PoolGeometry& g, const TensorView& x, const TensorView&
           g.padding};
 }
 
-// Calls visit(output, input) for every pair that a window joins. Taps are the outermost loop: the
-// inputs of each output come in order, and the innermost loop runs over outputs, which do not
-// depend on one another.
+// Calls visit(output, input) for every input of every output's window. Taps are the outermost loop:
+// the inputs of each output come in order, and the innermost loop runs over independent outputs.
 template <class Stride, class Visit>
 void for_pairs(const WindowGrid& grid, Stride stride, Visit&& visit) {
   for (int64_t tap = 0; tap < grid.taps(); ++tap) {
@@ -40,7 +39,7 @@ void for_pairs(const WindowGrid& grid, Stride stride, Visit&& visit) {
   }
 }
 
-// The same with the common strides known to the compiler, so that it can use vectors.
+// The same with common strides as constants, so that the compiler can vectorize.
 template <class Visit>
 void for_pairs(const WindowGrid& grid, Visit&& visit) {
   switch (grid.stride[2]) {
@@ -53,8 +52,8 @@ void for_pairs(const WindowGrid& grid, Visit&& visit) {
   }
 }
 
-// Calls body(plane, source, target) for every plane, in parallel: `source` has room for a plane of
-// `from`, `target` for one of `to`.
+// Calls body(plane, source, target) for every plane, in parallel, with buffers for a plane of
+// `from` and one of `to`.
 template <class T, class Body>
 void for_planes(const TensorView& from, const TensorView& to, Body&& body) {
   parallel_for(planes(to), 1, [&](int64_t begin, int64_t end) {
@@ -66,19 +65,19 @@ void for_planes(const TensorView& from, const TensorView& to, Body&& body) {
 
 // ---- maximum ----
 
-// Index is as wide as T where a plane's places fit: one vector then holds as many of either.
+// Index is as wide as T if a plane's indices fit, so that vectors of both have as many lanes.
 template <class Index, class T>
-void max_plane(const WindowGrid& grid, const T* in, T* best, Index* place) {
+void max_plane(const WindowGrid& grid, const T* in, T* best, Index* index) {
   std::fill_n(best, grid.outputs(), -std::numeric_limits<T>::infinity());
-  std::fill_n(place, grid.outputs(), static_cast<Index>(no_index));
+  std::fill_n(index, grid.outputs(), static_cast<Index>(no_index));
   for_pairs(grid, [=](int64_t output, int64_t input) {
     const T value = in[input], old = best[output];
-    const Index old_place = place[output];
-    // A NaN wins over numbers and nothing over a NaN; -inf takes the place of no index.
+    const Index old_index = index[output];
+    // A NaN wins over numbers and nothing over a NaN; -inf replaces "no index".
     const bool wins =
-        (!(value <= old) & (old == old)) | (old_place == static_cast<Index>(no_index));
+        (!(value <= old) & (old == old)) | (old_index == static_cast<Index>(no_index));
     best[output] = wins ? value : old;
-    place[output] = wins ? static_cast<Index>(input) : old_place;
+    index[output] = wins ? static_cast<Index>(input) : old_index;
   });
 }
 
@@ -86,11 +85,11 @@ template <class Index, class T>
 void max_planes(const WindowGrid& grid, const TensorView& x, const TensorView& y,
                 const TensorView& index) {
   for_planes<T>(x, y, [&](int64_t plane, T* source, T* best) {
-    std::vector<Index> place(static_cast<size_t>(grid.outputs()));
+    std::vector<Index> plane_index(static_cast<size_t>(grid.outputs()));
     const T* in = load(x, plane * grid.inputs(), grid.inputs(), source);
-    max_plane(grid, in, best, place.data());
+    max_plane(grid, in, best, plane_index.data());
     store(best, y, plane * grid.outputs(), grid.outputs());
-    std::copy(place.begin(), place.end(), index.as<int64_t>() + plane * grid.outputs());
+    std::copy(plane_index.begin(), plane_index.end(), index.as<int64_t>() + plane * grid.outputs());
   });
 }
 
@@ -112,10 +111,10 @@ void max_backward(TensorView dy, TensorView index, TensorView dx) {
     for_planes<T>(dy, dx, [&](int64_t plane, T* source, T* sums) {
       const int64_t outputs = plane_size(dy);
       const T* gradient = load(dy, plane * outputs, outputs, source);
-      const int64_t* places = index.as<int64_t>() + plane * outputs;
+      const int64_t* inputs = index.as<int64_t>() + plane * outputs;
       std::fill_n(sums, plane_size(dx), T(0));
       for (int64_t i = 0; i < outputs; ++i) {
-        if (places[i] != no_index) sums[places[i]] += gradient[i];
+        if (inputs[i] != no_index) sums[inputs[i]] += gradient[i];
       }
       store(sums, dx, plane * plane_size(dx), plane_size(dx));
     });
@@ -124,8 +123,8 @@ void max_backward(TensorView dy, TensorView index, TensorView dx) {
 
 // ---- average ----
 
-// By how many elements a window divides along one axis: those inside the input, or those up to the
-// end of its padding.
+// The number of elements that a window averages along one axis: those inside the input, or those up
+// to the end of its padding.
 int64_t window_length(const WindowGrid& grid, size_t axis, int64_t output, bool with_padding) {
   const int64_t size = grid.in[axis], padding = grid.padding[axis];
   const int64_t start = output * grid.stride[axis] - padding, end = start + grid.kernel[axis];
@@ -133,7 +132,7 @@ int64_t window_length(const WindowGrid& grid, size_t axis, int64_t output, bool 
   return std::min(end, size) - std::max<int64_t>(start, 0);
 }
 
-// The factor of each output of a plane; 0 where there is nothing to average.
+// The factor of each output of a plane; 0 if there is nothing to average.
 template <class T>
 std::vector<T> average_factors(const WindowGrid& grid, bool with_padding) {
   std::vector<T> factors;
@@ -171,12 +170,12 @@ void average_backward(TensorView dy, const PoolGeometry& geometry, TensorView dx
   with_compute_type("average_pool", dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::vector<T> factors = average_factors<T>(grid, geometry.count_padding);
-    for_planes<T>(dy, dx, [&](int64_t plane, T* shares, T* sums) {
-      const T* gradient = load(dy, plane * grid.outputs(), grid.outputs(), shares);
+    for_planes<T>(dy, dx, [&](int64_t plane, T* scaled, T* sums) {
+      const T* gradient = load(dy, plane * grid.outputs(), grid.outputs(), scaled);
       for (int64_t i = 0; i < grid.outputs(); ++i)
-        shares[i] = gradient[i] * factors[static_cast<size_t>(i)];
+        scaled[i] = gradient[i] * factors[static_cast<size_t>(i)];
       std::fill_n(sums, grid.inputs(), T(0));
-      for_pairs(grid, [&](int64_t output, int64_t input) { sums[input] += shares[output]; });
+      for_pairs(grid, [&](int64_t output, int64_t input) { sums[input] += scaled[output]; });
       store(sums, dx, plane * grid.inputs(), grid.inputs());
     });
   });

@@ -4,11 +4,12 @@
 #include <array>
 #include <cstdint>
 
-// Which inputs the windows of a convolution or a pool reach, a row of outputs at a time.
+#include "binade/base/division.h"
+
+// The inputs that the windows of a convolution or a pool read, one row of outputs at a time.
 namespace binade::backend::cpu {
 
-// Outputs and inputs of one plane, and the window (of `kernel` taps) between them. Axes are d, h,
-// w.
+// Sizes of one plane's inputs, outputs and window. Axes are d, h, w.
 struct WindowGrid {
   std::array<int64_t, 3> in, kernel, out, stride, padding;
   std::array<int64_t, 3> dilation{1, 1, 1};
@@ -20,33 +21,33 @@ struct WindowGrid {
 
 namespace detail {
 
-// The outputs [begin, end) along one axis for which a tap lies inside the input.
+// The outputs [begin, end) along one axis whose tap is inside the input.
 struct Reach {
   int64_t begin, end;
-  int64_t input;  // that of output 0, perhaps outside
+  int64_t input;  // the tap of output 0, which may be outside
 
   Reach(const WindowGrid& grid, size_t axis, int64_t tap) {
     const int64_t size = grid.in[axis], stride = grid.stride[axis];
     input = tap * grid.dilation[axis] - grid.padding[axis];
-    end = size > input ? std::min(grid.out[axis], (size - input + stride - 1) / stride) : 0;
-    begin = input >= 0 ? 0 : std::min((-input + stride - 1) / stride, end);
+    end = size > input ? std::min(grid.out[axis], divide_up(size - input, stride)) : 0;
+    begin = input >= 0 ? 0 : std::min(divide_up(-input, stride), end);
   }
   bool has(int64_t output) const { return output >= begin && output < end; }
 };
 
 }  // namespace detail
 
-// Part of one row of outputs, seen through one tap: from `first` on, `before` outputs have the tap
-// in padding, then `length` have it on the inputs from `input` on in steps of the last axis's
-// stride, then `after` in padding again.
+// One tap of a part of a row of outputs: from `first` on, `before` outputs have the tap in padding,
+// then `length` have it on the inputs from `input` on in steps of the last axis's stride, then
+// `after` in padding again.
 struct WindowRun {
   int64_t first;
   int64_t before, length, after;
   int64_t input;
 };
 
-// Calls visit(run) for the rows that outputs [begin, begin + count) of a plane consist of;
-// run.first counts from `begin`.
+// Calls visit(run) for each row of the outputs [begin, begin + count) of a plane; run.first counts
+// from `begin`.
 template <class Visit>
 void for_window_rows(const WindowGrid& grid, int64_t tap, int64_t begin, int64_t count,
                      Visit&& visit) {

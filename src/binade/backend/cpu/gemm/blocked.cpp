@@ -14,39 +14,40 @@ GemmScratch& gemm_scratch() {
 }
 
 int64_t worthwhile_threads(int64_t batch, int64_t m, int64_t n, int64_t k) {
-  constexpr double products_per_thread = 1 << 19;
-  double products = 1;
-  for (int64_t size : {batch, m, n, k}) products *= static_cast<double>(size);
-  return static_cast<int64_t>(std::clamp<double>(products / products_per_thread, 1, threads()));
+  // 2^19 multiply-adds take some ten microseconds on one core, well above the cost of waking it.
+  constexpr double work_per_thread = 1 << 19;
+  double work = 1;
+  for (int64_t size : {batch, m, n, k}) work *= static_cast<double>(size);
+  return static_cast<int64_t>(std::clamp<double>(work / work_per_thread, 1, threads()));
 }
 
 namespace {
 
-// The product is cut three times. Spans: what is packed at a time, bounded in memory. K blocks:
-// what a micro-kernel sums up before it goes to memory. Tiles: what a thread takes at a time. How
-// sums are rounded depends on spans and K blocks along K alone, and those on nothing but k.
-constexpr int64_t span_bytes = 16 << 20;  // of each packed operand
+// A matmul is divided on three levels. Spans are packed at a time, so that packed memory is
+// bounded. K blocks are summed in registers before sums go to memory. Tiles are the work items of
+// threads. Rounding depends only on the spans and blocks along K, and those only on k: the same
+// bits for any number of threads.
+constexpr int64_t span_bytes = 16 << 20;  // per packed operand: several times an L2 cache
 constexpr int64_t k_span = 16384;         // a multiple of every kernel's kc
 
-bool outputs_are_sums(const Problem& p) {
+bool outputs_are_sums(const GemmProblem& p) {
   const Epilogue& e = p.epilogue;
-  return p.c.type == Element::f32 && p.c.col_stride == 1 && e.alpha == 1 && e.beta == 0 &&
-         e.bias == nullptr && e.activation == Activation::none && e.pre_activation == nullptr;
+  return p.c.dtype == DType::f32 && p.c.col_stride == 1 && e.alpha == 1 && e.beta == 0 &&
+         !e.bias.present && e.activation == Activation::none && !e.pre_activation.present;
 }
 
 }  // namespace
 
-void gemm_blocked(const Problem& p, const Kernel& kernel) {
+void gemm_blocked(const GemmProblem& p, const Kernel& kernel) {
   GemmScratch& scratch = gemm_scratch();
-  const PackSource source_a{p.a.data, p.a.type, p.a.row_stride, p.a.col_stride,
-                            p.epilogue.round_tf32};
-  const PackSource source_b{p.b.data, p.b.type, p.b.col_stride, p.b.row_stride,
-                            p.epilogue.round_tf32};
+  const bool tf32 = p.epilogue.tf32;
+  const OperandRows source_a{p.a.data, p.a.dtype, p.a.row_stride, p.a.col_stride, tf32};
+  const OperandRows source_b{p.b.data, p.b.dtype, p.b.col_stride, p.b.row_stride, tf32};
   const int64_t workers = worthwhile_threads(1, p.m, p.n, p.k);
   const int64_t depth = std::clamp<int64_t>(p.k, 1, k_span);
   const int64_t span = span_bytes / (depth * kernel.element_bytes());
-  const int64_t m_span = std::max<int64_t>(span / kernel.mr, 1) * kernel.mr;
-  const int64_t n_span = std::max<int64_t>(span / kernel.nr, 1) * kernel.nr;
+  const int64_t m_span = std::max<int64_t>(round_down(span, kernel.mr), kernel.mr);
+  const int64_t n_span = std::max<int64_t>(round_down(span, kernel.nr), kernel.nr);
   const int64_t spans = std::max<int64_t>(divide_up(p.k, k_span), 1);
   const int64_t kc = round_up(divide_up(depth, divide_up(depth, kernel.kc)), kernel.group());
   const auto layout = [&](int rows, int group) {
@@ -72,10 +73,11 @@ void gemm_blocked(const Problem& p, const Kernel& kernel) {
         choose_tiles(pass, workers);
         if (spans > 1) pass.sums = scratch.sums.get<float>(pass.tiles() * pass.tile_size());
         pass.own_rows = p.n <= pass.tile_columns;
-        const bool pack_a =
-            !pass.own_rows && a.select_block(i, pass.rows.size, s * k_span, pass.depth);
-        if (pass.own_rows) a.aim_in_parts(i, pass.rows.size, s * k_span, pass.depth);
-        const bool pack_b = b.select_block(j, pass.columns.size, s * k_span, pass.depth);
+        const OperandBlock block_a{i, pass.rows.size, s * k_span, pass.depth},
+            block_b{j, pass.columns.size, s * k_span, pass.depth};
+        if (pass.own_rows) a.select_unpacked_block(block_a);
+        const bool pack_a = !pass.own_rows && a.select_block(block_a);
+        const bool pack_b = b.select_block(block_b);
         const int64_t items_a = pack_a ? a.items() : 0;
         const int64_t items_b = pack_b ? b.items() : 0;
         run_two_phases(

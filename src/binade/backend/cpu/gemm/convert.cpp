@@ -14,27 +14,29 @@
 namespace binade::backend::cpu {
 namespace {
 
-// Calls body with a value of the C++ type that `type` names.
+// Calls body with a value of the C++ type of `dtype`. Only floating types are instantiated.
 template <class Body>
-void with_type(Element type, Body body) {
-  switch (type) {
-    case Element::f64:
+void with_type(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::f64:
       return body(double{});
-    case Element::f32:
+    case DType::f32:
       return body(float{});
-    case Element::f16:
+    case DType::f16:
       return body(f16{});
-    case Element::bf16:
+    case DType::bf16:
       return body(bf16{});
-    case Element::e4m3:
+    case DType::e4m3:
       return body(e4m3{});
-    case Element::e5m2:
+    case DType::e5m2:
       return body(e5m2{});
+    default:
+      fail("gemm",
+           {.argument = "dtype", .expected = "a floating type", .found = std::string(name(dtype))});
   }
-  fail("gemm", {.argument = "element type", .found = std::to_string(static_cast<int>(type))});
 }
 
-// What an 8-bit type's codes mean, as bits of bf16.
+// The values of an 8-bit type's codes, as bits of bf16.
 template <class T>
 constexpr std::array<uint16_t, 256> bf16_codes() {
   std::array<uint16_t, 256> table{};
@@ -52,13 +54,13 @@ void look_up(const void* data, int64_t stride, int64_t count, uint16_t* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = table[codes[i * stride]];
 }
 
-// Whether formats/convert.h has whole-array conversions between T and float.
+// Whether formats/convert.h converts arrays between T and float.
 template <class T>
 constexpr bool is_small = !std::is_floating_point_v<T>;
 
 template <class Out>
-void read_as(const void* data, Element type, int64_t stride, int64_t count, Out* out) {
-  with_type(type, [&](auto tag) {
+void read_as(const void* data, DType dtype, int64_t stride, int64_t count, Out* out) {
+  with_type(dtype, [&](auto tag) {
     using T = decltype(tag);
     const auto* in = static_cast<const T*>(data);
     if (stride == 1) {
@@ -74,8 +76,8 @@ void read_as(const void* data, Element type, int64_t stride, int64_t count, Out*
 }
 
 template <class In>
-void write_as(const In* in, int64_t count, void* data, Element type, int64_t stride) {
-  with_type(type, [&](auto tag) {
+void write_as(const In* in, int64_t count, void* data, DType dtype, int64_t stride) {
+  with_type(dtype, [&](auto tag) {
     using T = decltype(tag);
     auto* out = static_cast<T*>(data);
     if (stride == 1) {
@@ -92,17 +94,17 @@ void write_as(const In* in, int64_t count, void* data, Element type, int64_t str
 
 }  // namespace
 
-void read_elements(const void* data, Element type, int64_t stride, int64_t count, float* out) {
-  read_as(data, type, stride, count, out);
+void read_elements(const void* data, DType dtype, int64_t stride, int64_t count, float* out) {
+  read_as(data, dtype, stride, count, out);
 }
 
-void read_elements(const void* data, Element type, int64_t stride, int64_t count, double* out) {
-  read_as(data, type, stride, count, out);
+void read_elements(const void* data, DType dtype, int64_t stride, int64_t count, double* out) {
+  read_as(data, dtype, stride, count, out);
 }
 
-void read_elements(const void* data, Element type, int64_t stride, int64_t count, uint16_t* out) {
-  switch (type) {
-    case Element::bf16:
+void read_elements(const void* data, DType dtype, int64_t stride, int64_t count, uint16_t* out) {
+  switch (dtype) {
+    case DType::bf16:
       if (stride == 1) {
         std::memcpy(out, data, count * sizeof(uint16_t));
       } else {
@@ -110,21 +112,23 @@ void read_elements(const void* data, Element type, int64_t stride, int64_t count
         for (int64_t i = 0; i < count; ++i) out[i] = in[i * stride];
       }
       return;
-    case Element::e4m3:
+    case DType::e4m3:
       return look_up<e4m3>(data, stride, count, out);
-    case Element::e5m2:
+    case DType::e5m2:
       return look_up<e5m2>(data, stride, count, out);
     default:
-      fail("gemm", {.argument = "element type", .expected = "one that bf16 holds exactly"});
+      fail("gemm", {.argument = "dtype",
+                    .expected = "one that bf16 holds exactly",
+                    .found = std::string(name(dtype))});
   }
 }
 
-void write_elements(const float* in, int64_t count, void* data, Element type, int64_t stride) {
-  write_as(in, count, data, type, stride);
+void write_elements(const float* in, int64_t count, void* data, DType dtype, int64_t stride) {
+  write_as(in, count, data, dtype, stride);
 }
 
-void write_elements(const double* in, int64_t count, void* data, Element type, int64_t stride) {
-  write_as(in, count, data, type, stride);
+void write_elements(const double* in, int64_t count, void* data, DType dtype, int64_t stride) {
+  write_as(in, count, data, dtype, stride);
 }
 
 }  // namespace binade::backend::cpu

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binade/backend/cpu/gemm/convert.h"
+#include "binade/backend/cpu/gemm/gemm.h"
 #include "binade/formats/number.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -83,20 +84,21 @@ HWY_INLINE void store_as(const float* values, int64_t count, void* to) {
   for (; i < count; ++i) out[i] = static_cast<T>(values[i]);
 }
 
-void load(const void* from, Element type, int64_t stride, int64_t count, float* out) {
-  if (stride == 1 && type == Element::f32) return load_as<float>(from, count, out);
-  if (stride == 1 && type == Element::bf16) return load_as<bf16>(from, count, out);
-  read_elements(from, type, stride, count, out);
+void load(const void* from, DType dtype, int64_t stride, int64_t count, float* out) {
+  if (stride == 1 && dtype == DType::f32) return load_as<float>(from, count, out);
+  if (stride == 1 && dtype == DType::bf16) return load_as<bf16>(from, count, out);
+  read_elements(from, dtype, stride, count, out);
 }
 
-void store(const float* values, int64_t count, void* to, Element type, int64_t stride) {
-  if (stride == 1 && type == Element::f32) return store_as<float>(values, count, to);
-  // On vectors of four, write_elements has an instruction of the CPU's for it.
-  if (stride == 1 && type == Element::bf16 && HWY_MAX_BYTES > 16)
+void store(const float* values, int64_t count, void* to, DType dtype, int64_t stride) {
+  if (stride == 1 && dtype == DType::f32) return store_as<float>(values, count, to);
+  // With vectors of four lanes, write_elements uses an instruction of the CPU and is faster.
+  if (stride == 1 && dtype == DType::bf16 && HWY_MAX_BYTES > 16)
     return store_as<bf16>(values, count, to);
-  write_elements(values, count, to, type, stride);
+  write_elements(values, count, to, dtype, stride);
 }
 
+// Outputs finished at a time: a few buffers of this many floats fit the L1 cache.
 constexpr int64_t chunk = 512;
 
 // act of every bf16, by its bits.
@@ -106,15 +108,15 @@ std::vector<bf16> outputs(Activation activation) {
   for (size_t i = 0; i < codes; ++i) values[i] = bf16::from_bits(static_cast<uint16_t>(i));
   activate(activation, values.data(), codes);
   std::vector<bf16> result(codes);
-  write_elements(values.data(), codes, result.data(), Element::bf16, 1);
+  write_elements(values.data(), codes, result.data(), DType::bf16, 1);
   return result;
 }
 
-// Those outputs where looking them up is faster than computing them: long functions on vectors of
-// only four lanes. Null elsewhere.
-const bf16* outputs_to_look_up(Activation activation, Element type) {
+// outputs(), if a lookup is faster than computing the activation: expensive functions on vectors of
+// only four lanes. Null otherwise.
+const bf16* outputs_to_look_up(Activation activation, DType dtype) {
   constexpr int64_t lanes = vector_lanes<float>;
-  if (type != Element::bf16 || activation == Activation::none || lanes > 4) return nullptr;
+  if (dtype != DType::bf16 || activation == Activation::none || lanes > 4) return nullptr;
   static const std::map<Activation, std::vector<bf16>> tables = [] {
     std::map<Activation, std::vector<bf16>> result;
     for (const Activation a : {Activation::gelu, Activation::gelu_tanh, Activation::silu})
@@ -138,52 +140,53 @@ void look_up(const bf16* outputs, const uint16_t* bits, int64_t count, bf16* y) 
   for (; i < count; ++i) y[i] = outputs[bits[i]];
 }
 
-// Stores act(values) and perhaps the values; an argument of 16 bits is rounded first. `outputs` has
-// the activation of every bf16, or is null.
-HWY_NOINLINE void write_activated(float* values, int64_t count, const Epilogue& e, Element type,
+// Stores act(values) and, if requested, its arguments; 16-bit outputs round the argument first.
+// `outputs` has the activation of every bf16, or is null.
+HWY_NOINLINE void write_activated(float* values, int64_t count, const Epilogue& e,
                                   const OutputRun& run, const bf16* outputs) {
   uint16_t bits[chunk];
-  const bool rounds = rounds_first(e, type);
-  const bool same = e.pre_activation_type == type && run.pre_stride == 1;
-  if (rounds) write_elements(values, count, bits, type, 1);
+  const DType pre_type = e.pre_activation.dtype;
+  const bool rounds = rounds_first(e, run.c_type);
+  const bool same = pre_type == run.c_type && run.pre_stride == 1;
+  if (rounds) write_elements(values, count, bits, run.c_type, 1);
   if (outputs != nullptr && run.c_stride == 1 && (run.pre_activation == nullptr || same)) {
     const size_t bytes = static_cast<size_t>(count) * sizeof(bf16);
     if (run.pre_activation != nullptr) std::memcpy(run.pre_activation, bits, bytes);
     return look_up(outputs, bits, count, static_cast<bf16*>(run.c));
   }
-  if (rounds) read_elements(bits, type, 1, count, values);
+  if (rounds) read_elements(bits, run.c_type, 1, count, values);
   if (run.pre_activation != nullptr)
-    store(values, count, run.pre_activation, e.pre_activation_type, run.pre_stride);
+    store(values, count, run.pre_activation, pre_type, run.pre_stride);
   activate(e.activation, values, count);
-  store(values, count, run.c, type, run.c_stride);
+  store(values, count, run.c, run.c_type, run.c_stride);
 }
 
-void finish(float* sums, int64_t sums_stride, int64_t rows, int64_t count, const float* bias,
-            const Epilogue& e, Element c_type, const OutputRun& first, int64_t c_row_stride) {
+void finish(const Epilogue& e, const SumRows<float>& block) {
   float old[chunk];
+  const auto& [sums, sums_stride, rows, count, bias, first, c_row_stride] = block;
   const bool combines = e.alpha != 1 || e.beta != 0 || bias != nullptr;
   const bool activates = e.activation != Activation::none || first.pre_activation != nullptr;
-  const bf16* outputs = outputs_to_look_up(e.activation, c_type);
+  const bf16* outputs = outputs_to_look_up(e.activation, first.c_type);
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t begin = 0; begin < count; begin += chunk) {
       const int64_t part = std::min(chunk, count - begin);
       float* values = sums + row * sums_stride + begin;
-      void* c = advance(first.c, c_type, row * c_row_stride + begin * first.c_stride);
-      if (e.beta != 0) load(c, c_type, first.c_stride, part, old);
+      OutputRun run = first;
+      run.c = advance(first.c, first.c_type, row * c_row_stride + begin * first.c_stride);
+      if (e.beta != 0) load(run.c, run.c_type, run.c_stride, part, old);
       if (combines) {
         combine(values, part, e.alpha, e.beta != 0 ? old : nullptr, e.beta,
                 bias != nullptr ? bias + begin : nullptr);
       }
       if (!activates) {
-        store(values, part, c, c_type, first.c_stride);
+        store(values, part, run.c, run.c_type, run.c_stride);
         continue;
       }
-      void* pre = first.pre_activation;
-      if (pre != nullptr) {
-        pre =
-            advance(pre, e.pre_activation_type, row * e.pre_row_stride + begin * first.pre_stride);
+      if (first.pre_activation != nullptr) {
+        run.pre_activation = advance(first.pre_activation, e.pre_activation.dtype,
+                                     row * e.pre_activation.strides[1] + begin * first.pre_stride);
       }
-      write_activated(values, part, e, c_type, {c, first.c_stride, pre, first.pre_stride}, outputs);
+      write_activated(values, part, e, run, outputs);
     }
   }
 }
@@ -218,39 +221,34 @@ double activate_one(Activation activation, double x) {
 
 }  // namespace
 
-void finish_rows(float* sums, int64_t sums_stride, int64_t rows, int64_t count, const float* bias,
-                 const Epilogue& e, Element c_type, const OutputRun& first, int64_t c_row_stride) {
-  HWY_DYNAMIC_DISPATCH(finish)
-  (sums, sums_stride, rows, count, bias, e, c_type, first, c_row_stride);
+void finish_rows(const Epilogue& epilogue, const SumRows<float>& rows) {
+  HWY_DYNAMIC_DISPATCH(finish)(epilogue, rows);
 }
 
-void finish_run(float* sums, int64_t count, const float* bias, const Epilogue& e, Element c_type,
-                const OutputRun& run) {
-  finish_rows(sums, count, 1, count, bias, e, c_type, run, 0);
-}
-
-void finish_run(double* sums, int64_t count, const double* bias, const Epilogue& e, Element c_type,
-                const OutputRun& run) {
-  for (int64_t i = 0; i < count; ++i) {
-    void* c = advance(run.c, c_type, i * run.c_stride);
-    double value = e.alpha * sums[i];
+void finish_rows(const Epilogue& e, const SumRows<double>& block) {
+  const OutputRun& run = block.first;
+  const DType pre_type = e.pre_activation.dtype;
+  for (int64_t at = 0; at < block.rows * block.count; ++at) {
+    const int64_t row = at / block.count, i = at % block.count;
+    void* c = advance(run.c, run.c_type, row * block.c_row_stride + i * run.c_stride);
+    double value = e.alpha * block.sums[row * block.sums_stride + i];
     if (e.beta != 0) {
       double old;
-      read_elements(c, c_type, 1, 1, &old);
+      read_elements(c, run.c_type, 1, 1, &old);
       value += e.beta * old;
     }
-    if (bias != nullptr) value += bias[i];
-    if (rounds_first(e, c_type)) {
+    if (block.bias != nullptr) value += block.bias[i];
+    if (rounds_first(e, run.c_type)) {
       uint16_t bits;
-      write_elements(&value, 1, &bits, c_type, 1);
-      read_elements(&bits, c_type, 1, 1, &value);
+      write_elements(&value, 1, &bits, run.c_type, 1);
+      read_elements(&bits, run.c_type, 1, 1, &value);
     }
     if (run.pre_activation != nullptr) {
-      void* pre = advance(run.pre_activation, e.pre_activation_type, i * run.pre_stride);
-      write_elements(&value, 1, pre, e.pre_activation_type, 1);
+      const int64_t offset = row * e.pre_activation.strides[1] + i * run.pre_stride;
+      write_elements(&value, 1, advance(run.pre_activation, pre_type, offset), pre_type, 1);
     }
     value = activate_one(e.activation, value);
-    write_elements(&value, 1, c, c_type, 1);
+    write_elements(&value, 1, c, run.c_type, 1);
   }
 }
 

@@ -2,37 +2,38 @@
 
 #include <cstdint>
 
-#include "binade/backend/cpu/gemm/gemm.h"
+#include "binade/backend/matmul.h"
 
 namespace binade::backend::cpu {
 
 // Whether an activation's argument is rounded to the output's type first.
-constexpr bool rounds_first(const Epilogue& epilogue, Element c_type) {
-  return epilogue.activation != Activation::none && element_size(c_type) == 2;
+constexpr bool rounds_first(const Epilogue& epilogue, DType c_type) {
+  return epilogue.activation != Activation::none && size_of(c_type) == 2;
 }
 
-// Where a run of outputs goes: neighbours in a row, or in a column of a one-column product.
+// Addresses of a run of outputs: adjacent in a row, or in a column of a one-column result.
 struct OutputRun {
   void* c;
+  DType c_type;
   int64_t c_stride;
   void* pre_activation;  // or null
   int64_t pre_stride;
 };
 
-// Turns `count` sums into outputs by the epilogue's rule and stores them. `bias` holds f32 values
-// for the run or is null; the epilogue's own bias pointer is not looked at. Overwrites `sums`.
-void finish_run(float* sums, int64_t count, const float* bias, const Epilogue& epilogue,
-                Element c_type, const OutputRun& run);
+// `rows` runs of `count` sums, to be turned into outputs.
+template <class T>
+struct SumRows {
+  T* sums;  // overwritten
+  int64_t sums_stride = 0;
+  int64_t rows = 1, count = 0;
+  const T* bias = nullptr;  // `count` values or null; the epilogue's own bias is not read
+  OutputRun first;          // of the first row
+  int64_t c_row_stride = 0;
+};
 
-// The same in f64.
-void finish_run(double* sums, int64_t count, const double* bias, const Epilogue& epilogue,
-                Element c_type, const OutputRun& run);
-
-// `rows` runs of `count` sums: row after row `sums_stride` apart, and their outputs c_row_stride
-// (of the pre-activations: the epilogue's pre_row_stride) elements apart. `first` is the first
-// row's.
-void finish_rows(float* sums, int64_t sums_stride, int64_t rows, int64_t count, const float* bias,
-                 const Epilogue& epilogue, Element c_type, const OutputRun& first,
-                 int64_t c_row_stride);
+// Turns sums into outputs by the epilogue's rule and stores them. The epilogue's pre-activation
+// says the type and the row stride of `pre_activation`.
+void finish_rows(const Epilogue& epilogue, const SumRows<float>& rows);
+void finish_rows(const Epilogue& epilogue, const SumRows<double>& rows);
 
 }  // namespace binade::backend::cpu

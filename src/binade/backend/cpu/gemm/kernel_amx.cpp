@@ -10,7 +10,7 @@ namespace {
 
 constexpr int rows = 32;
 constexpr int columns = 32;
-constexpr int depth = 32;                     // k of one tile product
+constexpr int depth = 32;                     // k of one tile multiplication
 constexpr int64_t a_row_bytes = depth * 2;    // a panel of A is [k / 32][32 rows][32 k]
 constexpr int64_t b_row_bytes = columns * 4;  // a panel of B is [k / 2][32 columns][2 k]
 
@@ -31,14 +31,14 @@ void enter() {
 
 void leave() { _tile_release(); }
 
-// One line of what comes later: a burst of them would hold up the loads of tiles.
+// Prefetches one cache line: several at once would delay the loads of tiles.
 void fetch(const char* line) { __builtin_prefetch(line, 0, 2); }
 
 // 2 x 2 tiles of C in registers 0 to 3, a column of A in 4 and 5, a row of B in 6 and 7. Each
-// register is loaded again right after its last use, to be there when its turn comes.
-void multiply(int64_t k, const char* a, const char* b, const char* soon) {
+// register is loaded again right after its last use, so that it is ready for its next one.
+void multiply(int64_t k, const char* a, const char* b, const char* prefetch) {
   constexpr int64_t step = depth / 2 * b_row_bytes;
-  static_assert(step == 256 * Kernel::soon_share);
+  static_assert(step == 256 * Kernel::prefetch_divisor);
   _tile_loadd(4, a, a_row_bytes);
   _tile_loadd(6, b, b_row_bytes);
   _tile_loadd(7, b + 64, b_row_bytes);
@@ -47,18 +47,18 @@ void multiply(int64_t k, const char* a, const char* b, const char* soon) {
     a += rows * a_row_bytes;
     b += step;
     _tile_dpbf16ps(0, 4, 6);
-    fetch(soon);
+    fetch(prefetch);
     _tile_dpbf16ps(1, 4, 7);
     _tile_loadd(4, a, a_row_bytes);
-    fetch(soon + 64);
+    fetch(prefetch + 64);
     _tile_dpbf16ps(2, 5, 6);
     _tile_loadd(6, b, b_row_bytes);
-    fetch(soon + 128);
+    fetch(prefetch + 128);
     _tile_dpbf16ps(3, 5, 7);
     _tile_loadd(7, b + 64, b_row_bytes);
     _tile_loadd(5, a + 16 * a_row_bytes, a_row_bytes);
-    fetch(soon + 192);
-    soon += 256;
+    fetch(prefetch + 192);
+    prefetch += 256;
   }
   _tile_dpbf16ps(0, 4, 6);
   _tile_dpbf16ps(1, 4, 7);
@@ -66,10 +66,9 @@ void multiply(int64_t k, const char* a, const char* b, const char* soon) {
   _tile_dpbf16ps(3, 5, 7);
 }
 
-void tile(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate,
-          const void* soon) {
-  const int64_t c_row_bytes = ldc * 4;
-  float* c_low = c + 16 * ldc;
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* prefetch) {
+  const int64_t c_row_bytes = sums.row_stride * 4;
+  float *const c = sums.data, *const c_low = c + 16 * sums.row_stride;
   if (accumulate) {
     _tile_loadd(0, c, c_row_bytes);
     _tile_loadd(1, c + 16, c_row_bytes);
@@ -82,8 +81,8 @@ void tile(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool a
     _tile_zero(3);
   }
   if (k > 0) {
-    multiply(k, static_cast<const char*>(a), static_cast<const char*>(b),
-             static_cast<const char*>(soon));
+    multiply(k, static_cast<const char*>(panels.a), static_cast<const char*>(panels.b),
+             static_cast<const char*>(prefetch));
   }
   _tile_stored(0, c, c_row_bytes);
   _tile_stored(1, c + 16, c_row_bytes);

@@ -12,10 +12,11 @@ constexpr int rows = 6;
 constexpr int columns = 16;
 
 // 12 sums, 2 vectors of B and a broadcast element of A use 15 of the 16 registers.
-void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate, const void*) {
-  const float* a = static_cast<const float*>(a_panel);
-  const float* b = static_cast<const float*>(b_panel);
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const auto* a = static_cast<const float*>(panels.a);
+  const auto* b = static_cast<const float*>(panels.b);
+  float* const c = sums.data;
+  const int64_t ldc = sums.row_stride;
   __m256 left[rows], right[rows];
 #pragma GCC unroll 6
   for (int i = 0; i < rows; ++i) left[i] = right[i] = _mm256_setzero_ps();

@@ -11,7 +11,8 @@ namespace {
 constexpr int rows = 14;
 constexpr int columns = 32;
 
-constexpr int ahead = 32 * columns;  // of B, from the second-level cache
+// B is prefetched 32 steps ahead, from the L2 cache to the L1 cache.
+constexpr int ahead = 32 * columns;
 
 void prefetch_row(float* c) {
   __builtin_prefetch(c, 1);
@@ -19,10 +20,11 @@ void prefetch_row(float* c) {
 }
 
 // 28 sums, 2 vectors of B and a broadcast element of A use 31 of the 32 registers.
-void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate, const void*) {
-  const float* a = static_cast<const float*>(a_panel);
-  const float* b = static_cast<const float*>(b_panel);
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const auto* a = static_cast<const float*>(panels.a);
+  const auto* b = static_cast<const float*>(panels.b);
+  float* const c = sums.data;
+  const int64_t ldc = sums.row_stride;
   __m512 left[rows], right[rows];
 #pragma GCC unroll 14
   for (int i = 0; i < rows; ++i) left[i] = right[i] = _mm512_setzero_ps();

@@ -15,25 +15,27 @@ constexpr int group = 2;
 
 __m512bh load(const uint16_t* p) { return (__m512bh)_mm512_loadu_si512(p); }
 
-// Two neighbouring k of one row, in every lane.
+// Two adjacent k of one row, in every lane.
 __m512bh broadcast_pair(const uint16_t* p) {
   int pair;
   std::memcpy(&pair, p, sizeof pair);
   return (__m512bh)_mm512_set1_epi32(pair);
 }
 
-constexpr int ahead = 32 * columns * group;  // of B, from the second-level cache
+// B is prefetched 32 steps ahead, from the L2 cache to the L1 cache.
+constexpr int ahead = 32 * columns * group;
 
 void prefetch_row(float* c) {
   __builtin_prefetch(c, 1);
   __builtin_prefetch(c + 16, 1);
 }
 
-// VDPBF16PS adds the products of two neighbouring k to each sum, the odd one first.
-void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate, const void*) {
-  const uint16_t* a = static_cast<const uint16_t*>(a_panel);
-  const uint16_t* b = static_cast<const uint16_t*>(b_panel);
+// VDPBF16PS adds the products of two adjacent k to each sum, the odd one first.
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const auto* a = static_cast<const uint16_t*>(panels.a);
+  const auto* b = static_cast<const uint16_t*>(panels.b);
+  float* const c = sums.data;
+  const int64_t ldc = sums.row_stride;
   __m512 left[rows], right[rows];
 #pragma GCC unroll 14
   for (int i = 0; i < rows; ++i) left[i] = right[i] = _mm512_setzero_ps();

@@ -13,11 +13,12 @@ constexpr int columns = 12;
 constexpr int group = 4;
 
 // BFMMLA multiplies a 2 x 4 block of A with the transpose of a 2 x 4 block of B: four sums of a
-// 2 x 2 block of C. Each sum takes its four products as two pairs, in order.
+// 2 x 2 block of C. Each sum adds its four products as two pairs, in order.
 //
 // 24 sums, 4 vectors of A (v0 to v3) and 4 of B (v4 to v7) fill the registers. A vector is loaded
-// as soon as its register is free, well before its products: products that wait for an operand fill
-// the queues and hold back the loads behind them. Compilers undo that order, hence assembly.
+// as soon as its register is free, well before it is multiplied: instructions that wait for an
+// operand fill the queues and delay the loads behind them. Compilers undo that order, hence
+// assembly.
 #define ZERO(sum) "movi %" #sum ".4s, #0\n"
 #define ZERO_6(a, b, c, d, e, f) ZERO(a) ZERO(b) ZERO(c) ZERO(d) ZERO(e) ZERO(f)
 #define ADD(sum, a, b) "bfmmla %" #sum ".4s, v" #a ".8h, v" #b ".8h\n"
@@ -46,8 +47,10 @@ constexpr int group = 4;
   "=&w"(sum[row][0]), "=&w"(sum[row][1]), "=&w"(sum[row][2]), "=&w"(sum[row][3]), \
       "=&w"(sum[row][4]), "=&w"(sum[row][5])
 
-void tile(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool accumulate,
-          const void*) {
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const void *a = panels.a, *b = panels.b;
+  float* c = sums.data;
+  const int64_t ldc = sums.row_stride;
   float32x4_t sum[rows / 2][columns / 2];
   asm(ZERO_6(0, 1, 2, 3, 4, 5) ZERO_6(6, 7, 8, 9, 10, 11) ZERO_6(12, 13, 14, 15, 16, 17)
           ZERO_6(18, 19, 20, 21, 22, 23)
@@ -78,10 +81,10 @@ void tile(int64_t k, const void* a, const void* b, float* c, int64_t ldc, bool a
       float* bottom = top + ldc;
       const float64x2_t left = vreinterpretq_f64_f32(sum[i][j]);
       const float64x2_t right = vreinterpretq_f64_f32(sum[i][j + 1]);
-      const float32x4_t t = vreinterpretq_f32_f64(vzip1q_f64(left, right));
-      const float32x4_t u = vreinterpretq_f32_f64(vzip2q_f64(left, right));
-      vst1q_f32(top, accumulate ? vaddq_f32(vld1q_f32(top), t) : t);
-      vst1q_f32(bottom, accumulate ? vaddq_f32(vld1q_f32(bottom), u) : u);
+      const float32x4_t upper = vreinterpretq_f32_f64(vzip1q_f64(left, right));
+      const float32x4_t lower = vreinterpretq_f32_f64(vzip2q_f64(left, right));
+      vst1q_f32(top, accumulate ? vaddq_f32(vld1q_f32(top), upper) : upper);
+      vst1q_f32(bottom, accumulate ? vaddq_f32(vld1q_f32(bottom), lower) : lower);
     }
     c += 2 * ldc;
   }

@@ -2,7 +2,7 @@
 
 #if defined(__aarch64__)
 #pragma GCC push_options
-// In the order written the loop runs at the speed of its FMAs; rescheduled it spills registers.
+// In this order the loop runs at the FMA units' speed; the compiler's scheduling spills registers.
 #pragma GCC optimize("no-schedule-insns", "no-schedule-insns2")
 #include <arm_neon.h>
 
@@ -14,11 +14,12 @@ constexpr int columns = 12;
 constexpr int vectors = columns / 4;
 
 // 24 sums, 3 vectors of B and 2 of A use 29 of the 32 registers. The loops over them must be
-// unrolled before the compiler decides what lives in registers, hence the pragmas.
-void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate, const void*) {
-  const float* a = static_cast<const float*>(a_panel);
-  const float* b = static_cast<const float*>(b_panel);
+// unrolled before the compiler decides what stays in registers, hence the pragmas.
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const auto* a = static_cast<const float*>(panels.a);
+  const auto* b = static_cast<const float*>(panels.b);
+  float* const c = sums.data;
+  const int64_t ldc = sums.row_stride;
   float32x4_t sum[rows][vectors];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; ++i) {

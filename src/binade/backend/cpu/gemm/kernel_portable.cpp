@@ -8,7 +8,7 @@ namespace {
 constexpr int rows = 4;
 constexpr int columns = 8;
 
-// Four floats in a register of whatever instruction set the build's baseline has.
+// Four floats in a register of the build's baseline instruction set.
 using Vector = float __attribute__((vector_size(16)));
 
 Vector load(const float* p) {
@@ -17,10 +17,11 @@ Vector load(const float* p) {
   return v;
 }
 
-void tile(int64_t k, const void* a_panel, const void* b_panel, float* c, int64_t ldc,
-          bool accumulate, const void*) {
-  const float* a = static_cast<const float*>(a_panel);
-  const float* b = static_cast<const float*>(b_panel);
+void tile(int64_t k, PanelPair panels, TileSums sums, bool accumulate, const void* /*prefetch*/) {
+  const auto* a = static_cast<const float*>(panels.a);
+  const auto* b = static_cast<const float*>(panels.b);
+  float* c = sums.data;
+  const int64_t ldc = sums.row_stride;
   Vector left[rows], right[rows];
 #pragma GCC unroll 4
   for (int i = 0; i < rows; ++i) left[i] = right[i] = Vector{};

@@ -22,6 +22,8 @@ Vector load(const void* p) {
 void store(void* p, Vector v) { std::memcpy(p, &v, sizeof v); }
 
 // out[k][r] = in[r][k] for a square of units of 4 or 8 bytes, a vector wide; strides in bytes.
+// Unlike attention's transpose it moves groups of elements of any type and needs no run-time
+// dispatch: it is inlined into packing.
 template <int unit>
 void transpose(const char* in, int64_t in_stride, char* out, int64_t out_stride) {
   const Vector r0 = load(in), r1 = load(in + in_stride);
@@ -41,8 +43,8 @@ void transpose(const char* in, int64_t in_stride, char* out, int64_t out_stride)
   }
 }
 
-// Whole rows whose k are contiguous: a group is copied as one unit of `bytes`, so packing is the
-// transposition of a matrix of units.
+// Packs a full panel whose k are contiguous: a group is copied as one unit of `bytes`, so packing
+// transposes a matrix of units.
 template <int rows, int bytes>
 void pack_along_k(const char* in, int64_t row_bytes, int64_t units, char* out) {
   const auto copy = [&](int64_t u, int r) {
@@ -50,7 +52,8 @@ void pack_along_k(const char* in, int64_t row_bytes, int64_t units, char* out) {
   };
   int64_t u = 0;
   if constexpr (bytes == 4 || bytes == 8) {
-    // Of many rows a cache line each at a time: a power of two apart, they drive each other out.
+    // With many rows, each step takes a full cache line of every row: rows a power of two apart
+    // evict each other's lines before the next step.
     constexpr int side = 16 / bytes, blocked = rows / side * side;
     constexpr int run = rows > 12 ? 64 / bytes : side;
     for (; u + run <= units; u += run) {
@@ -70,8 +73,8 @@ void pack_along_k(const char* in, int64_t row_bytes, int64_t units, char* out) {
   }
 }
 
-// out[r][g] = in[g][r] for 8 rows and a power of two of 16-bit k: each round of zips joins
-// neighbours into units of twice the size.
+// out[r][g] = in[g][r] for 8 rows and a power of two of 16-bit k: each round of zips joins adjacent
+// units into units of twice the size.
 template <int group>
 [[gnu::always_inline]] inline void interleave_8(const uint16_t* in, int64_t k_stride, uint16_t* out,
                                                 int64_t out_stride) {
@@ -107,7 +110,7 @@ template <int group>
   }
 }
 
-// Whole rows, one k after the other contiguous: each group interleaves `group` runs of `rows`.
+// Packs a full panel whose rows are contiguous: each group interleaves `group` runs of `rows`.
 template <class T, int rows, int group>
 void pack_along_rows(const T* in, int64_t k_stride, int64_t depth, T* out) {
   for (int64_t k = 0; k < depth; k += group, in += group * k_stride, out += rows * group) {
@@ -131,7 +134,7 @@ void pack_along_rows(const T* in, int64_t k_stride, int64_t depth, T* out) {
   }
 }
 
-// A block of whole rows and whole groups with one stride equal to 1, in the panel's own type.
+// Packs complete rows and groups with one stride equal to 1, in the panel's own type.
 template <class T, int rows, int group>
 void pack_block(const T* in, int64_t row_stride, int64_t k_stride, int64_t depth, T* out) {
   if (k_stride == 1) {
@@ -144,14 +147,15 @@ void pack_block(const T* in, int64_t row_stride, int64_t k_stride, int64_t depth
   }
 }
 
-constexpr int max_rows = 32;
-constexpr int64_t stage_depth = 64;  // a multiple of every group
+constexpr int max_rows = 32;         // of any kernel's panels
+constexpr int64_t stage_depth = 64;  // a multiple of every group; a stage fits the L1 cache
 
-// Copies or converts a block into `stage` with one stride equal to 1, zeros where there is no data.
-template <class T>
-void fill_stage(const PackSource& source, const char* data, int64_t rows, int64_t depth,
-                bool along_k, int panel_rows, T* stage) {
-  const int64_t size = element_size(source.type);
+// Copies or converts `rows` x `depth` elements from `data` on into `stage` with one stride equal to
+// 1, zeros where there is no data.
+template <class T, int panel_rows>
+void fill_stage(const OperandRows& source, const char* data, int64_t rows, int64_t depth,
+                bool along_k, T* stage) {
+  const auto size = static_cast<int64_t>(size_of(source.dtype));
   const int64_t lines = along_k ? rows : depth, length = along_k ? depth : rows;
   const int64_t line_stride = along_k ? source.row_stride : source.k_stride;
   const int64_t item_stride = along_k ? source.k_stride : source.row_stride;
@@ -159,23 +163,23 @@ void fill_stage(const PackSource& source, const char* data, int64_t rows, int64_
   if (rows < panel_rows || depth < stage_depth) std::fill_n(stage, panel_rows * stage_depth, T{});
   for (int64_t i = 0; i < lines; ++i) {
     T* out = stage + i * stage_stride;
-    read_elements(data + i * line_stride * size, source.type, item_stride, length, out);
+    read_elements(data + i * line_stride * size, source.dtype, item_stride, length, out);
     if constexpr (sizeof(T) == 4) {
-      if (source.round_tf32) formats::round_tf32(out, out, static_cast<size_t>(length));
+      if (source.tf32) formats::round_tf32(out, out, static_cast<size_t>(length));
     }
   }
 }
 
+// Packs one panel.
 template <class T, int rows, int group>
-void pack(const PackSource& source, int64_t row, int64_t count, int64_t k, int64_t depth, T* out) {
-  const int64_t size = element_size(source.type);
-  const char* data = static_cast<const char*>(source.data) +
-                     (row * source.row_stride + k * source.k_stride) * size;
-  const bool same_type = source.type == (sizeof(T) == 4 ? Element::f32 : Element::bf16);
+void pack(const OperandRows& source, const OperandBlock& block, T* out) {
+  const int64_t depth = block.depth;
+  const char* data = source.at(block.row, block.k);
+  const bool same_type = source.dtype == (sizeof(T) == 4 ? DType::f32 : DType::bf16);
   const bool one_stride = source.k_stride == 1 || source.row_stride == 1;
   int64_t done = 0;
-  if (same_type && one_stride && count == rows && !(source.round_tf32 && sizeof(T) == 4)) {
-    done = depth / group * group;
+  if (same_type && one_stride && block.rows == rows && !(source.tf32 && sizeof(T) == 4)) {
+    done = round_down(depth, group);
     pack_block<T, rows, group>(reinterpret_cast<const T*>(data), source.row_stride, source.k_stride,
                                done, out);
   }
@@ -183,19 +187,20 @@ void pack(const PackSource& source, int64_t row, int64_t count, int64_t k, int64
   const bool along_k = source.k_stride == 1 || source.row_stride != 1;
   for (; done < depth; done += stage_depth) {
     const int64_t part = std::min(stage_depth, depth - done);
-    fill_stage(source, data + done * source.k_stride * size, count, part, along_k, rows, stage);
+    fill_stage<T, rows>(source, source.at(block.row, block.k + done), block.rows, part, along_k,
+                        stage);
     pack_block<T, rows, group>(stage, along_k ? stage_depth : 1, along_k ? 1 : rows,
                                round_up(part, group), out + done * rows);
   }
 }
 
-void pack_panel(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
-                PanelLayout layout, void* panel) {
+void pack_panel(const OperandRows& source, const OperandBlock& block, const PanelLayout& layout,
+                void* panel) {
   const auto as_f32 = [&]<int panel_rows>() {
-    pack<float, panel_rows, 1>(source, row, rows, k, depth, static_cast<float*>(panel));
+    pack<float, panel_rows, 1>(source, block, static_cast<float*>(panel));
   };
   const auto as_bf16 = [&]<int panel_rows, int group>() {
-    pack<uint16_t, panel_rows, group>(source, row, rows, k, depth, static_cast<uint16_t*>(panel));
+    pack<uint16_t, panel_rows, group>(source, block, static_cast<uint16_t*>(panel));
   };
   if (!layout.bf16 && layout.group == 1) {
     switch (layout.rows) {
@@ -228,33 +233,38 @@ void pack_panel(const PackSource& source, int64_t row, int64_t rows, int64_t k, 
         return as_bf16.operator()<32, 32>();
     }
   }
-  fail("gemm", {.argument = "kernel", .expected = "a panel layout that packing knows"});
+  fail("gemm", {.argument = "kernel", .expected = "a panel layout that packing supports"});
 }
 
 }  // namespace
 
-void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
-                 PanelLayout layout, void* panels, int64_t panel_bytes) {
+void pack_panels(const OperandRows& source, const OperandBlock& block, const PanelLayout& layout,
+                 const PanelMemory& panels) {
   const int64_t element_bytes = layout.bf16 ? 2 : 4;
-  // Rows side by side in memory: a strip of every panel in turn reads whole cache lines and few
-  // pages; a short one, as lines a power of two apart soon drive each other out. Otherwise each row
-  // is a stream of its own.
+  const int64_t rows = block.rows, depth = block.depth;
+  // If rows are contiguous in memory, a strip of every panel in turn reads complete cache lines and
+  // few pages. Strips are short because lines a power of two apart evict each other. Otherwise each
+  // row is a stream of its own.
   const int64_t strip =
       source.row_stride == 1 ? std::max<int64_t>(16, layout.group) : std::max<int64_t>(depth, 1);
   for (int64_t done = 0; done < depth; done += strip) {
-    char* out = static_cast<char*>(panels) + done * layout.rows * element_bytes;
-    for (int64_t r = 0; r < rows; r += layout.rows, out += panel_bytes) {
-      pack_panel(source, row + r, std::min<int64_t>(layout.rows, rows - r), k + done,
-                 std::min(strip, depth - done), layout, out);
+    char* out = static_cast<char*>(panels.data) + done * layout.rows * element_bytes;
+    for (int64_t r = 0; r < rows; r += layout.rows, out += panels.stride) {
+      pack_panel(source,
+                 {.row = block.row + r,
+                  .rows = std::min<int64_t>(layout.rows, rows - r),
+                  .k = block.k + done,
+                  .depth = std::min(strip, depth - done)},
+                 layout, out);
     }
   }
   // The other operand's groups may be larger than this one's.
   const int64_t k_bytes = layout.rows * element_bytes;
   const int64_t packed = round_up(depth, layout.group) * k_bytes;
-  const int64_t whole = round_up(depth, layout.step) * k_bytes;
-  char* panel = static_cast<char*>(panels);
-  for (int64_t r = 0; packed < whole && r < rows; r += layout.rows, panel += panel_bytes)
-    std::fill(panel + packed, panel + whole, char{0});
+  const int64_t padded = round_up(depth, layout.step) * k_bytes;
+  char* panel = static_cast<char*>(panels.data);
+  for (int64_t r = 0; packed < padded && r < rows; r += layout.rows, panel += panels.stride)
+    std::fill(panel + packed, panel + padded, char{0});
 }
 
 }  // namespace binade::backend::cpu

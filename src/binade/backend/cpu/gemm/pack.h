@@ -2,12 +2,12 @@
 
 #include <cstdint>
 
-#include "binade/backend/cpu/gemm/gemm.h"
+#include "binade/tensor/dtype.h"
 
 namespace binade::backend::cpu {
 
-// How a kernel wants a panel: [depth / group][rows][group] elements of f32 or bf16, up to a whole
-// multiple of `step` in depth, which `group` divides.
+// The panel that a kernel reads: [depth / group][rows][group] elements of f32 or bf16, padded in
+// depth to a multiple of `step`, which `group` divides.
 struct PanelLayout {
   bool bf16;
   int rows;
@@ -15,20 +15,35 @@ struct PanelLayout {
   int step;
 };
 
-// A matrix as packing sees it. Panels are cut along `row`, be those the rows of A or the columns of
-// B.
-struct PackSource {
+// An operand along its summed axis k: its rows are the rows of A or the columns of B.
+struct OperandRows {
   const void* data;
-  Element type;
+  DType dtype;
   int64_t row_stride, k_stride;
-  bool round_tf32;
+  bool tf32 = false;  // round f32 elements to TF32
+
+  const char* at(int64_t row, int64_t k) const {
+    return static_cast<const char*>(data) +
+           (row * row_stride + k * k_stride) * static_cast<int64_t>(size_of(dtype));
+  }
 };
 
-// Packs rows [row, row + rows) and depth [k, k + depth) of `source` into panels that lie
-// panel_bytes apart, converting each element on the way. Rows missing in the last panel, and k up
-// to a whole step, become zeros. bf16 panels take bf16, e4m3 and e5m2 sources only, which bf16
-// holds exactly.
-void pack_panels(const PackSource& source, int64_t row, int64_t rows, int64_t k, int64_t depth,
-                 PanelLayout layout, void* panels, int64_t panel_bytes);
+// Rows [row, row + rows) and depth [k, k + depth) of an operand.
+struct OperandBlock {
+  int64_t row, rows;
+  int64_t k, depth;
+};
+
+// Memory for panels, `stride` bytes apart.
+struct PanelMemory {
+  void* data;
+  int64_t stride;
+};
+
+// Packs a block of `source` into panels, converting each element on the way. Missing rows of the
+// last panel, and k up to a multiple of the layout's step, become zeros. bf16 panels accept only
+// sources that bf16 holds exactly: bf16, e4m3 and e5m2.
+void pack_panels(const OperandRows& source, const OperandBlock& block, const PanelLayout& layout,
+                 const PanelMemory& panels);
 
 }  // namespace binade::backend::cpu

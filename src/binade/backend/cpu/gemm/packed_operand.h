@@ -10,36 +10,32 @@
 
 namespace binade::backend::cpu {
 
-// One operand, packed for a span: [K block][panel][depth of the block x rows of a panel].
+// One operand, packed for one span: [K block][panel][depth of the block x rows of a panel].
 class PackedOperand {
  public:
-  PackedOperand(ScratchBuffer& buffer, const PackSource& source, PanelLayout layout, int64_t kc)
+  PackedOperand(ScratchBuffer& buffer, const OperandRows& source, const PanelLayout& layout,
+                int64_t kc)
       : buffer_(buffer),
         source_(source),
         layout_(layout),
         row_bytes_(layout.rows * (layout.bf16 ? 2 : 4)),
         kc_(kc) {}
 
-  // Decides what to pack next; false if that is what is packed already.
-  bool select_block(int64_t row, int64_t rows, int64_t k, int64_t depth) {
-    if (row == row_ && k == k_ && data_ != nullptr) return false;
-    aim_in_parts(row, rows, k, depth);
-    data_ = buffer_.get<char>(round_up(depth, layout_.step) * panels() * row_bytes_);
+  // Selects the block to pack next; false if it is packed already.
+  bool select_block(const OperandBlock& block) {
+    if (block.row == block_.row && block.k == block_.k && data_ != nullptr) return false;
+    select_unpacked_block(block);
+    data_ = buffer_.get<char>(round_up(block.depth, layout_.step) * panels() * row_bytes_);
     return true;
   }
 
-  // The same for an operand that pack_rows() packs where it is wanted.
-  void aim_in_parts(int64_t row, int64_t rows, int64_t k, int64_t depth) {
-    row_ = row;
-    rows_ = rows;
-    k_ = k;
-    depth_ = depth;
-  }
+  // Selects a block that pack_rows() packs in parts, on demand.
+  void select_unpacked_block(const OperandBlock& block) { block_ = block; }
 
-  // Packing is cut into items that threads share: a few panels of a part of a K block.
-  int64_t items() const { return groups() * parts() * divide_up(depth_, kc_); }
+  // Work items of packing, for threads: a few panels of a part of a K block each.
+  int64_t items() const { return groups() * parts() * divide_up(block_.depth, kc_); }
 
-  // Their order is that of the source's memory.
+  // Packs one item. Items follow the order of the source's memory.
   void pack(int64_t item) const {
     const bool along_k = source_.k_stride == 1;
     const int64_t block = item / groups() / parts();
@@ -48,43 +44,46 @@ class PackedOperand {
     const int64_t first = group * group_panels(), k = part * part_depth;
     if (k >= depth(block)) return;
     const int64_t row = first * layout_.rows;
-    const int64_t rows = std::min(group_panels() * layout_.rows, rows_ - row);
-    pack_part(block, row, rows, k, std::min(part_depth, depth(block) - k), panel(block, first));
+    const int64_t rows = std::min(group_panels() * layout_.rows, block_.rows - row);
+    pack_part(block, {row, rows, k, std::min(part_depth, depth(block) - k)}, panel(block, first));
   }
 
   // Packs some rows of a K block, panel after panel.
   void pack_rows(int64_t block, int64_t row, int64_t rows, char* panels) const {
-    pack_part(block, row, rows, 0, depth(block), panels);
+    pack_part(block, {row, rows, 0, depth(block)}, panels);
   }
 
   char* panel(int64_t block, int64_t index) const {
-    return data_ + (block * kc_ * panels() + whole_depth(block) * index) * row_bytes_;
+    return data_ + (block * kc_ * panels() + padded_depth(block) * index) * row_bytes_;
   }
 
  private:
-  static constexpr int64_t part_depth = 128;  // a multiple of every step
+  // A multiple of every layout's step. Small enough that items balance over threads.
+  static constexpr int64_t part_depth = 128;
 
-  int64_t depth(int64_t block) const { return std::min(kc_, depth_ - block * kc_); }
-  int64_t whole_depth(int64_t block) const { return round_up(depth(block), layout_.step); }
-  int64_t panels() const { return divide_up(rows_, layout_.rows); }
+  int64_t depth(int64_t block) const { return std::min(kc_, block_.depth - block * kc_); }
+  int64_t padded_depth(int64_t block) const { return round_up(depth(block), layout_.step); }
+  int64_t panels() const { return divide_up(block_.rows, layout_.rows); }
   int64_t parts() const { return divide_up(kc_, part_depth); }
-  // Rows side by side in memory should be read in runs of a few cache lines.
+  // Rows that are contiguous in memory are read in runs of a few cache lines: 96 elements.
   int64_t group_panels() const {
     return divide_up(source_.row_stride == 1 ? 96 : 32, layout_.rows);
   }
   int64_t groups() const { return divide_up(panels(), group_panels()); }
 
-  void pack_part(int64_t block, int64_t row, int64_t rows, int64_t k, int64_t depth,
-                 char* panels) const {
-    pack_panels(source_, row_ + row, rows, k_ + block * kc_ + k, depth, layout_,
-                panels + k * row_bytes_, whole_depth(block) * row_bytes_);
+  // Packs a part of a K block; row and k count from the block's first.
+  void pack_part(int64_t block, const OperandBlock& part, char* panels) const {
+    const OperandBlock source{block_.row + part.row, part.rows, block_.k + block * kc_ + part.k,
+                              part.depth};
+    pack_panels(source_, source, layout_,
+                {panels + part.k * row_bytes_, padded_depth(block) * row_bytes_});
   }
 
   ScratchBuffer& buffer_;
-  PackSource source_;
+  OperandRows source_;
   PanelLayout layout_;
   int64_t row_bytes_, kc_;
-  int64_t row_ = 0, rows_ = 0, k_ = 0, depth_ = 0;
+  OperandBlock block_ = {};
   char* data_ = nullptr;
 };
 

@@ -10,7 +10,7 @@
 namespace binade::backend::cpu {
 namespace {
 
-// A loop of independent multiply-adds, and the operations one pass through it does.
+// A loop of independent multiply-adds, and the operations of one pass through it.
 struct Loop {
   void (*run)(int64_t passes);
   double operations;
@@ -105,7 +105,7 @@ double measure(const Loop& loop, double seconds) {
   const auto elapsed = [](Clock::time_point since) {
     return std::chrono::duration<double>(Clock::now() - since).count();
   };
-  constexpr int64_t passes = 100000;
+  constexpr int64_t passes = 100000;  // about a millisecond: long beside reading the clock
   const int workers = threads();
   double best = 0;
   for (const auto begin = Clock::now(); best == 0 || elapsed(begin) < seconds;) {

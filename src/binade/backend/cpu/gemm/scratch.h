@@ -25,7 +25,7 @@ class ScratchBuffer {
   };
 
   void grow(int64_t bytes) {
-    data_.reset();  // never hold the old and the new one at a time
+    data_.reset();  // frees the old buffer before it allocates the new one
     capacity_ = 0;
     data_.reset(::operator new (static_cast<std::size_t>(bytes), std::align_val_t{alignment}));
     capacity_ = bytes;
@@ -35,11 +35,11 @@ class ScratchBuffer {
   int64_t capacity_ = 0;
 };
 
-// A thread's own. The packed operands belong to the thread that called gemm, the tile to each
-// thread that works for it.
+// Buffers of one thread. The packed operands belong to the thread that called gemm, the tile to
+// each thread that works for it.
 struct GemmScratch {
   ScratchBuffer packed_a, packed_b;
-  ScratchBuffer sums;  // of more than one tile, where K does not fit into one span
+  ScratchBuffer sums;  // of all tiles, if K needs more than one span
   ScratchBuffer tile;
   ScratchBuffer rows;  // of A, packed for one tile
 };

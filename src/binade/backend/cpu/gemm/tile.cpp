@@ -10,14 +10,14 @@ namespace {
 
 constexpr int64_t cache_line = 64;
 
-// A tile on its way through the K blocks.
+// A tile and its sums while K blocks are added.
 struct TileWork {
   const Pass& pass;
   Range rows, columns;  // of the span
   float* sums;
   float* bias;  // of the tile's columns, or null
 
-  // The rows of A of a K block, panel after panel.
+  // The tile's rows of A of a K block, panel after panel.
   const char* rows_of_a(int64_t block, int64_t bytes) const {
     if (!pass.own_rows) return pass.a.panel(block, rows.begin / pass.kernel.mr);
     char* packed = gemm_scratch().rows.get<char>(bytes);
@@ -33,57 +33,65 @@ struct Block {
   bool accumulate, last;  // adds to earlier sums; completes them
 };
 
-// Where an element of the output lies; row and column count from the span's first.
+// The address of an element of the output; row and column count from the span's first.
 void* output_at(const Pass& pass, int64_t row, int64_t column) {
-  const Output& c = pass.problem.c;
+  const OutputMatrix& c = pass.problem.c;
   return advance(
-      c.data, c.type,
+      c.data, c.dtype,
       (pass.rows.begin + row) * c.row_stride + (pass.columns.begin + column) * c.col_stride);
 }
 
-// Some rows and columns of a tile, counted from the span's first, and their sums, a strip apart.
+// Some rows and columns of a tile, counted from the span's first, and their sums. Rows of sums are
+// pass.strip apart.
 struct Part {
   Range rows, columns;
   float* sums;
 };
 
-// Turns sums into outputs.
+// Turns the sums of a part into outputs.
 void finish_part(const TileWork& work, const Part& part) {
   const Pass& pass = work.pass;
-  const Problem& p = pass.problem;
-  const Epilogue& e = p.epilogue;
+  const OutputMatrix& c = pass.problem.c;
+  const Epilogue& e = pass.problem.epilogue;
   const int64_t row = part.rows.begin, column = part.columns.begin;
   void* pre = nullptr;
-  if (e.pre_activation != nullptr) {
-    pre = advance(e.pre_activation, e.pre_activation_type,
-                  (pass.rows.begin + row) * e.pre_row_stride + pass.columns.begin + column);
+  if (e.pre_activation.present) {
+    const int64_t row_stride = e.pre_activation.strides[1];
+    pre = advance(e.pre_activation.data, e.pre_activation.dtype,
+                  (pass.rows.begin + row) * row_stride + pass.columns.begin + column);
   }
-  const float* bias = work.bias != nullptr ? work.bias + column - work.columns.begin : nullptr;
-  finish_rows(part.sums, pass.strip, part.rows.size, part.columns.size, bias, e, p.c.type,
-              {output_at(pass, row, column), p.c.col_stride, pre, 1}, p.c.row_stride);
+  finish_rows(e,
+              SumRows<float>{
+                  .sums = part.sums,
+                  .sums_stride = pass.strip,
+                  .rows = part.rows.size,
+                  .count = part.columns.size,
+                  .bias = work.bias != nullptr ? work.bias + column - work.columns.begin : nullptr,
+                  .first = {output_at(pass, row, column), c.dtype, c.col_stride, pre, 1},
+                  .c_row_stride = c.row_stride});
 }
 
-// The same for what is not in the output yet.
+// The same for the sums that micro-tiles have not written to the output directly.
 void finish(const TileWork& work, const Part& part) {
   const Pass& pass = work.pass;
   if (!pass.direct()) return finish_part(work, part);
-  // What did not fill a micro-tile: below the whole ones, and to the right of them.
+  // The incomplete micro-tiles: below the complete ones, and to the right of them.
   const auto& [rows, columns, sums] = part;
-  const int64_t whole_rows = rows.size / pass.kernel.mr * pass.kernel.mr;
-  const int64_t whole_columns = columns.size / pass.kernel.nr * pass.kernel.nr;
-  if (whole_rows < rows.size) {
-    finish_part(work, {{rows.begin + whole_rows, rows.size - whole_rows},
-                       columns,
-                       sums + whole_rows * pass.strip});
+  const int64_t done_rows = round_down(rows.size, pass.kernel.mr);
+  const int64_t done_columns = round_down(columns.size, pass.kernel.nr);
+  if (done_rows < rows.size) {
+    finish_part(
+        work,
+        {{rows.begin + done_rows, rows.size - done_rows}, columns, sums + done_rows * pass.strip});
   }
-  if (whole_columns < columns.size) {
-    finish_part(work, {{rows.begin, whole_rows},
-                       {columns.begin + whole_columns, columns.size - whole_columns},
-                       sums + whole_columns});
+  if (done_columns < columns.size) {
+    finish_part(work, {{rows.begin, done_rows},
+                       {columns.begin + done_columns, columns.size - done_columns},
+                       sums + done_columns});
   }
 }
 
-// One strip of a tile's columns on its way through one K block.
+// Multiplies one strip of a tile's columns over one K block.
 class Strip {
  public:
   Strip(const TileWork& work, const Block& block, Range columns, float* sums)
@@ -92,28 +100,28 @@ class Strip {
   void multiply() const { kernel_.a_in_l1 ? row_by_row() : column_by_column(); }
 
  private:
-  // Each panel of A meets all of B's, which come in the order of their addresses; then its rows are
-  // finished while their sums are near by.
+  // Multiplies each panel of A with all panels of B, in the order of their addresses; then its rows
+  // are finished while their sums are in the cache.
   void row_by_row() const {
-    const char* soon = next_strip();
+    const char* target = next_strip();
     for (int64_t i = 0; i < panels_a_; ++i) {
       const Part part = rows_of_panel(i, pass_.keeps_sums() ? i * kernel_.mr * pass_.strip : 0);
-      for (int64_t j = 0; j < panels_b_; ++j, soon += b_bytes_ / Kernel::soon_share) {
-        micro_tile(part, i, j, soon);
+      for (int64_t j = 0; j < panels_b_; ++j, target += b_bytes_ / Kernel::prefetch_divisor) {
+        micro_tile(part, i, j, target);
       }
       if (block_.last) finish(work_, part);
     }
   }
 
-  // Each panel of B meets all of A's; a part of the next one, which is still far away, is fetched
-  // each time.
+  // Multiplies each panel of B with all panels of A; every call prefetches a part of the next panel
+  // of B.
   void column_by_column() const {
     const int64_t bytes = divide_up(b_bytes_, panels_a_);
-    const char* soon = b_ + b_bytes_;
+    const char* target = b_ + b_bytes_;
     for (int64_t j = 0; j < panels_b_; ++j) {
-      for (int64_t i = 0; i < panels_a_; ++i, soon += bytes) {
-        prefetch(soon, bytes);
-        micro_tile(rows_of_panel(i, i * kernel_.mr * pass_.strip), i, j, soon);
+      for (int64_t i = 0; i < panels_a_; ++i, target += bytes) {
+        prefetch(target, bytes);
+        micro_tile(rows_of_panel(i, i * kernel_.mr * pass_.strip), i, j, target);
       }
     }
     if (block_.last) finish(work_, all_);
@@ -126,23 +134,23 @@ class Strip {
             all_.sums + sums_offset};
   }
 
-  // The i-th panel of A, whose rows `part` has, times the j-th of the strip's of B.
-  void micro_tile(const Part& part, int64_t i, int64_t j, const char* soon) const {
+  // Multiplies panel i of A, whose rows are those of `part`, with panel j of the strip.
+  void micro_tile(const Part& part, int64_t i, int64_t j, const char* prefetch_target) const {
     const int64_t column = j * kernel_.nr;
     float* out = part.sums + column;
     int64_t ldc = pass_.strip;
-    const bool whole = part.rows.size == kernel_.mr && column + kernel_.nr <= all_.columns.size;
-    if (pass_.direct() && whole) {
+    const bool complete = part.rows.size == kernel_.mr && column + kernel_.nr <= all_.columns.size;
+    if (pass_.direct() && complete) {
       out = static_cast<float*>(output_at(pass_, part.rows.begin, all_.columns.begin + column));
       ldc = pass_.problem.c.row_stride;
     }
     if (block_.accumulate && !kernel_.a_in_l1) prefetch_sums(out, ldc);
-    kernel_.tile(block_.depth, block_.a + i * a_bytes_, b_ + j * b_bytes_, out, ldc,
-                 block_.accumulate, soon);
+    kernel_.tile(block_.depth, {.a = block_.a + i * a_bytes_, .b = b_ + j * b_bytes_},
+                 {.data = out, .row_stride = ldc}, block_.accumulate, prefetch_target);
   }
 
-  // The panels of B that come after this strip's: behind them, of the next K block, or for the rows
-  // of the next tile.
+  // The panels of B that are read after this strip's: the following ones, those of the next K
+  // block, or the first ones again for the next tile's rows.
   const char* next_strip() const {
     const int64_t end = all_.columns.begin + all_.columns.size;
     if (end < pass_.columns.size) return b_ + panels_b_ * b_bytes_;
@@ -153,7 +161,7 @@ class Strip {
     for (int64_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(from + i, 0, 2);
   }
 
-  // The sums that a micro-tile adds to, which the kernel reads last.
+  // Prefetches the sums that a micro-tile adds to: the kernel reads them at its end.
   void prefetch_sums(const float* sums, int64_t ldc) const {
     constexpr int64_t line = cache_line / sizeof(float);
     for (int64_t i = 0; i < kernel_.mr; ++i, sums += ldc) {
@@ -207,10 +215,10 @@ void compute_tile(const Pass& pass, int64_t index) {
   float* sums = pass.sums != nullptr ? pass.sums + index * pass.tile_size() : own;
   float* bias = nullptr;
   const Epilogue& e = pass.problem.epilogue;
-  if (e.bias != nullptr && pass.last) {
+  if (e.bias.present && pass.last) {
     bias = own + pass.tile_size();
-    read_elements(advance(e.bias, e.bias_type, pass.columns.begin + column), e.bias_type, 1,
-                  columns.size, bias);
+    const void* from = advance(e.bias.data, e.bias.dtype, pass.columns.begin + column);
+    read_elements(from, e.bias.dtype, 1, columns.size, bias);
   }
   multiply({pass, rows, columns, sums, bias});
 }

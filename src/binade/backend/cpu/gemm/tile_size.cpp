@@ -10,29 +10,29 @@ struct TileSize {
   int64_t rows, columns;
 };
 
-// A tile's rows of A stay in the second-level cache and meet all columns, or as many as there is
-// room to keep sums of near by.
+// A tile's rows of A stay in the L2 cache while all columns pass by, or as many columns as the
+// cache can hold sums of.
 TileSize tile_for_one(const Pass& pass) {
   return {pass.kernel.a_in_l1 ? 256 : std::max<int64_t>(128, 8 * pass.kernel.mr),
           pass.keeps_sums() ? pass.kernel.columns : pass.columns.size};
 }
 
-// Several workers get several tiles each, so that a slow core, or one that others use too, holds up
-// none for long. Where all of B fits into a core's second-level cache, and its panels take turns in
-// the first anyway, tiles are a few rows. Otherwise they are square, which takes the least from
-// afar.
+// Several tiles per worker, so that a slow or shared core delays the others only briefly. If all of
+// B fits a core's L2 cache, and its panels pass through the L1 cache anyway (a_in_l1), tiles are a
+// few rows of all columns. Otherwise they are about square, which needs the least memory traffic
+// per multiply-add.
 TileSize tile_for_many(const Pass& pass, int64_t workers) {
-  constexpr int64_t near_by = 1 << 18;  // elements
+  constexpr int64_t l2_elements = 1 << 18;  // 512 KiB of bf16, 1 MiB of f32
   const TileSize most = tile_for_one(pass);
   const int64_t rows = pass.rows.size, columns = pass.columns.size;
-  if (columns * pass.problem.k <= near_by && pass.kernel.a_in_l1) {
+  if (columns * pass.problem.k <= l2_elements && pass.kernel.a_in_l1) {
     const int64_t panels = rows / (8 * workers) / pass.kernel.mr;
     return {std::clamp(panels * pass.kernel.mr, int64_t{pass.kernel.mr}, most.rows), columns};
   }
   const int64_t tiles = 4 * workers;
   const double side = std::sqrt(static_cast<double>(rows) * static_cast<double>(columns) /
                                 static_cast<double>(tiles));
-  // A power of two down the rows, as most numbers of workers are.
+  // A power of two of tiles along the rows, since most worker counts are powers of two.
   const auto down =
       std::bit_ceil(static_cast<uint64_t>(std::ceil(static_cast<double>(rows) / side)));
   const int64_t tile_rows = std::min(divide_up(rows, static_cast<int64_t>(down)), most.rows);
@@ -40,13 +40,15 @@ TileSize tile_for_many(const Pass& pass, int64_t workers) {
   return {tile_rows, std::min(divide_up(columns, across), most.columns)};
 }
 
-// Where panels of A stay in the first-level cache, those of B of one strip, and of the next, should
-// stay in the second.
+// If panels of A stay in the L1 cache, the panels of B of this strip and the next should fit the L2
+// cache.
 int64_t strip_for(const Pass& pass) {
   const Kernel& kernel = pass.kernel;
   if (!kernel.a_in_l1) return kernel.strip;
-  constexpr int64_t near_by = 256 << 10;  // bytes
-  return std::clamp(near_by / (pass.kc * kernel.element_bytes()), int64_t{kernel.nr}, kernel.strip);
+  constexpr int64_t strip_bytes = 256
+                                  << 10;  // two strips are half of the smallest L2 targeted, 1 MiB
+  return std::clamp(strip_bytes / (pass.kc * kernel.element_bytes()), int64_t{kernel.nr},
+                    kernel.strip);
 }
 
 }  // namespace

@@ -7,26 +7,23 @@
 #include "binade/backend/cuda/attention/cudnn.h"
 #endif
 
-// cuDNN where it can, Binade's own kernels for the rest. Both keep the same lse, so that one's
-// forward may meet the other's backward.
+// cuDNN if it supports the tensors, else Binade's own kernels. Both define lse alike, so that one
+// can compute the forward and the other the backward.
 namespace binade::backend::cuda {
 namespace {
 
-void forward(TensorView q, TensorView k, TensorView v, double scale, bool causal, bool tf32,
-             TensorView out, TensorView lse) {
+void forward(const AttentionForward& call) {
 #ifdef BINADE_CUDNN
-  if (cudnn::attention_forward(q, k, v, scale, causal, out, lse)) return;
+  if (cudnn::attention_forward(call)) return;
 #endif
-  own::attention_forward(q, k, v, scale, causal, tf32, out, lse);
+  native::attention_forward(call);
 }
 
-void backward(TensorView dout, TensorView q, TensorView k, TensorView v, TensorView out,
-              TensorView lse, double scale, bool causal, bool tf32, TensorView dq, TensorView dk,
-              TensorView dv) {
+void backward(const AttentionBackward& call) {
 #ifdef BINADE_CUDNN
-  if (cudnn::attention_backward(dout, q, k, v, out, lse, scale, causal, dq, dk, dv)) return;
+  if (cudnn::attention_backward(call)) return;
 #endif
-  own::attention_backward(dout, q, k, v, out, lse, scale, causal, tf32, dq, dk, dv);
+  native::attention_backward(call);
 }
 
 }  // namespace

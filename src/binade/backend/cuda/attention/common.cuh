@@ -3,17 +3,16 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "binade/backend/attention.h"
 #include "binade/backend/cuda/common/async_copy.cuh"
 #include "binade/backend/cuda/common/launch.cuh"
 #include "binade/backend/cuda/common/pack.cuh"
-#include "binade/tensor/tensor.h"
 
-// What all attention kernels share: their tensors, who sees whom, and tiles of rows in shared
-// memory.
-namespace binade::backend::cuda::own {
+// Shared by all attention kernels: arguments, masks, and tiles of rows in shared memory.
+namespace binade::backend::cuda::native {
 
-// How a tile's rows lie apart: 16 bytes more than they are long, so that neighbouring rows start in
-// other banks and stay aligned.
+// Distance of a tile's rows: 16 bytes more than their length, so that adjacent rows start in
+// different banks and stay aligned.
 template <class C>
 __host__ __device__ constexpr int pitch_of(int columns) {
   return columns + 16 / static_cast<int>(sizeof(C));
@@ -38,6 +37,11 @@ struct Heads {
   __device__ T* at(int64_t b, int64_t h) const { return data + b * batch + h * head; }
 };
 
+// The rows of a head from `first` up to `end`, `dim` elements each.
+struct RowRange {
+  int first, end, dim;
+};
+
 struct Sizes {
   int64_t batch;
   int heads, kv_heads, queries, keys, dim;
@@ -53,8 +57,10 @@ struct Sizes {
         causal(causal) {}
 
   BINADE_HD int group() const { return heads / kv_heads; }
-  // Products over a head's elements take four at a time; tiles hold zeros past its end.
-  BINADE_HD int depth() const { return (dim + 3) / 4 * 4; }
+  // Dot products take four elements of a head at a time; tiles hold zeros past its end.
+  BINADE_HD int depth() const { return ceil_div(dim, 4) * 4; }
+  BINADE_HD RowRange query_rows(int first) const { return {first, queries, dim}; }
+  BINADE_HD RowRange key_rows(int first) const { return {first, keys, dim}; }
   // How many keys a query sees.
   BINADE_HD int visible_keys(int query) const {
     if (!causal) return keys;
@@ -71,11 +77,12 @@ struct Sizes {
 __device__ inline float exponential(float x) { return __expf(x); }
 __device__ inline double exponential(double x) { return exp(x); }
 
-// A tile of `Rows` queries of one head. Late queries see more keys: the first tile is of the last.
+// A tile of `Rows` queries of one head. Later queries see more keys, so tile 0 has the last ones:
+// the longest tiles start first.
 struct QueryTile {
-  int64_t item, b;  // item: b and h in one
+  int64_t item, b;  // item: b and h in one index
   int h, kv, first;
-  int keys;  // that any of its queries sees
+  int keys;  // seen by at least one of its queries
 
   template <int Rows>
   static __device__ QueryTile at(const Sizes& sizes, int index, int64_t item) {
@@ -90,9 +97,10 @@ struct QueryTile {
   }
 };
 
-// A tile of `Rows` keys of one head of keys. Early keys are seen by more queries: they come first.
+// A tile of `Rows` keys of one head of keys. Earlier keys are seen by more queries, so they come
+// first.
 struct KeyTile {
-  int64_t item, b;  // item: b and kv in one
+  int64_t item, b;  // item: b and kv in one index
   int kv, first;
 
   template <int Rows>
@@ -101,16 +109,16 @@ struct KeyTile {
   }
 };
 
-// A block's rows are shared out among four warps.
+// The first row of this warp: a block's rows are divided among its four warps.
 template <class Tile>
 __device__ inline int warp_row() {
   return threadIdx.x / warp_size * Tile::warp_rows;
 }
 
-// What the warp's rows, queries from `first` on, see.
+// How many keys the warp's rows, queries from `first` on, see.
 template <class Tile>
 struct RowMask {
-  int keys, keys_of_all;  // that some row sees, that every row sees
+  int keys, keys_of_all;  // seen by some row, seen by every row
 
   __device__ RowMask(const Sizes& sizes, int first) {
     const int row = first + warp_row<Tile>();
@@ -120,7 +128,8 @@ struct RowMask {
   }
 };
 
-// Which of the warp's rows, keys from `first` on, the queries of a tile of columns see.
+// Whether the queries of a tile of columns see some or all of the warp's rows, keys from `first`
+// on.
 template <class Tile>
 struct ColumnMask {
   bool some, all;
@@ -130,7 +139,7 @@ struct ColumnMask {
     some = key < sizes.visible_keys(min(end, sizes.queries) - 1);
     all = end <= sizes.queries && key + Tile::warp_rows <= sizes.visible_keys(query);
   }
-  // How many keys a query of a column sees, where it matters.
+  // How many keys the query of a column sees; all keys if the mask hides none of the tile.
   __device__ int visible(const Sizes& sizes, int column) const {
     return all ? sizes.keys : column < sizes.queries ? sizes.visible_keys(column) : 0;
   }
@@ -141,19 +150,47 @@ inline unsigned tile_blocks(int64_t heads, int count, int rows) {
   return static_cast<unsigned>(heads * ceil_div<int64_t>(count, rows));
 }
 
-// What the kernels of the backward read and write.
+// Arguments of the forward kernels.
+template <class T, class C = Compute<T>>
+struct ForwardArguments {
+  Heads<T> q, k, v, out;
+  C* lse;
+  C scale;
+
+  explicit ForwardArguments(const AttentionForward& call)
+      : q(call.q),
+        k(call.k),
+        v(call.v),
+        out(call.out),
+        lse(call.lse.as<C>()),
+        scale(static_cast<C>(call.scale)) {}
+};
+
+// Arguments of the backward kernels.
 template <class T, class C = Compute<T>>
 struct BackwardArguments {
   Heads<T> dout, q, k, v, dq, dk, dv;
-  const C *lse, *delta;  // delta: of each row, the sum of dout * out
+  const C *lse, *delta;  // delta: the sum of dout * out over each row
   C scale;
+
+  BackwardArguments(const AttentionBackward& call, const C* delta)
+      : dout(call.dout),
+        q(call.q),
+        k(call.k),
+        v(call.v),
+        dq(call.dq),
+        dk(call.dk),
+        dv(call.dv),
+        lse(call.lse.as<C>()),
+        delta(delta),
+        scale(static_cast<C>(call.scale)) {}
 };
 
-// Starts bringing `Rows` rows of a head from `first` on into a tile, widened to C; what lies past
-// its end is 0. They are there after a thread's wait_copies() and, for the others, a barrier.
+// Starts copying `Rows` rows of a head into a tile, widened to C; elements outside `range` become
+// 0. The copies are complete after a thread's wait_copies() and, for other threads, a barrier.
 template <int Rows, int Dim, int Threads, class T, class C>
-__device__ inline void fetch_rows(const T* head, const Heads<T>& x, int first, int end, int dim,
-                                  C* tile) {
+__device__ inline void fetch_rows(const Heads<T>& x, const T* head, RowRange range, C* tile) {
+  const auto [first, end, dim] = range;
   constexpr int pitch = pitch_of<C>(Dim), N = 16 / sizeof(T), packs = Dim / N;
   if (!x.packed) {
     for (int i = threadIdx.x; i < Rows * Dim; i += Threads) {
@@ -190,4 +227,4 @@ __device__ inline C* shared_memory() {
   return reinterpret_cast<C*>(bytes);
 }
 
-}  // namespace binade::backend::cuda::own
+}  // namespace binade::backend::cuda::native

@@ -1,17 +1,13 @@
 #pragma once
 
-#include "binade/tensor/tensor.h"
+#include "binade/backend/attention.h"
 
-// Attention by cuDNN: f16 and bf16, deterministic, straight from and into the given strides.
+// Attention by cuDNN: f16 and bf16, deterministic, any strides without copies.
 namespace binade::backend::cuda::cudnn {
 
-// As AttentionKernels says. False where cuDNN does not serve such tensors on the active device:
-// nothing has been done then.
-bool attention_forward(const TensorView& q, const TensorView& k, const TensorView& v, double scale,
-                       bool causal, const TensorView& out, const TensorView& lse);
-bool attention_backward(const TensorView& dout, const TensorView& q, const TensorView& k,
-                        const TensorView& v, const TensorView& out, const TensorView& lse,
-                        double scale, bool causal, const TensorView& dq, const TensorView& dk,
-                        const TensorView& dv);
+// AttentionKernels' forward and backward. False, with nothing written, if cuDNN does not support
+// such tensors on the active device.
+bool attention_forward(const AttentionForward& call);
+bool attention_backward(const AttentionBackward& call);
 
 }  // namespace binade::backend::cuda::cudnn

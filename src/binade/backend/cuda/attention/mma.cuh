@@ -5,19 +5,19 @@
 #include "binade/backend/cuda/attention/common.cuh"
 #include "binade/backend/cuda/common/mma.cuh"
 
-// The parts of the TF32 attention kernels. A block is four warps; a warp owns 16 * M rows of the
-// block's tile and all columns of what it makes of them, so that softmaxes and the second product
-// stay in its registers. A lane (g = lane / 4, t = lane % 4) holds, of 16 rows and 8 columns, rows
-// g and g + 8 and columns 2 t and 2 t + 1, as multiply_add leaves them.
-namespace binade::backend::cuda::own {
+// Building blocks of the TF32 attention kernels. A block is four warps; a warp owns 16 * M rows of
+// the block's tile and all columns of their results, so that softmaxes and the second matmul stay
+// in its registers. In multiply_add's layout of 16 rows and 8 columns, a lane (g = lane / 4, t =
+// lane % 4) holds rows g and g + 8 and columns 2 t and 2 t + 1.
+namespace binade::backend::cuda::native {
 
-// 16 * M_ rows a warp, N_ * 8 columns of scores, heads of up to Dim elements.
+// 16 * M_ rows per warp, N_ * 8 columns of scores, heads of up to Dim_ elements.
 template <int M_, int N_, int Dim_>
 struct MmaTile {
   static constexpr int M = M_, N = N_, dim = Dim_, D = dim / 8;
   static constexpr int threads = 4 * warp_size;
   static constexpr int warp_rows = 16 * M, rows = 4 * warp_rows, columns = 8 * N;
-  // 4 mod 32: no two lanes of the loads below meet in a bank.
+  // 4 mod 32: the loads below have no bank conflicts.
   static constexpr int pitch = pitch_of<float>(dim);
   static constexpr int row_elements = rows * pitch, column_elements = columns * pitch;
   static_assert(N % 2 == 0 && pitch % 32 == 4);
@@ -29,26 +29,26 @@ struct MmaTile {
 __device__ inline int lane_group() { return threadIdx.x % warp_size / 4; }
 __device__ inline int lane_pair() { return threadIdx.x % 4 * 2; }
 
-// The row of the block's tile that elements 2 * half and 2 * half + 1 of part m are of.
+// The row of the block's tile that holds elements 2 * half and 2 * half + 1 of part m.
 template <class Tile>
 __device__ inline int row_of(int m, int half) {
   return warp_row<Tile>() + m * 16 + half * 8 + lane_group();
 }
 
-// Whether the kernels serve such f32 tensors: rows that can be read 16 bytes at a time.
-inline bool served_in_tf32(std::initializer_list<const TensorView*> tensors) {
+// Whether the kernels support such tensors: f32 rows that can be read 16 bytes at a time.
+inline bool tf32_supports(std::initializer_list<const TensorView*> tensors) {
   for (const TensorView* x : tensors)
     if (x->dtype != DType::f32 || x->shape[3] > 128 || !Heads<float>(*x).packed) return false;
   return true;
 }
 
 template <class Tile, int Rows>
-__device__ inline void fetch(const Heads<float>& x, const float* head, int first, int end, int dim,
+__device__ inline void fetch(const Heads<float>& x, const float* head, RowRange range,
                              float* tile) {
-  fetch_rows<Rows, Tile::dim, Tile::threads>(head, x, first, end, dim, tile);
+  fetch_rows<Rows, Tile::dim, Tile::threads>(x, head, range, tile);
 }
 
-// Waits for what this thread fetched into a tile of `Rows` rows, and rounds it.
+// Waits for this thread's copies into a tile of `Rows` rows, and rounds them to TF32.
 template <class Tile, int Rows>
 __device__ inline void receive(float* tile) {
   constexpr int packs = Tile::dim / 4;
@@ -88,8 +88,8 @@ __device__ inline void multiply_rows(const float* a, const float* b, typename Ti
 }
 
 // result += the weights times the rows of `values`, one row for each column of the weights. The
-// order of a product's terms is free: columns 2 t and 2 t + 1, which a lane holds, stand where
-// multiply_add has t and t + 4.
+// order of a sum's terms is free, so columns 2 t and 2 t + 1, which a lane holds, take the
+// positions t and t + 4 of multiply_add.
 template <class Tile>
 __device__ inline void add_weighted(const typename Tile::Scores& weights, const float* values,
                                     typename Tile::Result& result) {
@@ -116,18 +116,19 @@ __device__ inline void add_weighted(const typename Tile::Scores& weights, const 
   }
 }
 
-// The value over the lanes of a row, in each of them.
+// Reduces over the lanes of a row; every lane gets the result.
 template <class Op>
 __device__ inline float reduce_row(float value, Op op) {
   value = op(value, __shfl_xor_sync(0xffffffffu, value, 1));
   return op(value, __shfl_xor_sync(0xffffffffu, value, 2));
 }
 
-// Writes factor[m][half] times a result to the rows of a head from `first` on.
+// Writes factor[m][half] times a result to the rows of a head.
 template <class Tile>
 __device__ inline void store_rows(const typename Tile::Result& result,
-                                  const float (&factor)[Tile::M][2], float* head,
-                                  const Heads<float>& y, int first, int end, int dim) {
+                                  const float (&factor)[Tile::M][2], const Heads<float>& y,
+                                  float* head, RowRange range) {
+  const auto [first, end, dim] = range;
 #pragma unroll
   for (int m = 0; m < Tile::M; ++m)
 #pragma unroll
@@ -145,4 +146,4 @@ __device__ inline void store_rows(const typename Tile::Result& result,
     }
 }
 
-}  // namespace binade::backend::cuda::own
+}  // namespace binade::backend::cuda::native

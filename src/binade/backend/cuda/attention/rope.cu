@@ -17,7 +17,7 @@ struct Tokens {
       : data(x.as<T>()), batch(x.strides[0]), token(x.strides[1]), head(x.strides[2]) {}
 };
 
-// Whether both halves of every head can be moved in packs of N.
+// Whether both halves of every head can be read and written in packs of N.
 template <class T, int N>
 bool halves_pack(const TensorView& x) {
   bool fit = packs_fit<T, N>(x.data) && x.shape[3] / 2 % N == 0;
@@ -32,7 +32,7 @@ struct RopeSizes {
   int rows_per_block;
 };
 
-// A thread turns N pairs: it reads both halves before it writes either, so y may be x.
+// A thread rotates N pairs: it reads both halves before it writes either, so y may be x.
 template <class T, int N, class C = Compute<T>>
 __global__ void rope_kernel(Tokens<T> x, const float* cosine, const float* sine, C sign,
                             RopeSizes sizes, Tokens<T> y) {
@@ -47,23 +47,23 @@ __global__ void rope_kernel(Tokens<T> x, const float* cosine, const float* sine,
     const auto a = load_pack<T, N>(from), b = load_pack<T, N>(from + sizes.half);
     const auto c = load_pack<float, N>(cosine + token * sizes.half + pair);
     const auto s = load_pack<float, N>(sine + token * sizes.half + pair);
-    Pack<T, N> transposed_a, transposed_b;
+    Pack<T, N> rotated_a, rotated_b;
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       const C u = static_cast<C>(a[n]), v = static_cast<C>(b[n]);
-      const C turn = sign * static_cast<C>(s[n]);
-      transposed_a[n] = cast<T>(u * static_cast<C>(c[n]) - v * turn);
-      transposed_b[n] = cast<T>(v * static_cast<C>(c[n]) + u * turn);
+      const C signed_sine = sign * static_cast<C>(s[n]);
+      rotated_a[n] = cast<T>(u * static_cast<C>(c[n]) - v * signed_sine);
+      rotated_b[n] = cast<T>(v * static_cast<C>(c[n]) + u * signed_sine);
     }
-    store_pack(to, transposed_a);
-    store_pack(to + sizes.half, transposed_b);
+    store_pack(to, rotated_a);
+    store_pack(to + sizes.half, rotated_b);
   }
 }
 
 }  // namespace
 
-void rope(TensorView x, TensorView cosine, TensorView sine, int64_t start, bool inverse,
-          TensorView y) {
+void rope(const RotaryEmbedding& call) {
+  const TensorView &x = call.x, &y = call.y;
   RopeSizes sizes{.rows = x.shape[0] * x.shape[1],
                   .tokens = x.shape[1],
                   .heads = static_cast<int>(x.shape[2]),
@@ -72,15 +72,15 @@ void rope(TensorView x, TensorView cosine, TensorView sine, int64_t start, bool 
   if (x.numel() == 0 || sizes.half == 0) return;
   dispatch_floating("rope", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const float* const c = cosine.as<float>() + start * sizes.half;
-    const float* const s = sine.as<float>() + start * sizes.half;
+    const float* const c = call.cosine.as<float>() + call.start * sizes.half;
+    const float* const s = call.sine.as<float>() + call.start * sizes.half;
     const auto run = [&](auto width) {
       constexpr int N = decltype(width)::value;
       const int per_row = sizes.heads * (sizes.half / N);
       sizes.rows_per_block = per_row < rope_threads ? rope_threads / per_row : 1;
       launch(rope_kernel<T, N>,
              static_cast<unsigned>(ceil_div<int64_t>(sizes.rows, sizes.rows_per_block)),
-             rope_threads, 0, Tokens<T>(x), c, s, inverse ? -1 : 1, sizes, Tokens<T>(y));
+             rope_threads, 0, Tokens<T>(x), c, s, call.inverse ? -1 : 1, sizes, Tokens<T>(y));
     };
     constexpr int wide = 16 / sizeof(T);
     const bool packed = halves_pack<T, wide>(x) && halves_pack<T, wide>(y) &&

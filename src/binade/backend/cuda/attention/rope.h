@@ -1,11 +1,9 @@
 #pragma once
 
-#include "binade/tensor/tensor.h"
+#include "binade/backend/attention.h"
 
 namespace binade::backend::cuda {
 
-// As AttentionKernels::rope says.
-void rope(TensorView x, TensorView cosine, TensorView sine, int64_t start, bool inverse,
-          TensorView y);
+void rope(const RotaryEmbedding& call);
 
 }  // namespace binade::backend::cuda

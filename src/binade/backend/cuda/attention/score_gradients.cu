@@ -4,10 +4,10 @@
 
 #include "binade/backend/cuda/attention/tile.cuh"
 
-namespace binade::backend::cuda::own {
+namespace binade::backend::cuda::native {
 namespace {
 
-// 64 * Groups queries; a thread owns 4 neighbouring ones of every 64.
+// 64 * Groups queries; a thread owns 4 adjacent ones of every 64.
 template <int Groups_, int Chunks_>
 struct StoredTile {
   static constexpr int Groups = Groups_, Rows = 4 * Groups, Chunks = Chunks_;
@@ -23,7 +23,7 @@ struct StoredTile {
   }
 };
 
-// Calls f(row, column) for each 4 gradients of a tile that are this thread's to bring.
+// Calls f(row, column) for each pack of 4 gradients of a tile that this thread loads.
 template <class Tile, class F>
 __device__ inline void for_each_pack(F&& f) {
   constexpr int packs = Tile::rows / 4;
@@ -33,8 +33,8 @@ __device__ inline void for_each_pack(F&& f) {
 
 // result += the gradients [keys, rows] times the keys.
 template <class Tile>
-__device__ inline void add_products(const float* gradients, const float* keys,
-                                    typename Tile::Result& result) {
+__device__ inline void add_matmul(const float* gradients, const float* keys,
+                                  typename Tile::Result& result) {
   gradients += Tile::row_of(0);
   keys += lane_x() * 4;
 #pragma unroll 4
@@ -54,7 +54,7 @@ __device__ inline void add_products(const float* gradients, const float* keys,
   }
 }
 
-// dq of one tile of queries. While one tile of keys is read, the next arrives.
+// dq of one tile of queries. The next tile of keys is loaded while one is multiplied.
 template <class Tile>
 __global__ void __launch_bounds__(threads, 2)
     gradient_kernel(StoredGradients<float> stored, Heads<float> k, Heads<float> dq, Sizes sizes,
@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(threads, 2)
         from = stored.at(block.item, sizes.group(), sizes.keys, key + row) + block.first + column;
       copy_async(stage + row * Tile::gradient_pitch + column, from, inside);
     });
-    fetch_rows<Tile::keys, Tile::dim, threads>(k.at(block.b, block.kv), k, key, sizes.keys,
-                                               sizes.dim, stage + Tile::gradient_elements);
+    fetch_rows<Tile::keys, Tile::dim, threads>(k, k.at(block.b, block.kv), sizes.key_rows(key),
+                                               stage + Tile::gradient_elements);
   };
 
   typename Tile::Result result = {};
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(threads, 2)
   for (int key = 0; key < block.keys; key += Tile::keys) {
     float* const stage = stages + key / Tile::keys % 2 * Tile::stage_elements;
     wait_copies();
-    if (key + Tile::keys > seen_by_all) {  // what is not seen was not written
+    if (key + Tile::keys > seen_by_all) {  // masked elements were not written
       for_each_pack<Tile>([&](int row, int column) {
 #pragma unroll
         for (int n = 0; n < 4; ++n)
@@ -90,31 +90,29 @@ __global__ void __launch_bounds__(threads, 2)
             stage[row * Tile::gradient_pitch + column + n] = 0;
       });
     }
-    __syncthreads();  // this stage is there, and the other has been read
+    __syncthreads();  // this stage has arrived, and the other has been read
     if (key + Tile::keys < block.keys) fetch_stage(key + Tile::keys);
-    add_products<Tile>(stage, stage + Tile::gradient_elements, result);
+    add_matmul<Tile>(stage, stage + Tile::gradient_elements, result);
   }
   float factor[Tile::Rows];
 #pragma unroll
   for (int i = 0; i < Tile::Rows; ++i) factor[i] = scale;
-  store_rows<Tile>(result, factor, dq.at(block.b, block.h), dq, block.first, sizes.queries,
-                   sizes.dim);
+  store_rows<Tile>(result, factor, dq, dq.at(block.b, block.h), sizes.query_rows(block.first));
 }
 
 }  // namespace
 
-void attention_query_gradients(const StoredGradients<float>& stored, const TensorView& q,
-                               const TensorView& k, double scale, bool causal,
-                               const TensorView& dq) {
-  const Sizes sizes(q, k, causal);
+void attention_query_gradients(const StoredGradients<float>& stored,
+                               const AttentionBackward& call) {
+  const Sizes sizes(call.q, call.k, call.causal);
   with_chunks(sizes.dim, [&](auto chunks) {
     constexpr int Chunks = decltype(chunks)::value;
     using Tile = StoredTile<Chunks <= 4 ? 2 : 1, Chunks>;
     launch(gradient_kernel<Tile>,
            tile_blocks(stored.items * sizes.group(), sizes.queries, Tile::rows), threads,
-           sizeof(float) * 2 * Tile::stage_elements, stored, Heads<float>(k), Heads<float>(dq),
-           sizes, scale);
+           sizeof(float) * 2 * Tile::stage_elements, stored, Heads<float>(call.k),
+           Heads<float>(call.dq), sizes, call.scale);
   });
 }
 
-}  // namespace binade::backend::cuda::own
+}  // namespace binade::backend::cuda::native

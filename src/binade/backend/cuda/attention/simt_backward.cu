@@ -6,14 +6,16 @@
 #include "binade/backend/cuda/attention/tf32.h"
 #include "binade/backend/cuda/attention/tile.cuh"
 #include "binade/backend/cuda/common/block_reduce.cuh"
+#include "binade/base/division.h"
 #include "binade/tensor/memory.h"
 
 // Probabilities are recomputed from lse a tile at a time. One kernel sums dk and dv over (head,
 // query), another dq over keys, each by one block in ascending order: no sum depends on timing.
-namespace binade::backend::cuda::own {
+namespace binade::backend::cuda::native {
 namespace {
 
-// Two tiles of rows stay in shared memory, two of columns change; 99 KiB in all at most.
+// Two tiles of rows stay in shared memory, two of columns change; at most 99 KiB in all, which is
+// what sm_86 and sm_89 offer a block.
 template <class C, int Chunks>
 struct BackwardTile;
 template <>
@@ -33,7 +35,7 @@ template <class Tile, class C>
 constexpr size_t shared_bytes = sizeof(C) * (2 * Tile::row_elements + 2 * Tile::column_elements +
                                              Tile::weight_elements);
 
-// delta[row] = the sum of dout * out over a row of a head: a warp a row.
+// delta[row] = the sum of dout * out over a row of a head, one warp per row.
 template <class T, class C = Compute<T>>
 __global__ void delta_kernel(Heads<T> dout, Heads<T> out, Sizes sizes, C* delta) {
   const int64_t row = first_item() / warp_size;
@@ -64,11 +66,10 @@ __global__ void __launch_bounds__(threads, 2) query_kernel(BackwardArguments<T> 
   const T* const keys = a.k.at(block.b, block.kv);
   const T* const values = a.v.at(block.b, block.kv);
   const RowMask<Tile> mask(sizes, block.first);
-  fetch<Tile, Tile::rows>(a.q, a.q.at(block.b, block.h), block.first, sizes.queries, sizes.dim,
-                          query_tile);
-  fetch<Tile, Tile::rows>(a.dout, a.dout.at(block.b, block.h), block.first, sizes.queries,
-                          sizes.dim, dout_tile);
-  fetch<Tile, Tile::columns>(a.v, values, 0, sizes.keys, sizes.dim, value_tile);
+  fetch<Tile, Tile::rows>(a.q, a.q.at(block.b, block.h), sizes.query_rows(block.first), query_tile);
+  fetch<Tile, Tile::rows>(a.dout, a.dout.at(block.b, block.h), sizes.query_rows(block.first),
+                          dout_tile);
+  fetch<Tile, Tile::columns>(a.v, values, sizes.key_rows(0), value_tile);
   int visible[Tile::Rows];
   C lse[Tile::Rows], delta[Tile::Rows], factor[Tile::Rows];
 #pragma unroll
@@ -85,14 +86,13 @@ __global__ void __launch_bounds__(threads, 2) query_kernel(BackwardArguments<T> 
     const bool seen = key < mask.keys;
     typename Tile::Scores gradients = {};
     wait_copies();
-    __syncthreads();  // the values are there, and the keys before have been read
-    fetch<Tile, Tile::columns>(a.k, keys, key, sizes.keys, sizes.dim, key_tile);
+    __syncthreads();  // the values have arrived, and the previous keys have been read
+    fetch<Tile, Tile::columns>(a.k, keys, sizes.key_rows(key), key_tile);
     if (seen) multiply_rows<Tile>(dout_tile, value_tile, sizes.depth(), gradients);
     wait_copies();
-    __syncthreads();  // the keys are there, and the values have been read
+    __syncthreads();  // the keys have arrived, and the values have been read
     if (key + Tile::columns < block.keys)
-      fetch<Tile, Tile::columns>(a.v, values, key + Tile::columns, sizes.keys, sizes.dim,
-                                 value_tile);
+      fetch<Tile, Tile::columns>(a.v, values, sizes.key_rows(key + Tile::columns), value_tile);
     if (!seen) continue;
     typename Tile::Scores scores = {};
     multiply_rows<Tile>(query_tile, key_tile, sizes.depth(), scores);
@@ -106,12 +106,11 @@ __global__ void __launch_bounds__(threads, 2) query_kernel(BackwardArguments<T> 
       }
     add_weighted<Tile>(gradients, weights, key_tile, result);
   }
-  store_rows<Tile>(result, factor, a.dq.at(block.b, block.h), a.dq, block.first, sizes.queries,
-                   sizes.dim);
+  store_rows<Tile>(result, factor, a.dq, a.dq.at(block.b, block.h), sizes.query_rows(block.first));
 }
 
 // Calls f(i, j, statistic, hidden) for each of a thread's scores, whose rows are keys from `first`
-// on; `hidden` where the query of column j, from `query` on, does not see the key of row i.
+// on; `hidden` if the query of column j, from `query` on, does not see the key of row i.
 template <class Tile, class C, class F>
 __device__ inline void for_each_score(const Sizes& sizes, const ColumnMask<Tile>& mask, int first,
                                       int query, const C* statistics, F&& f) {
@@ -125,7 +124,7 @@ __device__ inline void for_each_score(const Sizes& sizes, const ColumnMask<Tile>
   }
 }
 
-// Keeps what a thread has of the gradients of a head's scores.
+// Stores a thread's part of the gradients of a head's scores.
 template <class Tile, class C>
 __device__ inline void store_gradients(const C (&gradients)[Tile::Rows][Tile::Columns],
                                        const StoredGradients<C>& stored, const Sizes& sizes,
@@ -144,7 +143,7 @@ __device__ inline void store_gradients(const C (&gradients)[Tile::Rows][Tile::Co
 }
 
 // dk and dv of one tile of keys over all heads that read them: rows are keys, columns queries. The
-// gradients of scores go to `stored` as well where it has room.
+// gradients of scores are written to `stored` as well if it has memory.
 template <class T, class Tile, class C = Compute<T>>
 __global__ void __launch_bounds__(threads, 2)
     key_kernel(BackwardArguments<T> a, Sizes sizes, StoredGradients<C> stored) {
@@ -156,10 +155,8 @@ __global__ void __launch_bounds__(threads, 2)
 
   const auto block = KeyTile::at<Tile::rows>(sizes, static_cast<int>(blockIdx.x / stored.items),
                                              stored.first + blockIdx.x % stored.items);
-  fetch<Tile, Tile::rows>(a.k, a.k.at(block.b, block.kv), block.first, sizes.keys, sizes.dim,
-                          key_tile);
-  fetch<Tile, Tile::rows>(a.v, a.v.at(block.b, block.kv), block.first, sizes.keys, sizes.dim,
-                          value_tile);
+  fetch<Tile, Tile::rows>(a.k, a.k.at(block.b, block.kv), sizes.key_rows(block.first), key_tile);
+  fetch<Tile, Tile::rows>(a.v, a.v.at(block.b, block.kv), sizes.key_rows(block.first), value_tile);
   typename Tile::Result dk = {}, dv = {};
   const int begin = sizes.first_query(block.first) / Tile::columns * Tile::columns;
   for (int h = block.kv * sizes.group(); h < (block.kv + 1) * sizes.group(); ++h) {
@@ -168,11 +165,9 @@ __global__ void __launch_bounds__(threads, 2)
     const C* const delta = a.delta + item * sizes.queries;
     for (int query = begin; query < sizes.queries; query += Tile::columns) {
       const ColumnMask<Tile> mask(sizes, block.first, query);
-      __syncthreads();  // the columns before have been read
-      fetch<Tile, Tile::columns>(a.q, a.q.at(block.b, h), query, sizes.queries, sizes.dim,
-                                 query_tile);
-      fetch<Tile, Tile::columns>(a.dout, a.dout.at(block.b, h), query, sizes.queries, sizes.dim,
-                                 dout_tile);
+      __syncthreads();  // the previous columns have been read
+      fetch<Tile, Tile::columns>(a.q, a.q.at(block.b, h), sizes.query_rows(query), query_tile);
+      fetch<Tile, Tile::columns>(a.dout, a.dout.at(block.b, h), sizes.query_rows(query), dout_tile);
       wait_copies();
       __syncthreads();
       if (!mask.some) continue;
@@ -201,11 +196,11 @@ __global__ void __launch_bounds__(threads, 2)
     scale[i] = a.scale;
     one[i] = 1;
   }
-  store_rows<Tile>(dk, scale, a.dk.at(block.b, block.kv), a.dk, block.first, sizes.keys, sizes.dim);
-  store_rows<Tile>(dv, one, a.dv.at(block.b, block.kv), a.dv, block.first, sizes.keys, sizes.dim);
+  store_rows<Tile>(dk, scale, a.dk, a.dk.at(block.b, block.kv), sizes.key_rows(block.first));
+  store_rows<Tile>(dv, one, a.dv, a.dv.at(block.b, block.kv), sizes.key_rows(block.first));
 }
 
-// dk and dv of the keys that `stored` names, which may keep the gradients of scores.
+// dk and dv of the heads of keys that `stored` names.
 template <class T, class Tile, class C = Compute<T>>
 void run_key_kernel(const BackwardArguments<T>& arguments, const Sizes& sizes,
                     const StoredGradients<C>& stored) {
@@ -213,20 +208,22 @@ void run_key_kernel(const BackwardArguments<T>& arguments, const Sizes& sizes,
          shared_bytes<Tile, C>, arguments, sizes, stored);
 }
 
-// How many heads of keys may have the gradients of their scores kept at once, shared out evenly
-// over as few calls as possible; 0 where already one head's are too many.
+// How many heads of keys may have the gradients of their scores stored at once, divided evenly over
+// as few calls as possible; 0 if even one head needs too much memory.
 int64_t heads_at_once(const Sizes& sizes, int64_t pitch) {
-  constexpr int64_t max_elements = int64_t{128} << 20;  // 512 MiB
+  // 512 MiB, the workspace that cuDNN's deterministic backward is given as well.
+  constexpr int64_t max_elements = int64_t{128} << 20;
   const int64_t heads = sizes.batch * sizes.kv_heads, head = sizes.group() * sizes.keys * pitch;
   if (heads == 0 || head == 0 || head > max_elements) return 0;
   return ceil_div(heads, ceil_div(heads, std::min(heads, max_elements / head)));
 }
 
-// All of a backward of f32 where the gradients of scores can be kept, some heads at a time.
+// The backward of f32 with stored gradients of scores, some heads at a time. False, with nothing
+// written, if one head needs too much memory.
 template <class Tile>
-bool run_stored(const BackwardArguments<float>& arguments, const Sizes& sizes, const TensorView& q,
-                const TensorView& k, double scale, const TensorView& dq) {
-  const int64_t pitch = (sizes.queries + 3) / 4 * int64_t{4};
+bool run_stored(const AttentionBackward& call, const BackwardArguments<float>& arguments,
+                const Sizes& sizes) {
+  const int64_t pitch = round_up(sizes.queries, 4);  // rows are copied 4 elements at a time
   const int64_t step = heads_at_once(sizes, pitch), heads = sizes.batch * sizes.kv_heads;
   if (step == 0) return false;
   const Tensor kept =
@@ -235,36 +232,30 @@ bool run_stored(const BackwardArguments<float>& arguments, const Sizes& sizes, c
     const StoredGradients<float> stored{static_cast<float*>(kept.raw_data()), first,
                                         std::min(step, heads - first), pitch};
     run_key_kernel<float, Tile>(arguments, sizes, stored);
-    attention_query_gradients(stored, q, k, scale, sizes.causal, dq);
+    attention_query_gradients(stored, call);
   }
   return true;
 }
 
 }  // namespace
 
-void attention_backward(const TensorView& dout, const TensorView& q, const TensorView& k,
-                        const TensorView& v, const TensorView& out, const TensorView& lse,
-                        double scale, bool causal, bool tf32, const TensorView& dq,
-                        const TensorView& dk, const TensorView& dv) {
-  const Sizes sizes(q, k, causal);
+void attention_backward(const AttentionBackward& call) {
+  const Sizes sizes(call.q, call.k, call.causal);
   const memory::CategoryGuard guard(memory::Category::workspace);
-  const Tensor delta_rows = Tensor::empty(lse.shape, lse.dtype, device());
-  dispatch_floating("attention", q.dtype, [&](auto tag) {
+  const Tensor delta_rows = Tensor::empty(call.lse.shape, call.lse.dtype, device());
+  dispatch_floating("attention", call.q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
     C* const delta = static_cast<C*>(delta_rows.raw_data());
     const int64_t rows = sizes.batch * sizes.heads * sizes.queries;
     launch(delta_kernel<T>, static_cast<unsigned>(ceil_div<int64_t>(rows * warp_size, threads)),
-           threads, 0, Heads<T>(dout), Heads<T>(out), sizes, delta);
-    if (tf32 && attention_backward_tf32(dout, q, k, v, lse, delta_rows, scale, causal, dq, dk, dv))
-      return;
-    const BackwardArguments<T> arguments{
-        Heads<T>(dout), Heads<T>(q),  Heads<T>(k), Heads<T>(v), Heads<T>(dq),
-        Heads<T>(dk),   Heads<T>(dv), lse.as<C>(), delta,       static_cast<C>(scale)};
+           threads, 0, Heads<T>(call.dout), Heads<T>(call.out), sizes, delta);
+    if (call.tf32 && attention_backward_tf32(call, delta_rows)) return;
+    const BackwardArguments<T> arguments(call, delta);
     with_chunks(sizes.dim, [&](auto chunks) {
       using Tile = BackwardTile<C, decltype(chunks)::value>;
       if constexpr (std::is_same_v<T, float>)
-        if (run_stored<Tile>(arguments, sizes, q, k, scale, dq)) return;
+        if (run_stored<Tile>(call, arguments, sizes)) return;
       launch(query_kernel<T, Tile>,
              tile_blocks(sizes.batch * sizes.heads, sizes.queries, Tile::rows), threads,
              shared_bytes<Tile, C>, arguments, sizes);
@@ -274,4 +265,4 @@ void attention_backward(const TensorView& dout, const TensorView& q, const Tenso
   });
 }
 
-}  // namespace binade::backend::cuda::own
+}  // namespace binade::backend::cuda::native

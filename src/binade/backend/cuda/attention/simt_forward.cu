@@ -6,10 +6,11 @@
 #include "binade/backend/cuda/attention/tile.cuh"
 #include "binade/backend/cuda/common/block_reduce.cuh"
 
-namespace binade::backend::cuda::own {
+namespace binade::backend::cuda::native {
 namespace {
 
-// Tiles as large as 99 KiB of shared memory and two blocks' registers allow.
+// The largest tiles that fit 99 KiB of shared memory, all that a block may use on sm_86 and sm_89,
+// and the registers of two blocks per multiprocessor.
 template <class C, int Chunks>
 struct ForwardTile;
 template <>
@@ -25,7 +26,7 @@ struct ForwardTile<double, 4> : Tile<double, 2, 2, 4> {};
 template <>
 struct ForwardTile<double, 8> : Tile<double, 1, 1, 8> {};
 
-// The running softmax of a thread's rows: maxima are a row's, sums are of the lane's own columns.
+// The running softmax of a thread's rows: maxima are over rows, sums over this lane's columns.
 template <class Tile, class C>
 struct OnlineSoftmax {
   static constexpr C lowest = -std::numeric_limits<C>::infinity();
@@ -39,8 +40,7 @@ struct OnlineSoftmax {
     }
   }
 
-  // Takes scores, leaves exp(score - maximum) in their place and brings `result` to the new
-  // maximum.
+  // Replaces scores by exp(score - maximum) and rescales `result` to the new maximum.
   __device__ void update(typename Tile::Scores& scores, typename Tile::Result& result) {
 #pragma unroll
     for (int i = 0; i < Tile::Rows; ++i) {
@@ -65,14 +65,14 @@ struct OnlineSoftmax {
   }
 };
 
-// Multiplies products by `scale`; they become -inf from the key on that row `first` + i does not
-// see.
+// Multiplies scores of keys from `key` on by `scale`; keys that a row, from query `first` on, does
+// not see get -inf. `unmasked`: every row sees every key of the tile.
 template <class Tile, class C>
-__device__ inline void scale_scores(const Sizes& sizes, C scale, int first, int key, bool whole,
+__device__ inline void scale_scores(const Sizes& sizes, C scale, int first, int key, bool unmasked,
                                     C (&scores)[Tile::Rows][Tile::Columns]) {
 #pragma unroll
   for (int i = 0; i < Tile::Rows; ++i) {
-    const int visible = whole ? sizes.keys : sizes.visible_keys(first + Tile::row_of(i));
+    const int visible = unmasked ? sizes.keys : sizes.visible_keys(first + Tile::row_of(i));
 #pragma unroll
     for (int j = 0; j < Tile::Columns; ++j) {
       const bool hidden = key + lane_x() + j * lanes_x >= visible;
@@ -81,44 +81,42 @@ __device__ inline void scale_scores(const Sizes& sizes, C scale, int first, int 
   }
 }
 
-// One block attends one tile of queries of one head. While a product is made of keys, their values
-// arrive, and the other way round.
+// One block attends one tile of queries of one head. Values are loaded while keys are multiplied,
+// and the next keys while values are.
 template <class T, class Tile, class C = Compute<T>>
-__global__ void __launch_bounds__(threads, 2)
-    forward_kernel(Heads<T> q, Heads<T> k, Heads<T> v, Heads<T> out, C* lse, Sizes sizes, C scale) {
+__global__ void __launch_bounds__(threads, 2) forward_kernel(ForwardArguments<T> a, Sizes sizes) {
   C* const query_tile = shared_memory<C>();
   C* const key_tile = query_tile + Tile::row_elements;
   C* const value_tile = key_tile + Tile::column_elements;
   C* const weights = value_tile + Tile::column_elements;
 
-  // The longest tiles of all heads start first: the last to end are short ones.
+  // The longest tiles of all heads start first, so that short ones fill the end.
   const int64_t items = sizes.batch * sizes.heads;
   const auto block =
       QueryTile::at<Tile::rows>(sizes, static_cast<int>(blockIdx.x / items), blockIdx.x % items);
-  const T* const keys = k.at(block.b, block.kv);
-  const T* const values = v.at(block.b, block.kv);
+  const T* const keys = a.k.at(block.b, block.kv);
+  const T* const values = a.v.at(block.b, block.kv);
   const RowMask<Tile> mask(sizes, block.first);
-  fetch<Tile, Tile::rows>(q, q.at(block.b, block.h), block.first, sizes.queries, sizes.dim,
-                          query_tile);
-  fetch<Tile, Tile::columns>(k, keys, 0, sizes.keys, sizes.dim, key_tile);
+  fetch<Tile, Tile::rows>(a.q, a.q.at(block.b, block.h), sizes.query_rows(block.first), query_tile);
+  fetch<Tile, Tile::columns>(a.k, keys, sizes.key_rows(0), key_tile);
   OnlineSoftmax<Tile, C> softmax;
   typename Tile::Result result = {};
   for (int key = 0; key < block.keys; key += Tile::columns) {
     const bool seen = key < mask.keys;
     typename Tile::Scores scores = {};
     wait_copies();
-    __syncthreads();  // the keys are there, and the values before have been read
-    fetch<Tile, Tile::columns>(v, values, key, sizes.keys, sizes.dim, value_tile);
+    __syncthreads();  // the keys have arrived, and the previous values have been read
+    fetch<Tile, Tile::columns>(a.v, values, sizes.key_rows(key), value_tile);
     if (seen) {
       multiply_rows<Tile>(query_tile, key_tile, sizes.depth(), scores);
-      scale_scores<Tile>(sizes, scale, block.first, key, key + Tile::columns <= mask.keys_of_all,
+      scale_scores<Tile>(sizes, a.scale, block.first, key, key + Tile::columns <= mask.keys_of_all,
                          scores);
       softmax.update(scores, result);
     }
     wait_copies();
-    __syncthreads();  // the values are there, and the keys have been read
+    __syncthreads();  // the values have arrived, and the keys have been read
     if (key + Tile::columns < block.keys)
-      fetch<Tile, Tile::columns>(k, keys, key + Tile::columns, sizes.keys, sizes.dim, key_tile);
+      fetch<Tile, Tile::columns>(a.k, keys, sizes.key_rows(key + Tile::columns), key_tile);
     if (seen) add_weighted<Tile>(scores, weights, value_tile, result);
   }
 
@@ -129,22 +127,21 @@ __global__ void __launch_bounds__(threads, 2)
     inverse[i] = sum == C(0) ? C(0) : C(1) / sum;
     const int row = block.first + Tile::row_of(i);
     if (lane_x() == 0 && row < sizes.queries) {
-      // Without a key to see the maximum is -inf, and the sum 0 says so too.
-      lse[block.item * sizes.queries + row] =
+      // If the query sees no key, the sum is 0 and the maximum -inf.
+      a.lse[block.item * sizes.queries + row] =
           sum == C(0) ? softmax.lowest : softmax.maximum[i] + log(sum);
     }
   }
-  store_rows<Tile>(result, inverse, out.at(block.b, block.h), out, block.first, sizes.queries,
-                   sizes.dim);
+  store_rows<Tile>(result, inverse, a.out, a.out.at(block.b, block.h),
+                   sizes.query_rows(block.first));
 }
 
 }  // namespace
 
-void attention_forward(const TensorView& q, const TensorView& k, const TensorView& v, double scale,
-                       bool causal, bool tf32, const TensorView& out, const TensorView& lse) {
-  if (tf32 && attention_forward_tf32(q, k, v, scale, causal, out, lse)) return;
-  const Sizes sizes(q, k, causal);
-  dispatch_floating("attention", q.dtype, [&](auto tag) {
+void attention_forward(const AttentionForward& call) {
+  if (call.tf32 && attention_forward_tf32(call)) return;
+  const Sizes sizes(call.q, call.k, call.causal);
+  dispatch_floating("attention", call.q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
     with_chunks(sizes.dim, [&](auto chunks) {
@@ -153,9 +150,9 @@ void attention_forward(const TensorView& q, const TensorView& k, const TensorVie
           sizeof(C) * (Tile::row_elements + 2 * Tile::column_elements + Tile::weight_elements);
       launch(forward_kernel<T, Tile>,
              tile_blocks(sizes.batch * sizes.heads, sizes.queries, Tile::rows), threads, bytes,
-             Heads<T>(q), Heads<T>(k), Heads<T>(v), Heads<T>(out), lse.as<C>(), sizes, scale);
+             ForwardArguments<T>(call), sizes);
     });
   });
 }
 
-}  // namespace binade::backend::cuda::own
+}  // namespace binade::backend::cuda::native

@@ -1,12 +1,13 @@
 #include "binade/backend/cuda/attention/mma.cuh"
 #include "binade/backend/cuda/attention/tf32.h"
 
-// As in attention_own_backward.cu, on tensor cores: probabilities are recomputed from lse; one
-// kernel sums dq over keys, another dk and dv over (head, query), in ascending order.
-namespace binade::backend::cuda::own {
+// As in simt_backward.cu, on tensor cores: probabilities are recomputed from lse; one kernel sums
+// dq over keys, another dk and dv over (head, query), in ascending order.
+namespace binade::backend::cuda::native {
 namespace {
 
-// Two blocks' registers and shared memory fit a multiprocessor; 99 KiB a block at most.
+// Sized so that two blocks fit the registers and shared memory of a multiprocessor; at most 99 KiB
+// per block, all that sm_86 and sm_89 offer.
 template <int Dim>
 using QueryKernelTile = MmaTile<Dim <= 64 ? 2 : 1, 4, Dim>;
 template <int Dim>
@@ -26,11 +27,10 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   const float* const keys = a.k.at(block.b, block.kv);
   const float* const values = a.v.at(block.b, block.kv);
   const RowMask<Tile> mask(sizes, block.first);
-  fetch<Tile, Tile::rows>(a.q, a.q.at(block.b, block.h), block.first, sizes.queries, sizes.dim,
-                          query_tile);
-  fetch<Tile, Tile::rows>(a.dout, a.dout.at(block.b, block.h), block.first, sizes.queries,
-                          sizes.dim, dout_tile);
-  fetch<Tile, Tile::columns>(a.v, values, 0, sizes.keys, sizes.dim, value_tile);
+  fetch<Tile, Tile::rows>(a.q, a.q.at(block.b, block.h), sizes.query_rows(block.first), query_tile);
+  fetch<Tile, Tile::rows>(a.dout, a.dout.at(block.b, block.h), sizes.query_rows(block.first),
+                          dout_tile);
+  fetch<Tile, Tile::columns>(a.v, values, sizes.key_rows(0), value_tile);
   receive<Tile, Tile::rows>(query_tile);
   receive<Tile, Tile::rows>(dout_tile);
 
@@ -52,14 +52,13 @@ __global__ void __launch_bounds__(Tile::threads, 2)
     const bool seen = key < mask.keys;
     typename Tile::Scores gradients = {};
     receive<Tile, Tile::columns>(value_tile);
-    __syncthreads();  // the values are there, and the keys before have been read
-    fetch<Tile, Tile::columns>(a.k, keys, key, sizes.keys, sizes.dim, key_tile);
+    __syncthreads();  // the values have arrived, and the previous keys have been read
+    fetch<Tile, Tile::columns>(a.k, keys, sizes.key_rows(key), key_tile);
     if (seen) multiply_rows<Tile>(dout_tile, value_tile, gradients);
     receive<Tile, Tile::columns>(key_tile);
-    __syncthreads();  // the keys are there, and the values have been read
+    __syncthreads();  // the keys have arrived, and the values have been read
     if (key + Tile::columns < block.keys)
-      fetch<Tile, Tile::columns>(a.v, values, key + Tile::columns, sizes.keys, sizes.dim,
-                                 value_tile);
+      fetch<Tile, Tile::columns>(a.v, values, sizes.key_rows(key + Tile::columns), value_tile);
     if (!seen) continue;
     typename Tile::Scores scores = {};
     multiply_rows<Tile>(query_tile, key_tile, scores);
@@ -75,11 +74,10 @@ __global__ void __launch_bounds__(Tile::threads, 2)
         }
     add_weighted<Tile>(gradients, key_tile, result);
   }
-  store_rows<Tile>(result, factor, a.dq.at(block.b, block.h), a.dq, block.first, sizes.queries,
-                   sizes.dim);
+  store_rows<Tile>(result, factor, a.dq, a.dq.at(block.b, block.h), sizes.query_rows(block.first));
 }
 
-// The statistics of the queries that a lane's columns are, from `query` on.
+// The statistics of a lane's columns, queries from `query` on.
 template <class Tile>
 __device__ inline void load_columns(const float* statistics, int query, int queries,
                                     float (&values)[Tile::N][2]) {
@@ -92,8 +90,8 @@ __device__ inline void load_columns(const float* statistics, int query, int quer
     }
 }
 
-// Calls f(m, n, e, hidden) for each of a lane's scores; `hidden` where the query of a column does
-// not see the key of a row.
+// Calls f(m, n, e, hidden) for each of a lane's scores; `hidden` if the query of a column does not
+// see the key of a row.
 template <class Tile, class F>
 __device__ inline void for_each_score(const Sizes& sizes, const ColumnMask<Tile>& mask,
                                       int first_key, int query, F&& f) {
@@ -111,7 +109,7 @@ __device__ inline void for_each_score(const Sizes& sizes, const ColumnMask<Tile>
 }
 
 // dk and dv of one tile of keys over all heads that read them: rows are keys, columns queries.
-// Queries are needed from first to last, so that the next ones have a tile of their own.
+// A tile of queries is read until the end of a step, so the next queries go to a second tile.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::threads, 2)
     key_kernel(BackwardArguments<float> a, Sizes sizes) {
@@ -123,10 +121,8 @@ __global__ void __launch_bounds__(Tile::threads, 2)
 
   const int tiles = ceil_div(sizes.keys, Tile::rows);
   const auto block = KeyTile::at<Tile::rows>(sizes, blockIdx.x % tiles, blockIdx.x / tiles);
-  fetch<Tile, Tile::rows>(a.k, a.k.at(block.b, block.kv), block.first, sizes.keys, sizes.dim,
-                          key_tile);
-  fetch<Tile, Tile::rows>(a.v, a.v.at(block.b, block.kv), block.first, sizes.keys, sizes.dim,
-                          value_tile);
+  fetch<Tile, Tile::rows>(a.k, a.k.at(block.b, block.kv), sizes.key_rows(block.first), key_tile);
+  fetch<Tile, Tile::rows>(a.v, a.v.at(block.b, block.kv), sizes.key_rows(block.first), value_tile);
   receive<Tile, Tile::rows>(key_tile);
   receive<Tile, Tile::rows>(value_tile);
   typename Tile::Result dk = {}, dv = {};
@@ -135,15 +131,14 @@ __global__ void __launch_bounds__(Tile::threads, 2)
     const float* const queries = a.q.at(block.b, h);
     const int64_t row = (block.b * sizes.heads + h) * sizes.queries;
     if (begin < sizes.queries)
-      fetch<Tile, Tile::columns>(a.q, queries, begin, sizes.queries, sizes.dim, query_tile);
+      fetch<Tile, Tile::columns>(a.q, queries, sizes.query_rows(begin), query_tile);
     for (int query = begin; query < sizes.queries; query += Tile::columns) {
       const ColumnMask<Tile> mask(sizes, block.first, query);
       float statistics[Tile::N][2];  // lse, then delta
       typename Tile::Scores p = {}, gradients = {};
       receive<Tile, Tile::columns>(query_tile);
-      __syncthreads();  // the queries are there, and all before has been read
-      fetch<Tile, Tile::columns>(a.dout, a.dout.at(block.b, h), query, sizes.queries, sizes.dim,
-                                 dout_tile);
+      __syncthreads();  // the queries have arrived, and the previous tiles have been read
+      fetch<Tile, Tile::columns>(a.dout, a.dout.at(block.b, h), sizes.query_rows(query), dout_tile);
       load_columns<Tile>(a.lse + row, query, sizes.queries, statistics);
       if (mask.some) {
         multiply_rows<Tile>(key_tile, query_tile, p);
@@ -154,9 +149,9 @@ __global__ void __launch_bounds__(Tile::threads, 2)
                              });
       }
       receive<Tile, Tile::columns>(dout_tile);
-      __syncthreads();  // the gradients are there
+      __syncthreads();  // the gradients have arrived
       if (query + Tile::columns < sizes.queries)
-        fetch<Tile, Tile::columns>(a.q, queries, query + Tile::columns, sizes.queries, sizes.dim,
+        fetch<Tile, Tile::columns>(a.q, queries, sizes.query_rows(query + Tile::columns),
                                    next_tile);
       load_columns<Tile>(a.delta + row, query, sizes.queries, statistics);
       if (mask.some) {
@@ -181,8 +176,8 @@ __global__ void __launch_bounds__(Tile::threads, 2)
     scale[i / 2][i % 2] = a.scale;
     one[i / 2][i % 2] = 1;
   }
-  store_rows<Tile>(dk, scale, a.dk.at(block.b, block.kv), a.dk, block.first, sizes.keys, sizes.dim);
-  store_rows<Tile>(dv, one, a.dv.at(block.b, block.kv), a.dv, block.first, sizes.keys, sizes.dim);
+  store_rows<Tile>(dk, scale, a.dk, a.dk.at(block.b, block.kv), sizes.key_rows(block.first));
+  store_rows<Tile>(dv, one, a.dv, a.dv.at(block.b, block.kv), sizes.key_rows(block.first));
 }
 
 template <int Dim>
@@ -201,18 +196,13 @@ void run(const BackwardArguments<float>& arguments, const Sizes& sizes) {
 
 }  // namespace
 
-bool attention_backward_tf32(const TensorView& dout, const TensorView& q, const TensorView& k,
-                             const TensorView& v, const TensorView& lse, const TensorView& delta,
-                             double scale, bool causal, const TensorView& dq, const TensorView& dk,
-                             const TensorView& dv) {
-  if (!served_in_tf32({&dout, &q, &k, &v, &dq, &dk, &dv})) return false;
-  const Sizes sizes(q, k, causal);
-  const BackwardArguments<float> arguments{
-      Heads<float>(dout), Heads<float>(q),          Heads<float>(k),  Heads<float>(v),
-      Heads<float>(dq),   Heads<float>(dk),         Heads<float>(dv), lse.as<float>(),
-      delta.as<float>(),  static_cast<float>(scale)};
+bool attention_backward_tf32(const AttentionBackward& call, const TensorView& delta) {
+  if (!tf32_supports({&call.dout, &call.q, &call.k, &call.v, &call.dq, &call.dk, &call.dv}))
+    return false;
+  const Sizes sizes(call.q, call.k, call.causal);
+  const BackwardArguments<float> arguments(call, delta.as<float>());
   sizes.dim <= 64 ? run<64>(arguments, sizes) : run<128>(arguments, sizes);
   return true;
 }
 
-}  // namespace binade::backend::cuda::own
+}  // namespace binade::backend::cuda::native

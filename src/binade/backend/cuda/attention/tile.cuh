@@ -5,23 +5,23 @@
 #include "binade/backend/cuda/attention/common.cuh"
 #include "binade/base/error.h"
 
-// The parts of the attention kernels that multiply in f32 (f64): tiles of rows in shared memory and
-// the two products made of them. A block is four warps of 4 x 8 lanes; lane (y, x) of a warp owns
-// every fourth of its rows from y on and, of the columns of a score tile, every eighth from x on.
-// What a row needs of its neighbours needs no barrier of the block.
-namespace binade::backend::cuda::own {
+// Building blocks of the attention kernels that multiply in f32 (f64): tiles of rows in shared
+// memory and their two matmuls. A block is four warps of 4 x 8 lanes; lane (y, x) of a warp owns
+// every fourth of its rows from y on and every eighth column of a score tile from x on. The lanes
+// of a row exchange values within their warp, without a barrier of the block.
+namespace binade::backend::cuda::native {
 
 inline constexpr int lanes_x = 8, lanes_y = 4;
 inline constexpr int threads = 4 * warp_size;
-inline constexpr int chunk =
-    4 * lanes_x;  // columns of a result that the lanes of a row hold at once
+// Columns of a result that the lanes of a row hold at once: 4, or 16 bytes of f32, per lane.
+inline constexpr int chunk = 4 * lanes_x;
 
-// Pairs of lanes have the same x, and pairs beside them the same y: half a warp then reads 16 bytes
-// a lane from either operand at once.
+// Interleaves the bits of x and y in the lane number, so that half a warp reads 16 bytes per lane
+// from either operand in one access.
 __device__ inline int lane_x() { return (threadIdx.x & 1) | (threadIdx.x >> 1 & 6); }
 __device__ inline int lane_y() { return (threadIdx.x >> 1 & 1) | (threadIdx.x >> 3 & 2); }
 
-// What a block works on: `Rows` x `Columns` scores a thread, heads of `Chunks` chunks at most.
+// The tile of a block: `Rows` x `Columns` scores per thread, heads of at most `Chunks` chunks.
 template <class C, int Rows_, int Columns_, int Chunks_>
 struct Tile {
   static constexpr int Rows = Rows_, Columns = Columns_, Chunks = Chunks_;
@@ -29,18 +29,18 @@ struct Tile {
   static constexpr int columns = Columns * lanes_x, dim = Chunks * chunk;
   static constexpr int pitch = pitch_of<C>(dim);
   static constexpr int row_elements = rows * pitch, column_elements = columns * pitch;
-  // Weights pass through shared memory so many columns at a time.
+  // Columns of weights that pass through shared memory at a time.
   static constexpr int Part = Columns < 4 ? Columns : 4, part = Part * lanes_x;
   static constexpr int weight_pitch = part + lanes_x, weight_elements = rows * weight_pitch;
 
   using Scores = C[Rows][Columns];
-  using Result = C[Rows][Chunks][4];  // of a thread's rows, 4 columns of each chunk
+  using Result = C[Rows][Chunks][4];  // 4 columns of each chunk of a thread's rows
 
-  // The row of the block's tile that a thread's row i is.
+  // The row of the block's tile that is a thread's row i.
   static __device__ int row_of(int i) { return warp_row<Tile>() + i * lanes_y + lane_y(); }
 };
 
-// The value over the lanes of a row, in each of them.
+// Reduces over the lanes of a row; every lane gets the result.
 template <class C, class Op>
 __device__ inline C reduce_row(C value, Op op) {
   for (const int step : {1, 4, 8}) value = op(value, __shfl_xor_sync(0xffffffffu, value, step));
@@ -48,9 +48,8 @@ __device__ inline C reduce_row(C value, Op op) {
 }
 
 template <class Tile, int Rows, class T, class C>
-__device__ inline void fetch(const Heads<T>& x, const T* head, int first, int end, int dim,
-                             C* tile) {
-  fetch_rows<Rows, Tile::dim, threads>(head, x, first, end, dim, tile);
+__device__ inline void fetch(const Heads<T>& x, const T* head, RowRange range, C* tile) {
+  fetch_rows<Rows, Tile::dim, threads>(x, head, range, tile);
 }
 
 // sums[i][j] += row i of `a` (this thread's) times row j of `b` (column j of the scores).
@@ -112,11 +111,12 @@ __device__ inline void add_weighted(const C (&scores)[Tile::Rows][Tile::Columns]
   }
 }
 
-// Rounds factor[i] times a thread's part of a result into the rows of a head from `first` on.
+// Writes factor[i] times a thread's part of a result, rounded, to the rows of a head.
 template <class Tile, class T, class C>
 __device__ inline void store_rows(const C (&result)[Tile::Rows][Tile::Chunks][4],
-                                  const C (&factor)[Tile::Rows], T* head, const Heads<T>& y,
-                                  int first, int end, int dim) {
+                                  const C (&factor)[Tile::Rows], const Heads<T>& y, T* head,
+                                  RowRange range) {
+  const auto [first, end, dim] = range;
 #pragma unroll
   for (int i = 0; i < Tile::Rows; ++i) {
     const int row = first + Tile::row_of(i);
@@ -150,4 +150,4 @@ void with_chunks(int64_t dim, F&& f) {
                      .found = std::to_string(dim)});
 }
 
-}  // namespace binade::backend::cuda::own
+}  // namespace binade::backend::cuda::native

@@ -10,15 +10,16 @@
 #include "binade/backend/cuda/conv/cudnn.h"
 #endif
 
-// cuDNN where it can, else products of matrices of columns, which are made a part at a time.
+// cuDNN if it supports the tensors, else matmuls of columns, which are made a part at a time.
 namespace binade::backend::cuda {
 namespace {
 
-constexpr int64_t scratch_bytes = int64_t{256} << 20;  // of columns, about
+// About the memory for columns: matmuls of this size run at full speed.
+constexpr int64_t scratch_bytes = int64_t{256} << 20;
 
 DType compute_type(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-// Whether products of `operand`s can be stored as `result` at once.
+// Whether a matmul of `operand`s can store its result as `result`.
 bool stores_directly(DType operand, DType result) {
   return result == operand || result == compute_type(operand);
 }
@@ -29,7 +30,7 @@ void* at(const TensorView& x, int64_t offset) {
   return x.as<char>() + offset * static_cast<int64_t>(size_of(x.dtype));
 }
 
-// The bias in the type that sums are in; `holder` keeps it where it is not that already.
+// The bias in the sums' type; `holder` owns it if it had to be converted.
 TensorView as_compute(const TensorView& bias, DType dtype, Tensor& holder) {
   if (!bias.present || bias.dtype == dtype) return bias;
   holder = scratch(bias.shape, dtype);
@@ -56,9 +57,18 @@ struct Matrices {
   }
 };
 
-// y [m, n] = a [m, k] b [k, n] for each image and group, in as few batches as there can be.
-void multiply(int64_t images, int64_t groups, int64_t m, int64_t n, int64_t k, const Matrices& a,
-              const Matrices& b, const Matrices& y, bool accumulate) {
+// y [m, n] = a [m, k] b [k, n], or y += a b, for each image and group.
+struct GroupedMatmul {
+  int64_t images, groups;
+  int64_t m, n, k;
+  Matrices a, b, y;
+  bool accumulate = false;
+};
+
+// Uses as few batched matmuls as possible: over the images of each group, or the groups of each
+// image.
+void multiply(const GroupedMatmul& matmul) {
+  const auto& [images, groups, m, n, k, a, b, y, accumulate] = matmul;
   const bool of_groups = groups > images;
   const int64_t batch = std::max(images, groups), calls = std::min(images, groups);
   for (int64_t i = 0; i < calls; ++i) {
@@ -69,7 +79,7 @@ void multiply(int64_t images, int64_t groups, int64_t m, int64_t n, int64_t k, c
   }
 }
 
-// How many images, and of one image how many positions, make at most scratch_bytes of columns.
+// Images, and positions of each, whose columns take at most scratch_bytes.
 struct Parts {
   int64_t images, positions;
 
@@ -91,8 +101,8 @@ struct Parts {
 
 // ---- forward ----
 
-void forward_columns(const ConvSizes& sizes, const TensorView& x, const TensorView& weight,
-                     const TensorView& bias, const TensorView& y) {
+void forward_columns(const ConvSizes& sizes, const ConvForward& call, const TensorView& bias) {
+  const TensorView &x = call.x, &weight = call.weight, &y = call.y;
   const int64_t out = sizes.groups * sizes.out_channels, rows = sizes.groups * sizes.rows();
   const DType wide = compute_type(x.dtype);
   const bool direct = !bias.present || y.dtype == wide;  // else y would be rounded twice
@@ -116,17 +126,25 @@ void forward_columns(const ConvSizes& sizes, const TensorView& x, const TensorVi
                   sizes.out_plane};
     if (!direct) to = {result.raw_data(), out * part.count, part.count};
     const DType type = direct ? y.dtype : wide;
-    multiply(part.images, sizes.groups, sizes.out_channels, part.count, sizes.rows(), w,
-             {in.data, x.dtype, in.image, sizes.rows() * in.row, in.row, 1},
-             {to.data, type, to.image, sizes.out_channels * to.row, to.row, 1}, false);
-    if (bias.present) add_channel_bias(out, sizes.out_plane, to, type, bias, part, y);
+    multiply(
+        {.images = part.images,
+         .groups = sizes.groups,
+         .m = sizes.out_channels,
+         .n = part.count,
+         .k = sizes.rows(),
+         .a = w,
+         .b = {in.data, x.dtype, in.image_stride, sizes.rows() * in.row_stride, in.row_stride, 1},
+         .y = {to.data, type, to.image_stride, sizes.out_channels * to.row_stride, to.row_stride,
+               1}});
+    if (bias.present) add_channel_bias(to, type, bias, part, y);
   });
 }
 
 // ---- backward ----
 
-void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const TensorView& weight,
-                            const TensorView& bias, const TensorView& dx, bool accumulate) {
+void backward_input_columns(const ConvSizes& sizes, const ConvBackwardInput& call,
+                            const TensorView& bias) {
+  const TensorView &dy = call.dy, &weight = call.weight, &dx = call.dx;
   const int64_t in = sizes.groups * sizes.in_channels, out = sizes.groups * sizes.out_channels;
   const Matrices w{weight.data, weight.dtype, 0, sizes.out_channels * sizes.rows(),
                    1,           sizes.rows()};
@@ -134,14 +152,20 @@ void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const 
       dy.data,         dy.dtype, out * sizes.out_plane, sizes.out_channels * sizes.out_plane,
       sizes.out_plane, 1};
   if (sizes.pointwise() && !bias.present && stores_directly(dy.dtype, dx.dtype)) {
-    multiply(sizes.images, sizes.groups, sizes.in_channels, sizes.in_plane, sizes.out_channels, w,
-             from,
-             {dx.data, dx.dtype, in * sizes.in_plane, sizes.in_channels * sizes.in_plane,
-              sizes.in_plane, 1},
-             accumulate);
+    multiply({.images = sizes.images,
+              .groups = sizes.groups,
+              .m = sizes.in_channels,
+              .n = sizes.in_plane,
+              .k = sizes.out_channels,
+              .a = w,
+              .b = from,
+              .y = {dx.data, dx.dtype, in * sizes.in_plane, sizes.in_channels * sizes.in_plane,
+                    sizes.in_plane, 1},
+              .accumulate = call.accumulate});
     return;
   }
-  // An input's sum is made at once: of one image, channels rather than positions are parted.
+  // An input's gradient sums over positions in one kernel, so images are divided by channels, not
+  // by positions.
   const DType wide = compute_type(dy.dtype);
   const int64_t channel_bytes =
       sizes.groups * sizes.taps * sizes.out_plane * static_cast<int64_t>(size_of(wide));
@@ -159,14 +183,20 @@ void backward_input_columns(const ConvSizes& sizes, const TensorView& dy, const 
       Matrices a = w, b = from;
       a.data = at(weight, first * sizes.taps);
       b.data = at(dy, image * from.image);
-      multiply(some_images, sizes.groups, rows, sizes.out_plane, sizes.out_channels, a, b,
-               {to.data, wide, to.image, rows * to.row, to.row, 1}, false);
-      sum_columns(sizes, to, bias, image, some_images, first, some, dx, accumulate);
+      multiply({.images = some_images,
+                .groups = sizes.groups,
+                .m = rows,
+                .n = sizes.out_plane,
+                .k = sizes.out_channels,
+                .a = a,
+                .b = b,
+                .y = {to.data, wide, to.image_stride, rows * to.row_stride, to.row_stride, 1}});
+      sum_columns(sizes, to, bias, {image, some_images, first, some}, dx, call.accumulate);
     }
   }
 }
 
-// dy of a part as a matrix [channels, columns]: in place where one image is all, else gathered.
+// dy of a part as a matrix [channels, columns]: in place if the part has one image, else gathered.
 ConvMatrix gather_outputs(const ConvSizes& sizes, const TensorView& dy, const ConvPart& part,
                           const Tensor& holder) {
   const int64_t out = sizes.groups * sizes.out_channels;
@@ -181,9 +211,9 @@ ConvMatrix gather_outputs(const ConvSizes& sizes, const TensorView& dy, const Co
   return {to.data, part.count, part.images * part.count};
 }
 
-// One product sums over all images of a part; parts are summed in order.
-void backward_weight_columns(const ConvSizes& sizes, const TensorView& x, const TensorView& dy,
-                             const TensorView& dweight, bool accumulate) {
+// One matmul sums over all images of a part; parts are summed in order.
+void backward_weight_columns(const ConvSizes& sizes, const ConvBackwardWeight& call) {
+  const TensorView &x = call.x, &dy = call.dy, &dweight = call.dweight;
   const int64_t out = sizes.groups * sizes.out_channels, rows = sizes.groups * sizes.rows();
   const DType wide = compute_type(x.dtype);
   const Parts parts(sizes, std::max(rows, out) * static_cast<int64_t>(size_of(x.dtype)));
@@ -194,32 +224,37 @@ void backward_weight_columns(const ConvSizes& sizes, const TensorView& x, const 
   Tensor sums;
   if (!direct) sums = scratch(dweight.shape, wide);
   const TensorView target = direct ? dweight : TensorView(sums);
-  bool add = direct && accumulate;
+  bool add = direct && call.accumulate;
   parts.for_each(sizes, [&](const ConvPart& part) {
     const int64_t width = part.images * part.count;
     make_columns(sizes, x, part, {columns.raw_data(), part.count, width});
     const ConvMatrix from = gather_outputs(sizes, dy, part, outputs);
-    multiply(1, sizes.groups, sizes.out_channels, sizes.rows(), width,
-             {from.data, dy.dtype, 0, sizes.out_channels * from.row, from.row, 1},
-             {columns.raw_data(), x.dtype, 0, sizes.rows() * width, 1, width},
-             {target.data, target.dtype, 0, sizes.out_channels * sizes.rows(), sizes.rows(), 1},
-             add);
+    multiply(
+        {.images = 1,
+         .groups = sizes.groups,
+         .m = sizes.out_channels,
+         .n = sizes.rows(),
+         .k = width,
+         .a = {from.data, dy.dtype, 0, sizes.out_channels * from.row_stride, from.row_stride, 1},
+         .b = {columns.raw_data(), x.dtype, 0, sizes.rows() * width, 1, width},
+         .y = {target.data, target.dtype, 0, sizes.out_channels * sizes.rows(), sizes.rows(), 1},
+         .accumulate = add});
     add = true;
   });
-  if (!direct) elementwise_kernels.axpby(1, target, accumulate ? 1 : 0, dweight);
+  if (!direct) elementwise_kernels.axpby(1, target, call.accumulate ? 1 : 0, dweight);
 }
 
 // ---- the table ----
 
 #ifdef BINADE_CUDNN
-// cuDNN's results are rounded when a bias is added to them: in 16 bits that would be twice.
+// cuDNN's results are rounded before the bias is added: 16-bit ones would be rounded twice.
 bool rounds_once(const TensorView& bias, const TensorView& y) {
   return !bias.present || y.dtype == compute_type(y.dtype);
 }
 #endif
 
-void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometry& geometry,
-             TensorView y) {
+void forward(const ConvForward& call) {
+  const auto& [x, weight, bias, geometry, y] = call;
   if (y.numel() == 0) return;
   const ConvSizes sizes(x, weight, y, geometry);
   const memory::CategoryGuard guard(memory::Category::workspace);
@@ -229,16 +264,16 @@ void forward(TensorView x, TensorView weight, TensorView bias, const ConvGeometr
   if (rounds_once(bias, y) && cudnn::conv_forward(x, weight, geometry, y)) {
     const int64_t out = sizes.groups * sizes.out_channels;
     if (bias.present)
-      add_channel_bias(out, sizes.out_plane, {y.data, out * sizes.out_plane, sizes.out_plane},
-                       y.dtype, wide_bias, {0, sizes.images, 0, sizes.out_plane}, y);
+      add_channel_bias({y.data, out * sizes.out_plane, sizes.out_plane}, y.dtype, wide_bias,
+                       {0, sizes.images, 0, sizes.out_plane}, y);
     return;
   }
 #endif
-  forward_columns(sizes, x, weight, wide_bias, y);
+  forward_columns(sizes, call, wide_bias);
 }
 
-void backward_input(TensorView dy, TensorView weight, TensorView bias, const ConvGeometry& geometry,
-                    TensorView dx, bool accumulate) {
+void backward_input(const ConvBackwardInput& call) {
+  const auto& [dy, weight, bias, geometry, dx, accumulate] = call;
   if (dx.numel() == 0) return;
   const ConvSizes sizes(dx, weight, dy, geometry);
   const memory::CategoryGuard guard(memory::Category::workspace);
@@ -249,16 +284,16 @@ void backward_input(TensorView dy, TensorView weight, TensorView bias, const Con
       cudnn::conv_backward_input(dy, weight, geometry, dx)) {
     const int64_t in = sizes.groups * sizes.in_channels;
     if (bias.present)
-      add_channel_bias(in, sizes.in_plane, {dx.data, in * sizes.in_plane, sizes.in_plane}, dx.dtype,
-                       wide_bias, {0, sizes.images, 0, sizes.in_plane}, dx);
+      add_channel_bias({dx.data, in * sizes.in_plane, sizes.in_plane}, dx.dtype, wide_bias,
+                       {0, sizes.images, 0, sizes.in_plane}, dx);
     return;
   }
 #endif
-  backward_input_columns(sizes, dy, weight, wide_bias, dx, accumulate);
+  backward_input_columns(sizes, call, wide_bias);
 }
 
-void backward_weight(TensorView x, TensorView dy, const ConvGeometry& geometry, TensorView dweight,
-                     bool accumulate) {
+void backward_weight(const ConvBackwardWeight& call) {
+  const auto& [x, dy, geometry, dweight, accumulate] = call;
   if (dweight.numel() == 0) return;
   if (dy.numel() == 0) {
     if (!accumulate) elementwise_kernels.fill(dweight, 0);
@@ -268,7 +303,7 @@ void backward_weight(TensorView x, TensorView dy, const ConvGeometry& geometry, 
 #ifdef BINADE_CUDNN
   if (!accumulate && cudnn::conv_backward_weight(x, dy, geometry, dweight)) return;
 #endif
-  backward_weight_columns(ConvSizes(x, dweight, dy, geometry), x, dy, dweight, accumulate);
+  backward_weight_columns(ConvSizes(x, dweight, dy, geometry), call);
 }
 
 }  // namespace

@@ -13,21 +13,21 @@ namespace {
 
 enum Uid : int64_t { uid_x = 1, uid_weight, uid_y };
 
-bool served(std::initializer_list<const TensorView*> tensors) {
+bool supports(std::initializer_list<const TensorView*> tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const TensorView* x) {
     return x->dtype != DType::f64 && x->numel() > 0 &&
            reinterpret_cast<uintptr_t>(x->data) % 16 == 0;
   });
 }
 
-// A convolution of x with weight into y, whichever of them is the result; without the first spatial
-// axis where nothing happens along it, since cuDNN has more and faster engines for planes.
-struct Problem {
+// A convolution of x with weight into y, any of which may be the result. The first spatial axis is
+// dropped if its sizes are 1, since cuDNN has more and faster engines for two axes.
+struct ConvProblem {
   TensorView x, weight, y;
   std::vector<int64_t> stride, padding, dilation;
 
-  Problem(const TensorView& x_given, const TensorView& weight_given, const TensorView& y_given,
-          const ConvGeometry& geometry)
+  ConvProblem(const TensorView& x_given, const TensorView& weight_given, const TensorView& y_given,
+              const ConvGeometry& geometry)
       : x(x_given),
         weight(weight_given),
         y(y_given),
@@ -59,9 +59,9 @@ struct Problem {
   }
 };
 
-// Builds the fastest engine by cuDNN's own judgement of those that sum in f32, in a fixed order and
-// over the values themselves.
-bool finish(Graph& graph, const Problem& problem) {
+// Builds the engine that cuDNN's heuristic ranks first among those that sum in f32, in a fixed
+// order and without transforming or rounding the values.
+bool finish(Graph& graph, const ConvProblem& problem) {
   if (graph.validate().is_bad() || graph.build_operation_graph(handle()).is_bad()) return false;
   if (graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
     return false;
@@ -69,7 +69,7 @@ bool finish(Graph& graph, const Problem& problem) {
   std::vector<Note> unwanted{Note::REDUCED_PRECISION_REDUCTION, Note::FFT, Note::WINOGRAD,
                              Note::DOWN_CONVERT_INPUTS};
   if (deterministic()) unwanted.push_back(Note::NONDETERMINISTIC);
-  // Tensor cores take f32 as TF32.
+  // Tensor cores round f32 to TF32.
   if (problem.x.dtype == DType::f32) unwanted.push_back(Note::TENSOR_CORE);
   graph.deselect_numeric_notes(unwanted);
   return graph.check_support(handle()).is_good() && graph.build_plans(handle()).is_good();
@@ -79,9 +79,9 @@ bool finish(Graph& graph, const Problem& problem) {
 
 bool conv_forward(const TensorView& x, const TensorView& weight, const ConvGeometry& geometry,
                   const TensorView& y) {
-  if (!served({&x, &weight, &y})) return false;
+  if (!supports({&x, &weight, &y})) return false;
   thread_local Plans plans;
-  const Problem problem(x, weight, y, geometry);
+  const ConvProblem problem(x, weight, y, geometry);
   const auto build = [&](Graph& graph) {
     const auto result = graph.conv_fprop(graph.tensor(describe(problem.x, uid_x)),
                                          graph.tensor(describe(problem.weight, uid_weight)),
@@ -94,9 +94,9 @@ bool conv_forward(const TensorView& x, const TensorView& weight, const ConvGeome
 
 bool conv_backward_input(const TensorView& dy, const TensorView& weight,
                          const ConvGeometry& geometry, const TensorView& dx) {
-  if (!served({&dy, &weight, &dx})) return false;
+  if (!supports({&dy, &weight, &dx})) return false;
   thread_local Plans plans;
-  const Problem problem(dx, weight, dy, geometry);
+  const ConvProblem problem(dx, weight, dy, geometry);
   const auto build = [&](Graph& graph) {
     const auto result = graph.conv_dgrad(graph.tensor(describe(problem.y, uid_y)),
                                          graph.tensor(describe(problem.weight, uid_weight)),
@@ -109,9 +109,9 @@ bool conv_backward_input(const TensorView& dy, const TensorView& weight,
 
 bool conv_backward_weight(const TensorView& x, const TensorView& dy, const ConvGeometry& geometry,
                           const TensorView& dweight) {
-  if (!served({&x, &dy, &dweight})) return false;
+  if (!supports({&x, &dy, &dweight})) return false;
   thread_local Plans plans;
-  const Problem problem(x, dweight, dy, geometry);
+  const ConvProblem problem(x, dweight, dy, geometry);
   const auto build = [&](Graph& graph) {
     const auto result = graph.conv_wgrad(graph.tensor(describe(problem.y, uid_y)),
                                          graph.tensor(describe(problem.x, uid_x)),

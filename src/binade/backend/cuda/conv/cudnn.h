@@ -5,8 +5,8 @@
 // Convolutions by cuDNN: f32 (never by TF32), f16 and bf16, deterministic, without bias.
 namespace binade::backend::cuda::cudnn {
 
-// As ConvKernels says, overwriting the result. False where cuDNN does not serve such tensors on the
-// active device: nothing has been done then.
+// As in ConvKernels, overwriting the result. False, with nothing written, if cuDNN does not support
+// such tensors on the active device.
 bool conv_forward(const TensorView& x, const TensorView& weight, const ConvGeometry& geometry,
                   const TensorView& y);
 bool conv_backward_input(const TensorView& dy, const TensorView& weight,

@@ -9,9 +9,9 @@ namespace binade::backend::cuda {
 namespace {
 
 constexpr int conv_threads = 256;
-constexpr int64_t max_rows = 65535;  // of a grid
+constexpr int64_t max_rows = 65535;  // CUDA's limit for a grid's y axis
 
-// The window of a convolution in 32 bits: planes are far smaller than tensors.
+// The window of a convolution in 32 bits: tensors may have 2^31 elements, planes do not.
 struct Window {
   int in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
 
@@ -42,10 +42,12 @@ __device__ inline bool inside(int at, int size) {
   return static_cast<unsigned>(at) < static_cast<unsigned>(size);
 }
 
-// A thread copies all taps of one channel at one position: neighbours write side by side.
+// A thread copies all taps of one channel at one position: adjacent threads write adjacent
+// elements.
 template <class Bits>
 __global__ void make_columns_kernel(const Bits* x, int64_t channels, Window window, ConvPart part,
-                                    Bits* columns, int64_t image_stride, int64_t row_stride) {
+                                    ConvMatrix columns) {
+  const int64_t row_stride = columns.row_stride;
   const int64_t column = first_item();
   if (column >= part.images * part.count) return;
   const int64_t image = column / part.count, at = column - image * part.count;
@@ -57,7 +59,8 @@ __global__ void make_columns_kernel(const Bits* x, int64_t channels, Window wind
   const int taps = window.kernel[0] * window.kernel[1] * window.kernel[2];
   for (int64_t channel = blockIdx.y; channel < channels; channel += gridDim.y) {
     const Bits* from = x + ((part.image + image) * channels + channel) * plane;
-    Bits* to = columns + image * image_stride + channel * taps * row_stride + at;
+    Bits* to = static_cast<Bits*>(columns.data) + image * columns.image_stride +
+               channel * taps * row_stride + at;
     for (int kd = 0; kd < window.kernel[0]; ++kd) {
       const int d = d0 + kd * window.dilation[0];
       for (int kh = 0; kh < window.kernel[1]; ++kh) {
@@ -80,38 +83,39 @@ void make_columns_of(const ConvSizes& sizes, const TensorView& x, const ConvPart
   const dim3 grid(static_cast<unsigned>(ceil_div<int64_t>(part.images * part.count, conv_threads)),
                   static_cast<unsigned>(std::min(channels, max_rows)));
   launch(make_columns_kernel<Bits>, grid, conv_threads, 0, x.as<Bits>(), channels,
-         Window(sizes.grid), part, static_cast<Bits*>(columns.data), columns.image, columns.row);
+         Window(sizes.grid), part, columns);
 }
 
-// The output whose tap lies on an input, along one axis; -1 where there is none.
+// The output whose tap is at input `at`, along one axis; -1 if there is none.
 __device__ inline int output_of(const Window& window, int axis, int at, int tap) {
   const int shifted = at + window.padding[axis] - tap * window.dilation[axis];
   const int out = shifted / window.stride[axis];
   return shifted >= 0 && out * window.stride[axis] == shifted && out < window.out[axis] ? out : -1;
 }
 
+// ConvChannels with the sizes that locate them in dx.
 struct ChannelPart {
-  int64_t image, images;
+  ConvChannels channels;
   int64_t groups, group_channels;  // all channels of a group
-  int64_t first, channels;         // of each group, those in work
 };
 
-// A thread sums all that was made of one input, in order of taps.
+// A thread sums all columns of one input, in order of taps.
 template <class T, class C>
-__global__ void sum_columns_kernel(const C* columns, int64_t image_stride, int64_t row_stride,
-                                   const C* bias, Window window, ChannelPart part, T* dx,
-                                   bool accumulate) {
+__global__ void sum_columns_kernel(ConvMatrix columns, const C* bias, Window window,
+                                   ChannelPart part, T* dx, bool accumulate) {
+  const int64_t row_stride = columns.row_stride, channels = part.channels.count;
   const int64_t plane = int64_t{window.in[0]} * window.in[1] * window.in[2];
   const int taps = window.kernel[0] * window.kernel[1] * window.kernel[2];
-  const int64_t count = part.images * part.groups * part.channels * plane;
+  const int64_t count = part.channels.images * part.groups * channels * plane;
   for (int64_t item = first_item(); item < count; item += item_step()) {
     const int64_t row = item / plane, at = item - row * plane;  // row: (image, group, channel)
-    const int64_t images_row = row / part.channels, image = images_row / part.groups;
-    const int64_t group_row = row - image * part.groups * part.channels;
-    const int64_t channel = (images_row - image * part.groups) * part.group_channels + part.first +
-                            (row - images_row * part.channels);
+    const int64_t images_row = row / channels, image = images_row / part.groups;
+    const int64_t group_row = row - image * part.groups * channels;
+    const int64_t channel = (images_row - image * part.groups) * part.group_channels +
+                            part.channels.first + (row - images_row * channels);
     const Position in(at, window.in);
-    const C* from = columns + image * image_stride + group_row * taps * row_stride;
+    const C* from = static_cast<const C*>(columns.data) + image * columns.image_stride +
+                    group_row * taps * row_stride;
     C sum = bias != nullptr ? bias[channel] : C(0);
     for (int kd = 0; kd < window.kernel[0]; ++kd) {
       const int d = output_of(window, 0, in.d, kd);
@@ -128,20 +132,23 @@ __global__ void sum_columns_kernel(const C* columns, int64_t image_stride, int64
         }
       }
     }
-    T& to = dx[((part.image + image) * part.groups * part.group_channels + channel) * plane + at];
+    T& to =
+        dx[((part.channels.image + image) * part.groups * part.group_channels + channel) * plane +
+           at];
     to = cast<T>(accumulate ? sum + static_cast<C>(to) : sum);
   }
 }
 
 template <class From, class T, class C>
-__global__ void add_bias_kernel(const From* result, int64_t image_stride, int64_t row_stride,
-                                const C* bias, int64_t channels, int64_t plane, ConvPart part,
-                                T* y) {
+__global__ void add_bias_kernel(ConvMatrix result, const C* bias, int64_t channels, int64_t plane,
+                                ConvPart part, T* y) {
+  const From* const from = static_cast<const From*>(result.data);
   const int64_t count = part.images * channels * part.count;
   for (int64_t item = first_item(); item < count; item += item_step()) {
     const int64_t row = item / part.count, at = item - row * part.count;
     const int64_t image = row / channels, channel = row - image * channels;
-    const C value = static_cast<C>(result[image * image_stride + channel * row_stride + at]);
+    const C value =
+        static_cast<C>(from[image * result.image_stride + channel * result.row_stride + at]);
     y[((part.image + image) * channels + channel) * plane + part.first + at] =
         cast<T>(value + bias[channel]);
   }
@@ -162,30 +169,28 @@ void make_columns(const ConvSizes& sizes, const TensorView& x, const ConvPart& p
 }
 
 void sum_columns(const ConvSizes& sizes, const ConvMatrix& columns, const TensorView& bias,
-                 int64_t image, int64_t images, int64_t first, int64_t channels,
-                 const TensorView& dx, bool accumulate) {
-  const ChannelPart part{image, images, sizes.groups, sizes.in_channels, first, channels};
-  const int64_t count = images * sizes.groups * channels * sizes.in_plane;
+                 const ConvChannels& channels, const TensorView& dx, bool accumulate) {
+  const ChannelPart part{channels, sizes.groups, sizes.in_channels};
+  const int64_t count = channels.images * sizes.groups * channels.count * sizes.in_plane;
   dispatch_floating("conv", dx.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
-    launch(sum_columns_kernel<T, C>, grid_for(count, conv_threads), conv_threads, 0,
-           static_cast<const C*>(columns.data), columns.image, columns.row,
+    launch(sum_columns_kernel<T, C>, grid_for(count, conv_threads), conv_threads, 0, columns,
            bias.present ? bias.as<C>() : nullptr, Window(sizes.grid), part, dx.as<T>(), accumulate);
   });
 }
 
-void add_channel_bias(int64_t channels, int64_t plane, const ConvMatrix& result, DType result_type,
-                      const TensorView& bias, const ConvPart& part, const TensorView& y) {
+void add_channel_bias(const ConvMatrix& result, DType result_type, const TensorView& bias,
+                      const ConvPart& part, const TensorView& y) {
+  const int64_t channels = y.shape[1], plane = y.shape[2] * y.shape[3] * y.shape[4];
   const unsigned grid = grid_for(part.images * channels * part.count, conv_threads);
   dispatch_floating("conv", y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
     const auto run = [&](auto from) {
       using From = typename decltype(from)::type;
-      launch(add_bias_kernel<From, T, C>, grid, conv_threads, 0,
-             static_cast<const From*>(result.data), result.image, result.row, bias.as<C>(),
-             channels, plane, part, y.as<T>());
+      launch(add_bias_kernel<From, T, C>, grid, conv_threads, 0, result, bias.as<C>(), channels,
+             plane, part, y.as<T>());
     };
     result_type == y.dtype ? run(TypeTag<T>{}) : run(TypeTag<C>{});
   });

@@ -36,8 +36,8 @@ struct Axis {
     const int64_t first = below > 0 ? ceil_div<int64_t>(below, stride) : 0;
     return {first, min((input + padding) / stride + 1, out)};
   }
-  // By how many elements an output's window divides: those inside the input, or those up to the end
-  // of its padding.
+  // The number of elements an output's window averages: those inside the input, or those up to the
+  // end of its padding.
   __device__ int64_t length(int64_t output, bool with_padding) const {
     const int64_t start = output * stride - padding, end = start + kernel;
     if (with_padding) return min(end, in + padding) - start;
@@ -56,7 +56,7 @@ struct Windows {
     return {x.shape[at], y.shape[at], g.kernel[i], g.stride[i], g.padding[i]};
   }
 
-  // The factor of an average; 0 where there is nothing to average.
+  // The factor of an average; 0 if there is nothing to average.
   template <class C>
   __device__ C factor(int64_t i, int64_t j, int64_t k, bool with_padding) const {
     const int64_t a = d.length(i, with_padding), b = h.length(j, with_padding),
@@ -75,11 +75,11 @@ __device__ inline void for_box(Range d, Range h, Range w, F&& visit) {
   }
 }
 
-// An element's plane and place in it.
-struct Place {
+// The plane of an element and its position in it.
+struct Position {
   int64_t plane, d, h, w;
 
-  __device__ Place(int64_t item, int64_t d_size, int64_t h_size, int64_t w_size) {
+  __device__ Position(int64_t item, int64_t d_size, int64_t h_size, int64_t w_size) {
     w = item % w_size;
     h = item / w_size % h_size;
     const int64_t slice = item / w_size / h_size;
@@ -94,21 +94,21 @@ __global__ void __launch_bounds__(threads)
                        int64_t* index) {
   const Axis &d = windows.d, &h = windows.h, &w = windows.w;
   for (int64_t item = first_item(); item < count; item += item_step()) {
-    const Place at(item, d.out, h.out, w.out);
+    const Position at(item, d.out, h.out, w.out);
     const int64_t base = at.plane * d.in * h.in * w.in;
     C best = -C(INFINITY);
-    int64_t place = -1;  // of a window that lies in padding altogether
+    int64_t best_input = -1;  // stays -1 for a window entirely inside padding
     for_box(d.inputs(at.d), h.inputs(at.h), w.inputs(at.w), [&](int64_t i, int64_t j, int64_t k) {
       const int64_t input = (i * h.in + j) * w.in + k;
       const C value = load_one<C>(x, base + input);
-      // A NaN wins over numbers and nothing over a NaN; -inf takes the place of no index.
-      if ((!(value <= best) && best == best) || place < 0) {
+      // A NaN wins over numbers and nothing over a NaN; -inf replaces "no index".
+      if ((!(value <= best) && best == best) || best_input < 0) {
         best = value;
-        place = input;
+        best_input = input;
       }
     });
     store_one(y, item, best);
-    index[item] = place;
+    index[item] = best_input;
   }
 }
 
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(threads)
                            bool with_padding, Operand y) {
   const Axis &d = windows.d, &h = windows.h, &w = windows.w;
   for (int64_t item = first_item(); item < count; item += item_step()) {
-    const Place at(item, d.out, h.out, w.out);
+    const Position at(item, d.out, h.out, w.out);
     const int64_t base = at.plane * d.in * h.in * w.in;
     C sum = 0;
     for_box(d.inputs(at.d), h.inputs(at.h), w.inputs(at.w), [&](int64_t i, int64_t j, int64_t k) {
@@ -128,14 +128,14 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// Each input gathers from the outputs it went to.
+// Each input sums the gradients of the outputs that averaged it.
 template <class C>
 __global__ void __launch_bounds__(threads)
     average_backward_kernel(int64_t count, Operand dy, const __grid_constant__ Windows windows,
                             bool with_padding, Operand dx) {
   const Axis &d = windows.d, &h = windows.h, &w = windows.w;
   for (int64_t item = first_item(); item < count; item += item_step()) {
-    const Place at(item, d.in, h.in, w.in);
+    const Position at(item, d.in, h.in, w.in);
     const int64_t base = at.plane * d.out * h.out * w.out;
     C sum = 0;
     for_box(d.outputs(at.d), h.outputs(at.h), w.outputs(at.w),

@@ -42,12 +42,20 @@ __device__ C activate(Activation activation, C x) {
   return x;
 }
 
-// Threads x of a block walk a row in packs of N, threads y its rows.
+template <class T>
+struct FinishArguments {
+  Rows<const T> in;
+  const Compute<T>* bias;  // or null
+  Rows<T> pre, y;          // pre.data may be null
+  int64_t rows, rows_per_batch, columns;
+  Activation activation;
+};
+
+// Threads along x of a block walk a row in packs of N, threads along y its rows.
 template <class T, int N>
-__global__ void __launch_bounds__(finish_threads)
-    finish_kernel(Rows<const T> in, const Compute<T>* bias, Rows<T> pre, Rows<T> y, int64_t rows,
-                  int64_t rows_per_batch, int64_t columns, Activation activation) {
+__global__ void __launch_bounds__(finish_threads) finish_kernel(FinishArguments<T> arguments) {
   using C = Compute<T>;
+  const auto& [in, bias, pre, y, rows, rows_per_batch, columns, activation] = arguments;
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   if (column >= columns) return;
   Pack<C, N> added{};
@@ -86,15 +94,22 @@ void launch_finish(const TensorView& in, const TensorView& bias, const TensorVie
   const int64_t down = ceil_div<int64_t>(rows, height);
   const dim3 grid(static_cast<unsigned>(ceil_div<int64_t>(packs, width)),
                   static_cast<unsigned>(down < 65535 ? down : 65535));
-  launch(finish_kernel<T, N>, grid, dim3(width, height), 0, Rows<const T>(in),
-         bias.present ? bias.as<const Compute<T>>() : nullptr, Rows<T>(pre), Rows<T>(y), rows,
-         y.shape[1], columns, activation);
+  launch(finish_kernel<T, N>, grid, dim3(width, height), 0,
+         FinishArguments<T>{.in = Rows<const T>(in),
+                            .bias = bias.present ? bias.as<const Compute<T>>() : nullptr,
+                            .pre = Rows<T>(pre),
+                            .y = Rows<T>(y),
+                            .rows = rows,
+                            .rows_per_batch = y.shape[1],
+                            .columns = columns,
+                            .activation = activation});
 }
 
-template <bool whole>
+// Unlike the transpose of elementwise copies, reads and writes 16 elements of one byte per access.
+template <bool vectorized>
 __global__ void __launch_bounds__(tile_threads)
-    turn_kernel(const uint8_t* from, int64_t batch_stride, int64_t row_stride, int64_t rows,
-                int64_t columns, uint8_t* to) {
+    transpose_kernel(const uint8_t* from, int64_t batch_stride, int64_t row_stride, int64_t rows,
+                     int64_t columns, uint8_t* to) {
   __shared__ ByteTile tile;
   from += blockIdx.z * batch_stride;
   to += blockIdx.z * rows * columns;
@@ -110,7 +125,7 @@ __global__ void __launch_bounds__(tile_threads)
       bytes[i] = {};
       if (row >= rows) continue;
       const uint8_t* source = from + row * row_stride + column;
-      if constexpr (whole) {
+      if constexpr (vectorized) {
         if (column < columns) bytes[i] = *reinterpret_cast<const uint4*>(source);
       } else {
         uint32_t words[4] = {};
@@ -121,14 +136,14 @@ __global__ void __launch_bounds__(tile_threads)
         bytes[i] = {words[0], words[1], words[2], words[3]};
       }
     }
-    __syncthreads();  // the tile before this one has been read
+    __syncthreads();  // the previous tile has been read
 #pragma unroll
     for (int i = 0; i < chunks_per_thread; ++i) {
       const int at = i * tile_threads + static_cast<int>(threadIdx.x);
       tile.put(at / tile_chunks, at % tile_chunks, bytes[i]);
     }
     __syncthreads();
-    store_transposed<whole>(tile, to + left * rows + top, rows, rows - top, columns - left);
+    store_transposed<vectorized>(tile, to + left * rows + top, rows, rows - top, columns - left);
   }
 }
 
@@ -139,7 +154,7 @@ __global__ void combine_kernel(float alpha, const float* scale_a, const float* s
   scalars[1] = beta;
 }
 
-bool divides_by_chunk(int64_t value) { return value % chunk_bytes == 0; }
+bool is_multiple_of_chunk(int64_t value) { return value % chunk_bytes == 0; }
 
 }  // namespace
 
@@ -161,13 +176,13 @@ void finish(const TensorView& in, const TensorView& bias, const TensorView& pre,
 
 void transpose_bytes(const TensorView& from, const TensorView& to) {
   const int64_t batch = from.shape[0], rows = from.shape[1], columns = from.shape[2];
-  const bool whole = divides_by_chunk(rows) && divides_by_chunk(columns) &&
-                     divides_by_chunk(from.strides[0]) && divides_by_chunk(from.strides[1]) &&
-                     packs_fit<uint8_t, chunk_bytes>(from.data) &&
-                     packs_fit<uint8_t, chunk_bytes>(to.data);
-  launch(whole ? turn_kernel<true> : turn_kernel<false>, tile_grid(rows, columns, batch),
-         dim3(tile_threads), 0, from.as<const uint8_t>(), from.strides[0], from.strides[1], rows,
-         columns, to.as<uint8_t>());
+  const bool vectorized =
+      is_multiple_of_chunk(rows) && is_multiple_of_chunk(columns) &&
+      is_multiple_of_chunk(from.strides[0]) && is_multiple_of_chunk(from.strides[1]) &&
+      packs_fit<uint8_t, chunk_bytes>(from.data) && packs_fit<uint8_t, chunk_bytes>(to.data);
+  launch(vectorized ? transpose_kernel<true> : transpose_kernel<false>,
+         tile_grid(rows, columns, batch), dim3(tile_threads), 0, from.as<const uint8_t>(),
+         from.strides[0], from.strides[1], rows, columns, to.as<uint8_t>());
 }
 
 void combine_scales(float alpha, const TensorView& scale_a, const TensorView& scale_b, float beta,

@@ -2,11 +2,11 @@
 
 #include "binade/backend/matmul.h"
 
-// What cuBLASLt leaves to be done around a product.
+// Kernels for the steps around a GEMM that cuBLASLt does not do.
 namespace binade::backend::cuda {
 
-// v = in + bias; pre = v; y = act(v). in, pre and y are [batch, m, n] of one type with dense rows,
-// and may be one another; bias, dense [n] of the type sums have, and pre may be absent.
+// v = in + bias; pre = v; y = act(v). in, pre and y are [batch, m, n] of one type with dense rows
+// and may be the same tensor; bias, dense [n] of the sums' type, and pre may be absent.
 void finish(const TensorView& in, const TensorView& bias, const TensorView& pre,
             const TensorView& y, Activation activation);
 

@@ -8,16 +8,17 @@
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/matmul/cublaslt.h"
 #include "binade/backend/cuda/matmul/epilogue.h"
+#include "binade/base/division.h"
 
 namespace binade::backend::cuda {
 namespace {
 
-constexpr int64_t largest_batch = 65535;
-constexpr int64_t fp8_multiple = 16;   // of the sizes and addresses of FP8 products
-constexpr int64_t scale_multiple = 4;  // of the rows of scales of blocks
+constexpr int64_t max_batch = 65535;   // of one launch: CUDA's limit for a grid's y and z axes
+constexpr int64_t fp8_multiple = 16;   // cuBLASLt's alignment of FP8 sizes and addresses
+constexpr int64_t scale_multiple = 4;  // cuBLASLt's alignment of rows of block scales
 
-// Copies and other scratch of one product. Work on a device is in order, so the memory may go to
-// others as soon as all has been launched.
+// Copies and other scratch of one matmul. A device works in order, so the memory may be reused as
+// soon as all kernels are launched.
 class Workspace {
  public:
   TensorView get(const Shape& shape, DType dtype) {
@@ -29,22 +30,9 @@ class Workspace {
   std::vector<Tensor> held_;
 };
 
-void require_floating(const char* argument, DType dtype) {
-  if (is_floating(dtype)) return;
-  fail("matmul",
-       {.argument = argument, .expected = "a floating type", .found = std::string(name(dtype))});
-}
-
-// The last two axes exchanged.
-TensorView transposed(TensorView x) {
-  std::swap(x.shape[1], x.shape[2]);
-  std::swap(x.strides[1], x.strides[2]);
-  return x;
-}
-
-// The type both operands are multiplied in: their own where they share one, else one that holds
+// The type that both operands are multiplied in: their own if they share one, else one that holds
 // both exactly. FP8 stays FP8 if `fp8`.
-DType product_type(DType a, DType b, bool fp8) {
+DType operand_type(DType a, DType b, bool fp8) {
   if (a == DType::f64 || b == DType::f64) return DType::f64;
   if (is_fp8(a) && is_fp8(b)) return fp8 ? DType::e4m3 : DType::bf16;
   if (is_fp8(a)) return b;
@@ -54,14 +42,14 @@ DType product_type(DType a, DType b, bool fp8) {
 
 DType sum_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
 
-// Whether cuBLASLt writes sums of products of `type` as `result`.
+// Whether cuBLASLt writes GEMMs of `type` operands as `result`.
 bool writes(DType type, DType result) {
   if (type == DType::f64) return result == DType::f64;
   if (result == DType::f32 || type == result) return is_compute(result);
   return is_fp8(type) && (result == DType::bf16 || result == DType::f16);
 }
 
-// Rows dense and apart from each other.
+// Whether rows are dense and do not overlap.
 bool has_dense_rows(const TensorView& y) {
   return (y.strides[2] == 1 || y.shape[2] == 1) &&
          (y.strides[1] >= y.shape[2] || y.shape[1] == 1) && (y.strides[0] > 0 || y.shape[0] == 1);
@@ -73,9 +61,9 @@ int64_t row_distance(const TensorView& y) {
 
 int64_t batch_distance(const TensorView& x) { return x.shape[0] == 1 ? 0 : x.strides[0]; }
 
-// ---- operands: [batch, outer, depth], the second one transposed for that ----
+// ---- operands: [batch, outer, depth]; b is transposed first ----
 
-// How an operand lies: along the summed axis or along the other.
+// Whether the summed axis or the outer one is contiguous, and the stride of the other.
 struct OperandLayout {
   bool along_depth;
   int64_t leading;
@@ -91,7 +79,7 @@ std::optional<OperandLayout> layout_of(const TensorView& x) {
   return {};
 }
 
-// One matrix of a batch that repeats it.
+// A batch that repeats one matrix as that matrix alone.
 TensorView without_repeats(TensorView x) {
   if (x.strides[0] == 0) x.shape[0] = 1;
   return x;
@@ -109,25 +97,25 @@ TensorView dense_copy(const TensorView& x, DType type, Workspace& workspace) {
   return to;
 }
 
-// x itself, or a copy that is of `type` and lies as cuBLASLt can read it.
+// x itself, or a copy in `type` and in a layout that cuBLASLt can read.
 TensorView readable(const TensorView& x, DType type, Workspace& workspace) {
   return x.dtype == type && layout_of(x) ? x : dense_copy(x, type, workspace);
 }
 
-bool in_sixteens(int64_t value) { return value % fp8_multiple == 0; }
+bool is_fp8_aligned(int64_t value) { return value % fp8_multiple == 0; }
 bool aligned(const TensorView& x) {
-  return in_sixteens(static_cast<int64_t>(reinterpret_cast<uintptr_t>(x.data)));
+  return is_fp8_aligned(static_cast<int64_t>(reinterpret_cast<uintptr_t>(x.data)));
 }
 
-// FP8 operands must lie along the summed axis.
+// FP8 operands must be contiguous along the summed axis.
 TensorView readable_fp8(const TensorView& x, Workspace& workspace) {
-  const std::optional<OperandLayout> lie = layout_of(x);
-  if (lie && lie->along_depth && in_sixteens(lie->leading) && aligned(x) &&
-      in_sixteens(batch_distance(x)))
+  const std::optional<OperandLayout> layout = layout_of(x);
+  if (layout && layout->along_depth && is_fp8_aligned(layout->leading) && aligned(x) &&
+      is_fp8_aligned(batch_distance(x)))
     return x;
-  if (!lie || lie->along_depth) return dense_copy(x, x.dtype, workspace);
+  if (!layout || layout->along_depth) return dense_copy(x, x.dtype, workspace);
   TensorView from = transposed(without_repeats(x));  // [batch, depth, outer], rows dense
-  from.strides[1] = lie->leading;
+  from.strides[1] = layout->leading;
   TensorView to = workspace.get({from.shape[0], x.shape[1], x.shape[2]}, x.dtype);
   transpose_bytes(from, to);
   to.shape[0] = x.shape[0];
@@ -139,8 +127,8 @@ TensorView readable_fp8(const TensorView& x, Workspace& workspace) {
 bool multiplies_fp8(const TensorView& a, const TensorView& b, const TensorView& y) {
   const int64_t unit = fp8_multiple / static_cast<int64_t>(size_of(y.dtype));
   return is_fp8(a.dtype) && is_fp8(b.dtype) && properties().capability() >= 89 &&
-         !(a.dtype == DType::e5m2 && b.dtype == DType::e5m2) && in_sixteens(a.shape[2]) &&
-         in_sixteens(y.shape[2]) && aligned(y) && row_distance(y) % unit == 0 &&
+         !(a.dtype == DType::e5m2 && b.dtype == DType::e5m2) && is_fp8_aligned(a.shape[2]) &&
+         is_fp8_aligned(y.shape[2]) && aligned(y) && row_distance(y) % unit == 0 &&
          batch_distance(y) % unit == 0;
 }
 
@@ -154,12 +142,12 @@ std::optional<BlasScale> scaling_of(ScaleGroup group) {
   return {};
 }
 
-bool of_blocks(BlasScale scaling) {
+bool has_block_scales(BlasScale scaling) {
   return scaling == BlasScale::line || scaling == BlasScale::block;
 }
 
-// Whether cuBLASLt may have a product of operands with these scales here; its own answer comes with
-// the shape. Only Hopper has them all.
+// Whether cuBLASLt may multiply operands with these scales on this GPU; the final answer depends on
+// the shape and is cuBLASLt's. Only Hopper supports all of them.
 bool multiplies_groups(const TensorView& a, const TensorView& b, const TensorView& y,
                        const Epilogue& e) {
   const TensorView& pre = e.pre_activation;
@@ -174,7 +162,7 @@ bool multiplies_groups(const TensorView& a, const TensorView& b, const TensorVie
   const std::optional<BlasScale> left = scaling_of(e.group_a), right = scaling_of(e.group_b);
   if (!left || !right) return false;
   if (*left == BlasScale::outer || *right == BlasScale::outer) return left == right;
-  return of_blocks(*left) && of_blocks(*right) &&
+  return has_block_scales(*left) && has_block_scales(*right) &&
          (*left == BlasScale::line || *right == BlasScale::line) &&
          y.shape[1] % scale_multiple == 0;
 }
@@ -191,8 +179,7 @@ const float* readable_scales(const TensorView& scale, BlasScale scaling, Workspa
   }
   if (scaling == BlasScale::block && scale.shape[1] % scale_multiple != 0) {
     const int64_t rows = scale.shape[0], columns = scale.shape[1];
-    TensorView to = workspace.get(
-        {rows, (columns + scale_multiple - 1) / scale_multiple * scale_multiple}, DType::f32);
+    TensorView to = workspace.get({rows, round_up(columns, scale_multiple)}, DType::f32);
     elementwise_kernels.fill(to, 0);
     to.shape[1] = columns;
     elementwise_kernels.copy(scale, to);
@@ -205,7 +192,7 @@ BlasMatrix matrix(const TensorView& x, int64_t leading) {
   return {x.data, x.dtype, leading, batch_distance(x)};
 }
 
-// ---- one product whose result cuBLASLt can write ----
+// ---- one GEMM whose result cuBLASLt can write ----
 
 // bias as a dense vector of `type`.
 TensorView bias_as(const TensorView& bias, DType type, Workspace& workspace) {
@@ -215,35 +202,35 @@ TensorView bias_as(const TensorView& bias, DType type, Workspace& workspace) {
   return copy;
 }
 
-// The product without its bias and activation. Row-major y is column-major y^T = b^T a^T.
-BlasProduct describe_product(const TensorView& a, const TensorView& b, const TensorView& y,
-                             const Epilogue& e, Workspace& workspace) {
+// The GEMM without bias and activation. Row-major y is column-major y^T = b^T a^T.
+BlasGemm describe_gemm(const TensorView& a, const TensorView& b, const TensorView& y,
+                       const Epilogue& e, Workspace& workspace) {
   const bool fp8 = multiplies_fp8(a, b, y);
-  const DType type = product_type(a.dtype, b.dtype, fp8);
+  const DType type = operand_type(a.dtype, b.dtype, fp8);
   const TensorView left = fp8 ? readable_fp8(a, workspace) : readable(a, type, workspace);
   const TensorView right =
       fp8 ? readable_fp8(transposed(b), workspace) : readable(transposed(b), type, workspace);
-  const OperandLayout left_lie = *layout_of(left), right_lie = *layout_of(right);
-  BlasProduct p{.rows = y.shape[2],
-                .columns = y.shape[1],
-                .depth = a.shape[2],
-                .batch = y.shape[0],
-                .a = matrix(right, right_lie.leading),
-                .b = matrix(left, left_lie.leading),
-                .d = matrix(y, row_distance(y)),
-                .transpose_a = right_lie.along_depth,
-                .transpose_b = !left_lie.along_depth,
-                .alpha = e.alpha,
-                .beta = e.beta,
-                .tf32 = e.tf32 && type == DType::f32,
-                .fast_accumulation = fp8 && e.fast_accumulation};
+  const OperandLayout left_layout = *layout_of(left), right_layout = *layout_of(right);
+  BlasGemm p{.rows = y.shape[2],
+             .columns = y.shape[1],
+             .depth = a.shape[2],
+             .batch = y.shape[0],
+             .a = matrix(right, right_layout.leading),
+             .b = matrix(left, left_layout.leading),
+             .d = matrix(y, row_distance(y)),
+             .transpose_a = right_layout.along_depth,
+             .transpose_b = !left_layout.along_depth,
+             .alpha = e.alpha,
+             .beta = e.beta,
+             .tf32 = e.tf32 && type == DType::f32,
+             .fast_accumulation = fp8 && e.fast_accumulation};
   if (fp8) {
     p.scaling_a = *scaling_of(e.group_b);
     p.scaling_b = *scaling_of(e.group_a);
     if (e.scale_b.present) p.scale_a = readable_scales(e.scale_b, p.scaling_a, workspace);
     if (e.scale_a.present) p.scale_b = readable_scales(e.scale_a, p.scaling_b, workspace);
-    // The sums of blocks are scaled one by one, in f32.
-    if (of_blocks(p.scaling_a)) p.fast_accumulation = false;
+    // Each block's sum is scaled separately, in f32.
+    if (has_block_scales(p.scaling_a)) p.fast_accumulation = false;
   } else if (e.scale_a.present || e.scale_b.present) {
     const TensorView scalars = workspace.get({2}, sum_type(type));
     combine_scales(e.alpha, e.scale_a, e.scale_b, e.beta, scalars);
@@ -252,31 +239,31 @@ BlasProduct describe_product(const TensorView& a, const TensorView& b, const Ten
   return p;
 }
 
-bool takes_gelu(const TensorView& y, const Epilogue& e) {
+bool can_fuse_gelu(const TensorView& y, const Epilogue& e) {
   const TensorView& pre = e.pre_activation;
   return e.activation == Activation::gelu_tanh && size_of(y.dtype) == 2 &&
          (!pre.present ||
           (aligned(pre) && row_distance(pre) % 8 == 0 && batch_distance(pre) % 8 == 0));
 }
 
-// Runs the product; if `fused`, with its bias and its GELU made by cuBLASLt as far as it has them.
-// The rest is one pass of our own. False, with nothing done, where cuBLASLt cannot.
-bool run(BlasProduct p, const TensorView& y, const Epilogue& e, bool fused, Workspace& workspace) {
+// Runs the GEMM; if `fused`, cuBLASLt applies bias and GELU as far as it supports them. finish()
+// does the rest. False, with nothing written, if cuBLASLt cannot run it.
+bool run(BlasGemm p, const TensorView& y, const Epilogue& e, bool fused, Workspace& workspace) {
   const TensorView& pre = e.pre_activation;
-  // With FP8 operands, bias for f32 results would have to be bf16.
+  // With FP8 operands and an f32 result, cuBLASLt wants a bf16 bias.
   const bool bias = fused && e.bias.present && !(is_fp8(p.a.type) && y.dtype == DType::f32);
-  // With blocks of scales not every GELU that cuBLASLt offers is right.
-  const bool gelu = fused && takes_gelu(y, e) && !of_blocks(p.scaling_a);
+  // With block scales, some of cuBLASLt's GELU epilogues give wrong results.
+  const bool gelu = fused && can_fuse_gelu(y, e) && !has_block_scales(p.scaling_a);
   const bool missing_bias = e.bias.present && !bias;
   const bool missing = missing_bias || (!gelu && (pre.present || e.activation != Activation::none));
-  // What is left to do reads the activation's argument, best where it must be in the end.
+  // finish() reads the activation's argument: writing it to pre first saves a copy.
   const bool into_pre = fused && missing && pre.present && e.beta == 0;
   const TensorView& result = into_pre ? pre : y;
   p.d = matrix(result, row_distance(result));
   if (bias) p.bias = bias_as(e.bias, y.dtype, workspace).data;
   p.gelu = gelu;
   if (gelu && pre.present) p.aux = matrix(pre, row_distance(pre));
-  if (!blas_matmul(p)) return false;
+  if (!blas_gemm(p)) return false;
   if (missing) {
     finish(result, missing_bias ? bias_as(e.bias, sum_type(y.dtype), workspace) : TensorView(),
            into_pre && !missing_bias ? TensorView() : pre, y, e.activation);
@@ -296,27 +283,28 @@ void multiply(const TensorView& a, const TensorView& b, const TensorView& y, con
         e.bias.present ? bias_as(e.bias, sum_type(y.dtype), workspace) : TensorView();
     return finish(y, bias, e.pre_activation, y, e.activation);
   }
-  const BlasProduct p = describe_product(a, b, y, e, workspace);
+  const BlasGemm p = describe_gemm(a, b, y, e, workspace);
   if (run(p, y, e, true, workspace) || run(p, y, e, false, workspace)) return;
   fail("matmul", {.argument = "a, b, y",
-                  .expected = "a product that cuBLASLt can run",
+                  .expected = "a matmul that cuBLASLt can run",
                   .found = to_string(a.shape) + " " + std::string(name(a.dtype)) + " x " +
                            to_string(b.shape) + " " + std::string(name(b.dtype)) + " into " +
                            std::string(name(y.dtype))});
 }
 
-// Operands with scales finer than a tensor. False, with nothing done, where cuBLASLt cannot.
+// Operands with scales finer than a tensor. False, with nothing written, if cuBLASLt cannot.
 bool multiply_groups(const TensorView& a, const TensorView& b, const TensorView& y,
                      const Epilogue& e) {
   if (!multiplies_groups(a, b, y, e)) return false;
   Workspace workspace;
-  const BlasProduct p = describe_product(a, b, y, e, workspace);
+  const BlasGemm p = describe_gemm(a, b, y, e, workspace);
   return run(p, y, e, true, workspace) || run(p, y, e, false, workspace);
 }
 
-// ---- any product ----
+// ---- any matmul ----
 
-// The products of a batch that share b and whose rows follow one another are one tall product.
+// Matmuls of a batch that share b and whose rows are evenly spaced throughout become one tall
+// matmul.
 void join_batch(TensorView& a, TensorView& b, TensorView& y, TensorView& pre) {
   const auto follows = [](const TensorView& x) {
     return !x.present || x.strides[0] == x.shape[1] * x.strides[1];
@@ -339,11 +327,11 @@ TensorView part_of_batch(TensorView x, int64_t begin, int64_t count) {
 
 void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue);
 
-// Through dense results in the type of the sums, from which y and the rest are copied.
-void multiply_elsewhere(const TensorView& a, const TensorView& b, const TensorView& y,
+// Multiplies into dense tensors of the sums' type and copies them to y and the pre-activation.
+void multiply_into_copy(const TensorView& a, const TensorView& b, const TensorView& y,
                         const Epilogue& epilogue) {
   Workspace workspace;
-  const DType sums = sum_type(product_type(a.dtype, b.dtype, false));
+  const DType sums = sum_type(operand_type(a.dtype, b.dtype, false));
   const TensorView result = workspace.get(y.shape, sums);
   Epilogue e = epilogue;
   if (e.beta != 0) elementwise_kernels.copy(y, result);
@@ -354,13 +342,11 @@ void multiply_elsewhere(const TensorView& a, const TensorView& b, const TensorVi
 }
 
 void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) {
-  require_floating("a", a.dtype);
-  require_floating("b", b.dtype);
-  require_floating("y", y.dtype);
+  require_floating(a, b, y, epilogue);
   if (y.numel() == 0) return;
   if (has_groups(epilogue)) {
     if (multiply_groups(a, b, y, epilogue)) return;
-    return matmul_dequantized(device(), matmul_kernels, quantize_kernels, a, b, y, epilogue);
+    return matmul_dequantized({device(), matmul_kernels, quantize_kernels}, a, b, y, epilogue);
   }
   Epilogue e = epilogue;
   TensorView& pre = e.pre_activation;
@@ -373,14 +359,14 @@ void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) 
     y = transposed(y);
     std::swap(e.scale_a, e.scale_b);
   }
-  const DType type = product_type(a.dtype, b.dtype, multiplies_fp8(a, b, y));
+  const DType type = operand_type(a.dtype, b.dtype, multiplies_fp8(a, b, y));
   if (!writes(type, y.dtype) || !has_dense_rows(y) ||
       (pre.present && (pre.dtype != y.dtype || !has_dense_rows(pre)))) {
-    return multiply_elsewhere(a, b, y, e);
+    return multiply_into_copy(a, b, y, e);
   }
-  if (y.shape[0] <= largest_batch) return multiply(a, b, y, e);
-  for (int64_t begin = 0; begin < y.shape[0]; begin += largest_batch) {
-    const int64_t count = std::min(largest_batch, y.shape[0] - begin);
+  if (y.shape[0] <= max_batch) return multiply(a, b, y, e);
+  for (int64_t begin = 0; begin < y.shape[0]; begin += max_batch) {
+    const int64_t count = std::min(max_batch, y.shape[0] - begin);
     Epilogue part = e;
     part.pre_activation = part_of_batch(pre, begin, count);
     multiply(part_of_batch(a, begin, count), part_of_batch(b, begin, count),

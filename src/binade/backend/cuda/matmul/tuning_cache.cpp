@@ -29,9 +29,9 @@ std::string file_name(std::string text) {
   return text;
 }
 
-// A line is the key's numbers, a bar and the algorithm's words in hexadecimal; anything else is
-// passed over.
-bool parse(const std::string& line, ProductKey& key, cublasLtMatmulAlgo_t& algorithm) {
+// A line is the key's numbers, a bar and the algorithm's words in hexadecimal; other lines are
+// ignored.
+bool parse(const std::string& line, GemmKey& key, cublasLtMatmulAlgo_t& algorithm) {
   std::istringstream in(line);
   for (int64_t& number : key) in >> number;
   std::string bar;
@@ -52,12 +52,12 @@ AlgorithmFile::AlgorithmFile(const Gpu& gpu)
   read();
 }
 
-std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find(const ProductKey& key) const {
+std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find(const GemmKey& key) const {
   const auto found = choices_.find(key);
   return found == choices_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void AlgorithmFile::add(const ProductKey& key, const cublasLtMatmulAlgo_t& algorithm) {
+void AlgorithmFile::add(const GemmKey& key, const cublasLtMatmulAlgo_t& algorithm) {
   choices_[key] = algorithm;
   if (path_.empty()) return;
   read();
@@ -69,7 +69,7 @@ void AlgorithmFile::read() {
   std::string line;
   if (!std::getline(in, line) || line != header_) return;
   while (std::getline(in, line)) {
-    ProductKey key;
+    GemmKey key;
     cublasLtMatmulAlgo_t algorithm;
     if (parse(line, key, algorithm)) choices_.emplace(key, algorithm);
   }
@@ -78,7 +78,7 @@ void AlgorithmFile::read() {
 void AlgorithmFile::write() const {
   std::error_code error;
   fs::create_directories(path_.parent_path(), error);
-  // Readers see the old file or the new one, never a part.
+  // Written beside and renamed: readers see the old file or the new one, never a part.
   const fs::path fresh = path_.string() + fmt::format(".{}.new", getpid());
   {
     std::ofstream out(fresh);

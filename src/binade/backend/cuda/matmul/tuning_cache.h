@@ -10,30 +10,30 @@
 
 #include "binade/backend/gpu.h"
 
-// Which of cuBLASLt's algorithms was fastest for a product, remembered on disk.
+// Remembers on disk which of cuBLASLt's algorithms was fastest for a GEMM.
 namespace binade::backend::cuda {
 
-// All that the choice depends on, as numbers.
-using ProductKey = std::array<int64_t, 28>;
+// Everything the choice depends on, as numbers.
+using GemmKey = std::array<int64_t, 28>;
 
 class AlgorithmFile {
  public:
-  // The choices made for this kind of GPU and this cuBLASLt, in
-  // $XDG_CACHE_HOME/binade or ~/.cache/binade. Without either, nothing is remembered.
+  // Reads the choices for this GPU model and version of cuBLASLt from $XDG_CACHE_HOME/binade or
+  // ~/.cache/binade. Without either, choices last for this process only.
   explicit AlgorithmFile(const Gpu& gpu);
 
-  std::optional<cublasLtMatmulAlgo_t> find(const ProductKey& key) const;
-  // Adds a choice and writes the file, together with what others have written meanwhile. A file
-  // that cannot be written is no error: the next process chooses anew.
-  void add(const ProductKey& key, const cublasLtMatmulAlgo_t& algorithm);
+  std::optional<cublasLtMatmulAlgo_t> find(const GemmKey& key) const;
+  // Adds a choice and rewrites the file, keeping choices that other processes have added meanwhile.
+  // Failing to write is not an error: the next process tunes again.
+  void add(const GemmKey& key, const cublasLtMatmulAlgo_t& algorithm);
 
  private:
   void read();
   void write() const;
 
-  std::filesystem::path path_;  // empty: nowhere
-  std::string header_;          // a file that starts otherwise is not ours
-  std::map<ProductKey, cublasLtMatmulAlgo_t> choices_;
+  std::filesystem::path path_;  // empty: no file
+  std::string header_;          // first line; files with another one are ignored
+  std::map<GemmKey, cublasLtMatmulAlgo_t> choices_;
 };
 
 }  // namespace binade::backend::cuda

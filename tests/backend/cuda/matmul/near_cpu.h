@@ -6,10 +6,10 @@
 #include "binade/backend/gpu.h"
 #include "binade/backend/matmul.h"
 
-// Products on a GPU beside the CPU's, for tests that each have a Product of their own.
+// Compares matmuls on a GPU with the CPU's. Each test defines its own MatmulCase.
 namespace binade::backend {
 
-class ProductsGpu : public testing::Test {
+class MatmulGpuTest : public testing::Test {
  protected:
   void SetUp() override {
     if (gpus().empty()) GTEST_SKIP() << "there is no GPU";
@@ -26,12 +26,12 @@ inline Tensor magnitudes(const Tensor& x) {
   return make(x.shape(), x.dtype(), values);
 }
 
-// run(p, device, of_magnitudes) gives a product's results in the host's memory, of its operands or
-// of their magnitudes. An element may differ from the CPU's by bound(sum of its terms' magnitudes);
-// those come from `plain`, which is p with an exact enough result.
-template <class Product, class Bound>
-void expect_near_the_cpus(const Product& p, Product plain,
-                          Results (*run)(const Product&, Device, bool), Bound bound,
+// run(p, device, of_magnitudes) computes a matmul of the case's operands or of their magnitudes and
+// returns host tensors. An element may differ from the CPU's by bound(sum of its terms'
+// magnitudes); those come from `plain`, which is p with a result of enough precision.
+template <class MatmulCase, class Bound>
+void expect_near_the_cpus(const MatmulCase& p, MatmulCase plain,
+                          Results (*run)(const MatmulCase&, Device, bool), Bound bound,
                           const std::string& what) {
   const Results expected = run(p, Device::cpu(), false), found = run(p, Device::cuda(), false);
   plain.activation = Activation::none;

@@ -54,15 +54,15 @@ Array multiplied(const Array& a_given, const Array& b_given) {
   return y;
 }
 
-using Product = Tensor (*)(const Tensor&, const Tensor&);
+using Matmul = Tensor (*)(const Tensor&, const Tensor&);
 
-Case product_case(Product f, const std::string& name, const Shape& a, const Shape& b) {
+Case matmul_case(Matmul f, const std::string& name, const Shape& a, const Shape& b) {
   return {name, {{a}, {b}}, call2(f), reference2(multiplied)};
 }
 
 Description matmuls() {
   const auto make = [](const std::string& name, const Shape& a, const Shape& b) {
-    return product_case(matmul, name, a, b);
+    return matmul_case(matmul, name, a, b);
   };
   return {
       .op = Op::matmul,
@@ -78,12 +78,12 @@ Description matmuls() {
       .large = make("large", {3, 67, 131}, {3, 131, 71})};
 }
 
-Description fixed_rank(Op op, Product f, const std::vector<std::pair<Shape, Shape>>& shapes,
+Description fixed_rank(Op op, Matmul f, const std::vector<std::pair<Shape, Shape>>& shapes,
                        const std::pair<Shape, Shape>& large) {
   Description description{
-      .op = op, .cases = {}, .large = product_case(f, "large", large.first, large.second)};
+      .op = op, .cases = {}, .large = matmul_case(f, "large", large.first, large.second)};
   for (const auto& [a, b] : shapes)
-    description.cases.push_back(product_case(f, to_string(a) + "x" + to_string(b), a, b));
+    description.cases.push_back(matmul_case(f, to_string(a) + "x" + to_string(b), a, b));
   return description;
 }
 
@@ -99,9 +99,9 @@ Description added(Op op, Tensor (*f)(const Tensor&, const Tensor&, const Tensor&
                   return f(c, a, b, beta, alpha);
                 }),
                 reference3([=](const Array& c, const Array& a, const Array& b) {
-                  const Array product =
+                  const Array scaled =
                       map(multiplied(a, b), [=](const Real& v) { return v * Real(alpha); });
-                  return zip(map(c, [=](const Real& v) { return v * Real(beta); }), product,
+                  return zip(map(c, [=](const Real& v) { return v * Real(beta); }), scaled,
                              [](const Real& l, const Real& r) { return l + r; });
                 })};
   };
@@ -164,16 +164,16 @@ Array contracted(const std::string& equation, Arrays given) {
   if (comma != std::string::npos) terms.push_back(equation.substr(comma + 1, arrow - comma - 1));
   std::vector<Array> x(given.begin(), given.end());
   for (size_t t = 0; terms.size() == 2 && t < 2; ++t) {
-    std::vector<int64_t> lonely;
+    std::vector<int64_t> unshared;
     std::string kept;
     for (size_t axis = 0; axis < terms[t].size(); ++axis) {
       const bool met = (out + terms[1 - t]).find(terms[t][axis]) != std::string::npos;
       if (met) kept += terms[t][axis];
-      if (!met) lonely.push_back(static_cast<int64_t>(axis));
+      if (!met) unshared.push_back(static_cast<int64_t>(axis));
     }
     terms[t] = kept;
-    if (!lonely.empty())
-      x[t] = reduce(x[t], lonely, false, [](std::span<const Real> line) { return sum(line); });
+    if (!unshared.empty())
+      x[t] = reduce(x[t], unshared, false, [](std::span<const Real> line) { return sum(line); });
   }
   std::string letters = out;
   for (const std::string& term : terms) {
@@ -223,7 +223,7 @@ Description einsums() {
                     make("batched", "bij,bjk->bik", {{2, 3, 5}, {2, 5, 2}}),
                     make("transposed", "bij,bkj->kib", {{2, 3, 5}, {2, 4, 5}}),
                     make("outer", "i,j->ji", {{3}, {5}}),
-                    make("lonely", "ijk,jl->il", {{2, 3, 5}, {3, 2}}),
+                    make("unshared", "ijk,jl->il", {{2, 3, 5}, {3, 2}}),
                     make("transposed", "ij->ji", {{3, 5}}), make("summed", "ijk->j", {{2, 3, 5}}),
                     make("elementwise", "ij,ij->ij", {{3, 5}, {3, 5}}),
                     make("heads", "bqhd,bkhd->bhqk", {{2, 3, 2, 5}, {2, 4, 2, 5}})},
@@ -336,7 +336,7 @@ Description bilinears() {
 
 }  // namespace
 
-std::vector<Description> product_ops() {
+std::vector<Description> matmul_ops() {
   return {
       matmuls(),
       fixed_rank(Op::mm, mm, {{{0, 3}, {3, 2}}, {{1, 1}, {1, 1}}, {{3, 5}, {5, 7}}},
@@ -366,6 +366,6 @@ std::vector<Description> product_ops() {
   };
 }
 
-std::vector<Description> product_composites() { return {linears(linear_composite, Rounds::each)}; }
+std::vector<Description> matmul_composites() { return {linears(linear_composite, Rounds::each)}; }
 
 }  // namespace binade::optable
