@@ -6,9 +6,9 @@
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
 #include "binade/base/random.h"
-#include "binade/ops/copy.h"
 #include "binade/nn/language_model.h"
 #include "binade/nn/norm_linear.h"
+#include "binade/ops/copy.h"
 #include "binade/optim/adam.h"
 #include "support/tensors.h"
 

@@ -82,19 +82,17 @@ void add_elementwise(Kernels& list, const Operands& o, const backend::Backend& t
                     table.elementwise.unary(backend::Unary::gelu_tanh, {}, o.bf16, o.bf16_out);
                   }});
   list.push_back({"gelu backward bf16", 6 * elements, [&] {
-                    table.activation.activation_backward(
-                        {.activation = Activation::gelu_tanh,
-                         .dy = o.other,
-                         .pre_activation = o.bf16,
-                         .dx = o.bf16_out});
+                    table.activation.activation_backward({.activation = Activation::gelu_tanh,
+                                                          .dy = o.other,
+                                                          .pre_activation = o.bf16,
+                                                          .dx = o.bf16_out});
                   }});
   list.push_back({"gelu and bias backward bf16", 6 * elements, [&] {
-                    table.activation.activation_backward(
-                        {.activation = Activation::gelu_tanh,
-                         .dy = o.other,
-                         .pre_activation = o.bf16,
-                         .dx = o.bf16_out,
-                         .dbias = {o.dbias}});
+                    table.activation.activation_backward({.activation = Activation::gelu_tanh,
+                                                          .dy = o.other,
+                                                          .pre_activation = o.bf16,
+                                                          .dx = o.bf16_out,
+                                                          .dbias = {o.dbias}});
                   }});
   list.push_back({"swiglu bf16", 3 * elements, [&] { table.activation.swiglu(o.pairs, o.half); }});
 }

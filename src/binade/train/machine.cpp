@@ -61,7 +61,8 @@ class PrecisionScope {
   explicit PrecisionScope(Precision precision, amp::Fp8Scaling scaling = amp::Fp8Scaling::delayed)
       : cast_(autocast_type(precision), {.enabled = uses_autocast(precision)}),
         matmul_(matmul_precision(precision)),
-        fp8_(amp::Fp8State{.enabled = precision == Precision::fp8, .recipe = {.scaling = scaling}}) {}
+        fp8_(amp::Fp8State{.enabled = precision == Precision::fp8,
+                           .recipe = {.scaling = scaling}}) {}
 
  private:
   amp::Autocast cast_;
