@@ -30,7 +30,7 @@ class Launcher : public ::testing::Test {
     for (const char* file : {"packages.sh", "debian-packages.txt"}) {
       fs::copy(source / "cmake" / file, home_ / "project/cmake" / file);
     }
-    // The usual tools, and nothing else of the machine.
+    // The usual tools and nothing else on the path.
     for (const char* tool : {"bash", "cat", "chmod", "dirname", "env", "flock", "grep", "mkdir",
                              "mktemp", "nproc", "readlink", "rm", "tee", "touch"}) {
       const Outcome found = run_shell(std::string("command -v ") + tool);
