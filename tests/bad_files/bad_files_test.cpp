@@ -16,8 +16,8 @@
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
 
-// Walks the bad files (made by make.py) through the library and the command line: one message that
-// names the file, what was expected and what was found; exit code 2; nothing saved is touched.
+// Opens the bad files (made by make.py) through the library and the command line: one message that
+// names the file, expected and found; exit code 2; saved files are unchanged.
 namespace binade {
 namespace {
 
@@ -61,7 +61,7 @@ void expect_message(const std::string& message, const std::string& file, const C
   EXPECT_THAT(message, ::testing::AllOf(HasSubstr("expected "), HasSubstr(", found "))) << bad.file;
   for (const std::string& part : bad.parts) EXPECT_THAT(message, HasSubstr(part)) << bad.file;
   EXPECT_LT(message.size(), 700u) << bad.file;
-  // Whatever the file holds, a terminal obeys nothing of it.
+  // The message contains no control characters, whatever is in the file.
   const auto obeyed = [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7F; };
   EXPECT_TRUE(std::none_of(message.begin(), message.end(), obeyed)) << bad.file;
 }
@@ -74,7 +74,7 @@ std::map<std::string, std::string> content_of_all(const fs::path& folder) {
   return files;
 }
 
-// Runs the program on what lies in `folder`: one line that says what the case expects, no change.
+// Runs the program on the files in `folder`: one line with the expected parts, no file changed.
 void expect_refused(const std::string& arguments, const fs::path& folder, const std::string& file,
                     const Case& bad, const std::string& before = {}) {
   const auto saved = content_of_all(folder);
@@ -89,7 +89,7 @@ void put_copy(const fs::path& from, const fs::path& to) {
   fs::copy_file(from, to, fs::copy_options::overwrite_existing);
 }
 
-// A folder with a model of one layer, a good one until a bad file is put in.
+// A folder with a valid model of one layer, in which a case replaces a file.
 class ModelFolder {
  public:
   ModelFolder() {
@@ -128,7 +128,7 @@ TEST(BadFiles, Indices) {
   fs::rename(model.path() / "model.safetensors", model.path() / "one.safetensors");
   for (const Case& bad : cases("index")) {
     put_copy(bad.file, target);
-    // An index may lead to a shard, which is then the file that is named.
+    // An index names a shard, and the message may name either.
     expect_message(refusal([&] { io::TensorStore store(target); }), model.path().string(), bad);
     expect_refused(model.generate(), model.path(), model.path().string(), bad);
   }
@@ -162,7 +162,7 @@ TEST(BadFiles, Configurations) {
   const TemporaryFolder folder;
   for (const Case& bad : cases("toml")) {
     const std::string message = refusal([&] { train::resolve({bad.file, {}}); });
-    // What depends on several keys names them rather than a line of the file.
+    // Errors that depend on several keys name the keys, not a line of the file.
     const std::string name =
         message.find(bad.file.string()) == std::string::npos ? "" : bad.file.string();
     expect_message(message, name, bad);
@@ -278,7 +278,7 @@ TEST(BadFiles, ResumeWithAnotherModel) {
     expect_refused(run.resume(options), run.path(), config, {options, {message}});
 }
 
-// A limit on the size of files stands in for a full disk: the same calls fail.
+// A limit on file sizes simulates a full disk: the same calls fail.
 TEST(BadFiles, AFullDiskLeavesTheEarlierCheckpoints) {
   const RunFolder run;
   const auto saved = content_of_all(run.path() / "checkpoints");
@@ -289,7 +289,7 @@ TEST(BadFiles, AFullDiskLeavesTheEarlierCheckpoints) {
                                             HasSubstr("free space")));
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   EXPECT_TRUE(content_of_all(run.path() / "checkpoints") == saved);
-  // With room again the run goes on.
+  // Without the limit the run continues.
   EXPECT_EQ(cli::run_shell(quoted(BINADE_EXECUTABLE) + " " + run.resume()).status, 0);
 }
 

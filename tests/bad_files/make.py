@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the bad files beside it and expected.tsv: python3 tests/bad_files/make.py
+"""Writes the bad files beside it and expected.tsv: python3 tests/bad_files/make.py
 
-Each case is a file, and what the one message about it must say. bad_files_test.cpp walks the table through the
-library and through the command line. Files are small on purpose: they are the fuzzers' seeds too.
+Each case is a file and the parts that its error message must have. bad_files_test.cpp opens every file through the
+library and the command line. The files are small, since they are also seeds of the fuzzers.
 """
 import json
 import pathlib

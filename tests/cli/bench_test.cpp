@@ -43,7 +43,7 @@ TEST(Bench, StepReportsEveryPrecision) {
   EXPECT_LE(activations(1), 0.7 * activations(0));
 }
 
-// 6 operations per weight in a product, and 6 per layer, channel and token of context.
+// 6 operations per weight of a matmul, and 6 per layer, channel and token of context.
 TEST(Bench, StepCountsOperations) {
   const auto json = nlohmann::json::parse(bench(std::string(small_step) + "--json").out);
   constexpr double block = 12 * 32 * 32, head = 256 * 32;

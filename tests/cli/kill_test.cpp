@@ -13,8 +13,8 @@
 
 #include "io/temporary_folder.h"
 
-// kill -9 at random moments, also while a checkpoint is being written: what --resume ends with is
-// the uninterrupted run, byte for byte. Waiting is the point here: a moment is a time.
+// kill -9 at random times, also while a checkpoint is being written: the resumed run ends as the
+// uninterrupted one does, byte for byte. The waits are part of the test: they set the times.
 namespace binade::cli {
 namespace {
 
@@ -24,7 +24,7 @@ using std::chrono::microseconds;
 
 constexpr int steps = 24, checkpoint_every = 3;
 
-// A run of the program as a process of its own.
+// A run of the program in a separate process.
 class Process {
  public:
   explicit Process(const std::vector<std::string>& arguments) : pid_(::fork()) {

@@ -34,7 +34,7 @@ class Launcher : public ::testing::Test {
       fs::create_directories(home_ / "project/tests" / folder);
       std::ofstream(home_ / "project/tests" / folder / "norm_test.cpp");
     }
-    // The usual tools, and nothing else of the machine.
+    // The usual tools and nothing else on the path.
     for (const char* tool : {"bash", "cat", "chmod", "dirname", "env", "flock", "grep", "mkdir",
                              "mktemp", "nproc", "readlink", "rm", "tee", "touch"}) {
       const Outcome found = run_shell(std::string("command -v ") + tool);

@@ -31,13 +31,13 @@ TEST(CliTokenize, FromATextToAModelThatSpeaksIt) {
   const Outcome by_ids = binade("train --quiet --steps 2 --tokenizer " + at("small.model") +
                                 " --data " + at("a.bin") + small + "--out " + at("ids"));
   ASSERT_EQ(by_ids.status, 0) << by_ids.err;
-  // Tokenized before or on the way: the same run.
+  // Tokenizing before the run or in it gives the same weights.
   EXPECT_EQ(testing::content_of(folder / "text/checkpoints/step-2/model.safetensors"),
             testing::content_of(folder / "ids/checkpoints/step-2/model.safetensors"));
   EXPECT_EQ(testing::content_of(folder / "text/checkpoints/step-2/tokenizer.model"),
             testing::content_of(folder / "small.model"));
 
-  // The run goes on without the first file, and speaks with the tokenizer it has.
+  // The run continues without the original tokenizer file and generates with its own copy.
   std::filesystem::remove(folder / "small.model");
   EXPECT_EQ(binade("train --quiet --resume --steps 3 --out " + at("text")).status, 0);
   const Outcome text = binade("generate " + at("text") + " --tokens 4 --prompt 'int main'");

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A run that takes a moment.
+// A run of well under a second.
 const std::string small_run =
     " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --sample 8 --threads "
     "1 ";

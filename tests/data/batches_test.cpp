@@ -7,7 +7,7 @@
 namespace binade::data {
 namespace {
 
-// Token i of this text is i modulo 251, so that a token tells its place.
+// Token i of this text is i modulo 251, so that a token shows its position.
 Tokens numbered(int64_t count) {
   std::string text;
   for (int64_t i = 0; i < count; ++i) text += static_cast<char>(i % 251);
@@ -36,7 +36,7 @@ TEST(Batches, AreAFunctionOfSeedStepAndMicroBatch) {
   EXPECT_NE(batch(1, 2, 3), batch(1, 2, 4));
 }
 
-// Every place of a short text is drawn, the first and the last among them, and none outside.
+// Every position of a short text is drawn, including the first and the last, and none outside.
 TEST(Batches, ReachEveryPlace) {
   std::set<int64_t> starts;
   for (int64_t step = 0; step < 200; ++step)

@@ -82,7 +82,7 @@ TEST(Corpus, TokenFilesNamedSoAreForValidation) {
   greedy.context = 5;  // a batch of 6 ids does not fit the last one
   EXPECT_THROW(read_split(greedy), Error);
   std::filesystem::remove(folder / "val_1.bin");
-  EXPECT_EQ(read_split(source).validation.size(), 5);  // a share of the others
+  EXPECT_EQ(read_split(source).validation.size(), 5);  // a fraction of the others
 }
 
 TEST(Corpus, TextGoesThroughTheTokenizer) {

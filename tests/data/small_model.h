@@ -16,7 +16,7 @@ inline std::string small_training_text() {
   return text;
 }
 
-// A tokenizer's file that takes a moment to make.
+// The file of a tokenizer that is quick to train.
 inline const std::string& small_model(TokenizerKind kind = TokenizerKind::bpe) {
   static const std::string models[] = {
       train_sentencepiece(small_training_text(), small_vocab, TokenizerKind::bpe, "small"),

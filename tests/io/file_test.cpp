@@ -101,7 +101,7 @@ TEST(AtomicFile, SaysWhyItCannotWrite) {
 TEST(AtomicFile, AFullDiskIsAnErrorAndChangesNothing) {
   const TemporaryFolder folder;
   const auto path = folder.put("data", "old");
-  // A limit on file sizes stands in for a disk without room.
+  // A limit on file sizes simulates a full disk.
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -342,7 +342,7 @@ TEST(SafetensorsBadFiles, Paths) {
   }
 }
 
-// Any single byte of a good file changed: refused with an Error, or read as tensors of lawful
+// With any single byte changed, a good file is refused with an Error or read as tensors of valid
 // shapes.
 TEST(SafetensorsBadFiles, NoByteOfTheHeaderCanDoHarm) {
   const TemporaryFolder folder;

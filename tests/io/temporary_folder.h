@@ -11,7 +11,7 @@
 
 namespace binade::testing {
 
-// A new empty folder that goes with the test.
+// A new empty folder, removed at the end of the test.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

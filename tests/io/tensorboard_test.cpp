@@ -31,7 +31,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return files;
 }
 
-// What TensorBoard 2.21's own RecordWriter and protocol buffers write for the same events.
+// Bytes that TensorBoard 2.21's RecordWriter writes for the same events.
 TEST(Tensorboard, RecordsAreTheBytesOfTensorBoardsOwnWriter) {
   EXPECT_EQ(hex(version_record(1700000000.5)),
             "1800000000000000a37f4b220900002040fc54d9411a0d627261696e2e4576656e743a322b353110");
@@ -55,7 +55,7 @@ TEST(Tensorboard, EachOpeningIsALaterFile) {
   ASSERT_THAT(both, SizeIs(2));
   EXPECT_EQ(both[0], first[0]);
   EXPECT_EQ(testing::content_of(first[0]), before);
-  // The second one says that it starts anew behind step 7.
+  // The second file restarts after step 7.
   EXPECT_EQ(testing::content_of(both[1]).size(), before.size() + restart_record(0, 8).size());
 }
 

@@ -40,15 +40,14 @@ TEST(Layout, EveryKernelFileHasAHeader) {
   }
 }
 
-std::string test_of(const std::string& component, const std::string& source) {
-  return "tests/" + component + "/" + stem_of(source) + "_test.cpp";
+std::string test_of(const std::string& room, const std::string& source) {
+  return "tests/" + room + "/" + stem_of(source) + "_test.cpp";
 }
 
 TEST(Layout, EverySourceHasItsTest) {
-  for (const char* component : {"base", "formats", "tensor", "autograd"}) {
-    for (const std::string& file : files_under(std::string("src/binade/") + component, {".cpp"})) {
-      EXPECT_TRUE(source_exists(test_of(component, file)))
-          << file << " has no " << test_of(component, file);
+  for (const char* room : {"base", "formats", "tensor", "autograd"}) {
+    for (const std::string& file : files_under(std::string("src/binade/") + room, {".cpp"})) {
+      EXPECT_TRUE(source_exists(test_of(room, file))) << file << " has no " << test_of(room, file);
     }
   }
 }

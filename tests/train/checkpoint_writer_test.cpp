@@ -19,7 +19,7 @@ std::map<std::string, std::string> files_of(const fs::path& folder) {
   return files;
 }
 
-// Training goes on at once, and the checkpoint is of the moment it was asked for.
+// Training continues immediately, and the checkpoint holds the state at the call of save().
 TEST(CheckpointWriter, WritesWhatASaveOnTheSpotWrites) {
   const testing::TemporaryFolder folder;
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {

@@ -22,7 +22,7 @@ using ::testing::ThrowsMessage;
 
 constexpr nn::GPTConfig tiny{.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8};
 
-// One sequence at a time, in plain words.
+// The definition: one sequence at a time.
 double mean_loss(nn::LanguageModel& model, const std::string& text) {
   const NoGrad no_grad;
   double sum = 0;

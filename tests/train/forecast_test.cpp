@@ -8,7 +8,7 @@
 namespace binade::train {
 namespace {
 
-// The books of real steps are those of the forecast, byte for byte in every category.
+// Real steps allocate what was forecast, byte for byte in every category.
 void expect_what_a_run_takes(Config config, const std::string& what) {
   config.accumulate = 2;
   const memory::Statistics forecast = forecast_memory(config);
@@ -34,7 +34,7 @@ TEST(Forecast, IsWhatARunTakes) {
   }
 }
 
-// Where such products run on values, those count; wide enough that they make the peak.
+// Emulated matmuls allocate dequantized operands; a wide layer makes them set the peak.
 TEST(Forecast, KnowsFinerFp8Scales) {
   for (const char* scaling : {"current", "row", "block", "mx"}) {
     Config config = small_config("fp8");

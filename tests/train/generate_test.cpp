@@ -25,7 +25,7 @@ TEST(Generate, TopKLeavesTheRestOut) {
   EXPECT_EQ(choose({5, 4, 3, 2}, {.temperature = 100, .top_k = 0}, 0.9999), 3);
 }
 
-// softmax(log 1, log 2, log 5): shares 1/8, 2/8, 5/8, likeliest first.
+// softmax(log 1, log 2, log 5): probabilities 1/8, 2/8, 5/8, the most likely first.
 TEST(Generate, DrawsByProbability) {
   const std::vector<double> logits = {std::log(1.0), std::log(2.0), std::log(5.0)};
   std::map<int64_t, int> counts;
@@ -36,7 +36,7 @@ TEST(Generate, DrawsByProbability) {
   EXPECT_EQ(counts[0], 100);
 }
 
-// Shares 5/8, 2/8, 1/8: 0.6 is reached by the first alone, 0.7 by two.
+// Probabilities 5/8, 2/8, 1/8: the first alone reaches 0.6, two reach 0.7.
 TEST(Generate, TopPKeepsTheLikeliestThatReachIt) {
   const std::vector<double> logits = {std::log(1.0), std::log(2.0), std::log(5.0)};
   const auto kept = [&logits](double top_p) {
@@ -50,7 +50,7 @@ TEST(Generate, TopPKeepsTheLikeliestThatReachIt) {
   EXPECT_EQ(kept(1).size(), 3u);
 }
 
-// Greedy text by the whole forward, token by token, is what the cache gives.
+// Generation with the cache gives the tokens of full forward passes.
 TEST(Generate, TheCacheChangesNoToken) {
   nn::Llama model({.layers = 2,
                    .width = 16,
@@ -119,7 +119,7 @@ TEST(TextStream, GivesOutWholeCharacters) {
   EXPECT_EQ(stream.add("\x82"), "");
   EXPECT_EQ(stream.add("\xac!"), "\xe2\x82\xac!");
   EXPECT_EQ(stream.add("\xf0\x9f\x98"), "");
-  EXPECT_EQ(stream.add("x"), "???x");       // three bytes of four were no character
+  EXPECT_EQ(stream.add("x"), "???x");       // three bytes of four are not a character
   EXPECT_EQ(stream.add("\xed\xa0"), "??");  // never the beginning of one
   EXPECT_EQ(stream.add("\xc3"), "");
   EXPECT_EQ(stream.finish(), "?");

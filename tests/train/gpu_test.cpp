@@ -7,7 +7,7 @@
 #include "support/values.h"
 #include "train/small_run.h"
 
-// The same runs on the CPU and on a GPU, where there is one.
+// The same runs on the CPU and on a GPU, if there is one.
 namespace binade::train {
 namespace {
 
@@ -52,8 +52,8 @@ Config hundred_steps(const std::string& precision) {
   return config;
 }
 
-// Rounding differs where sums run in another order; over 100 steps of a falling loss it stays
-// within a thousandth (fp8: a hundredth, where one code more or less is 1/16 of a value).
+// Sums in another order round differently; over 100 steps of a falling loss the difference stays
+// within a thousandth (fp8: a hundredth, since neighboring e4m3 values differ by up to 1/8).
 TEST_P(TrainingGpu, FollowsTheCpu) {
   const std::string precision = GetParam();
   const Config config = hundred_steps(precision);
@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Scalings, Fp8TrainingGpu,
 
 class OverflowGpu : public TrainingGpu {};
 
-// A first scale far too large: steps are skipped on the device, counted there and reported late.
+// An initial scale far too large: steps are skipped and counted on the device, and reported later.
 TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
   Config config = hundred_steps("fp16");
   config.steps = 12;
@@ -109,7 +109,7 @@ TEST_P(OverflowGpu, SkipsAndCountsAsTheCpuDoes) {
   EXPECT_EQ(test::read(gpu.state.at("scaler.scale")), test::read(cpu.state.at("scaler.scale")));
 }
 
-// Steps are given to the GPU faster than it takes them: nothing in a step asks for its results.
+// The host launches steps faster than the GPU runs them: nothing in a step waits for results.
 TEST_P(OverflowGpu, SteadyStepsNeverWait) {
   Config config = hundred_steps("fp16");
   config.device = Device::cuda();
@@ -135,7 +135,7 @@ TEST_P(OverflowGpu, SteadyStepsNeverWait) {
 
 INSTANTIATE_TEST_SUITE_P(Once, OverflowGpu, ::testing::Values("fp16"));
 
-// ---- steps that are launches of a recorded graph ----
+// ---- steps that are replays of a captured graph ----
 
 struct GraphCase {
   const char* name;
@@ -155,8 +155,7 @@ class GraphGpu : public ::testing::TestWithParam<GraphCase> {
     GetParam().change(config);
   }
 
-  // With a validation in the middle and a look at the state later, after which FP8's scales have
-  // moved on already.
+  // With a validation after step 6 and a state_dict() after step 8, which flushes FP8 histories.
   Trained trained(GraphMode graph) {
     config.graph = graph;
     const data::Tokens tokens = data::Tokens::of_bytes(small_text());
@@ -187,7 +186,7 @@ class GraphGpu : public ::testing::TestWithParam<GraphCase> {
 
 TEST_P(GraphGpu, GivesTheBitsOfStepsWithoutOne) {
   const Trained eager = trained(GraphMode::off), captured = trained(GraphMode::on);
-  // Norms of skipped steps are NaN, which equals nothing.
+  // Norms of skipped steps are NaN, which does not compare equal.
   ASSERT_EQ(captured.losses.size(), eager.losses.size());
   for (size_t i = 0; i < eager.losses.size(); ++i) {
     if (std::isnan(eager.losses[i]) && std::isnan(captured.losses[i])) continue;
@@ -210,13 +209,13 @@ TEST_P(GraphGpu, AllocatesNothingMoreAndBooksTheSamePeak) {
   Trainer trainer(config);
   for (int i = 0; i < 2; ++i) trainer.step(tokens);
   memory::reset_peak(Device::cuda());
-  trainer.step(tokens);  // recorded
-  const memory::Statistics recorded = statistics();
+  trainer.step(tokens);  // captured
+  const memory::Statistics captured = statistics();
   memory::reset_peak(Device::cuda());
   for (int i = 0; i < 3; ++i) trainer.step(tokens);
-  EXPECT_EQ(statistics().misses, recorded.misses);
-  EXPECT_EQ(statistics().allocated, recorded.allocated);
-  EXPECT_EQ(statistics().peak, recorded.peak);
+  EXPECT_EQ(statistics().misses, captured.misses);
+  EXPECT_EQ(statistics().allocated, captured.allocated);
+  EXPECT_EQ(statistics().peak, captured.peak);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -236,8 +235,8 @@ INSTANTIATE_TEST_SUITE_P(
         GraphCase{"fp8_block", "fp8", [](Config& c) { c.fp8_scaling = amp::Fp8Scaling::block; }}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Small models are bound by the launches of their kernels: where a graph pays.
-TEST(AutoGraphGpu, RecordsASmallModelsSteps) {
+// Kernel launches limit small models, so a graph pays.
+TEST(AutoGraphGpu, CapturesASmallModelsSteps) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   Config config = hundred_steps("bf16");
   config.device = Device::cuda();

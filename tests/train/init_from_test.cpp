@@ -73,12 +73,12 @@ TEST_F(InitFrom, TheFirstStepIsTakenFromThoseWeights) {
     if (std::string(params) == "autocast") {
       EXPECT_EQ(to_vector(trainer.model().logits(tokens)), to_vector(model_.logits(tokens)));
     }
-    // With a learning rate of 0 a step leaves the weights as they are, if masters agree with them.
+    // With a learning rate of 0 a step changes no weight, if the master weights agree with them.
     const Tensor weight = trainer.model().parameters()[0];
     const std::vector<double> before = to_vector(weight);
     trainer.step(data::Tokens::of_bytes(small_text()));
     EXPECT_EQ(to_vector(weight), before) << params;
-    // Masters hold the file's f32 weights, not those that 16-bit parameters keep of them.
+    // Master weights are the file's f32 weights, not the rounded ones of 16-bit parameters.
     EXPECT_EQ(to_vector(trainer.optimizer().master_of(weight)), to_vector(model_.parameters()[0]))
         << params;
   }

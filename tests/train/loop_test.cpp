@@ -61,7 +61,7 @@ std::string outcome(const RunResult& result) {
   return all;
 }
 
-// Six steps, and three with a checkpoint, a new process's worth of state, and three more.
+// Six steps in one run, and three steps, a checkpoint and three more in a resumed run.
 TEST_P(Resume, IsBitForBitTheUninterruptedRun) {
   const testing::TemporaryFolder folder;
   Config config = GetParam().config;
@@ -73,7 +73,7 @@ TEST_P(Resume, IsBitForBitTheUninterruptedRun) {
   config.out = (folder / "stopped").string();
   config.checkpoint_every = 3;
   run(config, Progress::Mode::quiet);
-  // As if the run had been killed after step 5: the checkpoint of the end is not there.
+  // As if the run had been killed after step 5: the last checkpoint is missing.
   fs::remove_all(folder / "stopped/checkpoints/step-6");
   ASSERT_EQ(list_checkpoints(folder / "stopped/checkpoints").back().step, 3);
   config.resume = true;

@@ -18,25 +18,25 @@ TEST(StepGraph, OnWithoutAGpuIsRefusedWithTheReason) {
   config.graph = GraphMode::on;
   EXPECT_THAT(test::error_of([&] { Trainer trainer(config); }),
               AllOf(HasSubstr("[train] graph: expected 'auto' or 'off' on cpu"),
-                    HasSubstr("only a GPU's work can be recorded")));
+                    HasSubstr("only a GPU's work can be captured")));
 }
 
-// A forecast asks what a GPU's run will take, on a machine that may have none.
-TEST(StepGraph, OnIsNothingToAForecast) {
+// A GPU's run can be forecast on a machine without a GPU.
+TEST(StepGraph, OnIsIgnoredByAForecast) {
   StepGraph graph(GraphMode::on, Device::meta());
-  EXPECT_FALSE(graph.launches_next());
+  EXPECT_FALSE(graph.replays_next());
 }
 
-TEST(StepGraph, OnACpuEveryStepRunsByItself) {
+TEST(StepGraph, OnACpuNoStepIsAReplay) {
   for (const GraphMode wanted : {GraphMode::automatic, GraphMode::off}) {
     StepGraph graph(wanted, Device::cpu());
     int runs = 0;
     for (int i = 0; i < 5; ++i) {
-      EXPECT_FALSE(graph.launches_next());
+      EXPECT_FALSE(graph.replays_next());
       graph.run([&] { ++runs; });
     }
     EXPECT_EQ(runs, 5);
-    EXPECT_FALSE(graph.recorded());
+    EXPECT_FALSE(graph.captured());
   }
 }
 

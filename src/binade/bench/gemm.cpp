@@ -146,9 +146,12 @@ GemmReport bench_gemm(Device device, const std::vector<GemmShape>& shapes, doubl
   std::vector<Matmul> matmuls;
   for (const Matmul& matmul : all_matmuls) {
     if (matmul.devices == Devices::gpu && !device.is_cuda()) continue;
+    // Cases of one precision follow each other and have one peak.
+    const bool same = !matmuls.empty() && matmuls.back().precision == matmul.precision;
+    report.peaks.push_back(same ? report.peaks.back()
+                                : train::instruction_peak(device, matmul.precision, seconds / 2));
     matmuls.push_back(matmul);
     report.cases.push_back({matmul.name, matmul.precision});
-    report.peaks.push_back(train::instruction_peak(device, matmul.precision, seconds / 2));
   }
   const OpenBlas openblas;
   for (const GemmShape& shape : shapes)

@@ -35,11 +35,11 @@ struct Operands {
     return Tensor::empty(shape, dtype, device);
   }
 
-  // Codes again, the other way round, as a GPU's products want them.
+  // The transposed quantized matrix, which a GPU's matmuls take as well.
   Tensor transposed(const Shape& shape, DType dtype) const {
     return device.is_cuda() ? empty(shape, dtype) : Tensor();
   }
-  // How many times codes are written.
+  // How many times the quantized data is written.
   double times() const { return device.is_cuda() ? 2 : 1; }
 
   Device device;
@@ -157,7 +157,7 @@ void add_rows(Kernels& list, const Operands& o, const backend::Backend& table) {
                   [&] { table.index.index_select(o.f32, 0, o.index, o.f32_out); }});
 }
 
-// Codes as products want them, with their amax.
+// Quantized matrices as matmuls take them, with their amax.
 void add_fp8(Kernels& list, const Operands& o, const backend::Backend& table) {
   list.push_back(
       {"fp8 of bf16", (2 + o.times()) * elements, [&] {
@@ -219,20 +219,20 @@ std::vector<OpTiming> bench_ops(Device device, double seconds) {
   return result;
 }
 
-std::string to_table(Device device, const std::vector<OpTiming>& figures) {
+std::string to_table(Device device, const std::vector<OpTiming>& timings) {
   std::string text = fmt::format("{}\n{:<30} {:>9} {:>9} {:>9}\n", device_text(device), "kernel",
                                  "ms", "GB/s", "of copy");
-  for (const OpTiming& f : figures)
+  for (const OpTiming& f : timings)
     text += fmt::format("{:<30} {:>9.3f} {:>9.1f} {:>8.0f}%\n", f.name, f.seconds * 1e3,
                         f.bytes / f.seconds / 1e9, f.share_of_copy * 100);
   return text;
 }
 
-std::string to_json(Device device, const std::vector<OpTiming>& figures) {
+std::string to_json(Device device, const std::vector<OpTiming>& timings) {
   json::Writer out(2);
   out.begin_object().key("bench").value("ops").key("device").value(device_text(device));
   out.key("results").begin_array();
-  for (const OpTiming& f : figures) {
+  for (const OpTiming& f : timings) {
     out.begin_object().key("kernel").value(f.name).key("ms").value(f.seconds * 1e3);
     out.key("gigabytes_per_second").value(f.bytes / f.seconds / 1e9);
     out.key("share_of_copy").value(f.share_of_copy).end_object();

@@ -19,7 +19,7 @@ struct OpTiming {
 // any cache.
 std::vector<OpTiming> bench_ops(Device device, double seconds);
 
-std::string to_table(Device device, const std::vector<OpTiming>& figures);
-std::string to_json(Device device, const std::vector<OpTiming>& figures);
+std::string to_table(Device device, const std::vector<OpTiming>& timings);
+std::string to_json(Device device, const std::vector<OpTiming>& timings);
 
 }  // namespace binade::bench

@@ -37,7 +37,7 @@ double process_age() {
          std::stod(entry) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// Random ids, as a mapped token file would give them.
+// Random ids, as in a mapped token file.
 data::Tokens random_tokens(const train::Config& config) {
   const int64_t count = 4 * config.batch * (config.context + 1);
   auto ids = std::make_shared<std::vector<uint32_t>>(static_cast<size_t>(count));
@@ -49,7 +49,7 @@ data::Tokens random_tokens(const train::Config& config) {
   return {ids, bytes, sizeof(uint32_t), count};
 }
 
-// A trainer that learns random tokens.
+// A trainer on random tokens.
 class Stepper {
  public:
   explicit Stepper(const train::Config& config)
@@ -60,7 +60,7 @@ class Stepper {
     note(trainer_.finished(false));
   }
 
-  // Of the last step.
+  // Loss of the last step.
   double loss() {
     note(trainer_.finished(true));
     return loss_;
@@ -78,7 +78,7 @@ class Stepper {
   double loss_ = 0;
 };
 
-// Seconds per step, one entry per part of the timed range.
+// Seconds per step, one entry per part of the timed steps.
 std::vector<double> timed(Stepper& stepper, Device device, int64_t steps) {
   const int64_t parts = device.is_cuda() ? std::min<int64_t>(5, steps) : steps;
   std::vector<double> result;
@@ -93,8 +93,8 @@ std::vector<double> timed(Stepper& stepper, Device device, int64_t steps) {
   return result;
 }
 
-// Seconds of one step by kind of work: extra steps, as timing each kernel makes them slower.
-void profile(Stepper& stepper, Device device, int64_t steps, StepTiming& figures) {
+// Measures the seconds of one step by kind of work, in extra steps: timing each kernel slows them.
+void profile(Stepper& stepper, Device device, int64_t steps, StepTiming& timings) {
   const backend::Profiler profiler(device, [](Device on) {
     wait_for(on);
     return bench_clock();
@@ -103,13 +103,13 @@ void profile(Stepper& stepper, Device device, int64_t steps, StepTiming& figures
   const double start = bench_clock();
   for (int64_t i = 0; i < steps; ++i) stepper.step();
   wait_for(device);
-  figures.other_work = bench_clock() - start;
-  figures.work = profiler.seconds();
-  for (double& seconds : figures.work) {
-    figures.other_work -= seconds;
+  timings.other_work = bench_clock() - start;
+  timings.work = profiler.seconds();
+  for (double& seconds : timings.work) {
+    timings.other_work -= seconds;
     seconds /= static_cast<double>(steps);
   }
-  figures.other_work /= static_cast<double>(steps);
+  timings.other_work /= static_cast<double>(steps);
 }
 
 double median(std::vector<double> values) {
@@ -152,12 +152,12 @@ void write(json::Writer& out, const StepTiming& f) {
   out.key("graph").value(f.graph).end_object();
 }
 
-std::string work_table(const std::vector<StepTiming>& figures) {
+std::string work_table(const std::vector<StepTiming>& timings) {
   std::string text = fmt::format("\n{:<9}", "work");
   for (int i = 0; i < backend::work_count; ++i)
     text += fmt::format(" {:>11}", backend::name(static_cast<backend::Work>(i)));
   text += fmt::format(" {:>11}\n", "other");
-  for (const StepTiming& f : figures) {
+  for (const StepTiming& f : timings) {
     const double all = std::accumulate(f.work.begin(), f.work.end(), f.other_work);
     text += fmt::format("{:<9}", train::name(f.precision));
     for (const double seconds : f.work) text += fmt::format(" {:>10.1f}%", 100 * seconds / all);
@@ -166,12 +166,12 @@ std::string work_table(const std::vector<StepTiming>& figures) {
   return text;
 }
 
-std::string memory_table(const std::vector<StepTiming>& figures) {
+std::string memory_table(const std::vector<StepTiming>& timings) {
   std::string text = fmt::format("\n{:<9}", "peak MiB");
   for (int i = 0; i < memory::category_count; ++i)
     text += fmt::format(" {:>11}", memory::name(static_cast<memory::Category>(i)));
   text += fmt::format(" {:>11}\n", "total");
-  for (const StepTiming& f : figures) {
+  for (const StepTiming& f : timings) {
     text += fmt::format("{:<9}", train::name(f.precision));
     for (const int64_t bytes : f.memory.at_peak)
       text += fmt::format(" {:>11.1f}", mebibytes(bytes));
@@ -215,7 +215,7 @@ StepTiming bench_step(const train::Config& config, const StepBenchOptions& optio
   return result;
 }
 
-std::string to_table(const train::Config& config, const std::vector<StepTiming>& figures) {
+std::string to_table(const train::Config& config, const std::vector<StepTiming>& timings) {
   std::string text = fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}\n",
                                  train::name(config.model), config.layers, config.width,
                                  config.vocab, config.accumulate * config.batch, config.context,
@@ -223,17 +223,17 @@ std::string to_table(const train::Config& config, const std::vector<StepTiming>&
   text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>6} {:>8}\n",
                       "precision", "tokens/s", "best", "step ms", "best", "TFLOP/s", "peak",
                       "first s", "misses", "graph", "loss");
-  for (const StepTiming& f : figures)
+  for (const StepTiming& f : timings)
     text += fmt::format(
         "{:<9} {:>10.0f} {:>10.0f} {:>9.2f} {:>9.2f} {:>8.3f} {:>6.1f}% {:>9.3f} {:>7} {:>6} "
         "{:>8.4f}\n",
         train::name(f.precision), f.tokens_per_second, f.best_tokens_per_second,
         f.step_seconds * 1e3, f.best_step_seconds * 1e3, f.flops / 1e12, f.share_of_peak * 100,
         f.first_step_since_model, f.misses, f.graph ? "yes" : "no", f.loss);
-  return text + work_table(figures) + memory_table(figures);
+  return text + work_table(timings) + memory_table(timings);
 }
 
-std::string to_json(const train::Config& config, const std::vector<StepTiming>& figures) {
+std::string to_json(const train::Config& config, const std::vector<StepTiming>& timings) {
   json::Writer out(2);
   out.begin_object().key("bench").value("step");
   out.key("device").value(device_text(train::device_of(config)));
@@ -243,7 +243,7 @@ std::string to_json(const train::Config& config, const std::vector<StepTiming>& 
   out.key("context").value(config.context).key("params").value(train::name(config.params));
   out.key("flops_per_token").value(train::flops_per_token(train::model_config(config)));
   out.key("results").begin_array();
-  for (const StepTiming& f : figures) write(out, f);
+  for (const StepTiming& f : timings) write(out, f);
   return out.end_array().end_object().text();
 }
 

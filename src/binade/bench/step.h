@@ -35,7 +35,7 @@ struct StepTiming {
 // median and the best; the host waits for the device only between them.
 StepTiming bench_step(const train::Config& config, const StepBenchOptions& options);
 
-std::string to_table(const train::Config& config, const std::vector<StepTiming>& figures);
-std::string to_json(const train::Config& config, const std::vector<StepTiming>& figures);
+std::string to_table(const train::Config& config, const std::vector<StepTiming>& timings);
+std::string to_json(const train::Config& config, const std::vector<StepTiming>& timings);
 
 }  // namespace binade::bench

@@ -92,8 +92,8 @@ std::string as_json() {
 
 std::string as_text() {
   std::string text = fmt::format(
-      "cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\n\nmatrix "
-      "products on the CPU\n",
+      "cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\n\nmatmuls "
+      "on the CPU\n",
       cpu_model(), std::thread::hardware_concurrency(), threads(),
       train::bytes_text(lab::machine_memory()), fmt::join(cpu_feature_names(), " "));
   text += support_text(Device::cpu());
@@ -101,7 +101,7 @@ std::string as_text() {
   for (const backend::Gpu& gpu : backend::gpus()) {
     const Device device = Device::cuda(index++);
     text += fmt::format(
-        "\n{}    {}, compute capability {}.{}, {} multiprocessors, {}\n\nmatrix products on {}\n",
+        "\n{}    {}, compute capability {}.{}, {} multiprocessors, {}\n\nmatmuls on {}\n",
         to_string(device), gpu.name, gpu.major, gpu.minor, gpu.multiprocessors,
         train::bytes_text(gpu.memory), to_string(device));
     text += support_text(device);

@@ -29,8 +29,8 @@ TokenStatistics statistics_of(const Tokens& tokens) {
   result.smallest = counts.begin()->first;
   result.largest = counts.rbegin()->first;
   for (const auto& [id, count] : counts) {
-    const double share = static_cast<double>(count) / static_cast<double>(result.count);
-    result.entropy -= share * std::log2(share);
+    const double probability = static_cast<double>(count) / static_cast<double>(result.count);
+    result.entropy -= probability * std::log2(probability);
   }
   result.commonest.assign(counts.begin(), counts.end());
   std::stable_sort(result.commonest.begin(), result.commonest.end(),

@@ -81,10 +81,11 @@ int64_t Tokens::largest() const {
   return result;
 }
 
-Split split(const Tokens& tokens, double share, int64_t context, const std::string& source) {
+Split split(const Tokens& tokens, double fraction, int64_t context, const std::string& source) {
   const int64_t sequence = context + 1;
-  const auto wanted = static_cast<int64_t>(std::floor(share * static_cast<double>(tokens.size())));
-  const int64_t validation = std::max(wanted, sequence);
+  const auto held_out =
+      static_cast<int64_t>(std::floor(fraction * static_cast<double>(tokens.size())));
+  const int64_t validation = std::max(held_out, sequence);
   if (tokens.size() - validation < sequence) {
     fail("data",
          {.argument = source,

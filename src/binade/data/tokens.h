@@ -50,8 +50,8 @@ struct Split {
   Tokens validation;
 };
 
-// Splits off the last tokens, a fraction of `share` but at least one sequence of `context` + 1, for
+// Splits off the last `fraction` of the tokens, but at least one sequence of `context` + 1, for
 // validation. Fails if either part would be shorter than that.
-Split split(const Tokens& tokens, double share, int64_t context, const std::string& source);
+Split split(const Tokens& tokens, double fraction, int64_t context, const std::string& source);
 
 }  // namespace binade::data

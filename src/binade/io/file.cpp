@@ -25,13 +25,14 @@ struct Descriptor {
   }
 };
 
-}  // namespace
-
+// Makes a rename in `folder` durable, on file systems that support it.
 void sync_folder(const std::filesystem::path& folder) {
   const Descriptor descriptor{
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (descriptor.number >= 0) ::fsync(descriptor.number);
 }
+
+}  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path, std::string_view caller) {
   // O_NONBLOCK: opening a pipe would otherwise wait for its writer.

@@ -25,9 +25,6 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Makes renames in a folder durable, on file systems that can.
-void sync_folder(const std::filesystem::path& folder);
-
 // The content of a file of at most `max_bytes`.
 std::string read_text(const std::filesystem::path& path, std::string_view caller,
                       int64_t max_bytes);

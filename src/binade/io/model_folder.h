@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-// Where models lie in the folders of runs.
+// Models in folders: a model's own, a checkpoint's, a run's.
 namespace binade::io {
 
 struct Checkpoint {

@@ -1,6 +1,8 @@
 #include "binade/train/checkpoint.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,18 +25,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* who = "checkpoint";
+constexpr const char* caller = "checkpoint";
 constexpr std::string_view unfinished_prefix = ".step-";  // of folders being written or removed
 constexpr int64_t max_manifest = 1 << 20;
 
 std::string hash_of(const fs::path& file) {
-  const io::MappedFile mapped(file, who);
+  const io::MappedFile mapped(file, caller);
   const XXH128_hash_t hash = XXH3_128bits(mapped.bytes().data(), mapped.bytes().size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
 void write_text(const fs::path& path, std::string_view text) {
-  io::AtomicFile file(path, who);
+  io::AtomicFile file(path, caller);
   file.append(text);
   file.commit();
 }
@@ -63,7 +72,7 @@ std::string manifest_of(const fs::path& folder, int64_t step) {
   return out.end_object().end_object().text() + "\n";
 }
 
-// A checkpoint with a NaN in it would be a run nobody can go on with.
+// A run cannot continue from a checkpoint with a NaN in it.
 void require_finite(Trainer& trainer) {
   for (const auto& [name, parameter] : trainer.model().named_parameters()) {
     const Tensor master = to(trainer.optimizer().master_of(parameter), Device::cpu());
@@ -71,23 +80,23 @@ void require_finite(Trainer& trainer) {
     const auto bad = std::find_if_not(values.begin(), values.end(),
                                       [](float value) { return std::isfinite(value); });
     if (bad == values.end()) continue;
-    fail(who, {.argument = name,
-               .expected = "finite weights",
-               .found = fmt::format("{}", *bad),
-               .hint = "nothing was written; earlier checkpoints are untouched"});
+    fail(caller, {.argument = name,
+                  .expected = "finite weights",
+                  .found = fmt::format("{}", *bad),
+                  .hint = "nothing was written; earlier checkpoints are untouched"});
   }
 }
 
-// Renamed first: a folder that disappears bit by bit must not look like a checkpoint.
+// Renames the folder first, so that a partly removed one does not look like a checkpoint.
 void remove_checkpoint(const fs::path& path) {
-  const fs::path doomed = path.parent_path() / ("." + path.filename().string() + ".old");
+  const fs::path removed = path.parent_path() / ("." + path.filename().string() + ".old");
   std::error_code error;
-  fs::remove_all(doomed, error);
-  fs::rename(path, doomed, error);
-  if (!error) fs::remove_all(doomed, error);
+  fs::remove_all(removed, error);
+  fs::rename(path, removed, error);
+  if (!error) fs::remove_all(removed, error);
 }
 
-// No name from a file may lead out of the folder, or say anything to a terminal.
+// A name from a file must not lead out of the folder, nor send control codes to a terminal.
 bool is_plain_name(const std::string& name) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -96,7 +105,7 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && name[0] != '.' && std::all_of(name.begin(), name.end(), plain);
 }
 
-bool is_whole(const fs::path& checkpoint) {
+bool is_complete(const fs::path& checkpoint) {
   try {
     verify_checkpoint(checkpoint);
     return true;
@@ -137,30 +146,30 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer) {
 
 fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int64_t keep) {
   const fs::path target = folder / io::checkpoint_name(snapshot.step);
-  // The same step of the same run: the same bytes.
-  if (fs::exists(target) && is_whole(target)) return target;
+  // The same step of the same run has the same bytes.
+  if (fs::exists(target) && is_complete(target)) return target;
   const fs::path temporary = folder / fmt::format(".{}.tmp", target.filename().string());
   std::error_code error;
   fs::remove_all(temporary, error);
   fs::create_directories(temporary, error);
   if (error)
-    fail(who, {.argument = folder.string(),
-               .expected = "a folder to write to",
-               .found = error.message(),
-               .hint = "nothing was changed"});
+    fail(caller, {.argument = folder.string(),
+                  .expected = "a folder to write to",
+                  .found = error.message(),
+                  .hint = "nothing was changed"});
   try {
     write_files(snapshot, temporary);
     if (fs::exists(target)) remove_checkpoint(target);
     fs::rename(temporary, target, error);
     if (error)
-      fail(who, {.argument = target.string(),
-                 .expected = "a folder to put in place",
-                 .found = error.message()});
+      fail(caller, {.argument = target.string(),
+                    .expected = "a folder to put in place",
+                    .found = error.message()});
   } catch (...) {
     fs::remove_all(temporary, error);
     throw;
   }
-  io::sync_folder(folder);
+  sync_folder(folder);
   const std::vector<Checkpoint> all = list_checkpoints(folder);
   for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i)
     remove_checkpoint(all[i].path);
@@ -174,32 +183,32 @@ fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep,
 
 void verify_checkpoint(const fs::path& checkpoint) {
   const fs::path path = checkpoint / "manifest.json";
-  const std::string text = io::read_text(path, who, max_manifest);
-  const json::Document document = json::parse(text, {who, path.string()});
+  const std::string text = io::read_text(path, caller, max_manifest);
+  const json::Document document = json::parse(text, {caller, path.string()});
   const json::Value& root = document.root();
   if (root.at("format").string() != "binade-checkpoint")
     root.at("format").refuse("\"binade-checkpoint\"", root.at("format").describe());
   root.at("version").integer(1, 1);
-  for (const auto& [name, claims] : root.at("files").object()) {
-    if (!is_plain_name(name)) claims.refuse("a plain file name", json::in_quotes(name));
+  for (const auto& [name, entry] : root.at("files").object()) {
+    if (!is_plain_name(name)) entry.refuse("a plain file name", json::in_quotes(name));
     const fs::path file = checkpoint / name;
     std::error_code error;
     const auto size = static_cast<int64_t>(fs::file_size(file, error));
-    const int64_t expected = claims.at("bytes").integer(0, int64_t{1} << 60);
+    const int64_t expected = entry.at("bytes").integer(0, int64_t{1} << 60);
     const std::string hint =
-        "the checkpoint is damaged: remove its folder to go on from the one before it";
+        "the checkpoint is damaged: remove its folder to continue from the previous one";
     if (error || size != expected) {
-      fail(who, {.argument = file.string(),
-                 .expected = fmt::format("{} bytes", expected),
-                 .found = error ? error.message() : fmt::format("{}", size),
-                 .hint = hint});
+      fail(caller, {.argument = file.string(),
+                    .expected = fmt::format("{} bytes", expected),
+                    .found = error ? error.message() : fmt::format("{}", size),
+                    .hint = hint});
     }
     const std::string hash = hash_of(file);
-    if (hash != claims.at("xxh3_128").string())
-      fail(who, {.argument = file.string(),
-                 .expected = "XXH3 " + json::in_quotes(claims.at("xxh3_128").string()),
-                 .found = hash,
-                 .hint = hint});
+    if (hash != entry.at("xxh3_128").string())
+      fail(caller, {.argument = file.string(),
+                    .expected = "XXH3 " + json::in_quotes(entry.at("xxh3_128").string()),
+                    .found = hash,
+                    .hint = hint});
   }
   for (const char* name : {"config.json", "model.safetensors", "trainer.safetensors"})
     root.at("files").at(name);
@@ -216,11 +225,12 @@ void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
 
 void remove_leftovers(const fs::path& folder) {
   std::error_code error;
-  std::vector<fs::path> doomed;
+  std::vector<fs::path> removed;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().filename().string().starts_with(unfinished_prefix)) doomed.push_back(at->path());
+    if (at->path().filename().string().starts_with(unfinished_prefix))
+      removed.push_back(at->path());
   }
-  for (const fs::path& path : doomed) fs::remove_all(path, error);
+  for (const fs::path& path : removed) fs::remove_all(path, error);
 }
 
 }  // namespace binade::train

@@ -15,7 +15,7 @@ std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_vie
   writing_ = std::async(std::launch::async,
                         [snapshot = take_snapshot(trainer, tokenizer), this]() mutable {
                           fs::path written = write_checkpoint(snapshot, folder_, keep_);
-                          snapshot = {};  // its memory is free before anybody hears of it
+                          snapshot = {};  // frees its memory before the checkpoint is reported
                           return written;
                         });
   return earlier;

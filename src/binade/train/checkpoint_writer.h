@@ -7,21 +7,21 @@
 
 namespace binade::train {
 
-// Writes checkpoints while training goes on, one at a time. What went wrong in the background is
-// thrown by the next call of anything here.
+// Writes checkpoints in the background, one at a time. A failure there is thrown by the next call
+// of any member.
 class CheckpointWriter {
  public:
   CheckpointWriter(std::filesystem::path folder, int64_t keep)
       : folder_(std::move(folder)), keep_(keep) {}
-  // Waits; a failure is then lost, so call wait() before.
+  // Waits for the write. A failure is lost here, so call wait() first.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Copies what the checkpoint holds and starts to write it. Waits for an earlier one first, which
-  // it returns as wait() does.
+  // Takes a snapshot and starts to write it. Waits for an earlier checkpoint first, which it
+  // returns as wait() does.
   std::optional<std::filesystem::path> save(Trainer& trainer, std::string_view tokenizer);
-  // The checkpoint that was finished since the last call, if any.
+  // The checkpoint that was completed since the last call, if any.
   std::optional<std::filesystem::path> poll();
   std::optional<std::filesystem::path> wait();
 

@@ -13,15 +13,16 @@
 #include "binade/ops/copy.h"
 #include "binade/ops/shape.h"
 #include "binade/train/config/config.h"
+#include "binade/train/eval_mode.h"
 
 namespace binade::train {
 namespace {
 
 constexpr int64_t max_logits_bytes = int64_t{4} << 30;
 
-// Calls use(batch, index of its first token) for one batch after another, on the model's device.
+// Calls use(batch, index of its first token) for each batch, on the model's device.
 template <class F>
-void walk(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch, F&& use) {
+void for_each_batch(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch, F&& use) {
   if (batch < 1)
     fail("eval", {.argument = "batch", .expected = "at least 1", .found = std::to_string(batch)});
   if (tokens.size() < 2) {
@@ -30,8 +31,7 @@ void walk(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch, F
                   .found = std::to_string(tokens.size())});
   }
   const NoGrad no_grad;
-  const bool training = model.training();
-  model.eval();
+  const EvalMode eval_mode(model);
   const int64_t context = model.config().context;
   const Device device = model.head_weight().device();
   for (int64_t begin = 0; begin < tokens.size() - 1;) {
@@ -43,10 +43,9 @@ void walk(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch, F
     use(data::Batch{to(next.tokens, device), to(next.targets, device)}, begin);
     begin += shape.batch * shape.context;
   }
-  model.train(training);
 }
 
-// Bytes of text that all tokens but the first stand for.
+// Bytes of the text of all tokens but the first.
 int64_t text_bytes(const data::Tokenizer& tokenizer, const data::Tokens& tokens) {
   constexpr int64_t part = 1 << 16;
   int64_t bytes = 0;
@@ -71,7 +70,7 @@ double Evaluation::bits_per_byte(int64_t bytes) const {
 Evaluation evaluate(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch) {
   Evaluation result{.tokens = tokens.size() - 1};
   double sum = 0;
-  walk(model, tokens, batch, [&](const data::Batch& next, int64_t) {
+  for_each_batch(model, tokens, batch, [&](const data::Batch& next, int64_t) {
     sum += model.loss(next.tokens, next.targets, {.reduce = Reduce::sum}).item();
   });
   result.loss = sum / static_cast<double>(result.tokens);
@@ -88,7 +87,7 @@ Tensor all_logits(nn::LanguageModel& model, const data::Tokens& tokens, int64_t 
                   .hint = "give a shorter --data"});
   }
   const Tensor all = Tensor::empty({rows, vocab}, DType::f32);
-  walk(model, tokens, batch, [&](const data::Batch& next, int64_t begin) {
+  for_each_batch(model, tokens, batch, [&](const data::Batch& next, int64_t begin) {
     const Tensor logits = to(model.logits(next.tokens), Device::cpu());
     const int64_t count = next.tokens.numel();
     copy_(slice(all, 0, begin, begin + count), reshape(logits, {count, vocab}));
@@ -105,7 +104,7 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
   if (source.empty()) {
     fail("eval", {.argument = "--data",
                   .expected = "a text or token file: " + folder.string() +
-                              " is no run, so it has no validation part",
+                              " is not a run and has no validation part",
                   .found = "none"});
   }
   const bool has_file = std::filesystem::exists(folder / data::tokenizer_file);

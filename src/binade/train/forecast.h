@@ -3,8 +3,8 @@
 #include "binade/tensor/memory.h"
 #include "binade/train/trainer.h"
 
-// What a run will need, from steps on the meta device: they allocate the same bytes as real ones,
-// in the meta device's accounting alone, and compute nothing.
+// Forecasts from steps on the meta device: they book the same allocations as real steps, but
+// allocate and compute nothing.
 namespace binade::train {
 
 class MetaRun {

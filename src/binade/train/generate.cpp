@@ -10,11 +10,12 @@
 #include "binade/base/text.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
+#include "binade/train/eval_mode.h"
 
 namespace binade::train {
 namespace {
 
-// Whether the bytes from `at` to the end are the beginning of a sequence.
+// Whether the bytes from `at` on are the beginning of a UTF-8 sequence.
 bool is_cut_short(std::string_view text, size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
   const size_t there = text.size() - at;
@@ -24,14 +25,14 @@ bool is_cut_short(std::string_view text, size_t at) {
   return utf8_length(std::string(text.substr(at)) + "\x80\x80", 0) > 0;
 }
 
-// The tokens a model is fed next: those it has not seen, or, its context being full, the last half
-// of it again.
-std::span<const int64_t> unseen(const std::vector<int64_t>& text, int64_t context,
-                                nn::KeyValueCache& cache) {
-  const auto made = static_cast<int64_t>(text.size());
-  int64_t count = cache.length() == 0 ? made : 1;
+// The tokens to feed next: those that are not in the cache or, if the context is full, its last
+// half again.
+std::span<const int64_t> next_input(const std::vector<int64_t>& text, int64_t context,
+                                    nn::KeyValueCache& cache) {
+  const auto length = static_cast<int64_t>(text.size());
+  int64_t count = cache.length() == 0 ? length : 1;
   if (cache.length() + count > context) {
-    count = std::min(made, cache.length() == 0 ? context : std::max<int64_t>(context / 2, 1));
+    count = std::min(length, cache.length() == 0 ? context : std::max<int64_t>(context / 2, 1));
     cache.clear();
   }
   return {text.end() - count, text.end()};
@@ -90,19 +91,18 @@ int64_t choose(std::vector<double> logits, const GenerateOptions& options, doubl
 
 std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> prompt,
                               const GenerateOptions& options,
-                              const std::function<void(int64_t)>& seen) {
+                              const std::function<void(int64_t)>& on_token) {
   check_options(options);
   if (prompt.empty())
     fail("generate", {.argument = "prompt", .expected = "at least one token", .found = "none"});
   const NoGrad no_grad;
-  const bool training = model.training();
-  model.eval();
+  const EvalMode eval_mode(model);
   const int64_t context = model.config().context;
   nn::KeyValueCache cache(std::min(context, static_cast<int64_t>(prompt.size()) + options.tokens));
   const Device device = model.head_weight().device();
-  std::vector<int64_t> made;
+  std::vector<int64_t> generated;
   for (int64_t i = 0; i < options.tokens; ++i) {
-    const std::span<const int64_t> next = unseen(prompt, context, cache);
+    const std::span<const int64_t> next = next_input(prompt, context, cache);
     const auto length = static_cast<int64_t>(next.size());
     const Tensor logits = model.logits(tensor(next, {1, length}, device), cache);
     std::vector<double> last = to_vector(slice(logits, 1, length - 1, length));
@@ -111,11 +111,10 @@ std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> pro
                random::uniform(options.seed, random::stream_id(random::Domain::sampling, 0),
                                static_cast<uint64_t>(i)));
     prompt.push_back(token);
-    made.push_back(token);
-    if (seen) seen(token);
+    generated.push_back(token);
+    if (on_token) on_token(token);
   }
-  model.train(training);
-  return made;
+  return generated;
 }
 
 std::string TextStream::take(bool more_may_come) {

@@ -28,10 +28,10 @@ void check_same(const nn::LanguageModelConfig& expected, const nn::LanguageModel
       {"hidden", expected.hidden, loaded.hidden},
       {"context", expected.context, loaded.context},
       {"vocab", expected.vocab, loaded.vocab}};
-  for (const auto& [name, wanted, found] : sizes) {
-    if (wanted != found)
+  for (const auto& [name, needed, found] : sizes) {
+    if (needed != found)
       fail(caller, {.argument = file.string(),
-                    .expected = fmt::format("a model with {} {}, as configured", name, wanted),
+                    .expected = fmt::format("a model with {} {}, as configured", name, needed),
                     .found = fmt::format("{}", found),
                     .hint = hint});
   }

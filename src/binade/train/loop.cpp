@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 volatile std::sig_atomic_t stop_requested = 0;
 
-// Ctrl-C sets a flag while it lives; a second one has the usual effect.
+// For its lifetime, Ctrl-C sets a flag; a second one has the usual effect.
 class InterruptGuard {
  public:
   InterruptGuard() {
@@ -43,28 +43,28 @@ class InterruptGuard {
   struct sigaction previous_ = {};
 };
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;  // making the folder says what is wrong
+bool path_exists(const fs::path& path) {
+  std::error_code ignored;  // creating the folder reports what is wrong
   return fs::exists(path, ignored);
 }
 
 fs::path next_free_folder() {
   for (int64_t i = 1;; ++i) {
     const fs::path folder = fs::path("runs") / std::to_string(i);
-    if (!is_there(folder)) return folder;
+    if (!path_exists(folder)) return folder;
   }
 }
 
-// The folder of the run, made where needed. An earlier run in it is only touched by --resume.
+// The run's folder, created if needed. Only --resume touches an earlier run in it.
 fs::path prepare_folder(const Config& config) {
   const fs::path folder = config.out.empty() ? next_free_folder() : fs::path(config.out);
-  if (!config.resume && is_there(folder / "metrics.jsonl")) {
+  if (!config.resume && path_exists(folder / "metrics.jsonl")) {
     fail("train", {.argument = "--out " + folder.string(),
                    .expected = "a new folder",
                    .found = "one with a run in it",
-                   .hint = "add --resume to go on with that run, or name another folder"});
+                   .hint = "add --resume to continue that run, or name another folder"});
   }
-  if (config.resume && !is_there(folder / "config.toml")) {
+  if (config.resume && !path_exists(folder / "config.toml")) {
     fail("train",
          {.argument = "--resume", .expected = "a run in " + folder.string(), .found = "none"});
   }
@@ -84,22 +84,22 @@ void write_file(const fs::path& path, std::string_view content) {
   file.commit();
 }
 
-// Weights mean nothing with ids of another tokenizer.
+// Weights are useless with the ids of another tokenizer.
 void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tokenizer) {
   const fs::path file = checkpoint / data::tokenizer_file;
-  const std::string theirs =
-      is_there(file) ? io::read_text(file, "train", int64_t{1} << 30) : std::string();
-  if (theirs == tokenizer.model()) return;
+  const std::string saved =
+      path_exists(file) ? io::read_text(file, "train", int64_t{1} << 30) : std::string();
+  if (saved == tokenizer.model()) return;
   const auto in_words = [](std::string_view model) {
     return model.empty() ? "bytes" : fmt::format("a model of {} bytes", model.size());
   };
   fail("train", {.argument = "--resume from " + checkpoint.string(),
-                 .expected = "the tokenizer of the checkpoint, " + in_words(theirs),
+                 .expected = "the tokenizer of the checkpoint, " + in_words(saved),
                  .found = "another: " + in_words(tokenizer.model()),
                  .hint = "resume with the run's own config.toml"});
 }
 
-// One run from start or checkpoint to end.
+// One run, from its start or a checkpoint to its end.
 class Loop {
  public:
   Loop(const Config& config, Progress::Mode mode, Observer* observer)
@@ -118,7 +118,7 @@ class Loop {
   RunResult run() {
     folder_ = prepare_folder(config_);
     const std::vector<Checkpoint> checkpoints = list_checkpoints(folder_ / "checkpoints");
-    // A run that ended before its first checkpoint starts again.
+    // A run without a checkpoint starts over.
     if (config_.resume && !checkpoints.empty()) {
       check_same_tokenizer(checkpoints.back().path, *tokenizer_);
       load_checkpoint(trainer_, checkpoints.back().path);
@@ -143,7 +143,7 @@ class Loop {
   }
 
  private:
-  // The run's folder is all that going on needs: the tokenizer comes along.
+  // Resuming needs only the run's folder, so the tokenizer is saved too.
   void save_settings() {
     Config saved = config_;
     saved.out = folder_.string();
@@ -173,16 +173,15 @@ class Loop {
     last_record_ = Clock::now();
     while (trainer_.steps() < config_.steps && stop_requested == 0) {
       take_step();
-      tell(writer_->poll());
+      note_checkpoint(writer_->poll());
       if (saves_at(trainer_.steps())) save();
     }
     interrupted_ = trainer_.steps() < config_.steps;
     save();
-    tell(writer_->wait());
+    note_checkpoint(writer_->wait());
   }
 
-  // Step 0 is the untrained model: there is a validation loss to compare with, and nothing else
-  // yet.
+  // Step 0 is the untrained model, which has nothing but a validation loss.
   void record_start() {
     const Record record{.step = 0,
                         .loss = std::numeric_limits<double>::quiet_NaN(),
@@ -200,8 +199,8 @@ class Loop {
     return every(config_.checkpoint_every, step) && step < config_.steps;
   }
 
-  // A GPU is kept busy: what became of a step is recorded when it is known, some steps later.
-  // Before a validation or a checkpoint, and at the end, all must be known.
+  // Keeps a GPU busy: the result of a step is recorded when it arrives, some steps later. Before a
+  // validation or a checkpoint, and at the end, all results are awaited.
   void take_step() {
     const bool awaited = observer_ != nullptr && observer_->before_step(trainer_);
     trainer_.start_step(*loader_);
@@ -241,9 +240,9 @@ class Loop {
       progress_.note(note);
   }
 
-  void save() { tell(writer_->save(trainer_, tokenizer_->model())); }
+  void save() { note_checkpoint(writer_->save(trainer_, tokenizer_->model())); }
 
-  void tell(const std::optional<fs::path>& written) {
+  void note_checkpoint(const std::optional<fs::path>& written) {
     if (!written) return;
     checkpoint_ = *written;
     progress_.note("checkpoint: " + checkpoint_.string());
@@ -263,19 +262,19 @@ class Loop {
       if (!result.first_validation_loss) result.first_validation_loss = record.validation_loss;
       result.last_validation_loss = record.validation_loss;
     }
-    if (!interrupted_ && config_.sample > 0 && has_text()) result.sample = sample();
+    if (!interrupted_ && config_.sample > 0 && can_decode()) result.sample = sample();
     write_summary({.parameters = trainer_.model().parameter_count(),
                    .memory = memory::statistics(trainer_.device()),
                    .full_speed = full_speed_,
                    .sample = result.sample},
                   folder_);
-    // From the files, as `binade report` makes it again.
+    // From the files, as `binade report` does.
     write_report(read_run(folder_), result.report);
     return result;
   }
 
-  // Whether the tokenizer is the one the tokens came from; a token file's may be unknown.
-  bool has_text() const {
+  // Whether the tokenizer can decode the tokens: that of a token file may be unknown.
+  bool can_decode() const {
     return config_.vocab == data::byte_vocabulary || !tokenizer_->model().empty();
   }
 

@@ -21,10 +21,10 @@ struct RunResult {
   std::string sample;
 };
 
-// Trains as configured and leaves config.toml, metrics.jsonl, metrics.csv, tb/, checkpoints/,
-// summary.json and report.html in the run's folder, and the tokenizer where it is a file. Ctrl-C
+// Trains as configured and writes config.toml, metrics.jsonl, metrics.csv, tb/, checkpoints/,
+// summary.json and report.html into the run's folder, and the tokenizer if it is a file. Ctrl-C
 // finishes the step and writes a checkpoint; a second one ends the program. The observer, if any,
-// is told of every step.
+// receives every step.
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal,
               Observer* observer = nullptr);
 

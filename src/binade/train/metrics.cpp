@@ -63,7 +63,7 @@ Record parse(std::string_view line, const std::string& file, int64_t offset) {
 std::vector<io::Scalar> scalars_of(const Record& r) {
   std::vector<io::Scalar> scalars;
   if (r.validation_loss) scalars.push_back({"loss/validation", *r.validation_loss});
-  if (r.step == 0) return scalars;  // nothing was trained yet
+  if (r.step == 0) return scalars;  // the untrained model
   scalars.push_back({"loss/train", r.loss});
   scalars.push_back({"lr", r.lr});
   scalars.push_back({"gradient_norm", r.gradient_norm});
@@ -94,7 +94,7 @@ std::vector<Record> read_metrics(const std::filesystem::path& path) {
   std::vector<Record> records;
   const std::string text = io::read_text(path, "metrics", max_bytes);
   size_t begin = 0;
-  // What follows the last newline was cut short.
+  // Text after the last newline is an incomplete record.
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     records.push_back(parse(std::string_view(text).substr(begin, end - begin), path.string(),
                             static_cast<int64_t>(begin)));
@@ -109,7 +109,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& folder, int64_t step)
     records_ = read_metrics(json_path);
     std::erase_if(records_, [step](const Record& r) { return r.step > step; });
   }
-  // Replaced as wholes, so that a run that ends here has lost nothing.
+  // Replaced atomically, so that a run that is killed here loses no record.
   io::AtomicFile json(json_path, "metrics"), csv(csv_path, "metrics");
   csv.append(csv_header);
   for (const Record& record : records_) {
@@ -129,7 +129,7 @@ void MetricsLog::add(const Record& record) {
   events_.add(record.step, scalars_of(record));
   if (!json_ || !csv_) {
     fail("metrics", {.argument = (folder_ / "metrics.jsonl").string(),
-                     .expected = "room to write",
+                     .expected = "a successful write",
                      .found = "a failed write",
                      .hint = "is the disk full? Checkpoints so far are untouched"});
   }

@@ -27,15 +27,15 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// A record as one line of JSON; numbers that are not finite become null.
+// A record as one line of JSON; non-finite numbers become null.
 std::string to_json(const Record& record);
 
-// The records in a metrics.jsonl. A last line that was cut short is passed over; anything else that
-// is wrong is an error naming the line.
+// The records in a metrics.jsonl. An incomplete last line is ignored; any other mistake is an error
+// that names its position.
 std::vector<Record> read_metrics(const std::filesystem::path& path);
 
-// metrics.jsonl, metrics.csv and tb/ (event files of TensorBoard) of a run. Opening keeps the
-// records up to `step` and drops later ones, which a resumed run makes again.
+// metrics.jsonl, metrics.csv and tb/ (TensorBoard event files) of a run. Opening keeps the records
+// up to `step` and drops later ones, which a resumed run writes again.
 class MetricsLog {
  public:
   MetricsLog(const std::filesystem::path& folder, int64_t step);

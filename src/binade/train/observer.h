@@ -8,20 +8,22 @@
 
 namespace binade::train {
 
-// Someone who watches a run. What the functions return is shown as notes.
+// Receives training events.
 class Observer {
  public:
   virtual ~Observer() = default;
-  // Once, when the run is ready to take its next step and its folder is there.
+  // Called once before the first step; the run's folder exists.
   virtual void begin(Trainer& trainer, const std::filesystem::path& folder) {
     static_cast<void>(trainer);
     static_cast<void>(folder);
   }
-  // Whether it must see the step's result before the next one starts; else a GPU's comes late.
+  // Called before each step. Returns whether the step's result must be available before the next
+  // step starts; otherwise a GPU's results arrive some steps later.
   virtual bool before_step(Trainer& trainer) {
     static_cast<void>(trainer);
     return false;
   }
+  // Called with each step's result. Returns notes to print.
   virtual std::vector<std::string> after_step(Trainer& trainer, const data::Tokens& tokens,
                                               const StepResult& result) = 0;
 };

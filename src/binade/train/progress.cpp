@@ -18,7 +18,7 @@ int terminal_width() {
 
 enum class Words : uint8_t { full, few };
 
-// A number in a line, and how soon it gives way where room is short: the highest rank goes first.
+// A part of a line, and its rank: if the line is too long, the highest rank is dropped first.
 struct Part {
   std::string text;
   int rank;
@@ -74,7 +74,7 @@ std::string plain_line(const Record& record, const Goal& goal) {
 }
 
 std::string progress_line(const Record& record, const Goal& goal, int width) {
-  const auto room = static_cast<size_t>(std::max(width - 1, 0));
+  const auto limit = static_cast<size_t>(std::max(width - 1, 0));
   for (const auto& [words, gap] : {std::pair(Words::full, "  "), std::pair(Words::few, " ")}) {
     std::vector<Part> parts = parts_of(record, goal, words);
     if (record.step > 0) {
@@ -82,13 +82,13 @@ std::string progress_line(const Record& record, const Goal& goal, int width) {
                           static_cast<double>(goal.steps - record.step);
       parts.push_back({time_text(left) + (words == Words::full ? " left" : ""), 2});
     }
-    while (words == Words::few && parts.size() > 1 && joined(parts, gap).size() > room) {
+    while (words == Words::few && parts.size() > 1 && joined(parts, gap).size() > limit) {
       parts.erase(std::max_element(parts.begin(), parts.end(),
                                    [](const Part& a, const Part& b) { return a.rank < b.rank; }));
     }
-    if (const std::string line = joined(parts, gap); line.size() <= room) return line;
+    if (const std::string line = joined(parts, gap); line.size() <= limit) return line;
   }
-  return parts_of(record, goal, Words::few)[0].text.substr(0, room);
+  return parts_of(record, goal, Words::few)[0].text.substr(0, limit);
 }
 
 Progress::Progress(Mode mode, int64_t steps, int64_t log_every)
@@ -109,7 +109,7 @@ void Progress::step(const Record& record) {
     shown.validation_loss = validation_loss_;
     fmt::print("\r{}\x1b[K", progress_line(shown, goal_, terminal_width()));
     line_open_ = true;
-    // Validations stay on the screen as a history of the run.
+    // Lines with a validation loss stay, as a history of the run.
     if (record.validation_loss) finish();
   } else if (due) {
     fmt::print("{}\n", plain_line(record, goal_));

@@ -6,35 +6,35 @@
 
 namespace binade::train {
 
-// What a record is seen against.
+// The totals that a record is shown relative to.
 struct Goal {
   int64_t steps = 0;      // in all
-  double full_speed = 0;  // tokens per second at the machine's peak; 0: not known
+  double full_speed = 0;  // tokens/s at the machine's matmul rate; 0: unknown
 };
 
-// A record as a person reads it. The most important comes first.
+// A record as a line of text, the most important numbers first.
 std::string plain_line(const Record& record, const Goal& goal);
 
 // The same with the time left, in at most `width` - 1 characters, so that a terminal does not wrap
-// it: shorter words where room is short, then fewer numbers.
+// it: words are shortened first, then numbers are dropped.
 std::string progress_line(const Record& record, const Goal& goal, int width);
 
 // "1.5 MB", "93 s", "1 h 05 min".
 std::string bytes_text(int64_t bytes);
 std::string time_text(double seconds);
 
-// What a run shows while it goes on: a line that renews itself on a terminal, lines elsewhere.
+// Prints the progress of a run: a line that updates itself on a terminal, separate lines elsewhere.
 class Progress {
  public:
   enum class Mode : uint8_t { normal, quiet, json };
   Progress(Mode mode, int64_t steps, int64_t log_every);
 
-  // From now on steps are shown with their share of this many tokens per second.
+  // Shows later steps with their fraction of this many tokens per second.
   void set_full_speed(double full_speed) { goal_.full_speed = full_speed; }
   void step(const Record& record);
-  // A line that stays: checkpoints, warnings. Not for quiet and json.
+  // Prints a line that stays, such as a checkpoint or a warning. Prints nothing if quiet or json.
   void note(const std::string& text);
-  // Leaves the terminal on a fresh line.
+  // Ends the updating line.
   void finish();
 
  private:

@@ -13,25 +13,26 @@
 namespace binade::train {
 namespace {
 
-// The first step tunes products and creates state; the second is the first to find that state.
+// The first step tunes matmuls and creates state; the second is the first to find that state.
 constexpr int64_t first_steps = 2;
-// Below this share of a step in which the host starts kernels, the GPU never waits for the host.
+// If the host launches kernels for less than this fraction of a step, the GPU never waits for it
+// and a graph gains nothing.
 constexpr double worthwhile = 0.25;
 
 }  // namespace
 
-StepGraph::StepGraph(GraphMode wanted, Device device)
+StepGraph::StepGraph(GraphMode requested, Device device)
     : device_(device),
-      mode_(wanted == GraphMode::off  ? Mode::off
-            : wanted == GraphMode::on ? Mode::on
-                                      : Mode::undecided) {
+      mode_(requested == GraphMode::off  ? Mode::off
+            : requested == GraphMode::on ? Mode::on
+                                         : Mode::undecided) {
   if (backend::Graph::is_supported(device)) return;
-  // On the meta device a run is forecast, whatever it will do.
+  // On the meta device a run is only forecast.
   if (mode_ == Mode::on && !device.is_meta()) {
     fail("config", {.argument = "[train] graph",
                     .expected = "'auto' or 'off' on " + to_string(device),
                     .found = "'on'",
-                    .hint = "only a GPU's work can be recorded: use --device cuda"});
+                    .hint = "only a GPU's work can be captured: use --device cuda"});
   }
   mode_ = Mode::off;
 }
@@ -41,12 +42,12 @@ bool StepGraph::observed() const {
          autograd::op_observer() != nullptr;
 }
 
-bool StepGraph::launches_next() {
+bool StepGraph::replays_next() {
   const bool interrupted = std::exchange(interrupted_, false);
   return mode_ == Mode::on && steps_run_ >= first_steps && !interrupted && !observed();
 }
 
-void StepGraph::forget() {
+void StepGraph::reset() {
   graph_ = {};
   steps_run_ = 0;
 }

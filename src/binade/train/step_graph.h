@@ -5,29 +5,28 @@
 
 namespace binade::train {
 
-// Which steps of a run are one launch of a recorded graph rather than the launches of all their
-// kernels. The first steps never are: they tune, allocate and create what a recording must find.
+// Runs steps kernel by kernel or as replays of a captured graph, and decides which. The first steps
+// are never replays: they tune, allocate and create state that a capture must find.
 class StepGraph {
  public:
   // Fails for GraphMode::on if the device cannot capture graphs.
-  StepGraph(GraphMode wanted, Device device);
+  StepGraph(GraphMode requested, Device device);
 
-  // Whether the next step is a launch. Not while somebody looks at single kernels or ops.
-  bool launches_next();
-  // The next step's work is not what was recorded: it runs by itself.
+  // Whether the next step is a replay. It is not while single kernels or ops are observed.
+  bool replays_next();
+  // Makes the next step run kernel by kernel, since state that the graph assumes may have changed.
   void interrupt() { interrupted_ = true; }
-  // What was recorded holds no more: recording starts anew.
-  void forget();
+  // Discards the graph, so that it is captured anew.
+  void reset();
 
-  // Runs a step kernel by kernel. One of the first is timed where it is still open whether a graph
-  // pays.
+  // Runs a step kernel by kernel. While undecided, times one to see whether a graph pays.
   void run(FunctionRef<void()> step);
-  // Runs work of which no tensor is needed when the next step starts, in the graph's memory.
+  // Runs work between steps in the graph's memory; none of its tensors may outlive it.
   void run_between(FunctionRef<void()> work);
 
-  void record(FunctionRef<void()> step) { graph_.capture(device_, step); }
-  void launch() const { graph_.replay(); }
-  bool recorded() const { return graph_.captured(); }
+  void capture(FunctionRef<void()> step) { graph_.capture(device_, step); }
+  void replay() const { graph_.replay(); }
+  bool captured() const { return graph_.captured(); }
 
  private:
   enum class Mode : uint8_t { off, undecided, on };

@@ -12,11 +12,14 @@
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/optim/clip.h"
+#include "binade/train/eval_mode.h"
 #include "binade/train/init_from.h"
 
 namespace binade::train {
 namespace {
 
+// Skipped steps in a row that end a run. A loss scale that was halved so often has crossed all of
+// f16's 40 binades, so something else is wrong.
 constexpr int64_t skip_budget = 50;
 // Steps a GPU may be ahead of the host.
 constexpr size_t steps_ahead = 2;
@@ -39,7 +42,7 @@ StateDict below(const StateDict& state, const std::string& prefix) {
   return result;
 }
 
-// A path that names no module would be an override without effect.
+// An override of a module that does not exist would have no effect.
 void check_modules(const PrecisionOverrides& overrides, nn::Module& model) {
   for (const PrecisionOverride& entry : overrides) {
     bool found = entry.module.empty();
@@ -83,7 +86,8 @@ Trainer::Trainer(const Config& config)
 
 void Trainer::init_from(const std::filesystem::path& given) {
   load_initial_weights(*model_, given);
-  // Masters are copies of the weights, so those that were rounded on their way in are read again.
+  // Master weights are copies of the parameters. Those of 16-bit parameters, which were rounded
+  // when they were loaded, are loaded again in f32.
   optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
   if (config_.params == ParameterStorage::masters) {
     nn::LanguageModel exact(model_->config());
@@ -92,22 +96,22 @@ void Trainer::init_from(const std::filesystem::path& given) {
     const NoGrad no_grad;
     for (size_t i = 0; i < to.size(); ++i) copy_(optimizer_->master_of(to[i]), from[i]);
   }
-  graph_.forget();
+  graph_.reset();
 }
 
 Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
-  const double share = 1.0 / static_cast<double>(config_.accumulate);
+  const double fraction = 1.0 / static_cast<double>(config_.accumulate);
   const Tensor mean = zeros({}, DType::f64, device_);
-  // One guard around all micro-batches: the casts of the weights serve them all.
+  // One guard for all micro-batches, so that they share the casts of the weights.
   const amp::Autocast cast(autocast_);
   const amp::Fp8Autocast fp8(fp8_);
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
     const data::Batch host = batch_of(micro);
     const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
     Tensor loss = model_->loss(batch.tokens, batch.targets);
-    add_(mean, loss.detach(), share);
+    add_(mean, loss.detach(), fraction);
     const amp::Autocast off(amp::disabled_autocast());
-    if (config_.accumulate > 1) loss = loss * share;
+    if (config_.accumulate > 1) loss = loss * fraction;
     scaler_.scale(loss).backward();
   }
   return mean;
@@ -143,7 +147,7 @@ void Trainer::start_on(BatchOf batch_of) {
   const double lr = schedule_.at(steps_);
   optimizer_->set_lr(lr);
   PendingStep step;
-  if (graph_.launches_next()) {
+  if (graph_.replays_next()) {
     step = launch_graph(batch_of);
   } else {
     graph_.run([&] { step = launch(batch_of); });
@@ -164,26 +168,26 @@ Trainer::PendingStep Trainer::launch(BatchOf batch_of) {
 Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
     const data::Batch batch = batch_of(micro);
-    if (micro == static_cast<int64_t>(batches_.size())) {
-      const auto place_for = [&](const Tensor& x) {
+    if (micro == static_cast<int64_t>(graph_inputs_.size())) {
+      const auto buffer_for = [&](const Tensor& x) {
         return Tensor::empty(x.shape(), x.dtype(), device_);
       };
-      batches_.push_back({place_for(batch.tokens), place_for(batch.targets)});
+      graph_inputs_.push_back({buffer_for(batch.tokens), buffer_for(batch.targets)});
     }
-    const data::Batch& place = batches_[static_cast<size_t>(micro)];
-    backend::transfer(batch.tokens, place.tokens);
-    backend::transfer(batch.targets, place.targets);
+    const data::Batch& input = graph_inputs_[static_cast<size_t>(micro)];
+    backend::transfer(batch.tokens, input.tokens);
+    backend::transfer(batch.targets, input.targets);
   }
-  if (!graph_.recorded()) {
+  if (!graph_.captured()) {
     const optim::Optimizer::Capture capture(*optimizer_);
-    graph_.record([&] {
-      recorded_ = launch([&](int64_t micro) { return batches_[static_cast<size_t>(micro)]; });
+    graph_.capture([&] {
+      captured_ = launch([&](int64_t micro) { return graph_inputs_[static_cast<size_t>(micro)]; });
     });
   }
   optimizer_->prepare_replay();
-  graph_.launch();
+  graph_.replay();
   scaler_.note_run();
-  return recorded_.replayed();
+  return captured_.replayed();
 }
 
 Trainer::PendingStep Trainer::PendingStep::replayed() const {
@@ -235,12 +239,12 @@ StepResult Trainer::step(data::Loader& loader) {
 
 void Trainer::exclude_from_fp8(const std::string& module) {
   exclude(fp8_, module);
-  graph_.forget();
+  graph_.reset();
 }
 
 double Trainer::evaluate(const data::Tokens& tokens) {
   const NoGrad no_grad;
-  model_->eval();
+  const EvalMode eval_mode(*model_);
   double sum = 0;
   graph_.run_between([&] {
     const amp::Autocast cast(autocast_);
@@ -250,20 +254,19 @@ double Trainer::evaluate(const data::Tokens& tokens) {
       sum += model_->loss(to(batch.tokens, device_), to(batch.targets, device_)).item();
     }
   });
-  model_->train();
   return sum / static_cast<double>(config_.eval_batches);
 }
 
 StateDict Trainer::state_dict() {
   if (!started_.empty())
     fail("state_dict", {.argument = "trainer",
-                        .expected = "no step under way",
+                        .expected = "no unfinished step",
                         .found = std::to_string(started_.size()),
                         .hint = "call finished(true) first"});
   StateDict state;
-  const StateDict whole = model().state_dict();  // settles FP8 histories
+  const StateDict model_state = model().state_dict();  // flushes FP8 histories
   for (const auto& [name, tensor] : model_->named_buffers())
-    state["buffer." + name] = whole.at(name);
+    state["buffer." + name] = model_state.at(name);
   for (const auto& [name, tensor] : optimizer_->state_dict()) state["optimizer." + name] = tensor;
   for (const auto& [name, value] : scaler_.state()) state["scaler." + name] = scalar(value);
   state["steps"] = scalar(static_cast<double>(steps_));
@@ -273,7 +276,7 @@ StateDict Trainer::state_dict() {
 }
 
 void Trainer::load_state_dict(const StateDict& state) {
-  graph_.forget();
+  graph_.reset();
   model_->load_state_dict(below(state, "buffer."), false);
   optimizer_->load_state_dict(below(state, "optimizer."));
   amp::ScalerState scaler;

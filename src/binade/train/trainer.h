@@ -13,7 +13,7 @@
 
 namespace binade::train {
 
-// What one step did.
+// The result of one step.
 struct StepResult {
   int64_t step = 0;  // counted from 1: the steps taken when it was done
   double loss = 0;   // mean over its micro-batches, before the update
@@ -21,7 +21,7 @@ struct StepResult {
   double gradient_norm = 0;  // before clipping
   double scale = 1;          // of the loss
   bool applied = true;
-  std::string reason;  // of a skipped one
+  std::string reason;  // why it was skipped
 };
 
 // The loss of one micro-batch of a step (counted from 0), in the precision of the configuration: a
@@ -35,12 +35,12 @@ class Trainer {
  public:
   explicit Trainer(const Config& config);
 
-  // Starts from the weights of a model's folder, or of a run's, instead of random ones.
+  // Loads the weights of a model's folder, or of a run's, in place of random ones.
   void init_from(const std::filesystem::path& given);
 
-  // Starts the next step, on batches drawn from `tokens` or on those that a loader of the same
-  // configuration has ready. A GPU is still at it when this returns. A step whose gradients are not
-  // finite is skipped.
+  // Starts the next step, on batches drawn from `tokens` or from a loader of the same
+  // configuration. A GPU is still running it when this returns. A step with non-finite gradients is
+  // skipped.
   void start_step(const data::Tokens& tokens);
   void start_step(data::Loader& loader);
   // What became of started steps, oldest first, each once. A GPU's are read two steps late, so that
@@ -49,48 +49,48 @@ class Trainer {
   // Takes one step and waits for it.
   StepResult step(const data::Tokens& tokens);
   StepResult step(data::Loader& loader);
-  // From the next step on the linear layers of `module` run without FP8.
+  // From the next step on, the linear layers of `module` run without FP8.
   void exclude_from_fp8(const std::string& module);
   const amp::Fp8State& fp8() const { return fp8_; }
-  // Mean loss over the validation batches, without FP8: it leaves no trace in the scales.
+  // Mean loss over the validation batches, without FP8, whose histories stay as they are.
   double evaluate(const data::Tokens& tokens);
 
   int64_t steps() const { return steps_; }
   int64_t skipped() const { return skipped_; }
   const Config& config() const { return config_; }
   Device device() const { return device_; }
-  // Whether steps are launches of a recorded graph, as far as nothing stands in the way of one.
-  bool uses_graph() const { return graph_.recorded(); }
-  // Who has the model in hand may leave it otherwise than a recorded step expects: settled FP8
-  // histories, other gradients. So the next step is not a launch.
+  // Whether the step has been captured as a graph.
+  bool uses_graph() const { return graph_.captured(); }
+  // The caller may change state that the captured graph assumes (FP8 histories, gradients), so the
+  // next step runs without the graph.
   nn::LanguageModel& model() {
     graph_.interrupt();
     return *model_;
   }
   optim::AdamW& optimizer() { return *optimizer_; }
 
-  // Everything beside the weights: masters, moments, scaler, FP8 scales and histories, counters. No
-  // step may be unfinished.
+  // Everything but the weights: master weights, moments, scaler, FP8 scales and histories,
+  // counters. Fails while a step is unfinished.
   StateDict state_dict();
-  // Loads what state_dict() gave; the weights come before it.
+  // Loads the result of state_dict(), after the weights.
   void load_state_dict(const StateDict& state);
 
  private:
   using BatchOf = FunctionRef<data::Batch(int64_t micro)>;
-  // A step whose outcome the host has not looked at.
+  // A step whose results the host has not read yet.
   struct PendingStep {
     StepResult known;
     backend::AsyncScalar loss, gradient_norm, found_inf;
     amp::StepReport report;
 
-    // Of a recorded step: what its latest launch does.
+    // Of a captured step: the results of its latest replay.
     PendingStep replayed() const;
   };
 
   void start_on(BatchOf batch_of);
-  // Gives all of a step's work to the device.
+  // Launches all work of a step.
   PendingStep launch(BatchOf batch_of);
-  // The same by the graph, which is recorded if it was not yet.
+  // The same by the graph, which is captured first if it was not yet.
   PendingStep launch_graph(BatchOf batch_of);
   // The mean loss, f64 on the device.
   Tensor accumulate_gradients(BatchOf batch_of);
@@ -107,8 +107,8 @@ class Trainer {
   amp::GradScaler scaler_;
   std::deque<PendingStep> started_;
   StepGraph graph_;
-  PendingStep recorded_;              // by the graph
-  std::vector<data::Batch> batches_;  // that it reads, one for each micro-batch
+  PendingStep captured_;                   // the step in the graph
+  std::vector<data::Batch> graph_inputs_;  // what it reads, one batch per micro-batch
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
   amp::SkipStreak skipped_in_a_row_;

@@ -25,7 +25,7 @@ TEST(TomlText, CommentsAndStringsHoldAnyCharacter) {
 }
 
 TEST(TomlText, ElsewhereTheFirstIsFound) {
-  // Each has its only character beyond ASCII where it is misplaced.
+  // The only non-ASCII character of each text is misplaced.
   for (const std::string text : {
            "\xC3\xA9 = 1",
            "[\xC3\xA9]",

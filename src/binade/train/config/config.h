@@ -97,7 +97,7 @@ struct Key {
 std::span<const Key> keys();
 // "--fp8-scaling".
 std::string option_name(const Key& key);
-// "N", "X", "TEXT" or "a|b|c"; empty for a switch.
+// The placeholder in --help: "N", "X", "TEXT" or "a|b|c"; empty for a switch.
 std::string value_name(const Key& key);
 // The key's value as TOML writes it.
 std::string value_text(const Key& key, const Config& config);

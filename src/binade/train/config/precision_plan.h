@@ -6,12 +6,12 @@
 
 namespace binade::train {
 
-// Which modules of an FP8 run stay in bf16, since which step and why: written by a run that found
-// out, replayed by others from their first step.
+// A module of an FP8 run that was moved to bf16. A run with auto_precision writes a plan of them;
+// other runs apply it from their first step.
 struct Promotion {
   std::string module;
-  int64_t step = 0;  // of the run that found it
-  double harm = 0;   // share of the layer's signal lost to FP8 then, 0 to 1
+  int64_t step = 0;  // of the run that wrote the plan
+  double harm = 0;   // fraction of the layer's signal lost to FP8 at that step, 0 to 1
 
   bool operator==(const Promotion&) const = default;
 };
@@ -23,7 +23,7 @@ struct PrecisionPlan {
   bool operator==(const PrecisionPlan&) const = default;
 };
 
-// As JSON. Reading is strict: the error names the file, the place, expected and found.
+// As JSON. Reading is strict: an error names the file, the position, expected and found.
 PrecisionPlan read_precision_plan(const std::filesystem::path& path);
 void write_precision_plan(const PrecisionPlan& plan, const std::filesystem::path& path);
 

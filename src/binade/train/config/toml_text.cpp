@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
-// From `at` on, the first of `stops` or byte beyond ASCII; the text's size where there is none.
+// The first of `stops` or non-ASCII byte from `at` on; the text's size if there is none.
 size_t ascii_until(std::string_view stops, std::string_view toml, size_t at) {
   while (at < toml.size() && static_cast<unsigned char>(toml[at]) < 128 &&
          stops.find(toml[at]) == stops.npos)
@@ -17,7 +17,7 @@ size_t ascii_until(std::string_view stops, std::string_view toml, size_t at) {
   return at;
 }
 
-// Behind the string that starts at `at`, or at the end of its line.
+// The position after the string that starts at `at`, or the end of its line.
 size_t past_string(std::string_view toml, size_t at) {
   const char quote = toml[at++];
   while (at < toml.size() && toml[at] != '\n') {
@@ -27,7 +27,7 @@ size_t past_string(std::string_view toml, size_t at) {
   return std::min(at, toml.size());
 }
 
-// Behind the value that starts at `at`, at the comment or line end that follows.
+// The comment or line end after the value that starts at `at`.
 size_t past_value(std::string_view toml, size_t at) {
   const std::string_view value = toml.substr(at);
   if (value.starts_with("\"\"\"") || value.starts_with("'''") || value.starts_with('[') ||
@@ -57,7 +57,7 @@ size_t misplaced_character(std::string_view toml) {
 }
 
 std::string toml_string(std::string_view text) {
-  // JSON's escapes are TOML's too, but JSON lets this one character stand as it is.
+  // TOML has JSON's escapes, but also requires one for this character.
   constexpr char del = '\x7F';
   std::string result = json::Writer().value(text).text();
   for (size_t at = 0; (at = result.find(del, at)) != result.npos;) result.replace(at, 1, "\\u007f");

@@ -6,13 +6,14 @@
 
 namespace binade::train {
 
-// The first byte beyond ASCII that is neither in a comment nor in a string on the line of its key;
-// the text's size where there is none. Behind an array, an inline table or a string of several
-// lines all such bytes count. toml++ 3.3 is undefined for some characters elsewhere (its issues 190
-// and 295), so they are refused before it reads them; no key of a configuration needs them there.
+// The position of the first non-ASCII byte that is neither in a comment nor in a string on the line
+// of its key; the text's size if there is none. After the start of an array, an inline table or a
+// multi-line string every such byte counts. toml++ 3.3 has undefined behavior for some characters
+// elsewhere (its issues 190 and 295), so they are refused before parsing; no configuration needs
+// them there.
 size_t misplaced_character(std::string_view toml);
 
-// The text as a string of TOML on one line, with its quotes. Fails on what is not UTF-8.
+// The text as a single-line TOML string with its quotes. Fails on invalid UTF-8.
 std::string toml_string(std::string_view text);
 
 }  // namespace binade::train

@@ -15,7 +15,7 @@ constexpr double left = 72, right = 24, bottom = 44;
 constexpr double legend_row = 20, letter = 7.5;
 constexpr size_t max_points = 1200;
 constexpr size_t longest_name = 48;
-constexpr size_t colours = 8;  // of the style sheet
+constexpr size_t colors = 8;  // in the style sheet
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -26,7 +26,7 @@ struct Range {
     high = std::max(high, value);
   }
   bool empty() const { return low > high; }
-  // A range without extent gets one.
+  // Gives an extent to a range without one.
   void widen() {
     if (low < high) return;
     const double half = low == 0 ? 1 : std::abs(low) * 0.1;
@@ -50,7 +50,7 @@ bool finite(const std::pair<double, double>& point) {
   return std::isfinite(point.first) && std::isfinite(point.second);
 }
 
-// Of many points the lowest and highest of each stretch: spikes stay visible.
+// Of many points, the lowest and highest of each stretch, so that spikes stay visible.
 std::vector<std::pair<double, double>> thinned(
     const std::vector<std::pair<double, double>>& points) {
   if (points.size() <= max_points) return points;
@@ -108,10 +108,10 @@ std::string axes(const ChartText& text, const Frame& frame) {
 }
 
 std::string class_of(size_t series) {
-  return fmt::format("s{}{}", series % colours, series >= colours ? " again" : "");
+  return fmt::format("s{}{}", series % colors, series >= colors ? " again" : "");
 }
 
-// Names in as many rows as they take; moves the frame's top below them.
+// Names in as many rows as needed; moves the frame's top below them.
 std::string legend(const std::vector<Series>& series, Frame& frame) {
   if (series.size() < 2) return "";
   std::string svg;

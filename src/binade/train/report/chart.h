@@ -8,8 +8,7 @@ namespace binade::train {
 
 struct Series {
   std::string name;
-  std::vector<std::pair<double, double>>
-      points;  // by rising x; points that are not finite leave a gap
+  std::vector<std::pair<double, double>> points;  // by ascending x; non-finite ones leave a gap
 };
 
 struct ChartText {
@@ -18,11 +17,11 @@ struct ChartText {
   std::string y_label;
 };
 
-// Line chart as a <figure> with axes and tick labels, and a legend where there are several series,
-// coloured by the page's style sheet (train/page.h). Empty where no point is finite.
+// Line chart as a <figure> with axes and tick labels, and a legend for several series. The page's
+// style sheet (html_page.h) colors it. Empty if no point is finite.
 std::string line_chart(const ChartText& text, const std::vector<Series>& series);
 
-// Horizontal bars with their values written out.
+// Bar chart: horizontal bars with labels for their values.
 struct Bar {
   std::string name;
   double value;

@@ -4,9 +4,9 @@
 
 namespace binade::train {
 
-// A whole HTML page that needs nothing but itself: no script, light and dark, for wide and narrow
-// screens. `body` is HTML, `title` is plain text. Charts take their colours from its style sheet:
-// .s0 to .s7 for lines, .f0 to .f7 for areas.
+// A self-contained HTML page: no script, light and dark, for wide and narrow screens. `body` is
+// HTML, `title` is plain text. Its style sheet colors charts: .s0 to .s7 for lines, .f0 to .f7 for
+// areas.
 std::string page(const std::string& title, const std::string& body);
 
 // One number with its name, for a <dl>. Both are plain text.

@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* who = "inspect";
-constexpr int64_t any_id = int64_t{1} << 40;
+constexpr const char* caller = "inspect";
+constexpr int64_t any_id = int64_t{1} << 40;  // a vocabulary larger than any id
 
 void add_file(const fs::path& path, const std::string& only, Inspection& result) {
   const io::SafetensorsFile file(path);
@@ -33,23 +33,24 @@ void add_folder(const fs::path& folder, const std::string& only, Inspection& res
     if (at->path().extension() == ".safetensors") files.push_back(at->path());
   }
   if (error || files.empty()) {
-    fail(who, {.argument = folder.string(),
-               .expected = "a folder with safetensors files",
-               .found = error ? error.message() : "none in it"});
+    fail(caller, {.argument = folder.string(),
+                  .expected = "a folder with safetensors files",
+                  .found = error ? error.message() : "none in it"});
   }
   result.kind = "a model's folder";
   if (fs::exists(folder / "manifest.json")) {
     verify_checkpoint(folder);
-    result.kind = "a checkpoint, every file as its manifest says";
+    result.kind = "a checkpoint that matches its manifest";
   }
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) add_file(file, only, result);
 }
 
-// A header's length, then the header's first byte: no token file and no text looks like that.
+// By the extension, or by a header's length and first byte, which neither texts nor token files
+// have.
 bool is_safetensors(const fs::path& path) {
   if (path.extension() == ".safetensors") return true;
-  const io::MappedFile file(path, who);
+  const io::MappedFile file(path, caller);
   uint64_t length = 0;
   if (file.bytes().size() < sizeof length + 1) return false;
   std::memcpy(&length, file.bytes().data(), sizeof length);
@@ -61,8 +62,8 @@ void add_tokens(const fs::path& path, Inspection& result) {
   result.tokens = data::statistics_of(tokens);
   result.bytes = static_cast<int64_t>(fs::file_size(path));
   const bool has_header = result.bytes != 2 * tokens.size();
-  result.kind = has_header ? "a shard of tokens as llm.c writes it, " : "tokens without a header, ";
-  result.kind += result.bytes >= 4 * tokens.size() ? "32 bits each" : "16 bits each";
+  result.kind = has_header ? "an llm.c token file, " : "a token file without a header, ";
+  result.kind += result.bytes >= 4 * tokens.size() ? "32 bits per id" : "16 bits per id";
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ Inspection inspect(const fs::path& path, const std::string& only) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     const fs::path folder =
-        fs::exists(path / "checkpoints", error) ? io::model_folder(path, who) : path;
+        fs::exists(path / "checkpoints", error) ? io::model_folder(path, caller) : path;
     result.path = folder.string();
     add_folder(folder, only, result);
   } else if (data::is_token_file(path) && !is_safetensors(path)) {
@@ -81,14 +82,14 @@ Inspection inspect(const fs::path& path, const std::string& only) {
     result.kind = "safetensors";
     add_file(path, only, result);
   } else {
-    fail(who, {.argument = path.string(),
-               .expected = "a safetensors file, a token file (.bin) or a folder of a model",
-               .found = "something else"});
+    fail(caller, {.argument = path.string(),
+                  .expected = "a safetensors file, a token file (.bin) or a folder of a model",
+                  .found = "something else"});
   }
   if (!only.empty() && result.tensors.empty()) {
-    fail(who, {.argument = result.path,
-               .expected = "a tensor whose name holds \"" + only + "\"",
-               .found = "none"});
+    fail(caller, {.argument = result.path,
+                  .expected = "a tensor whose name contains \"" + only + "\"",
+                  .found = "none"});
   }
   return result;
 }

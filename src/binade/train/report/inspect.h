@@ -6,7 +6,7 @@
 #include "binade/io/safetensors.h"
 #include "binade/io/tensor_statistics.h"
 
-// What is in a file of tensors or tokens, for people and for programs.
+// Statistics of tensor and token files.
 namespace binade::train {
 
 struct InspectedTensor {
@@ -17,18 +17,18 @@ struct InspectedTensor {
 
 struct Inspection {
   std::string path;
-  std::string kind;  // in words
+  std::string kind;  // a description
   int64_t bytes = 0;
   std::vector<InspectedTensor> tensors;
   std::optional<data::TokenStatistics> tokens;
 };
 
 // Reads a safetensors file, a token file (.bin), or the safetensors files of a folder: a model's, a
-// checkpoint's (compared with its manifest first), or those of a run's newest checkpoint. Of
-// tensors only those whose names hold `only`.
+// checkpoint's (verified against its manifest first), or those of a run's newest checkpoint. Of the
+// tensors, only those whose names contain `only`.
 Inspection inspect(const std::filesystem::path& path, const std::string& only = {});
 
-// A table; with `histogram` the exponents of each floating tensor as bars below it.
+// A table; with `histogram`, a histogram of exponents below each floating-point tensor.
 std::string inspection_text(const Inspection& inspection, bool histogram);
 std::string inspection_json(const Inspection& inspection);
 

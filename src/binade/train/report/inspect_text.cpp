@@ -14,10 +14,10 @@ namespace {
 
 constexpr size_t longest_name = 48;
 constexpr int64_t bar_length = 40;
-constexpr double worth_a_row = 1e-4;  // smaller shares at the lower end are put together
+constexpr double worth_a_row = 1e-4;  // binades with a smaller fraction share the last row
 
-// A share that is not nothing never reads as nothing.
-std::string share(int64_t part, int64_t whole) {
+// A percentage; a small fraction is never shown as zero.
+std::string percentage(int64_t part, int64_t whole) {
   if (part == 0 || whole == 0) return "-";
   const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   return percent < 0.01 ? "<0.01%" : fmt::format("{:.2f}%", percent);
@@ -28,7 +28,7 @@ std::string shortened(const std::string& name) {
   return visible("..." + name.substr(name.size() - longest_name + 3));
 }
 
-// Widths of the columns that adapt to what is in them.
+// Widths of the columns that adapt to their content.
 struct Widths {
   size_t name = 6;
   size_t shape = 5;
@@ -43,14 +43,14 @@ std::string row(const Widths& widths, const std::string& name, const std::string
   return fmt::format(
       "{:<{}}  {:<7} {:>{}} {:>7} {:>9.3g} {:>9.3g} {:>9.3g} {:>9.3g} {:>7} {:>9} {:>10}\n", name,
       widths.name, format, shape, widths.shape, bytes_text(bytes), s.min, s.max, s.mean,
-      s.deviation, share(s.zeros, s.count), share(s.subnormals, s.count),
-      share(s.infinities + s.nans, s.count));
+      s.deviation, percentage(s.zeros, s.count), percentage(s.subnormals, s.count),
+      percentage(s.infinities + s.nans, s.count));
 }
 
 std::string bar(const std::string& label, int64_t count, int64_t highest, int64_t whole) {
   const auto length = static_cast<size_t>(divide_up(count * bar_length, highest));
   return fmt::format("    {:>10} {:<{}} {}\n", label, std::string(length, '#'), bar_length,
-                     share(count, whole));
+                     percentage(count, whole));
 }
 
 // The binades of a tensor's values, the largest first.
@@ -58,7 +58,7 @@ std::string histogram(const io::Statistics& s) {
   if (s.exponents.empty()) return "";
   int64_t highest = 0, tail = 0;
   for (const auto& [exponent, count] : s.exponents) highest = std::max(highest, count);
-  // The binades from the smallest up whose sum is not worth rows of their own.
+  // The smallest binades, whose sum is too small for rows of their own.
   auto first = s.exponents.begin();
   while (std::next(first) != s.exponents.end() &&
          static_cast<double>(tail + first->second) < worth_a_row * static_cast<double>(s.count)) {

@@ -7,18 +7,18 @@
 
 namespace binade::train {
 
-// What a report tells of a run.
+// The content of a run's report.
 struct RunSummary {
   std::string name = {};  // its folder
   Config config = {};
   int64_t parameters = 0;
   std::vector<Record> records = {};
   memory::Statistics memory = {};
-  double full_speed = 0;    // tokens per second at the machine's peak; 0: not known
+  double full_speed = 0;    // tokens/s at the machine's matmul rate; 0: unknown
   std::string sample = {};  // generated text; may be empty
 };
 
-// A page that needs nothing but itself: charts as inline SVG, no script, light and dark.
+// A self-contained page: charts as inline SVG, no script, light and dark.
 std::string report_html(const RunSummary& run);
 void write_report(const RunSummary& run, const std::filesystem::path& path);
 

@@ -19,14 +19,14 @@ double tokens_per_step(const RunSummary& run) {
   return static_cast<double>(run.config.accumulate * run.config.batch * run.config.context);
 }
 
-// Steps of different sizes are no common measure; tokens are.
+// Whether all runs have steps of the same size; otherwise they are compared by tokens.
 bool steps_are_alike(const std::vector<RunSummary>& runs) {
   return std::all_of(runs.begin(), runs.end(), [&runs](const RunSummary& run) {
     return tokens_per_step(run) == tokens_per_step(runs[0]);
   });
 }
 
-// One chart with a series for each run; records without a value have no point.
+// One chart with a series per run; records without a value have no point.
 template <class F>
 std::string chart(const std::string& title, const std::string& unit,
                   const std::vector<RunSummary>& runs, F&& value) {
@@ -44,7 +44,7 @@ std::string chart(const std::string& title, const std::string& unit,
   return line_chart({title, by_step ? "step" : "tokens", unit}, all);
 }
 
-// Step 0 is the untrained model: it has a validation loss and nothing else.
+// Step 0 is the untrained model, which has nothing but a validation loss.
 std::optional<double> when_trained(const Record& record, double value) {
   return record.step > 0 ? std::optional(value) : std::nullopt;
 }
@@ -113,8 +113,7 @@ std::string table(const std::vector<RunSummary>& runs) {
 
 std::string comparison_html(const std::vector<RunSummary>& runs) {
   return page(fmt::format("{} runs", runs.size()), "<main class=\"two\">\n" + charts(runs) +
-                                                       "</main>\n<h2>Where each ended</h2>\n" +
-                                                       table(runs));
+                                                       "</main>\n<h2>Results</h2>\n" + table(runs));
 }
 
 }  // namespace binade::train

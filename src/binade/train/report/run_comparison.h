@@ -4,7 +4,7 @@
 
 namespace binade::train {
 
-// Several runs in one page: their curves over each other, and a table of where each ended.
+// One page for several runs: overlaid curves, and a table of their last records.
 std::string comparison_html(const std::vector<RunSummary>& runs);
 
 }  // namespace binade::train

@@ -9,14 +9,14 @@
 namespace binade::train {
 namespace {
 
-constexpr const char* who = "summary";
+constexpr const char* caller = "summary";
 constexpr const char* file_name = "summary.json";
 constexpr int64_t max_bytes = 64 << 20;
 constexpr int64_t most = int64_t{1} << 60;
 
 void read_summary(const std::filesystem::path& path, RunSummary& run) {
-  const std::string text = io::read_text(path, who, max_bytes);
-  const json::Document document = json::parse(text, {who, path.string()});
+  const std::string text = io::read_text(path, caller, max_bytes);
+  const json::Document document = json::parse(text, {caller, path.string()});
   const json::Value& root = document.root();
   run.parameters = root.at("parameters").integer(0, most);
   run.full_speed = root.at("full_speed").number();
@@ -40,7 +40,7 @@ void write_summary(const RunSummary& run, const std::filesystem::path& folder) {
         .value(run.memory.at_peak[static_cast<size_t>(i)]);
   }
   out.end_object().key("full_speed").value(run.full_speed).key("sample").value(run.sample);
-  io::AtomicFile file(folder / file_name, who);
+  io::AtomicFile file(folder / file_name, caller);
   file.append(out.end_object().text() + "\n");
   file.commit();
 }
@@ -50,9 +50,9 @@ RunSummary read_run(const std::filesystem::path& folder) {
   run.config = resolve({.file = folder / "config.toml", .options = {}});
   run.records = read_metrics(folder / "metrics.jsonl");
   if (run.records.empty()) {
-    fail(who, {.argument = (folder / "metrics.jsonl").string(),
-               .expected = "at least one step",
-               .found = "none"});
+    fail(caller, {.argument = (folder / "metrics.jsonl").string(),
+                  .expected = "at least one step",
+                  .found = "none"});
   }
   if (std::error_code error; std::filesystem::exists(folder / file_name, error)) {
     read_summary(folder / file_name, run);

@@ -2,13 +2,13 @@
 
 #include "binade/train/report/report.h"
 
-// What a run's folder holds beside its metrics: summary.json, so that its report can be made again.
+// summary.json: what a run's report needs beside its configuration and metrics.
 namespace binade::train {
 
 void write_summary(const RunSummary& run, const std::filesystem::path& folder);
 
 // The run in a folder, from config.toml, metrics.jsonl and summary.json. A run that was killed has
-// no summary.json: its memory by category is then the forecast, and it has no sample.
+// no summary.json: its memory by category is forecast, and it has no sample.
 RunSummary read_run(const std::filesystem::path& folder);
 
 }  // namespace binade::train
