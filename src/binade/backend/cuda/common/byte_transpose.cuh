@@ -89,8 +89,8 @@ __device__ inline void store_transposed(const ByteTile& tile, uint8_t* to, int64
 
 // One block per tile, rows of tiles along y; kernels loop over more than fit.
 inline dim3 tile_grid(int64_t rows, int64_t columns, int64_t batch = 1) {
-  const int64_t down = ceil_div<int64_t>(rows, tile_side);
-  return dim3(static_cast<unsigned>(ceil_div<int64_t>(columns, tile_side)),
+  const int64_t down = divide_up(rows, tile_side);
+  return dim3(static_cast<unsigned>(divide_up(columns, tile_side)),
               static_cast<unsigned>(down < 65535 ? down : 65535), static_cast<unsigned>(batch));
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "binade/backend/cuda/device.h"
+#include "binade/base/division.h"
 #include "binade/base/host_device.h"
 
 // Kernel launches.
@@ -33,7 +34,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_
 
 // Blocks of `threads` for a grid-stride loop over `count` items: no more than fill the GPU.
 inline unsigned grid_for(int64_t count, int threads, int per_multiprocessor = 8) {
-  const int64_t needed = ceil_div<int64_t>(count, threads);
+  const int64_t needed = divide_up(count, threads);
   const int64_t filling = int64_t{properties().multiprocessors} * per_multiprocessor;
   return static_cast<unsigned>(needed < filling ? needed : filling);
 }

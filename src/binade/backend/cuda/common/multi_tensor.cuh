@@ -23,7 +23,7 @@ struct TensorList {
   unsigned blocks() const { return first_block[size]; }
   void add(const Item& item) {
     items[size] = item;
-    first_block[size + 1] = first_block[size] + static_cast<unsigned>(ceil_div(item.count, Chunk));
+    first_block[size + 1] = first_block[size] + static_cast<unsigned>(divide_up(item.count, Chunk));
     ++size;
   }
 

@@ -23,8 +23,8 @@ __global__ void __launch_bounds__(threads)
 template <class F>
 void for_each_pack(const F& f, int64_t total) {
   const int64_t packs = total / F::pack;
-  launch(for_each_pack_kernel<F>, static_cast<unsigned>(ceil_div<int64_t>(packs, threads)), threads,
-         0, f, total);
+  launch(for_each_pack_kernel<F>, static_cast<unsigned>(divide_up(packs, threads)), threads, 0, f,
+         total);
 }
 
 // ---- swiglu: a row of x is gate, then up ----
@@ -163,10 +163,10 @@ void start_rows(const BackwardPack<C, N>& f, int64_t rows, const Target& dbias) 
   int resident = 1;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  const int64_t across = ceil_div<int64_t>(width, warp_size * N);
+  const int64_t across = divide_up(width, warp_size * N);
   const int64_t filling = int64_t{properties().multiprocessors} * std::max(resident, 1) / across;
   const int64_t down =
-      std::clamp<int64_t>(std::min(filling, ceil_div<int64_t>(rows, row_threads)), 1, 65535);
+      std::clamp<int64_t>(std::min(filling, divide_up(rows, row_threads)), 1, 65535);
   const Tensor partials = workspace({down, width}, dtype_of<C>);
   launch(kernel, dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)),
          dim3(warp_size, row_threads), 0, f, rows, width, static_cast<C*>(partials.raw_data()));

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(tile* tile_lines)
     transpose_kernel(const __grid_constant__ Transpose<T> a) {
   __shared__ T values[tile][tile + 1];
   const Matrices &from = a.from, &to = a.to;
-  const int64_t down = ceil_div<int64_t>(a.rows, tile), across = ceil_div<int64_t>(a.columns, tile);
+  const int64_t down = divide_up(a.rows, tile), across = divide_up(a.columns, tile);
   for (int64_t i = blockIdx.x; i < a.tiles; i += gridDim.x) {
     const int64_t matrix = i / (down * across);
     const int64_t row = i / across % down * tile, column = i % across * tile;
@@ -101,7 +101,7 @@ template <class T>
 void transpose(const TensorView& x, const TensorView& y, int row) {
   const int64_t rows = y.shape[row], columns = y.shape.back();
   const int64_t batch = y.numel() / (rows * columns);
-  const int64_t tiles = batch * ceil_div<int64_t>(rows, tile) * ceil_div<int64_t>(columns, tile);
+  const int64_t tiles = batch * divide_up(rows, tile) * divide_up(columns, tile);
   launch(transpose_kernel<T>, grid_for(tiles, 1, 64), dim3(tile, tile_lines), 0,
          Transpose<T>{.tiles = tiles,
                       .rows = rows,

@@ -121,9 +121,9 @@ bool map_packs(F f, const std::array<TensorView, A>& x, const Target& target) {
     inputs.layouts[i] = Layout(view);
   }
   const int64_t count = y.numel();
-  launch(packs_kernel<F, A, n, ahead, T, U>,
-         grid_for(ceil_div<int64_t>(count, n), elementwise_threads), elementwise_threads, 0, f,
-         count, inputs, PackOutput<U>{y.as<U>(), Layout(y), target.accumulate});
+  launch(packs_kernel<F, A, n, ahead, T, U>, grid_for(divide_up(count, n), elementwise_threads),
+         elementwise_threads, 0, f, count, inputs,
+         PackOutput<U>{y.as<U>(), Layout(y), target.accumulate});
   return true;
 }
 

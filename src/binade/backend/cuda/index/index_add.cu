@@ -132,8 +132,8 @@ template <class Key>
 __global__ void __launch_bounds__(threads)
     add_groups_kernel(const __grid_constant__ Scatter s, const Key* positions, const Key* entries,
                       Operand x, Operand y, Sums sums) {
-  const int64_t count = s.entries(), stretches = ceil_div<int64_t>(s.width, warp_size * pack);
-  const int64_t items = ceil_div<int64_t>(count, warp_size) * stretches;
+  const int64_t count = s.entries(), stretches = divide_up(s.width, warp_size * pack);
+  const int64_t items = divide_up(count, warp_size) * stretches;
   const Key nowhere = static_cast<Key>(s.positions());
   const int lane = threadIdx.x % warp_size;
   for (int64_t item = first_item() / warp_size; item < items; item += item_step() / warp_size) {
@@ -173,8 +173,8 @@ template <class Key>
 __global__ void __launch_bounds__(threads)
     join_groups_kernel(const __grid_constant__ Scatter s, const Key* positions, Operand y,
                        Sums sums) {
-  const int64_t count = s.entries(), stretches = ceil_div<int64_t>(s.width, warp_size * pack);
-  const int64_t items = ceil_div<int64_t>(count, warp_size) * stretches;
+  const int64_t count = s.entries(), stretches = divide_up(s.width, warp_size * pack);
+  const int64_t items = divide_up(count, warp_size) * stretches;
   const int lane = threadIdx.x % warp_size;
   for (int64_t item = first_item() / warp_size; item < items; item += item_step() / warp_size) {
     const int64_t group = item / stretches, next = (group + 1) * warp_size;
@@ -239,8 +239,8 @@ void run(const Scatter& s, const TensorView& index, NegativeIndex negative, bool
   while (s.positions() >> bits != 0) ++bits;
   sort_pairs(positions, sorted, entries, order, count, bits);
   if (packed) {
-    const int64_t groups = ceil_div<int64_t>(count, warp_size);
-    const int64_t stretches = ceil_div<int64_t>(s.width, warp_size * pack);
+    const int64_t groups = divide_up(count, warp_size);
+    const int64_t stretches = divide_up(s.width, warp_size * pack);
     const Tensor partial = workspace({2, groups, s.width}, DType::f32);
     float* const heads = static_cast<float*>(partial.raw_data());
     const Sums sums{heads, heads + groups * s.width};

@@ -267,8 +267,7 @@ class Partials {
 
   void finish() const {
     if (!sums_.defined()) return;
-    launch(finish_parameters<C>,
-           dim3(static_cast<unsigned>(ceil_div<int64_t>(width_, warp_size)), 2),
+    launch(finish_parameters<C>, dim3(static_cast<unsigned>(divide_up(width_, warp_size)), 2),
            dim3(warp_size, finish_rows), 0, static_cast<const C*>(sums_.raw_data()), blocks_,
            width_, parameters_.dweight, parameters_.dbias);
   }
@@ -289,7 +288,7 @@ void start_held(Backward<C> a, int64_t team, const Parameters& parameters) {
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel,
                                                       static_cast<int>(block.x * block.y), shared),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  const int64_t blocks = std::min(ceil_div<int64_t>(a.rows, per_block),
+  const int64_t blocks = std::min(divide_up(a.rows, per_block),
                                   int64_t{properties().multiprocessors} * std::max(resident, 1));
   const Partials<C> partials(a, parameters, blocks);
   launch(kernel, static_cast<unsigned>(blocks), block, shared, a);
@@ -304,7 +303,7 @@ void start_wide(Backward<C> a, const Parameters& parameters) {
   if (a.dx.data != nullptr) launch(wide_dx<C>, static_cast<unsigned>(a.rows), wide_threads, 0, a);
   if (a.partials != nullptr) {
     constexpr int threads = 128;
-    const auto columns = static_cast<unsigned>(ceil_div<int64_t>(a.width, threads));
+    const auto columns = static_cast<unsigned>(divide_up(a.width, threads));
     launch(wide_parameters<C>, dim3(columns, static_cast<unsigned>(chunks)), threads, 0, a);
   }
   partials.finish();
@@ -314,9 +313,7 @@ template <class C, int N>
 void start_backward(const Backward<C>& a, const Parameters& parameters) {
   constexpr int warp_block = 128, block = 512;
   const int64_t packs = a.width / N;
-  const auto team_for = [&](int held) {
-    return warp_size * ceil_div<int64_t>(packs, held * warp_size);
-  };
+  const auto team_for = [&](int held) { return warp_size * divide_up(packs, held * warp_size); };
   if (packs <= warp_size) return start_held<C, N, 1, warp_block>(a, warp_size, parameters);
   if (packs <= 2 * warp_size) return start_held<C, N, 2, warp_block>(a, warp_size, parameters);
   if (packs <= 3 * warp_size) return start_held<C, N, 3, warp_block>(a, warp_size, parameters);

@@ -68,9 +68,9 @@ inline constexpr int64_t chunk_size = int64_t{threads} * held<N>* N;
 // Blocks per segment: enough to fill the GPU, each with at least one chunk.
 int64_t splits_for(const Segments& segments, int64_t chunk) {
   constexpr int64_t max_splits = 64;
-  const int64_t filling = ceil_div<int64_t>(4 * int64_t{properties().multiprocessors},
-                                            std::max<int64_t>(segments.count, 1));
-  return std::clamp<int64_t>(ceil_div(segments.size(), chunk), 1, std::min(filling, max_splits));
+  const int64_t filling =
+      divide_up(4 * int64_t{properties().multiprocessors}, std::max<int64_t>(segments.count, 1));
+  return std::clamp<int64_t>(divide_up(segments.size(), chunk), 1, std::min(filling, max_splits));
 }
 
 // ---- mean and variance: two passes per chunk in registers, merged by Chan's formula in f64 ----
@@ -143,8 +143,8 @@ void find_moments(const TensorView& x, const Segments& segments, double eps, con
   auto* moments = static_cast<Moments*>(parts.raw_data());
   launch(moments_kernel<C, N>, static_cast<unsigned>(segments.count * splits), threads, 0, x,
          segments, splits, moments);
-  launch(finish_moments<C>, static_cast<unsigned>(ceil_div<int64_t>(segments.count, threads)),
-         threads, 0, moments, splits, segments.count, eps, mean, rstd);
+  launch(finish_moments<C>, static_cast<unsigned>(divide_up(segments.count, threads)), threads, 0,
+         moments, splits, segments.count, eps, mean, rstd);
 }
 
 // ---- y ----
@@ -189,8 +189,8 @@ void forward(const char* op, const Problem& problem, const ChannelNormForward& a
                       .inner = problem.inner,
                       .map = problem.map,
                       .total = total};
-    launch(apply_kernel<C, P::size>,
-           static_cast<unsigned>(ceil_div<int64_t>(total / P::size, threads)), threads, 0, apply);
+    launch(apply_kernel<C, P::size>, static_cast<unsigned>(divide_up(total / P::size, threads)),
+           threads, 0, apply);
   });
 }
 
@@ -370,8 +370,7 @@ void backward(const char* op, const Problem& problem, const ChannelNormBackward&
     finish(gradients);
     if (!args.dx.present) return;
     const int64_t total = args.x.numel();
-    launch(gradient_kernel<C, N>, static_cast<unsigned>(ceil_div<int64_t>(total / N, threads)),
-           threads, 0,
+    launch(gradient_kernel<C, N>, static_cast<unsigned>(divide_up(total / N, threads)), threads, 0,
            InputGradient<C>{.dy = args.dy,
                             .x = args.x,
                             .mean = args.mean,
@@ -383,9 +382,7 @@ void backward(const char* op, const Problem& problem, const ChannelNormBackward&
   });
 }
 
-unsigned blocks_for(int64_t count) {
-  return static_cast<unsigned>(ceil_div<int64_t>(count, threads));
-}
+unsigned blocks_for(int64_t count) { return static_cast<unsigned>(divide_up(count, threads)); }
 
 }  // namespace
 

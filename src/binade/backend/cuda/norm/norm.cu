@@ -139,13 +139,13 @@ template <class C, int N>
 void start_forward(const Forward<C>& a) {
   constexpr int held = N == 1 ? 8 : 4;  // packs a thread can hold
   const int64_t packs = a.width / N;
-  const int64_t team = warp_size * ceil_div<int64_t>(packs, held * warp_size);
+  const int64_t team = warp_size * divide_up(packs, held * warp_size);
   if (team > max_team) {
     launch(forward_kernel<C, 1, 0>, static_cast<unsigned>(a.rows), max_team, 0, a);
     return;
   }
   const int per_block = team == warp_size ? 4 : 1;
-  launch(forward_kernel<C, N, held>, static_cast<unsigned>(ceil_div<int64_t>(a.rows, per_block)),
+  launch(forward_kernel<C, N, held>, static_cast<unsigned>(divide_up(a.rows, per_block)),
          dim3(static_cast<unsigned>(team), per_block), 0, a);
 }
 

@@ -222,7 +222,7 @@ struct Plan {
 
   Plan(const TensorView& x, int n, int packs) : width(x.shape.back()) {
     rows = width == 0 ? 0 : x.numel() / width;
-    const int64_t needed = ceil_div<int64_t>(width, int64_t{n} * packs);
+    const int64_t needed = divide_up(width, int64_t{n} * packs);
     threads = needed <= 256 ? 256 : max_threads;
     group.size = needed <= warp_size ? warp_size : threads;
   }

@@ -112,8 +112,8 @@ void arg(bool largest, TensorView x, int axis, TensorView y) {
                          .group = group};
   cpu::with_exact_type(x.dtype, [&](auto tag) {
     using C = typename decltype(tag)::type;
-    launch(arg_kernel<C>, static_cast<unsigned>(ceil_div<int64_t>(results, threads / group)),
-           threads, 0, search);
+    launch(arg_kernel<C>, static_cast<unsigned>(divide_up(results, threads / group)), threads, 0,
+           search);
   });
 }
 

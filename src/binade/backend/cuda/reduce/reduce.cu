@@ -262,7 +262,7 @@ struct Reducer {
   void columns(Reader x, Op op) {
     const int64_t packs = extent.results / Reader::width;
     const dim3 block = column_block(packs, extent.count, warp_size);
-    const int64_t across = ceil_div<int64_t>(packs, block.x);
+    const int64_t across = divide_up(packs, block.x);
     const int64_t chunks = chunks_for(across, extent.count, int64_t{block.y} * 2 * loads_ahead);
     in_chunks(chunks, 1, op, [&](int64_t pieces) {
       launch(columns_kernel<Reader, Op>,
@@ -276,7 +276,7 @@ struct Reducer {
     constexpr int64_t n = Reader::width;
     const bool small = extent.count <= 2 * threads * n;
     const int group = small ? warp_size : threads;
-    const int64_t blocks = ceil_div<int64_t>(extent.results, threads / group);
+    const int64_t blocks = divide_up(extent.results, threads / group);
     const int64_t chunks = small ? 1 : chunks_for(blocks, extent.count, threads * n * loads_ahead);
     in_chunks(chunks, n, op, [&](int64_t pieces) {
       launch(rows_kernel<Reader, Op>,
@@ -288,9 +288,9 @@ struct Reducer {
   // Launches a kernel over chunks (multiples of packs of n) and combines their results.
   template <class Op, class Launch>
   void in_chunks(int64_t chunks, int64_t n, Op op, Launch&& start) {
-    extent.per_chunk = ceil_div<int64_t>(ceil_div<int64_t>(extent.count, chunks), n) * n;
+    extent.per_chunk = round_up(divide_up(extent.count, chunks), n);
     if (chunks == 1) return start(1);
-    chunks = ceil_div<int64_t>(extent.count, extent.per_chunk);
+    chunks = divide_up(extent.count, extent.per_chunk);
     const Tensor partial = workspace({chunks, extent.results}, dtype_of<C>);
     const Results<C> final = out;
     out.partial = static_cast<C*>(partial.raw_data());
@@ -310,7 +310,7 @@ struct Reducer {
     // Narrow blocks: many threads share the few rows.
     const dim3 block = column_block(extent.results, extent.count, 8);
     launch(columns_kernel<Packs<C, 1, C>, RuntimeOp>,
-           static_cast<unsigned>(ceil_div<int64_t>(extent.results, block.x)), block, 0,
+           static_cast<unsigned>(divide_up(extent.results, block.x)), block, 0,
            Packs<C, 1, C>(columns), RuntimeOp{joining}, extent, static_cast<const C*>(nullptr),
            out);
   }

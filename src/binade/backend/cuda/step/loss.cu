@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(max_threads)
 
 // Threads for a row of `packs`.
 unsigned threads_for(int64_t packs) {
-  const int64_t busy = warp_size * ceil_div<int64_t>(packs, in_flight * warp_size);
+  const int64_t busy = warp_size * divide_up(packs, in_flight * warp_size);
   return static_cast<unsigned>(std::clamp<int64_t>(busy, warp_size, max_threads));
 }
 

@@ -208,7 +208,7 @@ void gradient_norm(std::span<const TensorView> gradients, double p, TensorView n
                    TensorView found_inf) {
   require_compute("gradient_norm", {&norm, &found_inf});
   int64_t blocks = 0;
-  for (const TensorView& gradient : gradients) blocks += ceil_div(gradient.numel(), chunk);
+  for (const TensorView& gradient : gradients) blocks += divide_up(gradient.numel(), chunk);
   const Tensor parts = workspace({blocks}, DType::f64);
   auto* next = static_cast<double*>(parts.raw_data());
   const Norm kind{power_of(p), p};
