@@ -10,7 +10,7 @@
 #include "binade/amp/skip_streak.h"
 #include "binade/amp/steppable.h"
 #include "binade/backend/async_scalar.h"
-#include "binade/backend/loss_scaler.h"
+#include "binade/backend/loss_scale_params.h"
 
 namespace binade::amp {
 

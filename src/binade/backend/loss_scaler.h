@@ -1,19 +1,9 @@
 #pragma once
 
-#include <cstdint>
-
+#include "binade/backend/loss_scale_params.h"
 #include "binade/tensor/tensor.h"
 
 namespace binade::backend {
-
-// Parameters of dynamic loss scaling.
-struct LossScaleParams {
-  double growth = 2;
-  double backoff = 0.5;
-  int64_t interval = 2000;  // clean steps before the scale grows
-  int64_t hysteresis = 1;   // overflows before it shrinks
-  double minimum = 0;
-};
 
 // A scaler's state on its device: scale f32 [1]; trackers i32 [2]: consecutive clean steps,
 // overflows still tolerated.

@@ -2,11 +2,10 @@
 
 #include <cstdint>
 
+#include "binade/backend/norm_kind.h"
 #include "binade/backend/target.h"
 
 namespace binade::backend {
-
-enum class NormKind : uint8_t { layer, rms };
 
 // y = (x - mean) * rstd * weight + bias over rows: x, residual, sum and y are [rows, width] and
 // dense, weight and bias [width], mean and rstd [rows].

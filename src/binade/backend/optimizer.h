@@ -1,52 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <span>
 
-#include "binade/tensor/tensor.h"
+#include "binade/backend/update.h"
 
 namespace binade::backend {
-
-// One parameter of a multi-tensor update. The update changes `master`, f32; `copy`, if present, is
-// the low-precision parameter derived from it.
-struct UpdateItem {
-  TensorView master;
-  TensorView gradient;  // f32, f16 or bf16
-  TensorView first;     // momentum or first moment: f32 or bf16
-  TensorView second;    // second moment
-  TensorView copy;
-  // f32 [1], on devices whose skipped steps the host learns about later: how many of the `count`
-  // updates below were skipped. Bias correction and first_step are computed without these.
-  TensorView skipped;
-};
-
-// Read on the device when the update runs, so that nothing waits for the host. All optional.
-struct UpdateControl {
-  TensorView gradient_factor = {};  // f32 [1]: multiplies every gradient (1 / loss scale, clipping)
-  TensorView skip = {};             // f32 [1]: if not 0, nothing is changed
-  // f64 [4]: lr, count, correction1 and correction2, which replace those of the host: a captured
-  // update (backend/graph.h) is replayed with other values.
-  TensorView hyper = {};
-};
-
-struct AdamParams {
-  double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
-  double correction1 = 1, correction2 = 1;  // 1 - beta^count
-  int64_t count = 1;                        // updates of these items, including this one
-  bool decoupled_decay = true;              // AdamW; otherwise the decay is added to the gradient
-  // Of a 16-bit `master`, keyed by seed and step.
-  bool stochastic_rounding = false;
-  uint64_t seed = 0, step = 0;
-};
-
-struct SgdParams {
-  double lr = 0, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;
-  bool first_step = false;  // momentum starts as the gradient
-  int64_t count = 1;        // updates of these items, including this one
-  bool stochastic_rounding = false;
-  uint64_t seed = 0, step = 0;
-};
 
 struct OptimizerKernels {
   void (*adam)(std::span<const UpdateItem> items, const AdamParams& hyper, UpdateControl control);

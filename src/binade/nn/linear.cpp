@@ -39,7 +39,11 @@ Linear::Linear(const LinearConfig& config, Placement placement)
 
 Tensor Linear::forward(const Tensor& x) {
   if (const amp::Fp8Recipe* recipe = amp::fp8_recipe())
-    return fp8_linear(x, {weight, bias, activation, recipe, fp8_});
+    return fp8_linear(x, {.weight = weight,
+                          .bias = bias,
+                          .activation = activation,
+                          .recipe = recipe,
+                          .state = fp8_});
   return linear(x, weight, bias, activation);
 }
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "binade/backend/norm.h"
+#include "binade/backend/norm_kind.h"
 #include "binade/nn/module.h"
 
 namespace binade::nn {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "binade/amp/steppable.h"
-#include "binade/backend/optimizer.h"
+#include "binade/backend/update.h"
 #include "binade/nn/module.h"
 
 namespace binade::optim {
