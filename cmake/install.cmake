@@ -12,7 +12,6 @@ endif()
 
 # Followed when installing: an edit may have changed what binade.h includes since CMake ran.
 install(CODE "
-  cmake_policy(SET CMP0057 NEW)
   include(\"${CMAKE_CURRENT_SOURCE_DIR}/cmake/public_headers.cmake\")
   binade_public_headers(headers \"${CMAKE_CURRENT_SOURCE_DIR}/src\")
   foreach(header IN LISTS headers)

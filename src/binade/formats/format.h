@@ -110,7 +110,7 @@ struct Format {
 namespace spec {
 
 inline constexpr Format f64{"f64", 11, 52, Specials::ieee, "reference results"};
-inline constexpr Format f32{"f32", 8, 23, Specials::ieee, "master weights, sums"};
+inline constexpr Format f32{"f32", 8, 23, Specials::ieee, "masters, sums"};
 inline constexpr Format tf32{"tf32", 8, 10, Specials::ieee, "f32 matmuls"};
 inline constexpr Format f16{"f16", 5, 10, Specials::ieee, "compute, scaled"};
 inline constexpr Format bf16{"bf16", 8, 7, Specials::ieee, "compute"};
