@@ -5,6 +5,7 @@
 
 #include "binade/backend/optimizer.h"
 #include "binade/base/error.h"
+#include "binade/base/host_device.h"
 #include "binade/base/random.h"
 
 // The scalars of an update, which every backend computes before it starts.
@@ -51,6 +52,14 @@ struct SgdStep {
   bool nesterov;
   bool first;  // momentum becomes the gradient; its old value is ignored
 };
+
+// The learning rate of an update before which `skipped` steps were skipped in all.
+BINADE_HD inline double learning_rate(double lr, const RatesAfterSkips& after, double skipped) {
+  const int unknown = static_cast<int>(skipped - after.known);
+  if (unknown <= 0) return lr;
+  constexpr int most = RatesAfterSkips::capacity;
+  return after.lr[(unknown < most ? unknown : most) - 1];
+}
 
 // The key of a 16-bit master's stochastic rounding. Its stream differs from those of the ops in the
 // same step. Params: AdamParams or SgdParams.

@@ -20,13 +20,22 @@ struct UpdateItem {
   TensorView skipped;
 };
 
+// Learning rates for a device that knows of skipped steps before the host does.
+struct RatesAfterSkips {
+  static constexpr int capacity = 3;
+  double lr[capacity] = {};  // instead of the update's, after 1, 2, 3 skips unknown to the host
+  double known = 0;          // skips that the host had counted
+};
+
 // Read on the device when the update runs, so that nothing waits for the host. All optional.
 struct UpdateControl {
   TensorView gradient_factor = {};  // f32 [1]: multiplies every gradient (1 / loss scale, clipping)
   TensorView skip = {};             // f32 [1]: if not 0, nothing is changed
-  // f64 [4]: lr, count, correction1 and correction2, which replace those of the host: a captured
-  // update (backend/graph.h) is replayed with other values.
+  // f64 [8]: lr, count, correction1, correction2 and the four numbers of RatesAfterSkips, which
+  // replace those of the host: a captured update (backend/graph.h) is replayed with other values.
   TensorView hyper = {};
+  // f32 [1], on devices whose skipped steps the host learns about later: all skipped steps.
+  TensorView skipped_steps = {};
 };
 
 struct AdamParams {
@@ -37,6 +46,7 @@ struct AdamParams {
   // Of a 16-bit `master`, keyed by seed and step.
   bool stochastic_rounding = false;
   uint64_t seed = 0, step = 0;
+  RatesAfterSkips after_skips = {};
 };
 
 struct SgdParams {
@@ -46,6 +56,7 @@ struct SgdParams {
   int64_t count = 1;        // updates of these items, including this one
   bool stochastic_rounding = false;
   uint64_t seed = 0, step = 0;
+  RatesAfterSkips after_skips = {};
 };
 
 }  // namespace binade::backend

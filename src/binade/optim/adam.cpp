@@ -70,12 +70,9 @@ void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& contr
                                     .decoupled_decay = decoupled_decay_,
                                     .stochastic_rounding = options().stochastic_rounding,
                                     .seed = options().seed,
-                                    .step = static_cast<uint64_t>(started())};
-    backend::of(slots[0]->parameter)
-        .optimizer.adam(peers.items, hyper,
-                        {.gradient_factor = control.gradient_factor,
-                         .skip = control.skip,
-                         .hyper = peers.hyper});
+                                    .step = static_cast<uint64_t>(started()),
+                                    .after_skips = after_skips(group)};
+    backend::of(slots[0]->parameter).optimizer.adam(peers.items, hyper, control_of(control, peers));
   }
 }
 

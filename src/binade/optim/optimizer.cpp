@@ -12,6 +12,8 @@
 namespace binade::optim {
 namespace {
 
+constexpr int64_t hyper_size = 8;  // of UpdateControl::hyper
+
 bool has_gradient(const Tensor& parameter) { return parameter.grad().defined(); }
 
 }  // namespace
@@ -74,6 +76,22 @@ std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) 
                            .copy = has_master ? TensorView(slot->parameter) : TensorView(),
                            .skipped = slot->skipped});
     if (capturing_) peers.hyper = slot->hyper;
+  }
+  return result;
+}
+
+backend::UpdateControl Optimizer::control_of(const StepControl& control, const Peers& peers) const {
+  backend::UpdateControl result{
+      .gradient_factor = control.gradient_factor, .skip = control.skip, .hyper = peers.hyper};
+  if (skipped_.defined()) result.skipped_steps = skipped_.strided({1}, {1}, 0);
+  return result;
+}
+
+backend::RatesAfterSkips Optimizer::after_skips(size_t group) const {
+  backend::RatesAfterSkips result{.known = static_cast<double>(known_skipped_)};
+  for (size_t i = 0; i < std::size(result.lr); ++i) {
+    result.lr[i] =
+        i < after_skips_.size() ? after_skips_[i] * groups_[group].lr_ratio : groups_[group].lr;
   }
   return result;
 }
@@ -151,10 +169,11 @@ Optimizer::Capture::Capture(Optimizer& optimizer) : optimizer_(optimizer) {
   if (!optimizer.hyper_.defined()) {
     const memory::CategoryGuard category(memory::Category::optimizer);
     const auto count = static_cast<int64_t>(slots.size());
-    optimizer.hyper_ = zeros({count, 4}, DType::f64, device);
-    optimizer.hyper_host_ = zeros({count, 4}, DType::f64);
+    optimizer.hyper_ = zeros({count, hyper_size}, DType::f64, device);
+    optimizer.hyper_host_ = zeros({count, hyper_size}, DType::f64);
     for (int64_t i = 0; i < count; ++i)
-      slots[static_cast<size_t>(i)]->hyper = optimizer.hyper_.strided({4}, {1}, 4 * i);
+      slots[static_cast<size_t>(i)]->hyper =
+          optimizer.hyper_.strided({hyper_size}, {1}, hyper_size * i);
   }
   optimizer.capturing_ = true;
 }
@@ -167,7 +186,10 @@ void Optimizer::prepare_replay() {
   for (size_t i = 0; i < groups_.size(); ++i) {
     for (const Slot& slot : groups_[i].slots) {
       const std::array<double, 4> values = hyper_at(i, slot.steps);
+      const backend::RatesAfterSkips after = after_skips(i);
       next = std::copy(values.begin(), values.end(), next);
+      next = std::copy(std::begin(after.lr), std::end(after.lr), next);
+      *next++ = after.known;
     }
   }
   backend::transfer(hyper_host_, hyper_);
@@ -190,6 +212,24 @@ std::vector<Tensor> Optimizer::parameters() const {
   return result;
 }
 
+void Optimizer::set_lr_after(int64_t updates, std::span<const double> rates) {
+  constexpr size_t most = 1 + backend::RatesAfterSkips::capacity;
+  if (rates.empty() || rates.size() > most) {
+    fail(name_, {.argument = "rates",
+                 .expected = "1 to " + std::to_string(most),
+                 .found = std::to_string(rates.size())});
+  }
+  // Unless the device counts skipped steps, the host knows them all.
+  if (!skipped_.defined()) {
+    const auto last = static_cast<int64_t>(rates.size()) - 1;
+    const int64_t index = std::clamp<int64_t>(updates - started_, 0, last);
+    return set_lr(rates[static_cast<size_t>(index)]);
+  }
+  set_lr(rates[0]);
+  after_skips_.assign(rates.begin() + 1, rates.end());
+  known_skipped_ = started_ - updates;
+}
+
 void Optimizer::set_lr(double lr) {
   for (size_t i = 0; i < groups_.size(); ++i) set_group_lr(i, lr * groups_[i].lr_ratio);
 }
@@ -201,6 +241,7 @@ void Optimizer::set_group_lr(size_t group, double lr) {
                  .found = std::to_string(lr)});
   }
   groups_[checked(group)].lr = lr;
+  after_skips_.clear();
 }
 
 size_t Optimizer::checked(size_t group) const {
@@ -224,7 +265,9 @@ Tensor Optimizer::master_of(const Tensor& parameter) const {
 
 void Optimizer::forget_skipped() {
   if (!skipped_.defined()) return;
-  started_ = steps();
+  const int64_t applied = steps();
+  known_skipped_ -= started_ - applied;
+  started_ = applied;
   for (Slot* slot : all_slots()) slot->steps -= static_cast<int64_t>(slot->skipped.item());
   backend::of(skipped_).elementwise.fill(skipped_, 0);
 }

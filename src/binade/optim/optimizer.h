@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ class Optimizer : public amp::Steppable {
   // Sets the learning rate of every group, scaled by the ratio its group started with.
   void set_lr(double lr);
   void set_group_lr(size_t group, double lr);
+  // Sets the learning rate of the next step by the updates applied before it: rates[i] if these are
+  // `updates` - i. A GPU chooses by its own count of skipped steps, which the host may not know
+  // yet.
+  void set_lr_after(int64_t updates, std::span<const double> rates);
   // Updates applied so far. Waits for a GPU if steps may have been skipped there.
   int64_t steps() const;
   // "AdamW".
@@ -74,7 +79,7 @@ class Optimizer : public amp::Steppable {
     Tensor first, second;
     int64_t steps = 0;  // updates so far, including the running one
     Tensor skipped;     // f32 [1], on a GPU that may skip steps: how many of `steps` it skipped
-    Tensor hyper;       // of a captured step: f64 [4], see backend::UpdateControl
+    Tensor hyper;       // of a captured step: f64 [8], see backend::UpdateControl
   };
   // Items with the same number of updates, which one kernel call updates.
   struct Peers {
@@ -95,11 +100,13 @@ class Optimizer : public amp::Steppable {
   // Updates the slots of one group, each with its gradient.
   virtual void update(size_t group, std::span<Slot*> slots, const StepControl& control) = 0;
   virtual void allocate(size_t group, Slot& slot) = 0;
-  // UpdateControl::hyper for a group's parameters at their update `count`.
+  // The first of UpdateControl::hyper for a group's parameters at their update `count`.
   virtual std::array<double, 4> hyper_at(size_t group, int64_t count) const;
 
   // The slots by their number of updates, including the running one; nearly always one entry.
   std::map<int64_t, Peers> by_count(std::span<Slot*> slots) const;
+  backend::UpdateControl control_of(const StepControl& control, const Peers& peers) const;
+  backend::RatesAfterSkips after_skips(size_t group) const;
   const MasterOptions& options() const { return options_; }
   // Calls of step() that the host did not know to be skipped.
   int64_t started() const { return started_; }
@@ -124,8 +131,10 @@ class Optimizer : public amp::Steppable {
   int64_t started_ = 0;
   // Skipped steps, in all and of each slot: f32 [1 + slots] on the device.
   Tensor skipped_;
+  std::vector<double> after_skips_;  // the first group's rates after skips unknown to the host
+  int64_t known_skipped_ = 0;        // skips that the host knew of when it set these rates
   bool capturing_ = false;
-  Tensor hyper_;       // f64 [slots, 4] on the device, once a step was captured
+  Tensor hyper_;       // f64 [slots, 8] on the device, once a step was captured
   Tensor hyper_host_;  // the same on the host
 };
 

@@ -59,12 +59,9 @@ void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& contro
                                    .count = count,
                                    .stochastic_rounding = options().stochastic_rounding,
                                    .seed = options().seed,
-                                   .step = static_cast<uint64_t>(started())};
-    backend::of(slots[0]->parameter)
-        .optimizer.sgd(peers.items, hyper,
-                       {.gradient_factor = control.gradient_factor,
-                        .skip = control.skip,
-                        .hyper = peers.hyper});
+                                   .step = static_cast<uint64_t>(started()),
+                                   .after_skips = after_skips(group)};
+    backend::of(slots[0]->parameter).optimizer.sgd(peers.items, hyper, control_of(control, peers));
   }
 }
 

@@ -223,7 +223,7 @@ class Loop {
                   .gradient_norm = result.gradient_norm,
                   .scale = result.scale,
                   .applied = result.applied,
-                  .skipped = trainer_.skipped(),
+                  .skipped = result.skipped,
                   .tokens_per_second = tokens / elapsed,
                   .memory = memory::peak(trainer_.device()),
                   .seconds = seconds_};

@@ -1,6 +1,7 @@
 #include "binade/train/trainer.h"
 
 #include <cmath>
+#include <utility>
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr int64_t skip_budget = 50;
 // Steps a GPU may be ahead of the host.
 constexpr size_t steps_ahead = 2;
+static_assert(steps_ahead <= backend::RatesAfterSkips::capacity);
 
 Tensor scalar(double value) { return full({1}, value, DType::f64); }
 
@@ -141,18 +143,27 @@ void Trainer::start_step(data::Loader& loader) {
   start_on([&](int64_t) { return loader.next(); });
 }
 
+size_t Trainer::unread_steps() const { return device_.is_cpu() ? 0 : steps_ahead; }
+
+void Trainer::set_learning_rate() {
+  const int64_t applied = steps_ - skipped_;
+  std::vector<double> rates;
+  for (size_t i = 0; i <= started_.size(); ++i)
+    rates.push_back(schedule_.at(applied - static_cast<int64_t>(i)));
+  optimizer_->set_lr_after(applied, rates);
+}
+
 void Trainer::start_on(BatchOf batch_of) {
+  read_results(unread_steps());
   random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
   model_->train();
-  const double lr = schedule_.at(steps_);
-  optimizer_->set_lr(lr);
+  set_learning_rate();
   PendingStep step;
   if (graph_.replays_next()) {
     step = launch_graph(batch_of);
   } else {
     graph_.run([&] { step = launch(batch_of); });
   }
-  step.known.lr = lr;
   step.known.step = ++steps_;
   started_.push_back(std::move(step));
 }
@@ -196,18 +207,21 @@ Trainer::PendingStep Trainer::PendingStep::replayed() const {
 }
 
 std::vector<StepResult> Trainer::finished(bool all) {
-  const size_t left = all || device_.is_cpu() ? 0 : steps_ahead;
-  std::vector<StepResult> results;
+  read_results(all ? 0 : unread_steps());
+  return std::exchange(results_, {});
+}
+
+void Trainer::read_results(size_t left) {
   while (started_.size() > left) {
     const PendingStep oldest = std::move(started_.front());
     started_.pop_front();
-    results.push_back(finish(oldest));
+    results_.push_back(finish(oldest));
   }
-  return results;
 }
 
 StepResult Trainer::finish(const PendingStep& step) {
   StepResult result = step.known;
+  result.lr = schedule_.at(result.step - 1 - skipped_);
   result.loss = step.loss.get();
   result.gradient_norm = step.gradient_norm.get();
   result.scale = step.report.scale();
@@ -216,6 +230,7 @@ StepResult Trainer::finish(const PendingStep& step) {
   if (!result.applied)
     result.reason = scaler_.enabled() ? step.report.reason() : "a gradient is not finite";
   skipped_ += result.applied ? 0 : 1;
+  result.skipped = skipped_;
   skipped_in_a_row_.note(result.applied);
   if (skipped_in_a_row_.length() >= skip_budget) {
     fail("train",

@@ -15,9 +15,10 @@ namespace binade::train {
 
 // The result of one step.
 struct StepResult {
-  int64_t step = 0;  // counted from 1: the steps taken when it was done
-  double loss = 0;   // mean over its micro-batches, before the update
-  double lr = 0;
+  int64_t step = 0;          // counted from 1: the steps taken when it was done
+  int64_t skipped = 0;       // of these
+  double loss = 0;           // mean over its micro-batches, before the update
+  double lr = 0;             // by the steps applied before it
   double gradient_norm = 0;  // before clipping
   double scale = 1;          // of the loss
   bool applied = true;
@@ -44,7 +45,8 @@ class Trainer {
   void start_step(const data::Tokens& tokens);
   void start_step(data::Loader& loader);
   // What became of started steps, oldest first, each once. A GPU's are read two steps late, so that
-  // it never waits for the host; `all` waits for every one. Many skipped in a row are an error.
+  // it never waits for the host; `all` waits for every one. Many skipped in a row are an error,
+  // which start_step() throws if it is the first to read them.
   std::vector<StepResult> finished(bool all);
   // Takes one step and waits for it.
   StepResult step(const data::Tokens& tokens);
@@ -88,6 +90,9 @@ class Trainer {
   };
 
   void start_on(BatchOf batch_of);
+  // The schedule follows applied steps. A GPU may have skipped some of the unread ones, so it gets
+  // a rate for each possible count.
+  void set_learning_rate();
   // Launches all work of a step.
   PendingStep launch(BatchOf batch_of);
   // The same by the graph, which is captured first if it was not yet.
@@ -95,6 +100,10 @@ class Trainer {
   // The mean loss, f64 on the device.
   Tensor accumulate_gradients(BatchOf batch_of);
   void update(PendingStep& step);
+  // Reads the results of the oldest started steps until `left` are unread.
+  void read_results(size_t left);
+  // Started steps that may stay unread.
+  size_t unread_steps() const;
   StepResult finish(const PendingStep& step);
 
   Config config_;
@@ -106,6 +115,7 @@ class Trainer {
   std::unique_ptr<optim::AdamW> optimizer_;
   amp::GradScaler scaler_;
   std::deque<PendingStep> started_;
+  std::vector<StepResult> results_;  // read, but not returned by finished() yet
   StepGraph graph_;
   PendingStep captured_;                   // the step in the graph
   std::vector<data::Batch> graph_inputs_;  // what it reads, one batch per micro-batch

@@ -21,6 +21,14 @@ constexpr int64_t chunk = int64_t{threads} * pack * in_flight * 2;
 __device__ float product(float a, float b) { return __fmul_rn(a, b); }
 __device__ double product(double a, double b) { return __dmul_rn(a, b); }
 
+// The last four of UpdateControl::hyper.
+__device__ RatesAfterSkips rates_in(const double* hyper) {
+  RatesAfterSkips rates;
+  for (int i = 0; i < RatesAfterSkips::capacity; ++i) rates.lr[i] = hyper[4 + i];
+  rates.known = hyper[4 + RatesAfterSkips::capacity];
+  return rates;
+}
+
 // ---- the update of one element ----
 
 template <class C>
@@ -28,33 +36,48 @@ struct AdamRule : AdamStep<C> {
   using type = C;
   static constexpr const char* name = "adam";
   // Kept to recompute the scalars for another lr or count.
-  double lr, decay1, decay2;  // decay1, decay2: the betas
-  double decoupled;           // weight decay of the parameter itself
+  double lr, correction1, correction2;
+  double decay1, decay2;  // the betas
+  double decoupled;       // weight decay of the parameter itself
   int64_t count;
+  RatesAfterSkips after_skips;
 
   explicit AdamRule(const AdamParams& n)
       : AdamStep<C>(n),
         lr(n.lr),
+        correction1(n.correction1),
+        correction2(n.correction2),
         decay1(n.beta1),
         decay2(n.beta2),
         decoupled(n.decoupled_decay ? n.weight_decay : 0.0),
-        count(n.count) {}
+        count(n.count),
+        after_skips(n.after_skips) {}
 
   // Replaces the host's values by UpdateControl::hyper.
   __device__ void set(const double* hyper) {
     lr = hyper[0];
     count = static_cast<int64_t>(hyper[1]);
-    this->keep = static_cast<C>(1 - product(lr, decoupled));
-    correct(hyper[2], hyper[3]);
+    correction1 = hyper[2];
+    correction2 = hyper[3];
+    after_skips = rates_in(hyper);
+    derive();
+  }
+
+  __device__ void set_rate(double rate) {
+    lr = rate;
+    derive();
   }
 
   // Corrects for counted updates that were skipped.
   __device__ void without(int64_t skipped) {
     const auto updates = static_cast<double>(count - skipped);
-    correct(1 - pow(decay1, updates), 1 - pow(decay2, updates));
+    correction1 = 1 - pow(decay1, updates);
+    correction2 = 1 - pow(decay2, updates);
+    derive();
   }
 
-  __device__ void correct(double correction1, double correction2) {
+  __device__ void derive() {
+    this->keep = static_cast<C>(1 - product(lr, decoupled));
     this->root_correction2 = static_cast<C>(sqrt(correction2));
     this->step_size = static_cast<C>(lr / correction1);
   }
@@ -74,13 +97,22 @@ struct SgdRule : SgdStep<C> {
   using type = C;
   static constexpr const char* name = "sgd";
   int64_t count;
+  double lr;
+  RatesAfterSkips after_skips;
 
-  explicit SgdRule(const SgdParams& n) : SgdStep<C>(n), count(n.count) {}
+  explicit SgdRule(const SgdParams& n)
+      : SgdStep<C>(n), count(n.count), lr(n.lr), after_skips(n.after_skips) {}
 
   __device__ void set(const double* hyper) {
-    this->lr = static_cast<C>(hyper[0]);
     count = static_cast<int64_t>(hyper[1]);
+    after_skips = rates_in(hyper);
+    set_rate(hyper[0]);
     without(0);
+  }
+
+  __device__ void set_rate(double rate) {
+    lr = rate;
+    SgdStep<C>::lr = static_cast<C>(rate);
   }
 
   __device__ void without(int64_t skipped) { this->first = count - skipped == 1; }
@@ -123,6 +155,7 @@ struct Update {
   const float* factor;
   const float* skip;
   const double* hyper;
+  const float* skipped_steps;
   random::Key key;  // of a 16-bit master's stochastic rounding
 };
 
@@ -195,6 +228,8 @@ __global__ void __launch_bounds__(threads) update_kernel(const __grid_constant__
   if (u.skip != nullptr && *u.skip != 0) return;
   Rule rule = u.rule;
   if (u.hyper != nullptr) rule.set(u.hyper);
+  if (u.skipped_steps != nullptr && *u.skipped_steps > rule.after_skips.known)
+    rule.set_rate(learning_rate(rule.lr, rule.after_skips, *u.skipped_steps));
   if (u.factor != nullptr) rule.gradient_factor = static_cast<C>(*u.factor);
   const auto [item, begin, end] = u.list.part(blockIdx.x);
   const UpdateTensors& tensors = u.list.items[item];
@@ -252,6 +287,7 @@ void update_all(std::span<const UpdateItem> items, const Rule& rule, const Param
                               .factor = optional(control.gradient_factor),
                               .skip = optional(control.skip),
                               .hyper = control.hyper.present ? control.hyper.as<double>() : nullptr,
+                              .skipped_steps = optional(control.skipped_steps),
                               .key = rounding_key(hyper)};
     auto* kernel = update_kernel<Rule, false>;
     if constexpr (std::is_same_v<typename Rule::type, float>) {

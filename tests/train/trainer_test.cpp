@@ -1,0 +1,377 @@
+#include "binade/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "binade/amp/autocast.h"
+#include "binade/autograd/grad_mode.h"
+#include "binade/data/batches.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/create.h"
+#include "binade/optim/clip.h"
+#include "support/values.h"
+#include "train/small_run.h"
+
+// A step of the Trainer against the same step written out in public calls.
+namespace binade::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What one step did, and the weights after the last.
+struct Trace {
+  std::vector<double> losses, norms, rates, scales;
+  std::vector<bool> applied;
+  std::map<std::string, std::vector<double>> weights;
+};
+
+constexpr double strong_clip = 0.05;  // under every gradient norm of these runs
+// Too high for f16 at first, and again whenever it has grown.
+constexpr double overflowing_scale = 0x1p22;
+
+struct StepCase {
+  std::string name;
+  Config config;
+  // Steps before which a weight is made infinite, until the next one.
+  std::vector<int64_t> poisoned = {};
+};
+
+Config config_of(const std::string& precision, const std::string& params, int64_t accumulate,
+                 double clip) {
+  Config config = small_config(precision);
+  config.steps = 8;
+  config.warmup = 3;
+  config.lr = 1e-2;
+  config.params = params;
+  config.accumulate = accumulate;
+  config.clip = clip;
+  return config;
+}
+
+std::vector<StepCase> runs() {
+  std::vector<StepCase> result;
+  for (const char* precision : {"fp32", "tf32", "bf16", "fp16", "fp8"}) {
+    result.push_back({precision, config_of(precision, "autocast", 1, 1)});
+    // Clips every step, by far.
+    result.push_back({precision + std::string("_accumulated"),
+                      config_of(precision, "autocast", 3, strong_clip)});
+  }
+  for (const char* precision : {"bf16", "fp16", "fp8"})
+    result.push_back(
+        {precision + std::string("_masters"), config_of(precision, "masters", 2, strong_clip)});
+  result.push_back({"fp32_unclipped", config_of("fp32", "autocast", 2, 0)});
+  result.push_back({"fp16_unclipped", config_of("fp16", "autocast", 2, 0)});
+  StepCase skips{"fp16_overflows", config_of("fp16", "autocast", 2, strong_clip)};
+  skips.config.scale_init = overflowing_scale;
+  skips.config.schedule = "linear";
+  result.push_back(skips);
+  for (const char* precision : {"fp32", "bf16", "fp8"})
+    result.push_back({precision + std::string("_not_finite"),
+                      config_of(precision, "autocast", 2, strong_clip),
+                      {2, 5}});
+  return result;
+}
+
+// For its lifetime, one element of a weight is infinite.
+class Poison {
+ public:
+  explicit Poison(const nn::LanguageModel& model)
+      : element_(model.head_weight().detach().strided({1}, {1}, 5)), value_(element_.item()) {
+    fill_(element_, std::numeric_limits<double>::infinity());
+  }
+  ~Poison() { fill_(element_, value_); }
+  Poison(const Poison&) = delete;
+  Poison& operator=(const Poison&) = delete;
+
+ private:
+  Tensor element_;
+  double value_;
+};
+
+bool contains(const std::vector<int64_t>& steps, int64_t step) {
+  return std::find(steps.begin(), steps.end(), step) != steps.end();
+}
+
+template <class Model, class Optimizer>
+void keep_weights(Model& model, const Optimizer& optimizer, Trace& trace) {
+  for (const auto& [name, parameter] : model.named_parameters())
+    trace.weights[name] = to_vector(optimizer.master_of(parameter));
+}
+
+Trace by_trainer(const StepCase& run) {
+  Trainer trainer(run.config);
+  Trace trace;
+  for (int64_t step = 0; step < run.config.steps; ++step) {
+    std::optional<Poison> poison;
+    if (contains(run.poisoned, step)) poison.emplace(trainer.model());
+    const StepResult result = trainer.step(small_tokens());
+    EXPECT_EQ(result.step, step + 1);
+    EXPECT_EQ(result.reason.empty(), result.applied);
+    trace.losses.push_back(result.loss);
+    trace.norms.push_back(result.gradient_norm);
+    trace.rates.push_back(result.lr);
+    trace.scales.push_back(result.scale);
+    trace.applied.push_back(result.applied);
+    EXPECT_EQ(result.skipped, std::count(trace.applied.begin(), trace.applied.end(), false));
+  }
+  keep_weights(trainer.model(), trainer.optimizer(), trace);
+  return trace;
+}
+
+// Linear warmup, then the schedule by the steps applied so far.
+double rate_after(const Config& config, int64_t applied) {
+  const auto at = static_cast<double>(applied), warmup = static_cast<double>(config.warmup);
+  if (applied < config.warmup) return config.lr * (at + 1) / warmup;
+  const double progress = (at - warmup) / (static_cast<double>(config.steps) - warmup);
+  const double low = 0.1 * config.lr;
+  return config.schedule == "linear"
+             ? config.lr + (low - config.lr) * progress
+             : low + (config.lr - low) * 0.5 * (1 + std::cos(std::acos(-1.0) * progress));
+}
+
+// Norms and biases do not decay.
+std::vector<optim::AdamGroup> groups_by_name(nn::LanguageModel& model, const Config& config) {
+  const optim::AdamOptions options{.lr = config.lr,
+                                   .beta1 = config.beta1,
+                                   .beta2 = config.beta2,
+                                   .weight_decay = config.weight_decay};
+  optim::AdamGroup decayed{{}, options}, plain{{}, options};
+  plain.options.weight_decay = 0;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    const bool is_plain = name.ends_with("bias") || name.find("norm") != std::string::npos;
+    (is_plain ? plain : decayed).parameters.push_back(parameter);
+  }
+  EXPECT_GT(plain.parameters.size(), 10u);
+  return {decayed, plain};
+}
+
+Trace by_hand(const StepCase& run) {
+  const Config& config = run.config;
+  const bool low = config.precision != "fp32" && config.precision != "tf32";
+  const bool fp8 = config.precision == "fp8", fp16 = config.precision == "fp16";
+  const DType type = fp16 ? DType::f16 : DType::bf16;
+  const amp::MatmulPrecision before = amp::matmul_precision();
+  amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
+                                                       : amp::MatmulPrecision::highest);
+  nn::LanguageModel model(model_config(config),
+                          {Device::cpu(), config.params == "masters" ? type : DType::f32});
+  optim::AdamW optimizer(groups_by_name(model, config));
+  amp::GradScaler scaler({.enabled = fp16,
+                          .init_scale = config.scale_init,
+                          .growth_interval = config.scale_growth_interval});
+  Trace trace;
+  int64_t applied = 0;
+  for (int64_t step = 0; step < config.steps; ++step) {
+    std::optional<Poison> poison;
+    if (contains(run.poisoned, step)) poison.emplace(model);
+    optimizer.zero_grad();
+    double mean = 0;
+    const double fraction = 1.0 / static_cast<double>(config.accumulate);
+    for (int64_t micro = 0; micro < config.accumulate; ++micro) {
+      const data::Batch batch =
+          data::training_batch(small_tokens(), {config.batch, config.context},
+                               static_cast<uint64_t>(config.seed), step, micro);
+      Tensor loss;
+      {
+        const amp::Autocast autocast(type, low);
+        const amp::Fp8Autocast in_fp8({.history = static_cast<int>(config.fp8_history)}, fp8);
+        loss = model.loss(batch.tokens, batch.targets);
+      }
+      mean += loss.item() * fraction;
+      scaler.scale(loss * fraction).backward();
+    }
+    scaler.unscale(optimizer);
+    const double norm = optim::grad_norm(optimizer.parameters()).item();
+    if (config.clip > 0) optim::clip_grad_norm(optimizer.parameters(), config.clip);
+    optimizer.set_lr(rate_after(config, applied));
+    trace.losses.push_back(mean);
+    trace.norms.push_back(norm);
+    trace.rates.push_back(rate_after(config, applied));
+    trace.scales.push_back(scaler.get_scale());
+    if (fp16) {
+      trace.applied.push_back(scaler.step(optimizer).applied());
+      scaler.update();
+    } else {
+      trace.applied.push_back(std::isfinite(norm));
+      if (trace.applied.back()) optimizer.step();
+    }
+    applied += trace.applied.back() ? 1 : 0;
+  }
+  amp::set_matmul_precision(before);
+  keep_weights(model, optimizer, trace);
+  return trace;
+}
+
+void expect_same(const std::vector<double>& found, const std::vector<double>& expected,
+                 double relative, const char* what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const bool alike = std::isfinite(expected[i])
+                           ? std::abs(found[i] - expected[i]) <= relative * std::abs(expected[i])
+                           : std::isfinite(found[i]) == std::isfinite(expected[i]);
+    EXPECT_TRUE(alike) << what << " of step " << i + 1 << ": expected " << expected[i] << ", found "
+                       << found[i];
+  }
+}
+
+// The run met what it is there for.
+void expect_events(const StepCase& run, const Trace& trace) {
+  const auto skipped = std::count(trace.applied.begin(), trace.applied.end(), false);
+  if (run.config.scale_init == overflowing_scale) {
+    EXPECT_GT(skipped, 2);
+    EXPECT_LT(skipped, 7);
+    EXPECT_FALSE(std::is_sorted(trace.scales.rbegin(), trace.scales.rend()));  // it grew again
+  } else {
+    EXPECT_EQ(skipped, static_cast<int64_t>(run.poisoned.size()));
+  }
+  for (size_t i = 0; i < trace.norms.size(); ++i) {
+    if (run.config.clip != strong_clip || !trace.applied[i]) continue;
+    EXPECT_GT(trace.norms[i], 2 * strong_clip);
+  }
+}
+
+class TrainerStep : public ::testing::TestWithParam<StepCase> {};
+
+TEST_P(TrainerStep, IsTheLoopWrittenByHand) {
+  const Trace found = by_trainer(GetParam()), expected = by_hand(GetParam());
+  expect_events(GetParam(), expected);
+  EXPECT_EQ(found.applied, expected.applied);
+  EXPECT_EQ(found.scales, expected.scales);
+  EXPECT_EQ(found.norms.size(), 8u);
+  expect_same(found.norms, expected.norms, 0, "norm");
+  // The mean of the losses is summed in another order, and the rates come from another formula.
+  expect_same(found.losses, expected.losses, 4 * epsilon(DType::f64), "loss");
+  expect_same(found.rates, expected.rates, 8 * epsilon(DType::f64), "rate");
+  ASSERT_EQ(found.weights.size(), expected.weights.size());
+  for (const auto& [name, values] : expected.weights)
+    EXPECT_EQ(found.weights.at(name), values) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, TrainerStep, ::testing::ValuesIn(runs()),
+                         [](const auto& info) { return info.param.name; });
+
+// --- the learning rate ---
+
+Config overflowing() {
+  Config config = config_of("fp16", "autocast", 1, 1);
+  config.scale_init = overflowing_scale;
+  return config;
+}
+
+// A schedule of warmup 3 and 8 steps that lost some of its steps at the start.
+TEST(TrainerLearningRate, FollowsAppliedStepsAlone) {
+  const Config config = overflowing();
+  Trainer trainer(config);
+  int64_t applied = 0;
+  for (int64_t step = 0; step < config.steps; ++step) {
+    const StepResult result = trainer.step(small_tokens());
+    EXPECT_NEAR(result.lr, rate_after(config, applied), 1e-15) << "step " << result.step;
+    EXPECT_EQ(trainer.optimizer().lr(), result.lr);
+    applied += result.applied ? 1 : 0;
+  }
+  EXPECT_LT(applied, config.steps);
+  EXPECT_EQ(trainer.steps() - trainer.skipped(), applied);
+  EXPECT_EQ(trainer.optimizer().steps(), applied);
+}
+
+// Nobody asks for the outcomes before the last step.
+TEST(TrainerLearningRate, IsTheSameIfOutcomesAreReadLate) {
+  const Config config = overflowing();
+  Trainer early(config), late(config);
+  std::vector<StepResult> expected;
+  for (int64_t step = 0; step < config.steps; ++step) {
+    expected.push_back(early.step(small_tokens()));
+    late.start_step(small_tokens());
+  }
+  const std::vector<StepResult> found = late.finished(true);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].step, expected[i].step);
+    EXPECT_EQ(found[i].skipped, expected[i].skipped);
+    EXPECT_EQ(found[i].lr, expected[i].lr);
+    EXPECT_EQ(found[i].loss, expected[i].loss);
+    EXPECT_EQ(found[i].applied, expected[i].applied);
+  }
+  EXPECT_TRUE(late.finished(true).empty());
+}
+
+TEST(TrainerLearningRate, GoesOnWhereASavedRunHadCome) {
+  const Config config = overflowing();
+  Trainer straight(config), stopped(config), resumed(config);
+  for (int64_t step = 0; step < 5; ++step) {
+    straight.step(small_tokens());
+    stopped.step(small_tokens());
+  }
+  ASSERT_GT(stopped.skipped(), 0);
+  ASSERT_LT(stopped.skipped(), 5);
+  resumed.model().load_state_dict(stopped.model().state_dict());
+  resumed.load_state_dict(stopped.state_dict());
+  for (int64_t step = 5; step < 8; ++step) {
+    const StepResult expected = straight.step(small_tokens()), found = resumed.step(small_tokens());
+    EXPECT_EQ(found.lr, expected.lr);
+    EXPECT_EQ(found.lr,
+              schedule(config).at(resumed.steps() - 1 - (found.skipped - (found.applied ? 0 : 1))));
+    EXPECT_EQ(found.loss, expected.loss);
+  }
+}
+
+// --- the rest ---
+
+TEST(Trainer, TakesTheSameStepsFromALoader) {
+  const Config config = config_of("bf16", "autocast", 2, 1);
+  Trainer by_tokens(config), by_loader(config);
+  data::Loader loader(small_tokens(), {.shape = {config.batch, config.context},
+                                       .accumulate = config.accumulate,
+                                       .seed = static_cast<uint64_t>(config.seed)});
+  for (int64_t step = 0; step < 3; ++step) {
+    const StepResult a = by_tokens.step(small_tokens()), b = by_loader.step(loader);
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.gradient_norm, b.gradient_norm);
+  }
+}
+
+TEST(Trainer, ValidatesOnTheMeanOfItsBatchesAndChangesNothing) {
+  Config config = small_config("bf16");
+  config.eval_batches = 3;
+  Trainer trainer(config);
+  trainer.step(small_tokens());
+  double expected = 0;
+  {
+    const NoGrad no_grad;
+    const amp::Autocast autocast(DType::bf16);
+    for (int64_t i = 0; i < 3; ++i) {
+      const data::Batch batch =
+          data::validation_batch(small_tokens(), {config.batch, config.context}, i, 3);
+      expected += trainer.model().loss(batch.tokens, batch.targets).item() / 3;
+    }
+  }
+  const auto weights = to_vector(trainer.model().head_weight());
+  EXPECT_NEAR(trainer.evaluate(small_tokens()), expected, 4 * epsilon(DType::f64) * expected);
+  EXPECT_EQ(to_vector(trainer.model().head_weight()), weights);
+  EXPECT_EQ(trainer.steps(), 1);
+}
+
+TEST(Trainer, EndsARunThatOnlySkips) {
+  Config config = small_config("fp32");
+  config.steps = 100;
+  Trainer trainer(config);
+  const Poison poison(trainer.model());
+  int64_t steps = 0;
+  const std::string message = test::error_of([&] {
+    for (; steps < 100; ++steps) trainer.step(small_tokens());
+  });
+  EXPECT_EQ(steps, 49);
+  EXPECT_THAT(message, HasSubstr("50 skipped steps in a row"));
+}
+
+TEST(Trainer, RefusesAStateWithoutItsEntries) {
+  Trainer trainer(small_config());
+  StateDict state = trainer.state_dict();
+  state.erase("skipped");
+  EXPECT_THAT(test::error_of([&] { trainer.load_state_dict(state); }), HasSubstr("skipped"));
+}
+
+}  // namespace
+}  // namespace binade::train
