@@ -15,6 +15,8 @@
 
 #include "binade/base/division.h"
 #include "binade/base/error.h"
+#include "binade/base/poison.h"
+#include "binade/tensor/guarded_block.h"
 
 namespace binade::memory {
 namespace {
@@ -35,6 +37,9 @@ size_t lifetime(Category category) {
   return category == Category::activations || category == Category::workspace ? 0 : 1;
 }
 
+// Guarded blocks have the size that was asked for and are never reused.
+bool is_guarded(Device device) { return device.is_cpu() && poison() == Poison::guard; }
+
 using Bytes = std::array<int64_t, category_count>;
 // Free blocks by lifetime and size.
 using FreeLists = std::array<std::unordered_map<size_t, std::vector<void*>>, 2>;
@@ -49,19 +54,25 @@ class DeviceAllocator {
     const std::lock_guard lock(mutex_);
     ++statistics_.requests;
     void* block = nullptr;
-    if (!device.is_meta() && bytes > 0) {
+    if (is_guarded(device) && bytes > 0) {
+      block = acquire_guarded(bytes);
+      if (block == nullptr) refuse(bytes, category, device);
+    } else if (!device.is_meta() && bytes > 0) {
       block = take(bytes, category, device, source, pool);
       if (pool != nullptr) owners_[block] = pool;
+      if (device.is_cpu() && poison() == Poison::fill) fill_with_poison(block, block_size(bytes));
     }
     count(static_cast<int64_t>(bytes), category);
     return block;
   }
 
-  void release(void* block, size_t bytes, Category category, const PrivatePool* pool) {
+  void release(void* block, size_t bytes, Category category, Device device,
+               const PrivatePool* pool) {
     const std::lock_guard lock(mutex_);
     statistics_.live[static_cast<size_t>(category)] -= static_cast<int64_t>(bytes);
     statistics_.allocated -= static_cast<int64_t>(bytes);
     if (block == nullptr) return;
+    if (is_guarded(device)) return release_guarded(block);
     if (pool != nullptr) owners_.try_emplace(block, pool);
     const auto owner = owners_.find(block);
     FreeLists& lists = owner == owners_.end() ? free_ : private_[owner->second];
@@ -129,16 +140,18 @@ class DeviceAllocator {
       drop_free(device, source);
       block = source.acquire(size, device);
     }
-    if (block == nullptr) {
-      fail("memory",
-           {.argument = to_string(device),
-            .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
-            .found = "none left",
-            .hint = "use a smaller batch, recompute activations or choose a lower precision; held "
-                    "now:",
-            .details = table(statistics_)});
-    }
+    if (block == nullptr) refuse(bytes, category, device);
     return block;
+  }
+
+  [[noreturn]] void refuse(size_t bytes, Category category, Device device) const {
+    fail("memory",
+         {.argument = to_string(device),
+          .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
+          .found = "none left",
+          .hint = "use a smaller batch, recompute activations or choose a lower precision; held "
+                  "now:",
+          .details = table(statistics_)});
   }
 
   void count(int64_t bytes, Category category) {
@@ -261,7 +274,7 @@ void* acquire(size_t bytes, Category category, Device device) {
 }
 
 void release(void* block, size_t bytes, Category category, Device device) {
-  allocator_of(device).release(block, bytes, category, PrivatePool::in_use(device));
+  allocator_of(device).release(block, bytes, category, device, PrivatePool::in_use(device));
 }
 
 }  // namespace binade::memory

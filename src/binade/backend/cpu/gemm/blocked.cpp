@@ -58,6 +58,7 @@ void gemm_blocked(const GemmProblem& p, const Kernel& kernel) {
 
   for (int64_t i = 0; i < p.m; i += m_span) {
     for (int64_t j = 0; j < p.n; j += n_span) {
+      float* sums = nullptr;  // one tile after another, for all spans of K
       for (int64_t s = 0; s < spans; ++s) {
         Pass pass{.problem = p,
                   .kernel = kernel,
@@ -71,7 +72,8 @@ void gemm_blocked(const GemmProblem& p, const Kernel& kernel) {
                   .last = s + 1 == spans,
                   .plain = outputs_are_sums(p)};
         choose_tiles(pass, workers);
-        if (spans > 1) pass.sums = scratch.sums.get<float>(pass.tiles() * pass.tile_size());
+        if (spans > 1 && s == 0) sums = scratch.sums.get<float>(pass.tiles() * pass.tile_size());
+        pass.sums = sums;
         pass.own_rows = p.n <= pass.tile_columns;
         const OperandBlock block_a{i, pass.rows.size, s * k_span, pass.depth},
             block_b{j, pass.columns.size, s * k_span, pass.depth};
