@@ -50,6 +50,8 @@ struct Fp8Recipe {
 
   // Fails if a number is out of range.
   void check() const;
+
+  bool operator==(const Fp8Recipe&) const = default;
 };
 
 // What a tensor is to its layer: recipes choose formats and scales by it.

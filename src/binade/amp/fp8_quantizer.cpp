@@ -119,6 +119,11 @@ void Fp8LinearState::forget_weight() {
   columns_ = {};
 }
 
+void Fp8LinearState::restart() {
+  seen_storage_ = nullptr;
+  forget_weight();
+}
+
 void Fp8LinearState::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
   if (recipe.scaling == Fp8Scaling::delayed &&
       (!input.defined() || input.history.numel() != recipe.history)) {
@@ -128,7 +133,7 @@ void Fp8LinearState::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor)
   }
   flush(weight_tensor);
   if (seen_storage_ != weight_tensor.storage() || seen_version_ != weight_tensor.version() ||
-      seen_recipe_.scaling != recipe.scaling || seen_recipe_.dgrad != recipe.dgrad) {
+      seen_recipe_ != recipe) {
     forget_weight();
   }
   seen_storage_ = weight_tensor.storage();

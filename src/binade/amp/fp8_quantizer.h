@@ -68,6 +68,8 @@ class Fp8LinearState {
 
   // Rolls histories now if that is due, so that the saved state is the next step's initial state.
   void flush(const Tensor& weight_tensor);
+  // Keeps the streams as they are, which were loaded: the next forward is like a first one.
+  void restart();
 
  private:
   void forget_weight();

@@ -55,6 +55,7 @@ void Linear::before_load(const StateDict& state, const std::string& prefix) {
   for (amp::Fp8Stream* stream : {&fp8_->input, &fp8_->weight, &fp8_->gradient}) {
     stream->create(static_cast<int>(history->second.numel()), weight.device());
   }
+  fp8_->restart();
 }
 
 Embedding::Embedding(const EmbeddingConfig& config, Placement placement) {

@@ -1,0 +1,260 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "binade/amp/fp8.h"
+#include "binade/binade.h"
+
+// Scales and histories of delayed recipes, which losses say little about.
+namespace binade {
+namespace {
+
+using amp::Fp8Recipe;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+// A layer whose amaxes are known: inputs of 2, weights of 0.5, gradients of 4.
+class KnownAmaxes : public ::testing::Test {
+ protected:
+  KnownAmaxes() {
+    const NoGrad no_grad;
+    fill_(layer.weight, 0.5);
+  }
+
+  void forward_and_backward(const Fp8Recipe& recipe, double x = 2) {
+    const amp::Fp8Autocast fp8(recipe);
+    sum(layer(full({2, 8}, x)) * 4.0).backward();
+  }
+  void step(const Fp8Recipe& recipe, double x = 2) {
+    sgd.zero_grad();
+    forward_and_backward(recipe, x);
+    sgd.step();
+  }
+  std::vector<double> state(const std::string& name) {
+    return to_vector(layer.state_dict().at("fp8." + name));
+  }
+
+  nn::Linear layer{{.in = 8, .out = 8, .bias = false}};
+  optim::SGD sgd{layer.parameters(), {.lr = 1e-4}};
+};
+
+TEST_F(KnownAmaxes, GiveScalesByTheFormatOfEachStream) {
+  step({.history = 4});
+  EXPECT_THAT(state("input.scale"), ElementsAre(448 / 2.0));
+  EXPECT_THAT(state("weight.scale"), ElementsAre(448 / 0.5));
+  EXPECT_THAT(state("gradient.scale"), ElementsAre(57344 / 4.0));  // e5m2
+  for (const std::string stream : {"input.", "weight.", "gradient."})
+    EXPECT_FLOAT_EQ(static_cast<float>(state(stream + "inverse")[0]),
+                    static_cast<float>(1 / state(stream + "scale")[0]))
+        << stream;
+}
+
+TEST_F(KnownAmaxes, GiveScalesOfOneFormatWhereTheRecipeSaysSo) {
+  step({.format = amp::Fp8Format::e4m3, .history = 4});
+  EXPECT_THAT(state("gradient.scale"), ElementsAre(448 / 4.0));
+  EXPECT_THAT(state("input.scale"), ElementsAre(448 / 2.0));
+}
+
+TEST_F(KnownAmaxes, LeaveAMargin) {
+  step({.history = 4, .margin = 3});
+  EXPECT_THAT(state("input.scale"), ElementsAre(448 / 2.0 / 8));
+  EXPECT_THAT(state("gradient.scale"), ElementsAre(57344 / 4.0 / 8));
+}
+
+TEST_F(KnownAmaxes, AreRememberedForTheLengthOfTheHistory) {
+  const Fp8Recipe recipe{.history = 3};
+  for (const double x : {7.0, 2.0, 1.0}) step(recipe, x);
+  EXPECT_THAT(state("input.history"), ElementsAre(1, 2, 7));
+  EXPECT_THAT(state("input.scale"), ElementsAre(448 / 7.0));
+  step(recipe, 4);
+  EXPECT_THAT(state("input.history"), ElementsAre(4, 1, 2));
+  EXPECT_THAT(state("input.scale"), ElementsAre(448 / 4.0));
+}
+
+// Another length starts a new history.
+TEST_F(KnownAmaxes, StartAnewWithAnotherLengthOfHistory) {
+  for (int i = 0; i < 3; ++i) step({.history = 8});
+  EXPECT_THAT(state("input.history"), SizeIs(8));
+  forward_and_backward({.history = 4});
+  for (const std::string stream : {"input.", "weight.", "gradient."}) {
+    EXPECT_THAT(state(stream + "history"), ElementsAre(0, 0, 0, 0)) << stream;
+    EXPECT_THAT(state(stream + "scale"), ElementsAre(1)) << stream;
+  }
+  sgd.step();
+  EXPECT_THAT(state("input.history"), ElementsAre(2, 0, 0, 0));
+  step({.history = 16});
+  EXPECT_THAT(state("input.history"), SizeIs(16));
+  EXPECT_EQ(state("input.history")[0], 2);
+  EXPECT_EQ(state("input.history")[1], 0);
+}
+
+TEST_F(KnownAmaxes, AreNotRecordedWithoutGradients) {
+  const Fp8Recipe recipe{.history = 4};
+  forward_and_backward(recipe);
+  {
+    const NoGrad no_grad;
+    const amp::Fp8Autocast fp8(recipe);
+    layer(full({2, 8}, 100));
+  }
+  EXPECT_THAT(state("input.pending"), ElementsAre(2));
+  sgd.step();
+  EXPECT_THAT(state("input.history"), ElementsAre(2, 0, 0, 0));
+}
+
+// A layer that has run takes a saved state as a new one does: nothing of its past rolls in.
+TEST_F(KnownAmaxes, AreReplacedByThoseOfASavedState) {
+  const Fp8Recipe recipe{.history = 2};
+  for (const double x : {8.0, 3.0}) step(recipe, x);
+  const StateDict saved = layer.state_dict();
+  nn::Linear used({.in = 8, .out = 8, .bias = false}), fresh({.in = 8, .out = 8, .bias = false});
+  {
+    const amp::Fp8Autocast fp8(recipe);
+    sum(used(full({2, 8}, 77))).backward();
+  }
+  for (nn::Linear* other : {&used, &fresh}) {
+    other->load_state_dict(saved);
+    const amp::Fp8Autocast fp8(recipe);
+    sum(layer(full({2, 8}, 1.0))).backward();
+    other->parameters()[0].zero_grad();
+    sum((*other)(full({2, 8}, 1.0))).backward();
+    const StateDict found = other->state_dict();
+    for (const auto& [name, tensor] : saved) {
+      if (!name.starts_with("fp8.") || name.ends_with("pending")) continue;
+      EXPECT_EQ(to_vector(found.at(name)), to_vector(tensor)) << name << (other == &used);
+    }
+  }
+}
+
+// A layer's output and gradient under `recipe`, where it ran under `before`, if any, with the same
+// weight.
+std::pair<Tensor, Tensor> after_recipe(const Fp8Recipe* before, const Fp8Recipe& recipe) {
+  nn::Linear layer({.in = 16, .out = 16, .bias = false});
+  {
+    const NoGrad no_grad;
+    copy_(layer.weight, randn({16, 16}, {1, 1}));
+  }
+  const auto run = [&](const Fp8Recipe& one) {
+    Tensor x = randn({4, 16}, {1, 2});
+    x.set_requires_grad();
+    const amp::Fp8Autocast fp8(one);
+    const Tensor y = layer(x);
+    y.backward(randn({4, 16}, {1, 3}));
+    return std::pair{y, x.grad()};
+  };
+  if (before != nullptr) run(*before);
+  return run(recipe);
+}
+
+TEST(Fp8Weight, IsQuantizedAgainForAnotherRecipe) {
+  using enum amp::Fp8Scaling;
+  const Fp8Recipe recipes[] = {{.scaling = current},
+                               {.scaling = current, .power_of_two = true},
+                               {.scaling = current, .eps = 10},
+                               {.scaling = row},
+                               {.scaling = row, .power_of_two = true},
+                               {.scaling = block},
+                               {.scaling = mx},
+                               {.scaling = mx, .dgrad = false},
+                               {.scaling = delayed, .history = 4}};
+  for (const Fp8Recipe& recipe : recipes) {
+    const auto [y, dx] = after_recipe(nullptr, recipe);
+    for (const Fp8Recipe& before : recipes) {
+      const auto [other_y, other_dx] = after_recipe(&before, recipe);
+      const std::string what = std::string(amp::name(before.scaling)) + " before " +
+                               std::string(amp::name(recipe.scaling));
+      EXPECT_EQ(to_vector(other_y), to_vector(y)) << what;
+      EXPECT_EQ(to_vector(other_dx), to_vector(dx)) << what;
+    }
+  }
+}
+
+// --- whole models, whose layers quantize in fused kernels ---
+
+template <class Model>
+Tensor loss_of(Model& model, uint64_t stream) {
+  const Tensor data = randint(0, 64, {2, 17}, {5, stream});
+  return model.loss(slice(data, 1, 0, 16), slice(data, 1, 1, 17));
+}
+
+double largest(const Tensor& x) {
+  const std::vector<double> values = to_vector(x);
+  return *std::max_element(values.begin(), values.end());
+}
+
+template <class Model>
+void expect_scales_of_amaxes(bool recompute) {
+  Model model({.layers = 2,
+               .width = 32,
+               .heads = 2,
+               .vocab = 64,
+               .context = 16,
+               .recompute = recompute,
+               .seed = 3});
+  optim::AdamW adam(model.parameters(), {.lr = 1e-3});
+  for (uint64_t i = 0; i < 3; ++i) {
+    adam.zero_grad();
+    const amp::Autocast autocast(DType::bf16);
+    const amp::Fp8Autocast fp8(Fp8Recipe{.history = 4});
+    loss_of(model, i).backward();
+    adam.step();
+  }
+  const StateDict state = model.state_dict();
+  int streams = 0;
+  for (const auto& [name, tensor] : state) {
+    const size_t at = name.find(".history");
+    if (at == std::string::npos) continue;
+    const std::string stream = name.substr(0, at);
+    const double top = stream.ends_with("gradient") ? 57344 : 448;
+    const std::vector<double> history = to_vector(tensor);
+    ASSERT_GT(history[0], 0) << name;
+    ASSERT_GT(history[2], 0) << name;
+    EXPECT_EQ(history[3], 0) << name;  // three steps, one amax each
+    const double expected = top / largest(tensor);
+    EXPECT_NEAR(state.at(stream + ".scale").item(), expected, 2 * epsilon(DType::f32) * expected)
+        << name;
+    ++streams;
+  }
+  EXPECT_GE(streams, 3 * 2 * 4);
+}
+
+TEST(Fp8ModelScales, AreThoseOfTheirAmaxes) {
+  for (const bool recompute : {false, true}) {
+    expect_scales_of_amaxes<nn::GPT>(recompute);
+    expect_scales_of_amaxes<nn::Llama>(recompute);
+  }
+}
+
+template <class Model>
+void expect_no_trace_without_gradients() {
+  Model model({.layers = 2, .width = 32, .heads = 2, .vocab = 64, .context = 16, .seed = 3});
+  const amp::Autocast autocast(DType::bf16);
+  const amp::Fp8Autocast fp8(Fp8Recipe{.history = 4});
+  loss_of(model, 0).backward();
+  std::map<std::string, std::vector<double>> before;
+  for (const auto& [name, tensor] : model.named_buffers()) before[name] = to_vector(tensor);
+  {
+    const NoGrad no_grad;
+    for (uint64_t i = 1; i < 5; ++i) loss_of(model, i);
+  }
+  int compared = 0;
+  for (const auto& [name, tensor] : model.named_buffers()) {
+    EXPECT_EQ(to_vector(tensor), before.at(name)) << name;
+    compared += name.ends_with("input.pending") ? 1 : 0;
+  }
+  EXPECT_GE(compared, 8);
+  // The same batches with gradients do leave one.
+  for (uint64_t i = 1; i < 5; ++i) loss_of(model, i).backward();
+  int changed = 0;
+  for (const auto& [name, tensor] : model.named_buffers())
+    changed += to_vector(tensor) != before.at(name) ? 1 : 0;
+  EXPECT_GE(changed, 4);
+}
+
+TEST(Fp8ModelScales, KeepNoTraceOfForwardsWithoutGradients) {
+  expect_no_trace_without_gradients<nn::GPT>();
+  expect_no_trace_without_gradients<nn::Llama>();
+}
+
+}  // namespace
+}  // namespace binade
