@@ -25,14 +25,19 @@ struct Descriptor {
   }
 };
 
-// Makes a rename in `folder` durable, on file systems that support it.
-void sync_folder(const std::filesystem::path& folder) {
+}  // namespace
+
+void sync_folder(const std::filesystem::path& folder, std::string_view caller) {
   const Descriptor descriptor{
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (descriptor.number >= 0) ::fsync(descriptor.number);
+  // A folder with write permission alone cannot be opened.
+  if (descriptor.number < 0 || ::fsync(descriptor.number) == 0) return;
+  if (errno == EINVAL || errno == ENOTSUP) return;
+  fail(caller, {.argument = folder.string(),
+                .expected = "a folder to make durable",
+                .found = last_error(),
+                .hint = "what was written may be lost if the machine stops now: check the disk"});
 }
-
-}  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path, std::string_view caller) {
   // O_NONBLOCK: opening a pipe would otherwise wait for its writer.
@@ -106,7 +111,7 @@ void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) refuse("to make durable");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse("to put in place");
   ::close(std::exchange(descriptor_, -1));
-  sync_folder(path_.parent_path());
+  sync_folder(path_.parent_path(), caller_);
 }
 
 void AtomicFile::refuse(const char* doing) const {

@@ -25,6 +25,9 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
+// Makes new and removed names in `folder` durable, on file systems that support it.
+void sync_folder(const std::filesystem::path& folder, std::string_view caller);
+
 // The content of a file of at most `max_bytes`.
 std::string read_text(const std::filesystem::path& path, std::string_view caller,
                       int64_t max_bytes);

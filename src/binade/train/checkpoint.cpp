@@ -1,8 +1,6 @@
 #include "binade/train/checkpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +13,7 @@
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/data/tokenizer.h"
+#include "binade/io/file.h"
 #include "binade/io/huggingface.h"
 #include "binade/ops/copy.h"
 #include "binade/tensor/memory.h"
@@ -33,13 +32,6 @@ std::string hash_of(const fs::path& file) {
   const io::MappedFile mapped(file, caller);
   const XXH128_hash_t hash = XXH3_128bits(mapped.bytes().data(), mapped.bytes().size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
 }
 
 void write_text(const fs::path& path, std::string_view text) {
@@ -169,7 +161,7 @@ fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int6
     fs::remove_all(temporary, error);
     throw;
   }
-  sync_folder(folder);
+  io::sync_folder(folder, caller);
   const std::vector<Checkpoint> all = list_checkpoints(folder);
   for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i)
     remove_checkpoint(all[i].path);
