@@ -61,7 +61,9 @@ TensorStats statistics(const Tensor& sample, double amax,
   TensorStats stats{.amax = amax};
   const std::vector<double> values = to_vector(sample);
   for (size_t f = 0; f < candidate_count; ++f) {
-    const double low = candidates[f]->min_subnormal() / 2, high = candidates[f]->max();
+    const double low = candidates[f]->min_subnormal() / 2;
+    // A scale from the amax takes that to the largest number, give or take a rounding in f32.
+    const double high = candidates[f]->max() * (1 + formats::spec::f32.epsilon());
     int64_t under = 0, over = 0;
     for (const double value : values) {
       const double scaled = std::abs(value) * scales[f];

@@ -1,0 +1,97 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "binade/autograd/grad_mode.h"
+#include "binade/lab/doctor.h"
+#include "binade/ops/create.h"
+#include "binade/train/checkpoint.h"
+#include "io/temporary_folder.h"
+#include "train/small_run.h"
+
+namespace binade::lab {
+namespace {
+
+using ::testing::ElementsAre;
+
+train::Config promoting_config() {
+  train::Config config = train::small_config("fp8");
+  config.steps = 8;
+  config.width = 32;
+  config.hidden = 128;
+  config.auto_precision = true;
+  return config;
+}
+
+std::vector<std::string> modules_of(const Doctor& doctor) {
+  std::vector<std::string> modules;
+  for (const train::Promotion& one : doctor.plan().bf16) modules.push_back(one.module);
+  return modules;
+}
+
+// What a run resumed at each step goes on with: a promotion made after step 4 holds from step 5 on,
+// and so for a run that resumes at step 4.
+TEST(DoctorResume, TakesUpWhatWasFoundByItsStep) {
+  const testing::TemporaryFolder folder;
+  train::write_precision_plan({.bf16 = {{"blocks.0.mlp.up", 2, 0.5}, {"blocks.1.mlp.up", 4, 0.5}}},
+                              folder / "precision_plan.json");
+  train::Config config = promoting_config();
+  config.auto_precision = false;
+  train::Trainer trainer(config);
+  const std::vector<std::vector<std::string>> expected = {{},
+                                                          {},
+                                                          {"blocks.0.mlp.up"},
+                                                          {"blocks.0.mlp.up"},
+                                                          {"blocks.0.mlp.up", "blocks.1.mlp.up"},
+                                                          {"blocks.0.mlp.up", "blocks.1.mlp.up"}};
+  for (const auto& modules : expected) {
+    train::Trainer resumed(promoting_config());
+    resumed.load_state_dict(trainer.state_dict());
+    Doctor doctor;
+    doctor.begin(resumed, folder.path());
+    EXPECT_EQ(modules_of(doctor), modules) << "at step " << resumed.steps();
+    EXPECT_EQ(resumed.fp8().overrides.size(), modules.size());
+    trainer.step(train::small_tokens());
+  }
+}
+
+struct Guided {
+  train::Trainer trainer;
+  Doctor doctor;
+
+  Guided() : trainer(promoting_config()) {}
+  double step() {
+    doctor.before_step(trainer);
+    const train::StepResult result = trainer.step(train::small_tokens());
+    doctor.after_step(trainer, train::small_tokens(), result);
+    return result.loss;
+  }
+};
+
+// A hidden unit with a giant weight that is switched off: FP8 loses the layer's other weights.
+void plant_giant(train::Trainer& trainer) {
+  const NoGrad no_grad;
+  for (const auto& [name, parameter] : trainer.model().named_parameters()) {
+    if (name == "blocks.1.mlp.up.weight") fill_(parameter.strided({1}, {1}, 0), 1e5);
+    if (name == "blocks.1.mlp.up.bias") fill_(parameter.strided({1}, {1}, 0), -1e9);
+  }
+}
+
+TEST(DoctorResume, AtTheStepOfAPromotionIsBitForBitTheUninterruptedRun) {
+  const testing::TemporaryFolder folder;
+  Guided straight;
+  plant_giant(straight.trainer);
+  straight.doctor.begin(straight.trainer, folder.path());
+  for (int i = 0; i < 4; ++i) straight.step();
+  ASSERT_THAT(modules_of(straight.doctor), ElementsAre("blocks.1.mlp.up"));
+  ASSERT_EQ(straight.doctor.plan().bf16[0].step, 4);
+  const auto saved = train::save_checkpoint(straight.trainer, folder.path(), 2);
+
+  Guided resumed;
+  train::load_checkpoint(resumed.trainer, saved);
+  resumed.doctor.begin(resumed.trainer, folder.path());
+  ASSERT_EQ(resumed.trainer.steps(), 4);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(resumed.step(), straight.step()) << "step " << 5 + i;
+}
+
+}  // namespace
+}  // namespace binade::lab
