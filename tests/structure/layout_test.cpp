@@ -40,26 +40,5 @@ TEST(Layout, EveryKernelFileHasAHeader) {
   }
 }
 
-std::string test_of(const std::string& room, const std::string& source) {
-  return "tests/" + room + "/" + stem_of(source) + "_test.cpp";
-}
-
-TEST(Layout, EverySourceHasItsTest) {
-  for (const char* room : {"base", "formats", "tensor", "autograd"}) {
-    for (const std::string& file : files_under(std::string("src/binade/") + room, {".cpp"})) {
-      EXPECT_TRUE(source_exists(test_of(room, file))) << file << " has no " << test_of(room, file);
-    }
-  }
-}
-
-TEST(Layout, EveryFileOfOpsIsWalkedOrHasItsTest) {
-  ASSERT_TRUE(source_exists("tests/ops/table_test.cpp"));
-  for (const std::string& file : files_under("src/binade/ops", {".cpp"})) {
-    // Files that record ops are tested by the walk over the op table.
-    if (read_source(file).find("Op::") != std::string::npos) continue;
-    EXPECT_TRUE(source_exists(test_of("ops", file))) << file << " has no " << test_of("ops", file);
-  }
-}
-
 }  // namespace
 }  // namespace binade::structure

@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "structure/source_tree.h"
+
+// tests/ mirrors src/binade: every source has a test of its name, or stands here with the test that
+// covers it.
+namespace binade::structure {
+namespace {
+
+struct Covered {
+  const char* source;  // under src/binade, without .cpp; ends in * where it is a beginning
+  const char* test;    // under tests, without _test.cpp
+};
+
+constexpr Covered covered[] = {
+    {"amp/call", "amp/autocast"},
+    {"amp/policy", "amp/autocast"},
+    {"amp/trace", "amp/autocast"},
+    {"backend/backend", "ops/table"},
+    {"backend/gpu", "backend/graph"},
+    {"backend/matmul", "ops/fp8_products"},
+    {"backend/meta", "train/forecast"},
+    {"backend/transfer", "backend/graph"},
+    {"backend/cpu/attention/*", "backend/cpu/attention/attention"},
+    {"backend/cpu/conv/im2col", "backend/cpu/conv/conv"},
+    {"backend/cpu/elementwise/activation_rows", "backend/cpu/elementwise/activation"},
+    {"backend/cpu/elementwise/binary", "backend/cpu/elementwise/elementwise"},
+    {"backend/cpu/elementwise/copy", "backend/cpu/elementwise/elementwise"},
+    {"backend/cpu/elementwise/f64", "backend/cpu/elementwise/elementwise"},
+    {"backend/cpu/elementwise/gradient", "backend/cpu/elementwise/elementwise"},
+    {"backend/cpu/elementwise/i64", "backend/cpu/elementwise/elementwise"},
+    {"backend/cpu/gemm/convert", "backend/cpu/gemm/gemm"},
+    {"backend/cpu/gemm/epilogue", "backend/cpu/gemm/gemm"},
+    {"backend/cpu/gemm/f64", "backend/cpu/gemm/gemm"},
+    {"backend/cpu/gemm/isa", "backend/cpu/gemm/gemm"},
+    {"backend/cpu/gemm/kernel_*", "backend/cpu/gemm/gemm"},
+    {"backend/cpu/gemm/pack", "backend/cpu/gemm/gemm"},
+    {"backend/cpu/gemm/peak_flops", "train/forecast"},
+    {"backend/cpu/gemm/tile*", "backend/cpu/gemm/blocked"},
+    {"backend/cpu/index/index_add", "backend/cpu/index/index"},
+    {"backend/cpu/norm/norm_rows", "backend/cpu/norm/norm"},
+    {"backend/cpu/norm/softmax_rows", "backend/cpu/norm/softmax"},
+    {"backend/cpu/reduce/argmax_cumsum", "ops/table"},
+    {"backend/cpu/reduce/*", "backend/cpu/reduce/reduce"},
+    {"backend/cpu/rows/*", "backend/cpu/elementwise/elementwise"},
+    {"backend/cpu/step/optimizer_rows", "backend/cpu/step/optimizer"},
+    {"bench/*", "cli/bench"},
+    {"cli/*", "cli/commands"},
+    {"data/builtin", "data/corpus"},
+    {"data/sentencepiece_model", "data/sentencepiece"},
+    {"lab/experiment_report", "lab/experiments"},
+    {"lab/experiments/*", "lab/experiments"},
+    {"lab/precision_comparison_report", "lab/precision_comparison"},
+    {"lab/range_chart", "lab/experiments"},
+    {"nn/conv", "nn/resnet"},
+    {"nn/linear", "nn/layers"},
+    {"nn/norm", "nn/layers"},
+    {"nn/norm_linear", "nn/fp8_blocks"},
+    {"nn/sequential", "nn/layers"},
+    {"optim/adam", "optim/optimizer"},
+    {"optim/sgd", "optim/optimizer"},
+    {"train/config/component_options", "train/trainer"},
+    {"train/config/config_keys", "train/config/config"},
+    {"train/config/presets", "train/config/config"},
+    {"train/model_folder", "train/init_from"},
+    {"train/report/chart", "train/report/report"},
+    {"train/report/html_page", "train/report/report"},
+    {"train/report/inspect_text", "train/report/inspect"},
+    {"train/report/peak_throughput", "train/forecast"},
+    {"train/report/run_comparison", "train/report/run_summary"},
+};
+
+// "src/binade/ops/norm.cpp" -> "ops/norm".
+std::string stem_path(const std::string& file) {
+  const std::string below = file.substr(std::string("src/binade/").size());
+  return below.substr(0, below.rfind('.'));
+}
+
+std::string test_file(const std::string& path) { return "tests/" + path + "_test.cpp"; }
+
+bool fits(const std::string& path, std::string pattern) {
+  if (!pattern.ends_with('*')) return path == pattern;
+  pattern.pop_back();
+  return path.starts_with(pattern);
+}
+
+// Sources of CUDA follow their family's table, which the walk over the ops runs on a GPU, and so do
+// files that record ops.
+bool is_walked(const std::string& file) {
+  return file.starts_with("src/binade/backend/cuda/") ||
+         (file.starts_with("src/binade/ops/") &&
+          read_source(file).find("Op::") != std::string::npos);
+}
+
+std::vector<std::string> sources_without_own_test() {
+  std::vector<std::string> result;
+  for (const std::string& file : files_under("src/binade", {".cpp"})) {
+    if (!is_walked(file) && !source_exists(test_file(stem_path(file)))) result.push_back(file);
+  }
+  return result;
+}
+
+TEST(Mirror, EverySourceHasItsTestOrIsListed) {
+  ASSERT_TRUE(source_exists("tests/ops/table_test.cpp"));
+  for (const std::string& file : sources_without_own_test()) {
+    const std::string path = stem_path(file);
+    EXPECT_TRUE(std::any_of(std::begin(covered), std::end(covered),
+                            [&](const Covered& one) { return fits(path, one.source); }))
+        << file << " has no " << test_file(path) << ": write it, or name the test that covers it";
+  }
+}
+
+TEST(Mirror, TheListIsShortAndTrue) {
+  const std::vector<std::string> without = sources_without_own_test();
+  for (const Covered& one : covered) {
+    EXPECT_TRUE(
+        std::any_of(without.begin(), without.end(),
+                    [&](const std::string& file) { return fits(stem_path(file), one.source); }))
+        << one.source << " is listed, but nothing needs it";
+    EXPECT_TRUE(source_exists(test_file(one.test))) << test_file(one.test) << " is not there";
+  }
+}
+
+}  // namespace
+}  // namespace binade::structure
