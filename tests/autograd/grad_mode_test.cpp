@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/unary.h"
 #include "support/tensors.h"

@@ -7,6 +7,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"

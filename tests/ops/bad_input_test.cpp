@@ -6,6 +6,7 @@
 
 #include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/index.h"
 #include "binade/ops/quantize.h"
 #include "binade/ops/reduce.h"

@@ -9,6 +9,7 @@
 #include "binade/base/random.h"
 #include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/norm.h"
 #include "binade/ops/reduce.h"
