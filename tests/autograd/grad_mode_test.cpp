@@ -7,6 +7,8 @@
 
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/copy.h"
+#include "binade/ops/reduce.h"
+#include "binade/ops/unary.h"
 #include "support/tensors.h"
 
 namespace binade {
