@@ -121,8 +121,9 @@ HWY_INLINE void finish_softmax(D d, const OnlineSoftmax<T>& s, int64_t at, hn::V
   hn::StoreU(highest, d, s.maximum + at);
 }
 
+// Takes s by value, which keeps it in registers: stores to the arrays cannot change a local copy.
 template <int vectors, class D, class T = hn::TFromD<D>>
-HWY_INLINE void online_softmax_step(D d, const OnlineSoftmax<T>& s, int64_t first) {
+HWY_INLINE void online_softmax_step(D d, OnlineSoftmax<T> s, int64_t first) {
   using V = hn::Vec<D>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V factor = hn::Set(d, s.scale);
@@ -178,9 +179,8 @@ HWY_INLINE void round_probabilities(D d, const OnlineSoftmax<float>& s, int64_t 
   finish_softmax(d, s, at, highest, total);
 }
 
-// Takes its argument by value: stores to the arrays cannot change a local copy.
 template <class T>
-HWY_INLINE void online_softmax_any(OnlineSoftmax<T> s) {
+HWY_INLINE void online_softmax_any(const OnlineSoftmax<T>& s) {
   with_steps<T>(s.width, [=](auto d, auto vectors) HWY_ATTR {
     const int64_t step = vectors * static_cast<int64_t>(hn::Lanes(d));
     for (int64_t i = 0; i < s.width; i += step) online_softmax_step<vectors>(d, s, i);
@@ -188,7 +188,7 @@ HWY_INLINE void online_softmax_any(OnlineSoftmax<T> s) {
 }
 
 template <int group, int vectors, class D>
-HWY_INLINE void online_softmax_rounded(D d, const OnlineSoftmax<float>& s, const RightPanel& to) {
+HWY_INLINE void online_softmax_rounded(D d, OnlineSoftmax<float> s, RightPanel to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t first = 0; first < s.width; first += vectors * lanes) {
     hn::Vec<D> highest[vectors];
@@ -296,7 +296,7 @@ HWY_INLINE void round_gradients(D d, int64_t i, int64_t j, const SoftmaxGradient
 }
 
 template <int group, int vectors, class D>
-HWY_INLINE void softmax_gradient_rounded(D d, const SoftmaxGradient<const float>& g,
+HWY_INLINE void softmax_gradient_rounded(D d, SoftmaxGradient<const float> g,
                                          const RoundedGradients& to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto rows = [&](int64_t i, auto masked) HWY_ATTR {

@@ -29,31 +29,29 @@ constexpr int tile_rows = 4, tile_vectors = 4;
 constexpr int tile_rows = 8, tile_vectors = 2;
 #endif
 
-// Multiplies `rows` rows of a with tile_vectors vectors of b's columns; a, b and c point to their
-// first elements. The loops over rows and vectors must be unrolled before the compiler decides what
-// stays in registers.
+// Multiplies `rows` rows of a, lda apart, with tile_vectors vectors of b's columns. The loops over
+// rows and vectors must be unrolled before the compiler decides what stays in registers.
 template <int rows>
-HWY_INLINE void multiply_micro_tile(const F64PanelMatmul& tile) {
+HWY_INLINE void multiply_micro_tile(int64_t k, const double* a, int64_t lda, const double* b,
+                                    double* c, bool accumulate) {
   const hn::ScalableTag<double> d;
   const size_t lanes = hn::Lanes(d);
   using V = hn::Vec<decltype(d)>;
-  const double *a = tile.a, *b = tile.b;
   V sum[rows][tile_vectors];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < tile_vectors; ++j) {
-      const double* c = tile.c + i * f64_panel_width + j * lanes;
-      sum[i][j] = tile.accumulate ? hn::LoadU(d, c) : hn::Zero(d);
+      sum[i][j] = accumulate ? hn::LoadU(d, c + i * f64_panel_width + j * lanes) : hn::Zero(d);
     }
   }
-  for (int64_t p = 0; p < tile.k; ++p, ++a, b += f64_panel_width) {
+  for (int64_t p = 0; p < k; ++p, ++a, b += f64_panel_width) {
     V right[tile_vectors];
 #pragma GCC unroll 4
     for (int j = 0; j < tile_vectors; ++j) right[j] = hn::LoadU(d, b + j * lanes);
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
-      const V left = hn::Set(d, a[i * tile.lda]);
+      const V left = hn::Set(d, a[i * lda]);
 #pragma GCC unroll 4
       for (int j = 0; j < tile_vectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
     }
@@ -62,7 +60,7 @@ HWY_INLINE void multiply_micro_tile(const F64PanelMatmul& tile) {
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < tile_vectors; ++j)
-      hn::StoreU(sum[i][j], d, tile.c + i * f64_panel_width + j * lanes);
+      hn::StoreU(sum[i][j], d, c + i * f64_panel_width + j * lanes);
   }
 }
 
@@ -195,18 +193,14 @@ HWY_INLINE void dots(RowDots<T, Sum> rows) {
 void multiply_f64(const F64PanelMatmul& matmul) {
   constexpr int64_t columns = tile_vectors * hn::MaxLanes(hn::ScalableTag<double>());
   static_assert(f64_panel_width % columns == 0);
-  const F64PanelMatmul all = matmul;
+  const auto [m, k, a, lda, b, c, accumulate] = matmul;
   for (int64_t j = 0; j < f64_panel_width; j += columns) {
-    const auto tile = [&](int64_t i) {
-      F64PanelMatmul at = all;
-      at.a += i * at.lda;
-      at.b += j;
-      at.c += i * f64_panel_width + j;
-      return at;
-    };
     int64_t i = 0;
-    for (; i + tile_rows <= all.m; i += tile_rows) multiply_micro_tile<tile_rows>(tile(i));
-    for (; i < all.m; ++i) multiply_micro_tile<1>(tile(i));
+    for (; i + tile_rows <= m; i += tile_rows)
+      multiply_micro_tile<tile_rows>(k, a + i * lda, lda, b + j, c + i * f64_panel_width + j,
+                                     accumulate);
+    for (; i < m; ++i)
+      multiply_micro_tile<1>(k, a + i * lda, lda, b + j, c + i * f64_panel_width + j, accumulate);
   }
 }
 void scale_columns_f32(int64_t rows, int64_t width, const float* factors, float* panel) {
