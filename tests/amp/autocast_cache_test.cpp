@@ -15,7 +15,7 @@ TEST(AutocastCache, OutlivesInnerGuards) {
     const amp::Autocast outer(DType::bf16);
     linear(x, w);
     EXPECT_EQ(amp::cast_cache_bytes(), 32);
-    { const amp::Autocast off(DType::bf16, false); }
+    { const amp::Autocast off(DType::bf16, {.enabled = false}); }
     EXPECT_EQ(amp::cast_cache_bytes(), 32);
     {
       const amp::Autocast inner(DType::f16);

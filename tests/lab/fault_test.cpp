@@ -47,8 +47,8 @@ TEST(FaultFinder, GivesTheEarliestOriginOfAllGradients) {
     EXPECT_EQ(found->op, "sqrt");
     EXPECT_EQ(found->direction, Direction::backward);
     EXPECT_EQ(found->origin, Origin::op);
-    EXPECT_EQ(found->bad.value, inf_value);
-    EXPECT_EQ(found->bad.count, 6);
+    EXPECT_EQ(found->first.value, inf_value);
+    EXPECT_EQ(found->first.count, 6);
     EXPECT_EQ(found->scale, 4);
     EXPECT_THAT(found->tensor, HasSubstr("w" + std::to_string(count - 1)));
   }
@@ -74,22 +74,22 @@ TEST(FaultFinder, TakesAForwardBeforeAnyBackward) {
   EXPECT_EQ(finder.gradient_origin()->op, "log");
 }
 
-TEST(FirstBad, IsTheFirstInTheOrderOfTheShape) {
+TEST(FirstNonFinite, IsTheFirstInTheOrderOfTheShape) {
   Tensor x = ones({3, 4});
-  EXPECT_FALSE(first_bad(x));
+  EXPECT_FALSE(first_non_finite(x));
   fill_(x.strided({1}, {1}, 9), -inf_value);
   fill_(x.strided({1}, {1}, 6), std::nan(""));
-  const auto bad = first_bad(x);
+  const auto bad = first_non_finite(x);
   ASSERT_TRUE(bad);
   EXPECT_EQ(bad->index, Shape({1, 2}));
   EXPECT_EQ(bad->count, 2);
   EXPECT_TRUE(std::isnan(bad->value));
   // Transposed, [1, 2] and [2, 1] become [2, 1] and [1, 2].
-  const auto turned = first_bad(x.strided({4, 3}, {1, 4}, 0));
+  const auto turned = first_non_finite(x.strided({4, 3}, {1, 4}, 0));
   EXPECT_EQ(turned->index, Shape({1, 2}));
   EXPECT_EQ(turned->value, -inf_value);
-  EXPECT_FALSE(first_bad(Tensor()));
-  EXPECT_FALSE(first_bad(zeros({0, 3})));
+  EXPECT_FALSE(first_non_finite(Tensor()));
+  EXPECT_FALSE(first_non_finite(zeros({0, 3})));
 }
 
 // The first parameter in the optimizer's order, and of its tensors the gradient before the rest.

@@ -80,8 +80,8 @@ double harm_of(const Matrix& truth, const Matrix& low) {
   return sum / counted;
 }
 
-ProductStats expected_of(const Matrix& a, const Matrix& low_a, const Matrix& b,
-                         const Matrix& low_b) {
+MatmulStats expected_of(const Matrix& a, const Matrix& low_a, const Matrix& b,
+                        const Matrix& low_b) {
   const Matrix truth = product(a, b), low = product(low_a, low_b);
   double signal = 0, noise = 0;
   for (size_t i = 0; i < truth.size(); ++i) {
@@ -94,7 +94,7 @@ ProductStats expected_of(const Matrix& a, const Matrix& low_a, const Matrix& b,
           std::max({harm_of(truth, low), harm_of(a, low_a), harm_of(b, low_b)})};
 }
 
-void expect_near(const ProductStats& found, const ProductStats& expected, const char* what) {
+void expect_near(const MatmulStats& found, const MatmulStats& expected, const char* what) {
   EXPECT_NEAR(found.sqnr, expected.sqnr, 1e-3) << what;
   EXPECT_NEAR(found.harm, expected.harm, 1e-5) << what;
 }
@@ -130,18 +130,18 @@ TEST(LayerStats, CountWhatAFormatLoses) {
   EXPECT_FLOAT_EQ(static_cast<float>(found.gradient.amax), 7e-4f);
   // f16, bf16, e4m3, e5m2. Half of f16's smallest is 3e-8: of the inputs, 1e-9; of the gradients,
   // 2e-9; of the weights, none.
-  EXPECT_DOUBLE_EQ(found.input.in[0].underflow, 1.0 / 12);
-  EXPECT_DOUBLE_EQ(found.weight.in[0].underflow, 0);
-  EXPECT_DOUBLE_EQ(found.gradient.in[0].underflow, 1.0 / 6);
-  EXPECT_DOUBLE_EQ(found.input.in[1].underflow, 0);
+  EXPECT_DOUBLE_EQ(found.input.out_of_range[0].underflow, 1.0 / 12);
+  EXPECT_DOUBLE_EQ(found.weight.out_of_range[0].underflow, 0);
+  EXPECT_DOUBLE_EQ(found.gradient.out_of_range[0].underflow, 1.0 / 6);
+  EXPECT_DOUBLE_EQ(found.input.out_of_range[1].underflow, 0);
   // e4m3 by its scale of 4.48 holds inputs from 2^-10 / 4.48 = 2.2e-4 on: 2e-6 and 1e-9 are lost;
   // weights, by 448 / 0.9, from 2e-6 on: 1e-7 is.
-  EXPECT_DOUBLE_EQ(found.input.in[2].underflow, 2.0 / 12);
-  EXPECT_DOUBLE_EQ(found.weight.in[2].underflow, 1.0 / 8);
+  EXPECT_DOUBLE_EQ(found.input.out_of_range[2].underflow, 2.0 / 12);
+  EXPECT_DOUBLE_EQ(found.weight.out_of_range[2].underflow, 1.0 / 8);
   // e5m2 by 57344 / 7e-4 holds gradients from 9e-14 on.
-  EXPECT_DOUBLE_EQ(found.gradient.in[3].underflow, 0);
+  EXPECT_DOUBLE_EQ(found.gradient.out_of_range[3].underflow, 0);
   for (const TensorStats* stats : {&found.input, &found.weight, &found.gradient}) {
-    for (const Share& share : stats->in) EXPECT_EQ(share.saturate, 0);
+    for (const OutOfRange& share : stats->out_of_range) EXPECT_EQ(share.saturate, 0);
   }
 }
 
@@ -156,7 +156,7 @@ TEST(LayerStats, OfDelayedRecipesGoByTheirScales) {
     linear(tensor_of(inputs), tensor_of(weights));
   }
   const LayerStats found = statistics.ranking().at(0);
-  EXPECT_DOUBLE_EQ(found.input.in[2].saturate, 2.0 / 12);  // 100 and -60
+  EXPECT_DOUBLE_EQ(found.input.out_of_range[2].saturate, 2.0 / 12);  // 100 and -60
   EXPECT_GT(found.forward.harm, 0.2);
 }
 

@@ -16,7 +16,10 @@ using ::testing::HasSubstr;
 constexpr int64_t layers = 3, width = 32, hidden = 96, context = 24, batch = 4, accumulate = 2,
                   vocab = 256;
 
-train::Config planned(const std::string& precision, const std::string& params = "autocast") {
+using train::ParameterStorage;
+
+train::Config planned(const std::string& precision,
+                      ParameterStorage params = ParameterStorage::autocast) {
   train::Config config = train::small_config(precision);
   config.params = params;
   config.layers = layers;
@@ -39,15 +42,19 @@ constexpr int64_t all_parameters =
 TEST(PlanBytes, OfParametersGradientsAndOptimizerAreKnown) {
   struct Expected {
     const char* precision;
-    const char* params;
-    const char* moments;
+    ParameterStorage params;
+    DType moments;
     int64_t parameter, optimizer;  // bytes of each
   };
-  const Expected all[] = {{"fp32", "autocast", "f32", 4, 8}, {"bf16", "autocast", "f32", 4, 8},
-                          {"bf16", "masters", "f32", 2, 12}, {"bf16", "autocast", "bf16", 4, 4},
-                          {"bf16", "masters", "bf16", 2, 8}, {"tf32", "autocast", "f32", 4, 8}};
+  const Expected all[] = {{"fp32", ParameterStorage::autocast, DType::f32, 4, 8},
+                          {"bf16", ParameterStorage::autocast, DType::f32, 4, 8},
+                          {"bf16", ParameterStorage::masters, DType::f32, 2, 12},
+                          {"bf16", ParameterStorage::autocast, DType::bf16, 4, 4},
+                          {"bf16", ParameterStorage::masters, DType::bf16, 2, 8},
+                          {"tf32", ParameterStorage::autocast, DType::f32, 4, 8}};
   for (const Expected& expected : all) {
-    SCOPED_TRACE(std::string(expected.precision) + " " + expected.params + " " + expected.moments);
+    SCOPED_TRACE(std::string(expected.precision) + " moments " +
+                 std::string(name(expected.moments)));
     train::Config config = planned(expected.precision, expected.params);
     config.moments = expected.moments;
     const Forecast found = forecast(config);
@@ -55,7 +62,7 @@ TEST(PlanBytes, OfParametersGradientsAndOptimizerAreKnown) {
     EXPECT_EQ(found.of(Category::parameters), expected.parameter * all_parameters);
     EXPECT_EQ(found.of(Category::gradients), 4 * all_parameters);
     EXPECT_EQ(found.of(Category::optimizer), expected.optimizer * all_parameters);
-    EXPECT_EQ(found.masters, std::string(expected.params) == "masters" ? 4 * all_parameters : 0);
+    EXPECT_EQ(found.masters, expected.params == ParameterStorage::masters ? 4 * all_parameters : 0);
   }
 }
 
@@ -136,9 +143,9 @@ TEST(PlanWork, EndsWithTheUpdate) {
   train::Config config = planned("bf16");
   EXPECT_EQ(each(update(config)), 12 + 12 + 16);
   EXPECT_EQ(update(config).flops, 0);
-  config.moments = "bf16";
+  config.moments = DType::bf16;
   EXPECT_EQ(each(update(config)), 12 + 12 + 8);
-  config.params = "masters";
+  config.params = ParameterStorage::masters;
   EXPECT_EQ(each(update(config)), 12 + 12 + 8 + 2);  // the 16-bit copy
 }
 
@@ -146,7 +153,7 @@ TEST(PlanWork, EndsWithTheUpdate) {
 
 TEST(PlanText, ShowsEveryCategory) {
   constexpr int64_t mb = 1000 * 1000;
-  PlanRow row{.name = "bf16, masters", .config = planned("bf16", "masters")};
+  PlanRow row{.name = "bf16, masters", .config = planned("bf16", ParameterStorage::masters)};
   Forecast& f = row.forecast;
   const auto set = [&](Category category, int64_t bytes) {
     f.at_peak[static_cast<size_t>(category)] = bytes;

@@ -65,13 +65,13 @@ struct Scales {
 };
 
 // Runs the layer once and compares its three products, and the bias and its gradient.
-void expect_products(const amp::Fp8Recipe& recipe, const std::shared_ptr<amp::Fp8Linear>& state,
-                     const Scales& scales) {
+void expect_products(const amp::Fp8Recipe& recipe,
+                     const std::shared_ptr<amp::Fp8LinearState>& state, const Scales& scales) {
   Tensor x = randn({rows_of_x, width_in}, {1, 0}), w = randn({width_out, width_in}, {2, 0}),
          bias = randn({width_out}, {4, 0});
   const Tensor dy = randn({rows_of_x, width_out}, {3, 0});
   for (Tensor* leaf : {&x, &w, &bias}) leaf->set_requires_grad();
-  const Tensor y = fp8_linear(x, w, bias, Activation::none, recipe, state);
+  const Tensor y = fp8_linear(x, {.weight = w, .bias = bias, .recipe = &recipe, .state = state});
   y.backward(dy);
   const bool hybrid = recipe.format == amp::Fp8Format::hybrid;
   const Numbers qx = fp8_of<e4m3>(test::read(x), scales.x, 448),
@@ -110,7 +110,7 @@ Scales scales_of_amaxes(bool hybrid) {
 TEST(Fp8LinearScales, CurrentOnesComeFromTheTensorsThemselves) {
   for (const auto format : {amp::Fp8Format::hybrid, amp::Fp8Format::e4m3}) {
     expect_products({.scaling = amp::Fp8Scaling::current, .format = format},
-                    std::make_shared<amp::Fp8Linear>(),
+                    std::make_shared<amp::Fp8LinearState>(),
                     scales_of_amaxes(format == amp::Fp8Format::hybrid));
   }
 }
@@ -118,14 +118,14 @@ TEST(Fp8LinearScales, CurrentOnesComeFromTheTensorsThemselves) {
 // Delayed ones start at 1, and are whatever the past made them: here, too large for some values.
 TEST(Fp8LinearScales, DelayedOnesComeFromThePast) {
   const amp::Fp8Recipe recipe{.history = 4};
-  expect_products(recipe, std::make_shared<amp::Fp8Linear>(), {1, 1, 1});
-  const auto state = std::make_shared<amp::Fp8Linear>();
+  expect_products(recipe, std::make_shared<amp::Fp8LinearState>(), {1, 1, 1});
+  const auto state = std::make_shared<amp::Fp8LinearState>();
   const std::pair<amp::Fp8Stream*, double> streams[] = {
       {&state->input, 300}, {&state->weight, 64}, {&state->gradient, 0.5}};
   for (const auto& [stream, scale] : streams) {
     stream->create(4, Device::cpu());
     test::fill(stream->scale, scale);
-    test::fill(stream->inverse, static_cast<float>(1 / scale));
+    test::fill(stream->scale_inv, static_cast<float>(1 / scale));
   }
   expect_products(recipe, state, {300, 64, 0.5});
 }

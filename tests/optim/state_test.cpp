@@ -5,6 +5,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/optimizer_step.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/sgd.h"

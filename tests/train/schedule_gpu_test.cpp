@@ -16,7 +16,7 @@ struct Scheduled {
   double way = 0;  // how far all weights went together
 };
 
-Scheduled run_on(const std::string& device, const std::string& graph) {
+Scheduled run_on(Device device, GraphMode graph) {
   Config config = small_config("fp16");
   config.device = device;
   config.graph = graph;
@@ -41,12 +41,13 @@ Scheduled run_on(const std::string& device, const std::string& graph) {
   return run;
 }
 
-class ScheduleGpu : public ::testing::TestWithParam<const char*> {};
+class ScheduleGpu : public ::testing::TestWithParam<GraphMode> {};
 
 // By the steps started the rates would be several times as high.
 TEST_P(ScheduleGpu, FollowsTheStepsThatTheDeviceApplied) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
-  const Scheduled cpu = run_on("cpu", "off"), gpu = run_on("cuda", GetParam());
+  const Scheduled cpu = run_on(Device::cpu(), GraphMode::off),
+                  gpu = run_on(Device::cuda(), GetParam());
   ASSERT_EQ(gpu.results.size(), 26u);
   ASSERT_GT(gpu.results.back().skipped, 10);
   ASSERT_LT(gpu.results.back().skipped, 24);
@@ -59,7 +60,7 @@ TEST_P(ScheduleGpu, FollowsTheStepsThatTheDeviceApplied) {
   EXPECT_NEAR(gpu.way, cpu.way, 0.05 * cpu.way);
 }
 
-INSTANTIATE_TEST_SUITE_P(Graphs, ScheduleGpu, ::testing::Values("off", "on"));
+INSTANTIATE_TEST_SUITE_P(Graphs, ScheduleGpu, ::testing::Values(GraphMode::off, GraphMode::on));
 
 }  // namespace
 }  // namespace binade::train

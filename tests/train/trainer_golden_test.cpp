@@ -6,6 +6,7 @@
 
 #include "binade/io/huggingface.h"
 #include "binade/io/safetensors.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/train/trainer.h"
 #include "io/temporary_folder.h"
@@ -54,8 +55,8 @@ class TrainerGolden : public ::testing::TestWithParam<GoldenRun> {
   Config config() const {
     const GoldenRun& run = GetParam();
     Config config;
-    config.precision = run.precision;
-    config.device = "cpu";
+    config.precision = parse_precision(run.precision);
+    config.device = Device::cpu();
     config.layers = 2;
     config.width = 16;
     config.heads = config.kv_heads = 2;
@@ -64,7 +65,7 @@ class TrainerGolden : public ::testing::TestWithParam<GoldenRun> {
     config.batch = 2;
     config.accumulate = run.accumulate;
     config.clip = run.clip;
-    config.schedule = run.schedule;
+    config.schedule = optim::parse_schedule(run.schedule);
     config.steps = static_cast<int64_t>(number("steps"));
     config.warmup = static_cast<int64_t>(number("warmup"));
     config.lr = number("lr");

@@ -9,6 +9,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/data/batches.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/optim/clip.h"
 #include "support/values.h"
@@ -38,7 +39,7 @@ struct StepCase {
   std::vector<int64_t> poisoned = {};
 };
 
-Config config_of(const std::string& precision, const std::string& params, int64_t accumulate,
+Config config_of(const std::string& precision, ParameterStorage params, int64_t accumulate,
                  double clip) {
   Config config = small_config(precision);
   config.steps = 8;
@@ -53,23 +54,23 @@ Config config_of(const std::string& precision, const std::string& params, int64_
 std::vector<StepCase> runs() {
   std::vector<StepCase> result;
   for (const char* precision : {"fp32", "tf32", "bf16", "fp16", "fp8"}) {
-    result.push_back({precision, config_of(precision, "autocast", 1, 1)});
+    result.push_back({precision, config_of(precision, ParameterStorage::autocast, 1, 1)});
     // Clips every step, by far.
     result.push_back({precision + std::string("_accumulated"),
-                      config_of(precision, "autocast", 3, strong_clip)});
+                      config_of(precision, ParameterStorage::autocast, 3, strong_clip)});
   }
   for (const char* precision : {"bf16", "fp16", "fp8"})
-    result.push_back(
-        {precision + std::string("_masters"), config_of(precision, "masters", 2, strong_clip)});
-  result.push_back({"fp32_unclipped", config_of("fp32", "autocast", 2, 0)});
-  result.push_back({"fp16_unclipped", config_of("fp16", "autocast", 2, 0)});
-  StepCase skips{"fp16_overflows", config_of("fp16", "autocast", 2, strong_clip)};
+    result.push_back({precision + std::string("_masters"),
+                      config_of(precision, ParameterStorage::masters, 2, strong_clip)});
+  result.push_back({"fp32_unclipped", config_of("fp32", ParameterStorage::autocast, 2, 0)});
+  result.push_back({"fp16_unclipped", config_of("fp16", ParameterStorage::autocast, 2, 0)});
+  StepCase skips{"fp16_overflows", config_of("fp16", ParameterStorage::autocast, 2, strong_clip)};
   skips.config.scale_init = overflowing_scale;
-  skips.config.schedule = "linear";
+  skips.config.schedule = optim::ScheduleKind::linear;
   result.push_back(skips);
   for (const char* precision : {"fp32", "bf16", "fp8"})
     result.push_back({precision + std::string("_not_finite"),
-                      config_of(precision, "autocast", 2, strong_clip),
+                      config_of(precision, ParameterStorage::autocast, 2, strong_clip),
                       {2, 5}});
   return result;
 }
@@ -126,7 +127,7 @@ double rate_after(const Config& config, int64_t applied) {
   if (applied < config.warmup) return config.lr * (at + 1) / warmup;
   const double progress = (at - warmup) / (static_cast<double>(config.steps) - warmup);
   const double low = 0.1 * config.lr;
-  return config.schedule == "linear"
+  return config.schedule == optim::ScheduleKind::linear
              ? config.lr + (low - config.lr) * progress
              : low + (config.lr - low) * 0.5 * (1 + std::cos(std::acos(-1.0) * progress));
 }
@@ -149,14 +150,15 @@ std::vector<optim::AdamGroup> groups_by_name(nn::LanguageModel& model, const Con
 
 Trace by_hand(const StepCase& run) {
   const Config& config = run.config;
-  const bool low = config.precision != "fp32" && config.precision != "tf32";
-  const bool fp8 = config.precision == "fp8", fp16 = config.precision == "fp16";
+  const bool fp8 = config.precision == Precision::fp8, fp16 = config.precision == Precision::fp16;
+  const bool low = fp8 || fp16 || config.precision == Precision::bf16;
   const DType type = fp16 ? DType::f16 : DType::bf16;
-  const amp::MatmulPrecision before = amp::matmul_precision();
-  amp::set_matmul_precision(config.precision == "tf32" ? amp::MatmulPrecision::high
-                                                       : amp::MatmulPrecision::highest);
-  nn::LanguageModel model(model_config(config),
-                          {Device::cpu(), config.params == "masters" ? type : DType::f32});
+  const amp::MatmulPrecisionGuard matmuls(config.precision == Precision::tf32
+                                              ? amp::MatmulPrecision::high
+                                              : amp::MatmulPrecision::highest);
+  nn::LanguageModel model(
+      model_config(config),
+      {Device::cpu(), config.params == ParameterStorage::masters ? type : DType::f32});
   optim::AdamW optimizer(groups_by_name(model, config));
   amp::GradScaler scaler({.enabled = fp16,
                           .init_scale = config.scale_init,
@@ -175,8 +177,9 @@ Trace by_hand(const StepCase& run) {
                                static_cast<uint64_t>(config.seed), step, micro);
       Tensor loss;
       {
-        const amp::Autocast autocast(type, low);
-        const amp::Fp8Autocast in_fp8({.history = static_cast<int>(config.fp8_history)}, fp8);
+        const amp::Autocast autocast(type, {.enabled = low});
+        const amp::Fp8Autocast in_fp8(amp::Fp8State{
+            .enabled = fp8, .recipe = {.history = static_cast<int>(config.fp8_history)}});
         loss = model.loss(batch.tokens, batch.targets);
       }
       mean += loss.item() * fraction;
@@ -199,7 +202,6 @@ Trace by_hand(const StepCase& run) {
     }
     applied += trace.applied.back() ? 1 : 0;
   }
-  amp::set_matmul_precision(before);
   keep_weights(model, optimizer, trace);
   return trace;
 }
@@ -255,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(Precisions, TrainerStep, ::testing::ValuesIn(runs()),
 // --- the learning rate ---
 
 Config overflowing() {
-  Config config = config_of("fp16", "autocast", 1, 1);
+  Config config = config_of("fp16", ParameterStorage::autocast, 1, 1);
   config.scale_init = overflowing_scale;
   return config;
 }
@@ -320,7 +322,7 @@ TEST(TrainerLearningRate, GoesOnWhereASavedRunHadCome) {
 // --- the rest ---
 
 TEST(Trainer, TakesTheSameStepsFromALoader) {
-  const Config config = config_of("bf16", "autocast", 2, 1);
+  const Config config = config_of("bf16", ParameterStorage::autocast, 2, 1);
   Trainer by_tokens(config), by_loader(config);
   data::Loader loader(small_tokens(), {.shape = {config.batch, config.context},
                                        .accumulate = config.accumulate,

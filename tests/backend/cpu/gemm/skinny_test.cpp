@@ -24,15 +24,19 @@ struct Skinny {
 constexpr Skinny skinny_sizes[] = {{1, 1, 5000}, {1, 7, 5000},    {1, 37, 2048}, {1, 1500, 1025},
                                    {7, 1, 5000}, {1500, 1, 1025}, {1, 64, 1023}, {3, 1, 1024}};
 
-void expect_exact(const Skinny& s, Element type, int a_layout, int b_layout, bool tf32) {
-  Matrix a(type, s.m, s.k, a_layout), b(type, s.k, s.n, b_layout), c(Element::f32, s.m, s.n);
+void expect_exact(const Skinny& s, DType type, int a_layout, int b_layout, bool tf32) {
+  Matrix a(type, s.m, s.k, a_layout), b(type, s.k, s.n, b_layout), c(DType::f32, s.m, s.n);
   Numbers numbers(static_cast<uint32_t>(s.k + s.n));
   fill_whole(a, numbers);
   fill_whole(b, numbers);
   c.fill_nan();
-  Epilogue epilogue;
-  epilogue.round_tf32 = tf32;
-  gemm(s.m, s.n, s.k, a.operand(), b.operand(), c.output(), epilogue);
+  gemm({.m = s.m,
+        .n = s.n,
+        .k = s.k,
+        .a = a.input(),
+        .b = b.input(),
+        .c = c.output(),
+        .epilogue = {.tf32 = tf32}});
   for (int64_t i = 0; i < s.m; ++i) {
     for (int64_t j = 0; j < s.n; ++j) {
       double sum = 0;
@@ -46,13 +50,13 @@ void expect_exact(const Skinny& s, Element type, int a_layout, int b_layout, boo
 
 TEST(CpuSkinny, AnyDepthAndLayout) {
   for (const Skinny& s : skinny_sizes) {
-    for (const Element type : gemm_cases::all_elements) {
+    for (const DType type : gemm_cases::floating_types) {
       for (const int layout : {0, 1, 3}) expect_exact(s, type, layout, layout, false);
       expect_exact(s, type, 0, 1, false);
       expect_exact(s, type, 1, 0, false);
     }
-    expect_exact(s, Element::f32, 0, 0, true);
-    expect_exact(s, Element::f32, 0, 1, true);
+    expect_exact(s, DType::f32, 0, 0, true);
+    expect_exact(s, DType::f32, 0, 1, true);
   }
 }
 
