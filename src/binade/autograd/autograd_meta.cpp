@@ -6,8 +6,6 @@ namespace binade {
 namespace autograd {
 namespace {
 
-DType default_grad_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
 AutogradMeta& leaf_meta(const char* caller, const Tensor& tensor) {
   const auto& meta = tensor.autograd_meta();
   if (meta == nullptr || meta->node != nullptr || !meta->requires_grad) {
@@ -56,7 +54,7 @@ Tensor& Tensor::set_requires_grad(bool value) {
     meta->shape = shape();
     meta->dtype = dtype();
     meta->device = device();
-    meta->grad_dtype = autograd::default_grad_dtype(dtype());
+    meta->grad_dtype = autograd::accumulation_type(dtype());
     set_autograd_meta(std::move(meta));
   }
   autograd_meta()->requires_grad = value;

@@ -186,7 +186,7 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
   Composite call(Op::scaled_dot_product_attention, {q, k, v});
   const int64_t group = q.size(1) / k.size(1), queries = q.size(2), keys = k.size(2),
                 dim = q.size(3);
-  const DType wide = call[0].dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = accumulation_type(call[0]);
   // Each key head serves a group of query heads.
   const auto grouped = [&](const Tensor& x) {
     const Tensor spread =

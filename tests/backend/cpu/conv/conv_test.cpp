@@ -178,7 +178,7 @@ TEST(CpuConv, BackwardInputFollowsItsDefinition) {
 // The gradient of 16-bit operands may be of their type or f32.
 TEST(CpuConv, BackwardWeightFollowsItsDefinition) {
   for (const DType dtype : compute_types) {
-    for (const DType result : {dtype, dtype == DType::f64 ? DType::f64 : DType::f32}) {
+    for (const DType result : {dtype, accumulation_type(dtype)}) {
       for (const Case& c : cases) {
         const Inputs in(c, dtype);
         const Values x = read(in.x), dy = read(in.dy);

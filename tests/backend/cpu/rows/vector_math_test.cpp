@@ -33,7 +33,7 @@ void powers_of_e(std::vector<float>& x) {
   map(x, [](auto d, auto v) HWY_ATTR { return fast_exp(d, v); });
 }
 void powers_of_2(std::vector<float>& x) {
-  map(x, [](auto d, auto v) HWY_ATTR { return quick_exp2(d, v); });
+  map(x, [](auto d, auto v) HWY_ATTR { return fast_exp2(d, v); });
 }
 
 }  // namespace
@@ -88,14 +88,14 @@ void expect_close(Power power, double first, double last) {
   EXPECT_GT(worst, 0.5);  // nothing this short rounds correctly everywhere
 }
 
-TEST(CpuVectorMath, QuickPowersAreCloseWhereTheyAreNormal) {
+TEST(CpuVectorMath, FastPowersAreCloseWhereTheyAreNormal) {
   formats::testing::for_each_target([] {
     expect_close(Power::of_2, -126, 127);
     expect_close(Power::of_e, -87.33, 88.37);
   });
 }
 
-TEST(CpuVectorMath, QuickExp2IsExactAtWholeNumbers) {
+TEST(CpuVectorMath, FastExp2IsExactAtWholeNumbers) {
   formats::testing::for_each_target([] {
     std::vector<float> x;
     for (int n = -126; n <= 126; ++n) x.push_back(static_cast<float>(n));
@@ -104,7 +104,7 @@ TEST(CpuVectorMath, QuickExp2IsExactAtWholeNumbers) {
   });
 }
 
-TEST(CpuVectorMath, QuickPowersEndInZeroAndKeepNan) {
+TEST(CpuVectorMath, FastPowersEndInZeroAndKeepNan) {
   formats::testing::for_each_target([] {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     for (const Power power : {Power::of_2, Power::of_e}) {

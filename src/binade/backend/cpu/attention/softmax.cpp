@@ -19,7 +19,7 @@ namespace binade::backend::cpu::attention {
 namespace HWY_NAMESPACE {
 namespace {
 
-using cpu::HWY_NAMESPACE::quick_exp2;
+using cpu::HWY_NAMESPACE::fast_exp2;
 using formats::HWY_NAMESPACE::store_codes;
 
 template <class D, class T = hn::TFromD<D>>
@@ -109,13 +109,13 @@ HWY_INLINE hn::Vec<D> base_of(D d, hn::Vec<D> highest) {
 // scores could end up above their own maximum.
 template <class D>
 HWY_INLINE hn::Vec<D> probability(D d, hn::Vec<D> score, hn::Vec<D> factor, hn::Vec<D> base) {
-  return quick_exp2(d, hn::Sub(hn::Mul(score, factor), base));
+  return fast_exp2(d, hn::Sub(hn::Mul(score, factor), base));
 }
 
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE void finish_softmax(D d, const OnlineSoftmax<T>& s, int64_t at, hn::Vec<D> highest,
                                hn::Vec<D> total) {
-  const auto change = quick_exp2(d, hn::Sub(hn::LoadU(d, s.maximum + at), base_of(d, highest)));
+  const auto change = fast_exp2(d, hn::Sub(hn::LoadU(d, s.maximum + at), base_of(d, highest)));
   hn::StoreU(hn::MulAdd(hn::LoadU(d, s.sum + at), change, total), d, s.sum + at);
   hn::StoreU(change, d, s.correction + at);
   hn::StoreU(highest, d, s.maximum + at);

@@ -107,7 +107,7 @@ struct GeluTanh : Smooth<GeluTanh> {
     const auto infinity = hn::Set(d, std::numeric_limits<T>::infinity());
     const auto too_large = hn::Gt(exponent, hn::Set(d, T{127}));
     const auto one = hn::Set(d, T{1});
-    const auto power = hn::IfThenElse(too_large, infinity, quick_exp2(d, exponent));
+    const auto power = hn::IfThenElse(too_large, infinity, fast_exp2(d, exponent));
     return hn::Div(one, hn::Add(one, power));
   }
 };

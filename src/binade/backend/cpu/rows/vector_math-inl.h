@@ -45,7 +45,7 @@ HWY_INLINE hn::Vec<D> full_exp(D d, hn::Vec<D> x) {
 // e^x for x up to 88.376, in half the operations, to two units in the last place: 0 if the result
 // is below the smallest normal number, NaN for NaN.
 template <class D>
-HWY_INLINE hn::Vec<D> quick_exp_below(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> fast_exp_below(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
     return full_exp(d, x);
   } else {
@@ -80,14 +80,14 @@ HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
     return full_exp(d, x);
   } else {
     const auto infinity = hn::Set(d, std::numeric_limits<float>::infinity());
-    return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.376f)), infinity, quick_exp_below(d, x));
+    return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.376f)), infinity, fast_exp_below(d, x));
   }
 }
 
 // 2^x for x below 127, in still fewer operations and as accurate: 0 if the result is below the
 // smallest normal number, NaN for NaN.
 template <class D>
-HWY_INLINE hn::Vec<D> quick_exp2(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> fast_exp2(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
     return map_lanes(d, x, [](double v) { return std::exp2(v); });
   } else {
@@ -148,7 +148,7 @@ HWY_INLINE Normal<D> normal_distribution(D d, hn::Vec<D> x) {
     };
     V p = hn::MulAdd(square, pair(8), pair(6));
     for (int i = 4; i >= 0; i -= 2) p = hn::MulAdd(square, p, pair(i));
-    const V gauss = quick_exp_below(d, hn::Mul(hn::Mul(hn::Set(d, -0.5f), x), x));
+    const V gauss = fast_exp_below(d, hn::Mul(hn::Mul(hn::Set(d, -0.5f), x), x));
     const V tail = hn::Mul(gauss, hn::Mul(t, p));
     const auto negative = hn::Lt(x, hn::Zero(d));
     return {hn::IfThenElse(negative, tail, hn::Sub(one, tail)),

@@ -13,6 +13,7 @@ namespace binade::backend::cuda {
 
 inline constexpr int warp_size = 32;
 
+// divide_up() in the operands' own type: a 64-bit division is slow on a GPU.
 template <class T>
 BINADE_HD constexpr T ceil_div(T a, T b) {
   return (a + b - 1) / b;

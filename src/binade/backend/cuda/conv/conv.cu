@@ -17,11 +17,9 @@ namespace {
 // About the memory for columns: matmuls of this size run at full speed.
 constexpr int64_t scratch_bytes = int64_t{256} << 20;
 
-DType compute_type(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
 // Whether a matmul of `operand`s can store its result as `result`.
 bool stores_directly(DType operand, DType result) {
-  return result == operand || result == compute_type(operand);
+  return result == operand || result == accumulation_type(operand);
 }
 
 Tensor scratch(const Shape& shape, DType dtype) { return Tensor::empty(shape, dtype, device()); }
@@ -104,7 +102,7 @@ struct Parts {
 void forward_columns(const ConvSizes& sizes, const ConvForward& call, const TensorView& bias) {
   const TensorView &x = call.x, &weight = call.weight, &y = call.y;
   const int64_t out = sizes.groups * sizes.out_channels, rows = sizes.groups * sizes.rows();
-  const DType wide = compute_type(x.dtype);
+  const DType wide = accumulation_type(x.dtype);
   const bool direct = !bias.present || y.dtype == wide;  // else y would be rounded twice
   const bool pointwise = sizes.pointwise();
   const auto size = [](DType dtype) { return static_cast<int64_t>(size_of(dtype)); };
@@ -166,7 +164,7 @@ void backward_input_columns(const ConvSizes& sizes, const ConvBackwardInput& cal
   }
   // An input's gradient sums over positions in one kernel, so images are divided by channels, not
   // by positions.
-  const DType wide = compute_type(dy.dtype);
+  const DType wide = accumulation_type(dy.dtype);
   const int64_t channel_bytes =
       sizes.groups * sizes.taps * sizes.out_plane * static_cast<int64_t>(size_of(wide));
   const int64_t fitting = std::max<int64_t>(scratch_bytes / std::max<int64_t>(channel_bytes, 1), 1);
@@ -215,7 +213,7 @@ ConvMatrix gather_outputs(const ConvSizes& sizes, const TensorView& dy, const Co
 void backward_weight_columns(const ConvSizes& sizes, const ConvBackwardWeight& call) {
   const TensorView &x = call.x, &dy = call.dy, &dweight = call.dweight;
   const int64_t out = sizes.groups * sizes.out_channels, rows = sizes.groups * sizes.rows();
-  const DType wide = compute_type(x.dtype);
+  const DType wide = accumulation_type(x.dtype);
   const Parts parts(sizes, std::max(rows, out) * static_cast<int64_t>(size_of(x.dtype)));
   const bool one_part = parts.images >= sizes.images && parts.positions == sizes.out_plane;
   const bool direct = one_part && stores_directly(x.dtype, dweight.dtype);
@@ -249,7 +247,7 @@ void backward_weight_columns(const ConvSizes& sizes, const ConvBackwardWeight& c
 #ifdef BINADE_CUDNN
 // cuDNN's results are rounded before the bias is added: 16-bit ones would be rounded twice.
 bool rounds_once(const TensorView& bias, const TensorView& y) {
-  return !bias.present || y.dtype == compute_type(y.dtype);
+  return !bias.present || y.dtype == accumulation_type(y.dtype);
 }
 #endif
 
@@ -259,7 +257,7 @@ void forward(const ConvForward& call) {
   const ConvSizes sizes(x, weight, y, geometry);
   const memory::CategoryGuard guard(memory::Category::workspace);
   Tensor holder;
-  const TensorView wide_bias = as_compute(bias, compute_type(x.dtype), holder);
+  const TensorView wide_bias = as_compute(bias, accumulation_type(x.dtype), holder);
 #ifdef BINADE_CUDNN
   if (rounds_once(bias, y) && cudnn::conv_forward(x, weight, geometry, y)) {
     const int64_t out = sizes.groups * sizes.out_channels;
@@ -278,7 +276,7 @@ void backward_input(const ConvBackwardInput& call) {
   const ConvSizes sizes(dx, weight, dy, geometry);
   const memory::CategoryGuard guard(memory::Category::workspace);
   Tensor holder;
-  const TensorView wide_bias = as_compute(bias, compute_type(dy.dtype), holder);
+  const TensorView wide_bias = as_compute(bias, accumulation_type(dy.dtype), holder);
 #ifdef BINADE_CUDNN
   if (!accumulate && rounds_once(bias, dx) &&
       cudnn::conv_backward_input(dy, weight, geometry, dx)) {

@@ -40,8 +40,6 @@ DType operand_type(DType a, DType b, bool fp8) {
   return a == b ? a : DType::f32;
 }
 
-DType sum_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
-
 // Whether cuBLASLt writes GEMMs of `type` operands as `result`.
 bool writes(DType type, DType result) {
   if (type == DType::f64) return result == DType::f64;
@@ -232,7 +230,7 @@ BlasGemm describe_gemm(const TensorView& a, const TensorView& b, const TensorVie
     // Each block's sum is scaled separately, in f32.
     if (has_block_scales(p.scaling_a)) p.fast_accumulation = false;
   } else if (e.scale_a.present || e.scale_b.present) {
-    const TensorView scalars = workspace.get({2}, sum_type(type));
+    const TensorView scalars = workspace.get({2}, accumulation_type(type));
     combine_scales(e.alpha, e.scale_a, e.scale_b, e.beta, scalars);
     p.device_scalars = scalars.data;
   }
@@ -265,7 +263,8 @@ bool run(BlasGemm p, const TensorView& y, const Epilogue& e, bool fused, Workspa
   if (gelu && pre.present) p.aux = matrix(pre, row_distance(pre));
   if (!blas_gemm(p)) return false;
   if (missing) {
-    finish(result, missing_bias ? bias_as(e.bias, sum_type(y.dtype), workspace) : TensorView(),
+    finish(result,
+           missing_bias ? bias_as(e.bias, accumulation_type(y.dtype), workspace) : TensorView(),
            into_pre && !missing_bias ? TensorView() : pre, y, e.activation);
   }
   return true;
@@ -280,7 +279,7 @@ void multiply(const TensorView& a, const TensorView& b, const TensorView& y, con
       elementwise_kernels.axpby(e.beta, y, 0, y);
     }
     const TensorView bias =
-        e.bias.present ? bias_as(e.bias, sum_type(y.dtype), workspace) : TensorView();
+        e.bias.present ? bias_as(e.bias, accumulation_type(y.dtype), workspace) : TensorView();
     return finish(y, bias, e.pre_activation, y, e.activation);
   }
   const BlasGemm p = describe_gemm(a, b, y, e, workspace);
@@ -331,7 +330,7 @@ void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue);
 void multiply_into_copy(const TensorView& a, const TensorView& b, const TensorView& y,
                         const Epilogue& epilogue) {
   Workspace workspace;
-  const DType sums = sum_type(operand_type(a.dtype, b.dtype, false));
+  const DType sums = accumulation_type(operand_type(a.dtype, b.dtype, false));
   const TensorView result = workspace.get(y.shape, sums);
   Epilogue e = epilogue;
   if (e.beta != 0) elementwise_kernels.copy(y, result);
