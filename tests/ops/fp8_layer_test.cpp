@@ -3,25 +3,59 @@
 #include <gtest/gtest.h>
 
 #include "binade/amp/autocast.h"
-#include "binade/ops/create.h"
 #include "binade/ops/fp8_linear.h"
-#include "support/values.h"
+#include "support/tensors.h"
 
 namespace binade {
 namespace {
 
-TEST(Fp8Layer, ResultsHaveTheAutocastType) {
-  EXPECT_EQ(ops::linear_dtype(DType::f32), DType::f32);
-  EXPECT_EQ(ops::linear_dtype(DType::bf16), DType::bf16);
-  const amp::Autocast cast(DType::f16);
-  EXPECT_EQ(ops::linear_dtype(DType::f32), DType::f16);
+using amp::Fp8Recipe;
+using amp::Fp8Scaling;
+
+// y, dx and dweight.
+using Matmuls = std::array<Tensor, 3>;
+
+template <class Run>
+Matmuls matmuls_of(Run run) {
+  const Tensor x = test::noise_leaf({2, 24, 40}, 1, DType::bf16),
+               weight = test::noise_leaf({56, 40}, 2);
+  const amp::Autocast autocast(DType::bf16);
+  const Tensor y = run(x, weight);
+  y.backward(test::noise(y.shape(), 3, y.dtype()));
+  return {y, x.grad(), weight.grad()};
 }
 
-// The forward of a recipe that only quantizes backward matmuls is the plain linear, bit for bit.
+Matmuls fp8_matmuls(const Fp8Recipe& recipe) {
+  return matmuls_of([&](const Tensor& x, const Tensor& weight) {
+    return fp8_linear(
+        x, {.weight = weight, .recipe = &recipe, .state = std::make_shared<amp::Fp8LinearState>()});
+  });
+}
+
+// A matmul in FP8 has the bits of the complete recipe, one that is left out those of linear().
+TEST(Fp8Layer, RunsEachMatmulInFp8OrInTheAutocastType) {
+  const Matmuls plain =
+      matmuls_of([](const Tensor& x, const Tensor& weight) { return linear(x, weight); });
+  for (const Fp8Scaling scaling : {Fp8Scaling::delayed, Fp8Scaling::current, Fp8Scaling::row,
+                                   Fp8Scaling::block, Fp8Scaling::mx}) {
+    const Matmuls complete = fp8_matmuls({.scaling = scaling});
+    for (size_t i = 0; i < 3; ++i) EXPECT_FALSE(test::same_bits(complete[i], plain[i]));
+    for (unsigned mask = 0; mask < 8; ++mask) {
+      SCOPED_TRACE(std::string(amp::name(scaling)) + " " + std::to_string(mask));
+      const bool in_fp8[3] = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
+      const Matmuls found = fp8_matmuls(
+          {.scaling = scaling, .forward = in_fp8[0], .dgrad = in_fp8[1], .wgrad = in_fp8[2]});
+      for (size_t i = 0; i < 3; ++i)
+        EXPECT_TRUE(test::same_bits(found[i], in_fp8[i] ? complete[i] : plain[i])) << i;
+    }
+  }
+}
+
+// Bias and activation are applied as linear() does, without autocast too.
 TEST(Fp8Layer, MatmulsLeftOutOfTheRecipeReadUnquantizedValues) {
   const Tensor x = randn({5, 24}, {1, 0}), weight = randn({7, 24}, {2, 0}),
                bias = randn({7}, {3, 0});
-  amp::Fp8Recipe recipe{.scaling = amp::Fp8Scaling::current};
+  Fp8Recipe recipe{.scaling = Fp8Scaling::current};
   const auto run = [&] {
     return test::read(fp8_linear(x, {.weight = weight,
                                      .bias = bias,
@@ -33,6 +67,26 @@ TEST(Fp8Layer, MatmulsLeftOutOfTheRecipeReadUnquantizedValues) {
   EXPECT_NE(run(), plain);
   recipe.forward = false;
   EXPECT_EQ(run(), plain);
+}
+
+TEST(Fp8Layer, ResultsHaveTheAutocastType) {
+  EXPECT_EQ(ops::linear_dtype(DType::f32), DType::f32);
+  EXPECT_EQ(ops::linear_dtype(DType::bf16), DType::bf16);
+  const amp::Autocast autocast(DType::f16);
+  EXPECT_EQ(ops::linear_dtype(DType::f32), DType::f16);
+}
+
+TEST(Fp8Layer, AnInputThatNeedsNoGradientHasNoTarget) {
+  const auto target_of = [](const Tensor& x) {
+    return ops::input_target(autograd::GradSlot(x.autograd_meta()), {6, 4});
+  };
+  EXPECT_FALSE(target_of(test::noise({2, 3, 4}, 1)).buffer.defined());
+  const Tensor x = test::noise_leaf({2, 3, 4}, 1);
+  const autograd::GradSlot::Target first = target_of(x), second = target_of(x);
+  EXPECT_EQ(first.buffer.shape(), (Shape{6, 4}));
+  EXPECT_FALSE(first.accumulate);
+  EXPECT_TRUE(second.accumulate);
+  EXPECT_EQ(second.buffer.storage(), x.grad().storage());
 }
 
 }  // namespace
