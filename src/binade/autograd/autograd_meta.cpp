@@ -54,7 +54,7 @@ Tensor& Tensor::set_requires_grad(bool value) {
     meta->shape = shape();
     meta->dtype = dtype();
     meta->device = device();
-    meta->grad_dtype = autograd::accumulation_type(dtype());
+    meta->grad_dtype = accumulation_type(dtype());
     set_autograd_meta(std::move(meta));
   }
   autograd_meta()->requires_grad = value;
