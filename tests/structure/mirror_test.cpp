@@ -19,11 +19,12 @@ struct Covered {
 
 constexpr Covered covered[] = {
     {"amp/call", "amp/autocast"},
+    {"amp/fp8_quantizer", "amp/fp8_scales"},
     {"amp/policy", "amp/autocast"},
     {"amp/trace", "amp/autocast"},
     {"backend/backend", "ops/table"},
     {"backend/gpu", "backend/graph"},
-    {"backend/matmul", "ops/fp8_products"},
+    {"backend/matmul", "ops/fp8_matmul"},
     {"backend/meta", "train/forecast"},
     {"backend/transfer", "backend/graph"},
     {"backend/cpu/attention/*", "backend/cpu/attention/attention"},
@@ -58,6 +59,7 @@ constexpr Covered covered[] = {
     {"lab/precision_comparison_report", "lab/precision_comparison"},
     {"lab/range_chart", "lab/experiments"},
     {"nn/conv", "nn/resnet"},
+    {"nn/fp8_fusion", "nn/fp8_blocks"},
     {"nn/linear", "nn/layers"},
     {"nn/norm", "nn/layers"},
     {"nn/norm_linear", "nn/fp8_blocks"},
@@ -67,11 +69,9 @@ constexpr Covered covered[] = {
     {"train/config/component_options", "train/trainer"},
     {"train/config/config_keys", "train/config/config"},
     {"train/config/presets", "train/config/config"},
-    {"train/model_folder", "train/init_from"},
     {"train/report/chart", "train/report/report"},
     {"train/report/html_page", "train/report/report"},
     {"train/report/inspect_text", "train/report/inspect"},
-    {"train/report/peak_throughput", "train/forecast"},
     {"train/report/run_comparison", "train/report/run_summary"},
 };
 
