@@ -8,7 +8,7 @@
 #include "formats/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu_vector_math_test.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/rows/vector_math_test.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // Below foreach_target.h, which this relies on.
