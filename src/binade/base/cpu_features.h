@@ -1,5 +1,13 @@
 #pragma once
 
+// Begins inline assembly with Arm's bf16 instructions: GCC's assembler is told of them here,
+// Clang's by the options of the file (cmake/flags.cmake).
+#ifdef __clang__
+#define BINADE_ASM_BF16 ""
+#else
+#define BINADE_ASM_BF16 ".arch_extension bf16\n"
+#endif
+
 #include <string_view>
 #include <vector>
 

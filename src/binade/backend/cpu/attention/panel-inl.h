@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "binade/base/cpu_features.h"
 #include "binade/formats/convert-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -69,7 +70,7 @@ HWY_INLINE Halves<D> round_pair(D d, hn::Vec<D> low, hn::Vec<D> high) {
   // it.
   (void)d;
   Halves<D> pair;
-  asm(".arch_extension bf16\n"
+  asm(BINADE_ASM_BF16
       "bfcvtn %0.4h, %1.4s\n"
       "bfcvtn2 %0.8h, %2.4s\n"
       : "=&w"(pair.raw)

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "binade/backend/cpu/gemm/kernel.h"
+#include "binade/base/cpu_features.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
@@ -43,8 +44,8 @@ Loop f32_loop() {
 Loop bf16_loop() {
   if (current_level().bf16 == nullptr) return {};
   return {[](int64_t passes) {
-            asm volatile(".arch_extension bf16\n1: ldp q0, q1, [%1]\n" EACH_SUM(
-                             BFMMLA) "subs %0, %0, #1\n b.gt 1b"
+            asm volatile(BINADE_ASM_BF16
+                         "1: ldp q0, q1, [%1]\n" EACH_SUM(BFMMLA) "subs %0, %0, #1\n b.gt 1b"
                          : "+r"(passes)
                          : "r"(operands)
                          : CLOBBERS);
