@@ -183,7 +183,8 @@ void quantize_norm(const NormOperands& norm, const QuantizedOutput& out) {
 void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   if (rows == 0 || columns == 0) return;
-  const auto [group_rows, group_columns] = sized_group(x.shape, out.group);
+  const ScaleGroup sized = sized_group(x.shape, out.group);
+  const int64_t group_rows = sized.rows, group_columns = sized.columns;
   const Shape groups = scale_shape(x.shape, out.group);
   const int64_t across = groups[1];
   const float max_value = fp8_max(out.data.dtype);
@@ -238,7 +239,8 @@ float scale_inv_at(const TensorView& scale_inv, int64_t index) {
 void dequantize(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x) {
   const int64_t rows = data.shape[0], columns = data.shape[1];
   if (rows == 0 || columns == 0) return;
-  const auto [group_rows, group_columns] = sized_group(data.shape, group);
+  const ScaleGroup sized = sized_group(data.shape, group);
+  const int64_t group_rows = sized.rows, group_columns = sized.columns;
   const int64_t across = scale_shape(data.shape, group)[1];
   parallel_for(rows, 8, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
