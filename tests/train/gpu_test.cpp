@@ -25,7 +25,8 @@ Trained train(const Config& config, Device device) {
   Trained run;
   for (int64_t i = 0; i < config.steps; ++i) {
     trainer.start_step(tokens);
-    for (const StepResult& result : trainer.finished(i + 1 == config.steps))
+    for (const StepResult& result :
+         i + 1 == config.steps ? trainer.finish_all() : trainer.finished())
       run.losses.push_back(result.loss);
   }
   run.skipped = trainer.skipped();
@@ -121,11 +122,11 @@ TEST_P(OverflowGpu, SteadyStepsNeverWait) {
     const data::Tokens tokens = data::Tokens::of_bytes(small_text() + small_text());
     Trainer trainer(config);
     for (int i = 0; i < 4; ++i) trainer.start_step(tokens);
-    trainer.finished(true);
+    trainer.finish_all();
     const int64_t before = backend::host_waits();
     for (int i = 0; i < 2; ++i) trainer.start_step(tokens);  // as far ahead as a run goes
     EXPECT_EQ(backend::host_waits(), before) << "graph " << name_in(graph_names, graph);
-    trainer.finished(true);
+    trainer.finish_all();
     // Two graphs are launched long before they have run, so asking for their results waits.
     if (graph == GraphMode::on) {
       EXPECT_GT(backend::host_waits(), before);
@@ -165,7 +166,7 @@ class GraphGpu : public ::testing::TestWithParam<GraphCase> {
       trainer.start_step(tokens);
       EXPECT_EQ(trainer.uses_graph(), graph == GraphMode::on && i > 2) << "step " << i;
       const bool stop = i == 6 || i == 8 || i == config.steps;
-      for (const StepResult& result : trainer.finished(stop)) {
+      for (const StepResult& result : stop ? trainer.finish_all() : trainer.finished()) {
         run.losses.push_back(result.loss);
         run.losses.push_back(result.gradient_norm);
         run.losses.push_back(result.scale);

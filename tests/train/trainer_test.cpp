@@ -287,7 +287,7 @@ TEST(TrainerLearningRate, IsTheSameIfOutcomesAreReadLate) {
     expected.push_back(early.step(small_tokens()));
     late.start_step(small_tokens());
   }
-  const std::vector<StepResult> found = late.finished(true);
+  const std::vector<StepResult> found = late.finish_all();
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(found[i].step, expected[i].step);
@@ -296,7 +296,7 @@ TEST(TrainerLearningRate, IsTheSameIfOutcomesAreReadLate) {
     EXPECT_EQ(found[i].loss, expected[i].loss);
     EXPECT_EQ(found[i].applied, expected[i].applied);
   }
-  EXPECT_TRUE(late.finished(true).empty());
+  EXPECT_TRUE(late.finish_all().empty());
 }
 
 TEST(TrainerLearningRate, GoesOnWhereASavedRunHadCome) {

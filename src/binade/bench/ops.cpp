@@ -58,11 +58,11 @@ struct Operands {
          squares = zeros({rows, width}, DType::f32, device);
   Tensor norm = empty({1}, DType::f32), factor = ones({1}, DType::f32, device);
   Tensor index = randint(0, rows, {rows}, {1, 6}, device);
-  Tensor codes = empty({rows, width}, DType::e4m3),
-         transposed_codes = transposed({width, rows}, DType::e4m3);
-  Tensor half_codes = empty({rows / 2, width}, DType::e4m3),
+  Tensor quantized = empty({rows, width}, DType::e4m3),
+         quantized_transposed = transposed({width, rows}, DType::e4m3);
+  Tensor half_quantized = empty({rows / 2, width}, DType::e4m3),
          half_transposed = transposed({width, rows / 2}, DType::e4m3);
-  Tensor pair_codes = empty({rows / 2, 2 * width}, DType::e5m2),
+  Tensor pair_quantized = empty({rows / 2, 2 * width}, DType::e5m2),
          pair_transposed = transposed({2 * width, rows / 2}, DType::e5m2);
   Tensor amax = zeros({1}, DType::f32, device);
 };
@@ -161,24 +161,25 @@ void add_rows(Kernels& list, const Operands& o, const backend::Backend& table) {
 void add_fp8(Kernels& list, const Operands& o, const backend::Backend& table) {
   list.push_back(
       {"fp8 of bf16", (2 + o.times()) * elements, [&] {
-         table.quantize.quantize(o.bf16, {o.factor, o.codes, o.transposed_codes, o.amax});
+         table.quantize.quantize(o.bf16, {o.factor, o.quantized, o.quantized_transposed, o.amax});
        }});
   list.push_back({"fp8 of layer norm bf16", (2 + o.times()) * elements, [&] {
-                    table.quantize.quantize_norm({.x = o.bf16,
-                                                  .weight = o.weight,
-                                                  .bias = o.bias,
-                                                  .mean = o.mean,
-                                                  .rstd = o.rstd,
-                                                  .dtype = DType::bf16},
-                                                 {o.factor, o.codes, o.transposed_codes, o.amax});
+                    table.quantize.quantize_norm(
+                        {.x = o.bf16,
+                         .weight = o.weight,
+                         .bias = o.bias,
+                         .mean = o.mean,
+                         .rstd = o.rstd,
+                         .dtype = DType::bf16},
+                        {o.factor, o.quantized, o.quantized_transposed, o.amax});
                   }});
   list.push_back({"fp8 of swiglu bf16", (2 + o.times() / 2) * elements, [&] {
                     table.quantize.quantize_swiglu(
-                        o.pairs, {o.factor, o.half_codes, o.half_transposed, o.amax});
+                        o.pairs, {o.factor, o.half_quantized, o.half_transposed, o.amax});
                   }});
   list.push_back({"fp8 of swiglu backward bf16", (3 + o.times()) * elements, [&] {
                     table.quantize.quantize_swiglu_backward(
-                        o.half, o.pairs, {o.factor, o.pair_codes, o.pair_transposed, o.amax});
+                        o.half, o.pairs, {o.factor, o.pair_quantized, o.pair_transposed, o.amax});
                   }});
 }
 

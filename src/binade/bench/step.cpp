@@ -57,12 +57,12 @@ class Stepper {
 
   void step() {
     trainer_.start_step(tokens_);
-    note(trainer_.finished(false));
+    note(trainer_.finished());
   }
 
   // Loss of the last step.
   double loss() {
-    note(trainer_.finished(true));
+    note(trainer_.finish_all());
     return loss_;
   }
 

@@ -27,7 +27,8 @@ Conv<axes>::Conv(const ConvConfig& config, Placement placement) : options(config
   Shape shape{config.out, config.in / groups};
   for (size_t i = 0; i < axes; ++i)
     shape.push_back(config.kernel[config.kernel.size() == 1 ? 0 : i]);
-  const double fan_in = static_cast<double>(shape.numel() / config.out);
+  const int64_t inputs = shape.numel() / config.out;  // of one output
+  const double fan_in = static_cast<double>(inputs);
   weight = init::uniform(shape, 1 / std::sqrt(fan_in), placement);
   if (config.bias) bias = init::uniform({config.out}, 1 / std::sqrt(fan_in), placement);
   add_parameter("weight", weight);

@@ -32,7 +32,8 @@ Triple spread(std::string_view op, std::string_view argument, const PerAxis& val
                 .expected = std::to_string(least) + " to " + std::to_string(most),
                 .found = std::to_string(value)});
     }
-    result[static_cast<size_t>(3 - axes + i)] = value;
+    const int axis = 3 - axes + i;
+    result[static_cast<size_t>(axis)] = value;
   }
   return result;
 }

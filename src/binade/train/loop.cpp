@@ -206,7 +206,7 @@ class Loop {
     trainer_.start_step(*loader_);
     const int64_t step = trainer_.steps();
     const bool all = awaited || evaluates_at(step) || saves_at(step) || stop_requested != 0;
-    const std::vector<StepResult> results = trainer_.finished(all);
+    const std::vector<StepResult> results = all ? trainer_.finish_all() : trainer_.finished();
     const auto now = Clock::now();
     const double elapsed = std::chrono::duration<double>(now - last_record_).count() /
                            static_cast<double>(std::max<size_t>(results.size(), 1));

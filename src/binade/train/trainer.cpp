@@ -143,18 +143,18 @@ void Trainer::start_step(data::Loader& loader) {
   start_on([&](int64_t) { return loader.next(); });
 }
 
-size_t Trainer::unread_steps() const { return device_.is_cpu() ? 0 : steps_ahead; }
+size_t Trainer::max_pending() const { return device_.is_cpu() ? 0 : steps_ahead; }
 
 void Trainer::set_learning_rate() {
   const int64_t applied = steps_ - skipped_;
   std::vector<double> rates;
-  for (size_t i = 0; i <= started_.size(); ++i)
+  for (size_t i = 0; i <= pending_.size(); ++i)
     rates.push_back(schedule_.at(applied - static_cast<int64_t>(i)));
   optimizer_->set_lr_after(applied, rates);
 }
 
 void Trainer::start_on(BatchOf batch_of) {
-  read_results(unread_steps());
+  read_results(max_pending());
   random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
   model_->train();
   set_learning_rate();
@@ -164,8 +164,8 @@ void Trainer::start_on(BatchOf batch_of) {
   } else {
     graph_.run([&] { step = launch(batch_of); });
   }
-  step.known.step = ++steps_;
-  started_.push_back(std::move(step));
+  step.step = ++steps_;
+  pending_.push_back(std::move(step));
 }
 
 Trainer::PendingStep Trainer::launch(BatchOf batch_of) {
@@ -202,25 +202,29 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
 }
 
 Trainer::PendingStep Trainer::PendingStep::replayed() const {
-  return {known, loss.replayed(), gradient_norm.replayed(), found_inf.replayed(),
-          report.replayed()};
+  return {step, loss.replayed(), gradient_norm.replayed(), found_inf.replayed(), report.replayed()};
 }
 
-std::vector<StepResult> Trainer::finished(bool all) {
-  read_results(all ? 0 : unread_steps());
+std::vector<StepResult> Trainer::finished() {
+  read_results(max_pending());
+  return std::exchange(results_, {});
+}
+
+std::vector<StepResult> Trainer::finish_all() {
+  read_results(0);
   return std::exchange(results_, {});
 }
 
 void Trainer::read_results(size_t left) {
-  while (started_.size() > left) {
-    const PendingStep oldest = std::move(started_.front());
-    started_.pop_front();
-    results_.push_back(finish(oldest));
+  while (pending_.size() > left) {
+    const PendingStep oldest = std::move(pending_.front());
+    pending_.pop_front();
+    results_.push_back(read(oldest));
   }
 }
 
-StepResult Trainer::finish(const PendingStep& step) {
-  StepResult result = step.known;
+StepResult Trainer::read(const PendingStep& step) {
+  StepResult result{.step = step.step};
   result.lr = schedule_.at(result.step - 1 - skipped_);
   result.loss = step.loss.get();
   result.gradient_norm = step.gradient_norm.get();
@@ -244,12 +248,12 @@ StepResult Trainer::finish(const PendingStep& step) {
 
 StepResult Trainer::step(const data::Tokens& tokens) {
   start_step(tokens);
-  return finished(true).back();
+  return finish_all().back();
 }
 
 StepResult Trainer::step(data::Loader& loader) {
   start_step(loader);
-  return finished(true).back();
+  return finish_all().back();
 }
 
 void Trainer::exclude_from_fp8(const std::string& module) {
@@ -273,11 +277,11 @@ double Trainer::evaluate(const data::Tokens& tokens) {
 }
 
 StateDict Trainer::state_dict() {
-  if (!started_.empty())
+  if (!pending_.empty())
     fail("state_dict", {.argument = "trainer",
                         .expected = "no unfinished step",
-                        .found = std::to_string(started_.size()),
-                        .hint = "call finished(true) first"});
+                        .found = std::to_string(pending_.size()),
+                        .hint = "call finish_all() first"});
   StateDict state;
   const StateDict model_state = model().state_dict();  // flushes FP8 histories
   for (const auto& [name, tensor] : model_->named_buffers())

@@ -44,10 +44,11 @@ class Trainer {
   // skipped.
   void start_step(const data::Tokens& tokens);
   void start_step(data::Loader& loader);
-  // What became of started steps, oldest first, each once. A GPU's are read two steps late, so that
-  // it never waits for the host; `all` waits for every one. Many skipped in a row are an error,
-  // which start_step() throws if it is the first to read them.
-  std::vector<StepResult> finished(bool all);
+  // Results of started steps, oldest first, each returned once. finished() leaves out a GPU's last
+  // two steps, so that the GPU never waits for the host; finish_all() waits for every step. Many
+  // skipped steps in a row are an error, which start_step() throws if it is the first to read them.
+  std::vector<StepResult> finished();
+  std::vector<StepResult> finish_all();
   // Takes one step and waits for it.
   StepResult step(const data::Tokens& tokens);
   StepResult step(data::Loader& loader);
@@ -81,7 +82,7 @@ class Trainer {
   using BatchOf = FunctionRef<data::Batch(int64_t micro)>;
   // A step whose results the host has not read yet.
   struct PendingStep {
-    StepResult known;
+    int64_t step = 0;
     backend::AsyncScalar loss, gradient_norm, found_inf;
     amp::StepReport report;
 
@@ -100,11 +101,11 @@ class Trainer {
   // The mean loss, f64 on the device.
   Tensor accumulate_gradients(BatchOf batch_of);
   void update(PendingStep& step);
-  // Reads the results of the oldest started steps until `left` are unread.
+  // Reads the results of the oldest pending steps until `left` are unread.
   void read_results(size_t left);
   // Started steps that may stay unread.
-  size_t unread_steps() const;
-  StepResult finish(const PendingStep& step);
+  size_t max_pending() const;
+  StepResult read(const PendingStep& step);
 
   Config config_;
   Device device_;
@@ -114,8 +115,8 @@ class Trainer {
   std::unique_ptr<nn::LanguageModel> model_;
   std::unique_ptr<optim::AdamW> optimizer_;
   amp::GradScaler scaler_;
-  std::deque<PendingStep> started_;
-  std::vector<StepResult> results_;  // read, but not returned by finished() yet
+  std::deque<PendingStep> pending_;
+  std::vector<StepResult> results_;  // read, but not returned yet
   StepGraph graph_;
   PendingStep captured_;                   // the step in the graph
   std::vector<data::Batch> graph_inputs_;  // what it reads, one batch per micro-batch
