@@ -111,3 +111,9 @@ if(NOT BINADE_SANITIZE)
   binade_install_test(parent_build parent_project -D how=add_subdirectory -D program=ON)
   set_tests_properties(install.headers install.parent_build PROPERTIES LABELS "install;slow")
 endif()
+
+# Plants every fault of tests/mutants in a copy of the sources with a build of its own.
+if(NOT BINADE_SANITIZE)
+  add_test(NAME mutate.all COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate")
+  set_tests_properties(mutate.all PROPERTIES LABELS slow TIMEOUT 7200)
+endif()

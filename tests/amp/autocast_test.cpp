@@ -284,6 +284,16 @@ TEST(Autocast, PoliciesOverrideByOpAndByModulePath) {
   EXPECT_EQ(matmul(a, a).dtype(), DType::bf16);
 }
 
+TEST(Autocast, AnInnerGuardInheritsThePolicyUnlessItNamesOne) {
+  auto policy = std::make_shared<amp::Policy>();
+  policy->set(Op::exp, CastClass::lower);
+  const amp::Autocast outer(DType::bf16, {.policy = policy});
+  const amp::Autocast inner(DType::f16);
+  EXPECT_EQ(exp(ones({2})).dtype(), DType::f16);
+  const amp::Autocast own(DType::f16, {.policy = std::make_shared<amp::Policy>()});
+  EXPECT_EQ(exp(ones({2})).dtype(), DType::f32);
+}
+
 TEST(Autocast, CustomOpsTakePartAndSeeTheirForwardsState) {
   DType seen_forward{}, seen_backward{};
   CustomOp twice{.name = "twice", .cast = CastClass::lower, .forward = {}, .backward = {}};

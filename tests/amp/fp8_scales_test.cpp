@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "binade/amp/fp8.h"
+#include "binade/amp/fp8_quantizer.h"
 #include "binade/binade.h"
 
 // Scales and histories of delayed recipes, which losses say little about.
@@ -144,6 +145,34 @@ std::pair<Tensor, Tensor> after_recipe(const Fp8Recipe* before, const Fp8Recipe&
   };
   if (before != nullptr) run(*before);
   return run(recipe);
+}
+
+TEST_F(KnownAmaxes, OnlyTheNewestCountsIfTheRecipeSaysSo) {
+  const Fp8Recipe recipe{.history = 4, .most_recent = true};
+  step(recipe, 8);
+  EXPECT_THAT(state("input.scale"), ElementsAre(448 / 8.0));
+  step(recipe, 2);
+  EXPECT_THAT(state("input.scale"), ElementsAre(448 / 2.0));
+}
+
+TEST(Fp8Groups, AreThoseOfThePublishedRecipes) {
+  using amp::Fp8Role, amp::Fp8Scaling, amp::scale_group;
+  const auto group = [](Fp8Scaling scaling, Fp8Role role) {
+    return scale_group({.scaling = scaling}, role);
+  };
+  EXPECT_EQ(group(Fp8Scaling::row, Fp8Role::activation), (ScaleGroup{1, 0}));
+  EXPECT_EQ(group(Fp8Scaling::block, Fp8Role::activation), (ScaleGroup{1, 128}));
+  EXPECT_EQ(group(Fp8Scaling::block, Fp8Role::gradient), (ScaleGroup{1, 128}));
+  EXPECT_EQ(group(Fp8Scaling::block, Fp8Role::weight), (ScaleGroup{128, 128}));
+  EXPECT_EQ(group(Fp8Scaling::mx, Fp8Role::weight), (ScaleGroup{1, 32}));
+}
+
+TEST(Fp8Groups, TinyAmaxesCountAsTheRecipesEpsilon) {
+  const Fp8Recipe recipe{.scaling = amp::Fp8Scaling::current, .eps = 2};
+  amp::Fp8Stream unused;
+  const amp::Fp8Quantizer quantizer{recipe, amp::Fp8Role::activation, unused, false};
+  const Quantized tiny = quantizer.quantize(full({2, 4}, 1e-3));
+  EXPECT_FLOAT_EQ(static_cast<float>(tiny.scale_inv.item()), 2 / 448.0f);
 }
 
 TEST(Fp8Weight, IsQuantizedAgainForAnotherRecipe) {

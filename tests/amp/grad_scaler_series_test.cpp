@@ -57,6 +57,12 @@ TEST(GradScalerSeries, ACleanStepEndsARowOfOverflows) {
   EXPECT_THROW(limited.scales({overflow}), Error);
 }
 
+TEST(GradScalerSeries, ScalingGoesOnAfterARetest) {
+  Series series({.init_scale = 64, .growth_interval = 2, .retest_after = 2});
+  // The retest at scale 1 passes, the scale before it returns, and clean steps let it grow again.
+  EXPECT_THAT(series.scales({overflow, overflow, 1, 1, 1}), ElementsAre(32, 1, 16, 16, 32));
+}
+
 TEST(GradScalerSeries, ARowOfOverflowsGoesOnAfterLoading) {
   Series first({.init_scale = 64, .retest_after = 3}),
       second({.init_scale = 64, .retest_after = 3});

@@ -66,7 +66,6 @@ constexpr Covered covered[] = {
     {"nn/sequential", "nn/layers"},
     {"optim/adam", "optim/optimizer"},
     {"optim/sgd", "optim/optimizer"},
-    {"train/config/component_options", "train/trainer"},
     {"train/config/config_keys", "train/config/config"},
     {"train/config/presets", "train/config/config"},
     {"train/report/chart", "train/report/report"},
