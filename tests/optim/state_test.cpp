@@ -7,6 +7,7 @@
 #include "binade/backend/optimizer_step.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
+#include "binade/ops/unary.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/sgd.h"
 
