@@ -1,4 +1,4 @@
-# PCRE2::PCRE2, the library for 8-bit text, which Debian ships without a CMake package. Installed beside binade-config.cmake too.
+# PCRE2::PCRE2, the library for 8-bit text, which Debian ships without a CMake package.
 find_path(PCRE2_INCLUDE_DIR pcre2.h)
 find_library(PCRE2_LIBRARY pcre2-8)
 mark_as_advanced(PCRE2_INCLUDE_DIR PCRE2_LIBRARY)

@@ -1,4 +1,4 @@
-# utf8proc::utf8proc, which Debian ships without a CMake package. Installed beside binade-config.cmake too.
+# utf8proc::utf8proc, which Debian ships without a CMake package.
 find_path(utf8proc_INCLUDE_DIR utf8proc.h)
 find_library(utf8proc_LIBRARY utf8proc)
 mark_as_advanced(utf8proc_INCLUDE_DIR utf8proc_LIBRARY)
