@@ -47,7 +47,7 @@ class Joiner {
   bool has_word_ = false, last_match_ = false;
 };
 
-void apply(const Split& split, const Piece& piece, Sink sink) {
+void apply(const SplitPattern& split, const Piece& piece, Sink sink) {
   if (split.behavior == SplitBehavior::isolated || split.behavior == SplitBehavior::removed) {
     const bool remove = split.behavior == SplitBehavior::removed;
     split.pattern.each_part(piece.text, [&](std::string_view part, bool is_match) {

@@ -18,7 +18,7 @@ enum class SplitBehavior : uint8_t {
   contiguous,            // adjacent matches are one word
 };
 
-struct Split {
+struct SplitPattern {
   Pattern pattern;
   SplitBehavior behavior = SplitBehavior::isolated;
   bool invert = false;  // gaps count as matches
@@ -38,7 +38,7 @@ struct Metaspace {
   bool split = true;
 };
 
-using PreTokenizerStep = std::variant<Split, ByteLevel, Metaspace>;
+using PreTokenizerStep = std::variant<SplitPattern, ByteLevel, Metaspace>;
 
 // The pre-tokenizer of a tokenizer.json: splits a text into the words that the model encodes. Each
 // step splits the words of the step before as texts of their own.

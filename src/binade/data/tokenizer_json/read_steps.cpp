@@ -84,7 +84,7 @@ NormalizerStep read_normalizer_step(const Value& value) {
               type.describe());
 }
 
-Split read_split(const Value& value) {
+SplitPattern read_split(const Value& value) {
   expect_members(value, {"type", "pattern", "behavior", "invert"});
   static constexpr std::pair<std::string_view, SplitBehavior> behaviors[] = {
       {"Isolated", SplitBehavior::isolated},
@@ -131,7 +131,7 @@ Metaspace read_metaspace(const Value& value) {
   return step;
 }
 
-Split read_digits(const Value& value) {
+SplitPattern read_digits(const Value& value) {
   expect_members(value, {"type", "individual_digits"});
   return {Pattern(Regex("\\p{N}", "digits")), value.at("individual_digits").boolean()
                                                   ? SplitBehavior::isolated
