@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "binade/binade.h"
-#include "binade/ops/fp8_linear.h"
+#include "binade/ops/fp8/linear.h"
 #include "binade/train/trainer.h"
 #include "support/tensors.h"
 #include "train/small_run.h"

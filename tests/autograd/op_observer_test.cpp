@@ -5,7 +5,7 @@
 
 #include "binade/autograd/node.h"
 #include "binade/ops/arithmetic.h"
-#include "binade/ops/loss.h"
+#include "binade/ops/loss/loss.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/unary.h"
 #include "support/tensors.h"

@@ -7,7 +7,7 @@
 #include "binade/ops/activation.h"
 #include "binade/ops/attention.h"
 #include "binade/ops/linear.h"
-#include "binade/ops/loss.h"
+#include "binade/ops/loss/loss.h"
 #include "binade/ops/norm.h"
 #include "support/tensors.h"
 

@@ -24,7 +24,7 @@ constexpr Covered covered[] = {
     {"amp/trace", "amp/autocast"},
     {"backend/backend", "ops/table"},
     {"backend/gpu", "backend/graph"},
-    {"backend/matmul", "ops/fp8_matmul"},
+    {"backend/matmul", "ops/fp8/matmul"},
     {"backend/meta", "train/forecast"},
     {"backend/transfer", "backend/graph"},
     {"backend/cpu/attention/*", "backend/cpu/attention/attention"},

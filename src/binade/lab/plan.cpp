@@ -9,7 +9,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
-#include "binade/ops/loss.h"
+#include "binade/ops/loss/loss.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/forecast.h"
 #include "binade/train/machine.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "binade/nn/transformer.h"
-#include "binade/ops/fp8_fused.h"
+#include "binade/ops/fp8/fused.h"
 
 // Fused FP8 ops across modules: under a delayed recipe a norm or SwiGLU writes the FP8 input of the
 // linear after it. Not part of the public interface.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "binade/nn/transformer.h"
-#include "binade/ops/loss.h"
+#include "binade/ops/loss/loss.h"
 
 namespace binade::nn {
 

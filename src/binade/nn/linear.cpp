@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "binade/nn/init.h"
-#include "binade/ops/fp8_linear.h"
+#include "binade/ops/fp8/linear.h"
 #include "binade/ops/index.h"
 
 namespace binade::nn {

@@ -1,4 +1,4 @@
-#include "binade/ops/loss.h"
+#include "binade/ops/loss/loss.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "binade/ops/margin_loss.h"
+#include "binade/ops/loss/margin_loss.h"
 
 #include "ops/table/description.h"
 #include "ops/table/reduced.h"

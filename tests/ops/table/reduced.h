@@ -1,6 +1,6 @@
 #pragma once
 
-#include "binade/ops/loss.h"
+#include "binade/ops/loss/loss.h"
 #include "ops/table/array.h"
 
 namespace binade::optable {

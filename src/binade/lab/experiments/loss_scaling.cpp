@@ -11,7 +11,7 @@
 #include "binade/nn/sequential.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/create.h"
-#include "binade/ops/loss.h"
+#include "binade/ops/loss/loss.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/unary.h"
 #include "binade/optim/adam.h"

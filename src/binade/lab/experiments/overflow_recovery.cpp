@@ -9,7 +9,7 @@
 #include "binade/nn/init.h"
 #include "binade/nn/linear.h"
 #include "binade/ops/create.h"
-#include "binade/ops/loss.h"
+#include "binade/ops/loss/loss.h"
 #include "binade/ops/matmul.h"
 #include "binade/optim/sgd.h"
 #include "binade/train/report/chart.h"

@@ -1,4 +1,4 @@
-#include "binade/ops/margin_loss.h"
+#include "binade/ops/loss/margin_loss.h"
 
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"

@@ -1,4 +1,4 @@
-#include "binade/ops/fp8_linear.h"
+#include "binade/ops/fp8/linear.h"
 
 #include <gtest/gtest.h>
 

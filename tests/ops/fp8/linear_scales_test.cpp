@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "binade/ops/create.h"
-#include "binade/ops/fp8_linear.h"
+#include "binade/ops/fp8/linear.h"
 #include "support/values.h"
 
 // A linear layer with one scale per tensor, against double arithmetic on numbers rounded by

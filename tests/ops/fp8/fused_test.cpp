@@ -1,4 +1,4 @@
-#include "binade/ops/fp8_fused.h"
+#include "binade/ops/fp8/fused.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/gpu.h"
 #include "binade/ops/activation.h"
-#include "binade/ops/fp8_linear.h"
+#include "binade/ops/fp8/linear.h"
 #include "binade/ops/norm.h"
 #include "support/tensors.h"
 

@@ -1,4 +1,4 @@
-#include "binade/ops/fp8_matmul.h"
+#include "binade/ops/fp8/matmul.h"
 
 #include <gtest/gtest.h>
 

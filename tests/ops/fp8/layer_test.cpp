@@ -1,9 +1,9 @@
-#include "binade/ops/fp8_layer.h"
+#include "binade/ops/fp8/layer.h"
 
 #include <gtest/gtest.h>
 
 #include "binade/amp/autocast.h"
-#include "binade/ops/fp8_linear.h"
+#include "binade/ops/fp8/linear.h"
 #include "support/tensors.h"
 
 namespace binade {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "binade/ops/fp8_layer.h"
+#include "binade/ops/fp8/layer.h"
 
 namespace binade {
 

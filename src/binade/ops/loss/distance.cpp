@@ -1,4 +1,4 @@
-#include "binade/ops/distance.h"
+#include "binade/ops/loss/distance.h"
 
 #include <limits>
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "binade/backend/norm.h"
-#include "binade/ops/fp8_layer.h"
+#include "binade/ops/fp8/layer.h"
 
 // Linears under delayed FP8 recipes fused with the op that computes their input, so that the input
 // is stored in FP8 alone. Each is bit for bit the ops it replaces, and leaves the same scales and

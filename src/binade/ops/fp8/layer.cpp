@@ -1,7 +1,7 @@
-#include "binade/ops/fp8_layer.h"
+#include "binade/ops/fp8/layer.h"
 
 #include "binade/ops/common.h"
-#include "binade/ops/fp8_matmul.h"
+#include "binade/ops/fp8/matmul.h"
 
 namespace binade::ops {
 namespace {

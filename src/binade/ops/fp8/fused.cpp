@@ -1,4 +1,4 @@
-#include "binade/ops/fp8_fused.h"
+#include "binade/ops/fp8/fused.h"
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/ops/norm_common.h"
