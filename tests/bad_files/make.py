@@ -414,11 +414,153 @@ def tokenizer():
     with_charsmap("charsmap_value_outside", charsmap(far, b"x\0"), "values within the 2 bytes of texts, found 77")
 
 
+# ---- tokenizer.json ----
+
+TOKENIZER = {
+    "version": "1.0", "truncation": None, "padding": None,
+    "added_tokens": [{"id": 3, "content": "<s>", "single_word": False, "lstrip": False, "rstrip": False,
+                      "normalized": False, "special": True}],
+    "normalizer": {"type": "Sequence", "normalizers": [
+        {"type": "NFC"}, {"type": "Replace", "pattern": {"String": "x"}, "content": "y"}]},
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": " ?\\p{L}+"}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}]},
+    "post_processor": {"type": "TemplateProcessing",
+                       "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                       "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [3], "tokens": ["<s>"]}}},
+    "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
+    "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+              "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+              "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]},
+}
+UNIGRAM = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0]], "byte_fallback": False}
+
+
+def tokenizer_json():
+    good = json.dumps(TOKENIZER)
+
+    def tj(name, content, *parts):
+        case(f"tokenizer_json/{name}.json", content, *parts)
+
+    def changed(name, path, value, *parts):
+        """The good file with one value changed, or taken away (...)."""
+        content = json.loads(good)
+        place = content
+        *way, last = path
+        for step in way:
+            place = place[step]
+        if value is ...:
+            del place[last]
+        else:
+            place[last] = value
+        tj(name, json.dumps(content), *parts)
+
+    def normalizer(name, value, *parts):
+        changed(name, ["normalizer"], value, *parts)
+
+    def pattern(name, regex, *parts):
+        changed(name, ["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": regex}, "pattern.Regex", *parts)
+
+    def unigram(name, changes, *parts):
+        merged = {k: v for k, v in {**UNIGRAM, **changes}.items() if v is not ...}
+        content = {**json.loads(good), "model": merged, "pre_tokenizer": None, "added_tokens": [], "post_processor": None}
+        tj(name, json.dumps(content), *parts)
+
+    tj("empty", "", "unexpected end of input")
+    tj("a_text", "Once upon a time there was a token.", "invalid literal")
+    tj("array", "[]", "an object, found an array of 0")
+    tj("cut_short", good[: len(good) // 2], "expected JSON")
+    tj("byte_order_mark", b"\xef\xbb\xbf" + good.encode(), "byte order mark")
+    tj("nested", '{"model":' * 100, "at most 64 levels")
+    tj("member_twice", good[:-1] + ',"version":"1.0"}', '"version" twice')
+    tj("token_twice", replaced(good, '"b": 1', '"a": 1'), '"a" twice')
+    tj("not_utf8", good.encode().replace(b'"b": 1', b'"\xff": 1'), "UTF-8")
+    changed("version_two", ["version"], "2.0", "(version)", '"1.0", found "2.0"')
+    changed("no_version", ["version"], ..., 'a member "version"')
+    changed("no_model", ["model"], ..., 'a member "model"')
+    changed("unknown_member", ["chat_template"], "x", "(chat_template)", "no members but version", 'found "chat_template"')
+    changed("truncation", ["truncation"], {"max_length": 5}, "(truncation)", "null, found an object of 1")
+    changed("padding", ["padding"], {"strategy": "BatchLongest"}, "(padding)", "null")
+    # Models.
+    changed("word_piece", ["model"], {"type": "WordPiece", "vocab": {}}, "(model.type)", "BPE or Unigram", '"WordPiece"')
+    changed("model_without_type", ["model"], {"vocab": {}}, 'a member "type"')
+    changed("vocab_empty", ["model", "vocab"], {}, "(model.vocab)", "tokens, found none")
+    changed("vocab_an_array", ["model", "vocab"], [], "(model.vocab)", "an object")
+    changed("id_negative", ["model", "vocab", "b"], -1, "(model.vocab.b)", "found -1")
+    changed("id_huge", ["model", "vocab", "b"], 2**31, "(model.vocab.b)", "found 2147483648")
+    changed("id_fraction", ["model", "vocab", "b"], 1.5, "found 1.5")
+    changed("id_twice", ["model", "vocab", "b"], 0, "ids that differ", '"a"')
+    changed("token_empty", ["model", "vocab", ""], 7, "tokens that are not empty")
+    changed("merge_of_three", ["model", "merges"], ["a b c"], "(model.merges[0])", "two tokens with a space")
+    changed("merge_of_one", ["model", "merges"], [["a"]], "two tokens, found an array of 1")
+    changed("merge_a_number", ["model", "merges"], [1], "(model.merges[0])", "an array, found 1")
+    changed("merge_unknown", ["model", "merges"], [["a", "c"]], "tokens of the vocabulary", '"c"')
+    changed("merge_without_result", ["model", "merges"], [["b", "a"]], "tokens of the vocabulary", '"ba"')
+    changed("dropout", ["model", "dropout"], 0.1, "(model.dropout)", "found 0.1")
+    changed("subword_prefix", ["model", "continuing_subword_prefix"], "##", "(model.continuing_subword_prefix)", '"##"')
+    changed("word_suffix", ["model", "end_of_word_suffix"], "</w>", "(model.end_of_word_suffix)")
+    changed("flag_a_number", ["model", "fuse_unk"], 1, "(model.fuse_unk)", "true or false, found 1")
+    changed("model_member_unknown", ["model", "cache"], 3, "(model.cache)", "no members but type")
+    unigram("unigram_empty", {"vocab": []}, "(model.vocab)", "tokens, found none")
+    unigram("unigram_score_text", {"vocab": [["a", "b"]]}, "a number")
+    unigram("unigram_score_huge", {"vocab": [["a", 1e300]]}, "at most 1e9 in magnitude")
+    unigram("unigram_unknown_outside", {"unk_id": 2}, "(model.unk_id)", "from 0 to 1, found 2")
+    unigram("unigram_three", {"vocab": [["a", 1, 2]]}, "a token and its score")
+    changed("unigram_of_bytes", ["model"], UNIGRAM, "a BPE model behind ByteLevel")
+    # Added tokens.
+    changed("added_id_other", ["added_tokens", 0, "id"], 9, "(added_tokens[0].id)", "3, the next, found 9")
+    changed("added_id_of_the_model", ["added_tokens", 0, "content"], "ab", "2, as in the vocabulary, found 3")
+    changed("added_empty", ["added_tokens", 0, "content"], "", "a text, found an empty one")
+    changed("added_twice", ["added_tokens"], TOKENIZER["added_tokens"] * 2, '"<s>" twice')
+    changed("added_without_flag", ["added_tokens", 0, "lstrip"], ..., 'a member "lstrip"')
+    changed("added_with_more", ["added_tokens", 0, "score"], 1, "no members but id", '"score"')
+    alike = [{**TOKENIZER["added_tokens"][0], "normalized": True, "content": c, "id": i} for i, c in ((3, "x"), (4, "y"))]
+    changed("added_normalize_alike", ["added_tokens"], alike, "(added_tokens[1])", "a text of its own")
+    # Normalizers.
+    normalizer("normalizer_unknown", {"type": "BertNormalizer"}, "(normalizer.type)", "NFC, NFD", '"BertNormalizer"')
+    normalizer("normalizer_precompiled", {"type": "Precompiled", "precompiled_charsmap": "AA=="}, '"Precompiled"')
+    normalizer("normalizer_without_type", {}, 'a member "type"')
+    normalizer("normalizer_a_string", "NFC", "an object")
+    normalizer("normalizer_more", {"type": "NFC", "version": 15}, "no members but type")
+    normalizer("replace_nothing", {"type": "Replace", "pattern": {"String": ""}, "content": "x"}, "a text, found an empty")
+    normalizer("replace_unknown", {"type": "Replace", "pattern": {"Glob": "*"}, "content": "x"}, "no members but String")
+    normalizer("replace_long", {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 5000}, "at most 4096 bytes")
+    normalizer("steps_many", {"type": "Sequence", "normalizers": [{"type": "NFC"}] * 65}, "at most 64 steps")
+    grow = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 100}
+    changed("replace_grows", ["normalizer"], {"type": "Sequence", "normalizers": [grow] * 8}, "the normalizer", "more")
+    # Pre-tokenizers.
+    pattern("pattern_broken", "(", "PCRE2 reads", "missing closing parenthesis")
+    pattern("pattern_word", "\\w+", "Oniguruma and PCRE2 read differently")
+    pattern("pattern_verb", "(*UTF)a", '"(*"')
+    pattern("pattern_nested", "(" * 300 + ")" * 300, "PCRE2 reads", "parentheses are too deeply nested")
+    pattern("pattern_huge", "(?:(?:a{1,65535}){1,65535}){1,65535}", "PCRE2 reads")
+    pattern("pattern_empty", "", "a text, found an empty one")
+    pattern("pattern_control", "\u001b[31m(", "\\x1b[31m(")
+    changed("split_behavior", ["pre_tokenizer", "pretokenizers", 0, "behavior"], "Joined", "Isolated, Removed", '"Joined"')
+    changed("byte_level_first", ["pre_tokenizer", "pretokenizers"],
+            TOKENIZER["pre_tokenizer"]["pretokenizers"][::-1], "ByteLevel as the last")
+    changed("pre_tokenizer_unknown", ["pre_tokenizer"], {"type": "Whitespace"}, "(pre_tokenizer.type)", "Split, ByteLevel")
+    changed("metaspace_two", ["pre_tokenizer"], {"type": "Metaspace", "replacement": "__"}, "one character")
+    changed("metaspace_scheme", ["pre_tokenizer"],
+            {"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"}, "always, first or never")
+    # Decoders and post-processors.
+    changed("decoder_unknown", ["decoder"], {"type": "WordPiece"}, "(decoder.type)", "ByteLevel, ByteFallback")
+    changed("decoder_bytes_twice", ["decoder"], {"type": "Sequence", "decoders": [TOKENIZER["decoder"]] * 2},
+            "ByteLevel before what makes bytes")
+    changed("decoder_regex", ["decoder"], {"type": "Replace", "pattern": {"Regex": "a"}, "content": ""}, "no members but String")
+    changed("decoder_strip_two", ["decoder"], {"type": "Strip", "content": "ab", "start": 1, "stop": 0}, "one character")
+    changed("processor_unknown", ["post_processor"], {"type": "BertProcessing"}, "(post_processor.type)", '"BertProcessing"')
+    changed("template_without_text", ["post_processor", "single"], [], "a place for the text")
+    changed("template_two_texts", ["post_processor", "single"], [{"Sequence": {"id": "A", "type_id": 0}}] * 2, "a second")
+    changed("template_token_absent", ["post_processor", "special_tokens"], {}, 'a member "<s>"')
+    changed("template_id_outside", ["post_processor", "special_tokens", "<s>", "ids"], [4], "below the vocabulary's 4, found 4")
+
+
 def main():
     for path in HERE.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-    for make in (safetensors, index, config, manifest, tokens, toml, tokenizer):
+    for make in (safetensors, index, config, manifest, tokens, toml, tokenizer, tokenizer_json):
         make()
     lines = ["\t".join((path, *parts)) for path, parts in CASES]
     (HERE / "expected.tsv").write_text("\n".join(lines) + "\n")

@@ -50,6 +50,42 @@ TEST(CliTokenize, FromATextToAModelThatSpeaksIt) {
   EXPECT_THAT(other.err, HasSubstr("the tokenizer of the checkpoint"));
 }
 
+TEST(CliTokenize, ByteLevelBpeFromTextToAnExportedModel) {
+  const testing::TemporaryFolder folder;
+  const auto at = [&folder](const char* name) { return quoted((folder / name).string()); };
+  const Outcome trained =
+      binade("tokenize train --kind byte-bpe --data builtin --vocab 400 " + at("small.json"));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const Outcome applied = binade("tokenize apply " + at("small.json") + " builtin " + at("a.bin"));
+  ASSERT_EQ(applied.status, 0) << applied.err;
+  EXPECT_THAT(applied.out, HasSubstr("tokens below 400"));
+
+  const Outcome run = binade(
+      "train --quiet --steps 2 --layers 1 --width 16 --heads 2 --context 8 --batch 2 "
+      "--sample 8 --tokenizer " +
+      at("small.json") + " --out " + at("run"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string model = testing::content_of(folder / "small.json");
+  EXPECT_EQ(testing::content_of(folder / "run/checkpoints/step-2/tokenizer.json"), model);
+
+  // The run goes on and speaks with the tokenizer it has.
+  std::filesystem::remove(folder / "small.json");
+  EXPECT_EQ(binade("train --quiet --resume --steps 3 --out " + at("run")).status, 0);
+  const Outcome text = binade("generate " + at("run") + " --tokens 4 --prompt 'int main'");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, ::testing::StartsWith("int main"));
+  EXPECT_THAT(binade("eval " + at("run")).out, HasSubstr("bits per byte"));
+
+  ASSERT_EQ(binade("export " + at("run") + " " + at("model")).status, 0);
+  EXPECT_EQ(testing::content_of(folder / "model/tokenizer.json"), model);
+  EXPECT_THAT(testing::content_of(folder / "model/tokenizer_config.json"),
+              HasSubstr("PreTrainedTokenizerFast"));
+  // A folder is a tokenizer, too.
+  const Outcome again = binade("tokenize apply " + at("model") + " builtin " + at("b.bin"));
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(testing::content_of(folder / "a.bin"), testing::content_of(folder / "b.bin"));
+}
+
 TEST(CliTokenize, BadInputIsOneMessageAndExitCodeTwo) {
   const testing::TemporaryFolder folder;
   const std::string out = quoted((folder / "out").string());
@@ -58,6 +94,8 @@ TEST(CliTokenize, BadInputIsOneMessageAndExitCodeTwo) {
       {"tokenize train --data builtin --vocab 10 " + out, "--vocab"},
       {"tokenize train --data builtin --vocab 300 " + out, "Vocabulary size is smaller"},
       {"tokenize train --data builtin --kind words " + out, "--kind"},
+      {"tokenize train --data builtin --kind byte-bpe " + out, "ends in .json"},
+      {"tokenize train --data builtin --kind bpe " + out + ".json", "does not end in .json"},
       {"tokenize train --data no-such-file " + out, "no-such-file"},
       {"tokenize apply no-such.model builtin " + out, "no-such.model"},
       {"tokenize apply bytes no-such-file " + out, "no-such-file"},

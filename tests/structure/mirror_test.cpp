@@ -54,6 +54,8 @@ constexpr Covered covered[] = {
     {"cli/*", "cli/commands"},
     {"data/builtin", "data/corpus"},
     {"data/sentencepiece_model", "data/sentencepiece"},
+    {"data/tokenizer_json/regex_translate", "data/tokenizer_json/regex"},
+    {"data/tokenizer_json/*", "data/tokenizer_json/golden"},
     {"lab/experiment_report", "lab/experiments"},
     {"lab/experiments/*", "lab/experiments"},
     {"lab/precision_comparison_report", "lab/precision_comparison"},

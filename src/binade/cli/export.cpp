@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "binade/cli/commands.h"
+#include "binade/data/tokenizer_json/huggingface_files.h"
 #include "binade/io/convert_model.h"
 #include "binade/io/model_folder.h"
 
@@ -27,6 +28,7 @@ void add_export(CLI::App& app) {
     if (!arguments->dtype.empty()) options.dtype = parse_dtype(arguments->dtype);
     const auto from = io::model_folder(arguments->from, "export");
     const io::Converted done = io::convert_pretrained(from, arguments->to, options);
+    data::add_huggingface_files(arguments->to, io::read_config(from / "config.json").vocab);
     fmt::print("{}: {} parameters of {} in {}\n", from.string(), done.parameters, name(done.dtype),
                arguments->to);
   });

@@ -49,7 +49,7 @@ void run(const GenerateArguments& arguments) {
   // is printed.
   std::vector<int64_t> generated;
   std::string decoded;
-  train::generate(*model, tokenizer->encode(text), arguments.options, [&](int64_t token) {
+  train::generate(*model, tokenizer->encode_prompt(text), arguments.options, [&](int64_t token) {
     generated.push_back(token);
     const std::string whole = tokenizer->decode(generated);
     show(stream.add(whole.substr(std::min(decoded.size(), whole.size()))));

@@ -1,12 +1,15 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "binade/base/error.h"
 #include "binade/cli/commands.h"
 #include "binade/data/corpus.h"
 #include "binade/data/sentencepiece.h"
 #include "binade/data/token_file.h"
+#include "binade/data/tokenizer_json/bpe_trainer.h"
 #include "binade/io/file.h"
 
 namespace binade::cli {
@@ -22,18 +25,54 @@ struct TrainArguments {
   std::string kind = "bpe";
 };
 
-void train(const TrainArguments& arguments) {
+std::string trained(const TrainArguments& arguments, const std::string& text) {
+  const std::string name = "--data " + arguments.data;
+  if (arguments.kind == "byte-bpe")
+    return data::write_tokenizer_json(data::train_byte_level_bpe(text, arguments.vocab, name));
   const auto kind =
       arguments.kind == "bpe" ? data::TokenizerKind::bpe : data::TokenizerKind::unigram;
+  return data::train_sentencepiece(text, arguments.vocab, kind, name);
+}
+
+// The extension tells the kind when the file is opened.
+void check_name(const TrainArguments& arguments) {
+  const bool is_json = arguments.out.ends_with(".json");
+  if (is_json == (arguments.kind == "byte-bpe")) return;
+  fail("tokenizer", {.argument = "OUT",
+                     .expected = is_json ? "a name that does not end in .json for a SentencePiece "
+                                           "model (--kind " +
+                                               arguments.kind + ")"
+                                         : "a name that ends in .json for --kind byte-bpe",
+                     .found = arguments.out});
+}
+
+void train(const TrainArguments& arguments) {
+  check_name(arguments);
   const std::string text = data::read_text(arguments.data);
-  const std::string model =
-      data::train_sentencepiece(text, arguments.vocab, kind, "--data " + arguments.data);
+  const std::string model = trained(arguments, text);
   io::AtomicFile file(arguments.out, "tokenizer");
   file.append(model);
   file.commit();
   fmt::print("{}: {} pieces ({}) from {} bytes of text\n", arguments.out, arguments.vocab,
              arguments.kind, text.size());
 }
+
+// Shows the fraction of a text that is done, on a terminal only.
+class ByteProgress {
+ public:
+  explicit ByteProgress(size_t bytes) : bytes_(bytes), terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+  void show(size_t done) const {
+    if (terminal_) fmt::print(stderr, "\r{:3}% of {} bytes", done * 100 / bytes_, bytes_);
+  }
+  void finish() const {
+    if (terminal_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  size_t bytes_;
+  bool terminal_;
+};
 
 struct ApplyArguments {
   std::string model, in, out;
@@ -44,7 +83,10 @@ void apply(const ApplyArguments& arguments) {
   const auto tokenizer = data::open_tokenizer(arguments.model);
   std::string text = data::read_text(arguments.in);
   const size_t bytes = text.size();
-  const data::Tokens tokens = data::tokenize(std::move(text), *tokenizer);
+  const ByteProgress progress(bytes);
+  const data::Tokens tokens =
+      data::tokenize(std::move(text), *tokenizer, [&](size_t done) { progress.show(done); });
+  progress.finish();
   data::write_token_file(arguments.out, tokens, tokenizer->vocab(),
                          arguments.nanogpt ? data::TokenFormat::nanogpt : data::TokenFormat::llm_c);
   fmt::print("{}: {} tokens below {} from {} bytes of text\n", arguments.out, tokens.size(),
@@ -52,17 +94,22 @@ void apply(const ApplyArguments& arguments) {
 }
 
 void add_train_part(CLI::App& parent) {
-  CLI::App* command = parent.add_subcommand("train", "Train a SentencePiece model on a text");
+  CLI::App* command = parent.add_subcommand("train", "Train a tokenizer on a text");
   auto arguments = std::make_shared<TrainArguments>();
   command->add_option("--data", arguments->data, "Training text: a file, a folder, or builtin")
       ->required();
   command->add_option("--vocab", arguments->vocab, "Vocabulary size, including one piece per byte")
       ->check(CLI::Range(min_vocabulary, max_vocabulary))
       ->capture_default_str();
-  command->add_option("--kind", arguments->kind, "Training algorithm")
-      ->check(CLI::IsMember({"bpe", "unigram"}))
+  command
+      ->add_option("--kind", arguments->kind,
+                   "bpe, unigram: a SentencePiece model; byte-bpe: a tokenizer.json")
+      ->check(CLI::IsMember({"bpe", "unigram", "byte-bpe"}))
       ->capture_default_str();
-  command->add_option("OUT", arguments->out, "The model's file, OUT.model")->required();
+  command
+      ->add_option("OUT", arguments->out,
+                   "The tokenizer's file: OUT.model, or OUT.json for byte-bpe")
+      ->required();
   command->callback([arguments] { train(*arguments); });
 }
 
@@ -70,7 +117,10 @@ void add_apply_part(CLI::App& parent) {
   CLI::App* command =
       parent.add_subcommand("apply", "Convert a text to a token file for 'binade train --data'");
   auto arguments = std::make_shared<ApplyArguments>();
-  command->add_option("MODEL", arguments->model, "A SentencePiece model, or bytes")->required();
+  command
+      ->add_option("MODEL", arguments->model,
+                   "A tokenizer.json, a SentencePiece model, a folder with one, or bytes")
+      ->required();
   command->add_option("IN", arguments->in, "Text: a file, a folder, or builtin")->required();
   command
       ->add_option("OUT", arguments->out,
@@ -84,7 +134,7 @@ void add_apply_part(CLI::App& parent) {
 }  // namespace
 
 void add_tokenize(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("tokenize", "Train and apply tokenizers (SentencePiece)");
+  CLI::App* command = app.add_subcommand("tokenize", "Train and apply tokenizers");
   command->require_subcommand(1);
   add_train_part(*command);
   add_apply_part(*command);

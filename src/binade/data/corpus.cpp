@@ -48,14 +48,6 @@ std::string text_below(const fs::path& folder) {
   return all;
 }
 
-// The end of a block. A text is encoded in blocks, so that its 8-byte ids are never all in memory.
-size_t block_end(std::string_view text, size_t begin) {
-  constexpr size_t block = 16 << 20;
-  if (text.size() - begin <= block) return text.size();
-  const size_t line = text.rfind('\n', begin + block - 1);
-  return line != std::string_view::npos && line >= begin ? line + 1 : begin + block;
-}
-
 // The token file at `where`, or those in that folder in the order of their names.
 std::vector<fs::path> shards_of(const fs::path& where) {
   std::error_code error;
@@ -85,15 +77,21 @@ std::string read_text(const std::string& where) {
   return text;
 }
 
-Tokens tokenize(std::string text, const Tokenizer& tokenizer) {
+Tokens tokenize(std::string text, const Tokenizer& tokenizer,
+                const std::function<void(size_t)>& progress) {
   if (tokenizer.model().empty()) return Tokens::of_bytes(std::move(text));
   const size_t width = tokenizer.vocab() <= 65536 ? 2 : 4;
   std::string bytes;
-  for (size_t begin = 0, end; begin < text.size(); begin = end) {
-    end = block_end(text, begin);
-    const auto ids = tokenizer.encode(std::string_view(text).substr(begin, end - begin));
-    for (const int64_t id : ids) bytes.append(reinterpret_cast<const char*>(&id), width);
-  }
+  const auto append = [&](const auto& ids) {
+    for (const auto id : ids) bytes.append(reinterpret_cast<const char*>(&id), width);
+  };
+  const TemplateIds around = tokenizer.template_ids();
+  append(around.before);
+  tokenizer.encode_in_parts(text, [&](std::span<const int32_t> ids, size_t done) {
+    append(ids);
+    if (progress) progress(done);
+  });
+  append(around.after);
   return Tokens::of_ids(std::move(bytes), static_cast<int>(width));
 }
 

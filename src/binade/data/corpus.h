@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,10 @@ inline constexpr std::string_view builtin_source = "builtin";
 // left.
 std::string read_text(const std::string& where);
 
-// The tokens of a text, stored in two or four bytes each by the vocabulary (one for bytes).
-Tokens tokenize(std::string text, const Tokenizer& tokenizer);
+// The tokens of a text in the tokenizer's template, stored in two or four bytes each by the
+// vocabulary (one for bytes). `progress` is called with the number of bytes done.
+Tokens tokenize(std::string text, const Tokenizer& tokenizer,
+                const std::function<void(size_t)>& progress = {});
 
 // All tokens of a source: builtin_source, a text file or a folder of them through the tokenizer
 // (null: bytes), or a token file (data/token_file.h) or a folder of them, mapped, in the order of

@@ -8,7 +8,6 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
-#include "binade/base/parallel.h"
 #include "binade/data/sentencepiece_model.h"
 #include "binade/io/file.h"
 
@@ -77,23 +76,6 @@ class SentencePiece final : public Tokenizer {
   int64_t vocab() const override { return processor_.GetPieceSize(); }
   std::string_view model() const override { return bytes_; }
 
-  std::vector<int64_t> encode(std::string_view text) const override {
-    std::vector<size_t> cuts = {0};
-    while (cuts.back() < text.size()) cuts.push_back(chunk_end(text, cuts.back()));
-    const auto chunks = static_cast<int64_t>(cuts.size()) - 1;
-    std::vector<std::vector<int>> parts(static_cast<size_t>(chunks));
-    parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        attempt(name_, "a text it can encode", [&] {
-          return processor_.Encode(text.substr(cuts[i], cuts[i + 1] - cuts[i]), &parts[i]);
-        });
-      }
-    });
-    std::vector<int64_t> ids;
-    for (const std::vector<int>& part : parts) ids.insert(ids.end(), part.begin(), part.end());
-    return ids;
-  }
-
   std::string decode(std::span<const int64_t> ids) const override {
     std::string text, run_text;
     std::vector<int> run;
@@ -113,6 +95,17 @@ class SentencePiece final : public Tokenizer {
     }
     finish_run();
     return text;
+  }
+
+ protected:
+  size_t part_end(std::string_view text, size_t begin) const override {
+    return chunk_end(text, begin);
+  }
+  std::vector<int32_t> encode_part(std::string_view text, size_t begin, size_t end) const override {
+    std::vector<int> ids;
+    attempt(name_, "a text it can encode",
+            [&] { return processor_.Encode(text.substr(begin, end - begin), &ids); });
+    return ids;
   }
 
  private:

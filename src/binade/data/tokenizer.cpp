@@ -1,55 +1,132 @@
 #include "binade/data/tokenizer.h"
 
+#include <algorithm>
+
 #include "binade/base/error.h"
+#include "binade/base/parallel.h"
 #include "binade/data/sentencepiece.h"
+#include "binade/data/tokenizer_json/tokenizer_json.h"
 
 namespace binade::data {
 namespace {
 
+namespace fs = std::filesystem;
+
 class Bytes final : public Tokenizer {
  public:
   int64_t vocab() const override { return byte_vocabulary; }
-  std::vector<int64_t> encode(std::string_view text) const override {
-    std::vector<int64_t> ids;
-    ids.reserve(text.size());
-    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
-    return ids;
-  }
   std::string decode(std::span<const int64_t> ids) const override {
     std::string text;
     for (const int64_t id : ids) text += id >= 0 && id < vocab() ? static_cast<char>(id) : '?';
     return text;
   }
   std::string_view model() const override { return {}; }
+
+ protected:
+  size_t part_end(std::string_view text, size_t begin) const override {
+    constexpr size_t part_bytes = 64 << 10;
+    return std::min(text.size(), begin + part_bytes);
+  }
+  std::vector<int32_t> encode_part(std::string_view text, size_t begin, size_t end) const override {
+    std::vector<int32_t> ids;
+    for (const char c : text.substr(begin, end - begin))
+      ids.push_back(static_cast<unsigned char>(c));
+    return ids;
+  }
 };
 
+std::unique_ptr<const Tokenizer> open_file(const fs::path& path) {
+  if (path.filename() == "vocab.json") return open_vocab_and_merges(path);
+  if (path.extension() == ".json") return open_tokenizer_json(path);
+  return open_sentencepiece(path);
+}
+
 }  // namespace
+
+std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<int64_t> all;
+  encode_in_parts(text, [&](std::span<const int32_t> ids, size_t) {
+    all.insert(all.end(), ids.begin(), ids.end());
+  });
+  return all;
+}
+
+std::vector<int64_t> Tokenizer::encode_prompt(std::string_view text) const {
+  std::vector<int64_t> ids = template_ids().before;
+  for (const int64_t id : encode(text)) ids.push_back(id);
+  return ids;
+}
+
+void Tokenizer::encode_in_parts(std::string_view text, Sink sink) const {
+  constexpr size_t parts_per_thread = 8;  // so that threads seldom wait for the slowest
+  struct Part {
+    size_t begin, end;
+    std::vector<int32_t> ids = {};
+  };
+  const size_t at_a_time = parts_per_thread * static_cast<size_t>(threads());
+  std::vector<Part> parts;
+  for (size_t begin = 0; begin < text.size();) {
+    parts.clear();
+    while (begin < text.size() && parts.size() < at_a_time) {
+      parts.push_back({begin, part_end(text, begin)});
+      begin = parts.back().end;
+    }
+    parallel_for(static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        Part& part = parts[static_cast<size_t>(i)];
+        part.ids = encode_part(text, part.begin, part.end);
+      }
+    });
+    for (const Part& part : parts) sink(part.ids, part.end);
+  }
+}
+
+// A SentencePiece model cannot begin with a brace, which would start a group.
+const char* tokenizer_file(std::string_view model) {
+  return model.starts_with('{') ? "tokenizer.json" : "tokenizer.model";
+}
+
+std::optional<fs::path> find_tokenizer(const fs::path& folder) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
+    std::error_code ignored;  // opening it reports what is wrong
+    if (fs::exists(folder / name, ignored)) return folder / name;
+  }
+  return std::nullopt;
+}
 
 std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& name) {
   if (name == byte_tokenizer) return std::make_unique<Bytes>();
   std::error_code error;
-  if (!std::filesystem::exists(name, error)) {
-    fail("tokenizer", {.argument = name,
-                       .expected = "bytes, or the path of a SentencePiece model",
-                       .found = error ? error.message() : "no file of that name"});
+  if (!fs::exists(name, error)) {
+    fail("tokenizer",
+         {.argument = name,
+          .expected = "bytes, or the path of a SentencePiece model, a tokenizer.json or a "
+                      "folder with one",
+          .found = error ? error.message() : "no file of that name"});
   }
-  return open_sentencepiece(name);
+  if (!fs::is_directory(name, error)) return open_file(name);
+  const auto file = find_tokenizer(name);
+  if (!file) {
+    fail("tokenizer", {.argument = name,
+                       .expected = "tokenizer.json, tokenizer.model, or vocab.json and merges.txt "
+                                   "in that folder",
+                       .found = "none of them"});
+  }
+  return open_file(*file);
 }
 
-std::unique_ptr<const Tokenizer> tokenizer_of(const std::filesystem::path& folder, int64_t vocab) {
-  const std::filesystem::path file = folder / tokenizer_file;
-  std::error_code ignored;  // opening it reports what is wrong
-  if (std::filesystem::exists(file, ignored)) {
-    auto tokenizer = open_sentencepiece(file);
+std::unique_ptr<const Tokenizer> tokenizer_of(const fs::path& folder, int64_t vocab) {
+  if (const auto file = find_tokenizer(folder)) {
+    auto tokenizer = open_file(*file);
     if (tokenizer->vocab() > vocab) {
-      fail("tokenizer", {.argument = file.string(),
+      fail("tokenizer", {.argument = file->string(),
                          .expected = "at most the model's " + std::to_string(vocab) + " pieces",
                          .found = std::to_string(tokenizer->vocab())});
     }
     return tokenizer;
   }
   if (vocab != byte_vocabulary) {
-    fail("tokenizer", {.argument = file.string(),
+    fail("tokenizer", {.argument = (folder / "tokenizer.json").string(),
                        .expected = "a tokenizer: the model has " + std::to_string(vocab) +
                                    " tokens, not the 256 of bytes",
                        .found = "none"});

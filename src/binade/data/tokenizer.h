@@ -3,12 +3,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "binade/base/function_ref.h"
+
 namespace binade::data {
+
+// Ids that belong around a text, such as BOS and EOS.
+struct TemplateIds {
+  std::vector<int64_t> before = {}, after = {};
+};
 
 // Converts text to token ids and back. The ids do not depend on the number of threads.
 class Tokenizer {
@@ -17,27 +25,47 @@ class Tokenizer {
 
   // Ids are below this.
   virtual int64_t vocab() const = 0;
-  virtual std::vector<int64_t> encode(std::string_view text) const = 0;
-  // The text of ids; one past the vocabulary becomes a question mark. The text need not be UTF-8:
-  // a model may generate any sequence of ids.
+
+  // The ids of a text, without template_ids().
+  std::vector<int64_t> encode(std::string_view text) const;
+  // The same in parts: calls `sink` with the ids of each part, in order, and the number of bytes
+  // done. Threads share the work; a few parts per thread are in memory at a time.
+  using Sink = FunctionRef<void(std::span<const int32_t>, size_t)>;
+  void encode_in_parts(std::string_view text, Sink sink) const;
+  virtual TemplateIds template_ids() const { return {}; }
+  // The ids of a prompt: those of the template before a text, and the text's.
+  std::vector<int64_t> encode_prompt(std::string_view text) const;
+
+  // The text of ids. Ids past the vocabulary become question marks, special tokens become nothing.
+  // The result need not be UTF-8.
   virtual std::string decode(std::span<const int64_t> ids) const = 0;
   // The bytes of the tokenizer's file; empty for byte_tokenizer.
   virtual std::string_view model() const = 0;
+
+ protected:
+  // The end of the part that begins at `begin`. Parts are encoded independently.
+  virtual size_t part_end(std::string_view text, size_t begin) const = 0;
+  virtual std::vector<int32_t> encode_part(std::string_view text, size_t begin,
+                                           size_t end) const = 0;
 };
 
 // The name of the tokenizer whose tokens are the bytes of a text, and its vocabulary.
 inline constexpr std::string_view byte_tokenizer = "bytes";
 inline constexpr int64_t byte_vocabulary = 256;
 
-// The name of the tokenizer's file in a checkpoint, as Hugging Face has it.
-inline constexpr const char* tokenizer_file = "tokenizer.model";
+// The name of a tokenizer's file with these bytes: tokenizer.json or tokenizer.model.
+const char* tokenizer_file(std::string_view model);
 
-// byte_tokenizer, or the path of a SentencePiece model.
+// The tokenizer's file in a folder: tokenizer.json, tokenizer.model or vocab.json (with a
+// merges.txt beside it), in this order.
+std::optional<std::filesystem::path> find_tokenizer(const std::filesystem::path& folder);
+
+// byte_tokenizer, or the path of a tokenizer.json, a vocab.json with a merges.txt beside it, a
+// SentencePiece model, or a folder with one of them.
 std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& name);
 
-// The tokenizer of a model's folder: its tokenizer.model, or bytes if there is none and the model
-// has the vocabulary of bytes. Fails for any other model, and for a tokenizer with ids past
-// `vocab`.
+// The tokenizer of a model's folder, or bytes if there is none and the model has the vocabulary of
+// bytes. Fails for any other model, and for a tokenizer with ids past `vocab`.
 std::unique_ptr<const Tokenizer> tokenizer_of(const std::filesystem::path& folder, int64_t vocab);
 
 }  // namespace binade::data

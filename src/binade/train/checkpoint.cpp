@@ -112,7 +112,8 @@ void write_files(const Snapshot& snapshot, const fs::path& folder) {
                    snapshot.weights.begin()->second.dtype());
   io::save_safetensors(folder / "trainer.safetensors", snapshot.state);
   write_text(folder / "config.toml", snapshot.config);
-  if (!snapshot.tokenizer.empty()) write_text(folder / data::tokenizer_file, snapshot.tokenizer);
+  if (!snapshot.tokenizer.empty())
+    write_text(folder / data::tokenizer_file(snapshot.tokenizer), snapshot.tokenizer);
   write_text(folder / "manifest.json", manifest_of(folder, snapshot.step));
 }
 

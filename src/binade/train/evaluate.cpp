@@ -107,7 +107,7 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
                               " is not a run and has no validation part",
                   .found = "none"});
   }
-  const bool has_file = std::filesystem::exists(folder / data::tokenizer_file);
+  const bool has_file = data::find_tokenizer(folder).has_value();
   const bool are_bytes = !has_file && (vocab == data::byte_vocabulary ||
                                        (run && run->tokenizer == data::byte_tokenizer));
   if (!has_file && !are_bytes && !data::is_token_file(source)) {

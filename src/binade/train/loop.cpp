@@ -86,9 +86,8 @@ void write_file(const fs::path& path, std::string_view content) {
 
 // Weights are useless with the ids of another tokenizer.
 void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tokenizer) {
-  const fs::path file = checkpoint / data::tokenizer_file;
-  const std::string saved =
-      path_exists(file) ? io::read_text(file, "train", int64_t{1} << 30) : std::string();
+  const auto file = data::find_tokenizer(checkpoint);
+  const std::string saved = file ? io::read_text(*file, "train", int64_t{1} << 30) : std::string();
   if (saved == tokenizer.model()) return;
   const auto in_words = [](std::string_view model) {
     return model.empty() ? "bytes" : fmt::format("a model of {} bytes", model.size());
@@ -148,7 +147,7 @@ class Loop {
     Config saved = config_;
     saved.out = folder_.string();
     if (!tokenizer_->model().empty()) {
-      saved.tokenizer = (folder_ / data::tokenizer_file).string();
+      saved.tokenizer = (folder_ / data::tokenizer_file(tokenizer_->model())).string();
       write_file(saved.tokenizer, tokenizer_->model());
     }
     write_file(folder_ / "config.toml", to_toml(saved));
@@ -281,7 +280,7 @@ class Loop {
   std::string sample() {
     const amp::Autocast cast(autocast_state(config_));
     return printable(tokenizer_->decode(
-        generate(trainer_.model(), tokenizer_->encode("\n"),
+        generate(trainer_.model(), tokenizer_->encode_prompt("\n"),
                  {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)})));
   }
 

@@ -36,7 +36,8 @@ constexpr Key all_keys[] = {
      "Training text: a file, a folder, a token file (.bin) or a folder of them, or builtin "
      "(Binade's own sources)"},
     {"data", "tokenizer", Text{&C::tokenizer},
-     "bytes, or a SentencePiece model (binade tokenize train), which sets vocab's default"},
+     "bytes, or a tokenizer.json, a SentencePiece model (binade tokenize train makes both) or a "
+     "folder with one, which sets vocab's default"},
     {"data", "validation", Real{&C::validation, 1e-6, 0.9},
      "Fraction of the tokens held out for validation"},
     {"model", "preset", choice<&C::preset, preset_names>,

@@ -1,0 +1,51 @@
+#include "binade/data/tokenizer_json/normalizer.h"
+
+#include "binade/base/error.h"
+
+namespace binade::data {
+namespace {
+
+// Bounds for hostile files. NFKC grows text 11-fold at most, replacing spaces 3-fold.
+constexpr size_t max_growth = 32, max_extra = 64 << 10;
+
+struct Apply {
+  std::string_view text;
+  Normalizer::Piece piece;
+  size_t limit;
+  std::string& out;
+
+  void operator()(NormalForm form) const { append_normalized(out, text, form); }
+  void operator()(Lowercase) const { append_lowercase(out, text); }
+  void operator()(const Prepend& step) const {
+    if (piece == Normalizer::Piece::segment && !text.empty()) out += step.text;
+    out += text;
+  }
+  void operator()(const Replace& step) const {
+    step.pattern.each_part(text, [&](std::string_view part, bool is_match) {
+      out += is_match ? std::string_view(step.content) : part;
+      if (out.size() > limit) {
+        fail("tokenizer",
+             {.argument = "the normalizer",
+              .expected = "at most " + std::to_string(limit) + " bytes for a text of " +
+                          std::to_string((limit - max_extra) / max_growth),
+              .found = "more"});
+      }
+    });
+  }
+};
+
+}  // namespace
+
+std::string_view Normalizer::apply(std::string_view text, Piece piece, std::string& storage) const {
+  const size_t limit = text.size() * max_growth + max_extra;
+  std::string next;
+  for (const NormalizerStep& step : steps_) {
+    next.clear();
+    std::visit(Apply{text, piece, limit, next}, step);
+    storage.swap(next);
+    text = storage;
+  }
+  return text;
+}
+
+}  // namespace binade::data

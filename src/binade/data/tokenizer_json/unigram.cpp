@@ -1,0 +1,126 @@
+#include "binade/data/tokenizer_json/unigram.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "binade/base/error.h"
+#include "binade/base/json.h"
+#include "binade/data/tokenizer_json/unicode.h"
+
+namespace binade::data {
+namespace {
+
+constexpr double unknown_penalty = 10;  // below the lowest score, as SentencePiece has it
+
+uint64_t edge(uint64_t node, char byte) { return node << 8U | static_cast<unsigned char>(byte); }
+
+// The best split of a word up to some byte.
+struct Step {
+  double score = 0;
+  size_t begin = std::string_view::npos;  // of the last token; npos: no split yet
+  int32_t id = 0;
+};
+
+}  // namespace
+
+Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options)
+    : TokenModel(std::move(vocabulary)),
+      options_(options),
+      scores_(std::move(scores)),
+      unknown_score_(*std::min_element(scores_.begin(), scores_.end()) - unknown_penalty),
+      ends_(1, -1) {
+  for (int32_t id = 0; id < this->vocabulary().size(); ++id) {
+    uint64_t node = 0;
+    for (const char byte : this->vocabulary().token(id)) {
+      uint64_t next = edges_.find(edge(node, byte));
+      if (next == FlatMap::none) {
+        next = ends_.size();
+        edges_.set(edge(node, byte), next);
+        ends_.push_back(-1);
+      }
+      node = next;
+    }
+    ends_[node] = id;
+  }
+}
+
+void Unigram::encode(std::string_view word, EncodeScratch& scratch,
+                     std::vector<int32_t>& ids) const {
+  if (word.size() > WordCache::max_bytes) return encode_word(word, ids);
+  const uint64_t hash = WordCache::hash_of(word);
+  if (const auto known = scratch.cache.find(word, hash); known.data() != nullptr) {
+    ids.insert(ids.end(), known.begin(), known.end());
+    return;
+  }
+  const size_t before = ids.size();
+  encode_word(word, ids);
+  scratch.cache.put(word, hash, std::span(ids).subspan(before));
+}
+
+void Unigram::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
+  std::vector<Step> best(word.size() + 1);
+  // Whether a token from `begin` to `end` gives the best split so far.
+  const auto offer = [&](size_t begin, size_t end, double score, int32_t id) {
+    Step& step = best[end];
+    const bool better = step.begin == std::string_view::npos || score > step.score;
+    if (better) step = {score, begin, id};
+    return better;
+  };
+  for (size_t begin = 0; begin < word.size();) {
+    const size_t character = character_at(word, begin).bytes;
+    bool has_single = false;
+    uint64_t node = 0;
+    for (size_t at = begin; at < word.size(); ++at) {
+      node = edges_.find(edge(node, word[at]));
+      if (node == FlatMap::none) break;
+      const int32_t id = ends_[node];
+      if (id < 0) continue;
+      offer(begin, at + 1, scores_[static_cast<size_t>(id)] + best[begin].score, id);
+      has_single |= at + 1 == begin + character;
+    }
+    const size_t end = begin + character;
+    if (!has_single && offer(begin, end, unknown_score_ + best[begin].score, -1))
+      best[end].id = unknown_id(word.substr(begin, character));
+    begin = end;
+  }
+  std::vector<std::string_view> texts;  // from the last to the first; unknown ones joined
+  bool last_unknown = false;
+  for (size_t end = word.size(); end > 0; end = best[end].begin) {
+    const size_t begin = best[end].begin;
+    const bool unknown = options_.unknown == best[end].id;
+    if (unknown && last_unknown) {
+      texts.back() = {word.data() + begin, texts.back().size() + end - begin};
+    } else {
+      texts.push_back(word.substr(begin, end - begin));
+    }
+    last_unknown = unknown;
+  }
+  for (size_t i = texts.size(); i-- > 0;) append_text(texts[i], ids);
+}
+
+void Unigram::append_text(std::string_view text, std::vector<int32_t>& ids) const {
+  if (const auto id = vocabulary().id_of(text)) {
+    ids.push_back(*id);
+    return;
+  }
+  if (options_.byte_fallback) {
+    const size_t before = ids.size();
+    for (const char byte : text) {
+      const auto id = vocabulary().id_of_byte(static_cast<unsigned char>(byte));
+      if (!id) break;
+      ids.push_back(*id);
+    }
+    if (ids.size() == before + text.size()) return;
+    ids.resize(before);
+  }
+  ids.push_back(unknown_id(text));
+}
+
+int32_t Unigram::unknown_id(std::string_view text) const {
+  if (options_.unknown) return *options_.unknown;
+  fail("tokenizer", {.argument = "the text " + json::in_quotes(text),
+                     .expected = "tokens for it, or an unk_id",
+                     .found = "neither"});
+}
+
+}  // namespace binade::data

@@ -1,0 +1,85 @@
+#include "binade/data/tokenizer_json/tokenizer_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "binade/base/error.h"
+#include "binade/data/tokenizer_json/huggingface_files.h"
+#include "binade/data/tokenizer_json/write.h"
+#include "io/temporary_folder.h"
+
+namespace binade::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(TokenizerJson, OfBytesIsBytes) {
+  const auto tokenizer = tokenizer_json_of(byte_tokenizer_json(), "bytes");
+  EXPECT_EQ(tokenizer->vocab(), 256);
+  EXPECT_THAT(tokenizer->encode("a\n\u00E4 "), ElementsAre('a', '\n', 0xC3, 0xA4, ' '));
+  std::vector<int64_t> all(256);
+  for (int64_t i = 0; i < 256; ++i) all[static_cast<size_t>(i)] = i;
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  EXPECT_EQ(tokenizer->decode(all), bytes);
+  EXPECT_EQ(tokenizer->decode(std::vector<int64_t>{'a', 300, -1}), "a??");
+}
+
+TEST(TokenizerJson, FromVocabAndMerges) {
+  const testing::TemporaryFolder folder;
+  folder.put("vocab.json",
+             R"({"a": 0, "b": 1, "\u0120": 2, "ab": 3, "\u0120ab": 4, "<|endoftext|>": 6})");
+  folder.put("merges.txt", "#version: 0.2\na b\n\u0120 ab\n");
+  const auto tokenizer = open_tokenizer(folder.path().string());
+  EXPECT_EQ(tokenizer->vocab(), 7);
+  EXPECT_THAT(tokenizer->encode("ab ab  ab<|endoftext|>a"), ElementsAre(3, 4, 2, 4, 6, 0));
+  EXPECT_EQ(tokenizer->decode(std::vector<int64_t>{4, 6, 0}), " aba");
+  // What a checkpoint carries gives the same ids.
+  EXPECT_STREQ(tokenizer_file(tokenizer->model()), "tokenizer.json");
+  EXPECT_EQ(tokenizer_json_of(std::string(tokenizer->model()), "again")->encode("ab  abab"),
+            tokenizer->encode("ab  abab"));
+
+  folder.put("merges.txt", "a b\na c\n");
+  EXPECT_THAT([&] { open_tokenizer(folder.path().string()); },
+              ThrowsMessage<Error>(HasSubstr("merges.txt, line 2")));
+  folder.put("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
+  EXPECT_THAT([&] { open_tokenizer(folder.path().string()); },
+              ThrowsMessage<Error>(HasSubstr("Qwen2Tokenizer")));
+}
+
+TEST(TokenizerJson, AFolderIsItsFirstTokenizer) {
+  const testing::TemporaryFolder folder;
+  EXPECT_THAT([&] { open_tokenizer(folder.path().string()); },
+              ThrowsMessage<Error>(HasSubstr("none of them")));
+  folder.put("vocab.json", "{}");
+  folder.put("tokenizer.json", byte_tokenizer_json());
+  EXPECT_EQ(open_tokenizer(folder.path().string())->vocab(), 256);
+  EXPECT_EQ(tokenizer_of(folder.path(), 300)->vocab(), 256);
+  EXPECT_THAT([&] { tokenizer_of(folder.path(), 200); },
+              ThrowsMessage<Error>(HasSubstr("at most the model's 200 pieces, found 256")));
+}
+
+TEST(TokenizerJson, WhatTransformersNeedsBesideAModel) {
+  const testing::TemporaryFolder folder;
+  add_huggingface_files(folder.path(), 500);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));  // an unknown tokenizer stays unknown
+  add_huggingface_files(folder.path(), 256);
+  EXPECT_EQ(testing::content_of(folder / "tokenizer.json"), byte_tokenizer_json());
+  EXPECT_THAT(testing::content_of(folder / "tokenizer_config.json"),
+              HasSubstr("PreTrainedTokenizerFast"));
+  folder.put("tokenizer_config.json", "{}");
+  add_huggingface_files(folder.path(), 256);
+  EXPECT_EQ(testing::content_of(folder / "tokenizer_config.json"), "{}");
+}
+
+TEST(TokenizerJson, TextThatIsNotUtf8) {
+  const auto tokenizer = tokenizer_json_of(byte_tokenizer_json(), "bytes");
+  EXPECT_EQ(tokenizer->encode("a\xFF"), tokenizer->encode("a\uFFFD"));
+  // Ids of half a character decode to its bytes.
+  EXPECT_EQ(tokenizer->decode(std::vector<int64_t>{0xE2, 0x82}), "\xE2\x82");
+}
+
+}  // namespace
+}  // namespace binade::data
