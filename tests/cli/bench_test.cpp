@@ -16,7 +16,8 @@ Outcome bench(const std::string& arguments) {
 }
 
 constexpr const char* small_step =
-    "step --layers 1 --width 32 --heads 2 --context 16 --batch 32 --steps 3 --warmup 1 ";
+    "step --device cpu --layers 1 --width 32 --heads 2 --context 16 --batch 32 --steps 3 --warmup "
+    "1 ";
 
 TEST(Bench, StepReportsEveryPrecision) {
   const Outcome outcome = bench(std::string(small_step) + "--json --precision fp32,bf16,fp16,fp8");
@@ -51,7 +52,7 @@ TEST(Bench, StepCountsOperations) {
 }
 
 TEST(Bench, GemmReportsRates) {
-  const Outcome outcome = bench("gemm --json --seconds 0 --shapes 64x48x32");
+  const Outcome outcome = bench("gemm --device cpu --json --seconds 0 --shapes 64x48x32");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto json = nlohmann::json::parse(outcome.out);
   ASSERT_EQ(json["results"].size(), 1u);

@@ -115,7 +115,7 @@ TEST(Norms, AreTheOpsOnTheirParameters) {
   const auto [sum, normed] = layer.add(x, residual);
   EXPECT_EQ(to_vector(sum), to_vector(x + residual));
   EXPECT_EQ(to_vector(normed), to_vector(layer(x + residual)));
-  EXPECT_EQ(LayerNorm(8, 1e-5, false).parameters().size(), 1u);
+  EXPECT_EQ(LayerNorm(8, {.bias = false}).parameters().size(), 1u);
   EXPECT_THROW(LayerNorm(0), Error);
   EXPECT_THROW(RMSNorm(-1), Error);
 }

@@ -36,6 +36,7 @@ class InitFrom : public ::testing::Test {
   }
 
   Config configured(std::vector<std::pair<std::string, std::string>> options) {
+    options.emplace_back("device", "cpu");
     options.emplace_back("init-from", (folder_ / "model").string());
     return resolve({.file = {}, .options = std::move(options)});
   }

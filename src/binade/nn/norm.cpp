@@ -13,13 +13,12 @@ void require_positive(const char* module, int64_t width) {
 
 }  // namespace
 
-RowNorm::RowNorm(NormKind kind, int64_t width, double eps, bool with_bias, Placement placement)
-    : eps(eps), kind_(kind) {
-  require_positive(kind == NormKind::layer ? "LayerNorm" : "RMSNorm", width);
-  weight = init::constant({width}, 1, placement);
-  if (with_bias) bias = init::constant({width}, 0, placement);
+RowNorm::RowNorm(const Shape& shape, Placement placement) : eps(shape.eps), kind_(shape.kind) {
+  require_positive(kind_ == NormKind::layer ? "LayerNorm" : "RMSNorm", shape.width);
+  weight = init::constant({shape.width}, 1, placement);
+  if (shape.bias) bias = init::constant({shape.width}, 0, placement);
   add_parameter("weight", weight);
-  if (kind == NormKind::layer) add_parameter("bias", bias);
+  if (kind_ == NormKind::layer) add_parameter("bias", bias);
 }
 
 Tensor RowNorm::forward(const Tensor& x) {
@@ -33,7 +32,8 @@ std::pair<Tensor, Tensor> RowNorm::add(const Tensor& x, const Tensor& residual) 
 }
 
 std::unique_ptr<RowNorm> make_norm(NormKind kind, int64_t width, double eps, Placement placement) {
-  if (kind == NormKind::layer) return std::make_unique<LayerNorm>(width, eps, true, placement);
+  if (kind == NormKind::layer)
+    return std::make_unique<LayerNorm>(width, LayerNormOptions{.eps = eps}, placement);
   return std::make_unique<RMSNorm>(width, eps, placement);
 }
 

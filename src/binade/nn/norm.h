@@ -22,7 +22,13 @@ class RowNorm : public Layer {
   double eps;
 
  protected:
-  RowNorm(NormKind kind, int64_t width, double eps, bool with_bias, Placement placement);
+  struct Shape {
+    NormKind kind;
+    int64_t width;
+    double eps;
+    bool bias;
+  };
+  RowNorm(const Shape& shape, Placement placement);
   Tensor forward(const Tensor& x) override;
 
  private:
@@ -30,17 +36,21 @@ class RowNorm : public Layer {
   NormKind kind_;
 };
 
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool bias = true;
+};
+
 class LayerNorm : public RowNorm {
  public:
-  explicit LayerNorm(int64_t width, double eps = 1e-5, bool with_bias = true,
-                     Placement placement = {})
-      : RowNorm(NormKind::layer, width, eps, with_bias, placement) {}
+  explicit LayerNorm(int64_t width, LayerNormOptions options = {}, Placement placement = {})
+      : RowNorm({NormKind::layer, width, options.eps, options.bias}, placement) {}
 };
 
 class RMSNorm : public RowNorm {
  public:
   explicit RMSNorm(int64_t width, double eps = 1e-5, Placement placement = {})
-      : RowNorm(NormKind::rms, width, eps, false, placement) {}
+      : RowNorm({NormKind::rms, width, eps, false}, placement) {}
 };
 
 std::unique_ptr<RowNorm> make_norm(NormKind kind, int64_t width, double eps, Placement placement);

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"
@@ -20,7 +21,7 @@ Config from_options(const Options& options) { return resolve({{}, options}); }
 TEST(Config, DefaultsAreWholeAndSaveToThemselves) {
   const Config config = resolve({});
   EXPECT_EQ(config.precision, Precision::bf16);
-  EXPECT_EQ(config.device, Device::cpu());
+  EXPECT_EQ(config.device, backend::gpus().empty() ? Device::cpu() : Device::cuda());
   EXPECT_EQ(config.kv_heads, config.heads);
   EXPECT_EQ(config.hidden, 4 * config.width);
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
