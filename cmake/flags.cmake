@@ -42,6 +42,12 @@ if(BINADE_SANITIZE)
   endif()
 endif()
 
+# Objects serve the static and the shared library. Calls inside the library are bound when it is linked, so that position
+# independent code costs nothing.
+if(BINADE_SHARED)
+  list(APPEND cxx_options -fPIC -fno-semantic-interposition)
+endif()
+
 foreach(option IN LISTS cxx_options)
   target_compile_options(binade_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${option}>")
 endforeach()

@@ -110,6 +110,12 @@ if(NOT BINADE_SANITIZE)
   binade_install_test(fetch_content parent_project -D how=FetchContent)
   binade_install_test(parent_build parent_project -D how=add_subdirectory -D program=ON)
   set_tests_properties(install.headers install.parent_build PROPERTIES LABELS "install;slow")
+  find_program(BINADE_SHLIBDEPS dpkg-shlibdeps)  # of Debian's dpkg-dev, which makes the packages' dependencies
+  mark_as_advanced(BINADE_SHLIBDEPS)
+  if(BINADE_SHARED AND BINADE_SHLIBDEPS)
+    binade_install_test(packages packages)
+    set_tests_properties(install.packages PROPERTIES LABELS "install;slow")
+  endif()
 endif()
 
 # Plants every fault of tests/mutants in a copy of the sources with a build of its own.
