@@ -30,6 +30,7 @@
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/custom.h"
+#include "binade/ops/dlpack.h"
 #include "binade/ops/einsum.h"
 #include "binade/ops/index.h"
 #include "binade/ops/linear.h"
