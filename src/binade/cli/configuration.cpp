@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "binade/train/config/component_options.h"
+
 namespace binade::cli {
 
 void add_configuration(CLI::App& command, ConfigArguments& arguments) {
@@ -26,6 +28,33 @@ train::Config configuration(const CLI::App& command, const ConfigArguments& argu
   }
   if (resume && sources.file.empty() && !out.empty()) sources.file = out + "/config.toml";
   return train::resolve(sources);
+}
+
+Device ModelArguments::where() const {
+  return device == "auto" ? train::device_of({}) : parse_device(device);
+}
+
+amp::AutocastState ModelArguments::autocast() const {
+  amp::AutocastState state = amp::autocast_state();
+  state.enabled = train::uses_autocast(precision);
+  state.dtype = train::autocast_type(precision);
+  return state;
+}
+
+void add_model_options(CLI::App& command, const std::shared_ptr<ModelArguments>& arguments) {
+  command
+      .add_option("--device", arguments->device,
+                  "Device to run on: cpu, cuda, cuda:N, or auto: a GPU if there is one")
+      ->capture_default_str();
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [arguments](const std::string& text) {
+            arguments->precision = train::parse_precision(text);
+          },
+          "Matmul precision")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->default_str(std::string(train::name(arguments->precision)));
 }
 
 }  // namespace binade::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <utility>
 
 #include "binade/amp/autocast.h"
 #include "binade/base/random.h"
@@ -108,20 +109,45 @@ bool Doctor::needs_statistics(const train::Config& config, int64_t step) const {
   return config.layer_stats > 0 && step % config.layer_stats == 0;
 }
 
+Doctor::~Doctor() {
+  try {
+    finish_ranking();
+  } catch (...) {  // the file is a record; a destructor cannot report
+  }
+}
+
 bool Doctor::before_step(train::Trainer& trainer) {
   if (!needs_statistics(trainer.config(), trainer.steps() + 1)) return false;
-  statistics_.emplace(trainer.fp8().recipe, trainer.model().named_buffers());
-  observer_scope_.emplace(&*statistics_);
+  finish_ranking();
+  observed_step_ = trainer.steps() + 1;
+  statistics_ =
+      std::make_shared<LayerStatistics>(trainer.fp8().recipe, trainer.model().named_buffers());
+  observer_scope_.emplace(statistics_.get());
   return true;
 }
 
-std::vector<std::string> Doctor::save_statistics(train::Trainer& trainer, int64_t step) {
+void Doctor::finish_ranking() {
+  if (!pending_ranking_.valid()) return;
+  ranking_ = pending_ranking_.get();
+  append_line(folder_ / layers_file, ranking_json(ranking_, observed_step_));
+}
+
+std::vector<std::string> Doctor::save_statistics(train::Trainer& trainer) {
   observer_scope_.reset();
-  ranking_ = statistics_->ranking();
-  statistics_.reset();
-  append_line(folder_ / layers_file, ranking_json(ranking_, step));
+  const auto statistics = std::exchange(statistics_, nullptr);
+  statistics->to_host();
+  const bool last = observed_step_ == trainer.config().steps;
+  const bool deferred = trainer.device().is_cuda() && !trainer.config().auto_precision && !last;
+  pending_ranking_ = std::async(deferred ? std::launch::async : std::launch::deferred,
+                                [statistics] { return statistics->ranking(); });
+  if (deferred) return {};
+  finish_ranking();
+  return trainer.config().auto_precision ? promote(trainer, observed_step_)
+                                         : std::vector<std::string>();
+}
+
+std::vector<std::string> Doctor::promote(train::Trainer& trainer, int64_t step) {
   std::vector<std::string> notes;
-  if (!trainer.config().auto_precision) return notes;
   for (const LayerStats& layer : ranking_) {
     if (layer.harm() <= max_harm || plan_.contains(layer.module)) continue;
     trainer.exclude_from_fp8(layer.module);
@@ -139,7 +165,8 @@ std::vector<std::string> Doctor::save_statistics(train::Trainer& trainer, int64_
 std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                             const train::StepResult& result) {
   std::vector<std::string> notes;
-  if (statistics_) notes = save_statistics(trainer, result.step);
+  // Results of earlier steps may arrive together with the observed one's.
+  if (statistics_ && result.step == observed_step_) notes = save_statistics(trainer);
   const bool finite_loss = std::isfinite(result.loss);
   skipped_in_a_row_.note(result.applied);
   if (result.applied && finite_loss) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <future>
+#include <memory>
 #include <optional>
 
 #include "binade/lab/diagnosis.h"
@@ -26,6 +28,7 @@ class Doctor : public train::Observer {
   // run, and 0.15 in healthy layers beside a hostile one (docs/doctor.md).
   static constexpr double max_harm = 0.25;
 
+  ~Doctor() override;
   void begin(train::Trainer& trainer, const std::filesystem::path& folder) override;
   bool before_step(train::Trainer& trainer) override;
   std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
@@ -33,16 +36,27 @@ class Doctor : public train::Observer {
 
   const std::vector<Diagnosis>& diagnoses() const { return diagnoses_; }
   // The ranking of the last step with statistics.
-  const std::vector<LayerStats>& ranking() const { return ranking_; }
+  const std::vector<LayerStats>& ranking() {
+    finish_ranking();
+    return ranking_;
+  }
   const train::PrecisionPlan& plan() const { return plan_; }
 
  private:
   bool needs_statistics(const train::Config& config, int64_t step) const;
-  std::vector<std::string> save_statistics(train::Trainer& trainer, int64_t step);
+  // Computes the statistics of the observed step: for a GPU's run on another thread, so that the
+  // GPU does not wait, unless the next step depends on them.
+  std::vector<std::string> save_statistics(train::Trainer& trainer);
+  // Waits for those statistics and appends them to their file.
+  void finish_ranking();
+  // Moves layers that FP8 harms to bf16.
+  std::vector<std::string> promote(train::Trainer& trainer, int64_t step);
 
   std::filesystem::path folder_;
-  std::optional<LayerStatistics> statistics_;
+  std::shared_ptr<LayerStatistics> statistics_;
   std::optional<autograd::OpObserverScope> observer_scope_;
+  int64_t observed_step_ = 0;
+  std::future<std::vector<LayerStats>> pending_ranking_;  // of observed_step_
   std::vector<LayerStats> ranking_;
   train::PrecisionPlan plan_;
   std::vector<Diagnosis> diagnoses_;

@@ -47,9 +47,10 @@ struct LayerStats {
   double harm() const;
 };
 
-// Observes one step and collects the statistics of each linear layer's first call. With a delayed
-// recipe, scales come from `buffers` (nn::Module::named_buffers); otherwise they are computed from
-// the tensors. Does not affect results.
+// Observes one step and samples the operands of each linear layer's first call on their device,
+// without waiting for it. With a delayed recipe, scales come from `buffers`
+// (nn::Module::named_buffers); otherwise they are computed from the tensors. Does not affect
+// results.
 class LayerStatistics : public autograd::OpObserver {
  public:
   LayerStatistics(amp::Fp8Recipe recipe,
@@ -59,24 +60,38 @@ class LayerStatistics : public autograd::OpObserver {
                std::span<const Tensor> outputs) override;
   void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override;
 
-  // Layers by harm, largest first.
-  std::vector<LayerStats> ranking() const;
+  // Copies the samples to the host, before the next step may overwrite them.
+  void to_host();
+  // Layers by harm, largest first. After to_host() this may run on another thread.
+  std::vector<LayerStats> ranking();
 
  private:
-  // Columns of a layer's operands, kept for its backward.
+  // Rows and columns of a matrix: one f32 buffer, so that one copy takes it to the host.
   struct Sample {
-    Tensor input, weight;  // f32 [columns, rows]
-    double input_scale = 1, weight_scale = 1;
+    Tensor buffer;  // the rows, the columns, the largest magnitude of the matrix, its scale
+    Shape rows, columns;
+    bool has_scale = false;
+
+    bool defined() const { return buffer.defined(); }
+    Tensor row_values() const;
+    Tensor column_values() const;
+    double amax() const;
+    // Largest finite number of a scaled type over the largest magnitude, unless it has a scale.
+    double scale(DType fp8) const;
+  };
+  struct Layer {
+    std::string module;
+    Sample input, weight, gradient;
   };
 
-  double scale_of(const std::string& module, const char* stream, amp::Fp8Role role,
-                  double amax) const;
+  Sample sample(const Tensor& x, const std::string& module, const char* stream) const;
   Tensor rounded(const Tensor& x, amp::Fp8Role role, double scale) const;
+  TensorStats tensor_stats(const Sample& sample, amp::Fp8Role role) const;
+  LayerStats stats_of(const Layer& layer) const;
 
   amp::Fp8Recipe recipe_;
   std::map<std::string, Tensor> buffers_;
-  std::vector<LayerStats> layers_;
-  std::map<std::string, Sample> samples_;
+  std::vector<Layer> layers_;
 };
 
 // A table of the first `max_layers` layers.

@@ -123,6 +123,16 @@ void KeyValueCache::clear() {
   for (KeyValues& layer : layers_) layer.length = 0;
 }
 
+void KeyValueCache::advance() {
+  for (KeyValues& layer : layers_) ++layer.length;
+}
+
+Tensor LanguageModel::position_rows(int64_t start, int64_t end, const KeyValueCache* cache) {
+  if (cache != nullptr && cache->layers_[0].position.defined())
+    return (*positions_)(cache->layers_[0].position);
+  return slice(positions_->weight, 0, start, end);
+}
+
 Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
   if (!tokens.defined() || tokens.rank() != 2)
     fail("LanguageModel",
@@ -138,7 +148,7 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
   }
   place_rope();
   Tensor branch = embedding_(tokens);
-  if (positions_) branch = branch + slice(positions_->weight, 0, start, end);
+  if (positions_) branch = branch + position_rows(start, end, cache);
   branch = dropout_(config_.residual ? cast(branch, *config_.residual) : branch);
   Tensor residual;
   for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -171,6 +181,20 @@ Tensor LanguageModel::logits(const Tensor& tokens, KeyValueCache& cache) {
   const NoGrad no_grad;
   if (cache.layers_.empty()) cache.layers_.assign(blocks_.size(), {.capacity = cache.capacity_});
   return linear(features(tokens, &cache), head_weight());
+}
+
+Tensor LanguageModel::next_logits(const Tensor& tokens, const Tensor& position,
+                                  KeyValueCache& cache) {
+  const auto scope = enter();
+  const NoGrad no_grad;
+  if (tokens.rank() != 2 || tokens.size(1) != 1)
+    fail("LanguageModel",
+         {.argument = "tokens", .expected = "[batch, 1]", .found = describe(tokens)});
+  if (cache.layers_.empty()) cache.layers_.assign(blocks_.size(), {.capacity = cache.capacity_});
+  for (KeyValues& layer : cache.layers_) layer.position = position;
+  const Tensor result = linear(features(tokens, &cache), head_weight());
+  for (KeyValues& layer : cache.layers_) layer.position = {};
+  return result;
 }
 
 Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,

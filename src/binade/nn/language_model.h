@@ -40,6 +40,8 @@ class KeyValueCache {
   int64_t capacity() const { return capacity_; }
   // Removes the tokens and keeps the memory.
   void clear();
+  // Counts the token that next_logits() or its replay has added.
+  void advance();
 
  private:
   friend class LanguageModel;
@@ -57,6 +59,10 @@ class LanguageModel : public Module {
   // The same for tokens that follow those in `cache`, to which they are added: for generating text.
   // Records no gradient. The cache holds at most the context's tokens.
   Tensor logits(const Tensor& tokens, KeyValueCache& cache);
+  // The same for one token per sequence, [batch, 1]. `position`, i64 [1] on the model's device, is
+  // the cache's length; the host's count changes only by cache.advance(). So this can be captured
+  // as a graph and replayed with other tokens and positions.
+  Tensor next_logits(const Tensor& tokens, const Tensor& position, KeyValueCache& cache);
   // Mean cross entropy of predicting targets [batch, tokens], without storing all logits at once.
   Tensor loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options = {});
 
@@ -67,6 +73,8 @@ class LanguageModel : public Module {
  private:
   // The normalized output of the last block, [batch, tokens, width].
   Tensor features(const Tensor& tokens, KeyValueCache* cache = nullptr);
+  // The positions' embeddings, for tokens after `start`.
+  Tensor position_rows(int64_t start, int64_t end, const KeyValueCache* cache);
   // Moves the rotary tables, which all layers share, to the model's device.
   void place_rope();
 

@@ -98,23 +98,34 @@ Tensor MultiheadAttention::attend(const Tensor& packed) {
 
 Tensor MultiheadAttention::forward(const Tensor& x) { return attend(project(x, 0)); }
 
-Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
-  const auto scope = enter();
-  const NoGrad no_grad;
-  const Tensor packed = project(x, past.length);
-  const int64_t batch = x.size(0), tokens = x.size(1), end = past.length + tokens;
+void MultiheadAttention::prepare(const Tensor& packed, int64_t tokens, KeyValues& past) const {
+  const int64_t batch = packed.size(0);
   if (!past.keys.defined()) {
     const Shape shape{batch, kv_heads_, past.capacity, head_dim_};
     past.keys = Tensor::empty(shape, packed.dtype(), packed.device());
     past.values = Tensor::empty_like(past.keys);
   }
-  if (batch != past.keys.size(0) || end > past.capacity) {
+  if (batch != past.keys.size(0) || past.length + tokens > past.capacity) {
     fail("MultiheadAttention",
          {.argument = "x",
           .expected = "the cache's batch, and tokens it has room for after its " +
                       std::to_string(past.length),
-          .found = describe(x) + " for a cache " + describe(past.keys)});
+          .found = describe(packed) + " for a cache " + describe(past.keys)});
   }
+}
+
+Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
+  const auto scope = enter();
+  const NoGrad no_grad;
+  if (past.position.defined()) {
+    const Tensor packed = qkv(x);
+    prepare(packed, 1, past);
+    return dropout_(
+        out(decode_attention(packed, {past.keys, past.values, past.position, cosine_, sine_})));
+  }
+  const Tensor packed = project(x, past.length);
+  const int64_t batch = x.size(0), tokens = x.size(1), end = past.length + tokens;
+  prepare(packed, tokens, past);
   const std::vector<Tensor> parts =
       split(transpose(reshape(packed, {batch, tokens, heads_ + 2 * kv_heads_, head_dim_}), 1, 2),
             {heads_, kv_heads_, kv_heads_}, 1);

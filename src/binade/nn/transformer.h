@@ -28,6 +28,9 @@ struct KeyValues {
   Tensor keys, values;
   int64_t length = 0;  // cached tokens
   int64_t capacity = 0;
+  // If defined, i64 [1] on the device: the cached tokens, instead of `length`, which stays as it
+  // is.
+  Tensor position = {};
 };
 
 // Self-attention with one packed projection for q, k and v.
@@ -51,6 +54,8 @@ class MultiheadAttention : public Layer {
   // Packed q, k and v of tokens from position `start` on, rotated.
   Tensor project(const Tensor& x, int64_t start);
   Tensor rotated(const Tensor& packed, int64_t start) const;
+  // Creates the buffers of `past` for tokens like these, and fails if they do not fit.
+  void prepare(const Tensor& packed, int64_t tokens, KeyValues& past) const;
   // Attention over whole sequences of packed q, k and v, and the output projection.
   Tensor attend(const Tensor& packed);
 

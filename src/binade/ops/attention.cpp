@@ -266,6 +266,39 @@ Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_h
   return reshape(transpose(y, 1, 2), {batch, tokens, heads * dim});
 }
 
+Tensor decode_attention(const Tensor& qkv, const DecodeCache& cache, std::optional<double> scale) {
+  const char* op = "decode_attention";
+  require_compute(op, "qkv", qkv);
+  require_rank(op, "qkv", qkv, 3);
+  require_rank(op, "keys", cache.keys, 4);
+  require_shape(op, "values", cache.values, cache.keys.shape());
+  require_same_dtype(op, qkv, cache.keys);
+  const int64_t kv_heads = cache.keys.size(1), dim = cache.keys.size(3);
+  const int64_t heads = qkv.size(2) / std::max<int64_t>(dim, 1) - 2 * kv_heads;
+  if (qkv.size(0) != cache.keys.size(0) || qkv.size(1) != 1 || heads < 1 || heads % kv_heads != 0 ||
+      qkv.size(2) != (heads + 2 * kv_heads) * dim) {
+    fail(op, {.argument = "qkv",
+              .expected = "one token per sequence of the cache, a multiple of its heads",
+              .found = describe(qkv) + " for a cache " + describe(cache.keys)});
+  }
+  if (cache.position.dtype() != DType::i64 || cache.position.numel() != 1)
+    fail(op, {.argument = "position", .expected = "i64 [1]", .found = describe(cache.position)});
+  for (const Tensor* x : {&cache.keys, &cache.values, &cache.position})
+    require_device(op, "cache", *x, qkv);
+  const Tensor in = dense(qkv.detach());
+  const Tensor y = Tensor::empty({qkv.size(0), 1, heads * dim}, in.dtype(), in.device());
+  backend::of(in).attention.decode({.qkv = in,
+                                    .cosine = cache.cosine,
+                                    .sine = cache.sine,
+                                    .position = cache.position,
+                                    .scale = scale_of({.scale = scale}, dim),
+                                    .tf32 = matmuls_in_tf32(),
+                                    .keys = cache.keys,
+                                    .values = cache.values,
+                                    .out = y});
+  return y;
+}
+
 std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double theta, Device device) {
   if (positions < 1 || dim < 2 || dim % 2 != 0 || !(theta > 0) || std::isinf(theta)) {
     fail("rope_tables", {.argument = "positions, dim, theta",

@@ -29,6 +29,18 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                                   AttentionOptions options = {.causal = true, .scale = {}});
 
+// The keys and values of earlier tokens, [batch, kv_heads, capacity, dim] each, and their number,
+// i64 [1] on the same device. With rotary tables, queries and keys are rotated.
+struct DecodeCache {
+  Tensor keys, values, position;
+  Tensor cosine, sine;
+};
+// Attention of one more token per sequence, packed q, k and v [batch, 1, (heads + 2 * kv_heads) *
+// dim], whose key and value are added to the cache at its position. Records no gradient. Nothing
+// depends on the position's value on the host, so a captured call can be replayed.
+Tensor decode_attention(const Tensor& qkv, const DecodeCache& cache,
+                        std::optional<double> scale = {});
+
 // Cosines and sines of the rotary embedding: f32 [positions, dim / 2] each.
 std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double theta = 10000,
                                       Device device = Device::cpu());
