@@ -49,7 +49,6 @@ target_compile_options(
 if(BINADE_WERROR)
   target_compile_options(binade_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
-set_target_properties(binade_cuda PROPERTIES POSITION_INDEPENDENT_CODE ${BINADE_SHARED})
 target_link_libraries(binade_cuda PRIVATE binade_dependencies)
 if(binade_cudnn)
   target_compile_definitions(binade_cuda PRIVATE CUDNN_FRONTEND_SKIP_JSON_LIB)

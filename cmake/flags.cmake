@@ -42,10 +42,9 @@ if(BINADE_SANITIZE)
   endif()
 endif()
 
-# Objects serve the static and the shared library. Calls inside the library are bound when it is linked, so that position
-# independent code costs nothing.
+# Nobody replaces functions inside the shared library, so that calls of one file may be inlined.
 if(BINADE_SHARED)
-  list(APPEND cxx_options -fPIC -fno-semantic-interposition)
+  list(APPEND cxx_options -fno-semantic-interposition)
 endif()
 
 foreach(option IN LISTS cxx_options)

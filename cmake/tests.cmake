@@ -82,6 +82,23 @@ foreach(folder IN LISTS test_folders)
   binade_discover_suites(${target} "${folder}")
 endforeach()
 
+# The C interface from C and, where its compiler is, from Rust.
+if(NOT BINADE_SANITIZE)
+  enable_language(C)
+  add_executable(test_c_program tests/c/train.c)
+  target_link_libraries(test_c_program PRIVATE binade)
+  target_compile_options(test_c_program PRIVATE -std=c11 -Wall -Wextra -Wpedantic -Werror)
+  add_test(NAME c.program COMMAND test_c_program)
+  set_tests_properties(c.program PROPERTIES LABELS c)
+  find_program(BINADE_RUSTC rustc)
+  mark_as_advanced(BINADE_RUSTC)
+  if(BINADE_RUSTC AND BINADE_SHARED)
+    add_test(NAME c.rust COMMAND "${CMAKE_COMMAND}" -D "rustc=${BINADE_RUSTC}" -D "source=${CMAKE_CURRENT_SOURCE_DIR}" -D
+                                 "build=${CMAKE_CURRENT_BINARY_DIR}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tests/c/rust.cmake")
+    set_tests_properties(c.rust PROPERTIES LABELS c)
+  endif()
+endif()
+
 # These run the program.
 foreach(target IN ITEMS test_cli test_bad_files)
   target_compile_definitions(${target} PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE:binade_cli>"

@@ -51,6 +51,7 @@ constexpr Covered covered[] = {
     {"backend/cpu/rows/*", "backend/cpu/elementwise/elementwise"},
     {"backend/cpu/step/optimizer_rows", "backend/cpu/step/optimizer"},
     {"bench/*", "cli/bench"},
+    {"c/*", "c/c"},
     {"cli/*", "cli/commands"},
     {"data/builtin", "data/corpus"},
     {"data/sentencepiece_model", "data/sentencepiece"},
