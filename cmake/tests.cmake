@@ -135,8 +135,13 @@ if(NOT BINADE_SANITIZE)
   endif()
 endif()
 
-# Plants every fault of tests/mutants in a copy of the sources with a build of its own.
+# Plants every fault of tests/mutants in a copy of the sources with a build of its own. Whether the sources
+# still hold the text of each is checked every time.
 if(NOT BINADE_SANITIZE)
+  find_package(Python3 3.11 QUIET COMPONENTS Interpreter) # for tomllib
+  if(Python3_FOUND)
+    add_test(NAME mutate.list COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate" --list)
+  endif()
   add_test(NAME mutate.all COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate")
   set_tests_properties(mutate.all PROPERTIES LABELS slow TIMEOUT 7200)
 endif()

@@ -30,6 +30,7 @@ TEST(CliPlan, PrintsATableAndJson) {
   const Outcome text = binade("plan --memory 1GB" + small_model);
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("fp8, masters, recompute"));
+  EXPECT_THAT(text.out, HasSubstr("1.0 GB of memory"));
   const auto plan = nlohmann::json::parse(binade("plan --json --memory 64MiB" + small_model).out);
   EXPECT_EQ(plan.at("memory"), 64 << 20);
   EXPECT_EQ(plan.at("rows").size(), 14u);

@@ -64,6 +64,7 @@ TEST(HuggingFaceConfig, ReadsLlama) {
   EXPECT_EQ(config.hidden, 5632);
   EXPECT_EQ(config.vocab, 32000);
   EXPECT_EQ(config.context, 4096);
+  EXPECT_EQ(config.eps, 1e-5);
   EXPECT_EQ(config.rope_theta, 500000);
   EXPECT_FALSE(config.tied_head);
   EXPECT_EQ(family_of(config), Family::llama);
@@ -75,6 +76,7 @@ TEST(HuggingFaceConfig, ReadsLlama) {
             123);
   EXPECT_EQ(read(with(llama, "\"num_key_value_heads\":4,", "")).kv_heads, 32);
   EXPECT_EQ(read(with(llama, "\"rope_theta\":500000.0,", "")).rope_theta, 10000);
+  EXPECT_EQ(read(with(llama, "\"rms_norm_eps\":1e-05,", "")).eps, 1e-6);  // transformers' default
 }
 
 TEST(HuggingFaceConfig, WhatIsWrittenReadsBack) {

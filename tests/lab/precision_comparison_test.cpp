@@ -63,6 +63,14 @@ TEST(Compare, WithoutAScalerF16GradientsAreSmaller) {
   EXPECT_FALSE(found.seed_noise());
 }
 
+TEST(Comparison, SeedNoiseIsTheRangeOfTheLosses) {
+  Comparison comparison;
+  comparison.seed_losses = {2.5};
+  EXPECT_FALSE(comparison.seed_noise());
+  comparison.seed_losses = {2.5, 3.25, 2.25, 3};
+  EXPECT_EQ(comparison.seed_noise(), 1);
+}
+
 TEST(Compare, WritesATableAndAPage) {
   const testing::TemporaryFolder folder;
   const Comparison found =

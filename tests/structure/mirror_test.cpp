@@ -60,7 +60,6 @@ constexpr Covered covered[] = {
     {"lab/experiment_report", "lab/experiments"},
     {"lab/experiments/*", "lab/experiments"},
     {"lab/precision_comparison_report", "lab/precision_comparison"},
-    {"lab/range_chart", "lab/experiments"},
     {"nn/conv", "nn/resnet"},
     {"nn/fp8_fusion", "nn/fp8_blocks"},
     {"nn/linear", "nn/layers"},
