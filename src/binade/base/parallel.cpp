@@ -31,7 +31,13 @@ int& thread_count() {
   return count;
 }
 
+thread_local bool thread_serial = false;
+
+bool runs_serially() { return thread_count() <= 1 || thread_serial || omp_in_parallel(); }
+
 }  // namespace
+
+SerialScope::SerialScope() : scope_(thread_serial, true) {}
 
 int threads() { return thread_count(); }
 
@@ -44,7 +50,7 @@ void set_threads(int count) {
 }
 
 void on_each_thread(int64_t workers, FunctionRef<void(int64_t)> body) {
-  if (thread_count() <= 1 || workers <= 1 || omp_in_parallel()) return body(0);
+  if (workers <= 1 || runs_serially()) return body(0);
   std::exception_ptr error;
   // Always the full team, even with less work: OpenMP ends the threads a smaller team does not
   // need, and the next region would have to start them again.
@@ -65,7 +71,7 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
   if (n <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   const int64_t grains = divide_up(n, grain);
-  if (thread_count() <= 1 || grains <= 1 || omp_in_parallel()) return body(0, n);
+  if (grains <= 1 || runs_serially()) return body(0, n);
   constexpr int64_t ranges_per_thread = 4;
   const int64_t ranges = std::min<int64_t>(grains, ranges_per_thread * thread_count());
   const auto begin = [&](int64_t range) { return std::min(n, grains * range / ranges * grain); };

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "binade/base/function_ref.h"
+#include "binade/base/restore.h"
 
 namespace binade {
 
@@ -20,5 +21,15 @@ void on_each_thread(int64_t workers, FunctionRef<void(int64_t)> body);
 // default (OMP_NUM_THREADS, else all cores).
 int threads();
 void set_threads(int count);
+
+// For its lifetime, both functions above run serially on this thread: for work in the background,
+// whose own team of threads would slow down the others.
+class [[nodiscard]] SerialScope {
+ public:
+  SerialScope();
+
+ private:
+  Restore<bool> scope_;
+};
 
 }  // namespace binade

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <future>
 #include <memory>
 #include <optional>
@@ -37,18 +38,17 @@ class Doctor : public train::Observer {
   const std::vector<Diagnosis>& diagnoses() const { return diagnoses_; }
   // The ranking of the last step with statistics.
   const std::vector<LayerStats>& ranking() {
-    finish_ranking();
+    finish_rankings(0);
     return ranking_;
   }
   const train::PrecisionPlan& plan() const { return plan_; }
 
  private:
   bool needs_statistics(const train::Config& config, int64_t step) const;
-  // Computes the statistics of the observed step: for a GPU's run on another thread, so that the
-  // GPU does not wait, unless the next step depends on them.
-  std::vector<std::string> save_statistics(train::Trainer& trainer);
-  // Waits for those statistics and appends them to their file.
-  void finish_ranking();
+  // If a step was observed: starts computing its statistics, for a GPU's run on another thread.
+  void end_observation(const train::Trainer& trainer);
+  // Appends computed statistics to their file; waits for all but the last `left`.
+  void finish_rankings(size_t left);
   // Moves layers that FP8 harms to bf16.
   std::vector<std::string> promote(train::Trainer& trainer, int64_t step);
 
@@ -56,7 +56,11 @@ class Doctor : public train::Observer {
   std::shared_ptr<LayerStatistics> statistics_;
   std::optional<autograd::OpObserverScope> observer_scope_;
   int64_t observed_step_ = 0;
-  std::future<std::vector<LayerStats>> pending_ranking_;  // of observed_step_
+  struct PendingRanking {
+    int64_t step;
+    std::future<std::vector<LayerStats>> layers;
+  };
+  std::deque<PendingRanking> pending_;
   std::vector<LayerStats> ranking_;
   train::PrecisionPlan plan_;
   std::vector<Diagnosis> diagnoses_;

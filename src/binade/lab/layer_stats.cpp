@@ -10,7 +10,6 @@
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
-#include "binade/ops/copy.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/quantize.h"
 #include "binade/ops/shape.h"
@@ -134,20 +133,19 @@ LayerStatistics::LayerStatistics(amp::Fp8Recipe recipe,
                                  const std::vector<std::pair<std::string, Tensor>>& buffers)
     : recipe_(std::move(recipe)), buffers_(buffers.begin(), buffers.end()) {}
 
-Tensor LayerStatistics::Sample::row_values() const { return buffer.strided(rows, {rows[1], 1}, 0); }
-
-Tensor LayerStatistics::Sample::column_values() const {
-  return buffer.strided(columns, {columns[1], 1}, rows.numel());
+LayerStatistics::HostSample::HostSample(const Sample& sample) {
+  const Tensor buffer = sample.buffer.get();
+  const Shape &row_shape = sample.rows, &column_shape = sample.columns;
+  rows = buffer.strided(row_shape, {row_shape[1], 1}, 0);
+  columns = buffer.strided(column_shape, {column_shape[1], 1}, row_shape.numel());
+  const float* const numbers = buffer.data<float>() + row_shape.numel() + column_shape.numel();
+  amax = numbers[0];
+  if (sample.has_scale) given_scale = numbers[1];
 }
 
-double LayerStatistics::Sample::amax() const {
-  return buffer.data<float>()[rows.numel() + columns.numel()];
-}
-
-double LayerStatistics::Sample::scale(DType fp8) const {
-  if (has_scale) return buffer.data<float>()[rows.numel() + columns.numel() + 1];
-  const double largest = amax();
-  return largest > 0 && std::isfinite(largest) ? format_of(fp8).max() / largest : 1;
+double LayerStatistics::HostSample::scale(DType fp8) const {
+  if (given_scale) return *given_scale;
+  return amax > 0 && std::isfinite(amax) ? format_of(fp8).max() / amax : 1;
 }
 
 LayerStatistics::Sample LayerStatistics::sample(const Tensor& x, const std::string& module,
@@ -155,19 +153,18 @@ LayerStatistics::Sample LayerStatistics::sample(const Tensor& x, const std::stri
   const Tensor rows = spaced(x, sample_size, sample_length);
   const Tensor columns = transpose(spaced(x, sample_length, sample_size), 0, 1);
   const int64_t end = rows.numel() + columns.numel();
-  Sample result{.buffer = Tensor::empty({end + 2}, DType::f32, x.device()),
-                .rows = rows.shape(),
-                .columns = columns.shape()};
+  const Tensor buffer = Tensor::empty({end + 2}, DType::f32, x.device());
   const backend::Backend& kernels = backend::of(x);
-  kernels.elementwise.copy(rows, result.row_values());
-  kernels.elementwise.copy(columns, result.column_values());
-  kernels.quantize.amax(x, result.buffer.strided({1}, {1}, end));
+  kernels.elementwise.copy(rows, buffer.strided(rows.shape(), {rows.size(1), 1}, 0));
+  kernels.elementwise.copy(columns,
+                           buffer.strided(columns.shape(), {columns.size(1), 1}, rows.numel()));
+  kernels.quantize.amax(x, buffer.strided({1}, {1}, end));
   const auto scale = buffers_.find(fmt::format("{}.fp8.{}.scale", module, stream));
-  result.has_scale = recipe_.scaling == amp::Fp8Scaling::delayed && scale != buffers_.end();
-  if (result.has_scale)
+  const bool has_scale = recipe_.scaling == amp::Fp8Scaling::delayed && scale != buffers_.end();
+  if (has_scale)
     kernels.elementwise.copy(scale->second.strided({1}, {1}, scale->second.offset()),
-                             result.buffer.strided({1}, {1}, end + 1));
-  return result;
+                             buffer.strided({1}, {1}, end + 1));
+  return {backend::AsyncCopy(buffer), rows.shape(), columns.shape(), has_scale};
 }
 
 // x [rows, summed axis] after a round trip through FP8.
@@ -214,19 +211,9 @@ void LayerStatistics::after_backward(const autograd::Node& node, std::span<const
   layer->gradient = sample(matrix(dy[0]), node.module, "gradient");
 }
 
-void LayerStatistics::to_host() {
-  for (Layer& layer : layers_) {
-    for (Sample* sample : {&layer.input, &layer.weight, &layer.gradient}) {
-      if (sample->defined()) sample->buffer = to(sample->buffer, Device::cpu());
-    }
-  }
-  buffers_.clear();
-}
-
-TensorStats LayerStatistics::tensor_stats(const Sample& sample, Fp8Role role) const {
+TensorStats LayerStatistics::tensor_stats(const HostSample& sample, Fp8Role role) const {
   const DType type = amp::fp8_type(recipe_, role);
-  return statistics(sample.row_values(), sample.amax(),
-                    scales_for(sample.amax(), type, sample.scale(type)));
+  return statistics(sample.rows, sample.amax, scales_for(sample.amax, type, sample.scale(type)));
 }
 
 LayerStats LayerStatistics::stats_of(const Layer& layer) const {
@@ -234,26 +221,24 @@ LayerStats LayerStatistics::stats_of(const Layer& layer) const {
                             Fp8Role b_role, double b_scale) {
     return compare_matmuls(a, b, rounded(a, a_role, a_scale), rounded(b, b_role, b_scale));
   };
-  const Sample &x = layer.input, &w = layer.weight, &dy = layer.gradient;
+  const HostSample x(layer.input), w(layer.weight);
   const double x_scale = x.scale(amp::fp8_type(recipe_, Fp8Role::activation)),
                w_scale = w.scale(amp::fp8_type(recipe_, Fp8Role::weight));
   LayerStats stats{.module = layer.module};
   stats.input = tensor_stats(x, Fp8Role::activation);
   stats.weight = tensor_stats(w, Fp8Role::weight);
-  stats.forward = compared(x.row_values(), Fp8Role::activation, x_scale, w.row_values(),
-                           Fp8Role::weight, w_scale);
-  if (!dy.defined()) return stats;
+  stats.forward = compared(x.rows, Fp8Role::activation, x_scale, w.rows, Fp8Role::weight, w_scale);
+  if (!layer.gradient.defined()) return stats;
+  const HostSample dy(layer.gradient);
   const double dy_scale = dy.scale(amp::fp8_type(recipe_, Fp8Role::gradient));
   stats.gradient = tensor_stats(dy, Fp8Role::gradient);
-  stats.dgrad = compared(dy.row_values(), Fp8Role::gradient, dy_scale, w.column_values(),
-                         Fp8Role::weight, w_scale);
-  stats.wgrad = compared(dy.column_values(), Fp8Role::gradient, dy_scale, x.column_values(),
-                         Fp8Role::activation, x_scale);
+  stats.dgrad = compared(dy.rows, Fp8Role::gradient, dy_scale, w.columns, Fp8Role::weight, w_scale);
+  stats.wgrad =
+      compared(dy.columns, Fp8Role::gradient, dy_scale, x.columns, Fp8Role::activation, x_scale);
   return stats;
 }
 
-std::vector<LayerStats> LayerStatistics::ranking() {
-  to_host();
+std::vector<LayerStats> LayerStatistics::ranking() const {
   const MeasurementScope measurement;
   std::vector<LayerStats> result;
   for (const Layer& layer : layers_) result.push_back(stats_of(layer));

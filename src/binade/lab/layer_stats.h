@@ -2,12 +2,14 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "binade/amp/fp8.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/backend/async_copy.h"
 #include "binade/formats/format.h"
 #include "binade/nn/module.h"
 
@@ -60,23 +62,28 @@ class LayerStatistics : public autograd::OpObserver {
                std::span<const Tensor> outputs) override;
   void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override;
 
-  // Copies the samples to the host, before the next step may overwrite them.
-  void to_host();
-  // Layers by harm, largest first. After to_host() this may run on another thread.
-  std::vector<LayerStats> ranking();
+  // Layers by harm, largest first. Waits for the samples. May run on another thread once the step
+  // has been launched.
+  std::vector<LayerStats> ranking() const;
 
  private:
-  // Rows and columns of a matrix: one f32 buffer, so that one copy takes it to the host.
+  // Rows and columns of a matrix on their way to the host: one f32 buffer with the rows, the
+  // columns, the largest magnitude of the matrix and its scale.
   struct Sample {
-    Tensor buffer;  // the rows, the columns, the largest magnitude of the matrix, its scale
+    backend::AsyncCopy buffer;
     Shape rows, columns;
     bool has_scale = false;
 
     bool defined() const { return buffer.defined(); }
-    Tensor row_values() const;
-    Tensor column_values() const;
-    double amax() const;
-    // Largest finite number of a scaled type over the largest magnitude, unless it has a scale.
+  };
+  // The same on the host.
+  struct HostSample {
+    Tensor rows, columns;
+    double amax = 0;
+    std::optional<double> given_scale;
+
+    explicit HostSample(const Sample& sample);
+    // The given scale, or the largest finite number of the type over amax.
     double scale(DType fp8) const;
   };
   struct Layer {
@@ -86,7 +93,7 @@ class LayerStatistics : public autograd::OpObserver {
 
   Sample sample(const Tensor& x, const std::string& module, const char* stream) const;
   Tensor rounded(const Tensor& x, amp::Fp8Role role, double scale) const;
-  TensorStats tensor_stats(const Sample& sample, amp::Fp8Role role) const;
+  TensorStats tensor_stats(const HostSample& sample, amp::Fp8Role role) const;
   LayerStats stats_of(const Layer& layer) const;
 
   amp::Fp8Recipe recipe_;

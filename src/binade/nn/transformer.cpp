@@ -88,7 +88,7 @@ Tensor MultiheadAttention::rotated(const Tensor& packed, int64_t start) const {
   if (!cosine_.defined()) return packed;
   const int64_t parts = heads_ + 2 * kv_heads_;
   const Tensor heads = reshape(packed, {packed.size(0), packed.size(1), parts, head_dim_});
-  return reshape(rope(heads, cosine_, sine_, start, heads_ + kv_heads_), packed.shape());
+  return reshape(rope_(heads, cosine_, sine_, start, heads_ + kv_heads_), packed.shape());
 }
 
 Tensor MultiheadAttention::attend(const Tensor& packed) {

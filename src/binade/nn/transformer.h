@@ -53,6 +53,7 @@ class MultiheadAttention : public Layer {
   friend struct Fp8Fusion;
   // Packed q, k and v of tokens from position `start` on, rotated.
   Tensor project(const Tensor& x, int64_t start);
+  // Rotates queries and keys in place.
   Tensor rotated(const Tensor& packed, int64_t start) const;
   // Creates the buffers of `past` for tokens like these, and fails if they do not fit.
   void prepare(const Tensor& packed, int64_t tokens, KeyValues& past) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "binade/autograd/op_observer.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
 #include "binade/ops/copy.h"
@@ -115,23 +116,32 @@ struct Rotation {
   bool inverse = false;
 };
 
-Tensor rotate(const Tensor& x, const Rotation& rotation) {
-  const Tensor in = dense(x);
-  const Tensor y = Tensor::empty_like(in);
+// Rotates dense x into y, which may be x.
+void rotate(const Tensor& in, const Tensor& y, const Rotation& rotation) {
   const int64_t rotated = rotation.rotated;
   const auto heads = [](const Tensor& t, int64_t first, int64_t count) {
     return t.strided({t.size(0), t.size(1), count, t.size(3)}, t.strides(),
                      t.offset() + first * t.strides()[2]);
   };
-  backend::of(x).attention.rope({.x = heads(in, 0, rotated),
-                                 .cosine = rotation.cosine,
-                                 .sine = rotation.sine,
-                                 .start = rotation.start,
-                                 .inverse = rotation.inverse,
-                                 .y = heads(y, 0, rotated)});
-  const int64_t rest = x.size(2) - rotated;
-  if (rest > 0) backend::of(x).elementwise.copy(heads(in, rotated, rest), heads(y, rotated, rest));
-  return y;
+  backend::of(in).attention.rope({.x = heads(in, 0, rotated),
+                                  .cosine = rotation.cosine,
+                                  .sine = rotation.sine,
+                                  .start = rotation.start,
+                                  .inverse = rotation.inverse,
+                                  .y = heads(y, 0, rotated)});
+  const int64_t rest = in.size(2) - rotated;
+  if (rest > 0 && in.raw_data() != y.raw_data())
+    backend::of(in).elementwise.copy(heads(in, rotated, rest), heads(y, rotated, rest));
+}
+
+// The gradient, in dy's own memory if nothing else reads that.
+Tensor rotate_back(const Tensor& dy, Rotation rotation) {
+  rotation.inverse = true;
+  const bool in_place = dy.is_sole_owner() && autograd::op_observer() == nullptr;
+  const Tensor in = dense(dy);
+  const Tensor dx = in_place ? in : Tensor::empty_like(in);
+  rotate(in, dx, rotation);
+  return dx;
 }
 
 }  // namespace
@@ -327,11 +337,24 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
 
 Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
             int64_t rotated_given) {
-  Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
+  const Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
   const Call call(Op::rope, {x});
-  const Tensor y = rotate(call[0], rotation);
-  rotation.inverse = true;
-  return call.result(y, [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate(dy, rotation)); });
+  const Tensor in = dense(call[0]);
+  const Tensor y = Tensor::empty_like(in);
+  rotate(in, y, rotation);
+  return call.result(y,
+                     [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate_back(dy, rotation)); });
+}
+
+Tensor rope_(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
+             int64_t rotated_given) {
+  const Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
+  const Call call(Op::rope, {x});
+  const Tensor y = dense(call[0]).detach();
+  rotate(y, y, rotation);
+  y.bump_version();
+  return call.result(y,
+                     [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate_back(dy, rotation)); });
 }
 
 Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,

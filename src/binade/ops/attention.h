@@ -48,6 +48,10 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
 // position, starting at `start`, in the rotate-half form; other heads pass through.
 Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start = 0,
             int64_t rotated = -1);
+// The same in x's own memory. x must be the result of an op that does not need it again, such as a
+// linear layer's.
+Tensor rope_(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start = 0,
+             int64_t rotated = -1);
 Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start = 0,
                       int64_t rotated = -1);
 

@@ -194,7 +194,11 @@ int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device) {
   const int64_t bytes = int64_t{device.is_cuda() ? 2048 : 64} << 20;
   int64_t fitting = bytes / (classes * static_cast<int64_t>(size_of(dtype)));
   if (fitting > 1024) fitting = round_down(fitting, 1024);
-  return std::clamp<int64_t>(fitting, 1, std::max<int64_t>(rows, 1));
+  fitting = std::max<int64_t>(fitting, 1);
+  if (rows <= fitting) return std::max<int64_t>(rows, 1);
+  // Chunks of equal size: a short last one would not fill a GPU.
+  const int64_t equal = divide_up(rows, divide_up(rows, fitting));
+  return std::min(fitting, fitting % 1024 == 0 ? round_up(equal, 1024) : equal);
 }
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
