@@ -18,6 +18,7 @@
 namespace binade {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
@@ -85,7 +86,7 @@ TEST(C, EveryOpOfTheListRunsOrSaysWhatItWants) {
     EXPECT_EQ(signature.rfind(name + "(", 0), 0u) << signature;
     EXPECT_EQ(signature.back(), ')') << signature;
     const std::vector<const bnd_tensor*> too_many(9, nullptr);
-    EXPECT_THAT(refusal(name.c_str(), too_many), HasSubstr("NULL")) << name;
+    EXPECT_THAT(refusal(name.c_str(), too_many), AnyOf(HasSubstr("NULL"), HasSubstr("9 inputs")));
   }
   EXPECT_GT(names.size(), 70u);
   EXPECT_EQ(bnd_op_name(bnd_op_count()), nullptr);
@@ -190,7 +191,7 @@ TEST(C, StatesGoThroughFiles) {
 }
 
 constexpr const char* tiny =
-    "[model]\nfamily = \"gpt2\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n"
+    "[model]\nmodel = \"gpt2\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n"
     "[train]\nprecision = \"fp32\"\ndevice = \"cpu\"\nbatch = 2\nsteps = 5\n";
 
 TEST(C, AModelOfSettingsTrainsByItsParameters) {
@@ -218,7 +219,7 @@ TEST(C, AModelOfSettingsTrainsByItsParameters) {
 TEST(C, TheTrainerReportsStepsAndStopsWhenAsked) {
   const testing::TemporaryFolder folder;
   const std::string toml =
-      std::string(tiny) + "out = \"" + (folder / "run").string() + "\"\nsample = 0\n";
+      std::string(tiny) + "[run]\nout = \"" + (folder / "run").string() + "\"\nsample = 0\n";
   std::vector<int64_t> steps;
   const auto note = [](const bnd_step* step, void* context) {
     static_cast<std::vector<int64_t>*>(context)->push_back(step->step);
