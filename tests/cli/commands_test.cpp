@@ -74,6 +74,14 @@ TEST_F(Commands, EvalRunsInThePrecisionAsked) {
   }
 }
 
+TEST_F(Commands, GenerateAndEvalTakeADeviceAndAPrecision) {
+  const std::string where = path("run") + " --device cpu --precision bf16";
+  const Outcome generated = binade("generate --tokens 12 --prompt abc " + where);
+  EXPECT_EQ(generated.status, 0) << generated.err;
+  EXPECT_THAT(generated.out, StartsWith("abc"));
+  EXPECT_EQ(binade("eval " + where).status, 0);
+}
+
 TEST_F(Commands, EvalPrintsJson) {
   const Outcome outcome = binade("eval --json " + path("run"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -119,9 +127,12 @@ TEST_F(Commands, BadInputIsOneMessageAndExitCodeTwo) {
       {"generate no-such", "no-such"},
       {"generate --top-p 2 " + path("run"), "top-p"},
       {"generate --prompt a --prompt-file b " + path("run"), "prompt"},
+      {"generate --device tpu " + path("run"), "tpu"},
+      {"generate --precision fp8 " + path("run"), "fp8"},
       {"eval no-such", "no-such"},
       {"eval --data no-such " + path("run"), "no-such"},
       {"eval --precision f13 " + path("run"), "f13"},
+      {"eval --device tpu " + path("run"), "tpu"},
       {"export no-such x", "no-such"},
       {"export --dtype e4m3 " + path("run") + " x", "e4m3"},
       {"import no-such x", "no-such"},

@@ -193,12 +193,15 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
 int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device) {
   const int64_t bytes = int64_t{device.is_cuda() ? 2048 : 64} << 20;
   int64_t fitting = bytes / (classes * static_cast<int64_t>(size_of(dtype)));
-  if (fitting > 1024) fitting = round_down(fitting, 1024);
   fitting = std::max<int64_t>(fitting, 1);
   if (rows <= fitting) return std::max<int64_t>(rows, 1);
-  // Chunks of equal size: a short last one would not fill a GPU.
-  const int64_t equal = divide_up(rows, divide_up(rows, fitting));
-  return std::min(fitting, fitting % 1024 == 0 ? round_up(equal, 1024) : equal);
+  // Chunks of equal size, in whole tiles if possible: a short last one would not fill a GPU.
+  constexpr int64_t tile = 1024;
+  const int64_t fewest = divide_up(rows, fitting);
+  for (int64_t chunks = fewest; chunks <= 2 * fewest; ++chunks) {
+    if (rows % (chunks * tile) == 0) return rows / chunks;
+  }
+  return divide_up(rows, fewest);
 }
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
