@@ -137,7 +137,7 @@ TEST(LanguageModel, TokensDoNotSeeTheFuture) {
   Llama model(tiny_llama);
   const Tensor tokens = some_tokens(1, 8);
   Tensor changed = clone(tokens);
-  changed.data<int64_t>()[6] = (changed.data<int64_t>()[6] + 1) % 11;
+  changed.mutable_data<int64_t>()[6] = (changed.data<int64_t>()[6] + 1) % 11;
   const std::vector<double> a = to_vector(model.logits(tokens)),
                             b = to_vector(model.logits(changed));
   EXPECT_TRUE(std::equal(a.begin(), a.begin() + 6 * 11, b.begin()));

@@ -243,6 +243,14 @@ TEST(Dropout, PassesThroughWithoutTraining) {
 
 // --- sequences ---
 
+TEST(Sequential, RefusesLayersItDoesNotHave) {
+  Sequential model(std::make_unique<Function>(relu));
+  EXPECT_NO_THROW(model[0]);
+  EXPECT_THAT([&] { model[1]; },
+              ::testing::ThrowsMessage<Error>("Sequential: index: expected fewer than 1, found 1"));
+  EXPECT_THROW(std::as_const(model)[7], Error);
+}
+
 TEST(Sequential, RunsLayersInTurn) {
   Sequential model(std::make_unique<Linear>(LinearConfig{.in = 3, .out = 5}),
                    std::make_unique<Function>(relu),

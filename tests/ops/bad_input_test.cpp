@@ -18,6 +18,8 @@
 namespace binade::bad_input {
 namespace {
 
+constexpr int64_t most = std::numeric_limits<int64_t>::max();
+
 TEST(BadInput, Arithmetic) {
   expect_refused({
       {"add", "operands", [] { add(f({2, 3}), f({2})); }},
@@ -128,6 +130,8 @@ TEST(BadInput, Shapes) {
       {"stack", "axis", [] { stack({f({2})}, 2); }},
       {"split", "sizes", [] { split(f({5}), std::vector<int64_t>{2, 2}, 0); }},
       {"split", "sizes", [] { split(f({5}), std::vector<int64_t>{6, -1}, 0); }},
+      {"split", "sizes", [] { split(f({5}), std::vector<int64_t>{most, most, 7}, 0); }},
+      {"split", "sizes", [] { split(f({5}), std::vector<int64_t>(12, 1), 0); }},
       {"split", "size", [] { split(f({5}), 0, 0); }},
   });
 }

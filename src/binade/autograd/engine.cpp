@@ -79,6 +79,7 @@ class Walk {
   void run(RetainGraph retain) {
     for (Node* node : nodes_) {
       run_result_hooks(*node);
+      keep_retained(*node);
       call(*node);
       if (retain == RetainGraph::no) node->backward = nullptr;
       if (node->opaque) --opaque_left_;
@@ -101,6 +102,15 @@ class Walk {
         if (Tensor replaced = replacement(hook, node.gradients[i]); replaced.defined())
           node.gradients[i] = std::move(replaced);
       }
+    }
+  }
+
+  // Adds the gradients of results that retain them.
+  static void keep_retained(Node& node) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const auto meta = node.outputs[i].lock();
+      if (meta != nullptr && meta->retains_grad && node.gradients[i].defined())
+        add_to_own_gradient(*meta, node.gradients[i]);
     }
   }
 

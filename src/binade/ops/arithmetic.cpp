@@ -82,18 +82,43 @@ Tensor comparison(Op op, Binary kernel, const Tensor& a, const Tensor& b) {
   return call.result(compute(kernel, call[0], call[1], DType::boolean));
 }
 
-// The gradient of max and min goes to the winner, by halves if both are equal.
-Tensor extremum(Op op, Binary kernel, Binary wins, const Tensor& a, const Tensor& b) {
-  return binary(op, kernel, a, b,
-                [wins](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
-                  const Tensor tie = scaled(compute(Binary::equal, a, b, dy.dtype()), 0.5);
-                  for (int i = 0; i < 2; ++i) {
-                    const GradSlot& slot = dx[static_cast<size_t>(i)];
-                    if (!slot.needs_grad()) continue;
-                    const Tensor won = compute(wins, i == 0 ? a : b, i == 0 ? b : a, dy.dtype());
-                    add_reduced(slot, compute(Binary::mul, dy, compute(Binary::add, won, tie)));
-                  }
-                });
+// 0 in a tensor's type and on its device.
+Tensor zero(const Tensor& like) {
+  const Tensor result = Tensor::empty({}, like.dtype(), like.device());
+  backend::of(like).elementwise.fill(result, 0);
+  return result;
+}
+
+// x with 0 in place of the elements for which `condition` holds. A choice rather than a product,
+// which would make NaN of infinities.
+Tensor zero_where(const Tensor& condition, const Tensor& x) {
+  const Tensor y = Tensor::empty_like(x);
+  backend::of(x).elementwise.where(TensorView(condition).expanded(x.shape()),
+                                   TensorView(zero(x)).expanded(x.shape()), x, y);
+  return y;
+}
+
+Tensor is_zero(const Tensor& x) {
+  const Tensor y = Tensor::empty(x.shape(), DType::boolean, x.device());
+  backend::of(x).elementwise.unary(Unary::logical_not, {}, x, y);
+  return y;
+}
+
+// The gradient of max and min goes to the winner, by halves if both are equal, and to both if one
+// is NaN. `loses` compares an operand with the other.
+Tensor extremum(Op op, Binary kernel, Binary loses, const Tensor& a, const Tensor& b) {
+  return binary(
+      op, kernel, a, b, [loses](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+        const Tensor tie = compute(Binary::equal, a, b, dy.dtype());
+        const Tensor share = compute(Unary::scale, tie, {-0.5, 1});
+        const Tensor shared = compute(Binary::mul, dy, share);
+        for (int i = 0; i < 2; ++i) {
+          const GradSlot& slot = dx[static_cast<size_t>(i)];
+          if (!slot.needs_grad()) continue;
+          const Tensor lost = compute(loses, i == 0 ? a : b, i == 0 ? b : a, DType::boolean);
+          add_reduced(slot, zero_where(lost, shared));
+        }
+      });
 }
 
 }  // namespace
@@ -141,12 +166,19 @@ Tensor pow(const Tensor& a, const Tensor& exponent) {
                 [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
                   if (dx[0].needs_grad()) {
                     const Tensor lower = compute(Binary::pow, a, compute(Unary::scale, b, {1, -1}));
-                    add_reduced(dx[0], compute(Binary::mul, dy, compute(Binary::mul, b, lower)));
+                    // x^0 is 1 for x = 0, too: 0 rather than 0 * 0^-1.
+                    const Tensor da = compute(Binary::mul, dy, compute(Binary::mul, b, lower));
+                    add_reduced(dx[0], zero_where(is_zero(b), da));
                   }
                   if (dx[1].needs_grad()) {
                     const Tensor y = compute(Binary::pow, a, b);
-                    add_reduced(dx[1], compute(Binary::mul, dy,
-                                               compute(Binary::mul, y, compute(Unary::log, a))));
+                    const Tensor db =
+                        compute(Binary::mul, dy, compute(Binary::mul, y, compute(Unary::log, a)));
+                    // 0^b is constant for b > 0, where y log(a) is 0 * -inf; PyTorch includes 0.
+                    const Tensor constant = compute(
+                        Binary::logical_and, is_zero(a),
+                        compute(Binary::greater_equal, b, zero(b), DType::boolean), DType::boolean);
+                    add_reduced(dx[1], zero_where(constant, db));
                   }
                 });
 }
@@ -156,7 +188,9 @@ Tensor atan2(const Tensor& a, const Tensor& b) {
                 [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
                   const Tensor square =
                       compute(Binary::add, compute(Unary::square, a), compute(Unary::square, b));
-                  const Tensor factor = compute(Binary::div, dy, square);
+                  // The angle of the origin is any: no gradient, as in PyTorch.
+                  const Tensor factor =
+                      zero_where(is_zero(square), compute(Binary::div, dy, square));
                   if (dx[0].needs_grad()) add_reduced(dx[0], compute(Binary::mul, factor, b));
                   if (dx[1].needs_grad())
                     add_reduced(dx[1], scaled(compute(Binary::mul, factor, a), -1));
@@ -164,11 +198,11 @@ Tensor atan2(const Tensor& a, const Tensor& b) {
 }
 
 Tensor maximum(const Tensor& a, const Tensor& b) {
-  return extremum(Op::maximum, Binary::maximum, Binary::greater, a, b);
+  return extremum(Op::maximum, Binary::maximum, Binary::less, a, b);
 }
 
 Tensor minimum(const Tensor& a, const Tensor& b) {
-  return extremum(Op::minimum, Binary::minimum, Binary::less, a, b);
+  return extremum(Op::minimum, Binary::minimum, Binary::greater, a, b);
 }
 
 Tensor add(const Tensor& a, double b) {
@@ -242,12 +276,11 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   };
   choose(condition, call[0], call[1], y);
   return call.result(y, [choose, condition = Saved(condition)](const Tensor& dy, GradSlots dx) {
-    Tensor zero = Tensor::empty({}, dy.dtype(), dy.device());
-    backend::of(dy).elementwise.fill(zero, 0);
+    const Tensor none = zero(dy);
     for (size_t i = 0; i < 2; ++i) {
       if (!dx[i].needs_grad()) continue;
       const Tensor part = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-      choose(condition, i == 0 ? dy : zero, i == 0 ? zero : dy, part);
+      choose(condition, i == 0 ? dy : none, i == 0 ? none : dy, part);
       add_reduced(dx[i], part);
     }
   });

@@ -12,7 +12,8 @@ Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& a, const Tensor& exponent);
 Tensor atan2(const Tensor& a, const Tensor& b);
-// NaN if either is NaN. If both are equal, each gets half of the gradient.
+// NaN if either is NaN. If both are equal, each gets half of the gradient; if one is NaN, each
+// gets all of it, as in PyTorch.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 

@@ -322,14 +322,16 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
             Tensor::empty({positions, half}, DType::f32, device)};
   const Tensor cosine = Tensor::empty({positions, half}, DType::f32),
                sine = Tensor::empty_like(cosine);
+  auto* const cosines = cosine.mutable_data<float>();
+  auto* const sines = sine.mutable_data<float>();
   for (int64_t i = 0; i < half; ++i) {
     // Rounded to f32 as in other implementations, so that their checkpoints give the same angles.
     const auto frequency = static_cast<float>(
         1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim)));
     for (int64_t position = 0; position < positions; ++position) {
       const float angle = static_cast<float>(position) * frequency;
-      cosine.data<float>()[position * half + i] = std::cos(angle);
-      sine.data<float>()[position * half + i] = std::sin(angle);
+      cosines[position * half + i] = std::cos(angle);
+      sines[position * half + i] = std::sin(angle);
     }
   }
   return {to(cosine, device), to(sine, device)};

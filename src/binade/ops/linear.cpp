@@ -122,6 +122,7 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
   require_compute("bilinear", "weight", weight);
   if (bias.defined()) require_shape("bilinear", "bias", bias, {weight.size(0)});
   Composite call(Op::bilinear, {a, b, weight, bias});
+  for (const size_t i : {0, 1, 3}) require_same_dtype("bilinear", call[i], call[2]);
   const int64_t rows = rows_of(a.shape()).rows;
   const Tensor left = reshape(call[0], {rows, a.size(-1)}),
                right = reshape(call[1], {rows, b.size(-1)});

@@ -57,6 +57,14 @@ Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options, DTyp
   return weight;
 }
 
+// A row weight for gradients: 1 rather than infinity if no target counts, because the gradients it
+// multiplies are zeros then. The loss itself is NaN, as in PyTorch.
+Tensor finite_weight(const Tensor& weight) {
+  const Tensor y = Tensor::empty_like(weight);
+  backend::of(weight).elementwise.unary(backend::Unary::clamp, {0, 1}, weight, y);
+  return y;
+}
+
 Tensor total(const Tensor& losses, const Tensor& weight) {
   const Tensor sum = Tensor::empty({1}, losses.dtype(), losses.device());
   backend::of(losses).reduce.reduce(backend::Reduction::sum, losses, {sum});
@@ -230,7 +238,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   return call.result(total(head.losses, row), [row, dx_unit = head.dx, dweight_unit = head.dweight,
                                                full = x.shape(), classes = head.classes](
                                                   const Tensor& dy, GradSlots dx) {
-    const Tensor factor = scaled(viewed(dy, {1}), row, dy.dtype());
+    const Tensor factor = scaled(viewed(dy, {1}), finite_weight(row), dy.dtype());
     if (dx_unit.defined()) dx[0].add(viewed(scaled(dx_unit, factor, dx_unit.dtype()), full));
     if (dweight_unit.defined())
       dx[1].add(scaled(part(dweight_unit, 0, classes), factor, dweight_unit.dtype()));
