@@ -75,7 +75,7 @@ void add_compare(CLI::App& app) {
   command
       ->add_option("--seeds", arguments->seeds,
                    "Seeds of the first precision, to measure the noise")
-      ->check(CLI::Range(1, 100))
+      ->check(CLI::Range(2, 100))
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
