@@ -27,9 +27,11 @@ TEST(CliLab, ListsAndRunsExperiments) {
 }
 
 TEST(CliPlan, PrintsATableAndJson) {
-  const Outcome text = binade("plan --memory 1GB" + small_model);
+  const Outcome text = binade("plan --device cpu --memory 1GB" + small_model);
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("fp8, masters, recompute"));
+  // No CPU multiplies FP8 by itself.
+  EXPECT_THAT(text.out, HasSubstr("fp8: the numerics are right"));
   const auto plan = nlohmann::json::parse(binade("plan --json --memory 64MiB" + small_model).out);
   EXPECT_EQ(plan.at("memory"), 64 << 20);
   EXPECT_EQ(plan.at("rows").size(), 14u);

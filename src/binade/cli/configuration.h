@@ -17,6 +17,8 @@ struct ConfigArguments {
 void add_configuration(CLI::App& command, ConfigArguments& arguments);
 
 // The complete configuration. Unknown options are refused by name, so `command` must allow extras.
-train::Config configuration(const CLI::App& command, const ConfigArguments& arguments);
+// `defaults` come before the file and the options.
+train::Config configuration(const CLI::App& command, const ConfigArguments& arguments,
+                            GivenOptions defaults = {});
 
 }  // namespace binade::cli

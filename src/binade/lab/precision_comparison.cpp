@@ -201,6 +201,7 @@ Comparison compare(const train::Config& config, const CompareOptions& options,
     fail("compare", {.argument = "--seeds",
                      .expected = "at least 2, to measure the noise between seeds",
                      .found = std::to_string(options.seeds)});
+  train::check_device(config);
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   const auto tokenizer = data::open_tokenizer(config.tokenizer);
   const data::Split split = data::read_split({.where = config.data,
