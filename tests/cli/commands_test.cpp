@@ -151,8 +151,8 @@ TEST_F(Commands, BadInputIsOneMessageAndExitCodeTwo) {
 
 TEST_F(Commands, DryRunForecastsMemory) {
   const Outcome outcome = binade("train --dry-run --preset gpt2-124m");
-  for (const char* part : {"parameters         497759232 B", "optimizer          995518464 B",
-                           "activations", "total", "8192 tokens per step"})
+  for (const char* part : {"parameters          497,759,232 B", "optimizer           995,518,464 B",
+                           "activations", "total", "8,192 tokens per step"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   const auto json =
       nlohmann::json::parse(binade("train --dry-run --json --batch 3 --accumulate 5 --context 16 "

@@ -18,7 +18,9 @@ struct ConfigArguments {
 void add_configuration(CLI::App& command, ConfigArguments& arguments);
 
 // The complete configuration. Unknown options are refused by name, so `command` must allow extras.
-train::Config configuration(const CLI::App& command, const ConfigArguments& arguments);
+// `defaults` come before the file and the options.
+train::Config configuration(const CLI::App& command, const ConfigArguments& arguments,
+                            GivenOptions defaults = {});
 
 // The device and the matmul precision of a command that runs a trained model.
 struct ModelArguments {

@@ -97,10 +97,14 @@ Tokens tokenize(std::string text, const Tokenizer& tokenizer,
 
 namespace {
 
-Tokens text_tokens(const std::string& where, const Tokenizer* tokenizer) {
+Tokens text_tokens(const std::string& where, const Tokenizer* tokenizer,
+                   const std::function<void(size_t, size_t)>& progress = {}) {
   std::string text = read_text(where);
-  return tokenizer == nullptr ? Tokens::of_bytes(std::move(text))
-                              : tokenize(std::move(text), *tokenizer);
+  if (tokenizer == nullptr) return Tokens::of_bytes(std::move(text));
+  const size_t all = text.size();
+  return tokenize(std::move(text), *tokenizer, [&progress, all](size_t done) {
+    if (progress) progress(done, all);
+  });
 }
 
 }  // namespace
@@ -121,8 +125,8 @@ Split read_split(const Source& source) {
   if (!train.empty() && !validation.empty())
     return {Tokens::joined(train), Tokens::joined(validation)};
   train.insert(train.end(), validation.begin(), validation.end());
-  const Tokens all =
-      train.empty() ? text_tokens(source.where, source.tokenizer) : Tokens::joined(train);
+  const Tokens all = train.empty() ? text_tokens(source.where, source.tokenizer, source.progress)
+                                   : Tokens::joined(train);
   return split(all, source.validation, source.context, source.where);
 }
 

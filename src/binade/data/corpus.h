@@ -36,6 +36,8 @@ struct Source {
   int64_t vocab = byte_vocabulary;
   int64_t batch = 1, context = 1;  // a token file holds at least one batch
   double validation = 0.05;        // fraction
+  // Called while a text is tokenized, with the bytes done and those of all.
+  std::function<void(size_t, size_t)> progress = {};
 };
 
 // The tokens of read_tokens, the last of them for validation. In a folder of token files, those

@@ -17,4 +17,15 @@ double full_speed(const Config& config) {
   return matmul_rate(device_of(config), config.precision) / flops_per_token(model_config(config));
 }
 
+void SpeedWindow::add(double tokens, double seconds) {
+  steps_.push_back({tokens, seconds});
+  tokens_ += tokens;
+  seconds_ += seconds;
+  while (steps_.size() > 1 && seconds_ - steps_.front().seconds >= window_) {
+    tokens_ -= steps_.front().tokens;
+    seconds_ -= steps_.front().seconds;
+    steps_.pop_front();
+  }
+}
+
 }  // namespace binade::train

@@ -1,6 +1,9 @@
 #include "binade/train/config/component_options.h"
 
+#include <utility>
+
 #include "binade/backend/gpu.h"
+#include "binade/base/error.h"
 #include "binade/train/config/precision_plan.h"
 
 namespace binade::train {
@@ -20,6 +23,19 @@ amp::MatmulPrecision matmul_precision(Precision precision) {
 Device device_of(const Config& config) {
   if (config.device) return *config.device;
   return backend::gpus().empty() ? Device::cpu() : Device::cuda();
+}
+
+void check_device(const Config& config) {
+  const Device device = device_of(config);
+  if (!device.is_cuda() || std::cmp_less(device.index, backend::gpus().size())) return;
+  fail("config",
+       {.argument = "--device",
+        .expected = "a device of this machine",
+        .found = backend::built_with_cuda() ? to_string(device) + ", but no NVIDIA GPU was found"
+                                            : "cuda, but this build has no CUDA backend",
+        .hint = backend::built_with_cuda()
+                    ? "'nvidia-smi' shows whether the driver works"
+                    : "leave --device out, or build with 'cmake --preset cuda'"});
 }
 
 nn::LanguageModelConfig model_config(const Config& config) {
