@@ -99,13 +99,29 @@ if(NOT BINADE_SANITIZE)
   endif()
 endif()
 
+# The programs of these documents, as their text has them.
+set(documents_with_programs docs/tutorial.md docs/fine-tuning.md)
+list(TRANSFORM documents_with_programs PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+list(JOIN documents_with_programs "," documents_argument)
+set(document_programs "${CMAKE_CURRENT_BINARY_DIR}/documents/document_programs.h")
+add_custom_command(
+  OUTPUT "${document_programs}"
+  COMMAND "${CMAKE_COMMAND}" -D "files=${documents_argument}" -D "out=${document_programs}" -P
+          "${CMAKE_CURRENT_SOURCE_DIR}/cmake/extract_programs.cmake"
+  DEPENDS ${documents_with_programs} cmake/extract_programs.cmake
+  COMMENT "Extracting the programs of the documents"
+  VERBATIM)
+target_sources(test_docs PRIVATE "${document_programs}")
+target_include_directories(test_docs PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/documents")
+
 # These run the program.
-foreach(target IN ITEMS test_cli test_bad_files)
+foreach(target IN ITEMS test_cli test_bad_files test_docs)
   target_compile_definitions(${target} PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE:binade_cli>"
                                                BINADE_VERSION="${PROJECT_VERSION}")
   add_dependencies(${target} binade_cli)
 endforeach()
 target_sources(test_bad_files PRIVATE tests/cli/command.cpp)
+target_sources(test_docs PRIVATE tests/cli/command.cpp)
 # It sees the system calls of checkpoints.
 target_sources(test_train PRIVATE tests/io/system_calls.cpp)
 

@@ -139,8 +139,8 @@ TEST(Compare, WritesATableAndAPage) {
   const std::string text = compare_text(found), page = compare_html(found);
   EXPECT_THAT(text, HasSubstr("fp8-current"));
   EXPECT_THAT(text, HasSubstr("between seeds (2 runs)"));
-  EXPECT_THAT(page, HasSubstr("Difference from fp32"));
-  EXPECT_THAT(page, HasSubstr("fp8-current: fraction of values by exponent"));
+  EXPECT_THAT(page, HasSubstr("Training loss minus that of fp32"));
+  EXPECT_THAT(page, HasSubstr("Fraction of values by exponent"));
   for (const char* outside : {"http:", "https:", "<script", "url(", "nan"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
 }

@@ -74,6 +74,7 @@ constexpr Covered covered[] = {
     {"train/report/html_page", "train/report/report"},
     {"train/report/inspect_text", "train/report/inspect"},
     {"train/report/run_comparison", "train/report/run_summary"},
+    {"train/report/svg", "train/report/report"},
 };
 
 // "src/binade/ops/norm.cpp" -> "ops/norm".

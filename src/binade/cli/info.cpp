@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -12,6 +11,7 @@
 #include "binade/base/parallel.h"
 #include "binade/cli/commands.h"
 #include "binade/lab/plan.h"
+#include "binade/train/machine.h"
 #include "binade/train/progress.h"
 
 namespace binade::cli {
@@ -21,21 +21,6 @@ constexpr DType types[] = {DType::f32, DType::bf16, DType::f16, DType::e4m3, DTy
 
 const char* no_gpu_reason() {
   return backend::built_with_cuda() ? "found" : "usable: this build has no CUDA backend";
-}
-
-// The CPU's name; many Arm systems only have numbers.
-std::string cpu_model() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string implementer, part;
-  for (std::string line; std::getline(file, line);) {
-    const size_t colon = line.find(": ");
-    if (colon == std::string::npos) continue;
-    const std::string value = line.substr(colon + 2);
-    if (line.starts_with("model name")) return value;
-    if (line.starts_with("CPU implementer")) implementer = value;
-    if (line.starts_with("CPU part")) part = value;
-  }
-  return part.empty() ? "unknown" : fmt::format("Arm, implementer {}, part {}", implementer, part);
 }
 
 void write_support(json::Writer& out, Device device) {
@@ -56,7 +41,7 @@ std::string as_json() {
   json::Writer out(2);
   out.begin_object()
       .key("cpu")
-      .value(cpu_model())
+      .value(train::cpu_name())
       .key("cores")
       .value(static_cast<int64_t>(std::thread::hardware_concurrency()));
   out.key("threads")
@@ -90,7 +75,7 @@ std::string as_text() {
   std::string text = fmt::format(
       "cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\n\nmatmuls "
       "on the CPU\n",
-      cpu_model(), std::thread::hardware_concurrency(), threads(),
+      train::cpu_name(), std::thread::hardware_concurrency(), threads(),
       train::bytes_text(lab::machine_memory()), fmt::join(cpu_feature_names(), " "));
   text += support_text(Device::cpu());
   int index = 0;

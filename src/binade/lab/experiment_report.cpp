@@ -47,23 +47,22 @@ void ExperimentReport::add_table(const std::vector<std::string>& header,
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
-  const auto add_line = [&](const std::vector<std::string>& row, const char* tag) {
-    std::string html = "<tr>", text = "  ";
-    for (size_t i = 0; i < row.size(); ++i) {
-      text += i == 0 ? fmt::format("{:<{}}", row[i], widths[i])
+  const auto add_line = [&](const std::vector<std::string>& row) {
+    std::string line = "  ";
+    for (size_t i = 0; i < row.size(); ++i)
+      line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i])
                      : fmt::format("  {:>{}}", row[i], widths[i]);
-      html += fmt::format("<{} data-name=\"{}\">{}</{}>", tag, escaped(header[i]), escaped(row[i]),
-                          tag);
-    }
-    text_ += text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
-    html_ += html + "</tr>\n";
+    text_ += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   };
-  html_ += "<div class=\"wide\"><table>\n<thead>";
-  add_line(header, "th");
-  html_ += "</thead>\n";
-  for (const auto& row : rows) add_line(row, "td");
-  html_ += "</table></div>\n";
+  add_line(header);
+  train::Table table{.header = header};
+  for (const auto& row : rows) {
+    add_line(row);
+    table.rows.emplace_back();
+    for (const std::string& cell : row) table.rows.back().push_back(escaped(cell));
+  }
   text_ += "\n";
+  html_ += train::to_html(table);
 }
 
 std::string ExperimentReport::html() const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "binade/lab/experiment_report.h"
@@ -15,15 +16,25 @@ namespace {
 
 using memory::Category;
 
+// Without these the table fits a phone; the page shows memory by category in a chart.
+const std::vector<std::string> detail = {"parameters",  "gradients", "optimizer",
+                                         "activations", "skipped",   "scale"};
 const std::vector<std::string> header = {"precision",   "loss",       "difference", "tokens/s",
                                          "peak",        "parameters", "gradients",  "optimizer",
                                          "activations", "skipped",    "scale"};
 
+bool outside_noise(const Comparison& comparison, const ComparedRun& run) {
+  const std::optional<double> noise = comparison.seed_noise();
+  return !std::isfinite(run.loss) ||
+         (noise && std::abs(run.loss - comparison.runs.front().loss) > *noise);
+}
+
 std::string difference(const Comparison& comparison, const ComparedRun& run) {
   const double base = comparison.runs.front().loss;
   if (&run == &comparison.runs.front()) return "-";
-  return std::isfinite(run.loss) ? fmt::format("{:+.2f}%", 100 * (run.loss / base - 1))
-                                 : std::string("diverged");
+  if (!std::isfinite(run.loss)) return "diverged";
+  return fmt::format("{:+.2f}%{}", 100 * (run.loss / base - 1),
+                     outside_noise(comparison, run) ? " *" : "");
 }
 
 std::vector<std::vector<std::string>> rows(const Comparison& comparison) {
@@ -33,7 +44,7 @@ std::vector<std::vector<std::string>> rows(const Comparison& comparison) {
       return train::bytes_text(run.memory.at_peak[static_cast<size_t>(category)]);
     };
     result.push_back({run.precision, fmt::format("{:.4f}", run.loss), difference(comparison, run),
-                      fmt::format("{:.0f}", run.tokens_per_second),
+                      train::grouped(std::llround(run.tokens_per_second)),
                       train::bytes_text(run.memory.peak), bytes(Category::parameters),
                       bytes(Category::gradients), bytes(Category::optimizer),
                       bytes(Category::activations), fmt::format("{}", run.skipped),
@@ -48,46 +59,126 @@ std::string noise_text(const Comparison& comparison) {
   if (!noise)
     return fmt::format("Differences are relative to {}. The seed noise was not measured (--seeds).",
                        base);
-  return fmt::format(
+  std::string text = fmt::format(
       "Differences are relative to {}, whose loss varies by {:.2f}% between seeds ({} runs): "
-      "smaller "
-      "differences are noise.",
+      "smaller differences are noise.",
       base, 100 * *noise / comparison.runs.front().loss, comparison.seed_losses.size());
+  if (std::any_of(comparison.runs.begin(), comparison.runs.end(),
+                  [&](const ComparedRun& run) { return outside_noise(comparison, run); }))
+    text += " An asterisk marks larger ones.";
+  return text;
 }
 
-std::string losses_chart(const Comparison& comparison) {
+// The losses of a run by step: those of training, smoothed, or those of validation.
+train::Series training_losses(const ComparedRun& run) {
+  train::Series series{run.precision, {}, train::format_style(run.precision)};
+  for (const train::Record& record : run.records)
+    series.points.emplace_back(static_cast<double>(record.step), record.loss);
+  return train::smoothed(series, std::clamp<size_t>(series.points.size() / 50, 1, 50));
+}
+
+train::Series validation_losses(const ComparedRun& run) {
+  train::Series series{run.precision, {}, train::format_style(run.precision)};
+  series.style.markers = true;
+  for (const train::Record& record : run.records) {
+    if (record.validation_loss)
+      series.points.emplace_back(static_cast<double>(record.step), *record.validation_loss);
+  }
+  return series;
+}
+
+using Losses = train::Series (*)(const ComparedRun& run);
+
+std::string losses_chart(const std::string& title, const Comparison& comparison, Losses losses) {
   std::vector<train::Series> series;
-  for (const ComparedRun& run : comparison.runs) {
-    series.push_back({run.precision, {}});
-    for (const train::Record& record : run.records)
-      series.back().points.emplace_back(static_cast<double>(record.step), record.loss);
-  }
-  return train::line_chart({"Training loss", "step", "nats per token"}, series);
+  for (const ComparedRun& run : comparison.runs) series.push_back(losses(run));
+  return train::line_chart({title, "step", "nats per token"}, series);
 }
 
-// The difference, averaged over the last steps to smooth the noise between batches. That noise is
-// small, because all runs see the same batches.
-std::string difference_chart(const Comparison& comparison) {
-  constexpr size_t window = 5;
-  const std::vector<train::Record>& base = comparison.runs.front().records;
-  std::vector<train::Series> series{{comparison.runs.front().precision, {}}};
+// Differences of losses by step. All runs see the same batches, so they vary less than the losses.
+std::string difference_chart(const std::string& title, const Comparison& comparison, Losses losses,
+                             std::optional<double> noise) {
+  const train::Series base = losses(comparison.runs.front());
+  if (base.points.empty()) return "";
+  std::vector<train::Series> series;
+  std::vector<std::pair<double, double>> all;
   for (const ComparedRun& run : comparison.runs) {
-    train::Series one{run.precision, {}};
-    for (size_t i = 0; i < base.size(); ++i) {
-      double sum = 0;
-      const size_t first = i + 1 < window ? 0 : i + 1 - window;
-      for (size_t j = first; j <= i; ++j) sum += run.records[j].loss - base[j].loss;
-      one.points.emplace_back(static_cast<double>(base[i].step),
-                              sum / static_cast<double>(i + 1 - first));
-    }
-    if (&run == &comparison.runs.front()) {
-      series.front() = one;  // all zero: the baseline
-    } else {
-      series.push_back(one);
-    }
+    train::Series one = losses(run);
+    for (size_t i = 0; i < one.points.size(); ++i) one.points[i].second -= base.points[i].second;
+    all.insert(all.end(), one.points.begin(), one.points.end());
+    series.push_back(std::move(one));
   }
-  return train::line_chart(
-      {"Difference from " + comparison.runs.front().precision, "step", "nats per token"}, series);
+  train::ChartOptions options{title, "step", "nats per token", train::robust_limit(all)};
+  if (noise) {
+    const double first = base.points.front().first, last = base.points.back().first;
+    options.band = {"seed noise at the end", {{first, -*noise, *noise}, {last, -*noise, *noise}}};
+  }
+  return train::line_chart(options, series);
+}
+
+std::string memory_chart(const Comparison& comparison) {
+  std::vector<std::string> categories;
+  for (int i = 0; i < memory::category_count; ++i)
+    categories.emplace_back(memory::name(static_cast<Category>(i)));
+  std::vector<train::StackedBar> bars;
+  for (const ComparedRun& run : comparison.runs) {
+    bars.push_back({run.precision, {}, train::bytes_text(run.memory.peak)});
+    for (const int64_t bytes : run.memory.at_peak)
+      bars.back().parts.push_back(static_cast<double>(bytes));
+  }
+  return train::stacked_bar_chart("Memory at its peak, by category", categories, bars);
+}
+
+std::string speed_chart(const Comparison& comparison) {
+  std::vector<train::Bar> bars;
+  for (const ComparedRun& run : comparison.runs)
+    bars.push_back({run.precision, run.tokens_per_second,
+                    train::grouped(std::llround(run.tokens_per_second)),
+                    train::format_style(run.precision)});
+  return train::bar_chart("Tokens per second", bars);
+}
+
+// The range of a precision's format; FP8 has none of its own, since it is scaled by tensor.
+std::optional<RangeBar> range_of(std::string precision) {
+  if (precision == "tf32") precision = "f32";  // the same exponents
+  for (const RangeBar& range : format_ranges()) {
+    const bool matches =
+        train::format_style(precision).color == train::format_style(range.name).color;
+    if (matches && !precision.starts_with("fp8")) return range;
+  }
+  return {};
+}
+
+// Three figures over one axis, a row per precision.
+std::string exponent_charts(const Comparison& comparison) {
+  using Member = ExponentHistogram ComparedRun::*;
+  constexpr std::pair<const char*, Member> tensors[] = {
+      {"Weights", &ComparedRun::weights},
+      {"Activations", &ComparedRun::activations},
+      {"Gradients, with the loss scale", &ComparedRun::gradients}};
+  std::vector<const ExponentHistogram*> all;
+  for (const auto& [title, member] : tensors) {
+    for (const ComparedRun& run : comparison.runs) all.push_back(&(run.*member));
+  }
+  const ExponentAxis axis = ExponentAxis::around(all);
+  std::string html;
+  for (const auto& [title, member] : tensors) {
+    std::vector<HistogramRow> rows;
+    for (const ComparedRun& run : comparison.runs)
+      rows.push_back({run.precision,
+                      &(run.*member),
+                      {.color = train::format_style(run.precision).color},
+                      range_of(run.precision)});
+    html += histogram_chart(title, rows, axis);
+  }
+  return html;
+}
+
+std::string results(const Comparison& comparison) {
+  train::Table table{.header = header, .rows = rows(comparison), .detail = detail};
+  for (std::vector<std::string>& row : table.rows)
+    row[0] = train::swatch(train::format_style(row[0])) + train::escaped(row[0]);
+  return train::to_html(table) + fmt::format("<p>{}</p>\n", train::escaped(noise_text(comparison)));
 }
 
 }  // namespace
@@ -101,23 +192,25 @@ std::string compare_text(const Comparison& comparison) {
 
 std::string compare_html(const Comparison& comparison) {
   const train::Config& c = comparison.config;
-  ExperimentReport table;
-  table.add_table(header, rows(comparison));
-  table.add_paragraph(noise_text(comparison));
+  const std::string& base = comparison.runs.front().precision;
   std::string body = fmt::format(
       "<p>All runs start from the same weights and see the same batches: {} steps of {} x {} "
-      "sequences of "
-      "{} tokens from {}.</p>\n",
+      "sequences of {} tokens from {}.</p>\n",
       c.steps, c.accumulate, c.batch, c.context, train::escaped(c.data));
-  body += table.html() + "<main>\n" + losses_chart(comparison) + difference_chart(comparison);
-  for (const ComparedRun& run : comparison.runs)
-    body += histogram_chart(
-        run.precision +
-            ": fraction of values by exponent at the last step, and the ranges of the formats",
-        {run.weights, run.activations, run.gradients});
+  body += results(comparison) + "<main>\n";
+  body += losses_chart("Validation loss", comparison, validation_losses);
+  body += difference_chart("Validation loss minus that of " + base, comparison, validation_losses,
+                           comparison.seed_noise());
+  body += losses_chart("Training loss, smoothed", comparison, training_losses);
+  body += difference_chart("Training loss minus that of " + base, comparison, training_losses, {});
+  body += speed_chart(comparison) + memory_chart(comparison);
+  body +=
+      "</main>\n<h2>Fraction of values by exponent, at the last step</h2>\n<p>Shaded: the "
+      "range of the precision's format. FP8 is scaled by tensor and has no range of its "
+      "own.</p>\n<main>\n";
   return train::page(fmt::format("{} layers of width {} in {} precisions", c.layers, c.width,
                                  comparison.runs.size()),
-                     body + "</main>\n");
+                     body + exponent_charts(comparison) + "</main>\n");
 }
 
 }  // namespace binade::lab

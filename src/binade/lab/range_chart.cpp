@@ -6,54 +6,50 @@
 #include <cmath>
 
 #include "binade/formats/format.h"
-#include "binade/train/report/chart.h"
+#include "binade/train/report/svg.h"
 
 namespace binade::lab {
 namespace {
 
-constexpr double width = 640, left = 84, right = 12, row = 26;
+namespace svg = train::svg;
 
-struct Axis {
-  double low, high;
+constexpr double right = 14;
+
+// An axis with its place in a chart.
+struct Scale {
+  ExponentAxis axis;
+  double left;
   double x(double exponent) const {
-    return left + (exponent - low) / (high - low) * (width - left - right);
+    return left + (exponent - axis.low) / (axis.high - axis.low) * (svg::width - left - right);
   }
 };
 
-std::string open_figure(const std::string& title, double height) {
-  return fmt::format(
-      "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
-      "aria-label=\"{}\">",
-      train::escaped(title), width, height, train::escaped(title));
-}
-
-std::string tick_marks(const Axis& axis, double top, double bottom) {
-  std::string svg;
-  for (const double exponent : train::ticks(axis.low, axis.high, 7)) {
-    const double x = axis.x(exponent);
-    svg += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/>",
-                       x, top, bottom);
-    svg += fmt::format(
-        "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">2<tspan dy=\"-5\" "
-        "font-size=\"10\">{:g}</tspan></text>",
+std::string tick_marks(const Scale& scale, double top, double bottom) {
+  std::string result;
+  for (const double exponent : train::ticks(scale.axis.low, scale.axis.high, 6)) {
+    const double x = scale.x(exponent);
+    result += svg::grid_line(x, top, x, bottom);
+    result += fmt::format(
+        "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">2<tspan class=\"power\" "
+        "dy=\"-5\">{:g}</tspan></text>",
         x, bottom + 18, exponent);
   }
-  return svg;
+  return result;
 }
 
-// One range, faint in its subnormal part and clipped to the axis.
-std::string draw_bar(const RangeBar& bar, const Axis& axis, double y, size_t color) {
-  const auto rect = [&](double low, double high, const char* extra) -> std::string {
-    low = std::max(low, axis.low);
-    high = std::min(high, axis.high);
-    if (low >= high) return "";
-    return fmt::format(
-        "<rect class=\"f{}{}\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"14\" rx=\"2\"/>",
-        color % 8, extra, axis.x(low), y + 5, axis.x(high) - axis.x(low));
-  };
-  return fmt::format("<text class=\"label\" x=\"0\" y=\"{}\">{}</text>", y + 17,
-                     train::escaped(bar.name)) +
-         rect(bar.low, bar.from_normal, " faint") + rect(bar.from_normal, bar.high, "");
+struct Strip {
+  double y, height;
+};
+
+// A part of a row from one exponent to another, clipped to the axis.
+std::string strip(const Scale& scale, double low, double high, Strip place,
+                  const std::string& css_class) {
+  low = std::max(low, scale.axis.low);
+  high = std::min(high, scale.axis.high);
+  if (low >= high) return "";
+  return fmt::format(
+      "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" rx=\"2\"/>",
+      css_class, scale.x(low), place.y, scale.x(high) - scale.x(low), place.height);
 }
 
 struct Heights {
@@ -61,15 +57,19 @@ struct Heights {
   double highest;     // the largest fraction
 };
 
-std::string draw_histogram(const ExponentHistogram& histogram, const Axis& axis, Heights heights,
-                           size_t color) {
-  std::string path = fmt::format("M{:.1f} {}", axis.x(histogram.first), heights.floor);
+// An outline over an area in the same color.
+std::string draw_histogram(const HistogramRow& row, const Scale& scale, Heights heights) {
+  const ExponentHistogram& histogram = *row.histogram;
+  if (histogram.fractions.empty()) return "";
+  std::string path = fmt::format("M{:.1f} {:.1f}", scale.x(histogram.first), heights.floor);
   for (size_t i = 0; i < histogram.fractions.size(); ++i) {
     const double y =
         heights.floor - histogram.fractions[i] / heights.highest * (heights.floor - heights.top);
-    path += fmt::format("V{:.1f}H{:.1f}", y, axis.x(histogram.first + static_cast<double>(i) + 1));
+    path += fmt::format("V{:.1f}H{:.1f}", y, scale.x(histogram.first + static_cast<double>(i) + 1));
   }
-  return fmt::format("<path class=\"s{}\" d=\"{}V{}\"/>", color % 8, path, heights.floor);
+  path += fmt::format("V{:.1f}", heights.floor);
+  return fmt::format("<path class=\"{} hill\" d=\"{}\"/><path class=\"{}\" d=\"{}\"/>",
+                     svg::area_class(row.style), path, svg::line_class(row.style), path);
 }
 
 }  // namespace
@@ -86,50 +86,61 @@ std::vector<RangeBar> format_ranges() {
 }
 
 std::string range_chart(const std::string& title, const std::vector<RangeBar>& bars) {
-  Axis axis{bars.front().low, bars.front().high};
+  constexpr double row = 28;
+  Scale scale{{bars.front().low, bars.front().high}, 84};
   for (const RangeBar& bar : bars) {
-    axis.low = std::min(axis.low, bar.low);
-    axis.high = std::max(axis.high, bar.high);
+    scale.axis.low = std::min(scale.axis.low, bar.low);
+    scale.axis.high = std::max(scale.axis.high, bar.high);
   }
   const double bottom = row * static_cast<double>(bars.size()) + 4;
-  std::string svg = open_figure(title, bottom + 26) + tick_marks(axis, 4, bottom);
-  for (size_t i = 0; i < bars.size(); ++i)
-    svg += draw_bar(bars[i], axis, row * static_cast<double>(i), i);
-  return svg + "</svg></figure>\n";
+  std::string result = svg::open_figure(title, bottom + 26) + tick_marks(scale, 4, bottom);
+  for (size_t i = 0; i < bars.size(); ++i) {
+    const RangeBar& bar = bars[i];
+    const double y = row * static_cast<double>(i);
+    const std::string area = svg::area_class(train::format_style(bar.name));
+    result += svg::text("label", "start", 0, y + 19, bar.name);
+    result += strip(scale, bar.low, bar.from_normal, {y + 6, 16}, area + " faint") +
+              strip(scale, bar.from_normal, bar.high, {y + 6, 16}, area);
+  }
+  return result + svg::close_figure;
 }
 
-std::string histogram_chart(const std::string& title,
-                            const std::vector<ExponentHistogram>& histograms) {
-  // Four binades of margin around the values, and at least the range of f16.
-  Axis axis{-26, 18};
+ExponentAxis ExponentAxis::around(const std::vector<const ExponentHistogram*>& histograms) {
+  constexpr double margin = 2;
+  ExponentAxis axis{-26, 18};
+  for (const ExponentHistogram* one : histograms) {
+    if (one->fractions.empty()) continue;
+    axis.low = std::min<double>(axis.low, one->first - margin);
+    axis.high = std::max<double>(axis.high,
+                                 one->first + static_cast<double>(one->fractions.size()) + margin);
+  }
+  return axis;
+}
+
+std::string histogram_chart(const std::string& title, const std::vector<HistogramRow>& rows,
+                            const ExponentAxis& axis) {
+  constexpr double row_height = 52, gap = 6;
   double highest = 0;
-  for (const ExponentHistogram& one : histograms) {
-    if (one.fractions.empty()) continue;
-    axis.low = std::min<double>(axis.low, one.first - 4);
-    axis.high =
-        std::max<double>(axis.high, one.first + static_cast<double>(one.fractions.size()) + 4);
-    highest = std::max(highest, *std::max_element(one.fractions.begin(), one.fractions.end()));
+  for (const HistogramRow& row : rows) {
+    for (const double fraction : row.histogram->fractions) highest = std::max(highest, fraction);
   }
   if (!(highest > 0)) return "";
-  const double top = 30, floor = 190;
-  std::vector<RangeBar> bars = format_ranges();
-  const double bottom = floor + 8 + row * static_cast<double>(bars.size());
-  std::string svg = open_figure(title, bottom + 26) + tick_marks(axis, top, bottom);
-  double legend_x = left;
-  for (size_t i = 0; i < histograms.size(); ++i) {
-    const ExponentHistogram& one = histograms[i];
-    svg += draw_histogram(one, axis, {.top = top, .floor = floor, .highest = highest}, i);
-    const std::string label =
-        one.zeros > 0 ? fmt::format("{} ({:.1f}% zeros)", one.name, 100 * one.zeros) : one.name;
-    svg += fmt::format("<line class=\"s{}\" x1=\"{}\" x2=\"{}\" y1=\"14\" y2=\"14\"/>", i % 8,
-                       legend_x, legend_x + 18);
-    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"18\">{}</text>", legend_x + 24,
-                       train::escaped(label));
-    legend_x += 44 + 7 * static_cast<double>(label.size());
+  const Scale scale{axis, 108};
+  const double bottom = row_height * static_cast<double>(rows.size());
+  std::string result = svg::open_figure(title, bottom + 28) + tick_marks(scale, 0, bottom);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const HistogramRow& row = rows[i];
+    const double top = row_height * static_cast<double>(i) + gap, floor = top + row_height - gap;
+    if (row.range)
+      result += strip(scale, row.range->low, row.range->high, {top, floor - top},
+                      svg::area_class(row.style) + " range");
+    result += draw_histogram(row, scale, {.top = top, .floor = floor, .highest = highest});
+    result += svg::text("label", "start", 0, floor - 22, row.name);
+    if (row.histogram->zeros > 0)
+      result += svg::text("tick", "start", 0, floor - 4,
+                          fmt::format("{:.1f}% zeros", 100 * row.histogram->zeros));
   }
-  for (size_t i = 0; i < bars.size(); ++i)
-    svg += draw_bar(bars[i], axis, floor + 8 + row * static_cast<double>(i), 7);
-  return svg + "</svg></figure>\n";
+  return result + svg::close_figure;
 }
 
 }  // namespace binade::lab

@@ -45,15 +45,14 @@ void for_each_batch(nn::LanguageModel& model, const data::Tokens& tokens, int64_
   }
 }
 
-// Bytes of the text of all tokens but the first.
-int64_t text_bytes(const data::Tokenizer& tokenizer, const data::Tokens& tokens) {
+// Bytes of the text of the tokens before `end`, without the first.
+int64_t text_bytes(const data::Tokenizer& tokenizer, const data::Tokens& tokens, int64_t end) {
   constexpr int64_t part = 1 << 16;
   int64_t bytes = 0;
   std::vector<int64_t> ids;
-  for (int64_t begin = 1; begin < tokens.size(); begin += part) {
+  for (int64_t begin = 1; begin < end; begin += part) {
     ids.clear();
-    for (int64_t i = begin; i < std::min(begin + part, tokens.size()); ++i)
-      ids.push_back(tokens[i]);
+    for (int64_t i = begin; i < std::min(begin + part, end); ++i) ids.push_back(tokens[i]);
     bytes += static_cast<int64_t>(tokenizer.decode(ids).size());
   }
   return bytes;
@@ -95,6 +94,12 @@ Tensor all_logits(nn::LanguageModel& model, const data::Tokens& tokens, int64_t 
   return all;
 }
 
+double bytes_per_token(const data::Tokenizer& tokenizer, const data::Tokens& tokens) {
+  const int64_t end = std::min<int64_t>(tokens.size(), 1'000'000);
+  if (end < 2) return 0;
+  return static_cast<double>(text_bytes(tokenizer, tokens, end)) / static_cast<double>(end - 1);
+}
+
 EvaluationData evaluation_data(const std::filesystem::path& folder, const std::string& data,
                                int64_t vocab) {
   std::optional<Config> run;
@@ -131,7 +136,8 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
     result = {data::read_tokens(source, vocab, tokenizer.get()), "all of " + source, {}};
   }
   if (are_bytes) result.bytes = result.tokens.size() - 1;
-  if (tokenizer != nullptr) result.bytes = text_bytes(*tokenizer, result.tokens);
+  if (tokenizer != nullptr)
+    result.bytes = text_bytes(*tokenizer, result.tokens, result.tokens.size());
   return result;
 }
 

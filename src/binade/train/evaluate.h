@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "binade/data/tokenizer.h"
 #include "binade/data/tokens.h"
 #include "binade/nn/language_model.h"
 
@@ -22,6 +23,9 @@ Evaluation evaluate(nn::LanguageModel& model, const data::Tokens& tokens, int64_
 
 // The logits of those predictions: f32 [tokens - 1, vocab]. Fails for more than 4 GiB.
 Tensor all_logits(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch);
+
+// Bytes of text per token, over the first million tokens.
+double bytes_per_token(const data::Tokenizer& tokenizer, const data::Tokens& tokens);
 
 // The data to evaluate a model on: all of `data` or, if that is empty, the validation part of the
 // run that `folder` (a run or a checkpoint) belongs to.

@@ -14,6 +14,7 @@
 #include "binade/data/corpus.h"
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
+#include "binade/train/evaluate.h"
 #include "binade/train/generate.h"
 #include "binade/train/report/run_summary.h"
 #include "binade/train/throughput.h"
@@ -290,11 +291,14 @@ class Loop {
       progress_.finish();
     }
     result.elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
-    write_summary({.parameters = trainer_.model().parameter_count(),
-                   .memory = memory::statistics(trainer_.device()),
-                   .full_speed = full_speed_,
-                   .sample = result.sample},
-                  folder_);
+    write_summary(
+        {.parameters = trainer_.model().parameter_count(),
+         .memory = memory::statistics(trainer_.device()),
+         .full_speed = full_speed_,
+         .bytes_per_token = can_decode() ? bytes_per_token(*tokenizer_, split_.validation) : 0,
+         .sample = result.sample,
+         .origin = provenance(config_)},
+        folder_);
     // From the files, as `binade report` does.
     write_report(read_run(folder_), result.report);
     return result;

@@ -1,7 +1,11 @@
 #include "binade/train/machine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -115,6 +119,56 @@ std::string gpu_name(Device device) {
   const auto at = static_cast<size_t>(device.index);
   if (!device.is_cuda() || at >= backend::gpus().size()) return {};
   return backend::gpus()[at].name;
+}
+
+std::string cpu_name() {
+  struct ArmPart {
+    std::string_view number, name;
+  };
+  // Arm systems have numbers instead of names; these are Arm's own server cores.
+  constexpr ArmPart arm_parts[] = {{"0xd0c", "Neoverse N1"},
+                                   {"0xd40", "Neoverse V1"},
+                                   {"0xd49", "Neoverse N2"},
+                                   {"0xd4f", "Neoverse V2"}};
+  std::ifstream file("/proc/cpuinfo");
+  std::string implementer, part;
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    const std::string value = line.substr(colon + 2);
+    if (line.starts_with("model name")) return value;
+    if (line.starts_with("CPU implementer")) implementer = value;
+    if (line.starts_with("CPU part")) part = value;
+  }
+  for (const ArmPart& known : arm_parts) {
+    if (implementer == "0x41" && part == known.number) return std::string(known.name);
+  }
+  return part.empty() ? "unknown" : fmt::format("Arm, implementer {}, part {}", implementer, part);
+}
+
+std::string machine_name(Device device) {
+  if (device.is_cuda()) return gpu_name(device);
+  return fmt::format("{}, {} thread{}", cpu_name(), threads(), threads() == 1 ? "" : "s");
+}
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string result;
+  for (std::string argument; std::getline(file, argument, '\0');) {
+    if (result.empty()) {
+      result = std::filesystem::path(argument).filename().string();
+      continue;
+    }
+    const bool plain =
+        !argument.empty() && argument.find_first_not_of(
+                                 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                 "_-+=./,:@%") == std::string::npos;
+    // In single quotes, where only a single quote is special.
+    for (size_t at = 0; !plain && (at = argument.find('\'', at)) != std::string::npos; at += 4)
+      argument.replace(at, 1, "'\\''");
+    result += plain ? " " + argument : " '" + argument + "'";
+  }
+  return result;
 }
 
 double instruction_peak(Device device, Precision precision, double seconds) {

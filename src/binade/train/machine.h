@@ -35,4 +35,13 @@ double norm_bandwidth(Device device, int64_t rows, int64_t width);
 // The name of a GPU; empty if there is no such GPU.
 std::string gpu_name(Device device);
 
+// The name of the CPU.
+std::string cpu_name();
+
+// The processor that a run on the device uses: a GPU, or the CPU and the threads in force.
+std::string machine_name(Device device);
+
+// The command that started this program, with arguments quoted for a shell. Empty if unknown.
+std::string command_line();
+
 }  // namespace binade::train

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "binade/train/report/chart.h"
 
@@ -49,9 +50,70 @@ TEST(Chart, ManyNamesTakeSeveralRowsAndTheFrameMakesRoom) {
     series.push_back({"runs/a-rather-long-name-" + std::to_string(i), {{0, 0}, {1, 1.0 + i}}});
   const std::string svg = line_chart({"t", "x", "y"}, series);
   EXPECT_THAT(svg, HasSubstr("class=\"s7\""));
-  EXPECT_THAT(svg, HasSubstr("class=\"s1 again\""));
-  EXPECT_THAT(svg, HasSubstr("y=\"198\""));  // the tenth row: each name fills one
+  EXPECT_THAT(svg, HasSubstr("class=\"s1 d1\""));
+  EXPECT_THAT(svg, HasSubstr("y=\"207.0\""));  // the tenth row: each name fills one
   EXPECT_THAT(line_chart({"t", "x", "y"}, {series[0]}), Not(HasSubstr("rather-long")));
+}
+
+TEST(Chart, SmoothingKeepsStraightLines) {
+  Series line{"s", {}};
+  for (int i = 0; i < 50; ++i) line.points.emplace_back(i, 2.0 * i);
+  EXPECT_EQ(smoothed(line, 5).points, line.points);
+  // The mean of three, one at the ends.
+  const Series bumps{"s", {{0, 0}, {1, 3}, {2, 0}, {3, 3}}};
+  EXPECT_THAT(smoothed(bumps, 4).points, ElementsAre(std::pair(0., 0.), std::pair(1., 1.),
+                                                     std::pair(2., 2.), std::pair(3., 3.)));
+}
+
+TEST(Chart, ARobustLimitIgnoresFewSpikes) {
+  std::vector<std::pair<double, double>> points;
+  for (int i = 0; i < 100; ++i) points.emplace_back(i, 1 + i % 3);
+  EXPECT_EQ(robust_limit(points), INFINITY);
+  points[50].second = 1000;
+  EXPECT_EQ(robust_limit(points), 4.5);  // 1.5 times the usual maximum
+  const std::string svg =
+      line_chart({.title = "t", .x_label = "x", .y_label = "y", .y_max = robust_limit(points)},
+                 {{"s", points}});
+  EXPECT_THAT(svg, HasSubstr("1 higher, up to 1e+03"));
+}
+
+TEST(Chart, NumbersAreReadable) {
+  EXPECT_EQ(tick_text(0.25), "0.25");
+  EXPECT_EQ(tick_text(1500), "1500");
+  EXPECT_EQ(tick_text(20000), "20k");
+  EXPECT_EQ(tick_text(-1.5e6), "-1.5M");
+}
+
+// Every page has one color per format, whatever the name of the precision that uses it.
+TEST(Chart, FormatsHaveOneColorEach) {
+  const std::vector<std::vector<const char*>> formats = {
+      {"f32", "fp32"},
+      {"f16", "fp16", "fp16-noscale"},
+      {"bf16"},
+      {"tf32"},
+      {"e4m3", "fp8", "fp8-delayed", "fp8-current", "fp8-row", "fp8-block", "fp8-mx"},
+      {"e5m2"},
+      {"e4m3fnuz"},
+      {"e2m1"}};
+  std::set<int> colors;
+  for (const auto& names : formats) {
+    for (const char* name : names)
+      EXPECT_EQ(format_style(name).color, format_style(names[0]).color) << name;
+    colors.insert(format_style(names[0]).color);
+  }
+  EXPECT_EQ(colors.size(), formats.size());
+  EXPECT_EQ(colors.count(Style::by_position), 0u);
+  EXPECT_EQ(format_style("loss").color, Style::by_position);
+}
+
+TEST(Chart, ABandIsNamedAndShaded) {
+  const std::string svg = line_chart({.title = "t",
+                                      .x_label = "x",
+                                      .y_label = "y",
+                                      .band = Band{"noise", {{0, -1, 1}, {1, -1, 1}}}},
+                                     {{"s", {{0, 0}, {1, 0.5}}}});
+  EXPECT_THAT(svg, HasSubstr("class=\"band\" d=\"M"));
+  EXPECT_THAT(svg, HasSubstr(">noise<"));
 }
 
 RunSummary summary() {
@@ -72,21 +134,51 @@ RunSummary summary() {
     run.records.push_back(r);
   }
   run.memory.at_peak[0] = 500'000;
-  run.full_speed = 4000;
+  // 20 steps of the default batch in 20 s.
+  run.full_speed = 4 * static_cast<double>(run.config.batch * run.config.context);
+  run.bytes_per_token = 2;
+  run.origin = {.date = "2026-01-02 03:04 UTC",
+                .version = "0.9.9",
+                .command = "binade train --x",
+                .machine = "Some CPU"};
   return run;
 }
 
 TEST(Report, IsSelfContainedAndEscaped) {
   const std::string html = report_html(summary());
-  for (const char* part :
-       {"<!doctype html>", "viewport", "prefers-color-scheme: dark", "Loss scale", "Gradient norm",
-        "Throughput", "Memory at its peak", "parameters", "Share of peak", "nats per token",
-        "validation", "[precision]", "1234"}) {
+  for (const char* part : {"<!doctype html>",
+                           "viewport",
+                           "prefers-color-scheme: dark",
+                           "Loss scale",
+                           "Gradient norm",
+                           "Throughput",
+                           "Memory at its peak",
+                           "parameters",
+                           "25% of peak",
+                           "nats per token",
+                           "validation",
+                           "[precision]",
+                           "1,234",
+                           "Bits per byte",
+                           "at step 20",
+                           "<details>",
+                           "2026-01-02",
+                           "0.9.9",
+                           "binade train --x",
+                           "Some CPU"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
   for (const char* part : {"http:", "https:", "<script", "nan", "src="})
     EXPECT_THAT(html, Not(HasSubstr(part)));
   EXPECT_THAT(html, HasSubstr("a &lt; b &amp;&amp; c"));
+}
+
+TEST(Report, BitsPerByteAreLossesInAnotherUnit) {
+  RunSummary run = summary();
+  // ln 2 nats are a bit; two bytes per token.
+  EXPECT_DOUBLE_EQ(*run.bits_per_byte(std::log(2)), 0.5);
+  run.bytes_per_token = 0;
+  EXPECT_FALSE(run.bits_per_byte(1));
 }
 
 TEST(Report, ARunWithoutStepsHasOne) { EXPECT_THAT(report_html({}), HasSubstr("</html>")); }

@@ -6,6 +6,7 @@
 #include "binade/base/error.h"
 #include "binade/train/loop.h"
 #include "binade/train/report/run_comparison.h"
+#include "binade/version.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
 
@@ -36,7 +37,13 @@ TEST_F(Summary, TheReportComesOutTheSameFromTheFiles) {
   const auto run = trained("run");
   const std::string written = content_of(run / "report.html");
   EXPECT_THAT(written, HasSubstr("A sample of its text"));
-  EXPECT_EQ(report_html(read_run(run)), written);
+  const RunSummary read = read_run(run);
+  EXPECT_EQ(report_html(read), written);
+  EXPECT_EQ(read.bytes_per_token, 1);
+  EXPECT_THAT(read.origin.command, HasSubstr("test_train"));
+  EXPECT_THAT(read.origin.date, HasSubstr(" UTC"));
+  EXPECT_EQ(read.origin.version, version());
+  EXPECT_THAT(read.origin.machine, HasSubstr("thread"));
 }
 
 TEST_F(Summary, ARunWithoutASummaryIsForecast) {
@@ -48,6 +55,28 @@ TEST_F(Summary, ARunWithoutASummaryIsForecast) {
   EXPECT_EQ(rest.memory.at_peak[0], whole.memory.at_peak[0]);
   EXPECT_GT(rest.memory.peak, 0);
   EXPECT_EQ(rest.sample, "");
+}
+
+// Of version 0.1.0 before these fields.
+TEST_F(Summary, OlderSummariesHaveNoOrigin) {
+  const auto run = trained("run");
+  std::string text = content_of(run / "summary.json");
+  text = text.substr(0, text.rfind(",", text.find("\"bytes_per_token\""))) + "}";
+  folder_.put("run/summary.json", text);
+  const RunSummary read = read_run(run);
+  EXPECT_EQ(read.origin, Provenance{});
+  EXPECT_EQ(read.bytes_per_token, 1);  // the configuration says bytes
+}
+
+TEST_F(Summary, TokenizersAreComparedInBitsPerByte) {
+  std::vector<RunSummary> runs = {read_run(trained("one")), read_run(trained("two"))};
+  EXPECT_THAT(comparison_html(runs), Not(HasSubstr(">bits per byte</text>")));
+  runs[1].bytes_per_token = 4;
+  const std::string html = comparison_html(runs);
+  EXPECT_THAT(html, HasSubstr(">bits per byte</text>"));
+  EXPECT_THAT(html, HasSubstr("different tokenizers"));
+  runs[1].bytes_per_token = 0;
+  EXPECT_THAT(comparison_html(runs), HasSubstr("cannot be compared"));
 }
 
 TEST_F(Summary, SaysWhatIsMissing) {
@@ -65,7 +94,7 @@ TEST_F(Summary, SeveralRunsShareOnePage) {
   const std::string html = comparison_html(runs);
   for (const char* part :
        {"<!doctype html>", "viewport", "2 runs", "Validation loss", "Training loss", "Throughput",
-        "two &amp; more", "class=\"s1\"", "peak memory", "bf16", ">step<"}) {
+        "two &amp; more", "class=\"s2\"", "peak memory", "bf16", ">step<"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
   for (const char* part : {"http:", "https:", "<script", "nan", "src="})

@@ -18,7 +18,7 @@ train::Series accumulated(const std::string& name, DType dtype) {
   Tensor w = zeros({1});
   w.set_requires_grad();
   w.set_grad_dtype(dtype);
-  train::Series series{name, {}};
+  train::Series series{name, {}, train::format_style(name)};
   for (int i = 1; i <= micro_batches; ++i) {
     sum(mul(w, gradient)).backward();
     if (i % 64 == 0) series.points.emplace_back(i, w.grad().item());

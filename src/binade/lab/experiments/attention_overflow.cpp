@@ -39,7 +39,9 @@ AttentionOverflowResult attention_overflow_experiment(ExperimentReport& report) 
       "by "
       "sqrt(128) comes after the matmul, too late for f16.");
   AttentionOverflowResult result;
-  train::Series f32{"f32", {}}, f16{"f16 (gap: infinite)", {}}, limit{"largest f16", {}};
+  train::Series f32{"f32", {}, train::format_style("f32")},
+      f16{"f16 (gap: infinite)", {}, train::format_style("f16")},
+      limit{"largest f16", {}, train::format_style("f16", 1)};
   std::vector<std::vector<std::string>> rows;
   for (const double deviation : {1., 2., 4., 8., 12., 16., 20., 24., 28., 32., 40.}) {
     const double exact = max(abs(scores(deviation, DType::f32))).item(),

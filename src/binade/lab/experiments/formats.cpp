@@ -7,7 +7,7 @@
 #include "binade/base/random.h"
 #include "binade/formats/format.h"
 #include "binade/lab/range_chart.h"
-#include "binade/train/report/chart.h"
+#include "binade/train/report/svg.h"
 
 namespace binade::lab {
 namespace {
@@ -55,13 +55,10 @@ std::string number_line() {
       {"e5m2", positive_numbers<spec::e5m2>()},
       {"e4m3", positive_numbers<spec::e4m3>()},
       {"e2m1", positive_numbers<spec::e2m1>()}};
-  const double left = 60, scale = 140;
+  constexpr double left = 52, scale = 99;
   std::string svg =
-      "<figure><figcaption>All numbers from 0 to 4; the spacing doubles in each binade"
-      "</figcaption><svg viewBox=\"0 0 640 150\" role=\"img\" aria-label=\"numbers from 0 to "
-      "4\">";
+      train::svg::open_figure("All numbers from 0 to 4; the spacing doubles in each binade", 150);
   double y = 14;
-  size_t color = 0;
   for (const auto& [name, numbers] : lines) {
     svg += fmt::format("<text class=\"label\" x=\"0\" y=\"{}\">{}</text>", y + 16, name);
     svg += fmt::format("<line class=\"axis\" x1=\"{0}\" x2=\"{1}\" y1=\"{2}\" y2=\"{2}\"/>", left,
@@ -69,17 +66,16 @@ std::string number_line() {
     for (const double value : numbers) {
       if (value <= 4)
         svg += fmt::format(
-            "<line class=\"s{0}\" x1=\"{1:.1f}\" x2=\"{1:.1f}\" y1=\"{2}\" "
+            "<line class=\"{0}\" x1=\"{1:.1f}\" x2=\"{1:.1f}\" y1=\"{2}\" "
             "y2=\"{3}\"/>",
-            color, left + value * scale, y, y + 24);
+            train::svg::line_class(train::format_style(name)), left + value * scale, y, y + 24);
     }
     y += 40;
-    ++color;
   }
   for (int i = 0; i <= 4; ++i)
     svg += fmt::format("<text class=\"tick\" text-anchor=\"middle\" x=\"{}\" y=\"146\">{}</text>",
                        left + i * scale, i);
-  return svg + "</svg></figure>\n";
+  return svg + train::svg::close_figure;
 }
 
 }  // namespace

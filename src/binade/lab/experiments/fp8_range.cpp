@@ -37,8 +37,10 @@ Fp8RangeResult fp8_range_experiment(ExperimentReport& report) {
       "Errors are relative to the values.");
   Fp8RangeResult result{.e4m3_small = unscaled_error(1e-4, DType::e4m3),
                         .e4m3_large = unscaled_error(1e4, DType::e4m3)};
-  train::Series raw4{"e4m3", {}}, raw5{"e5m2", {}}, scaled4{"e4m3, scaled", {}},
-      scaled5{"e5m2, scaled", {}};
+  train::Series raw4{"e4m3", {}, train::format_style("e4m3")},
+      raw5{"e5m2", {}, train::format_style("e5m2")},
+      scaled4{"e4m3, scaled", {}, train::format_style("e4m3", 1)},
+      scaled5{"e5m2, scaled", {}, train::format_style("e5m2", 1)};
   constexpr double accurate = 0.1;  // relative error
   for (int power = -26; power <= 26; ++power) {
     const double size = std::ldexp(1.0, power), at = power * std::log10(2.0);

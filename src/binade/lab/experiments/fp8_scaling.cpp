@@ -104,7 +104,7 @@ Fp8ScalingResult fp8_scaling_experiment(ExperimentReport& report) {
     const auto decibels = [](double value) { return fmt::format("{:.1f} dB", value); };
     table.push_back({one.name, decibels(one.plain), decibels(one.channels), decibels(one.tokens)});
     bars.push_back({std::string(amp::name(recipe.scaling)), std::max(one.channels, 0.05),
-                    decibels(one.channels)});
+                    decibels(one.channels), train::format_style("fp8")});
   }
   report.add_table({"recipe", "plain", "giant channels", "giant tokens"}, table);
   report.add_figure(train::bar_chart("Signal-to-noise ratio with giant channels", bars));
@@ -116,7 +116,7 @@ Fp8ScalingResult fp8_scaling_experiment(ExperimentReport& report) {
       "activations grow tenfold between two steps, {:.0f}% of them saturate in the first step and "
       "{:.1f}% in the next, when the history includes them.",
       100 * result.delayed_saturated, 100 * result.delayed_recovered));
-  train::Series series{"saturated activations", {}};
+  train::Series series{"saturated activations", {}, train::format_style("fp8-delayed")};
   for (size_t i = 0; i < fractions.size(); ++i)
     series.points.emplace_back(static_cast<double>(i), 100 * fractions[i]);
   report.add_figure(train::line_chart(

@@ -34,7 +34,8 @@ train::Series train_network(const std::string& name, DType dtype, Scaling scalin
   optim::Adam adam(model.parameters(), {.lr = 1e-2, .eps = 1e-20});
   amp::GradScaler scaler({.enabled = scaling == Scaling::on, .init_scale = 0x1p24});
   const Tensor x = randn({256, 16}, {5, 1}), target = sum(sin(x), {1}, true);
-  train::Series losses{name, {}};
+  const int dash = scaling == Scaling::on ? 1 : 0;
+  train::Series losses{name, {}, train::format_style(binade::name(dtype), dash)};
   for (int step = 0; step < 150; ++step) {
     adam.zero_grad();
     Tensor small;

@@ -66,7 +66,8 @@ MemoryResult memory_experiment(ExperimentReport& report) {
                     fmt::format("{:.1f}", one.gradients), fmt::format("{:.1f}", one.optimizer),
                     train::bytes_text(static_cast<int64_t>(one.activations)),
                     train::bytes_text(static_cast<int64_t>(one.peak))});
-    bars.push_back({one.name, one.peak, train::bytes_text(static_cast<int64_t>(one.peak))});
+    bars.push_back({one.name, one.peak, train::bytes_text(static_cast<int64_t>(one.peak)),
+                    train::format_style(train::name(mode.precision))});
   }
   report.add_table({"mode", "params", "grads", "optimizer", "activations", "peak"}, rows);
   report.add_figure(train::bar_chart("Peak memory of a training step", bars));

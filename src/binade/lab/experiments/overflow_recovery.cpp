@@ -30,7 +30,8 @@ OverflowRecoveryResult overflow_recovery_experiment(ExperimentReport& report) {
                target = matmul(x, randn({16, 1}, {7, 2}, DType::f16));
   OverflowRecoveryResult result;
   result.weights_kept = true;
-  train::Series scale{"log2 of the loss scale", {}}, losses{"loss", {}};
+  train::Series scale{"log2 of the loss scale", {}, train::format_style("f16")},
+      losses{"loss", {}, train::format_style("f16")};
   for (int step = 0; step < 100; ++step) {
     sgd.zero_grad();
     const Tensor loss = mse_loss(model(x), target);

@@ -16,11 +16,11 @@ constexpr int steps = 1000;
 constexpr double learning_rate = 1e-4;
 
 // The mean of 256 bf16 weights that start at 1 and always have a gradient of 1.
-train::Series descent(const std::string& name, optim::MasterOptions options) {
+train::Series descent(const std::string& name, optim::MasterOptions options, train::Style style) {
   Tensor w = ones({256}, DType::bf16);
   w.set_requires_grad();
   optim::SGD sgd({w}, {.lr = learning_rate, .master = options});
-  train::Series series{name, {{0, 1}}};
+  train::Series series{name, {{0, 1}}, style};
   for (int i = 1; i <= steps; ++i) {
     sgd.zero_grad();
     sum(w).backward();
@@ -50,10 +50,12 @@ SmallUpdatesResult small_updates_experiment(ExperimentReport& report) {
       "steps they should be 0.9. An update changes a weight only if it exceeds half the distance "
       "to "
       "the next number, in bf16 about 1/512 of the weight.");
-  const train::Series master = descent("f32 master weight", {}),
-                      none = descent("no master weight", {.masters = false}),
+  const train::Series master = descent("f32 master weight", {}, train::format_style("f32")),
+                      none = descent("no master weight", {.masters = false},
+                                     train::format_style("bf16")),
                       stochastic = descent("no master weight, stochastic rounding",
-                                           {.masters = false, .stochastic_rounding = true});
+                                           {.masters = false, .stochastic_rounding = true},
+                                           train::format_style("bf16", 1));
   const auto last = [](const train::Series& series) { return series.points.back().second; };
   const SmallUpdatesResult result{.without_master = last(none),
                                   .with_master = last(master),

@@ -28,8 +28,9 @@ StochasticRoundingResult stochastic_rounding_experiment(ExperimentReport& report
       "distance.",
       number, 100 * (number - 1) / formats::spec::bf16.epsilon()));
   StochasticRoundingResult result{.reference = number};
-  train::Series nearest{"to nearest", {}}, stochastic{"stochastic", {}},
-      reference{"the number", {}};
+  train::Series nearest{"to nearest", {}, train::format_style("bf16")},
+      stochastic{"stochastic", {}, train::format_style("bf16", 1)},
+      reference{"the number", {}, train::format_style("f32")};
   double sum_nearest = 0, sum_stochastic = 0;
   for (int i = 1; i <= draws; ++i) {
     sum_nearest += rounded(formats::Rounding::nearest_even, static_cast<uint64_t>(i));

@@ -34,7 +34,9 @@ UnderflowResult underflow_experiment(ExperimentReport& report) {
       "The gradient of y = x w is computed with losses that make it smaller and smaller, in f16, "
       "in "
       "f16 with a scaled loss, and in bf16. How many of its elements are zero?");
-  train::Series f16{"f16", {}}, bf16{"bf16", {}}, scaled{"f16, loss x 32768", {}};
+  train::Series f16{"f16", {}, train::format_style("f16")},
+      bf16{"bf16", {}, train::format_style("bf16")},
+      scaled{"f16, loss x 32768", {}, train::format_style("f16", 1)};
   std::vector<std::vector<std::string>> rows;
   const auto percent = [](double fraction) { return fmt::format("{:.1f}%", 100 * fraction); };
   for (double power = -4; power >= -13; power -= 0.5) {

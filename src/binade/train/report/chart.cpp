@@ -4,24 +4,25 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "binade/train/report/svg.h"
 
 namespace binade::train {
 namespace {
 
-// Small enough that its text stays readable on a phone, where a chart is 340 pixels wide.
-constexpr double width = 460, height = 280;
-constexpr double left = 72, right = 24, bottom = 44;
-constexpr double legend_row = 20, letter = 7.5;
+constexpr double left = 74, right = 20, bottom = 44;
+constexpr double height = 280;
 constexpr size_t max_points = 1200;
 constexpr size_t longest_name = 48;
-constexpr size_t colors = 8;  // in the style sheet
+// More markers than this would merge into a line of their own.
+constexpr size_t max_markers = 60;
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
 
   void add(double value) {
+    if (!std::isfinite(value)) return;
     low = std::min(low, value);
     high = std::max(high, value);
   }
@@ -33,16 +34,23 @@ struct Range {
     low -= half;
     high += half;
   }
+  // Keeps curves off the axis.
+  void pad_below() {
+    const double padded = low - 0.04 * (high - low);
+    low = low >= 0 ? std::max(padded, 0.0) : padded;
+  }
 };
 
 struct Frame {
   Range x, y;
   double top = 14;
   double px(double value) const {
-    return left + (value - x.low) / (x.high - x.low) * (width - left - right);
+    return left + (value - x.low) / (x.high - x.low) * (svg::width - left - right);
   }
+  // Values above the range are drawn at its edge.
   double py(double value) const {
-    return height - bottom - (value - y.low) / (y.high - y.low) * (height - top - bottom);
+    return height - bottom -
+           (std::min(value, y.high) - y.low) / (y.high - y.low) * (height - top - bottom);
   }
 };
 
@@ -69,73 +77,115 @@ std::vector<std::pair<double, double>> thinned(
   return result;
 }
 
-std::string path_of(const Series& series, const Frame& frame) {
-  std::string path;
+std::string draw_line(const Series& series, const Style& style, const Frame& frame) {
+  std::string path, markers;
+  const std::vector<std::pair<double, double>> points = thinned(series.points);
+  // A single point has no line and would not be seen.
+  const bool marked = points.size() == 1 || (style.markers && points.size() <= max_markers);
   bool drawing = false;
-  for (const auto& point : thinned(series.points)) {
-    if (finite(point))
-      path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", frame.px(point.first),
-                          frame.py(point.second));
+  for (const auto& point : points) {
+    if (finite(point)) {
+      const double x = frame.px(point.first), y = frame.py(point.second);
+      path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", x, y);
+      if (marked) markers += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>", x, y);
+    }
     drawing = finite(point);
   }
-  return path;
+  std::string result = fmt::format("<path class=\"{}\" d=\"{}\"/>", svg::line_class(style), path);
+  if (!markers.empty())
+    result += fmt::format("<g class=\"{}\">{}</g>", svg::area_class(style), markers);
+  return result;
 }
 
-std::string axes(const ChartText& text, const Frame& frame) {
-  std::string svg;
+std::string draw_band(const Band& band, const Frame& frame) {
+  std::string there, back;
+  for (const auto& [x, low, high] : band.points) {
+    there += fmt::format("{}{:.1f} {:.1f}", there.empty() ? "M" : "L", frame.px(x), frame.py(high));
+    back.insert(0, fmt::format("L{:.1f} {:.1f}", frame.px(x), frame.py(low)));
+  }
+  return fmt::format("<path class=\"band\" d=\"{}{}Z\"/>", there, back);
+}
+
+std::string axes(const ChartOptions& options, const Frame& frame) {
+  std::string result;
   for (const double y : ticks(frame.y.low, frame.y.high, 5)) {
-    svg += fmt::format(
-        "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", left,
-        width - right, frame.py(y), frame.py(y));
-    svg += fmt::format(
-        "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{:g}</text>", left - 6,
-        frame.py(y) + 4, y);
+    result += svg::grid_line(left, frame.py(y), svg::width - right, frame.py(y)) +
+              svg::text("tick", "end", left - 6, frame.py(y) + 4, tick_text(y));
   }
-  for (const double x : ticks(frame.x.low, frame.x.high, 6)) {
-    svg += fmt::format(
-        "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{:g}</text>",
-        frame.px(x), height - bottom + 18, x);
-  }
-  svg += fmt::format("<path class=\"axis\" d=\"M{} {}V{}H{}\"/>", left, frame.top, height - bottom,
-                     width - right);
-  svg += fmt::format("<text class=\"label\" text-anchor=\"middle\" x=\"{}\" y=\"{}\">{}</text>",
-                     (left + width - right) / 2, height - 10, escaped(text.x_label));
-  svg += fmt::format(
-      "<text class=\"label\" text-anchor=\"middle\" transform=\"translate(12 {}) "
+  for (const double x : ticks(frame.x.low, frame.x.high, 6))
+    result += svg::text("tick", "middle", frame.px(x), height - bottom + 18, tick_text(x));
+  result += fmt::format("<path class=\"axis\" d=\"M{} {}V{}H{}\"/>", left, frame.top,
+                        height - bottom, svg::width - right);
+  result +=
+      svg::text("label", "middle", (left + svg::width - right) / 2, height - 8, options.x_label);
+  result += fmt::format(
+      "<text class=\"label\" text-anchor=\"middle\" transform=\"translate(13 {}) "
       "rotate(-90)\">{}</text>",
-      (frame.top + height - bottom) / 2, escaped(text.y_label));
-  return svg;
+      (frame.top + height - bottom) / 2, escaped(options.y_label));
+  return result;
 }
 
-std::string class_of(size_t series) {
-  return fmt::format("s{}{}", series % colors, series >= colors ? " again" : "");
-}
-
-// Names in as many rows as needed; moves the frame's top below them.
-std::string legend(const std::vector<Series>& series, Frame& frame) {
-  if (series.size() < 2) return "";
-  std::string svg;
-  double x = left, y = 14;
-  for (size_t i = 0; i < series.size(); ++i) {
-    const std::string& name = series[i].name;
-    const std::string shown =
-        name.size() <= longest_name ? name : "..." + name.substr(name.size() - longest_name + 3);
-    const double wide = 40 + letter * static_cast<double>(shown.size());
-    if (x > left && x + wide > width) {
-      x = left;
-      y += legend_row;
-    }
-    svg += fmt::format("<line class=\"{}\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", class_of(i),
-                       x, x + 16, y, y);
-    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>", x + 21, y + 4,
-                       escaped(shown));
-    x += wide;
+// The legend of a line chart.
+std::vector<svg::LegendEntry> entries(const ChartOptions& options,
+                                      const std::vector<Series>& series) {
+  std::vector<svg::LegendEntry> result;
+  for (const Series& one : series) {
+    const std::string& name = one.name;
+    result.push_back(
+        {name.size() <= longest_name ? name : "..." + name.substr(name.size() - longest_name + 3),
+         svg::line_class(one.style),
+         {}});
   }
-  frame.top = y + legend_row;
-  return svg;
+  if (options.band) result.push_back({options.band->name, {}, "band"});
+  return result;
+}
+
+// A note on the values above the frame.
+std::string outliers(const std::vector<Series>& series, const Frame& frame) {
+  size_t count = 0;
+  double most = 0;
+  for (const Series& one : series) {
+    for (const auto& point : one.points) {
+      if (!finite(point) || point.second <= frame.y.high) continue;
+      ++count;
+      most = std::max(most, point.second);
+    }
+  }
+  if (count == 0) return "";
+  return svg::text("tick", "end", svg::width - right, frame.top + 12,
+                   fmt::format("{} higher, up to {:.3g}", count, most));
+}
+
+// Series with a color each.
+std::vector<Series> colored(std::vector<Series> series) {
+  for (size_t i = 0; i < series.size(); ++i) {
+    Style& style = series[i].style;
+    if (style.color != Style::by_position) continue;
+    style.color = static_cast<int>(i % svg::colors);
+    style.dash = static_cast<int>(i / svg::colors % svg::dashes);
+  }
+  return series;
 }
 
 }  // namespace
+
+Style format_style(std::string_view name, std::optional<int> dash) {
+  struct Entry {
+    std::string_view name;
+    int color, dash;
+  };
+  // The palette's order in html_page.cpp.
+  constexpr Entry known[] = {{"f32", 0, 0},         {"fp32", 0, 0},         {"f16", 1, 0},
+                             {"fp16", 1, 0},        {"fp16-noscale", 1, 1}, {"bf16", 2, 0},
+                             {"e4m3", 3, 0},        {"fp8", 3, 0},          {"fp8-delayed", 3, 0},
+                             {"fp8-current", 3, 1}, {"fp8-row", 3, 2},      {"fp8-block", 3, 3},
+                             {"fp8-mx", 3, 4},      {"e5m2", 4, 0},         {"e2m1", 5, 0},
+                             {"tf32", 6, 0},        {"e4m3fnuz", 7, 0}};
+  for (const Entry& entry : known) {
+    if (entry.name == name) return {.color = entry.color, .dash = dash.value_or(entry.dash)};
+  }
+  return {};
+}
 
 std::string escaped(const std::string& text) {
   std::string result;
@@ -178,7 +228,51 @@ std::vector<double> ticks(double low, double high, int count) {
   return result;
 }
 
-std::string line_chart(const ChartText& text, const std::vector<Series>& series) {
+std::string tick_text(double value) {
+  constexpr std::pair<double, const char*> units[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
+  if (std::abs(value) >= 1e4) {
+    for (const auto& [size, unit] : units) {
+      if (std::abs(value) >= size) return fmt::format("{:g}{}", value / size, unit);
+    }
+  }
+  return fmt::format("{:g}", value);
+}
+
+std::string grouped(int64_t value) {
+  std::string text = std::to_string(value);
+  const auto digits_begin = static_cast<std::ptrdiff_t>(value < 0 ? 1 : 0);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > digits_begin; at -= 3)
+    text.insert(text.begin() + at, ',');
+  return text;
+}
+
+Series smoothed(const Series& series, size_t reach) {
+  Series result{series.name, {}, series.style};
+  const size_t count = series.points.size();
+  for (size_t i = 0; i < count; ++i) {
+    // As far on one side as on the other, so that a slope does not shift the mean.
+    const size_t around = std::min({reach, i, count - 1 - i});
+    double sum = 0;
+    for (size_t j = i - around; j <= i + around; ++j) sum += series.points[j].second;
+    result.points.emplace_back(series.points[i].first, sum / static_cast<double>(2 * around + 1));
+  }
+  return result;
+}
+
+double robust_limit(const std::vector<std::pair<double, double>>& points) {
+  std::vector<double> values;
+  for (const auto& point : points) {
+    if (finite(point)) values.push_back(point.second);
+  }
+  if (values.size() < 20) return std::numeric_limits<double>::infinity();
+  std::sort(values.begin(), values.end());
+  // Room above the usual values; a curve that fits into twice that room is shown in full.
+  const double usual = 1.5 * values[values.size() * 97 / 100];
+  return values.back() > 2 * usual ? usual : std::numeric_limits<double>::infinity();
+}
+
+std::string line_chart(const ChartOptions& options, const std::vector<Series>& given) {
+  const std::vector<Series> series = colored(given);
   Frame frame;
   for (const Series& one : series) {
     for (const auto& point : one.points) {
@@ -188,42 +282,41 @@ std::string line_chart(const ChartText& text, const std::vector<Series>& series)
     }
   }
   if (frame.x.empty()) return "";
+  if (options.band) {
+    for (const auto& point : options.band->points) {
+      frame.y.add(point[1]);
+      frame.y.add(point[2]);
+    }
+  }
+  frame.y.high = std::min(frame.y.high, std::max(options.y_max, frame.y.low));
   frame.x.widen();
   frame.y.widen();
-  std::string svg = fmt::format(
-      "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
-      "aria-label=\"{}\">",
-      escaped(text.title), width, height, escaped(text.title));
-  svg += legend(series, frame);
-  svg += axes(text, frame);
-  for (size_t i = 0; i < series.size(); ++i)
-    svg += fmt::format("<path class=\"{}\" d=\"{}\"/>", class_of(i), path_of(series[i], frame));
-  return svg + "</svg></figure>\n";
+  frame.y.pad_below();
+  std::string svg = svg::open_figure(options.title, height);
+  if (series.size() + (options.band ? 1 : 0) > 1) {
+    const svg::Legend legend = svg::legend(entries(options, series), left);
+    svg += legend.svg;
+    frame.top = legend.bottom;
+  }
+  svg += axes(options, frame);
+  if (options.band) svg += draw_band(*options.band, frame);
+  for (const Series& one : series) svg += draw_line(one, one.style, frame);
+  return svg + outliers(series, frame) + svg::close_figure;
 }
 
 std::string bar_chart(const std::string& title, const std::vector<Bar>& bars) {
-  double most = 0, names = 96;
+  std::vector<StackedBar> stacked;
+  std::vector<Style> styles;
   for (const Bar& bar : bars) {
-    most = std::max(most, bar.value);
-    names = std::max(names, 9 * static_cast<double>(bar.name.size()) + 6);
+    stacked.push_back({bar.name, {bar.value}, bar.label});
+    styles.push_back(bar.style);
   }
-  if (!(most > 0)) return "";
-  const double row = 32, values = 76, tall = row * static_cast<double>(bars.size()) + 8;
-  std::string svg = fmt::format(
-      "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" "
-      "aria-label=\"{}\">",
-      escaped(title), width, tall, escaped(title));
-  for (size_t i = 0; i < bars.size(); ++i) {
-    const double y = row * static_cast<double>(i) + 4,
-                 length = bars[i].value / most * (width - names - values);
-    svg += fmt::format("<text class=\"label\" x=\"0\" y=\"{}\">{}</text>", y + 18,
-                       escaped(bars[i].name));
-    svg += fmt::format("<rect class=\"bar\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"22\"/>",
-                       names, y, length);
-    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}</text>", names + length + 8,
-                       y + 17, escaped(bars[i].label));
-  }
-  return svg + "</svg></figure>\n";
+  return svg::draw_bars({.title = title, .parts = {}, .bars = stacked, .styles = styles});
+}
+
+std::string stacked_bar_chart(const std::string& title, const std::vector<std::string>& parts,
+                              const std::vector<StackedBar>& bars) {
+  return svg::draw_bars({.title = title, .parts = parts, .bars = bars, .styles = {}});
 }
 
 }  // namespace binade::train

@@ -1,100 +1,160 @@
 #include "binade/train/report/report.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cmath>
+#include <ctime>
+#include <numbers>
 
 #include "binade/io/file.h"
+#include "binade/train/config/component_options.h"
+#include "binade/train/machine.h"
 #include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
+#include "binade/version.h"
 
 namespace binade::train {
 namespace {
 
 template <class F>
-Series series(std::string name, const std::vector<Record>& records, F&& value) {
-  Series result{std::move(name), {}};
-  for (const Record& record : records) {
+Series series(std::string name, const RunSummary& run, F&& value) {
+  Series result{std::move(name), {}, format_style(train::name(run.config.precision))};
+  for (const Record& record : run.records) {
     if (record.step > 0)
       result.points.emplace_back(static_cast<double>(record.step), value(record));
   }
   return result;
 }
 
-Series validation_series(const std::vector<Record>& records) {
-  Series result{"validation", {}};
-  for (const Record& record : records) {
+Series validation_series(const RunSummary& run) {
+  Series result{"validation", {}, {.color = Style::ink, .markers = true}};
+  for (const Record& record : run.records) {
     if (record.validation_loss)
       result.points.emplace_back(static_cast<double>(record.step), *record.validation_loss);
   }
   return result;
 }
 
+std::pair<double, double> best_of(const Series& validation) {
+  std::pair<double, double> best = validation.points.front();
+  for (const auto& point : validation.points) {
+    if (point.second < best.second) best = point;
+  }
+  return best;
+}
+
+std::string validation_tiles(const RunSummary& run) {
+  const Series validation = validation_series(run);
+  if (validation.points.empty()) return "";
+  const auto best = best_of(validation);
+  const double first = validation.points.front().second, last = validation.points.back().second;
+  std::string html = tile("Validation loss", fmt::format("{:.4f}", last),
+                          validation.points.size() > 1 ? fmt::format("from {:.4f}", first) : "");
+  if (validation.points.size() > 1)
+    html += tile("Best validation loss", fmt::format("{:.4f}", best.second),
+                 fmt::format("at step {}", grouped(static_cast<int64_t>(best.first))));
+  if (const auto bits = run.bits_per_byte(last))
+    html += tile("Bits per byte", fmt::format("{:.3f}", *bits), "of the validation text");
+  return html;
+}
+
 std::string tiles(const RunSummary& run) {
   if (run.records.empty()) return "";
   const Record& last = run.records.back();
-  const Series validation = validation_series(run.records);
   const auto tokens = static_cast<double>(last.step * run.config.accumulate * run.config.batch *
                                           run.config.context);
-  std::string html = "<dl>\n" +
-                     tile("Steps", fmt::format("{} of {}", last.step, run.config.steps)) +
-                     tile("Training loss", fmt::format("{:.4f}", last.loss));
-  if (!validation.points.empty()) {
-    html += tile("Validation loss", fmt::format("{:.4f}", validation.points.back().second));
-    html += tile("Validation loss at the start",
-                 fmt::format("{:.4f}", validation.points.front().second));
-  }
   const double speed = last.seconds > 0 ? tokens / last.seconds : 0;
-  html += tile("Time", time_text(last.seconds)) +
-          tile("Tokens per second", fmt::format("{:.0f}", speed));
-  if (run.full_speed > 0)
-    html += tile("Share of peak", fmt::format("{:.0f}%", 100 * speed / run.full_speed));
+  std::string html = "<dl>\n" + validation_tiles(run) +
+                     tile("Training loss", fmt::format("{:.4f}", last.loss), "at the last step");
+  html += tile("Steps", grouped(last.step), fmt::format("of {}", grouped(run.config.steps)));
+  html += tile("Time", time_text(last.seconds));
+  html += tile("Tokens per second", grouped(std::llround(speed)),
+               run.full_speed > 0 ? fmt::format("{:.0f}% of peak", 100 * speed / run.full_speed)
+                                  : std::string());
   return html + tile("Peak memory", bytes_text(last.memory)) +
-         tile("Skipped steps", fmt::format("{}", last.skipped)) + "</dl>\n";
+         tile("Skipped steps", grouped(last.skipped)) + "</dl>\n";
 }
 
-std::string charts(const RunSummary& run) {
-  const std::vector<Record>& r = run.records;
-  std::string html = line_chart(
-      {"Loss", "step", "nats per token"},
-      {series("training", r, [](const Record& x) { return x.loss; }), validation_series(r)});
-  html += line_chart({"Gradient norm, before clipping", "step", "norm"},
-                     {series("gradient norm", r, [](const Record& x) { return x.gradient_norm; })});
-  html += line_chart({"Learning rate", "step", "learning rate"},
-                     {series("learning rate", r, [](const Record& x) { return x.lr; })});
-  if (run.config.precision == Precision::fp16) {
-    html +=
-        line_chart({"Loss scale", "step", "log2 of the scale"},
-                   {series("loss scale", r, [](const Record& x) { return std::log2(x.scale); })});
-  }
-  html +=
-      line_chart({"Throughput", "step", "tokens per second"},
-                 {series("throughput", r, [](const Record& x) { return x.tokens_per_second; })});
+// Losses by step in the background, their mean over neighboring steps before them.
+std::string loss_chart(const RunSummary& run) {
+  // Of every hundred steps, enough to see a trend.
+  const size_t reach = std::clamp<size_t>(run.records.size() / 100, 2, 100);
+  Series raw = series("training, each step", run, [](const Record& x) { return x.loss; });
+  const Series mean =
+      smoothed({fmt::format("mean of {} steps", 2 * reach + 1), raw.points, raw.style}, reach);
+  raw.style.faint = true;
+  return line_chart({"Loss", "step", "nats per token"}, {raw, mean, validation_series(run)});
+}
+
+std::string gradient_norm_chart(const RunSummary& run) {
+  const Series norm = series("gradient norm", run, [](const Record& x) { return x.gradient_norm; });
+  return line_chart({.title = "Gradient norm, before clipping",
+                     .x_label = "step",
+                     .y_label = "norm",
+                     .y_max = robust_limit(norm.points)},
+                    {norm});
+}
+
+std::string memory_chart(const RunSummary& run) {
   std::vector<Bar> bars;
   for (int i = 0; i < memory::category_count; ++i) {
     const int64_t bytes = run.memory.at_peak[static_cast<size_t>(i)];
     bars.push_back({std::string(memory::name(static_cast<memory::Category>(i))),
-                    static_cast<double>(bytes), bytes_text(bytes)});
+                    static_cast<double>(bytes), bytes_text(bytes),
+                    format_style(name(run.config.precision))});
   }
-  return html + bar_chart("Memory at its peak, by what it is for", bars);
+  return bar_chart("Memory at its peak, by category", bars);
+}
+
+std::string charts(const RunSummary& run) {
+  std::string html = loss_chart(run) + gradient_norm_chart(run);
+  html += line_chart({"Learning rate", "step", "learning rate"},
+                     {series("learning rate", run, [](const Record& x) { return x.lr; })});
+  if (run.config.precision == Precision::fp16) {
+    html +=
+        line_chart({"Loss scale", "step", "log2 of the scale"},
+                   {series("loss scale", run, [](const Record& x) { return std::log2(x.scale); })});
+  }
+  html +=
+      line_chart({"Throughput", "step", "tokens per second"},
+                 {series("throughput", run, [](const Record& x) { return x.tokens_per_second; })});
+  return html + memory_chart(run) + layer_charts(run.layers);
 }
 
 }  // namespace
+
+Provenance provenance(const Config& config) {
+  return {.date = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr))),
+          .version = version(),
+          .command = command_line(),
+          .machine = machine_name(device_of(config))};
+}
+
+std::optional<double> RunSummary::bits_per_byte(double loss) const {
+  if (!(bytes_per_token > 0)) return {};
+  return loss / std::numbers::ln2 / bytes_per_token;
+}
 
 std::string report_html(const RunSummary& run) {
   const Config& c = run.config;
   const std::string title =
       fmt::format("{} in {}, {} parameters", c.model == ModelFamily::llama ? "Llama" : "GPT-2",
-                  name(c.precision), run.parameters);
+                  name(c.precision), grouped(run.parameters));
   std::string html = fmt::format(
-      "<p>{} layers, width {}, {} heads, context {}; trained on {} with batches of {} "
-      "x {} sequences.</p>\n",
+      "<p>{} layers, width {}, {} heads, context {}; trained on {} with batches of {} x {} "
+      "sequences.</p>\n",
       c.layers, c.width, c.heads, c.context, escaped(c.data), c.accumulate, c.batch);
+  html += facts({{"Finished", run.origin.date},
+                 {"Binade", run.origin.version},
+                 {"on", run.origin.machine},
+                 {"Command", run.origin.command}});
   html += tiles(run) + "<main>\n" + charts(run) + "</main>\n";
   if (!run.sample.empty())
     html += fmt::format("<h2>A sample of its text</h2>\n<pre>{}</pre>\n", escaped(run.sample));
-  html += fmt::format("<h2>Configuration</h2>\n<pre>{}</pre>\n", escaped(to_toml(c)));
+  html += fmt::format("<details><summary>Configuration</summary>\n<pre>{}</pre></details>\n",
+                      escaped(to_toml(c)));
   return page(title, html);
 }
 

@@ -4,8 +4,21 @@
 
 #include "binade/tensor/memory.h"
 #include "binade/train/metrics.h"
+#include "binade/train/report/layer_history.h"
 
 namespace binade::train {
+
+// Where a run comes from, as text; empty if unknown.
+struct Provenance {
+  std::string date = {};     // of its end, UTC
+  std::string version = {};  // of Binade
+  std::string command = {};
+  std::string machine = {};
+
+  bool operator==(const Provenance&) const = default;
+};
+// Of the running program, now.
+Provenance provenance(const Config& config);
 
 // The content of a run's report.
 struct RunSummary {
@@ -14,8 +27,14 @@ struct RunSummary {
   int64_t parameters = 0;
   std::vector<Record> records = {};
   memory::Statistics memory = {};
-  double full_speed = 0;    // tokens/s at the machine's matmul rate; 0: unknown
-  std::string sample = {};  // generated text; may be empty
+  double full_speed = 0;       // tokens/s at the machine's matmul rate; 0: unknown
+  double bytes_per_token = 0;  // of the validation text; 0: unknown
+  std::string sample = {};     // generated text; may be empty
+  Provenance origin = {};
+  LayerHistory layers = {};
+
+  // A loss in nats per token as bits per byte of text; nothing if bytes_per_token is unknown.
+  std::optional<double> bits_per_byte(double loss) const;
 };
 
 // A self-contained page: charts as inline SVG, no script, light and dark.

@@ -26,22 +26,72 @@ bool steps_are_alike(const std::vector<RunSummary>& runs) {
   });
 }
 
+// Whether a token of one run is as much text as a token of another.
+bool tokens_are_alike(const std::vector<RunSummary>& runs) {
+  return std::all_of(runs.begin(), runs.end(), [&runs](const RunSummary& run) {
+    return run.bytes_per_token == runs[0].bytes_per_token &&
+           run.config.vocab == runs[0].config.vocab;
+  });
+}
+
+bool bytes_are_known(const std::vector<RunSummary>& runs) {
+  return std::all_of(runs.begin(), runs.end(),
+                     [](const RunSummary& run) { return run.bytes_per_token > 0; });
+}
+
+// Losses per token say nothing about runs with different tokenizers.
+bool compares_bits(const std::vector<RunSummary>& runs) {
+  return !tokens_are_alike(runs) && bytes_are_known(runs);
+}
+
+// By precision if each run has its own, otherwise by position.
+std::vector<Style> styles(const std::vector<RunSummary>& runs) {
+  std::vector<Style> result;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (runs[i].config.precision == runs[j].config.precision)
+        return std::vector<Style>(runs.size());
+    }
+    result.push_back(format_style(name(runs[i].config.precision)));
+  }
+  return result;
+}
+
+struct Plot {
+  std::string title, unit;
+  bool is_loss = false;
+  bool smooth = false;
+  bool robust = false;
+};
+
 // One chart with a series per run; records without a value have no point.
 template <class F>
-std::string chart(const std::string& title, const std::string& unit,
-                  const std::vector<RunSummary>& runs, F&& value) {
-  const bool by_step = steps_are_alike(runs);
+std::string chart(const Plot& plot, const std::vector<RunSummary>& runs, F&& value) {
+  const bool by_step = steps_are_alike(runs), in_bits = plot.is_loss && compares_bits(runs);
+  const std::vector<Style> looks = styles(runs);
   std::vector<Series> all;
-  for (const RunSummary& run : runs) {
-    Series series{run.name, {}};
-    for (const Record& record : run.records) {
-      if (const std::optional<double> y = value(record))
-        series.points.emplace_back(
-            static_cast<double>(record.step) * (by_step ? 1 : tokens_per_step(run)), *y);
+  std::vector<std::pair<double, double>> points;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    Series series{runs[i].name, {}, looks[i]};
+    for (const Record& record : runs[i].records) {
+      const std::optional<double> y = value(record);
+      if (!y) continue;
+      series.points.emplace_back(
+          static_cast<double>(record.step) * (by_step ? 1 : tokens_per_step(runs[i])),
+          in_bits ? *runs[i].bits_per_byte(*y) : *y);
     }
-    all.push_back(std::move(series));
+    series.style.markers = plot.is_loss && !plot.smooth;
+    points.insert(points.end(), series.points.begin(), series.points.end());
+    all.push_back(plot.smooth
+                      ? smoothed(series, std::clamp<size_t>(series.points.size() / 100, 2, 100))
+                      : series);
   }
-  return line_chart({title, by_step ? "step" : "tokens", unit}, all);
+  return line_chart(
+      {.title = plot.title,
+       .x_label = by_step ? "step" : "tokens",
+       .y_label = in_bits ? "bits per byte" : plot.unit,
+       .y_max = plot.robust ? robust_limit(points) : std::numeric_limits<double>::infinity()},
+      all);
 }
 
 // Step 0 is the untrained model, which has nothing but a validation loss.
@@ -50,13 +100,16 @@ std::optional<double> when_trained(const Record& record, double value) {
 }
 
 std::string charts(const std::vector<RunSummary>& runs) {
-  std::string html = chart("Validation loss", "nats per token", runs,
-                           [](const Record& r) { return r.validation_loss; });
-  html += chart("Training loss", "nats per token", runs,
-                [](const Record& r) { return when_trained(r, r.loss); });
-  html += chart("Gradient norm, before clipping", "norm", runs,
+  std::string html = chart({.title = "Validation loss", .unit = "nats per token", .is_loss = true},
+                           runs, [](const Record& r) { return r.validation_loss; });
+  html += chart({.title = "Training loss, smoothed",
+                 .unit = "nats per token",
+                 .is_loss = true,
+                 .smooth = true},
+                runs, [](const Record& r) { return when_trained(r, r.loss); });
+  html += chart({.title = "Gradient norm, before clipping", .unit = "norm", .robust = true}, runs,
                 [](const Record& r) { return when_trained(r, r.gradient_norm); });
-  return html + chart("Throughput", "tokens per second", runs,
+  return html + chart({.title = "Throughput", .unit = "tokens per second"}, runs,
                       [](const Record& r) { return when_trained(r, r.tokens_per_second); });
 }
 
@@ -78,42 +131,52 @@ double last_validation(const RunSummary& run) {
 constexpr Column columns[] = {
     {"run", [](const RunSummary& r) { return r.name; }},
     {"precision", [](const RunSummary& r) { return std::string(name(r.config.precision)); }},
-    {"parameters", [](const RunSummary& r) { return fmt::format("{}", r.parameters); }},
-    {"steps", [](const RunSummary& r) { return fmt::format("{}", r.records.back().step); }},
+    {"parameters", [](const RunSummary& r) { return grouped(r.parameters); }},
+    {"steps", [](const RunSummary& r) { return grouped(r.records.back().step); }},
     {"validation loss",
      [](const RunSummary& r) { return number_or_dash(last_validation(r), "{:.4f}"); }},
+    {"bits per byte",
+     [](const RunSummary& r) {
+       return number_or_dash(r.bits_per_byte(last_validation(r)).value_or(nothing), "{:.3f}");
+     }},
     {"training loss",
      [](const RunSummary& r) { return number_or_dash(r.records.back().loss, "{:.4f}"); }},
     {"tokens/s",
      [](const RunSummary& r) {
        const Record& last = r.records.back();
-       return number_or_dash(static_cast<double>(last.step) * tokens_per_step(r) / last.seconds,
-                             "{:.0f}");
+       const double speed = static_cast<double>(last.step) * tokens_per_step(r) / last.seconds;
+       return std::isfinite(speed) ? grouped(std::llround(speed)) : "–";
      }},
     {"peak memory", [](const RunSummary& r) { return bytes_text(r.records.back().memory); }},
-    {"skipped", [](const RunSummary& r) { return fmt::format("{}", r.records.back().skipped); }},
+    {"skipped", [](const RunSummary& r) { return grouped(r.records.back().skipped); }},
     {"time", [](const RunSummary& r) { return time_text(r.records.back().seconds); }},
 };
 
-std::string table(const std::vector<RunSummary>& runs) {
-  std::string html = "<table>\n<thead><tr>";
-  for (const Column& column : columns) html += fmt::format("<th>{}</th>", column.name);
-  html += "</tr></thead>\n<tbody>\n";
+std::string results(const std::vector<RunSummary>& runs) {
+  Table table{.detail = {"parameters", "steps", "training loss", "peak memory", "skipped", "time"}};
+  for (const Column& column : columns) table.header.emplace_back(column.name);
   for (const RunSummary& run : runs) {
     if (run.records.empty()) continue;
-    html += "<tr>";
-    for (const Column& column : columns)
-      html += fmt::format("<td data-name=\"{}\">{}</td>", column.name, escaped(column.text(run)));
-    html += "</tr>\n";
+    table.rows.emplace_back();
+    for (const Column& column : columns) table.rows.back().push_back(escaped(column.text(run)));
   }
-  return html + "</tbody>\n</table>\n";
+  return to_html(table);
+}
+
+std::string introduction(const std::vector<RunSummary>& runs) {
+  if (tokens_are_alike(runs)) return "";
+  return bytes_are_known(runs)
+             ? "<p>The runs have different tokenizers, so losses are compared in bits per byte of "
+               "text.</p>\n"
+             : "<p>The runs have different tokens: their losses per token cannot be compared, and "
+               "the text behind the tokens is not known.</p>\n";
 }
 
 }  // namespace
 
 std::string comparison_html(const std::vector<RunSummary>& runs) {
-  return page(fmt::format("{} runs", runs.size()), "<main class=\"two\">\n" + charts(runs) +
-                                                       "</main>\n<h2>Results</h2>\n" + table(runs));
+  return page(fmt::format("{} runs", runs.size()),
+              introduction(runs) + results(runs) + "<main>\n" + charts(runs) + "</main>\n");
 }
 
 }  // namespace binade::train

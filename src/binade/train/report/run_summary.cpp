@@ -2,6 +2,7 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/data/tokenizer.h"
 #include "binade/io/file.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/forecast.h"
@@ -14,6 +15,20 @@ constexpr const char* file_name = "summary.json";
 constexpr int64_t max_bytes = 64 << 20;
 constexpr int64_t most = int64_t{1} << 60;
 
+Provenance read_origin(const json::Value& origin) {
+  return {.date = origin.at("date").string(),
+          .version = origin.at("version").string(),
+          .command = origin.at("command").string(),
+          .machine = origin.at("machine").string()};
+}
+
+// The bytes of a token, if the configuration alone tells them.
+double known_bytes_per_token(const Config& config) {
+  const bool bytes =
+      config.tokenizer == data::byte_tokenizer && config.vocab == data::byte_vocabulary;
+  return bytes ? 1 : 0;
+}
+
 void read_summary(const std::filesystem::path& path, RunSummary& run) {
   const std::string text = io::read_text(path, caller, max_bytes);
   const json::Document document = json::parse(text, {caller, path.string()});
@@ -21,6 +36,10 @@ void read_summary(const std::filesystem::path& path, RunSummary& run) {
   run.parameters = root.at("parameters").integer(0, most);
   run.full_speed = root.at("full_speed").number();
   run.sample = root.at("sample").string();
+  // Folders of earlier versions lack these.
+  if (const json::Value* value = root.find("bytes_per_token"))
+    run.bytes_per_token = value->number();
+  if (const json::Value* value = root.find("origin")) run.origin = read_origin(*value);
   for (int i = 0; i < memory::category_count; ++i) {
     const auto name = memory::name(static_cast<memory::Category>(i));
     const int64_t bytes = root.at("memory_at_peak").at(name).integer(0, most);
@@ -40,6 +59,11 @@ void write_summary(const RunSummary& run, const std::filesystem::path& folder) {
         .value(run.memory.at_peak[static_cast<size_t>(i)]);
   }
   out.end_object().key("full_speed").value(run.full_speed).key("sample").value(run.sample);
+  out.key("bytes_per_token").value(run.bytes_per_token);
+  out.key("origin").begin_object();
+  out.key("date").value(run.origin.date).key("version").value(run.origin.version);
+  out.key("command").value(run.origin.command).key("machine").value(run.origin.machine);
+  out.end_object();
   io::AtomicFile file(folder / file_name, caller);
   file.append(out.end_object().text() + "\n");
   file.commit();
@@ -54,6 +78,8 @@ RunSummary read_run(const std::filesystem::path& folder) {
                   .expected = "at least one step",
                   .found = "none"});
   }
+  run.layers = read_layer_history(folder / "layers.jsonl");
+  run.bytes_per_token = known_bytes_per_token(run.config);
   if (std::error_code error; std::filesystem::exists(folder / file_name, error)) {
     read_summary(folder / file_name, run);
   } else {

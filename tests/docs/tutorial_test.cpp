@@ -1,0 +1,89 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "cli/command.h"
+#include "document_programs.h"
+#include "io/temporary_folder.h"
+
+// Runs the programs and commands of docs/ from the documents' own text, so that they stay true.
+namespace binade::docs {
+namespace {
+
+using document_programs::Program;
+using document_programs::programs;
+using testing::content_of;
+using testing::TemporaryFolder;
+
+const std::filesystem::path documents = std::filesystem::path(BINADE_SOURCE_DIR) / "docs";
+
+// The lines of all blocks of the language in a document.
+std::vector<std::string> lines_in_blocks(const std::string& document, const std::string& language) {
+  std::vector<std::string> lines;
+  std::istringstream text(content_of(documents / document));
+  bool inside = false;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside && line == "```" + language;
+    } else if (inside && !line.empty()) {
+      lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
+// Options that make a command of the tutorial fast.
+std::string small_settings(const std::string& command) {
+  const bool trains = command.starts_with("train"), compares = command.starts_with("compare");
+  if (!trains && !compares) return "";
+  std::string options = " --batch 2 --steps 4 --eval-batches 1";
+  if (trains) options += " --sample 8";
+  // A model that exists has its sizes.
+  if (command.find("--init-from") == std::string::npos)
+    options += " --layers 1 --width 32 --heads 2 --context 32";
+  return options;
+}
+
+TEST(Tutorial, ProgramsRun) {
+  ASSERT_GE(std::size(programs), 6u);
+  for (const Program& program : programs) EXPECT_EQ(program.main(), 0) << program.name;
+}
+
+TEST(Tutorial, CommandsRunInTheirOrder) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> lines = lines_in_blocks("tutorial.md", "sh");
+  ASSERT_GE(lines.size(), 10u);
+  const std::string start = "./binade ";
+  for (const std::string& line : lines) {
+    ASSERT_TRUE(line.starts_with(start)) << line;
+    const std::string command = line.substr(start.size());
+    const cli::Outcome outcome = cli::run_shell(
+        fmt::format("cd {} && OMP_WAIT_POLICY=passive {} {}{}", cli::quoted((folder / "").string()),
+                    cli::quoted(BINADE_EXECUTABLE), command, small_settings(command)));
+    ASSERT_EQ(outcome.status, 0) << line << "\n" << outcome.err;
+  }
+  for (const char* page :
+       {"runs/first/report.html", "two-runs.html", "runs/precisions/compare.html"})
+    EXPECT_TRUE(std::filesystem::exists(folder / page)) << page;
+}
+
+// Every message that the page explains is in the sources, word by word.
+TEST(Troubleshooting, MessagesExist) {
+  std::string sources;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           std::filesystem::path(BINADE_SOURCE_DIR) / "src/binade")) {
+    if (entry.path().extension() == ".cpp") sources += content_of(entry.path());
+  }
+  const std::string page = content_of(documents / "troubleshooting.md");
+  const std::regex row("\\n\\| `([^`]+)` \\|");
+  int count = 0;
+  for (std::sregex_iterator match(page.begin(), page.end(), row), end; match != end; ++match) {
+    EXPECT_NE(sources.find((*match)[1]), std::string::npos) << (*match)[1];
+    ++count;
+  }
+  EXPECT_GT(count, 20);
+}
+
+}  // namespace
+}  // namespace binade::docs
