@@ -58,6 +58,16 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   return Tensor(std::move(impl));
 }
 
+Tensor Tensor::of_storage(std::shared_ptr<Storage> storage, const Shape& shape,
+                          const Strides& strides, DType dtype) {
+  auto impl = std::make_shared<Impl>();
+  impl->storage = std::move(storage);
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
 int64_t Tensor::size(int64_t axis) const { return shape()[normalize_axis("size", axis, rank())]; }
 
 bool Tensor::is_dense() const { return is_row_major(shape(), strides()); }

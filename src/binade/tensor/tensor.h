@@ -52,6 +52,10 @@ class Tensor {
     return empty(other.shape(), other.dtype(), other.device());
   }
 
+  // A view of a whole storage, such as memory of another library.
+  static Tensor of_storage(std::shared_ptr<Storage> storage, const Shape& shape,
+                           const Strides& strides, DType dtype);
+
   bool defined() const { return impl_ != nullptr; }
   explicit operator bool() const { return defined(); }
 
@@ -71,7 +75,10 @@ class Tensor {
   // Whether both handles refer to the same tensor.
   bool same_as(const Tensor& other) const { return impl_ == other.impl_; }
   // Whether no other handle or view reaches this data, so that it may be overwritten.
-  bool is_sole_owner() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
+  bool is_sole_owner() const {
+    return impl_.use_count() == 1 && impl_->storage.use_count() == 1 &&
+           !impl_->storage->is_foreign();
+  }
 
   // Another view of the same storage; `offset` counts elements from the storage's start. The view
   // is not connected to the graph: differentiable views are ops.

@@ -302,6 +302,8 @@ class Loop {
 
 }  // namespace
 
+void request_stop() { stop_requested = 1; }
+
 RunResult run(const Config& config, Progress::Mode mode, Observer* observer) {
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   return Loop(config, mode, observer).run();

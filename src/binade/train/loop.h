@@ -28,4 +28,7 @@ struct RunResult {
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal,
               Observer* observer = nullptr);
 
+// Ends the run in progress after its current step, as Ctrl-C does. May be called from any thread.
+void request_stop();
+
 }  // namespace binade::train
