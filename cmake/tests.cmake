@@ -161,3 +161,23 @@ if(NOT BINADE_SANITIZE)
   add_test(NAME mutate.all COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate")
   set_tests_properties(mutate.all PROPERTIES LABELS slow TIMEOUT 7200)
 endif()
+
+# The Python package's own tests, if it was built; else a test that says what is missing.
+if(TARGET _binade)
+  add_executable(python_gpt_loop python/tests/gpt_loop.cpp)
+  target_link_libraries(python_gpt_loop PRIVATE binade binade_dependencies)
+  binade_compile(python_gpt_loop -O1)
+  add_test(NAME python.package COMMAND "${Python_EXECUTABLE}" -m pytest -q -p no:cacheprovider
+                                       "${CMAKE_CURRENT_SOURCE_DIR}/python/tests")
+  set_tests_properties(
+    python.package
+    PROPERTIES LABELS python TIMEOUT 600 SKIP_REGULAR_EXPRESSION "No module named pytest" ENVIRONMENT
+               "PYTHONPATH=${binade_python_path};PYTHONDONTWRITEBYTECODE=1;BINADE_GPT_LOOP=$<TARGET_FILE:python_gpt_loop>")
+elseif(DEFINED binade_python_missing)
+  add_test(NAME python.package COMMAND "${CMAKE_COMMAND}" -E echo "skipped: there is no ${binade_python_missing}")
+  set_tests_properties(python.package PROPERTIES LABELS python SKIP_REGULAR_EXPRESSION "^skipped:")
+endif()
+if(NOT BINADE_SANITIZE)
+  add_test(NAME python.install COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/check-python")
+  set_tests_properties(python.install PROPERTIES LABELS "python;net;slow" TIMEOUT 3600)
+endif()

@@ -193,6 +193,18 @@ TEST(Tensor, VersionsAreSharedByViews) {
   EXPECT_EQ(x.version(), 1u);
 }
 
+TEST(Tensor, ViewsAWholeStorage) {
+  float values[6] = {0, 1, 2, 3, 4, 5};
+  const Tensor x =
+      Tensor::of_storage(std::make_shared<Storage>(values, sizeof values, Device::cpu(), [] {}),
+                         {3, 2}, {1, 3}, DType::f32);
+  EXPECT_EQ(x.raw_data(), values);
+  EXPECT_EQ(x.strides(), (Strides{1, 3}));
+  EXPECT_FALSE(x.is_dense());
+  // Its owner may read it at any time, so nothing may be written into it.
+  EXPECT_FALSE(x.is_sole_owner());
+}
+
 TEST(Tensor, DataIsChecked) {
   const Tensor x = Tensor::empty({4}, DType::f32);
   EXPECT_EQ(test::error_of([&] { x.data<double>(); }), "data: type: expected f32, found f64");
