@@ -68,7 +68,7 @@ TEST(NotANumber, Spreads) {
 
 TEST(NotANumber, EqualsNothing) {
   const Tensor x = tensor({nan, 1}, {2});
-  EXPECT_THAT(read(equal(x, x)), ElementsAre(0, 1));
+  EXPECT_THAT(read(eq(x, x)), ElementsAre(0, 1));
   EXPECT_THAT(read(not_equal(x, x)), ElementsAre(1, 0));
   EXPECT_THAT(read(less(x, x)), ElementsAre(0, 0));
   EXPECT_THAT(read(greater_equal(x, x)), ElementsAre(0, 1));

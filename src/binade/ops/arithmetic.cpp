@@ -1,6 +1,10 @@
 #include "binade/ops/arithmetic.h"
 
+#include <array>
+
 #include "binade/ops/common.h"
+#include "binade/ops/create.h"
+#include "binade/ops/reduce.h"
 
 namespace binade {
 namespace {
@@ -121,6 +125,54 @@ Tensor extremum(Op op, Binary kernel, Binary loses, const Tensor& a, const Tenso
       });
 }
 
+// A number as a tensor beside x: in x's type if that is floating, else i64 or f32.
+Tensor number(Op op, Scalar value, const Tensor& x) {
+  require_defined(name(op), "x", x);
+  const DType type = is_floating(x.dtype()) ? x.dtype()
+                     : value.is_integer()   ? DType::i64
+                                            : DType::f32;
+  return full({}, value.value(), type, x.device());
+}
+
+// params.a * x + params.b in one pass if x is floating, else the result of `general`.
+template <class F>
+Tensor linear_function(Op op, const Tensor& x, backend::UnaryParams params, F general) {
+  require_defined(name(op), "x", x);
+  if (!is_compute(x.dtype())) return general();
+  const Call call(op, {x});
+  return call.result(compute(Unary::scale, call[0], params),
+                     [factor = params.a](const Tensor& dy, GradSlots dx) {
+                       dx[0].add(factor == 1 ? dy : scaled(dy, factor));
+                     });
+}
+
+// a = op(a, b), in place unless it is recorded.
+Tensor& assign(Op op, Binary kernel, Tensor& a, const Tensor& b,
+               Tensor (*compute_new)(const Tensor&, const Tensor&)) {
+  check_operands(op, a, b);
+  const std::string called(name(op));
+  if (autograd::recording(std::array{a, b})) {
+    if (a.requires_grad() && a.is_leaf()) {
+      fail(called + "_", {.argument = "a",
+                          .expected = "no leaf that requires a gradient",
+                          .found = describe(a),
+                          .hint = "change it under NoGrad, or compute a new tensor"});
+    }
+    return a = compute_new(a, b);
+  }
+  amp::require_one_device(op, std::array{a, b});
+  const bool fits = is_floating(a.dtype()) || !is_floating(result_type(kernel, a, b));
+  if (!fits || broadcast(called.c_str(), a.shape(), b.shape()) != a.shape()) {
+    fail(called + "_", {.argument = "b",
+                        .expected = "a result that fits into " + describe(a),
+                        .found = describe(b),
+                        .hint = "compute a new tensor"});
+  }
+  backend::of(a).elementwise.binary(kernel, a, TensorView(b).expanded(a.shape()), a);
+  a.bump_version();
+  return a;
+}
+
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) {
@@ -205,25 +257,41 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
   return extremum(Op::minimum, Binary::minimum, Binary::greater, a, b);
 }
 
-Tensor add(const Tensor& a, double b) {
-  require_compute("add", "a", a);
-  const Call call(Op::add, {a});
-  return call.result(compute(Unary::scale, call[0], {1, b}),
-                     [](const Tensor& dy, GradSlots dx) { dx[0].add(dy); });
+Tensor add(const Tensor& a, Scalar b) {
+  return linear_function(Op::add, a, {1, b.value()}, [&] { return add(a, number(Op::add, b, a)); });
 }
 
-Tensor mul(const Tensor& a, double b) {
-  require_compute("mul", "a", a);
-  const Call call(Op::mul, {a});
-  return call.result(scaled(call[0], b),
-                     [b](const Tensor& dy, GradSlots dx) { dx[0].add(scaled(dy, b)); });
+Tensor sub(const Tensor& a, Scalar b) {
+  return linear_function(Op::sub, a, {1, -b.value()},
+                         [&] { return sub(a, number(Op::sub, b, a)); });
 }
 
-Tensor operator/(const Tensor& a, double b) {
-  if (b == 0)
+Tensor sub(Scalar a, const Tensor& b) {
+  return linear_function(Op::sub, b, {-1, a.value()},
+                         [&] { return sub(number(Op::sub, a, b), b); });
+}
+
+Tensor mul(const Tensor& a, Scalar b) {
+  return linear_function(Op::mul, a, {b.value(), 0}, [&] { return mul(a, number(Op::mul, b, a)); });
+}
+
+Tensor div(const Tensor& a, Scalar b) {
+  if (b.value() == 0)
     fail("div", {.argument = "divisor", .expected = "a number other than 0", .found = "0"});
-  return mul(a, 1 / b);
+  return linear_function(Op::div, a, {1 / b.value(), 0},
+                         [&] { return div(a, number(Op::div, b, a)); });
 }
+
+Tensor div(Scalar a, const Tensor& b) { return div(number(Op::div, a, b), b); }
+
+Tensor& operator+=(Tensor& a, const Tensor& b) { return assign(Op::add, Binary::add, a, b, add); }
+Tensor& operator-=(Tensor& a, const Tensor& b) { return assign(Op::sub, Binary::sub, a, b, sub); }
+Tensor& operator*=(Tensor& a, const Tensor& b) { return assign(Op::mul, Binary::mul, a, b, mul); }
+Tensor& operator/=(Tensor& a, const Tensor& b) { return assign(Op::div, Binary::div, a, b, div); }
+Tensor& operator+=(Tensor& a, Scalar b) { return a += number(Op::add, b, a); }
+Tensor& operator-=(Tensor& a, Scalar b) { return a -= number(Op::sub, b, a); }
+Tensor& operator*=(Tensor& a, Scalar b) { return a *= number(Op::mul, b, a); }
+Tensor& operator/=(Tensor& a, Scalar b) { return a /= number(Op::div, b, a); }
 
 Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value) {
   check_ternary(Op::addcmul, a, b, c);
@@ -286,9 +354,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   });
 }
 
-Tensor equal(const Tensor& a, const Tensor& b) {
-  return comparison(Op::equal, Binary::equal, a, b);
-}
+Tensor eq(const Tensor& a, const Tensor& b) { return comparison(Op::eq, Binary::equal, a, b); }
 Tensor not_equal(const Tensor& a, const Tensor& b) {
   return comparison(Op::not_equal, Binary::not_equal, a, b);
 }
@@ -307,6 +373,22 @@ Tensor logical_and(const Tensor& a, const Tensor& b) {
 }
 Tensor logical_or(const Tensor& a, const Tensor& b) {
   return comparison(Op::logical_or, Binary::logical_or, a, b);
+}
+
+Tensor eq(const Tensor& a, Scalar b) { return eq(a, number(Op::eq, b, a)); }
+Tensor not_equal(const Tensor& a, Scalar b) { return not_equal(a, number(Op::not_equal, b, a)); }
+Tensor less(const Tensor& a, Scalar b) { return less(a, number(Op::less, b, a)); }
+Tensor less_equal(const Tensor& a, Scalar b) { return less_equal(a, number(Op::less_equal, b, a)); }
+Tensor greater(const Tensor& a, Scalar b) { return greater(a, number(Op::greater, b, a)); }
+Tensor greater_equal(const Tensor& a, Scalar b) {
+  return greater_equal(a, number(Op::greater_equal, b, a));
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  require_defined("equal", "a", a);
+  require_defined("equal", "b", b);
+  if (a.shape() != b.shape()) return false;
+  return sum(not_equal(a, b)).item() == 0;
 }
 
 }  // namespace binade

@@ -51,7 +51,11 @@ Tensor zeros(const Shape& shape, DType dtype, Device device) {
 Tensor ones(const Shape& shape, DType dtype, Device device) {
   return full(shape, 1, dtype, device);
 }
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype(), x.device()); }
+Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
+Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
+Tensor full_like(const Tensor& x, double value) {
+  return full(x.shape(), value, x.dtype(), x.device());
+}
 
 Tensor arange(int64_t count, DType dtype, Device device) {
   if (count < 0)
@@ -95,6 +99,18 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, random::Key key, D
   return placed(x, device);
 }
 
+Tensor randn(const Shape& shape, std::optional<DType> dtype, Device device) {
+  return randn(shape, random::next_key(), dtype.value_or(DType::f32), device);
+}
+
+Tensor rand(const Shape& shape, std::optional<DType> dtype, Device device) {
+  return rand(shape, random::next_key(), dtype.value_or(DType::f32), device);
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device) {
+  return randint(low, high, shape, random::next_key(), device);
+}
+
 Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype, Device device) {
   check_count(static_cast<int64_t>(values.size()), shape);
   return from_host(const_cast<double*>(values.data()), DType::f64, shape, dtype, device);
@@ -112,7 +128,7 @@ Tensor tensor(std::span<const int64_t> values, const Shape& shape, Device device
 
 std::vector<double> to_vector(const Tensor& x) {
   ops::require_defined("to_vector", "x", x);
-  const Tensor host = ops::converted(to(x, Device::cpu()), DType::f64);
+  const Tensor host = ops::converted(to(x.detach(), Device::cpu()), DType::f64);
   const Tensor values = ops::dense(host);
   return {values.data<double>(), values.data<double>() + values.numel()};
 }

@@ -139,7 +139,7 @@ Tensor arg(Op op, bool largest, const Tensor& x, int64_t axis, bool keep) {
 // s^(1/p) of a sum of powers, with a zero gradient if the sum is zero.
 Tensor root(const Tensor& s, double p) {
   const auto number = [&](double value) { return full({}, value, s.dtype(), s.device()); };
-  const Tensor zero = equal(s, number(0));
+  const Tensor zero = eq(s, number(0));
   const Tensor safe = where(zero, number(1), s);
   return where(zero, number(0), p == 2 ? sqrt(safe) : pow(safe, 1 / p));
 }
@@ -148,7 +148,7 @@ Tensor root(const Tensor& s, double p) {
 Tensor magnitudes_to(double p, const Tensor& x) {
   if (p >= 1) return pow(abs(x), p);
   const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
-  const Tensor zero = equal(x, number(0));
+  const Tensor zero = eq(x, number(0));
   return where(zero, number(0), pow(abs(where(zero, number(1), x)), p));
 }
 

@@ -93,7 +93,7 @@ Tensor grid_sampler(const Tensor& x, const Tensor& grid) {
       const bool upper = (corner >> i & 1) != 0;
       const Tensor at = upper ? low[i] + 1.0 : low[i];
       const Tensor inside = clamp(at, 0, static_cast<double>(sizes[i] - 1));
-      const Tensor blend = where(equal(at, inside), upper ? part[i] : mul(part[i], -1) + 1.0,
+      const Tensor blend = where(eq(at, inside), upper ? part[i] : mul(part[i], -1) + 1.0,
                                  full({}, 0, at.dtype(), x.device()));
       weight = weight.defined() ? weight * blend : blend;
       const Tensor pixel = cast(inside, DType::i64);
