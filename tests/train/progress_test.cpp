@@ -71,6 +71,8 @@ TEST(Progress, TwoLinesHoldTheBeginningOfAText) {
   EXPECT_EQ(two_lines("abcdefghijklmnopqrstuvwxyz", 10), "abcdefghi\njklmnopqr");
   EXPECT_EQ(two_lines("abcdefghi jkl", 10), "abcdefghi\njkl");
   EXPECT_EQ(two_lines("\xc3\xa9\xc3\xa9\xc3\xa9", 3), "\xc3\xa9\xc3\xa9\n\xc3\xa9");
+  EXPECT_EQ(two_lines("\xe4\xb8\xad\xe4\xb8\xad\xe4\xb8\xad", 6),
+            "\xe4\xb8\xad\xe4\xb8\xad\n\xe4\xb8\xad");  // two columns each
   EXPECT_EQ(two_lines("text", 0), "");
   EXPECT_EQ(two_lines("text", 1), "");
 }

@@ -21,7 +21,10 @@ namespace binade::cli {
 namespace {
 
 // Fewer than a training run's, since a comparison trains several times.
-constexpr const char* default_steps = "400";
+constexpr const char* default_steps = "200";
+// At high rates rounding errors grow until precisions differ as much as seeds do.
+constexpr double max_default_lr = 1e-3;
+constexpr int64_t steps_per_warmup_step = 5;
 
 constexpr int interrupted_status = 130;  // as a shell reports a program that Ctrl-C ended
 
@@ -123,6 +126,15 @@ void write_page(const lab::Comparison& comparison, const std::filesystem::path& 
   file.commit();
 }
 
+// The configuration with a comparison's own steps, rate and warmup where they are not given.
+train::Config gentle_configuration(const CLI::App& command, const CompareArguments& arguments) {
+  GivenOptions defaults = {{"steps", default_steps}};
+  const train::Config plain = configuration(command, arguments, defaults);
+  defaults.emplace_back("lr", fmt::format("{}", std::min(plain.lr, max_default_lr)));
+  defaults.emplace_back("warmup", fmt::format("{}", plain.steps / steps_per_warmup_step));
+  return configuration(command, arguments, defaults);
+}
+
 void run(const train::Config& config, lab::CompareOptions options, bool json) {
   ComparisonProgress progress;
   progress.show("reading " + config.data);
@@ -170,7 +182,7 @@ void add_compare(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
-    const train::Config config = configuration(*command, *arguments, {{"steps", default_steps}});
+    const train::Config config = gentle_configuration(*command, *arguments);
     lab::CompareOptions options{.seeds = arguments->seeds};
     if (!arguments->precisions.empty()) options.precisions = parts(arguments->precisions);
     run(config, options, arguments->json);

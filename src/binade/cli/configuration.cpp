@@ -10,7 +10,7 @@ void add_configuration(CLI::App& command, ConfigArguments& arguments) {
   command.allow_extras();  // refused below by name, with the nearest known option
   command.add_option(
       "CONFIG", arguments.file,
-      "TOML file with the same keys in sections, such as [train] steps = 2500; options "
+      "TOML file with the same keys in sections, such as [train] steps = 1600; options "
       "override it");
   for (const train::Key& key : train::keys()) add_key(command, key, {}, arguments.options);
 }

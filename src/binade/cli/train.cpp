@@ -110,8 +110,7 @@ void print_result(const train::RunResult& result, const std::string& program) {
   fmt::print("report:      {}\n", result.report.string());
   if (result.interrupted) return;
   fmt::print("more text:   {} generate {}\n", program, folder);
-  fmt::print("export:      {} export {} model-hf    (a folder that transformers loads)\n", program,
-             folder);
+  fmt::print("export:      {} export {} model-hf   # for transformers\n", program, folder);
 }
 
 void print_warnings(const train::Config& config) {

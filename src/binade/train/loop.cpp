@@ -166,10 +166,10 @@ class Loop {
 
   void introduce() {
     progress_.note(fmt::format(
-        "{} {}, {} parameters, {}, {} threads",
+        "{} {}, {} parameters, {}, {} thread{}",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
         name(config_.model), grouped(trainer_.model().parameter_count()), name(config_.precision),
-        threads()));
+        threads(), threads() == 1 ? "" : "s"));
     progress_.note(fmt::format("data: {} training and {} validation {}",
                                grouped(split_.train.size()), grouped(split_.validation.size()),
                                tokenizer_->model().empty() && config_.vocab == data::byte_vocabulary

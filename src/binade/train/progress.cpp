@@ -78,7 +78,7 @@ std::string progress_line(const Record& record, const Goal& goal, int width) {
   const auto limit = static_cast<size_t>(std::max(width - 1, 0));
   for (const auto& [words, gap] : {std::pair(Words::full, "  "), std::pair(Words::few, " ")}) {
     std::vector<Part> parts = parts_of(record, goal, words);
-    if (record.step > 0) {
+    if (record.step > 0 && record.step < goal.steps) {
       const double left = record.seconds / static_cast<double>(record.step) *
                           static_cast<double>(goal.steps - record.step);
       parts.push_back({time_text(left) + (words == Words::full ? " left" : ""), 2});
@@ -106,14 +106,16 @@ std::string two_lines(std::string_view text, int width) {
       space = columns > 0;  // not at the start of a line
       continue;
     }
-    if (columns + (space ? 2 : 1) > limit) {
+    // Among the characters of three bytes and more are those that take two columns.
+    const size_t needed = length < 3 ? 1 : 2;
+    if (columns + needed + (space ? 1 : 0) > limit) {
       if (++line == 2) break;
       columns = 0;
       space = false;
     }
     if (space) lines[line] += ' ';
     lines[line] += character;
-    columns += space ? 2 : 1;
+    columns += needed + (space ? 1 : 0);
     space = false;
   }
   return lines[0] + (lines[1].empty() ? "" : "\n" + lines[1]);

@@ -147,7 +147,7 @@ TEST(Config, RefusesBadFiles) {
        "expected one of constant, linear, cosine, cooldown, found \"cosinus\""},
       {"[train]\ndevice = \"tpu\"", "expected one of auto, cpu, cuda"},
       {"[train]\nrecompute = 1", "expected true or false, found 1"},
-      {"[train]\nwarmup = 3000", "[train] warmup: expected at most the 2500 steps, found 3000"},
+      {"[train]\nwarmup = 3000", "[train] warmup: expected at most the 1600 steps, found 3000"},
       {"[train]\nthreads = 5000", "[train] threads"},
       {"[train]\nseed = -1", "[train] seed"},
       {"[data]\nvalidation = 0", "[data] validation"},

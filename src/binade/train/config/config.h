@@ -26,7 +26,7 @@ struct Config {
   Preset preset = Preset::tiny;
   std::string init_from;
   ModelFamily model = ModelFamily::llama;
-  int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 128,
+  int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 256,
           vocab = binade::data::byte_vocabulary;
   std::optional<bool> tied_head;  // none: as the family has it
   double norm_eps = 1e-5, rope_theta = 10000;
@@ -45,7 +45,7 @@ struct Config {
   PrecisionOverrides overrides;  // [[precision.override]], in files only
   // [train]
   std::optional<Device> device;  // none: a GPU if there is one
-  int64_t steps = 2500, batch = 4, accumulate = 1;
+  int64_t steps = 1600, batch = 4, accumulate = 1;
   double lr = 3e-3;
   int64_t warmup = -1;
   optim::ScheduleKind schedule = optim::ScheduleKind::cosine;
@@ -55,7 +55,7 @@ struct Config {
   int64_t seed = 0, threads = 0;
   // [run]
   std::string out;
-  int64_t eval_every = 250, eval_batches = 16, log_every = 50, checkpoint_every = 500, keep = 2,
+  int64_t eval_every = 200, eval_batches = 8, log_every = 50, checkpoint_every = 400, keep = 2,
           sample = 400, layer_stats = 100;
   bool resume = false, dry_run = false;
 
