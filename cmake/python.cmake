@@ -56,5 +56,7 @@ nanobind_add_stub(
   MODULE _binade
   OUTPUT binade/_binade.pyi
   PYTHON_PATH binade
+  PATTERN_FILE "${CMAKE_CURRENT_SOURCE_DIR}/python/src/stubs.txt"
+  INCLUDE_PRIVATE
   COMPONENT python
   EXCLUDE_FROM_ALL)

@@ -173,6 +173,12 @@ if(TARGET _binade)
     python.package
     PROPERTIES LABELS python TIMEOUT 600 SKIP_REGULAR_EXPRESSION "No module named pytest" ENVIRONMENT
                "PYTHONPATH=${binade_python_path};PYTHONDONTWRITEBYTECODE=1;BINADE_GPT_LOOP=$<TARGET_FILE:python_gpt_loop>")
+  add_test(NAME python.notebooks COMMAND "${Python_EXECUTABLE}" -m pytest -q -p no:cacheprovider
+                                         "${CMAKE_CURRENT_SOURCE_DIR}/python/tests/test_notebooks.py")
+  set_tests_properties(
+    python.notebooks
+    PROPERTIES LABELS "python;slow" TIMEOUT 600 SKIP_REGULAR_EXPRESSION "No module named pytest" ENVIRONMENT
+               "PYTHONPATH=${binade_python_path};PYTHONDONTWRITEBYTECODE=1;BINADE_SLOW_TESTS=1")
 elseif(DEFINED binade_python_missing)
   add_test(NAME python.package COMMAND "${CMAKE_COMMAND}" -E echo "skipped: there is no ${binade_python_missing}")
   set_tests_properties(python.package PROPERTIES LABELS python SKIP_REGULAR_EXPRESSION "^skipped:")

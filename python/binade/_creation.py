@@ -31,8 +31,9 @@ def tensor(data, dtype=None, device="cpu", requires_grad=False):
     if isinstance(data, Tensor):
         new = data.detach().clone()
     elif hasattr(data, "__array_interface__"):
-        new = from_numpy(numpy.array(data, order="C"))
-        new = new.clone() if new.device == "cpu" else new
+        array = numpy.asarray(data)
+        new = _binade.empty(array.shape, dtype=_dtype_of(array, "tensor"))
+        new.numpy()[...] = array
     elif hasattr(data, "__dlpack__"):
         new = from_dlpack(data).clone()
     else:
@@ -50,6 +51,14 @@ def tensor(data, dtype=None, device="cpu", requires_grad=False):
     if requires_grad:
         new.requires_grad = True
     return new
+
+
+def _dtype_of(array, op):
+    try:
+        return _binade.dtype(array.dtype)
+    except TypeError:
+        _binade._fail(op, argument="array", expected="a dtype that Binade has",
+                      found=str(array.dtype), hint="convert it with array.astype(...)")
 
 
 def _element_strides(array):
@@ -75,11 +84,7 @@ def from_numpy(array):
     if not isinstance(array, numpy.ndarray):
         _binade._fail("from_numpy", argument="array", expected="a NumPy array",
                       found=type(array).__name__, hint="binade.asarray takes other objects")
-    try:
-        dtype = _binade.dtype(array.dtype)
-    except TypeError:
-        _binade._fail("from_numpy", argument="array", expected="a dtype that Binade has",
-                      found=str(array.dtype), hint="convert it with array.astype(...)")
+    dtype = _dtype_of(array, "from_numpy")
     strides = _element_strides(array)
     if strides is None:
         _binade._fail("from_numpy", argument="array", expected="strides of whole, positive elements",

@@ -24,3 +24,20 @@ def std(input, dim=None, correction=1, keepdim=False):
 def checkpoint(function, *inputs):
     """function(*inputs) without saving activations: the backward runs `function` again."""
     return _binade._checkpoint(function, list(inputs))
+
+
+def clone(input):
+    """A copy with memory of its own."""
+    return input.clone()
+
+
+def equal(input, other):
+    """Whether two tensors have the same shape and equal elements.
+
+    >>> import binade as bn
+    >>> bn.equal(bn.ones(2), bn.ones(2)), bn.equal(bn.ones(2), bn.ones(3))
+    (True, False)
+    """
+    if input.shape != other.shape:
+        return False
+    return bool((input == other).to(_binade.i32).sum().item() == input.numel())

@@ -10,14 +10,12 @@ _BOOL = getattr(_binade, "bool")
 
 def _as_index(item):
     """Lists and arrays as index tensors."""
-    if isinstance(item, (list, numpy.ndarray)):
-        return _binade._integers([int(i) for i in item], (len(item),), "cpu") \
-            if not _is_mask(item) else _binade._tensor([float(i) for i in item], (len(item),), _BOOL, "cpu")
-    return item
-
-
-def _is_mask(item):
-    return len(item) > 0 and all(isinstance(i, (type(True), numpy.bool_)) for i in item)
+    if not isinstance(item, (list, numpy.ndarray)):
+        return item
+    array = numpy.asarray(item)
+    if array.dtype == numpy.bool_:
+        return _binade._tensor(array.astype(float).ravel().tolist(), array.shape, _BOOL, "cpu")
+    return _binade._integers(array.astype(int).ravel().tolist(), array.shape, "cpu")
 
 
 def _axes_of(item):

@@ -41,7 +41,7 @@ class TrainingRun:
         self._run = _binade._TrainingRun(config)
         self._read = 0  # bytes of metrics.jsonl
         self._waiting = []
-        self._ended = False
+        self._ended = self._stopped = False
 
     def __iter__(self):
         return self
@@ -58,8 +58,6 @@ class TrainingRun:
                     raise KeyboardInterrupt
                 raise StopIteration
         return self._waiting.pop(0)
-
-    _stopped = False
 
     def _new_records(self):
         path = os.path.join(self.folder, "metrics.jsonl")

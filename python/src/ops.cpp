@@ -82,27 +82,26 @@ struct BinaryEntry {
   const char* doc;
 };
 
-constexpr Tensor (*add_tensors)(const Tensor&, const Tensor&) = add;
-constexpr Tensor (*mul_tensors)(const Tensor&, const Tensor&) = mul;
-constexpr Tensor (*pow_tensors)(const Tensor&, const Tensor&) = pow;
+// NaN equals nothing.
+Tensor equal_elements(const Tensor& a, const Tensor& b) { return logical_not(not_equal(a, b)); }
 
 // Either operand may be a Python number.
 constexpr BinaryEntry elementwise_table[] = {
-    {"add", add_tensors, "a + b."},
-    {"__add__", add_tensors, ""},
+    {"add", add, "a + b."},
+    {"__add__", add, ""},
     {"sub", sub, "a - b."},
     {"__sub__", sub, ""},
-    {"mul", mul_tensors, "a * b."},
-    {"__mul__", mul_tensors, ""},
+    {"mul", mul, "a * b."},
+    {"__mul__", mul, ""},
     {"div", div, "a / b."},
     {"__truediv__", div, ""},
-    {"pow", pow_tensors, "a to the power of b."},
-    {"__pow__", pow_tensors, ""},
+    {"pow", pow, "a to the power of b."},
+    {"__pow__", pow, ""},
     {"atan2", atan2, "The angle of the point (b, a)."},
     {"maximum", maximum, "The larger of a and b; NaN if either is."},
     {"minimum", minimum, "The smaller of a and b; NaN if either is."},
-    {"equal", equal, "a == b, by element."},
-    {"__eq__", equal, ""},
+    {"eq", equal_elements, "a == b, by element."},
+    {"__eq__", equal_elements, ""},
     {"not_equal", not_equal, "a != b, by element."},
     {"__ne__", not_equal, ""},
     {"less", less, "a < b, by element."},
@@ -170,8 +169,8 @@ struct ReflectedEntry {
 };
 
 constexpr ReflectedEntry reflected_table[] = {
-    {"__radd__", add_tensors}, {"__rsub__", sub},         {"__rmul__", mul_tensors},
-    {"__rtruediv__", div},     {"__rpow__", pow_tensors},
+    {"__radd__", add},     {"__rsub__", sub}, {"__rmul__", mul},
+    {"__rtruediv__", div}, {"__rpow__", pow},
 };
 
 void bind_reflected(TensorClass& tensor) {
@@ -191,8 +190,6 @@ void bind_reflected(TensorClass& tensor) {
   }
 }
 
-using MaybeAxes = std::optional<Axes>;
-
 // One number or several; None: all axes.
 struct AxesEntry {
   const char* name;
@@ -209,7 +206,9 @@ constexpr AxesEntry reduction_table[] = {
 };
 
 Axes axes_of(const std::optional<Shape>& dim) {
-  return dim ? Axes(dim->begin(), dim->end()) : Axes();
+  Axes axes;
+  if (dim) axes.insert(axes.end(), dim->begin(), dim->end());
+  return axes;
 }
 
 struct TypedReduction {

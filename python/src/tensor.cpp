@@ -118,7 +118,7 @@ TensorClass bind_tensor(nb::module_& m) {
       .def("_to", &to_dtype_or_device)
       .def(
           "clone", [](const Tensor& self) { return clone(self); }, ReleaseGil(),
-          "A copy with memory of its own, without the graph.")
+          "A copy with memory of its own.")
       .def(
           "copy_",
           [](const Tensor& self, const Tensor& source) {

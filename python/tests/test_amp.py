@@ -115,6 +115,17 @@ def test_fp8_state_is_saved():
     assert set(other.state_dict()) == set(state)
 
 
+def test_fp8_state_of_a_model_is_saved():
+    sizes = dict(layers=1, width=16, heads=2, vocab=32, context=16)
+    model, other = bn.nn.GPT(**sizes), bn.nn.GPT(**sizes)
+    tokens = bn.zeros(1, 16, dtype=bn.i64)
+    with bn.amp.fp8_autocast():
+        model.loss(tokens, tokens).backward()
+    other.load_state_dict(model.state_dict())
+    assert set(other.state_dict()) == set(model.state_dict())
+    assert any(".fp8." in name for name in other.state_dict())
+
+
 def test_recipe_options():
     recipe = bn.amp.Fp8Recipe("delayed", history=4, margin=1, exclude=["head"])
     assert recipe.history == 4 and recipe.exclude == ["head"]

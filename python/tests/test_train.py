@@ -1,4 +1,8 @@
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import binade as bn
 import pytest
@@ -78,3 +82,22 @@ def test_generating_ids():
 def test_tokenizer():
     tokenizer = bn.training.tokenizer()
     assert tokenizer.vocab == 256 and tokenizer.decode(tokenizer.encode("abc")) == "abc"
+
+
+def test_ctrl_c_ends_a_run_with_a_checkpoint(tmp_path):
+    program = f"""
+import binade as bn
+try:
+    for record in bn.train(steps=100000, out={str(tmp_path / "run")!r}, **{TINY!r}):
+        print("step", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    for _ in range(2):
+        assert child.stdout.readline() == "step\n"
+    child.send_signal(signal.SIGINT)
+    rest = child.stdout.read().split()
+    assert child.wait() == 0 and rest[-1] == "interrupted"
+    assert any((tmp_path / "run" / "checkpoints").iterdir())

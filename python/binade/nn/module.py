@@ -166,7 +166,7 @@ class Module:
             if module._native is not None:  # FP8 scales are created by loading them
                 inside = path + "." if path else ""
                 own = {n[len(inside):]: t for n, t in state.items()
-                       if n.startswith(inside) and n[len(inside):].startswith("fp8.")}
+                       if n.startswith(inside) and "fp8" in n[len(inside):].split(".")}
                 if own:
                     module._native.load_state_dict(own, False)
         mine = self.state_dict()
