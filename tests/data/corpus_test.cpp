@@ -32,6 +32,28 @@ TEST(Corpus, FolderIsReadInTheOrderOfPaths) {
   EXPECT_EQ(read_text(folder.path().string()), "first\nsecond\nthird\n");
 }
 
+TEST(Corpus, JsonLinesAreTheirTexts) {
+  const testing::TemporaryFolder folder;
+  const auto path =
+      folder.put("a.jsonl", "{\"text\":\"one\\ntwo\",\"id\":1}\n\n{\"text\":\"\\u00e4\"}\r\n");
+  EXPECT_EQ(read_text(path.string()), "one\ntwo\n\u00E4\n");
+  EXPECT_EQ(read_text(folder.path().string()), "one\ntwo\n\u00E4\n");
+  folder.put("a.jsonl", "{\"text\":\"one\"}\n{\"body\":\"two\"}\n");
+  EXPECT_THAT([&] { read_text(path.string()); },
+              ::testing::ThrowsMessage<Error>(::testing::AllOf(
+                  ::testing::HasSubstr("a.jsonl, byte 15"), ::testing::HasSubstr("\"text\""))));
+}
+
+TEST(Corpus, CompressedFilesAreRefused) {
+  const testing::TemporaryFolder folder;
+  folder.put("a.txt", "text");
+  const auto path = folder.put("b.txt.zst", "x");
+  for (const auto& where : {path, folder.path()}) {
+    EXPECT_THAT([&] { read_text(where.string()); },
+                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("unzstd")));
+  }
+}
+
 TEST(Corpus, RefusesWhatIsNotThere) {
   const testing::TemporaryFolder folder;
   const std::pair<std::string, const char*> cases[] = {

@@ -57,6 +57,7 @@ constexpr Covered covered[] = {
     {"data/sentencepiece_model", "data/sentencepiece"},
     {"data/tokenizer_json/regex_translate", "data/tokenizer_json/regex"},
     {"data/tokenizer_json/*", "data/tokenizer_json/golden"},
+    {"io/families/*", "io/families"},
     {"lab/experiment_report", "lab/experiments"},
     {"lab/experiments/*", "lab/experiments"},
     {"lab/precision_comparison_report", "lab/precision_comparison"},

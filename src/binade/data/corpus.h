@@ -15,8 +15,8 @@ std::string_view builtin_corpus();
 inline constexpr std::string_view builtin_source = "builtin";
 
 // The text of a file, of all text files below a folder in the order of their paths, or of
-// builtin_source. Hidden files, links and files with zero bytes are skipped. Fails if no text is
-// left.
+// builtin_source. A .jsonl file is the texts of its lines' "text" members. Hidden files, links and
+// files with zero bytes are skipped. Fails for compressed files, and if no text is left.
 std::string read_text(const std::string& where);
 
 // The tokens of a text in the tokenizer's template, stored in two or four bytes each by the

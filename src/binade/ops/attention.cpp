@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "binade/autograd/op_observer.h"
 #include "binade/ops/arithmetic.h"
@@ -18,6 +19,20 @@ namespace binade {
 namespace {
 
 using namespace ops;
+
+void check_options(const char* op, const AttentionOptions& options) {
+  if (options.scale) require_finite(op, "scale", *options.scale);
+  if (options.window < 0 || (options.window > 0 && !options.causal)) {
+    fail(op, {.argument = "window",
+              .expected = "at least 0, and causal attention for more",
+              .found = std::to_string(options.window)});
+  }
+  if (!(options.softcap >= 0) || std::isinf(options.softcap)) {
+    fail(op, {.argument = "softcap",
+              .expected = "a finite number of at least 0",
+              .found = std::to_string(options.softcap)});
+  }
+}
 
 void check_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                      const AttentionOptions& options) {
@@ -37,7 +52,12 @@ void check_attention(const Tensor& q, const Tensor& k, const Tensor& v,
               .expected = "q's a multiple of k's",
               .found = describe(q) + " and " + describe(k)});
   }
-  if (options.scale) require_finite(op, "scale", *options.scale);
+  check_options(op, options);
+}
+
+// The kernels know neither windows nor caps. A window that no query reaches the end of is none.
+bool needs_composite(const AttentionOptions& options, int64_t keys) {
+  return options.softcap > 0 || (options.window > 0 && options.window < keys);
 }
 
 double scale_of(const AttentionOptions& options, int64_t dim) {
@@ -62,7 +82,7 @@ int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   const char* op = "packed_attention";
   require_compute(op, "qkv", qkv);
   require_rank(op, "qkv", qkv, 3);
-  if (options.scale) require_finite(op, "scale", *options.scale);
+  check_options(op, options);
   // Heads cannot outnumber channels; checking this first keeps the sum below from overflowing.
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0 ||
       heads > std::max<int64_t>(qkv.size(2), 1)) {
@@ -149,6 +169,8 @@ Tensor rotate_back(const Tensor& dy, Rotation rotation) {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     AttentionOptions options) {
   check_attention(q, k, v, options);
+  if (needs_composite(options, k.size(2)))
+    return scaled_dot_product_attention_composite(q, k, v, options);
   const Call call(Op::scaled_dot_product_attention, {q, k, v});
   require_same_dtype("scaled_dot_product_attention", call[0], call[1]);
   require_same_dtype("scaled_dot_product_attention", call[0], call[2]);
@@ -205,13 +227,19 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
   };
   Tensor scores =
       mul(matmul(cast(call[0], wide), transpose(grouped(call[1]), 2, 3)), scale_of(options, dim));
+  if (options.softcap > 0) scores = mul(tanh(mul(scores, 1 / options.softcap)), options.softcap);
   Tensor hidden_rows;
   if (options.causal) {
     const Tensor row = unsqueeze(arange(queries, DType::i64, q.device()), 1);
     const Tensor column = arange(keys, DType::i64, q.device());
     const Tensor last = row + full({}, static_cast<double>(keys - queries), DType::i64, q.device());
-    scores = where(less_equal(column, last), scores,
-                   full({}, -std::numeric_limits<double>::infinity(), wide, q.device()));
+    const Tensor masked = full({}, -std::numeric_limits<double>::infinity(), wide, q.device());
+    scores = where(less_equal(column, last), scores, masked);
+    if (options.window > 0) {
+      const Tensor first_hidden =
+          last + full({}, -static_cast<double>(options.window), DType::i64, q.device());
+      scores = where(less_equal(column, first_hidden), masked, scores);
+    }
     hidden_rows = less(last, full({}, 0, DType::i64, q.device()));
   }
   Tensor weights = softmax(scores);
@@ -223,6 +251,8 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                         AttentionOptions options) {
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
+  if (needs_composite(options, qkv.size(1)))
+    return packed_attention_composite(qkv, heads, kv_heads, options);
   const Call call(Op::packed_attention, {qkv});
   const Tensor in = dense(call[0]);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
@@ -316,7 +346,23 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
                          .found = std::to_string(positions) + ", " + std::to_string(dim) + ", " +
                                   std::to_string(theta)});
   }
-  const int64_t half = dim / 2;
+  std::vector<float> frequencies;
+  for (int64_t i = 0; i < dim / 2; ++i) {
+    // Rounded to f32 as in other implementations, so that their checkpoints give the same angles.
+    frequencies.push_back(static_cast<float>(
+        1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim))));
+  }
+  return rope_tables(positions, frequencies, device);
+}
+
+std::pair<Tensor, Tensor> rope_tables(int64_t positions, std::span<const float> frequencies,
+                                      Device device) {
+  const auto half = static_cast<int64_t>(frequencies.size());
+  if (positions < 1 || half < 1) {
+    fail("rope_tables", {.argument = "positions, frequencies",
+                         .expected = "at least 1",
+                         .found = std::to_string(positions) + ", " + std::to_string(half)});
+  }
   if (device.is_meta())
     return {Tensor::empty({positions, half}, DType::f32, device),
             Tensor::empty({positions, half}, DType::f32, device)};
@@ -325,11 +371,8 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
   auto* const cosines = cosine.mutable_data<float>();
   auto* const sines = sine.mutable_data<float>();
   for (int64_t i = 0; i < half; ++i) {
-    // Rounded to f32 as in other implementations, so that their checkpoints give the same angles.
-    const auto frequency = static_cast<float>(
-        1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim)));
     for (int64_t position = 0; position < positions; ++position) {
-      const float angle = static_cast<float>(position) * frequency;
+      const float angle = static_cast<float>(position) * frequencies[static_cast<size_t>(i)];
       cosines[position * half + i] = std::cos(angle);
       sines[position * half + i] = std::sin(angle);
     }

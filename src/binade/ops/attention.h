@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "binade/tensor/tensor.h"
@@ -10,11 +11,13 @@ namespace binade {
 struct AttentionOptions {
   bool causal = false;          // query i sees keys 0 .. i + keys - queries
   std::optional<double> scale;  // 1 / sqrt(dim) by default
+  int64_t window = 0;           // a causal query sees its last `window` keys; 0: all
+  double softcap = 0;           // scores become softcap * tanh(score / softcap); 0: unchanged
 };
 
 // softmax(q k^T * scale) v in tiles, the softmax in f32, the scores never stored.
 // q [batch, heads, queries, dim]; k and v [batch, kv_heads, keys, dim]; heads a multiple of
-// kv_heads.
+// kv_heads. A window shorter than the keys and a softcap run by plain ops, which store the scores.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     AttentionOptions options = {});
 // The same by plain ops.
@@ -43,6 +46,9 @@ Tensor decode_attention(const Tensor& qkv, const DecodeCache& cache,
 
 // Cosines and sines of the rotary embedding: f32 [positions, dim / 2] each.
 std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double theta = 10000,
+                                      Device device = Device::cpu());
+// The same for given angles per position, one for each pair of channels.
+std::pair<Tensor, Tensor> rope_tables(int64_t positions, std::span<const float> frequencies,
                                       Device device = Device::cpu());
 // Rotates the first `rotated` heads (all by default) of x [batch, tokens, heads, dim] by their
 // position, starting at `start`, in the rotate-half form; other heads pass through.

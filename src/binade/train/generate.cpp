@@ -54,7 +54,7 @@ class Decoder {
 
   std::vector<double> feed(std::span<const int64_t> tokens) {
     const auto length = static_cast<int64_t>(tokens.size());
-    if (length == 1) return feed_one(tokens[0]);
+    if (length == 1 && model_.has_next_logits()) return feed_one(tokens[0]);
     const Tensor logits = model_.logits(tensor(tokens, {1, length}, device_), cache_);
     return to_vector(slice(logits, 1, length - 1, length));
   }

@@ -100,6 +100,25 @@ void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tok
                  .hint = "resume with the run's own config.toml"});
 }
 
+// Those of the model to start from, with the tokenizer's own instead if it comes from another
+// folder.
+io::CompanionFiles companions_of(const Config& config, const fs::path& run) {
+  if (config.resume) return io::read_companions(run, "train");
+  io::CompanionFiles files;
+  const fs::path model =
+      config.init_from.empty() ? fs::path() : io::model_folder(config.init_from, "--init-from");
+  if (!model.empty()) files = io::read_companions(model, "train");
+  std::error_code ignored;
+  if (config.tokenizer == data::byte_tokenizer || config.tokenizer == model.string() ||
+      !fs::is_directory(config.tokenizer, ignored))
+    return files;
+  io::CompanionFiles own = io::read_companions(config.tokenizer, "train");
+  own.erase("generation_config.json");
+  if (const auto found = files.find("generation_config.json"); found != files.end())
+    own.insert(*found);
+  return own;
+}
+
 // One run, from its start or a checkpoint to its end.
 class Loop {
  public:
@@ -161,15 +180,18 @@ class Loop {
       saved.tokenizer = (folder_ / data::tokenizer_file(tokenizer_->model())).string();
       write_file(saved.tokenizer, tokenizer_->model());
     }
+    companions_ = companions_of(config_, folder_);
+    io::write_companions(companions_, folder_, "train");
     write_file(folder_ / "config.toml", to_toml(saved));
   }
 
   void introduce() {
+    const std::string& family = trainer_.model().config().family;
     progress_.note(fmt::format(
         "{} {}, {} parameters, {}, {} thread{}",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
-        name(config_.model), grouped(trainer_.model().parameter_count()), name(config_.precision),
-        threads(), threads() == 1 ? "" : "s"));
+        family.empty() ? name(config_.model) : family, grouped(trainer_.model().parameter_count()),
+        name(config_.precision), threads(), threads() == 1 ? "" : "s"));
     progress_.note(fmt::format("data: {} training and {} validation {}",
                                grouped(split_.train.size()), grouped(split_.validation.size()),
                                tokenizer_->model().empty() && config_.vocab == data::byte_vocabulary
@@ -260,7 +282,7 @@ class Loop {
 
   // All results have arrived, so no step is timed meanwhile.
   void save() {
-    note_checkpoint(writer_->save(trainer_, tokenizer_->model()));
+    note_checkpoint(writer_->save(trainer_, tokenizer_->model(), companions_));
     last_record_ = Clock::now();
   }
 
@@ -337,6 +359,7 @@ class Loop {
   Observer* observer_;
   Progress progress_;
   std::unique_ptr<const data::Tokenizer> tokenizer_;
+  io::CompanionFiles companions_;
   data::Split split_;
   Trainer trainer_;
   fs::path folder_, checkpoint_;

@@ -5,7 +5,7 @@
 namespace binade::train {
 
 double flops_per_token(const nn::LanguageModelConfig& c) {
-  const int64_t head_dim = c.width / c.heads, kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads;
+  const int64_t head_dim = c.head_width(), kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads;
   const int64_t attention = c.width * head_dim * (2 * c.heads + 2 * kv_heads);
   const int64_t mlp = c.width * c.hidden * (c.gated ? 3 : 2);
   const int64_t weights = c.layers * (attention + mlp) + c.vocab * c.width;

@@ -316,10 +316,11 @@ void add_options(const Sources::Options& options, Given& given) {
   }
 }
 
-// Whether every size of the model is given, as in a saved configuration.
+// Whether every size of the model is given, as in a saved configuration. Those of older versions
+// lack the architecture.
 bool sizes_are_given(const std::vector<Setting>& settings) {
   return std::all_of(keys().begin(), keys().end(), [&settings](const Key& key) {
-    return key.section != "model" ||
+    return key.section != "model" || key.name == "architecture" ||
            std::any_of(settings.begin(), settings.end(),
                        [&key](const Setting& s) { return s.key == &key; });
   });

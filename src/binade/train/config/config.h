@@ -25,6 +25,7 @@ struct Config {
   // [model]
   Preset preset = Preset::tiny;
   std::string init_from;
+  std::string architecture;  // a config.json; empty: as `model` has it
   ModelFamily model = ModelFamily::llama;
   int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 256,
           vocab = binade::data::byte_vocabulary;

@@ -44,8 +44,9 @@ constexpr Key all_keys[] = {
      "Model size with its batch, steps and learning rate; explicit keys override it"},
     {"model", "init_from", Text{&C::init_from},
      "Start from the weights of a Hugging Face folder or a run, which set the model's sizes; lr "
-     "and "
-     "steps then default to 3e-5 and 500"},
+     "and steps then default to 3e-5 and 500"},
+    {"model", "architecture", Text{&C::architecture},
+     "Contents of a config.json whose family and options the model has; init_from sets it"},
     {"model", "model", choice<&C::model, model_names>, "Model family"},
     {"model", "layers", Whole{&C::layers, 1, 1024}, "Transformer blocks"},
     {"model", "width", Whole{&C::width, 1, 65536}, "Width of the residual stream"},

@@ -57,6 +57,7 @@ void require(bool good, std::string key, std::string expected, std::string found
 }
 
 void check_model(const Config& c) {
+  if (!c.architecture.empty()) return;  // its own checks apply
   const bool llama = c.model == ModelFamily::llama;
   require(c.width % c.heads == 0, "[model] heads",
           fmt::format("a divisor of the width {}", c.width), fmt::format("{}", c.heads));
@@ -126,8 +127,10 @@ void apply_fine_tuning(Config& config) {
 }
 
 void apply_init_from(Config& config) {
-  const nn::LanguageModelConfig model =
-      io::read_config(io::model_folder(config.init_from, "--init-from") / "config.json");
+  const std::filesystem::path folder = io::model_folder(config.init_from, "--init-from");
+  const nn::LanguageModelConfig model = io::read_config(folder / "config.json");
+  if (data::find_tokenizer(folder)) config.tokenizer = folder.string();
+  config.architecture = io::config_json(model);
   config.model = model.norm == nn::NormKind::rms ? ModelFamily::llama : ModelFamily::gpt2;
   config.layers = model.layers;
   config.width = model.width;

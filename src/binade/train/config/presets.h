@@ -11,7 +11,8 @@ void apply_preset(Config& config);
 // Sets the steps and the learning rate to those for a model that has been trained before.
 void apply_fine_tuning(Config& config);
 
-// Sets the model's family and sizes to those of config.init_from: a model's folder or a run's.
+// Sets the model's family and sizes, and the tokenizer if there is one, to those of
+// config.init_from: a model's folder or a run's.
 void apply_init_from(Config& config);
 
 // The configuration in another precision, without the settings that do not go with it.
