@@ -30,5 +30,10 @@ TEST(Text, EscapesInvalidUtf8) {
   EXPECT_EQ(visible("\xc3(\xc3\xa9"), "\\xc3(\xc3\xa9");
 }
 
+TEST(Text, LongTextsAreCut) {
+  EXPECT_EQ(shortened("abc", 3), "abc");
+  EXPECT_EQ(shortened("abcd", 3), "abc...");
+}
+
 }  // namespace
 }  // namespace binade

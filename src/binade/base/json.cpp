@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -109,7 +110,7 @@ class Builder {
   bool key(std::string& name) {
     const int64_t offset = start_of_token();
     Frame& frame = open_.back();
-    if (!frame.names.insert(name).second) {
+    if (!is_new(frame, name)) {
       refuse_at(source_, offset, {}, "names that differ", in_quotes(name) + " twice");
     }
     frame.key = std::move(name);
@@ -135,9 +136,22 @@ class Builder {
  private:
   struct Frame {
     Value value;
-    std::unordered_set<std::string> names = {};
+    std::unordered_set<std::string> names = {};  // of an object with many members
     std::string key = {};
   };
+
+  // Whether an open object has no member of this name yet. Few names are compared one by one:
+  // most objects are small, and a set for each takes most of the time.
+  static bool is_new(Frame& frame, const std::string& name) {
+    constexpr size_t few = 16;
+    const auto& members = std::get<std::vector<Member>>(frame.value.value_);
+    if (members.size() < few)
+      return std::none_of(members.begin(), members.end(),
+                          [&name](const Member& member) { return member.name == name; });
+    if (frame.names.empty())
+      for (const Member& member : members) frame.names.insert(member.name);
+    return frame.names.insert(name).second;
+  }
 
   // File offset of the current event's token: past earlier events and separators.
   int64_t start_of_token() const {

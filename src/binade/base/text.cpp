@@ -47,4 +47,8 @@ std::string visible(std::string_view text) {
   return result;
 }
 
+std::string shortened(std::string_view text, size_t limit) {
+  return text.size() <= limit ? std::string(text) : std::string(text.substr(0, limit)) + "...";
+}
+
 }  // namespace binade

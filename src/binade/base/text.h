@@ -15,4 +15,7 @@ bool is_control(std::string_view character);
 // Escapes control characters (including line ends) and invalid UTF-8 as bytes: "\x1b".
 std::string visible(std::string_view text);
 
+// The text, or its first `limit` bytes and "..." if it is longer.
+std::string shortened(std::string_view text, size_t limit);
+
 }  // namespace binade

@@ -1,6 +1,9 @@
 #include "binade/io/convert_model.h"
 
+#include <algorithm>
+
 #include "binade/base/json.h"
+#include "binade/io/folder.h"
 #include "binade/io/tensor_statistics.h"
 
 namespace binade::io {
@@ -32,6 +35,13 @@ void check_target(const fs::path& from, const fs::path& to, bool force) {
                   .found = std::string(name) + " in it",
                   .hint = "add --force to replace it"});
   }
+}
+
+// Whether a file belongs to a model, and so not beside another one.
+bool is_of_a_model(const std::string& name) {
+  return std::find(std::begin(carried), std::end(carried), name) != std::end(carried) ||
+         name == "config.json" || name == "model.safetensors.index.json" ||
+         (name.starts_with("model") && name.ends_with(".safetensors"));
 }
 
 // A weight beyond the range of a narrower type would become infinite.
@@ -73,15 +83,18 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
   const DType dtype = options.dtype.value_or(stored_type(from));
   const auto model = load_pretrained(from, {Device::cpu(), dtype});
   require_finite(*model, dtype, from);
-  save_pretrained(*model, to);
+  AtomicFolder folder(to, caller);
+  save_pretrained(*model, folder.path());
   for (const char* name : carried) {
     if (std::error_code error; !fs::exists(from / name, error)) continue;
-    AtomicFile file(to / name, caller);
+    AtomicFile file(folder.path() / name, caller);
     file.append(read_text(from / name, caller, max_file));
     file.commit();
   }
-  if (!fs::exists(to / "generation_config.json"))
-    write_generation_config(to / "generation_config.json");
+  if (!fs::exists(folder.path() / "generation_config.json"))
+    write_generation_config(folder.path() / "generation_config.json");
+  if (options.complete) options.complete(folder.path());
+  folder.commit([](const std::string& name) { return !is_of_a_model(name); });
   return {model->parameter_count(), dtype};
 }
 

@@ -33,10 +33,14 @@ int64_t size_or(const json::Value& root, std::string_view name, int64_t otherwis
   return value == nullptr ? otherwise : value->integer(1, max_size);
 }
 
-double positive_or(const json::Value& root, std::string_view name, double otherwise) {
+// Beyond these, f32 arithmetic gives nothing but zeros or infinities.
+constexpr double max_epsilon = 1, max_rope_theta = 1e12;
+
+double positive_or(const json::Value& root, std::string_view name, double otherwise, double most) {
   const json::Value* value = given(root, name);
   if (value == nullptr) return otherwise;
-  if (value->number() <= 0) value->refuse("more than 0", value->describe());
+  if (value->number() <= 0 || value->number() > most)
+    value->refuse(fmt::format("more than 0 and at most {:g}", most), value->describe());
   return value->number();
 }
 
@@ -71,7 +75,7 @@ nn::LanguageModelConfig read_gpt2(const json::Value& root) {
   config.hidden = size_or(root, "n_inner", 4 * config.width);
   config.vocab = size_at(root, "vocab_size");
   config.context = size_at(root, "n_positions", max_context);
-  config.eps = positive_or(root, "layer_norm_epsilon", 1e-5);
+  config.eps = positive_or(root, "layer_norm_epsilon", 1e-5, max_epsilon);
   config.tied_head = flag_or(root, "tie_word_embeddings", true);
   check_heads(root, "n_head", config.width, config.heads);
   if (const json::Value* activation = given(root, "activation_function")) {
@@ -85,14 +89,14 @@ nn::LanguageModelConfig read_gpt2(const json::Value& root) {
 
 // rope_theta is a key of its own in older files and part of rope_parameters in newer ones.
 double read_rope(const json::Value& root) {
-  double theta = positive_or(root, "rope_theta", 10000);
+  double theta = positive_or(root, "rope_theta", 10000, max_rope_theta);
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     const json::Value* rope = given(root, name);
     if (rope == nullptr) continue;
     for (const char* type : {"rope_type", "type"}) {
       if (const json::Value* kind = given(*rope, type)) require_text(*kind, {"default"});
     }
-    theta = positive_or(*rope, "rope_theta", theta);
+    theta = positive_or(*rope, "rope_theta", theta, max_rope_theta);
   }
   return theta;
 }
@@ -107,7 +111,7 @@ nn::LanguageModelConfig read_llama(const json::Value& root) {
   config.hidden = size_at(root, "intermediate_size");
   config.vocab = size_at(root, "vocab_size");
   config.context = size_at(root, "max_position_embeddings", max_context);
-  config.eps = positive_or(root, "rms_norm_eps", 1e-6);
+  config.eps = positive_or(root, "rms_norm_eps", 1e-6, max_epsilon);
   config.rope_theta = read_rope(root);
   config.tied_head = flag_or(root, "tie_word_embeddings", false);
   check_heads(root, "num_attention_heads", config.width, config.heads);
