@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <csignal>
 #include <memory>
+#include <system_error>
 
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
@@ -80,6 +82,11 @@ void print_result(const train::RunResult& result) {
   fmt::print("report: {}\n", result.report.string());
 }
 
+// As a shell reports a signal, and as timeout(1) reports its limit.
+int exit_code(const train::RunResult& result) {
+  return result.signal != 0 ? 128 + result.signal : 124;
+}
+
 }  // namespace
 
 void add_train(CLI::App& app) {
@@ -94,10 +101,16 @@ void add_train(CLI::App& app) {
     if (config.dry_run) return describe_run(config, arguments->json);
     using Mode = train::Progress::Mode;
     const Mode mode = arguments->json ? Mode::json : arguments->quiet ? Mode::quiet : Mode::normal;
+    // A reader that has gone away must not decide the exit code.
+    std::signal(SIGPIPE, SIG_IGN);
     lab::Doctor doctor;
     const train::RunResult result = train::run(config, mode, &doctor);
-    if (mode == Mode::json) print_json(result);
-    if (mode == Mode::normal) print_result(result);
+    try {
+      if (mode == Mode::json) print_json(result);
+      if (mode == Mode::normal) print_result(result);
+    } catch (const std::system_error&) {  // main() reports that the output could not be written
+    }
+    if (result.interrupted) throw CLI::RuntimeError(exit_code(result));
   });
 }
 

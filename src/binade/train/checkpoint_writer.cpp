@@ -12,12 +12,13 @@ CheckpointWriter::~CheckpointWriter() {
 
 std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_view tokenizer) {
   std::optional<fs::path> earlier = wait();
-  writing_ = std::async(std::launch::async,
-                        [snapshot = take_snapshot(trainer, tokenizer), this]() mutable {
-                          fs::path written = write_checkpoint(snapshot, folder_, keep_);
-                          snapshot = {};  // frees its memory before the checkpoint is reported
-                          return written;
-                        });
+  Snapshot taken = take_snapshot(trainer, tokenizer);
+  taken.origin = origin_;
+  writing_ = std::async(std::launch::async, [snapshot = std::move(taken), this]() mutable {
+    fs::path written = write_checkpoint(snapshot, folder_, keep_);
+    snapshot = {};  // frees its memory before the checkpoint is reported
+    return written;
+  });
   return earlier;
 }
 

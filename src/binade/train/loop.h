@@ -15,16 +15,19 @@ struct RunResult {
   std::filesystem::path checkpoint;  // the newest
   std::filesystem::path report;
   int64_t steps = 0;
-  bool interrupted = false;
+  bool interrupted = false;  // before the last step, by a signal or the time limit
+  int signal = 0;            // SIGINT, SIGTERM or SIGHUP if one of them interrupted it
   std::optional<double> first_validation_loss, last_validation_loss;
   double seconds = 0;
   std::string sample;
 };
 
-// Trains as configured and writes config.toml, metrics.jsonl, metrics.csv, tb/, checkpoints/,
-// summary.json and report.html into the run's folder, and the tokenizer if it is a file. Ctrl-C
-// finishes the step and writes a checkpoint; a second one ends the program. The observer, if any,
-// receives every step.
+// Trains as configured and writes config.toml, run.json, metrics.jsonl, metrics.csv, tb/,
+// checkpoints/, summary.json and report.html into the run's folder, and the tokenizer if it is a
+// file. No other process can write there meanwhile. Ctrl-C, SIGTERM, SIGHUP and the time limit
+// finish the step and write a checkpoint; a second Ctrl-C ends the program; SIGUSR1 writes a
+// checkpoint and training continues. A failed write to standard output ends its messages, not the
+// run. The observer, if any, receives every step.
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal,
               Observer* observer = nullptr);
 

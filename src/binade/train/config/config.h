@@ -57,7 +57,8 @@ struct Config {
   std::string out;
   int64_t eval_every = 100, eval_batches = 8, log_every = 20, checkpoint_every = 200, keep = 2,
           sample = 400, layer_stats = 100;
-  bool resume = false, dry_run = false;
+  bool resume = false, start_over = false, allow_changes = false, dry_run = false;
+  double time_limit = 0;  // seconds; 0: none
 
   bool operator==(const Config&) const = default;
 };
