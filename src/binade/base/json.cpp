@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -156,16 +155,19 @@ class Builder {
   // File offset of the current event's token: past earlier events and separators.
   int64_t start_of_token() const {
     const char* at = consumed_;
-    while (at != reached_ && std::strchr(" \t\r\n,:", *at) != nullptr) ++at;
+    const auto separates = [](char c) {
+      return c == ' ' || c == ',' || c == ':' || c == '\n' || c == '\r' || c == '\t';
+    };
+    while (at != reached_ && separates(*at)) ++at;
     return source_.offset + (at - text_.data());
   }
 
   Value make_value(Value::Variant value) {
+    const int64_t offset = start_of_token();
     if (++count_ > max_values) {
-      refuse_at(source_, start_of_token(), {}, "at most " + std::to_string(max_values) + " values",
-                "more");
+      refuse_at(source_, offset, {}, "at most " + std::to_string(max_values) + " values", "more");
     }
-    Value result(std::move(value), start_of_token(), &content_);
+    Value result(std::move(value), offset, &content_);
     consumed_ = reached_;
     return result;
   }
@@ -193,13 +195,18 @@ class Builder {
   }
 
   void attach(Value value) {
+    // Most arrays and objects of large files have a few items.
+    constexpr size_t few = 3;
     if (open_.empty()) {
       content_.root = std::move(value);
     } else if (Frame& frame = open_.back(); frame.value.is_object()) {
-      std::get<std::vector<Member>>(frame.value.value_)
-          .push_back({std::move(frame.key), std::move(value)});
+      auto& members = std::get<std::vector<Member>>(frame.value.value_);
+      if (members.empty()) members.reserve(few);
+      members.push_back({std::move(frame.key), std::move(value)});
     } else {
-      std::get<std::vector<Value>>(frame.value.value_).push_back(std::move(value));
+      auto& items = std::get<std::vector<Value>>(frame.value.value_);
+      if (items.empty()) items.reserve(few);
+      items.push_back(std::move(value));
     }
   }
 
