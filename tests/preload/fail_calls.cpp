@@ -118,12 +118,10 @@ void note_rename(const char* from, const char* to) {
     if (::link(to, one.backup.c_str()) != 0) one.backup.clear();
   }
   s.renames.push_back(one);
-  for (auto* names : {&s.unsynced}) {
-    std::map<std::string, off_t> moved;
-    for (const auto& [path, size] : *names)
-      moved[path.starts_with(from) ? to + path.substr(std::strlen(from)) : path] = size;
-    *names = moved;
-  }
+  std::map<std::string, off_t> moved;
+  for (const auto& [path, size] : s.unsynced)
+    moved[path.starts_with(from) ? to + path.substr(std::strlen(from)) : path] = size;
+  s.unsynced = moved;
   s.created.erase(from);  // undoing the rename takes its name away
 }
 
