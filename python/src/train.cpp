@@ -1,4 +1,5 @@
 #include "binade/train/loop.h"
+#include "binade/train/signals.h"
 
 #include <chrono>
 #include <condition_variable>

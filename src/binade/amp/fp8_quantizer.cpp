@@ -153,8 +153,8 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
   const bool due =
       seen_storage_ == weight_tensor.storage() && seen_version_ != weight_tensor.version();
   if (!due) return;
-  // Until the next forward there is nothing to roll again, however often the weight changes: a layer
-  // that was moved out of FP8 keeps its state.
+  // Until the next forward there is nothing to roll again, however often the weight changes: a
+  // layer that was moved out of FP8 keeps its state.
   restart();
   if (seen_recipe_.scaling != Fp8Scaling::delayed) return;
   const std::pair<Fp8Stream*, Fp8Role> streams[] = {
