@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -78,11 +79,17 @@ std::map<std::string, Tally> torture(const Arrangement& arrangement, long stride
 
 TEST(Torture, AFaultAtAFewSystemCallsLosesNothing) { torture(arrangement_named("fp16"), 29, 0); }
 
+// The distance between calls with a fault: BINADE_TORTURE_STRIDE, which scripts/torture sets, or 1.
+long stride_wanted() {
+  const char* text = std::getenv("BINADE_TORTURE_STRIDE");
+  return text == nullptr ? 1 : std::max(1L, std::atol(text));
+}
+
 // Every call meets one kind of fault in each arrangement, and each kind in some.
 TEST(TortureSlow, AFaultAtEverySystemCallLosesNothing) {
   size_t kind = 0;
   for (const Arrangement& arrangement : arrangements()) {
-    for (const auto& [fault, tally] : torture(arrangement, 1, kind++)) {
+    for (const auto& [fault, tally] : torture(arrangement, stride_wanted(), kind++)) {
       std::printf("%-28s %-7s %5d runs, %5d ended by it\n", arrangement.name.c_str(), fault.c_str(),
                   tally.runs, tally.ended);
     }
