@@ -1,5 +1,4 @@
 #include "binade/train/loop.h"
-#include "binade/train/signals.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -7,6 +6,7 @@
 #include <thread>
 
 #include "binade/lab/doctor.h"
+#include "binade/train/signals.h"
 #include "bindings.h"
 
 namespace binade::python {
