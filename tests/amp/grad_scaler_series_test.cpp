@@ -77,7 +77,7 @@ TEST(GradScalerReport, NamesTheFirstOfSeveralBadParameters) {
   for (int i = 0; i < 4; ++i) parameters.push_back(ones({2}).set_requires_grad());
   optim::SGD sgd(parameters, {.lr = 0.1});
   amp::GradScaler scaler({.init_scale = 4});
-  scaler.scale(tensor({1}, {}));
+  scaler.scale(tensor(1.0));
   const double gradients[] = {1, overflow, std::nan(""), overflow};
   for (size_t i = 0; i < 4; ++i) parameters[i].set_grad(full({2}, gradients[i]));
   const amp::StepReport report = scaler.step(sgd);

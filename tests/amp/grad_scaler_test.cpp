@@ -152,7 +152,7 @@ TEST(GradScaler, DisabledPassesEverythingThrough) {
   w.set_requires_grad();
   optim::SGD sgd({w}, {.lr = 1});
   sum(w).backward();
-  EXPECT_EQ(scaler.scale(tensor({3}, {})).item(), 3);
+  EXPECT_EQ(scaler.scale(tensor(3.0)).item(), 3);
   scaler.unscale(sgd);
   EXPECT_TRUE(scaler.step(sgd).applied());
   scaler.update();

@@ -192,7 +192,7 @@ TEST(C, StatesGoThroughFiles) {
 
 constexpr const char* tiny =
     "[model]\nmodel = \"gpt2\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n"
-    "[train]\nprecision = \"fp32\"\ndevice = \"cpu\"\nbatch = 2\nsteps = 5\n";
+    "[precision]\nprecision = \"fp32\"\n[train]\ndevice = \"cpu\"\nbatch = 2\nsteps = 5\n";
 
 TEST(C, AModelOfSettingsTrainsByItsParameters) {
   bnd_model* model = nullptr;

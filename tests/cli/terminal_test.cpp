@@ -15,7 +15,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string small_run =
+const std::string terminal_run =
     " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --threads 1 --steps "
     "12 "
     "--eval-every 6 --checkpoint-every 4 --layer-stats 5 --sample 20 ";
@@ -46,8 +46,8 @@ struct Screen {
 TEST(CliTerminal, AnUpdatingLineNeverWrapsAndLeavesNothingBehind) {
   for (const int columns : {80, 40}) {
     const testing::TemporaryFolder folder;
-    const Outcome outcome =
-        binade_on_terminal("train --out " + quoted((folder / "r").string()) + small_run, columns);
+    const Outcome outcome = binade_on_terminal(
+        "train --out " + quoted((folder / "r").string()) + terminal_run, columns);
     ASSERT_EQ(outcome.status, 0) << outcome.out;
     const Screen screen(outcome.out);
     for (const std::string& line : screen.lines) {
@@ -63,10 +63,10 @@ TEST(CliTerminal, AnUpdatingLineNeverWrapsAndLeavesNothingBehind) {
 TEST(CliTerminal, ColorsAreForTerminalsWithoutNoColor) {
   const testing::TemporaryFolder folder;
   EXPECT_THAT(
-      binade_on_terminal("train --out " + quoted((folder / "a").string()) + small_run, 80).out,
+      binade_on_terminal("train --out " + quoted((folder / "a").string()) + terminal_run, 80).out,
       HasSubstr("\x1b[1m"));
-  EXPECT_THAT(binade_on_terminal("train --out " + quoted((folder / "b").string()) + small_run, 80,
-                                 "NO_COLOR=1")
+  EXPECT_THAT(binade_on_terminal("train --out " + quoted((folder / "b").string()) + terminal_run,
+                                 80, "NO_COLOR=1")
                   .out,
               Not(HasSubstr("\x1b[1m")));
   EXPECT_THAT(binade_on_terminal("trian", 80).out, HasSubstr("\x1b[31mbinade:\x1b[0m"));

@@ -205,7 +205,7 @@ TEST(TensorStore, ReadsShards) {
   const TemporaryFolder folder;
   save_safetensors(folder / "one.safetensors",
                    {{"a", tensor({1, 2}, {2})}, {"unlisted", tensor({9}, {1})}});
-  save_safetensors(folder / "two.safetensors", {{"b", tensor({3}, {1})}, {"c", tensor({4}, {})}});
+  save_safetensors(folder / "two.safetensors", {{"b", tensor({3}, {1})}, {"c", tensor(4.0)}});
   const auto index = folder.put(
       "model.safetensors.index.json",
       R"({"metadata":{"total_size":16},"weight_map":{"a":"one.safetensors","c":"two.safetensors","b":"two.safetensors"}})");

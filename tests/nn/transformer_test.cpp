@@ -95,7 +95,7 @@ TEST(MultiheadAttention, RefusesHeadsThatDoNotDivide) {
   MultiheadAttention layer({.width = 8, .heads = 2});
   EXPECT_THAT(
       [&] {
-        layer(randn({6, 8}, {}));
+        layer(randn({6, 8}, random::Key{}));
       },
       ThrowsMessage<Error>(HasSubstr("[batch, tokens, width]")));
 }

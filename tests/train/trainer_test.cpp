@@ -96,7 +96,7 @@ bool contains(const std::vector<int64_t>& steps, int64_t step) {
 }
 
 template <class Model, class Optimizer>
-void keep_weights(Model& model, const Optimizer& optimizer, Trace& trace) {
+void keep_weights(Model& model, Optimizer& optimizer, Trace& trace) {
   for (const auto& [name, parameter] : model.named_parameters())
     trace.weights[name] = to_vector(optimizer.master_of(parameter));
 }
