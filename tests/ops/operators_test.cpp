@@ -142,6 +142,8 @@ TEST(Creation, TakesNumbersListsAndLikenesses) {
   EXPECT_EQ(describe(tensor({1.0, 2.0})), "[2] f32 cpu");
   EXPECT_EQ(describe(tensor({1.0, 2.0}, DType::bf16)), "[2] bf16 cpu");
   EXPECT_EQ(describe(tensor(true)), "[] bool cpu");
+  EXPECT_EQ(describe(tensor({3}, {})), "[] f32 cpu") << "an empty shape, not a type";
+  EXPECT_EQ(describe(tensor(3, DType::f16)), "[] f16 cpu");
   const Tensor x = zeros({2, 3}, DType::f16);
   EXPECT_EQ(describe(ones_like(x)), describe(x));
   EXPECT_THAT(read(ones_like(x)), testing::Each(1));

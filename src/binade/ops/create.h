@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -62,16 +63,24 @@ constexpr DType default_dtype = std::is_same_v<T, bool> ? DType::boolean
                                                         : DType::f32;
 
 // A scalar, tensor(3.0), or a vector, tensor({1, 2, 3}): i64 of integers, bool of bools, else f32,
-// unless a type is named.
+// unless a type is named. The type's parameter is a template's, so that {} stays an empty shape.
 template <Arithmetic T>
-Tensor tensor(T value, std::optional<DType> dtype = {}, Device device = Device::cpu()) {
-  return tensor_of(std::span<const T>(&value, 1), {}, dtype.value_or(default_dtype<T>), device);
+Tensor tensor(T value) {
+  return tensor_of(std::span<const T>(&value, 1), {}, default_dtype<T>, Device::cpu());
+}
+template <Arithmetic T, std::same_as<DType> D>
+Tensor tensor(T value, D dtype, Device device = Device::cpu()) {
+  return tensor_of(std::span<const T>(&value, 1), {}, dtype, device);
 }
 template <Arithmetic T>
-Tensor tensor(std::initializer_list<T> values, std::optional<DType> dtype = {},
-              Device device = Device::cpu()) {
+Tensor tensor(std::initializer_list<T> values) {
   return tensor_of(std::span<const T>(values.begin(), values.size()),
-                   {static_cast<int64_t>(values.size())}, dtype.value_or(default_dtype<T>), device);
+                   {static_cast<int64_t>(values.size())}, default_dtype<T>, Device::cpu());
+}
+template <Arithmetic T, std::same_as<DType> D>
+Tensor tensor(std::initializer_list<T> values, D dtype, Device device = Device::cpu()) {
+  return tensor_of(std::span<const T>(values.begin(), values.size()),
+                   {static_cast<int64_t>(values.size())}, dtype, device);
 }
 
 // All values in row-major order, from any device.
