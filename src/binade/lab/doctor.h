@@ -32,6 +32,7 @@ class Doctor : public train::Observer {
   ~Doctor() override;
   void begin(train::Trainer& trainer, const std::filesystem::path& folder) override;
   bool before_step(train::Trainer& trainer) override;
+  void before_checkpoint() override { finish_rankings(0); }
   std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                       const train::StepResult& result) override;
 

@@ -351,7 +351,9 @@ class Loop {
       note_checkpoint(writer_->save(trainer_, tokenizer_->model(), companions_));
     };
     try {
-      log_->sync();  // a checkpoint is never ahead of its log
+      // A checkpoint is never ahead of its log.
+      if (observer_ != nullptr) observer_->before_checkpoint();
+      log_->sync();
     } catch (const Error&) {
       write();
       throw;

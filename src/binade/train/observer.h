@@ -23,6 +23,9 @@ class Observer {
     static_cast<void>(trainer);
     return false;
   }
+  // Called before a checkpoint is taken: files of the run must not lack anything of earlier steps,
+  // which a resumed run does not repeat.
+  virtual void before_checkpoint() {}
   // Called with each step's result. Returns notes to print.
   virtual std::vector<std::string> after_step(Trainer& trainer, const data::Tokens& tokens,
                                               const StepResult& result) = 0;
