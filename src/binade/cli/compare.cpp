@@ -65,7 +65,8 @@ class ComparisonProgress {
   }
   void show(const std::string& line) {
     if (!terminal_) return;
-    const auto limit = static_cast<size_t>(std::max(terminal::width(stderr) - 1, 0));
+    const auto limit =
+        static_cast<size_t>(std::max(terminal::width(stderr) - 1 - terminal::free_columns, 0));
     fmt::print(stderr, "{}{}{}", terminal::line_start, line.substr(0, limit), terminal::clear_line);
     open_ = true;
   }
