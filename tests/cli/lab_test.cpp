@@ -48,6 +48,21 @@ TEST(CliCompare, PrintsATableAndWritesAPage) {
   EXPECT_TRUE(std::filesystem::exists(folder / "page/compare.html"));
 }
 
+TEST(CliCompare, AnInterruptKeepsCompleteRuns) {
+  const testing::TemporaryFolder folder;
+  const std::string log = quoted((folder / "log").string());
+  // The shell waits for the first run to end, then interrupts.
+  const Outcome outcome = run_shell(
+      quoted(BINADE_EXECUTABLE) + " compare --precisions fp32,bf16 --seeds 100 --steps 200 --out " +
+      quoted((folder / "page").string()) + small_model + " 2> " + log +
+      " & pid=$!; until grep -qs 'fp32: validation loss' " + log +
+      "; do kill -0 $pid || exit 1; done; kill -INT $pid; wait $pid");
+  EXPECT_EQ(outcome.status, 130) << outcome.err;
+  EXPECT_THAT(testing::content_of(folder / "log"), HasSubstr("stopped; "));
+  EXPECT_THAT(outcome.out, HasSubstr("fp32"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "page/compare.html"));
+}
+
 TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
   const std::pair<const char*, const char*> cases[] = {
       {"lab no-such", "no-such"},

@@ -13,6 +13,9 @@ bool is_terminal(std::FILE* stream);
 // Columns of the terminal; 80 if they are unknown.
 int width(std::FILE* stream);
 
+// Columns that an updating line leaves free: Ctrl-C shows as "^C" behind it and must not wrap it.
+inline constexpr int free_columns = 2;
+
 // Whether to color what is written to a stream: on a terminal, unless the environment has a
 // non-empty NO_COLOR (no-color.org) or TERM=dumb.
 bool has_color(std::FILE* stream);

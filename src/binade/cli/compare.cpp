@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/io/file.h"
+#include "binade/train/signals.h"
 
 namespace binade::cli {
 namespace {
@@ -25,28 +25,6 @@ constexpr const char* default_steps = "200";
 // At high rates rounding errors grow until precisions differ as much as seeds do.
 constexpr double max_default_lr = 1e-3;
 constexpr int64_t steps_per_warmup_step = 5;
-
-constexpr int interrupted_status = 130;  // as a shell reports a program that Ctrl-C ended
-
-volatile std::sig_atomic_t stop_requested = 0;
-
-// For its lifetime, Ctrl-C sets a flag; a second one has the usual effect.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    stop_requested = 0;
-    struct sigaction action = {};
-    action.sa_handler = [](int) { stop_requested = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    ::sigaction(SIGINT, &action, &previous_);
-  }
-  ~InterruptGuard() { ::sigaction(SIGINT, &previous_, nullptr); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
- private:
-  struct sigaction previous_ = {};
-};
 
 // Shows on stderr where a comparison stands: a line that updates itself on a terminal, and one that
 // stays after each run.
@@ -65,7 +43,8 @@ class ComparisonProgress {
   }
   void show(const std::string& line) {
     if (!terminal_) return;
-    const auto limit = static_cast<size_t>(std::max(terminal::width(stderr) - 1, 0));
+    const auto limit =
+        static_cast<size_t>(std::max(terminal::width(stderr) - 1 - terminal::free_columns, 0));
     fmt::print(stderr, "{}{}{}", terminal::line_start, line.substr(0, limit), terminal::clear_line);
     open_ = true;
   }
@@ -138,11 +117,11 @@ train::Config gentle_configuration(const CLI::App& command, const CompareArgumen
 void run(const train::Config& config, lab::CompareOptions options, bool json) {
   ComparisonProgress progress;
   progress.show("reading " + config.data);
-  options.on_step = [&progress](const lab::CompareProgress& now) {
+  const train::SignalGuard signals;
+  options.on_step = [&](const lab::CompareProgress& now) {
     progress.step(now);
-    return stop_requested == 0;
+    return !signals.stop_requested();
   };
-  const InterruptGuard guard;
   const lab::Comparison comparison =
       lab::compare(config, options, [&progress](const std::string& line) { progress.note(line); });
   progress.clear();
@@ -158,7 +137,8 @@ void run(const train::Config& config, lab::CompareOptions options, bool json) {
       fmt::print("{}page: {}\n", lab::compare_text(comparison), (folder / "compare.html").string());
     }
   }
-  if (comparison.interrupted) throw CLI::RuntimeError(interrupted_status);
+  // As a shell reports a program that a signal ended.
+  if (comparison.interrupted) throw CLI::RuntimeError(128 + signals.stop_signal());
 }
 
 }  // namespace

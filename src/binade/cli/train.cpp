@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <system_error>
@@ -119,7 +120,7 @@ void print_warnings(const train::Config& config) {
   const std::string label =
       terminal::styled("warning:", terminal::Style::yellow, terminal::has_color(stderr));
   for (const std::string& text : train::warnings(config))
-    fmt::print(stderr, "binade: {} {}\n", label, text);
+    std::fputs(fmt::format("binade: {} {}\n", label, text).c_str(), stderr);  // may be closed
 }
 
 // As a shell reports a signal, and as timeout(1) reports its limit.

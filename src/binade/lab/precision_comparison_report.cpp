@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/base/text.h"
 #include "binade/lab/experiment_report.h"
 #include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
@@ -44,7 +45,7 @@ std::vector<std::vector<std::string>> rows(const Comparison& comparison) {
       return train::bytes_text(run.memory.at_peak[static_cast<size_t>(category)]);
     };
     result.push_back({run.precision, fmt::format("{:.4f}", run.loss), difference(comparison, run),
-                      train::grouped(std::llround(run.tokens_per_second)),
+                      grouped(std::llround(run.tokens_per_second)),
                       train::bytes_text(run.memory.peak), bytes(Category::parameters),
                       bytes(Category::gradients), bytes(Category::optimizer),
                       bytes(Category::activations), fmt::format("{}", run.skipped),
@@ -133,7 +134,7 @@ std::string speed_chart(const Comparison& comparison) {
   std::vector<train::Bar> bars;
   for (const ComparedRun& run : comparison.runs)
     bars.push_back({run.precision, run.tokens_per_second,
-                    train::grouped(std::llround(run.tokens_per_second)),
+                    grouped(std::llround(run.tokens_per_second)),
                     train::format_style(run.precision)});
   return train::bar_chart("Tokens per second", bars);
 }

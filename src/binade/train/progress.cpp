@@ -151,7 +151,8 @@ void Progress::step(const Record& record) {
     if (!record.validation_loss && !redraws()) return;
     Record shown = record;
     shown.validation_loss = validation_loss_;
-    const std::string line = progress_line(shown, goal_, terminal::width(stdout));
+    const std::string line =
+        progress_line(shown, goal_, terminal::width(stdout) - terminal::free_columns);
     // Lines with a validation loss stay, as a history of the run.
     if (record.validation_loss) {
       show(terminal::styled(line, Style::bold, color_));

@@ -41,10 +41,5 @@ TEST(Warnings, AVocabularyFarBeyondBytes) {
   EXPECT_THAT(warnings_of({{"preset", "gpt2-124m"}, {"data", "tokens.bin"}}), IsEmpty());
 }
 
-TEST(Warnings, ExplainsJson) {
-  EXPECT_THAT(warnings_of({{"data", "some.jsonl"}}),
-              ElementsAre(HasSubstr("jq -r .text some.jsonl")));
-}
-
 }  // namespace
 }  // namespace binade::train

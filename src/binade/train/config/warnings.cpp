@@ -61,21 +61,12 @@ void add_vocabulary(const Config& config, std::vector<std::string>& result) {
                   grouped(config.vocab), data::byte_vocabulary, data::byte_vocabulary));
 }
 
-void add_json(const Config& config, std::vector<std::string>& result) {
-  if (!config.data.ends_with(".jsonl") && !config.data.ends_with(".json")) return;
-  result.push_back(
-      fmt::format("{} is read as plain text, with its JSON syntax; to train on a field of its "
-                  "lines only: jq -r .text {} > text.txt",
-                  visible(config.data), visible(config.data)));
-}
-
 }  // namespace
 
 std::vector<std::string> warnings(const Config& config) {
   std::vector<std::string> result;
   add_without_effect(config, result);
   add_vocabulary(config, result);
-  add_json(config, result);
   return result;
 }
 

@@ -8,7 +8,7 @@
 namespace binade::train {
 
 // Sentences about settings of a complete configuration that are valid but hardly meant: those
-// without effect, a vocabulary far larger than the tokenizer's, and text files of JSON.
+// without effect, and a vocabulary far larger than the tokenizer's.
 std::vector<std::string> warnings(const Config& config);
 
 }  // namespace binade::train
