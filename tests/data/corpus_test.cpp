@@ -41,7 +41,7 @@ TEST(Corpus, JsonLinesAreTheirTexts) {
   folder.put("a.jsonl", "{\"text\":\"one\"}\n{\"body\":\"two\"}\n");
   EXPECT_THAT([&] { read_text(path.string()); },
               ::testing::ThrowsMessage<Error>(::testing::AllOf(
-                  ::testing::HasSubstr("a.jsonl, byte 15"), ::testing::HasSubstr("\"text\""))));
+                  ::testing::HasSubstr("a.jsonl at byte 15"), ::testing::HasSubstr("\"text\""))));
 }
 
 TEST(Corpus, CompressedFilesAreRefused) {
