@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <numbers>
+#include <string>
+
+#include "binade/base/error.h"
 
 namespace binade::nn {
 namespace {
@@ -21,6 +24,11 @@ double scaled(double frequency, const RopeScaling& scaling) {
 }  // namespace
 
 std::vector<float> rope_frequencies(int64_t dim, double theta, const RopeScaling& scaling) {
+  if (dim < 2 || dim % 2 != 0 || !(theta > 0) || std::isinf(theta)) {
+    fail("rope_frequencies", {.argument = "dim, theta",
+                              .expected = "an even number, a finite number more than 0",
+                              .found = std::to_string(dim) + ", " + std::to_string(theta)});
+  }
   std::vector<float> frequencies;
   for (int64_t i = 0; i < dim / 2; ++i) {
     // Rounded to f32 as in other implementations, so that their checkpoints give the same angles.
