@@ -79,10 +79,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
                                         pre = Saved(pre)](const Tensor& dy_given, GradSlots dx) {
     const auto& kernels = backend::of(dy_given);
     Tensor dy = viewed(dense(dy_given), {rows, out});
-    // The weight's gradient sums dy's columns on its way.
-    const bool sums_bias = activation == Activation::none && dx[1].needs_grad();
     if (activation == Activation::none) {
-      if (!sums_bias) add_reduced(dx[2], dy);
+      add_reduced(dx[2], dy);
     } else {
       dy = activation_gradient(activation, dy, pre, dx[2]);
     }
@@ -94,9 +92,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     if (dx[1].needs_grad()) {
       const auto [buffer, accumulate] = dx[1].target();
       kernels.matmul.matmul(matrix_transposed(dy), matrix(x), matrix(buffer),
-                            {.beta = accumulate ? 1.0f : 0.0f,
-                             .tf32 = tf32,
-                             .row_sums = sums_bias ? target_of(dx[2]) : backend::Target()});
+                            {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
     }
   });
 }

@@ -118,9 +118,6 @@ int64_t alignment(const void* address) {
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
-// cuBLASLt has one address for a bias and for the gradient of one.
-const void* bias_address(const BlasGemm& p) { return p.sums_b != nullptr ? p.sums_b : p.bias; }
-
 // Everything that the choice of an algorithm depends on: not the addresses, nor alpha's value.
 GemmKey key_of(const BlasGemm& p) {
   return {p.rows,
@@ -147,8 +144,8 @@ GemmKey key_of(const BlasGemm& p) {
               4 * static_cast<int64_t>(p.scaling_a) + 16 * static_cast<int64_t>(p.scaling_b),
           p.tf32,
           p.fast_accumulation,
-          bias_address(p) == nullptr ? 0 : alignment(bias_address(p)),
-          p.gelu + 2 * (p.sums_b != nullptr),
+          p.bias == nullptr ? 0 : alignment(p.bias),
+          p.gelu,
           p.aux.data == nullptr ? 0 : alignment(p.aux.data),
           p.aux.leading,
           p.aux.batch_stride};
@@ -172,7 +169,6 @@ Layout make_layout(const BlasMatrix& matrix, int64_t rows, int64_t columns, int6
 }
 
 cublasLtEpilogue_t epilogue_of(const BlasGemm& p) {
-  if (p.sums_b != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
   if (!p.gelu) return p.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   if (p.aux.data != nullptr)
     return p.bias != nullptr ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
@@ -217,7 +213,7 @@ Operation make_operation(const BlasGemm& p) {
     set(owned, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode(p.scaling_b));
   }
   if (p.fast_accumulation) set(owned, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
-  if (bias_address(p) != nullptr) {
+  if (p.bias != nullptr) {
     set(owned, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(cuda_type(p.d.type)));
   }
   if (p.aux.data != nullptr) {
@@ -228,8 +224,7 @@ Operation make_operation(const BlasGemm& p) {
 }
 
 void set_addresses(const Plan& plan, const BlasGemm& p) {
-  if (const void* const bias = bias_address(p))
-    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (p.bias != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   if (p.aux.data != nullptr)
     set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux.data);
   if (p.scale_a != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.scale_a);
