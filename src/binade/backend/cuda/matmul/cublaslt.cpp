@@ -20,12 +20,6 @@ constexpr size_t workspace_bytes = 32 << 20;  // NVIDIA's recommendation for Hop
 constexpr int candidate_count = 16;  // that tuning times, from the top of cuBLASLt's ranking
 // Below, a GEMM takes a few microseconds, about as long as its launch: nothing to gain.
 constexpr double flops_worth_tuning = 1e9;
-// Algorithms within this factor of the fastest, at most so many, are timed again.
-constexpr float finalist_factor = 1.15f;
-constexpr size_t finalist_count = 4;
-// For so long, in turns: under load a GPU lowers its clocks, which changes the ranking of a short
-// burst. A model has about 20 shapes, so that the first step stays under three seconds.
-constexpr float final_milliseconds = 30;
 
 void check_blas(cublasStatus_t status, std::string_view call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -297,16 +291,11 @@ double flops(const BlasGemm& p) {
          static_cast<double>(p.depth) * static_cast<double>(p.batch);
 }
 
-// Runs of a measurement.
-int runs_of(const BlasGemm& p) {
-  constexpr double enough_flops = 2e11;  // 0.3 ms of bf16 or 4 ms of f32 on an H200
-  return static_cast<int>(std::clamp(enough_flops / flops(p), 2.0, 20.0));
-}
-
 // Milliseconds per run; infinite if the algorithm fails.
 float measure(Context& context, const Plan& plan, const BlasGemm& p, void* d,
               const cublasLtMatmulAlgo_t& algorithm, const Events& events) {
-  const int repeats = runs_of(p);
+  constexpr double enough_flops = 2e11;  // 0.3 ms of bf16 or 4 ms of f32 on an H200
+  const int repeats = static_cast<int>(std::clamp(enough_flops / flops(p), 2.0, 20.0));
   if (run(context, plan, p, d, algorithm) != CUBLAS_STATUS_SUCCESS)
     return std::numeric_limits<float>::infinity();
   check(cudaEventRecord(events.begin, stream()), "cudaEventRecord");
@@ -353,34 +342,15 @@ cublasLtMatmulAlgo_t fastest(Context& context, const Plan& plan, const BlasGemm&
   if (p.beta != 0) d = scratch.emplace(p).data();
   if (d == nullptr) return algorithms.front();
   const Events events;
-  struct Timed {
-    float milliseconds;
-    size_t index;
-    auto operator<=>(const Timed&) const = default;
-  };
-  std::vector<Timed> timed;
-  for (size_t i = 0; i < algorithms.size(); ++i)
-    timed.push_back({measure(context, plan, p, d, algorithms[i], events), i});
-  std::sort(timed.begin(), timed.end());
-  const auto is_slow = [&](const Timed& one) {
-    return !(one.milliseconds <= finalist_factor * timed[0].milliseconds);
-  };
-  timed.erase(std::find_if(timed.begin() + 1, timed.end(), is_slow), timed.end());
-  timed.resize(std::min(timed.size(), finalist_count));
-  const auto round = static_cast<float>(timed.size()) * static_cast<float>(runs_of(p) + 1);
-  // Nothing to decide, or runs so long that the first measurement was not a short burst.
-  if (timed.size() == 1 || round * timed[0].milliseconds > final_milliseconds)
-    return algorithms[timed[0].index];
-  for (Timed& one : timed) one.milliseconds = 0;
-  float spent = 0;
-  while (spent < final_milliseconds) {
-    for (Timed& one : timed) {
-      const float time = measure(context, plan, p, d, algorithms[one.index], events);
-      one.milliseconds += time;
-      spent += time * static_cast<float>(runs_of(p) + 1);
-    }
+  size_t best = 0;
+  float least = std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < algorithms.size(); ++i) {
+    const float time = measure(context, plan, p, d, algorithms[i], events);
+    if (time >= least) continue;
+    least = time;
+    best = i;
   }
-  return algorithms[std::min_element(timed.begin(), timed.end())->index];
+  return algorithms[best];
 }
 
 bool is_tuning_enabled() {
