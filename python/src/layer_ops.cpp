@@ -172,9 +172,13 @@ void bind_attention(nb::module_& m) {
       },
       "qkv"_a, "heads"_a, "kv_heads"_a, nb::kw_only(), "is_causal"_a = true, "scale"_a = nb::none(),
       ReleaseGil(), "Attention on one buffer [batch, tokens, (heads + 2 kv_heads) * dim].");
-  m.def("rope_tables", nb::overload_cast<int64_t, int64_t, double, Device>(&rope_tables),
-        "positions"_a, "dim"_a, "theta"_a = 10000.0, "device"_a = Device::cpu(), ReleaseGil(),
-        "Cosines and sines of the rotary embedding.");
+  m.def(
+      "rope_tables",
+      [](int64_t positions, int64_t dim, double theta, Device device) {
+        return rope_tables(positions, dim, theta, device);
+      },
+      "positions"_a, "dim"_a, "theta"_a = 10000.0, "device"_a = Device::cpu(), ReleaseGil(),
+      "Cosines and sines of the rotary embedding.");
   m.def("rope", &rope, "input"_a, "cosine"_a, "sine"_a, "start"_a = 0, "rotated"_a = -1,
         ReleaseGil(), "Rotates the heads of [batch, tokens, heads, dim] by their position.");
 }

@@ -142,13 +142,16 @@ void bind_transformer(nb::module_& m) {
                                                {device, dtype});
            });
   nb::class_<nn::MLP, nn::Layer>(m, "_MLP").def(
-      "__init__", [](nn::MLP* self, int64_t width, int64_t hidden, bool gated, bool bias,
-                     const std::string& activation, double dropout, Device device, DType dtype) {
+      "__init__",
+      [](nn::MLP* self, int64_t width, int64_t hidden, bool gated, bool bias,
+         const std::optional<std::string>& activation, double dropout, Device device, DType dtype) {
+        const auto chosen =
+            activation ? std::optional(parse_activation(*activation)) : std::nullopt;
         new (self) nn::MLP({.width = width,
                             .hidden = hidden,
                             .gated = gated,
                             .bias = bias,
-                            .activation = parse_activation(activation),
+                            .activation = chosen,
                             .dropout = dropout},
                            {device, dtype});
       });

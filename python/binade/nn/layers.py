@@ -119,11 +119,12 @@ class MultiheadAttention(_Native):
 
 
 class MLP(_Native):
-    """Two linear layers with an activation, or SwiGLU if gated."""
+    """Two linear layers with an activation (gelu_tanh); gated: activation(gate) * up, SwiGLU by
+    default."""
 
     weight = bias = None
 
-    def __init__(self, width, hidden, *, gated=False, bias=True, activation="gelu_tanh",
+    def __init__(self, width, hidden, *, gated=False, bias=True, activation=None,
                  dropout=0.0, device="cpu", dtype=_F32):
         super().__init__(_binade._MLP(width, hidden, gated, bias, activation, dropout, device,
                                       dtype))
