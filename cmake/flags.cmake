@@ -42,6 +42,11 @@ if(BINADE_SANITIZE)
   endif()
 endif()
 
+# Nobody replaces functions inside the shared library, so that calls of one file may be inlined.
+if(BINADE_SHARED)
+  list(APPEND cxx_options -fno-semantic-interposition)
+endif()
+
 foreach(option IN LISTS cxx_options)
   target_compile_options(binade_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${option}>")
 endforeach()

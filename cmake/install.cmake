@@ -1,13 +1,20 @@
-# cmake --install: the public headers, the static library, the program, and find_package(binade).
+# cmake --install: the public headers, the libraries, the program, find_package(binade) and pkg-config. Components: runtime
+# (what a linked program needs), development, program.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(binade_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/binade")
-install(TARGETS binade EXPORT binade_targets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+install(TARGETS binade EXPORT binade_targets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development
         INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(EXPORT binade_targets FILE binade-targets.cmake NAMESPACE binade:: DESTINATION "${binade_config_dir}")
+if(BINADE_SHARED)
+  install(TARGETS binade_shared EXPORT binade_targets
+          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development
+          INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+install(EXPORT binade_targets FILE binade-targets.cmake NAMESPACE binade:: DESTINATION "${binade_config_dir}"
+        COMPONENT development)
 if(TARGET binade_cli)
-  install(TARGETS binade_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  install(TARGETS binade_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)
 endif()
 
 # Followed when installing: an edit may have changed what binade.h includes since CMake ran.
@@ -19,7 +26,7 @@ install(CODE "
     file(INSTALL \"${CMAKE_CURRENT_SOURCE_DIR}/src/\${header}\"
          DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/\${folder}\")
   endforeach()
-")
+" COMPONENT development)
 
 # What the compiler's own installation provides: by name, wherever the user's compiler has it.
 set(binade_system_libraries ${OpenMP_CXX_LIB_NAMES} ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS})
@@ -30,5 +37,21 @@ configure_package_config_file(cmake/binade-config.cmake.in "${CMAKE_CURRENT_BINA
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/binade-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/binade-config.cmake"
-              "${CMAKE_CURRENT_BINARY_DIR}/binade-config-version.cmake" DESTINATION "${binade_config_dir}")
-install(FILES cmake/link_libraries.cmake DESTINATION "${binade_config_dir}" RENAME binade-link-libraries.cmake)
+              "${CMAKE_CURRENT_BINARY_DIR}/binade-config-version.cmake" DESTINATION "${binade_config_dir}"
+        COMPONENT development)
+install(FILES cmake/link_libraries.cmake DESTINATION "${binade_config_dir}" RENAME binade-link-libraries.cmake
+        COMPONENT development)
+
+# ---- pkg-config ----
+set(binade_pc_private "")
+foreach(library IN LISTS binade_library_names binade_system_libraries)
+  string(APPEND binade_pc_private " ${library}")
+endforeach()
+string(REGEX REPLACE " ([^ -])" " -l\\1" binade_pc_private "${binade_pc_private}")
+configure_file(cmake/binade.pc.in "${CMAKE_CURRENT_BINARY_DIR}/binade.pc" @ONLY)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/binade.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+        COMPONENT development)
+
+if(PROJECT_IS_TOP_LEVEL AND BINADE_SHARED)
+  include(cmake/package.cmake)
+endif()

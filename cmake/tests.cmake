@@ -82,6 +82,23 @@ foreach(folder IN LISTS test_folders)
   binade_discover_suites(${target} "${folder}")
 endforeach()
 
+# The C interface from C and, where its compiler is, from Rust.
+if(NOT BINADE_SANITIZE)
+  enable_language(C)
+  add_executable(test_c_program tests/c/train.c)
+  target_link_libraries(test_c_program PRIVATE binade)
+  target_compile_options(test_c_program PRIVATE -std=c11 -Wall -Wextra -Wpedantic -Werror)
+  add_test(NAME c.program COMMAND test_c_program)
+  set_tests_properties(c.program PROPERTIES LABELS c)
+  find_program(BINADE_RUSTC rustc)
+  mark_as_advanced(BINADE_RUSTC)
+  if(BINADE_RUSTC AND BINADE_SHARED)
+    add_test(NAME c.rust COMMAND "${CMAKE_COMMAND}" -D "rustc=${BINADE_RUSTC}" -D "source=${CMAKE_CURRENT_SOURCE_DIR}" -D
+                                 "build=${CMAKE_CURRENT_BINARY_DIR}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tests/c/rust.cmake")
+    set_tests_properties(c.rust PROPERTIES LABELS c)
+  endif()
+endif()
+
 # The programs of these documents, as their text has them.
 set(documents_with_programs docs/tutorial.md docs/fine-tuning.md)
 list(TRANSFORM documents_with_programs PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
@@ -126,10 +143,47 @@ if(NOT BINADE_SANITIZE)
   binade_install_test(fetch_content parent_project -D how=FetchContent)
   binade_install_test(parent_build parent_project -D how=add_subdirectory -D program=ON)
   set_tests_properties(install.headers install.parent_build PROPERTIES LABELS "install;slow")
+  find_program(BINADE_SHLIBDEPS dpkg-shlibdeps)  # of Debian's dpkg-dev, which makes the packages' dependencies
+  mark_as_advanced(BINADE_SHLIBDEPS)
+  if(BINADE_SHARED AND BINADE_SHLIBDEPS)
+    binade_install_test(packages packages)
+    set_tests_properties(install.packages PROPERTIES LABELS "install;slow")
+  endif()
 endif()
 
-# Plants every fault of tests/mutants in a copy of the sources with a build of its own.
+# Plants every fault of tests/mutants in a copy of the sources with a build of its own. Whether the sources
+# still hold the text of each is checked every time.
 if(NOT BINADE_SANITIZE)
+  find_package(Python3 3.11 QUIET COMPONENTS Interpreter) # for tomllib
+  if(Python3_FOUND)
+    add_test(NAME mutate.list COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate" --list)
+  endif()
   add_test(NAME mutate.all COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate")
   set_tests_properties(mutate.all PROPERTIES LABELS slow TIMEOUT 7200)
+endif()
+
+# The Python package's own tests, if it was built; else a test that says what is missing.
+if(TARGET _binade)
+  add_executable(python_gpt_loop python/tests/gpt_loop.cpp)
+  target_link_libraries(python_gpt_loop PRIVATE binade binade_dependencies)
+  binade_compile(python_gpt_loop -O1)
+  add_test(NAME python.package COMMAND "${Python_EXECUTABLE}" -m pytest -q -p no:cacheprovider
+                                       "${CMAKE_CURRENT_SOURCE_DIR}/python/tests")
+  set_tests_properties(
+    python.package
+    PROPERTIES LABELS python TIMEOUT 600 SKIP_REGULAR_EXPRESSION "No module named pytest" ENVIRONMENT
+               "PYTHONPATH=${binade_python_path};PYTHONDONTWRITEBYTECODE=1;BINADE_GPT_LOOP=$<TARGET_FILE:python_gpt_loop>")
+  add_test(NAME python.notebooks COMMAND "${Python_EXECUTABLE}" -m pytest -q -p no:cacheprovider
+                                         "${CMAKE_CURRENT_SOURCE_DIR}/python/tests/test_notebooks.py")
+  set_tests_properties(
+    python.notebooks
+    PROPERTIES LABELS "python;slow" TIMEOUT 600 SKIP_REGULAR_EXPRESSION "No module named pytest" ENVIRONMENT
+               "PYTHONPATH=${binade_python_path};PYTHONDONTWRITEBYTECODE=1;BINADE_SLOW_TESTS=1")
+elseif(DEFINED binade_python_missing)
+  add_test(NAME python.package COMMAND "${CMAKE_COMMAND}" -E echo "skipped: there is no ${binade_python_missing}")
+  set_tests_properties(python.package PROPERTIES LABELS python SKIP_REGULAR_EXPRESSION "^skipped:")
+endif()
+if(NOT BINADE_SANITIZE)
+  add_test(NAME python.install COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/check-python")
+  set_tests_properties(python.install PROPERTIES LABELS "python;net;slow" TIMEOUT 3600)
 endif()

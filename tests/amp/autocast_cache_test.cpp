@@ -32,6 +32,16 @@ TEST(AutocastCache, OutlivesInnerGuards) {
   EXPECT_EQ(amp::cast_cache_bytes(), 0);
 }
 
+TEST(AutocastCache, SeesWritesThroughTheAddress) {
+  Tensor w = ones({4, 4});
+  w.set_requires_grad();
+  const Tensor x = ones({1, 4});
+  const amp::Autocast guard(DType::bf16);
+  EXPECT_EQ(to_vector(linear(x, w))[0], 4);
+  w.mutable_data<float>()[0] = 3;
+  EXPECT_EQ(to_vector(linear(x, w))[0], 6);
+}
+
 // Casts of one guard, as `explain` counts them: the second use of a weight has none.
 TEST(AutocastCache, SparesTheSecondCastAfterAnInnerGuard) {
   Tensor w = ones({4, 4});

@@ -175,6 +175,17 @@ TEST(Fp8Groups, TinyAmaxesCountAsTheRecipesEpsilon) {
   EXPECT_FLOAT_EQ(static_cast<float>(tiny.scale_inv.item()), 2 / 448.0f);
 }
 
+TEST(Fp8Weight, IsQuantizedAgainAfterAWriteThroughItsAddress) {
+  nn::Linear layer({.in = 16, .out = 16, .bias = false});
+  const Tensor x = ones({16, 16});
+  const Fp8Recipe recipe{.scaling = amp::Fp8Scaling::current};
+  const amp::Fp8Autocast fp8(recipe);
+  layer(x);
+  std::fill_n(layer.weight.mutable_data<float>(), layer.weight.numel(), 2.0f);
+  // Codes and sums are exact; the scale of each operand is rounded to f32.
+  for (const double y : to_vector(layer(x))) EXPECT_NEAR(y, 32, 4 * 0x1p-23 * 32);
+}
+
 TEST(Fp8Weight, IsQuantizedAgainForAnotherRecipe) {
   using enum amp::Fp8Scaling;
   const Fp8Recipe recipes[] = {{.scaling = current},

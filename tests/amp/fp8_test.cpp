@@ -50,13 +50,13 @@ void expect_bytes(const Tensor& data, const Tensor& expected, DType dtype) {
 }
 
 void roll(amp::Fp8Stream& stream, double max_value, backend::DelayedRule rule = {}) {
-  backend::of(stream.scale)
-      .quantize.roll({.history = stream.history,
-                      .pending = stream.pending,
-                      .scale = stream.scale,
-                      .scale_inv = stream.scale_inv,
-                      .max_value = max_value,
-                      .rule = rule});
+  const backend::DelayedScale rolled[] = {{.history = stream.history,
+                                           .pending = stream.pending,
+                                           .scale = stream.scale,
+                                           .scale_inv = stream.scale_inv,
+                                           .max_value = max_value,
+                                           .rule = rule}};
+  backend::of(stream.scale).quantize.roll({rolled, 1});
 }
 
 class DelayedGolden : public ::testing::TestWithParam<std::tuple<int, bool, int>> {};

@@ -187,6 +187,80 @@ TEST(GradScaler, SavedStateContinuesAsIfNothingHappened) {
   EXPECT_EQ(one.state(), two.state());
 }
 
+TEST(GradScaler, LoadingWithinAnIterationKeepsItsStages) {
+  Tensor w = ones({1});
+  w.set_requires_grad();
+  optim::SGD sgd({w}, {.lr = 0});
+  GradScaler scaler({.init_scale = 4});
+  scaler.scale(sum(w)).backward();
+  scaler.unscale(sgd);
+  EXPECT_EQ(w.grad().item(), 1);
+  scaler.load_state(scaler.state());
+  EXPECT_THROW(scaler.unscale(sgd), Error);
+  scaler.step(sgd);
+  EXPECT_EQ(w.grad().item(), 1) << "unscaled once";
+  scaler.load_state(scaler.state());
+  EXPECT_THROW(scaler.step(sgd), Error);
+  scaler.update();
+  scaler.load_state(scaler.state());
+  EXPECT_TRUE(train_once(scaler, sgd, w, 1).applied());
+}
+
+// The entries of torch.amp.GradScaler.state_dict(), as PyTorch 2.15.0 names them.
+TEST(GradScaler, LoadsPyTorchsState) {
+  GradScaler scaler({.hysteresis = 2});
+  scaler.load_state({{"scale", 1024},
+                     {"growth_factor", 4},
+                     {"backoff_factor", 0.25},
+                     {"growth_interval", 7},
+                     {"_growth_tracker", 5}});
+  EXPECT_EQ(scaler.get_scale(), 1024);
+  EXPECT_EQ(scaler.growth_tracker(), 5);
+  Tensor w = ones({1});
+  w.set_requires_grad();
+  optim::SGD sgd({w}, {.lr = 0});
+  for (int i = 0; i < 2; ++i) train_once(scaler, sgd, w, 1);
+  EXPECT_EQ(scaler.get_scale(), 4096) << "seven clean steps";
+  GradScaler untouched({.init_scale = 8});
+  EXPECT_THROW(untouched.load_state({{"scale", 1024},
+                                     {"growth_factor", 4},
+                                     {"backoff_factor", 2},
+                                     {"growth_interval", 7},
+                                     {"_growth_tracker", 5}}),
+               Error);
+  EXPECT_EQ(untouched.get_scale(), 8);
+  EXPECT_EQ(untouched.state().at("growth_factor"), 2);
+}
+
+TEST(GradScaler, Scales16BitLossesInF32) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    Tensor w = ones({1}, dtype);
+    w.set_requires_grad();
+    GradScaler scaler;
+    const Tensor scaled = scaler.scale(sum(w, {}, false, dtype) * 2.0);
+    EXPECT_EQ(scaled.dtype(), DType::f32);
+    EXPECT_EQ(scaled.item(), 131072);
+  }
+  GradScaler scaler;
+  EXPECT_EQ(scaler.scale(ones({}, DType::f64)).dtype(), DType::f64);
+}
+
+TEST(GradScaler, RefusesWhatIsNoLoss) {
+  for (const bool enabled : {true, false}) {
+    GradScaler scaler({.enabled = enabled});
+    for (const Tensor& loss : {Tensor(), ones({}, DType::i64)}) {
+      try {
+        scaler.scale(loss);
+        ADD_FAILURE() << describe(loss);
+      } catch (const Error& error) {
+        EXPECT_EQ(
+            std::string(error.what()),
+            "scale: loss: expected a tensor of f64, f32, f16 or bf16, found " + describe(loss));
+      }
+    }
+  }
+}
+
 TEST(GradScaler, HysteresisToleratesOneOverflow) {
   Tensor w = ones({1});
   w.set_requires_grad();

@@ -118,6 +118,17 @@ TEST(TensorAutograd, SetGradReplacesIt) {
   EXPECT_NE(test::error_of([&] { tensor({1}, {1}).set_grad(tensor({1}, {1})); }), "");
 }
 
+TEST(TensorAutograd, SetGradSetsItsType) {
+  const Tensor x = leaf({1, 2}, {2});
+  x.set_grad(tensor({256, 256}, {2}, DType::bf16));
+  EXPECT_EQ(x.grad_dtype(), DType::bf16);
+  sum(x).backward();  // 257 is no bf16 number
+  EXPECT_EQ(x.grad().dtype(), DType::bf16);
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(256, 256));
+  x.set_grad_dtype(DType::bf16);
+  EXPECT_TRUE(x.grad().defined()) << "the same type keeps it";
+}
+
 TEST(TensorAutograd, DetachCutsTheGraph) {
   const Tensor x = leaf({2}, {1});
   const Tensor y = x * x;

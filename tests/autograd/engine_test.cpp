@@ -264,6 +264,25 @@ TEST(Hooks, OfCheckpointedInputsAndResultsFireOnce) {
   EXPECT_EQ(order, "yhx");
 }
 
+// A leaf's hook fires as soon as nothing can add to its gradient, with a recompute as without one.
+TEST(Hooks, FireBeforeTheRestOfTheWalk) {
+  for (const bool recompute : {false, true}) {
+    const Tensor c = leaf({1}, {1}), a = leaf({2}, {1});
+    std::string order;
+    const auto note = [&order](const Tensor& x, char name) {
+      on_gradient(x, [&order, name](const Tensor&) { return order += name, Tensor(); });
+    };
+    const Tensor z = exp(c);
+    note(c, 'c');
+    note(a, 'a');
+    note(z, 'z');
+    const auto twice = [](std::span<const Tensor> in) { return in[0] * 2.0; };
+    const Tensor h[] = {z * a};
+    (recompute ? checkpoint(twice, h) : twice(h)).backward();
+    EXPECT_EQ(order, "azc") << recompute;
+  }
+}
+
 TEST(Hooks, NeedATensorWithAGradientAndReturnOneThatFits) {
   EXPECT_THAT(
       test::error_of([] { on_gradient(tensor({1}, {1}), [](const Tensor&) { return Tensor(); }); }),

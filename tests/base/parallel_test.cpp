@@ -1,11 +1,15 @@
 #include "binade/base/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "binade/base/error.h"
@@ -99,6 +103,83 @@ TEST_P(Parallel, InsideABodyRunsSerially) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, Parallel, testing::Values(1, 2, 3, 8),
                          testing::PrintToStringParamName());
+
+int64_t sum_below(int64_t n) {
+  std::atomic<int64_t> total = 0;
+  parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) total += i;
+  });
+  return total;
+}
+
+// How a forked child that runs `body` ended; it is killed if it hangs.
+int status_of_child(bool (*body)()) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(body() ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(Fork, AChildRunsItsLoops) {
+  const ThreadCount threads(4);
+  ASSERT_EQ(sum_below(1000), 499500);
+  EXPECT_EQ(status_of_child([] { return sum_below(1000) == 499500; }), 0);
+  EXPECT_EQ(status_of_child([] {
+              int64_t sum = 0;
+              std::thread([&sum] { sum = sum_below(1000); }).join();
+              return sum == 499500;
+            }),
+            0)
+      << "on a thread of its own, which has a team of its own";
+  EXPECT_EQ(status_of_child([] {
+              return status_of_child([] { return sum_below(1000) == 499500; }) == 0 &&
+                     sum_below(1000) == 499500;
+            }),
+            0)
+      << "and so does a grandchild";
+  EXPECT_EQ(sum_below(1000), 499500);
+}
+
+// A user whose threads may be limited: root's are not.
+constexpr uid_t limited_user = 54321;
+
+bool can_be_limited() {
+  return geteuid() != 0 || status_of_child([] { return setuid(limited_user) == 0; }) == 0;
+}
+
+void loop_with_few_threads(rlim_t limit) {
+  if (geteuid() == 0 && setuid(limited_user) != 0) _exit(2);
+  const rlimit most{limit, limit};
+  setrlimit(RLIMIT_NPROC, &most);
+  set_threads(8);
+  const bool right = sum_below(1000) == 499500 && threads() <= static_cast<int>(limit) &&
+                     sum_below(2000) == 1999000;
+  _exit(right ? 0 : 1);
+}
+
+TEST(ThreadLimitDeathTest, LoopsUseTheThreadsThatCanBeStarted) {
+  if (!can_be_limited()) GTEST_SKIP() << "needs another user";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const rlim_t limit : {1, 3}) {
+    EXPECT_EXIT(loop_with_few_threads(limit), testing::ExitedWithCode(0),
+                "binade: using [1-3] threads: the system refuses to start 8");
+  }
+}
+
+TEST(Threads, CanBeSetWhileLoopsRun) {
+  const ThreadCount before(2);
+  std::atomic<bool> done = false;
+  std::thread setter([&done] {
+    for (int i = 0; !done; ++i) set_threads(1 + i % 4);
+  });
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(sum_below(500), 124750);
+  done = true;
+  setter.join();
+}
 
 TEST(Threads, CanBeSetWithinReason) {
   const int before = threads();

@@ -30,5 +30,22 @@ TEST(Text, EscapesInvalidUtf8) {
   EXPECT_EQ(visible("\xc3(\xc3\xa9"), "\\xc3(\xc3\xa9");
 }
 
+TEST(Text, GroupsDigits) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(842496), "842,496");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+  EXPECT_EQ(grouped(-100), "-100");
+  EXPECT_EQ(grouped(INT64_MIN), "-9,223,372,036,854,775,808");
+}
+
+TEST(Text, EditDistanceCountsInsertionsRemovalsAndReplacements) {
+  EXPECT_EQ(edit_distance("train", "train"), 0u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("trian", "train"), 2u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+}
+
 }  // namespace
 }  // namespace binade

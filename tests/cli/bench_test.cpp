@@ -62,13 +62,10 @@ TEST(Bench, GemmReportsRates) {
 
 TEST(Bench, RefusesWhatItCannotMeasure) {
   const std::pair<std::string, std::string> cases[] = {
-      {"gemm --shapes 2x3", "MxNxK"},
-      {"gemm --shapes 2x3x0", "MxNxK"},
-      {"gemm --device tpu", "tpu"},
-      {"step --precision fp9", "fp9"},
-      {"step --steps 0", "--steps"},
-      {"step --heads 3", "heads"},
-      {"", "subcommand"},
+      {"gemm --shapes 2x3", "MxNxK"},     {"gemm --shapes 2x3x0", "MxNxK"},
+      {"gemm --shapes 2x3x4x5", "MxNxK"}, {"gemm --device tpu", "tpu"},
+      {"step --precision fp9", "fp9"},    {"step --steps 0", "--steps"},
+      {"step --heads 3", "heads"},        {"", "subcommand"},
   };
   for (const auto& [arguments, naming] : cases) {
     const Outcome outcome = bench(arguments);

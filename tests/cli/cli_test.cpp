@@ -44,9 +44,29 @@ TEST(Cli, VersionPrintsTheProjectsVersion) {
   EXPECT_EQ(outcome.out, "binade " BINADE_VERSION "\n");
 }
 
+TEST(Cli, VersionIsAnOptionToo) {
+  const Outcome outcome = binade("--version");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out, "binade " BINADE_VERSION "\n");
+}
+
+TEST(Cli, HelpIsACommandToo) {
+  EXPECT_EQ(binade("help").out, binade("--help").out);
+  EXPECT_EQ(binade("help formats").out, binade("formats --help").out);
+  EXPECT_EQ(binade("help formats").status, 0);
+  expect_refused("help fromats", "did you mean 'formats'?");
+}
+
+TEST(Cli, UnknownCommandsNameTheNearest) {
+  expect_refused("trian", "There is no command 'trian'; did you mean 'train'?");
+  expect_refused("evla runs/1", "did you mean 'eval'?");
+  const Outcome other = binade("frobnicate");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, ::testing::Not(HasSubstr("did you mean")));
+}
+
 TEST(Cli, BadInputGivesOneMessageAndExitCodeTwo) {
   expect_refused("", "A command is required");
-  expect_refused("trian", "trian");
   expect_refused("formats --jsno", "--jsno");
   expect_refused("formats version", "version");
   expect_refused("--jsno", "--jsno");

@@ -47,6 +47,41 @@ TEST_F(Commands, GenerateTakesItsPromptFromAnywhere) {
       option.out);
 }
 
+// A byte is a token here and at most one character of the text.
+TEST_F(Commands, GeneratePrintsEachTokenOnce) {
+  const Outcome outcome = binade("generate " + path("run") + " --tokens 40 --prompt abc");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
+  const auto characters = static_cast<int64_t>(outcome.out.size()) -
+                          std::count_if(outcome.out.begin(), outcome.out.end(), continues);
+  EXPECT_LE(characters, 3 + 40 + 1);
+  EXPECT_GE(characters, 3 + 40 / 4 + 1);
+}
+
+// The same text in bf16: another loss, by rounding errors of 2^-9.
+TEST_F(Commands, EvalRunsInThePrecisionAsked) {
+  folder_->put("short.txt", "a short text, for which the loss is computed in several precisions");
+  const auto loss = [](const std::string& precision) {
+    const Outcome outcome = binade("eval --json --precision " + precision + " --data " +
+                                   path("short.txt") + " " + path("run"));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out).at("loss").get<double>();
+  };
+  const double exact = loss("fp32");
+  for (const char* precision : {"bf16", "fp16"}) {
+    EXPECT_NE(loss(precision), exact) << precision;
+    EXPECT_NEAR(loss(precision), exact, 0.01 * exact) << precision;
+  }
+}
+
+TEST_F(Commands, GenerateAndEvalTakeADeviceAndAPrecision) {
+  const std::string where = path("run") + " --device cpu --precision bf16";
+  const Outcome generated = binade("generate --tokens 12 --prompt abc " + where);
+  EXPECT_EQ(generated.status, 0) << generated.err;
+  EXPECT_THAT(generated.out, StartsWith("abc"));
+  EXPECT_EQ(binade("eval " + where).status, 0);
+}
+
 TEST_F(Commands, EvalPrintsJson) {
   const Outcome outcome = binade("eval --json " + path("run"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -92,9 +127,12 @@ TEST_F(Commands, BadInputIsOneMessageAndExitCodeTwo) {
       {"generate no-such", "no-such"},
       {"generate --top-p 2 " + path("run"), "top-p"},
       {"generate --prompt a --prompt-file b " + path("run"), "prompt"},
+      {"generate --device tpu " + path("run"), "tpu"},
+      {"generate --precision fp8 " + path("run"), "fp8"},
       {"eval no-such", "no-such"},
       {"eval --data no-such " + path("run"), "no-such"},
       {"eval --precision f13 " + path("run"), "f13"},
+      {"eval --device tpu " + path("run"), "tpu"},
       {"export no-such x", "no-such"},
       {"export --dtype e4m3 " + path("run") + " x", "e4m3"},
       {"import no-such x", "no-such"},
@@ -113,10 +151,15 @@ TEST_F(Commands, BadInputIsOneMessageAndExitCodeTwo) {
 
 TEST_F(Commands, DryRunForecastsMemory) {
   const Outcome outcome = binade("train --dry-run --preset gpt2-124m");
-  for (const char* part : {"parameters         497759232 B", "optimizer          995518464 B",
-                           "activations", "total", "8192 tokens per step"})
+  for (const char* part : {"parameters          497,759,232 B", "optimizer           995,518,464 B",
+                           "activations", "total", "8,192 tokens per step"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
-  const auto json = nlohmann::json::parse(binade("train --dry-run --json").out);
+  const auto json =
+      nlohmann::json::parse(binade("train --dry-run --json --batch 3 --accumulate 5 --context 16 "
+                                   "--steps 7")
+                                .out);
+  EXPECT_EQ(json.at("tokens_per_step"), 3 * 5 * 16);
+  EXPECT_EQ(json.at("tokens"), 3 * 5 * 16 * 7);
   EXPECT_GT(json.at("memory"), json.at("memory_at_peak").at("parameters"));
 }
 

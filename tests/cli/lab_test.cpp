@@ -27,9 +27,12 @@ TEST(CliLab, ListsAndRunsExperiments) {
 }
 
 TEST(CliPlan, PrintsATableAndJson) {
-  const Outcome text = binade("plan --memory 1GB" + small_model);
+  const Outcome text = binade("plan --device cpu --memory 1GB" + small_model);
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("fp8, masters, recompute"));
+  EXPECT_THAT(text.out, HasSubstr("1.0 GB of memory"));
+  // No CPU multiplies FP8 by itself.
+  EXPECT_THAT(text.out, HasSubstr("fp8: the numerics are right"));
   const auto plan = nlohmann::json::parse(binade("plan --json --memory 64MiB" + small_model).out);
   EXPECT_EQ(plan.at("memory"), 64 << 20);
   EXPECT_EQ(plan.at("rows").size(), 14u);
@@ -38,7 +41,7 @@ TEST(CliPlan, PrintsATableAndJson) {
 
 TEST(CliCompare, PrintsATableAndWritesAPage) {
   const testing::TemporaryFolder folder;
-  const Outcome outcome = binade("compare --precisions fp32,bf16 --seeds 1 --steps 3 --out " +
+  const Outcome outcome = binade("compare --precisions fp32,bf16 --seeds 2 --steps 3 --out " +
                                  quoted((folder / "page").string()) + small_model);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("bf16"));
@@ -53,7 +56,7 @@ TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
       {"plan --memory -1GB", "--memory"},
       {"plan --stpes 3", "--steps"},
       {"compare --precisions fp4", "'fp4'"},
-      {"compare --seeds 0", "--seeds"},
+      {"compare --seeds 1", "--seeds"},
       {"train --precision bf16 --auto-precision --steps 1", "precision 'fp8'"},
       {"train --precision fp8 --precision-plan no-such.json --steps 1", "no-such.json"},
   };

@@ -26,6 +26,11 @@ TEST(CliTrain, BadInputIsOneMessageAndExitCodeTwo) {
       {"train no-such.toml", "no-such.toml"},
       {"train --data no-such-file", "no-such-file"},
       {"train --resume", "--out"},
+#ifndef BINADE_CUDA
+      {"train --device cuda", "this build has no CUDA backend"},
+      {"compare --device cuda", "this build has no CUDA backend"},
+      {"plan --device cuda", "this build has no CUDA backend"},
+#endif
       {"train --resume --out no-such-run", "no-such-run"},
       {"train --steps 1 --out /dev/null/run", "/dev/null/run"},
       {"generate no-such-run", "no-such-run"},
@@ -85,12 +90,39 @@ TEST(CliTrain, AnInterruptSavesAndSaysHowToGoOn) {
   EXPECT_THAT(outcome.out, HasSubstr("checkpoint: "));
 }
 
+TEST(CliTrain, ShowsSamplesAndClosingHints) {
+  const testing::TemporaryFolder folder;
+  const std::string out = (folder / "my run").string();
+  const Outcome outcome = binade("train --steps 4 --eval-every 2 --out " + quoted(out) + small_run);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(" -> "));
+  EXPECT_THAT(outcome.out, HasSubstr("nats per byte"));
+  EXPECT_THAT(outcome.out, HasSubstr(" generate '" + out + "'\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(" export '" + out + "' model-hf"));
+  // After steps 0 and 2, two lines each; the closing sample follows step 4.
+  std::istringstream lines(outcome.out);
+  int indented = 0;
+  for (std::string line; std::getline(lines, line) && !line.starts_with("a sample");)
+    indented += line.starts_with("  ") ? 1 : 0;
+  EXPECT_EQ(indented, 4) << outcome.out;
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("\x1b"))) << "no colors in a file";
+}
+
+TEST(CliTrain, WarnsOnStderr) {
+  const testing::TemporaryFolder folder;
+  const Outcome outcome = binade("train --quiet --model gpt2 --rope-theta 5 --steps 1 --out " +
+                                 quoted((folder / "run").string()) + small_run);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_EQ(outcome.err, "binade: warning: --rope-theta has no effect without --model llama\n");
+}
+
 TEST(CliTrain, DryRunTrainsNothing) {
   const testing::TemporaryFolder folder;
   const Outcome outcome =
       binade("train --dry-run --preset gpt2-124m --out " + quoted((folder / "run").string()));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("124439808 parameters"));
+  EXPECT_THAT(outcome.out, HasSubstr("124,439,808 parameters"));
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 

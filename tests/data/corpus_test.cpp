@@ -32,6 +32,28 @@ TEST(Corpus, FolderIsReadInTheOrderOfPaths) {
   EXPECT_EQ(read_text(folder.path().string()), "first\nsecond\nthird\n");
 }
 
+TEST(Corpus, JsonLinesAreTheirTexts) {
+  const testing::TemporaryFolder folder;
+  const auto path =
+      folder.put("a.jsonl", "{\"text\":\"one\\ntwo\",\"id\":1}\n\n{\"text\":\"\\u00e4\"}\r\n");
+  EXPECT_EQ(read_text(path.string()), "one\ntwo\n\u00E4\n");
+  EXPECT_EQ(read_text(folder.path().string()), "one\ntwo\n\u00E4\n");
+  folder.put("a.jsonl", "{\"text\":\"one\"}\n{\"body\":\"two\"}\n");
+  EXPECT_THAT([&] { read_text(path.string()); },
+              ::testing::ThrowsMessage<Error>(::testing::AllOf(
+                  ::testing::HasSubstr("a.jsonl, byte 15"), ::testing::HasSubstr("\"text\""))));
+}
+
+TEST(Corpus, CompressedFilesAreRefused) {
+  const testing::TemporaryFolder folder;
+  folder.put("a.txt", "text");
+  const auto path = folder.put("b.txt.zst", "x");
+  for (const auto& where : {path, folder.path()}) {
+    EXPECT_THAT([&] { read_text(where.string()); },
+                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("unzstd")));
+  }
+}
+
 TEST(Corpus, RefusesWhatIsNotThere) {
   const testing::TemporaryFolder folder;
   const std::pair<std::string, const char*> cases[] = {
@@ -91,6 +113,37 @@ TEST(Corpus, TextGoesThroughTheTokenizer) {
   const auto ids = tokenizer->encode(small_training_text());
   ASSERT_EQ(tokens.size(), static_cast<int64_t>(ids.size()));
   for (int64_t i = 0; i < tokens.size(); ++i) ASSERT_EQ(tokens[i], ids[static_cast<size_t>(i)]);
+}
+
+// One id per byte, from `first` on, with two more around a text.
+class ShiftedBytes final : public Tokenizer {
+ public:
+  explicit ShiftedBytes(int32_t first) : first_(first) {}
+  int64_t vocab() const override { return first_ + 258; }
+  TemplateIds template_ids() const override { return {{first_ + 256}, {first_ + 257}}; }
+  std::string decode(std::span<const int64_t>) const override { return ""; }
+  std::string_view model() const override { return "shifted"; }
+
+ protected:
+  size_t part_end(std::string_view text, size_t) const override { return text.size(); }
+  std::vector<int32_t> encode_part(std::string_view text, size_t begin, size_t end) const override {
+    std::vector<int32_t> ids;
+    for (const char c : text.substr(begin, end - begin)) ids.push_back(first_ + c);
+    return ids;
+  }
+
+ private:
+  int32_t first_;
+};
+
+TEST(Corpus, TokensKeepIdsPast16BitsAndThoseAroundTheText) {
+  for (const int32_t first : {0, 65536 - 258, 65536 - 257, 128000}) {
+    const Tokens tokens = tokenize("ab", ShiftedBytes(first));
+    ASSERT_EQ(tokens.size(), 4);
+    std::vector<int64_t> ids(4);
+    tokens.read(0, ids);
+    EXPECT_THAT(ids, ::testing::ElementsAre(first + 256, first + 'a', first + 'b', first + 257));
+  }
 }
 
 }  // namespace

@@ -48,6 +48,26 @@ TEST(TokenFile, ReadsFilesOfNanoGpt) {
   EXPECT_EQ(tokens[1], 65535);
 }
 
+TEST(TokenFile, RecognizesWideIdsWithoutAHeader) {
+  const testing::TemporaryFolder folder;
+  std::vector<uint32_t> small, large;
+  std::vector<uint16_t> narrow;
+  for (uint32_t i = 0; i < 100; ++i) {
+    small.push_back(i * 500);
+    large.push_back(i * 1500);
+    narrow.push_back(static_cast<uint16_t>(i % 2 == 0 ? i : i % 5));
+  }
+  const Tokens of_small = read_token_file(folder.put("a.bin", bytes_of(small)), 50257);
+  ASSERT_EQ(of_small.size(), 100);
+  EXPECT_EQ(of_small[99], 49500);
+  const Tokens of_large = read_token_file(folder.put("b.bin", bytes_of(large)), 151936);
+  ASSERT_EQ(of_large.size(), 100);
+  EXPECT_EQ(of_large[99], 148500);
+  EXPECT_EQ(read_token_file(folder.put("c.bin", bytes_of(narrow)), 50257).size(), 100);
+  // Ids that a file of 16 bits cannot have are past this vocabulary.
+  EXPECT_THROW(read_token_file(folder.put("d.bin", bytes_of(large)), 50257), Error);
+}
+
 TEST(TokenFile, WhatIsWrittenIsReadAgain) {
   const testing::TemporaryFolder folder;
   std::vector<uint32_t> ids;

@@ -8,7 +8,7 @@ install_to("${prefix}")
 run(COMMAND "${prefix}/bin/binade" version OUTPUT version)
 expect_match("${version}" "^binade [0-9]+\\.[0-9]+\\.[0-9]+\n$")
 
-# ---- the headers: exactly those that binade.h includes ----
+# ---- the headers: c.h, binade.h and exactly those that it includes ----
 binade_public_headers(expected "${source}/src")
 file(GLOB_RECURSE installed RELATIVE "${prefix}/include" "${prefix}/include/*")
 list(SORT installed)

@@ -55,6 +55,25 @@ TEST(Convert, WritesTheTypeAskedFor) {
   EXPECT_EQ(convert_pretrained(folder / "b", folder / "c").dtype, DType::bf16);
 }
 
+// f16 and bf16 together need f32, in whatever order they come.
+TEST(Convert, KnowsTheTypeOfAMixedModel) {
+  const TemporaryFolder folder;
+  const auto stored = [&](const std::vector<DType>& types) {
+    StateDict weights;
+    for (const DType type : types)
+      weights["weight" + std::to_string(weights.size())] = zeros({3}, type);
+    weights["h.0.attn.bias"] = zeros({3}, DType::f64);  // a buffer, not a weight
+    weights["ids"] = zeros({3}, DType::i64);
+    save_safetensors(folder / "model.safetensors", weights);
+    return stored_type(folder.path());
+  };
+  EXPECT_EQ(stored({DType::bf16, DType::bf16}), DType::bf16);
+  EXPECT_EQ(stored({DType::f32, DType::bf16}), DType::f32);
+  EXPECT_EQ(stored({DType::bf16, DType::f32}), DType::f32);
+  EXPECT_EQ(stored({DType::f16, DType::bf16}), DType::f32);
+  EXPECT_EQ(stored({}), DType::f32);
+}
+
 TEST(Convert, ReplacesAModelOnlyWhenForced) {
   const TemporaryFolder folder;
   save_pretrained(small_llama(), folder / "a");

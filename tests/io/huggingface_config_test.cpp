@@ -50,7 +50,8 @@ TEST(HuggingFaceConfig, ReadsGpt2) {
   EXPECT_EQ(config.eps, 1e-5);
   EXPECT_EQ(config.dropout, 0);
   EXPECT_TRUE(config.tied_head);
-  EXPECT_EQ(family_of(config), Family::gpt2);
+  EXPECT_EQ(family_of(config).type, "gpt2");
+  EXPECT_EQ(config.bos, 50256);
   EXPECT_EQ(nn::LanguageModel(config, {Device::meta()}).parameter_count(), 124439808);
   EXPECT_EQ(read(with(gpt2, "\"n_ctx\":1024", "\"n_inner\":100")).hidden, 100);
 }
@@ -64,9 +65,11 @@ TEST(HuggingFaceConfig, ReadsLlama) {
   EXPECT_EQ(config.hidden, 5632);
   EXPECT_EQ(config.vocab, 32000);
   EXPECT_EQ(config.context, 4096);
+  EXPECT_EQ(config.eps, 1e-5);
   EXPECT_EQ(config.rope_theta, 500000);
   EXPECT_FALSE(config.tied_head);
-  EXPECT_EQ(family_of(config), Family::llama);
+  EXPECT_EQ(family_of(config).type, "llama");
+  EXPECT_EQ(config.eos, std::vector<int64_t>{2});
   // TinyLlama's own count.
   EXPECT_EQ(nn::LanguageModel(config, {Device::meta()}).parameter_count(), 1100048384);
   EXPECT_EQ(read(with(llama, "\"rope_theta\":500000.0",
@@ -75,14 +78,18 @@ TEST(HuggingFaceConfig, ReadsLlama) {
             123);
   EXPECT_EQ(read(with(llama, "\"num_key_value_heads\":4,", "")).kv_heads, 32);
   EXPECT_EQ(read(with(llama, "\"rope_theta\":500000.0,", "")).rope_theta, 10000);
+  EXPECT_EQ(read(with(llama, "\"rms_norm_eps\":1e-05,", "")).eps, 1e-6);  // transformers' default
 }
 
 TEST(HuggingFaceConfig, WhatIsWrittenReadsBack) {
   const TemporaryFolder folder;
   nn::LanguageModelConfig configs[] = {
-      read(gpt2), read(llama), read(with(gpt2, "\"n_ctx\":1024", "\"n_inner\":100")),
+      read(gpt2),
+      read(llama),
+      read(with(gpt2, "\"n_ctx\":1024", "\"n_inner\":100")),
       read(with(llama, "\"tie_word_embeddings\":false", "\"tie_word_embeddings\":true")),
-      read(with(gpt2, "\"n_ctx\":1024", "\"tie_word_embeddings\":false"))};
+      read(with(gpt2, "\"n_ctx\":1024", "\"tie_word_embeddings\":false")),
+      read(with(llama, "\"eos_token_id\":2", "\"eos_token_id\":[2,5,9]"))};
   for (const nn::LanguageModelConfig& config : configs) {
     write_config(folder / "config.json", config, DType::bf16);
     const nn::LanguageModelConfig again = read_config(folder / "config.json");
@@ -96,7 +103,9 @@ TEST(HuggingFaceConfig, WhatIsWrittenReadsBack) {
     EXPECT_EQ(again.eps, config.eps);
     EXPECT_EQ(again.rope_theta, config.rope_theta);
     EXPECT_EQ(again.tied_head, config.tied_head);
-    EXPECT_EQ(family_of(again), family_of(config));
+    EXPECT_EQ(family_of(again).type, family_of(config).type);
+    EXPECT_EQ(again.bos, config.bos);
+    EXPECT_EQ(again.eos, config.eos);
     EXPECT_THAT(content_of(folder / "config.json"), HasSubstr("\"bfloat16\""));
   }
 }
@@ -110,7 +119,8 @@ TEST(HuggingFaceConfig, RefusesWhatBinadeDoesNotHave) {
       {"", {"unexpected end of input"}},
       {"[]", {"expected an object"}},
       {"{}", {"expected a member \"model_type\""}},
-      {with(gpt2, "\"gpt2\"", "\"bert\""), {"(model_type)", "gpt2 or llama", "\"bert\""}},
+      {with(gpt2, "\"gpt2\"", "\"bert\""),
+       {"(model_type)", "gpt2, llama, mistral", "or gpt_neox", "\"bert\"", "an encoder"}},
       {with(gpt2, "\"gpt2\"", "7"), {"(model_type)", "expected a string"}},
       {with(gpt2, "\"n_layer\":12,", ""), {"expected a member \"n_layer\""}},
       {with(gpt2, "\"n_layer\":12", "\"n_layer\":0"), {"(n_layer)", "from 1 to 4096, found 0"}},
@@ -130,22 +140,28 @@ TEST(HuggingFaceConfig, RefusesWhatBinadeDoesNotHave) {
        {"(scale_attn_by_inverse_layer_idx)"}},
       {with(gpt2, "\"n_ctx\":1024", "\"add_cross_attention\":true"), {"(add_cross_attention)"}},
       {with(gpt2, "\"n_positions\":1024", "\"n_positions\":1000000000"), {"(n_positions)"}},
-      {with(llama, "\"attention_bias\":false", "\"attention_bias\":true"),
-       {"(attention_bias)", "Binade has no such variant"}},
-      {with(llama, "\"use_cache\":true", "\"mlp_bias\":true"), {"(mlp_bias)"}},
+      {with(llama, "\"llama\"", "\"mixtral\""), {"(model_type)", "a mixture of experts"}},
+      {with(llama, "\"attention_bias\":false", "\"attention_bias\":1"), {"(attention_bias)"}},
+      {with(llama, "\"eos_token_id\":2", "\"eos_token_id\":\"</s>\""), {"(eos_token_id)"}},
       {with(llama, "\"silu\"", "\"gelu\""), {"(hidden_act)", "silu"}},
-      {with(llama, "\"use_cache\":true", "\"head_dim\":128"),
-       {"(head_dim)", "hidden_size / num_attention_heads = 64, found 128"}},
+      {with(llama, "\"use_cache\":true", "\"head_dim\":63"),
+       {"(head_dim)", "an even number of rotated channels per head, found 63"}},
       {with(llama, "\"num_key_value_heads\":4", "\"num_key_value_heads\":5"),
        {"(num_key_value_heads)", "a divisor of 32, found 5"}},
       {with(llama, "\"num_attention_heads\":32", "\"num_attention_heads\":3"),
        {"(num_attention_heads)", "a divisor of 2048"}},
       {with(llama, "\"rope_scaling\":null",
-            "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0}"),
-       {"(rope_scaling.rope_type)", "\"llama3\""}},
+            "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8.0}"),
+       {"(rope_scaling.rope_type)", "default, linear or llama3", "\"yarn\""}},
       {with(llama, "\"rope_scaling\":null",
-            "\"rope_scaling\":{\"type\":\"linear\",\"factor\":8.0}"),
-       {"(rope_scaling.type)", "\"linear\""}},
+            "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0}"),
+       {"original_max_position_embeddings"}},
+      {with(llama, "\"rope_scaling\":null",
+            "\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}"),
+       {"(rope_scaling.factor)", "at least 1"}},
+      {with(with(llama, "\"llama\"", "\"qwen3\""), "\"use_cache\":true",
+            "\"layer_types\":[\"full_attention\"]"),
+       {"(layer_types)", "22 layers, found 1"}},
       {with(llama, "500000.0", "-1"), {"(rope_theta)", "more than 0"}},
       {with(llama, "\"tie_word_embeddings\":false", "\"tie_word_embeddings\":1"),
        {"(tie_word_embeddings)", "true or false"}},

@@ -109,7 +109,7 @@ TEST(HuggingFace, ATiedHeadMayBeThereTwiceIfItIsTheSame) {
   StateDict weights = to_huggingface(model);
   weights["lm_head.weight"] = clone(weights.at("transformer.wte.weight"));
   EXPECT_NO_THROW(load_huggingface(model, weights));
-  weights["lm_head.weight"].data<float>()[5] += 1;
+  weights["lm_head.weight"].mutable_data<float>()[5] += 1;
   EXPECT_THAT(
       [&] { load_huggingface(model, weights); },
       ThrowsMessage<Error>(AllOf(HasSubstr("lm_head.weight"), HasSubstr("transformer.wte.weight"),

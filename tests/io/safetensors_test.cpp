@@ -36,7 +36,7 @@ Tensor numbers(const Shape& shape, DType dtype) {
   dispatch(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (int64_t i = 0; i < tensor.numel(); ++i)
-      tensor.data<T>()[i] = static_cast<T>(static_cast<float>(i));
+      tensor.mutable_data<T>()[i] = static_cast<T>(static_cast<float>(i));
   });
   return tensor;
 }

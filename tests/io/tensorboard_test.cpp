@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "binade/base/error.h"
@@ -56,7 +57,14 @@ TEST(Tensorboard, EachOpeningIsALaterFile) {
   EXPECT_EQ(both[0], first[0]);
   EXPECT_EQ(testing::content_of(first[0]), before);
   // The second file restarts after step 7.
-  EXPECT_EQ(testing::content_of(both[1]).size(), before.size() + restart_record(0, 8).size());
+  const std::string after = testing::content_of(both[1]);
+  EXPECT_EQ(after.size(), before.size() + restart_record(0, 8).size());
+  // Its second record, with the time that stands in it.
+  const size_t begin = version_record(0).size();
+  double time = 0;
+  std::memcpy(&time, after.data() + begin + 13, sizeof time);
+  const std::string expected = restart_record(time, 8);
+  EXPECT_EQ(hex(after.substr(begin, expected.size())), hex(expected));
 }
 
 TEST(Tensorboard, RefusesAFolderThatIsAFile) {

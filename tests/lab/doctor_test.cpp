@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/random.h"
+#include "binade/data/batches.h"
 #include "binade/data/corpus.h"
 #include "binade/data/tokens.h"
 #include "binade/ops/copy.h"
+#include "binade/ops/create.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
@@ -95,6 +99,54 @@ TEST(Doctor, FindsNonFiniteWeights) {
     EXPECT_EQ(found.finding.module, "blocks.0.attention.out") << precision;
     EXPECT_EQ(found.verdict, Verdict::weights) << precision;
     EXPECT_THAT(found.finding.tensor, HasSubstr("blocks.0.attention.out.weight"));
+  }
+}
+
+// A weight of a symbol that only the third batch holds: the replay must take that very batch.
+TEST(Doctor, ReplaysTheBatchThatWentWrong) {
+  const testing::TemporaryFolder folder;
+  train::Config config = train::small_config();
+  config.model = *train::find_named(train::model_names, "llama");  // its head is not tied
+  std::string bytes;
+  for (uint64_t i = 0; i < 1000; ++i) bytes += static_cast<char>(random::bits(1, 2, i) % 256);
+  const data::Tokens tokens = data::Tokens::of_bytes(bytes);
+  const auto symbols = [&](int64_t step) {
+    const data::Batch batch = data::training_batch(tokens, {config.batch, config.context},
+                                                   static_cast<uint64_t>(config.seed), step, 0);
+    const std::vector<double> values = to_vector(batch.tokens);
+    return std::set<double>(values.begin(), values.end());
+  };
+  std::set<double> only = symbols(2);
+  for (const int64_t step : {0, 1, 3}) {
+    for (const double symbol : symbols(step)) only.erase(symbol);
+  }
+  ASSERT_FALSE(only.empty());
+  train::Trainer trainer(config);
+  plant(trainer, "embedding.weight", static_cast<int64_t>(*only.begin()) * config.width + 3,
+        std::numeric_limits<double>::quiet_NaN());
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, tokens, 2);
+  EXPECT_THAT(doctor.diagnoses(), IsEmpty());
+  take_steps(trainer, doctor, tokens, 1);
+  ASSERT_EQ(doctor.diagnoses().size(), 1u);
+  EXPECT_EQ(doctor.diagnoses()[0].finding.op, "embedding");
+}
+
+// One diagnosis for each series of bad steps.
+TEST(Doctor, DiagnosesAgainAfterHealthySteps) {
+  const testing::TemporaryFolder folder;
+  train::Trainer trainer(train::small_config());
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  const double healthy = parameter(trainer, "blocks.0.norm1.weight").data<float>()[2];
+  for (size_t series = 1; series <= 2; ++series) {
+    plant(trainer, "blocks.0.norm1.weight", 2, std::numeric_limits<double>::infinity());
+    take_steps(trainer, doctor, text(), 2);
+    EXPECT_EQ(doctor.diagnoses().size(), series);
+    plant(trainer, "blocks.0.norm1.weight", 2, healthy);
+    take_steps(trainer, doctor, text(), 1);
+    EXPECT_EQ(doctor.diagnoses().size(), series);
   }
 }
 

@@ -145,6 +145,21 @@ TEST(LayerStats, CountWhatAFormatLoses) {
   }
 }
 
+// Of 64 rows every second one is in the sample: the first half holds ones, the second values that
+// f16 rounds to zero.
+TEST(LayerStats, OfLargeMatricesTakeRowsFromTheFirstToTheLast) {
+  Matrix x(64, std::vector<double>(4, 1));
+  for (size_t i = 32; i < x.size(); ++i) x[i].assign(4, 1e-9);
+  LayerStatistics statistics({.scaling = amp::Fp8Scaling::current}, {});
+  {
+    const autograd::OpObserverScope watching(&statistics);
+    linear(tensor_of(x), tensor_of(weights));
+  }
+  const LayerStats found = statistics.ranking().at(0);
+  EXPECT_DOUBLE_EQ(found.input.out_of_range[0].underflow, 0.5);
+  EXPECT_DOUBLE_EQ(found.input.out_of_range[1].underflow, 0);
+}
+
 // Delayed recipes take the scale they have: one that is too large saturates.
 TEST(LayerStats, OfDelayedRecipesGoByTheirScales) {
   const Tensor scale = full({1}, 448.0 / 10);

@@ -178,7 +178,7 @@ TEST(PlanText, ShowsEveryCategory) {
   };
   EXPECT_THAT(words(200 * mb),
               ::testing::ElementsAre("11", "MB", "33", "MB", "22", "MB", "67", "MB", "55", "MB",
-                                     "66", "MB", "195", "MB", "yes", "8", "1234"));
+                                     "66", "MB", "195", "MB", "yes", "8", "1,234"));
   EXPECT_THAT(words(194 * mb), ::testing::Contains("no"));
 }
 

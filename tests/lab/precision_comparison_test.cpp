@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "binade/base/error.h"
 #include "io/temporary_folder.h"
+#include "support/values.h"
 #include "train/small_run.h"
 
 namespace binade::lab {
@@ -56,11 +59,77 @@ double mean_exponent(const ExponentHistogram& histogram) {
 TEST(Compare, WithoutAScalerF16GradientsAreSmaller) {
   const testing::TemporaryFolder folder;
   const Comparison found =
-      compare(small(folder), {.precisions = {"fp16", "fp16-noscale"}, .seeds = 1});
+      compare(small(folder), {.precisions = {"fp16", "fp16-noscale"}, .seeds = 2});
   EXPECT_GT(found.runs[0].scale, 1);
   EXPECT_EQ(found.runs[1].scale, 1);
   EXPECT_GT(mean_exponent(found.runs[0].gradients), mean_exponent(found.runs[1].gradients) + 4);
-  EXPECT_FALSE(found.seed_noise());
+}
+
+TEST(Compare, ValidatesAboutTenTimes) {
+  const testing::TemporaryFolder folder;
+  train::Config config = small(folder);
+  config.steps = 25;  // a tenth is 2 steps
+  const Comparison found = compare(config, {.precisions = {"fp32"}, .seeds = 2});
+  for (const train::Record& record : found.runs[0].records)
+    EXPECT_EQ(record.validation_loss.has_value(), record.step % 2 == 0 || record.step == 25);
+  EXPECT_EQ(found.runs[0].loss, found.runs[0].records.back().validation_loss);
+}
+
+TEST(Compare, KeepsCompleteRunsWhenItIsEnded) {
+  const testing::TemporaryFolder folder;
+  std::vector<CompareProgress> calls;
+  const auto until = [&calls](int64_t index, int64_t step) {
+    return [&calls, index, step](const CompareProgress& now) {
+      calls.push_back(now);
+      return !(now.index == index && now.step == step);
+    };
+  };
+  const std::vector<std::string> precisions = {"fp32", "bf16"};
+  const Comparison second =
+      compare(small(folder), {.precisions = precisions, .seeds = 2, .on_step = until(2, 3)});
+  EXPECT_TRUE(second.interrupted);
+  ASSERT_EQ(second.runs.size(), 1u);
+  EXPECT_EQ(second.runs[0].records.size(), 8u);
+  EXPECT_FALSE(second.seed_noise());
+  ASSERT_EQ(calls.size(), 11u);  // 8 steps of fp32, 3 of bf16
+  EXPECT_EQ(calls.back().run, "bf16");
+  EXPECT_EQ(calls.back().runs, 3);
+  EXPECT_EQ(calls.back().steps, 8);
+  const Comparison seed =
+      compare(small(folder), {.precisions = precisions, .seeds = 2, .on_step = until(3, 1)});
+  EXPECT_EQ(seed.runs.size(), 2u);
+  EXPECT_EQ(calls.back().run, "fp32, seed 1");
+  EXPECT_TRUE(
+      compare(small(folder), {.precisions = precisions, .on_step = until(1, 1)}).runs.empty());
+}
+
+TEST(Compare, MarksDifferencesAboveTheSeedNoise) {
+  const auto run = [](double loss) { return ComparedRun{.precision = "", .loss = loss}; };
+  Comparison comparison{.runs = {run(2.0)}, .seed_losses = {2.0, 2.03, 1.98}};
+  EXPECT_DOUBLE_EQ(*comparison.seed_noise(), 2.03 - 1.98);
+  EXPECT_FALSE(comparison.is_outside_noise(run(2.04)));
+  EXPECT_FALSE(comparison.is_outside_noise(run(1.96)));
+  EXPECT_TRUE(comparison.is_outside_noise(run(2.06)));
+  EXPECT_TRUE(comparison.is_outside_noise(run(1.94)));
+  EXPECT_TRUE(comparison.is_outside_noise(run(NAN)));
+  comparison.seed_losses.resize(1);  // not measured
+  EXPECT_FALSE(comparison.is_outside_noise(run(3)));
+  EXPECT_TRUE(comparison.is_outside_noise(run(NAN)));
+}
+
+TEST(Compare, ReadsTheTokenizersIds) {
+  const testing::TemporaryFolder folder;
+  train::Config config = small(folder);
+  config.tokenizer = "no-such.model";
+  EXPECT_THAT(test::error_of([&config] { compare(config, {}); }), HasSubstr("no-such.model"));
+}
+
+TEST(Comparison, SeedNoiseIsTheRangeOfTheLosses) {
+  Comparison comparison;
+  comparison.seed_losses = {2.5};
+  EXPECT_FALSE(comparison.seed_noise());
+  comparison.seed_losses = {2.5, 3.25, 2.25, 3};
+  EXPECT_EQ(comparison.seed_noise(), 1);
 }
 
 TEST(Compare, WritesATableAndAPage) {

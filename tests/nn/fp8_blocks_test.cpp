@@ -106,7 +106,7 @@ StateDict trained(LanguageModel& model, const Fp8Recipe& recipe, Device device, 
     for (int micro = 0; micro < 2; ++micro) {
       const Tensor tokens = Tensor::empty({2, 16}, DType::i64);
       for (int64_t i = 0; i < tokens.numel(); ++i)
-        tokens.data<int64_t>()[i] = (i * 7 + step * 5 + micro) % 11;
+        tokens.mutable_data<int64_t>()[i] = (i * 7 + step * 5 + micro) % 11;
       const Tensor here = to(tokens, device);
       const amp::Autocast autocast(DType::bf16);
       const amp::Fp8Autocast fp8(recipe);

@@ -3,6 +3,9 @@
 
 #include <cmath>
 
+#include "binade/backend/gpu.h"
+#include "binade/backend/graph.h"
+#include "binade/backend/transfer.h"
 #include "binade/binade.h"
 
 namespace binade::nn {
@@ -105,6 +108,90 @@ TEST_P(KeyValueCacheOf, RecordsNoGradient) {
   KeyValueCache cache(4);
   EXPECT_FALSE(model->logits(randint(0, vocab, {1, 2}, {7, 0}), cache).requires_grad());
 }
+
+Tensor position_of(const KeyValueCache& cache, Device device = Device::cpu()) {
+  return tensor(std::vector<int64_t>{cache.length()}, {1}, device);
+}
+
+TEST_P(KeyValueCacheOf, NextLogitsAreThoseOfOneToken) {
+  const auto model = make(GetParam());
+  stir(*model);
+  const Tensor tokens = randint(0, vocab, {2, context}, {7, 0});
+  KeyValueCache expected(context), cache(context);
+  model->logits(slice(tokens, 1, 0, 4), expected);
+  model->logits(slice(tokens, 1, 0, 4), cache);
+  for (int64_t i = 4; i < context; ++i) {
+    const Tensor token = slice(tokens, 1, i, i + 1);
+    const Tensor logits = model->next_logits(token, position_of(cache), cache);
+    EXPECT_EQ(cache.length(), i);
+    cache.advance();
+    EXPECT_EQ(to_vector(logits), to_vector(model->logits(token, expected)));
+  }
+  EXPECT_THAT([&] { model->next_logits(slice(tokens, 1, 0, 1), position_of(cache), cache); },
+              ThrowsMessage<Error>(HasSubstr("at most 12 per sequence")));
+  EXPECT_THAT([&] { model->next_logits(slice(tokens, 1, 0, 2), position_of(cache), cache); },
+              ThrowsMessage<Error>(HasSubstr("[batch, 1]")));
+}
+
+class NextLogitsGpu : public ::testing::TestWithParam<std::tuple<bool, DType>> {
+ protected:
+  void SetUp() override {
+    if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  }
+};
+
+// Long enough that the cache does not fit into one chunk of the kernel; replays of one capture at
+// every position but the first two. The tolerance is that of sums in another order (f32) and of
+// several roundings to bf16.
+TEST_P(NextLogitsGpu, ReplaysFollowTheCpu) {
+  const auto [llama, dtype] = GetParam();
+  constexpr int64_t long_context = 2100, prompt = 2080;
+  const auto make_long = [llama = llama](Device device) -> std::unique_ptr<LanguageModel> {
+    if (!llama)
+      return std::make_unique<GPT>(
+          GPTConfig{.layers = 2, .width = 96, .heads = 4, .vocab = vocab, .context = long_context},
+          device);
+    return std::make_unique<Llama>(LlamaConfig{.layers = 2,
+                                               .width = 128,
+                                               .heads = 4,
+                                               .kv_heads = 2,
+                                               .hidden = 64,
+                                               .vocab = vocab,
+                                               .context = long_context},
+                                   device);
+  };
+  const auto host = make_long(Device::cpu()), gpu = make_long(Device::cuda());
+  stir(*host);
+  gpu->load_state_dict(host->state_dict());
+  const Tensor tokens = randint(0, vocab, {2, long_context}, {7, 0});
+  const amp::Autocast cast(dtype == DType::f32 ? DType::bf16 : dtype,
+                           {.enabled = dtype != DType::f32});
+  KeyValueCache expected(long_context), cache(long_context);
+  host->logits(slice(tokens, 1, 0, prompt), expected);
+  gpu->logits(to(contiguous(slice(tokens, 1, 0, prompt)), Device::cuda()), cache);
+  const Tensor token = to(contiguous(slice(tokens, 1, 0, 1)), Device::cuda()),
+               position = position_of(cache, Device::cuda());
+  backend::Graph graph;
+  Tensor logits;
+  const auto next = [&] { logits = gpu->next_logits(token, position, cache); };
+  const double tolerance = dtype == DType::f32 ? 1e-4 : 0.05;
+  for (int64_t i = prompt; i < long_context; ++i) {
+    const Tensor one = contiguous(slice(tokens, 1, i, i + 1));
+    backend::transfer(one, token);
+    backend::transfer(position_of(cache), position);
+    if (i == prompt + 2) graph.capture(Device::cuda(), next);
+    graph.captured() ? graph.replay() : next();
+    cache.advance();
+    const Tensor reference = host->logits(one, expected);
+    double scale = 1;
+    for (const double logit : to_vector(reference)) scale = std::max(scale, std::abs(logit));
+    EXPECT_LT(largest_difference(logits, reference), tolerance * scale) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, NextLogitsGpu,
+                         ::testing::Combine(::testing::Bool(),
+                                            ::testing::Values(DType::f32, DType::bf16)));
 
 INSTANTIATE_TEST_SUITE_P(Families, KeyValueCacheOf, ::testing::Values(false, true),
                          [](const auto& info) { return info.param ? "Llama" : "Gpt2"; });

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "binade/binade.h"
 
@@ -79,6 +80,44 @@ TEST(LanguageModel, TheLossIsTheCrossEntropyOfTheLogits) {
   }
 }
 
+// GPT-2's: 0.02, and for the two projections of a block into the residual stream 0.02 / sqrt(2
+// layers).
+TEST(LanguageModel, StartsWithTheDeviationsOfGpt2) {
+  GPT model({.layers = 8, .width = 64, .heads = 2, .vocab = 100, .context = 16});
+  const StateDict state = model.state_dict();
+  const std::pair<const char*, double> expected[] = {{"embedding.weight", 0.02},
+                                                     {"positions.weight", 0.02},
+                                                     {"blocks.3.attention.qkv.weight", 0.02},
+                                                     {"blocks.3.mlp.up.weight", 0.02},
+                                                     {"blocks.3.attention.out.weight", 0.005},
+                                                     {"blocks.3.mlp.down.weight", 0.005}};
+  for (const auto& [name, deviation] : expected) {
+    double squares = 0;
+    const std::vector<double> values = to_vector(state.at(name));
+    for (const double value : values) squares += value * value;
+    const auto count = static_cast<double>(values.size());
+    EXPECT_NEAR(std::sqrt(squares / count), deviation, 5 * deviation / std::sqrt(2 * count))
+        << name;
+  }
+}
+
+// Blocks that a recipe leaves out have no FP8 scales.
+TEST(LanguageModel, LeavesBlocksAtItsEndsOutOfFp8) {
+  for (const auto& [first, last] : {std::pair(0, 0), {1, 0}, {0, 2}, {1, 2}, {2, 2}}) {
+    GPT model({.layers = 4, .width = 16, .heads = 2, .vocab = 11, .context = 8});
+    {
+      const amp::Fp8Autocast fp8(amp::Fp8Recipe{.skip_first = first, .skip_last = last});
+      model.loss(some_tokens(2, 8), some_tokens(2, 8, 1)).backward();
+    }
+    std::set<int> blocks, expected;
+    for (const auto& [name, buffer] : model.named_buffers()) {
+      if (name.starts_with("blocks.")) blocks.insert(name[7] - '0');
+    }
+    for (int i = first; i < 4 - last; ++i) expected.insert(i);
+    EXPECT_EQ(blocks, expected) << first << " and " << last;
+  }
+}
+
 TEST(LanguageModel, EveryParameterGetsAGradient) {
   GPT gpt(tiny_gpt);
   Llama llama(tiny_llama);
@@ -98,7 +137,7 @@ TEST(LanguageModel, TokensDoNotSeeTheFuture) {
   Llama model(tiny_llama);
   const Tensor tokens = some_tokens(1, 8);
   Tensor changed = clone(tokens);
-  changed.data<int64_t>()[6] = (changed.data<int64_t>()[6] + 1) % 11;
+  changed.mutable_data<int64_t>()[6] = (changed.data<int64_t>()[6] + 1) % 11;
   const std::vector<double> a = to_vector(model.logits(tokens)),
                             b = to_vector(model.logits(changed));
   EXPECT_TRUE(std::equal(a.begin(), a.begin() + 6 * 11, b.begin()));

@@ -61,6 +61,26 @@ TEST(Init, HasTheDeviationAsked) {
   EXPECT_EQ(init::constant({3}, 2, {Device::cpu(), DType::bf16}).dtype(), DType::bf16);
 }
 
+// PyTorch's bound for linear layers and convolutions is 1 / sqrt(inputs of one output). The largest
+// of n uniform draws is below 0.9 of the bound with probability 0.9^n.
+void expect_bound(const Tensor& x, double inputs) {
+  double largest = 0;
+  for (const double value : to_vector(x)) largest = std::max(largest, std::abs(value));
+  EXPECT_LE(largest, 1 / std::sqrt(inputs));
+  EXPECT_GT(largest, 0.9 / std::sqrt(inputs));
+}
+
+TEST(Init, OfLinearLayersAndConvolutionsHasPyTorchsBound) {
+  init::restart(5);
+  const Linear wide({.in = 10, .out = 200}), tall({.in = 200, .out = 10});
+  expect_bound(wide.weight, 10);
+  expect_bound(wide.bias, 10);
+  expect_bound(tall.weight, 200);
+  const Conv2d conv({.in = 8, .out = 100, .kernel = {3}, .options = {.groups = 4}});
+  expect_bound(conv.weight, 8 / 4 * 3 * 3);
+  expect_bound(conv.bias, 8 / 4 * 3 * 3);
+}
+
 // --- linear and embedding ---
 
 TEST(Linear, IsTheOpOnItsParameters) {
@@ -222,6 +242,14 @@ TEST(Dropout, PassesThroughWithoutTraining) {
 }
 
 // --- sequences ---
+
+TEST(Sequential, RefusesLayersItDoesNotHave) {
+  Sequential model(std::make_unique<Function>(relu));
+  EXPECT_NO_THROW(model[0]);
+  EXPECT_THAT([&] { model[1]; },
+              ::testing::ThrowsMessage<Error>("Sequential: index: expected fewer than 1, found 1"));
+  EXPECT_THROW(std::as_const(model)[7], Error);
+}
 
 TEST(Sequential, RunsLayersInTurn) {
   Sequential model(std::make_unique<Linear>(LinearConfig{.in = 3, .out = 5}),

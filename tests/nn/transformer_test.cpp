@@ -78,7 +78,7 @@ TEST(MultiheadAttention, CausalAttentionDoesNotSeeTheFuture) {
   MultiheadAttention layer({.width = 8, .heads = 2, .deviation = 0.5, .out_deviation = 0.5});
   const Tensor x = randn({1, 6, 8}, {1, 2});
   Tensor changed = clone(x);
-  for (int64_t i = 0; i < 8; ++i) changed.data<float>()[5 * 8 + i] += 1;
+  for (int64_t i = 0; i < 8; ++i) changed.mutable_data<float>()[5 * 8 + i] += 1;
   const std::vector<double> a = to_vector(layer(x)), b = to_vector(layer(changed));
   EXPECT_TRUE(std::equal(a.begin(), a.begin() + 40, b.begin()));
   EXPECT_FALSE(std::equal(a.begin() + 40, a.end(), b.begin() + 40));

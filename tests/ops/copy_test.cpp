@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/grad_mode.h"
+#include "binade/backend/gpu.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
@@ -43,13 +44,30 @@ TEST(InPlace, IsRefusedInsideAGraph) {
 
 TEST(Copies, HaveMemoryOfTheirOwn) {
   const Tensor x = test::leaf({1, 2}, {2});
-  const Tensor copy = clone(x);
+  const Tensor copy = clone(x.detach());
   EXPECT_FALSE(copy.requires_grad());
   fill_(copy, 9);
   EXPECT_THAT(test::read(x), ElementsAre(1, 2));
   EXPECT_TRUE(to(x, Device::cpu()).same_as(x));
   EXPECT_EQ(describe(to(x, Device::meta())), "[2] f32 meta");
   EXPECT_TRUE(clone(transpose(zeros({2, 3}), 0, 1)).is_dense());
+}
+
+TEST(Copies, AreDifferentiable) {
+  const Tensor x = test::leaf({1, 2}, {2});
+  clone(x).backward(tensor({3, 4}, {2}));
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(3, 4));
+  const Tensor away = to(x, Device::meta());
+  EXPECT_TRUE(away.requires_grad());
+  const NoGrad plain;
+  EXPECT_FALSE(clone(x).requires_grad());
+}
+
+TEST(CopiesGpu, BringTheirGradientHome) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  const Tensor x = test::leaf({1, 2}, {2});
+  to(to(x, Device::cuda()) * 2.0, Device::cpu()).backward(tensor({3, 4}, {2}));
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(6, 8));
 }
 
 }  // namespace

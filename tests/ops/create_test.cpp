@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "binade/ops/shape.h"
 #include "support/tensors.h"
@@ -57,6 +60,39 @@ TEST(Create, RandomNumbersAreAFunctionOfTheirKey) {
   const Tensor matrix = randn({250, 400}, key);
   EXPECT_EQ(std::memcmp(flat.raw_data(), matrix.raw_data(), static_cast<size_t>(flat.bytes())), 0);
   for (const double x : test::read(rand({1000}, key))) ASSERT_TRUE(x >= 0 && x < 1);
+}
+
+TEST(Create, UniformNumbersStayBelowOneIn16Bits) {
+  for (const auto& [dtype, largest] :
+       {std::pair(DType::bf16, 1 - 0x1p-8), std::pair(DType::f16, 1 - 0x1p-11)}) {
+    const auto values = test::read(rand({100'000}, {5, 6}, dtype));
+    EXPECT_EQ(*std::max_element(values.begin(), values.end()), largest);
+  }
+}
+
+TEST(Create, IntegersOfWideRanges) {
+  const int64_t least = std::numeric_limits<int64_t>::min(),
+                most = std::numeric_limits<int64_t>::max();
+  const std::pair<int64_t, int64_t> ranges[] = {
+      {0, int64_t{1} << 32}, {0, int64_t{1} << 33}, {-5, int64_t{1} << 40}, {least, most}};
+  for (const auto& [low, high] : ranges) {
+    const Tensor x = randint(low, high, {4000}, {3, 4});
+    const double range = static_cast<double>(high) - static_cast<double>(low);
+    int quarters[4] = {};
+    for (int64_t i = 0; i < 4000; ++i) {
+      const int64_t value = x.data<int64_t>()[i];
+      ASSERT_TRUE(value >= low && value < high) << value;
+      const double position = (static_cast<double>(value) - static_cast<double>(low)) / range;
+      ++quarters[std::min(3, static_cast<int>(4 * position))];
+    }
+    for (const int count : quarters)
+      EXPECT_NEAR(count, 1000, 5 * std::sqrt(4000 * 3.0 / 16)) << high;
+  }
+  // The low bits are drawn, too.
+  const Tensor x = randint(least, most, {64}, {3, 4});
+  uint64_t seen = 0;
+  for (int64_t i = 0; i < 64; ++i) seen |= static_cast<uint64_t>(x.data<int64_t>()[i]);
+  EXPECT_EQ(seen, ~uint64_t{0});
 }
 
 TEST(Create, RandomNumbersHaveTheirMoments) {

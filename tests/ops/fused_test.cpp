@@ -5,6 +5,7 @@
 #include "binade/amp/autocast.h"
 #include "binade/autograd/engine.h"
 #include "binade/ops/activation.h"
+#include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/loss/loss.h"
@@ -148,6 +149,15 @@ TEST(Fused, RopeAndSwiglu) {
         },
         [=](std::span<const Tensor> x) {
           return Outputs{rope_composite(x[0], tables.first, tables.second, 3, rotated)};
+        },
+        {{2, 77, 5, 32}}, 1, 2);
+    // In place, on the result of an op that does not need it again.
+    expect_alike(
+        [=](std::span<const Tensor> x) {
+          return Outputs{rope_(x[0] + x[0], tables.first, tables.second, 3, rotated)};
+        },
+        [=](std::span<const Tensor> x) {
+          return Outputs{rope_composite(x[0] + x[0], tables.first, tables.second, 3, rotated)};
         },
         {{2, 77, 5, 32}}, 1, 2);
   }

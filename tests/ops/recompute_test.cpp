@@ -281,5 +281,18 @@ TEST(Checkpoint, MovesRunningStatisticsOnce) {
   EXPECT_TRUE(test::same_bits(variance, plain_variance));
 }
 
+TEST(Checkpoint, TakesAbsentInputsAndRefusesAbsentResults) {
+  const Tensor x = test::leaf({1, 2}, {2});
+  const auto doubled = [](std::span<const Tensor> in) {
+    EXPECT_FALSE(in[1].defined());
+    return in[0] * 2.0;
+  };
+  sum(checkpoint(doubled, {x, Tensor()})).backward();
+  EXPECT_THAT(test::read(x.grad()), testing::ElementsAre(2, 2));
+  EXPECT_EQ(test::error_of(
+                [] { checkpoint([](std::span<const Tensor> in) { return in[0]; }, {Tensor()}); }),
+            "checkpoint: result of the function: expected a tensor, found none");
+}
+
 }  // namespace
 }  // namespace binade

@@ -68,7 +68,7 @@ TEST(NotANumber, Spreads) {
 
 TEST(NotANumber, EqualsNothing) {
   const Tensor x = tensor({nan, 1}, {2});
-  EXPECT_THAT(read(equal(x, x)), ElementsAre(0, 1));
+  EXPECT_THAT(read(eq(x, x)), ElementsAre(0, 1));
   EXPECT_THAT(read(not_equal(x, x)), ElementsAre(1, 0));
   EXPECT_THAT(read(less(x, x)), ElementsAre(0, 0));
   EXPECT_THAT(read(greater_equal(x, x)), ElementsAre(0, 1));
@@ -230,6 +230,48 @@ TEST(Views, ShareTheirData) {
   EXPECT_EQ(reshape(slice(x, 0, 0, 1), {3}).storage(), x.storage());
   EXPECT_THAT(read(split(x, 2, 1)[1]), ElementsAre(3, 6));
   EXPECT_EQ(split(x, std::vector<int64_t>{1, 2}, 1)[1].storage(), x.storage());
+}
+
+TEST(Views, TakeHostileBounds) {
+  const int64_t most = std::numeric_limits<int64_t>::max(),
+                least = std::numeric_limits<int64_t>::min();
+  const Tensor x = leaf({1, 2, 3, 4, 5}, {5});
+  EXPECT_THAT(read(slice(x, 0, 1, 5, most)), ElementsAre(2));
+  EXPECT_THAT(read(slice(x, 0, least, most, most)), ElementsAre(1));
+  EXPECT_THAT(read(slice(x, 0, least, most)), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_EQ(slice(x, 0, most, least).numel(), 0);
+  EXPECT_EQ(slice(x, 0, 5, 5, most).numel(), 0);
+  EXPECT_EQ(split(x, most, 0).size(), 1u);
+  EXPECT_EQ(split(x, std::vector<int64_t>{0, 5, 0}, 0)[2].numel(), 0);
+  sum(slice(x, 0, 1, 5, most) * 3.0).backward();
+  EXPECT_THAT(read(x.grad()), ElementsAre(0, 3, 0, 0, 0));
+}
+
+TEST(Views, IndexTheFirstAxis) {
+  const Tensor x = leaf({1, 2, 3, 4, 5, 6}, {2, 3});
+  EXPECT_THAT(read(x[1]), ElementsAre(4, 5, 6));
+  EXPECT_EQ(x[-1][0].item(), 4);
+  x[0][2].backward();
+  EXPECT_THAT(read(x.grad()), ElementsAre(0, 0, 1, 0, 0, 0));
+  EXPECT_EQ(test::error_of([&] { x[2]; }),
+            "select: index: expected inside axis 0 of [2, 3] f32 cpu, found 2");
+  EXPECT_THAT(test::error_of([&] { x[0][0][0]; }),
+              testing::HasSubstr("expected at least one dimension"));
+}
+
+TEST(Hints, SpeakOfAutocastOnlyWhereItHelps) {
+  const auto error_of = [](const Tensor& a, const Tensor& b) {
+    return test::error_of([&] { mm(a, b); });
+  };
+  const Tensor f32 = ones({2, 2}), f16 = ones({2, 2}, DType::f16), f64 = ones({2, 2}, DType::f64);
+  EXPECT_EQ(error_of(f32, f16),
+            "mm: inputs: expected one dtype, found f32 and f16; cast() one of them or run under "
+            "amp::Autocast");
+  EXPECT_EQ(error_of(f32, f64),
+            "mm: inputs: expected one dtype, found f32 and f64; cast() one of them");
+  const amp::Autocast guard(DType::bf16);
+  EXPECT_EQ(error_of(f32, f64),
+            "mm: inputs: expected one dtype, found bf16 and f64; cast() one of them");
 }
 
 TEST(CustomOps, TakePartInAutocast) {

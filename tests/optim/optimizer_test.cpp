@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <numeric>
 
 #include "binade/autograd/grad_mode.h"
@@ -72,6 +75,107 @@ TEST(Masters, ParametersAreRoundedFromThem) {
     }
     EXPECT_NE(to_vector(low), to_vector(optimizer.master_of(low)));
   }
+}
+
+// Weights loaded after the optimizer was made: the next step starts from these.
+TEST(Masters, FollowAParameterThatIsWritten) {
+  using Write = void (*)(const Tensor&);
+  const Write writes[] = {
+      [](const Tensor& x) { fill_(x, 3); }, [](const Tensor& x) { copy_(x, full({4}, 3)); },
+      [](const Tensor& x) { std::fill_n(x.mutable_data<bf16>(), 4, bf16(3.0f)); }};
+  for (const Write write : writes) {
+    const Tensor low = leaf({4}, 1, DType::bf16);
+    SGD optimizer({low}, {.lr = 0x1p-12});
+    give(low, 1);
+    optimizer.step();
+    {
+      const NoGrad no_grad;
+      write(low);
+    }
+    EXPECT_THAT(to_vector(optimizer.state_dict().at("0.master")), Each(3.0));
+    optimizer.step();
+    EXPECT_THAT(to_vector(low), Each(3.0));
+    EXPECT_THAT(to_vector(optimizer.master_of(low)), Each(3 - 0x1p-12));
+  }
+}
+
+// A parameter that is written with the value it has keeps its master weight's lower bits, in
+// whatever order a model and its optimizer are loaded.
+TEST(Masters, KeepTheirLowerBitsIfTheParameterIsTheSame) {
+  const Tensor low = leaf({4}, 1, DType::bf16);
+  SGD optimizer({low}, {.lr = 0x1p-12});
+  give(low, 1);
+  optimizer.step();
+  {
+    const NoGrad no_grad;
+    copy_(low, clone(low));
+    low.mutable_data<bf16>()[2] = bf16(5.0f);
+  }
+  optimizer.step();
+  EXPECT_THAT(to_vector(optimizer.master_of(low)),
+              ::testing::ElementsAre(1 - 0x1p-11, 1 - 0x1p-11, 5 - 0x1p-12, 1 - 0x1p-11));
+}
+
+TEST(Decay, OfZeroLeavesAnInfiniteWeightAlone) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto stepped = [&](auto make) {
+    const Tensor weight = leaf({5}, infinity);
+    auto optimizer = make(weight);
+    for (int i = 0; i < 2; ++i) {
+      give(weight, 1);
+      optimizer->step();
+    }
+    return to_vector(weight);
+  };
+  const auto sgd = [](double momentum, bool nesterov) {
+    return [=](const Tensor& weight) {
+      return std::make_unique<SGD>(std::vector{weight},
+                                   SgdOptions{.momentum = momentum, .nesterov = nesterov});
+    };
+  };
+  EXPECT_THAT(stepped(sgd(0, false)), Each(infinity));
+  EXPECT_THAT(stepped(sgd(0.9, false)), Each(infinity));
+  EXPECT_THAT(stepped(sgd(0.9, true)), Each(infinity));
+  EXPECT_THAT(stepped([](const Tensor& w) { return std::make_unique<Adam>(std::vector{w}); }),
+              Each(infinity));
+  EXPECT_THAT(stepped([](const Tensor& w) { return std::make_unique<AdamW>(std::vector{w}); }),
+              Each(infinity));
+}
+
+// PyTorch's defaults, however the other options are given.
+TEST(Decay, HasOneDefaultPerOptimizer) {
+  const auto after_one_step = [](auto make) {
+    const Tensor weight = leaf({1}, 100);
+    auto optimizer = make(weight);
+    give(weight, 0);
+    optimizer->step();
+    return to_vector(weight)[0];
+  };
+  const double decayed = 100 * (1 - 0.5 * 0.01);
+  EXPECT_NEAR(after_one_step([](const Tensor& w) {
+                auto adam = std::make_unique<AdamW>(std::vector{w});
+                adam->set_lr(0.5);
+                return adam;
+              }),
+              decayed, 1e-5);
+  EXPECT_NEAR(after_one_step([](const Tensor& w) {
+                return std::make_unique<AdamW>(std::vector{w}, AdamOptions{.lr = 0.5});
+              }),
+              decayed, 1e-5);
+  EXPECT_NEAR(after_one_step([](const Tensor& w) {
+                return std::make_unique<AdamW>(
+                    std::vector<AdamGroup>{{.parameters = {w}, .options = {.lr = 0.5}}});
+              }),
+              decayed, 1e-5);
+  EXPECT_EQ(after_one_step([](const Tensor& w) {
+              return std::make_unique<AdamW>(std::vector{w},
+                                             AdamOptions{.lr = 0.5, .weight_decay = 0});
+            }),
+            100);
+  EXPECT_EQ(after_one_step([](const Tensor& w) {
+              return std::make_unique<Adam>(std::vector{w}, AdamOptions{.lr = 0.5});
+            }),
+            100);
 }
 
 TEST(Masters, FollowTheF32RunExactly) {

@@ -62,7 +62,7 @@ TEST(PoisonedTensor, StartsAsNaN) {
     const Tensor x = Tensor::empty({50}, DType::f32);
     for (int i = 0; i < 50; ++i) {
       ASSERT_NE(x.data<float>()[i], x.data<float>()[i]);  // NaN alone differs from itself
-      x.data<float>()[i] = 1;
+      x.mutable_data<float>()[i] = 1;
     }
   }
 }

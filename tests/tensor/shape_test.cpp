@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "binade/base/error.h"
 
@@ -32,6 +33,18 @@ TEST(Shape, HoldsItsSizes) {
   EXPECT_EQ(to_string(Shape()), "[]");
   EXPECT_EQ((Shape{3, 0, 2}.numel()), 0);
   EXPECT_EQ(Shape::filled(3, 7), (Shape{7, 7, 7}));
+}
+
+TEST(Shape, RefusesAxesItDoesNotHave) {
+  Shape shape{2, 3};
+  for (const int axis : {-1, 2, 7, 100}) {
+    EXPECT_EQ(error_of([&] { static_cast<void>(std::as_const(shape)[axis]); }),
+              "shape: axis: expected 0 to 1 for [2, 3], found " + std::to_string(axis));
+    EXPECT_NE(error_of([&] { shape[axis] = 1; }), "");
+  }
+  EXPECT_EQ(error_of([] { static_cast<void>(Shape().front()); }),
+            "shape: axis: expected no axis: this is the shape of a scalar, found 0");
+  EXPECT_NE(error_of([] { static_cast<void>(Shape().back()); }), "");
 }
 
 TEST(Shape, ComparesByRankAndSizes) {

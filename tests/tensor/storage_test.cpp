@@ -32,6 +32,21 @@ TEST(Storage, IsCountedForItsLifetime) {
   EXPECT_EQ(memory::allocated(memory::Category::optimizer), before);
 }
 
+TEST(Storage, GivesForeignMemoryBackOnce) {
+  const int64_t before = memory::allocated();
+  int released = 0;
+  float values[4] = {};
+  {
+    const Storage storage(values, sizeof values, Device::cpu(), [&] { ++released; });
+    EXPECT_TRUE(storage.is_foreign());
+    EXPECT_EQ(static_cast<void*>(storage.data()), values);
+    EXPECT_EQ(memory::allocated(), before);
+    EXPECT_EQ(released, 0);
+  }
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(memory::allocated(), before);
+}
+
 TEST(Storage, CountsItsVersions) {
   Storage storage(8, Device::cpu(), memory::Category::activations);
   EXPECT_EQ(storage.version(), 0u);

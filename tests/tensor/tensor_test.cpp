@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
 #include "support/values.h"
 
 namespace binade {
@@ -22,11 +27,84 @@ Tensor counting(const Shape& shape) {
 TEST(Tensor, IsUndefinedByDefault) {
   const Tensor none;
   EXPECT_FALSE(none.defined());
-  EXPECT_FALSE(static_cast<bool>(none));
   EXPECT_EQ(describe(none), "undefined");
   EXPECT_FALSE(TensorView(none).present);
   EXPECT_FALSE(none.detach().defined());
   EXPECT_FALSE(Tensor::empty({2}, DType::f32).same_as(none));
+}
+
+TEST(Tensor, UndefinedHandlesFailRatherThanCrash) {
+  const Tensor none;
+  const std::vector<std::function<void()>> accesses{[&] { none.shape(); },
+                                                    [&] { none.size(0); },
+                                                    [&] { none.strides(); },
+                                                    [&] { none.rank(); },
+                                                    [&] { none.numel(); },
+                                                    [&] { none.dtype(); },
+                                                    [&] { none.device(); },
+                                                    [&] { none.bytes(); },
+                                                    [&] { none.offset(); },
+                                                    [&] { none.storage(); },
+                                                    [&] { none.is_dense(); },
+
+                                                    [&] { none.raw_data(); },
+                                                    [&] { none.version(); },
+                                                    [&] { none.bump_version(); },
+                                                    [&] { none.autograd_meta(); },
+                                                    [&] { none.is_leaf(); },
+                                                    [&] { none.set_autograd_meta({}); },
+                                                    [&] { none.set_grad(none); },
+                                                    [&] { none.strided({1}, {1}, 0); },
+                                                    [&] { none.grad_dtype(); },
+                                                    [&] { none.set_grad_dtype(DType::f32); },
+                                                    [&] { Tensor::empty_like(none); },
+                                                    [&] { Tensor().set_requires_grad(); }};
+  for (size_t i = 0; i < accesses.size(); ++i)
+    EXPECT_THAT(test::error_of(accesses[i]), HasSubstr("expected a defined tensor, found none"))
+        << i;
+  EXPECT_EQ(test::error_of([&] { none.item(); }),
+            "item: tensor: expected one element, found undefined");
+  EXPECT_FALSE(none.is_sole_owner());
+  EXPECT_FALSE(none.requires_grad());
+  EXPECT_FALSE(none.grad().defined());
+}
+
+TEST(Tensor, ViewsStayInsideTheirStorage) {
+  const Tensor x = counting({3, 4});
+  const int64_t huge = std::numeric_limits<int64_t>::max(),
+                least = std::numeric_limits<int64_t>::min();
+  const auto refused = [&](const Shape& shape, const Strides& strides, int64_t offset) {
+    return !test::error_of([&] { x.strided(shape, strides, offset); }).empty();
+  };
+  EXPECT_FALSE(refused({12}, {1}, 0));
+  EXPECT_FALSE(refused({12}, {-1}, 11));
+  EXPECT_FALSE(refused({}, {}, 11));
+  EXPECT_FALSE(refused({huge, 0}, {huge, huge}, 5)) << "no element lies anywhere";
+  EXPECT_TRUE(refused({13}, {1}, 0));
+  EXPECT_TRUE(refused({12}, {1}, 1));
+  EXPECT_TRUE(refused({12}, {-1}, 10));
+  EXPECT_TRUE(refused({}, {}, 12));
+  EXPECT_TRUE(refused({1}, {1}, -1));
+  EXPECT_TRUE(refused({2, 2}, {1}, 0));
+  EXPECT_TRUE(refused({-1}, {1}, 0));
+  EXPECT_TRUE(refused({-1, 0}, {1, 1}, 0));
+  EXPECT_TRUE(refused({huge, 2}, {huge, 1}, 0));
+  EXPECT_TRUE(refused({2}, {huge}, huge));
+  EXPECT_TRUE(refused({3}, {least}, 0));
+  EXPECT_EQ(test::error_of([&] { x.strided({5}, {4}, 1); }),
+            "strided: view: expected inside the storage's 12 elements, found [5] with strides [4] "
+            "from element 1");
+}
+
+TEST(Tensor, WritingThroughTheAddressCountsAsAWrite) {
+  const Tensor x = counting({2});
+  const uint64_t before = x.version();
+  EXPECT_EQ(x.data<float>()[1], 1);
+  EXPECT_EQ(x.version(), before);
+  x.mutable_data<float>()[1] = 5;
+  EXPECT_EQ(x.version(), before + 1);
+  EXPECT_EQ(x.data<float>()[1], 5);
+  static_assert(std::is_same_v<decltype(x.data<float>()), const float*>);
 }
 
 TEST(Tensor, DescribesItself) {
@@ -75,7 +153,7 @@ TEST(Tensor, CopiesShareTheirData) {
   const Tensor x = counting({3});
   const Tensor same = x;
   EXPECT_TRUE(same.same_as(x));
-  same.data<float>()[1] = 9;
+  same.mutable_data<float>()[1] = 9;
   EXPECT_THAT(test::read(x), ElementsAre(0, 9, 2));
   const Tensor apart = x.detach();
   EXPECT_FALSE(apart.same_as(x));
@@ -115,6 +193,18 @@ TEST(Tensor, VersionsAreSharedByViews) {
   const Tensor view = x.strided({2}, {1}, 2);
   view.bump_version();
   EXPECT_EQ(x.version(), 1u);
+}
+
+TEST(Tensor, ViewsAWholeStorage) {
+  float values[6] = {0, 1, 2, 3, 4, 5};
+  const Tensor x =
+      Tensor::of_storage(std::make_shared<Storage>(values, sizeof values, Device::cpu(), [] {}),
+                         {3, 2}, {1, 3}, DType::f32);
+  EXPECT_EQ(x.raw_data(), values);
+  EXPECT_EQ(x.strides(), (Strides{1, 3}));
+  EXPECT_FALSE(x.is_dense());
+  // Its owner may read it at any time, so nothing may be written into it.
+  EXPECT_FALSE(x.is_sole_owner());
 }
 
 TEST(Tensor, DataIsChecked) {

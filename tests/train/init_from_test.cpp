@@ -58,6 +58,14 @@ TEST_F(InitFrom, SetsFamilyAndSizes) {
   EXPECT_EQ(configured({{"context", "8"}}).context, 8);
 }
 
+TEST_F(InitFrom, TakesTheStepsAndRateOfFineTuning) {
+  const Config config = configured({});
+  EXPECT_EQ(config.lr, 3e-5);
+  EXPECT_EQ(config.steps, 500);
+  EXPECT_EQ(config.warmup, 50);
+  EXPECT_EQ(configured({{"lr", "1e-4"}}).lr, 1e-4);
+}
+
 TEST_F(InitFrom, ASavedConfigurationNeedsTheFolderNoMore) {
   const Config config = configured({});
   std::filesystem::remove_all(folder_ / "model");

@@ -22,15 +22,16 @@ const Record record{.step = 120,
 TEST(Progress, LineHasTheNumbers) {
   const std::string line = progress_line(record, {240, 24691}, 200);
   EXPECT_EQ(line,
-            "step 120/240  loss 2.3457  lr 1.00e-03  grad 0.50  12346 tok/s  50% of peak  123 MB  "
+            "step 120/240  loss 2.3457  lr 1.00e-03  grad 0.50  12,346 tok/s  50% of peak  123 MB  "
             "60 s left");
 }
 
 TEST(Progress, EightyColumnsHoldEveryNumberOfABf16Run) {
   Record r = record;
   r.validation_loss = 2.5;
+  r.tokens_per_second = 9345.6;
   EXPECT_EQ(progress_line(r, {240, 24691}, 80),
-            "120/240 loss 2.3457 val 2.5000 lr 1.0e-03 grad 0.50 12346 tok/s 50% 123 MB 60 s");
+            "120/240 loss 2.3457 val 2.5000 lr 1.0e-03 grad 0.50 9,346 tok/s 38% 123 MB 60 s");
 }
 
 TEST(Progress, TheLearningRateGivesWayFirst) {
@@ -38,7 +39,7 @@ TEST(Progress, TheLearningRateGivesWayFirst) {
   r.validation_loss = 2.5;
   r.scale = 65536;
   EXPECT_EQ(progress_line(r, {240, 24691}, 80),
-            "120/240 loss 2.3457 val 2.5000 grad 0.50 scale 65536 12346 tok/s 50% 60 s");
+            "120/240 loss 2.3457 val 2.5000 grad 0.50 scale 65536 12,346 tok/s 50% 60 s");
   EXPECT_EQ(progress_line(r, {240, 24691}, 30), "120/240 loss 2.3457 60 s");
 }
 
@@ -61,6 +62,19 @@ TEST(Progress, NeverWraps) {
       EXPECT_THAT(line, HasSubstr("120/240"));
     }
   }
+}
+
+TEST(Progress, TwoLinesHoldTheBeginningOfAText) {
+  EXPECT_EQ(two_lines("", 10), "");
+  EXPECT_EQ(two_lines("short", 10), "short");
+  EXPECT_EQ(two_lines("  int x;\n\n\treturn x;\n", 40), "int x; return x;");
+  EXPECT_EQ(two_lines("abcdefghijklmnopqrstuvwxyz", 10), "abcdefghi\njklmnopqr");
+  EXPECT_EQ(two_lines("abcdefghi jkl", 10), "abcdefghi\njkl");
+  EXPECT_EQ(two_lines("\xc3\xa9\xc3\xa9\xc3\xa9", 3), "\xc3\xa9\xc3\xa9\n\xc3\xa9");
+  EXPECT_EQ(two_lines("\xe4\xb8\xad\xe4\xb8\xad\xe4\xb8\xad", 6),
+            "\xe4\xb8\xad\xe4\xb8\xad\n\xe4\xb8\xad");  // two columns each
+  EXPECT_EQ(two_lines("text", 0), "");
+  EXPECT_EQ(two_lines("text", 1), "");
 }
 
 TEST(Progress, WritesAmountsForPeople) {

@@ -10,6 +10,8 @@ namespace binade::train {
 // A run of a few steps that takes milliseconds.
 inline Config small_config(const std::string& precision = "fp32") {
   Config config;
+  config.model = ModelFamily::gpt2;
+  config.lr = 4e-3;
   config.layers = 2;
   config.width = 16;
   config.heads = config.kv_heads = 2;

@@ -31,5 +31,29 @@ TEST(Throughput, FullSpeedIsAllOperationsAtTheMatmulRate) {
             matmul_rate(Device::cpu(), Precision::fp32) / flops_per_token(model_config(config)));
 }
 
+TEST(Throughput, TheWindowForgetsOldSteps) {
+  SpeedWindow speed(1);
+  EXPECT_TRUE(speed.empty());
+  speed.add(100, 10);  // a slow first step
+  EXPECT_DOUBLE_EQ(speed.tokens_per_second(), 10);
+  speed.add(100, 0.5);
+  EXPECT_DOUBLE_EQ(speed.tokens_per_second(), 200 / 10.5);
+  speed.add(100, 0.5);  // the last two fill the window
+  EXPECT_DOUBLE_EQ(speed.tokens_per_second(), 200);
+  for (int i = 0; i < 7; ++i) speed.add(100, 0.25);
+  EXPECT_DOUBLE_EQ(speed.tokens_per_second(), 400);
+}
+
+// Three results at a time after three steps' time: no spike of three times the speed.
+TEST(Throughput, TheWindowEvensOutResultsThatArriveTogether) {
+  SpeedWindow speed(1);
+  for (int i = 0; i < 60; ++i) {
+    speed.add(100, i % 3 == 0 ? 0.3 : 0.0);
+    if (i > 30) {
+      EXPECT_NEAR(speed.tokens_per_second(), 1000, 250) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace binade::train

@@ -55,6 +55,7 @@ class TrainerGolden : public ::testing::TestWithParam<GoldenRun> {
   Config config() const {
     const GoldenRun& run = GetParam();
     Config config;
+    config.model = ModelFamily::gpt2;
     config.precision = parse_precision(run.precision);
     config.device = Device::cpu();
     config.layers = 2;

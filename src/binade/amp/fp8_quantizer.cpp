@@ -1,5 +1,8 @@
 #include "binade/amp/fp8_quantizer.h"
 
+#include <utility>
+#include <vector>
+
 #include "binade/amp/trace.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/backend.h"
@@ -46,6 +49,7 @@ void Fp8Stream::create(int length, Device device) {
   scale_inv = filled({1}, 1, DType::f32, device);
   pending = filled({1}, 0, DType::f32, device);
   dropped = filled({1}, 0, DType::i32, device);
+  prepared = {};
 }
 
 // GPUs multiply FP8 matrices only if the reduction axis is contiguous. The forward reduces along
@@ -68,13 +72,16 @@ Quantized Fp8Quantizer::quantize_fused(
     FunctionRef<void(const backend::QuantizedOutput&)> write) const {
   const auto& kernels = backend::of(device);
   Quantized result = allocate(shape, device);
-  // A copy, because the stream's own scale changes at the next step.
-  result.scale_inv = Tensor::empty({1, 1}, DType::f32, device);
-  kernels.elementwise.copy(stream.scale_inv.strided({1, 1}, {1, 1}, 0), result.scale_inv);
+  // A copy of scale_inv, because the stream's own changes at the next step, and an amax.
+  Tensor numbers = std::exchange(stream.prepared, {});
+  const bool prepared = numbers.defined();
+  if (!prepared) numbers = Tensor::empty({2}, DType::f32, device);
+  result.scale_inv = numbers.strided({1, 1}, {1, 1}, 0);
   Tensor amax;
-  if (backward_follows) {
-    amax = Tensor::empty({1}, DType::f32, device);
-    kernels.elementwise.fill(amax, 0);
+  if (backward_follows) amax = numbers.strided({1}, {1}, 1);
+  if (!prepared) {
+    kernels.elementwise.copy(stream.scale_inv.strided({1, 1}, {1, 1}, 0), result.scale_inv);
+    if (backward_follows) kernels.elementwise.fill(amax, 0);
   }
   write(
       {.scale = stream.scale, .data = result.data, .transposed = result.transposed, .amax = amax});
@@ -121,6 +128,7 @@ void Fp8LinearState::forget_weight() {
 
 void Fp8LinearState::restart() {
   seen_storage_ = nullptr;
+  for (Fp8Stream* stream : {&input, &weight, &gradient}) stream->prepared = {};
   forget_weight();
 }
 
@@ -150,16 +158,19 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
   if (seen_recipe_.scaling != Fp8Scaling::delayed) return;
   const std::pair<Fp8Stream*, Fp8Role> streams[] = {
       {&input, Fp8Role::activation}, {&weight, Fp8Role::weight}, {&gradient, Fp8Role::gradient}};
+  std::vector<backend::DelayedScale> rolled;
   for (const auto& [stream, role] : streams) {
-    backend::of(weight_tensor)
-        .quantize.roll(
-            {.history = stream->history,
-             .pending = stream->pending,
-             .scale = stream->scale,
-             .scale_inv = stream->scale_inv,
-             .max_value = backend::fp8_max(fp8_type(seen_recipe_, role)),
-             .rule = {.margin = seen_recipe_.margin, .most_recent = seen_recipe_.most_recent}});
+    stream->prepared = Tensor::empty({2}, DType::f32, weight_tensor.device());
+    rolled.push_back(
+        {.history = stream->history,
+         .pending = stream->pending,
+         .scale = stream->scale,
+         .scale_inv = stream->scale_inv,
+         .max_value = backend::fp8_max(fp8_type(seen_recipe_, role)),
+         .rule = {.margin = seen_recipe_.margin, .most_recent = seen_recipe_.most_recent},
+         .prepared = stream->prepared});
   }
+  backend::of(weight_tensor).quantize.roll(rolled);
 }
 
 const Quantized& Fp8LinearState::weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor) {

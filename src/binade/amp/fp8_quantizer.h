@@ -21,6 +21,9 @@ struct Fp8Stream {
   Tensor scale_inv;  // f32 [1]
   Tensor pending;    // f32 [1]: largest amax of the current step
   Tensor dropped;    // i32 [1]: number of non-finite amaxes
+  // f32 [2]: a copy of scale_inv and an amax of 0, for a step's first quantization. Rolling writes
+  // it, which saves that quantization two kernels. Not part of the saved state.
+  Tensor prepared;
 
   bool defined() const { return scale.defined(); }
   void create(int length, Device device);

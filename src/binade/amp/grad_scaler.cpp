@@ -112,6 +112,11 @@ void GradScaler::require_scale(const char* call) const {
 }
 
 Tensor GradScaler::scale(const Tensor& loss) {
+  if (!loss.defined() || !is_compute(loss.dtype())) {
+    fail("scale", {.argument = "loss",
+                   .expected = "a tensor of f64, f32, f16 or bf16",
+                   .found = describe(loss)});
+  }
   if (!options_.enabled) return loss;
   if (!scale_.defined()) {
     scale_ = filled({1}, options_.init_scale, DType::f32, loss.device());
@@ -121,7 +126,7 @@ Tensor GradScaler::scale(const Tensor& loss) {
   }
   const Call call(Op::mul, {loss});
   const auto times_scale = [scale = scale_](const Tensor& x) {
-    Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    Tensor y = Tensor::empty(x.shape(), promote(x.dtype(), DType::f32), x.device());
     backend::of(x).elementwise.binary(backend::Binary::mul, x,
                                       TensorView(scale).expanded(x.shape()), y);
     return y;
@@ -326,20 +331,32 @@ void GradScaler::load_state(const ScalerState& state) {
     }
     return found->second;
   };
-  options_.growth_factor = get("growth_factor");
-  options_.backoff_factor = get("backoff_factor");
-  options_.growth_interval = static_cast<int64_t>(get("growth_interval"));
-  options_.init_scale = get("scale");
-  check(options_);
-  *this = GradScaler(options_);
-  const double trackers[2] = {get("growth_tracker"), get("hysteresis_tracker")};
-  scale_ = filled({1}, options_.init_scale, DType::f32, options_.device);
-  trackers_ = filled({2}, 0, DType::i32, options_.device);
-  for (int i = 0; i < 2; ++i)
-    backend::of(trackers_).elementwise.fill(trackers_.strided({1}, {1}, i), trackers[i]);
-  skipped_ = SkipStreak(static_cast<int64_t>(get("skipped_in_a_row")));
-  overflows_ = SkipStreak(static_cast<int64_t>(get("overflows_in_a_row")));
-  resting_scale_ = get("resting_scale");
+  // PyTorch's state has no counterpart of the entries beyond its own.
+  const bool from_torch = state.contains("_growth_tracker");
+  const auto get_own = [&](const char* key, double otherwise) {
+    return from_torch ? otherwise : get(key);
+  };
+  GradScalerOptions options = options_;
+  options.growth_factor = get("growth_factor");
+  options.backoff_factor = get("backoff_factor");
+  options.growth_interval = static_cast<int64_t>(get("growth_interval"));
+  options.init_scale = get("scale");
+  if (scale_.defined()) options.device = scale_.device();
+  GradScaler loaded(options);
+  const double trackers[2] = {
+      get(from_torch ? "_growth_tracker" : "growth_tracker"),
+      get_own("hysteresis_tracker", static_cast<double>(options.hysteresis))};
+  loaded.scale_ = filled({1}, options.init_scale, DType::f32, options.device);
+  loaded.trackers_ = filled({2}, 0, DType::i32, options.device);
+  for (int i = 0; i < 2; ++i) {
+    backend::of(loaded.trackers_)
+        .elementwise.fill(loaded.trackers_.strided({1}, {1}, i), trackers[i]);
+  }
+  loaded.skipped_ = SkipStreak(static_cast<int64_t>(get_own("skipped_in_a_row", 0)));
+  loaded.overflows_ = SkipStreak(static_cast<int64_t>(get_own("overflows_in_a_row", 0)));
+  loaded.resting_scale_ = get_own("resting_scale", 0);
+  loaded.optimizers_ = std::move(optimizers_);
+  *this = std::move(loaded);
 }
 
 }  // namespace binade::amp

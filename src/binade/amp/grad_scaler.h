@@ -63,7 +63,8 @@ class GradScaler {
  public:
   explicit GradScaler(const GradScalerOptions& options = {});
 
-  // loss * scale; the backward multiplies its gradient by the scale too.
+  // loss * scale in f32 (f64 for f64), in which a 16-bit loss does not overflow; the backward
+  // multiplies its gradient by the scale too.
   Tensor scale(const Tensor& loss);
   // Divides the optimizer's gradients by the scale and checks whether one is non-finite. Optional
   // before step(); needed before clipping.
@@ -87,6 +88,8 @@ class GradScaler {
 
   // Waits for outcomes that the device has not computed yet.
   ScalerState state();
+  // Takes the state of a Binade or a PyTorch scaler. Within an iteration it remembers which
+  // optimizers are unscaled or have stepped.
   void load_state(const ScalerState& state);
 
  private:

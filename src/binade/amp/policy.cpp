@@ -30,6 +30,27 @@ std::string_view meaning(CastClass cast) {
 
 }  // namespace
 
+std::shared_ptr<const Policy> Policy::torch_cpu() {
+  using enum CastClass;
+  auto policy = std::make_shared<Policy>();
+  for (const Op op :
+       {// pointwise
+        Op::exp, Op::expm1, Op::log, Op::log2, Op::log10, Op::log1p, Op::reciprocal, Op::rsqrt,
+        Op::tan, Op::sinh, Op::cosh, Op::acos, Op::asin, Op::erfinv, Op::pow, Op::softplus,
+        Op::addcdiv, Op::addcmul, Op::atan2,
+        // reductions and norms
+        Op::sum, Op::cumsum, Op::cumprod, Op::norm, Op::softmax, Op::log_softmax, Op::logsumexp,
+        Op::layer_norm, Op::group_norm, Op::rms_norm, Op::cosine_similarity,
+        // products that only CUDA lowers or promotes
+        Op::mv, Op::dot, Op::bilinear, Op::cross, Op::lstm_cell, Op::gru_cell,
+        // indexing and sampling
+        Op::index_put, Op::scatter_add, Op::upsample_nearest2d, Op::upsample_bilinear2d}) {
+    policy->set(op, as_is);
+  }
+  policy->set(Op::tensordot, lower).set(Op::grid_sampler, f32).set(Op::binary_cross_entropy, f32);
+  return policy;
+}
+
 Policy& Policy::set(Op op, CastClass cast, std::string_view module) {
   ops_[{std::string(module), op}] = cast;
   return *this;

@@ -1,17 +1,25 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "binade/autograd/op.h"
 
 // The precision of each op under autocast. The defaults are the classes in autograd/ops.def, which
-// follow PyTorch's CUDA lists; a policy overrides them by op, by module path, or both.
+// follow PyTorch's CUDA lists on every device, the CPU included; a policy overrides them by op, by
+// module path, or both.
 namespace binade::amp {
 
 class Policy {
  public:
+  // The classes of PyTorch's autocast on the CPU, which lowers the same matmuls and convolutions
+  // but leaves most other ops in the type of their inputs: norms, softmax, sums and pointwise
+  // functions of bf16 stay bf16. For runs that must follow a PyTorch run on a CPU:
+  //   amp::Autocast cast(DType::bf16, {.policy = amp::Policy::torch_cpu()});
+  static std::shared_ptr<const Policy> torch_cpu();
+
   // Overrides the class of `op` in the module at path `module` and those below it (empty:
   // everywhere). The longest matching path wins.
   Policy& set(Op op, CastClass cast, std::string_view module = "");

@@ -66,6 +66,18 @@ Tensor Tensor::grad() const {
   return autograd_meta()->grad;
 }
 
+void Tensor::retain_grad() const {
+  if (!requires_grad()) {
+    fail("retain_grad", {.argument = "tensor",
+                         .expected = "one that requires a gradient",
+                         .found = describe(*this)});
+  }
+  autograd::AutogradMeta& meta = *autograd_meta();
+  if (meta.node == nullptr) return;
+  meta.retains_grad = true;
+  meta.grad_dtype = accumulation_type(meta.dtype);
+}
+
 void Tensor::zero_grad() const {
   if (defined() && autograd_meta() != nullptr) autograd_meta()->holds_gradient = false;
 }

@@ -22,9 +22,10 @@ struct AutogradMeta {
 
   // Results of recorded ops.
   std::shared_ptr<Node> node;
-  int output = 0;  // index among the node's outputs
+  int output = 0;             // index among the node's outputs
+  bool retains_grad = false;  // a backward adds the result's gradient to `grad`
 
-  // Leaves.
+  // Leaves, and results that retain their gradient.
   bool requires_grad = false;
   DType grad_dtype = DType::f32;
   Tensor grad;  // an unused buffer while holds_gradient is false

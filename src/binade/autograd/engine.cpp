@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "binade/autograd/anomaly.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/backend.h"
@@ -79,6 +80,7 @@ class Walk {
   void run(RetainGraph retain) {
     for (Node* node : nodes_) {
       run_result_hooks(*node);
+      keep_retained(*node);
       call(*node);
       if (retain == RetainGraph::no) node->backward = nullptr;
       if (node->opaque) --opaque_left_;
@@ -92,7 +94,56 @@ class Walk {
     completed_ = true;
   }
 
+  // Runs only the ops between the roots and the targets, whose gradients it returns: undefined for
+  // targets that the roots do not depend on. Other leaves get no gradient.
+  std::vector<Tensor> run_towards(std::span<const std::shared_ptr<AutogradMeta>> targets,
+                                  RetainGraph retain) {
+    const auto is_target = [&](const AutogradMeta* meta) {
+      return std::any_of(targets.begin(), targets.end(),
+                         [meta](const auto& target) { return target.get() == meta; });
+    };
+    std::unordered_set<const Node*> needed;
+    const auto leads_to_target = [&](const AutogradMeta* meta) {
+      return meta != nullptr && (is_target(meta) || needed.contains(meta->node.get()));
+    };
+    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+      const auto& inputs = (*node)->inputs;
+      if (std::any_of(inputs.begin(), inputs.end(),
+                      [&](const GradSlot& slot) { return leads_to_target(slot.meta().get()); }))
+        needed.insert(*node);
+    }
+    std::vector<Tensor> results(targets.size());
+    for (Node* node : nodes_) {
+      run_result_hooks(*node);
+      for (size_t i = 0; i < targets.size(); ++i) {
+        if (targets[i]->node.get() == node)
+          results[i] = node->gradients[static_cast<size_t>(targets[i]->output)];
+      }
+      if (!needed.contains(node)) continue;
+      if (node->opaque) refuse_opaque(*node);
+      std::vector<GradSlot> slots = node->inputs;
+      for (GradSlot& slot : slots) {
+        if (!leads_to_target(slot.meta().get())) slot = GradSlot(nullptr);
+      }
+      call(*node, slots);
+      if (retain == RetainGraph::no) node->backward = nullptr;
+    }
+    reset_nodes();
+    completed_ = true;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (targets[i]->node == nullptr && targets[i]->holds_gradient) results[i] = targets[i]->grad;
+    }
+    return results;
+  }
+
  private:
+  [[noreturn]] static void refuse_opaque(const Node& node) {
+    fail("grad", {.argument = "outputs",
+                  .expected = "a graph without recompute",
+                  .found = std::string(name(node.op)),
+                  .hint = "its backward fills the gradients of all parameters: call backward()"});
+  }
+
   static void run_result_hooks(Node& node) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const auto meta = node.outputs[i].lock();
@@ -104,14 +155,26 @@ class Walk {
     }
   }
 
-  static void call(Node& node) {
+  // Adds the gradients of results that retain them.
+  static void keep_retained(Node& node) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const auto meta = node.outputs[i].lock();
+      if (meta != nullptr && meta->retains_grad && node.gradients[i].defined())
+        add_to_own_gradient(*meta, node.gradients[i]);
+    }
+  }
+
+  static void call(Node& node) { call(node, node.inputs); }
+
+  static void call(Node& node, GradSlots slots) {
     const std::vector<Tensor> dy = std::exchange(node.gradients, {});
     const bool reached =
         std::any_of(dy.begin(), dy.end(), [](const Tensor& g) { return g.defined(); });
     if (!reached) return;
     const Restore<const Node*> running(thread_running_node, &node);
     if (OpObserver* const observer = op_observer()) observer->before_backward(node);
-    node.backward(dy, node.inputs);
+    node.backward(dy, slots);
+    check_for_anomaly(node);
     if (OpObserver* const observer = op_observer()) observer->after_backward(node, dy);
   }
 
@@ -155,6 +218,8 @@ class Walk {
 
 thread_local Walk* Walk::current_ = nullptr;
 
+}  // namespace
+
 Tensor first_gradient(const Tensor& root, const Tensor& seed) {
   if (seed.defined()) {
     if (seed.shape() != root.shape()) {
@@ -174,32 +239,54 @@ Tensor first_gradient(const Tensor& root, const Tensor& seed) {
   return one;
 }
 
-}  // namespace
-
 std::string_view running_op() {
   return thread_running_node == nullptr ? "backward" : name(thread_running_node->op);
 }
 
-void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds,
-                  RetainGraph retain) {
-  const NoGrad no_grad;
-  std::vector<std::shared_ptr<Node>> keep;
-  std::vector<Node*> nodes;
+namespace {
+
+// The nodes that computed the roots with a seed, each once.
+std::vector<std::shared_ptr<Node>> nodes_of(std::span<const Tensor> roots,
+                                            std::span<const Tensor> seeds) {
+  std::vector<std::shared_ptr<Node>> nodes;
   for (size_t i = 0; i < roots.size(); ++i) {
     if (!seeds[i].defined() || !roots[i].requires_grad()) continue;
     const std::shared_ptr<Node>& node = roots[i].autograd_meta()->node;
-    if (node == nullptr || std::find(nodes.begin(), nodes.end(), node.get()) != nodes.end())
-      continue;
-    keep.push_back(node);
-    nodes.push_back(node.get());
+    if (node != nullptr && std::find(nodes.begin(), nodes.end(), node) == nodes.end())
+      nodes.push_back(node);
   }
+  return nodes;
+}
+
+// Starts a walk from the roots and calls run(walk).
+template <class F>
+void walk_from(std::span<const Tensor> roots, std::span<const Tensor> seeds, F run) {
+  const NoGrad no_grad;
+  const std::vector<std::shared_ptr<Node>> keep = nodes_of(roots, seeds);
+  std::vector<Node*> nodes;
+  for (const std::shared_ptr<Node>& node : keep) nodes.push_back(node.get());
   Walk walk(std::move(nodes));
   walk.collect();
   for (size_t i = 0; i < roots.size(); ++i) {
     if (seeds[i].defined() && roots[i].requires_grad())
       walk.seed(roots[i].autograd_meta(), seeds[i]);
   }
-  walk.run(retain);
+  run(walk);
+}
+
+}  // namespace
+
+void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds,
+                  RetainGraph retain) {
+  walk_from(roots, seeds, [retain](Walk& walk) { walk.run(retain); });
+}
+
+std::vector<Tensor> gradients_of(std::span<const Tensor> roots, std::span<const Tensor> seeds,
+                                 std::span<const std::shared_ptr<AutogradMeta>> targets,
+                                 RetainGraph retain) {
+  std::vector<Tensor> results;
+  walk_from(roots, seeds, [&](Walk& walk) { results = walk.run_towards(targets, retain); });
+  return results;
 }
 
 void run_backward(const Tensor& root, const Tensor& seed, RetainGraph retain) {

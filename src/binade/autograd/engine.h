@@ -15,6 +15,15 @@ void run_backward(const Tensor& root, const Tensor& seed, RetainGraph retain = R
 void run_backward(std::span<const Tensor> roots, std::span<const Tensor> seeds,
                   RetainGraph retain = RetainGraph::no);
 
+// The gradients of the targets alone, in one walk; see grad.h. A target that is a leaf must have
+// its own gradient set aside.
+std::vector<Tensor> gradients_of(std::span<const Tensor> roots, std::span<const Tensor> seeds,
+                                 std::span<const std::shared_ptr<AutogradMeta>> targets,
+                                 RetainGraph retain);
+
+// The gradient that a backward of `root` starts from: `seed`, or 1 if it is undefined.
+Tensor first_gradient(const Tensor& root, const Tensor& seed);
+
 // Name of the op whose backward runs on this thread, or "backward"; for messages.
 std::string_view running_op();
 

@@ -27,13 +27,6 @@ void check_gradient(const AutogradMeta& meta, const Tensor& gradient) {
                       .found = describe(gradient)});
 }
 
-void add_to_leaf(AutogradMeta& meta, const Tensor& gradient) {
-  if (!meta.grad.defined())
-    meta.grad = new_buffer(meta, meta.grad_dtype, memory::Category::gradients);
-  backend::of(meta.device).elementwise.axpby(1, gradient, meta.holds_gradient ? 1 : 0, meta.grad);
-  meta.holds_gradient = true;
-}
-
 void add_to_result(AutogradMeta& meta, Tensor gradient) {
   Tensor& sum = meta.node->gradients[static_cast<size_t>(meta.output)];
   const auto& kernels = backend::of(meta.device).elementwise;
@@ -54,6 +47,13 @@ void add_to_result(AutogradMeta& meta, Tensor gradient) {
 
 }  // namespace
 
+void add_to_own_gradient(AutogradMeta& meta, const Tensor& gradient) {
+  if (!meta.grad.defined())
+    meta.grad = new_buffer(meta, meta.grad_dtype, memory::Category::gradients);
+  backend::of(meta.device).elementwise.axpby(1, gradient, meta.holds_gradient ? 1 : 0, meta.grad);
+  meta.holds_gradient = true;
+}
+
 Saved::Saved(const Tensor& tensor)
     : tensor_(tensor.detach()), version_(tensor.defined() ? tensor.version() : 0) {}
 
@@ -73,7 +73,7 @@ void GradSlot::add(Tensor gradient) const {
   if (!needs_grad()) return;
   check_gradient(*meta_, gradient);
   if (meta_->node == nullptr) {
-    add_to_leaf(*meta_, gradient);
+    add_to_own_gradient(*meta_, gradient);
   } else {
     add_to_result(*meta_,
                   gradient.autograd_meta() == nullptr ? std::move(gradient) : gradient.detach());

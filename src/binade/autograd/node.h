@@ -62,6 +62,9 @@ class GradSlot {
 
 using GradSlots = std::span<const GradSlot>;
 
+// Adds to the gradient that a leaf, or a result that retains its own, keeps.
+void add_to_own_gradient(AutogradMeta& meta, const Tensor& gradient);
+
 // Computes input gradients from output gradients. An undefined entry of `dy` is a zero gradient.
 using Backward = std::function<void(std::span<const Tensor> dy, GradSlots dx)>;
 

@@ -36,12 +36,25 @@ struct RotaryEmbedding {
   TensorView y = {};     // may be x
 };
 
+// Attention of one new token per sequence over the cached keys and values, to which it adds its
+// own. The position is read on the device, so that the call can be captured once and replayed.
+struct AttentionDecode {
+  TensorView qkv = {};                // [batch, 1, (heads + 2 * kv_heads) * dim], dense
+  TensorView cosine = {}, sine = {};  // [positions, dim / 2] f32; absent: nothing is rotated
+  TensorView position = {};           // i64 [1]: tokens cached so far, less than the capacity
+  double scale = 1;
+  bool tf32 = false;
+  TensorView keys = {}, values = {};  // [batch, kv_heads, capacity, dim], dense, of qkv's type
+  TensorView out = {};                // [batch, 1, heads * dim], dense, of qkv's type
+};
+
 // Tiled attention with an f32 online softmax; the score matrix is never stored. Sums are f32 (f64
 // for f64) in a fixed order.
 struct AttentionKernels {
   void (*forward)(const AttentionForward&);
   void (*backward)(const AttentionBackward&);
   void (*rope)(const RotaryEmbedding&);
+  void (*decode)(const AttentionDecode&);
 };
 
 }  // namespace binade::backend

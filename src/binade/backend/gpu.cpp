@@ -8,6 +8,8 @@ namespace binade::backend {
 
 #ifdef BINADE_CUDA
 
+bool built_with_cuda() { return true; }
+
 const std::vector<Gpu>& gpus() { return cuda::devices(); }
 
 void synchronize(Device device) {
@@ -19,6 +21,8 @@ void synchronize(Device device) {
 int64_t host_waits() { return cuda::host_waits(); }
 
 #else
+
+bool built_with_cuda() { return false; }
 
 const std::vector<Gpu>& gpus() {
   static const std::vector<Gpu> none;

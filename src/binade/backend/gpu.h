@@ -19,6 +19,9 @@ struct Gpu {
   int capability() const { return 10 * major + minor; }
 };
 
+// Whether this build has the CUDA backend.
+bool built_with_cuda();
+
 // Empty if there is no GPU, no driver, or no CUDA in this build.
 const std::vector<Gpu>& gpus();
 

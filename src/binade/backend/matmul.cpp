@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "binade/backend/quantize.h"
+#include "binade/backend/reduce.h"
 
 namespace binade::backend {
 namespace {
@@ -22,6 +23,16 @@ TensorView only_matrix(const char* argument, const TensorView& x) {
 }
 
 }  // namespace
+
+void sum_rows(const ReduceKernels& kernels, const TensorView& a, const Target& sums) {
+  const int64_t rows = a.shape[1];
+  const TensorView transposed{
+      a.data, a.dtype, {a.shape[2], rows}, {a.strides[2], a.strides[1]}, true};
+  Target columns = sums;
+  columns.view.shape = {1, rows};
+  columns.view.strides = {rows, sums.view.strides[0]};
+  kernels.reduce(Reduction::sum, transposed, columns);
+}
 
 bool has_groups(const Epilogue& epilogue) {
   return epilogue.group_a != ScaleGroup{} || epilogue.group_b != ScaleGroup{};

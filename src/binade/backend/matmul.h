@@ -1,6 +1,7 @@
 #pragma once
 
 #include "binade/backend/activation_function.h"
+#include "binade/backend/target.h"
 #include "binade/tensor/quantized.h"
 
 namespace binade::backend {
@@ -22,6 +23,9 @@ struct Epilogue {
   TensorView scale_b = {};
   ScaleGroup group_a = {};
   ScaleGroup group_b = {};
+  // [m], optional: also gets the sum of each row of a, as the gradient of a bias beside that of its
+  // weight. Only for a single matrix.
+  Target row_sums = {};
 };
 
 // y [batch, m, n] = a [batch, m, k] x b [batch, k, n], any strides, a stride of 0 repeats a batch.
@@ -44,6 +48,10 @@ void require_floating(const TensorView& a, const TensorView& b, const TensorView
 TensorView transposed(TensorView x);
 
 struct QuantizeKernels;
+struct ReduceKernels;
+
+// The row sums of a [1, m, k].
+void sum_rows(const ReduceKernels& kernels, const TensorView& a, const Target& sums);
 
 // A device and its kernels.
 struct MatmulDevice {

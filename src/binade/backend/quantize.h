@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "binade/backend/matmul.h"
 #include "binade/tensor/quantized.h"
@@ -53,6 +54,7 @@ struct DelayedScale {
   TensorView scale, scale_inv;  // f32 [1]
   double max_value;             // of the FP8 type
   DelayedRule rule = {};
+  TensorView prepared = {};  // optional, f32 [2]: becomes the new scale_inv and an amax of 0
 };
 
 // Inputs may have any strides (a transpose is quantized as a view); quantized data is dense. Casts
@@ -85,10 +87,10 @@ struct QuantizeKernels {
   void (*dequantize)(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x);
   // pending = max(pending, amax), or dropped (i32 [1]) + 1 if amax is non-finite.
   void (*record_amax)(TensorView amax, TensorView pending, TensorView dropped);
-  // Shifts the history by one step, puts `pending` in front, resets it to 0, and sets scale =
-  // max_value / amax by the rule. An amax of 0 keeps the scale; an infinite scale becomes the
-  // largest float.
-  void (*roll)(const DelayedScale& stream);
+  // For each stream: shifts the history by one step, puts `pending` in front, resets it to 0, and
+  // sets scale = max_value / amax by the rule. An amax of 0 keeps the scale; an infinite scale
+  // becomes the largest float.
+  void (*roll)(std::span<const DelayedScale> streams);
 };
 
 }  // namespace binade::backend

@@ -120,6 +120,8 @@ class Builder {
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& error) {
     const auto at =
         std::min<int64_t>(static_cast<int64_t>(position) - 1, static_cast<int64_t>(text_.size()));
+    // Versions of the library word this one differently.
+    if (text_.empty()) refuse_at(source_, source_.offset, {}, "JSON", "an unexpected end of input");
     std::string_view what = error.what();
     // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing
     // value - ..."

@@ -26,6 +26,7 @@ class Value {
  public:
   bool is_null() const;
   bool is_object() const;
+  bool is_array() const;
   bool is_string() const;
   bool boolean() const;
   // A whole number in [low, high]; 3.0 is not one.
@@ -70,6 +71,7 @@ inline Value::Value(Variant value, int64_t offset, const Content* content)
     : value_(std::move(value)), offset_(offset), content_(content) {}
 inline bool Value::is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
 inline bool Value::is_object() const { return std::holds_alternative<std::vector<Member>>(value_); }
+inline bool Value::is_array() const { return std::holds_alternative<std::vector<Value>>(value_); }
 inline bool Value::is_string() const { return std::holds_alternative<std::string>(value_); }
 
 // A parsed text.

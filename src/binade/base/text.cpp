@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 namespace binade {
 
@@ -45,6 +48,26 @@ std::string visible(std::string_view text) {
     at += character.size();
   }
   return result;
+}
+
+std::string grouped(int64_t number) {
+  std::string text = fmt::format("{}", number);
+  const size_t first = number < 0 ? 1 : 0;
+  for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, 1, ',');
+  return text;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
 }
 
 }  // namespace binade

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,5 +15,11 @@ bool is_control(std::string_view character);
 
 // Escapes control characters (including line ends) and invalid UTF-8 as bytes: "\x1b".
 std::string visible(std::string_view text);
+
+// Digits in groups of three: "842,496".
+std::string grouped(int64_t number);
+
+// Levenshtein distance: how many bytes to insert, remove or replace to get from `a` to `b`.
+size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace binade

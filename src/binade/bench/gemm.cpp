@@ -111,7 +111,7 @@ GemmTiming measure(const GemmShape& s, const std::vector<Matmul>& matmuls, const
                  b = operand(s.k, s.n, DType::f32, false, device),
                  c = Tensor::empty({s.m, s.n}, DType::f32);
     contestants.push_back([=, &openblas] {
-      openblas.multiply(s, a.data<float>(), b.data<float>(), c.data<float>());
+      openblas.multiply(s, a.data<float>(), b.data<float>(), c.mutable_data<float>());
     });
   }
   const double operations =

@@ -12,6 +12,7 @@
 #include "binade/bench/step.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/keys.h"
+#include "binade/train/config/component_options.h"
 
 namespace binade::cli {
 namespace {
@@ -48,6 +49,7 @@ void run_step(const StepArguments& arguments) {
   std::vector<train::Config> configs;  // all are validated before the first one runs
   for (const std::string& precision : arguments.precisions)
     configs.push_back(step_config(*arguments.keys, precision));
+  train::check_device(configs[0]);
   if (configs[0].threads > 0) set_threads(static_cast<int>(configs[0].threads));
   std::vector<bench::StepTiming> timings;
   for (const train::Config& config : configs)

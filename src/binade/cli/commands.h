@@ -12,6 +12,7 @@ void add_eval(CLI::App& app);
 void add_export(CLI::App& app);
 void add_formats(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_help(CLI::App& app);
 void add_import(CLI::App& app);
 void add_info(CLI::App& app);
 void add_inspect(CLI::App& app);
@@ -22,5 +23,8 @@ void add_report(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
 void add_version(CLI::App& app);
+
+// Throws a CLI::ExtrasError about a command that `app` does not have, naming the nearest one.
+[[noreturn]] void refuse_command(const CLI::App& app, const std::string& given);
 
 }  // namespace binade::cli

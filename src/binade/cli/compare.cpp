@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <sstream>
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/base/terminal.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/io/file.h"
@@ -19,6 +22,68 @@ namespace {
 
 // Fewer than a training run's, since a comparison trains several times.
 constexpr const char* default_steps = "200";
+// At high rates rounding errors grow until precisions differ as much as seeds do.
+constexpr double max_default_lr = 1e-3;
+constexpr int64_t steps_per_warmup_step = 5;
+
+constexpr int interrupted_status = 130;  // as a shell reports a program that Ctrl-C ended
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+// For its lifetime, Ctrl-C sets a flag; a second one has the usual effect.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    stop_requested = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { stop_requested = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    ::sigaction(SIGINT, &action, &previous_);
+  }
+  ~InterruptGuard() { ::sigaction(SIGINT, &previous_, nullptr); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  struct sigaction previous_ = {};
+};
+
+// Shows on stderr where a comparison stands: a line that updates itself on a terminal, and one that
+// stays after each run.
+class ComparisonProgress {
+ public:
+  ComparisonProgress() = default;
+  ~ComparisonProgress() { clear(); }
+  ComparisonProgress(const ComparisonProgress&) = delete;
+  ComparisonProgress& operator=(const ComparisonProgress&) = delete;
+
+  void step(const lab::CompareProgress& now) {
+    if (!terminal_) return;
+    const std::string line = fmt::format("run {} of {}, {}: step {}/{}, loss {:.4f}", now.index,
+                                         now.runs, now.run, now.step, now.steps, now.loss);
+    show(line);
+  }
+  void show(const std::string& line) {
+    if (!terminal_) return;
+    const auto limit = static_cast<size_t>(std::max(terminal::width(stderr) - 1, 0));
+    fmt::print(stderr, "{}{}{}", terminal::line_start, line.substr(0, limit), terminal::clear_line);
+    open_ = true;
+  }
+  void note(const std::string& line) {
+    clear();
+    fmt::print(stderr, "{}\n", line);
+  }
+  void clear() {
+    if (!open_) return;
+    std::fputs(terminal::line_start, stderr);
+    std::fputs(terminal::clear_line, stderr);
+    open_ = false;
+  }
+
+ private:
+  bool terminal_ = terminal::is_terminal(stderr);
+  bool open_ = false;
+};
 
 struct CompareArguments : ConfigArguments {
   std::string precisions;
@@ -40,7 +105,8 @@ void print_json(const lab::Comparison& comparison) {
     out.begin_object().key("precision").value(run.precision).key("loss");
     std::isfinite(run.loss) ? out.value(run.loss) : out.value(nullptr);
     out.key("tokens_per_second").value(run.tokens_per_second).key("skipped").value(run.skipped);
-    out.key("scale").value(run.scale).key("peak").value(run.memory.peak).end_object();
+    out.key("scale").value(run.scale).key("peak").value(run.memory.peak);
+    out.key("outside_noise").value(comparison.is_outside_noise(run)).end_object();
   }
   out.end_array().key("seed_losses").begin_array();
   for (const double loss : comparison.seed_losses)
@@ -60,6 +126,41 @@ void write_page(const lab::Comparison& comparison, const std::filesystem::path& 
   file.commit();
 }
 
+// The configuration with a comparison's own steps, rate and warmup where they are not given.
+train::Config gentle_configuration(const CLI::App& command, const CompareArguments& arguments) {
+  GivenOptions defaults = {{"steps", default_steps}};
+  const train::Config plain = configuration(command, arguments, defaults);
+  defaults.emplace_back("lr", fmt::format("{}", std::min(plain.lr, max_default_lr)));
+  defaults.emplace_back("warmup", fmt::format("{}", plain.steps / steps_per_warmup_step));
+  return configuration(command, arguments, defaults);
+}
+
+void run(const train::Config& config, lab::CompareOptions options, bool json) {
+  ComparisonProgress progress;
+  progress.show("reading " + config.data);
+  options.on_step = [&progress](const lab::CompareProgress& now) {
+    progress.step(now);
+    return stop_requested == 0;
+  };
+  const InterruptGuard guard;
+  const lab::Comparison comparison =
+      lab::compare(config, options, [&progress](const std::string& line) { progress.note(line); });
+  progress.clear();
+  if (comparison.interrupted)
+    progress.note(fmt::format("stopped; {} of {} precisions are complete", comparison.runs.size(),
+                              options.precisions.size()));
+  if (!comparison.runs.empty()) {
+    const std::filesystem::path folder = config.out.empty() ? "compare" : config.out;
+    write_page(comparison, folder);
+    if (json) {
+      print_json(comparison);
+    } else {
+      fmt::print("{}page: {}\n", lab::compare_text(comparison), (folder / "compare.html").string());
+    }
+  }
+  if (comparison.interrupted) throw CLI::RuntimeError(interrupted_status);
+}
+
 }  // namespace
 
 void add_compare(CLI::App& app) {
@@ -74,23 +175,17 @@ void add_compare(CLI::App& app) {
       ->default_str(fmt::format("{}", fmt::join(lab::CompareOptions{}.precisions, ",")));
   command
       ->add_option("--seeds", arguments->seeds,
-                   "Seeds of the first precision, to measure the noise")
-      ->check(CLI::Range(1, 100))
+                   "Seeds of the first precision, at least 2, to measure the noise")
+      ->check(CLI::Range(2, 100))
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
-    arguments->options->insert(arguments->options->begin(), {"steps", default_steps});
-    const train::Config config = configuration(*command, *arguments);
+    const train::Config config = gentle_configuration(*command, *arguments);
     lab::CompareOptions options{.seeds = arguments->seeds};
     if (!arguments->precisions.empty()) options.precisions = parts(arguments->precisions);
-    const auto note = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
-    const lab::Comparison comparison = lab::compare(config, options, note);
-    const std::filesystem::path folder = config.out.empty() ? "compare" : config.out;
-    write_page(comparison, folder);
-    if (arguments->json) return print_json(comparison);
-    fmt::print("{}page: {}\n", lab::compare_text(comparison), (folder / "compare.html").string());
+    run(config, options, arguments->json);
   });
 }
 

@@ -2,21 +2,24 @@
 
 #include <CLI/CLI.hpp>
 
+#include "binade/train/config/component_options.h"
+
 namespace binade::cli {
 
 void add_configuration(CLI::App& command, ConfigArguments& arguments) {
   command.allow_extras();  // refused below by name, with the nearest known option
   command.add_option(
       "CONFIG", arguments.file,
-      "TOML file with the same keys in sections, such as [train] steps = 600; options "
+      "TOML file with the same keys in sections, such as [train] steps = 1600; options "
       "override it");
   for (const train::Key& key : train::keys()) add_key(command, key, {}, arguments.options);
 }
 
-train::Config configuration(const CLI::App& command, const ConfigArguments& arguments) {
+train::Config configuration(const CLI::App& command, const ConfigArguments& arguments,
+                            GivenOptions defaults) {
   if (const auto extras = command.remaining(); !extras.empty())
     train::refuse_option(extras.front());
-  train::Sources sources{arguments.file, *arguments.options};
+  train::Sources sources{arguments.file, *arguments.options, std::move(defaults)};
   // The run's folder is enough to resume it.
   bool resume = false;
   std::string out;
@@ -26,6 +29,33 @@ train::Config configuration(const CLI::App& command, const ConfigArguments& argu
   }
   if (resume && sources.file.empty() && !out.empty()) sources.file = out + "/config.toml";
   return train::resolve(sources);
+}
+
+Device ModelArguments::where() const {
+  return device == "auto" ? train::device_of({}) : parse_device(device);
+}
+
+amp::AutocastState ModelArguments::autocast() const {
+  amp::AutocastState state = amp::autocast_state();
+  state.enabled = train::uses_autocast(precision);
+  state.dtype = train::autocast_type(precision);
+  return state;
+}
+
+void add_model_options(CLI::App& command, const std::shared_ptr<ModelArguments>& arguments) {
+  command
+      .add_option("--device", arguments->device,
+                  "Device to run on: cpu, cuda, cuda:N, or auto: a GPU if there is one")
+      ->capture_default_str();
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [arguments](const std::string& text) {
+            arguments->precision = train::parse_precision(text);
+          },
+          "Matmul precision")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->default_str(std::string(train::name(arguments->precision)));
 }
 
 }  // namespace binade::cli

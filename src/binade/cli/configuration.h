@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "binade/amp/autocast.h"
 #include "binade/cli/keys.h"
 
 namespace binade::cli {
@@ -17,6 +18,21 @@ struct ConfigArguments {
 void add_configuration(CLI::App& command, ConfigArguments& arguments);
 
 // The complete configuration. Unknown options are refused by name, so `command` must allow extras.
-train::Config configuration(const CLI::App& command, const ConfigArguments& arguments);
+// `defaults` come before the file and the options.
+train::Config configuration(const CLI::App& command, const ConfigArguments& arguments,
+                            GivenOptions defaults = {});
+
+// The device and the matmul precision of a command that runs a trained model.
+struct ModelArguments {
+  std::string device = "auto";
+  train::Precision precision = train::Precision::fp32;
+
+  // Fails if this machine or build does not have the device.
+  Device where() const;
+  amp::AutocastState autocast() const;
+};
+
+// Adds --device and --precision.
+void add_model_options(CLI::App& command, const std::shared_ptr<ModelArguments>& arguments);
 
 }  // namespace binade::cli

@@ -6,9 +6,9 @@
 #include "binade/amp/autocast.h"
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/configuration.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/model_folder.h"
-#include "binade/train/config/component_options.h"
 #include "binade/train/evaluate.h"
 
 namespace binade::cli {
@@ -20,7 +20,7 @@ struct EvalArguments {
   std::string logits;
   int64_t batch = 8;
   bool json = false;
-  train::Precision precision = train::Precision::fp32;
+  std::shared_ptr<ModelArguments> model = std::make_shared<ModelArguments>();
 };
 
 void print_text(const train::Evaluation& result, const train::EvaluationData& data) {
@@ -41,10 +41,9 @@ void print_json(const train::Evaluation& result, const train::EvaluationData& da
 
 void run(const EvalArguments& arguments) {
   const auto folder = io::model_folder(arguments.folder, "eval");
-  const auto model = io::load_pretrained(folder);
+  const auto model = io::load_pretrained(folder, {arguments.model->where(), DType::f32});
   const auto data = train::evaluation_data(folder, arguments.data, model->config().vocab);
-  const amp::Autocast cast(train::autocast_type(arguments.precision),
-                           {.enabled = train::uses_autocast(arguments.precision)});
+  const amp::Autocast cast(arguments.model->autocast());
   const train::Evaluation result = train::evaluate(*model, data.tokens, arguments.batch);
   if (!arguments.logits.empty()) {
     io::save_safetensors(arguments.logits,
@@ -69,15 +68,7 @@ void add_eval(CLI::App& app) {
                       "A text, a folder of texts, a token file (.bin), or builtin; default: the "
                       "validation part of the run's own data");
   command->add_option("--batch", arguments->batch, "Sequences per batch")->capture_default_str();
-  command
-      ->add_option_function<std::string>(
-          "--precision",
-          [arguments](const std::string& text) {
-            arguments->precision = train::parse_precision(text);
-          },
-          "Matmul precision")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
-      ->default_str(std::string(train::name(arguments->precision)));
+  add_model_options(*command, arguments->model);
   command->add_option("--logits", arguments->logits,
                       "Also write the logits of every position to this safetensors file");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");

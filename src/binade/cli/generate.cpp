@@ -8,8 +8,10 @@
 #include <iterator>
 #include <memory>
 
+#include "binade/amp/autocast.h"
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/configuration.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/model_folder.h"
@@ -24,6 +26,7 @@ struct GenerateArguments {
   std::string prompt = "\n";
   std::string prompt_file;
   train::GenerateOptions options;
+  std::shared_ptr<ModelArguments> model = std::make_shared<ModelArguments>();
 };
 
 std::string prompt_of(const GenerateArguments& arguments) {
@@ -34,7 +37,7 @@ std::string prompt_of(const GenerateArguments& arguments) {
 
 void run(const GenerateArguments& arguments) {
   const std::filesystem::path folder = io::model_folder(arguments.folder, "generate");
-  const auto model = io::load_pretrained(folder);
+  const auto model = io::load_pretrained(folder, {arguments.model->where(), DType::f32});
   const auto tokenizer = data::tokenizer_of(folder, model->config().vocab);
   train::check_options(arguments.options);
   std::string text = prompt_of(arguments);
@@ -49,6 +52,7 @@ void run(const GenerateArguments& arguments) {
   // is printed.
   std::vector<int64_t> generated;
   std::string decoded;
+  const amp::Autocast cast(arguments.model->autocast());
   train::generate(*model, tokenizer->encode_prompt(text), arguments.options, [&](int64_t token) {
     generated.push_back(token);
     const std::string whole = tokenizer->decode(generated);
@@ -86,6 +90,7 @@ void add_generate(CLI::App& app) {
       ->add_option("--seed", options.seed,
                    "Seed of the sampling; the same seed gives the same text")
       ->capture_default_str();
+  add_model_options(*command, arguments->model);
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -14,7 +14,7 @@ void add_import(CLI::App& app) {
     bool force = false;
   };
   CLI::App* command = app.add_subcommand(
-      "import", "Check a Hugging Face GPT-2 or Llama and write it for 'binade train --init-from'");
+      "import", "Check a Hugging Face model and write it for 'binade train --init-from'");
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("FROM", arguments->from,

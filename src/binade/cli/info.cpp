@@ -19,12 +19,8 @@ namespace {
 
 constexpr DType types[] = {DType::f32, DType::bf16, DType::f16, DType::e4m3, DType::e5m2};
 
-constexpr const char* no_gpu_reason() {
-#ifdef BINADE_CUDA
-  return "found";
-#else
-  return "usable: this build has no CUDA backend";
-#endif
+const char* no_gpu_reason() {
+  return backend::built_with_cuda() ? "found" : "usable: this build has no CUDA backend";
 }
 
 void write_support(json::Writer& out, Device device) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "binade/base/error.h"
+#include "binade/base/terminal.h"
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 
@@ -16,7 +17,10 @@ constexpr int bad_input = 2;
 
 int report(int status, std::string_view message) {
   std::fflush(stdout);
-  fmt::print(stderr, "binade: {}\n", message);
+  fmt::print(stderr, "{} {}\n",
+             binade::terminal::styled("binade:", binade::terminal::Style::red,
+                                      binade::terminal::has_color(stderr)),
+             message);
   return status;
 }
 
@@ -26,8 +30,32 @@ std::string command_name(const CLI::App& app) {
   return chosen.empty() ? app.get_name() : app.get_name() + " " + command_name(*chosen.back());
 }
 
+// The program as it was called, so that commands in messages can be copied: "./binade".
+std::string called_as(const char* name) {
+  return name != nullptr && std::string_view(name).find('/') != std::string_view::npos ? name
+                                                                                       : "binade";
+}
+
+// A word that is no option where the command should be.
+void check_command(const CLI::App& app) {
+  if (!app.get_subcommands().empty()) return;
+  for (const std::string& given : app.remaining()) {
+    if (!given.starts_with("-")) binade::cli::refuse_command(app, given);
+  }
+}
+
+void parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    check_command(app);
+    throw;
+  }
+  if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
+}
+
 int run(int argc, char** argv) {
-  CLI::App app("Mixed-precision training engine", "binade");
+  CLI::App app("Mixed-precision training engine", called_as(argv[0]));
   app.require_subcommand(0, 1);  // none is reported below: CLI11 would not name a mistyped command
   binade::cli::add_train(app);
   binade::cli::add_generate(app);
@@ -45,11 +73,13 @@ int run(int argc, char** argv) {
   binade::cli::add_formats(app);
   binade::cli::add_info(app);
   binade::cli::add_version(app);
+  binade::cli::add_help(app);
   try {
-    app.parse(argc, argv);
-    if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
+    parse(app, argc, argv);
   } catch (const CLI::Success& request) {
-    return app.exit(request);  // --help
+    return app.exit(request);  // --help, --version
+  } catch (const CLI::RuntimeError& end) {
+    return end.get_exit_code();  // the command has said why
   } catch (const CLI::ParseError& error) {
     return report(bad_input, fmt::format("{} (see '{} --help')", binade::visible(error.what()),
                                          command_name(app)));

@@ -5,10 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "binade/amp/capability.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/progress.h"
 
 namespace binade::cli {
@@ -66,6 +69,35 @@ void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
   fmt::print("{}\n", out.end_array().end_object().text());
 }
 
+// The precisions that the device multiplies in a wider type.
+std::string emulated_precisions(Device device) {
+  std::string names;
+  const std::pair<DType, train::Precision> types[] = {{DType::bf16, train::Precision::bf16},
+                                                      {DType::f16, train::Precision::fp16},
+                                                      {DType::e4m3, train::Precision::fp8}};
+  for (const auto& [type, precision] : types) {
+    if (amp::matmul_support(type, device) == amp::Support::native) continue;
+    names += (names.empty() ? "" : " and ") + std::string(train::name(precision));
+  }
+  return names;
+}
+
+void print_text(const train::Config& config, const std::vector<lab::PlanRow>& rows,
+                int64_t memory) {
+  fmt::print(
+      "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nBytes are at "
+      "the peak of memory, logits those of the loss; 'batch' is the largest that fits.\n"
+      "Tokens per second are an upper bound: a roofline of this machine, measured now.\n",
+      grouped(rows.front().forecast.parameter_count), config.accumulate, config.batch,
+      config.context, train::bytes_text(memory), lab::plan_text(rows, memory));
+  const std::string emulated = emulated_precisions(train::device_of(config));
+  if (!emulated.empty())
+    fmt::print(
+        "This machine emulates {}: the numerics are right, but matmuls run in a wider "
+        "type, which saves no time.\n",
+        emulated);
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app) {
@@ -82,12 +114,7 @@ void add_plan(CLI::App& app) {
         arguments->memory.empty() ? lab::machine_memory() : parse_memory(arguments->memory);
     const std::vector<lab::PlanRow> rows = lab::plan(config, memory);
     if (arguments->json) return print_json(rows, memory);
-    fmt::print(
-        "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nBytes are at "
-        "the peak of memory, logits those of the loss; 'batch' is the largest that fits.\n"
-        "Tokens per second are an upper bound: a roofline of this machine, measured now.\n",
-        rows.front().forecast.parameter_count, config.accumulate, config.batch, config.context,
-        train::bytes_text(memory), lab::plan_text(rows, memory));
+    print_text(config, rows, memory);
   });
 }
 

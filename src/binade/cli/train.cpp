@@ -1,15 +1,21 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstring>
 #include <memory>
 
 #include "binade/base/json.h"
+#include "binade/base/terminal.h"
+#include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/warnings.h"
 #include "binade/train/forecast.h"
 #include "binade/train/loop.h"
 
@@ -38,14 +44,15 @@ void describe_run(const train::Config& config, bool json) {
     return;
   }
   fmt::print("{}\n# {} parameters; {} tokens per step, {} in all\n# memory at its peak:\n",
-             train::to_toml(config), model.parameter_count(), tokens, tokens * config.steps);
+             train::to_toml(config), grouped(model.parameter_count()), grouped(tokens),
+             grouped(tokens * config.steps));
   for (int i = 0; i < memory::category_count; ++i) {
     const int64_t bytes = memory.at_peak[static_cast<size_t>(i)];
-    fmt::print("#   {:<12} {:>15} B  {:>8}\n", memory::name(static_cast<memory::Category>(i)),
-               bytes, train::bytes_text(bytes));
+    fmt::print("#   {:<12} {:>18} B  {:>8}\n", memory::name(static_cast<memory::Category>(i)),
+               grouped(bytes), train::bytes_text(bytes));
   }
-  fmt::print("#   {:<12} {:>15} B  {:>8}\n# Nothing was trained (--dry-run).\n", "total",
-             memory.peak, train::bytes_text(memory.peak));
+  fmt::print("#   {:<12} {:>18} B  {:>8}\n# Nothing was trained (--dry-run).\n", "total",
+             grouped(memory.peak), train::bytes_text(memory.peak));
 }
 
 void print_json(const train::RunResult& result) {
@@ -67,17 +74,50 @@ void print_json(const train::RunResult& result) {
   fmt::print("{}\n", out.text());
 }
 
-void print_result(const train::RunResult& result) {
+// A word of shell: as it is, or in quotes if it has other than plain characters.
+std::string shell_word(const std::string& text) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::strchr("/._-+=:,", c) != nullptr;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+void print_loss(const train::RunResult& result) {
+  if (result.validations == 0) return;
+  const bool color = terminal::has_color(stdout);
+  const double loss = *result.last_validation_loss;
+  const std::string change =
+      result.validations > 1 ? fmt::format("{:.4f} -> {:.4f}", *result.first_validation_loss, loss)
+                             : fmt::format("{:.4f}", loss);
+  const std::string unit = result.bytes ? fmt::format("nats per byte ({:.2f} bits)", loss / M_LN2)
+                                        : std::string("nats per token");
+  fmt::print("validation loss {} {} in {}\n",
+             terminal::styled(change, terminal::Style::bold, color), unit,
+             train::time_text(result.elapsed));
+}
+
+void print_result(const train::RunResult& result, const std::string& program) {
+  const std::string folder = shell_word(result.folder.string());
   if (result.interrupted) {
-    fmt::print("stopped after step {}; continue with:\n  binade train --resume --out {}\n",
-               result.steps, result.folder.string());
+    fmt::print("stopped after step {}; continue with:\n  {} train --resume --out {}\n",
+               result.steps, program, folder);
   }
   if (!result.sample.empty()) fmt::print("\na sample of its text:\n{}\n\n", result.sample);
-  if (result.first_validation_loss && result.last_validation_loss) {
-    fmt::print("validation loss {:.4f} -> {:.4f} in {}\n", *result.first_validation_loss,
-               *result.last_validation_loss, train::time_text(result.seconds));
-  }
-  fmt::print("report: {}\n", result.report.string());
+  print_loss(result);
+  fmt::print("report:      {}\n", result.report.string());
+  if (result.interrupted) return;
+  fmt::print("more text:   {} generate {}\n", program, folder);
+  fmt::print("export:      {} export {} model-hf   # for transformers\n", program, folder);
+}
+
+void print_warnings(const train::Config& config) {
+  const std::string label =
+      terminal::styled("warning:", terminal::Style::yellow, terminal::has_color(stderr));
+  for (const std::string& text : train::warnings(config))
+    fmt::print(stderr, "binade: {} {}\n", label, text);
 }
 
 }  // namespace
@@ -91,13 +131,14 @@ void add_train(CLI::App& app) {
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
     const train::Config config = configuration(*command, *arguments);
+    print_warnings(config);
     if (config.dry_run) return describe_run(config, arguments->json);
     using Mode = train::Progress::Mode;
     const Mode mode = arguments->json ? Mode::json : arguments->quiet ? Mode::quiet : Mode::normal;
     lab::Doctor doctor;
     const train::RunResult result = train::run(config, mode, &doctor);
     if (mode == Mode::json) print_json(result);
-    if (mode == Mode::normal) print_result(result);
+    if (mode == Mode::normal) print_result(result, command->get_parent()->get_name());
   });
 }
 

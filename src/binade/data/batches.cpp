@@ -10,8 +10,8 @@ template <class PositionOf>
 Batch gathered(const Tokens& tokens, BatchShape shape, PositionOf&& position_of) {
   Batch result{Tensor::empty({shape.batch, shape.context}, DType::i64),
                Tensor::empty({shape.batch, shape.context}, DType::i64)};
-  auto* inputs = result.tokens.data<int64_t>();
-  auto* targets = result.targets.data<int64_t>();
+  auto* inputs = result.tokens.mutable_data<int64_t>();
+  auto* targets = result.targets.mutable_data<int64_t>();
   const auto context = static_cast<size_t>(shape.context);
   for (int64_t row = 0; row < shape.batch; ++row) {
     const int64_t position = position_of(row);

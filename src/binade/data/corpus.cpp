@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "binade/base/error.h"
+#include "binade/base/json.h"
 #include "binade/data/token_file.h"
 #include "binade/io/file.h"
 
@@ -36,11 +37,45 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   return files;
 }
 
+// The documents of a file of JSON lines: the member "text" of each line, each ended by a newline.
+std::string json_lines_text(std::string_view lines, const fs::path& path) {
+  std::string all;
+  for (size_t begin = 0; begin < lines.size();) {
+    const size_t end = std::min(lines.find('\n', begin), lines.size());
+    const std::string_view line = lines.substr(begin, end - begin);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
+      const json::Document document = json::parse(
+          line, {.reader = "data", .file = path.string(), .offset = static_cast<int64_t>(begin)});
+      all += document.root().at("text").string();
+      all += '\n';
+    }
+    begin = end + 1;
+  }
+  return all;
+}
+
+// The text of a file. Compressed ones would be trained on as noise.
+std::string file_text(const fs::path& path, int64_t limit) {
+  constexpr std::pair<std::string_view, const char*> compressed[] = {{".gz", "gunzip"},
+                                                                     {".zst", "unzstd"},
+                                                                     {".xz", "unxz"},
+                                                                     {".bz2", "bunzip2"},
+                                                                     {".zip", "unzip"}};
+  for (const auto& [extension, program] : compressed) {
+    if (path.extension() != extension) continue;
+    fail("data", {.argument = path.string(),
+                  .expected = "text",
+                  .found = "a compressed file",
+                  .hint = "unpack it first: " + std::string(program) + " " + path.string()});
+  }
+  std::string text = io::read_text(path, "data", limit);
+  return path.extension() == ".jsonl" ? json_lines_text(text, path) : text;
+}
+
 std::string text_below(const fs::path& folder) {
   std::string all;
   for (const fs::path& file : files_below(folder)) {
-    const std::string text =
-        io::read_text(file, "data", max_bytes - static_cast<int64_t>(all.size()));
+    const std::string text = file_text(file, max_bytes - static_cast<int64_t>(all.size()));
     if (text.find('\0') != std::string::npos) continue;
     all += text;
     if (!text.empty() && text.back() != '\n') all += '\n';
@@ -68,7 +103,7 @@ std::string read_text(const std::string& where) {
   if (where == builtin_source) return std::string(builtin_corpus());
   std::error_code ignored;  // io::read_text reports what is wrong
   const bool folder = fs::is_directory(where, ignored);
-  std::string text = folder ? text_below(where) : io::read_text(where, "data", max_bytes);
+  std::string text = folder ? text_below(where) : file_text(where, max_bytes);
   if (text.empty()) {
     fail("data", {.argument = where,
                   .expected = folder ? "a folder with text files" : "a text",
@@ -97,10 +132,14 @@ Tokens tokenize(std::string text, const Tokenizer& tokenizer,
 
 namespace {
 
-Tokens text_tokens(const std::string& where, const Tokenizer* tokenizer) {
+Tokens text_tokens(const std::string& where, const Tokenizer* tokenizer,
+                   const std::function<void(size_t, size_t)>& progress = {}) {
   std::string text = read_text(where);
-  return tokenizer == nullptr ? Tokens::of_bytes(std::move(text))
-                              : tokenize(std::move(text), *tokenizer);
+  if (tokenizer == nullptr) return Tokens::of_bytes(std::move(text));
+  const size_t all = text.size();
+  return tokenize(std::move(text), *tokenizer, [&progress, all](size_t done) {
+    if (progress) progress(done, all);
+  });
 }
 
 }  // namespace
@@ -121,8 +160,8 @@ Split read_split(const Source& source) {
   if (!train.empty() && !validation.empty())
     return {Tokens::joined(train), Tokens::joined(validation)};
   train.insert(train.end(), validation.begin(), validation.end());
-  const Tokens all =
-      train.empty() ? text_tokens(source.where, source.tokenizer) : Tokens::joined(train);
+  const Tokens all = train.empty() ? text_tokens(source.where, source.tokenizer, source.progress)
+                                   : Tokens::joined(train);
   return split(all, source.validation, source.context, source.where);
 }
 

@@ -15,8 +15,8 @@ std::string_view builtin_corpus();
 inline constexpr std::string_view builtin_source = "builtin";
 
 // The text of a file, of all text files below a folder in the order of their paths, or of
-// builtin_source. Hidden files, links and files with zero bytes are skipped. Fails if no text is
-// left.
+// builtin_source. A .jsonl file is the texts of its lines' "text" members. Hidden files, links and
+// files with zero bytes are skipped. Fails for compressed files, and if no text is left.
 std::string read_text(const std::string& where);
 
 // The tokens of a text in the tokenizer's template, stored in two or four bytes each by the
@@ -36,6 +36,8 @@ struct Source {
   int64_t vocab = byte_vocabulary;
   int64_t batch = 1, context = 1;  // a token file holds at least one batch
   double validation = 0.05;        // fraction
+  // Called while a text is tokenized, with the bytes done and those of all.
+  std::function<void(size_t, size_t)> progress = {};
 };
 
 // The tokens of read_tokens, the last of them for validation. In a folder of token files, those

@@ -335,10 +335,62 @@ class Checker {
   std::vector<std::string_view> symbols_;
 };
 
+std::string text_of(const Field& field) {
+  return {reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size()};
+}
+
+SentencePieceContents::Piece read_piece(Reader& reader) {
+  SentencePieceContents::Piece piece;
+  while (!reader.done()) {
+    const Field field = reader.next();
+    if (field.number == Piece::piece_text) piece.text = text_of(field);
+    if (field.number == Piece::piece_score) std::memcpy(&piece.score, &field.value, 4);
+    if (field.number == Piece::piece_type)
+      piece.type = static_cast<SentencePieceContents::Type>(field.value);
+  }
+  return piece;
+}
+
+void read_trainer_spec(Reader& reader, SentencePieceContents& contents) {
+  constexpr uint32_t suffix_space = 24, byte_fallback = 35;
+  while (!reader.done()) {
+    const Field field = reader.next();
+    if (field.number == model_type) contents.is_unigram = field.value == 1;
+    if (field.number == suffix_space) contents.suffix_space = field.value != 0;
+    if (field.number == byte_fallback) contents.byte_fallback = field.value != 0;
+  }
+}
+
+void read_normalizer(Reader& reader, SentencePieceContents& contents) {
+  constexpr uint32_t add_dummy_prefix = 3, remove_extra_whitespaces = 4;
+  while (!reader.done()) {
+    const Field field = reader.next();
+    if (field.number == charsmap) contents.charsmap = text_of(field);
+    if (field.number == add_dummy_prefix) contents.add_dummy_prefix = field.value != 0;
+    if (field.number == remove_extra_whitespaces)
+      contents.remove_extra_whitespaces = field.value != 0;
+  }
+}
+
 }  // namespace
 
 void check_sentencepiece_model(std::span<const std::byte> bytes, const std::string& name) {
   Checker(name).check(bytes);
+}
+
+SentencePieceContents read_sentencepiece_model(std::span<const std::byte> bytes,
+                                               const std::string& name) {
+  check_sentencepiece_model(bytes, name);
+  SentencePieceContents contents;
+  for (Reader reader(bytes, 0, name); !reader.done();) {
+    const Field field = reader.next();
+    if (field.wire != Wire::length) continue;
+    Reader inside(field.bytes, reader.content_offset(field), name);
+    if (field.number == Model::pieces) contents.pieces.push_back(read_piece(inside));
+    if (field.number == Model::trainer_spec) read_trainer_spec(inside, contents);
+    if (field.number == Model::normalizer) read_normalizer(inside, contents);
+  }
+  return contents;
 }
 
 }  // namespace binade::data

@@ -29,6 +29,22 @@ int32_t word(std::span<const std::byte> bytes, size_t index) {
 // ids are 54xxx and 308.
 bool has_header(int32_t first) { return first >= 20240101 && first <= 20261231; }
 
+// Whether a file without a header has 32-bit ids: the upper half of each is then at most that of
+// the largest id, for vocabularies up to 65536 zero. No text has a token of such a low id at every
+// second position.
+bool has_wide_ids(std::span<const std::byte> bytes, int64_t vocab) {
+  constexpr size_t at_least = 32, at_most = 4096;  // ids to look at
+  const size_t count = std::min(bytes.size() / 4, at_most);
+  if (bytes.size() % 4 != 0 || count < at_least) return false;
+  bool any = false;
+  for (size_t i = 0; i < count; ++i) {
+    const auto id = static_cast<uint32_t>(word(bytes, i));
+    if (static_cast<int64_t>(id) >= std::max<int64_t>(vocab, 1 << 16)) return false;
+    any |= id != 0;
+  }
+  return any;
+}
+
 [[noreturn]] void refuse(const std::filesystem::path& path, int64_t offset, std::string expected,
                          std::string found, std::string hint = {}) {
   fail("token file", {.argument = path.string() + ", byte " + std::to_string(offset),
@@ -66,6 +82,8 @@ Tokens read_token_file(const std::filesystem::path& path, int64_t vocab, int64_t
       refuse(path, 8, "the number of ids in the file, " + std::to_string((size - start) / width),
              std::to_string(count), "the file may be cut short");
     }
+  } else if (has_wide_ids(bytes, vocab)) {
+    width = 4;
   } else if (size % 2 != 0) {
     refuse(path, size - 1, "a whole number of 16-bit ids", "one byte too many");
   }

@@ -10,8 +10,9 @@ namespace binade::data {
 inline bool is_token_file(const std::filesystem::path& path) { return path.extension() == ".bin"; }
 
 // Maps a file of token ids: a shard of llm.c (a header, 16 or 32 bits per id) or of nanoGPT (no
-// header, 16 bits). Refuses unknown headers, a count that does not match the file, ids of `vocab`
-// or more, and fewer than `least` ids.
+// header, 16 bits, or 32 if every second 16-bit word is the upper half of an id). Refuses unknown
+// headers, a count that does not match the file, ids of `vocab` or more, and fewer than `least`
+// ids.
 Tokens read_token_file(const std::filesystem::path& path, int64_t vocab, int64_t least = 1);
 
 enum class TokenFormat : uint8_t { llm_c, nanogpt };

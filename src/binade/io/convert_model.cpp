@@ -1,6 +1,8 @@
 #include "binade/io/convert_model.h"
 
 #include "binade/base/json.h"
+#include "binade/io/huggingface_config.h"
+#include "binade/io/model_folder.h"
 #include "binade/io/tensor_statistics.h"
 
 namespace binade::io {
@@ -10,13 +12,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* caller = "convert";
 constexpr int64_t max_file = int64_t{64} << 20;
-constexpr const char* carried[] = {"tokenizer.json",
-                                   "tokenizer.model",
-                                   "tokenizer_config.json",
-                                   "special_tokens_map.json",
-                                   "generation_config.json",
-                                   "vocab.json",
-                                   "merges.txt"};
+constexpr const char* tokenizer_names[] = {"tokenizer.json", "tokenizer.model", "vocab.json",
+                                           "merges.txt"};
 
 void check_target(const fs::path& from, const fs::path& to, bool force) {
   std::error_code error;
@@ -49,20 +46,12 @@ void require_finite(const nn::LanguageModel& model, DType dtype, const fs::path&
   }
 }
 
-// Leaves sampling settings to the caller and special tokens to the tokenizer.
-void write_generation_config(const fs::path& path) {
+// Leaves sampling settings to the caller.
+std::string generation_config(const nn::LanguageModelConfig& config) {
   json::Writer out(2);
-  out.begin_object()
-      .key("_from_model_config")
-      .value(true)
-      .key("bos_token_id")
-      .value(nullptr)
-      .key("eos_token_id")
-      .value(nullptr)
-      .end_object();
-  AtomicFile file(path, caller);
-  file.append(out.text() + "\n");
-  file.commit();
+  out.begin_object().key("_from_model_config").value(true);
+  write_special_tokens(out, config);
+  return out.end_object().text() + "\n";
 }
 
 }  // namespace
@@ -74,14 +63,15 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
   const auto model = load_pretrained(from, {Device::cpu(), dtype});
   require_finite(*model, dtype, from);
   save_pretrained(*model, to);
-  for (const char* name : carried) {
+  for (const char* name : tokenizer_names) {
     if (std::error_code error; !fs::exists(from / name, error)) continue;
     AtomicFile file(to / name, caller);
     file.append(read_text(from / name, caller, max_file));
     file.commit();
   }
-  if (!fs::exists(to / "generation_config.json"))
-    write_generation_config(to / "generation_config.json");
+  CompanionFiles companions = read_companions(from, caller);
+  companions.try_emplace("generation_config.json", generation_config(model->config()));
+  write_companions(companions, to, caller);
   return {model->parameter_count(), dtype};
 }
 

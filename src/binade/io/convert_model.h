@@ -16,8 +16,8 @@ struct Converted {
 
 // Reads a model's directory (in one file or in shards, names with or without prefixes) and writes
 // it as one that transformers loads and generates with: config.json, model.safetensors,
-// generation_config.json and the tokenizer's files. Refuses weights that are non-finite in the new
-// type and, unless forced, a target that holds a model; nothing is changed then.
+// the tokenizer's files and the companions (model_folder.h). Refuses weights that are non-finite in
+// the new type and, unless forced, a target that holds a model; nothing is changed then.
 Converted convert_pretrained(const std::filesystem::path& from, const std::filesystem::path& to,
                              const ConvertOptions& options = {});
 

@@ -19,67 +19,58 @@ namespace {
 constexpr const char* caller = "huggingface";
 
 // A tensor of a Hugging Face file as a part of one of Binade's parameters: rows
-// [begin, begin + rows), or all of them if rows is 0; stored as [in, out] if transposed.
+// [begin, begin + rows), or all of them if rows is 0; stored as [in, out] if transposed, or with q,
+// k and v of each head in turn if `heads` is not 0.
 struct Part {
   std::string file_name;  // the tensor's name in the file
   std::string parameter;
   int64_t begin = 0;
   int64_t rows = 0;
   bool transposed = false;
+  int64_t heads = 0;
 };
 
-std::vector<Part> gpt2_parts(const nn::LanguageModelConfig& config) {
-  std::vector<Part> parts = {{"transformer.wte.weight", "embedding.weight"},
-                             {"transformer.wpe.weight", "positions.weight"}};
-  for (int64_t i = 0; i < config.layers; ++i) {
-    const std::string layer = fmt::format("transformer.h.{}.", i),
-                      block = fmt::format("blocks.{}.", i);
-    const auto add = [&](const std::string& name, const std::string& parameter, bool transposed) {
-      parts.push_back({layer + name + ".weight", block + parameter + ".weight", 0, 0, transposed});
-      parts.push_back({layer + name + ".bias", block + parameter + ".bias"});
-    };
-    add("ln_1", "norm1", false);
-    add("attn.c_attn", "attention.qkv", true);
-    add("attn.c_proj", "attention.out", true);
-    add("ln_2", "norm2", false);
-    add("mlp.c_fc", "mlp.up", true);
-    add("mlp.c_proj", "mlp.down", true);
+Part part_of(const TensorFact& fact, const nn::LanguageModelConfig& config) {
+  const int64_t q = config.heads * config.head_width(),
+                kv = (config.kv_heads == 0 ? config.heads : config.kv_heads) * config.head_width();
+  switch (fact.rows) {
+    case Rows::all:
+      return {{}, {}, 0, 0, fact.transposed};
+    case Rows::q:
+      return {{}, {}, 0, q};
+    case Rows::k:
+      return {{}, {}, q, kv};
+    case Rows::v:
+      return {{}, {}, q + kv, kv};
+    case Rows::gate:
+      return {{}, {}, 0, config.hidden};
+    case Rows::up:
+      return {{}, {}, config.hidden, config.hidden};
+    case Rows::by_head:
+      return {{}, {}, 0, 0, false, config.heads};
   }
-  parts.push_back({"transformer.ln_f.weight", "norm.weight"});
-  parts.push_back({"transformer.ln_f.bias", "norm.bias"});
-  return parts;
+  fail(caller, {.argument = std::string(fact.file), .expected = "rows", .found = "none"});
 }
 
-std::vector<Part> llama_parts(const nn::LanguageModelConfig& config) {
-  const int64_t head_dim = config.width / config.heads;
-  const int64_t q = config.heads * head_dim;
-  const int64_t kv = (config.kv_heads == 0 ? config.heads : config.kv_heads) * head_dim;
-  std::vector<Part> parts = {{"model.embed_tokens.weight", "embedding.weight"}};
+// The parts of a model with these parameters, the embedding first.
+std::vector<Part> parts_of(const nn::LanguageModelConfig& config, const StateDict& parameters) {
+  const Family& family = family_of(config);
+  std::vector<Part> parts;
+  const auto add = [&](const TensorFact& fact, const std::string& layer, const std::string& block) {
+    for (const char* suffix : {".weight", ".bias"}) {
+      Part part = part_of(fact, config);
+      part.file_name = fmt::format("{}{}{}{}", family.prefix, layer, fact.file, suffix);
+      part.parameter = fmt::format("{}{}{}", block, fact.parameter, suffix);
+      part.transposed &= suffix == std::string_view(".weight");
+      if (parameters.contains(part.parameter)) parts.push_back(part);
+    }
+  };
+  for (const TensorFact& fact : family.tensors) add(fact, "", "");
   for (int64_t i = 0; i < config.layers; ++i) {
-    const std::string layer = fmt::format("model.layers.{}.", i),
-                      block = fmt::format("blocks.{}.", i);
-    const auto add = [&](const std::string& name, const std::string& parameter, int64_t begin = 0,
-                         int64_t rows = 0) {
-      parts.push_back({layer + name + ".weight", block + parameter + ".weight", begin, rows});
-    };
-    add("input_layernorm", "norm1");
-    add("self_attn.q_proj", "attention.qkv", 0, q);
-    add("self_attn.k_proj", "attention.qkv", q, kv);
-    add("self_attn.v_proj", "attention.qkv", q + kv, kv);
-    add("self_attn.o_proj", "attention.out");
-    add("post_attention_layernorm", "norm2");
-    add("mlp.gate_proj", "mlp.up", 0, config.hidden);
-    add("mlp.up_proj", "mlp.up", config.hidden, config.hidden);
-    add("mlp.down_proj", "mlp.down");
+    for (const TensorFact& fact : family.layer_tensors)
+      add(fact, fmt::format("{}{}.", family.layer, i), fmt::format("blocks.{}.", i));
   }
-  parts.push_back({"model.norm.weight", "norm.weight"});
-  return parts;
-}
-
-std::vector<Part> parts_of(const nn::LanguageModelConfig& config) {
-  std::vector<Part> parts =
-      family_of(config) == Family::gpt2 ? gpt2_parts(config) : llama_parts(config);
-  if (!config.tied_head) parts.push_back({"lm_head.weight", "head"});
+  if (!config.tied_head) parts.push_back({std::string(family.head), "head"});
   return parts;
 }
 
@@ -91,17 +82,29 @@ StateDict parameters_of(const nn::LanguageModel& model) {
   return parameters;
 }
 
-// A writable view of the rows of a parameter that a part stands for, in Hugging Face's layout.
+// A writable view of the rows of a parameter that a part stands for, with the elements in the
+// file's order; that of rows by head has an axis for heads and one for q, k and v.
 Tensor view_of(const StateDict& parameters, const Part& part) {
   const NoGrad no_grad;
   Tensor view = parameters.at(part.parameter);
   if (part.rows > 0) view = slice(view, 0, part.begin, part.begin + part.rows);
+  if (part.heads > 0) {
+    const int64_t rest = view.rank() == 2 ? view.size(1) : 1;
+    const Shape shape{3, part.heads, view.size(0) / (3 * part.heads), rest};
+    return transpose(reshape(view, shape), 0, 1);
+  }
   return part.transposed ? transpose(view, 0, 1) : view;
+}
+
+// The shape of a part's tensor in the file.
+Shape file_shape(const StateDict& parameters, const Part& part) {
+  return part.heads > 0 ? parameters.at(part.parameter).shape() : view_of(parameters, part).shape();
 }
 
 // Buffers that old files carry although the configuration determines them.
 bool is_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias") ||
          name.ends_with(".rotary_emb.inv_freq");
 }
 
@@ -176,18 +179,21 @@ std::map<std::string, std::string> match(const StateDict& parameters,
                                          const nn::LanguageModelConfig& config,
                                          const Incoming& given,
                                          Positions positions = Positions::exact) {
-  constexpr std::string_view prefix = "transformer.";
-  const bool bare = !given.tensors.contains("transformer.wte.weight");
+  const std::vector<Part> parts = parts_of(config, parameters);
+  const Family& family = family_of(config);
+  const std::string_view prefix = family.prefix;
+  // Models without a head are saved without the prefix.
+  const bool bare = !given.tensors.contains(parts[0].file_name);
   std::map<std::string, std::string> names;
   std::set<std::string> used;
-  if (config.tied_head) used.insert("lm_head.weight");
+  if (config.tied_head) used.insert(std::string(family.head));
   Differences differences;
-  for (const Part& part : parts_of(config)) {
+  for (const Part& part : parts) {
     const bool cut = bare && part.file_name.starts_with(prefix);
     const std::string name = cut ? part.file_name.substr(prefix.size()) : part.file_name;
     names[part.file_name] = name;
     used.insert(name);
-    const Shape shape = view_of(parameters, part).shape();
+    const Shape shape = file_shape(parameters, part);
     const auto found = given.tensors.find(name);
     if (found == given.tensors.end()) {
       differences.add("missing: " + name + " " + to_string(shape));
@@ -208,15 +214,16 @@ std::map<std::string, std::string> match(const StateDict& parameters,
 }
 
 // Old files store a tied head a second time. A head that differs means that it is not tied.
-void check_tied_copy(const Incoming& given, const std::string& embedding_name) {
-  if (!given.tensors.contains("lm_head.weight")) return;
+void check_tied_copy(const Incoming& given, const std::string& head_name,
+                     const std::string& embedding_name) {
+  if (!given.tensors.contains(head_name)) return;
   const NoGrad no_grad;
-  const Tensor head = contiguous(to(given.load("lm_head.weight"), Device::cpu()));
+  const Tensor head = contiguous(to(given.load(head_name), Device::cpu()));
   const Tensor embedding = contiguous(to(given.load(embedding_name), Device::cpu()));
   const bool alike = head.shape() == embedding.shape() && head.dtype() == embedding.dtype();
   const auto bytes = static_cast<size_t>(head.bytes());
   if (alike && std::memcmp(head.raw_data(), embedding.raw_data(), bytes) == 0) return;
-  fail(caller, {.argument = "lm_head.weight",
+  fail(caller, {.argument = head_name,
                 .expected = "the same values as " + embedding_name + ", the head being tied to it",
                 .found = "others",
                 .hint = "set tie_word_embeddings to false in config.json"});
@@ -226,28 +233,51 @@ void copy_in(nn::LanguageModel& model, const Incoming& given,
              Positions positions = Positions::exact) {
   const StateDict parameters = parameters_of(model);
   const auto names = match(parameters, model.config(), given, positions);
-  const std::vector<Part> parts = parts_of(model.config());
-  if (model.config().tied_head) check_tied_copy(given, names.at(parts[0].file_name));
+  const std::vector<Part> parts = parts_of(model.config(), parameters);
+  if (model.config().tied_head)
+    check_tied_copy(given, std::string(family_of(model.config()).head),
+                    names.at(parts[0].file_name));
   const NoGrad no_grad;
   for (const Part& part : parts) {
     const Tensor target = view_of(parameters, part), source = given.load(names.at(part.file_name));
-    copy_(target, positions == Positions::exact ? source : slice(source, 0, 0, target.size(0)));
+    if (part.heads > 0) {
+      copy_(target, reshape(source, target.shape()));
+    } else {
+      copy_(target, positions == Positions::exact ? source : slice(source, 0, 0, target.size(0)));
+    }
   }
 }
 
 // model.safetensors, or the shards its index names.
 TensorStore open_weights(const std::filesystem::path& directory) {
   std::error_code error;
+  const auto has = [&](const char* name) {
+    return std::filesystem::exists(directory / name, error);
+  };
+  // Pickles may run any program when they are read.
+  const bool pickled = has("pytorch_model.bin") || has("pytorch_model.bin.index.json");
+  if (pickled && !has("model.safetensors") && !has("model.safetensors.index.json")) {
+    const std::string folder = directory.string();
+    fail(caller,
+         {.argument = folder,
+          .expected = "model.safetensors",
+          .found = "pytorch_model.bin, a pickle, which Binade does not read",
+          .hint = "convert it: python -c \"from transformers import AutoModelForCausalLM as M; "
+                  "M.from_pretrained('" +
+                  folder + "').save_pretrained('" + folder + "', safe_serialization=True)\""});
+  }
   const bool whole = std::filesystem::exists(directory / "model.safetensors", error);
   return TensorStore(directory / (whole ? "model.safetensors" : "model.safetensors.index.json"));
 }
 
-// Views of a model's weights under Hugging Face's names.
+// A model's weights under Hugging Face's names: views where the layout allows.
 StateDict views_of(const nn::LanguageModel& model) {
   const StateDict parameters = parameters_of(model);
   StateDict views;
-  for (const Part& part : parts_of(model.config()))
-    views[part.file_name] = view_of(parameters, part);
+  for (const Part& part : parts_of(model.config(), parameters)) {
+    const Tensor view = view_of(parameters, part);
+    views[part.file_name] = part.heads > 0 ? reshape(view, file_shape(parameters, part)) : view;
+  }
   return views;
 }
 

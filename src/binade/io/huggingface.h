@@ -3,22 +3,26 @@
 #include "binade/io/safetensors.h"
 #include "binade/nn/language_model.h"
 
-// The names, layouts and configuration files of Hugging Face's GPT-2 and Llama.
+// The names, layouts and configuration files of Hugging Face's model families (io/families).
 namespace binade::io {
 
-// Copies of a model's weights under Hugging Face's names. Fails for models that are neither a GPT-2
-// nor a Llama.
+// Copies of a model's weights under Hugging Face's names. Fails for models that no
+// supported family has.
 StateDict to_huggingface(const nn::LanguageModel& model);
 
-// Copies weights into a model, converting types. GPT-2's names may lack the prefix "transformer.";
+// Copies weights into a model, converting types. Names may lack the family's prefix;
 // masks and rotary tables in old files are ignored. One error names every missing, surplus and
 // misshapen tensor; the model is unchanged then.
 void load_huggingface(nn::LanguageModel& model, const StateDict& weights);
 
-// config.json of model_type gpt2 or llama. Settings that no weight depends on (dropout, recompute,
+// config.json of a supported family. Settings that no weight depends on (dropout, recompute,
 // the residual stream's type, the seed) keep their defaults. Variants that Binade does not support
 // are refused.
 nn::LanguageModelConfig read_config(const std::filesystem::path& path);
+// The same from its text; error messages call it `name`.
+nn::LanguageModelConfig parse_config(std::string_view text, const std::string& name);
+// The text of a config.json, on one line, without a type.
+std::string config_json(const nn::LanguageModelConfig& config);
 void write_config(const std::filesystem::path& path, const nn::LanguageModelConfig& config,
                   DType dtype = DType::f32);
 

@@ -1,15 +1,16 @@
 #pragma once
 
-#include <cstdint>
-
-#include "binade/nn/language_model.h"
+#include "binade/base/json.h"
+#include "binade/io/families/family.h"
 
 namespace binade::io {
 
-// Model families whose Hugging Face layout Binade reads and writes.
-enum class Family : uint8_t { gpt2, llama };
+// The family whose layout a model is saved in: the one it names, else the first that has all its
+// options. Fails if there is none.
+const Family& family_of(const nn::LanguageModelConfig& config);
 
-// The family of a configuration; fails for a mixture of them.
-Family family_of(const nn::LanguageModelConfig& config);
+// Writes bos_token_id, eos_token_id (a list if there are several) and pad_token_id, which is null.
+// Null keeps readers from assuming the ids of the family.
+void write_special_tokens(json::Writer& out, const nn::LanguageModelConfig& config);
 
 }  // namespace binade::io

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "binade/base/error.h"
+#include "binade/io/file.h"
 
 namespace binade::io {
 namespace {
@@ -12,6 +13,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step-";
+constexpr const char* companion_names[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                           "added_tokens.json", "generation_config.json",
+                                           "chat_template.jinja"};
+// tokenizer_config.json lists added tokens, of which there may be thousands.
+constexpr int64_t max_companion = int64_t{64} << 20;
 
 std::optional<int64_t> step_of(const fs::path& path) {
   const std::string name = path.filename().string();
@@ -47,6 +53,25 @@ fs::path model_folder(const fs::path& given, std::string_view caller) {
   fail(caller, {.argument = given.string(),
                 .expected = "a model's folder, a checkpoint or the folder of a run with one",
                 .found = fs::exists(given, error) ? "none of them" : "nothing there"});
+}
+
+CompanionFiles read_companions(const fs::path& folder, std::string_view caller) {
+  CompanionFiles files;
+  for (const char* name : companion_names) {
+    std::error_code ignored;  // reading reports what is wrong
+    if (fs::exists(folder / name, ignored))
+      files[name] = read_text(folder / name, caller, max_companion);
+  }
+  return files;
+}
+
+void write_companions(const CompanionFiles& files, const fs::path& folder,
+                      std::string_view caller) {
+  for (const auto& [name, text] : files) {
+    AtomicFile file(folder / name, caller);
+    file.append(text);
+    file.commit();
+  }
 }
 
 }  // namespace binade::io

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,5 +24,14 @@ std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
 // The folder of the model that a path on the command line stands for: itself if it holds a
 // config.json, else the newest checkpoint of the run in it. Fails as `caller` if there is neither.
 std::filesystem::path model_folder(const std::filesystem::path& given, std::string_view caller);
+
+// Files beside a model that say how its tokenizer and text generation are set up
+// (tokenizer_config.json, chat_template.jinja, generation_config.json, ...): contents by name. They
+// travel unchanged with a model.
+using CompanionFiles = std::map<std::string, std::string>;
+
+CompanionFiles read_companions(const std::filesystem::path& folder, std::string_view caller);
+void write_companions(const CompanionFiles& files, const std::filesystem::path& folder,
+                      std::string_view caller);
 
 }  // namespace binade::io

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
+#include <utility>
 
 #include "binade/amp/autocast.h"
+#include "binade/base/parallel.h"
 #include "binade/base/random.h"
 
 namespace binade::lab {
@@ -20,6 +23,8 @@ constexpr const char* diagnoses_file = "doctor.txt";
 // Skips in a row from which on the loss scaler alone does not explain them.
 constexpr int64_t unexplained_skips = 3;
 constexpr size_t max_diagnoses = 10;  // per run
+// Statistics that may be computed in the background at a time.
+constexpr size_t max_pending_rankings = 2;
 // The first steps with a ranking for auto_precision; delayed scales are stable by then.
 constexpr int64_t early_steps[] = {4, 20};
 
@@ -108,20 +113,51 @@ bool Doctor::needs_statistics(const train::Config& config, int64_t step) const {
   return config.layer_stats > 0 && step % config.layer_stats == 0;
 }
 
-bool Doctor::before_step(train::Trainer& trainer) {
-  if (!needs_statistics(trainer.config(), trainer.steps() + 1)) return false;
-  statistics_.emplace(trainer.fp8().recipe, trainer.model().named_buffers());
-  observer_scope_.emplace(&*statistics_);
-  return true;
+Doctor::~Doctor() {
+  try {
+    finish_rankings(0);
+  } catch (...) {  // a destructor cannot report it
+  }
 }
 
-std::vector<std::string> Doctor::save_statistics(train::Trainer& trainer, int64_t step) {
+bool Doctor::before_step(train::Trainer& trainer) {
+  end_observation(trainer);
+  if (!needs_statistics(trainer.config(), trainer.steps() + 1)) return false;
+  observed_step_ = trainer.steps() + 1;
+  statistics_ =
+      std::make_shared<LayerStatistics>(trainer.fp8().recipe, trainer.model().named_buffers());
+  observer_scope_.emplace(statistics_.get());
+  return trainer.config().auto_precision;  // the next step depends on the statistics
+}
+
+void Doctor::end_observation(const train::Trainer& trainer) {
+  if (statistics_ == nullptr) return;
   observer_scope_.reset();
-  ranking_ = statistics_->ranking();
-  statistics_.reset();
-  append_line(folder_ / layers_file, ranking_json(ranking_, step));
+  const auto statistics = std::exchange(statistics_, nullptr);
+  const bool in_background = trainer.device().is_cuda();
+  const auto compute = [statistics, in_background] {
+    std::optional<SerialScope> serial;
+    if (in_background) serial.emplace();
+    return statistics->ranking();
+  };
+  pending_.push_back(
+      {observed_step_,
+       std::async(in_background ? std::launch::async : std::launch::deferred, compute)});
+}
+
+void Doctor::finish_rankings(size_t left) {
+  const auto ready = [](const PendingRanking& one) {
+    return one.layers.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
+  while (!pending_.empty() && (pending_.size() > left || ready(pending_.front()))) {
+    ranking_ = pending_.front().layers.get();
+    append_line(folder_ / layers_file, ranking_json(ranking_, pending_.front().step));
+    pending_.pop_front();
+  }
+}
+
+std::vector<std::string> Doctor::promote(train::Trainer& trainer, int64_t step) {
   std::vector<std::string> notes;
-  if (!trainer.config().auto_precision) return notes;
   for (const LayerStats& layer : ranking_) {
     if (layer.harm() <= max_harm || plan_.contains(layer.module)) continue;
     trainer.exclude_from_fp8(layer.module);
@@ -139,7 +175,11 @@ std::vector<std::string> Doctor::save_statistics(train::Trainer& trainer, int64_
 std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                             const train::StepResult& result) {
   std::vector<std::string> notes;
-  if (statistics_) notes = save_statistics(trainer, result.step);
+  end_observation(trainer);
+  const bool adapts = trainer.config().auto_precision && !pending_.empty();
+  const bool waits = adapts || !trainer.device().is_cuda() || result.step == trainer.config().steps;
+  finish_rankings(waits ? 0 : max_pending_rankings);
+  if (adapts) notes = promote(trainer, observed_step_);
   const bool finite_loss = std::isfinite(result.loss);
   skipped_in_a_row_.note(result.applied);
   if (result.applied && finite_loss) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <deque>
+#include <future>
+#include <memory>
 #include <optional>
 
 #include "binade/lab/diagnosis.h"
@@ -26,6 +29,7 @@ class Doctor : public train::Observer {
   // run, and 0.15 in healthy layers beside a hostile one (docs/doctor.md).
   static constexpr double max_harm = 0.25;
 
+  ~Doctor() override;
   void begin(train::Trainer& trainer, const std::filesystem::path& folder) override;
   bool before_step(train::Trainer& trainer) override;
   std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
@@ -33,16 +37,30 @@ class Doctor : public train::Observer {
 
   const std::vector<Diagnosis>& diagnoses() const { return diagnoses_; }
   // The ranking of the last step with statistics.
-  const std::vector<LayerStats>& ranking() const { return ranking_; }
+  const std::vector<LayerStats>& ranking() {
+    finish_rankings(0);
+    return ranking_;
+  }
   const train::PrecisionPlan& plan() const { return plan_; }
 
  private:
   bool needs_statistics(const train::Config& config, int64_t step) const;
-  std::vector<std::string> save_statistics(train::Trainer& trainer, int64_t step);
+  // If a step was observed: starts computing its statistics, for a GPU's run on another thread.
+  void end_observation(const train::Trainer& trainer);
+  // Appends computed statistics to their file; waits for all but the last `left`.
+  void finish_rankings(size_t left);
+  // Moves layers that FP8 harms to bf16.
+  std::vector<std::string> promote(train::Trainer& trainer, int64_t step);
 
   std::filesystem::path folder_;
-  std::optional<LayerStatistics> statistics_;
+  std::shared_ptr<LayerStatistics> statistics_;
   std::optional<autograd::OpObserverScope> observer_scope_;
+  int64_t observed_step_ = 0;
+  struct PendingRanking {
+    int64_t step;
+    std::future<std::vector<LayerStats>> layers;
+  };
+  std::deque<PendingRanking> pending_;
   std::vector<LayerStats> ranking_;
   train::PrecisionPlan plan_;
   std::vector<Diagnosis> diagnoses_;

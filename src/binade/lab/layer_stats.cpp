@@ -10,12 +10,9 @@
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
-#include "binade/ops/create.h"
-#include "binade/ops/index.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/quantize.h"
 #include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
 
 namespace binade::lab {
 namespace {
@@ -24,6 +21,9 @@ using amp::Fp8Role;
 
 // Rows and columns sampled from each operand: 32 x 32 outputs cost little beside the layer itself.
 constexpr int64_t sample_size = 32;
+// Elements of a sampled row or column. The ratio of noise to signal hardly depends on how many
+// products a sum has, and copies to the host stay short.
+constexpr int64_t sample_length = 1024;
 constexpr double max_decibels = 200;  // reported for a matmul without noise
 
 const formats::Format& format_of(DType fp8) {
@@ -39,34 +39,27 @@ struct MeasurementScope {
 
 Tensor matrix(const Tensor& x) { return reshape(x.detach(), {-1, x.size(-1)}); }
 
-// Evenly spaced rows (axis 0), or columns transposed into rows (axis 1), in f32.
-Tensor sample(const Tensor& x, int axis) {
-  const int64_t size = x.size(axis), count = std::min(sample_size, size);
-  std::vector<int64_t> index;
-  for (int64_t i = 0; i < count; ++i) index.push_back(i * size / count);
-  const Tensor selected =
-      cast(index_select(x, axis, tensor(index, {count}, x.device())), DType::f32);
-  return axis == 0 ? selected : contiguous(transpose(selected, 0, 1));
-}
-
-double amax_of(const Tensor& x) {
-  const Tensor amax = Tensor::empty({1}, DType::f32, x.device());
-  backend::of(x).quantize.amax(x, amax);
-  return amax.item();
+// Evenly spaced elements, at most `rows` x `columns` of them.
+Tensor spaced(const Tensor& x, int64_t rows, int64_t columns) {
+  rows = std::min(rows, x.size(0));
+  columns = std::min(columns, x.size(1));
+  return x.strided({rows, columns},
+                   {x.size(0) / rows * x.strides()[0], x.size(1) / columns * x.strides()[1]},
+                   x.offset());
 }
 
 // `scales` holds the factor each candidate format multiplies values by.
 TensorStats statistics(const Tensor& sample, double amax,
                        const std::array<double, candidate_count>& scales) {
   TensorStats stats{.amax = amax};
-  const std::vector<double> values = to_vector(sample);
+  const std::span<const float> values(sample.data<float>(), static_cast<size_t>(sample.numel()));
   for (size_t f = 0; f < candidate_count; ++f) {
     const double low = candidates[f]->min_subnormal() / 2;
     // A scale from the amax takes that to the largest number, give or take a rounding in f32.
     const double high = candidates[f]->max() * (1 + formats::spec::f32.epsilon());
     int64_t under = 0, over = 0;
-    for (const double value : values) {
-      const double scaled = std::abs(value) * scales[f];
+    for (const float value : values) {
+      const double scaled = std::abs(double{value}) * scales[f];
       under += scaled != 0 && scaled <= low;
       over += scaled > high;
     }
@@ -97,13 +90,15 @@ struct Noise {
 
 // `reference` and `rounded` are [rows, columns].
 Noise noise_of(const Tensor& reference_matrix, const Tensor& rounded_matrix) {
-  const std::vector<double> reference = to_vector(reference_matrix),
-                            rounded = to_vector(rounded_matrix);
+  const float *reference = reference_matrix.data<float>(), *rounded = rounded_matrix.data<float>();
   const auto columns = static_cast<size_t>(reference_matrix.size(1));
   std::vector<double> signal(columns), noise(columns);
-  for (size_t i = 0; i < reference.size(); ++i) {
-    signal[i % columns] += reference[i] * reference[i];
-    noise[i % columns] += (rounded[i] - reference[i]) * (rounded[i] - reference[i]);
+  for (int64_t i = 0; i < reference_matrix.size(0); ++i) {
+    for (size_t j = 0; j < columns; ++j, ++reference, ++rounded) {
+      const double value = *reference, difference = *rounded - value;
+      signal[j] += value * value;
+      noise[j] += difference * difference;
+    }
   }
   Noise result;
   int64_t counted = 0;
@@ -138,13 +133,38 @@ LayerStatistics::LayerStatistics(amp::Fp8Recipe recipe,
                                  const std::vector<std::pair<std::string, Tensor>>& buffers)
     : recipe_(std::move(recipe)), buffers_(buffers.begin(), buffers.end()) {}
 
-double LayerStatistics::scale_of(const std::string& module, const char* stream, Fp8Role role,
-                                 double amax) const {
-  const auto found = buffers_.find(fmt::format("{}.fp8.{}.scale", module, stream));
-  if (recipe_.scaling == amp::Fp8Scaling::delayed && found != buffers_.end())
-    return found->second.item();
-  if (!(amax > 0) || !std::isfinite(amax)) return 1;
-  return format_of(amp::fp8_type(recipe_, role)).max() / amax;
+LayerStatistics::HostSample::HostSample(const Sample& sample) {
+  const Tensor buffer = sample.buffer.get();
+  const Shape &row_shape = sample.rows, &column_shape = sample.columns;
+  rows = buffer.strided(row_shape, {row_shape[1], 1}, 0);
+  columns = buffer.strided(column_shape, {column_shape[1], 1}, row_shape.numel());
+  const float* const numbers = buffer.data<float>() + row_shape.numel() + column_shape.numel();
+  amax = numbers[0];
+  if (sample.has_scale) given_scale = numbers[1];
+}
+
+double LayerStatistics::HostSample::scale(DType fp8) const {
+  if (given_scale) return *given_scale;
+  return amax > 0 && std::isfinite(amax) ? format_of(fp8).max() / amax : 1;
+}
+
+LayerStatistics::Sample LayerStatistics::sample(const Tensor& x, const std::string& module,
+                                                const char* stream) const {
+  const Tensor rows = spaced(x, sample_size, sample_length);
+  const Tensor columns = transpose(spaced(x, sample_length, sample_size), 0, 1);
+  const int64_t end = rows.numel() + columns.numel();
+  const Tensor buffer = Tensor::empty({end + 2}, DType::f32, x.device());
+  const backend::Backend& kernels = backend::of(x);
+  kernels.elementwise.copy(rows, buffer.strided(rows.shape(), {rows.size(1), 1}, 0));
+  kernels.elementwise.copy(columns,
+                           buffer.strided(columns.shape(), {columns.size(1), 1}, rows.numel()));
+  kernels.quantize.amax(x, buffer.strided({1}, {1}, end));
+  const auto scale = buffers_.find(fmt::format("{}.fp8.{}.scale", module, stream));
+  const bool has_scale = recipe_.scaling == amp::Fp8Scaling::delayed && scale != buffers_.end();
+  if (has_scale)
+    kernels.elementwise.copy(scale->second.strided({1}, {1}, scale->second.offset()),
+                             buffer.strided({1}, {1}, end + 1));
+  return {backend::AsyncCopy(buffer), rows.shape(), columns.shape(), has_scale};
 }
 
 // x [rows, summed axis] after a round trip through FP8.
@@ -170,48 +190,58 @@ Tensor LayerStatistics::rounded(const Tensor& x, Fp8Role role, double scale) con
 void LayerStatistics::forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor>,
                               std::span<const Tensor>) {
   const std::string& module = autograd::module_path();
-  if (op != Op::linear || samples_.contains(module) || inputs[0].numel() == 0) return;
+  if (op != Op::linear || inputs[0].numel() == 0) return;
+  const auto seen = [&module](const Layer& layer) { return layer.module == module; };
+  if (std::any_of(layers_.begin(), layers_.end(), seen)) return;
   const MeasurementScope measurement;
-  const Tensor x = matrix(inputs[0]), w = matrix(inputs[1]);
-  const double x_amax = amax_of(x), w_amax = amax_of(w);
-  Sample kept{.input = sample(x, 1), .weight = sample(w, 1)};
-  kept.input_scale = scale_of(module, "input", Fp8Role::activation, x_amax);
-  kept.weight_scale = scale_of(module, "weight", Fp8Role::weight, w_amax);
-  const Tensor x_rows = sample(x, 0), w_rows = sample(w, 0);
-  LayerStats stats{.module = module};
-  stats.input = statistics(x_rows, x_amax, scales_for(x_amax, DType::e4m3, kept.input_scale));
-  stats.weight = statistics(w_rows, w_amax, scales_for(w_amax, DType::e4m3, kept.weight_scale));
-  stats.forward =
-      compare_matmuls(x_rows, w_rows, rounded(x_rows, Fp8Role::activation, kept.input_scale),
-                      rounded(w_rows, Fp8Role::weight, kept.weight_scale));
-  layers_.push_back(std::move(stats));
-  samples_[module] = std::move(kept);
+  layers_.push_back({.module = module,
+                     .input = sample(matrix(inputs[0]), module, "input"),
+                     .weight = sample(matrix(inputs[1]), module, "weight"),
+                     .gradient = {}});
 }
 
 // Uses the gradient the op receives. An op with an activation first multiplies it by a derivative
 // of order 1, which is ignored.
 void LayerStatistics::after_backward(const autograd::Node& node, std::span<const Tensor> dy) {
-  const auto found = samples_.find(node.module);
-  if (node.op != Op::linear || found == samples_.end() || !found->second.input.defined()) return;
+  if (node.op != Op::linear) return;
+  const auto layer = std::find_if(layers_.begin(), layers_.end(),
+                                  [&node](const Layer& one) { return one.module == node.module; });
+  if (layer == layers_.end() || layer->gradient.defined()) return;
   const MeasurementScope measurement;
-  const Sample kept = std::exchange(found->second, {});
-  const auto stats = std::find_if(layers_.begin(), layers_.end(), [&node](const LayerStats& one) {
-    return one.module == node.module;
-  });
-  const Tensor gradient = matrix(dy[0]);
-  const double amax = amax_of(gradient);
-  const double scale = scale_of(node.module, "gradient", Fp8Role::gradient, amax);
-  const Tensor rows = sample(gradient, 0), columns = sample(gradient, 1);
-  stats->gradient =
-      statistics(rows, amax, scales_for(amax, amp::fp8_type(recipe_, Fp8Role::gradient), scale));
-  stats->dgrad = compare_matmuls(rows, kept.weight, rounded(rows, Fp8Role::gradient, scale),
-                                 rounded(kept.weight, Fp8Role::weight, kept.weight_scale));
-  stats->wgrad = compare_matmuls(columns, kept.input, rounded(columns, Fp8Role::gradient, scale),
-                                 rounded(kept.input, Fp8Role::activation, kept.input_scale));
+  layer->gradient = sample(matrix(dy[0]), node.module, "gradient");
+}
+
+TensorStats LayerStatistics::tensor_stats(const HostSample& sample, Fp8Role role) const {
+  const DType type = amp::fp8_type(recipe_, role);
+  return statistics(sample.rows, sample.amax, scales_for(sample.amax, type, sample.scale(type)));
+}
+
+LayerStats LayerStatistics::stats_of(const Layer& layer) const {
+  const auto compared = [&](const Tensor& a, Fp8Role a_role, double a_scale, const Tensor& b,
+                            Fp8Role b_role, double b_scale) {
+    return compare_matmuls(a, b, rounded(a, a_role, a_scale), rounded(b, b_role, b_scale));
+  };
+  const HostSample x(layer.input), w(layer.weight);
+  const double x_scale = x.scale(amp::fp8_type(recipe_, Fp8Role::activation)),
+               w_scale = w.scale(amp::fp8_type(recipe_, Fp8Role::weight));
+  LayerStats stats{.module = layer.module};
+  stats.input = tensor_stats(x, Fp8Role::activation);
+  stats.weight = tensor_stats(w, Fp8Role::weight);
+  stats.forward = compared(x.rows, Fp8Role::activation, x_scale, w.rows, Fp8Role::weight, w_scale);
+  if (!layer.gradient.defined()) return stats;
+  const HostSample dy(layer.gradient);
+  const double dy_scale = dy.scale(amp::fp8_type(recipe_, Fp8Role::gradient));
+  stats.gradient = tensor_stats(dy, Fp8Role::gradient);
+  stats.dgrad = compared(dy.rows, Fp8Role::gradient, dy_scale, w.columns, Fp8Role::weight, w_scale);
+  stats.wgrad =
+      compared(dy.columns, Fp8Role::gradient, dy_scale, x.columns, Fp8Role::activation, x_scale);
+  return stats;
 }
 
 std::vector<LayerStats> LayerStatistics::ranking() const {
-  std::vector<LayerStats> result = layers_;
+  const MeasurementScope measurement;
+  std::vector<LayerStats> result;
+  for (const Layer& layer : layers_) result.push_back(stats_of(layer));
   std::stable_sort(result.begin(), result.end(),
                    [](const LayerStats& a, const LayerStats& b) { return a.harm() > b.harm(); });
   return result;

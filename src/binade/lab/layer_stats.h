@@ -2,12 +2,14 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "binade/amp/fp8.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/backend/async_copy.h"
 #include "binade/formats/format.h"
 #include "binade/nn/module.h"
 
@@ -47,9 +49,10 @@ struct LayerStats {
   double harm() const;
 };
 
-// Observes one step and collects the statistics of each linear layer's first call. With a delayed
-// recipe, scales come from `buffers` (nn::Module::named_buffers); otherwise they are computed from
-// the tensors. Does not affect results.
+// Observes one step and samples the operands of each linear layer's first call on their device,
+// without waiting for it. With a delayed recipe, scales come from `buffers`
+// (nn::Module::named_buffers); otherwise they are computed from the tensors. Does not affect
+// results.
 class LayerStatistics : public autograd::OpObserver {
  public:
   LayerStatistics(amp::Fp8Recipe recipe,
@@ -59,24 +62,43 @@ class LayerStatistics : public autograd::OpObserver {
                std::span<const Tensor> outputs) override;
   void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override;
 
-  // Layers by harm, largest first.
+  // Layers by harm, largest first. Waits for the samples. May run on another thread once the step
+  // has been launched.
   std::vector<LayerStats> ranking() const;
 
  private:
-  // Columns of a layer's operands, kept for its backward.
+  // Rows and columns of a matrix on their way to the host: one f32 buffer with the rows, the
+  // columns, the largest magnitude of the matrix and its scale.
   struct Sample {
-    Tensor input, weight;  // f32 [columns, rows]
-    double input_scale = 1, weight_scale = 1;
+    backend::AsyncCopy buffer;
+    Shape rows, columns;
+    bool has_scale = false;
+
+    bool defined() const { return buffer.defined(); }
+  };
+  // The same on the host.
+  struct HostSample {
+    Tensor rows, columns;
+    double amax = 0;
+    std::optional<double> given_scale;
+
+    explicit HostSample(const Sample& sample);
+    // The given scale, or the largest finite number of the type over amax.
+    double scale(DType fp8) const;
+  };
+  struct Layer {
+    std::string module;
+    Sample input, weight, gradient;
   };
 
-  double scale_of(const std::string& module, const char* stream, amp::Fp8Role role,
-                  double amax) const;
+  Sample sample(const Tensor& x, const std::string& module, const char* stream) const;
   Tensor rounded(const Tensor& x, amp::Fp8Role role, double scale) const;
+  TensorStats tensor_stats(const HostSample& sample, amp::Fp8Role role) const;
+  LayerStats stats_of(const Layer& layer) const;
 
   amp::Fp8Recipe recipe_;
   std::map<std::string, Tensor> buffers_;
-  std::vector<LayerStats> layers_;
-  std::map<std::string, Sample> samples_;
+  std::vector<Layer> layers_;
 };
 
 // A table of the first `max_layers` layers.

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/base/text.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/forecast.h"
@@ -179,6 +181,7 @@ int64_t machine_memory() {
 }
 
 std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
+  train::check_device(config);
   const Machine machine = measure_machine(config);
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
   std::vector<PlanRow> rows;
@@ -199,13 +202,13 @@ std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory) {
                   "logits", "peak", "fits", "batch", "tokens/s");
   for (const PlanRow& row : rows) {
     const Forecast& f = row.forecast;
-    text += fmt::format("{:<26}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}{:>11}{:>9}{:>11.0f}\n",
+    text += fmt::format("{:<26}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}{:>11}{:>9}{:>11}\n",
                         row.name, bytes_text(f.of(Category::parameters)), bytes_text(f.masters),
                         bytes_text(f.of(Category::gradients)),
                         bytes_text(f.of(Category::optimizer) - f.masters),
                         bytes_text(f.of(Category::activations) + f.of(Category::workspace)),
                         bytes_text(f.logits), bytes_text(f.peak), f.peak <= memory ? "yes" : "no",
-                        row.largest_batch, row.tokens_per_second);
+                        grouped(row.largest_batch), grouped(std::llround(row.tokens_per_second)));
   }
   return text;
 }

@@ -90,8 +90,15 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-ComparedRun train_run(const train::Config& config, const std::string& precision,
-                      const data::Split& split) {
+// Validations of a run.
+constexpr int64_t validations = 10;
+
+// Called after each step with its number and loss; false ends the run.
+using OnStep = std::function<bool(int64_t, double)>;
+
+// One run, or nothing if on_step ended it.
+std::optional<ComparedRun> train_run(const train::Config& config, const std::string& precision,
+                                     const data::Split& split, const OnStep& on_step) {
   using Clock = std::chrono::steady_clock;
   ComparedRun run{.precision = precision};
   const Device device = train::device_of(config);
@@ -99,6 +106,7 @@ ComparedRun train_run(const train::Config& config, const std::string& precision,
   memory::reset_peak(device);
   train::Trainer trainer(config);
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
+  const int64_t eval_every = std::max<int64_t>(1, config.steps / validations);
   std::vector<double> speeds;
   ExponentObserver exponents;
   double seconds = 0;
@@ -121,12 +129,15 @@ ComparedRun train_run(const train::Config& config, const std::string& precision,
                            .tokens_per_second = tokens / elapsed,
                            .memory = memory::peak(device),
                            .seconds = seconds});
+    if (result.step % eval_every == 0 || last)
+      run.records.back().validation_loss = trainer.evaluate(split.validation);
     run.scale = result.scale;
+    if (!on_step(result.step, result.loss)) return {};
   }
   run.memory = memory::statistics(device);
   run.skipped = trainer.skipped();
   run.tokens_per_second = median(speeds);
-  run.loss = trainer.evaluate(split.validation);
+  run.loss = *run.records.back().validation_loss;
   ExponentCounter weights;
   for (const Tensor& parameter : trainer.model().parameters()) weights.add(parameter);
   run.weights = weights.histogram("weights");
@@ -173,6 +184,12 @@ std::optional<double> Comparison::seed_noise() const {
   return *high - *low;
 }
 
+bool Comparison::is_outside_noise(const ComparedRun& run) const {
+  if (!std::isfinite(run.loss)) return true;
+  const std::optional<double> noise = seed_noise();
+  return noise && std::abs(run.loss - runs.front().loss) > *noise;
+}
+
 Comparison compare(const train::Config& config, const CompareOptions& options,
                    const std::function<void(const std::string&)>& log) {
   std::vector<train::Config> configs;
@@ -180,25 +197,45 @@ Comparison compare(const train::Config& config, const CompareOptions& options,
     configs.push_back(in_precision(config, precision));
   if (configs.empty())
     fail("compare", {.argument = "--precisions", .expected = "at least one", .found = "none"});
+  if (options.seeds < 2)
+    fail("compare", {.argument = "--seeds",
+                     .expected = "at least 2, to measure the noise between seeds",
+                     .found = std::to_string(options.seeds)});
+  train::check_device(config);
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
-  const data::Split split = data::split(data::read_tokens(config.data, config.vocab),
-                                        config.validation, config.context, config.data);
+  const auto tokenizer = data::open_tokenizer(config.tokenizer);
+  const data::Split split = data::read_split({.where = config.data,
+                                              .tokenizer = tokenizer.get(),
+                                              .vocab = config.vocab,
+                                              .batch = config.batch,
+                                              .context = config.context,
+                                              .validation = config.validation});
   Comparison result{.config = config};
-  const auto log_line = [&log](const std::string& text) {
-    if (log) log(text);
+  CompareProgress progress{.runs = std::ssize(configs) + options.seeds - 1, .steps = config.steps};
+  const auto run_one = [&](const train::Config& one, const std::string& precision,
+                           const std::string& title) -> std::optional<ComparedRun> {
+    progress.run = title;
+    ++progress.index;
+    auto run = train_run(one, precision, split, [&](int64_t step, double loss) {
+      progress.step = step;
+      progress.loss = loss;
+      return !options.on_step || options.on_step(progress);
+    });
+    result.interrupted |= !run;
+    if (run && log) log(fmt::format("{}: validation loss {:.4f}", title, run->loss));
+    return run;
   };
-  for (size_t i = 0; i < configs.size(); ++i) {
-    result.runs.push_back(train_run(configs[i], options.precisions[i], split));
-    log_line(
-        fmt::format("{}: validation loss {:.4f}", options.precisions[i], result.runs.back().loss));
+  for (size_t i = 0; i < configs.size() && !result.interrupted; ++i) {
+    auto run = run_one(configs[i], options.precisions[i], options.precisions[i]);
+    if (run) result.runs.push_back(std::move(*run));
   }
-  result.seed_losses.push_back(result.runs.front().loss);
-  for (int64_t seed = 1; seed < options.seeds; ++seed) {
+  if (!result.runs.empty()) result.seed_losses.push_back(result.runs.front().loss);
+  for (int64_t seed = 1; seed < options.seeds && !result.interrupted; ++seed) {
     train::Config other = configs.front();
     other.seed += seed;
-    result.seed_losses.push_back(train_run(other, options.precisions.front(), split).loss);
-    log_line(fmt::format("{}, seed {}: validation loss {:.4f}", options.precisions.front(),
-                         other.seed, result.seed_losses.back()));
+    const std::string& precision = options.precisions.front();
+    const auto run = run_one(other, precision, fmt::format("{}, seed {}", precision, other.seed));
+    if (run) result.seed_losses.push_back(run->loss);
   }
   return result;
 }

@@ -12,10 +12,22 @@
 // Trains the same model from the same weights on the same batches in several precisions.
 namespace binade::lab {
 
+// Where a comparison stands, after a step.
+struct CompareProgress {
+  std::string run;              // "bf16", "fp32, seed 1"
+  int64_t index = 0, runs = 0;  // the run and the number of all, counted from 1
+  int64_t step = 0, steps = 0;  // of this run
+  double loss = 0;
+};
+
 struct CompareOptions {
   std::vector<std::string> precisions = {"fp32",         "bf16",        "fp16",
                                          "fp16-noscale", "fp8-delayed", "fp8-current"};
-  int64_t seeds = 2;  // runs of the first precision with different seeds, to measure seed noise
+  // Runs of the first precision with different seeds, at least two. Differences between precisions
+  // mean something only beside those between seeds.
+  int64_t seeds = 3;
+  // Called after each step; false ends the comparison, which keeps its complete runs.
+  std::function<bool(const CompareProgress&)> on_step = {};
 };
 
 // The names of all precisions: fp32, tf32, bf16, fp16, fp16-noscale, fp8-delayed, ...
@@ -25,7 +37,7 @@ train::Config in_precision(const train::Config& config, const std::string& preci
 
 struct ComparedRun {
   std::string precision;
-  std::vector<train::Record> records;  // one per step
+  std::vector<train::Record> records;  // one per step, about ten with a validation loss
   double loss = 0;                     // on the validation batches, at the end
   double tokens_per_second = 0;        // median over steps
   memory::Statistics memory;
@@ -38,12 +50,15 @@ struct Comparison {
   train::Config config;
   std::vector<ComparedRun> runs;
   std::vector<double> seed_losses;  // of the first precision; the configured seed comes first
+  bool interrupted = false;         // by on_step: some runs or seeds are missing
 
-  // The range of the seed losses; nothing if there is only one.
+  // The range of the seed losses; nothing if there are fewer than two.
   std::optional<double> seed_noise() const;
+  // Whether the run diverged, or differs from the first by more than the seed noise.
+  bool is_outside_noise(const ComparedRun& run) const;
 };
 
-// Trains all runs. Calls `log` with a line after each.
+// Trains all runs, the other seeds of the first precision last. Calls `log` with a line after each.
 Comparison compare(const train::Config& config, const CompareOptions& options,
                    const std::function<void(const std::string&)>& log = {});
 

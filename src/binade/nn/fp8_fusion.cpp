@@ -17,13 +17,13 @@ std::optional<Fp8Layer> Fp8Fusion::layer(const Linear& linear) {
 
 std::optional<Fp8Norm> Fp8Fusion::norm(const RowNorm& norm, const Tensor& x) {
   const auto scope = norm.enter();
-  return fp8_norm(norm.kind_, x, norm.weight, norm.bias, norm.eps);
+  return fp8_norm(norm.kind_, x, norm.gain(), norm.bias, norm.eps);
 }
 
 std::optional<Fp8Norm> Fp8Fusion::residual_norm(const RowNorm& norm, const Tensor& x,
                                                 const Tensor& residual) {
   const auto scope = norm.enter();
-  return fp8_residual_norm(norm.kind_, x, residual, norm.weight, norm.bias, norm.eps);
+  return fp8_residual_norm(norm.kind_, x, residual, norm.gain(), norm.bias, norm.eps);
 }
 
 std::optional<Fp8Fusion::SumAndResult> Fp8Fusion::after_norm(const Fp8Norm& norm,
@@ -32,19 +32,19 @@ std::optional<Fp8Fusion::SumAndResult> Fp8Fusion::after_norm(const Fp8Norm& norm
   const std::optional<Fp8Layer> qkv = layer(attention.qkv);
   if (!qkv || norm.x.rank() != 3) return std::nullopt;
   const auto [sum, packed] = fp8_norm_linear(norm, *qkv);
-  return std::pair(sum, attention.attend(attention.rotated(packed, 0)));
+  return std::pair(sum, attention.attend(attention.positioned(packed, 0)));
 }
 
 std::optional<Fp8Fusion::SumAndResult> Fp8Fusion::after_norm(const Fp8Norm& norm, MLP& mlp) {
   const auto scope = mlp.enter();
   const std::optional<Fp8Layer> up = layer(mlp.up), down = layer(mlp.down);
   if (!up) return std::nullopt;
-  if (mlp.gated_ && down && swiglu_keeps_type(norm.x)) {
+  if (mlp.is_swiglu() && down && swiglu_keeps_type(norm.x)) {
     const auto [sum, y] = fp8_norm_swiglu_mlp(norm, *up, *down);
     return std::pair(sum, mlp.dropout_(y));
   }
   const auto [sum, hidden] = fp8_norm_linear(norm, *up);
-  return std::pair(sum, mlp.dropout_(mlp.down(mlp.gated_ ? swiglu(hidden) : hidden)));
+  return std::pair(sum, mlp.dropout_(mlp.down(mlp.gated_ ? mlp.gate(hidden) : hidden)));
 }
 
 }  // namespace binade::nn

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
@@ -9,6 +10,7 @@
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
 #include "binade/ops/copy.h"
+#include "binade/ops/create.h"
 #include "binade/ops/index.h"
 #include "binade/ops/recompute.h"
 #include "binade/ops/shape.h"
@@ -33,10 +35,23 @@ LanguageModelConfig checked_and_seeded(const LanguageModelConfig& config) {
     fail("LanguageModel",
          {.argument = "dropout", .expected = "0 up to 1", .found = std::to_string(config.dropout)});
   }
-  if (!config.learned_positions && config.width / config.heads % 2 != 0) {
+  const int64_t rotary = config.rotary_dim != 0 ? config.rotary_dim : config.head_width();
+  if (!config.learned_positions && rotary % 2 != 0) {
     fail("LanguageModel", {.argument = "heads",
                            .expected = "an even head dimension for rotary positions",
-                           .found = std::to_string(config.width / config.heads)});
+                           .found = std::to_string(rotary)});
+  }
+  if (!config.learned_positions && (rotary < 1 || rotary > config.head_width())) {
+    fail("LanguageModel",
+         {.argument = "rotary_dim",
+          .expected = "at most the " + std::to_string(config.head_width()) + " channels of a head",
+          .found = std::to_string(rotary)});
+  }
+  if (!config.layer_types.empty() && std::cmp_not_equal(config.layer_types.size(), config.layers)) {
+    fail("LanguageModel",
+         {.argument = "layer_types",
+          .expected = "one for each of the " + std::to_string(config.layers) + " layers",
+          .found = std::to_string(config.layer_types.size())});
   }
   init::restart(config.seed);
   return config;
@@ -44,12 +59,20 @@ LanguageModelConfig checked_and_seeded(const LanguageModelConfig& config) {
 
 // Projections into the residual stream get smaller initial weights, so that its variance does not
 // grow with depth.
-BlockConfig block_config(const LanguageModelConfig& config) {
+BlockConfig block_config(const LanguageModelConfig& config, int64_t layer) {
   const double out = deviation / std::sqrt(2.0 * static_cast<double>(config.layers));
   return {.attention = {.width = config.width,
                         .heads = config.heads,
                         .kv_heads = config.kv_heads,
-                        .bias = config.bias,
+                        .head_dim = config.head_dim,
+                        .bias = config.qkv_bias.value_or(config.bias),
+                        .out_bias = config.out_bias.value_or(config.bias),
+                        .qk_norm = config.qk_norm,
+                        .eps = config.eps,
+                        .norm_weight = config.norm_weight,
+                        .scale = config.attention_scale,
+                        .window = config.window_of(layer),
+                        .softcap = config.attention_softcap,
                         .dropout = config.dropout,
                         .deviation = deviation,
                         .out_deviation = out},
@@ -57,11 +80,14 @@ BlockConfig block_config(const LanguageModelConfig& config) {
                   .hidden = config.hidden,
                   .gated = config.gated,
                   .bias = config.bias,
+                  .activation = config.activation,
                   .dropout = config.dropout,
                   .deviation = deviation,
                   .out_deviation = out},
           .norm = config.norm,
-          .eps = config.eps};
+          .eps = config.eps,
+          .norm_weight = config.norm_weight,
+          .kind = config.block};
 }
 
 // For its lifetime, the blocks that a recipe leaves out at the model's ends run without FP8.
@@ -83,9 +109,16 @@ class Fp8LayerScope {
 
 }  // namespace
 
+int64_t LanguageModelConfig::window_of(int64_t layer) const {
+  const bool sliding =
+      layer_types.empty() || layer_types[static_cast<size_t>(layer)] == LayerAttention::sliding;
+  return sliding ? window : 0;
+}
+
 LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placement)
     : config_(checked_and_seeded(config)),
       embedding_({.count = config.vocab, .width = config.width, .deviation = deviation}, placement),
+      embedding_scale_(full({}, config.embedding_scale, placement.dtype).item()),
       dropout_(config.dropout) {
   add_child("embedding", embedding_);
   if (config_.learned_positions) {
@@ -94,16 +127,23 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placem
     add_child("positions", *positions_);
   } else {
     const memory::CategoryGuard category(memory::Category::parameters);
-    std::tie(cosine_, sine_) = rope_tables(config_.context, config_.width / config_.heads,
-                                           config_.rope_theta, placement.device);
+    const auto tables = [&](double theta, const RopeScaling& scaling) {
+      const int64_t dim = config_.rotary_dim != 0 ? config_.rotary_dim : config_.head_width();
+      const auto [cosine, sine] =
+          rope_tables(config_.context, rope_frequencies(dim, theta, scaling), placement.device);
+      return Rope{cosine, sine};
+    };
+    rope_ = tables(config_.rope_theta, config_.rope_scaling);
+    if (config_.local_rope_theta) local_rope_ = tables(*config_.local_rope_theta, {});
   }
   add_child("dropout", dropout_);
   for (int64_t i = 0; i < config_.layers; ++i) {
-    blocks_.push_back(std::make_unique<TransformerBlock>(block_config(config_), placement));
-    if (cosine_.defined()) blocks_.back()->attention.set_rope(cosine_, sine_);
+    blocks_.push_back(std::make_unique<TransformerBlock>(block_config(config_, i), placement));
+    if (rope_.cosine.defined())
+      blocks_.back()->attention.set_rope(rope_of(i).cosine, rope_of(i).sine);
     add_child("blocks." + std::to_string(i), *blocks_.back());
   }
-  norm_ = make_norm(config_.norm, config_.width, config_.eps, placement);
+  norm_ = make_norm(config_.norm, config_.width, config_.eps, placement, config_.norm_weight);
   add_child("norm", *norm_);
   if (!config_.tied_head)
     head_ = init::normal({config_.vocab, config_.width}, deviation, placement);
@@ -112,15 +152,40 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, Placement placem
 
 void LanguageModel::place_rope() {
   const Device device = embedding_.weight.device();
-  if (!cosine_.defined() || cosine_.device() == device) return;
+  if (!rope_.cosine.defined() || rope_.cosine.device() == device) return;
   const memory::CategoryGuard category(memory::Category::parameters);
-  cosine_ = binade::to(cosine_, device);
-  sine_ = binade::to(sine_, device);
-  for (const auto& block : blocks_) block->attention.set_rope(cosine_, sine_);
+  for (Rope* rope : {&rope_, &local_rope_}) {
+    if (!rope->cosine.defined()) continue;
+    rope->cosine = binade::to(rope->cosine, device);
+    rope->sine = binade::to(rope->sine, device);
+  }
+  for (int64_t i = 0; i < config_.layers; ++i)
+    blocks_[static_cast<size_t>(i)]->attention.set_rope(rope_of(i).cosine, rope_of(i).sine);
+}
+
+LanguageModel::Rope& LanguageModel::rope_of(int64_t layer) {
+  return local_rope_.cosine.defined() && config_.window_of(layer) > 0 ? local_rope_ : rope_;
 }
 
 void KeyValueCache::clear() {
   for (KeyValues& layer : layers_) layer.length = 0;
+}
+
+void KeyValueCache::advance() {
+  for (KeyValues& layer : layers_) ++layer.length;
+}
+
+Tensor LanguageModel::position_rows(int64_t start, int64_t end, const KeyValueCache* cache) {
+  if (cache != nullptr && cache->layers_[0].position.defined())
+    return (*positions_)(cache->layers_[0].position);
+  return slice(positions_->weight, 0, start, end);
+}
+
+Tensor LanguageModel::embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache) {
+  Tensor x = embedding_(tokens);
+  if (embedding_scale_ != 1) x = x * embedding_scale_;
+  if (positions_) x = x + position_rows(start, start + tokens.size(1), cache);
+  return dropout_(config_.residual ? cast(x, *config_.residual) : x);
 }
 
 Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
@@ -137,10 +202,7 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
           .found = describe(tokens) + (start > 0 ? " after " + std::to_string(start) : "")});
   }
   place_rope();
-  Tensor branch = embedding_(tokens);
-  if (positions_) branch = branch + slice(positions_->weight, 0, start, end);
-  branch = dropout_(config_.residual ? cast(branch, *config_.residual) : branch);
-  Tensor residual;
+  Tensor branch = embedded(tokens, start, cache), residual;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     TransformerBlock* block = blocks_[i].get();
     const Fp8LayerScope fp8(static_cast<int64_t>(i), config_.layers);
@@ -161,21 +223,49 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
   return norm_->add(branch, residual).second;
 }
 
+Tensor LanguageModel::head_logits(const Tensor& features) const {
+  const Tensor logits = linear(features, head_weight());
+  const double cap = config_.logit_softcap;
+  return cap == 0 ? logits : tanh(logits * (1 / cap)) * cap;
+}
+
 Tensor LanguageModel::logits(const Tensor& tokens) {
   const auto scope = enter();
-  return linear(features(tokens), head_weight());
+  return head_logits(features(tokens));
 }
 
 Tensor LanguageModel::logits(const Tensor& tokens, KeyValueCache& cache) {
   const auto scope = enter();
   const NoGrad no_grad;
   if (cache.layers_.empty()) cache.layers_.assign(blocks_.size(), {.capacity = cache.capacity_});
-  return linear(features(tokens, &cache), head_weight());
+  return head_logits(features(tokens, &cache));
+}
+
+bool LanguageModel::has_next_logits() {
+  place_rope();
+  return std::all_of(blocks_.begin(), blocks_.end(),
+                     [](const auto& block) { return block->attention.can_decode(); });
+}
+
+Tensor LanguageModel::next_logits(const Tensor& tokens, const Tensor& position,
+                                  KeyValueCache& cache) {
+  const auto scope = enter();
+  const NoGrad no_grad;
+  if (tokens.rank() != 2 || tokens.size(1) != 1)
+    fail("LanguageModel",
+         {.argument = "tokens", .expected = "[batch, 1]", .found = describe(tokens)});
+  if (cache.layers_.empty()) cache.layers_.assign(blocks_.size(), {.capacity = cache.capacity_});
+  for (KeyValues& layer : cache.layers_) layer.position = position;
+  const Tensor result = head_logits(features(tokens, &cache));
+  for (KeyValues& layer : cache.layers_) layer.position = {};
+  return result;
 }
 
 Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,
                            CrossEntropyOptions options) {
   const auto scope = enter();
+  if (config_.logit_softcap != 0)
+    return cross_entropy(head_logits(features(tokens)), targets, options);
   return linear_cross_entropy(features(tokens), head_weight(), targets, options);
 }
 

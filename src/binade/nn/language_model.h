@@ -2,12 +2,17 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "binade/nn/rope.h"
 #include "binade/nn/transformer.h"
 #include "binade/ops/loss/loss.h"
 
 namespace binade::nn {
+
+// Which keys the queries of a layer see: all before them, or those in the window.
+enum class LayerAttention : uint8_t { full, sliding };
 
 // The options of a decoder-only transformer.
 struct LanguageModelConfig {
@@ -15,20 +20,43 @@ struct LanguageModelConfig {
   int64_t width = 0;
   int64_t heads = 0;
   int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t head_dim = 0;  // 0: width / heads
   int64_t hidden = 0;    // of the MLP
   int64_t vocab = 0;
   int64_t context = 0;  // longest sequence
   NormKind norm = NormKind::layer;
   double eps = 1e-5;
-  bool bias = true;               // in projections
-  bool gated = false;             // SwiGLU instead of GELU
-  bool learned_positions = true;  // else rotary
+  NormWeight norm_weight = NormWeight::plain;
+  BlockKind block = BlockKind::pre_norm;
+  bool bias = true;                           // in projections
+  std::optional<bool> qkv_bias = {};          // in those of q, k and v; none: as bias
+  std::optional<bool> out_bias = {};          // in that of attention's output; none: as bias
+  bool gated = false;                         // activation(gate) * up
+  std::optional<Activation> activation = {};  // none: silu if gated (SwiGLU), else gelu_tanh
+  bool learned_positions = true;              // else rotary
   double rope_theta = 10000;
-  bool tied_head = true;  // the head shares the token embedding's weight
+  RopeScaling rope_scaling = {};
+  int64_t rotary_dim = 0;                       // rotated channels of a head; 0: all
+  std::optional<double> local_rope_theta = {};  // of sliding layers, unscaled; none: as in others
+  QueryKeyNorm qk_norm = QueryKeyNorm::none;
+  int64_t window = 0;                               // keys that a query sees; 0: all before it
+  std::vector<LayerAttention> layer_types = {};     // empty: sliding if there is a window
+  std::optional<double> attention_scale = {};       // none: 1 / sqrt(head_dim)
+  double attention_softcap = 0, logit_softcap = 0;  // cap * tanh(x / cap); 0: none
+  double embedding_scale = 1;                       // rounded to the embedding's type
+  bool tied_head = true;                            // the head shares the token embedding's weight
   double dropout = 0;
   std::optional<DType> residual;  // type of the residual stream; none: that of the embedding
   bool recompute = false;         // recompute blocks in the backward instead of saving activations
   uint64_t seed = 0;              // of the initial weights
+  // Facts for files and for generating text; the model itself does not use them.
+  std::string family = {};  // model_type of its config.json; empty: the first that fits
+  std::optional<int64_t> bos = {};
+  std::vector<int64_t> eos = {};  // ids that end a text
+
+  int64_t head_width() const { return head_dim != 0 ? head_dim : width / heads; }
+  // The window of a layer; 0: none.
+  int64_t window_of(int64_t layer) const;
 };
 
 // The cached keys and values of a model's layers, for up to `capacity` tokens.
@@ -40,6 +68,8 @@ class KeyValueCache {
   int64_t capacity() const { return capacity_; }
   // Removes the tokens and keeps the memory.
   void clear();
+  // Counts the token that next_logits() or its replay has added.
+  void advance();
 
  private:
   friend class LanguageModel;
@@ -57,6 +87,12 @@ class LanguageModel : public Module {
   // The same for tokens that follow those in `cache`, to which they are added: for generating text.
   // Records no gradient. The cache holds at most the context's tokens.
   Tensor logits(const Tensor& tokens, KeyValueCache& cache);
+  // The same for one token per sequence, [batch, 1]. `position`, i64 [1] on the model's device, is
+  // the cache's length; the host's count changes only by cache.advance(). So this can be captured
+  // as a graph and replayed with other tokens and positions.
+  Tensor next_logits(const Tensor& tokens, const Tensor& position, KeyValueCache& cache);
+  // Whether the model's attention can do that: not with windows, softcaps or partly rotated heads.
+  bool has_next_logits();
   // Mean cross entropy of predicting targets [batch, tokens], without storing all logits at once.
   Tensor loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options = {});
 
@@ -65,19 +101,32 @@ class LanguageModel : public Module {
   void set_recompute(bool recompute) { config_.recompute = recompute; }
 
  private:
+  // A pair of rotary tables.
+  struct Rope {
+    Tensor cosine, sine;
+  };
+
+  // The embedded tokens from position `start` on.
+  Tensor embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache);
   // The normalized output of the last block, [batch, tokens, width].
   Tensor features(const Tensor& tokens, KeyValueCache* cache = nullptr);
-  // Moves the rotary tables, which all layers share, to the model's device.
+  Tensor head_logits(const Tensor& features) const;
+  // The table that a layer uses: sliding layers may have their own.
+  Rope& rope_of(int64_t layer);
+  // The positions' embeddings, for tokens after `start`.
+  Tensor position_rows(int64_t start, int64_t end, const KeyValueCache* cache);
+  // Moves the rotary tables, which layers share, to the model's device.
   void place_rope();
 
   LanguageModelConfig config_;
   Embedding embedding_;
+  double embedding_scale_;
   std::unique_ptr<Embedding> positions_;
   Dropout dropout_;
   std::vector<std::unique_ptr<TransformerBlock>> blocks_;
   std::unique_ptr<RowNorm> norm_;
   Tensor head_;
-  Tensor cosine_, sine_;
+  Rope rope_, local_rope_;
 };
 
 struct GPTConfig {

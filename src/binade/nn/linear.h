@@ -26,6 +26,8 @@ struct LinearConfig {
 class Linear : public Layer {
  public:
   explicit Linear(const LinearConfig& config, Placement placement = {});
+  Linear(int64_t in, int64_t out, Placement placement = {})
+      : Linear(LinearConfig{.in = in, .out = out}, placement) {}
 
   Tensor weight, bias;
   Activation activation;

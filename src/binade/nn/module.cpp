@@ -115,21 +115,22 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
   for (const auto& [name, tensor] : mine) {
     const auto found = state.find(name);
     if (found == state.end()) {
-      if (strict) problems += "\n  missing: " + name;
+      if (strict) problems += "  missing: " + name + "\n";
     } else if (!found->second.defined()) {
-      problems += "\n  " + name + ": expected " + to_string(tensor.shape()) + ", found no tensor";
+      problems += "  " + name + ": expected " + to_string(tensor.shape()) + ", found no tensor\n";
     } else if (found->second.shape() != tensor.shape()) {
-      problems += "\n  " + name + ": expected " + to_string(tensor.shape()) + ", found " +
-                  describe(found->second);
+      problems += "  " + name + ": expected " + to_string(tensor.shape()) + ", found " +
+                  describe(found->second) + "\n";
     }
   }
   for (const auto& [name, tensor] : state) {
-    if (strict && !mine.contains(name)) problems += "\n  not in this model: " + name;
+    if (strict && !mine.contains(name)) problems += "  not in this model: " + name + "\n";
   }
   if (!problems.empty())
     fail("load_state_dict", {.argument = "state",
                              .expected = "the tensors of this module",
-                             .found = "these differences:" + problems});
+                             .found = "these differences",
+                             .details = problems});
   const NoGrad no_grad;
   for (const auto& [name, tensor] : mine) {
     if (const auto found = state.find(name); found != state.end()) copy_(tensor, found->second);

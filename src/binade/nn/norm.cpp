@@ -1,7 +1,9 @@
 #include "binade/nn/norm.h"
 
 #include "binade/nn/init.h"
+#include "binade/ops/arithmetic.h"
 #include "binade/ops/norm.h"
+#include "binade/ops/unary.h"
 
 namespace binade::nn {
 namespace {
@@ -13,28 +15,37 @@ void require_positive(const char* module, int64_t width) {
 
 }  // namespace
 
-RowNorm::RowNorm(const Shape& shape, Placement placement) : eps(shape.eps), kind_(shape.kind) {
+RowNorm::RowNorm(const Shape& shape, Placement placement)
+    : eps(shape.eps), kind_(shape.kind), weight_kind_(shape.weight) {
   require_positive(kind_ == NormKind::layer ? "LayerNorm" : "RMSNorm", shape.width);
-  weight = init::constant({shape.width}, 1, placement);
+  weight = init::constant({shape.width}, weight_kind_ == NormWeight::plain ? 1 : 0, placement);
   if (shape.bias) bias = init::constant({shape.width}, 0, placement);
   add_parameter("weight", weight);
   if (kind_ == NormKind::layer) add_parameter("bias", bias);
 }
 
+// In f32, since 1 + weight would lose most of a 16-bit weight's digits.
+Tensor RowNorm::gain() const {
+  return weight_kind_ == NormWeight::plain
+             ? weight
+             : cast(weight, promote(weight.dtype(), DType::f32)) + 1.0;
+}
+
 Tensor RowNorm::forward(const Tensor& x) {
-  return kind_ == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps);
+  return kind_ == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, gain(), eps);
 }
 
 std::pair<Tensor, Tensor> RowNorm::add(const Tensor& x, const Tensor& residual) const {
   const auto scope = enter();
   return kind_ == NormKind::layer ? residual_layer_norm(x, residual, weight, bias, eps)
-                                  : residual_rms_norm(x, residual, weight, eps);
+                                  : residual_rms_norm(x, residual, gain(), eps);
 }
 
-std::unique_ptr<RowNorm> make_norm(NormKind kind, int64_t width, double eps, Placement placement) {
+std::unique_ptr<RowNorm> make_norm(NormKind kind, int64_t width, double eps, Placement placement,
+                                   NormWeight weight) {
   if (kind == NormKind::layer)
     return std::make_unique<LayerNorm>(width, LayerNormOptions{.eps = eps}, placement);
-  return std::make_unique<RMSNorm>(width, eps, placement);
+  return std::make_unique<RMSNorm>(width, eps, placement, weight);
 }
 
 BatchNorm::BatchNorm(int64_t channels, double eps, double momentum, Placement placement)

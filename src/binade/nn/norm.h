@@ -12,6 +12,9 @@ struct Fp8Fusion;  // internal
 
 using backend::NormKind;
 
+// The factor that a norm's weight stands for: itself, or 1 + weight, as in Gemma.
+enum class NormWeight : uint8_t { plain, plus_one };
+
 // A norm over the last axis.
 class RowNorm : public Layer {
  public:
@@ -27,13 +30,18 @@ class RowNorm : public Layer {
     int64_t width;
     double eps;
     bool bias;
+    NormWeight weight = NormWeight::plain;
   };
   RowNorm(const Shape& shape, Placement placement);
   Tensor forward(const Tensor& x) override;
 
  private:
   friend struct Fp8Fusion;
+  // The factor per channel.
+  Tensor gain() const;
+
   NormKind kind_;
+  NormWeight weight_kind_;
 };
 
 struct LayerNormOptions {
@@ -49,11 +57,14 @@ class LayerNorm : public RowNorm {
 
 class RMSNorm : public RowNorm {
  public:
-  explicit RMSNorm(int64_t width, double eps = 1e-5, Placement placement = {})
-      : RowNorm({NormKind::rms, width, eps, false}, placement) {}
+  explicit RMSNorm(int64_t width, double eps = 1e-5, Placement placement = {},
+                   NormWeight weight = NormWeight::plain)
+      : RowNorm({NormKind::rms, width, eps, false, weight}, placement) {}
 };
 
-std::unique_ptr<RowNorm> make_norm(NormKind kind, int64_t width, double eps, Placement placement);
+// `weight` matters for RMSNorm only.
+std::unique_ptr<RowNorm> make_norm(NormKind kind, int64_t width, double eps, Placement placement,
+                                   NormWeight weight = NormWeight::plain);
 
 // x [n, channels, ...]. Running statistics are f32 buffers.
 class BatchNorm : public Layer {

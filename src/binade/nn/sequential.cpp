@@ -13,6 +13,15 @@ void Sequential::add(std::unique_ptr<Layer> layer) {
   layers_.push_back(std::move(layer));
 }
 
+size_t Sequential::checked(size_t i) const {
+  if (i >= layers_.size()) {
+    fail("Sequential", {.argument = "index",
+                        .expected = "fewer than " + std::to_string(layers_.size()),
+                        .found = std::to_string(i)});
+  }
+  return i;
+}
+
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
   for (const auto& layer : layers_) y = (*layer)(y);

@@ -20,13 +20,16 @@ class Sequential : public Layer {
 
   void add(std::unique_ptr<Layer> layer);
   size_t size() const { return layers_.size(); }
-  Layer& operator[](size_t i) { return *layers_[i]; }
-  const Layer& operator[](size_t i) const { return *layers_[i]; }
+  // Fails unless i < size().
+  Layer& operator[](size_t i) { return *layers_[checked(i)]; }
+  const Layer& operator[](size_t i) const { return *layers_[checked(i)]; }
 
  protected:
   Tensor forward(const Tensor& x) override;
 
  private:
+  size_t checked(size_t i) const;
+
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 

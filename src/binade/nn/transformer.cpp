@@ -4,9 +4,9 @@
 #include "binade/nn/fp8_fusion.h"
 #include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
-#include "binade/ops/attention.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/shape.h"
+#include "binade/ops/unary.h"
 
 namespace binade::nn {
 namespace {
@@ -52,7 +52,7 @@ LinearConfig out_config(const AttentionConfig& given) {
   const AttentionConfig config = completed(given);
   return {.in = config.heads * config.head_dim,
           .out = config.width,
-          .bias = config.bias,
+          .bias = config.out_bias.value_or(config.bias),
           .deviation = config.out_deviation};
 }
 
@@ -66,8 +66,21 @@ MultiheadAttention::MultiheadAttention(const AttentionConfig& config, Placement 
   heads_ = full.heads;
   kv_heads_ = full.kv_heads;
   head_dim_ = full.head_dim;
-  causal_ = full.causal;
+  options_ = {
+      .causal = full.causal, .scale = full.scale, .window = full.window, .softcap = full.softcap};
+  qk_norm_ = full.qk_norm;
   add_child("qkv", qkv);
+  if (qk_norm_ != QueryKeyNorm::none) {
+    const bool all = qk_norm_ == QueryKeyNorm::all_heads;
+    const auto norm_of = [&](int64_t heads) {
+      return make_norm(NormKind::rms, all ? heads * head_dim_ : head_dim_, full.eps, placement,
+                       full.norm_weight);
+    };
+    q_norm_ = norm_of(heads_);
+    k_norm_ = norm_of(kv_heads_);
+    add_child("q_norm", *q_norm_);
+    add_child("k_norm", *k_norm_);
+  }
   add_child("out", out);
   add_child("dropout", dropout_);
 }
@@ -81,49 +94,87 @@ Tensor MultiheadAttention::project(const Tensor& x, int64_t start) {
   if (x.rank() != 3)
     fail("MultiheadAttention",
          {.argument = "x", .expected = "[batch, tokens, width]", .found = describe(x)});
-  return rotated(qkv(x), start);
+  return positioned(qkv(x), start);
+}
+
+Tensor MultiheadAttention::positioned(const Tensor& packed, int64_t start) {
+  return rotated(qk_norm_ == QueryKeyNorm::none ? packed : normalized(packed), start);
+}
+
+Tensor MultiheadAttention::normalized(const Tensor& packed) {
+  const int64_t batch = packed.size(0), tokens = packed.size(1);
+  const auto parts =
+      split(packed, {heads_ * head_dim_, kv_heads_ * head_dim_, kv_heads_ * head_dim_}, 2);
+  const auto apply = [&](RowNorm& norm, const Tensor& x, int64_t heads) {
+    if (qk_norm_ == QueryKeyNorm::all_heads) return norm(x);
+    return reshape(norm(reshape(x, {batch, tokens, heads, head_dim_})), x.shape());
+  };
+  const Tensor q = apply(*q_norm_, parts[0], heads_), k = apply(*k_norm_, parts[1], kv_heads_);
+  // Autocast may have widened the norms' results.
+  return cat({cast(q, packed.dtype()), cast(k, packed.dtype()), parts[2]}, 2);
 }
 
 Tensor MultiheadAttention::rotated(const Tensor& packed, int64_t start) const {
   if (!cosine_.defined()) return packed;
   const int64_t parts = heads_ + 2 * kv_heads_;
   const Tensor heads = reshape(packed, {packed.size(0), packed.size(1), parts, head_dim_});
-  return reshape(rope(heads, cosine_, sine_, start, heads_ + kv_heads_), packed.shape());
+  const int64_t rotary = 2 * cosine_.size(1);
+  if (rotary == head_dim_)
+    return reshape(rope_(heads, cosine_, sine_, start, heads_ + kv_heads_), packed.shape());
+  const auto channels = split(heads, {rotary, head_dim_ - rotary}, 3);
+  const Tensor first = rope(channels[0], cosine_, sine_, start, heads_ + kv_heads_);
+  return reshape(cat({first, channels[1]}, 3), packed.shape());
 }
 
 Tensor MultiheadAttention::attend(const Tensor& packed) {
-  return dropout_(
-      out(packed_attention(packed, heads_, kv_heads_, {.causal = causal_, .scale = {}})));
+  return dropout_(out(packed_attention(packed, heads_, kv_heads_, options_)));
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x) { return attend(project(x, 0)); }
 
-Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
-  const auto scope = enter();
-  const NoGrad no_grad;
-  const Tensor packed = project(x, past.length);
-  const int64_t batch = x.size(0), tokens = x.size(1), end = past.length + tokens;
+void MultiheadAttention::prepare(const Tensor& packed, int64_t tokens, KeyValues& past) const {
+  const int64_t batch = packed.size(0);
   if (!past.keys.defined()) {
     const Shape shape{batch, kv_heads_, past.capacity, head_dim_};
     past.keys = Tensor::empty(shape, packed.dtype(), packed.device());
     past.values = Tensor::empty_like(past.keys);
   }
-  if (batch != past.keys.size(0) || end > past.capacity) {
+  if (batch != past.keys.size(0) || past.length + tokens > past.capacity) {
     fail("MultiheadAttention",
          {.argument = "x",
           .expected = "the cache's batch, and tokens it has room for after its " +
                       std::to_string(past.length),
-          .found = describe(x) + " for a cache " + describe(past.keys)});
+          .found = describe(packed) + " for a cache " + describe(past.keys)});
   }
+}
+
+bool MultiheadAttention::can_decode() const {
+  const bool whole_heads = !cosine_.defined() || 2 * cosine_.size(1) == head_dim_;
+  return whole_heads && options_.window == 0 && options_.softcap == 0;
+}
+
+Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
+  const auto scope = enter();
+  const NoGrad no_grad;
+  if (past.position.defined()) {
+    const Tensor projected = qkv(x);
+    const Tensor packed = qk_norm_ == QueryKeyNorm::none ? projected : normalized(projected);
+    prepare(packed, 1, past);
+    return dropout_(
+        out(decode_attention(packed, {past.keys, past.values, past.position, cosine_, sine_},
+                             options_.scale)));
+  }
+  const Tensor packed = project(x, past.length);
+  const int64_t batch = x.size(0), tokens = x.size(1), end = past.length + tokens;
+  prepare(packed, tokens, past);
   const std::vector<Tensor> parts =
       split(transpose(reshape(packed, {batch, tokens, heads_ + 2 * kv_heads_, head_dim_}), 1, 2),
             {heads_, kv_heads_, kv_heads_}, 1);
   copy_(slice(past.keys, 2, past.length, end), parts[1]);
   copy_(slice(past.values, 2, past.length, end), parts[2]);
   past.length = end;
-  const Tensor seen =
-      scaled_dot_product_attention(parts[0], slice(past.keys, 2, 0, end),
-                                   slice(past.values, 2, 0, end), {.causal = causal_, .scale = {}});
+  const Tensor seen = scaled_dot_product_attention(parts[0], slice(past.keys, 2, 0, end),
+                                                   slice(past.values, 2, 0, end), options_);
   return dropout_(out(reshape(transpose(seen, 1, 2), {batch, tokens, heads_ * head_dim_})));
 }
 
@@ -131,7 +182,8 @@ MLP::MLP(const MLPConfig& config, Placement placement)
     : up({.in = config.width,
           .out = config.gated ? 2 * config.hidden : config.hidden,
           .bias = config.bias,
-          .activation = config.gated ? Activation::none : config.activation,
+          .activation =
+              config.gated ? Activation::none : config.activation.value_or(Activation::gelu_tanh),
           .deviation = config.deviation},
          placement),
       down({.in = config.hidden,
@@ -140,7 +192,12 @@ MLP::MLP(const MLPConfig& config, Placement placement)
             .deviation = config.out_deviation},
            placement),
       gated_(config.gated),
+      activation_(config.activation.value_or(gated_ ? Activation::silu : Activation::gelu_tanh)),
       dropout_(config.dropout) {
+  if (gated_ && activation_ != Activation::silu && activation_ != Activation::gelu_tanh)
+    fail("MLP", {.argument = "activation",
+                 .expected = "silu or gelu_tanh for a gated MLP",
+                 .found = "another one"});
   add_child("up", up);
   add_child("down", down);
   add_child("dropout", dropout_);
@@ -149,23 +206,56 @@ MLP::MLP(const MLPConfig& config, Placement placement)
 Tensor MLP::forward(const Tensor& x) {
   if (!gated_) return dropout_(down(up(x)));
   const std::optional<Fp8Layer> first = Fp8Fusion::layer(up), second = Fp8Fusion::layer(down);
-  if (first && second && swiglu_keeps_type(x)) return dropout_(fp8_swiglu_mlp(x, *first, *second));
-  return dropout_(down(swiglu(up(x))));
+  if (is_swiglu() && first && second && swiglu_keeps_type(x))
+    return dropout_(fp8_swiglu_mlp(x, *first, *second));
+  return dropout_(down(gate(up(x))));
+}
+
+Tensor MLP::gate(const Tensor& packed) const {
+  if (activation_ == Activation::silu) return swiglu(packed);
+  const int64_t width = packed.size(-1) / 2;
+  const auto parts = split(packed, {width, width}, -1);
+  return gelu(parts[0], Gelu::tanh) * parts[1];
 }
 
 TransformerBlock::TransformerBlock(const BlockConfig& config, Placement placement)
-    : attention(config.attention, placement), mlp(config.mlp, placement) {
-  for (auto& norm : norms_)
-    norm = make_norm(config.norm, config.attention.width, config.eps, placement);
-  add_child("norm1", *norms_[0]);
+    : attention(config.attention, placement), mlp(config.mlp, placement), kind_(config.kind) {
+  const auto add_norm = [&](const char* name, std::unique_ptr<RowNorm>& norm) {
+    norm =
+        make_norm(config.norm, config.attention.width, config.eps, placement, config.norm_weight);
+    add_child(name, *norm);
+  };
+  const bool before = kind_ != BlockKind::post_norm,
+             after = kind_ == BlockKind::post_norm || kind_ == BlockKind::sandwich;
+  if (before) add_norm("norm1", norms_[0]);
   add_child("attention", attention);
-  add_child("norm2", *norms_[1]);
+  if (after) add_norm("post_norm1", post_norms_[0]);
+  if (before) add_norm("norm2", norms_[1]);
   add_child("mlp", mlp);
+  if (after) add_norm("post_norm2", post_norms_[1]);
+}
+
+Tensor TransformerBlock::attend(const Tensor& x, KeyValues* past) {
+  return past == nullptr ? attention(x) : attention(x, *past);
 }
 
 std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const Tensor& residual,
                                                     KeyValues* past) {
   const auto scope = enter();
+  if (kind_ == BlockKind::parallel) {
+    const auto [sum, normed] = norms_[0]->add(branch, residual);
+    return {attend(normed, past) + mlp((*norms_[1])(sum)), sum};
+  }
+  if (kind_ == BlockKind::post_norm) {
+    const Tensor x = residual.defined() ? residual + branch : branch;
+    const Tensor sum = x + (*post_norms_[0])(attend(x, past));
+    return {(*post_norms_[1])(mlp(sum)), sum};
+  }
+  if (kind_ == BlockKind::sandwich) {
+    const auto [before, normed] = norms_[0]->add(branch, residual);
+    const auto [sum, second] = norms_[1]->add((*post_norms_[0])(attend(normed, past)), before);
+    return {(*post_norms_[1])(mlp(second)), sum};
+  }
   // {sum, part(norm of sum)}, by a fused FP8 op if possible.
   const auto through = [](const RowNorm& norm, auto& part, const Tensor& x, const Tensor& other) {
     if (const std::optional<Fp8Norm> fp8 = Fp8Fusion::residual_norm(norm, x, other)) {

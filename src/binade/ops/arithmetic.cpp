@@ -1,6 +1,10 @@
 #include "binade/ops/arithmetic.h"
 
+#include <array>
+
 #include "binade/ops/common.h"
+#include "binade/ops/create.h"
+#include "binade/ops/reduce.h"
 
 namespace binade {
 namespace {
@@ -82,18 +86,91 @@ Tensor comparison(Op op, Binary kernel, const Tensor& a, const Tensor& b) {
   return call.result(compute(kernel, call[0], call[1], DType::boolean));
 }
 
-// The gradient of max and min goes to the winner, by halves if both are equal.
-Tensor extremum(Op op, Binary kernel, Binary wins, const Tensor& a, const Tensor& b) {
-  return binary(op, kernel, a, b,
-                [wins](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
-                  const Tensor tie = scaled(compute(Binary::equal, a, b, dy.dtype()), 0.5);
-                  for (int i = 0; i < 2; ++i) {
-                    const GradSlot& slot = dx[static_cast<size_t>(i)];
-                    if (!slot.needs_grad()) continue;
-                    const Tensor won = compute(wins, i == 0 ? a : b, i == 0 ? b : a, dy.dtype());
-                    add_reduced(slot, compute(Binary::mul, dy, compute(Binary::add, won, tie)));
-                  }
-                });
+// 0 in a tensor's type and on its device.
+Tensor zero(const Tensor& like) {
+  const Tensor result = Tensor::empty({}, like.dtype(), like.device());
+  backend::of(like).elementwise.fill(result, 0);
+  return result;
+}
+
+// x with 0 in place of the elements for which `condition` holds. A choice rather than a product,
+// which would make NaN of infinities.
+Tensor zero_where(const Tensor& condition, const Tensor& x) {
+  const Tensor y = Tensor::empty_like(x);
+  backend::of(x).elementwise.where(TensorView(condition).expanded(x.shape()),
+                                   TensorView(zero(x)).expanded(x.shape()), x, y);
+  return y;
+}
+
+Tensor is_zero(const Tensor& x) {
+  const Tensor y = Tensor::empty(x.shape(), DType::boolean, x.device());
+  backend::of(x).elementwise.unary(Unary::logical_not, {}, x, y);
+  return y;
+}
+
+// The gradient of max and min goes to the winner, by halves if both are equal, and to both if one
+// is NaN. `loses` compares an operand with the other.
+Tensor extremum(Op op, Binary kernel, Binary loses, const Tensor& a, const Tensor& b) {
+  return binary(
+      op, kernel, a, b, [loses](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
+        const Tensor tie = compute(Binary::equal, a, b, dy.dtype());
+        const Tensor share = compute(Unary::scale, tie, {-0.5, 1});
+        const Tensor shared = compute(Binary::mul, dy, share);
+        for (int i = 0; i < 2; ++i) {
+          const GradSlot& slot = dx[static_cast<size_t>(i)];
+          if (!slot.needs_grad()) continue;
+          const Tensor lost = compute(loses, i == 0 ? a : b, i == 0 ? b : a, DType::boolean);
+          add_reduced(slot, zero_where(lost, shared));
+        }
+      });
+}
+
+// A number as a tensor beside x: in x's type if that is floating, else i64 or f32.
+Tensor number(Op op, Scalar value, const Tensor& x) {
+  require_defined(name(op), "x", x);
+  const DType type = is_floating(x.dtype()) ? x.dtype()
+                     : value.is_integer()   ? DType::i64
+                                            : DType::f32;
+  return full({}, value.value(), type, x.device());
+}
+
+// params.a * x + params.b in one pass if x is floating, else the result of `general`.
+template <class F>
+Tensor linear_function(Op op, const Tensor& x, backend::UnaryParams params, F general) {
+  require_defined(name(op), "x", x);
+  if (!is_compute(x.dtype())) return general();
+  const Call call(op, {x});
+  return call.result(compute(Unary::scale, call[0], params),
+                     [factor = params.a](const Tensor& dy, GradSlots dx) {
+                       dx[0].add(factor == 1 ? dy : scaled(dy, factor));
+                     });
+}
+
+// a = op(a, b), in place unless it is recorded.
+Tensor& assign(Op op, Binary kernel, Tensor& a, const Tensor& b,
+               Tensor (*compute_new)(const Tensor&, const Tensor&)) {
+  check_operands(op, a, b);
+  const std::string called(name(op));
+  if (autograd::recording(std::array{a, b})) {
+    if (a.requires_grad() && a.is_leaf()) {
+      fail(called + "_", {.argument = "a",
+                          .expected = "no leaf that requires a gradient",
+                          .found = describe(a),
+                          .hint = "change it under NoGrad, or compute a new tensor"});
+    }
+    return a = compute_new(a, b);
+  }
+  amp::require_one_device(op, std::array{a, b});
+  const bool fits = is_floating(a.dtype()) || !is_floating(result_type(kernel, a, b));
+  if (!fits || broadcast(called.c_str(), a.shape(), b.shape()) != a.shape()) {
+    fail(called + "_", {.argument = "b",
+                        .expected = "a result that fits into " + describe(a),
+                        .found = describe(b),
+                        .hint = "compute a new tensor"});
+  }
+  backend::of(a).elementwise.binary(kernel, a, TensorView(b).expanded(a.shape()), a);
+  a.bump_version();
+  return a;
 }
 
 }  // namespace
@@ -141,12 +218,19 @@ Tensor pow(const Tensor& a, const Tensor& exponent) {
                 [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
                   if (dx[0].needs_grad()) {
                     const Tensor lower = compute(Binary::pow, a, compute(Unary::scale, b, {1, -1}));
-                    add_reduced(dx[0], compute(Binary::mul, dy, compute(Binary::mul, b, lower)));
+                    // x^0 is 1 for x = 0, too: 0 rather than 0 * 0^-1.
+                    const Tensor da = compute(Binary::mul, dy, compute(Binary::mul, b, lower));
+                    add_reduced(dx[0], zero_where(is_zero(b), da));
                   }
                   if (dx[1].needs_grad()) {
                     const Tensor y = compute(Binary::pow, a, b);
-                    add_reduced(dx[1], compute(Binary::mul, dy,
-                                               compute(Binary::mul, y, compute(Unary::log, a))));
+                    const Tensor db =
+                        compute(Binary::mul, dy, compute(Binary::mul, y, compute(Unary::log, a)));
+                    // 0^b is constant for b > 0, where y log(a) is 0 * -inf; PyTorch includes 0.
+                    const Tensor constant = compute(
+                        Binary::logical_and, is_zero(a),
+                        compute(Binary::greater_equal, b, zero(b), DType::boolean), DType::boolean);
+                    add_reduced(dx[1], zero_where(constant, db));
                   }
                 });
 }
@@ -156,7 +240,9 @@ Tensor atan2(const Tensor& a, const Tensor& b) {
                 [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
                   const Tensor square =
                       compute(Binary::add, compute(Unary::square, a), compute(Unary::square, b));
-                  const Tensor factor = compute(Binary::div, dy, square);
+                  // The angle of the origin is any: no gradient, as in PyTorch.
+                  const Tensor factor =
+                      zero_where(is_zero(square), compute(Binary::div, dy, square));
                   if (dx[0].needs_grad()) add_reduced(dx[0], compute(Binary::mul, factor, b));
                   if (dx[1].needs_grad())
                     add_reduced(dx[1], scaled(compute(Binary::mul, factor, a), -1));
@@ -164,32 +250,48 @@ Tensor atan2(const Tensor& a, const Tensor& b) {
 }
 
 Tensor maximum(const Tensor& a, const Tensor& b) {
-  return extremum(Op::maximum, Binary::maximum, Binary::greater, a, b);
+  return extremum(Op::maximum, Binary::maximum, Binary::less, a, b);
 }
 
 Tensor minimum(const Tensor& a, const Tensor& b) {
-  return extremum(Op::minimum, Binary::minimum, Binary::less, a, b);
+  return extremum(Op::minimum, Binary::minimum, Binary::greater, a, b);
 }
 
-Tensor add(const Tensor& a, double b) {
-  require_compute("add", "a", a);
-  const Call call(Op::add, {a});
-  return call.result(compute(Unary::scale, call[0], {1, b}),
-                     [](const Tensor& dy, GradSlots dx) { dx[0].add(dy); });
+Tensor add(const Tensor& a, Scalar b) {
+  return linear_function(Op::add, a, {1, b.value()}, [&] { return add(a, number(Op::add, b, a)); });
 }
 
-Tensor mul(const Tensor& a, double b) {
-  require_compute("mul", "a", a);
-  const Call call(Op::mul, {a});
-  return call.result(scaled(call[0], b),
-                     [b](const Tensor& dy, GradSlots dx) { dx[0].add(scaled(dy, b)); });
+Tensor sub(const Tensor& a, Scalar b) {
+  return linear_function(Op::sub, a, {1, -b.value()},
+                         [&] { return sub(a, number(Op::sub, b, a)); });
 }
 
-Tensor operator/(const Tensor& a, double b) {
-  if (b == 0)
+Tensor sub(Scalar a, const Tensor& b) {
+  return linear_function(Op::sub, b, {-1, a.value()},
+                         [&] { return sub(number(Op::sub, a, b), b); });
+}
+
+Tensor mul(const Tensor& a, Scalar b) {
+  return linear_function(Op::mul, a, {b.value(), 0}, [&] { return mul(a, number(Op::mul, b, a)); });
+}
+
+Tensor div(const Tensor& a, Scalar b) {
+  if (b.value() == 0)
     fail("div", {.argument = "divisor", .expected = "a number other than 0", .found = "0"});
-  return mul(a, 1 / b);
+  return linear_function(Op::div, a, {1 / b.value(), 0},
+                         [&] { return div(a, number(Op::div, b, a)); });
 }
+
+Tensor div(Scalar a, const Tensor& b) { return div(number(Op::div, a, b), b); }
+
+Tensor& operator+=(Tensor& a, const Tensor& b) { return assign(Op::add, Binary::add, a, b, add); }
+Tensor& operator-=(Tensor& a, const Tensor& b) { return assign(Op::sub, Binary::sub, a, b, sub); }
+Tensor& operator*=(Tensor& a, const Tensor& b) { return assign(Op::mul, Binary::mul, a, b, mul); }
+Tensor& operator/=(Tensor& a, const Tensor& b) { return assign(Op::div, Binary::div, a, b, div); }
+Tensor& operator+=(Tensor& a, Scalar b) { return a += number(Op::add, b, a); }
+Tensor& operator-=(Tensor& a, Scalar b) { return a -= number(Op::sub, b, a); }
+Tensor& operator*=(Tensor& a, Scalar b) { return a *= number(Op::mul, b, a); }
+Tensor& operator/=(Tensor& a, Scalar b) { return a /= number(Op::div, b, a); }
 
 Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value) {
   check_ternary(Op::addcmul, a, b, c);
@@ -242,20 +344,17 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   };
   choose(condition, call[0], call[1], y);
   return call.result(y, [choose, condition = Saved(condition)](const Tensor& dy, GradSlots dx) {
-    Tensor zero = Tensor::empty({}, dy.dtype(), dy.device());
-    backend::of(dy).elementwise.fill(zero, 0);
+    const Tensor none = zero(dy);
     for (size_t i = 0; i < 2; ++i) {
       if (!dx[i].needs_grad()) continue;
       const Tensor part = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-      choose(condition, i == 0 ? dy : zero, i == 0 ? zero : dy, part);
+      choose(condition, i == 0 ? dy : none, i == 0 ? none : dy, part);
       add_reduced(dx[i], part);
     }
   });
 }
 
-Tensor equal(const Tensor& a, const Tensor& b) {
-  return comparison(Op::equal, Binary::equal, a, b);
-}
+Tensor eq(const Tensor& a, const Tensor& b) { return comparison(Op::eq, Binary::equal, a, b); }
 Tensor not_equal(const Tensor& a, const Tensor& b) {
   return comparison(Op::not_equal, Binary::not_equal, a, b);
 }
@@ -274,6 +373,22 @@ Tensor logical_and(const Tensor& a, const Tensor& b) {
 }
 Tensor logical_or(const Tensor& a, const Tensor& b) {
   return comparison(Op::logical_or, Binary::logical_or, a, b);
+}
+
+Tensor eq(const Tensor& a, Scalar b) { return eq(a, number(Op::eq, b, a)); }
+Tensor not_equal(const Tensor& a, Scalar b) { return not_equal(a, number(Op::not_equal, b, a)); }
+Tensor less(const Tensor& a, Scalar b) { return less(a, number(Op::less, b, a)); }
+Tensor less_equal(const Tensor& a, Scalar b) { return less_equal(a, number(Op::less_equal, b, a)); }
+Tensor greater(const Tensor& a, Scalar b) { return greater(a, number(Op::greater, b, a)); }
+Tensor greater_equal(const Tensor& a, Scalar b) {
+  return greater_equal(a, number(Op::greater_equal, b, a));
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  require_defined("equal", "a", a);
+  require_defined("equal", "b", b);
+  if (a.shape() != b.shape()) return false;
+  return sum(not_equal(a, b)).item() == 0;
 }
 
 }  // namespace binade

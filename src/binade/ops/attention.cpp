@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
+#include "binade/autograd/op_observer.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
 #include "binade/ops/copy.h"
@@ -17,6 +19,20 @@ namespace binade {
 namespace {
 
 using namespace ops;
+
+void check_options(const char* op, const AttentionOptions& options) {
+  if (options.scale) require_finite(op, "scale", *options.scale);
+  if (options.window < 0 || (options.window > 0 && !options.causal)) {
+    fail(op, {.argument = "window",
+              .expected = "at least 0, and causal attention for more",
+              .found = std::to_string(options.window)});
+  }
+  if (!(options.softcap >= 0) || std::isinf(options.softcap)) {
+    fail(op, {.argument = "softcap",
+              .expected = "a finite number of at least 0",
+              .found = std::to_string(options.softcap)});
+  }
+}
 
 void check_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                      const AttentionOptions& options) {
@@ -36,7 +52,12 @@ void check_attention(const Tensor& q, const Tensor& k, const Tensor& v,
               .expected = "q's a multiple of k's",
               .found = describe(q) + " and " + describe(k)});
   }
-  if (options.scale) require_finite(op, "scale", *options.scale);
+  check_options(op, options);
+}
+
+// The kernels know neither windows nor caps. A window that no query reaches the end of is none.
+bool needs_composite(const AttentionOptions& options, int64_t keys) {
+  return options.softcap > 0 || (options.window > 0 && options.window < keys);
 }
 
 double scale_of(const AttentionOptions& options, int64_t dim) {
@@ -61,7 +82,7 @@ int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   const char* op = "packed_attention";
   require_compute(op, "qkv", qkv);
   require_rank(op, "qkv", qkv, 3);
-  if (options.scale) require_finite(op, "scale", *options.scale);
+  check_options(op, options);
   // Heads cannot outnumber channels; checking this first keeps the sum below from overflowing.
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0 ||
       heads > std::max<int64_t>(qkv.size(2), 1)) {
@@ -115,23 +136,32 @@ struct Rotation {
   bool inverse = false;
 };
 
-Tensor rotate(const Tensor& x, const Rotation& rotation) {
-  const Tensor in = dense(x);
-  const Tensor y = Tensor::empty_like(in);
+// Rotates dense x into y, which may be x.
+void rotate(const Tensor& in, const Tensor& y, const Rotation& rotation) {
   const int64_t rotated = rotation.rotated;
   const auto heads = [](const Tensor& t, int64_t first, int64_t count) {
     return t.strided({t.size(0), t.size(1), count, t.size(3)}, t.strides(),
                      t.offset() + first * t.strides()[2]);
   };
-  backend::of(x).attention.rope({.x = heads(in, 0, rotated),
-                                 .cosine = rotation.cosine,
-                                 .sine = rotation.sine,
-                                 .start = rotation.start,
-                                 .inverse = rotation.inverse,
-                                 .y = heads(y, 0, rotated)});
-  const int64_t rest = x.size(2) - rotated;
-  if (rest > 0) backend::of(x).elementwise.copy(heads(in, rotated, rest), heads(y, rotated, rest));
-  return y;
+  backend::of(in).attention.rope({.x = heads(in, 0, rotated),
+                                  .cosine = rotation.cosine,
+                                  .sine = rotation.sine,
+                                  .start = rotation.start,
+                                  .inverse = rotation.inverse,
+                                  .y = heads(y, 0, rotated)});
+  const int64_t rest = in.size(2) - rotated;
+  if (rest > 0 && in.raw_data() != y.raw_data())
+    backend::of(in).elementwise.copy(heads(in, rotated, rest), heads(y, rotated, rest));
+}
+
+// The gradient, in dy's own memory if nothing else reads that.
+Tensor rotate_back(const Tensor& dy, Rotation rotation) {
+  rotation.inverse = true;
+  const bool in_place = dy.is_sole_owner() && autograd::op_observer() == nullptr;
+  const Tensor in = dense(dy);
+  const Tensor dx = in_place ? in : Tensor::empty_like(in);
+  rotate(in, dx, rotation);
+  return dx;
 }
 
 }  // namespace
@@ -139,6 +169,8 @@ Tensor rotate(const Tensor& x, const Rotation& rotation) {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     AttentionOptions options) {
   check_attention(q, k, v, options);
+  if (needs_composite(options, k.size(2)))
+    return scaled_dot_product_attention_composite(q, k, v, options);
   const Call call(Op::scaled_dot_product_attention, {q, k, v});
   require_same_dtype("scaled_dot_product_attention", call[0], call[1]);
   require_same_dtype("scaled_dot_product_attention", call[0], call[2]);
@@ -195,13 +227,19 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
   };
   Tensor scores =
       mul(matmul(cast(call[0], wide), transpose(grouped(call[1]), 2, 3)), scale_of(options, dim));
+  if (options.softcap > 0) scores = mul(tanh(mul(scores, 1 / options.softcap)), options.softcap);
   Tensor hidden_rows;
   if (options.causal) {
     const Tensor row = unsqueeze(arange(queries, DType::i64, q.device()), 1);
     const Tensor column = arange(keys, DType::i64, q.device());
     const Tensor last = row + full({}, static_cast<double>(keys - queries), DType::i64, q.device());
-    scores = where(less_equal(column, last), scores,
-                   full({}, -std::numeric_limits<double>::infinity(), wide, q.device()));
+    const Tensor masked = full({}, -std::numeric_limits<double>::infinity(), wide, q.device());
+    scores = where(less_equal(column, last), scores, masked);
+    if (options.window > 0) {
+      const Tensor first_hidden =
+          last + full({}, -static_cast<double>(options.window), DType::i64, q.device());
+      scores = where(less_equal(column, first_hidden), masked, scores);
+    }
     hidden_rows = less(last, full({}, 0, DType::i64, q.device()));
   }
   Tensor weights = softmax(scores);
@@ -213,6 +251,8 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                         AttentionOptions options) {
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
+  if (needs_composite(options, qkv.size(1)))
+    return packed_attention_composite(qkv, heads, kv_heads, options);
   const Call call(Op::packed_attention, {qkv});
   const Tensor in = dense(call[0]);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
@@ -266,6 +306,39 @@ Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_h
   return reshape(transpose(y, 1, 2), {batch, tokens, heads * dim});
 }
 
+Tensor decode_attention(const Tensor& qkv, const DecodeCache& cache, std::optional<double> scale) {
+  const char* op = "decode_attention";
+  require_compute(op, "qkv", qkv);
+  require_rank(op, "qkv", qkv, 3);
+  require_rank(op, "keys", cache.keys, 4);
+  require_shape(op, "values", cache.values, cache.keys.shape());
+  require_same_dtype(op, qkv, cache.keys);
+  const int64_t kv_heads = cache.keys.size(1), dim = cache.keys.size(3);
+  const int64_t heads = qkv.size(2) / std::max<int64_t>(dim, 1) - 2 * kv_heads;
+  if (qkv.size(0) != cache.keys.size(0) || qkv.size(1) != 1 || heads < 1 || heads % kv_heads != 0 ||
+      qkv.size(2) != (heads + 2 * kv_heads) * dim) {
+    fail(op, {.argument = "qkv",
+              .expected = "one token per sequence of the cache, a multiple of its heads",
+              .found = describe(qkv) + " for a cache " + describe(cache.keys)});
+  }
+  if (cache.position.dtype() != DType::i64 || cache.position.numel() != 1)
+    fail(op, {.argument = "position", .expected = "i64 [1]", .found = describe(cache.position)});
+  for (const Tensor* x : {&cache.keys, &cache.values, &cache.position})
+    require_device(op, "cache", *x, qkv);
+  const Tensor in = dense(qkv.detach());
+  const Tensor y = Tensor::empty({qkv.size(0), 1, heads * dim}, in.dtype(), in.device());
+  backend::of(in).attention.decode({.qkv = in,
+                                    .cosine = cache.cosine,
+                                    .sine = cache.sine,
+                                    .position = cache.position,
+                                    .scale = scale_of({.scale = scale}, dim),
+                                    .tf32 = matmuls_in_tf32(),
+                                    .keys = cache.keys,
+                                    .values = cache.values,
+                                    .out = y});
+  return y;
+}
+
 std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double theta, Device device) {
   if (positions < 1 || dim < 2 || dim % 2 != 0 || !(theta > 0) || std::isinf(theta)) {
     fail("rope_tables", {.argument = "positions, dim, theta",
@@ -273,20 +346,35 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
                          .found = std::to_string(positions) + ", " + std::to_string(dim) + ", " +
                                   std::to_string(theta)});
   }
-  const int64_t half = dim / 2;
+  std::vector<float> frequencies;
+  for (int64_t i = 0; i < dim / 2; ++i) {
+    // Rounded to f32 as in other implementations, so that their checkpoints give the same angles.
+    frequencies.push_back(static_cast<float>(
+        1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim))));
+  }
+  return rope_tables(positions, frequencies, device);
+}
+
+std::pair<Tensor, Tensor> rope_tables(int64_t positions, std::span<const float> frequencies,
+                                      Device device) {
+  const auto half = static_cast<int64_t>(frequencies.size());
+  if (positions < 1 || half < 1) {
+    fail("rope_tables", {.argument = "positions, frequencies",
+                         .expected = "at least 1",
+                         .found = std::to_string(positions) + ", " + std::to_string(half)});
+  }
   if (device.is_meta())
     return {Tensor::empty({positions, half}, DType::f32, device),
             Tensor::empty({positions, half}, DType::f32, device)};
   const Tensor cosine = Tensor::empty({positions, half}, DType::f32),
                sine = Tensor::empty_like(cosine);
+  auto* const cosines = cosine.mutable_data<float>();
+  auto* const sines = sine.mutable_data<float>();
   for (int64_t i = 0; i < half; ++i) {
-    // Rounded to f32 as in other implementations, so that their checkpoints give the same angles.
-    const auto frequency = static_cast<float>(
-        1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim)));
     for (int64_t position = 0; position < positions; ++position) {
-      const float angle = static_cast<float>(position) * frequency;
-      cosine.data<float>()[position * half + i] = std::cos(angle);
-      sine.data<float>()[position * half + i] = std::sin(angle);
+      const float angle = static_cast<float>(position) * frequencies[static_cast<size_t>(i)];
+      cosines[position * half + i] = std::cos(angle);
+      sines[position * half + i] = std::sin(angle);
     }
   }
   return {to(cosine, device), to(sine, device)};
@@ -294,11 +382,24 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
 
 Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
             int64_t rotated_given) {
-  Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
+  const Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
   const Call call(Op::rope, {x});
-  const Tensor y = rotate(call[0], rotation);
-  rotation.inverse = true;
-  return call.result(y, [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate(dy, rotation)); });
+  const Tensor in = dense(call[0]);
+  const Tensor y = Tensor::empty_like(in);
+  rotate(in, y, rotation);
+  return call.result(y,
+                     [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate_back(dy, rotation)); });
+}
+
+Tensor rope_(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
+             int64_t rotated_given) {
+  const Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
+  const Call call(Op::rope, {x});
+  const Tensor y = dense(call[0]).detach();
+  rotate(y, y, rotation);
+  y.bump_version();
+  return call.result(y,
+                     [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate_back(dy, rotation)); });
 }
 
 Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,

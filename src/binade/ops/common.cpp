@@ -73,11 +73,16 @@ void require_shape(std::string_view op, std::string_view argument, const Tensor&
 }
 
 void require_same_dtype(std::string_view op, const Tensor& a, const Tensor& b) {
-  if (a.dtype() == b.dtype()) return;
+  if (!a.defined() || !b.defined() || a.dtype() == b.dtype()) return;
+  // Autocast leaves f64 as it is.
+  const bool autocast_helps = !amp::autocast_state().enabled && a.dtype() != DType::f64 &&
+                              b.dtype() != DType::f64 && is_compute(a.dtype()) &&
+                              is_compute(b.dtype());
   fail(op, {.argument = "inputs",
             .expected = "one dtype",
             .found = std::string(name(a.dtype())) + " and " + std::string(name(b.dtype())),
-            .hint = "cast() one of them or run under amp::Autocast"});
+            .hint = autocast_helps ? "cast() one of them or run under amp::Autocast"
+                                   : "cast() one of them"});
 }
 
 void require_finite(std::string_view op, std::string_view argument, double value) {

@@ -32,7 +32,7 @@ void copy_(const Tensor& x, const Tensor& source) {
                    .expected = "a shape that broadcasts to " + to_string(x.shape()),
                    .found = describe(source)});
   }
-  const Tensor local = to(source, x.device());
+  const Tensor local = to(source.detach(), x.device());
   backend::of(x).elementwise.copy(TensorView(local).expanded(x.shape()), x);
   x.bump_version();
 }
@@ -47,14 +47,20 @@ void add_(const Tensor& x, const Tensor& other, double alpha) {
 
 Tensor clone(const Tensor& x) {
   ops::require_defined("clone", "x", x);
+  const ops::Call call(Op::clone, {x});
   Tensor copy = Tensor::empty(x.shape(), x.dtype(), x.device());
   backend::of(x).elementwise.copy(x, copy);
-  return copy;
+  return call.result(copy, [](const Tensor& dy, autograd::GradSlots dx) { dx[0].add(dy); });
 }
 
 Tensor to(const Tensor& x, Device device) {
   ops::require_defined("to", "x", x);
-  return x.device() == device ? x : backend::transfer(ops::dense(x), device);
+  if (x.device() == device) return x;
+  const ops::Call call(Op::clone, {x});
+  return call.result(backend::transfer(ops::dense(x), device),
+                     [home = x.device()](const Tensor& dy, autograd::GradSlots dx) {
+                       dx[0].add(backend::transfer(ops::dense(dy), home));
+                     });
 }
 
 }  // namespace binade

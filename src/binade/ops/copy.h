@@ -4,8 +4,8 @@
 
 namespace binade {
 
-// Without autograd: a copy with memory of its own, and x on another device (x itself if it is
-// there).
+// A copy with memory of its own, and x on another device (x itself if it is there). Both are
+// differentiable.
 Tensor clone(const Tensor& x);
 Tensor to(const Tensor& x, Device device);
 

@@ -27,6 +27,16 @@ Tensor from_host(void* values, DType type, const Shape& shape, DType dtype, Devi
   return placed(x, device);
 }
 
+// A draw from 0 to range - 1. One of 32 bits is enough for ranges up to 2^32; wider ones take two.
+uint64_t index_below(uint64_t range, random::Key key, uint64_t i) {
+  const auto bits = [key](uint64_t at) -> uint64_t {
+    return random::bits(key.seed, key.stream, at);
+  };
+  if (range <= uint64_t{1} << 32) return bits(i) * range >> 32;
+  const uint64_t draw = bits(2 * i) << 32 | bits(2 * i + 1);
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(draw) * range >> 64);
+}
+
 }  // namespace
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
@@ -41,7 +51,11 @@ Tensor zeros(const Shape& shape, DType dtype, Device device) {
 Tensor ones(const Shape& shape, DType dtype, Device device) {
   return full(shape, 1, dtype, device);
 }
-Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype(), x.device()); }
+Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
+Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
+Tensor full_like(const Tensor& x, double value) {
+  return full(x.shape(), value, x.dtype(), x.device());
+}
 
 Tensor arange(int64_t count, DType dtype, Device device) {
   if (count < 0)
@@ -59,7 +73,12 @@ Tensor randn(const Shape& shape, random::Key key, DType dtype, Device device) {
 
 Tensor rand(const Shape& shape, random::Key key, DType dtype, Device device) {
   Tensor x = Tensor::empty(shape, dtype, device);
-  backend::of(x).activation.fill_uniform(0, 1, key, x);
+  const auto& kernels = backend::of(x);
+  kernels.activation.fill_uniform(0, 1, key, x);
+  // A draw next to 1 rounds to 1 in 16 bits: take the largest number below instead.
+  if (size_of(dtype) == 2)
+    kernels.elementwise.unary(backend::Unary::clamp,
+                              {0, dtype == DType::f16 ? 1 - 0x1p-11 : 1 - 0x1p-8}, x, x);
   return x;
 }
 
@@ -70,12 +89,26 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, random::Key key, D
                      .found = std::to_string(high)});
   }
   Tensor x = Tensor::empty(shape, DType::i64);
-  const auto range = static_cast<uint64_t>(high - low);
+  // Unsigned, because the range may be wider than any signed number.
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  auto* const values = x.mutable_data<int64_t>();
   for (int64_t i = 0; i < x.numel(); ++i) {
-    const uint64_t draw = random::bits(key.seed, key.stream, static_cast<uint64_t>(i));
-    x.data<int64_t>()[i] = low + static_cast<int64_t>(draw * range >> 32);
+    const uint64_t offset = index_below(range, key, static_cast<uint64_t>(i));
+    values[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + offset);
   }
   return placed(x, device);
+}
+
+Tensor randn(const Shape& shape, std::optional<DType> dtype, Device device) {
+  return randn(shape, random::next_key(), dtype.value_or(DType::f32), device);
+}
+
+Tensor rand(const Shape& shape, std::optional<DType> dtype, Device device) {
+  return rand(shape, random::next_key(), dtype.value_or(DType::f32), device);
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device) {
+  return randint(low, high, shape, random::next_key(), device);
 }
 
 Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype, Device device) {
@@ -95,7 +128,7 @@ Tensor tensor(std::span<const int64_t> values, const Shape& shape, Device device
 
 std::vector<double> to_vector(const Tensor& x) {
   ops::require_defined("to_vector", "x", x);
-  const Tensor host = ops::converted(to(x, Device::cpu()), DType::f64);
+  const Tensor host = ops::converted(to(x.detach(), Device::cpu()), DType::f64);
   const Tensor values = ops::dense(host);
   return {values.data<double>(), values.data<double>() + values.numel()};
 }

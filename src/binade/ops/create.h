@@ -1,7 +1,9 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "binade/base/random.h"
@@ -15,6 +17,8 @@ Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = Device
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32,
             Device device = Device::cpu());
 Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, double value);
 // 0, 1, ..., count - 1.
 Tensor arange(int64_t count, DType dtype = DType::i64, Device device = Device::cpu());
 // Standard normal, or uniform in [0, 1), as a pure function of the key and the element's index.
@@ -25,6 +29,11 @@ Tensor rand(const Shape& shape, random::Key key, DType dtype = DType::f32,
 // Integers in [low, high), i64.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, random::Key key,
                Device device = Device::cpu());
+// The same with the next key of this thread, random::next_key(): other numbers at each call, and
+// the same sequence after random::begin_step(seed, 0).
+Tensor randn(const Shape& shape, std::optional<DType> dtype = {}, Device device = Device::cpu());
+Tensor rand(const Shape& shape, std::optional<DType> dtype = {}, Device device = Device::cpu());
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = Device::cpu());
 
 // From values in row-major order, converted to `dtype`.
 Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype = DType::f32,
@@ -32,6 +41,39 @@ Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype = 
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype = DType::f32,
               Device device = Device::cpu());
 Tensor tensor(std::span<const int64_t> values, const Shape& shape, Device device = Device::cpu());
+
+// `shape` has as many elements as there are values.
+template <class T>
+Tensor tensor_of(std::span<const T> values, const Shape& shape, DType dtype, Device device) {
+  if constexpr (std::is_integral_v<T>) {  // exact beyond 2^53, too
+    const std::vector<int64_t> wide(values.begin(), values.end());
+    if (dtype == DType::i64) return tensor(std::span<const int64_t>(wide), shape, device);
+  }
+  const std::vector<double> wide(values.begin(), values.end());
+  return tensor(std::span<const double>(wide), shape, dtype, device);
+}
+
+template <class T>
+concept Arithmetic = std::is_arithmetic_v<T>;
+
+template <Arithmetic T>
+constexpr DType default_dtype = std::is_same_v<T, bool> ? DType::boolean
+                                : std::is_integral_v<T> ? DType::i64
+                                                        : DType::f32;
+
+// A scalar, tensor(3.0), or a vector, tensor({1, 2, 3}): i64 of integers, bool of bools, else f32,
+// unless a type is named.
+template <Arithmetic T>
+Tensor tensor(T value, std::optional<DType> dtype = {}, Device device = Device::cpu()) {
+  return tensor_of(std::span<const T>(&value, 1), {}, dtype.value_or(default_dtype<T>), device);
+}
+template <Arithmetic T>
+Tensor tensor(std::initializer_list<T> values, std::optional<DType> dtype = {},
+              Device device = Device::cpu()) {
+  return tensor_of(std::span<const T>(values.begin(), values.size()),
+                   {static_cast<int64_t>(values.size())}, dtype.value_or(default_dtype<T>), device);
+}
+
 // All values in row-major order, from any device.
 std::vector<double> to_vector(const Tensor& x);
 

@@ -180,6 +180,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& a
   for (const int64_t axis : free_a) shape.push_back(a.size(axis));
   for (const int64_t axis : free_b) shape.push_back(b.size(axis));
   Composite call(Op::tensordot, {a, b});
+  require_same_dtype("tensordot", call[0], call[1]);
   const Tensor left = reshape(permute(call[0], joined({free_a, summed_a})),
                               {numel_of(a, free_a), numel_of(a, summed_a)});
   const Tensor right = reshape(permute(call[1], joined({summed_b, free_b})),
@@ -195,6 +196,7 @@ Tensor einsum(std::string_view text, std::span<const Tensor> operands) {
   const Equation equation = parse(text, operands.size());
   check(equation, operands);
   Composite call(Op::einsum, {operands[0], operands.size() == 2 ? operands[1] : Tensor()});
+  require_same_dtype("einsum", call[0], call[1]);
   const auto& [first, second] = equation.terms;
   Lettered y = without_unshared(call[0], first, second, equation.out);
   if (operands.size() == 2)

@@ -79,8 +79,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
                                         pre = Saved(pre)](const Tensor& dy_given, GradSlots dx) {
     const auto& kernels = backend::of(dy_given);
     Tensor dy = viewed(dense(dy_given), {rows, out});
+    // The weight's gradient sums dy's columns on its way.
+    const bool sums_bias = activation == Activation::none && dx[1].needs_grad();
     if (activation == Activation::none) {
-      add_reduced(dx[2], dy);
+      if (!sums_bias) add_reduced(dx[2], dy);
     } else {
       dy = activation_gradient(activation, dy, pre, dx[2]);
     }
@@ -92,7 +94,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     if (dx[1].needs_grad()) {
       const auto [buffer, accumulate] = dx[1].target();
       kernels.matmul.matmul(matrix_transposed(dy), matrix(x), matrix(buffer),
-                            {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
+                            {.beta = accumulate ? 1.0f : 0.0f,
+                             .tf32 = tf32,
+                             .row_sums = sums_bias ? target_of(dx[2]) : backend::Target()});
     }
   });
 }
@@ -118,6 +122,7 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
   require_compute("bilinear", "weight", weight);
   if (bias.defined()) require_shape("bilinear", "bias", bias, {weight.size(0)});
   Composite call(Op::bilinear, {a, b, weight, bias});
+  for (const size_t i : {0, 1, 3}) require_same_dtype("bilinear", call[i], call[2]);
   const int64_t rows = rows_of(a.shape()).rows;
   const Tensor left = reshape(call[0], {rows, a.size(-1)}),
                right = reshape(call[1], {rows, b.size(-1)});

@@ -157,6 +157,7 @@ Tensor added(Op op, const Tensor& c, const Tensor& a, const Tensor& b, double be
                     .found = describe(c)});
   }
   Composite call(op, {c, a, b});
+  require_same_dtype(name(op), call[1], call[2]);
   const Tensor scaled = mul(rank == 3 ? bmm(call[1], call[2]) : mm(call[1], call[2]), alpha);
   // beta = 0 ignores c, even if it holds NaN.
   return call.result(beta == 0 ? scaled : mul(call[0], beta) + scaled);

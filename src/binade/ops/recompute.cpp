@@ -77,7 +77,10 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
   std::vector<Tensor> outputs;
   {
     const NoGrad forward_only;
-    for (const Tensor& output : fn(inputs)) outputs.push_back(output.detach());
+    for (const Tensor& output : fn(inputs)) {
+      require_defined("checkpoint", "result of the function", output);
+      outputs.push_back(output.detach());
+    }
   }
   // Parameters inside fn may need gradients when no input does: an extra leaf keeps the node.
   std::vector<Tensor> given(inputs.begin(), inputs.end());

@@ -36,7 +36,9 @@ struct Projections {
   Tensor input, hidden;
 };
 
-Projections project(const Composite& call) {
+Projections project(Op op, const Composite& call) {
+  require_same_dtype(name(op), call[0], call[2]);
+  require_same_dtype(name(op), call[1], call[3]);
   return {linear(call[0], call[2], call[4]), linear(call[1], call[3], call[5])};
 }
 
@@ -45,7 +47,7 @@ Tensor plain_cell(Op op, const Tensor& x, const Tensor& state, const CellWeights
   check(op, x, state, weights, 1);
   Composite call(
       op, {x, state, weights.input, weights.hidden, weights.input_bias, weights.hidden_bias});
-  const Projections sums = project(call);
+  const Projections sums = project(op, call);
   return call.result(activation(sums.input + sums.hidden));
 }
 
@@ -65,7 +67,7 @@ std::pair<Tensor, Tensor> lstm_cell(const Tensor& x, const Tensor& state, const 
   require_shape("lstm_cell", "cell", cell, state.shape());
   Composite call(Op::lstm_cell, {x, state, weights.input, weights.hidden, weights.input_bias,
                                  weights.hidden_bias, cell});
-  const Projections sums = project(call);
+  const Projections sums = project(Op::lstm_cell, call);
   const auto gates = split(sums.input + sums.hidden, state.size(1), 1);
   const Tensor next = sigmoid(gates[1]) * call[6] + sigmoid(gates[0]) * tanh(gates[2]);
   return {call.result(sigmoid(gates[3]) * tanh(next)), next};
@@ -75,7 +77,7 @@ Tensor gru_cell(const Tensor& x, const Tensor& state, const CellWeights& weights
   check(Op::gru_cell, x, state, weights, 3);
   Composite call(Op::gru_cell, {x, state, weights.input, weights.hidden, weights.input_bias,
                                 weights.hidden_bias});
-  const Projections sums = project(call);
+  const Projections sums = project(Op::gru_cell, call);
   const auto input = split(sums.input, state.size(1), 1),
              hidden = split(sums.hidden, state.size(1), 1);
   const Tensor reset = sigmoid(input[0] + hidden[0]), update = sigmoid(input[1] + hidden[1]);

@@ -139,9 +139,17 @@ Tensor arg(Op op, bool largest, const Tensor& x, int64_t axis, bool keep) {
 // s^(1/p) of a sum of powers, with a zero gradient if the sum is zero.
 Tensor root(const Tensor& s, double p) {
   const auto number = [&](double value) { return full({}, value, s.dtype(), s.device()); };
-  const Tensor zero = equal(s, number(0));
+  const Tensor zero = eq(s, number(0));
   const Tensor safe = where(zero, number(1), s);
   return where(zero, number(0), p == 2 ? sqrt(safe) : pow(safe, 1 / p));
+}
+
+// |x|^p, with a zero gradient at 0, where it is infinite for p < 1.
+Tensor magnitudes_to(double p, const Tensor& x) {
+  if (p >= 1) return pow(abs(x), p);
+  const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
+  const Tensor zero = eq(x, number(0));
+  return where(zero, number(0), pow(abs(where(zero, number(1), x)), p));
 }
 
 }  // namespace
@@ -237,7 +245,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep) {
   } else if (p == 1) {
     y = sum(abs(wide), axes, keep);
   } else {
-    y = root(sum(pow(abs(wide), p), axes, keep), p);
+    y = root(sum(magnitudes_to(p, wide), axes, keep), p);
   }
   return call.result(cast(y, call[0].dtype()));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -7,8 +8,15 @@
 
 namespace binade {
 
-// The axes a reduction runs over; negative ones count from the back. Empty: all.
-using Axes = std::vector<int64_t>;
+// The axes a reduction runs over; negative ones count from the back. Empty: all. One axis may stand
+// for itself: sum(x, 1).
+class Axes : public std::vector<int64_t> {
+ public:
+  Axes() = default;
+  Axes(int64_t axis) : std::vector<int64_t>{axis} {}  // NOLINT: implicit, see above
+  Axes(std::initializer_list<int64_t> axes) : std::vector<int64_t>(axes) {}
+  Axes(const std::vector<int64_t>& axes) : std::vector<int64_t>(axes) {}  // NOLINT
+};
 
 // Sums accumulate in f32 whatever x's type is; the result has x's type unless `dtype` names
 // another. Integers and bools sum to i64.

@@ -31,7 +31,8 @@ void check(Op op, const Tensor& x, int64_t height, int64_t width) {
 // The index of the nearest of `in` pixels at or below each of `out`.
 Tensor nearest_index(int64_t in, int64_t out, Device device) {
   const Tensor index = Tensor::empty({out}, DType::i64);
-  for (int64_t i = 0; i < out; ++i) index.data<int64_t>()[i] = i * in / out;
+  auto* const pixels = index.mutable_data<int64_t>();
+  for (int64_t i = 0; i < out; ++i) pixels[i] = i * in / out;
   return to(index, device);
 }
 
@@ -92,7 +93,7 @@ Tensor grid_sampler(const Tensor& x, const Tensor& grid) {
       const bool upper = (corner >> i & 1) != 0;
       const Tensor at = upper ? low[i] + 1.0 : low[i];
       const Tensor inside = clamp(at, 0, static_cast<double>(sizes[i] - 1));
-      const Tensor blend = where(equal(at, inside), upper ? part[i] : mul(part[i], -1) + 1.0,
+      const Tensor blend = where(eq(at, inside), upper ? part[i] : mul(part[i], -1) + 1.0,
                                  full({}, 0, at.dtype(), x.device()));
       weight = weight.defined() ? weight * blend : blend;
       const Tensor pixel = cast(inside, DType::i64);

@@ -1,5 +1,7 @@
 #include "binade/ops/shape.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -179,13 +181,14 @@ Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end, int64_t 
   const Call call(Op::slice, {x});
   Shape shape = x.shape();
   Strides strides = x.strides();
-  shape[at] = divide_up(end - begin, step);
-  strides[at] *= step;
+  // Written so that no step overflows: a stride matters only between two elements.
+  shape[at] = end > begin ? 1 + (end - begin - 1) / step : 0;
+  if (shape[at] > 1) strides[at] *= step;
   const Tensor y = x.strided(shape, strides, x.offset() + begin * x.strides()[at]);
   return call.result(y, [from = x.shape(), at, begin, step](const Tensor& dy, GradSlots dx) {
     Strides into = dense_strides(from);
     const int64_t offset = begin * into[at];
-    into[at] *= step;
+    if (dy.shape()[at] > 1) into[at] *= step;
     dx[0].add(scattered(dy, from, into, offset));
   });
 }
@@ -200,6 +203,37 @@ Tensor select(const Tensor& x, int64_t axis, int64_t index) {
                     .found = std::to_string(index)});
   }
   return squeeze(slice(x, at, positive, positive + 1), at);
+}
+
+Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries) {
+  require_defined("index", "x", x);
+  if (entries.size() > static_cast<size_t>(x.rank())) {
+    fail("index", {.argument = "entries",
+                   .expected = "at most " + std::to_string(x.rank()) + " for " + describe(x),
+                   .found = std::to_string(entries.size())});
+  }
+  Tensor y = x;
+  int axis = 0;
+  for (const IndexEntry& entry : entries) {
+    if (const auto* at = std::get_if<int64_t>(&entry)) {
+      y = select(y, axis, *at);
+    } else {
+      const Slice& range = std::get<Slice>(entry);
+      y = slice(y, axis, range.begin.value_or(0), range.end.value_or(y.shape()[axis]), range.step);
+      ++axis;
+    }
+  }
+  return y;
+}
+
+Tensor Tensor::operator[](int64_t index) const {
+  if (rank() == 0) {
+    fail("select", {.argument = "x",
+                    .expected = "at least one dimension",
+                    .found = describe(*this),
+                    .hint = "item() is the value of a scalar"});
+  }
+  return select(*this, 0, index);
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
@@ -274,12 +308,16 @@ Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis) {
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis) {
   require_defined("split", "x", x);
   const int at = normalize_axis("split", axis, x.rank());
-  if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != x.shape()[at] ||
-      std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; })) {
+  // Subtracted one by one: a sum could overflow.
+  int64_t left = x.shape()[at];
+  const bool fit = std::all_of(sizes.begin(), sizes.end(), [&left](int64_t size) {
+    return size >= 0 && (left -= std::min(size, left + 1)) >= 0;
+  });
+  if (!fit || left != 0) {
     fail("split", {.argument = "sizes",
                    .expected = "a sum of " + std::to_string(x.shape()[at]) + " for axis " +
                                std::to_string(at) + " of " + describe(x),
-                   .found = to_string(Shape(sizes))});
+                   .found = fmt::format("[{}]", fmt::join(sizes, ", "))});
   }
   std::vector<Tensor> parts;
   int64_t start = 0;
@@ -296,8 +334,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
     fail("split", {.argument = "size", .expected = "at least 1", .found = std::to_string(size)});
   const int64_t total = x.shape()[normalize_axis("split", axis, x.rank())];
   std::vector<int64_t> sizes;
-  for (int64_t start = 0; start < total; start += size)
-    sizes.push_back(std::min(size, total - start));
+  for (int64_t left = total; left > 0; left -= sizes.back()) sizes.push_back(std::min(size, left));
   return split(x, sizes, axis);
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "binade/tensor/tensor.h"
@@ -17,8 +19,22 @@ Tensor permute(const Tensor& x, const std::vector<int64_t>& axes);
 Tensor transpose(const Tensor& x, int64_t a, int64_t b);
 // Elements begin, begin + step, ... before end, along an axis. Negative bounds count from the back.
 Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end, int64_t step = 1);
-// One index of an axis, without that axis.
+// One index of an axis, without that axis; x[i] for the first axis.
 Tensor select(const Tensor& x, int64_t axis, int64_t index);
+
+// Python's begin:end:step. Absent bounds are the ends of the axis.
+struct Slice {
+  Slice(std::optional<int64_t> begin = {}, std::optional<int64_t> end = {}, int64_t step = 1)
+      : begin(begin), end(end), step(step) {}
+
+  std::optional<int64_t> begin, end;
+  int64_t step;
+};
+
+// One entry per axis, from the first: an index, which removes the axis, or a Slice. Python's
+// x[1, 2:] is index(x, {1, Slice(2)}).
+using IndexEntry = std::variant<int64_t, Slice>;
+Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries);
 // Axes of size 1 repeated, and new ones put in front, without copying.
 Tensor expand(const Tensor& x, const Shape& shape);
 Tensor squeeze(const Tensor& x, int64_t axis);

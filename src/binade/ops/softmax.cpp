@@ -43,6 +43,20 @@ Tensor softmax(Op op, SoftmaxKind kind, const Tensor& x, int64_t axis, std::opti
   });
 }
 
+// The gradient exp(x - y) of logsumexp in rows whose result y is infinite, as PyTorch has it: 0 for
+// the finite elements of x, where the softmax of the row is NaN. Elsewhere the softmax is more
+// accurate.
+void replace_infinite_rows(const Tensor& x, const Tensor& y, const Tensor& gradient) {
+  const auto& kernels = backend::of(x).elementwise;
+  const TensorView spread = TensorView(y).expanded(x.shape());
+  const Tensor is_infinite = Tensor::empty(y.shape(), DType::boolean, x.device()),
+               difference = Tensor::empty(x.shape(), gradient.dtype(), x.device());
+  kernels.unary(backend::Unary::is_inf, {}, y, is_infinite);
+  kernels.binary(backend::Binary::sub, x, spread, difference);
+  kernels.unary(backend::Unary::exp, {}, difference, difference);
+  kernels.where(TensorView(is_infinite).expanded(x.shape()), difference, gradient, gradient);
+}
+
 }  // namespace
 
 Tensor softmax(const Tensor& x, int64_t axis, std::optional<DType> dtype) {
@@ -68,11 +82,13 @@ Tensor logsumexp(const Tensor& x, int64_t axis, bool keep) {
     backend::of(x).softmax.logsumexp(rows(last), y);
   }
   const Tensor result = dense(axis_last(viewed(y, swapped), at));
-  return call.result(viewed(result, keep ? kept : dropped), [at, kept, x = Saved(call[0])](
+  return call.result(viewed(result, keep ? kept : dropped), [at, kept, x = Saved(call[0]),
+                                                             y = Saved(viewed(y, swapped))](
                                                                 const Tensor& dy, GradSlots dx) {
     const Tensor last = axis_last(x, at);
     const Tensor gradient = Tensor::empty(last.shape(), dy.dtype(), dy.device());
     backend::of(dy).softmax.forward(SoftmaxKind::plain, rows(last), rows(gradient));
+    replace_infinite_rows(last, y, gradient);
     const Tensor spread = axis_last(viewed(dense(dy), kept), at);
     backend::of(dy).elementwise.binary(backend::Binary::mul, gradient,
                                        TensorView(spread).expanded(gradient.shape()), gradient);

@@ -38,7 +38,7 @@ Tensor gelu(const Tensor& x, Gelu form = Gelu::erf);
 Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x);
 Tensor pow(const Tensor& x, double exponent);
-// low <= high; values outside get no gradient.
+// low <= high, either may be infinite; values outside and at a finite bound get no gradient.
 Tensor clamp(const Tensor& x, double low, double high);
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);

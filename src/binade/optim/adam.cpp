@@ -15,9 +15,9 @@ void check(const char* name, const AdamOptions& options) {
   if (!(options.beta2 >= 0 && options.beta2 < 1)) refuse("beta2", "0 up to 1", options.beta2);
   if (!(options.eps >= 0) || !std::isfinite(options.eps))
     refuse("eps", "a finite number of at least 0", options.eps);
-  if (!(options.weight_decay >= 0) || !std::isfinite(options.weight_decay)) {
-    refuse("weight_decay", "a finite number of at least 0", options.weight_decay);
-  }
+  const double decay = options.weight_decay.value_or(0);
+  if (!(decay >= 0) || !std::isfinite(decay))
+    refuse("weight_decay", "a finite number of at least 0", decay);
   if (options.moments != DType::f32 && options.moments != DType::bf16) {
     fail(name, {.argument = "moments",
                 .expected = "f32 or bf16",
@@ -39,11 +39,13 @@ Adam::Adam(const char* name, const std::vector<AdamGroup>& groups, bool decouple
   for (const AdamGroup& group : groups) {
     check(name, group.options);
     group_options_.push_back(group.options);
+    if (!group.options.weight_decay)
+      group_options_.back().weight_decay = decoupled_decay ? 0.01 : 0;
     add_group(group.parameters, group.options.lr);
   }
 }
 
-AdamW::AdamW(const std::vector<Tensor>& parameters, AdamOptions options)
+AdamW::AdamW(const std::vector<Tensor>& parameters, const AdamOptions& options)
     : AdamW(std::vector<AdamGroup>{{parameters, options}}) {}
 AdamW::AdamW(const std::vector<AdamGroup>& groups) : Adam("AdamW", groups, true) {}
 
@@ -63,7 +65,7 @@ void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& contr
                                     .beta1 = given.beta1,
                                     .beta2 = given.beta2,
                                     .eps = given.eps,
-                                    .weight_decay = given.weight_decay,
+                                    .weight_decay = *given.weight_decay,
                                     .correction1 = correction1,
                                     .correction2 = correction2,
                                     .count = count,

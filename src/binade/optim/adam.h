@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "binade/optim/optimizer.h"
 
 namespace binade::optim {
@@ -9,8 +11,8 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0;
-  DType moments = DType::f32;  // or bf16, which halves the optimizer's memory
+  std::optional<double> weight_decay = {};  // default: 0 for Adam, 0.01 for AdamW
+  DType moments = DType::f32;               // or bf16, which halves the optimizer's memory
   MasterOptions master = {};
 };
 
@@ -39,8 +41,7 @@ class Adam : public Optimizer {
 // Adam with the weight decay applied to the weights themselves.
 class AdamW : public Adam {
  public:
-  explicit AdamW(const std::vector<Tensor>& parameters,
-                 AdamOptions options = {.weight_decay = 0.01});
+  explicit AdamW(const std::vector<Tensor>& parameters, const AdamOptions& options = {});
   explicit AdamW(const std::vector<AdamGroup>& groups);
 };
 

@@ -50,6 +50,7 @@ void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
     if (low && options_.masters) {
       slot.master = Tensor::empty(parameter.shape(), DType::f32, parameter.device());
       backend::of(parameter).elementwise.copy(parameter, slot.master);
+      slot.version = parameter.version();
     }
     group.slots.push_back(std::move(slot));
   }
@@ -100,13 +101,31 @@ std::array<double, 4> Optimizer::hyper_at(size_t group, int64_t count) const {
   return {lr(group), static_cast<double>(count), 1, 1};
 }
 
+void Optimizer::refresh_master(Slot& slot) {
+  const Tensor& parameter = slot.parameter;
+  if (!slot.master.defined() || parameter.version() == slot.version) return;
+  // Elements that are still the rounded master weight keep its lower bits, as when a model and its
+  // optimizer are loaded one after the other.
+  const auto& kernels = backend::of(parameter).elementwise;
+  const Tensor rounded = Tensor::empty_like(parameter), wide = Tensor::empty_like(slot.master),
+               is_same = Tensor::empty(parameter.shape(), DType::boolean, parameter.device());
+  kernels.copy(slot.master, rounded);
+  kernels.copy(parameter, wide);
+  kernels.binary(backend::Binary::equal, parameter, rounded, is_same);
+  kernels.where(is_same, slot.master, wide, slot.master);
+  slot.master.bump_version();
+  slot.version = parameter.version();
+}
+
 void Optimizer::count_step() {
   ++started_;
   for (Slot* slot : all_slots()) {
     if (!has_gradient(slot->parameter)) continue;
+    refresh_master(*slot);
     ++slot->steps;
     slot->parameter.bump_version();
     if (slot->master.defined()) slot->master.bump_version();
+    slot->version = slot->parameter.version();
   }
 }
 
@@ -182,7 +201,7 @@ Optimizer::Capture::~Capture() { optimizer_.capturing_ = false; }
 
 void Optimizer::prepare_replay() {
   count_step();
-  auto* next = hyper_host_.data<double>();
+  auto* next = hyper_host_.mutable_data<double>();
   for (size_t i = 0; i < groups_.size(); ++i) {
     for (const Slot& slot : groups_[i].slots) {
       const std::array<double, 4> values = hyper_at(i, slot.steps);
@@ -251,12 +270,11 @@ size_t Optimizer::checked(size_t group) const {
                .found = std::to_string(group)});
 }
 
-Tensor Optimizer::master_of(const Tensor& parameter) const {
-  for (const Group& group : groups_) {
-    for (const Slot& slot : group.slots) {
-      if (slot.parameter.same_as(parameter))
-        return slot.master.defined() ? slot.master : slot.parameter;
-    }
+Tensor Optimizer::master_of(const Tensor& parameter) {
+  for (Slot* slot : all_slots()) {
+    if (!slot->parameter.same_as(parameter)) continue;
+    refresh_master(*slot);
+    return slot->master.defined() ? slot->master : slot->parameter;
   }
   fail(name_, {.argument = "parameter",
                .expected = "one of this optimizer's",
@@ -274,6 +292,7 @@ void Optimizer::forget_skipped() {
 
 StateDict Optimizer::state_dict() {
   forget_skipped();
+  for (Slot* slot : all_slots()) refresh_master(*slot);
   StateDict state;
   state["steps"] = full({}, static_cast<double>(started_), DType::i64);
   size_t index = 0;
@@ -319,6 +338,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
       if (slot.master.defined()) {
         copy_(slot.master, state.at(prefix + "master"));
         copy_(slot.parameter, slot.master);
+        slot.version = slot.parameter.version();
       }
       if (slot.first.defined()) copy_(slot.first, state.at(prefix + "first"));
       if (slot.second.defined()) copy_(slot.second, state.at(prefix + "second"));

@@ -22,7 +22,8 @@ struct MasterOptions {
 using amp::StepControl;
 
 // Updates parameters from their gradients. For a 16-bit parameter the update changes an f32 master
-// weight, and the parameter is rounded from it. Parameters without a gradient are not updated.
+// weight, and the parameter is rounded from it; a parameter written in between changes its master
+// weight. Parameters without a gradient are not updated.
 class Optimizer : public amp::Steppable {
  public:
   Optimizer(const Optimizer&) = delete;
@@ -70,12 +71,13 @@ class Optimizer : public amp::Steppable {
   void load_state_dict(const StateDict& state);
 
   // The f32 tensor that an update of `parameter` changes: its master weight, or itself.
-  Tensor master_of(const Tensor& parameter) const;
+  Tensor master_of(const Tensor& parameter);
 
  protected:
   struct Slot {
     Tensor parameter;
-    Tensor master;  // undefined if the parameter itself is updated
+    Tensor master;         // undefined if the parameter itself is updated
+    uint64_t version = 0;  // of the parameter when it was last rounded from the master weight
     Tensor first, second;
     int64_t steps = 0;  // updates so far, including the running one
     Tensor skipped;     // f32 [1], on a GPU that may skip steps: how many of `steps` it skipped
@@ -114,6 +116,9 @@ class Optimizer : public amp::Steppable {
  private:
   // A group's index, or a failure.
   size_t checked(size_t group) const;
+  // Makes a master weight follow a parameter that was written since the last step: weights loaded
+  // after the optimizer was created, for example.
+  static void refresh_master(Slot& slot);
   // Counts a step for the slots with a gradient and marks their data as changed.
   void count_step();
   // Counts, on the device, the steps that the flag skips: for each slot with a gradient, and in

@@ -19,6 +19,14 @@ Shape Shape::filled(int rank, int64_t value) {
   return shape;
 }
 
+void Shape::refuse(int axis) const {
+  fail("shape",
+       {.argument = "axis",
+        .expected = rank_ == 0 ? "no axis: this is the shape of a scalar"
+                               : "0 to " + std::to_string(rank_ - 1) + " for " + to_string(*this),
+        .found = std::to_string(axis)});
+}
+
 void Shape::push_back(int64_t value) { insert(rank_, value); }
 
 void Shape::insert(int axis, int64_t value) {

@@ -21,14 +21,15 @@ class Shape {
   static Shape filled(int rank, int64_t value);
 
   constexpr int rank() const { return rank_; }
-  constexpr int64_t operator[](int axis) const { return values_[static_cast<size_t>(axis)]; }
-  constexpr int64_t& operator[](int axis) { return values_[static_cast<size_t>(axis)]; }
+  // Fails unless 0 <= axis < rank.
+  constexpr int64_t operator[](int axis) const { return values_[checked(axis)]; }
+  constexpr int64_t& operator[](int axis) { return values_[checked(axis)]; }
   constexpr const int64_t* begin() const { return values_.data(); }
   constexpr const int64_t* end() const { return values_.data() + rank_; }
   constexpr int64_t* begin() { return values_.data(); }
   constexpr int64_t* end() { return values_.data() + rank_; }
-  constexpr int64_t front() const { return values_[0]; }
-  constexpr int64_t back() const { return values_[static_cast<size_t>(rank_ - 1)]; }
+  constexpr int64_t front() const { return (*this)[0]; }
+  constexpr int64_t back() const { return (*this)[rank_ - 1]; }
 
   void push_back(int64_t value);
   void insert(int axis, int64_t value);
@@ -40,6 +41,12 @@ class Shape {
   bool operator==(const Shape& other) const;
 
  private:
+  constexpr size_t checked(int axis) const {
+    if (axis < 0 || axis >= rank_) refuse(axis);
+    return static_cast<size_t>(axis);
+  }
+  [[noreturn]] void refuse(int axis) const;
+
   std::array<int64_t, max_rank> values_{};
   int rank_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "binade/tensor/storage.h"
 
+#include <utility>
+
 namespace binade {
 
 Storage::Storage(size_t bytes, Device device, memory::Category category)
@@ -8,6 +10,19 @@ Storage::Storage(size_t bytes, Device device, memory::Category category)
       device_(device),
       category_(category) {}
 
-Storage::~Storage() { memory::release(data_, bytes_, category_, device_); }
+Storage::Storage(void* data, size_t bytes, Device device, std::function<void()> release)
+    : data_(static_cast<std::byte*>(data)),
+      bytes_(bytes),
+      device_(device),
+      category_(memory::Category::activations),
+      release_(std::move(release)) {}
+
+Storage::~Storage() {
+  if (is_foreign()) {
+    release_();
+  } else {
+    memory::release(data_, bytes_, category_, device_);
+  }
+}
 
 }  // namespace binade

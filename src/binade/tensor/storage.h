@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "binade/tensor/memory.h"
@@ -13,6 +14,8 @@ namespace binade {
 class Storage {
  public:
   Storage(size_t bytes, Device device, memory::Category category);
+  // Memory of another library, which `release` gives back. It is not part of the accounting.
+  Storage(void* data, size_t bytes, Device device, std::function<void()> release);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -21,6 +24,8 @@ class Storage {
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
   memory::Category category() const { return category_; }
+  // Whether another library owns the memory and may use it at the same time.
+  bool is_foreign() const { return static_cast<bool>(release_); }
 
   // Number of writes since creation. Autograd compares versions to detect changed saved tensors.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
@@ -32,6 +37,7 @@ class Storage {
   Device device_;
   memory::Category category_;
   std::atomic<uint64_t> version_ = 0;
+  std::function<void()> release_;  // empty: the memory is the allocator's
 };
 
 }  // namespace binade

@@ -33,6 +33,22 @@ size_t checked_bytes(const Shape& shape, DType dtype) {
   return is_empty ? 0 : static_cast<size_t>(bytes);
 }
 
+// Whether a view is valid and all its elements are among the first `elements` of its storage.
+bool lies_inside(const Shape& shape, const Strides& strides, int64_t offset, int64_t elements) {
+  if (shape.rank() != strides.rank()) return false;
+  int64_t first = offset, last = offset;
+  bool is_empty = false, overflows = false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] < 0) return false;
+    if (shape[axis] == 0) is_empty = true;
+    int64_t reach = 0;
+    int64_t& end = strides[axis] < 0 ? first : last;
+    overflows |= __builtin_mul_overflow(shape[axis] - 1, strides[axis], &reach) ||
+                 __builtin_add_overflow(end, reach, &end);
+  }
+  return is_empty || (!overflows && first >= 0 && last < elements);
+}
+
 }  // namespace
 
 bool TensorView::is_dense() const { return is_row_major(shape, strides); }
@@ -58,11 +74,28 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   return Tensor(std::move(impl));
 }
 
+Tensor Tensor::of_storage(std::shared_ptr<Storage> storage, const Shape& shape,
+                          const Strides& strides, DType dtype) {
+  auto impl = std::make_shared<Impl>();
+  impl->storage = std::move(storage);
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
 int64_t Tensor::size(int64_t axis) const { return shape()[normalize_axis("size", axis, rank())]; }
 
 bool Tensor::is_dense() const { return is_row_major(shape(), strides()); }
 
 Tensor Tensor::strided(const Shape& shape, const Strides& strides, int64_t offset) const {
+  const auto elements = static_cast<int64_t>(storage()->bytes() / size_of(dtype()));
+  if (!lies_inside(shape, strides, offset, elements)) {
+    fail("strided", {.argument = "view",
+                     .expected = "inside the storage's " + std::to_string(elements) + " elements",
+                     .found = to_string(shape) + " with strides " + to_string(strides) +
+                              " from element " + std::to_string(offset)});
+  }
   auto impl = std::make_shared<Impl>(*impl_);
   impl->shape = shape;
   impl->strides = strides;
@@ -79,6 +112,13 @@ void* Tensor::raw_data() const {
 Tensor::operator TensorView() const {
   if (!defined()) return {};
   return {raw_data(), dtype(), shape(), strides(), true};
+}
+
+void Tensor::refuse_undefined() {
+  fail("tensor", {.argument = "handle",
+                  .expected = "a defined tensor",
+                  .found = "none",
+                  .hint = "a default-constructed Tensor refers to no data"});
 }
 
 void Tensor::check_access(DType requested) const {

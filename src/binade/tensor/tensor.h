@@ -52,40 +52,58 @@ class Tensor {
     return empty(other.shape(), other.dtype(), other.device());
   }
 
-  bool defined() const { return impl_ != nullptr; }
-  explicit operator bool() const { return defined(); }
+  // A view of a whole storage, such as memory of another library.
+  static Tensor of_storage(std::shared_ptr<Storage> storage, const Shape& shape,
+                           const Strides& strides, DType dtype);
 
-  const Shape& shape() const { return impl_->shape; }
+  bool defined() const { return impl_ != nullptr; }
+
+  // All accessors below fail if the tensor is undefined, unless they say otherwise.
+  const Shape& shape() const { return impl().shape; }
   int64_t size(int64_t axis) const;
-  const Strides& strides() const { return impl_->strides; }
-  int rank() const { return impl_->shape.rank(); }
-  int64_t numel() const { return impl_->shape.numel(); }
-  DType dtype() const { return impl_->dtype; }
-  Device device() const { return impl_->storage->device(); }
+  const Strides& strides() const { return impl().strides; }
+  int rank() const { return impl().shape.rank(); }
+  int64_t numel() const { return impl().shape.numel(); }
+  DType dtype() const { return impl().dtype; }
+  Device device() const { return impl().storage->device(); }
   int64_t bytes() const { return numel() * static_cast<int64_t>(size_of(dtype())); }
-  int64_t offset() const { return impl_->offset; }
-  const std::shared_ptr<Storage>& storage() const { return impl_->storage; }
+  int64_t offset() const { return impl().offset; }
+  const std::shared_ptr<Storage>& storage() const { return impl().storage; }
 
   // Whether elements are in row-major order without gaps.
   bool is_dense() const;
   // Whether both handles refer to the same tensor.
   bool same_as(const Tensor& other) const { return impl_ == other.impl_; }
   // Whether no other handle or view reaches this data, so that it may be overwritten.
-  bool is_sole_owner() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
+  bool is_sole_owner() const {
+    return impl_.use_count() == 1 && impl().storage.use_count() == 1 &&
+           !impl().storage->is_foreign();
+  }
 
-  // Another view of the same storage; `offset` counts elements from the storage's start. The view
-  // is not connected to the graph: differentiable views are ops.
+  // Another view of the same storage; `offset` counts elements from the storage's start. Fails if
+  // the view reaches outside of the storage. The view is not connected to the graph: differentiable
+  // views are ops.
   Tensor strided(const Shape& shape, const Strides& strides, int64_t offset) const;
-  // The same elements without the graph.
+  // The same elements without the graph; undefined if this tensor is.
   Tensor detach() const { return defined() ? strided(shape(), strides(), offset()) : Tensor(); }
 
-  // The address of the first element. Fails unless the tensor is on the CPU and has type T.
+  // The address of the first element, for reading. Fails unless the tensor is on the CPU and has
+  // type T.
   template <class T>
-  T* data() const {
+  const T* data() const {
     check_access(dtype_of<T>);
-    return reinterpret_cast<T*>(raw_data());
+    return static_cast<const T*>(raw_data());
   }
-  // The same without checks; null if there is no data (meta device, no elements).
+  // The same for writing. Counts as a write, so that casts and FP8 data derived from the old values
+  // are not used again. Call it anew before writing after an op has read the tensor.
+  template <class T>
+  T* mutable_data() const {
+    check_access(dtype_of<T>);
+    bump_version();
+    return static_cast<T*>(raw_data());
+  }
+  // For kernels and file readers: no checks, and writes are not counted. Null if there is no data
+  // (meta device, no elements).
   void* raw_data() const;
 
   // The view kernels take; an undefined tensor becomes an absent view.
@@ -93,6 +111,10 @@ class Tensor {
 
   // The value of a one-element tensor; 0 on the meta device. Defined in backend/transfer.cpp.
   double item() const;
+
+  // x[i] is select(x, 0, i): a differentiable view without the first axis. Negative indices count
+  // from the back. Defined in ops/shape.cpp.
+  Tensor operator[](int64_t index) const;
 
   // Number of writes since creation, shared by all views.
   uint64_t version() const { return storage()->version(); }
@@ -106,8 +128,11 @@ class Tensor {
   Tensor& set_requires_grad(bool value = true);
   // Whether this tensor was created by the user rather than by a recorded op.
   bool is_leaf() const;
-  // The accumulated gradient of a leaf; undefined if there is none.
+  // The accumulated gradient of a leaf, or of a result after retain_grad(); undefined if there is
+  // none.
   Tensor grad() const;
+  // Makes the result of an op keep its gradient in the next backwards. Leaves do anyway.
+  void retain_grad() const;
   // Drops the gradient but keeps its buffer, which the next backward overwrites.
   void zero_grad() const;
   // Replaces the gradient (same shape).
@@ -119,9 +144,9 @@ class Tensor {
   // may be undefined if this tensor has one element.
   void backward(const Tensor& seed = {}, RetainGraph retain = RetainGraph::no) const;
 
-  const std::shared_ptr<autograd::AutogradMeta>& autograd_meta() const { return impl_->autograd; }
+  const std::shared_ptr<autograd::AutogradMeta>& autograd_meta() const { return impl().autograd; }
   void set_autograd_meta(std::shared_ptr<autograd::AutogradMeta> meta) const {
-    impl_->autograd = std::move(meta);
+    impl().autograd = std::move(meta);
   }
 
  private:
@@ -135,6 +160,11 @@ class Tensor {
   };
 
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  Impl& impl() const {
+    if (impl_ == nullptr) refuse_undefined();
+    return *impl_;
+  }
+  [[noreturn]] static void refuse_undefined();
   void check_access(DType requested) const;
 
   std::shared_ptr<Impl> impl_;

@@ -114,12 +114,14 @@ void write_files(const Snapshot& snapshot, const fs::path& folder) {
   write_text(folder / "config.toml", snapshot.config);
   if (!snapshot.tokenizer.empty())
     write_text(folder / data::tokenizer_file(snapshot.tokenizer), snapshot.tokenizer);
+  io::write_companions(snapshot.companions, folder, caller);
   write_text(folder / "manifest.json", manifest_of(folder, snapshot.step));
 }
 
 }  // namespace
 
-Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer) {
+Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
+                       const io::CompanionFiles& companions) {
   require_finite(trainer);
   const memory::CategoryGuard category(memory::Category::workspace);
   const NoGrad no_grad;
@@ -128,7 +130,8 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer) {
                     .weights = io::to_huggingface(trainer.model()),
                     .state = trainer.state_dict(),
                     .config = to_toml(trainer.config()),
-                    .tokenizer = std::string(tokenizer)};
+                    .tokenizer = std::string(tokenizer),
+                    .companions = companions};
   for (auto& [name, tensor] : snapshot.weights) tensor = to(tensor, Device::cpu());
   for (auto& [name, tensor] : snapshot.state) {
     const Tensor host = to(tensor, Device::cpu());

@@ -23,10 +23,12 @@ struct Snapshot {
   StateDict state;        // Trainer::state_dict()
   std::string config;     // TOML
   std::string tokenizer;  // the bytes of its file; empty: bytes
+  io::CompanionFiles companions = {};
 };
 
 // Fails for non-finite weights.
-Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer = {});
+Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer = {},
+                       const io::CompanionFiles& companions = {});
 
 // Writes step-N into `folder`, then removes all but the `keep` newest. The new one gets its name
 // once it is complete and on disk; nothing is removed before that.

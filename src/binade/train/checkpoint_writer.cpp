@@ -10,10 +10,11 @@ CheckpointWriter::~CheckpointWriter() {
   if (writing_.valid()) writing_.wait();
 }
 
-std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_view tokenizer) {
+std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_view tokenizer,
+                                               const io::CompanionFiles& companions) {
   std::optional<fs::path> earlier = wait();
   writing_ = std::async(std::launch::async,
-                        [snapshot = take_snapshot(trainer, tokenizer), this]() mutable {
+                        [snapshot = take_snapshot(trainer, tokenizer, companions), this]() mutable {
                           fs::path written = write_checkpoint(snapshot, folder_, keep_);
                           snapshot = {};  // frees its memory before the checkpoint is reported
                           return written;

@@ -20,7 +20,8 @@ class CheckpointWriter {
 
   // Takes a snapshot and starts to write it. Waits for an earlier checkpoint first, which it
   // returns as wait() does.
-  std::optional<std::filesystem::path> save(Trainer& trainer, std::string_view tokenizer);
+  std::optional<std::filesystem::path> save(Trainer& trainer, std::string_view tokenizer,
+                                            const io::CompanionFiles& companions = {});
   // The checkpoint that was completed since the last call, if any.
   std::optional<std::filesystem::path> poll();
   std::optional<std::filesystem::path> wait();

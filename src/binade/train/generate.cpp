@@ -4,7 +4,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "binade/amp/trace.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/autograd/op_observer.h"
+#include "binade/backend/graph.h"
+#include "binade/backend/profile.h"
+#include "binade/backend/transfer.h"
 #include "binade/base/error.h"
 #include "binade/base/random.h"
 #include "binade/base/text.h"
@@ -38,6 +43,56 @@ std::span<const int64_t> next_input(const std::vector<int64_t>& text, int64_t co
   return {text.end() - count, text.end()};
 }
 
+// Feeds tokens to a model and returns the logits that follow them. Single tokens, which a GPU runs
+// faster than the host can launch their kernels, are replays of a captured graph.
+class Decoder {
+ public:
+  Decoder(nn::LanguageModel& model, int64_t capacity)
+      : model_(model), device_(model.head_weight().device()), cache_(capacity) {}
+
+  nn::KeyValueCache& cache() { return cache_; }
+
+  std::vector<double> feed(std::span<const int64_t> tokens) {
+    const auto length = static_cast<int64_t>(tokens.size());
+    if (length == 1 && model_.has_next_logits()) return feed_one(tokens[0]);
+    const Tensor logits = model_.logits(tensor(tokens, {1, length}, device_), cache_);
+    return to_vector(slice(logits, 1, length - 1, length));
+  }
+
+ private:
+  // The first runs tune matmuls and cast weights, which a capture must find done.
+  static constexpr int64_t first_runs = 2;
+
+  std::vector<double> feed_one(int64_t token) {
+    const int64_t numbers[] = {token, cache_.length()};
+    const Tensor host = tensor(numbers, {2, 1});
+    if (!input_.defined()) input_ = Tensor::empty(host.shape(), host.dtype(), device_);
+    backend::transfer(host, input_);
+    const auto run = [&] {
+      logits_ =
+          model_.next_logits(slice(input_, 0, 0, 1), reshape(slice(input_, 0, 1, 2), {1}), cache_);
+    };
+    if (!graph_.captured() && can_capture() && runs_ == first_runs) graph_.capture(device_, run);
+    graph_.captured() ? graph_.replay() : run();
+    ++runs_;
+    cache_.advance();
+    return to_vector(logits_);
+  }
+
+  bool can_capture() const {
+    return backend::Graph::is_supported(device_) && backend::profiled(device_) == nullptr &&
+           !amp::tracing() && autograd::op_observer() == nullptr;
+  }
+
+  nn::LanguageModel& model_;
+  Device device_;
+  nn::KeyValueCache cache_;
+  Tensor input_;   // i64 [2, 1]: the token and its position
+  Tensor logits_;  // of the latest run; the graph writes it again and again
+  backend::Graph graph_;
+  int64_t runs_ = 0;
+};
+
 }  // namespace
 
 void check_options(const GenerateOptions& options) {
@@ -61,12 +116,19 @@ void check_options(const GenerateOptions& options) {
 int64_t choose(std::vector<double> logits, const GenerateOptions& options, double uniform) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&logits](int64_t a, int64_t b) {
-    return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
-  });
+  // Most likely first; of equal ones, the lowest index. Sorts no more than are needed.
+  const auto before = [&logits](int64_t a, int64_t b) {
+    const double x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x > y || (x == y && a < b);
+  };
+  const int64_t wanted = options.temperature == 0 ? 1 : options.top_k;
+  const size_t kept_by_rank = wanted > 0 && std::cmp_less(wanted, order.size())
+                                  ? static_cast<size_t>(wanted)
+                                  : order.size();
+  std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(kept_by_rank), order.end(),
+                    before);
+  order.resize(kept_by_rank);
   if (options.temperature == 0) return order[0];
-  if (options.top_k > 0 && std::cmp_less(options.top_k, order.size()))
-    order.resize(static_cast<size_t>(options.top_k));
   const double highest = logits[static_cast<size_t>(order[0])];
   double total = 0;
   std::vector<double> weights;
@@ -98,16 +160,12 @@ std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> pro
   const NoGrad no_grad;
   const EvalMode eval_mode(model);
   const int64_t context = model.config().context;
-  nn::KeyValueCache cache(std::min(context, static_cast<int64_t>(prompt.size()) + options.tokens));
-  const Device device = model.head_weight().device();
+  Decoder decoder(model, std::min(context, static_cast<int64_t>(prompt.size()) + options.tokens));
   std::vector<int64_t> generated;
   for (int64_t i = 0; i < options.tokens; ++i) {
-    const std::span<const int64_t> next = next_input(prompt, context, cache);
-    const auto length = static_cast<int64_t>(next.size());
-    const Tensor logits = model.logits(tensor(next, {1, length}, device), cache);
-    std::vector<double> last = to_vector(slice(logits, 1, length - 1, length));
+    std::vector<double> logits = decoder.feed(next_input(prompt, context, decoder.cache()));
     const int64_t token =
-        choose(std::move(last), options,
+        choose(std::move(logits), options,
                random::uniform(options.seed, random::stream_id(random::Domain::sampling, 0),
                                static_cast<uint64_t>(i)));
     prompt.push_back(token);

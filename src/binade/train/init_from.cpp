@@ -7,6 +7,7 @@
 
 #include "binade/base/error.h"
 #include "binade/io/huggingface.h"
+#include "binade/io/huggingface_config.h"
 #include "binade/io/model_folder.h"
 
 namespace binade::train {
@@ -25,6 +26,7 @@ void check_same(const nn::LanguageModelConfig& expected, const nn::LanguageModel
       {"width", expected.width, loaded.width},
       {"heads", expected.heads, loaded.heads},
       {"kv_heads", kv_heads_of(expected), kv_heads_of(loaded)},
+      {"head_dim", expected.head_width(), loaded.head_width()},
       {"hidden", expected.hidden, loaded.hidden},
       {"context", expected.context, loaded.context},
       {"vocab", expected.vocab, loaded.vocab}};
@@ -35,10 +37,11 @@ void check_same(const nn::LanguageModelConfig& expected, const nn::LanguageModel
                     .found = fmt::format("{}", found),
                     .hint = hint});
   }
-  if (expected.norm != loaded.norm)
+  const std::string_view needed = io::family_of(expected).type, found = io::family_of(loaded).type;
+  if (needed != found)
     fail(caller, {.argument = file.string(),
-                  .expected = "a model of the configured family",
-                  .found = "the other one",
+                  .expected = fmt::format("a model of the configured family, {}", needed),
+                  .found = std::string(found),
                   .hint = hint});
 }
 

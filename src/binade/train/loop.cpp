@@ -10,6 +10,7 @@
 #include "binade/amp/autocast.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
+#include "binade/base/text.h"
 #include "binade/data/corpus.h"
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
@@ -99,6 +100,25 @@ void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tok
                  .hint = "resume with the run's own config.toml"});
 }
 
+// Those of the model to start from, with the tokenizer's own instead if it comes from another
+// folder.
+io::CompanionFiles companions_of(const Config& config, const fs::path& run) {
+  if (config.resume) return io::read_companions(run, "train");
+  io::CompanionFiles files;
+  const fs::path model =
+      config.init_from.empty() ? fs::path() : io::model_folder(config.init_from, "--init-from");
+  if (!model.empty()) files = io::read_companions(model, "train");
+  std::error_code ignored;
+  if (config.tokenizer == data::byte_tokenizer || config.tokenizer == model.string() ||
+      !fs::is_directory(config.tokenizer, ignored))
+    return files;
+  io::CompanionFiles own = io::read_companions(config.tokenizer, "train");
+  own.erase("generation_config.json");
+  if (const auto found = files.find("generation_config.json"); found != files.end())
+    own.insert(*found);
+  return own;
+}
+
 // One run, from its start or a checkpoint to its end.
 class Loop {
  public:
@@ -107,12 +127,7 @@ class Loop {
         observer_(observer),
         progress_(mode, config.steps, config.log_every),
         tokenizer_(data::open_tokenizer(config.tokenizer)),
-        split_(data::read_split({.where = config.data,
-                                 .tokenizer = tokenizer_.get(),
-                                 .vocab = config.vocab,
-                                 .batch = config.batch,
-                                 .context = config.context,
-                                 .validation = config.validation})),
+        split_(read_data()),
         trainer_(config) {}
 
   RunResult run() {
@@ -143,6 +158,20 @@ class Loop {
   }
 
  private:
+  data::Split read_data() {
+    progress_.status("reading " + config_.data);
+    return data::read_split({.where = config_.data,
+                             .tokenizer = tokenizer_.get(),
+                             .vocab = config_.vocab,
+                             .batch = config_.batch,
+                             .context = config_.context,
+                             .validation = config_.validation,
+                             .progress = [this](size_t done, size_t all) {
+                               progress_.status(fmt::format("tokenizing {}: {}%", config_.data,
+                                                            100 * done / std::max<size_t>(all, 1)));
+                             }});
+  }
+
   // Resuming needs only the run's folder, so the tokenizer is saved too.
   void save_settings() {
     Config saved = config_;
@@ -151,17 +180,23 @@ class Loop {
       saved.tokenizer = (folder_ / data::tokenizer_file(tokenizer_->model())).string();
       write_file(saved.tokenizer, tokenizer_->model());
     }
+    companions_ = companions_of(config_, folder_);
+    io::write_companions(companions_, folder_, "train");
     write_file(folder_ / "config.toml", to_toml(saved));
   }
 
   void introduce() {
+    const std::string& family = trainer_.model().config().family;
     progress_.note(fmt::format(
-        "{} {}, {} parameters, {}, {} threads",
+        "{} {}, {} parameters, {}, {} thread{}",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
-        name(config_.model), trainer_.model().parameter_count(), name(config_.precision),
-        threads()));
-    progress_.note(fmt::format("data: {} training and {} validation tokens", split_.train.size(),
-                               split_.validation.size()));
+        family.empty() ? name(config_.model) : family, grouped(trainer_.model().parameter_count()),
+        name(config_.precision), threads(), threads() == 1 ? "" : "s"));
+    progress_.note(fmt::format("data: {} training and {} validation {}",
+                               grouped(split_.train.size()), grouped(split_.validation.size()),
+                               tokenizer_->model().empty() && config_.vocab == data::byte_vocabulary
+                                   ? "bytes"
+                                   : "tokens"));
     progress_.note("run folder: " + folder_.string());
   }
 
@@ -189,6 +224,7 @@ class Loop {
                         .memory = memory::peak(trainer_.device())};
     log_->add(record);
     progress_.step(record);
+    show_sample();
     last_record_ = Clock::now();
   }
 
@@ -211,12 +247,18 @@ class Loop {
     const double elapsed = std::chrono::duration<double>(now - last_record_).count() /
                            static_cast<double>(std::max<size_t>(results.size(), 1));
     if (!results.empty()) last_record_ = now;
-    for (const StepResult& result : results) record(result, elapsed);
+    const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
+    for (const StepResult& result : results) {
+      // Observing a step takes time that is not training's.
+      if (!awaited || speed_.empty()) speed_.add(tokens, elapsed);
+      record(result, elapsed);
+    }
+    // Nothing is pending then, so the time since belongs to validations and statistics.
+    if (all) last_record_ = Clock::now();
   }
 
   void record(const StepResult& result, double elapsed) {
     seconds_ += elapsed;
-    const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
     Record record{.step = result.step,
                   .loss = result.loss,
                   .lr = result.lr,
@@ -224,15 +266,13 @@ class Loop {
                   .scale = result.scale,
                   .applied = result.applied,
                   .skipped = result.skipped,
-                  .tokens_per_second = tokens / elapsed,
+                  .tokens_per_second = speed_.tokens_per_second(),
                   .memory = memory::peak(trainer_.device()),
                   .seconds = seconds_};
-    if (evaluates_at(result.step)) {
-      record.validation_loss = trainer_.evaluate(split_.validation);
-      last_record_ = Clock::now();
-    }
+    if (evaluates_at(result.step)) record.validation_loss = trainer_.evaluate(split_.validation);
     log_->add(record);
     progress_.step(record);
+    if (record.validation_loss && result.step < config_.steps) show_sample();
     if (!result.applied)
       progress_.note(fmt::format("step {} skipped: {}", result.step, result.reason));
     if (observer_ == nullptr) return;
@@ -240,29 +280,39 @@ class Loop {
       progress_.note(note);
   }
 
-  void save() { note_checkpoint(writer_->save(trainer_, tokenizer_->model())); }
+  // All results have arrived, so no step is timed meanwhile.
+  void save() {
+    note_checkpoint(writer_->save(trainer_, tokenizer_->model(), companions_));
+    last_record_ = Clock::now();
+  }
 
   void note_checkpoint(const std::optional<fs::path>& written) {
     if (!written) return;
     checkpoint_ = *written;
     progress_.note("checkpoint: " + checkpoint_.string());
-    last_record_ = Clock::now();
   }
 
   RunResult finish() {
     progress_.finish();
-    RunResult result{.folder = folder_,
-                     .checkpoint = checkpoint_,
-                     .report = folder_ / "report.html",
-                     .steps = trainer_.steps(),
-                     .interrupted = interrupted_,
-                     .seconds = seconds_};
+    RunResult result{
+        .folder = folder_,
+        .checkpoint = checkpoint_,
+        .report = folder_ / "report.html",
+        .steps = trainer_.steps(),
+        .interrupted = interrupted_,
+        .seconds = seconds_,
+        .bytes = config_.vocab == data::byte_vocabulary && tokenizer_->model().empty()};
     for (const Record& record : log_->records()) {
       if (!record.validation_loss) continue;
-      if (!result.first_validation_loss) result.first_validation_loss = record.validation_loss;
+      if (++result.validations == 1) result.first_validation_loss = record.validation_loss;
       result.last_validation_loss = record.validation_loss;
     }
-    if (!interrupted_ && config_.sample > 0 && can_decode()) result.sample = sample();
+    if (!interrupted_ && config_.sample > 0 && can_decode()) {
+      progress_.status("generating a sample");
+      result.sample = sample(config_.sample);
+      progress_.finish();
+    }
+    result.elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
     write_summary(
         {.parameters = trainer_.model().parameter_count(),
          .memory = memory::statistics(trainer_.device()),
@@ -281,32 +331,54 @@ class Loop {
     return config_.vocab == data::byte_vocabulary || !tokenizer_->model().empty();
   }
 
-  std::string sample() {
-    const amp::Autocast cast(autocast_state(config_));
-    return printable(tokenizer_->decode(
-        generate(trainer_.model(), tokenizer_->encode_prompt("\n"),
-                 {.tokens = config_.sample, .seed = static_cast<uint64_t>(config_.seed)})));
+  std::string sample(int64_t tokens) {
+    std::string text;
+    trainer_.run_between_steps([&] {
+      const amp::Autocast cast(autocast_state(config_));
+      text = printable(tokenizer_->decode(
+          generate(trainer_.model(), tokenizer_->encode_prompt("\n"),
+                   {.tokens = tokens, .seed = static_cast<uint64_t>(config_.seed)})));
+    });
+    return text;
   }
 
+  // Two lines after a validation, which show noise become text, unless generating them takes a
+  // noticeable part of the run's time.
+  void show_sample() {
+    constexpr int64_t tokens = 160;                       // two lines of 80 columns, by bytes
+    constexpr double max_fraction = 0.05, unnoticed = 1;  // seconds
+    if (!progress_.prints_text() || config_.sample == 0 || !can_decode()) return;
+    if (sample_seconds_ > std::max(max_fraction * seconds_, unnoticed)) return;
+    const auto begin = Clock::now();
+    progress_.sample(sample(tokens));
+    sample_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  Clock::time_point begin_ = Clock::now();
   Config config_;
   Observer* observer_;
   Progress progress_;
   std::unique_ptr<const data::Tokenizer> tokenizer_;
+  io::CompanionFiles companions_;
   data::Split split_;
   Trainer trainer_;
   fs::path folder_, checkpoint_;
   std::optional<MetricsLog> log_;
   std::optional<data::Loader> loader_;
   std::optional<CheckpointWriter> writer_;
-  double seconds_ = 0;
-  Clock::time_point last_record_ = Clock::now();
+  double seconds_ = 0, sample_seconds_ = 0;
+  SpeedWindow speed_;
+  Clock::time_point last_record_ = begin_;
   double full_speed_ = 0;
   bool interrupted_ = false;
 };
 
 }  // namespace
 
+void request_stop() { stop_requested = 1; }
+
 RunResult run(const Config& config, Progress::Mode mode, Observer* observer) {
+  check_device(config);
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   return Loop(config, mode, observer).run();
 }

@@ -16,8 +16,11 @@ struct RunResult {
   std::filesystem::path report;
   int64_t steps = 0;
   bool interrupted = false;
+  int64_t validations = 0;
   std::optional<double> first_validation_loss, last_validation_loss;
-  double seconds = 0;
+  double seconds = 0;  // of training steps, with those before a resume
+  double elapsed = 0;  // seconds of this call, with validations, samples and checkpoints
+  bool bytes = false;  // whether each token is a byte
   std::string sample;
 };
 
@@ -27,5 +30,8 @@ struct RunResult {
 // receives every step.
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal,
               Observer* observer = nullptr);
+
+// Ends the run in progress after its current step, as Ctrl-C does. May be called from any thread.
+void request_stop();
 
 }  // namespace binade::train

@@ -1,20 +1,21 @@
 #include "binade/train/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
+#include "binade/base/terminal.h"
+#include "binade/base/text.h"
+
 namespace binade::train {
 namespace {
 
-int terminal_width() {
-  winsize size = {};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
+using terminal::Style;
+
+// Between two drawings of the updating line: more often than the eye follows costs a fast GPU time.
+constexpr std::chrono::milliseconds draw_interval(50);
 
 enum class Words : uint8_t { full, few };
 
@@ -35,7 +36,7 @@ std::vector<Part> parts_of(const Record& r, const Goal& goal, Words words) {
   parts.push_back({fmt::format("grad {:.2f}", r.gradient_norm), 7});
   if (r.scale != 1) parts.push_back({fmt::format("scale {:g}", r.scale), 6});
   if (r.skipped > 0) parts.push_back({fmt::format("skipped {}", r.skipped), 5});
-  parts.push_back({fmt::format("{:.0f} tok/s", r.tokens_per_second), 4});
+  parts.push_back({grouped(std::llround(r.tokens_per_second)) + " tok/s", 4});
   if (goal.full_speed > 0) {
     parts.push_back({fmt::format("{:.0f}%{}", 100 * r.tokens_per_second / goal.full_speed,
                                  full ? " of peak" : ""),
@@ -77,7 +78,7 @@ std::string progress_line(const Record& record, const Goal& goal, int width) {
   const auto limit = static_cast<size_t>(std::max(width - 1, 0));
   for (const auto& [words, gap] : {std::pair(Words::full, "  "), std::pair(Words::few, " ")}) {
     std::vector<Part> parts = parts_of(record, goal, words);
-    if (record.step > 0) {
+    if (record.step > 0 && record.step < goal.steps) {
       const double left = record.seconds / static_cast<double>(record.step) *
                           static_cast<double>(goal.steps - record.step);
       parts.push_back({time_text(left) + (words == Words::full ? " left" : ""), 2});
@@ -91,11 +92,53 @@ std::string progress_line(const Record& record, const Goal& goal, int width) {
   return parts_of(record, goal, Words::few)[0].text.substr(0, limit);
 }
 
+std::string two_lines(std::string_view text, int width) {
+  const auto limit = static_cast<size_t>(std::max(width - 1, 0));
+  if (limit == 0) return {};
+  std::string lines[2];
+  size_t columns = 0, line = 0;
+  bool space = false;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = std::max<size_t>(utf8_length(text, at), 1);
+    const std::string_view character = text.substr(at, length);
+    at += length;
+    if (character == " " || character == "\n" || character == "\t") {
+      space = columns > 0;  // not at the start of a line
+      continue;
+    }
+    // Among the characters of three bytes and more are those that take two columns.
+    const size_t needed = length < 3 ? 1 : 2;
+    if (columns + needed + (space ? 1 : 0) > limit) {
+      if (++line == 2) break;
+      columns = 0;
+      space = false;
+    }
+    if (space) lines[line] += ' ';
+    lines[line] += character;
+    columns += needed + (space ? 1 : 0);
+    space = false;
+  }
+  return lines[0] + (lines[1].empty() ? "" : "\n" + lines[1]);
+}
+
 Progress::Progress(Mode mode, int64_t steps, int64_t log_every)
     : mode_(mode),
       goal_{.steps = steps},
       log_every_(log_every),
-      terminal_(::isatty(STDOUT_FILENO) != 0) {}
+      terminal_(terminal::is_terminal(stdout)),
+      color_(terminal::has_color(stdout)) {}
+
+bool Progress::redraws() {
+  const auto now = Clock::now();
+  if (now - last_draw_ < draw_interval) return false;
+  last_draw_ = now;
+  return true;
+}
+
+void Progress::show(const std::string& line) {
+  fmt::print("{}{}{}", terminal::line_start, line, terminal::clear_line);
+  line_open_ = true;
+}
 
 void Progress::step(const Record& record) {
   const bool due = record.step % log_every_ == 0 || record.step == 1 ||
@@ -104,13 +147,19 @@ void Progress::step(const Record& record) {
   if (mode_ == Mode::json) {
     if (due) fmt::print("{}\n", to_json(record));
   } else if (terminal_) {
-    Record shown = record;
     if (record.validation_loss) validation_loss_ = record.validation_loss;
+    if (!record.validation_loss && !redraws()) return;
+    Record shown = record;
     shown.validation_loss = validation_loss_;
-    fmt::print("\r{}\x1b[K", progress_line(shown, goal_, terminal_width()));
-    line_open_ = true;
+    const std::string line = progress_line(shown, goal_, terminal::width(stdout));
     // Lines with a validation loss stay, as a history of the run.
-    if (record.validation_loss) finish();
+    if (record.validation_loss) {
+      show(terminal::styled(line, Style::bold, color_));
+      fmt::print("\n");
+      line_open_ = false;
+    } else {
+      show(line);
+    }
   } else if (due) {
     fmt::print("{}\n", plain_line(record, goal_));
   }
@@ -124,8 +173,27 @@ void Progress::note(const std::string& text) {
   std::fflush(stdout);
 }
 
+void Progress::sample(const std::string& text) {
+  constexpr std::string_view margin = "  ";
+  const int width = terminal_ ? terminal::width(stdout) : 80;
+  std::string lines = two_lines(text, width - static_cast<int>(margin.size()));
+  if (const size_t end = lines.find('\n'); end != std::string::npos) lines.insert(end + 1, margin);
+  note(terminal::styled(std::string(margin) + lines, Style::dim, color_));
+}
+
+void Progress::status(const std::string& text) {
+  if (mode_ != Mode::normal || !terminal_ || !redraws()) return;
+  const auto limit = static_cast<size_t>(std::max(terminal::width(stdout) - 1, 0));
+  show(terminal::styled(text.substr(0, limit), Style::dim, color_));
+  std::fflush(stdout);
+}
+
 void Progress::finish() {
-  if (line_open_) fmt::print("\n");
+  if (line_open_) {
+    std::fputs(terminal::line_start, stdout);
+    std::fputs(terminal::clear_line, stdout);
+    std::fflush(stdout);
+  }
   line_open_ = false;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "binade/train/metrics.h"
@@ -19,6 +20,10 @@ std::string plain_line(const Record& record, const Goal& goal);
 // it: words are shortened first, then numbers are dropped.
 std::string progress_line(const Record& record, const Goal& goal, int width);
 
+// The beginning of a text as two lines of at most `width` - 1 columns, its white space shortened to
+// single spaces.
+std::string two_lines(std::string_view text, int width);
+
 // "1.5 MB", "93 s", "1 h 05 min".
 std::string bytes_text(int64_t bytes);
 std::string time_text(double seconds);
@@ -28,22 +33,38 @@ class Progress {
  public:
   enum class Mode : uint8_t { normal, quiet, json };
   Progress(Mode mode, int64_t steps, int64_t log_every);
+  // An error message follows on a line of its own.
+  ~Progress() { finish(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
   // Shows later steps with their fraction of this many tokens per second.
   void set_full_speed(double full_speed) { goal_.full_speed = full_speed; }
   void step(const Record& record);
   // Prints a line that stays, such as a checkpoint or a warning. Prints nothing if quiet or json.
   void note(const std::string& text);
-  // Ends the updating line.
+  // Prints two lines of generated text.
+  void sample(const std::string& text);
+  // Shows a line on a terminal until the next one: what takes time before the first step.
+  void status(const std::string& text);
+  // Removes the updating line.
   void finish();
 
+  bool prints_text() const { return mode_ == Mode::normal; }
+
  private:
+  using Clock = std::chrono::steady_clock;
+
+  void show(const std::string& line);
+  bool redraws();
+
   Mode mode_;
   Goal goal_;
   int64_t log_every_;
   std::optional<double> validation_loss_;  // the last one: it stays in the line
-  bool terminal_;
+  bool terminal_, color_;
   bool line_open_ = false;
+  Clock::time_point last_draw_ = {};
 };
 
 }  // namespace binade::train

@@ -264,15 +264,17 @@ void Trainer::exclude_from_fp8(const std::string& module) {
 double Trainer::evaluate(const data::Tokens& tokens) {
   const NoGrad no_grad;
   const EvalMode eval_mode(*model_);
-  double sum = 0;
+  std::vector<backend::AsyncScalar> losses;  // read at the end, so that a GPU never waits
   graph_.run_between([&] {
     const amp::Autocast cast(autocast_);
     for (int64_t i = 0; i < config_.eval_batches; ++i) {
       const data::Batch batch =
           data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
-      sum += model_->loss(to(batch.tokens, device_), to(batch.targets, device_)).item();
+      losses.emplace_back(model_->loss(to(batch.tokens, device_), to(batch.targets, device_)));
     }
   });
+  double sum = 0;
+  for (const backend::AsyncScalar& loss : losses) sum += loss.get();
   return sum / static_cast<double>(config_.eval_batches);
 }
 

@@ -57,6 +57,9 @@ class Trainer {
   const amp::Fp8State& fp8() const { return fp8_; }
   // Mean loss over the validation batches, without FP8, whose histories stay as they are.
   double evaluate(const data::Tokens& tokens);
+  // Runs work on the model that keeps no tensors, such as generating text. A captured graph of the
+  // steps stays as it is.
+  void run_between_steps(FunctionRef<void()> work) { graph_.run_between(work); }
 
   int64_t steps() const { return steps_; }
   int64_t skipped() const { return skipped_; }

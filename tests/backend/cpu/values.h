@@ -42,9 +42,9 @@ inline Tensor make(const Shape& shape, DType dtype, const Values& values) {
     using T = typename decltype(tag)::type;
     for (size_t i = 0; i < values.size(); ++i) {
       if constexpr (sizeof(T) <= 2 && is_floating(dtype_of<T>)) {
-        x.data<T>()[i] = T(static_cast<float>(values[i]));
+        x.mutable_data<T>()[i] = T(static_cast<float>(values[i]));
       } else {
-        x.data<T>()[i] = static_cast<T>(values[i]);
+        x.mutable_data<T>()[i] = static_cast<T>(values[i]);
       }
     }
   });

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-// tests/golden/tokenizers.py has the package learn from the same text.
+// tests/golden/tokenizer_json.py has the package learn from the same text.
 TEST(BpeTrainer, LearnsWhatThePackageLearns) {
   const std::string path = std::string(BINADE_GOLDEN_DIR) + "/tokenizers/trained.json";
   const json::Document golden = json::parse(io::read_text(path, "test", 1 << 24), {"test", path});

@@ -12,7 +12,7 @@
 #include "binade/data/tokenizer_json/unicode.h"
 #include "binade/io/file.h"
 
-// What the tokenizers package made of texts (tests/golden/tokenizers.py).
+// What the tokenizers package made of texts (tests/golden/tokenizer_json.py).
 namespace binade::data {
 namespace {
 

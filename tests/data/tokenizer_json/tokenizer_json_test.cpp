@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "binade/base/error.h"
+#include "binade/data/sentencepiece.h"
+#include "binade/data/tokenizer_json/from_sentencepiece.h"
 #include "binade/data/tokenizer_json/huggingface_files.h"
 #include "binade/data/tokenizer_json/write.h"
+#include "data/small_model.h"
 #include "io/temporary_folder.h"
 
 namespace binade::data {
@@ -72,6 +75,22 @@ TEST(TokenizerJson, WhatTransformersNeedsBesideAModel) {
   folder.put("tokenizer_config.json", "{}");
   add_huggingface_files(folder.path(), 256);
   EXPECT_EQ(testing::content_of(folder / "tokenizer_config.json"), "{}");
+}
+
+// The library that made the model is the reference.
+TEST(TokenizerJson, SentencePieceModelsKeepTheirIds) {
+  const std::string text =
+      small_training_text() + "  a\tb\n\n na\u00EFve \u4E2D\u6587 \U0001F600 12 ";
+  for (const TokenizerKind kind : {TokenizerKind::bpe, TokenizerKind::unigram}) {
+    const auto model = sentencepiece_of(small_model(kind), "small");
+    const auto json = sentencepiece_tokenizer_json(small_model(kind), "small");
+    ASSERT_TRUE(json);
+    const auto same = tokenizer_json_of(*json, "small.json");
+    EXPECT_EQ(same->vocab(), model->vocab());
+    const std::vector<int64_t> ids = model->encode(text);
+    EXPECT_EQ(same->encode(text), ids);
+    EXPECT_EQ(same->decode(ids), text);
+  }
 }
 
 TEST(TokenizerJson, TextThatIsNotUtf8) {

@@ -59,6 +59,20 @@ TEST(Unigram, NoPathIsBetter) {
   }
 }
 
+// As in the package: of two equal paths the one found first stays, which has the longer last token.
+TEST(Unigram, AnEqualPathIsNotBetter) {
+  const Unigram model(Vocabulary({"a", "b", "ab", "bab"}), {-1, -1, -2, -3}, {});
+  EXPECT_THAT(unigram_ids(model, "ab"), ElementsAre(2));
+  EXPECT_THAT(unigram_ids(model, "abab"), ElementsAre(0, 3));
+}
+
+// An unknown character counts 10 less than the lowest score: -1 + 5 - 10 is worse than -1.
+TEST(Unigram, AnUnknownCharacterHasItsPrice) {
+  const Unigram model(Vocabulary({"<unk>", "a", "xa"}), {0, 5, -1}, {.unknown = 0});
+  EXPECT_THAT(unigram_ids(model, "xa"), ElementsAre(2));
+  EXPECT_THAT(unigram_ids(model, "xxa"), ElementsAre(0, 2));
+}
+
 TEST(Unigram, UnknownCharacters) {
   const Vocabulary vocabulary({"<unk>", "a", "<0xC3>", "<0xA4>"});
   const std::vector<double> scores = {0, -1, -2, -2};

@@ -128,7 +128,7 @@ std::vector<Description> arithmetic_ops() {
        .rounds = Rounds::each},
       fused(Op::addcmul, false),
       fused(Op::addcdiv, true),
-      comparison(Op::equal, equal, [](double a, double b) { return a == b; }),
+      comparison(Op::eq, eq, [](double a, double b) { return a == b; }),
       comparison(Op::not_equal, not_equal, [](double a, double b) { return a != b; }),
       comparison(Op::less, less, [](double a, double b) { return a < b; }),
       comparison(Op::less_equal, less_equal, [](double a, double b) { return a <= b; }),

@@ -1,5 +1,6 @@
 #include "binade/ops/shape.h"
 
+#include "binade/ops/copy.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {
@@ -65,6 +66,10 @@ Case expand_case(const std::string& name, const Shape& from, const Shape& to) {
             for_each_index(to, [&](const Shape& index) { y[i++] = broadcast_at(x, index); });
             return y;
           })};
+}
+
+Case clone_case(const std::string& name, const Shape& shape) {
+  return {name, {{shape}}, call1(clone), reference1([](const Array& x) { return x; })};
 }
 
 // Transposed first, so that there is something to copy.
@@ -152,6 +157,9 @@ std::vector<Description> shape_ops() {
               expand_case("one", {1}, {1, 1}), expand_case("rows", {3, 1}, {3, 7}),
               expand_case("in_front", {5}, {2, 3, 5}), expand_case("scalar", {}, {3, 5})},
              expand_case("large", {1009, 1}, {5, 1009, 41})),
+      moving(Op::clone,
+             {clone_case("empty", {0, 3}), clone_case("one", {1, 1}), clone_case("odd", {3, 7})},
+             clone_case("large", {307, 211})),
       moving(Op::contiguous,
              {contiguous_case("empty", {0, 3}), contiguous_case("one", {1, 1}),
               contiguous_case("odd", {3, 7})},

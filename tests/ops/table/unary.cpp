@@ -93,9 +93,10 @@ Description clamps() {
   const auto clamp_to = [](double low, double high) {
     return elementwise(
         Op::clamp, [=](const Tensor& x) { return clamp(x, low, high); },
-        [=](const Real& x) { return x.value < low    ? Real(low)
-                                    : x.value > high ? Real(high)
-                                                     : x; });
+        // No gradient at a bound, either.
+        [=](const Real& x) {
+          return x.value <= low ? Real(low) : x.value >= high ? Real(high) : x;
+        });
   };
   Description description =
       joined(clamp_to(-0.75, 1.25),

@@ -7,6 +7,7 @@
 
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
+#include "binade/train/config/presets.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"
 
@@ -23,7 +24,7 @@ TEST(Config, DefaultsAreWholeAndSaveToThemselves) {
   EXPECT_EQ(config.precision, Precision::bf16);
   EXPECT_EQ(config.device, backend::gpus().empty() ? Device::cpu() : Device::cuda());
   EXPECT_EQ(config.kv_heads, config.heads);
-  EXPECT_EQ(config.hidden, 4 * config.width);
+  EXPECT_EQ(config.hidden, 384);  // 8/3 of the width 128, rounded up to a multiple of 64
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
 }
 
@@ -59,6 +60,35 @@ TEST(Config, TheCommandLineWinsOverTheFileAndTheFileOverThePreset) {
   EXPECT_EQ(config.vocab, 50257);
   EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).layers, 2);
   EXPECT_EQ(resolve({file, {{"preset", "llama-1.3b"}, {"heads", "8"}}}).model, ModelFamily::llama);
+}
+
+TEST(Config, DefaultsAreThoseOfTheTinyPreset) {
+  Config config;
+  apply_preset(config);
+  EXPECT_EQ(config, Config());
+}
+
+TEST(Config, APresetBringsItsStepsAndLearningRate) {
+  const Config gpt2 = from_options({{"preset", "gpt2-124m"}});
+  EXPECT_EQ(gpt2.lr, 6e-4);
+  EXPECT_EQ(gpt2.steps, 20000);
+  EXPECT_EQ(gpt2.warmup, 2000);
+  EXPECT_EQ(gpt2.batch, 8);
+  EXPECT_EQ(from_options({{"preset", "llama-1.3b"}}).lr, 2e-4);
+  const Config given = from_options({{"preset", "gpt2-124m"}, {"lr", "1e-4"}, {"steps", "40"}});
+  EXPECT_EQ(given.lr, 1e-4);
+  EXPECT_EQ(given.warmup, 4);  // a tenth
+}
+
+TEST(Config, ACommandsDefaultsYieldToTheFile) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.put("c.toml", "[train]\nsteps = 7\n");
+  const Sources::Options defaults = {{"steps", "400"}, {"seed", "5"}};
+  EXPECT_EQ(resolve({file, {}, defaults}).steps, 7);
+  EXPECT_EQ(resolve({file, {}, defaults}).seed, 5);
+  EXPECT_EQ(resolve({file, {{"steps", "9"}}, defaults}).steps, 9);
+  // They yield to no preset: a command says how long its runs are.
+  EXPECT_EQ(resolve({{}, {{"preset", "gpt2-124m"}}, defaults}).steps, 400);
 }
 
 TEST(Config, KeysAreNamedOnceAndDescribed) {
@@ -117,7 +147,7 @@ TEST(Config, RefusesBadFiles) {
        "expected one of constant, linear, cosine, cooldown, found \"cosinus\""},
       {"[train]\ndevice = \"tpu\"", "expected one of auto, cpu, cuda"},
       {"[train]\nrecompute = 1", "expected true or false, found 1"},
-      {"[train]\nwarmup = 900", "[train] warmup: expected at most the 600 steps, found 900"},
+      {"[train]\nwarmup = 3000", "[train] warmup: expected at most the 1600 steps, found 3000"},
       {"[train]\nthreads = 5000", "[train] threads"},
       {"[train]\nseed = -1", "[train] seed"},
       {"[data]\nvalidation = 0", "[data] validation"},
@@ -126,7 +156,7 @@ TEST(Config, RefusesBadFiles) {
       {"[model]\nheads = 3", "[model] heads: expected a divisor of the width 128, found 3"},
       {"[model]\nmodel = \"llama\"\nkv_heads = 3",
        "[model] kv_heads: expected a divisor of heads, 4, found 3"},
-      {"[model]\nkv_heads = 2", "as many as heads in a gpt2"},
+      {"[model]\nmodel = \"gpt2\"\nkv_heads = 2", "as many as heads in a gpt2"},
       {"[model]\nmodel = \"llama\"\nwidth = 12", "an even width per head"},
       {"[model]\nvocab = 100", "at least 256 for the tokenizer 'bytes', found 100"},
       {"[model]\npreset = \"huge\"", "expected one of tiny, small, gpt2-124m"},

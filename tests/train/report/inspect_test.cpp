@@ -57,7 +57,8 @@ TEST(Inspect, ShowsNamesThatATerminalWouldObey) {
 TEST(Inspect, TheTailOfAHistogramIsOneRow) {
   const TemporaryFolder folder;
   const Tensor x = full({100'000}, 1);
-  for (int i = 0; i < 5; ++i) x.data<float>()[i] = static_cast<float>(std::ldexp(1.0, -20 - i));
+  for (int i = 0; i < 5; ++i)
+    x.mutable_data<float>()[i] = static_cast<float>(std::ldexp(1.0, -20 - i));
   io::save_safetensors(folder / "x.safetensors", {{"x", x}});
   const std::string text = inspection_text(inspect(folder / "x.safetensors"), true);
   EXPECT_THAT(text, AllOf(HasSubstr("2^0"), HasSubstr("below"), HasSubstr("<0.01%")));

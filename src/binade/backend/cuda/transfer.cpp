@@ -1,7 +1,11 @@
 #include "binade/backend/cuda/transfer.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "binade/backend/backend.h"
@@ -102,6 +106,70 @@ double AsyncReadback::wait() const {
   Tensor value = Tensor::empty({}, DType::f64);
   of(Device::cpu()).elementwise.copy({slot_->pinned->data, slot_->dtype, {}, {}, true}, value);
   return value.data<double>()[0];
+}
+
+namespace {
+
+// Pinned buffers of downloads that are free for reuse, by size: powers of two, so that few sizes
+// exist. Shared by threads and never freed.
+struct DownloadBuffers {
+  std::mutex mutex;
+  std::map<size_t, std::vector<Pinned*>> free;
+};
+
+DownloadBuffers& download_buffers() {
+  static auto& buffers = *new DownloadBuffers();
+  return buffers;
+}
+
+}  // namespace
+
+struct AsyncDownload::Block {
+  Pinned* pinned = nullptr;
+  size_t size = 0;
+  Shape shape;
+  DType dtype = DType::f32;
+  Device device;
+
+  ~Block() {
+    DownloadBuffers& buffers = download_buffers();
+    const std::lock_guard lock(buffers.mutex);
+    buffers.free[size].push_back(pinned);
+  }
+};
+
+AsyncDownload::AsyncDownload(const Tensor& x) {
+  activate(x.device());
+  const auto bytes = static_cast<size_t>(x.bytes());
+  const size_t size = std::bit_ceil(std::max<size_t>(bytes, 4096));
+  Pinned* pinned = nullptr;
+  {
+    DownloadBuffers& buffers = download_buffers();
+    const std::lock_guard lock(buffers.mutex);
+    std::vector<Pinned*>& free = buffers.free[size];
+    if (!free.empty()) {
+      pinned = free.back();
+      free.pop_back();
+    }
+  }
+  if (pinned == nullptr) pinned = new Pinned(size);
+  block_ = std::make_shared<Block>();
+  block_->pinned = pinned;
+  block_->size = size;
+  block_->dtype = x.dtype();
+  block_->device = x.device();
+  block_->shape = x.shape();
+  check(cudaMemcpyAsync(pinned->data, x.raw_data(), bytes, cudaMemcpyDeviceToHost, stream()),
+        "copy from the GPU");
+  pinned->record();
+}
+
+Tensor AsyncDownload::wait() const {
+  activate(block_->device);
+  block_->pinned->wait();
+  Tensor host = Tensor::empty(block_->shape, block_->dtype);
+  std::memcpy(host.raw_data(), block_->pinned->data, static_cast<size_t>(host.bytes()));
+  return host;
 }
 
 }  // namespace binade::backend::cuda

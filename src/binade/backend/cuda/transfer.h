@@ -24,4 +24,18 @@ class AsyncReadback {
   std::shared_ptr<Slot> slot_;
 };
 
+// A dense tensor being copied to pinned memory.
+class AsyncDownload {
+ public:
+  AsyncDownload() = default;
+  explicit AsyncDownload(const Tensor& x);
+  bool defined() const { return block_ != nullptr; }
+  // A CPU tensor; on any thread.
+  Tensor wait() const;
+
+ private:
+  struct Block;
+  std::shared_ptr<Block> block_;
+};
+
 }  // namespace binade::backend::cuda

@@ -60,7 +60,8 @@ struct Apply {
   void operator()(FuseDecoder) const {
     std::string all;
     for (const std::string& token : tokens) all += token;
-    tokens.assign(1, std::move(all));
+    tokens.clear();
+    tokens.push_back(std::move(all));
   }
   void operator()(const ReplaceDecoder& step) const {
     size_t bytes = 0;

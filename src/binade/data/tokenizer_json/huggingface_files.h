@@ -5,9 +5,9 @@
 
 namespace binade::data {
 
-// Adds what transformers' AutoTokenizer needs in the folder of a model that knows `vocab` tokens:
-// the tokenizer.json of bytes if `vocab` is 256 and there is no tokenizer, and a
-// tokenizer_config.json beside a tokenizer.json. Existing files stay unchanged.
+// Adds what transformers' AutoTokenizer needs in the folder of a model that knows `vocab` tokens: a
+// tokenizer.json for a SentencePiece model, or for bytes if `vocab` is 256 and there is no
+// tokenizer, and a tokenizer_config.json beside a tokenizer.json. Existing files stay unchanged.
 void add_huggingface_files(const std::filesystem::path& folder, int64_t vocab);
 
 }  // namespace binade::data

@@ -57,6 +57,14 @@ Tensor row_weight(const Tensor& target, const CrossEntropyOptions& options, DTyp
   return weight;
 }
 
+// A row weight for gradients: 1 rather than infinity if no target counts, because the gradients it
+// multiplies are zeros then. The loss itself is NaN, as in PyTorch.
+Tensor finite_weight(const Tensor& weight) {
+  const Tensor y = Tensor::empty_like(weight);
+  backend::of(weight).elementwise.unary(backend::Unary::clamp, {0, 1}, weight, y);
+  return y;
+}
+
 Tensor total(const Tensor& losses, const Tensor& weight) {
   const Tensor sum = Tensor::empty({1}, losses.dtype(), losses.device());
   backend::of(losses).reduce.reduce(backend::Reduction::sum, losses, {sum});
@@ -193,8 +201,15 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
 int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device) {
   const int64_t bytes = int64_t{device.is_cuda() ? 2048 : 64} << 20;
   int64_t fitting = bytes / (classes * static_cast<int64_t>(size_of(dtype)));
-  if (fitting > 1024) fitting = round_down(fitting, 1024);
-  return std::clamp<int64_t>(fitting, 1, std::max<int64_t>(rows, 1));
+  fitting = std::max<int64_t>(fitting, 1);
+  if (rows <= fitting) return std::max<int64_t>(rows, 1);
+  // Chunks of equal size, in whole tiles if possible: a short last one would not fill a GPU.
+  constexpr int64_t tile = 1024;
+  const int64_t fewest = divide_up(rows, fitting);
+  for (int64_t chunks = fewest; chunks <= 2 * fewest; ++chunks) {
+    if (rows % (chunks * tile) == 0) return rows / chunks;
+  }
+  return divide_up(rows, fewest);
 }
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
@@ -223,7 +238,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   return call.result(total(head.losses, row), [row, dx_unit = head.dx, dweight_unit = head.dweight,
                                                full = x.shape(), classes = head.classes](
                                                   const Tensor& dy, GradSlots dx) {
-    const Tensor factor = scaled(viewed(dy, {1}), row, dy.dtype());
+    const Tensor factor = scaled(viewed(dy, {1}), finite_weight(row), dy.dtype());
     if (dx_unit.defined()) dx[0].add(viewed(scaled(dx_unit, factor, dx_unit.dtype()), full));
     if (dweight_unit.defined())
       dx[1].add(scaled(part(dweight_unit, 0, classes), factor, dweight_unit.dtype()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "binade/autograd/grad_mode.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create.h"
@@ -43,6 +44,33 @@ Tensor indexable(const Tensor& target, int64_t ignore_index) {
 Tensor reduced_by_count(const Tensor& losses, const Tensor& counts, Reduce reduce) {
   if (reduce != Reduce::mean) return reduced_loss(losses, reduce);
   return sum(losses) / sum(counts);
+}
+
+// The binary cross entropy of each probability p, with PyTorch's bounds: logarithms of at least
+// -100, so that a confident mistake has a finite loss, and a gradient (p - t) / (p (1 - p)) whose
+// denominator is at least 1e-12.
+Tensor element_entropies(const Tensor& p, const Tensor& target) {
+  const auto logs = [](const Tensor& p, double least) {
+    const double most = std::numeric_limits<double>::infinity();
+    return std::pair(clamp(log(p), least, most), clamp(log1p(neg(p)), least, most));
+  };
+  const Call call(Op::binary_cross_entropy, {p, target});
+  const Tensor losses = [&] {
+    const NoGrad plain;
+    const auto [yes, no] = logs(call[0], -100);
+    return neg(call[1] * yes + (mul(call[1], -1) + 1.0) * no);
+  }();
+  return call.result(
+      losses, [logs, p = Saved(call[0]), target = Saved(call[1])](const Tensor& dy, GradSlots dx) {
+        if (dx[0].needs_grad()) {
+          const Tensor spread = clamp(p.get() * (mul(p.get(), -1) + 1.0), 1e-12, 1);
+          dx[0].add(dy * (p.get() - target.get()) / spread);
+        }
+        if (dx[1].needs_grad()) {
+          const auto [yes, no] = logs(p, -std::numeric_limits<double>::infinity());
+          dx[1].add(dy * (no - yes));
+        }
+      });
 }
 
 }  // namespace
@@ -154,10 +182,7 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& target, Reduce reduce
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& target, Reduce reduce) {
   check_pair(Op::binary_cross_entropy, probabilities, target);
   Composite call(Op::binary_cross_entropy, {probabilities, target});
-  // Logarithms are bounded by -100, so that a confident mistake has a finite loss.
-  const double bound = std::numeric_limits<double>::infinity();
-  const Tensor yes = clamp(log(call[0]), -100, bound), no = clamp(log1p(neg(call[0])), -100, bound);
-  return call.result(reduced_loss(neg(call[1] * yes + (mul(call[1], -1) + 1.0) * no), reduce));
+  return call.result(reduced_loss(element_entropies(call[0], call[1]), reduce));
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& target, Reduce reduce, bool log_target) {

@@ -1,6 +1,10 @@
 #include "binade/train/config/component_options.h"
 
+#include <utility>
+
 #include "binade/backend/gpu.h"
+#include "binade/base/error.h"
+#include "binade/io/huggingface.h"
 #include "binade/train/config/precision_plan.h"
 
 namespace binade::train {
@@ -22,25 +26,43 @@ Device device_of(const Config& config) {
   return backend::gpus().empty() ? Device::cpu() : Device::cuda();
 }
 
+void check_device(const Config& config) {
+  const Device device = device_of(config);
+  if (!device.is_cuda() || std::cmp_less(device.index, backend::gpus().size())) return;
+  fail("config",
+       {.argument = "--device",
+        .expected = "a device of this machine",
+        .found = backend::built_with_cuda() ? to_string(device) + ", but no NVIDIA GPU was found"
+                                            : "cuda, but this build has no CUDA backend",
+        .hint = backend::built_with_cuda()
+                    ? "'nvidia-smi' shows whether the driver works"
+                    : "leave --device out, or build with 'cmake --preset cuda'"});
+}
+
 nn::LanguageModelConfig model_config(const Config& config) {
   const bool llama = config.model == ModelFamily::llama;
-  return {.layers = config.layers,
-          .width = config.width,
-          .heads = config.heads,
-          .kv_heads = llama ? config.kv_heads : 0,
-          .hidden = config.hidden,
-          .vocab = config.vocab,
-          .context = config.context,
-          .norm = llama ? nn::NormKind::rms : nn::NormKind::layer,
-          .eps = config.norm_eps,
-          .bias = !llama,
-          .gated = llama,
-          .learned_positions = !llama,
-          .rope_theta = config.rope_theta,
-          .tied_head = config.tied_head.value_or(!llama),
-          .residual = config.residual,
-          .recompute = config.recompute,
-          .seed = static_cast<uint64_t>(config.seed)};
+  nn::LanguageModelConfig model;
+  if (config.architecture.empty()) {
+    model.norm = llama ? nn::NormKind::rms : nn::NormKind::layer;
+    model.bias = model.learned_positions = model.tied_head = !llama;
+    model.gated = llama;
+  } else {
+    model = io::parse_config(config.architecture, "[model] architecture");
+  }
+  model.layers = config.layers;
+  model.width = config.width;
+  model.heads = config.heads;
+  model.kv_heads = model.learned_positions ? 0 : config.kv_heads;
+  model.hidden = config.hidden;
+  model.vocab = config.vocab;
+  model.context = config.context;
+  model.eps = config.norm_eps;
+  model.rope_theta = config.rope_theta;
+  model.tied_head = config.tied_head.value_or(model.tied_head);
+  model.residual = config.residual;
+  model.recompute = config.recompute;
+  model.seed = static_cast<uint64_t>(config.seed);
+  return model;
 }
 
 nn::Placement placement(const Config& config) {

@@ -15,6 +15,7 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/base/text.h"
 #include "binade/io/file.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/config/toml_text.h"
@@ -38,23 +39,9 @@ struct Given {
   PrecisionOverrides overrides;
 };
 
-// Levenshtein distance.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
-
 const Key& nearest(std::string_view name) {
   return *std::min_element(keys().begin(), keys().end(), [name](const Key& a, const Key& b) {
-    return distance(name, a.name) < distance(name, b.name);
+    return edit_distance(name, a.name) < edit_distance(name, b.name);
   });
 }
 
@@ -301,9 +288,8 @@ toml::table parsed(std::string_view text, const std::string& file) {
   }
 }
 
-Given read_toml(std::string_view text, const std::string& file) {
+void read_toml(std::string_view text, const std::string& file, Given& given) {
   const toml::table root = parsed(text, file);
-  Given given;
   for (const auto& [name, node] : root) {
     const bool known = std::any_of(keys().begin(), keys().end(), [&name = name](const Key& key) {
       return key.section == name.str();
@@ -318,13 +304,23 @@ Given read_toml(std::string_view text, const std::string& file) {
       refuse_key(line_of(file, node), "", name.str());
     }
   }
-  return given;
 }
 
-// Whether every size of the model is given, as in a saved configuration.
+void add_options(const Sources::Options& options, Given& given) {
+  for (const auto& [name, text] : options) {
+    std::string key_name = name;
+    std::replace(key_name.begin(), key_name.end(), '-', '_');
+    const Key* key = find("", key_name);
+    if (key == nullptr) refuse_option("--" + name);
+    given.settings.push_back({key, parse_option(*key, text), option_name(*key)});
+  }
+}
+
+// Whether every size of the model is given, as in a saved configuration. Those of older versions
+// lack the architecture.
 bool sizes_are_given(const std::vector<Setting>& settings) {
   return std::all_of(keys().begin(), keys().end(), [&settings](const Key& key) {
-    return key.section != "model" ||
+    return key.section != "model" || key.name == "architecture" ||
            std::any_of(settings.begin(), settings.end(),
                        [&key](const Setting& s) { return s.key == &key; });
   });
@@ -339,6 +335,7 @@ Config resolved(const Given& given) {
     if (setting.key->name == "preset" || setting.key->name == "init_from") apply(setting, config);
   }
   apply_preset(config);
+  if (!config.init_from.empty()) apply_fine_tuning(config);
   if (!config.init_from.empty() && !sizes_are_given(settings)) apply_init_from(config);
   bool vocab_given = !config.init_from.empty();
   for (const Setting& setting : settings) {
@@ -371,20 +368,17 @@ std::string value_text(const Key& key, const Config& config) {
 
 Config resolve(const Sources& sources) {
   Given given;
+  add_options(sources.defaults, given);
   if (!sources.file.empty())
-    given = read_toml(io::read_text(sources.file, "config", 1 << 20), sources.file.string());
-  for (const auto& [name, text] : sources.options) {
-    std::string key_name = name;
-    std::replace(key_name.begin(), key_name.end(), '-', '_');
-    const Key* key = find("", key_name);
-    if (key == nullptr) refuse_option("--" + name);
-    given.settings.push_back({key, parse_option(*key, text), option_name(*key)});
-  }
+    read_toml(io::read_text(sources.file, "config", 1 << 20), sources.file.string(), given);
+  add_options(sources.options, given);
   return resolved(given);
 }
 
 Config resolve_text(std::string_view toml, const std::string& name) {
-  return resolved(read_toml(toml, name));
+  Given given;
+  read_toml(toml, name, given);
+  return resolved(given);
 }
 
 std::string to_toml(const Config& config) {

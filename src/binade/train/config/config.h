@@ -25,8 +25,9 @@ struct Config {
   // [model]
   Preset preset = Preset::tiny;
   std::string init_from;
-  ModelFamily model = ModelFamily::gpt2;
-  int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 128,
+  std::string architecture;  // a config.json; empty: as `model` has it
+  ModelFamily model = ModelFamily::llama;
+  int64_t layers = 4, width = 128, heads = 4, kv_heads = 0, hidden = 0, context = 256,
           vocab = binade::data::byte_vocabulary;
   std::optional<bool> tied_head;  // none: as the family has it
   double norm_eps = 1e-5, rope_theta = 10000;
@@ -45,8 +46,8 @@ struct Config {
   PrecisionOverrides overrides;  // [[precision.override]], in files only
   // [train]
   std::optional<Device> device;  // none: a GPU if there is one
-  int64_t steps = 600, batch = 8, accumulate = 1;
-  double lr = 4e-3;
+  int64_t steps = 1600, batch = 4, accumulate = 1;
+  double lr = 3e-3;
   int64_t warmup = -1;
   optim::ScheduleKind schedule = optim::ScheduleKind::cosine;
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, clip = 1;
@@ -55,7 +56,7 @@ struct Config {
   int64_t seed = 0, threads = 0;
   // [run]
   std::string out;
-  int64_t eval_every = 100, eval_batches = 8, log_every = 20, checkpoint_every = 200, keep = 2,
+  int64_t eval_every = 200, eval_batches = 8, log_every = 50, checkpoint_every = 400, keep = 2,
           sample = 400, layer_stats = 100;
   bool resume = false, dry_run = false;
 
@@ -102,11 +103,14 @@ std::string value_name(const Key& key);
 // The key's value as TOML writes it.
 std::string value_text(const Key& key, const Config& config);
 
-// Settings by source. Later ones override earlier ones: the defaults, the preset, the TOML file,
-// the command line.
+// Settings by source. Later ones override earlier ones: the defaults, the preset, a command's own
+// defaults, the TOML file, the command line.
 struct Sources {
-  std::filesystem::path file;                                // empty: none
-  std::vector<std::pair<std::string, std::string>> options;  // option name without dashes, text
+  using Options = std::vector<std::pair<std::string, std::string>>;  // name without dashes, text
+
+  std::filesystem::path file;  // empty: none
+  Options options;
+  Options defaults = {};
 };
 
 // The complete configuration, checked: fails naming key, expected and found. Values that stand for

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "binade/base/division.h"
 #include "binade/base/error.h"
 #include "binade/data/token_file.h"
@@ -15,20 +17,35 @@ namespace {
 
 constexpr int64_t gpt2_vocabulary = 50257, llama_vocabulary = 32000;
 
-struct PresetSizes {
+struct PresetValues {
   Preset preset;
   ModelFamily model;
   int64_t layers, width, heads, hidden, context, vocab;
+  int64_t batch, steps;
+  double lr;
 };
 
-constexpr PresetSizes presets[] = {
-    {Preset::tiny, ModelFamily::gpt2, 4, 128, 4, 0, 128, data::byte_vocabulary},
-    {Preset::small, ModelFamily::gpt2, 4, 256, 4, 0, 256, data::byte_vocabulary},
-    {Preset::gpt2_124m, ModelFamily::gpt2, 12, 768, 12, 0, 1024, gpt2_vocabulary},
-    {Preset::gpt2_350m, ModelFamily::gpt2, 24, 1024, 16, 0, 1024, gpt2_vocabulary},
-    {Preset::gpt2_1_5b, ModelFamily::gpt2, 48, 1600, 25, 0, 1024, gpt2_vocabulary},
-    {Preset::llama_1_3b, ModelFamily::llama, 24, 2048, 16, 5632, 2048, llama_vocabulary},
+// Learning rates of the large models are those published for their sizes (GPT-3, table 2.1), that
+// of the small one nanoGPT's for characters. The tiny one's are for a first run of less than a
+// minute on two cores.
+constexpr PresetValues presets[] = {
+    {Preset::tiny, ModelFamily::llama, 4, 128, 4, 0, 256, data::byte_vocabulary, 4, 1600, 3e-3},
+    {Preset::small, ModelFamily::gpt2, 4, 256, 4, 0, 256, data::byte_vocabulary, 8, 3000, 1e-3},
+    {Preset::gpt2_124m, ModelFamily::gpt2, 12, 768, 12, 0, 1024, gpt2_vocabulary, 8, 20000, 6e-4},
+    {Preset::gpt2_350m, ModelFamily::gpt2, 24, 1024, 16, 0, 1024, gpt2_vocabulary, 8, 20000, 3e-4},
+    {Preset::gpt2_1_5b, ModelFamily::gpt2, 48, 1600, 25, 0, 1024, gpt2_vocabulary, 8, 20000, 2e-4},
+    {Preset::llama_1_3b, ModelFamily::llama, 24, 2048, 16, 5632, 2048, llama_vocabulary, 8, 20000,
+     2e-4},
 };
+
+// Training goes on where another run has ended, so its steps are small and few: fine-tuning uses
+// rates of 2e-5 to 5e-5.
+constexpr double fine_tuning_lr = 3e-5;
+constexpr int64_t fine_tuning_steps = 500;
+
+// A tenth of a run, but no more than the 2000 steps that large runs take.
+constexpr int64_t max_warmup = 2000;
+int64_t default_warmup(int64_t steps) { return std::min(steps / 10, max_warmup); }
 
 void require(bool good, std::string key, std::string expected, std::string found,
              std::string hint = {}) {
@@ -40,6 +57,7 @@ void require(bool good, std::string key, std::string expected, std::string found
 }
 
 void check_model(const Config& c) {
+  if (!c.architecture.empty()) return;  // its own checks apply
   const bool llama = c.model == ModelFamily::llama;
   require(c.width % c.heads == 0, "[model] heads",
           fmt::format("a divisor of the width {}", c.width), fmt::format("{}", c.heads));
@@ -87,22 +105,32 @@ void check_precision(const Config& c) {
 }  // namespace
 
 void apply_preset(Config& config) {
-  for (const PresetSizes& sizes : presets) {
-    if (sizes.preset != config.preset) continue;
-    config.model = sizes.model;
-    config.layers = sizes.layers;
-    config.width = sizes.width;
-    config.heads = sizes.heads;
+  for (const PresetValues& values : presets) {
+    if (values.preset != config.preset) continue;
+    config.model = values.model;
+    config.layers = values.layers;
+    config.width = values.width;
+    config.heads = values.heads;
     config.kv_heads = 0;
-    config.hidden = sizes.hidden;
-    config.context = sizes.context;
-    config.vocab = sizes.vocab;
+    config.hidden = values.hidden;
+    config.context = values.context;
+    config.vocab = values.vocab;
+    config.batch = values.batch;
+    config.steps = values.steps;
+    config.lr = values.lr;
   }
 }
 
+void apply_fine_tuning(Config& config) {
+  config.steps = fine_tuning_steps;
+  config.lr = fine_tuning_lr;
+}
+
 void apply_init_from(Config& config) {
-  const nn::LanguageModelConfig model =
-      io::read_config(io::model_folder(config.init_from, "--init-from") / "config.json");
+  const std::filesystem::path folder = io::model_folder(config.init_from, "--init-from");
+  const nn::LanguageModelConfig model = io::read_config(folder / "config.json");
+  if (data::find_tokenizer(folder)) config.tokenizer = folder.string();
+  config.architecture = io::config_json(model);
   config.model = model.norm == nn::NormKind::rms ? ModelFamily::llama : ModelFamily::gpt2;
   config.layers = model.layers;
   config.width = model.width;
@@ -138,7 +166,7 @@ void complete(Config& config, bool vocab_given) {
     config.hidden =
         config.model == ModelFamily::llama ? round_up(config.width * 8 / 3, 64) : 4 * config.width;
   config.device = device_of(config);
-  if (config.warmup < 0) config.warmup = config.steps / 20;
+  if (config.warmup < 0) config.warmup = default_warmup(config.steps);
   require(config.warmup <= config.steps, "[train] warmup",
           fmt::format("at most the {} steps", config.steps), fmt::format("{}", config.warmup));
   require(!config.resume || !config.out.empty(), "--resume",

@@ -4,10 +4,15 @@
 
 namespace binade::train {
 
-// Sets the model's family and sizes to those of config.preset.
+// Sets the model's family and sizes, the batch, the steps and the learning rate to those of
+// config.preset.
 void apply_preset(Config& config);
 
-// Sets the model's family and sizes to those of config.init_from: a model's folder or a run's.
+// Sets the steps and the learning rate to those for a model that has been trained before.
+void apply_fine_tuning(Config& config);
+
+// Sets the model's family and sizes, and the tokenizer if there is one, to those of
+// config.init_from: a model's folder or a run's.
 void apply_init_from(Config& config);
 
 // The configuration in another precision, without the settings that do not go with it.

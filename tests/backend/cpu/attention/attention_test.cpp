@@ -330,8 +330,8 @@ TEST(CpuAttention, LargeScoresDoNotOverflow) {
   const Case c{1, 1, 1, 70, 70, 8, false};
   for (const float size : {1e2f, 1e4f, 1e6f}) {
     Inputs in(c, DType::f32);
-    for (int64_t i = 0; i < in.q.numel(); ++i) in.q.data<float>()[i] *= size;
-    for (int64_t i = 0; i < in.k.numel(); ++i) in.k.data<float>()[i] *= size;
+    for (int64_t i = 0; i < in.q.numel(); ++i) in.q.mutable_data<float>()[i] *= size;
+    for (int64_t i = 0; i < in.k.numel(); ++i) in.k.mutable_data<float>()[i] *= size;
     const Results found = run(c, DType::f32, in);
     for (const double value : read(found.out)) ASSERT_LE(std::abs(value), 10) << size;
     for (const double value : read(found.dk)) ASSERT_TRUE(std::isfinite(value)) << size;
@@ -342,7 +342,7 @@ TEST(CpuAttention, LargeScoresDoNotOverflow) {
 TEST(CpuAttention, NanReachesTheRowsThatSeeIt) {
   const Case c{1, 1, 1, 4, 4, 8, false};
   Inputs in(c, DType::f32);
-  in.q.data<float>()[c.dim] = NAN;
+  in.q.mutable_data<float>()[c.dim] = NAN;
   const Results found = run(c, DType::f32, in);
   for (int64_t i = 0; i < found.out.numel(); ++i) {
     EXPECT_EQ(std::isnan(found.out.data<float>()[i]), i / c.dim == 1) << i;
@@ -373,7 +373,7 @@ TEST(CpuAttention, BackwardMatchesFiniteDifferences) {
     for (const double sign : {1.0, -1.0}) {
       Inputs moved(c, DType::f64);
       for (int64_t i = 0; i < gradient.numel(); ++i) {
-        (moved.*which).data<double>()[i] += sign * step * direction.data<double>()[i];
+        (moved.*which).mutable_data<double>()[i] += sign * step * direction.data<double>()[i];
       }
       difference += sign * loss(moved) / (2 * step);
     }
@@ -393,8 +393,8 @@ struct Tables {
         sine(filled({positions, half}, DType::f32, 0)) {
     for (int64_t i = 0; i < positions * half; ++i) {
       const double angle = 0.1 * static_cast<double>((i / half + 1) * (i % half + 1));
-      cosine.data<float>()[i] = static_cast<float>(std::cos(angle));
-      sine.data<float>()[i] = static_cast<float>(std::sin(angle));
+      cosine.mutable_data<float>()[i] = static_cast<float>(std::cos(angle));
+      sine.mutable_data<float>()[i] = static_cast<float>(std::sin(angle));
     }
   }
 };

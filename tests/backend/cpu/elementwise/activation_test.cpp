@@ -143,8 +143,8 @@ TEST(CpuActivation, BackwardOfEveryBf16IsThatOfItsValue) {
   constexpr int64_t codes = 1 << 16;
   const Tensor x = filled({codes}, DType::bf16, 0), same = filled({codes}, DType::f32, 0);
   for (int64_t i = 0; i < codes; ++i) {
-    x.data<bf16>()[i] = bf16::from_bits(static_cast<uint16_t>(i));
-    same.data<float>()[i] = x.data<bf16>()[i];
+    x.mutable_data<bf16>()[i] = bf16::from_bits(static_cast<uint16_t>(i));
+    same.mutable_data<float>()[i] = x.data<bf16>()[i];
   }
   const Tensor dy = noise({codes}, DType::f32, 1);
   for (const Activation activation : activations) {

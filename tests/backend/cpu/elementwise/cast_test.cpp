@@ -19,7 +19,8 @@ template <class From>
 Tensor column(const std::vector<From>& values, int64_t stride) {
   const auto n = static_cast<int64_t>(values.size());
   const Tensor x = Tensor::empty({n * stride}, dtype_of<From>);
-  for (int64_t i = 0; i < n; ++i) x.data<From>()[i * stride] = values[static_cast<size_t>(i)];
+  for (int64_t i = 0; i < n; ++i)
+    x.mutable_data<From>()[i * stride] = values[static_cast<size_t>(i)];
   return x.strided({n}, {stride}, 0);
 }
 

@@ -119,8 +119,8 @@ TEST(CpuElementwise, IntegersAreExact) {
   const Tensor a = Tensor::empty({5}, DType::i64), b = Tensor::empty({5}, DType::i64);
   const int64_t left[] = {big, -7, 7, 9, std::numeric_limits<int64_t>::min()};
   const int64_t right[] = {2, 2, -2, 0, -1};
-  std::copy_n(left, 5, a.data<int64_t>());
-  std::copy_n(right, 5, b.data<int64_t>());
+  std::copy_n(left, 5, a.mutable_data<int64_t>());
+  std::copy_n(right, 5, b.mutable_data<int64_t>());
   const Tensor y = Tensor::empty({5}, DType::i64);
   const auto result = [&](Binary op) {
     kernels().binary(op, a, b, y);
@@ -227,7 +227,7 @@ TEST(CpuElementwise, CopyKeepsEveryBitOfAnInteger) {
   const int64_t big = (int64_t{1} << 62) + 1;
   const Tensor x = Tensor::empty({3, 40}, DType::i64),
                y = arranged({3, 40}, DType::i64, Arrangement::transposed);
-  std::fill_n(x.data<int64_t>(), 120, big);
+  std::fill_n(x.mutable_data<int64_t>(), 120, big);
   kernels().copy(x, y);
   for (int64_t i = 0; i < 120; ++i) ASSERT_EQ(static_cast<int64_t*>(y.raw_data())[i], big);
 }
@@ -242,7 +242,7 @@ TEST(CpuElementwise, CopyRoundsOnce) {
   kernels().copy(x, b);
   EXPECT_EQ(read(b)[1], 1 + 0x1p-7);
   const Tensor integer = Tensor::empty({1}, DType::i64), narrow = Tensor::empty({1}, DType::bf16);
-  integer.data<int64_t>()[0] = (int64_t{1} << 62) + (int64_t{1} << 54) + 1;
+  integer.mutable_data<int64_t>()[0] = (int64_t{1} << 62) + (int64_t{1} << 54) + 1;
   kernels().copy(integer, narrow);
   EXPECT_EQ(read(narrow)[0], 0x1p62 + 0x1p55);
 }
@@ -297,7 +297,7 @@ TEST(CpuElementwise, TransposesOfManyAxes) {
   const Shape shape{3, 5, 36, 33};
   std::vector<int> order = {0, 1, 2, 3};
   const Tensor x = Tensor::empty(shape, DType::f32);
-  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i);
+  for (int64_t i = 0; i < x.numel(); ++i) x.mutable_data<float>()[i] = static_cast<float>(i);
   do {
     Shape permuted = shape, strides = shape;
     for (int axis = 0; axis < 4; ++axis) {

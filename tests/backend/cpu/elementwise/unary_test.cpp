@@ -46,7 +46,7 @@ const std::vector<Function>& functions() {
   static const std::vector<Function> all = {
       {"neg", Unary::neg, [](double x) { return -x; }, 0, -3, 3},
       {"abs", Unary::abs, [](double x) { return std::abs(x); }, 0, 0.1, 3},
-      {"sign", Unary::sign, [](double x) { return x != x ? x : (x > 0) - (x < 0); }, 0, 0.1, 3},
+      {"sign", Unary::sign, [](double x) { return (x > 0) - (x < 0); }, 0, 0.1, 3},
       {"square", Unary::square, [](double x) { return x * x; }, 0.51, -3, 3},
       {"sqrt", Unary::sqrt, [](double x) { return std::sqrt(x); }, 0.51, 0.1, 9},
       {"rsqrt", Unary::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 1.6, 0.1, 9},
@@ -185,6 +185,7 @@ TEST(CpuElementwise, UnarySpecialValues) {
   EXPECT_EQ(value(Unary::softplus, 1000), 1000);
   EXPECT_EQ(value(Unary::gelu, infinity), infinity);
   EXPECT_EQ(value(Unary::sign, 0), 0);
+  EXPECT_EQ(value(Unary::sign, nan), 0) << "as in PyTorch";
   EXPECT_TRUE(std::isnan(value(Unary::relu, nan)));
   EXPECT_TRUE(std::isnan(value(Unary::clamp, nan, {0, 1})));
   EXPECT_EQ(value(Unary::round, 2.5), 2);
@@ -278,8 +279,12 @@ TEST(CpuElementwise, DerivativesAtKinks) {
   EXPECT_EQ(derivative_at(Unary::abs, 0), 0);
   EXPECT_EQ(derivative_at(Unary::abs, -2), -1);
   EXPECT_EQ(derivative_at(Unary::leaky_relu, 0, {.a = 0.5}), 0.5);
-  EXPECT_EQ(derivative_at(Unary::clamp, -1, {-1, 2}), 1);
-  EXPECT_EQ(derivative_at(Unary::clamp, 2, {-1, 2}), 1);
+  EXPECT_EQ(derivative_at(Unary::abs, nan), 0);
+  EXPECT_EQ(derivative_at(Unary::clamp, -1, {-1, 2}), 0);
+  EXPECT_EQ(derivative_at(Unary::clamp, 2, {-1, 2}), 0);
+  EXPECT_EQ(derivative_at(Unary::clamp, 1.75, {-1, 2}), 1);
+  EXPECT_EQ(derivative_at(Unary::clamp, nan, {-1, 2}), 0);
+  EXPECT_EQ(derivative_at(Unary::clamp, infinity, {-1, infinity}), 1) << "no bound there";
   EXPECT_EQ(derivative_at(Unary::clamp, 2.25, {-1, 2}), 0);
   EXPECT_EQ(derivative_at(Unary::pow, 0, {.a = 0}), 0);
   EXPECT_EQ(derivative_at(Unary::pow, 0, {.a = 2}), 0);

@@ -238,5 +238,16 @@ TEST(CpuMatmul, BitsDoNotDependOnThreads) {
   expect_same_bits(results[2], results[0], "8 threads");
 }
 
+TEST(Matmul, RowSumsAddToTheirTarget) {
+  const Tensor a = make({1, 2, 3}, DType::f32, {1, 2, 3, -4, 5, 6}),
+               b = make({1, 3, 1}, DType::f32, {1, 10, 100}),
+               y = make({1, 2, 1}, DType::f32, {0, 0}), sums = make({2}, DType::f32, {0.5, -0.5});
+  kernels.matmul(a, b, y, {.row_sums = {.view = sums, .accumulate = true}});
+  EXPECT_EQ(read(y), (Values{321, 646}));
+  EXPECT_EQ(read(sums), (Values{6.5, 6.5}));
+  kernels.matmul(a, b, y, {.row_sums = {.view = sums}});
+  EXPECT_EQ(read(sums), (Values{6, 7}));
+}
+
 }  // namespace
 }  // namespace binade::backend

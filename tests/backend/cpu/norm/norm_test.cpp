@@ -56,7 +56,7 @@ Forward run_forward(NormKind kind, const RowCase& c, const Types& t, const Tenso
                     const Tensor& residual, const Tensor& weight, const Tensor& bias) {
   const Shape shape{c.rows, c.width};
   Forward out{.y = filled(shape, t.y, NAN), .rstd = filled({c.rows}, accumulation_type(t.x), NAN)};
-  if (residual) out.sum = filled(shape, t.x, NAN);
+  if (residual.defined()) out.sum = filled(shape, t.x, NAN);
   if (kind == NormKind::layer) out.mean = filled({c.rows}, accumulation_type(t.x), NAN);
   kernels.forward({.kind = kind,
                    .x = x,
@@ -75,8 +75,8 @@ Forward run_forward(NormKind kind, const RowCase& c, const Types& t, const Tenso
 void check_forward(NormKind kind, const RowCase& c, const Types& t, const Tensor& normalized,
                    const Tensor& weight, const Tensor& bias, const Forward& found,
                    const std::string& what) {
-  const Values x = read(normalized), w = weight ? read(weight) : Values(c.width, 1.0),
-               b = bias ? read(bias) : Values(c.width, 0.0);
+  const Values x = read(normalized), w = weight.defined() ? read(weight) : Values(c.width, 1.0),
+               b = bias.defined() ? read(bias) : Values(c.width, 0.0);
   const double unit = sum_epsilon(t.x), grow = steps(c.width) * unit,
                n = static_cast<double>(c.width);
   Values y(x.size()), y_bound(x.size()), mean(c.rows), mean_bound(c.rows), rstd(c.rows),
@@ -195,8 +195,8 @@ void check_backward(NormKind kind, const RowCase& c, const Types& t, const Backw
   const double unit = sum_epsilon(t.x), grow = steps(c.width) * unit,
                n = static_cast<double>(c.width);
   const Values dy = read(in.dy), x = read(in.x), w = read(in.weight), rstd = read(in.rstd),
-               mean = in.mean ? read(in.mean) : Values(c.rows, 0.0),
-               dsum = in.dsum ? read(in.dsum) : Values(x.size());
+               mean = in.mean.defined() ? read(in.mean) : Values(c.rows, 0.0),
+               dsum = in.dsum.defined() ? read(in.dsum) : Values(x.size());
   Values dx(x.size()), dx_bound(x.size()), dw(c.width, old), dw_size(c.width, old),
       db(c.width, old), db_size(c.width, old);
   for (int64_t row = 0; row < c.rows; ++row) {
@@ -318,7 +318,7 @@ TEST(CpuNormStatistics, OneBadElementSpoilsItsRowOnly) {
   const Types t{DType::f32, DType::f32, DType::f32};
   for (const double bad : {std::numeric_limits<double>::infinity(), std::nan("")}) {
     const Tensor x = noise({c.rows, c.width}, DType::f32, 9);
-    x.data<float>()[40 + 17] = static_cast<float>(bad);
+    x.mutable_data<float>()[40 + 17] = static_cast<float>(bad);
     const Values y = read(run_forward(NormKind::layer, c, t, x, {}, {}, {}).y);
     for (int64_t i = 0; i < 120; ++i) EXPECT_EQ(std::isnan(y[i]), i / 40 == 1) << i;
   }

@@ -138,8 +138,8 @@ TEST(CpuReduce, IntegersAreExact) {
     }
   }
   const Tensor big = Tensor::empty({2}, DType::i64), sum = Tensor::empty({1}, DType::i64);
-  big.data<int64_t>()[0] = int64_t{1} << 60;
-  big.data<int64_t>()[1] = 1;
+  big.mutable_data<int64_t>()[0] = int64_t{1} << 60;
+  big.mutable_data<int64_t>()[1] = 1;
   kernels().reduce(Reduction::sum, big, {sum});
   EXPECT_EQ(sum.data<int64_t>()[0], (int64_t{1} << 60) + 1);
 }

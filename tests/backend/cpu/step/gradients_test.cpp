@@ -28,7 +28,7 @@ Found unscale(const std::vector<std::pair<size_t, int64_t>>& bad, double value,
   for (const int64_t size : {3, 5000, 7, 5000, 1})
     gradients.push_back(filled({size}, DType::f32, 8));
   for (const auto& [gradient, element] : bad)
-    gradients[gradient].data<float>()[element] = static_cast<float>(value);
+    gradients[gradient].mutable_data<float>()[element] = static_cast<float>(value);
   const std::vector<TensorView> views(gradients.begin(), gradients.end());
   const Tensor inf = filled({1}, DType::f32, 0), first = make({1}, DType::i32, {double(known)});
   gradient_kernels.unscale(views, filled({1}, DType::f32, 0.25), inf, first);

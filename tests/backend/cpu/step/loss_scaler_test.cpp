@@ -37,7 +37,7 @@ struct Scaler {
   Tensor scale, trackers = make({2}, DType::i32, {0, 0});
 
   Scaler(double start, const LossScaleParams& params) : scale(make({1}, DType::f32, {start})) {
-    trackers.data<int32_t>()[1] = static_cast<int32_t>(params.hysteresis);
+    trackers.mutable_data<int32_t>()[1] = static_cast<int32_t>(params.hysteresis);
   }
   void update(bool overflow, const LossScaleParams& params) const {
     scaler.update(scale, trackers, make({1}, DType::f32, {overflow ? 1.0 : 0.0}), params);

@@ -38,9 +38,9 @@ struct Inputs {
     for (int64_t row = 0; row < c.rows; ++row) {
       labels[row] =
           row % 4 == 2 ? ignored : static_cast<int64_t>(random::bits(5, 0, row) % c.classes);
-      if (target_type == DType::i64) target.data<int64_t>()[row] = labels[row];
+      if (target_type == DType::i64) target.mutable_data<int64_t>()[row] = labels[row];
       if (target_type == DType::i32)
-        target.data<int32_t>()[row] = static_cast<int32_t>(labels[row]);
+        target.mutable_data<int32_t>()[row] = static_cast<int32_t>(labels[row]);
     }
   }
 };
@@ -209,7 +209,7 @@ TEST(CpuLoss, LargeLogitsKeepASmallLossExact) {
   // The loss is log(1 + e^-3); lse - logit would round it to the spacing of f32 at 30000.
   const Tensor logits = make({1, 2}, DType::f32, {30000, 29997}),
                target = Tensor::empty({1}, DType::i64);
-  target.data<int64_t>()[0] = 0;
+  target.mutable_data<int64_t>()[0] = 0;
   const Tensor losses = filled({1}, DType::f32, NAN), lse = filled({1}, DType::f32, NAN);
   kernels.cross_entropy(
       {.logits = logits, .target = target, .ignore_index = ignored, .losses = losses, .lse = lse});
@@ -219,8 +219,8 @@ TEST(CpuLoss, LargeLogitsKeepASmallLossExact) {
 TEST(CpuLoss, InfiniteLogits) {
   const double infinity = std::numeric_limits<double>::infinity();
   const Tensor target = Tensor::empty({2}, DType::i64);
-  target.data<int64_t>()[0] = 1;
-  target.data<int64_t>()[1] = 0;
+  target.mutable_data<int64_t>()[0] = 1;
+  target.mutable_data<int64_t>()[1] = 0;
   const Tensor logits = make({2, 2}, DType::f32, {0, -infinity, 0, -infinity});
   const Tensor losses = filled({2}, DType::f32, NAN), lse = filled({2}, DType::f32, NAN);
   kernels.cross_entropy(

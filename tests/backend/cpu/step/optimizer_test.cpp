@@ -207,7 +207,7 @@ TEST(CpuOptimizer, SkipLeavesEverything) {
     expect_same_bits(model.second[i], before.second[i], "second");
     expect_same_bits(model.copy[i], before.copy[i], "copy");
   }
-  skip.data<float>()[0] = 0;
+  skip.mutable_data<float>()[0] = 0;
   kernels.sgd(model.items, {.lr = 1}, {.skip = skip});
   EXPECT_NE(read(model.master.back()), read(before.master.back()));
 }
@@ -364,15 +364,15 @@ TEST(CpuOptimizer, NormFindsWhatIsNotFinite) {
   const Gradients good;
   norm_of(good, 2, flag);
   EXPECT_EQ(flag.data<float>()[0], 0);
-  flag.data<float>()[0] = 0.5f;
+  flag.mutable_data<float>()[0] = 0.5f;
   norm_of(good, 2, flag);
   EXPECT_EQ(flag.data<float>()[0], 0.5f) << "left alone where all is finite";
   for (const double p : {1.0, 2.0, 3.0, infinity}) {
     for (const float bad : {static_cast<float>(infinity), -static_cast<float>(infinity), NAN}) {
       for (const int64_t where : {int64_t{0}, int64_t{5000}, int64_t{10000}}) {
         const Gradients gradients;
-        gradients.tensors[17].data<float>()[where] = bad;  // the largest of f32
-        flag.data<float>()[0] = 0;
+        gradients.tensors[17].mutable_data<float>()[where] = bad;  // the largest of f32
+        flag.mutable_data<float>()[0] = 0;
         const double norm = norm_of(gradients, p, flag);
         EXPECT_EQ(flag.data<float>()[0], 1);
         EXPECT_EQ(std::isnan(norm), std::isnan(bad)) << p;
@@ -405,14 +405,14 @@ TEST(CpuOptimizer, UnscaleMultipliesAndFindsWhatIsNotFinite) {
   EXPECT_EQ(flag.data<float>()[0], 0);
   for (const float bad : {static_cast<float>(infinity), NAN}) {
     const Gradients spoiled;
-    spoiled.tensors[17].data<float>()[10000] = bad;
-    flag.data<float>()[0] = 0;
+    spoiled.tensors[17].mutable_data<float>()[10000] = bad;
+    flag.mutable_data<float>()[0] = 0;
     kernels.unscale(spoiled.views, factor, flag, {});
     EXPECT_EQ(flag.data<float>()[0], 1);
     kernels.unscale(spoiled.views, factor, {}, {});  // the flag is optional
   }
   const Tensor large = filled({2}, DType::f32, 3e38), big = filled({1}, DType::f32, 4);
-  flag.data<float>()[0] = 0;
+  flag.mutable_data<float>()[0] = 0;
   kernels.unscale(std::vector<TensorView>{large}, big, flag, {});
   EXPECT_EQ(flag.data<float>()[0], 0) << "it was finite before the product";
 }

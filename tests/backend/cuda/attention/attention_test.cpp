@@ -439,7 +439,7 @@ TEST_F(CudaAttention, NanReachesTheRowsThatSeeIt) {
   const Case c{1, 1, 1, 4, 4, 8, false};
   for (const Implementation* attention : {&table, &tf32}) {
     const Tensors inputs = make_tensors(c, DType::f32);
-    inputs.q.data<float>()[c.dim] = NAN;
+    inputs.q.mutable_data<float>()[c.dim] = NAN;
     const Tensors on_gpu = moved(inputs, Device::cuda());
     attention->forward(c, on_gpu);
     const Tensor out = transfer(on_gpu.out, Device::cpu());

@@ -22,7 +22,7 @@ class CastGpu : public testing::Test {
 // Every exponent, ties, subnormals, and what is not finite.
 Tensor hard_numbers(const Shape& shape) {
   const Tensor x = Tensor::empty(shape, DType::f32);
-  auto* values = x.data<float>();
+  auto* values = x.mutable_data<float>();
   for (int64_t i = 0; i < x.numel(); ++i) {
     uint32_t bits = random::bits(7, 0, static_cast<uint64_t>(i));
     if (i % 3 == 1) bits &= 0xffff8000u;  // on and between 16-bit numbers
@@ -36,7 +36,8 @@ Tensor finite(const Tensor& x, float scale) {
   const Tensor y = Tensor::empty(x.shape(), DType::f32);
   for (int64_t i = 0; i < x.numel(); ++i) {
     const float value = x.data<float>()[i];
-    y.data<float>()[i] = std::isfinite(value) ? std::remainder(value, 500.0f) * scale : 0.0f;
+    y.mutable_data<float>()[i] =
+        std::isfinite(value) ? std::remainder(value, 500.0f) * scale : 0.0f;
   }
   return y;
 }

@@ -170,6 +170,33 @@ TEST_F(MatmulGpu, ARepeatedOperandAndRowsWithGaps) {
   expect_within(read(transfer(there, Device::cpu())), read(expected), bound, "gaps");
 }
 
+// The gradients of a weight and of its bias: dy^T x, and the sums of dy's columns. Aligned shapes
+// take cuBLASLt's epilogue, odd ones a reduction; the same bits twice.
+TEST_F(MatmulGpu, RowSumsBesideTheProduct) {
+  for (const Case& sizes : {Case{1, 768, 256, 4096}, Case{1, 64, 8, 40}, Case{1, 5, 7, 33}}) {
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+      for (const bool accumulate : {false, true}) {
+        const Tensor dy = noise({1, sizes.k, sizes.m}, dtype, 1),
+                     x = noise({1, sizes.k, sizes.n}, dtype, 2);
+        const auto run = [&](Device device) {
+          const Tensor y = transfer(filled({1, sizes.m, sizes.n}, DType::f32, 1), device),
+                       sums = transfer(filled({sizes.m}, DType::f32, 2), device);
+          of(y).matmul.matmul(transposed(transfer(dy, device)), transfer(x, device), y,
+                              {.beta = accumulate ? 1.0f : 0.0f,
+                               .row_sums = {.view = sums, .accumulate = accumulate}});
+          return std::pair(read(transfer(y, Device::cpu())), read(transfer(sums, Device::cpu())));
+        };
+        const auto expected = run(Device::cpu()), found = run(Device::cuda());
+        const double terms = static_cast<double>(sizes.k) * epsilon(DType::f32);
+        const std::string what = "row sums " + std::string(name(dtype));
+        expect_within(found.first, expected.first, Values(found.first.size(), 4 * terms), what);
+        expect_within(found.second, expected.second, Values(found.second.size(), 4 * terms), what);
+        EXPECT_EQ(run(Device::cuda()), found);
+      }
+    }
+  }
+}
+
 TEST_F(MatmulGpu, NanAndInfinityPassTheActivations) {
   const Tensor a = filled({1, 16, 32}, DType::bf16, std::numeric_limits<double>::quiet_NaN());
   const Tensor b = filled({1, 32, 16}, DType::bf16, 1);

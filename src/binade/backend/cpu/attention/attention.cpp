@@ -1,11 +1,13 @@
 #include "binade/backend/attention.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "binade/backend/cpu/attention/blocks.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/rows/dense_rows.h"
+#include "binade/base/error.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
@@ -48,9 +50,55 @@ void rope(const RotaryEmbedding& call) {
   });
 }
 
+// The other kernels in turn; the host knows the position.
+void decode(const AttentionDecode& call) {
+  const int64_t batch = call.keys.shape[0], kv_heads = call.keys.shape[1], dim = call.keys.shape[3];
+  const int64_t heads = call.out.shape[2] / dim, position = call.position.as<int64_t>()[0];
+  if (position < 0 || position >= call.keys.shape[2]) {
+    fail("attention", {.argument = "position",
+                       .expected = "less than " + std::to_string(call.keys.shape[2]),
+                       .found = std::to_string(position)});
+  }
+  const Tensor packed = Tensor::empty({batch, heads + 2 * kv_heads, 1, dim}, call.qkv.dtype);
+  elementwise_kernels.copy({call.qkv.data, call.qkv.dtype, packed.shape(), packed.strides(), true},
+                           packed);
+  const auto part = [&](int64_t first, int64_t count) {
+    return packed.strided({batch, count, 1, dim}, packed.strides(), first * dim);
+  };
+  if (call.cosine.present) {
+    const int64_t rotated = heads + kv_heads;
+    const Tensor x =
+        packed.strided({batch, 1, rotated, dim}, {packed.strides()[0], dim, dim, 1}, 0);
+    rope({.x = x, .cosine = call.cosine, .sine = call.sine, .start = position, .y = x});
+  }
+  // `count` cached tokens from `first` on.
+  const auto cached = [&](TensorView cache, int64_t first, int64_t count) {
+    const int64_t offset = first * dim * static_cast<int64_t>(size_of(cache.dtype));
+    cache.data = cache.as<std::byte>() + offset;
+    cache.shape = {batch, kv_heads, count, dim};
+    return cache;
+  };
+  elementwise_kernels.copy(part(heads, kv_heads), cached(call.keys, position, 1));
+  elementwise_kernels.copy(part(heads + kv_heads, kv_heads), cached(call.values, position, 1));
+  const Tensor lse =
+      Tensor::empty({batch, heads, 1}, call.qkv.dtype == DType::f64 ? DType::f64 : DType::f32);
+  attention::forward({.q = part(0, heads),
+                      .k = cached(call.keys, 0, position + 1),
+                      .v = cached(call.values, 0, position + 1),
+                      .scale = call.scale,
+                      .causal = true,
+                      .tf32 = call.tf32,
+                      .out = {call.out.data,
+                              call.out.dtype,
+                              {batch, heads, 1, dim},
+                              {heads * dim, dim, dim, 1},
+                              true},
+                      .lse = lse});
+}
+
 }  // namespace
 
 const AttentionKernels attention_kernels{
-    .forward = attention::forward, .backward = attention::backward, .rope = rope};
+    .forward = attention::forward, .backward = attention::backward, .rope = rope, .decode = decode};
 
 }  // namespace binade::backend::cpu

@@ -20,7 +20,8 @@ void map(const double* a, const double* b, double* y, int64_t n, F f) {
   for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
 }
 
-double sign(double x) { return x != x ? x : static_cast<double>((x > 0) - (x < 0)); }
+// 0 for NaN, as in PyTorch.
+double sign(double x) { return static_cast<double>((x > 0) - (x < 0)); }
 
 double sigmoid(double x) {
   const double small = std::exp(-std::fabs(x));
@@ -184,10 +185,13 @@ struct F64Functions {
       return g * (exponent == 0 ? 0 : exponent * std::pow(x, exponent - 1));
     }
   };
+  // As in PyTorch, no gradient at a bound, but an infinite bound is none.
   struct Clamp {
     double low, high;
     double value(double x) const { return x != x ? x : std::fmin(std::fmax(x, low), high); }
-    double gradient(double g, double x) const { return x >= low && x <= high ? g : 0; }
+    double gradient(double g, double x) const {
+      return (x > low && x < high) || (std::isinf(x) && (x == low || x == high)) ? g : 0;
+    }
   };
   struct Scale {
     double factor, offset;

@@ -38,8 +38,9 @@ HWY_INLINE Mask is_nan(V x) { return hn::IsNaN(x); }
 HWY_INLINE Mask differ(V a, V b) { return hn::Not(hn::Eq(a, b)); }
 
 HWY_INLINE V sign(V x) {
-  const V magnitude = hn::IfThenElseZero(differ(x, hn::Zero(D())), constant(1));
-  return hn::IfThenElse(is_nan(x), x, hn::CopySign(magnitude, x));
+  const V zero = hn::Zero(D());
+  const Mask nonzero = hn::Or(hn::Gt(x, zero), hn::Lt(x, zero));  // neither holds for NaN
+  return hn::IfThenElse(nonzero, hn::CopySign(constant(1), x), hn::IfThenZeroElse(is_nan(x), x));
 }
 
 // Calls f for each lane: for functions used too rarely to have a vector form.

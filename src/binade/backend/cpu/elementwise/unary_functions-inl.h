@@ -165,13 +165,18 @@ struct VectorFunctions {
       return hn::Mul(g, hn::Mul(constant(exponent), pow(x, exponent - 1)));
     }
   };
+  // As in PyTorch, no gradient at a bound, but an infinite bound is none.
   struct Clamp {
     double low, high;
     HWY_INLINE V value(V x) const {
       return hn::IfThenElse(is_nan(x), x, hn::Min(hn::Max(x, constant(low)), constant(high)));
     }
     HWY_INLINE V gradient(V g, V x) const {
-      return hn::IfThenElseZero(hn::And(hn::Ge(x, constant(low)), hn::Le(x, constant(high))), g);
+      const V least = constant(low), most = constant(high);
+      const Mask unbounded = hn::And(hn::Eq(hn::Abs(x), constant(infinity)),
+                                     hn::Or(hn::Eq(x, least), hn::Eq(x, most)));
+      return hn::IfThenElseZero(
+          hn::Or(unbounded, hn::And(hn::Gt(x, least), hn::Lt(x, most))), g);
     }
   };
   struct Scale {

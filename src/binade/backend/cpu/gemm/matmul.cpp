@@ -10,6 +10,7 @@ float scale_or_one(const TensorView& scale) { return scale.present ? *scale.as<f
 
 void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) {
   require_floating(a, b, y, epilogue);
+  if (epilogue.row_sums.present()) sum_rows(reduce_kernels, a, epilogue.row_sums);
   if (has_groups(epilogue)) {
     return matmul_dequantized({Device::cpu(), matmul_kernels, quantize_kernels}, a, b, y, epilogue);
   }

@@ -271,7 +271,7 @@ void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
   }
 }
 
-void roll(const DelayedScale& stream) {
+void roll_one(const DelayedScale& stream) {
   float* past = stream.history.as<float>();
   const int64_t length = stream.history.numel();
   std::move_backward(past, past + length - 1, past + length);
@@ -281,6 +281,15 @@ void roll(const DelayedScale& stream) {
   const float scale = delayed_scale(amax, static_cast<float>(stream.max_value), stream.rule.margin);
   *stream.scale.as<float>() = scale;
   *stream.scale_inv.as<float>() = 1 / scale;
+}
+
+void roll(std::span<const DelayedScale> streams) {
+  for (const DelayedScale& stream : streams) {
+    roll_one(stream);
+    if (!stream.prepared.present) continue;
+    stream.prepared.as<float>()[0] = *stream.scale_inv.as<float>();
+    stream.prepared.as<float>()[1] = 0;
+  }
 }
 
 }  // namespace

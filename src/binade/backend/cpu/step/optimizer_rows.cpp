@@ -21,10 +21,12 @@ void adam(const AdamStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
           beta1 = set(step.beta1), fresh1 = set(step.fresh1), beta2 = set(step.beta2),
           fresh2 = set(step.fresh2), root = set(step.root_correction2), eps = set(step.eps),
           size = set(step.step_size);
+  const bool decays = step.decay != 0;
   update<T>(
       n,
       [=](V g, V& p, V& m, V& v) HWY_ATTR {
-        g = hn::MulAdd(decay, p, hn::Mul(g, factor));
+        g = hn::Mul(g, factor);
+        if (decays) g = hn::MulAdd(decay, p, g);  // zero times an infinite weight would be NaN
         p = hn::Mul(p, keep);
         m = hn::MulAdd(beta1, m, hn::Mul(fresh1, g));
         v = hn::MulAdd(beta2, v, hn::Mul(hn::Mul(fresh2, g), g));
@@ -41,7 +43,11 @@ void sgd(const SgdStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   const V factor = set(step.gradient_factor), decay = set(step.decay), lr = set(step.lr),
           keep = set(step.momentum);
   const V fresh = set(step.first ? T{1} : step.fresh);
-  const auto decayed = [=](V g, V p) HWY_ATTR { return hn::MulAdd(decay, p, hn::Mul(g, factor)); };
+  const bool decays = step.decay != 0;
+  const auto decayed = [=](V g, V p) HWY_ATTR {
+    g = hn::Mul(g, factor);
+    return decays ? hn::MulAdd(decay, p, g) : g;  // zero times an infinite weight would be NaN
+  };
   if (rows.first == nullptr) {
     return update<T>(
         n, [=](V g, V& p) HWY_ATTR { p = hn::NegMulAdd(lr, decayed(g, p), p); }, rows.gradient,

@@ -1,5 +1,6 @@
 #include "binade/backend/attention.h"
 
+#include "binade/backend/cuda/attention/decode.h"
 #include "binade/backend/cuda/attention/rope.h"
 #include "binade/backend/cuda/attention/simt.h"
 #include "binade/backend/cuda/kernels.h"
@@ -28,6 +29,7 @@ void backward(const AttentionBackward& call) {
 
 }  // namespace
 
-const AttentionKernels attention_kernels{.forward = forward, .backward = backward, .rope = rope};
+const AttentionKernels attention_kernels{
+    .forward = forward, .backward = backward, .rope = rope, .decode = decode};
 
 }  // namespace binade::backend::cuda

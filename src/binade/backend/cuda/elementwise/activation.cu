@@ -118,6 +118,22 @@ struct BackwardPack {
 constexpr int row_threads = threads / warp_size;
 constexpr int rows_in_flight = 2;
 
+// Packs of rows `step` apart, those of them that exist.
+template <class C, int N>
+struct RowPacks {
+  Fetched<C, N> dy[rows_in_flight], x[rows_in_flight];
+
+  __device__ void fetch_rows(const BackwardPack<C, N>& f, int64_t row, int64_t step, int64_t rows,
+                             int64_t width, int64_t column) {
+#pragma unroll
+    for (int k = 0; k < rows_in_flight; ++k) {
+      if (row + k * step >= rows) continue;
+      dy[k] = fetch<C, N>(f.dy, (row + k * step) * width + column);
+      x[k] = fetch<C, N>(f.x, (row + k * step) * width + column);
+    }
+  }
+};
+
 template <class C, int N>
 __global__ void __launch_bounds__(threads)
     activation_backward_rows(const __grid_constant__ BackwardPack<C, N> f, int64_t rows,
@@ -127,20 +143,18 @@ __global__ void __launch_bounds__(threads)
   const int64_t column = left + threadIdx.x * N;
   const int64_t step = static_cast<int64_t>(gridDim.y) * row_threads;
   C own[N] = {};
-  for (int64_t row = static_cast<int64_t>(blockIdx.y) * row_threads + threadIdx.y;
-       row < rows && column < width; row += rows_in_flight * step) {
-    Fetched<C, N> dy[rows_in_flight], x[rows_in_flight];
-#pragma unroll
-    for (int k = 0; k < rows_in_flight; ++k) {
-      if (row + k * step >= rows) continue;
-      dy[k] = fetch<C, N>(f.dy, (row + k * step) * width + column);
-      x[k] = fetch<C, N>(f.x, (row + k * step) * width + column);
-    }
+  int64_t row = static_cast<int64_t>(blockIdx.y) * row_threads + threadIdx.y;
+  RowPacks<C, N> next;
+  if (column < width) next.fetch_rows(f, row, step, rows, width, column);
+  for (; row < rows && column < width; row += rows_in_flight * step) {
+    // The next rows are loaded while these are processed.
+    const RowPacks<C, N> current = next;
+    next.fetch_rows(f, row + rows_in_flight * step, step, rows, width, column);
 #pragma unroll
     for (int k = 0; k < rows_in_flight; ++k) {
       if (row + k * step >= rows) continue;
       C d[N];
-      f.finish((row + k * step) * width + column, dy[k], x[k], d);
+      f.finish((row + k * step) * width + column, current.dy[k], current.x[k], d);
 #pragma unroll
       for (int i = 0; i < N; ++i) own[i] += d[i];
     }

@@ -12,7 +12,7 @@ namespace binade::backend::cuda {
 
 template <class T>
 __device__ inline T sign(T x) {
-  return x != x || x == 0 ? x : std::copysign(T(1), x);
+  return x > 0 || x < 0 ? std::copysign(T(1), x) : x == 0 ? x : T(0);  // 0 for NaN, as in PyTorch
 }
 
 template <class T>
@@ -199,7 +199,11 @@ struct Functions {
   struct Clamp {
     T low, high;
     __device__ T value(T x) const { return x != x ? x : std::fmin(std::fmax(x, low), high); }
-    __device__ T gradient(T g, T x) const { return x >= low && x <= high ? g : T(0); }
+    // As in PyTorch, no gradient at a bound, but an infinite bound is none.
+    __device__ T gradient(T g, T x) const {
+      const bool unbounded = std::fabs(x) == T(INFINITY) && (x == low || x == high);
+      return unbounded || (x > low && x < high) ? g : T(0);
+    }
   };
   struct Scale {
     T factor, offset;

@@ -20,6 +20,12 @@ constexpr size_t workspace_bytes = 32 << 20;  // NVIDIA's recommendation for Hop
 constexpr int candidate_count = 16;  // that tuning times, from the top of cuBLASLt's ranking
 // Below, a GEMM takes a few microseconds, about as long as its launch: nothing to gain.
 constexpr double flops_worth_tuning = 1e9;
+// Algorithms within this factor of the fastest, at most so many, are timed again.
+constexpr float finalist_factor = 1.15f;
+constexpr size_t finalist_count = 4;
+// For so long, in turns: under load a GPU lowers its clocks, which changes the ranking of a short
+// burst. A model has about 20 shapes, so that the first step stays under three seconds.
+constexpr float final_milliseconds = 30;
 
 void check_blas(cublasStatus_t status, std::string_view call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -112,6 +118,9 @@ int64_t alignment(const void* address) {
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
+// cuBLASLt has one address for a bias and for the gradient of one.
+const void* bias_address(const BlasGemm& p) { return p.sums_b != nullptr ? p.sums_b : p.bias; }
+
 // Everything that the choice of an algorithm depends on: not the addresses, nor alpha's value.
 GemmKey key_of(const BlasGemm& p) {
   return {p.rows,
@@ -138,8 +147,8 @@ GemmKey key_of(const BlasGemm& p) {
               4 * static_cast<int64_t>(p.scaling_a) + 16 * static_cast<int64_t>(p.scaling_b),
           p.tf32,
           p.fast_accumulation,
-          p.bias == nullptr ? 0 : alignment(p.bias),
-          p.gelu,
+          bias_address(p) == nullptr ? 0 : alignment(bias_address(p)),
+          p.gelu + 2 * (p.sums_b != nullptr),
           p.aux.data == nullptr ? 0 : alignment(p.aux.data),
           p.aux.leading,
           p.aux.batch_stride};
@@ -163,6 +172,7 @@ Layout make_layout(const BlasMatrix& matrix, int64_t rows, int64_t columns, int6
 }
 
 cublasLtEpilogue_t epilogue_of(const BlasGemm& p) {
+  if (p.sums_b != nullptr) return CUBLASLT_EPILOGUE_BGRADB;
   if (!p.gelu) return p.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   if (p.aux.data != nullptr)
     return p.bias != nullptr ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
@@ -207,7 +217,7 @@ Operation make_operation(const BlasGemm& p) {
     set(owned, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode(p.scaling_b));
   }
   if (p.fast_accumulation) set(owned, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
-  if (p.bias != nullptr) {
+  if (bias_address(p) != nullptr) {
     set(owned, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(cuda_type(p.d.type)));
   }
   if (p.aux.data != nullptr) {
@@ -218,7 +228,8 @@ Operation make_operation(const BlasGemm& p) {
 }
 
 void set_addresses(const Plan& plan, const BlasGemm& p) {
-  if (p.bias != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  if (const void* const bias = bias_address(p))
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   if (p.aux.data != nullptr)
     set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux.data);
   if (p.scale_a != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.scale_a);
@@ -291,11 +302,16 @@ double flops(const BlasGemm& p) {
          static_cast<double>(p.depth) * static_cast<double>(p.batch);
 }
 
+// Runs of a measurement.
+int runs_of(const BlasGemm& p) {
+  constexpr double enough_flops = 2e11;  // 0.3 ms of bf16 or 4 ms of f32 on an H200
+  return static_cast<int>(std::clamp(enough_flops / flops(p), 2.0, 20.0));
+}
+
 // Milliseconds per run; infinite if the algorithm fails.
 float measure(Context& context, const Plan& plan, const BlasGemm& p, void* d,
               const cublasLtMatmulAlgo_t& algorithm, const Events& events) {
-  constexpr double enough_flops = 2e11;  // 0.3 ms of bf16 or 4 ms of f32 on an H200
-  const int repeats = static_cast<int>(std::clamp(enough_flops / flops(p), 2.0, 20.0));
+  const int repeats = runs_of(p);
   if (run(context, plan, p, d, algorithm) != CUBLAS_STATUS_SUCCESS)
     return std::numeric_limits<float>::infinity();
   check(cudaEventRecord(events.begin, stream()), "cudaEventRecord");
@@ -342,15 +358,34 @@ cublasLtMatmulAlgo_t fastest(Context& context, const Plan& plan, const BlasGemm&
   if (p.beta != 0) d = scratch.emplace(p).data();
   if (d == nullptr) return algorithms.front();
   const Events events;
-  size_t best = 0;
-  float least = std::numeric_limits<float>::infinity();
-  for (size_t i = 0; i < algorithms.size(); ++i) {
-    const float time = measure(context, plan, p, d, algorithms[i], events);
-    if (time >= least) continue;
-    least = time;
-    best = i;
+  struct Timed {
+    float milliseconds;
+    size_t index;
+    auto operator<=>(const Timed&) const = default;
+  };
+  std::vector<Timed> timed;
+  for (size_t i = 0; i < algorithms.size(); ++i)
+    timed.push_back({measure(context, plan, p, d, algorithms[i], events), i});
+  std::sort(timed.begin(), timed.end());
+  const auto is_slow = [&](const Timed& one) {
+    return !(one.milliseconds <= finalist_factor * timed[0].milliseconds);
+  };
+  timed.erase(std::find_if(timed.begin() + 1, timed.end(), is_slow), timed.end());
+  timed.resize(std::min(timed.size(), finalist_count));
+  const auto round = static_cast<float>(timed.size()) * static_cast<float>(runs_of(p) + 1);
+  // Nothing to decide, or runs so long that the first measurement was not a short burst.
+  if (timed.size() == 1 || round * timed[0].milliseconds > final_milliseconds)
+    return algorithms[timed[0].index];
+  for (Timed& one : timed) one.milliseconds = 0;
+  float spent = 0;
+  while (spent < final_milliseconds) {
+    for (Timed& one : timed) {
+      const float time = measure(context, plan, p, d, algorithms[one.index], events);
+      one.milliseconds += time;
+      spent += time * static_cast<float>(runs_of(p) + 1);
+    }
   }
-  return algorithms[best];
+  return algorithms[std::min_element(timed.begin(), timed.end())->index];
 }
 
 bool is_tuning_enabled() {

@@ -39,6 +39,7 @@ struct BlasGemm {
   bool tf32 = false;
   bool fast_accumulation = false;
   const void* bias = nullptr;  // d's type
+  void* sums_b = nullptr;  // d's type: if set, receives the sums of op(b)'s columns; no bias then
   bool gelu = false;
   BlasMatrix aux;  // d's type
 };

@@ -291,6 +291,25 @@ void multiply(const TensorView& a, const TensorView& b, const TensorView& y, con
                            std::string(name(y.dtype))});
 }
 
+// A weight's gradient and, from the same operand, its bias's. False, with nothing written, if
+// cuBLASLt cannot.
+bool multiply_with_row_sums(const TensorView& a, const TensorView& b, const TensorView& y,
+                            const Epilogue& e) {
+  const Target& sums = e.row_sums;
+  const bool halves = a.dtype == b.dtype && (a.dtype == DType::bf16 || a.dtype == DType::f16);
+  if (!halves || y.dtype != DType::f32 || sums.view.dtype != DType::f32 || y.shape[0] != 1 ||
+      y.numel() == 0 || a.shape[2] == 0 || !sums.view.is_dense() || !has_dense_rows(y))
+    return false;
+  Workspace workspace;
+  BlasGemm p = describe_gemm(a, b, y, e, workspace);
+  const TensorView written =
+      sums.accumulate ? workspace.get(sums.view.shape, DType::f32) : sums.view;
+  p.sums_b = written.data;
+  if (!blas_gemm(p)) return false;
+  if (sums.accumulate) elementwise_kernels.axpby(1, written, 1, sums.view);
+  return true;
+}
+
 // Operands with scales finer than a tensor. False, with nothing written, if cuBLASLt cannot.
 bool multiply_groups(const TensorView& a, const TensorView& b, const TensorView& y,
                      const Epilogue& e) {
@@ -342,6 +361,13 @@ void multiply_into_copy(const TensorView& a, const TensorView& b, const TensorVi
 
 void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) {
   require_floating(a, b, y, epilogue);
+  if (epilogue.row_sums.present()) {
+    if (multiply_with_row_sums(a, b, y, epilogue)) return;
+    sum_rows(reduce_kernels, a, epilogue.row_sums);
+    Epilogue rest = epilogue;
+    rest.row_sums = {};
+    return matmul(a, b, y, rest);
+  }
   if (y.numel() == 0) return;
   if (has_groups(epilogue)) {
     if (multiply_groups(a, b, y, epilogue)) return;

@@ -114,12 +114,18 @@ struct RollArgs {
   float* history;
   int64_t length;  // of the history
   float *pending, *scale, *scale_inv;
+  float* prepared;  // or null
   float max_value;
   DelayedRule rule;
 };
+constexpr size_t max_rolled = 8;  // streams per launch; a linear layer has three
+struct RollList {
+  RollArgs streams[max_rolled];
+};
 
-// One block shifts the history from its end, so that no element is overwritten before it is read.
-__global__ void __launch_bounds__(1024) roll_kernel(const __grid_constant__ RollArgs a) {
+// A block shifts a history from its end, so that no element is overwritten before it is read.
+__global__ void __launch_bounds__(1024) roll_kernel(const __grid_constant__ RollList list) {
+  const RollArgs& a = list.streams[blockIdx.x];
   __shared__ float scratch[warp_size];
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   const float newest = *a.pending;
@@ -136,9 +142,13 @@ __global__ void __launch_bounds__(1024) roll_kernel(const __grid_constant__ Roll
   amax = reduce_block(amax, Max{}, 0.0f, scratch);
   if (thread != 0) return;
   *a.pending = 0;
-  if (amax == 0) return;
-  *a.scale = delayed_scale(amax, a.max_value, a.rule.margin);
-  *a.scale_inv = 1 / *a.scale;
+  if (amax != 0) {
+    *a.scale = delayed_scale(amax, a.max_value, a.rule.margin);
+    *a.scale_inv = 1 / *a.scale;
+  }
+  if (a.prepared == nullptr) return;
+  a.prepared[0] = *a.scale_inv;
+  a.prepared[1] = 0;
 }
 
 // Whether x and both results come in aligned chunks of 16.
@@ -212,15 +222,28 @@ void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
          dropped.as<int32_t>());
 }
 
-void roll(const DelayedScale& stream) {
-  const RollArgs args{.history = stream.history.as<float>(),
-                      .length = stream.history.numel(),
-                      .pending = stream.pending.as<float>(),
-                      .scale = stream.scale.as<float>(),
-                      .scale_inv = stream.scale_inv.as<float>(),
-                      .max_value = static_cast<float>(stream.max_value),
-                      .rule = stream.rule};
-  launch(roll_kernel, dim3(1), dim3(1024), 0, args);
+void roll(std::span<const DelayedScale> streams) {
+  for (size_t begin = 0; begin < streams.size(); begin += max_rolled) {
+    const auto some = streams.subspan(begin, std::min(max_rolled, streams.size() - begin));
+    RollList list{};
+    int64_t longest = 0;
+    for (size_t i = 0; i < some.size(); ++i) {
+      const DelayedScale& stream = some[i];
+      list.streams[i] = {
+          .history = stream.history.as<float>(),
+          .length = stream.history.numel(),
+          .pending = stream.pending.as<float>(),
+          .scale = stream.scale.as<float>(),
+          .scale_inv = stream.scale_inv.as<float>(),
+          .prepared = stream.prepared.present ? stream.prepared.as<float>() : nullptr,
+          .max_value = static_cast<float>(stream.max_value),
+          .rule = stream.rule};
+      longest = std::max(longest, stream.history.numel());
+    }
+    const int64_t threads = std::min<int64_t>(1024, round_up(longest, int64_t{warp_size}));
+    launch(roll_kernel, static_cast<unsigned>(some.size()), static_cast<unsigned>(threads), 0,
+           list);
+  }
 }
 
 }  // namespace

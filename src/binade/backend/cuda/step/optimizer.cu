@@ -84,7 +84,8 @@ struct AdamRule : AdamStep<C> {
 
   __device__ void operator()(C g, C& p, C& m, C& v, bool) const {
     const AdamStep<C>& s = *this;
-    g = fma(s.decay, p, product(g, s.gradient_factor));
+    g = product(g, s.gradient_factor);
+    if (s.decay != 0) g = fma(s.decay, p, g);  // zero times an infinite weight would be NaN
     p = product(p, s.keep);
     m = fma(s.beta1, m, product(s.fresh1, g));
     v = fma(s.beta2, v, product(product(s.fresh2, g), g));
@@ -119,7 +120,8 @@ struct SgdRule : SgdStep<C> {
 
   __device__ void operator()(C g, C& p, C& m, C&, bool has_momentum) const {
     const SgdStep<C>& s = *this;
-    g = fma(s.decay, p, product(g, s.gradient_factor));
+    g = product(g, s.gradient_factor);
+    if (s.decay != 0) g = fma(s.decay, p, g);  // zero times an infinite weight would be NaN
     if (has_momentum) {
       m = fma(s.momentum, s.first ? C{0} : m, product(s.first ? C{1} : s.fresh, g));
       g = s.nesterov ? fma(s.momentum, m, g) : m;

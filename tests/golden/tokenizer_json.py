@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tokenizers in the shapes of known families, and what the tokenizers package makes of texts with them.
 
-    python tokenizers.py                           # tests/golden/tokenizers/*.json
-    python tokenizers.py --lines 5000 --out DIR    # more lines, for a longer comparison:
+    python tokenizer_json.py                           # tests/golden/tokenizers/*.json
+    python tokenizer_json.py --lines 5000 --out DIR    # more lines, for a longer comparison:
     BINADE_TOKENIZER_CASES=DIR build/release/test_data --gtest_filter='TokenizerGolden*'
 
 NAME.json is a tokenizer.json, NAME.cases.json has texts with their ids and what the ids decode to. The vocabularies
@@ -19,10 +19,9 @@ import sys
 import unicodedata
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path = [p for p in sys.path if pathlib.Path(p or ".").resolve() != HERE]  # this file has the package's name
-import tokenizers  # noqa: E402
-from tokenizers import AddedToken, Regex, Tokenizer  # noqa: E402
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
+import tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (

@@ -1,0 +1,29 @@
+"""Binade: a mixed-precision training engine.
+
+>>> import binade as bn
+>>> x = bn.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+>>> loss = (x * x).mean()
+>>> loss.backward()
+>>> x.grad
+tensor([[0.5, 1. ],
+        [1.5, 2. ]])
+"""
+
+from . import _binade
+from ._binade import *  # noqa: F403  every public name of the compiled module
+from ._binade import __version__  # noqa: F401
+from ._creation import (  # noqa: F401
+    arange, asarray, as_tensor, empty, from_dlpack, from_numpy, manual_seed, ones, rand, randn,
+    tensor, zeros)
+from ._dtypes import (  # noqa: F401
+    bfloat16, double, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int32, int64,
+    long, uint8)
+from ._functions import checkpoint, clone, einsum, equal, std  # noqa: F401
+from . import _methods  # noqa: F401  adds methods to Tensor
+from .autograd import enable_grad, no_grad, set_grad_enabled  # noqa: F401
+from .quantization import Quantization, quantize  # noqa: F401
+from .training import TrainingRun, generate, plan, train  # noqa: F401
+from . import amp, autograd, formats, lab, nn, optim, quantization, training  # noqa: F401
+from .amp import autocast  # noqa: F401
+
+del _binade

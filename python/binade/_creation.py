@@ -1,0 +1,188 @@
+"""New tensors, and tensors over memory of other libraries."""
+
+import numpy
+
+from . import _binade
+from ._binade import Tensor
+
+
+def _flat(data):
+    """Values and shape of a nested list or a number."""
+    if not isinstance(data, (list, tuple)):
+        return [data.item() if isinstance(data, (Tensor, numpy.generic)) else data], ()
+    values, shape = [], None
+    for item in data:
+        inner, inner_shape = _flat(item)
+        if shape is not None and inner_shape != shape:
+            _binade._fail("tensor", argument="data", expected="lists of equal lengths",
+                          found=f"{list(shape)} and {list(inner_shape)}")
+        values += inner
+        shape = inner_shape
+    return values, (len(data),) + (shape or ())
+
+
+def tensor(data, dtype=None, device="cpu", requires_grad=False):
+    """A new tensor with a copy of `data`: numbers, nested lists, an array or a tensor.
+
+    >>> import binade as bn
+    >>> bn.tensor([1.5, 2.5], dtype=bn.bf16)
+    tensor([1.5, 2.5], dtype=bf16)
+    """
+    if isinstance(data, Tensor):
+        new = data.detach().clone()
+    elif hasattr(data, "__array_interface__"):
+        array = numpy.asarray(data)
+        new = _binade.empty(array.shape, dtype=_dtype_of(array, "tensor"))
+        new.numpy()[...] = array
+    elif hasattr(data, "__dlpack__"):
+        new = from_dlpack(data).clone()
+    else:
+        values, shape = _flat(data)
+        if values and all(isinstance(v, bool) for v in values):
+            new = _binade._tensor([float(v) for v in values], shape, "bool", "cpu")
+        elif values and all(isinstance(v, int) for v in values):
+            new = _binade._integers(values, shape, "cpu")
+        else:
+            wide = "f64" if dtype is not None and _binade.dtype(dtype) == "f64" else "f32"
+            new = _binade._tensor([float(v) for v in values], shape, wide, "cpu")
+    if dtype is not None:
+        new = new.to(dtype)
+    new = new.to(device)
+    if requires_grad:
+        new.requires_grad = True
+    return new
+
+
+def _dtype_of(array, op):
+    try:
+        return _binade.dtype(array.dtype)
+    except TypeError:
+        _binade._fail(op, argument="array", expected="a dtype that Binade has",
+                      found=str(array.dtype), hint="convert it with array.astype(...)")
+
+
+def _element_strides(array):
+    """Strides in elements, or None if Binade cannot view the memory as it is."""
+    strides = []
+    for stride in array.strides:
+        if stride < 0 or stride % array.itemsize:
+            return None
+        strides.append(stride // array.itemsize)
+    return tuple(strides)
+
+
+def from_numpy(array):
+    """A tensor that shares the memory of a NumPy array, ml_dtypes' types included.
+
+    >>> import binade as bn, numpy as np
+    >>> a = np.zeros(3, np.float32)
+    >>> x = bn.from_numpy(a)
+    >>> a[1] = 7
+    >>> x
+    tensor([0., 7., 0.])
+    """
+    if not isinstance(array, numpy.ndarray):
+        _binade._fail("from_numpy", argument="array", expected="a NumPy array",
+                      found=type(array).__name__, hint="binade.asarray takes other objects")
+    dtype = _dtype_of(array, "from_numpy")
+    strides = _element_strides(array)
+    if strides is None:
+        _binade._fail("from_numpy", argument="array", expected="strides of whole, positive elements",
+                      found=str(array.strides), hint="pass array.copy()")
+    if not array.dtype.isnative:
+        _binade._fail("from_numpy", argument="array", expected="native byte order",
+                      found=str(array.dtype), hint="convert it with array.astype(...)")
+    if not array.flags.writeable:
+        _binade._fail("from_numpy", argument="array", expected="a writable array",
+                      found="a read-only one", hint="binade.tensor(array) copies it")
+    return _binade._from_pointer(array.ctypes.data, array.shape, strides, dtype, "cpu", array)
+
+
+def from_dlpack(x):
+    """A tensor that shares the memory of any object with __dlpack__: torch, JAX, CuPy, NumPy.
+
+    >>> import binade as bn, numpy as np
+    >>> bn.from_dlpack(np.arange(3))
+    tensor([0, 1, 2], dtype=i64)
+    """
+    if not hasattr(x, "__dlpack__"):
+        return _binade._from_dlpack(x)  # a capsule
+    options = {}
+    if x.__dlpack_device__()[0] == 2:
+        options["stream"] = 1  # CUDA's default stream, which every stream of Binade waits for
+    try:
+        capsule = x.__dlpack__(max_version=(1, 1), **options)
+    except TypeError:  # a producer from before DLPack 1.0
+        capsule = x.__dlpack__(**options)
+    return _binade._from_dlpack(capsule)
+
+
+def asarray(x, dtype=None, device=None):
+    """`x` as a tensor, without a copy if its memory can be shared."""
+    if isinstance(x, Tensor):
+        out = x
+    elif isinstance(x, numpy.ndarray) and x.flags.writeable and _element_strides(x) is not None \
+            and x.dtype.isnative:
+        out = from_numpy(x)
+    elif hasattr(x, "__dlpack__") and not isinstance(x, (numpy.ndarray, numpy.generic)):
+        out = from_dlpack(x)
+    else:
+        out = tensor(x)
+    if dtype is not None:
+        out = out.to(dtype)
+    return out if device is None else out.to(device)
+
+
+as_tensor = asarray
+
+
+def _size(size):
+    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+
+
+def _creator(name):
+    native = getattr(_binade, name)
+
+    def create(*size, requires_grad=False, **options):
+        new = native(_size(size), **options)
+        if requires_grad:
+            new.requires_grad = True
+        return new
+
+    create.__name__ = create.__qualname__ = name
+    create.__doc__ = native.__doc__
+    return create
+
+
+empty = _creator("empty")
+zeros = _creator("zeros")
+ones = _creator("ones")
+randn = _creator("randn")
+rand = _creator("rand")
+
+
+def arange(start, end=None, step=1, dtype=None, device="cpu"):
+    """Numbers from `start` (0 if only one is given) up to `end`, `step` apart."""
+    if end is None:
+        start, end = 0, start
+    count = max(0, -(-(end - start) // step))
+    whole = all(isinstance(v, int) for v in (start, end, step))
+    numbers = _binade._arange(int(count), "i64" if whole else "f32", device)
+    if step != 1:
+        numbers = numbers * step
+    if start != 0:
+        numbers = numbers + start
+    return numbers if dtype is None else numbers.to(dtype)
+
+
+def manual_seed(seed):
+    """Restarts what this thread draws: initial weights, randn, dropout.
+
+    >>> import binade as bn
+    >>> bn.manual_seed(1); a = bn.randn(2)
+    >>> bn.manual_seed(1); b = bn.randn(2)
+    >>> (a == b).tolist()
+    [True, True]
+    """
+    _binade.begin_step(seed, 0)
+    _binade._init_restart(seed)

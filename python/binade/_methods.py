@@ -1,0 +1,198 @@
+"""Methods of Tensor that are written in Python: NumPy, DLPack, indexing, conversions."""
+
+import numpy
+
+from . import _binade
+from ._binade import Tensor
+from ._dtypes import numpy_layout
+from ._functions import std
+from ._indexing import get_item, set_item
+
+# The objects that `bool`, `float` and `int` name in methods below.
+_bool = getattr(_binade, "bool")
+
+
+def _require_no_grad(self, op):
+    if self.requires_grad:
+        _binade._fail(op, argument="self", expected="a tensor without a gradient",
+                      found="one that requires it", hint="use x.detach()")
+
+
+class _Memory:
+    """What NumPy reads a tensor's memory from; the array keeps it, and it keeps the tensor."""
+
+    def __init__(self, tensor, typestr):
+        size = tensor.element_size()
+        self.tensor = tensor
+        self.__array_interface__ = {
+            "version": 3, "data": (tensor.data_ptr(), False), "typestr": typestr,
+            "shape": tensor.shape, "strides": tuple(s * size for s in tensor.stride())}
+
+
+def to_numpy(self):
+    """A NumPy array that shares this tensor's memory, which must be on the CPU.
+
+    bf16, e4m3 and e5m2 become dtypes of the package ml_dtypes.
+    """
+    _require_no_grad(self, "numpy")
+    if self.device != "cpu":
+        _binade._fail("numpy", argument="self", expected="a tensor on the CPU",
+                      found=str(self.device), hint="use x.cpu()")
+    typestr, view = numpy_layout(self.dtype)
+    if self.numel() == 0:
+        return numpy.empty(self.shape, typestr if view is None else view)
+    array = numpy.asarray(_Memory(self, typestr))
+    return array if view is None else array.view(view)
+
+
+def _array(self, dtype=None, copy=None):
+    array = to_numpy(self.detach().cpu())
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    if dl_device is not None and tuple(dl_device) != tuple(self.__dlpack_device__()):
+        raise BufferError("binade exports a tensor on its own device only")
+    source = self.detach().clone() if copy else self
+    return source._dlpack(max_version is not None and max_version[0] >= 1)
+
+
+def _to(self, *targets, **options):
+    """This tensor in another dtype or on another device; itself if nothing changes."""
+    out = self
+    for target in (*targets, *options.values()):
+        if isinstance(target, Tensor):
+            out = out._to(target.dtype)._to(target.device)
+        elif target is not None and not isinstance(target, _py_bool):
+            out = out._to(target)
+    return out
+
+
+_py_bool = type(True)
+
+
+def _converter(dtype):
+    def convert(self):
+        return self._to(dtype)
+
+    convert.__doc__ = f"This tensor as {dtype}."
+    return convert
+
+
+def _tolist(self):
+    """The values as nested lists of Python numbers."""
+    array = to_numpy(self.detach().cpu() if self.dtype in _WITH_NUMPY else self.detach().float().cpu())
+    return array.tolist()
+
+
+_WITH_NUMPY = {_binade.f64, _binade.f32, _binade.f16, _binade.i64, _binade.i32, _binade.u8, _bool}
+
+
+def _repr(self):
+    if self.device == "meta":
+        return f"tensor(..., device=meta, shape={list(self.shape)}, dtype={self.dtype.name})"
+    plain = self.detach().cpu()
+    if self.dtype not in _WITH_NUMPY or self.dtype == _binade.f16:
+        plain = plain.float()
+    text = numpy.array2string(to_numpy(plain), separator=", ", prefix="tensor(", precision=4)
+    if self.dtype != _binade.f32 and self.dtype != _bool:
+        text += f", dtype={self.dtype.name}"
+    if self.device != "cpu":
+        text += f", device={self.device}"
+    if self.requires_grad:
+        text += ", requires_grad=True"
+    return f"tensor({text})"
+
+
+def _sizes(name):
+    native = getattr(Tensor, name)
+
+    def method(self, *sizes):
+        if len(sizes) == 1 and not isinstance(sizes[0], int):
+            sizes = sizes[0]
+        return native(self, tuple(sizes))
+
+    method.__name__ = name
+    method.__doc__ = native.__doc__
+    return method
+
+
+def _length(self):
+    if self.ndim == 0:
+        raise TypeError("a tensor without axes has no len()")
+    return self.shape[0]
+
+
+def _iterate(self):
+    for i in range(_length(self)):
+        yield self.select(0, i)
+
+
+def _truth(self):
+    if self.numel() != 1:
+        raise ValueError("the truth value of a tensor with several elements is ambiguous")
+    return _py_bool(self.item())
+
+
+def _in_place(function):
+    def method(self, other):
+        if self.requires_grad and _binade.is_grad_enabled():
+            _binade._fail(function.__name__ + "_", argument="self",
+                          expected="a tensor without a gradient, or binade.no_grad()",
+                          found="one that requires a gradient")
+        return self.copy_(function(self.detach(), other))
+
+    method.__doc__ = "The same in place."
+    return method
+
+
+def _masked_fill(self, mask, value):
+    """`value` where the mask holds, else this tensor."""
+    return _binade.where(mask, _binade.full((), value, dtype=self.dtype, device=self.device), self)
+
+
+def _install():
+    methods = {
+        "numpy": to_numpy, "__array__": _array, "__dlpack__": _dlpack, "to": _to,
+        "tolist": _tolist, "__repr__": _repr, "__getitem__": get_item, "__setitem__": set_item,
+        "__len__": _length, "__iter__": _iterate, "__bool__": _truth,
+        "__float__": lambda self: float(self.item()), "__int__": lambda self: int(self.item()),
+        "__index__": lambda self: int(self.item()),
+        "__hash__": object.__hash__,
+        "float": _converter(_binade.f32), "double": _converter(_binade.f64),
+        "half": _converter(_binade.f16), "bfloat16": _converter(_binade.bf16),
+        "long": _converter(_binade.i64), "int": _converter(_binade.i32),
+        "bool": _converter(_bool), "cpu": lambda self: self._to("cpu"),
+        "cuda": lambda self, device="cuda": self._to(device),
+        "type_as": lambda self, other: self._to(other.dtype),
+        "mul_": _in_place(_binade.mul), "sub_": _in_place(_binade.sub),
+        "div_": _in_place(_binade.div), "masked_fill": _masked_fill, "std": std,
+        "t": lambda self: self.transpose(0, 1) if self.ndim == 2 else self,
+        "is_floating_point": lambda self: self.dtype.is_floating_point,
+        "__deepcopy__": lambda self, memo: _deep_copy(self),
+    }
+    for name in ("reshape", "permute", "expand"):
+        methods[name] = _sizes(name)
+    methods["view"] = methods["reshape"]
+    properties = {
+        "data": lambda self: self.detach(),
+        "T": lambda self: self.permute(*reversed(range(self.ndim))),
+        "mT": lambda self: self.transpose(-2, -1),
+        "is_cuda": lambda self: self.device.type == "cuda",
+    }
+    for name, method in methods.items():
+        setattr(Tensor, name, method)
+    for name, getter in properties.items():
+        setattr(Tensor, name, property(getter))
+
+
+def _deep_copy(self):
+    copy = self.detach().clone()
+    if self.requires_grad:
+        copy.requires_grad = True
+    return copy
+
+
+_install()

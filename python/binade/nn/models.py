@@ -1,0 +1,84 @@
+"""Complete models of the engine."""
+
+from .. import _binade
+from .module import Module
+
+_F32 = _binade.f32
+
+
+class _LanguageModel(Module):
+    """A decoder-only transformer over token ids [batch, tokens]."""
+
+    def __init__(self, native):
+        super().__init__()
+        object.__setattr__(self, "_native", native)
+
+    def forward(self, tokens):
+        """Logits [batch, tokens, vocab]."""
+        return self._native.logits(tokens)
+
+    logits = forward
+
+    def loss(self, tokens, targets):
+        """Mean cross entropy of predicting targets, without storing all logits at once."""
+        return self._native.loss(tokens, targets)
+
+    @property
+    def vocab(self):
+        return self._native.vocab
+
+    @property
+    def context(self):
+        return self._native.context
+
+    def save_pretrained(self, folder):
+        """Writes config.json and model.safetensors as Hugging Face names them."""
+        _binade._save_pretrained(self._native, folder)
+
+    @classmethod
+    def from_pretrained(cls, folder, device="cpu", dtype=_F32):
+        """A GPT-2 or Llama from a folder: a model's, a checkpoint's or a run's."""
+        model = _LanguageModel(
+            _binade._load_pretrained(_binade._model_folder(str(folder)), device, dtype))
+        model.__class__ = cls
+        return model
+
+
+class GPT(_LanguageModel):
+    """GPT-2: LayerNorm, learned positions, GELU, tied head.
+
+    >>> import binade as bn
+    >>> model = bn.nn.GPT(layers=1, width=16, heads=2, vocab=32, context=8)
+    >>> tokens = bn.zeros(2, 8, dtype=bn.int64)
+    >>> model.loss(tokens, tokens).shape
+    ()
+    """
+
+    def __init__(self, layers=12, width=768, heads=12, vocab=50257, context=1024, *, dropout=0.0,
+                 residual=None, recompute=False, seed=0, device="cpu", dtype=_F32):
+        super().__init__(_binade._GPT(layers, width, heads, vocab, context, dropout, residual,
+                                      recompute, seed, device, dtype))
+
+
+class Llama(_LanguageModel):
+    """Llama: RMSNorm, rotary positions, SwiGLU, grouped key heads."""
+
+    def __init__(self, layers=24, width=2048, heads=16, kv_heads=0, hidden=5632, vocab=32000,
+                 context=2048, *, eps=1e-5, rope_theta=10000.0, tied_head=False, residual=None,
+                 recompute=False, seed=0, device="cpu", dtype=_F32):
+        super().__init__(_binade._Llama(layers, width, heads, kv_heads, hidden, vocab, context, eps,
+                                        rope_theta, tied_head, residual, recompute, seed, device,
+                                        dtype))
+
+
+class ResNet(Module):
+    """A residual network of basic blocks: ResNet-18 by default."""
+
+    def __init__(self, channels=3, widths=(64, 128, 256, 512), blocks=(2, 2, 2, 2), classes=1000, *,
+                 large_stem=True, seed=0, device="cpu", dtype=_F32):
+        super().__init__()
+        object.__setattr__(self, "_native", _binade._ResNet(
+            channels, list(widths), list(blocks), classes, large_stem, seed, device, dtype))
+
+    def forward(self, x):
+        return self._native(x)

@@ -1,0 +1,300 @@
+"""The base of all modules. Layers of the engine are native modules behind the same interface."""
+
+from .. import _binade
+from .._binade import Tensor
+
+
+class Parameter(Tensor):
+    """A tensor that a module registers as a parameter when it is assigned as an attribute."""
+
+    def __init__(self, data, requires_grad=True):
+        if not isinstance(data, Tensor):
+            from .._creation import tensor
+            data = tensor(data)
+        super().__init__(data.detach())
+        if requires_grad:
+            self.requires_grad = True
+
+
+def _joined(prefix, name):
+    return f"{prefix}.{name}" if prefix else name
+
+
+class Module:
+    """Owns parameters, buffers and child modules, found by assigning them as attributes.
+
+    Subclasses call super().__init__() and define forward(). Ops that run inside know the path of
+    their module: policies, FP8 recipes, explain() and diagnoses use it.
+    """
+
+    # Layers of the engine set it: the object that owns their parameters.
+    _native = None
+    training = True
+
+    def __init__(self):
+        for store in ("_parameters", "_buffers", "_modules"):
+            object.__setattr__(self, store, {})
+        object.__setattr__(self, "_name", "")
+
+    def forward(self, *args, **kwargs):
+        raise NotImplementedError(f"{type(self).__name__} has no forward()")
+
+    def __call__(self, *args, **kwargs):
+        with _binade._module_scope(self._name):
+            return self.forward(*args, **kwargs)
+
+    def __setattr__(self, name, value):
+        stores = self.__dict__
+        if isinstance(value, (Module, Parameter)) and "_modules" not in stores:
+            raise AttributeError("call super().__init__() before assigning modules or parameters")
+        if isinstance(value, Module):
+            object.__setattr__(value, "_name", name)
+            self._modules[name] = value
+        elif isinstance(value, Parameter):
+            self._parameters[name] = value
+        elif "_buffers" in stores and name in self._buffers:
+            self._buffers[name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name):
+        for store in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(store, {})
+            if name in found:
+                return found[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __delattr__(self, name):
+        for store in (self._parameters, self._buffers, self._modules):
+            if store.pop(name, None) is not None:
+                return
+        object.__delattr__(self, name)
+
+    def register_parameter(self, name, parameter):
+        self._parameters[name] = parameter
+
+    def register_buffer(self, name, tensor):
+        """A tensor that is saved with the module and not trained."""
+        self._buffers[name] = tensor
+
+    def add_module(self, name, module):
+        setattr(self, name, module)
+
+    # --- walking the tree ---
+
+    def children(self):
+        return iter(self._modules.values())
+
+    def named_children(self):
+        return iter(self._modules.items())
+
+    def named_modules(self, prefix=""):
+        """(path, module) of this module and those below it, depth first."""
+        yield prefix, self
+        for name, child in self._modules.items():
+            yield from child.named_modules(_joined(prefix, name))
+
+    def modules(self):
+        return (module for _, module in self.named_modules())
+
+    def _own(self, store, native):
+        yield from ((n, t) for n, t in store.items() if t is not None)
+        if self._native is not None:
+            yield from native()
+
+    def named_parameters(self, prefix=""):
+        """(path, parameter), each tensor once."""
+        seen = set()
+        for path, module in self.named_modules(prefix):
+            native = getattr(module._native, "named_parameters", None)
+            for name, tensor in module._own(module._parameters, native):
+                key = (tensor.data_ptr(), tensor.shape)
+                if tensor.numel() == 0 or key not in seen:
+                    seen.add(key)
+                    yield _joined(path, name), tensor
+
+    def parameters(self):
+        return (tensor for _, tensor in self.named_parameters())
+
+    def named_buffers(self, prefix=""):
+        for path, module in self.named_modules(prefix):
+            native = getattr(module._native, "named_buffers", None)
+            for name, tensor in module._own(module._buffers, native):
+                yield _joined(path, name), tensor
+
+    def buffers(self):
+        return (tensor for _, tensor in self.named_buffers())
+
+    # --- state ---
+
+    def train(self, mode=True):
+        for module in self.modules():
+            object.__setattr__(module, "training", mode)
+            if module._native is not None:
+                module._native.train(mode)
+        return self
+
+    def eval(self):
+        return self.train(False)
+
+    def zero_grad(self, set_to_none=True):
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def requires_grad_(self, requires_grad=True):
+        for parameter in self.parameters():
+            parameter.requires_grad = requires_grad
+        return self
+
+    def state_dict(self, prefix=""):
+        """Parameters and buffers by path, sharing the module's memory."""
+        state = {}
+        for path, module in self.named_modules(prefix):
+            own = {**module._parameters, **module._buffers}
+            if module._native is not None:
+                own.update(module._native.state_dict())
+            for name, tensor in own.items():
+                if tensor is not None:
+                    state[_joined(path, name)] = tensor.detach()
+        return state
+
+    def load_state_dict(self, state_dict, strict=True):
+        """Copies values in, converting dtypes. One error names every missing and surplus entry."""
+        from .._creation import asarray
+        state = {name: asarray(value) for name, value in state_dict.items()}
+        for path, module in self.named_modules():
+            if module._native is not None:  # FP8 scales are created by loading them
+                inside = path + "." if path else ""
+                own = {n[len(inside):]: t for n, t in state.items()
+                       if n.startswith(inside) and "fp8" in n[len(inside):].split(".")}
+                if own:
+                    module._native.load_state_dict(own, False)
+        mine = self.state_dict()
+        problems = [f"\n  missing: {name}" for name in mine if strict and name not in state]
+        problems += [f"\n  not in this model: {n}" for n in state if strict and n not in mine]
+        problems += [f"\n  {n}: expected {list(t.shape)}, found {list(state[n].shape)}"
+                     for n, t in mine.items() if n in state and state[n].shape != t.shape]
+        if problems:
+            _binade._fail("load_state_dict", argument="state", expected="the tensors of this module",
+                          found="these differences:" + "".join(problems))
+        for name, tensor in mine.items():
+            if name in state:
+                tensor.copy_(state[name].detach())
+
+    def _each_tensor(self, convert, convert_native):
+        for module in self.modules():
+            for name, parameter in module._parameters.items():
+                if parameter is not None:
+                    with _no_grad():
+                        converted = convert(parameter.detach(), True)
+                    module._parameters[name] = Parameter(converted, parameter.requires_grad)
+            for name, tensor in module._buffers.items():
+                if tensor is not None:
+                    module._buffers[name] = convert(tensor, False)
+            if module._native is not None:
+                convert_native(module._native)
+        return self
+
+    def to(self, *targets, device=None, dtype=None):
+        """Moves parameters and buffers, or converts the parameters' dtype. Make the optimizer
+        afterwards."""
+        for target in (*targets, device, dtype):
+            if target is None:
+                continue
+            as_dtype = _dtype_or_none(target)
+            if as_dtype is not None:
+                self._each_tensor(lambda t, is_parameter: t.to(as_dtype) if is_parameter else t,
+                                  lambda native: native.to_dtype(as_dtype))
+            else:
+                self._each_tensor(lambda t, _: t.to(target),
+                                  lambda native: native.to_device(target))
+        return self
+
+    def cuda(self, device="cuda"):
+        return self.to(device)
+
+    def cpu(self):
+        return self.to("cpu")
+
+    def half(self):
+        return self.to(_binade.f16)
+
+    def bfloat16(self):
+        return self.to(_binade.bf16)
+
+    def float(self):
+        return self.to(_binade.f32)
+
+    def apply(self, function):
+        """Calls function(module) for every module, children first."""
+        for child in self.children():
+            child.apply(function)
+        function(self)
+        return self
+
+    def extra_repr(self):
+        return ""
+
+    def __repr__(self):
+        lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ")
+                 for name, child in self._modules.items()]
+        head = f"{type(self).__name__}({self.extra_repr()}"
+        return head + ("\n" + "\n".join(lines) + "\n)" if lines else ")")
+
+
+def _no_grad():
+    return _binade._no_grad()
+
+
+def _dtype_or_none(target):
+    try:
+        return _binade.dtype(target)
+    except TypeError:
+        return None
+
+
+class Sequential(Module):
+    """Modules one after another, named "0", "1", ..."""
+
+    def __init__(self, *modules):
+        super().__init__()
+        named = modules[0].items() if len(modules) == 1 and isinstance(modules[0], dict) \
+            else ((str(i), m) for i, m in enumerate(modules))
+        for name, module in named:
+            self.add_module(name, module)
+
+    def forward(self, x):
+        for module in self._modules.values():
+            x = module(x)
+        return x
+
+    def __getitem__(self, i):
+        return list(self._modules.values())[i]
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+
+class ModuleList(Module):
+    """A list of modules; their forward is the caller's business."""
+
+    def __init__(self, modules=()):
+        super().__init__()
+        for module in modules:
+            self.append(module)
+
+    def append(self, module):
+        self.add_module(str(len(self._modules)), module)
+        return self
+
+    def __getitem__(self, i):
+        return list(self._modules.values())[i]
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())

@@ -1,0 +1,96 @@
+"""Quantize anything: codes, scales and the error, bit for bit as the engine does it."""
+
+import numpy
+
+from . import _binade, formats
+from ._binade import Tensor
+from ._creation import asarray
+
+# Names of complete arrangements: the scaling, and the format it implies.
+_NAMED = {"mxfp8": ("mx", "e4m3"), "mxfp8_e5m2": ("mx", "e5m2"), "mxfp4": ("mx", "e2m1")}
+_SCALINGS = ("none", "delayed", "current", "row", "block", "mx")
+
+
+class Quantization:
+    """A quantized array.
+
+    codes: the data, in ml_dtypes' dtype if the package is installed. scales: what codes are
+    multiplied by, one per group of `group` elements. values: the quantized values in f32. sqnr: the
+    ratio of signal and quantization noise in dB. saturated, underflowed: elements that shrank to
+    the largest number, and nonzero elements that became zero.
+    """
+
+    def __init__(self, codes, scales, values, sqnr, saturated, underflowed, format, group):
+        self.codes, self.scales, self.values = codes, scales, values
+        self.sqnr, self.saturated, self.underflowed = sqnr, saturated, underflowed
+        self.format, self.group = format, group
+
+    def __repr__(self):
+        return (f"<{self.format} {list(numpy.shape(self.values))}, SQNR {self.sqnr:.1f} dB, "
+                f"{self.saturated} saturated, {self.underflowed} underflowed>")
+
+
+def _arrangement(recipe, format):
+    """Scaling, format and options of a recipe: a name, a format's name, or an amp.Fp8Recipe."""
+    if not isinstance(recipe, str):
+        return recipe.scaling, format or "e4m3", recipe
+    if recipe in _NAMED:
+        return (*_NAMED[recipe], None)
+    if recipe in _SCALINGS:
+        return recipe, format or "e4m3", None
+    return "none", formats.get(recipe).name, None
+
+
+def _delayed_scale(amax, format, margin):
+    """The scale a delayed recipe derives from an amax, in f32."""
+    if amax == 0 or not numpy.isfinite(amax):
+        return 1.0
+    return float(numpy.ldexp(numpy.float32(formats.get(format).max) / numpy.float32(amax), -margin))
+
+
+def quantize(array, recipe="current", format=None, *, role="activation", scale=None, amax=None,
+             power_of_two=None, eps=None):
+    """Quantizes a NumPy array, a torch tensor or a Binade tensor.
+
+    recipe: "none" (scale 1), "delayed" (from `scale` or `amax`), "current", "row", "block", "mx",
+    "mxfp8", "mxfp8_e5m2", "mxfp4", the name of a format (unscaled), or an amp.Fp8Recipe.
+    format: "e4m3" by default. role: "weight" chooses the groups of weights for "block".
+
+    >>> import binade as bn, numpy as np
+    >>> q = bn.quantize(np.array([[1.0, 0.5, 1e-9, 100.0]], np.float32), "current")
+    >>> q.scales, q.underflowed
+    (array([[0.22321428]], dtype=float32), 1)
+    >>> q.values[0, 3]
+    np.float32(100.0)
+    """
+    scaling, format, options = _arrangement(recipe, format)
+    x = asarray(array.detach() if hasattr(array, "detach") else array)
+    shape = x.shape
+    flat = x.cpu().float().reshape((-1, shape[-1]) if x.ndim > 0 else (1, 1)).contiguous()
+    margin = 0 if options is None else options.margin
+    if scaling == "none":
+        scale = 1.0
+    elif scaling == "delayed" and scale is None:
+        amax = flat.abs().max().item() if amax is None else amax
+        scale = _delayed_scale(amax, format, margin)
+    if power_of_two is None:
+        power_of_two = options.power_of_two if options is not None else scaling == "block"
+    if eps is None:
+        eps = options.eps if options is not None else 0.0
+    group = (0, 0) if scaling == "none" else _binade._scale_group(scaling, role)
+    codes, scales, values, sqnr, saturated, underflowed = _binade._quantize(
+        flat, format, *group, scaling == "mx", power_of_two, eps, scale)
+    scales = formats.codes_array(scales, "e8m0") if scaling == "mx" else scales.numpy()
+    values = values.reshape(shape)
+    return Quantization(formats.codes_array(codes, format).reshape(shape), scales,
+                        _like(values, array), sqnr, saturated, underflowed, format, group)
+
+
+def _like(values, array):
+    """The result as what was given: a Binade tensor, a torch tensor, else a NumPy array."""
+    if isinstance(array, Tensor):
+        return values
+    if type(array).__module__.split(".")[0] == "torch":
+        import torch
+        return torch.from_dlpack(values)
+    return values.numpy()

@@ -1,0 +1,126 @@
+"""The trainer: runs as iterators over live metrics, generation, and memory plans."""
+
+import json
+import os
+
+from . import _binade
+from ._binade import Config, RunResult  # noqa: F401
+
+
+def _text(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def configuration(file=None, **options):
+    """The configuration of `binade train` from a TOML file and options; keys as on the command
+    line, with underscores."""
+    given = [(name.replace("_", "-"), _text(value)) for name, value in options.items()
+             if value is not None]
+    known = dict(_binade._keys())
+    for name, _ in given:
+        if name not in known:
+            near = [k.replace("-", "_") for k in known if k.startswith(name[:3])]
+            _binade._fail("train", argument=name.replace("-", "_"), expected="a key of the configuration",
+                          found="an unknown one", hint="near it: " + ", ".join(near) if near else "")
+    flags = [(n, t) for n, t in given if t != "false"]
+    return _binade._resolve("" if file is None else str(file), flags)
+
+
+class TrainingRun:
+    """A run in progress: iterating over it trains, one step at a time.
+
+    Each step is a dictionary: step, loss, lr, gradient_norm, scale, applied, skipped,
+    tokens_per_second, memory, seconds, and validation_loss where it was measured. Ctrl-C ends the
+    run after its step, with a checkpoint, and raises KeyboardInterrupt.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        self._run = _binade._TrainingRun(config)
+        self._read = 0  # bytes of metrics.jsonl
+        self._waiting = []
+        self._ended = self._stopped = False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._ended:
+            raise StopIteration
+        while not self._waiting:
+            more = self._run.next()
+            self._waiting = self._new_records()
+            if not more and not self._waiting:
+                self._ended = True
+                if self._run.result.interrupted and not self._stopped:
+                    raise KeyboardInterrupt
+                raise StopIteration
+        return self._waiting.pop(0)
+
+    def _new_records(self):
+        path = os.path.join(self.folder, "metrics.jsonl")
+        if not self.folder or not os.path.exists(path):
+            return []
+        with open(path, "rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        text = text[:text.rfind(b"\n") + 1]
+        self._read += len(text)
+        return [json.loads(line) for line in text.splitlines()]
+
+    def stop(self):
+        """Ends the run after its current step, with a checkpoint."""
+        self._stopped = True
+        self._run.stop()
+
+    @property
+    def folder(self):
+        """Where the run writes its metrics, checkpoints and report."""
+        return self._run.folder
+
+    @property
+    def result(self):
+        """How it ended; trains to the end first."""
+        for _ in self:
+            pass
+        return self._run.result
+
+
+def train(config=None, **options):
+    """Trains as `binade train` does and returns an iterator over its steps.
+
+        for step in bn.train(steps=200, precision="bf16", out="runs/first"):
+            print(step["step"], step["loss"])
+
+    `config` is a TOML file. bn.train(...).result trains to the end.
+    """
+    if not isinstance(config, Config):
+        config = configuration(config, **options)
+    return TrainingRun(config)
+
+
+def generate(model, prompt="\n", tokens=200, temperature=0.8, top_k=40, top_p=1.0, seed=0):
+    """Continues a text with a model: a folder (a model's, a checkpoint's, a run's) or a language
+    model of binade.nn, whose prompt and result are lists of token ids."""
+    options = (tokens, temperature, top_k, top_p, seed)
+    if not isinstance(model, (str, os.PathLike)):
+        return _binade._generate_ids(model._native, list(prompt), *options)
+    folder = _binade._model_folder(str(model))
+    native = _binade._load_pretrained(folder, "cpu", _binade.f32)
+    tokenizer = _binade._tokenizer_of(folder, native.vocab)
+    return _binade._generate(native, tokenizer, prompt, *options).decode(errors="replace")
+
+
+def tokenizer(name="bytes"):
+    """The tokenizer of a file or folder; "bytes" for the bytes of a text."""
+    return _binade._open_tokenizer(str(name))
+
+
+def plan(config=None, memory=None, **options):
+    """Memory and speed of a run in each precision, before anything is allocated: a list of
+    dictionaries. `memory` in bytes; the machine's by default."""
+    if not isinstance(config, Config):
+        config = configuration(config, **options)
+    return _binade._plan(config, memory)

@@ -1,0 +1,37 @@
+"""The examples in docstrings run as they are printed."""
+
+import doctest
+import importlib
+import pathlib
+import pkgutil
+import re
+import types
+
+import binade
+import pytest
+
+MODULES = ["binade"] + [m.name for m in pkgutil.walk_packages(binade.__path__, "binade.")
+                        if m.name not in ("binade.torch", "binade.__main__", "binade._binade")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name):
+    failed, _ = doctest.testmod(importlib.import_module(name))
+    assert failed == 0
+
+
+def test_every_public_name_is_documented():
+    undocumented = [name for name in dir(binade) if not name.startswith("_")
+                    and callable(getattr(binade, name)) and not getattr(binade, name).__doc__]
+    assert undocumented == []
+
+
+def test_stubs_list_the_methods_written_in_python():
+    stubs = pathlib.Path(__file__).parents[1] / "src" / "stubs.txt"
+    listed = set(re.findall(r"def (\w+)", stubs.read_text()))
+    native = ("reshape", "permute", "expand", "__repr__", "__hash__", "__bool__", "__float__",
+              "__int__", "__index__", "__deepcopy__")
+    written = {name for name, member in vars(binade.Tensor).items()
+               if isinstance(getattr(member, "fget", member), types.FunctionType)
+               and name not in native}
+    assert written - listed == set()

@@ -1,0 +1,103 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import binade as bn
+import pytest
+
+TINY = dict(layers=1, width=16, heads=2, context=16, batch=2, precision="bf16", log_every=1,
+            eval_every=2, eval_batches=1, checkpoint_every=0, sample=8, layer_stats=0, device="cpu")
+
+
+def test_a_run_is_an_iterator_over_its_metrics(tmp_path):
+    run = bn.train(steps=4, out=tmp_path / "run", **TINY)
+    records = list(run)
+    assert [r["step"] for r in records] == [0, 1, 2, 3, 4]
+    assert records[0]["validation_loss"] > 0 and "validation_loss" in records[2]
+    assert all(r["loss"] > 0 and r["tokens_per_second"] > 0 for r in records[1:])
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == records
+    result = run.result
+    assert result.steps == 4 and not result.interrupted
+    assert result.folder == str(tmp_path / "run")
+    text = bn.generate(result.folder, "the", tokens=5)
+    assert isinstance(text, str) and text
+    assert bn.generate(result.folder, "the", tokens=5) == text
+
+
+def test_metrics_are_live(tmp_path):
+    run = bn.train(steps=1000, out=tmp_path / "run", **TINY)
+    steps = []
+    for record in run:
+        steps.append(record["step"])
+        if record["step"] == 2:
+            run.stop()
+    assert steps[-1] < 5 and run.result.interrupted
+
+
+def test_a_run_that_is_dropped_ends(tmp_path):
+    run = bn.train(steps=1000, out=tmp_path / "run", **TINY)
+    next(run)
+    del run
+    assert (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_two_runs_give_the_same_losses(tmp_path):
+    losses = [[r["loss"] for r in bn.train(steps=2, out=tmp_path / str(i), **TINY)][1:]
+              for i in range(2)]
+    assert losses[0] == losses[1]
+
+
+def test_errors_of_the_trainer_are_raised(tmp_path):
+    with pytest.raises(bn.Error, match="steps"):
+        bn.train(steps="many")
+    with pytest.raises(bn.Error, match="stepz"):
+        bn.train(stepz=4)
+    with pytest.raises(bn.Error):
+        list(bn.train(steps=1, data=str(tmp_path / "none.txt"), out=tmp_path / "run"))
+
+
+def test_configuration():
+    config = bn.training.configuration(steps=7, precision="fp16", recompute=True)
+    assert "steps = 7" in str(config) and 'recompute = true' in str(config)
+
+
+def test_plan():
+    rows = bn.plan(layers=1, width=16, heads=2, context=16, batch=1, memory=10**9, device="cpu")
+    assert {r["precision"] for r in rows} >= {"fp32", "bf16"}
+    assert all(r["peak"] <= sum(r["bytes"].values()) for r in rows)
+    assert rows[0]["parameters"] > 0
+
+
+def test_generating_ids():
+    model = bn.nn.GPT(1, 16, 2, 50, 8)
+    ids = bn.generate(model, [1, 2, 3], tokens=4, temperature=0)
+    assert len(ids) == 4 and all(0 <= i < 50 for i in ids)
+    with pytest.raises(bn.Error, match="temperature"):
+        bn.generate(model, [1], temperature=-1)
+
+
+def test_tokenizer():
+    tokenizer = bn.training.tokenizer()
+    assert tokenizer.vocab == 256 and tokenizer.decode(tokenizer.encode("abc")) == "abc"
+
+
+def test_ctrl_c_ends_a_run_with_a_checkpoint(tmp_path):
+    program = f"""
+import binade as bn
+try:
+    for record in bn.train(steps=100000, out={str(tmp_path / "run")!r}, **{TINY!r}):
+        print("step", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    for _ in range(2):
+        assert child.stdout.readline() == "step\n"
+    child.send_signal(signal.SIGINT)
+    rest = child.stdout.read().split()
+    assert child.wait() == 0 and rest[-1] == "interrupted"
+    assert any((tmp_path / "run" / "checkpoints").iterdir())

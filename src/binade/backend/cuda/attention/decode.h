@@ -1,0 +1,9 @@
+#pragma once
+
+#include "binade/backend/attention.h"
+
+namespace binade::backend::cuda {
+
+void decode(const AttentionDecode& call);
+
+}  // namespace binade::backend::cuda

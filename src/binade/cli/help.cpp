@@ -1,0 +1,50 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "binade/base/text.h"
+#include "binade/cli/commands.h"
+
+namespace binade::cli {
+namespace {
+
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == name) return command;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void refuse_command(const CLI::App& app, const std::string& given) {
+  const CLI::App* nearest = nullptr;
+  const auto distance = [&given](const CLI::App* command) {
+    return edit_distance(given, command->get_name());
+  };
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (nearest == nullptr || distance(command) < distance(nearest)) nearest = command;
+  }
+  // A word that shares less than half of its letters with any command was no typing error.
+  const bool near = nearest != nullptr && 2 * distance(nearest) <= given.size();
+  throw CLI::ExtrasError(fmt::format("There is no command '{}'{}", given,
+                                     near ? "; did you mean '" + nearest->get_name() + "'?" : ""),
+                         CLI::ExitCodes::ExtrasError);
+}
+
+void add_help(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("help", "Print the help of a command, or this");
+  auto name = std::make_shared<std::string>();
+  command->add_option("COMMAND", *name, "A command; default: the list of them");
+  command->callback([&app, name] {
+    const CLI::App* described = name->empty() ? &app : find_command(app, *name);
+    if (described == nullptr) refuse_command(app, *name);
+    // App::help of `app` would describe "help", the command that was parsed.
+    fmt::print("{}", described == &app ? app.get_formatter()->make_help(&app, app.get_name(),
+                                                                        CLI::AppFormatMode::Normal)
+                                       : described->help(app.get_name()));
+  });
+}
+
+}  // namespace binade::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "binade/tensor/tensor.h"
+
+// DLPack's own structs; <dlpack/dlpack.h> of any library defines them.
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+
+namespace binade {
+
+// Tensors handed to and taken from other libraries (LibTorch, ONNX Runtime, NumPy, CUDA programs)
+// without copies.
+
+// The tensor's memory for another library, which calls the struct's deleter once it no longer needs
+// it. The memory lives until then. Work that was submitted to a GPU is finished first, so the
+// receiver may use any stream. Fails for an undefined tensor, for one that requires a gradient
+// (detach() it first) and on the meta device.
+DLManagedTensorVersioned* to_dlpack(const Tensor& tensor);
+// The same for libraries from before DLPack 1.0.
+DLManagedTensor* to_dlpack_unversioned(const Tensor& tensor);
+
+// A tensor over another library's memory. It takes the struct over: the deleter is called once the
+// last view is gone, or before this call throws. On a GPU, what writes the memory must have
+// finished. Fails for types and devices that Binade does not have, and for read-only memory, which
+// no tensor can stand for.
+Tensor from_dlpack(DLManagedTensorVersioned* managed);
+Tensor from_dlpack(DLManagedTensor* managed);
+
+}  // namespace binade

@@ -1,0 +1,82 @@
+#include "binade/train/config/warnings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "binade/base/text.h"
+#include "binade/data/token_file.h"
+#include "binade/train/config/component_options.h"
+
+namespace binade::train {
+namespace {
+
+// A key that has an effect only under a condition.
+struct Conditional {
+  std::string_view key;
+  bool (*has_effect)(const Config& config);
+  std::string_view condition;
+};
+
+bool is_llama(const Config& c) { return c.model == ModelFamily::llama; }
+bool is_fp8(const Config& c) { return c.precision == Precision::fp8; }
+bool is_fp16(const Config& c) { return c.precision == Precision::fp16; }
+bool is_delayed(const Config& c) { return is_fp8(c) && c.fp8_scaling == amp::Fp8Scaling::delayed; }
+bool is_on_gpu(const Config& c) { return device_of(c).is_cuda(); }
+bool starts_anew(const Config& c) { return c.init_from.empty(); }
+
+constexpr Conditional conditionals[] = {
+    {"preset", starts_anew, "with --init-from"},
+    {"rope_theta", is_llama, "without --model llama"},
+    {"fp8_scaling", is_fp8, "without --precision fp8"},
+    {"fp8_format", is_fp8, "without --precision fp8"},
+    {"fp8_history", is_delayed, "without --precision fp8 and its delayed scaling"},
+    {"fp8_margin", is_delayed, "without --precision fp8 and its delayed scaling"},
+    {"fp8_skip_first", is_fp8, "without --precision fp8"},
+    {"fp8_skip_last", is_fp8, "without --precision fp8"},
+    {"scale_init", is_fp16, "without --precision fp16"},
+    {"scale_growth_interval", is_fp16, "without --precision fp16"},
+    {"graph", is_on_gpu, "without a GPU"},
+};
+
+void add_without_effect(const Config& config, std::vector<std::string>& result) {
+  const Config defaults;
+  for (const Conditional& one : conditionals) {
+    const auto key = std::find_if(keys().begin(), keys().end(),
+                                  [&one](const Key& k) { return k.name == one.key; });
+    if (!one.has_effect(config) && value_text(*key, config) != value_text(*key, defaults))
+      result.push_back(fmt::format("{} has no effect {}", option_name(*key), one.condition));
+  }
+}
+
+// Ids that never occur cost memory and time in the embedding and the head.
+void add_vocabulary(const Config& config, std::vector<std::string>& result) {
+  constexpr int64_t too_many = 2;  // times the ids that occur
+  const bool by_bytes =
+      config.tokenizer == data::byte_tokenizer && !data::is_token_file(config.data);
+  if (!by_bytes || config.vocab < too_many * data::byte_vocabulary) return;
+  result.push_back(
+      fmt::format("the model has {} token ids, but its text is read by bytes, of which there are "
+                  "{}; give --tokenizer a file or folder, or --vocab {}",
+                  grouped(config.vocab), data::byte_vocabulary, data::byte_vocabulary));
+}
+
+void add_json(const Config& config, std::vector<std::string>& result) {
+  if (!config.data.ends_with(".jsonl") && !config.data.ends_with(".json")) return;
+  result.push_back(
+      fmt::format("{} is read as plain text, with its JSON syntax; to train on a field of its "
+                  "lines only: jq -r .text {} > text.txt",
+                  visible(config.data), visible(config.data)));
+}
+
+}  // namespace
+
+std::vector<std::string> warnings(const Config& config) {
+  std::vector<std::string> result;
+  add_without_effect(config, result);
+  add_vocabulary(config, result);
+  add_json(config, result);
+  return result;
+}
+
+}  // namespace binade::train

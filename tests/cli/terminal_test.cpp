@@ -1,0 +1,90 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "cli/command.h"
+#include "io/temporary_folder.h"
+
+// The commands on a terminal.
+namespace binade::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string small_run =
+    " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --threads 1 --steps "
+    "12 "
+    "--eval-every 6 --checkpoint-every 4 --layer-stats 5 --sample 20 ";
+
+std::string without_colors(const std::string& text) {
+  return std::regex_replace(text, std::regex("\x1b\\[[0-9]*m"), "");
+}
+
+// The lines that a terminal shows in the end: "\r" goes back, and the end of each line is cleared.
+struct Screen {
+  std::vector<std::string> lines;
+
+  explicit Screen(const std::string& output) {
+    std::string line, written;
+    const std::string text = std::regex_replace(without_colors(output), std::regex("\r+\n"), "\n");
+    for (const char c : text) {
+      if (c == '\r' || c == '\n') {
+        written = std::regex_replace(written, std::regex("\x1b\\[K"), "");
+        line = std::exchange(written, {});
+      } else {
+        written += c;
+      }
+      if (c == '\n') lines.push_back(std::exchange(line, {}));
+    }
+  }
+};
+
+TEST(CliTerminal, AnUpdatingLineNeverWrapsAndLeavesNothingBehind) {
+  for (const int columns : {80, 40}) {
+    const testing::TemporaryFolder folder;
+    const Outcome outcome =
+        binade_on_terminal("train --out " + quoted((folder / "r").string()) + small_run, columns);
+    ASSERT_EQ(outcome.status, 0) << outcome.out;
+    const Screen screen(outcome.out);
+    for (const std::string& line : screen.lines) {
+      const bool is_progress = std::regex_search(line, std::regex("^(step )?[0-9]+/12"));
+      if (!is_progress) continue;
+      EXPECT_THAT(line, HasSubstr("val ")) << "a line that should have been removed";
+      EXPECT_LT(line.size(), static_cast<size_t>(columns));
+    }
+    EXPECT_THAT(screen.lines, Not(Each(Not(HasSubstr("checkpoint: ")))));
+  }
+}
+
+TEST(CliTerminal, ColorsAreForTerminalsWithoutNoColor) {
+  const testing::TemporaryFolder folder;
+  EXPECT_THAT(
+      binade_on_terminal("train --out " + quoted((folder / "a").string()) + small_run, 80).out,
+      HasSubstr("\x1b[1m"));
+  EXPECT_THAT(binade_on_terminal("train --out " + quoted((folder / "b").string()) + small_run, 80,
+                                 "NO_COLOR=1")
+                  .out,
+              Not(HasSubstr("\x1b[1m")));
+  EXPECT_THAT(binade_on_terminal("trian", 80).out, HasSubstr("\x1b[31mbinade:\x1b[0m"));
+  EXPECT_THAT(binade_on_terminal("trian", 80, "NO_COLOR=1").out, Not(HasSubstr("\x1b")));
+}
+
+TEST(CliTerminal, CompareShowsWhichRunIsTraining) {
+  const testing::TemporaryFolder folder;
+  const Outcome outcome = binade_on_terminal(
+      "compare --precisions fp32,bf16 --seeds 2 --layers 1 --width 16 --heads 2 --context 8 "
+      "--batch "
+      "2 --eval-batches 1 --threads 1 --steps 3 --out " +
+          quoted((folder / "c").string()),
+      40);
+  ASSERT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("run 2 of 3, bf16: step 1/3"),
+                                 HasSubstr("run 3 of 3, fp32, seed 1: step 3/3")));
+}
+
+}  // namespace
+}  // namespace binade::cli

@@ -1,0 +1,66 @@
+# Makes the packages, unpacks them into an empty root and builds the examples from that root alone: with the static
+# library, with the shared one, and with pkg-config.
+include("${CMAKE_CURRENT_LIST_DIR}/common.cmake")
+
+file(REMOVE_RECURSE "${work}")
+file(MAKE_DIRECTORY "${work}")
+find_program(DPKG_DEB dpkg-deb REQUIRED)
+
+run(COMMAND "${CMAKE_CPACK_COMMAND}" --config "${build}/CPackConfig.cmake" -B "${work}/packages")
+file(GLOB packages "${work}/packages/*.deb")
+list(LENGTH packages count)
+if(NOT count EQUAL 3)
+  message(FATAL_ERROR "expected three packages, found ${packages}")
+endif()
+foreach(package IN LISTS packages)
+  run(COMMAND "${DPKG_DEB}" -x "${package}" "${work}/root")
+  run(COMMAND "${DPKG_DEB}" -f "${package}" Package Depends OUTPUT fields)
+  if(package MATCHES "libbinade-dev")
+    expect_match("${fields}" "Depends: libbinade[0-9.]+ \\(= .*libfmt-dev.*libsentencepiece-dev")
+  else()
+    expect_match("${fields}" "Depends: .*libc6.*libfmt")
+  endif()
+endforeach()
+set(prefix "${work}/root/usr")
+
+run(COMMAND "${prefix}/bin/binade" version OUTPUT version)
+expect_match("${version}" "^binade [0-9]+\\.[0-9]+\\.[0-9]+\n$")
+
+build_against_package(examples "${source}/examples" "${prefix}")
+run(COMMAND "${work}/examples/train_mlp" OUTPUT mlp)
+expect_match("${mlp}" "loss")
+
+# ---- the shared library: its dependencies are its own ----
+file(WRITE "${work}/shared_source/CMakeLists.txt" [[
+cmake_minimum_required(VERSION 3.25)
+project(shared LANGUAGES CXX)
+find_package(binade REQUIRED COMPONENTS shared)
+add_executable(train_mlp ${source}/examples/train_mlp/main.cpp)
+target_link_libraries(train_mlp PRIVATE binade::shared)
+]])
+configure_command(command shared "${work}/shared_source" "${prefix}")
+run(COMMAND ${command} "-Dsource=${source}")
+run(COMMAND "${CMAKE_COMMAND}" --build "${work}/shared")
+run(COMMAND "${work}/shared/train_mlp" OUTPUT shared_mlp)
+if(NOT shared_mlp STREQUAL mlp)
+  message(FATAL_ERROR "the shared library computes\n${shared_mlp}\nthe static one\n${mlp}")
+endif()
+
+# ---- pkg-config ----
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG)
+  file(GLOB_RECURSE pc "${prefix}/*/binade.pc")
+  cmake_path(GET pc PARENT_PATH folder)
+  run(COMMAND "${CMAKE_COMMAND}" -E env "PKG_CONFIG_PATH=${folder}" "${PKG_CONFIG}" --cflags --libs binade OUTPUT flags)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run(COMMAND "${compiler}" -std=c++20 "${source}/examples/train_mlp/main.cpp" -o "${work}/pkg_config_mlp" ${flags})
+  run(COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${prefix}/lib" "${work}/pkg_config_mlp" OUTPUT linked_mlp)
+  if(NOT linked_mlp STREQUAL mlp)
+    message(FATAL_ERROR "linked by pkg-config, the example prints\n${linked_mlp}\nexpected\n${mlp}")
+  endif()
+endif()
+
+file(GLOB archive "${work}/packages/*.tar.gz")
+if(NOT archive)
+  message(FATAL_ERROR "there is no .tar.gz")
+endif()

@@ -1,0 +1,50 @@
+#include "binade/train/config/warnings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace binade::train {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> warnings_of(const Sources::Options& options) {
+  return warnings(resolve({{}, options}));
+}
+
+TEST(Warnings, NoneForDefaults) {
+  EXPECT_THAT(warnings_of({}), IsEmpty());
+  EXPECT_THAT(warnings_of({{"model", "gpt2"}}), IsEmpty());
+  // A saved configuration names every key.
+  EXPECT_THAT(warnings(resolve_text(to_toml(resolve({})), "saved")), IsEmpty());
+}
+
+TEST(Warnings, NamesSettingsWithoutEffect) {
+  EXPECT_THAT(warnings_of({{"model", "gpt2"}, {"rope-theta", "500000"}}),
+              ElementsAre("--rope-theta has no effect without --model llama"));
+  EXPECT_THAT(warnings_of({{"model", "llama"}, {"rope-theta", "500000"}}), IsEmpty());
+  EXPECT_THAT(warnings_of({{"fp8-scaling", "mx"}, {"scale-init", "1"}}),
+              ElementsAre("--fp8-scaling has no effect without --precision fp8",
+                          "--scale-init has no effect without --precision fp16"));
+  EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"fp8-scaling", "mx"}}), IsEmpty());
+  EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"fp8-scaling", "mx"}, {"fp8-history", "4"}}),
+              ElementsAre(HasSubstr("--fp8-history")));
+  EXPECT_THAT(warnings_of({{"device", "cpu"}, {"graph", "off"}}),
+              ElementsAre("--graph has no effect without a GPU"));
+}
+
+TEST(Warnings, AVocabularyFarBeyondBytes) {
+  EXPECT_THAT(warnings_of({{"preset", "gpt2-124m"}}), ElementsAre(HasSubstr("50,257 token ids")));
+  EXPECT_THAT(warnings_of({{"vocab", "300"}}), IsEmpty());
+  EXPECT_THAT(warnings_of({{"preset", "gpt2-124m"}, {"data", "tokens.bin"}}), IsEmpty());
+}
+
+TEST(Warnings, ExplainsJson) {
+  EXPECT_THAT(warnings_of({{"data", "some.jsonl"}}),
+              ElementsAre(HasSubstr("jq -r .text some.jsonl")));
+}
+
+}  // namespace
+}  // namespace binade::train
