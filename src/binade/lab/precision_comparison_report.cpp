@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/base/text.h"
 #include "binade/lab/experiment_report.h"
 #include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
@@ -23,18 +24,12 @@ const std::vector<std::string> header = {"precision",   "loss",       "differenc
                                          "peak",        "parameters", "gradients",  "optimizer",
                                          "activations", "skipped",    "scale"};
 
-bool outside_noise(const Comparison& comparison, const ComparedRun& run) {
-  const std::optional<double> noise = comparison.seed_noise();
-  return !std::isfinite(run.loss) ||
-         (noise && std::abs(run.loss - comparison.runs.front().loss) > *noise);
-}
-
 std::string difference(const Comparison& comparison, const ComparedRun& run) {
   const double base = comparison.runs.front().loss;
   if (&run == &comparison.runs.front()) return "-";
   if (!std::isfinite(run.loss)) return "diverged";
   return fmt::format("{:+.2f}%{}", 100 * (run.loss / base - 1),
-                     outside_noise(comparison, run) ? " *" : "");
+                     comparison.is_outside_noise(run) ? " *" : "");
 }
 
 std::vector<std::vector<std::string>> rows(const Comparison& comparison) {
@@ -44,7 +39,7 @@ std::vector<std::vector<std::string>> rows(const Comparison& comparison) {
       return train::bytes_text(run.memory.at_peak[static_cast<size_t>(category)]);
     };
     result.push_back({run.precision, fmt::format("{:.4f}", run.loss), difference(comparison, run),
-                      train::grouped(std::llround(run.tokens_per_second)),
+                      grouped(std::llround(run.tokens_per_second)),
                       train::bytes_text(run.memory.peak), bytes(Category::parameters),
                       bytes(Category::gradients), bytes(Category::optimizer),
                       bytes(Category::activations), fmt::format("{}", run.skipped),
@@ -64,7 +59,7 @@ std::string noise_text(const Comparison& comparison) {
       "smaller differences are noise.",
       base, 100 * *noise / comparison.runs.front().loss, comparison.seed_losses.size());
   if (std::any_of(comparison.runs.begin(), comparison.runs.end(),
-                  [&](const ComparedRun& run) { return outside_noise(comparison, run); }))
+                  [&](const ComparedRun& run) { return comparison.is_outside_noise(run); }))
     text += " An asterisk marks larger ones.";
   return text;
 }
@@ -133,7 +128,7 @@ std::string speed_chart(const Comparison& comparison) {
   std::vector<train::Bar> bars;
   for (const ComparedRun& run : comparison.runs)
     bars.push_back({run.precision, run.tokens_per_second,
-                    train::grouped(std::llround(run.tokens_per_second)),
+                    grouped(std::llround(run.tokens_per_second)),
                     train::format_style(run.precision)});
   return train::bar_chart("Tokens per second", bars);
 }

@@ -238,14 +238,6 @@ std::string tick_text(double value) {
   return fmt::format("{:g}", value);
 }
 
-std::string grouped(int64_t value) {
-  std::string text = std::to_string(value);
-  const auto digits_begin = static_cast<std::ptrdiff_t>(value < 0 ? 1 : 0);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > digits_begin; at -= 3)
-    text.insert(text.begin() + at, ',');
-  return text;
-}
-
 Series smoothed(const Series& series, size_t reach) {
   Series result{series.name, {}, series.style};
   const size_t count = series.points.size();

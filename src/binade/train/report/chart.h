@@ -83,9 +83,6 @@ std::vector<double> ticks(double low, double high, int count);
 // A number on an axis: "0.25", "1500", "20k", "1.5M".
 std::string tick_text(double value);
 
-// A whole number with separators: "842,496".
-std::string grouped(int64_t value);
-
 // Text for HTML: & < > and quotes escaped.
 std::string escaped(const std::string& text);
 

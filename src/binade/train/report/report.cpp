@@ -7,6 +7,7 @@
 #include <ctime>
 #include <numbers>
 
+#include "binade/base/text.h"
 #include "binade/io/file.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/machine.h"

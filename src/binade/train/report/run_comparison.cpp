@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "binade/base/text.h"
 #include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
