@@ -122,6 +122,12 @@ foreach(target IN ITEMS test_cli test_bad_files test_docs)
 endforeach()
 target_sources(test_bad_files PRIVATE tests/cli/command.cpp)
 target_sources(test_docs PRIVATE tests/cli/command.cpp)
+# Preloaded into runs of the program: its system calls fail.
+add_library(binade_fail_calls MODULE tests/preload/fail_calls.cpp)
+target_link_libraries(binade_fail_calls PRIVATE ${CMAKE_DL_LIBS})
+target_compile_features(binade_fail_calls PRIVATE cxx_std_20)
+target_compile_definitions(test_cli PRIVATE BINADE_FAIL_CALLS="$<TARGET_FILE:binade_fail_calls>")
+add_dependencies(test_cli binade_fail_calls)
 # It sees the system calls of checkpoints.
 target_sources(test_train PRIVATE tests/io/system_calls.cpp)
 

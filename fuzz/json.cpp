@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "binade/base/error.h"
+#include "fuzz/mutate_json.h"
 
 namespace {
 
@@ -50,4 +51,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (rewritten(once) != once) std::abort();
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {
+  return binade::fuzz::mutate_json(
+      data, size, max_size, seed,
+      {"model_type", "gpt2", "llama", "n_layer", "n_embd", "n_head", "n_positions", "vocab_size",
+       "weight_map", "metadata", "layer_norm_epsilon", "rope_theta"});
 }

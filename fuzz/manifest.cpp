@@ -4,6 +4,7 @@
 #include "binade/base/error.h"
 #include "binade/train/checkpoint.h"
 #include "fuzz/memory_file.h"
+#include "fuzz/mutate_json.h"
 
 namespace {
 
@@ -39,4 +40,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const binade::Error&) {
   }
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {
+  return binade::fuzz::mutate_json(
+      data, size, max_size, seed,
+      {"format", "version", "step", "files", "bytes", "xxh3_128", "config.json",
+       "model.safetensors", "trainer.safetensors", "binade-checkpoint", "run", "data"});
 }

@@ -2,6 +2,7 @@
 
 #include "binade/base/error.h"
 #include "fuzz/memory_file.h"
+#include "fuzz/mutate_json.h"
 
 // A file is refused, or all its tensors load and take no more bytes than the file has.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -14,4 +15,27 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const binade::Error&) {
   }
   return 0;
+}
+
+// Changes the header as JSON and states its length; sometimes the data or single bytes.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {
+  using namespace binade::fuzz;
+  JsonMutator mutator({"__metadata__", "format", "pt", "dtype", "shape", "data_offsets", "F64",
+                       "F32", "BF16", "F8_E4M3", "F8_E8M0", "I64", "U16", "BOOL", "a", "b"},
+                      seed);
+  uint64_t length = 0;
+  if (size >= 8) std::memcpy(&length, data, 8);
+  if (mutator.below(8) == 0 || size < 8 || length > size - 8)
+    return LLVMFuzzerMutate(data, size, max_size);
+  std::string header(reinterpret_cast<const char*>(data) + 8, length);
+  std::string rest(reinterpret_cast<const char*>(data) + 8 + length, size - 8 - length);
+  header = mutator.mutated(header);
+  header.append(mutator.below(4), ' ');
+  if (mutator.below(4) == 0) rest.resize(mutator.below(64), '\1');
+  length = header.size() + (mutator.below(32) == 0 ? mutator.below(3) - 1 : 0);
+  std::string result(reinterpret_cast<const char*>(&length), 8);
+  result += header + rest;
+  return result.size() <= max_size ? put(result, data, max_size)
+                                   : LLVMFuzzerMutate(data, size, max_size);
 }

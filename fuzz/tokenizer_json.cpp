@@ -3,6 +3,7 @@
 #include <string>
 
 #include "binade/base/error.h"
+#include "fuzz/mutate_json.h"
 
 // A tokenizer.json is refused, or text goes through it: every id is below its vocabulary and
 // decodes.
@@ -23,4 +24,55 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const binade::Error&) {
   }
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned seed) {
+  return binade::fuzz::mutate_json(data, size, max_size, seed,
+                                   {"version",
+                                    "added_tokens",
+                                    "normalizer",
+                                    "pre_tokenizer",
+                                    "post_processor",
+                                    "decoder",
+                                    "model",
+                                    "type",
+                                    "BPE",
+                                    "Unigram",
+                                    "vocab",
+                                    "merges",
+                                    "unk_id",
+                                    "unk_token",
+                                    "byte_fallback",
+                                    "ByteLevel",
+                                    "Split",
+                                    "Sequence",
+                                    "normalizers",
+                                    "pretokenizers",
+                                    "decoders",
+                                    "Regex",
+                                    "String",
+                                    "pattern",
+                                    "content",
+                                    "behavior",
+                                    "Isolated",
+                                    "NFC",
+                                    "NFKD",
+                                    "Replace",
+                                    "Prepend",
+                                    "Strip",
+                                    "Fuse",
+                                    "ByteFallback",
+                                    "Metaspace",
+                                    "replacement",
+                                    "prepend_scheme",
+                                    "TemplateProcessing",
+                                    "single",
+                                    "special_tokens",
+                                    "ids",
+                                    "\\p{L}+",
+                                    "(a|a)*b",
+                                    "id",
+                                    "special",
+                                    "lstrip"});
 }

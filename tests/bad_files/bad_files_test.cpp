@@ -108,7 +108,7 @@ TEST(BadFiles, ThereAreEnough) {
   int64_t lines = 0;
   std::ifstream table(bad_files / "expected.tsv");
   for (std::string line; std::getline(table, line);) ++lines;
-  EXPECT_GE(lines, 150);
+  EXPECT_GE(lines, 400);
   EXPECT_EQ(cli::run_shell(quoted(BINADE_EXECUTABLE) + " " + ModelFolder().generate()).status, 0);
 }
 
@@ -169,6 +169,22 @@ TEST(BadFiles, Configurations) {
     expect_refused("train " + quoted(bad.file.string()) + " --quiet --out " +
                        quoted((folder / "run").string()),
                    folder.path(), name, bad);
+    EXPECT_FALSE(fs::exists(folder / "run")) << bad.file;
+  }
+}
+
+TEST(BadFiles, PrecisionPlans) {
+  const TemporaryFolder folder;
+  train::Config config = train::small_config("fp8");
+  config.layers = 1;
+  for (const Case& bad : cases("plan")) {
+    config.precision_plan = bad.file.string();
+    expect_message(refusal([&] { const train::Trainer trainer(config); }), bad.file.string(), bad);
+    expect_refused(
+        "train --quiet --steps 1 --layers 1 --width 8 --heads 2 --batch 2 --context 8 "
+        "--precision fp8 --precision-plan " +
+            quoted(bad.file.string()) + " --out " + quoted((folder / "run").string()),
+        folder.path(), bad.file.string(), bad);
     EXPECT_FALSE(fs::exists(folder / "run")) << bad.file;
   }
 }

@@ -23,6 +23,27 @@ def case(path, content, *parts):
     CASES.append((path, parts))
 
 
+# What stands where another kind of value belongs: a name, the value, and how messages describe it.
+WRONG = {
+    "true": (True, "found true"), "null": (None, "found null"), "text": ("x", 'found "x"'), "number": (7, "found 7"),
+    "fraction": (1.5, "found 1.5"), "array": ([], "found an array of 0"), "object": ({}, "found an object of 0"),
+    "huge": (1e300, "found 1e+300"),
+}
+
+
+def by_rule(write, good, path, kinds, *parts):
+    """A file per kind of wrong value at `path` of a good JSON value; write(name, content, *parts) makes it."""
+    label = "_".join(str(step).replace(".", "_").strip("_") for step in path)
+    for kind in kinds.split():
+        value, found = WRONG[kind]
+        content = json.loads(json.dumps(good))
+        place = content
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+        write(f"{label}_is_{kind}", json.dumps(content), *parts, found)
+
+
 def replaced(text, old, new):
     assert old in text, old
     return text.replace(old, new, 1)
@@ -109,6 +130,17 @@ def safetensors():
     header("offsets_overlap", "[24,40]", "[16,32]", '("b")', "an overlap")
     header("offsets_hole", "[24,40]", "[32,48]", "within the 40 bytes")
     st("hole", tensors(replaced(HEADER, "[24,40]", "[32,48]"), 48), '("b")', "a hole")
+    def rule(path, kinds, *parts):
+        by_rule(lambda name, content, *rest: st(name, tensors(content), *rest), json.loads(HEADER), path, kinds, *parts)
+
+    rule(["a"], "true text number array", "(a)", "an object")
+    rule(["a", "dtype"], "true null array object", "(a.dtype)", "a string")
+    rule(["a", "shape"], "true null text object", "(a.shape)", "an array")
+    rule(["a", "shape", 0], "true null array object huge", "(a.shape[0])", "whole number")
+    rule(["a", "data_offsets"], "true null text number object", "(a.data_offsets)", "an array")
+    rule(["b", "data_offsets", 1], "true null text array fraction huge", "(b.data_offsets[1])", "whole number")
+    rule(["__metadata__"], "true text array", "(__metadata__)", "an object")
+    rule(["__metadata__", "format"], "true null array object", "(__metadata__.format)", "a string")
     st("hole_in_front", tensors('{"x":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}}', 16), '("x")', "a hole")
 
 
@@ -139,6 +171,10 @@ def index():
     ix("file_backslash", mapped('"..\\\\model.safetensors"'), "a file beside the index")
     ix("file_zero_byte", mapped('"one\\u0000.txt"'), "a file beside the index")
     ix("shard_absent", mapped('"two.safetensors"'), "two.safetensors", "No such file")
+    good = {"metadata": {"total_size": 1}, "weight_map": {"a": "one.safetensors"}}
+    by_rule(ix, good, ["weight_map"], "true null text number", "(weight_map)", "an object")
+    by_rule(ix, good, ["weight_map", "a"], "true null fraction array object", "(weight_map.a)", "a string")
+    by_rule(ix, good, ["metadata"], "true text array", "(metadata)", "an object")
     ix("nested", '{"weight_map":' * 100, "at most 64 levels")
 
 
@@ -190,6 +226,17 @@ def config():
     changed("llama_head_dim", LLAMA, {"head_dim": 5}, "(head_dim)", "an even number", "found 5")
     changed("llama_rope_scaling", LLAMA, {"rope_scaling": {"rope_type": "yarn"}}, "(rope_scaling.rope_type)", '"yarn"')
     changed("llama_rope_negative", LLAMA, {"rope_theta": -1}, "(rope_theta)", "more than 0")
+    for name in ("n_layer", "n_embd", "n_head", "n_positions", "vocab_size"):
+        by_rule(cf, GPT2, [name], "true text array object huge", f"({name})", "whole number")
+    for name in ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size",
+                 "max_position_embeddings"):
+        by_rule(cf, LLAMA, [name], "true text array huge", f"({name})", "whole number")
+    by_rule(cf, GPT2, ["layer_norm_epsilon"], "true text array", "(layer_norm_epsilon)", "a number")
+    by_rule(cf, GPT2, ["layer_norm_epsilon"], "huge", "(layer_norm_epsilon)", "at most 1")
+    by_rule(cf, LLAMA, ["rms_norm_eps"], "true text object", "(rms_norm_eps)", "a number")
+    by_rule(cf, LLAMA, ["rms_norm_eps"], "huge", "(rms_norm_eps)", "at most 1")
+    by_rule(cf, LLAMA, ["rope_theta"], "true text", "(rope_theta)", "a number")
+    by_rule(cf, LLAMA, ["rope_theta"], "huge", "(rope_theta)", "at most 1e+12")
     changed("llama_activation", LLAMA, {"hidden_act": "gelu"}, "(hidden_act)", "silu")
 
 
@@ -227,7 +274,42 @@ def manifest():
     mf("bytes_negative", file('{"bytes":-1,"xxh3_128":""}'), "bytes", "found -1")
     mf("bytes_missing", file('{"xxh3_128":""}'), 'a member "bytes"')
     mf("bytes_wrong", file('{"bytes":1,"xxh3_128":""}'), "config.json", "expected 1 bytes", "damaged")
+    good = json.loads(file('{"bytes":1,"xxh3_128":""}'))
+    by_rule(mf, good, ["format"], "true null array object", "(format)", "a string")
+    by_rule(mf, good, ["version"], "true null array object huge", "(version)", "whole number")
+    by_rule(mf, good, ["files"], "true null text number", "(files)", "an object")
+    by_rule(mf, good, ["files", "config.json"], "true null text number", "(files.config.json)", "an object")
+    by_rule(mf, good, ["files", "config.json", "bytes"], "true null text array object huge", "bytes)", "whole number")
     mf("bytes_fraction", file('{"bytes":1.5,"xxh3_128":""}'), "bytes", "found 1.5")
+
+
+# ---- precision plans, for a model with blocks.0 ----
+
+
+def plan():
+    def pl(name, content, *parts):
+        case(f"plan/{name}.json", content, *parts)
+
+    good = {"bf16": [{"module": "blocks.0.mlp.up", "step": 4, "harm": 0.5}]}
+    pl("empty", "", "unexpected end of input")
+    pl("not_json", "bf16:", "invalid literal")
+    pl("array", "[]", "an object, found an array of 0")
+    pl("no_list", "{}", 'a member "bf16"')
+    pl("nested", '{"bf16":' * 100, "at most 64 levels")
+    pl("list_twice", '{"bf16":[],"bf16":[]}', '"bf16" twice')
+    pl("no_module", '{"bf16":[{"step":1,"harm":0}]}', 'a member "module"')
+    pl("no_step", '{"bf16":[{"module":"blocks.0","harm":0}]}', 'a member "step"')
+    pl("no_harm", '{"bf16":[{"module":"blocks.0","step":1}]}', 'a member "harm"')
+    pl("module_empty", json.dumps(good).replace("blocks.0.mlp.up", ""), "a module's path", "an empty text")
+    pl("module_unknown", json.dumps(good).replace("mlp.up", "mlp.sideways"), "a module of the model", '"blocks.0.mlp.sideways"')
+    pl("module_of_a_larger_model", json.dumps(good).replace("blocks.0", "blocks.31"), "a module of the model", "blocks.31")
+    pl("module_a_megabyte_long", json.dumps(good).replace("blocks.0", "x" * 5000), "a module of the model", "xxx...")
+    pl("step_negative", json.dumps(good).replace("4", "-4"), "step)", "found -4")
+    by_rule(pl, good, ["bf16"], "true null text number object", "(bf16)", "an array")
+    by_rule(pl, good, ["bf16", 0], "true null text number array", "(bf16[0])", "an object")
+    by_rule(pl, good, ["bf16", 0, "module"], "true null number array object", "(bf16[0].module)", "a string")
+    by_rule(pl, good, ["bf16", 0, "step"], "true null text fraction array huge", "(bf16[0].step)", "whole number")
+    by_rule(pl, good, ["bf16", 0, "harm"], "true null text array object", "(bf16[0].harm)", "a number")
 
 
 # ---- token files; the vocabulary is 100, a batch 17 ids ----
@@ -319,6 +401,29 @@ def toml():
     tm("escape_as_it_is", "[train]\n\x1b[31mlr = 1\n", "line 2", "expected TOML")
     tm("line_end_in_a_key", '[train]\n"lr\\nbinade: all is well" = 1\n', "line 2", "lr\\x0abinade")
     tm("csi_in_a_key", '[train]\n"\\u009b31mlr" = 1\n', "line 2", "found [train] \\xc2\\x9b31mlr")
+    tm("zero_byte_in_a_path", '[run]\nout = "a\\u0000b"\n', "line 2", "[run] out", "a\\x00b", "with a zero byte")
+    tm("norm_eps_huge", "[model]\nnorm_eps = 1e300\n", "[model] norm_eps", "from 1e-12 to 1, found 1e+300")
+    tm("dotted_key", ".".join(["a"] * 2000) + " = 1\n", "line 1", "keys of at most 16 parts")
+    tm("dotted_section", "[train]\n[" + "a." * 2000 + "a]\n", "line 2", "keys of at most 16 parts")
+    tm("dotted_inline", "[train]\nlr = {" + "a." * 2000 + "a = 1}\n", "line 2", "keys of at most 16 parts")
+    tm("key_long", "[train]\n" + "x" * 3000 + " = 1\n", "line 2", "a known key", "did you mean")
+    tm("section_long", "[" + "x" * 3000 + "]\n", "line 1", "xxx...")
+    tm("override_long", "[[precision.override]]\n" + "x" * 3000 + " = 1\n", "line 2", "xxx...")
+    tm("value_long", '[train]\nlr = "' + "x" * 3000 + '"\n', "line 2", "xxx...")
+    whole = {"model": "layers width heads kv_heads hidden context vocab",
+             "precision": "fp8_history fp8_margin fp8_skip_first fp8_skip_last scale_growth_interval",
+             "train": "batch accumulate warmup seed threads",
+             "run": "eval_every eval_batches log_every checkpoint_every keep sample layer_stats"}
+    for section, names in whole.items():
+        for key in names.split():
+            tm(f"{key}_is_text", f'[{section}]\n{key} = "x"\n', "line 2", f"[{section}] {key}", "whole number", 'found "x"')
+            tm(f"{key}_is_huge", f"[{section}]\n{key} = 9223372036854775807\n", f"[{section}] {key}", "whole number")
+    real = {"model": "norm_eps rope_theta", "precision": "scale_init", "data": "validation",
+            "train": "lr weight_decay beta1 beta2 clip"}
+    for section, names in real.items():
+        for key in names.split():
+            tm(f"{key}_is_true", f"[{section}]\n{key} = true\n", "line 2", f"[{section}] {key}", "a number", "found true")
+            tm(f"{key}_is_not_a_number", f"[{section}]\n{key} = nan\n", f"[{section}] {key}", "found nan")
     tm("nested_arrays", "[train]\nsteps = " + "[" * 400 + "\n", "expected TOML")
 
 
@@ -560,7 +665,7 @@ def main():
     for path in HERE.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-    for make in (safetensors, index, config, manifest, tokens, toml, tokenizer, tokenizer_json):
+    for make in (safetensors, index, config, manifest, plan, tokens, toml, tokenizer, tokenizer_json):
         make()
     lines = ["\t".join((path, *parts)) for path, parts in CASES]
     (HERE / "expected.tsv").write_text("\n".join(lines) + "\n")

@@ -48,5 +48,12 @@ TEST(Error, KeepsItsFactsApart) {
 
 TEST(Error, IsARuntimeError) { EXPECT_THROW(fail("op", {}), std::runtime_error); }
 
+// A megabyte of a file's content does not belong on a terminal.
+TEST(ErrorMessage, CutsWhatIsTooLong) {
+  const std::string long_text(1 << 20, 'x');
+  const Error error("op", {.argument = long_text, .expected = long_text, .found = long_text});
+  EXPECT_LT(std::string_view(error.what()).size(), 13'000u);
+}
+
 }  // namespace
 }  // namespace binade

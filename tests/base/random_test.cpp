@@ -76,6 +76,17 @@ TEST(Random, NormalHasTheMomentsOfItsName) {
   EXPECT_NEAR(static_cast<double>(beyond_two) / n, p, tolerance(p * (1 - p)));
 }
 
+// Box-Muller from draws 2 i and 2 i + 1, written out: other draws would change every model's
+// initial weights, and draws that two numbers share would make them dependent.
+TEST(Random, NormalTakesTwoDrawsOfItsOwn) {
+  for (const uint64_t i : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{1000}}) {
+    const double u = (bits(3, 4, 2 * i) + 0.5) / 4294967296.0,
+                 v = (bits(3, 4, 2 * i + 1) + 0.5) / 4294967296.0;
+    EXPECT_FLOAT_EQ(normal(3, 4, i), static_cast<float>(std::sqrt(-2 * std::log(u)) *
+                                                        std::cos(6.283185307179586 * v)));
+  }
+}
+
 TEST(Random, NeighborsAreNotCorrelated) {
   constexpr int n = 100'000;
   double along = 0, across = 0, over = 0;

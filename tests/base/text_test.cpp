@@ -47,5 +47,10 @@ TEST(Text, EditDistanceCountsInsertionsRemovalsAndReplacements) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
 }
 
+TEST(Text, LongTextsAreCut) {
+  EXPECT_EQ(shortened("abc", 3), "abc");
+  EXPECT_EQ(shortened("abcd", 3), "abc...");
+}
+
 }  // namespace
 }  // namespace binade

@@ -85,7 +85,7 @@ TEST(CliTrain, AnInterruptSavesAndSaysHowToGoOn) {
       " > " + quoted(out + ".log") + " & pid=$!; until grep -qs 'step 1/' " + quoted(out + ".log") +
       "; do kill -0 $pid || exit 1; done; kill -INT $pid; wait $pid; code=$?; cat " +
       quoted(out + ".log") + "; exit $code");
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.status, 130) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("binade train --resume --out " + out));
   EXPECT_THAT(outcome.out, HasSubstr("checkpoint: "));
 }

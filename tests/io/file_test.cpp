@@ -122,5 +122,42 @@ TEST(AtomicFile, AFullDiskIsAnErrorAndChangesNothing) {
   EXPECT_EQ(files_in(folder), 1);
 }
 
+TEST(MappedFile, AFileThatShrinksIsAnErrorNotASignal) {
+  const auto previous = std::signal(SIGBUS, SIG_DFL);
+  guard_mapped_files();
+  const TemporaryFolder folder;
+  const auto path = folder.put("a", std::string(100'000, 'x'));
+  {
+    const MappedFile whole(folder.put("b", "b"), "reader"), file(path, "reader");
+    EXPECT_NO_THROW(check_mapped_files("reader"));
+    std::filesystem::resize_file(path, 10);
+    EXPECT_EQ(file.bytes()[99'999], std::byte{0});
+    EXPECT_THAT([] { check_mapped_files("reader"); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("reader: " + path.string()),
+                                           HasSubstr("expected 100000 bytes"))));
+    EXPECT_THROW(file.check_intact("reader"), Error);
+    EXPECT_NO_THROW(whole.check_intact("reader"));
+  }
+  // Closing it ends the matter.
+  EXPECT_NO_THROW(check_mapped_files("reader"));
+  std::signal(SIGBUS, previous);
+}
+
+TEST(AppendFile, GrowsAndSaysWhatFails) {
+  const TemporaryFolder folder;
+  const auto path = folder.put("log", "one\n");
+  {
+    AppendFile file(path, "writer");
+    file.append("two\n");
+    EXPECT_EQ(content_of(path), "one\ntwo\n");
+    file.sync();
+  }
+  AppendFile full("/dev/full", "writer");
+  EXPECT_THAT([&] { full.append("x"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("writer: /dev/full"), HasSubstr("No space"))));
+  EXPECT_THAT([&] { AppendFile(folder / "no/such", "writer"); },
+              ThrowsMessage<Error>(HasSubstr("No such file")));
+}
+
 }  // namespace
 }  // namespace binade::io

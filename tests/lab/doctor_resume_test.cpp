@@ -33,8 +33,6 @@ std::vector<std::string> modules_of(const Doctor& doctor) {
 // and so for a run that resumes at step 4.
 TEST(DoctorResume, TakesUpWhatWasFoundByItsStep) {
   const testing::TemporaryFolder folder;
-  train::write_precision_plan({.bf16 = {{"blocks.0.mlp.up", 2, 0.5}, {"blocks.1.mlp.up", 4, 0.5}}},
-                              folder / "precision_plan.json");
   train::Config config = promoting_config();
   config.auto_precision = false;
   train::Trainer trainer(config);
@@ -45,6 +43,10 @@ TEST(DoctorResume, TakesUpWhatWasFoundByItsStep) {
                                                           {"blocks.0.mlp.up", "blocks.1.mlp.up"},
                                                           {"blocks.0.mlp.up", "blocks.1.mlp.up"}};
   for (const auto& modules : expected) {
+    // As a run that went on to its end has left it.
+    train::write_precision_plan(
+        {.bf16 = {{"blocks.0.mlp.up", 2, 0.5}, {"blocks.1.mlp.up", 4, 0.5}}},
+        folder / "precision_plan.json");
     train::Trainer resumed(promoting_config());
     resumed.load_state_dict(trainer.state_dict());
     Doctor doctor;
@@ -92,6 +94,73 @@ TEST(DoctorResume, AtTheStepOfAPromotionIsBitForBitTheUninterruptedRun) {
   resumed.doctor.begin(resumed.trainer, folder.path());
   ASSERT_EQ(resumed.trainer.steps(), 4);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(resumed.step(), straight.step()) << "step " << 5 + i;
+}
+
+// The trainer's state at the end and the doctor's files, of a run in `folder`.
+std::string outcome_of(train::Trainer& trainer, const std::filesystem::path& folder) {
+  const auto saved = train::save_checkpoint(trainer, folder, 1);
+  std::string all = testing::content_of(saved / "model.safetensors") +
+                    testing::content_of(saved / "trainer.safetensors");
+  for (const char* name : {"layers.jsonl", "precision_plan.json", "doctor.txt"})
+    all += std::string(name) + "\n" + testing::content_of(folder / name);
+  return all;
+}
+
+// Statistics, plan and state are byte for byte those of the uninterrupted run, wherever a run that
+// had gone on to its end is resumed.
+TEST(DoctorResume, LeavesTheFilesOfTheUninterruptedRun) {
+  constexpr int64_t steps = 7;
+  train::Config config = promoting_config();
+  config.layer_stats = 3;
+  const auto guided = [](train::Trainer& trainer, const std::filesystem::path& folder) {
+    Doctor doctor;
+    doctor.begin(trainer, folder);
+    while (trainer.steps() < steps) {
+      doctor.before_step(trainer);
+      const train::StepResult result = trainer.step(train::small_tokens());
+      doctor.after_step(trainer, train::small_tokens(), result);
+    }
+  };
+  for (int64_t at = 1; at < steps; ++at) {
+    SCOPED_TRACE("resumed at step " + std::to_string(at));
+    const testing::TemporaryFolder straight, stopped;
+    std::filesystem::path checkpoint;
+    const auto run = [&](const testing::TemporaryFolder& folder) {
+      auto trainer = std::make_unique<train::Trainer>(config);
+      plant_giant(*trainer);
+      Doctor doctor;
+      doctor.begin(*trainer, folder.path());
+      while (trainer->steps() < steps) {
+        doctor.before_step(*trainer);
+        const train::StepResult result = trainer->step(train::small_tokens());
+        doctor.after_step(*trainer, train::small_tokens(), result);
+        if (trainer->steps() == at)
+          checkpoint = train::save_checkpoint(*trainer, folder / "checkpoints", 2);
+      }
+      return trainer;
+    };
+    const std::string expected = outcome_of(*run(straight), straight.path());
+    run(stopped);
+    train::Trainer resumed(config);
+    train::load_checkpoint(resumed, checkpoint);
+    guided(resumed, stopped.path());
+    EXPECT_TRUE(outcome_of(resumed, stopped.path()) == expected);
+    EXPECT_EQ(testing::content_of(stopped / "layers.jsonl"),
+              testing::content_of(straight / "layers.jsonl"));
+    EXPECT_EQ(testing::content_of(stopped / "precision_plan.json"),
+              testing::content_of(straight / "precision_plan.json"));
+  }
+}
+
+TEST(DoctorResume, DropsDiagnosesOfLaterSteps) {
+  const testing::TemporaryFolder folder;
+  folder.put("doctor.txt", "doctor, step 0: a\n  more\ndoctor, step 1: b\n  more\n");
+  folder.put("layers.jsonl", "{\"step\":0,\"x\":1}\n{\"step\":4,\"x\":1}\n{\"st");
+  train::Trainer trainer(promoting_config());
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  EXPECT_EQ(testing::content_of(folder / "doctor.txt"), "doctor, step 0: a\n  more\n");
+  EXPECT_EQ(testing::content_of(folder / "layers.jsonl"), "{\"step\":0,\"x\":1}\n");
 }
 
 }  // namespace

@@ -145,6 +145,19 @@ TEST(LayerStats, CountWhatAFormatLoses) {
   }
 }
 
+// 1 - 0.4465 - 0.5537 is -0.0002. In e4m3 the three are 1, 0.4643 and 0.5714: the error is many
+// times the result, and counts as all of it.
+TEST(LayerStats, HarmIsAtMostAllOfTheSignal) {
+  LayerStatistics statistics({.scaling = amp::Fp8Scaling::current}, {});
+  {
+    const autograd::OpObserverScope watching(&statistics);
+    linear(tensor({1, 1, 1}, {1, 3}), tensor({1, -0.4465, -0.5537}, {1, 3}));
+  }
+  const LayerStats found = statistics.ranking().at(0);
+  EXPECT_EQ(found.forward.harm, 1);
+  EXPECT_LT(found.forward.sqnr, -40);
+}
+
 // Of 64 rows every second one is in the sample: the first half holds ones, the second values that
 // f16 rounds to zero.
 TEST(LayerStats, OfLargeMatricesTakeRowsFromTheFirstToTheLast) {

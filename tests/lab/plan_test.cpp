@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "binade/train/forecast.h"
 #include "binade/train/trainer.h"
 #include "train/small_run.h"
 
@@ -87,6 +88,17 @@ TEST(LargestBatch, FitsAndTheNextDoesNot) {
   EXPECT_EQ(largest_batch(config, 1000), 0);
   config.recompute = true;
   EXPECT_GT(largest_batch(config, limit), batch);
+}
+
+// Memory for exactly this batch.
+TEST(LargestBatch, IsTheOneWhosePeakIsTheMemory) {
+  train::Config config = config_of({"gpt2", "fp32", "autocast", false});
+  for (const int64_t batch : {1, 2, 3, 5, 6, 7, 8, 13}) {
+    config.batch = batch;
+    const int64_t peak = train::forecast_memory(config).peak;
+    EXPECT_EQ(largest_batch(config, peak), batch);
+    EXPECT_EQ(largest_batch(config, peak - 1), batch - 1);
+  }
 }
 
 TEST(Forecast, KnowsTheLogits) {

@@ -145,6 +145,7 @@ TEST(StateDict, OneErrorNamesEveryDifferenceAndNothingChanges) {
   StateDict state;
   for (const auto& [name, tensor] : module.state_dict()) state[name] = zeros(tensor.shape());
   state.erase("count");
+  state["first.weight"] = zeros({3, 4});  // as many elements, transposed
   state["first.bias"] = zeros({5});
   state["own"] = Tensor();
   state["third.weight"] = zeros({1});
@@ -152,12 +153,14 @@ TEST(StateDict, OneErrorNamesEveryDifferenceAndNothingChanges) {
       [&] { module.load_state_dict(state); },
       ThrowsMessage<Error>(
           AllOf(HasSubstr("missing: count"), HasSubstr("first.bias: expected [4], found [5] f32"),
+                HasSubstr("first.weight: expected [4, 3], found [3, 4] f32"),
                 HasSubstr("own: expected [2], found no tensor"), HasSubstr("these differences\n  "),
                 HasSubstr("\n  not in this model: third.weight"), Not(HasSubstr("second")),
                 Not(HasSubstr("\\x")))));
   EXPECT_EQ(to_vector(module.second.weight), before);
   EXPECT_THAT([&] { module.load_state_dict(state, false); },
               ThrowsMessage<Error>(AllOf(HasSubstr("first.bias"), Not(HasSubstr("count")))));
+  state.erase("first.weight");
   state.erase("first.bias");
   state.erase("own");
   module.load_state_dict(state, false);

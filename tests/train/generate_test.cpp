@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "binade/autograd/grad_mode.h"
@@ -102,6 +103,7 @@ TEST(Generate, RefusesImpossibleNumbers) {
   EXPECT_THROW(generate(model, {1}, {.top_p = 0}), Error);
   EXPECT_THROW(generate(model, {1}, {.top_p = 1.5}), Error);
   EXPECT_THROW(generate(model, {300}, {.tokens = 1}), Error);
+  EXPECT_THROW(generate(model, {1}, {.tokens = std::numeric_limits<int64_t>::max()}), Error);
 }
 
 TEST(Generate, PrintableTextIsUtf8WithoutControls) {

@@ -32,8 +32,14 @@ Record sample(int64_t step) {
 TEST(Metrics, FilesHoldWhatWasAdded) {
   const testing::TemporaryFolder folder;
   MetricsLog log(folder.path(), 0);
-  for (int64_t step = 1; step <= 4; ++step) log.add(sample(step));
-  EXPECT_EQ(read_metrics(folder / "metrics.jsonl"), log.records());
+  std::vector<Record> added;
+  for (int64_t step = 1; step <= 4; ++step) {
+    added.push_back(sample(step));
+    log.add(added.back());
+  }
+  EXPECT_EQ(read_metrics(folder / "metrics.jsonl"), added);
+  EXPECT_EQ(log.first_validation_loss(), 2.0 / 3);
+  EXPECT_EQ(log.seconds(), 1.25);
   std::istringstream lines(testing::content_of(folder / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);)
     EXPECT_EQ(nlohmann::json::parse(line).at("loss"), 1.0 / 3);
@@ -64,7 +70,9 @@ TEST(Metrics, OpeningForResumeDropsLaterSteps) {
     for (int64_t step = 1; step <= 5; ++step) log.add(sample(step));
   }
   MetricsLog log(folder.path(), 3);
-  ASSERT_EQ(log.records().size(), 3u);
+  EXPECT_EQ(read_metrics(folder / "metrics.jsonl").size(), 3u);
+  EXPECT_EQ(log.last_validation_loss(), 2.0 / 3);
+  EXPECT_EQ(log.warning(), "");
   log.add(sample(4));
   EXPECT_EQ(read_metrics(folder / "metrics.jsonl").size(), 4u);
   EXPECT_EQ(testing::content_of(folder / "metrics.csv").find("\n5,"), std::string::npos);
@@ -82,6 +90,31 @@ TEST(Metrics, ALineThatWasCutShortIsPassedOver) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("metrics.jsonl"));
   }
+}
+
+TEST(Metrics, OpeningForResumeCutsDamagedLines) {
+  const testing::TemporaryFolder folder;
+  const std::string first = to_json(sample(1)) + "\n", third = to_json(sample(3)) + "\n";
+  for (const std::string& damage : {std::string("{\"step\":2\n"), std::string(3, '\0') + "\n",
+                                    "{\"step\":-1}\n" + std::string("x\n")}) {
+    folder.put("metrics.jsonl", first + damage + third + first.substr(0, 9));
+    const MetricsLog log(folder.path(), 3);
+    EXPECT_EQ(testing::content_of(folder / "metrics.jsonl"), first + third);
+    EXPECT_THAT(log.warning(), ::testing::AllOf(HasSubstr("damaged"), HasSubstr("metrics.jsonl")));
+    int64_t damaged = -1;
+    EXPECT_EQ(read_metrics(folder / "metrics.jsonl", &damaged).size(), 2u);
+    EXPECT_EQ(damaged, 0);
+  }
+}
+
+// One line is read at a time: a report of a run is as long as its log, but a log is not kept.
+TEST(Metrics, LeavesOutDamagedLinesAndCountsThem) {
+  const testing::TemporaryFolder folder;
+  const std::string line = to_json(sample(1)) + "\n";
+  folder.put("metrics.jsonl", line + "damage\n" + line + "\n" + line);
+  int64_t damaged = 0;
+  EXPECT_EQ(read_metrics(folder / "metrics.jsonl", &damaged).size(), 3u);
+  EXPECT_EQ(damaged, 2);
 }
 
 }  // namespace

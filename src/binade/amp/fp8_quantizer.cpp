@@ -49,7 +49,9 @@ void Fp8Stream::create(int length, Device device) {
   scale_inv = filled({1}, 1, DType::f32, device);
   pending = filled({1}, 0, DType::f32, device);
   dropped = filled({1}, 0, DType::i32, device);
-  prepared = {};
+  // Allocated now, so that the first step holds as many blocks as later ones.
+  prepared = Tensor::empty({2}, DType::f32, device);
+  is_prepared = false;
 }
 
 // GPUs multiply FP8 matrices only if the reduction axis is contiguous. The forward reduces along
@@ -73,9 +75,9 @@ Quantized Fp8Quantizer::quantize_fused(
   const auto& kernels = backend::of(device);
   Quantized result = allocate(shape, device);
   // A copy of scale_inv, because the stream's own changes at the next step, and an amax.
-  Tensor numbers = std::exchange(stream.prepared, {});
-  const bool prepared = numbers.defined();
-  if (!prepared) numbers = Tensor::empty({2}, DType::f32, device);
+  const bool prepared = std::exchange(stream.is_prepared, false);
+  const Tensor numbers =
+      prepared ? std::exchange(stream.prepared, {}) : Tensor::empty({2}, DType::f32, device);
   result.scale_inv = numbers.strided({1, 1}, {1, 1}, 0);
   Tensor amax;
   if (backward_follows) amax = numbers.strided({1}, {1}, 1);
@@ -128,7 +130,7 @@ void Fp8LinearState::forget_weight() {
 
 void Fp8LinearState::restart() {
   seen_storage_ = nullptr;
-  for (Fp8Stream* stream : {&input, &weight, &gradient}) stream->prepared = {};
+  for (Fp8Stream* stream : {&input, &weight, &gradient}) stream->is_prepared = false;
   forget_weight();
 }
 
@@ -153,14 +155,17 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
   const bool due =
       seen_storage_ == weight_tensor.storage() && seen_version_ != weight_tensor.version();
   if (!due) return;
-  seen_version_ = weight_tensor.version();
-  forget_weight();
+  // Until the next forward there is nothing to roll again, however often the weight changes: a
+  // layer that was moved out of FP8 keeps its state.
+  restart();
   if (seen_recipe_.scaling != Fp8Scaling::delayed) return;
   const std::pair<Fp8Stream*, Fp8Role> streams[] = {
       {&input, Fp8Role::activation}, {&weight, Fp8Role::weight}, {&gradient, Fp8Role::gradient}};
   std::vector<backend::DelayedScale> rolled;
   for (const auto& [stream, role] : streams) {
-    stream->prepared = Tensor::empty({2}, DType::f32, weight_tensor.device());
+    if (!stream->prepared.defined())
+      stream->prepared = Tensor::empty({2}, DType::f32, weight_tensor.device());
+    stream->is_prepared = true;
     rolled.push_back(
         {.history = stream->history,
          .pending = stream->pending,

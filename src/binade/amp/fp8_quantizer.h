@@ -24,6 +24,7 @@ struct Fp8Stream {
   // f32 [2]: a copy of scale_inv and an amax of 0, for a step's first quantization. Rolling writes
   // it, which saves that quantization two kernels. Not part of the saved state.
   Tensor prepared;
+  bool is_prepared = false;
 
   bool defined() const { return scale.defined(); }
   void create(int length, Device device);

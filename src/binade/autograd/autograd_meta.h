@@ -35,7 +35,9 @@ struct AutogradMeta {
   std::vector<Hook> hooks;
 };
 
-// Calls `hook` with each finished gradient of `tensor`, which must require one.
+// Calls `hook` with each finished gradient of `tensor`, which must require one. The tensor owns the
+// hook: one that captures its own tensor, or one computed from it, keeps both alive forever. Let it
+// use the gradient it is passed, and capture a name or an index.
 void on_gradient(const Tensor& tensor, Hook hook);
 
 }  // namespace binade::autograd

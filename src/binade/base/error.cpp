@@ -7,12 +7,15 @@
 namespace binade {
 namespace {
 
+// Longer than any path, so that only the content of files is cut.
+constexpr size_t max_fact = 4096;
+
 std::string message(std::string_view op, const Facts& facts) {
   std::string text(op);
-  if (!facts.argument.empty()) text += ": " + facts.argument;
-  if (!facts.expected.empty()) text += ": expected " + facts.expected;
+  if (!facts.argument.empty()) text += ": " + shortened(facts.argument, max_fact);
+  if (!facts.expected.empty()) text += ": expected " + shortened(facts.expected, max_fact);
   if (!facts.found.empty())
-    text += (facts.expected.empty() ? ": found " : ", found ") + facts.found;
+    text += (facts.expected.empty() ? ": found " : ", found ") + shortened(facts.found, max_fact);
   if (!facts.hint.empty()) text += "; " + facts.hint;
   text = visible(text);
   std::istringstream details(facts.details);

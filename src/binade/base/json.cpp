@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -109,7 +109,7 @@ class Builder {
   bool key(std::string& name) {
     const int64_t offset = start_of_token();
     Frame& frame = open_.back();
-    if (!frame.names.insert(name).second) {
+    if (!is_new(frame, name)) {
       refuse_at(source_, offset, {}, "names that differ", in_quotes(name) + " twice");
     }
     frame.key = std::move(name);
@@ -137,23 +137,39 @@ class Builder {
  private:
   struct Frame {
     Value value;
-    std::unordered_set<std::string> names = {};
+    std::unordered_set<std::string> names = {};  // of an object with many members
     std::string key = {};
   };
+
+  // Whether an open object has no member of this name yet. Few names are compared one by one:
+  // most objects are small, and a set for each takes most of the time.
+  static bool is_new(Frame& frame, const std::string& name) {
+    constexpr size_t few = 16;
+    const auto& members = std::get<std::vector<Member>>(frame.value.value_);
+    if (members.size() < few)
+      return std::none_of(members.begin(), members.end(),
+                          [&name](const Member& member) { return member.name == name; });
+    if (frame.names.empty())
+      for (const Member& member : members) frame.names.insert(member.name);
+    return frame.names.insert(name).second;
+  }
 
   // File offset of the current event's token: past earlier events and separators.
   int64_t start_of_token() const {
     const char* at = consumed_;
-    while (at != reached_ && std::strchr(" \t\r\n,:", *at) != nullptr) ++at;
+    const auto separates = [](char c) {
+      return c == ' ' || c == ',' || c == ':' || c == '\n' || c == '\r' || c == '\t';
+    };
+    while (at != reached_ && separates(*at)) ++at;
     return source_.offset + (at - text_.data());
   }
 
   Value make_value(Value::Variant value) {
+    const int64_t offset = start_of_token();
     if (++count_ > max_values) {
-      refuse_at(source_, start_of_token(), {}, "at most " + std::to_string(max_values) + " values",
-                "more");
+      refuse_at(source_, offset, {}, "at most " + std::to_string(max_values) + " values", "more");
     }
-    Value result(std::move(value), start_of_token(), &content_);
+    Value result(std::move(value), offset, &content_);
     consumed_ = reached_;
     return result;
   }
@@ -181,13 +197,18 @@ class Builder {
   }
 
   void attach(Value value) {
+    // Most arrays and objects of large files have a few items.
+    constexpr size_t few = 3;
     if (open_.empty()) {
       content_.root = std::move(value);
     } else if (Frame& frame = open_.back(); frame.value.is_object()) {
-      std::get<std::vector<Member>>(frame.value.value_)
-          .push_back({std::move(frame.key), std::move(value)});
+      auto& members = std::get<std::vector<Member>>(frame.value.value_);
+      if (members.empty()) members.reserve(few);
+      members.push_back({std::move(frame.key), std::move(value)});
     } else {
-      std::get<std::vector<Value>>(frame.value.value_).push_back(std::move(value));
+      auto& items = std::get<std::vector<Value>>(frame.value.value_);
+      if (items.empty()) items.reserve(few);
+      items.push_back(std::move(value));
     }
   }
 

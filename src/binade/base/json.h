@@ -89,7 +89,8 @@ class Document {
 };
 
 inline constexpr int max_depth = 64;
-inline constexpr int64_t max_values = 4'000'000;
+// Enough for a safetensors header of 800,000 tensors.
+inline constexpr int64_t max_values = 8'000'000;
 
 // Parses strictly. Besides bad syntax it refuses repeated names, nesting deeper than max_depth,
 // more than max_values values, a byte order mark, zero bytes, text after the value, numbers out of

@@ -2,6 +2,7 @@
 #include "binade/train/config/config.h"
 #include "binade/train/loop.h"
 #include "binade/train/observer.h"
+#include "binade/train/signals.h"
 #include "binade/train/trainer.h"
 
 namespace binade::c {

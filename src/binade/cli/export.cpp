@@ -24,11 +24,14 @@ void add_export(CLI::App& app) {
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   command->add_flag("--force", arguments->force, "Replace an existing model in TO");
   command->callback([arguments] {
-    io::ConvertOptions options{.dtype = {}, .force = arguments->force};
+    io::ConvertOptions options{.dtype = {}, .force = arguments->force, .complete = {}};
     if (!arguments->dtype.empty()) options.dtype = parse_dtype(arguments->dtype);
     const auto from = io::model_folder(arguments->from, "export");
+    options.complete =
+        [vocab = io::read_config(from / "config.json").vocab](const std::filesystem::path& folder) {
+          data::add_huggingface_files(folder, vocab);
+        };
     const io::Converted done = io::convert_pretrained(from, arguments->to, options);
-    data::add_huggingface_files(arguments->to, io::read_config(from / "config.json").vocab);
     fmt::print("{}: {} parameters of {} in {}\n", from.string(), done.parameters, name(done.dtype),
                arguments->to);
   });

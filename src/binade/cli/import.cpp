@@ -26,9 +26,9 @@ void add_import(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--force", arguments->force, "Replace an existing model in TO");
   command->callback([arguments] {
-    const io::Converted done =
-        io::convert_pretrained(arguments->from, arguments->to,
-                               {.dtype = parse_dtype(arguments->dtype), .force = arguments->force});
+    const io::Converted done = io::convert_pretrained(
+        arguments->from, arguments->to,
+        {.dtype = parse_dtype(arguments->dtype), .force = arguments->force, .complete = {}});
     fmt::print(
         "{} parameters of {} in {}; continue training with:\n  binade train --init-from {}\n",
         done.parameters, name(done.dtype), arguments->to, arguments->to);

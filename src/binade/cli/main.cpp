@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include "binade/base/terminal.h"
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
+#include "binade/io/file.h"
 
 namespace {
 
@@ -17,11 +20,24 @@ constexpr int bad_input = 2;
 
 int report(int status, std::string_view message) {
   std::fflush(stdout);
-  fmt::print(stderr, "{} {}\n",
-             binade::terminal::styled("binade:", binade::terminal::Style::red,
-                                      binade::terminal::has_color(stderr)),
-             message);
+  // Standard error may be closed: the exit code still tells.
+  std::fputs(fmt::format("{} {}\n",
+                         binade::terminal::styled("binade:", binade::terminal::Style::red,
+                                                  binade::terminal::has_color(stderr)),
+                         message)
+                 .c_str(),
+             stderr);
   return status;
+}
+
+// A closed standard stream would lend its number to the next file that is opened, and messages
+// would go there. Gives it to one that every read or write fails on.
+void occupy_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free number is this one, since those below are taken by now.
+    if (::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) return;
+  }
 }
 
 // The commands parsed so far: "binade formats".
@@ -74,12 +90,13 @@ int run(int argc, char** argv) {
   binade::cli::add_info(app);
   binade::cli::add_version(app);
   binade::cli::add_help(app);
+  int status = 0;
   try {
     parse(app, argc, argv);
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help, --version
-  } catch (const CLI::RuntimeError& end) {
-    return end.get_exit_code();  // the command has said why
+  } catch (const CLI::RuntimeError& error) {
+    status = error.get_exit_code();  // an interrupted run; the command has said why
   } catch (const CLI::ParseError& error) {
     return report(bad_input, fmt::format("{} (see '{} --help')", binade::visible(error.what()),
                                          command_name(app)));
@@ -87,13 +104,16 @@ int run(int argc, char** argv) {
     return report(bad_input, error.what());
   }
   // A failed write to stdout (a full disk, for example) is an error too.
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) return report(1, "cannot write the output");
-  return 0;
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    return report(status == 0 ? 1 : status, "cannot write the output");
+  return status;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_closed_streams();
+  binade::io::guard_mapped_files();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/io/file.h"
 #include "binade/train/report/run_comparison.h"
@@ -20,7 +21,12 @@ struct ReportArguments {
 
 void run(const ReportArguments& arguments) {
   std::vector<train::RunSummary> runs;
-  for (const std::string& folder : arguments.folders) runs.push_back(train::read_run(folder));
+  for (const std::string& folder : arguments.folders) {
+    runs.push_back(train::read_run(folder));
+    if (runs.back().damaged > 0)
+      fmt::print(stderr, "binade: {}/metrics.jsonl: {} damaged lines were left out\n",
+                 visible(folder), runs.back().damaged);
+  }
   std::filesystem::path out = arguments.out;
   if (runs.size() == 1) {
     if (out.empty()) out = std::filesystem::path(arguments.folders[0]) / "report.html";

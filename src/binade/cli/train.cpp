@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <memory>
+#include <system_error>
 
 #include "binade/base/json.h"
 #include "binade/base/terminal.h"
@@ -120,6 +122,11 @@ void print_warnings(const train::Config& config) {
     fmt::print(stderr, "binade: {} {}\n", label, text);
 }
 
+// As a shell reports a signal, and as timeout(1) reports its limit.
+int exit_code(const train::RunResult& result) {
+  return result.signal != 0 ? 128 + result.signal : 124;
+}
+
 }  // namespace
 
 void add_train(CLI::App& app) {
@@ -135,10 +142,16 @@ void add_train(CLI::App& app) {
     if (config.dry_run) return describe_run(config, arguments->json);
     using Mode = train::Progress::Mode;
     const Mode mode = arguments->json ? Mode::json : arguments->quiet ? Mode::quiet : Mode::normal;
+    // A reader that has gone away must not decide the exit code.
+    std::signal(SIGPIPE, SIG_IGN);
     lab::Doctor doctor;
     const train::RunResult result = train::run(config, mode, &doctor);
-    if (mode == Mode::json) print_json(result);
-    if (mode == Mode::normal) print_result(result, command->get_parent()->get_name());
+    try {
+      if (mode == Mode::json) print_json(result);
+      if (mode == Mode::normal) print_result(result, command->get_parent()->get_name());
+    } catch (const std::system_error&) {  // main() reports that the output could not be written
+    }
+    if (result.interrupted) throw CLI::RuntimeError(exit_code(result));
   });
 }
 

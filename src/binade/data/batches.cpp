@@ -1,6 +1,7 @@
 #include "binade/data/batches.h"
 
 #include "binade/base/random.h"
+#include "binade/io/file.h"
 
 namespace binade::data {
 namespace {
@@ -18,6 +19,7 @@ Batch gathered(const Tokens& tokens, BatchShape shape, PositionOf&& position_of)
     tokens.read(position, {inputs + row * shape.context, context});
     tokens.read(position + 1, {targets + row * shape.context, context});
   }
+  io::check_mapped_files("data");
   return result;
 }
 

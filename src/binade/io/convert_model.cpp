@@ -1,6 +1,9 @@
 #include "binade/io/convert_model.h"
 
+#include <algorithm>
+
 #include "binade/base/json.h"
+#include "binade/io/folder.h"
 #include "binade/io/huggingface_config.h"
 #include "binade/io/model_folder.h"
 #include "binade/io/tensor_statistics.h"
@@ -29,6 +32,14 @@ void check_target(const fs::path& from, const fs::path& to, bool force) {
                   .found = std::string(name) + " in it",
                   .hint = "add --force to replace it"});
   }
+}
+
+// Whether a file belongs to a model, and so not beside another one.
+bool is_of_a_model(const std::string& name) {
+  return std::find(std::begin(tokenizer_names), std::end(tokenizer_names), name) !=
+             std::end(tokenizer_names) ||
+         is_companion(name) || name == "config.json" || name == "model.safetensors.index.json" ||
+         (name.starts_with("model") && name.ends_with(".safetensors"));
 }
 
 // A weight beyond the range of a narrower type would become infinite.
@@ -62,16 +73,19 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
   const DType dtype = options.dtype.value_or(stored_type(from));
   const auto model = load_pretrained(from, {Device::cpu(), dtype});
   require_finite(*model, dtype, from);
-  save_pretrained(*model, to);
+  AtomicFolder folder(to, caller);
+  save_pretrained(*model, folder.path());
   for (const char* name : tokenizer_names) {
     if (std::error_code error; !fs::exists(from / name, error)) continue;
-    AtomicFile file(to / name, caller);
+    AtomicFile file(folder.path() / name, caller);
     file.append(read_text(from / name, caller, max_file));
     file.commit();
   }
   CompanionFiles companions = read_companions(from, caller);
   companions.try_emplace("generation_config.json", generation_config(model->config()));
-  write_companions(companions, to, caller);
+  write_companions(companions, folder.path(), caller);
+  if (options.complete) options.complete(folder.path());
+  folder.commit([](const std::string& name) { return !is_of_a_model(name); });
   return {model->parameter_count(), dtype};
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "binade/io/huggingface.h"
 
 namespace binade::io {
@@ -7,6 +9,8 @@ namespace binade::io {
 struct ConvertOptions {
   std::optional<DType> dtype;  // of the weights; none: as they are stored
   bool force = false;          // replace an existing model
+  // Adds files to the new folder before it is put in place.
+  std::function<void(const std::filesystem::path& folder)> complete = {};
 };
 
 struct Converted {
@@ -17,7 +21,8 @@ struct Converted {
 // Reads a model's directory (in one file or in shards, names with or without prefixes) and writes
 // it as one that transformers loads and generates with: config.json, model.safetensors,
 // the tokenizer's files and the companions (model_folder.h). Refuses weights that are non-finite in
-// the new type and, unless forced, a target that holds a model; nothing is changed then.
+// the new type and, unless forced, a target that holds a model; nothing is changed then. The target
+// gets its name once it is complete and on disk; other files of an older folder stay in it.
 Converted convert_pretrained(const std::filesystem::path& from, const std::filesystem::path& to,
                              const ConvertOptions& options = {});
 

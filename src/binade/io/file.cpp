@@ -5,8 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -25,13 +28,115 @@ struct Descriptor {
   }
 };
 
+int sync_retrying(int descriptor) {
+  int result = 0;
+  do {
+    result = ::fsync(descriptor);
+  } while (result != 0 && errno == EINTR);
+  return result;
+}
+
+// Writes all of it. False with errno set if the system refuses.
+bool write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+// The mapped files, in a form that a signal handler may read.
+struct Mapping {
+  std::atomic<uintptr_t> begin = 0;  // 0: free
+  std::atomic<size_t> size = 0;
+  std::atomic<bool> shrunk = false;
+};
+std::array<Mapping, 1024> mappings;  // files beyond that many are not guarded
+std::array<std::string, 1024> mapping_paths;
+std::mutex mappings_mutex;  // of changes
+std::atomic<bool> any_shrunk = false;
+
+void note_mapping(std::span<const std::byte> bytes, const std::string& path) {
+  const std::lock_guard lock(mappings_mutex);
+  for (size_t i = 0; i < mappings.size(); ++i) {
+    if (mappings[i].begin != 0) continue;
+    mapping_paths[i] = path;
+    mappings[i].shrunk = false;
+    mappings[i].size = bytes.size();
+    mappings[i].begin = reinterpret_cast<uintptr_t>(bytes.data());
+    return;
+  }
+}
+
+void forget_mapping(std::span<const std::byte> bytes) {
+  const std::lock_guard lock(mappings_mutex);
+  bool shrunk = false;
+  for (Mapping& mapping : mappings) {
+    if (mapping.begin == reinterpret_cast<uintptr_t>(bytes.data())) mapping.begin = 0;
+    shrunk |= mapping.begin != 0 && mapping.shrunk;
+  }
+  any_shrunk = shrunk;
+}
+
+// Puts a page of zeros where a mapped file has lost one, so that the read can finish.
+void on_lost_page(int signal, siginfo_t* info, void*) {
+  const int error = errno;
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  for (Mapping& mapping : mappings) {
+    const uintptr_t begin = mapping.begin;
+    if (begin == 0 || address < begin || address - begin >= mapping.size) continue;
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    void* at = reinterpret_cast<void*>(address - address % page);
+    if (::mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+      break;
+    mapping.shrunk = true;
+    any_shrunk = true;
+    errno = error;
+    return;
+  }
+  ::signal(signal, SIG_DFL);  // the access is repeated and ends the process
+}
+
 }  // namespace
+
+void guard_mapped_files() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_lost_page;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+namespace {
+
+// Of the mapping that begins there, or of all (0).
+void check_mappings(uintptr_t begin, std::string_view caller) {
+  if (!any_shrunk) return;
+  const std::lock_guard lock(mappings_mutex);
+  for (size_t i = 0; i < mappings.size(); ++i) {
+    if (mappings[i].begin == 0 || !mappings[i].shrunk) continue;
+    if (begin != 0 && mappings[i].begin != begin) continue;
+    fail(caller, {.argument = mapping_paths[i],
+                  .expected = std::to_string(mappings[i].size) + " bytes, as when it was opened",
+                  .found = "a file that was shortened or cannot be read",
+                  .hint = "do not change files while they are in use"});
+  }
+}
+
+}  // namespace
+
+void check_mapped_files(std::string_view caller) { check_mappings(0, caller); }
+
+void MappedFile::check_intact(std::string_view caller) const {
+  if (!bytes_.empty()) check_mappings(reinterpret_cast<uintptr_t>(bytes_.data()), caller);
+}
 
 void sync_folder(const std::filesystem::path& folder, std::string_view caller) {
   const Descriptor descriptor{
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   // A folder with write permission alone cannot be opened.
-  if (descriptor.number < 0 || ::fsync(descriptor.number) == 0) return;
+  if (descriptor.number < 0 || sync_retrying(descriptor.number) == 0) return;
   if (errno == EINVAL || errno == ENOTSUP) return;
   fail(caller, {.argument = folder.string(),
                 .expected = "a folder to make durable",
@@ -57,6 +162,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, std::string_view calle
   if (address == MAP_FAILED)
     fail(caller, {.argument = path.string(), .expected = "a file to map", .found = last_error()});
   bytes_ = {static_cast<const std::byte*>(address), size};
+  note_mapping(bytes_, path.string());
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
@@ -67,7 +173,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  forget_mapping(bytes_);
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 std::string read_text(const std::filesystem::path& path, std::string_view caller,
@@ -78,7 +186,9 @@ std::string read_text(const std::filesystem::path& path, std::string_view caller
                   .expected = "at most " + std::to_string(max_bytes) + " bytes",
                   .found = std::to_string(file.bytes().size())});
   }
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  file.check_intact(caller);
+  return text;
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, std::string_view caller)
@@ -99,16 +209,11 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse("to write");
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
+  if (!write_all(descriptor_, bytes)) refuse("to write");
 }
 
 void AtomicFile::commit() {
-  if (::fsync(descriptor_) != 0) refuse("to make durable");
+  if (sync_retrying(descriptor_) != 0) refuse("to make durable");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse("to put in place");
   ::close(std::exchange(descriptor_, -1));
   sync_folder(path_.parent_path(), caller_);
@@ -120,6 +225,33 @@ void AtomicFile::refuse(const char* doing) const {
         .expected = std::string("a file ") + doing,
         .found = last_error(),
         .hint = "nothing was changed: check the folder, its permissions and the free space"});
+}
+
+AppendFile::AppendFile(std::filesystem::path path, std::string_view caller)
+    : path_(std::move(path)),
+      caller_(caller),
+      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) refuse();
+}
+
+AppendFile::~AppendFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void AppendFile::append(std::string_view record) {
+  if (!write_all(descriptor_, std::as_bytes(std::span(record)))) refuse();
+}
+
+void AppendFile::sync() {
+  // Pipes and some devices have nothing to make durable.
+  if (sync_retrying(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) refuse();
+}
+
+void AppendFile::refuse() const {
+  fail(caller_, {.argument = path_.string(),
+                 .expected = "a successful write",
+                 .found = last_error(),
+                 .hint = "is the disk full? Checkpoints so far are untouched"});
 }
 
 }  // namespace binade::io

@@ -137,7 +137,7 @@ LanguageModelConfig read_family(const json::Value& root, const Family& family) {
   config.family = family.type;
   read_sizes(root, family, config);
   read_biases(root, family, config);
-  config.eps = positive_or(root, family.keys.eps, family.eps);
+  config.eps = positive_or(root, family.keys.eps, family.eps, max_epsilon);
   config.tied_head = flag_or(root, "tie_word_embeddings", family.tied);
   if (!flag_or(root, family.keys.parallel, true)) config.block = nn::BlockKind::pre_norm;
   if (!config.learned_positions) read_rope(root, family, config);

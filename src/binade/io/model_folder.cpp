@@ -55,6 +55,11 @@ fs::path model_folder(const fs::path& given, std::string_view caller) {
                 .found = fs::exists(given, error) ? "none of them" : "nothing there"});
 }
 
+bool is_companion(std::string_view name) {
+  return std::find(std::begin(companion_names), std::end(companion_names), name) !=
+         std::end(companion_names);
+}
+
 CompanionFiles read_companions(const fs::path& folder, std::string_view caller) {
   CompanionFiles files;
   for (const char* name : companion_names) {

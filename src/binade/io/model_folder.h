@@ -30,6 +30,7 @@ std::filesystem::path model_folder(const std::filesystem::path& given, std::stri
 // travel unchanged with a model.
 using CompanionFiles = std::map<std::string, std::string>;
 
+bool is_companion(std::string_view name);
 CompanionFiles read_companions(const std::filesystem::path& folder, std::string_view caller);
 void write_companions(const CompanionFiles& files, const std::filesystem::path& folder,
                       std::string_view caller);

@@ -238,6 +238,7 @@ Tensor SafetensorsFile::load(const TensorEntry& entry) const {
   }
   Tensor tensor = Tensor::empty(Shape(std::span(entry.shape)), *entry.dtype);
   if (!data.empty()) std::memcpy(tensor.raw_data(), data.data(), data.size());
+  file_.check_intact(reader);
   return tensor;
 }
 

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <utility>
 
 #include "binade/amp/autocast.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
+#include "binade/io/file.h"
 
 namespace binade::lab {
 namespace {
@@ -22,17 +23,52 @@ constexpr const char* layers_file = "layers.jsonl";
 constexpr const char* diagnoses_file = "doctor.txt";
 // Skips in a row from which on the loss scaler alone does not explain them.
 constexpr int64_t unexplained_skips = 3;
-constexpr size_t max_diagnoses = 10;  // per run
+constexpr int64_t max_file = int64_t{1} << 32;  // of statistics and diagnoses
+constexpr size_t max_diagnoses = 10;            // per run
 // Statistics that may be computed in the background at a time.
 constexpr size_t max_pending_rankings = 2;
 // The first steps with a ranking for auto_precision; delayed scales are stable by then.
 constexpr int64_t early_steps[] = {4, 20};
 
 void append_line(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::app);
-  file << text << '\n';
-  if (!file.flush())
-    fail("doctor", {.argument = path.string(), .expected = "a file to write to", .found = "none"});
+  io::AppendFile(path, "doctor").append(text + "\n");
+}
+
+// The step of a line of layers.jsonl, or of the first line of a diagnosis; none for other lines.
+std::optional<int64_t> step_of(std::string_view line) {
+  for (const std::string_view before : {"{\"step\":", "doctor, step "}) {
+    int64_t step = 0;
+    if (!line.starts_with(before)) continue;
+    const auto [end, error] =
+        std::from_chars(line.data() + before.size(), line.data() + line.size(), step);
+    if (error == std::errc()) return step;
+  }
+  return {};
+}
+
+struct Kept {
+  size_t entries = 0;
+  int64_t last_step = 0;
+};
+
+// Cuts a file off before the first entry of a later step, and an incomplete last line.
+Kept keep_until(const fs::path& path, int64_t step) {
+  Kept kept;
+  if (std::error_code error; !fs::exists(path, error)) return kept;
+  const std::string text = io::read_text(path, "doctor", max_file);
+  size_t end = 0;
+  for (size_t next; (next = text.find('\n', end)) != std::string::npos; end = next + 1) {
+    const auto found = step_of(std::string_view(text).substr(end, next - end));
+    if (found && *found > step) break;
+    if (!found) continue;
+    ++kept.entries;
+    kept.last_step = *found;
+  }
+  if (end == text.size()) return kept;
+  io::AtomicFile file(path, "doctor");
+  file.append(std::string_view(text).substr(0, end));
+  file.commit();
+  return kept;
 }
 
 // A model and a configuration that replay the micro-batches of a trainer's step.
@@ -97,13 +133,24 @@ std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Token
 
 void Doctor::begin(train::Trainer& trainer, const fs::path& folder) {
   folder_ = folder;
-  // A resumed run continues with the plan of its earlier steps.
+  take_up(trainer);
+}
+
+void Doctor::take_up(train::Trainer& trainer) {
+  keep_until(folder_ / layers_file, trainer.steps());
+  const Kept diagnosed = keep_until(folder_ / diagnoses_file, trainer.steps());
+  earlier_diagnoses_ = diagnosed.entries;
+  skipped_in_a_row_ = trainer.skipped_in_a_row();
+  diagnosed_ = skipped_in_a_row_.length() > 0 && diagnosed.entries > 0 &&
+               diagnosed.last_step > trainer.steps() - skipped_in_a_row_.length();
   if (!trainer.config().auto_precision || !fs::exists(folder_ / plan_file)) return;
-  for (const train::Promotion& promotion : train::read_precision_plan(folder_ / plan_file).bf16) {
+  const train::PrecisionPlan saved = train::read_precision_plan(folder_ / plan_file);
+  for (const train::Promotion& promotion : saved.bf16) {
     if (promotion.step > trainer.steps()) continue;
     plan_.bf16.push_back(promotion);
     trainer.exclude_from_fp8(promotion.module);
   }
+  if (plan_ != saved) train::write_precision_plan(plan_, folder_ / plan_file);
 }
 
 bool Doctor::needs_statistics(const train::Config& config, int64_t step) const {
@@ -188,7 +235,8 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
   }
   const bool scaled = trainer.config().precision == train::Precision::fp16;
   const bool explained = scaled && finite_loss && skipped_in_a_row_.length() < unexplained_skips;
-  if (explained || diagnosed_ || diagnoses_.size() >= max_diagnoses) return notes;
+  if (explained || diagnosed_ || earlier_diagnoses_ + diagnoses_.size() >= max_diagnoses)
+    return notes;
   diagnosed_ = true;
   const auto found = examine_step(trainer, tokens, result.step - 1, result.scale);
   if (!found) return notes;

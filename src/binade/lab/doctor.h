@@ -44,6 +44,8 @@ class Doctor : public train::Observer {
   const train::PrecisionPlan& plan() const { return plan_; }
 
  private:
+  // Drops from the run's files what a resumed run will find again, and takes up the rest.
+  void take_up(train::Trainer& trainer);
   bool needs_statistics(const train::Config& config, int64_t step) const;
   // If a step was observed: starts computing its statistics, for a GPU's run on another thread.
   void end_observation(const train::Trainer& trainer);
@@ -64,6 +66,7 @@ class Doctor : public train::Observer {
   std::vector<LayerStats> ranking_;
   train::PrecisionPlan plan_;
   std::vector<Diagnosis> diagnoses_;
+  size_t earlier_diagnoses_ = 0;  // of the run before it was resumed
   amp::SkipStreak skipped_in_a_row_;
   bool diagnosed_ = false;  // whether the current series of bad steps has its diagnosis
 };

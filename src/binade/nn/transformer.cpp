@@ -160,9 +160,8 @@ Tensor MultiheadAttention::operator()(const Tensor& x, KeyValues& past) {
     const Tensor projected = qkv(x);
     const Tensor packed = qk_norm_ == QueryKeyNorm::none ? projected : normalized(projected);
     prepare(packed, 1, past);
-    return dropout_(
-        out(decode_attention(packed, {past.keys, past.values, past.position, cosine_, sine_},
-                             options_.scale)));
+    return dropout_(out(decode_attention(
+        packed, {past.keys, past.values, past.position, cosine_, sine_}, options_.scale)));
   }
   const Tensor packed = project(x, past.length);
   const int64_t batch = x.size(0), tokens = x.size(1), end = past.length + tokens;

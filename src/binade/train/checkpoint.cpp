@@ -14,6 +14,7 @@
 #include "binade/base/json.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/file.h"
+#include "binade/io/folder.h"
 #include "binade/io/huggingface.h"
 #include "binade/ops/copy.h"
 #include "binade/tensor/memory.h"
@@ -31,6 +32,7 @@ constexpr int64_t max_manifest = 1 << 20;
 std::string hash_of(const fs::path& file) {
   const io::MappedFile mapped(file, caller);
   const XXH128_hash_t hash = XXH3_128bits(mapped.bytes().data(), mapped.bytes().size());
+  mapped.check_intact(caller);
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
@@ -40,7 +42,7 @@ void write_text(const fs::path& path, std::string_view text) {
   file.commit();
 }
 
-std::string manifest_of(const fs::path& folder, int64_t step) {
+std::string manifest_of(const fs::path& folder, const Snapshot& snapshot) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
@@ -51,7 +53,14 @@ std::string manifest_of(const fs::path& folder, int64_t step) {
       .key("version")
       .value(1)
       .key("step")
-      .value(step);
+      .value(snapshot.step);
+  const Origin& origin = snapshot.origin;
+  for (const auto& [key, text] : {std::pair("run", origin.run),
+                                  {"data", origin.data},
+                                  {"arithmetic", origin.arithmetic},
+                                  {"binade", origin.version}}) {
+    if (!text.empty()) out.key(key).value(text);
+  }
   out.key("files").begin_object();
   for (const fs::path& file : files) {
     out.key(file.filename().string()).begin_object();
@@ -115,7 +124,7 @@ void write_files(const Snapshot& snapshot, const fs::path& folder) {
   if (!snapshot.tokenizer.empty())
     write_text(folder / data::tokenizer_file(snapshot.tokenizer), snapshot.tokenizer);
   io::write_companions(snapshot.companions, folder, caller);
-  write_text(folder / "manifest.json", manifest_of(folder, snapshot.step));
+  write_text(folder / "manifest.json", manifest_of(folder, snapshot));
 }
 
 }  // namespace
@@ -144,15 +153,8 @@ fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int6
   const fs::path target = folder / io::checkpoint_name(snapshot.step);
   // The same step of the same run has the same bytes.
   if (fs::exists(target) && is_complete(target)) return target;
-  const fs::path temporary = folder / fmt::format(".{}.tmp", target.filename().string());
+  const fs::path temporary = io::create_temporary_folder(target, caller);
   std::error_code error;
-  fs::remove_all(temporary, error);
-  fs::create_directories(temporary, error);
-  if (error)
-    fail(caller, {.argument = folder.string(),
-                  .expected = "a folder to write to",
-                  .found = error.message(),
-                  .hint = "nothing was changed"});
   try {
     write_files(snapshot, temporary);
     if (fs::exists(target)) remove_checkpoint(target);
@@ -175,6 +177,17 @@ fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int6
 fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep,
                          std::string_view tokenizer) {
   return write_checkpoint(take_snapshot(trainer, tokenizer), folder, keep);
+}
+
+Origin read_origin(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / "manifest.json";
+  const std::string text = io::read_text(path, caller, max_manifest);
+  const json::Document document = json::parse(text, {caller, path.string()});
+  const auto member = [&](const char* name) {
+    const json::Value* found = document.root().find(name);
+    return found == nullptr ? std::string() : found->string();
+  };
+  return {member("run"), member("data"), member("arithmetic"), member("binade")};
 }
 
 void verify_checkpoint(const fs::path& checkpoint) {

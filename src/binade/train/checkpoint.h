@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "binade/io/model_folder.h"
+#include "binade/train/origin.h"
 #include "binade/train/trainer.h"
 
 // Checkpoints of a run: folders step-N that Hugging Face reads (config.json, model.safetensors and
 // the tokenizer's file if there is one), with trainer.safetensors for resuming, config.toml, and
-// manifest.json with the size and hash of each file.
+// manifest.json with the size and hash of each file, the run's id, and what the run's bits depend
+// on (origin.h).
 namespace binade::train {
 
 using io::Checkpoint;
@@ -24,6 +26,7 @@ struct Snapshot {
   std::string config;     // TOML
   std::string tokenizer;  // the bytes of its file; empty: bytes
   io::CompanionFiles companions = {};
+  Origin origin = {};
 };
 
 // Fails for non-finite weights.
@@ -42,11 +45,14 @@ std::filesystem::path save_checkpoint(Trainer& trainer, const std::filesystem::p
 // Compares every file with the manifest: fails naming the file, expected and found.
 void verify_checkpoint(const std::filesystem::path& checkpoint);
 
+// The origin in a checkpoint's manifest; its fields are empty if the manifest has none.
+Origin read_origin(const std::filesystem::path& checkpoint);
+
 // Verifies, then loads everything, so that the next step is the one of an uninterrupted run. Fails
 // without any change if the checkpoint is of another model.
 void load_checkpoint(Trainer& trainer, const std::filesystem::path& checkpoint);
 
-// Removes the leftovers of interrupted saves.
+// Removes the leftovers of interrupted saves. Call it only where no other process saves.
 void remove_leftovers(const std::filesystem::path& folder);
 
 }  // namespace binade::train

@@ -13,12 +13,13 @@ CheckpointWriter::~CheckpointWriter() {
 std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_view tokenizer,
                                                const io::CompanionFiles& companions) {
   std::optional<fs::path> earlier = wait();
-  writing_ = std::async(std::launch::async,
-                        [snapshot = take_snapshot(trainer, tokenizer, companions), this]() mutable {
-                          fs::path written = write_checkpoint(snapshot, folder_, keep_);
-                          snapshot = {};  // frees its memory before the checkpoint is reported
-                          return written;
-                        });
+  Snapshot taken = take_snapshot(trainer, tokenizer, companions);
+  taken.origin = origin_;
+  writing_ = std::async(std::launch::async, [snapshot = std::move(taken), this]() mutable {
+    fs::path written = write_checkpoint(snapshot, folder_, keep_);
+    snapshot = {};  // frees its memory before the checkpoint is reported
+    return written;
+  });
   return earlier;
 }
 

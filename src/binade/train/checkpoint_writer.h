@@ -11,8 +11,9 @@ namespace binade::train {
 // of any member.
 class CheckpointWriter {
  public:
-  CheckpointWriter(std::filesystem::path folder, int64_t keep)
-      : folder_(std::move(folder)), keep_(keep) {}
+  // Each checkpoint records `origin`.
+  CheckpointWriter(std::filesystem::path folder, int64_t keep, Origin origin = {})
+      : folder_(std::move(folder)), keep_(keep), origin_(std::move(origin)) {}
   // Waits for the write. A failure is lost here, so call wait() first.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -29,6 +30,7 @@ class CheckpointWriter {
  private:
   std::filesystem::path folder_;
   int64_t keep_;
+  Origin origin_;
   std::future<std::filesystem::path> writing_;
 };
 

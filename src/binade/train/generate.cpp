@@ -95,6 +95,9 @@ class Decoder {
 
 }  // namespace
 
+// All tokens are kept in memory: 8 GB of them.
+constexpr int64_t max_tokens = 1'000'000'000;
+
 void check_options(const GenerateOptions& options) {
   if (!(options.temperature >= 0) || !std::isfinite(options.temperature)) {
     fail("generate", {.argument = "temperature",
@@ -108,9 +111,10 @@ void check_options(const GenerateOptions& options) {
     fail("generate", {.argument = "top-p",
                       .expected = "more than 0 and at most 1",
                       .found = std::to_string(options.top_p)});
-  if (options.tokens < 0)
-    fail("generate",
-         {.argument = "tokens", .expected = "at least 0", .found = std::to_string(options.tokens)});
+  if (options.tokens < 0 || options.tokens > max_tokens)
+    fail("generate", {.argument = "tokens",
+                      .expected = "from 0 to " + std::to_string(max_tokens),
+                      .found = std::to_string(options.tokens)});
 }
 
 int64_t choose(std::vector<double> logits, const GenerateOptions& options, double uniform) {

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <limits>
+#include <system_error>
+#include <utility>
 
 #include "binade/amp/autocast.h"
 #include "binade/base/error.h"
@@ -17,68 +18,16 @@
 #include "binade/train/evaluate.h"
 #include "binade/train/generate.h"
 #include "binade/train/report/run_summary.h"
+#include "binade/train/run_folder.h"
+#include "binade/train/signals.h"
 #include "binade/train/throughput.h"
+#include "binade/version.h"
 
 namespace binade::train {
 namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-volatile std::sig_atomic_t stop_requested = 0;
-
-// For its lifetime, Ctrl-C sets a flag; a second one has the usual effect.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    stop_requested = 0;
-    struct sigaction action = {};
-    action.sa_handler = [](int) { stop_requested = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    ::sigaction(SIGINT, &action, &previous_);
-  }
-  ~InterruptGuard() { ::sigaction(SIGINT, &previous_, nullptr); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
- private:
-  struct sigaction previous_ = {};
-};
-
-bool path_exists(const fs::path& path) {
-  std::error_code ignored;  // creating the folder reports what is wrong
-  return fs::exists(path, ignored);
-}
-
-fs::path next_free_folder() {
-  for (int64_t i = 1;; ++i) {
-    const fs::path folder = fs::path("runs") / std::to_string(i);
-    if (!path_exists(folder)) return folder;
-  }
-}
-
-// The run's folder, created if needed. Only --resume touches an earlier run in it.
-fs::path prepare_folder(const Config& config) {
-  const fs::path folder = config.out.empty() ? next_free_folder() : fs::path(config.out);
-  if (!config.resume && path_exists(folder / "metrics.jsonl")) {
-    fail("train", {.argument = "--out " + folder.string(),
-                   .expected = "a new folder",
-                   .found = "one with a run in it",
-                   .hint = "add --resume to continue that run, or name another folder"});
-  }
-  if (config.resume && !path_exists(folder / "config.toml")) {
-    fail("train",
-         {.argument = "--resume", .expected = "a run in " + folder.string(), .found = "none"});
-  }
-  std::error_code error;
-  fs::create_directories(folder / "checkpoints", error);
-  if (error)
-    fail("train", {.argument = "--out " + folder.string(),
-                   .expected = "a folder to write to",
-                   .found = error.message()});
-  remove_leftovers(folder / "checkpoints");
-  return folder;
-}
 
 void write_file(const fs::path& path, std::string_view content) {
   io::AtomicFile file(path, "train");
@@ -119,6 +68,32 @@ io::CompanionFiles companions_of(const Config& config, const fs::path& run) {
   return own;
 }
 
+// What the user should know before a run continues from `checkpoint`: its later steps may not be
+// those of the uninterrupted run. Other data are refused unless the configuration allows them.
+std::vector<std::string> compare_with_checkpoint(const Config& config, const Origin& now,
+                                                 const fs::path& checkpoint) {
+  const Origin then = read_origin(checkpoint);
+  std::vector<std::string> warnings;
+  if (!then.data.empty() && then.data != now.data) {
+    if (!config.allow_changes)
+      fail("train", {.argument = "--data " + config.data,
+                     .expected = "the data of the run, " + then.data,
+                     .found = now.data,
+                     .hint = "restore the data, or add --allow-changes to continue on these"});
+    warnings.push_back("the data have changed since the checkpoint");
+  }
+  if (!then.arithmetic.empty() && then.arithmetic != now.arithmetic)
+    warnings.push_back(fmt::format("the checkpoint was computed on {}, this is {}", then.arithmetic,
+                                   now.arithmetic));
+  if (!then.version.empty() && then.version != now.version)
+    warnings.push_back(
+        fmt::format("the checkpoint is of Binade {}, this is {}", then.version, now.version));
+  const std::string saved = io::read_text(checkpoint / "config.toml", "train", 1 << 20);
+  for (const std::string& change : changed_settings(saved, to_toml(config)))
+    warnings.push_back("changed since the checkpoint: " + change);
+  return warnings;
+}
+
 // One run, from its start or a checkpoint to its end.
 class Loop {
  public:
@@ -128,15 +103,21 @@ class Loop {
         progress_(mode, config.steps, config.log_every),
         tokenizer_(data::open_tokenizer(config.tokenizer)),
         split_(read_data()),
-        trainer_(config) {}
+        trainer_(config),
+        folder_(config) {}
 
   RunResult run() {
-    folder_ = prepare_folder(config_);
-    const std::vector<Checkpoint> checkpoints = list_checkpoints(folder_ / "checkpoints");
-    // A run without a checkpoint starts over.
-    if (config_.resume && !checkpoints.empty()) {
-      check_same_tokenizer(checkpoints.back().path, *tokenizer_);
-      load_checkpoint(trainer_, checkpoints.back().path);
+    const Origin origin{.run = folder_.run_id(),
+                        .data = describe_data(split_),
+                        .arithmetic = describe_arithmetic(trainer_.device()),
+                        .version = version()};
+    std::vector<std::string> warnings = folder_.warnings();
+    if (const auto& from = folder_.resumed()) {
+      check_same_tokenizer(from->path, *tokenizer_);
+      verify_checkpoint(from->path);
+      for (std::string& one : compare_with_checkpoint(config_, origin, from->path))
+        warnings.push_back(std::move(one));
+      load_checkpoint(trainer_, from->path);
     } else if (!config_.init_from.empty()) {
       trainer_.init_from(config_.init_from);
     }
@@ -144,76 +125,126 @@ class Loop {
     progress_.set_full_speed(full_speed_);
     memory::reset_peak(trainer_.device());
     save_settings();
-    log_.emplace(folder_, trainer_.steps());
-    writer_.emplace(folder_ / "checkpoints", config_.keep);
+    folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
+    log_.emplace(folder_.path(), trainer_.steps());
+    writer_.emplace(folder_.checkpoints(), config_.keep, origin);
     loader_.emplace(split_.train, data::Loader::Options{.shape = {config_.batch, config_.context},
                                                         .accumulate = config_.accumulate,
                                                         .seed = static_cast<uint64_t>(config_.seed),
                                                         .step = trainer_.steps()});
+    signals_.emplace();
     introduce();
-    if (observer_ != nullptr) observer_->begin(trainer_, folder_);
-    if (!log_->records().empty()) seconds_ = log_->records().back().seconds;
+    if (!log_->warning().empty()) warnings.push_back(log_->warning());
+    for (const std::string& warning : warnings) note("warning: " + warning);
+    if (observer_ != nullptr) observer_->begin(trainer_, folder_.path());
+    seconds_ = log_->seconds();
     train();
     return finish();
   }
 
  private:
   data::Split read_data() {
-    progress_.status("reading " + config_.data);
+    const auto status = [this](const std::string& text) { show([&] { progress_.status(text); }); };
+    status("reading " + config_.data);
     return data::read_split({.where = config_.data,
                              .tokenizer = tokenizer_.get(),
                              .vocab = config_.vocab,
                              .batch = config_.batch,
                              .context = config_.context,
                              .validation = config_.validation,
-                             .progress = [this](size_t done, size_t all) {
-                               progress_.status(fmt::format("tokenizing {}: {}%", config_.data,
-                                                            100 * done / std::max<size_t>(all, 1)));
+                             .progress = [&](size_t done, size_t all) {
+                               status(fmt::format("tokenizing {}: {}%", config_.data,
+                                                  100 * done / std::max<size_t>(all, 1)));
                              }});
   }
 
   // Resuming needs only the run's folder, so the tokenizer is saved too.
   void save_settings() {
     Config saved = config_;
-    saved.out = folder_.string();
+    saved.out = folder_.path().string();
     if (!tokenizer_->model().empty()) {
-      saved.tokenizer = (folder_ / data::tokenizer_file(tokenizer_->model())).string();
+      saved.tokenizer = (folder_.path() / data::tokenizer_file(tokenizer_->model())).string();
       write_file(saved.tokenizer, tokenizer_->model());
     }
-    companions_ = companions_of(config_, folder_);
-    io::write_companions(companions_, folder_, "train");
-    write_file(folder_ / "config.toml", to_toml(saved));
+    companions_ = companions_of(config_, folder_.path());
+    io::write_companions(companions_, folder_.path(), "train");
+    write_file(folder_.path() / "config.toml", to_toml(saved));
+  }
+
+  // Shows something on standard output, until a write fails: training continues without it.
+  template <class Show>
+  void show(Show&& action) {
+    if (!output_works_) return;
+    try {
+      action();
+    } catch (const std::system_error&) {
+      output_works_ = false;
+    }
+  }
+  void note(const std::string& text) {
+    show([&] { progress_.note(text); });
   }
 
   void introduce() {
     const std::string& family = trainer_.model().config().family;
-    progress_.note(fmt::format(
+    note(fmt::format(
         "{} {}, {} parameters, {}, {} thread{}",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
         family.empty() ? name(config_.model) : family, grouped(trainer_.model().parameter_count()),
         name(config_.precision), threads(), threads() == 1 ? "" : "s"));
-    progress_.note(fmt::format("data: {} training and {} validation {}",
-                               grouped(split_.train.size()), grouped(split_.validation.size()),
-                               tokenizer_->model().empty() && config_.vocab == data::byte_vocabulary
-                                   ? "bytes"
-                                   : "tokens"));
-    progress_.note("run folder: " + folder_.string());
+    note(fmt::format("data: {} training and {} validation {}", grouped(split_.train.size()),
+                     grouped(split_.validation.size()), trains_bytes() ? "bytes" : "tokens"));
+    note("run folder: " + folder_.path().string());
+  }
+
+  bool trains_bytes() const {
+    return config_.vocab == data::byte_vocabulary && tokenizer_->model().empty();
   }
 
   static bool every(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
 
   void train() {
-    const InterruptGuard guard;
     if (trainer_.steps() == 0) record_start();
     last_record_ = Clock::now();
-    while (trainer_.steps() < config_.steps && stop_requested == 0) {
+    while (trainer_.steps() < config_.steps && !stops()) {
+      if (!folder_.exists()) restore_folder();
       take_step();
-      note_checkpoint(writer_->poll());
-      if (saves_at(trainer_.steps())) save();
+      poll_writer();
+      if (std::exchange(save_requested_, false) || saves_at(trainer_.steps())) save();
     }
+    record_all(trainer_.finish_all(), false);
     interrupted_ = trainer_.steps() < config_.steps;
+    if (!folder_.exists()) restore_folder();
     save();
     note_checkpoint(writer_->wait());
+  }
+
+  void poll_writer() {
+    try {
+      note_checkpoint(writer_->poll());
+    } catch (const Error&) {
+      if (folder_.exists()) throw;
+      restore_folder();
+      save_requested_ = true;  // the one that was being written is gone, too
+    }
+  }
+
+  bool stops() const {
+    return signals_->stop_requested() ||
+           (config_.time_limit > 0 && seconds_since(start_) >= config_.time_limit);
+  }
+
+  static double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  // Someone has removed the run's folder: the checkpoints to come need one.
+  void restore_folder() {
+    folder_.create_again();
+    save_settings();
+    folder_.note_checkpoint(-1);
+    log_.emplace(folder_.path(), 0);
+    note("warning: the run's folder was removed; it is created again, with a new log");
   }
 
   // Step 0 is the untrained model, which has nothing but a validation loss.
@@ -222,8 +253,7 @@ class Loop {
                         .loss = std::numeric_limits<double>::quiet_NaN(),
                         .validation_loss = trainer_.evaluate(split_.validation),
                         .memory = memory::peak(trainer_.device())};
-    log_->add(record);
-    progress_.step(record);
+    add_to_log(record);
     show_sample();
     last_record_ = Clock::now();
   }
@@ -238,23 +268,60 @@ class Loop {
   // Keeps a GPU busy: the result of a step is recorded when it arrives, some steps later. Before a
   // validation or a checkpoint, and at the end, all results are awaited.
   void take_step() {
+    const std::vector<data::Batch> batches = next_batches();
+    save_requested_ = signals_->take_save_request();
     const bool awaited = observer_ != nullptr && observer_->before_step(trainer_);
-    trainer_.start_step(*loader_);
+    trainer_.start_step(batches);
     const int64_t step = trainer_.steps();
-    const bool all = awaited || evaluates_at(step) || saves_at(step) || stop_requested != 0;
-    const std::vector<StepResult> results = all ? trainer_.finish_all() : trainer_.finished();
-    const auto now = Clock::now();
-    const double elapsed = std::chrono::duration<double>(now - last_record_).count() /
-                           static_cast<double>(std::max<size_t>(results.size(), 1));
-    if (!results.empty()) last_record_ = now;
-    const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
-    for (const StepResult& result : results) {
-      // Observing a step takes time that is not training's.
-      if (!awaited || speed_.empty()) speed_.add(tokens, elapsed);
-      record(result, elapsed);
-    }
+    const bool all = awaited || save_requested_ || evaluates_at(step) || saves_at(step);
+    record_all(all ? trainer_.finish_all() : trainer_.finished(), awaited);
     // Nothing is pending then, so the time since belongs to validations and statistics.
     if (all) last_record_ = Clock::now();
+  }
+
+  // The batches of the next step. If they cannot be read, the steps so far are saved.
+  std::vector<data::Batch> next_batches() {
+    std::vector<data::Batch> batches;
+    try {
+      for (int64_t micro = 0; micro < config_.accumulate; ++micro)
+        batches.push_back(loader_->next());
+    } catch (const Error&) {
+      save_before_failing();
+      throw;
+    }
+    return batches;
+  }
+
+  // Saves what it can: the caller is about to report why the run ends.
+  void save_before_failing() {
+    try {
+      trainer_.finish_all();
+      save();
+      note_checkpoint(writer_->wait());
+    } catch (const std::exception&) {  // the first failure says more
+    }
+  }
+
+  // `observed`: something watched the last step, which takes time that is not training's.
+  void record_all(const std::vector<StepResult>& results, bool observed) {
+    if (results.empty()) return;
+    const double elapsed = seconds_since(last_record_) / static_cast<double>(results.size());
+    last_record_ = Clock::now();
+    const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
+    for (const StepResult& result : results) {
+      if (!observed || speed_.empty()) speed_.add(tokens, elapsed);
+      record(result, elapsed);
+    }
+  }
+
+  void add_to_log(const Record& record) {
+    try {
+      log_->add(record);
+    } catch (const Error&) {
+      save_before_failing();
+      throw;
+    }
+    show([&] { progress_.step(record); });
   }
 
   void record(const StepResult& result, double elapsed) {
@@ -270,49 +337,56 @@ class Loop {
                   .memory = memory::peak(trainer_.device()),
                   .seconds = seconds_};
     if (evaluates_at(result.step)) record.validation_loss = trainer_.evaluate(split_.validation);
-    log_->add(record);
-    progress_.step(record);
+    add_to_log(record);
     if (record.validation_loss && result.step < config_.steps) show_sample();
-    if (!result.applied)
-      progress_.note(fmt::format("step {} skipped: {}", result.step, result.reason));
+    if (!result.applied) note(fmt::format("step {} skipped: {}", result.step, result.reason));
     if (observer_ == nullptr) return;
-    for (const std::string& note : observer_->after_step(trainer_, split_.train, result))
-      progress_.note(note);
+    for (const std::string& text : observer_->after_step(trainer_, split_.train, result))
+      note(text);
   }
 
   // All results have arrived, so no step is timed meanwhile.
   void save() {
-    note_checkpoint(writer_->save(trainer_, tokenizer_->model(), companions_));
+    const auto write = [&] {
+      note_checkpoint(writer_->save(trainer_, tokenizer_->model(), companions_));
+    };
+    try {
+      log_->sync();  // a checkpoint is never ahead of its log
+    } catch (const Error&) {
+      write();
+      throw;
+    }
+    write();
     last_record_ = Clock::now();
   }
 
   void note_checkpoint(const std::optional<fs::path>& written) {
     if (!written) return;
     checkpoint_ = *written;
-    progress_.note("checkpoint: " + checkpoint_.string());
+    const std::vector<Checkpoint> all = list_checkpoints(folder_.checkpoints());
+    folder_.note_checkpoint(all.empty() ? -1 : all.back().step);
+    note("checkpoint: " + checkpoint_.string());
   }
 
   RunResult finish() {
-    progress_.finish();
-    RunResult result{
-        .folder = folder_,
-        .checkpoint = checkpoint_,
-        .report = folder_ / "report.html",
-        .steps = trainer_.steps(),
-        .interrupted = interrupted_,
-        .seconds = seconds_,
-        .bytes = config_.vocab == data::byte_vocabulary && tokenizer_->model().empty()};
-    for (const Record& record : log_->records()) {
-      if (!record.validation_loss) continue;
-      if (++result.validations == 1) result.first_validation_loss = record.validation_loss;
-      result.last_validation_loss = record.validation_loss;
-    }
-    if (!interrupted_ && config_.sample > 0 && can_decode()) {
-      progress_.status("generating a sample");
+    show([&] { progress_.finish(); });
+    RunResult result{.folder = folder_.path(),
+                     .checkpoint = checkpoint_,
+                     .report = folder_.path() / "report.html",
+                     .steps = trainer_.steps(),
+                     .interrupted = interrupted_,
+                     .signal = interrupted_ ? signals_->stop_signal() : 0,
+                     .validations = log_->validations(),
+                     .first_validation_loss = log_->first_validation_loss(),
+                     .last_validation_loss = log_->last_validation_loss(),
+                     .seconds = seconds_,
+                     .bytes = trains_bytes()};
+    if (!signals_->stop_requested() && !interrupted_ && config_.sample > 0 && can_decode()) {
+      show([&] { progress_.status("generating a sample"); });
       result.sample = sample(config_.sample);
-      progress_.finish();
+      show([&] { progress_.finish(); });
     }
-    result.elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
+    result.elapsed = seconds_since(start_);
     write_summary(
         {.parameters = trainer_.model().parameter_count(),
          .memory = memory::statistics(trainer_.device()),
@@ -320,9 +394,9 @@ class Loop {
          .bytes_per_token = can_decode() ? bytes_per_token(*tokenizer_, split_.validation) : 0,
          .sample = result.sample,
          .origin = provenance(config_)},
-        folder_);
+        folder_.path());
     // From the files, as `binade report` does.
-    write_report(read_run(folder_), result.report);
+    write_report(read_run(folder_.path()), result.report);
     return result;
   }
 
@@ -347,35 +421,38 @@ class Loop {
   void show_sample() {
     constexpr int64_t tokens = 160;                       // two lines of 80 columns, by bytes
     constexpr double max_fraction = 0.05, unnoticed = 1;  // seconds
-    if (!progress_.prints_text() || config_.sample == 0 || !can_decode()) return;
+    if (!output_works_ || !progress_.prints_text() || config_.sample == 0 || !can_decode()) return;
     if (sample_seconds_ > std::max(max_fraction * seconds_, unnoticed)) return;
     const auto begin = Clock::now();
-    progress_.sample(sample(tokens));
-    sample_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+    const std::string text = sample(tokens);
+    show([&] { progress_.sample(text); });
+    sample_seconds_ += seconds_since(begin);
   }
 
-  Clock::time_point begin_ = Clock::now();
+  const Clock::time_point start_ = Clock::now();
   Config config_;
   Observer* observer_;
   Progress progress_;
+  bool output_works_ = true;
   std::unique_ptr<const data::Tokenizer> tokenizer_;
   io::CompanionFiles companions_;
   data::Split split_;
   Trainer trainer_;
-  fs::path folder_, checkpoint_;
+  RunFolder folder_;
+  fs::path checkpoint_;
   std::optional<MetricsLog> log_;
   std::optional<data::Loader> loader_;
   std::optional<CheckpointWriter> writer_;
+  std::optional<SignalGuard> signals_;
   double seconds_ = 0, sample_seconds_ = 0;
   SpeedWindow speed_;
-  Clock::time_point last_record_ = begin_;
+  Clock::time_point last_record_ = Clock::now();
   double full_speed_ = 0;
   bool interrupted_ = false;
+  bool save_requested_ = false;
 };
 
 }  // namespace
-
-void request_stop() { stop_requested = 1; }
 
 RunResult run(const Config& config, Progress::Mode mode, Observer* observer) {
   check_device(config);

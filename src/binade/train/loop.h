@@ -15,7 +15,8 @@ struct RunResult {
   std::filesystem::path checkpoint;  // the newest
   std::filesystem::path report;
   int64_t steps = 0;
-  bool interrupted = false;
+  bool interrupted = false;  // before the last step, by a signal, the time limit or request_stop()
+  int signal = 0;            // SIGINT, SIGTERM or SIGHUP if one of them interrupted it
   int64_t validations = 0;
   std::optional<double> first_validation_loss, last_validation_loss;
   double seconds = 0;  // of training steps, with those before a resume
@@ -24,14 +25,13 @@ struct RunResult {
   std::string sample;
 };
 
-// Trains as configured and writes config.toml, metrics.jsonl, metrics.csv, tb/, checkpoints/,
-// summary.json and report.html into the run's folder, and the tokenizer if it is a file. Ctrl-C
-// finishes the step and writes a checkpoint; a second one ends the program. The observer, if any,
-// receives every step.
+// Trains as configured and writes config.toml, run.json, metrics.jsonl, metrics.csv, tb/,
+// checkpoints/, summary.json and report.html into the run's folder, and the tokenizer if it is a
+// file. No other process can write there meanwhile. Ctrl-C, SIGTERM, SIGHUP and the time limit
+// finish the step and write a checkpoint; a second Ctrl-C ends the program; SIGUSR1 writes a
+// checkpoint and training continues. A failed write to standard output ends its messages, not the
+// run. The observer, if any, receives every step.
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal,
               Observer* observer = nullptr);
-
-// Ends the run in progress after its current step, as Ctrl-C does. May be called from any thread.
-void request_stop();
 
 }  // namespace binade::train

@@ -15,7 +15,6 @@ namespace {
 constexpr std::string_view csv_header =
     "step,loss,validation_loss,lr,gradient_norm,scale,applied,skipped,tokens_per_second,memory,"
     "seconds\n";
-constexpr int64_t max_bytes = int64_t{4} << 30;
 
 void put(json::Writer& out, const char* key, double value) {
   out.key(key);
@@ -90,49 +89,102 @@ std::string to_json(const Record& r) {
   return out.end_object().text();
 }
 
-std::vector<Record> read_metrics(const std::filesystem::path& path) {
-  std::vector<Record> records;
-  const std::string text = io::read_text(path, "metrics", max_bytes);
+void visit_metrics(const std::filesystem::path& path,
+                   const std::function<void(const Record& record, std::string_view line)>& visit,
+                   const std::function<void(const std::string& message)>& damaged) {
+  const io::MappedFile file(path, "metrics");
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
   size_t begin = 0;
   // Text after the last newline is an incomplete record.
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    records.push_back(parse(std::string_view(text).substr(begin, end - begin), path.string(),
-                            static_cast<int64_t>(begin)));
+    const std::string_view line = text.substr(begin, end - begin);
+    std::optional<Record> record;
+    try {
+      record = parse(line, path.string(), static_cast<int64_t>(begin));
+    } catch (const Error& error) {
+      damaged(error.what());
+    }
+    if (record) visit(*record, line);
+  }
+  file.check_intact("metrics");
+}
+
+std::vector<Record> read_metrics(const std::filesystem::path& path, int64_t* damaged) {
+  std::vector<Record> records;
+  std::string first;
+  int64_t count = 0;
+  visit_metrics(
+      path, [&](const Record& record, std::string_view) { records.push_back(record); },
+      [&](const std::string& message) {
+        if (count++ == 0) first = message;
+      });
+  if (damaged != nullptr) {
+    *damaged = count;
+  } else if (count > 0) {
+    fail("metrics", {.argument = path.string(),
+                     .expected = "a record in every line",
+                     .found = fmt::format("{} damaged, the first: {}", count, first)});
   }
   return records;
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& folder, int64_t step)
-    : folder_(folder), events_(folder / "tb", step) {
+    : events_(folder / "tb", step) {
   const auto json_path = folder / "metrics.jsonl", csv_path = folder / "metrics.csv";
-  if (step > 0 && std::filesystem::exists(json_path)) {
-    records_ = read_metrics(json_path);
-    std::erase_if(records_, [step](const Record& r) { return r.step > step; });
-  }
   // Replaced atomically, so that a run that is killed here loses no record.
   io::AtomicFile json(json_path, "metrics"), csv(csv_path, "metrics");
-  csv.append(csv_header);
-  for (const Record& record : records_) {
-    json.append(to_json(record) + "\n");
-    csv.append(csv_line(record));
+  std::string json_text, csv_text(csv_header);
+  const auto flush = [&](size_t least) {
+    if (json_text.size() < least) return;
+    json.append(json_text);
+    csv.append(csv_text);
+    json_text.clear();
+    csv_text.clear();
+  };
+  int64_t damaged = 0;
+  if (step > 0 && std::filesystem::exists(json_path)) {
+    visit_metrics(
+        json_path,
+        [&](const Record& record, std::string_view line) {
+          if (record.step > step) return;
+          json_text += line;
+          json_text += '\n';
+          csv_text += csv_line(record);
+          note(record);
+          flush(1 << 20);
+        },
+        [&](const std::string& message) {
+          if (damaged++ == 0) warning_ = message;
+        });
   }
+  if (damaged > 0)
+    warning_ = fmt::format("{} damaged lines were cut from the log: {}", damaged, warning_);
+  flush(0);
   json.commit();
   csv.commit();
-  json_.open(json_path, std::ios::binary | std::ios::app);
-  csv_.open(csv_path, std::ios::binary | std::ios::app);
+  json_.emplace(json_path, "metrics");
+  csv_.emplace(csv_path, "metrics");
+}
+
+void MetricsLog::note(const Record& record) {
+  seconds_ = record.seconds;
+  if (!record.validation_loss) return;
+  ++validations_;
+  if (!first_validation_loss_) first_validation_loss_ = record.validation_loss;
+  last_validation_loss_ = record.validation_loss;
 }
 
 void MetricsLog::add(const Record& record) {
-  records_.push_back(record);
-  json_ << to_json(record) << '\n' << std::flush;
-  csv_ << csv_line(record) << std::flush;
+  note(record);
+  json_->append(to_json(record) + "\n");
+  csv_->append(csv_line(record));
   events_.add(record.step, scalars_of(record));
-  if (!json_ || !csv_) {
-    fail("metrics", {.argument = (folder_ / "metrics.jsonl").string(),
-                     .expected = "a successful write",
-                     .found = "a failed write",
-                     .hint = "is the disk full? Checkpoints so far are untouched"});
-  }
+}
+
+void MetricsLog::sync() {
+  json_->sync();
+  csv_->sync();
 }
 
 }  // namespace binade::train

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
+#include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "binade/io/file.h"
 #include "binade/io/tensorboard.h"
 #include "binade/train/trainer.h"
 
@@ -30,23 +33,44 @@ struct Record {
 // A record as one line of JSON; non-finite numbers become null.
 std::string to_json(const Record& record);
 
-// The records in a metrics.jsonl. An incomplete last line is ignored; any other mistake is an error
-// that names its position.
-std::vector<Record> read_metrics(const std::filesystem::path& path);
+// Passes the records of a metrics.jsonl, with their lines, to `visit`, in bounded memory. A line
+// that is not a record is left out; `damaged` receives a message that names its position. An
+// incomplete last line, which a killed run leaves, is ignored.
+void visit_metrics(const std::filesystem::path& path,
+                   const std::function<void(const Record& record, std::string_view line)>& visit,
+                   const std::function<void(const std::string& message)>& damaged);
+
+// All records of a metrics.jsonl. Lines that are not records are counted in `damaged` if it is
+// given; otherwise they are an error.
+std::vector<Record> read_metrics(const std::filesystem::path& path, int64_t* damaged = nullptr);
 
 // metrics.jsonl, metrics.csv and tb/ (TensorBoard event files) of a run. Opening keeps the records
-// up to `step` and drops later ones, which a resumed run writes again.
+// up to `step` and drops later ones, which a resumed run writes again, and damaged lines. Memory
+// does not grow with the steps.
 class MetricsLog {
  public:
   MetricsLog(const std::filesystem::path& folder, int64_t step);
 
   void add(const Record& record);
-  const std::vector<Record>& records() const { return records_; }
+  // Makes the records durable, so that no checkpoint is ahead of its log.
+  void sync();
+
+  // Of all records, those before a resume included.
+  const std::optional<double>& first_validation_loss() const { return first_validation_loss_; }
+  const std::optional<double>& last_validation_loss() const { return last_validation_loss_; }
+  int64_t validations() const { return validations_; }
+  double seconds() const { return seconds_; }
+  // About lines that were dropped; empty if there were none.
+  const std::string& warning() const { return warning_; }
 
  private:
-  std::filesystem::path folder_;
-  std::vector<Record> records_;
-  std::ofstream json_, csv_;
+  void note(const Record& record);
+
+  std::optional<double> first_validation_loss_, last_validation_loss_;
+  int64_t validations_ = 0;
+  double seconds_ = 0;
+  std::string warning_;
+  std::optional<io::AppendFile> json_, csv_;
   io::EventWriter events_;
 };
 

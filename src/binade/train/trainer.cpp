@@ -13,6 +13,7 @@
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/optim/clip.h"
+#include "binade/train/config/precision_plan.h"
 #include "binade/train/eval_mode.h"
 #include "binade/train/init_from.h"
 
@@ -44,21 +45,27 @@ StateDict below(const StateDict& state, const std::string& prefix) {
   return result;
 }
 
-// An override of a module that does not exist would have no effect.
-void check_modules(const PrecisionOverrides& overrides, nn::Module& model) {
-  for (const PrecisionOverride& entry : overrides) {
-    bool found = entry.module.empty();
-    std::string known;
-    for (const auto& [path, module] : model.named_modules()) {
-      found |= path == entry.module || path.starts_with(entry.module + ".");
-      if (!path.empty() && path.find('.') == std::string::npos)
-        known += (known.empty() ? "" : ", ") + path;
-    }
-    if (!found)
-      fail("config", {.argument = "[[precision.override]] module",
-                      .expected = "a module of the model: " + known + " or one below",
-                      .found = json::in_quotes(entry.module)});
+// A choice for a module that does not exist would have no effect.
+void check_module(const std::string& module, nn::Module& model, const std::string& where) {
+  bool found = module.empty();
+  std::string known;
+  for (const auto& [path, child] : model.named_modules()) {
+    found |= path == module || path.starts_with(module + ".");
+    if (!path.empty() && path.find('.') == std::string::npos)
+      known += (known.empty() ? "" : ", ") + path;
   }
+  if (!found)
+    fail("config", {.argument = where,
+                    .expected = "a module of the model: " + known + " or one below",
+                    .found = json::in_quotes(module)});
+}
+
+void check_modules(const Config& config, nn::Module& model) {
+  for (const PrecisionOverride& entry : config.overrides)
+    check_module(entry.module, model, "[[precision.override]] module");
+  if (config.precision_plan.empty()) return;
+  for (const Promotion& one : read_precision_plan(config.precision_plan).bf16)
+    check_module(one.module, model, config.precision_plan);
 }
 
 }  // namespace
@@ -83,7 +90,7 @@ Trainer::Trainer(const Config& config)
       optimizer_(std::make_unique<optim::AdamW>(optimizer_groups(config, *model_))),
       scaler_(scaler_options(config)),
       graph_(config.graph, device_) {
-  check_modules(config.overrides, *model_);
+  check_modules(config, *model_);
 }
 
 void Trainer::init_from(const std::filesystem::path& given) {
@@ -141,6 +148,14 @@ void Trainer::start_step(const data::Tokens& tokens) {
 
 void Trainer::start_step(data::Loader& loader) {
   start_on([&](int64_t) { return loader.next(); });
+}
+
+void Trainer::start_step(std::span<const data::Batch> batches) {
+  if (std::ssize(batches) != config_.accumulate)
+    fail("train", {.argument = "batches",
+                   .expected = std::to_string(config_.accumulate) + ", one per micro-batch",
+                   .found = std::to_string(batches.size())});
+  start_on([&](int64_t micro) { return batches[static_cast<size_t>(micro)]; });
 }
 
 size_t Trainer::max_pending() const { return device_.is_cpu() ? 0 : steps_ahead; }
@@ -257,6 +272,7 @@ StepResult Trainer::step(data::Loader& loader) {
 }
 
 void Trainer::exclude_from_fp8(const std::string& module) {
+  check_module(module, *model_, "a module to exclude from FP8");
   exclude(fp8_, module);
   graph_.reset();
 }

@@ -3,6 +3,7 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ class Trainer {
   // skipped.
   void start_step(const data::Tokens& tokens);
   void start_step(data::Loader& loader);
+  // On these batches, one per micro-batch.
+  void start_step(std::span<const data::Batch> batches);
   // Results of started steps, oldest first, each returned once. finished() leaves out a GPU's last
   // two steps, so that the GPU never waits for the host; finish_all() waits for every step. Many
   // skipped steps in a row are an error, which start_step() throws if it is the first to read them.
@@ -63,6 +66,7 @@ class Trainer {
 
   int64_t steps() const { return steps_; }
   int64_t skipped() const { return skipped_; }
+  const amp::SkipStreak& skipped_in_a_row() const { return skipped_in_a_row_; }
   const Config& config() const { return config_; }
   Device device() const { return device_; }
   // Whether the step has been captured as a graph.

@@ -4,6 +4,9 @@
 
 #include <string>
 
+#include "binade/base/error.h"
+#include "binade/train/config/config.h"
+
 namespace binade::train {
 namespace {
 
@@ -57,6 +60,27 @@ TEST(TomlText, ATextMayEndAnywhere) {
 TEST(TomlText, AStringEscapesWhatTomlForbids) {
   EXPECT_EQ(toml_string("a \"b\" \\ \xC3\xA9"), "\"a \\\"b\\\" \\\\ \xC3\xA9\"");
   EXPECT_EQ(toml_string("\x7F\n\x01\x7F"), "\"\\u007f\\n\\u0001\\u007f\"");
+}
+
+TEST(TomlText, KeysHaveAtMostSoManyParts) {
+  const auto key_of = [](size_t parts) {
+    std::string key = "a";
+    for (size_t i = 1; i < parts; ++i) key += ".a";
+    return key + " = 1\n";
+  };
+  const std::string first = "# a comment . . . . . . . . . . . . . . . . . . . . .\n";
+  const std::string strings = "x = '....................' # ....................\n";
+  const std::string good = first + strings + key_of(max_key_parts) + key_of(max_key_parts);
+  EXPECT_EQ(overlong_key(good), good.size());
+  EXPECT_EQ(overlong_key(good + key_of(max_key_parts + 1)), good.size());
+}
+
+// toml++ would take a frame of the stack for each part.
+TEST(TomlText, KeysOfManyPartsAreRefusedBeforeTheyAreParsed) {
+  std::string parts;
+  for (int i = 0; i < 40'000; ++i) parts += "a.";
+  for (const std::string& text : {parts + "a = 1\n", "[" + parts + "a]\n"})
+    EXPECT_THROW(resolve_text(text, "input.toml"), Error);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "binade/io/families/config_values.h"
 
+#include <fmt/format.h>
+
 namespace binade::io {
 
 const json::Value* given(const json::Value& root, std::string_view name) {
@@ -12,10 +14,11 @@ int64_t size_or(const json::Value& root, std::string_view name, int64_t otherwis
   return value == nullptr ? otherwise : value->integer(1, max_size);
 }
 
-double positive_or(const json::Value& root, std::string_view name, double otherwise) {
+double positive_or(const json::Value& root, std::string_view name, double otherwise, double most) {
   const json::Value* value = given(root, name);
   if (value == nullptr) return otherwise;
-  if (value->number() <= 0) value->refuse("more than 0", value->describe());
+  if (value->number() <= 0 || value->number() > most)
+    value->refuse(fmt::format("more than 0 and at most {:g}", most), value->describe());
   return value->number();
 }
 

@@ -23,6 +23,9 @@
 namespace binade::train {
 namespace {
 
+// Of unknown names, messages show this many characters.
+constexpr size_t max_name = 80;
+
 using Value = std::variant<bool, int64_t, double, std::string>;
 
 // A value from a file or the command line, and its origin: "--lr" or
@@ -98,7 +101,13 @@ class Assignment {
     config_.*field.member = within(whole != nullptr ? static_cast<double>(*whole) : value<double>(),
                                    field.low, field.high);
   }
-  void operator()(const Text& field) { config_.*field.member = value<std::string>(); }
+  void operator()(const Text& field) {
+    const std::string& text = value<std::string>();
+    // The system would end a path there.
+    if (text.find('\0') != std::string::npos)
+      refuse(setting_, in_words(text) + " with a zero byte");
+    config_.*field.member = text;
+  }
   void operator()(const Choice& field) {
     if (!field.set(config_, value<std::string>())) refuse(setting_, in_words(setting_.value));
   }
@@ -162,6 +171,7 @@ std::string line_of(const std::string& file, const toml::node& node) {
 
 [[noreturn]] void refuse_key(const std::string& where, std::string_view section,
                              std::string_view name) {
+  name = name.substr(0, max_name);
   const std::string written =
       section.empty() ? json::in_quotes(name) : fmt::format("[{}] {}", section, name);
   if (const Key* elsewhere = find("", name)) {
@@ -224,8 +234,8 @@ PrecisionOverride read_override(const std::string& file, const toml::table& tabl
       {"fp8_dgrad", [&](const OverrideField& field) { entry.fp8_dgrad = field.flag(); }},
       {"fp8_wgrad", [&](const OverrideField& field) { entry.fp8_wgrad = field.flag(); }}};
   for (const auto& [name, node] : table) {
-    const std::string where =
-        fmt::format("{}: [[precision.override]] {}", line_of(file, node), name.str());
+    const std::string where = fmt::format("{}: [[precision.override]] {}", line_of(file, node),
+                                          shortened(name.str(), max_name));
     const auto reader = readers.find(name.str());
     if (reader == readers.end())
       fail("config", {.argument = where,
@@ -278,13 +288,19 @@ toml::table parsed(std::string_view text, const std::string& file) {
                     .expected = "TOML in ASCII but for comments and strings on one line",
                     .found = fmt::format("byte 0x{:02x}", static_cast<unsigned char>(text[at]))});
   }
+  if (const size_t at = overlong_key(text); at < text.size()) {
+    fail("config", {.argument = fmt::format("{}, line {}", file,
+                                            1 + std::ranges::count(text.substr(0, at), '\n')),
+                    .expected = fmt::format("keys of at most {} parts", max_key_parts),
+                    .found = "a longer one"});
+  }
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
     fail("config", {.argument = fmt::format("{}, line {}, column {}", file, at.line, at.column),
                     .expected = "TOML",
-                    .found = std::string(error.description())});
+                    .found = shortened(error.description(), 3 * max_name)});
   }
 }
 
@@ -299,7 +315,7 @@ void read_toml(std::string_view text, const std::string& file, Given& given) {
     } else if (node.is_table()) {
       fail("config", {.argument = line_of(file, node),
                       .expected = "one of [data], [model], [precision], [train], [run]",
-                      .found = fmt::format("[{}]", name.str())});
+                      .found = fmt::format("[{}]", shortened(name.str(), max_name))});
     } else {
       refuse_key(line_of(file, node), "", name.str());
     }
@@ -396,7 +412,7 @@ std::string to_toml(const Config& config) {
 }
 
 void refuse_option(const std::string& given) {
-  std::string name = given.substr(0, given.find('='));
+  std::string name = given.substr(0, std::min(given.find('='), max_name));
   name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
   std::replace(name.begin(), name.end(), '-', '_');
   fail("train",

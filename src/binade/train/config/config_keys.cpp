@@ -121,6 +121,12 @@ constexpr Key all_keys[] = {
     {"run", "layer_stats", Whole{&C::layer_stats, 0, most},
      "Steps between per-layer statistics; 0: none"},
     {"run", "resume", Switch{&C::resume}, "Continue from the newest checkpoint in --out", false},
+    {"run", "start_over", Switch{&C::start_over},
+     "With --resume: train from step 0 if the run's checkpoints are gone", false},
+    {"run", "allow_changes", Switch{&C::allow_changes},
+     "With --resume: continue although the data have changed", false},
+    {"run", "time_limit", Real{&C::time_limit, 0, 1e9},
+     "Seconds after which the run saves a checkpoint and stops (exit code 124); 0: none", false},
     {"run", "dry_run", Switch{&C::dry_run},
      "Print the configuration and its memory forecast, then stop", false},
 };

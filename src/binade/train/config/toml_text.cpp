@@ -56,6 +56,29 @@ size_t misplaced_character(std::string_view toml) {
   return at;
 }
 
+size_t overlong_key(std::string_view toml) {
+  size_t line = 0, dots = 0;
+  for (size_t at = 0; at < toml.size();) {
+    const char c = toml[at];
+    if (c == '"' || c == '\'') {
+      at = past_string(toml, at);
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(toml.find('\n', at), toml.size());
+      continue;
+    }
+    if (c == '\n') {
+      dots = 0;
+      line = at + 1;
+    } else if (c == '.' && ++dots >= max_key_parts) {
+      return line;
+    }
+    ++at;
+  }
+  return toml.size();
+}
+
 std::string toml_string(std::string_view text) {
   // TOML has JSON's escapes, but also requires one for this character.
   constexpr char del = '\x7F';

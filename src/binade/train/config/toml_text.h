@@ -13,6 +13,13 @@ namespace binade::train {
 // them there.
 size_t misplaced_character(std::string_view toml);
 
+// The most parts of a dotted key. toml++ needs stack for each: 40,000 end the process.
+inline constexpr size_t max_key_parts = 16;
+
+// The position of the first line with more dots than such a key has, outside of strings and
+// comments; the text's size if there is none. No value of a configuration has that many.
+size_t overlong_key(std::string_view toml);
+
 // The text as a single-line TOML string with its quotes. Fails on invalid UTF-8.
 std::string toml_string(std::string_view text);
 

@@ -26,6 +26,7 @@ struct RunSummary {
   Config config = {};
   int64_t parameters = 0;
   std::vector<Record> records = {};
+  int64_t damaged = 0;  // lines of the log that are not records
   memory::Statistics memory = {};
   double full_speed = 0;       // tokens/s at the machine's matmul rate; 0: unknown
   double bytes_per_token = 0;  // of the validation text; 0: unknown

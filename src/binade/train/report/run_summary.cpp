@@ -72,7 +72,7 @@ void write_summary(const RunSummary& run, const std::filesystem::path& folder) {
 RunSummary read_run(const std::filesystem::path& folder) {
   RunSummary run{.name = folder.lexically_normal().string()};
   run.config = resolve({.file = folder / "config.toml", .options = {}});
-  run.records = read_metrics(folder / "metrics.jsonl");
+  run.records = read_metrics(folder / "metrics.jsonl", &run.damaged);
   if (run.records.empty()) {
     fail(caller, {.argument = (folder / "metrics.jsonl").string(),
                   .expected = "at least one step",

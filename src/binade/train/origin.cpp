@@ -1,0 +1,114 @@
+#include "binade/train/origin.h"
+
+#include <fmt/format.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "binade/backend/cpu/gemm/kernel.h"
+#include "binade/backend/gpu.h"
+
+namespace binade::train {
+namespace {
+
+constexpr int64_t block_tokens = 4096, max_hashed = int64_t{1} << 24;
+
+void hash_tokens(XXH3_state_t* state, const data::Tokens& tokens) {
+  std::array<int64_t, block_tokens> block;
+  const int64_t blocks = (tokens.size() + block_tokens - 1) / block_tokens;
+  const int64_t hashed = std::min(blocks, max_hashed / block_tokens);
+  for (int64_t i = 0; i < hashed; ++i) {
+    // Evenly spaced, the last block included: most files change at their end.
+    const int64_t index = hashed == blocks ? i : (blocks - 1) / (hashed - 1) * i;
+    const int64_t begin = (i + 1 == hashed ? blocks - 1 : index) * block_tokens;
+    const auto count = static_cast<size_t>(std::min(block_tokens, tokens.size() - begin));
+    tokens.read(begin, {block.data(), count});
+    XXH3_128bits_update(state, block.data(), count * sizeof block[0]);
+  }
+}
+
+// "section.key" -> value, of TOML as to_toml() writes it: one key a line.
+std::map<std::string, std::string> settings_of(std::string_view toml) {
+  std::map<std::string, std::string> settings;
+  std::string section;
+  while (!toml.empty()) {
+    const size_t end = std::min(toml.find('\n'), toml.size());
+    const std::string_view line = toml.substr(0, end);
+    toml.remove_prefix(std::min(end + 1, toml.size()));
+    if (line.starts_with('[')) {
+      section = line;
+    } else if (const size_t equals = line.find(" = "); equals != line.npos) {
+      // Several [[precision.override]] have the same keys.
+      std::string& value = settings[section + std::string(line.substr(0, equals))];
+      value += (value.empty() ? "" : ", ") + std::string(line.substr(equals + 3));
+    }
+  }
+  return settings;
+}
+
+bool changes_bits(std::string_view setting) {
+  constexpr std::string_view harmless[] = {"[train]device", "[train]threads", "[train]graph",
+                                           "[model]preset", "[model]init_from"};
+  if (std::find(std::begin(harmless), std::end(harmless), setting) != std::end(harmless))
+    return false;
+  return setting.starts_with("[model]") || setting.starts_with("[precision]") ||
+         setting.starts_with("[[precision") || setting.starts_with("[train]") ||
+         setting == "[data]validation";
+}
+
+}  // namespace
+
+std::string new_run_id() {
+  std::random_device draw;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", draw(), draw(), draw(), draw());
+}
+
+std::string describe_data(const data::Split& split) {
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_128bits_reset(state);
+  hash_tokens(state, split.train);
+  hash_tokens(state, split.validation);
+  const XXH128_hash_t hash = XXH3_128bits_digest(state);
+  XXH3_freeState(state);
+  return fmt::format("{} + {} tokens, XXH3 {:016x}{:016x}", split.train.size(),
+                     split.validation.size(), hash.high64, hash.low64);
+}
+
+std::string describe_arithmetic(Device device) {
+  if (device.is_cpu()) {
+    const int64_t targets = hwy::SupportedTargets();
+    return fmt::format("cpu {}, {}", backend::cpu::current_level().name,
+                       hwy::TargetName(targets & -targets));  // the lowest bit is the best target
+  }
+  const std::vector<backend::Gpu>& all = backend::gpus();
+  const auto index = static_cast<size_t>(device.index);
+  if (index >= all.size()) return {};
+  return fmt::format("{} ({}.{})", all[index].name, all[index].major, all[index].minor);
+}
+
+std::vector<std::string> changed_settings(std::string_view saved, std::string_view current) {
+  const auto before = settings_of(saved), after = settings_of(current);
+  std::vector<std::string> changes;
+  std::map<std::string, std::string> all = before;
+  all.insert(after.begin(), after.end());
+  const auto value_in = [](const std::map<std::string, std::string>& settings,
+                           const std::string& setting) {
+    const auto found = settings.find(setting);
+    return found == settings.end() ? "unset" : found->second;
+  };
+  for (const auto& [setting, value] : all) {
+    const std::string from = value_in(before, setting), to = value_in(after, setting);
+    if (changes_bits(setting) && from != to)
+      changes.push_back(
+          fmt::format("{} {} -> {}", setting.substr(setting.rfind(']') + 1), from, to));
+  }
+  return changes;
+}
+
+}  // namespace binade::train

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "binade/data/tokens.h"
+#include "binade/tensor/device.h"
+
+namespace binade::train {
+
+// What the bits of a run depend on beside its settings. A checkpoint's manifest records it, so that
+// resuming can tell what has changed. A field is empty if it is unknown.
+struct Origin {
+  std::string run = {};         // the run's id
+  std::string data = {};        // size and hash of the tokens
+  std::string arithmetic = {};  // the CPU's kernels and vectors, or the GPU
+  std::string version = {};     // of Binade
+
+  bool operator==(const Origin&) const = default;
+};
+
+// A new run's id: 32 random hexadecimal digits.
+std::string new_run_id();
+
+// The tokens' number and hash. Of more than 2^24 tokens it hashes that many, in evenly spaced
+// blocks, so that opening large data stays quick.
+std::string describe_data(const data::Split& split);
+
+// The arithmetic of a device on this machine: "cpu neon-bf16, NEON" or "NVIDIA H200 (9.0)". Two
+// machines with the same one compute the same bits.
+std::string describe_arithmetic(Device device);
+
+// The settings on which a step's bits depend, and the schedule's, that differ between two saved
+// configurations: "batch 8 -> 4".
+std::vector<std::string> changed_settings(std::string_view saved, std::string_view current);
+
+}  // namespace binade::train

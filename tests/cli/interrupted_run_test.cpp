@@ -1,0 +1,287 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/process.h"
+#include "io/temporary_folder.h"
+
+// What ends or disturbs a run from outside: signals, limits, closed streams, other processes,
+// changed files. Its work is saved each time.
+namespace binade::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+
+constexpr const char* tiny_model =
+    " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --eval-batches 1 --eval-every 0 "
+    "--sample 0 --threads 1 --precision fp32 --layer-stats 0 --log-every 1 --warmup 0 ";
+constexpr const char* endless = " --steps 100000000 --checkpoint-every 0";
+
+std::vector<std::string> words_of(const std::string& arguments) {
+  std::vector<std::string> words = {BINADE_EXECUTABLE};
+  std::istringstream stream(arguments);
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+int64_t logged_steps(const fs::path& run) {
+  std::ifstream log(run / "metrics.jsonl");
+  int64_t lines = -1;  // step 0
+  for (std::string line; std::getline(log, line);) ++lines;
+  return lines;
+}
+
+// The steps of a run's checkpoints, ascending.
+std::vector<int64_t> saved_steps(const fs::path& run) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (fs::directory_iterator at(run / "checkpoints", error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with("step-")) steps.push_back(std::stoll(name.substr(5)));
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+// Inspecting a checkpoint compares every file with its manifest.
+void expect_complete(const fs::path& run, int64_t step) {
+  const std::string path = (run / "checkpoints/step-").string() + std::to_string(step);
+  const Outcome outcome = binade("inspect " + quoted(path));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
+// Waits until `ready` or the process has ended; the sleep only spares the processor.
+bool reached(Process& process, const std::function<bool()>& ready) {
+  while (!ready()) {
+    if (!process.running()) return ready();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+// A run without end, past its third step.
+class EndlessRun {
+ public:
+  explicit EndlessRun(const std::string& more = {})
+      : process_(words_of("train --out " + path().string() + tiny_model + endless + more),
+                 folder_ / "output") {
+    EXPECT_TRUE(reached(process_, [&] { return logged_steps(path()) >= 3; })) << output();
+  }
+  fs::path path() const { return folder_ / "run"; }
+  Process& process() { return process_; }
+  std::string output() const { return testing::content_of(folder_ / "output"); }
+  std::vector<int64_t> checkpoints() const { return saved_steps(path()); }
+  // The newest checkpoint is complete, and the run continues from it.
+  void expect_saved() const {
+    ASSERT_FALSE(checkpoints().empty()) << output();
+    const int64_t newest = checkpoints().back();
+    EXPECT_GE(newest, 3);
+    expect_complete(path(), newest);
+    const Outcome more = binade("train --resume --out " + path().string() + " --steps " +
+                                std::to_string(newest + 2));
+    EXPECT_EQ(more.status, 0) << more.err;
+    EXPECT_THAT(more.out, HasSubstr("resuming at step " + std::to_string(newest)));
+  }
+
+ private:
+  TemporaryFolder folder_;
+  Process process_;
+};
+
+TEST(InterruptedRun, SignalsSaveAndTellTheExitCode) {
+  const std::pair<int, int> table[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}};
+  for (const auto& [signal, code] : table) {
+    EndlessRun run;
+    run.process().send(signal);
+    EXPECT_EQ(run.process().wait(), code) << run.output();
+    EXPECT_THAT(run.output(), HasSubstr("--resume"));
+    run.expect_saved();
+  }
+}
+
+// A scheduler may send SIGTERM to the process and to its group, a closing terminal SIGHUP twice.
+TEST(InterruptedRun, RepeatedTerminationStillSaves) {
+  EndlessRun run;
+  for (int i = 0; i < 20; ++i) run.process().send(i % 2 == 0 ? SIGTERM : SIGHUP);
+  EXPECT_THAT(run.process().wait(), ::testing::AnyOf(143, 129)) << run.output();
+  run.expect_saved();
+}
+
+TEST(InterruptedRun, AUserSignalSavesAndTrainingContinues) {
+  EndlessRun run;
+  run.process().send(SIGUSR1);
+  ASSERT_TRUE(reached(run.process(), [&] { return !run.checkpoints().empty(); })) << run.output();
+  const int64_t saved = run.checkpoints().back(), logged = logged_steps(run.path());
+  EXPECT_TRUE(reached(run.process(), [&] { return logged_steps(run.path()) > logged; }));
+  EXPECT_TRUE(run.process().running());
+  run.process().send(SIGTERM);
+  EXPECT_EQ(run.process().wait(), 143);
+  EXPECT_GT(run.checkpoints().back(), saved);
+}
+
+TEST(InterruptedRun, ATimeLimitSaves) {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  const Outcome outcome = binade("train --time-limit 0.5 --out " + out + tiny_model + endless);
+  EXPECT_EQ(outcome.status, 124) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("--resume"));
+  ASSERT_FALSE(saved_steps(folder / "run").empty());
+  // The limit is that of one process, not of the run.
+  EXPECT_THAT(testing::content_of(folder / "run/config.toml"),
+              ::testing::Not(HasSubstr("time_limit")));
+}
+
+TEST(InterruptedRun, ClosedStreamsLoseNothing) {
+  for (const char* closed : {">&-", "2>&-", "<&-", ">&- 2>&- <&-"}) {
+    SCOPED_TRACE(closed);
+    const TemporaryFolder folder;
+    const std::string out = (folder / "run").string();
+    const Outcome outcome = run_shell(quoted(BINADE_EXECUTABLE) + " train --steps 4 --out " + out +
+                                      tiny_model + closed);
+    // A closed standard output is an error of the output, as for every other command.
+    EXPECT_EQ(outcome.status, closed[0] == '>' ? 1 : 0);
+    EXPECT_TRUE(fs::exists(folder / "run/checkpoints/step-4"));
+    EXPECT_TRUE(fs::exists(folder / "run/report.html"));
+    for (const auto& entry : fs::recursive_directory_iterator(folder / "run")) {
+      const fs::path& path = entry.path();
+      const bool of_text = path.filename() == "report.html" || path.extension() == ".toml";
+      if (entry.is_regular_file() && !of_text) {
+        EXPECT_THAT(testing::content_of(path), ::testing::Not(HasSubstr("tok/s"))) << path;
+      }
+    }
+  }
+}
+
+TEST(InterruptedRun, AReaderThatGoesAwayLosesNothing) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_shell(quoted(BINADE_EXECUTABLE) + " train --steps 300 --out " +
+                                    (folder / "run").string() + tiny_model + " | true");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_TRUE(fs::exists(folder / "run/checkpoints/step-300"));
+}
+
+TEST(InterruptedRun, AFileSizeLimitIsAnErrorNotASignal) {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  ASSERT_EQ(binade("train --steps 2 --out " + out + tiny_model).status, 0);
+  const Outcome outcome = run_shell("ulimit -f 8; " + quoted(BINADE_EXECUTABLE) +
+                                    " train --resume --steps 4 --out " + out);
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("File too large"));
+  expect_complete(folder / "run", 2);
+}
+
+TEST(InterruptedRun, ASecondProcessIsRefusedAndReadersAreNot) {
+  EndlessRun run;
+  const std::string out = run.path().string();
+  const std::string pid = std::to_string(run.process().pid());
+  for (const std::string arguments : {"train --resume --out ", "train --steps 3 --out "}) {
+    const Outcome outcome = binade(arguments + out);
+    EXPECT_EQ(outcome.status, 2) << outcome.out;
+    if (arguments.find("--resume") != std::string::npos) {
+      EXPECT_THAT(outcome.err, AllOf(HasSubstr("process " + pid + " on "), HasSubstr("in use")));
+    }
+  }
+  EXPECT_EQ(binade("report " + out).status, 0);
+  run.process().send(SIGUSR1);
+  ASSERT_TRUE(reached(run.process(), [&] { return !run.checkpoints().empty(); }));
+  EXPECT_EQ(binade("inspect " + out).status, 0);
+  run.process().send(SIGTERM);
+  EXPECT_EQ(run.process().wait(), 143);
+  run.expect_saved();
+}
+
+// Whoever comes first has the folder; the lock goes with the process, however it ends.
+TEST(InterruptedRun, ProcessesThatStartTogetherShareNoFolder) {
+  const TemporaryFolder folder;
+  const std::string train = "train --steps 20 --out " + (folder / "run").string() + tiny_model;
+  Process first(words_of(train)), second(words_of(train));
+  const int a = first.wait(), b = second.wait();
+  EXPECT_EQ(std::min(a, b), 0);
+  EXPECT_EQ(std::max(a, b), 2);
+  EXPECT_EQ(logged_steps(folder / "run"), 20);
+}
+
+TEST(InterruptedRun, ARemovedFolderIsMadeAgain) {
+  EndlessRun run;
+  // Moved first: the process may write into a folder that is being removed.
+  const testing::TemporaryFolder elsewhere;
+  fs::rename(run.path(), elsewhere / "run");
+  fs::remove_all(elsewhere / "run");
+  EXPECT_TRUE(reached(run.process(), [&] { return logged_steps(run.path()) >= 1; }));
+  run.process().send(SIGTERM);
+  EXPECT_EQ(run.process().wait(), 143) << run.output();
+  EXPECT_THAT(run.output(), HasSubstr("the run's folder was removed"));
+  run.expect_saved();
+}
+
+TEST(InterruptedRun, OtherDataAreRefused) {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "line " + std::to_string(i * i) + "\n";
+  const std::string data = folder.put("data.txt", text).string();
+  ASSERT_EQ(binade("train --steps 2 --data " + data + " --out " + out + tiny_model).status, 0);
+  std::ofstream(data, std::ios::app) << "and more\n";
+  const Outcome grown = binade("train --resume --steps 4 --out " + out);
+  EXPECT_EQ(grown.status, 2);
+  EXPECT_THAT(grown.err, AllOf(HasSubstr("the data of the run"), HasSubstr("--allow-changes")));
+  text[100] ^= 1;
+  folder.put("data.txt", text);
+  EXPECT_EQ(binade("train --resume --steps 4 --out " + out).status, 2);
+  const Outcome allowed = binade("train --resume --steps 4 --allow-changes --out " + out);
+  EXPECT_EQ(allowed.status, 0) << allowed.err;
+  EXPECT_THAT(allowed.out, HasSubstr("warning: the data have changed"));
+}
+
+TEST(InterruptedRun, ChangedSettingsAndArithmeticAreTold) {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  ASSERT_EQ(binade("train --steps 2 --out " + out + tiny_model).status, 0);
+  const Outcome outcome = run_shell("BINADE_CPU=portable " + quoted(BINADE_EXECUTABLE) +
+                                    " train --resume --steps 4 --batch 3 --seed 7 --out " + out);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("batch 2 -> 3"), HasSubstr("seed 0 -> 7"),
+                                 HasSubstr("steps 2 -> 4"), HasSubstr("this is cpu portable")));
+}
+
+TEST(InterruptedRun, ATokenFileThatIsCutSavesWhatWasTrained) {
+  const TemporaryFolder folder;
+  const std::string ids(2 << 20, '\1');  // 16-bit ids, 257 each
+  const fs::path data = folder.put("data.bin", ids);
+  const fs::path path = folder / "run";
+  Process process(words_of("train --vocab 300 --data " + data.string() + " --out " + path.string() +
+                           tiny_model + endless),
+                  folder / "output");
+  ASSERT_TRUE(reached(process, [&] { return logged_steps(path) >= 3; }))
+      << testing::content_of(folder / "output");
+  fs::resize_file(data, 0);
+  EXPECT_EQ(process.wait(), 2);
+  EXPECT_THAT(testing::content_of(folder / "output"),
+              AllOf(HasSubstr("data.bin"), HasSubstr("was shortened")));
+  const auto checkpoints = saved_steps(path);
+  ASSERT_FALSE(checkpoints.empty());
+  expect_complete(path, checkpoints.back());
+  // With the file back, the run continues.
+  folder.put("data.bin", ids);
+  EXPECT_EQ(binade("train --quiet --resume --steps " + std::to_string(checkpoints.back() + 1) +
+                   " --out " + path.string())
+                .status,
+            0);
+}
+
+}  // namespace
+}  // namespace binade::cli

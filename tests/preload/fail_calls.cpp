@@ -1,0 +1,213 @@
+// A library to preload into a program: lets one of its system calls on files fail, or ends the
+// program there as kill -9 or a power cut would. Environment:
+//   BINADE_FAULT_ROOT   only calls on paths below this folder count
+//   BINADE_FAULT_AT     index of the call, from 0; none: only count
+//   BINADE_FAULT        kill, cut, short, or the name of an error: ENOSPC, EIO, EINTR
+//   BINADE_FAULT_COUNT  file that receives the number of calls at the end
+// A power cut loses what was not synchronized: bytes of files after their last fsync, and new names
+// in folders that had no fsync since.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Rename {
+  std::string from, to, backup;  // backup: another name of what was called `to`; empty: nothing was
+};
+
+struct State {
+  std::recursive_mutex mutex;
+  std::string root, fault;
+  long at = -1, count = 0;
+  std::map<std::string, off_t> unsynced;  // file -> bytes that are on disk
+  std::map<std::string, bool> created;    // files whose names may not be on disk
+  std::vector<Rename> renames;            // the same
+};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Never destroyed: threads may write until the end.
+State& state() {
+  static State* instance = [] {
+    auto* made = new State;
+    made->root = variable("BINADE_FAULT_ROOT");
+    made->fault = variable("BINADE_FAULT");
+    if (const std::string at = variable("BINADE_FAULT_AT"); !at.empty()) made->at = std::stol(at);
+    return made;
+  }();
+  return *instance;
+}
+
+template <class F>
+F* real(const char* name) {
+  return reinterpret_cast<F*>(::dlsym(RTLD_NEXT, name));
+}
+
+std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+std::string path_of(int descriptor) {
+  char name[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t size = ::readlink(link.c_str(), name, sizeof name);
+  return size <= 0 ? std::string() : std::string(name, static_cast<size_t>(size));
+}
+
+bool counts(const std::string& path) {
+  return !state().root.empty() && path.starts_with(state().root);
+}
+
+void undo_unsynced() {
+  State& s = state();
+  for (auto one = s.renames.rbegin(); one != s.renames.rend(); ++one) {
+    ::renameat(AT_FDCWD, one->to.c_str(), AT_FDCWD, one->from.c_str());
+    if (!one->backup.empty()) ::renameat(AT_FDCWD, one->backup.c_str(), AT_FDCWD, one->to.c_str());
+    // What is known of the file, or of the files below the folder, has its old name again.
+    std::map<std::string, off_t> moved;
+    for (const auto& [path, size] : s.unsynced)
+      moved[path.starts_with(one->to) ? one->from + path.substr(one->to.size()) : path] = size;
+    s.unsynced = moved;
+  }
+  for (const auto& [path, size] : s.unsynced) (void)!::truncate(path.c_str(), size);
+  for (const auto& [path, yes] : s.created) ::unlink(path.c_str());
+}
+
+enum class Verdict { go_on, failed, shortened };
+
+// Counts a call, and does what the environment asks for at this one.
+Verdict next_call(const char* name) {
+  State& s = state();
+  if (s.count++ != s.at) return Verdict::go_on;
+  if (s.fault == "cut") undo_unsynced();
+  if (s.fault == "cut" || s.fault == "kill") ::kill(::getpid(), SIGKILL);
+  if (s.fault == "short")
+    return std::strcmp(name, "write") == 0 ? Verdict::shortened : Verdict::go_on;
+  // Only calls that wait are interrupted.
+  if (s.fault == "EINTR" && std::strcmp(name, "write") != 0 && std::strcmp(name, "fsync") != 0)
+    return Verdict::go_on;
+  errno = s.fault == "ENOSPC" ? ENOSPC : s.fault == "EINTR" ? EINTR : EIO;
+  return Verdict::failed;
+}
+
+// Before the first write since the last fsync: how much of the file is on disk.
+void note_write(int descriptor, const std::string& path) {
+  struct stat status = {};
+  if (::fstat(descriptor, &status) == 0) state().unsynced.emplace(path, status.st_size);
+}
+
+void note_rename(const char* from, const char* to) {
+  State& s = state();
+  Rename one{from, to, {}};
+  if (struct stat status = {}; ::lstat(to, &status) == 0 && S_ISREG(status.st_mode)) {
+    one.backup = parent_of(to) + "/.before-" + std::to_string(s.count);
+    if (::link(to, one.backup.c_str()) != 0) one.backup.clear();
+  }
+  s.renames.push_back(one);
+  std::map<std::string, off_t> moved;
+  for (const auto& [path, size] : s.unsynced)
+    moved[path.starts_with(from) ? to + path.substr(std::strlen(from)) : path] = size;
+  s.unsynced = moved;
+  s.created.erase(from);  // undoing the rename takes its name away
+}
+
+void note_sync(int descriptor, const std::string& path) {
+  State& s = state();
+  s.unsynced.erase(path);
+  struct stat status = {};
+  if (::fstat(descriptor, &status) != 0 || !S_ISDIR(status.st_mode)) return;
+  std::erase_if(s.created, [&](const auto& one) { return parent_of(one.first) == path; });
+  std::erase_if(s.renames, [&](const Rename& one) {
+    if (parent_of(one.to) != path) return false;
+    if (!one.backup.empty()) ::unlink(one.backup.c_str());
+    return true;
+  });
+}
+
+struct AtTheEnd {
+  ~AtTheEnd() {
+    const std::string file = variable("BINADE_FAULT_COUNT");
+    if (!file.empty()) std::ofstream(file) << state().count;
+    for (const Rename& one : state().renames)
+      if (!one.backup.empty()) ::unlink(one.backup.c_str());
+  }
+} at_the_end;
+
+int open_noted(const char* name, const char* path, int flags, mode_t mode) {
+  const auto call = real<int(const char*, int, ...)>(name);
+  if ((flags & O_CREAT) == 0 || !counts(path)) return call(path, flags, mode);
+  const std::lock_guard lock(state().mutex);
+  if (next_call("open") == Verdict::failed) return -1;
+  const bool fresh = ::access(path, F_OK) != 0;
+  const int descriptor = call(path, flags, mode);
+  if (descriptor >= 0 && fresh) state().created[path] = true;
+  return descriptor;
+}
+
+}  // namespace
+
+extern "C" int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const auto mode = static_cast<mode_t>(va_arg(rest, int));
+  va_end(rest);
+  return open_noted("open", path, flags, mode);
+}
+
+extern "C" int open64(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const auto mode = static_cast<mode_t>(va_arg(rest, int));
+  va_end(rest);
+  return open_noted("open64", path, flags, mode);
+}
+
+extern "C" ssize_t write(int descriptor, const void* bytes, size_t size) {
+  const auto call = real<ssize_t(int, const void*, size_t)>("write");
+  const std::string path = path_of(descriptor);
+  if (!counts(path)) return call(descriptor, bytes, size);
+  const std::lock_guard lock(state().mutex);
+  note_write(descriptor, path);
+  const Verdict verdict = next_call("write");
+  if (verdict == Verdict::failed) return -1;
+  return call(descriptor, bytes, verdict == Verdict::shortened ? (size + 1) / 2 : size);
+}
+
+extern "C" int fsync(int descriptor) {
+  const std::string path = path_of(descriptor);
+  if (!counts(path)) return 0;
+  const std::lock_guard lock(state().mutex);
+  if (next_call("fsync") == Verdict::failed) return -1;
+  note_sync(descriptor, path);  // the disk itself need not be asked
+  return 0;
+}
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  const auto call = real<int(const char*, const char*)>("rename");
+  if (!counts(from)) return call(from, to);
+  const std::lock_guard lock(state().mutex);
+  if (next_call("rename") == Verdict::failed) return -1;
+  note_rename(from, to);
+  return call(from, to);
+}
+
+extern "C" int mkdir(const char* path, mode_t mode) noexcept {
+  const auto call = real<int(const char*, mode_t)>("mkdir");
+  if (!counts(path)) return call(path, mode);
+  const std::lock_guard lock(state().mutex);
+  return next_call("mkdir") == Verdict::failed ? -1 : call(path, mode);
+}

@@ -1,0 +1,145 @@
+#include "binade/train/run_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "binade/train/checkpoint.h"
+#include "binade/train/loop.h"
+#include "io/temporary_folder.h"
+#include "support/values.h"
+#include "train/small_run.h"
+
+namespace binade::train {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A run of four steps with checkpoints 2 and 4.
+class FinishedRun {
+ public:
+  FinishedRun() : config_(small_config()) {
+    config_.data = folder_.put("text.txt", small_text()).string();
+    config_.out = path().string();
+    config_.steps = 4;
+    config_.warmup = 1;
+    config_.checkpoint_every = 2;
+    config_.sample = 0;
+    train::run(config_, Progress::Mode::quiet);
+  }
+  fs::path path() const { return folder_ / "run"; }
+  const testing::TemporaryFolder& folder() const { return folder_; }
+  Config fresh() const { return config_; }
+  Config resumed() const {
+    Config config = config_;
+    config.resume = true;
+    return config;
+  }
+  std::string error_of_run(const Config& config) const {
+    return test::error_of([&] { train::run(config, Progress::Mode::quiet); });
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+  Config config_;
+};
+
+TEST(RunLock, NamesTheHolderAndGoesWithIt) {
+  const testing::TemporaryFolder folder;
+  {
+    const RunLock lock(folder.path());
+    EXPECT_THAT(test::error_of([&] { const RunLock second(folder.path()); }),
+                AllOf(HasSubstr("process " + std::to_string(::getpid()) + " on "),
+                      HasSubstr("--out " + folder.path().string())));
+  }
+  EXPECT_NO_THROW(RunLock(folder.path()));
+  EXPECT_EQ(testing::content_of(folder / ".lock"), "");
+}
+
+TEST(RunFolder, ANewRunLeavesCheckpointsOfAnotherAlone) {
+  const FinishedRun run;
+  for (const char* file : {"metrics.jsonl", "run.json"}) {
+    fs::remove(run.path() / file);
+    EXPECT_THAT(run.error_of_run(run.fresh()),
+                AllOf(HasSubstr("expected a new folder"), HasSubstr("--resume")));
+  }
+  EXPECT_THAT(run.error_of_run(run.fresh()), HasSubstr("step-4"));
+  EXPECT_EQ(list_checkpoints(run.path() / "checkpoints").size(), 2u);
+}
+
+TEST(RunFolder, ResumesARunWithoutItsFile) {
+  const FinishedRun run;
+  const std::string id = read_origin(run.path() / "checkpoints/step-4").run;
+  fs::remove(run.path() / "run.json");
+  const RunFolder folder(run.resumed());
+  EXPECT_EQ(folder.run_id(), id);
+  EXPECT_EQ(folder.resumed()->step, 4);
+}
+
+TEST(RunFolder, RefusesTheCheckpointOfAnotherRun) {
+  const FinishedRun run, other;
+  fs::remove_all(run.path() / "checkpoints/step-2");
+  fs::copy(other.path() / "checkpoints/step-2", run.path() / "checkpoints/step-2",
+           fs::copy_options::recursive);
+  EXPECT_THAT(run.error_of_run(run.resumed()),
+              AllOf(HasSubstr("step-2"), HasSubstr("a checkpoint of run ")));
+}
+
+TEST(RunFolder, TellsThatTheNewestCheckpointIsMissing) {
+  const FinishedRun run;
+  EXPECT_THAT(RunFolder(run.resumed()).warnings(), IsEmpty());
+  fs::remove_all(run.path() / "checkpoints/step-4");
+  const RunFolder folder(run.resumed());
+  EXPECT_THAT(folder.warnings(),
+              ::testing::ElementsAre("step-4 is missing: continuing from step-2"));
+}
+
+TEST(RunFolder, StartsOverOnlyIfAsked) {
+  const FinishedRun run;
+  fs::remove_all(run.path() / "checkpoints");
+  const std::string log = testing::content_of(run.path() / "metrics.jsonl");
+  for (const bool known : {true, false}) {
+    if (!known) fs::remove(run.path() / "run.json");
+    EXPECT_THAT(run.error_of_run(run.resumed()),
+                AllOf(HasSubstr("none, though steps were logged"), HasSubstr("--start-over")));
+    EXPECT_EQ(testing::content_of(run.path() / "metrics.jsonl"), log);
+  }
+  Config config = run.resumed();
+  config.start_over = true;
+  EXPECT_EQ(train::run(config, Progress::Mode::quiet).steps, 4);
+}
+
+// Nothing was saved yet, so nothing is lost.
+TEST(RunFolder, ARunKilledBeforeItsFirstCheckpointStartsOver) {
+  const FinishedRun run;
+  fs::remove_all(run.path() / "checkpoints");
+  {
+    RunFolder folder([&] {
+      Config config = run.resumed();
+      config.start_over = true;
+      return config;
+    }());
+    folder.note_checkpoint(-1);
+  }
+  EXPECT_EQ(run.error_of_run(run.resumed()), "");
+}
+
+TEST(RunFolder, RefusesADamagedRunFile) {
+  const FinishedRun run;
+  const std::pair<const char*, const char*> table[] = {
+      {"", "unexpected end"},
+      {"{\"format\":\"zip\"}", "binade-run"},
+      {"{\"format\":\"binade-run\",\"version\":2}", "version"},
+      {"{\"format\":\"binade-run\",\"version\":1,\"run\":7}", "a string"},
+      {"{\"format\":\"binade-run\",\"version\":1,\"run\":\"\",\"checkpoint\":1e9}", "checkpoint"}};
+  for (const auto& [text, message] : table) {
+    std::ofstream(run.path() / "run.json") << text;
+    EXPECT_THAT(run.error_of_run(run.resumed()), AllOf(HasSubstr("run.json"), HasSubstr(message)));
+  }
+}
+
+}  // namespace
+}  // namespace binade::train
