@@ -24,18 +24,12 @@ const std::vector<std::string> header = {"precision",   "loss",       "differenc
                                          "peak",        "parameters", "gradients",  "optimizer",
                                          "activations", "skipped",    "scale"};
 
-bool outside_noise(const Comparison& comparison, const ComparedRun& run) {
-  const std::optional<double> noise = comparison.seed_noise();
-  return !std::isfinite(run.loss) ||
-         (noise && std::abs(run.loss - comparison.runs.front().loss) > *noise);
-}
-
 std::string difference(const Comparison& comparison, const ComparedRun& run) {
   const double base = comparison.runs.front().loss;
   if (&run == &comparison.runs.front()) return "-";
   if (!std::isfinite(run.loss)) return "diverged";
   return fmt::format("{:+.2f}%{}", 100 * (run.loss / base - 1),
-                     outside_noise(comparison, run) ? " *" : "");
+                     comparison.is_outside_noise(run) ? " *" : "");
 }
 
 std::vector<std::vector<std::string>> rows(const Comparison& comparison) {
@@ -65,7 +59,7 @@ std::string noise_text(const Comparison& comparison) {
       "smaller differences are noise.",
       base, 100 * *noise / comparison.runs.front().loss, comparison.seed_losses.size());
   if (std::any_of(comparison.runs.begin(), comparison.runs.end(),
-                  [&](const ComparedRun& run) { return outside_noise(comparison, run); }))
+                  [&](const ComparedRun& run) { return comparison.is_outside_noise(run); }))
     text += " An asterisk marks larger ones.";
   return text;
 }

@@ -22,8 +22,8 @@ std::string tile(const std::string& name, const std::string& value, const std::s
 // A table that scrolls on screens narrower than itself. Cells are HTML; `detail` names the columns
 // that narrow screens leave out.
 struct Table {
-  std::vector<std::string> header;
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> header = {};
+  std::vector<std::vector<std::string>> rows = {};
   std::vector<std::string> detail = {};
 };
 std::string to_html(const Table& table);

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <numbers>
@@ -38,18 +39,15 @@ Series validation_series(const RunSummary& run) {
   return result;
 }
 
-std::pair<double, double> best_of(const Series& validation) {
-  std::pair<double, double> best = validation.points.front();
-  for (const auto& point : validation.points) {
-    if (point.second < best.second) best = point;
-  }
-  return best;
+const std::pair<double, double>& best_of(const Series& validation) {
+  return *std::min_element(validation.points.begin(), validation.points.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
 std::string validation_tiles(const RunSummary& run) {
   const Series validation = validation_series(run);
   if (validation.points.empty()) return "";
-  const auto best = best_of(validation);
+  const auto& best = best_of(validation);
   const double first = validation.points.front().second, last = validation.points.back().second;
   std::string html = tile("Validation loss", fmt::format("{:.4f}", last),
                           validation.points.size() > 1 ? fmt::format("from {:.4f}", first) : "");
