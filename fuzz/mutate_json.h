@@ -99,7 +99,9 @@ class JsonMutator {
         node = nlohmann::json::array({node});
         break;
       case 4:
-        if (node.is_number_integer()) node = node.get<int64_t>() + (below(2) == 0 ? 1 : -1);
+        // Unsigned, so that the largest number may wrap.
+        if (node.is_number_integer())
+          node = static_cast<int64_t>(node.get<uint64_t>() + (below(2) == 0 ? 1u : ~uint64_t{0}));
         break;
       case 5:
         erase_from(node);
