@@ -106,6 +106,8 @@ std::string difference_chart(const std::string& title, const Comparison& compari
   train::ChartOptions options{title, "step", "nats per token", train::robust_limit(all)};
   if (noise) {
     const double first = base.points.front().first, last = base.points.back().first;
+    // The band is shown in full.
+    options.y_max = std::max(options.y_max, 1.2 * *noise);
     options.band = {"seed noise at the end", {{first, -*noise, *noise}, {last, -*noise, *noise}}};
   }
   return train::line_chart(options, series);
