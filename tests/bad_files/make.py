@@ -387,7 +387,7 @@ def toml():
     tm("warmup_past_the_end", "[train]\nsteps = 10\nwarmup = 11\n", "[train] warmup", "at most the 10 steps, found 11")
     tm("heads_that_do_not_divide", "[model]\nheads = 3\n", "[model] heads", "a divisor of the width 128, found 3")
     tm("kv_heads_that_do_not_divide", '[model]\nmodel = "llama"\nkv_heads = 3\n', "[model] kv_heads", "divisor of heads, 4")
-    tm("kv_heads_of_gpt2", "[model]\nkv_heads = 2\n", "as many as heads in a gpt2")
+    tm("kv_heads_of_gpt2", "[model]\nmodel = 'gpt2'\nkv_heads = 2\n", "as many as heads in a gpt2")
     tm("odd_head", '[model]\nmodel = "llama"\nwidth = 12\n', "an even width per head")
     tm("vocab_under_bytes", "[model]\nvocab = 100\n", "at least 256", "found 100")
     tm("tokenizer_absent", '[data]\ntokenizer = "no/such.model"\n', "no/such.model")
