@@ -296,7 +296,7 @@ TEST(BadFiles, ResumeWithAnotherModel) {
       {"--heads 4 --kv-heads 4", "a model with heads 4, as configured, found 2"},
       {"--context 16", "a model with context 16, as configured, found 8"},
       {"--vocab 300", "a model with vocab 300, as configured, found 256"},
-      {"--hidden 64", "a model with hidden 64, as configured, found 32"},
+      {"--hidden 96", "a model with hidden 96, as configured, found 64"},
   };
   for (const auto& [options, message] : table)
     expect_refused(run.resume(options), run.path(), config, {options, {message}});
