@@ -54,6 +54,14 @@ std::string generation_config(const nn::LanguageModelConfig& config) {
   return out.end_object().text() + "\n";
 }
 
+// Removes the files of a replaced model's tokenizer, which would give other ids.
+void remove_tokenizer(const fs::path& folder) {
+  std::error_code ignored;  // a file that stays is overwritten, or reading it fails
+  for (const char* name : tokenizer_names) fs::remove(folder / name, ignored);
+  for (const auto& [name, text] : read_companions(folder, caller))
+    fs::remove(folder / name, ignored);
+}
+
 }  // namespace
 
 Converted convert_pretrained(const fs::path& from, const fs::path& to,
@@ -63,6 +71,7 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
   const auto model = load_pretrained(from, {Device::cpu(), dtype});
   require_finite(*model, dtype, from);
   save_pretrained(*model, to);
+  remove_tokenizer(to);
   for (const char* name : tokenizer_names) {
     if (std::error_code error; !fs::exists(from / name, error)) continue;
     AtomicFile file(to / name, caller);
