@@ -84,6 +84,9 @@ TEST(Convert, ReplacesAModelOnlyWhenForced) {
   EXPECT_EQ(content_of(folder / "b/model.safetensors"), before);
   convert_pretrained(folder / "a", folder / "b", {.dtype = DType::bf16, .force = true});
   EXPECT_EQ(stored_type(folder / "b"), DType::bf16);
+  folder.put("b/tokenizer.json", "another model's");
+  convert_pretrained(folder / "a", folder / "b", {.force = true});
+  EXPECT_FALSE(std::filesystem::exists(folder / "b/tokenizer.json"));
   EXPECT_THAT([&] { convert_pretrained(folder / "a", folder / "a", {.force = true}); },
               ThrowsMessage<Error>(HasSubstr("another folder")));
 }
