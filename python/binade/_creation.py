@@ -109,7 +109,7 @@ def from_dlpack(x):
         return _binade._from_dlpack(x)  # a capsule
     options = {}
     if x.__dlpack_device__()[0] == 2:
-        options["stream"] = 1  # CUDA's default stream, which every stream of Binade waits for
+        options["stream"] = 1  # CUDA's default stream, which _from_dlpack waits for
     try:
         capsule = x.__dlpack__(max_version=(1, 1), **options)
     except TypeError:  # a producer from before DLPack 1.0

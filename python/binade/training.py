@@ -50,7 +50,11 @@ class TrainingRun:
         if self._ended:
             raise StopIteration
         while not self._waiting:
-            more = self._run.next()
+            try:
+                more = self._run.next()
+            except Exception:
+                self._ended = True
+                raise
             self._waiting = self._new_records()
             if not more and not self._waiting:
                 self._ended = True
@@ -64,11 +68,16 @@ class TrainingRun:
         if not self.folder or not os.path.exists(path):
             return []
         with open(path, "rb") as file:
+            if self._read > os.path.getsize(path):  # written anew
+                self._read = 0
             file.seek(self._read)
             text = file.read()
         text = text[:text.rfind(b"\n") + 1]
         self._read += len(text)
-        return [json.loads(line) for line in text.splitlines()]
+        # A resumed run's file begins with the steps before it.
+        records = [json.loads(line) for line in text.splitlines()]
+        first = self._run.first_step
+        return [record for record in records if first == 0 or record["step"] > first]
 
     def stop(self):
         """Ends the run after its current step, with a checkpoint."""

@@ -49,6 +49,11 @@ class TrainingRun {
     const std::lock_guard lock(mutex_);
     return folder_;
   }
+  // The steps taken before the run was resumed.
+  int64_t first_step() const {
+    const std::lock_guard lock(mutex_);
+    return first_step_;
+  }
   std::optional<train::RunResult> result() const {
     const std::lock_guard lock(mutex_);
     return result_;
@@ -64,6 +69,7 @@ class TrainingRun {
       lab::Doctor::begin(trainer, folder);
       const std::lock_guard lock(run_.mutex_);
       run_.folder_ = folder.string();
+      run_.first_step_ = trainer.steps();
     }
     std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                         const train::StepResult& result) override {
@@ -107,6 +113,7 @@ class TrainingRun {
   int64_t taken_ = 0;     // of these, what the iterator has returned
   bool stopping_ = false, finished_ = false;
   std::string folder_;
+  int64_t first_step_ = 0;
   std::optional<train::RunResult> result_;
   std::exception_ptr failure_;
   std::thread thread_;  // last: it uses the others
@@ -145,6 +152,7 @@ void bind_train(nb::module_& m) {
       .def("next", &TrainingRun::next, ReleaseGil())
       .def("stop", &TrainingRun::stop, ReleaseGil())
       .def_prop_ro("folder", &TrainingRun::folder)
+      .def_prop_ro("first_step", &TrainingRun::first_step)
       .def_prop_ro("result", &TrainingRun::result);
 }
 

@@ -18,6 +18,12 @@ void synchronize(Device device) {
   cuda::synchronize();
 }
 
+void synchronize_all(Device device) {
+  if (!device.is_cuda()) return;
+  cuda::activate(device);
+  cuda::synchronize_all();
+}
+
 int64_t host_waits() { return cuda::host_waits(); }
 
 #else
@@ -30,6 +36,7 @@ const std::vector<Gpu>& gpus() {
 }
 
 void synchronize(Device) {}
+void synchronize_all(Device) {}
 
 int64_t host_waits() { return 0; }
 

@@ -18,8 +18,8 @@ extern "C" {
 
 bnd_status bnd_autocast_begin(bnd_dtype dtype, int enabled, bnd_autocast** result) {
   return guarded([&] {
-    checked(result, "bnd_autocast_begin", "result") =
-        new bnd_autocast{amp::Autocast(type_of(dtype), {.enabled = enabled != 0})};
+    checked(result, "bnd_autocast_begin", "result");
+    *result = new bnd_autocast{amp::Autocast(type_of(dtype), {.enabled = enabled != 0})};
   });
 }
 
@@ -38,13 +38,13 @@ bnd_scaler_options bnd_scaler_defaults(void) {
 bnd_status bnd_scaler_new(const bnd_scaler_options* options, bnd_scaler** result) {
   return guarded([&] {
     const bnd_scaler_options given = options ? *options : bnd_scaler_defaults();
-    checked(result, "bnd_scaler_new", "result") =
-        new bnd_scaler{amp::GradScaler({.enabled = given.enabled != 0,
-                                        .init_scale = given.init_scale,
-                                        .growth_factor = given.growth_factor,
-                                        .backoff_factor = given.backoff_factor,
-                                        .growth_interval = given.growth_interval,
-                                        .device = device_of(given.device)})};
+    checked(result, "bnd_scaler_new", "result");
+    *result = new bnd_scaler{amp::GradScaler({.enabled = given.enabled != 0,
+                                              .init_scale = given.init_scale,
+                                              .growth_factor = given.growth_factor,
+                                              .backoff_factor = given.backoff_factor,
+                                              .growth_interval = given.growth_interval,
+                                              .device = device_of(given.device)})};
   });
 }
 

@@ -56,7 +56,7 @@ template <class Handle, class F>
 bnd_status giving(const char* function, Handle** result, F&& make) noexcept {
   return guarded([&] {
     checked(result, function, "result");
-    *result = new Handle{make()};
+    *result = std::make_unique<Handle>(Handle{make()}).release();
   });
 }
 

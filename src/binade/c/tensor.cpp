@@ -159,8 +159,9 @@ int bnd_tensor_requires_grad(const bnd_tensor* tensor) {
 
 bnd_status bnd_tensor_grad(const bnd_tensor* tensor, bnd_tensor** result) {
   return guarded([&] {
+    checked(result, "bnd_tensor_grad", "result");
     const Tensor grad = tensor_of(tensor, "bnd_tensor_grad").grad();
-    checked(result, "bnd_tensor_grad", "result") = grad.defined() ? new bnd_tensor{grad} : nullptr;
+    *result = grad.defined() ? new bnd_tensor{grad} : nullptr;
   });
 }
 

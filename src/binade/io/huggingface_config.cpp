@@ -185,7 +185,10 @@ bool fits(const Family& family, const LanguageModelConfig& config) {
   const bool heads =
       (!family.keys.head_dim.empty() || config.head_width() * config.heads == config.width) &&
       (!family.keys.kv_heads.empty() || config.kv_heads == 0 || config.kv_heads == config.heads);
-  const bool caps = (!family.keys.attention_softcap.empty() || config.attention_softcap == 0) &&
+  const double embedding_scale =
+      family.scales_embedding ? std::sqrt(static_cast<double>(config.width)) : 1;
+  const bool caps = config.embedding_scale == embedding_scale &&
+                    (!family.keys.attention_softcap.empty() || config.attention_softcap == 0) &&
                     (!family.keys.logit_softcap.empty() || config.logit_softcap == 0) &&
                     config.attention_scale.has_value() == facts.attention_scale.has_value();
   return config.norm == facts.norm && config.norm_weight == facts.norm_weight && block &&

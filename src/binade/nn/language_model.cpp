@@ -255,10 +255,15 @@ Tensor LanguageModel::next_logits(const Tensor& tokens, const Tensor& position,
     fail("LanguageModel",
          {.argument = "tokens", .expected = "[batch, 1]", .found = describe(tokens)});
   if (cache.layers_.empty()) cache.layers_.assign(blocks_.size(), {.capacity = cache.capacity_});
+  struct Positions {  // set for its lifetime
+    KeyValueCache& cache;
+    ~Positions() {
+      for (KeyValues& layer : cache.layers_) layer.position = {};
+    }
+  };
+  const Positions positions{cache};
   for (KeyValues& layer : cache.layers_) layer.position = position;
-  const Tensor result = head_logits(features(tokens, &cache));
-  for (KeyValues& layer : cache.layers_) layer.position = {};
-  return result;
+  return head_logits(features(tokens, &cache));
 }
 
 Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,

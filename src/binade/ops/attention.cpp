@@ -393,6 +393,8 @@ Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t s
 
 Tensor rope_(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
              int64_t rotated_given) {
+  // An observer may look at x later.
+  if (autograd::op_observer() != nullptr) return rope(x, cosine, sine, start, rotated_given);
   const Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
   const Call call(Op::rope, {x});
   const Tensor y = dense(call[0]).detach();

@@ -184,6 +184,7 @@ Tensor imported(Managed* managed) {
   const DType dtype = dtype_of_code(tensor.dtype);
   const Device device = device_of(tensor.device);
   const Shape shape = shape_of(tensor);
+  backend::synchronize_all(device);
   Strides strides = dense_strides(shape);
   if (tensor.strides)
     for (int axis = 0; axis < shape.rank(); ++axis) strides[axis] = tensor.strides[axis];
@@ -191,7 +192,10 @@ Tensor imported(Managed* managed) {
   const int64_t size = static_cast<int64_t>(size_of(dtype));
   auto* lowest = static_cast<std::byte*>(tensor.data) + tensor.byte_offset - extent.first * size;
   auto storage = std::make_shared<Storage>(lowest, static_cast<size_t>(extent.length * size),
-                                           device, [owner]() mutable { owner.reset(); });
+                                           device, [owner, device]() mutable {
+                                             backend::synchronize_all(device);
+                                             owner.reset();
+                                           });
   return Tensor::of_storage(std::move(storage), shape, dense_strides(shape), dtype)
       .strided(shape, strides, extent.first);
 }

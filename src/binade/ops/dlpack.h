@@ -20,9 +20,9 @@ DLManagedTensorVersioned* to_dlpack(const Tensor& tensor);
 DLManagedTensor* to_dlpack_unversioned(const Tensor& tensor);
 
 // A tensor over another library's memory. It takes the struct over: the deleter is called once the
-// last view is gone, or before this call throws. On a GPU, what writes the memory must have
-// finished. Fails for types and devices that Binade does not have, and for read-only memory, which
-// no tensor can stand for.
+// last view is gone, or before this call throws. Waits for all work on a GPU, so that what writes
+// the memory has finished. Fails for types and devices that Binade does not have, and for read-only
+// memory, which no tensor can stand for.
 Tensor from_dlpack(DLManagedTensorVersioned* managed);
 Tensor from_dlpack(DLManagedTensor* managed);
 

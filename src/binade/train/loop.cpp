@@ -124,6 +124,7 @@ class Loop {
     full_speed_ = full_speed(config_);
     progress_.set_full_speed(full_speed_);
     memory::reset_peak(trainer_.device());
+    companions_ = companions_of(config_, folder_.path());
     save_settings();
     folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
     log_.emplace(folder_.path(), trainer_.steps());
@@ -166,7 +167,6 @@ class Loop {
       saved.tokenizer = (folder_.path() / data::tokenizer_file(tokenizer_->model())).string();
       write_file(saved.tokenizer, tokenizer_->model());
     }
-    companions_ = companions_of(config_, folder_.path());
     io::write_companions(companions_, folder_.path(), "train");
     write_file(folder_.path() / "config.toml", to_toml(saved));
   }
@@ -210,7 +210,10 @@ class Loop {
       if (!folder_.exists()) restore_folder();
       take_step();
       poll_writer();
-      if (std::exchange(save_requested_, false) || saves_at(trainer_.steps())) save();
+      if (std::exchange(save_requested_, false) || saves_at(trainer_.steps())) {
+        record_all(trainer_.finish_all(), false);
+        save();
+      }
     }
     record_all(trainer_.finish_all(), false);
     interrupted_ = trainer_.steps() < config_.steps;
@@ -242,9 +245,10 @@ class Loop {
   void restore_folder() {
     folder_.create_again();
     save_settings();
-    folder_.note_checkpoint(-1);
-    log_.emplace(folder_.path(), 0);
-    note("warning: the run's folder was removed; it is created again, with a new log");
+    const std::vector<Checkpoint> left = list_checkpoints(folder_.checkpoints());
+    folder_.note_checkpoint(left.empty() ? -1 : left.back().step);
+    log_.emplace(folder_.path(), trainer_.steps());
+    note("warning: the run's folder was removed; it is created again");
   }
 
   // Step 0 is the untrained model, which has nothing but a validation loss.
@@ -286,6 +290,7 @@ class Loop {
       for (int64_t micro = 0; micro < config_.accumulate; ++micro)
         batches.push_back(loader_->next());
     } catch (const Error&) {
+      record_all(trainer_.finish_all(), false);
       save_before_failing();
       throw;
     }
@@ -310,8 +315,16 @@ class Loop {
     const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
     for (const StepResult& result : results) {
       if (!observed || speed_.empty()) speed_.add(tokens, elapsed);
+      raise_full_speed();
       record(result, elapsed);
     }
+  }
+
+  // The peak was measured once: on a machine that was busy then, the run itself knows better.
+  void raise_full_speed() {
+    if (full_speed_ == 0 || speed_.tokens_per_second() <= full_speed_) return;
+    full_speed_ = speed_.tokens_per_second();
+    progress_.set_full_speed(full_speed_);
   }
 
   void add_to_log(const Record& record) {
@@ -397,8 +410,8 @@ class Loop {
          .sample = result.sample,
          .origin = provenance(config_)},
         folder_.path());
-    // From the files, as `binade report` does.
-    write_report(read_run(folder_.path()), result.report);
+    // From the files, as `binade report` does. A folder that was removed at the end has no steps.
+    if (!log_->empty()) write_report(read_run(folder_.path()), result.report);
     return result;
   }
 

@@ -168,6 +168,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& folder, int64_t step)
 }
 
 void MetricsLog::note(const Record& record) {
+  is_empty_ = false;
   seconds_ = record.seconds;
   if (!record.validation_loss) return;
   ++validations_;

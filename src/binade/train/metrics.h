@@ -58,6 +58,7 @@ class MetricsLog {
   // Of all records, those before a resume included.
   const std::optional<double>& first_validation_loss() const { return first_validation_loss_; }
   const std::optional<double>& last_validation_loss() const { return last_validation_loss_; }
+  bool empty() const { return is_empty_; }
   int64_t validations() const { return validations_; }
   double seconds() const { return seconds_; }
   // About lines that were dropped; empty if there were none.
@@ -68,6 +69,7 @@ class MetricsLog {
 
   std::optional<double> first_validation_loss_, last_validation_loss_;
   int64_t validations_ = 0;
+  bool is_empty_ = true;
   double seconds_ = 0;
   std::string warning_;
   std::optional<io::AppendFile> json_, csv_;

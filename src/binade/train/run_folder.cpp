@@ -191,7 +191,10 @@ void RunFolder::note_checkpoint(int64_t step) {
   file.commit();
 }
 
-bool RunFolder::exists() const { return path_exists(path_ / lock_file); }
+bool RunFolder::exists() const {
+  std::error_code ignored;  // a file system that does not answer has not lost the folder
+  return fs::status(path_ / lock_file, ignored).type() != fs::file_type::not_found;
+}
 
 void RunFolder::create_again() {
   lock_.reset();

@@ -116,6 +116,8 @@ void synchronize() {
   check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
 }
 
+void synchronize_all() { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
 void wait_for(cudaEvent_t event) {
   count_wait_unless_done(cudaEventQuery(event));
   check(cudaEventSynchronize(event), "cudaEventSynchronize");

@@ -32,6 +32,8 @@ bool is_capturing();
 
 // Waits until the active device has finished all submitted work.
 void synchronize();
+// Waits for the work of every library in this process.
+void synchronize_all();
 
 // Waits until the device has reached `event`.
 void wait_for(cudaEvent_t event);

@@ -85,7 +85,8 @@ void read_rope(const json::Value& root, const Family& family, nn::LanguageModelC
   config.rope_scaling = rope.scaling;
   if (has_local) config.local_rope_theta = local.theta;
   const int64_t head_dim = config.head_width();
-  const auto rotary = static_cast<int64_t>(static_cast<double>(head_dim) * rope.fraction);
+  const auto rotary = static_cast<int64_t>(static_cast<double>(head_dim) * rope.fraction +
+                                           1e-6);  // 30 / 44 * 44 is less than 30
   if (rope.fraction > 1 || rotary < 2 || rotary % 2 != 0) {
     const std::string_view key =
         given(root, family.keys.head_dim) != nullptr ? family.keys.head_dim : family.keys.heads;
