@@ -88,7 +88,7 @@ void on_lost_page(int signal, siginfo_t* info, void*) {
     const uintptr_t begin = mapping.begin;
     if (begin == 0 || address < begin || address - begin >= mapping.size) continue;
     const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-    void* at = reinterpret_cast<void*>(address - address % page);
+    void* at = static_cast<std::byte*>(info->si_addr) - address % page;
     if (::mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
       break;
     mapping.shrunk = true;
