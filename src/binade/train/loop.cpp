@@ -315,15 +315,16 @@ class Loop {
     const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
     for (const StepResult& result : results) {
       if (!observed || speed_.empty()) speed_.add(tokens, elapsed);
-      raise_full_speed();
+      check_full_speed();
       record(result, elapsed);
     }
   }
 
-  // The peak was measured once: on a machine that was busy then, the run itself knows better.
-  void raise_full_speed() {
+  // A run above the peak shows that the machine was busy when the peak was measured: no share of it
+  // is shown then.
+  void check_full_speed() {
     if (full_speed_ == 0 || speed_.tokens_per_second() <= full_speed_) return;
-    full_speed_ = speed_.tokens_per_second();
+    full_speed_ = 0;
     progress_.set_full_speed(full_speed_);
   }
 
