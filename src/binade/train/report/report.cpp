@@ -84,7 +84,8 @@ std::string loss_chart(const RunSummary& run) {
   const Series mean =
       smoothed({fmt::format("mean of {} steps", 2 * reach + 1), raw.points, raw.style}, reach);
   raw.style.faint = true;
-  return line_chart({"Loss", "step", "nats per token"}, {raw, mean, validation_series(run)});
+  return line_chart({"Loss", "step", run.bytes_per_token == 1 ? "nats per byte" : "nats per token"},
+                    {raw, mean, validation_series(run)});
 }
 
 std::string gradient_norm_chart(const RunSummary& run) {
