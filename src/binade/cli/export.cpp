@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/data/tokenizer_json/huggingface_files.h"
 #include "binade/io/convert_model.h"
@@ -32,8 +33,8 @@ void add_export(CLI::App& app) {
           data::add_huggingface_files(folder, vocab);
         };
     const io::Converted done = io::convert_pretrained(from, arguments->to, options);
-    fmt::print("{}: {} parameters of {} in {}\n", from.string(), done.parameters, name(done.dtype),
-               arguments->to);
+    fmt::print("{}: {} parameters of {} in {}\n", from.string(), grouped(done.parameters),
+               name(done.dtype), arguments->to);
   });
 }
 

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
@@ -35,11 +37,16 @@ void refuse_command(const CLI::App& app, const std::string& given) {
 
 void add_help(CLI::App& app) {
   CLI::App* command = app.add_subcommand("help", "Print the help of a command, or this");
-  auto name = std::make_shared<std::string>();
-  command->add_option("COMMAND", *name, "A command; default: the list of them");
-  command->callback([&app, name] {
-    const CLI::App* described = name->empty() ? &app : find_command(app, *name);
-    if (described == nullptr) refuse_command(app, *name);
+  auto names = std::make_shared<std::vector<std::string>>();
+  command->add_option("COMMAND", *names,
+                      "A command, and one of its own; default: the list of them");
+  command->callback([&app, names] {
+    const CLI::App* described = &app;
+    for (const std::string& name : *names) {
+      const CLI::App* parent = described;
+      described = find_command(*parent, name);
+      if (described == nullptr) refuse_command(*parent, name);
+    }
     // App::help of `app` would describe "help", the command that was parsed.
     fmt::print("{}", described == &app ? app.get_formatter()->make_help(&app, app.get_name(),
                                                                         CLI::AppFormatMode::Normal)

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/io/convert_model.h"
 
@@ -31,7 +32,7 @@ void add_import(CLI::App& app) {
         {.dtype = parse_dtype(arguments->dtype), .force = arguments->force, .complete = {}});
     fmt::print(
         "{} parameters of {} in {}; continue training with:\n  binade train --init-from {}\n",
-        done.parameters, name(done.dtype), arguments->to, arguments->to);
+        grouped(done.parameters), name(done.dtype), arguments->to, arguments->to);
   });
 }
 

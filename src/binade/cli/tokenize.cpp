@@ -106,9 +106,7 @@ void add_train_part(CLI::App& parent) {
                    "bpe, unigram: a SentencePiece model; byte-bpe: a tokenizer.json")
       ->check(CLI::IsMember({"bpe", "unigram", "byte-bpe"}))
       ->capture_default_str();
-  command
-      ->add_option("OUT", arguments->out,
-                   "The tokenizer's file: OUT.model, or OUT.json for byte-bpe")
+  command->add_option("OUT", arguments->out, "File to write; for byte-bpe its name ends in .json")
       ->required();
   command->callback([arguments] { train(*arguments); });
 }
