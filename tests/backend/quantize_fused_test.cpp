@@ -68,7 +68,7 @@ class QuantizeFused : public testing::Test {
                        [&](const QuantizedOutput& out) { of(x).quantize.quantize_swiglu(x, out); });
 
         const Tensor dy = noise(shape, type, 2), dx = Tensor::empty_like(x);
-        of(x).activation.swiglu_backward(dy, x, dx);
+        of(x).activation.swiglu_backward({dy, x, dx});
         expect_bits_of(dx, [&](const QuantizedOutput& out) {
           of(x).quantize.quantize_swiglu_backward(dy, x, out);
         });

@@ -180,6 +180,7 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
 
 const Quantized& Fp8LinearState::weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
   if (!rows_.defined()) {
+    const memory::CategoryGuard category(memory::Category::parameters);
     const Fp8Quantizer quantizer{recipe, Fp8Role::weight, weight, true};
     rows_ = quantizer.quantize(weight_tensor);
   }
@@ -190,6 +191,7 @@ const Quantized& Fp8LinearState::weight_columns(const Fp8Recipe& recipe,
                                                 const Tensor& weight_tensor) {
   if (scales_per_tensor(recipe)) return weight_rows(recipe, weight_tensor);
   if (!columns_.defined()) {
+    const memory::CategoryGuard category(memory::Category::parameters);
     const Fp8Quantizer quantizer{recipe, Fp8Role::weight, weight, true};
     columns_ = quantizer.quantize(transposed(weight_tensor));
   }

@@ -43,7 +43,9 @@ struct MlpMatmuls {
     const auto& kernels = backend::of(dy);
     const Fp8LayerMatmuls::Matrix gradient = up.gradient(
         hidden, parameters[1],
-        [&](const Tensor& dx) { kernels.activation.swiglu_backward(dgated, hidden, dx); },
+        [&](const Tensor& dx) {
+          kernels.activation.swiglu_backward({dgated, hidden, dx});
+        },
         [&](const backend::QuantizedOutput& dx) {
           kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx);
         });

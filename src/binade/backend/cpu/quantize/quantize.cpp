@@ -159,7 +159,7 @@ void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
 
 void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out) {
   quantize_fused(x.dtype, out, [&](int64_t top, int64_t count, const TensorView& dx) {
-    activation_kernels.swiglu_backward(rows_of(dy, top, count), rows_of(x, top, count), dx);
+    activation_kernels.swiglu_backward({rows_of(dy, top, count), rows_of(x, top, count), dx});
   });
 }
 

@@ -73,8 +73,13 @@ struct SwiGlu : Bounds {
   }
   __device__ void values(int64_t, int64_t, const Chunk& chunk,
                          float (&out)[parts][chunk_bytes]) const {
+    float gate[chunk_bytes];
 #pragma unroll
-    for (int i = 0; i < chunk_bytes; ++i) out[0][i] = swiglu_value(chunk.gate[i], chunk.up[i]);
+    for (int i = 0; i < chunk_bytes; ++i) {
+      gate[i] = chunk.gate[i];
+      out[0][i] = chunk.up[i];
+    }
+    swiglu_values(dtype, gate, out[0]);
     round_to(dtype, out[0]);
   }
 };
@@ -100,12 +105,14 @@ struct SwiGluBackward : Bounds {
   }
   __device__ void values(int64_t, int64_t, const Chunk& chunk,
                          float (&out)[parts][chunk_bytes]) const {
+    float d[chunk_bytes];
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) {
+      d[i] = chunk.dy[i];
       out[0][i] = chunk.gate[i];
       out[1][i] = chunk.up[i];
-      swiglu_gradient(chunk.dy[i], out[0][i], out[1][i]);
     }
+    swiglu_gradients(dtype, d, out[0], out[1]);
     round_to(dtype, out[0]);
     round_to(dtype, out[1]);
   }
@@ -138,7 +145,7 @@ struct ActivationBackward : Bounds {
       out[0][i] = chunk.dy[i];
       v[i] = chunk.x[i];
     }
-    multiply_by_derivative(activation, out[0], v);
+    multiply_by_derivative(activation, dtype, out[0], v);
     round_to(dtype, out[0]);
   }
 };
