@@ -18,6 +18,8 @@ struct VectorReader {
   const T* data;
 
   explicit VectorReader(const TensorView& x) : data(x.as<const T>()) {}
+  // The operands' dtype, which is `given` or known at compile time.
+  static __device__ constexpr DType dtype(DType) { return dtype_of<T>; }
   // The first `count` exist: all 16 or none.
   __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
     chunk.load(data + at, count > 0);
@@ -34,6 +36,7 @@ struct ElementReader {
   Operand x;
 
   explicit ElementReader(const TensorView& view) : x(view) {}
+  static __device__ DType dtype(DType given) { return given; }
   // The first `count` exist; the others are 0.
   __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
 #pragma unroll 1
@@ -79,7 +82,7 @@ struct SwiGlu : Bounds {
       gate[i] = chunk.gate[i];
       out[0][i] = chunk.up[i];
     }
-    swiglu_values(dtype, gate, out[0]);
+    swiglu_values(Reader::dtype(dtype), gate, out[0]);
     round_to(dtype, out[0]);
   }
 };
@@ -112,7 +115,7 @@ struct SwiGluBackward : Bounds {
       out[0][i] = chunk.gate[i];
       out[1][i] = chunk.up[i];
     }
-    swiglu_gradients(dtype, d, out[0], out[1]);
+    swiglu_gradients(Reader::dtype(dtype), d, out[0], out[1]);
     round_to(dtype, out[0]);
     round_to(dtype, out[1]);
   }
@@ -127,10 +130,15 @@ struct ActivationBackward : Bounds {
   };
   Activation activation;
   Reader dy, x;
-  DType dtype;
+  DType dtype, x_dtype;
 
   ActivationBackward(Activation activation, const TensorView& dy, const TensorView& x)
-      : Bounds{dy.shape[0], dy.shape[1]}, activation(activation), dy(dy), x(x), dtype(dy.dtype) {}
+      : Bounds{dy.shape[0], dy.shape[1]},
+        activation(activation),
+        dy(dy),
+        x(x),
+        dtype(dy.dtype),
+        x_dtype(x.dtype) {}
 
   __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
     const int64_t at = row * columns + column;
@@ -145,7 +153,7 @@ struct ActivationBackward : Bounds {
       out[0][i] = chunk.dy[i];
       v[i] = chunk.x[i];
     }
-    multiply_by_derivative(activation, dtype, out[0], v);
+    multiply_by_derivative(activation, Reader::dtype(x_dtype), out[0], v);
     round_to(dtype, out[0]);
   }
 };
