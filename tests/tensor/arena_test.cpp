@@ -70,6 +70,22 @@ TEST(Arena, OwnersShareNoPlace) {
   EXPECT_EQ(arena.take(20, nullptr), 0U) << "everyone's now, and merged";
 }
 
+// A pool's blocks land where they would without it, or a captured step would need more memory.
+TEST(Arena, APlaceMayLieAcrossThoseOfItsOwnerAndOfEveryone) {
+  Arena arena;
+  arena.grow(60);
+  EXPECT_EQ(arena.take(10, first_pool), 0U);
+  EXPECT_EQ(arena.take(10, first_pool), 10U);
+  arena.give(0, 10, first_pool);
+  arena.give(10, 10, first_pool);
+  EXPECT_EQ(arena.take(30, first_pool), 0U) << "20 of its own and 10 of everyone's";
+  EXPECT_EQ(arena.take(5, nullptr), 30U);
+  arena.give(0, 30, first_pool);
+  EXPECT_EQ(arena.take(31, first_pool), std::nullopt);
+  EXPECT_EQ(arena.take(30, nullptr), std::nullopt);
+  EXPECT_EQ(arena.take(25, nullptr), 35U);
+}
+
 // Oracle: a map of the bytes in use. Blocks never overlap, and what is free can be taken.
 TEST(Arena, RandomRequestsNeverOverlap) {
   constexpr size_t size = 4096;

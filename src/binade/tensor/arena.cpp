@@ -5,21 +5,31 @@
 
 namespace binade::memory {
 
-std::optional<size_t> Arena::take_owned(size_t bytes, Owner owner) {
-  const auto found = std::find_if(free_.begin(), free_.end(), [&](const Place& place) {
-    return place.owner == owner && place.bytes >= bytes;
-  });
-  if (found == free_.end()) return std::nullopt;
-  const size_t offset = found->offset;
-  found->offset += bytes;
-  found->bytes -= bytes;
-  if (found->bytes == 0) free_.erase(found);
-  return offset;
+std::optional<size_t> Arena::take(size_t bytes, Owner owner) {
+  // Adjacent places that the owner may use are one place for it: [run, end).
+  size_t run = 0, end = 0;
+  for (size_t i = 0; i < free_.size(); ++i) {
+    const Place& place = free_[i];
+    if (place.owner != nullptr && place.owner != owner) continue;
+    if (end != place.offset || run == end) run = place.offset;
+    end = place.offset + place.bytes;
+    if (end - run < bytes) continue;
+    remove(run, run + bytes, i);
+    return run;
+  }
+  return std::nullopt;
 }
 
-std::optional<size_t> Arena::take(size_t bytes, Owner owner) {
-  const std::optional<size_t> own = take_owned(bytes, owner);
-  return own || owner == nullptr ? own : take_owned(bytes, nullptr);
+// Removes [begin, end), which free places cover up to the one at index `last`.
+void Arena::remove(size_t begin, size_t end, size_t last) {
+  Place& rest = free_[last];
+  const size_t rest_end = rest.offset + rest.bytes;
+  rest.offset = end;
+  rest.bytes = rest_end - end;
+  const auto first = std::find_if(free_.begin(), free_.end(),
+                                  [=](const Place& place) { return place.offset >= begin; });
+  const auto keep = free_.begin() + static_cast<std::ptrdiff_t>(last + (rest.bytes == 0 ? 1 : 0));
+  free_.erase(first, std::max(first, keep));
 }
 
 void Arena::give(size_t offset, size_t bytes, Owner owner) {

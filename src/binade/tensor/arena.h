@@ -15,7 +15,7 @@ class Arena {
   // Whose a free place is. Places of different owners do not merge; null: everyone's.
   using Owner = const void*;
 
-  // The offset of a block of `bytes`, from a place of `owner` or else from one of everyone's.
+  // The offset of a block of `bytes`, in places of `owner` and of everyone.
   std::optional<size_t> take(size_t bytes, Owner owner);
   // Returns a block to `owner`.
   void give(size_t offset, size_t bytes, Owner owner);
@@ -35,7 +35,7 @@ class Arena {
     Owner owner;
   };
 
-  std::optional<size_t> take_owned(size_t bytes, Owner owner);
+  void remove(size_t begin, size_t end, size_t last);
 
   std::vector<Place> free_;  // by offset
   size_t size_ = 0;
