@@ -123,6 +123,7 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
 Forecast forecast(const train::Config& config) {
   const memory::Statistics memory = train::forecast_memory(config);
   Forecast result{.at_peak = memory.at_peak, .peak = memory.peak};
+  result.gradients = memory.live[static_cast<size_t>(Category::gradients)];
   result.parameter_count =
       nn::LanguageModel(train::model_config(config), {Device::meta(), DType::f32})
           .parameter_count();

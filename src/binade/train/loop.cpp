@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "binade/amp/autocast.h"
+#include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/base/text.h"
 #include "binade/data/corpus.h"
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
+#include "binade/train/energy.h"
 #include "binade/train/evaluate.h"
 #include "binade/train/generate.h"
 #include "binade/train/report/run_summary.h"
@@ -315,6 +317,7 @@ class Loop {
     const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
     for (const StepResult& result : results) {
       if (!observed || speed_.empty()) speed_.add(tokens, elapsed);
+      energy_.add(tokens, seconds_since(start_));
       check_full_speed();
       record(result, elapsed);
     }
@@ -349,7 +352,8 @@ class Loop {
                   .skipped = result.skipped,
                   .tokens_per_second = speed_.tokens_per_second(),
                   .memory = memory::peak(trainer_.device()),
-                  .seconds = seconds_};
+                  .seconds = seconds_,
+                  .joules_per_token = energy_.joules_per_token()};
     if (evaluates_at(result.step)) record.validation_loss = trainer_.evaluate(split_.validation);
     add_to_log(record);
     if (record.validation_loss && result.step < config_.steps) show_sample();
@@ -462,6 +466,7 @@ class Loop {
   std::optional<SignalGuard> signals_;
   double seconds_ = 0, sample_seconds_ = 0;
   SpeedWindow speed_;
+  EnergyMeter energy_{[device = trainer_.device()] { return backend::energy_joules(device); }};
   Clock::time_point last_record_ = Clock::now();
   double full_speed_ = 0;
   bool interrupted_ = false;
