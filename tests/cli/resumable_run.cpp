@@ -25,6 +25,7 @@ const std::vector<Arrangement>& arrangements() {
       {"fp16 masters, bf16 moments", "--precision fp16 --params masters --moments bf16"},
       {"fp8 masters, accumulate 3", "--precision fp8 --params masters --accumulate 3"},
       {"fp8 auto precision", "--precision fp8 --auto-precision --layer-stats 2"},
+      {"muon, 8-bit moments", "--precision bf16 --optimizer muon --moments 8bit"},
       {"fp32, SentencePiece", "--precision fp32", "bpe"},
       {"bf16, byte-level BPE", "--precision bf16", "byte-bpe"}};
   return all;

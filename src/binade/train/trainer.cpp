@@ -87,7 +87,7 @@ Trainer::Trainer(const Config& config)
       autocast_(autocast_state(config)),
       fp8_(fp8_state(config)),
       model_(std::make_unique<nn::LanguageModel>(model_config(config), placement(config))),
-      optimizer_(std::make_unique<optim::AdamW>(optimizer_groups(config, *model_))),
+      optimizer_(make_optimizer(config, *model_)),
       scaler_(scaler_options(config)),
       graph_(config.graph, device_) {
   check_modules(config, *model_);
@@ -97,7 +97,7 @@ void Trainer::init_from(const std::filesystem::path& given) {
   load_initial_weights(*model_, given);
   // Master weights are copies of the parameters. Those of 16-bit parameters, which were rounded
   // when they were loaded, are loaded again in f32.
-  optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
+  optimizer_ = make_optimizer(config_, *model_);
   if (config_.params == ParameterStorage::masters) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);

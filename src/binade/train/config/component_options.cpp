@@ -5,6 +5,10 @@
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/io/huggingface.h"
+#include "binade/optim/adafactor.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/lion.h"
+#include "binade/optim/muon.h"
 #include "binade/train/config/precision_plan.h"
 
 namespace binade::train {
@@ -70,18 +74,65 @@ nn::Placement placement(const Config& config) {
   return {device_of(config), masters ? autocast_type(config.precision) : DType::f32};
 }
 
-std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model) {
-  const optim::AdamOptions plain{.lr = config.lr,
-                                 .beta1 = config.beta1,
-                                 .beta2 = config.beta2,
-                                 .weight_decay = 0,
-                                 .moments = config.moments};
-  optim::AdamGroup matrices{{}, plain}, others{{}, plain};
-  matrices.options.weight_decay = config.weight_decay;
-  for (const Tensor& parameter : model.parameters()) {
+namespace {
+
+// The parameters with weight decay and those without, each with these options.
+template <class Group, class Options>
+std::vector<Group> decay_groups(const std::vector<Tensor>& parameters, Options options,
+                                double decay) {
+  options.weight_decay = 0;
+  Group matrices{{}, options}, others{{}, options};
+  matrices.options.weight_decay = decay;
+  for (const Tensor& parameter : parameters)
     (parameter.rank() >= 2 ? matrices : others).parameters.push_back(parameter);
-  }
   return {matrices, others};
+}
+
+optim::AdamOptions adam_options(const Config& config) {
+  return {.lr = config.lr, .beta1 = config.beta1, .beta2 = config.beta2, .moments = config.moments};
+}
+
+// Muon for the matrices of the blocks, AdamW for embeddings, head and vectors, at one learning
+// rate.
+std::unique_ptr<optim::Optimizer> make_muon(const Config& config, const nn::Module& model) {
+  optim::MuonGroup hidden{{},
+                          {.lr = config.lr,
+                           .weight_decay = config.weight_decay,
+                           .scale = optim::MuonScale::match_rms_adamw}};
+  std::vector<Tensor> rest;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    const bool is_hidden = name.starts_with("blocks.") && parameter.rank() == 2;
+    (is_hidden ? hidden.parameters : rest).push_back(parameter);
+  }
+  return std::make_unique<optim::Muon>(
+      std::vector<optim::MuonGroup>{hidden},
+      decay_groups<optim::AdamGroup>(rest, adam_options(config), config.weight_decay));
+}
+
+}  // namespace
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model) {
+  const auto parameters = model.parameters();
+  const double decay = config.weight_decay;
+  switch (config.optimizer) {
+    case OptimizerKind::adamw:
+      return std::make_unique<optim::AdamW>(
+          decay_groups<optim::AdamGroup>(parameters, adam_options(config), decay));
+    case OptimizerKind::lion:
+      return std::make_unique<optim::Lion>(
+          decay_groups<optim::LionGroup>(parameters,
+                                         optim::LionOptions{.lr = config.lr,
+                                                            .beta1 = config.beta1,
+                                                            .beta2 = config.beta2,
+                                                            .momentum = config.moments},
+                                         decay));
+    case OptimizerKind::adafactor:
+      return std::make_unique<optim::Adafactor>(decay_groups<optim::AdafactorGroup>(
+          parameters, optim::AdafactorOptions{.lr = config.lr}, decay));
+    case OptimizerKind::muon:
+      break;
+  }
+  return make_muon(config, model);
 }
 
 amp::GradScalerOptions scaler_options(const Config& config) {

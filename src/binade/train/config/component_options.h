@@ -1,10 +1,12 @@
 #pragma once
 
+#include <memory>
+
 #include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
 #include "binade/amp/grad_scaler.h"
 #include "binade/nn/language_model.h"
-#include "binade/optim/adam.h"
+#include "binade/optim/optimizer.h"
 #include "binade/optim/schedule.h"
 #include "binade/train/config/config.h"
 
@@ -14,8 +16,8 @@ namespace binade::train {
 nn::LanguageModelConfig model_config(const Config& config);
 // Device and type of the parameters.
 nn::Placement placement(const Config& config);
-// Matrices with weight decay, all other parameters without.
-std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model);
+// The optimizer over the model's parameters: matrices decay, vectors do not.
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
 // The recipe, with the overrides by module; off unless the precision is fp8.
 amp::Fp8State fp8_state(const Config& config);

@@ -47,6 +47,7 @@ struct Config {
   // [train]
   std::optional<Device> device;  // none: a GPU if there is one
   int64_t steps = 1600, batch = 4, accumulate = 1;
+  OptimizerKind optimizer = OptimizerKind::adamw;
   double lr = 3e-3;
   int64_t warmup = -1;
   optim::ScheduleKind schedule = optim::ScheduleKind::cosine;
