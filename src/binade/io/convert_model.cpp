@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* caller = "convert";
+constexpr const char* converter = "convert";
 constexpr int64_t max_file = int64_t{64} << 20;
 constexpr const char* tokenizer_names[] = {"tokenizer.json", "tokenizer.model", "vocab.json",
                                            "merges.txt"};
@@ -21,16 +21,16 @@ constexpr const char* tokenizer_names[] = {"tokenizer.json", "tokenizer.model", 
 void check_target(const fs::path& from, const fs::path& to, bool force) {
   std::error_code error;
   if (fs::equivalent(from, to, error)) {
-    fail(caller, {.argument = to.string(),
-                  .expected = "another folder than the model's own",
-                  .found = "the same"});
+    fail(converter, {.argument = to.string(),
+                     .expected = "another folder than the model's own",
+                     .found = "the same"});
   }
   for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
     if (force || !fs::exists(to / name, error)) continue;
-    fail(caller, {.argument = to.string(),
-                  .expected = "a folder without a model",
-                  .found = std::string(name) + " in it",
-                  .hint = "add --force to replace it"});
+    fail(converter, {.argument = to.string(),
+                     .expected = "a folder without a model",
+                     .found = std::string(name) + " in it",
+                     .hint = "add --force to replace it"});
   }
 }
 
@@ -49,7 +49,7 @@ void require_finite(const nn::LanguageModel& model, DType dtype, const fs::path&
                                              {static_cast<const std::byte*>(parameter.raw_data()),
                                               static_cast<size_t>(parameter.bytes())});
     if (numbers.finite() == numbers.count) continue;
-    fail(caller,
+    fail(converter,
          {.argument = from.string() + " (" + name + ")",
           .expected = "weights that are finite in " + std::string(binade::name(dtype)),
           .found = std::to_string(numbers.count - numbers.finite()) + " that are not",
@@ -73,17 +73,17 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
   const DType dtype = options.dtype.value_or(stored_type(from));
   const auto model = load_pretrained(from, {Device::cpu(), dtype});
   require_finite(*model, dtype, from);
-  AtomicFolder folder(to, caller);
+  AtomicFolder folder(to, converter);
   save_pretrained(*model, folder.path());
   for (const char* name : tokenizer_names) {
     if (std::error_code error; !fs::exists(from / name, error)) continue;
-    AtomicFile file(folder.path() / name, caller);
-    file.append(read_text(from / name, caller, max_file));
+    AtomicFile file(folder.path() / name, converter);
+    file.append(read_text(from / name, converter, max_file));
     file.commit();
   }
-  CompanionFiles companions = read_companions(from, caller);
+  CompanionFiles companions = read_companions(from, converter);
   companions.try_emplace("generation_config.json", generation_config(model->config()));
-  write_companions(companions, folder.path(), caller);
+  write_companions(companions, folder.path(), converter);
   if (options.complete) options.complete(folder.path());
   folder.commit([](const std::string& name) { return !is_of_a_model(name); });
   return {model->parameter_count(), dtype};
