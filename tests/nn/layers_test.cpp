@@ -169,6 +169,30 @@ TEST(BatchNorm, RecomputeMovesStatisticsOnce) {
   EXPECT_EQ(to_vector(x.grad()), gradient);
   EXPECT_EQ(to_vector(again.running_mean), to_vector(plain.running_mean));
   EXPECT_EQ(to_vector(again.running_var), to_vector(plain.running_var));
+  EXPECT_EQ(again.batches(), 1);
+}
+
+TEST(BatchNorm, CountsItsBatches) {
+  BatchNorm layer(2), other(2);
+  const Tensor x = randn({3, 2, 4}, {1, 1});
+  const auto count_in = [](BatchNorm& of) {
+    return of.state_dict().at("num_batches_tracked").item();
+  };
+  EXPECT_EQ(count_in(layer), 0);
+  for (int i = 0; i < 3; ++i) layer(x);
+  layer.eval();
+  layer(x);
+  EXPECT_EQ(count_in(layer), 3);
+  EXPECT_EQ(layer.state_dict().at("num_batches_tracked").dtype(), DType::i64);
+  other.load_state_dict(layer.state_dict());
+  EXPECT_EQ(count_in(other), 3);
+  // Saved by a program that did not count.
+  StateDict old = layer.state_dict();
+  old.erase("num_batches_tracked");
+  other.load_state_dict(old);
+  EXPECT_EQ(other.batches(), 0);
+  other(x);
+  EXPECT_EQ(count_in(other), 1);
 }
 
 TEST(BatchNorm, StatisticsStayF32AndAreSaved) {
@@ -178,7 +202,7 @@ TEST(BatchNorm, StatisticsStayF32AndAreSaved) {
   EXPECT_EQ(layer.running_mean.dtype(), DType::f32);
   EXPECT_EQ(layer(cast(random_input({4, 3, 2, 2}), DType::bf16)).dtype(), DType::bf16);
   const StateDict state = layer.state_dict();
-  EXPECT_EQ(state.size(), 4u);
+  EXPECT_EQ(state.size(), 5u);
   EXPECT_EQ(to_vector(state.at("running_mean")), to_vector(layer.running_mean));
 }
 

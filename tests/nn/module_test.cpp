@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <sstream>
+
 #include "binade/binade.h"
 
 namespace binade::nn {
@@ -165,6 +168,99 @@ TEST(StateDict, OneErrorNamesEveryDifferenceAndNothingChanges) {
   state.erase("own");
   module.load_state_dict(state, false);
   EXPECT_THAT(to_vector(module.second.weight), ::testing::Each(0.0));
+}
+
+// --- hooks ---
+
+TEST(ForwardHooks, SeeAndReplaceInputsAndOutputs) {
+  Linear layer(3, 2);
+  const Tensor x = randn({4, 3}, {1, 1});
+  const auto plain = to_vector(layer(x));
+  std::vector<std::string> order;
+  Tensor seen;
+  HookHandle first = layer.register_forward_pre_hook([&](Layer& of, const Tensor& input) {
+    EXPECT_EQ(&of, &layer);
+    order.push_back("before");
+    return input * 0;
+  });
+  HookHandle second =
+      layer.register_forward_hook([&](Layer&, const Tensor& input, const Tensor& output) {
+        order.push_back("after");
+        EXPECT_EQ(to_vector(input), std::vector<double>(12, 0.0));
+        seen = output;
+        return Tensor();  // leaves the output
+      });
+  HookHandle third = layer.register_forward_hook(
+      [&](Layer&, const Tensor&, const Tensor& output) { return output + 1; });
+  const Tensor y = layer(x);
+  EXPECT_THAT(order, ElementsAre("before", "after"));
+  EXPECT_EQ(to_vector(y), to_vector(seen + 1));
+  first.remove();
+  third.remove();
+  third.remove();
+  second.remove();
+  EXPECT_EQ(to_vector(layer(x)), plain);
+  EXPECT_EQ(order.size(), 2u);
+}
+
+TEST(ForwardHooks, TakePartInTheGradient) {
+  Linear layer(3, 2);
+  layer.register_forward_hook([](Layer&, const Tensor&, const Tensor& y) { return y * 3; });
+  sum(layer(ones({1, 3}))).backward();
+  EXPECT_THAT(to_vector(layer.bias.grad()), ElementsAre(3, 3));
+}
+
+TEST(ForwardHooks, MayRemoveThemselvesAndOutliveTheirLayer) {
+  auto layer = std::make_unique<Linear>(3, 2);
+  int calls = 0;
+  HookHandle once([] {});
+  once = layer->register_forward_hook([&](Layer&, const Tensor&, const Tensor&) {
+    ++calls;
+    once.remove();
+    return Tensor();
+  });
+  HookHandle other =
+      layer->register_forward_pre_hook([](Layer&, const Tensor&) { return Tensor(); });
+  (*layer)(ones({1, 3}));
+  (*layer)(ones({1, 3}));
+  EXPECT_EQ(calls, 1);
+  layer.reset();
+  other.remove();
+}
+
+// Layers inside of other modules run theirs, too.
+TEST(ForwardHooks, RunWhereALayerIsUsed) {
+  Pair module;
+  std::vector<Shape> shapes;
+  module.first.register_forward_hook([&](Layer&, const Tensor&, const Tensor& y) {
+    shapes.push_back(y.shape());
+    return Tensor();
+  });
+  module(zeros({5, 3}));
+  EXPECT_THAT(shapes, ElementsAre(Shape{5, 4}));
+}
+
+// --- printing ---
+
+TEST(Module, PrintsATreeWithItsParameters) {
+  const Pair module;
+  std::ostringstream out;
+  out << module;
+  EXPECT_EQ(out.str(),
+            "Pair, 26 parameters\n"
+            "  first: Linear(3, 4), 16 parameters\n"
+            "  second: Linear(4, 2, no bias), 8 parameters\n");
+}
+
+TEST(Module, PrintsModelsOfAnyDepth) {
+  const ResNet model({.channels = 1, .widths = {4}, .blocks = {1}, .classes = 3}, Device::meta());
+  std::ostringstream out;
+  out << model;
+  EXPECT_THAT(out.str(), HasSubstr("ResNet, "));
+  EXPECT_THAT(out.str(),
+              HasSubstr("\n  conv1: Conv2d(1, 4, kernel 7 x 7, stride 2, padding 3), 196 "
+                        "parameters\n"));
+  EXPECT_THAT(out.str(), HasSubstr("\n    bn1: BatchNorm(4), 8 parameters\n"));
 }
 
 }  // namespace

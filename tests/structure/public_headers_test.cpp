@@ -28,9 +28,9 @@ std::map<std::string, std::string> public_headers() {
 TEST(PublicHeaders, AreOfComponentsThatProgramsUse) {
   const std::map<std::string, std::string> headers = public_headers();
   ASSERT_GT(headers.size(), 10u) << "binade.h was not found";
-  const std::set<std::string> components{"base", "formats", "tensor",  "autograd",
-                                         "amp",  "ops",     "nn",      "optim",
-                                         "io",   "lab",     "backend", "ops/loss"};
+  const std::set<std::string> components{"base",    "formats",  "tensor", "autograd", "amp",
+                                         "ops",     "nn",       "optim",  "io",       "lab",
+                                         "backend", "ops/loss", "data"};
   for (const auto& [header, from] : headers) {
     if (header == "binade/version.h") continue;
     const std::string folder = std::filesystem::path(header).parent_path().string();

@@ -18,6 +18,7 @@ template <int axes>
 class Conv : public Layer {
  public:
   explicit Conv(const ConvConfig& config, Placement placement = {});
+  std::string description() const override;
 
   Tensor weight, bias;
   ConvOptions options;
@@ -29,5 +30,31 @@ class Conv : public Layer {
 using Conv1d = Conv<1>;
 using Conv2d = Conv<2>;
 using Conv3d = Conv<3>;
+
+struct ConvTransposeConfig {
+  int64_t in = 0;
+  int64_t out = 0;
+  PerAxis kernel = {3};
+  ConvTransposeOptions options = {};
+  bool bias = true;
+};
+
+// A transposed convolution, weight [in, out / groups, kernel...]; initial weights as in PyTorch.
+template <int axes>
+class ConvTranspose : public Layer {
+ public:
+  explicit ConvTranspose(const ConvTransposeConfig& config, Placement placement = {});
+  std::string description() const override;
+
+  Tensor weight, bias;
+  ConvTransposeOptions options;
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+};
+
+using ConvTranspose1d = ConvTranspose<1>;
+using ConvTranspose2d = ConvTranspose<2>;
+using ConvTranspose3d = ConvTranspose<3>;
 
 }  // namespace binade::nn

@@ -37,6 +37,11 @@ Linear::Linear(const LinearConfig& config, Placement placement)
   }
 }
 
+std::string Linear::description() const {
+  return "Linear(" + std::to_string(weight.size(1)) + ", " + std::to_string(weight.size(0)) +
+         (bias.defined() ? ")" : ", no bias)");
+}
+
 Tensor Linear::forward(const Tensor& x) {
   if (const amp::Fp8Recipe* recipe = amp::fp8_recipe())
     return fp8_linear(x, {.weight = weight,
@@ -67,6 +72,11 @@ Embedding::Embedding(const EmbeddingConfig& config, Placement placement) {
   }
   weight = init::normal({config.count, config.width}, config.deviation, placement);
   add_parameter("weight", weight);
+}
+
+std::string Embedding::description() const {
+  return "Embedding(" + std::to_string(weight.size(0)) + ", " + std::to_string(weight.size(1)) +
+         ")";
 }
 
 Tensor Embedding::forward(const Tensor& index) { return embedding(weight, index); }

@@ -29,6 +29,8 @@ class Linear : public Layer {
   Linear(int64_t in, int64_t out, Placement placement = {})
       : Linear(LinearConfig{.in = in, .out = out}, placement) {}
 
+  std::string description() const override;
+
   Tensor weight, bias;
   Activation activation;
 
@@ -52,6 +54,7 @@ struct EmbeddingConfig {
 class Embedding : public Layer {
  public:
   explicit Embedding(const EmbeddingConfig& config, Placement placement = {});
+  std::string description() const override;
 
   Tensor weight;
 

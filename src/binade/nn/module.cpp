@@ -1,6 +1,13 @@
 #include "binade/nn/module.h"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <ostream>
+#include <typeinfo>
+
 #include "binade/autograd/grad_mode.h"
+#include "binade/base/text.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/unary.h"
 
@@ -135,6 +142,80 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
   for (const auto& [name, tensor] : mine) {
     if (const auto found = state.find(name); found != state.end()) copy_(tensor, found->second);
   }
+}
+
+std::string Module::description() const {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status), std::free);
+  std::string name = status == 0 ? readable.get() : typeid(*this).name();
+  // Without namespaces, but keeping those of template arguments.
+  const size_t colons = name.rfind("::", name.find('<'));
+  return colons == std::string::npos ? name : name.substr(colons + 2);
+}
+
+std::ostream& operator<<(std::ostream& out, const Module& module) {
+  const auto print = [&out](const auto& self, const Module& one, const std::string& name,
+                            const std::string& indent) -> void {
+    out << indent << (name.empty() ? "" : name + ": ") << one.description();
+    if (const int64_t count = one.parameter_count(); count > 0)
+      out << ", " << grouped(count) << (count == 1 ? " parameter" : " parameters");
+    out << "\n";
+    for (const auto& [child_name, child] : one.children_)
+      self(self, *child, child_name, indent + "  ");
+  };
+  print(print, module, "", "");
+  return out;
+}
+
+void HookHandle::remove() {
+  if (remove_) remove_();
+  remove_ = nullptr;
+}
+
+struct Layer::Hooks {
+  template <class F>
+  using List = std::map<uint64_t, F>;  // by the order of registration
+
+  uint64_t next = 0;
+  List<ForwardPreHook> before;
+  List<ForwardHook> after;
+};
+
+Layer::Hooks& Layer::hooks() {
+  if (!hooks_) hooks_ = std::make_shared<Hooks>();
+  return *hooks_;
+}
+
+HookHandle Layer::register_forward_pre_hook(ForwardPreHook hook) {
+  const uint64_t id = hooks().next++;
+  hooks_->before[id] = std::move(hook);
+  return HookHandle([id, all = std::weak_ptr(hooks_)] {
+    if (const auto hooks = all.lock()) hooks->before.erase(id);
+  });
+}
+
+HookHandle Layer::register_forward_hook(ForwardHook hook) {
+  const uint64_t id = hooks().next++;
+  hooks_->after[id] = std::move(hook);
+  return HookHandle([id, all = std::weak_ptr(hooks_)] {
+    if (const auto hooks = all.lock()) hooks->after.erase(id);
+  });
+}
+
+Tensor Layer::with_hooks(const Tensor& x) {
+  // Copies, because a hook may remove itself.
+  const auto before = hooks_->before;
+  Tensor input = x;
+  for (const auto& [id, hook] : before) {
+    if (const Tensor changed = hook(*this, input); changed.defined()) input = changed;
+  }
+  Tensor output = forward(input);
+  const auto after = hooks_->after;
+  for (const auto& [id, hook] : after) {
+    if (const Tensor changed = hook(*this, input, output); changed.defined()) output = changed;
+  }
+  return output;
 }
 
 void Module::add_parameter(std::string name, Tensor& parameter) {

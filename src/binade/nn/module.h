@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <string>
@@ -58,6 +60,9 @@ class Module {
   void load_state_dict(const StateDict& state, bool strict = true);
 
   const std::string& name() const { return name_; }
+  // The class and its sizes, "Linear(64, 10)": a line of the tree that << prints. By default the
+  // class alone.
+  virtual std::string description() const;
 
  protected:
   // Called by constructors. The tensor is a member of the module; it may be undefined (no bias).
@@ -86,6 +91,26 @@ class Module {
   std::vector<std::pair<std::string, Tensor*>> parameters_;
   std::vector<std::pair<std::string, Tensor*>> buffers_;
   std::vector<std::pair<std::string, Module*>> children_;
+
+  friend std::ostream& operator<<(std::ostream& out, const Module& module);
+};
+
+// The modules as a tree, one per line with its number of parameters:
+//
+//   Sequential, 1,300 parameters
+//     0: Linear(64, 20), 1,300 parameters
+//     1: ReLU
+std::ostream& operator<<(std::ostream& out, const Module& module);
+
+// A registered hook. Dropping the handle leaves the hook in place.
+class HookHandle {
+ public:
+  explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
+  // Removes the hook; further calls do nothing, also after the end of the layer.
+  void remove();
+
+ private:
+  std::function<void()> remove_;
 };
 
 // A module from one tensor to one tensor. Calls are not const: batch norm updates its running
@@ -94,11 +119,26 @@ class Layer : public Module {
  public:
   Tensor operator()(const Tensor& x) {
     const auto scope = enter();
-    return forward(x);
+    return hooks_ ? with_hooks(x) : forward(x);
   }
+
+  // Called before and after forward, in the order of registration, and again if recompute runs a
+  // layer a second time. The result, if defined, replaces the input or the output.
+  using ForwardPreHook = std::function<Tensor(Layer& layer, const Tensor& input)>;
+  using ForwardHook =
+      std::function<Tensor(Layer& layer, const Tensor& input, const Tensor& output)>;
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
+
+ private:
+  struct Hooks;
+  Hooks& hooks();
+  Tensor with_hooks(const Tensor& x);
+
+  std::shared_ptr<Hooks> hooks_;  // null until the first one is registered
 };
 
 }  // namespace binade::nn

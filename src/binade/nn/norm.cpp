@@ -1,7 +1,9 @@
 #include "binade/nn/norm.h"
 
+#include "binade/autograd/recompute.h"
 #include "binade/nn/init.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/create.h"
 #include "binade/ops/norm.h"
 #include "binade/ops/unary.h"
 
@@ -29,6 +31,11 @@ Tensor RowNorm::gain() const {
   return weight_kind_ == NormWeight::plain
              ? weight
              : cast(weight, promote(weight.dtype(), DType::f32)) + 1.0;
+}
+
+std::string RowNorm::description() const {
+  return (kind_ == NormKind::layer ? "LayerNorm(" : "RMSNorm(") + std::to_string(weight.numel()) +
+         ")";
 }
 
 Tensor RowNorm::forward(const Tensor& x) {
@@ -59,9 +66,30 @@ BatchNorm::BatchNorm(int64_t channels, double eps, double momentum, Placement pl
   add_parameter("bias", bias);
   add_buffer("running_mean", running_mean);
   add_buffer("running_var", running_var);
+  add_buffer("num_batches_tracked", num_batches_tracked_);
+  before_save();
+}
+
+std::string BatchNorm::description() const {
+  return "BatchNorm(" + std::to_string(weight.numel()) + ")";
+}
+
+void BatchNorm::before_save() {
+  num_batches_tracked_ =
+      batches_ < 0 ? Tensor() : full({}, static_cast<double>(batches_), DType::i64);
+}
+
+void BatchNorm::before_load(const StateDict& state, const std::string& prefix) {
+  if (const auto count = state.find(prefix + "num_batches_tracked"); count != state.end()) {
+    if (count->second.defined() && count->second.numel() == 1)
+      batches_ = static_cast<int64_t>(count->second.item());
+  } else if (state.contains(prefix + "running_mean")) {
+    batches_ = -1;
+  }
 }
 
 Tensor BatchNorm::forward(const Tensor& x) {
+  if (training() && !autograd::recomputing()) batches_ = batches() + 1;
   return batch_norm(x, weight, bias, running_mean, running_var,
                     {.training = training(), .momentum = momentum, .eps = eps});
 }
@@ -73,6 +101,10 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, Placement pla
   bias = init::constant({channels}, 0, placement);
   add_parameter("weight", weight);
   add_parameter("bias", bias);
+}
+
+std::string GroupNorm::description() const {
+  return "GroupNorm(" + std::to_string(groups) + ", " + std::to_string(weight.numel()) + ")";
 }
 
 Tensor GroupNorm::forward(const Tensor& x) { return group_norm(x, groups, weight, bias, eps); }

@@ -20,6 +20,7 @@ class RowNorm : public Layer {
  public:
   // {sum, norm of sum} with sum = x + residual; see residual_layer_norm.
   std::pair<Tensor, Tensor> add(const Tensor& x, const Tensor& residual) const;
+  std::string description() const override;
 
   Tensor weight, bias;
   double eps;
@@ -66,22 +67,34 @@ class RMSNorm : public RowNorm {
 std::unique_ptr<RowNorm> make_norm(NormKind kind, int64_t width, double eps, Placement placement,
                                    NormWeight weight = NormWeight::plain);
 
-// x [n, channels, ...]. Running statistics are f32 buffers.
+// x [n, channels, ...]. Running statistics are f32 buffers; num_batches_tracked counts the batches
+// of training, as in PyTorch, and may be missing in a loaded state.
 class BatchNorm : public Layer {
  public:
   explicit BatchNorm(int64_t channels, double eps = 1e-5, double momentum = 0.1,
                      Placement placement = {});
+  std::string description() const override;
+  int64_t batches() const { return batches_ < 0 ? 0 : batches_; }
 
   Tensor weight, bias, running_mean, running_var;
   double eps, momentum;
 
  protected:
   Tensor forward(const Tensor& x) override;
+  void before_save() override;
+  void before_load(const StateDict& state, const std::string& prefix) override;
+
+ private:
+  // The count on the host, since the device never reads it; negative: a state without it was
+  // loaded.
+  int64_t batches_ = 0;
+  Tensor num_batches_tracked_;  // made from it
 };
 
 class GroupNorm : public Layer {
  public:
   GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5, Placement placement = {});
+  std::string description() const override;
 
   Tensor weight, bias;
   int64_t groups;

@@ -1,5 +1,7 @@
 #include "binade/nn/sequential.h"
 
+#include <fmt/format.h>
+
 #include "binade/ops/activation.h"
 
 namespace binade::nn {
@@ -32,6 +34,8 @@ Dropout::Dropout(double p) : p(p) {
   if (!(p >= 0 && p <= 1))
     fail("Dropout", {.argument = "p", .expected = "0 to 1", .found = std::to_string(p)});
 }
+
+std::string Dropout::description() const { return fmt::format("Dropout({:g})", p); }
 
 Tensor Dropout::forward(const Tensor& x) { return dropout(x, p, training()); }
 

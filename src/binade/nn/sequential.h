@@ -50,6 +50,7 @@ class Function : public Layer {
 class Dropout : public Layer {
  public:
   explicit Dropout(double p);
+  std::string description() const override;
 
   double p;
 

@@ -1,0 +1,33 @@
+#include "binade/nn/activation.h"
+
+#include <fmt/format.h>
+
+#include "binade/nn/init.h"
+#include "binade/ops/activation.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/softmax.h"
+
+namespace binade::nn {
+
+std::string LeakyReLU::description() const { return fmt::format("LeakyReLU({:g})", slope); }
+
+std::string GELU::description() const { return form == Gelu::erf ? "GELU" : "GELU(tanh)"; }
+
+std::string Softmax::description() const { return fmt::format("Softmax(axis {})", axis); }
+Tensor Softmax::forward(const Tensor& x) { return softmax(x, axis); }
+
+std::string LogSoftmax::description() const { return fmt::format("LogSoftmax(axis {})", axis); }
+Tensor LogSoftmax::forward(const Tensor& x) { return log_softmax(x, axis); }
+
+PReLU::PReLU(int64_t count, double initial, Placement placement) {
+  if (count < 1)
+    fail("PReLU", {.argument = "count", .expected = "at least 1", .found = std::to_string(count)});
+  weight = init::constant({count}, initial, placement);
+  add_parameter("weight", weight);
+}
+std::string PReLU::description() const { return fmt::format("PReLU({})", weight.numel()); }
+Tensor PReLU::forward(const Tensor& x) { return prelu(x, weight); }
+
+Tensor Flatten::forward(const Tensor& x) { return flatten(x, first, last); }
+
+}  // namespace binade::nn

@@ -1,0 +1,71 @@
+#include "binade/nn/activation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <sstream>
+
+#include "binade/nn/pool.h"
+#include "binade/nn/sequential.h"
+#include "binade/ops/activation.h"
+#include "binade/ops/create.h"
+#include "binade/ops/reduce.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/softmax.h"
+
+namespace binade::nn {
+namespace {
+
+TEST(ActivationLayers, AreTheirFunctions) {
+  const Tensor x = randn({3, 4, 5}, {1, 1});
+  const auto expect = [&](Layer&& layer, const Tensor& expected) {
+    EXPECT_EQ(to_vector(layer(x)), to_vector(expected)) << layer.description();
+    EXPECT_EQ(layer(x).shape(), expected.shape());
+  };
+  expect(Identity(), x);
+  expect(ReLU(), relu(x));
+  expect(LeakyReLU(0.2), leaky_relu(x, 0.2));
+  expect(GELU(), gelu(x));
+  expect(GELU(Gelu::tanh), gelu(x, Gelu::tanh));
+  expect(SiLU(), silu(x));
+  expect(Sigmoid(), sigmoid(x));
+  expect(Tanh(), tanh(x));
+  expect(Softplus(), softplus(x));
+  expect(Softmax(1), softmax(x, 1));
+  expect(LogSoftmax(-1), log_softmax(x, -1));
+  expect(Flatten(), reshape(x, {3, 20}));
+  expect(Flatten(0, 1), reshape(x, {12, 5}));
+  expect(MaxPool(2), max_pool(x, {.kernel = {2}}));
+  expect(AvgPool({.kernel = {3}, .stride = {1}, .padding = {1}}),
+         avg_pool(x, {.kernel = {3}, .stride = {1}, .padding = {1}}));
+  expect(GlobalAvgPool(), global_avg_pool(x));
+}
+
+TEST(ActivationLayers, PReluLearnsItsSlopes) {
+  PReLU prelu_layer(4);
+  EXPECT_EQ(prelu_layer.named_parameters()[0].first, "weight");
+  const Tensor x = randn({3, 4, 5}, {1, 1});
+  EXPECT_EQ(to_vector(prelu_layer(x)), to_vector(prelu(x, full({4}, 0.25))));
+  sum(prelu_layer(x)).backward();
+  const Tensor below = clamp(x, -INFINITY, 0);
+  const auto expected = to_vector(sum(below, {0, 2})), found = to_vector(prelu_layer.weight.grad());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+  EXPECT_THROW(PReLU(0), Error);
+}
+
+TEST(ActivationLayers, PrintTheirSizes) {
+  const Sequential model{std::make_unique<LeakyReLU>(0.2), std::make_unique<MaxPool>(2),
+                         std::make_unique<PReLU>(), std::make_unique<Softmax>(1)};
+  std::ostringstream out;
+  out << model;
+  EXPECT_EQ(out.str(),
+            "Sequential, 1 parameter\n"
+            "  0: LeakyReLU(0.2)\n"
+            "  1: MaxPool(kernel 2, stride 2, padding 0)\n"
+            "  2: PReLU(1), 1 parameter\n"
+            "  3: Softmax(axis 1)\n");
+}
+
+}  // namespace
+}  // namespace binade::nn
