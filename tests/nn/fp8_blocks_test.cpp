@@ -24,7 +24,7 @@ class IdleObserver : public autograd::OpObserver {
   void after_backward(const autograd::Node&, std::span<const Tensor>) override {}
 };
 
-class Fp8Mlp : public testing::TestWithParam<Device> {
+class Fp8Mlp : public ::testing::TestWithParam<Device> {
  protected:
   MLP mlp{{.width = 32, .hidden = 128, .gated = true, .bias = false}, {GetParam()}};
   Tensor x = Tensor::empty({256, 32}, DType::bf16, GetParam()).set_requires_grad();
@@ -69,7 +69,7 @@ TEST_P(Fp8Mlp, IsTracedAsThreeOps) {
   EXPECT_EQ(seen, (std::vector<std::string>{"linear up", "swiglu ", "linear down"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(On, Fp8Mlp, testing::Values(Device::cpu(), Device::meta()),
+INSTANTIATE_TEST_SUITE_P(On, Fp8Mlp, ::testing::Values(Device::cpu(), Device::meta()),
                          [](const auto& info) { return to_string(info.param); });
 
 // A block stores its norms in FP8 alone. At the forward's peak, in an MLP eight times as wide as
