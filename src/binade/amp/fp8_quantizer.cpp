@@ -57,7 +57,7 @@ void Fp8Stream::create(int length, Device device) {
 // GPUs multiply FP8 matrices only if the reduction axis is contiguous. The forward reduces along
 // rows; dgrad reduces along the weight's columns, wgrad along those of inputs and gradients.
 bool Fp8Quantizer::writes_transposed(Device device) const {
-  if (!device.is_cuda() || !scales_per_tensor(recipe) || skips_transposed) return false;
+  if (!device.is_cuda() || !scales_per_tensor(recipe)) return false;
   return role == Fp8Role::weight ? recipe.dgrad : recipe.wgrad && backward_follows;
 }
 

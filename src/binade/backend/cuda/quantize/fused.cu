@@ -60,7 +60,7 @@ struct Bounds {
 template <class Reader>
 struct SwiGlu : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, sides = 0, in_flight = 1;
+  static constexpr int parts = 1, in_flight = 1;
   struct Chunk {
     typename Reader::Chunk gate, up;
   };
@@ -87,11 +87,10 @@ struct SwiGlu : Bounds {
   }
 };
 
-// With Sides = 1 also swiglu itself.
-template <class Reader, int Sides>
+template <class Reader>
 struct SwiGluBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 2, sides = Sides, in_flight = 1;
+  static constexpr int parts = 2, in_flight = 1;
   struct Chunk {
     typename Reader::Chunk dy, gate, up;
   };
@@ -108,7 +107,7 @@ struct SwiGluBackward : Bounds {
     x.load(gate_at + columns, count(row, column), chunk.up);
   }
   __device__ void values(int64_t, int64_t, const Chunk& chunk,
-                         float (&out)[parts + sides][chunk_bytes]) const {
+                         float (&out)[parts][chunk_bytes]) const {
     float d[chunk_bytes];
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) {
@@ -119,18 +118,13 @@ struct SwiGluBackward : Bounds {
     swiglu_gradients(Reader::dtype(dtype), d, out[0], out[1]);
     round_to(dtype, out[0]);
     round_to(dtype, out[1]);
-    if constexpr (sides > 0) {
-#pragma unroll
-      for (int i = 0; i < chunk_bytes; ++i) out[parts][i] = d[i];
-      round_to(dtype, out[parts]);
-    }
   }
 };
 
 template <class Reader>
 struct ActivationBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, sides = 0, in_flight = 1;
+  static constexpr int parts = 1, in_flight = 1;
   struct Chunk {
     typename Reader::Chunk dy, x;
   };
@@ -167,7 +161,7 @@ struct ActivationBackward : Bounds {
 template <class Reader>
 struct Norm : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, sides = 0, in_flight = vectorized ? 2 : 1;
+  static constexpr int parts = 1, in_flight = vectorized ? 2 : 1;
   using Chunk = typename Reader::Chunk;
   Reader x;
   Operand weight, bias;
@@ -222,8 +216,7 @@ void require_single(std::initializer_list<const TensorView*> operands) {
 template <class Make>
 void quantize_from(std::initializer_list<const TensorView*> operands, int64_t width,
                    const QuantizedOutput& out, Make make,
-                   std::initializer_list<const TensorView*> parameters = {},
-                   const TileTranspose& side = {}) {
+                   std::initializer_list<const TensorView*> parameters = {}) {
   require_single(operands);
   require_single(parameters);
   if (out.data.numel() == 0) return;
@@ -232,13 +225,9 @@ void quantize_from(std::initializer_list<const TensorView*> operands, int64_t wi
   bool vectorized = tiles.is_vectorized(out.data.shape[0], width);
   for (const TensorView* x : operands)
     vectorized = vectorized && x->dtype == dtype && packs_fit<uint8_t, chunk_bytes>(x->data);
-  vectorized = vectorized && packs_fit<uint8_t, chunk_bytes>(side.data) &&
-               (side.data == nullptr || out.data.shape[0] % chunk_bytes == 0);
   for (const TensorView* x : parameters)
     vectorized = vectorized && (!x->present || packs_fit<uint8_t, chunk_bytes>(x->data));
-  const auto start = [&](auto reader) {
-    quantize_tiles(make(reader), out.data.dtype, tiles, side);
-  };
+  const auto start = [&](auto reader) { quantize_tiles(make(reader), out.data.dtype, tiles); };
   if (vectorized && dtype == DType::bf16) return start(TypeTag<VectorReader<bf16>>{});
   if (vectorized && dtype == DType::f16) return start(TypeTag<VectorReader<f16>>{});
   if (vectorized) return start(TypeTag<VectorReader<float>>{});
@@ -253,20 +242,9 @@ void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
                 [&](auto tag) { return SwiGlu<typename decltype(tag)::type>(x, width); });
 }
 
-void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out,
-                              const QuantizedTranspose& y) {
-  if (!y.data.present) {
-    return quantize_from({&dy, &x}, dy.shape[1], out, [&](auto tag) {
-      return SwiGluBackward<typename decltype(tag)::type, 0>(dy, x);
-    });
-  }
-  if (y.data.dtype != DType::e4m3)
-    fail("quantize",
-         {.argument = "y", .expected = "e4m3", .found = std::string(name(y.data.dtype))});
-  quantize_from(
-      {&dy, &x}, dy.shape[1], out,
-      [&](auto tag) { return SwiGluBackward<typename decltype(tag)::type, 1>(dy, x); }, {},
-      TileTranspose(y));
+void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out) {
+  quantize_from({&dy, &x}, dy.shape[1], out,
+                [&](auto tag) { return SwiGluBackward<typename decltype(tag)::type>(dy, x); });
 }
 
 void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
