@@ -43,7 +43,7 @@ class Optimizer : public amp::Steppable {
   void set_lr(double lr);
   void set_group_lr(size_t group, double lr);
   // Sets the momentum of every group: SGD's, RMSprop's and Muon's, or beta1 of Adam and Lion. Fails
-  // if the optimizer has none.
+  // if the optimizer has none. A step captured before keeps the momentum it had.
   virtual void set_momentum(double momentum);
   // Sets the learning rate of the next step by the updates applied before it: rates[i] if these are
   // `updates` - i. A GPU chooses by its own count of skipped steps, which the host may not know

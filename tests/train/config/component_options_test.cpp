@@ -1,11 +1,16 @@
 #include "binade/train/config/component_options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/values.h"
 #include "train/small_run.h"
 
 namespace binade::train {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(ComponentOptions, AnFp8RecipeHasEverySettingOfItsRun) {
   Config config = small_config("fp8");
@@ -35,6 +40,21 @@ TEST(ComponentOptions, ACooldownIsAFifthOfTheStepsAfterTheWarmup) {
   EXPECT_EQ(schedule(config).cooldown, 20);
   EXPECT_EQ(schedule(config).at(89), config.lr);
   EXPECT_LT(schedule(config).at(92), config.lr);
+}
+
+// Said before anything is allocated on the GPU, and without one, too.
+TEST(ComponentOptions, RefuseOptimizersThatAGpuDoesNotHave) {
+  Config config;
+  config.device = Device::cuda();
+  config.optimizer = OptimizerKind::lion;
+  EXPECT_THAT(test::error_of([&] { check_device(config); }),
+              AllOf(HasSubstr("--optimizer"), HasSubstr("lion with f32 moments")));
+  config.optimizer = OptimizerKind::adamw;
+  config.moments = DType::u8;
+  EXPECT_THAT(test::error_of([&] { check_device(config); }),
+              AllOf(HasSubstr("--moments"), HasSubstr("adamw with 8bit moments")));
+  config.device = Device::cpu();
+  check_device(config);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ optim::Schedule schedule(const Config& config);
 
 // The device to train on: the configured one, else a GPU if there is one.
 Device device_of(const Config& config);
-// Fails if this build or machine does not have the configuration's device.
+// Fails if this build or machine lacks the configuration's device, or that device its optimizer.
 void check_device(const Config& config);
 
 // Whether ops run under autocast, in which type, and how f32 matmuls round their operands.
