@@ -13,6 +13,7 @@
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
+#include "binade/dist/sharded.h"
 #include "binade/io/huggingface.h"
 #include "binade/lab/diagnosis.h"
 #include "binade/lab/layer_stats.h"
