@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "binade/base/error.h"
+#include "binade/optim/adam.h"
 #include "dist/mpirun.h"
 
 // Fold, tally, Sharded and the parts of the optimizer, on one to five ranks.
