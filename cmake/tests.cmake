@@ -177,6 +177,8 @@ if(NOT BINADE_SANITIZE)
   endif()
   add_test(NAME mutate.all COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate")
   set_tests_properties(mutate.all PROPERTIES LABELS slow TIMEOUT 7200)
+  add_test(NAME ranks.matrix COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/check-ranks" "$<TARGET_FILE:binade_cli>")
+  set_tests_properties(ranks.matrix PROPERTIES LABELS "mpi;slow" TIMEOUT 7200 SKIP_REGULAR_EXPRESSION "^skipped:")
 endif()
 
 # The Python package's own tests, if it was built; else a test that says what is missing.

@@ -53,6 +53,11 @@ TEST(RankEnvironment, BelievesMpirunInsideOfSlurm) {
             (Environment{3, 4, 0, 1, "mpirun"}));
 }
 
+TEST(RankEnvironment, IsOfOneProcessInAJobsScriptAndAnAllocationsShell) {
+  EXPECT_EQ(read({{"SLURM_PROCID", "0"}}), Environment{});
+  EXPECT_EQ(read({{"SLURM_NTASKS", "4"}}), Environment{});
+}
+
 TEST(RankEnvironment, RefusesContradictions) {
   EXPECT_THAT(refusal_of({{"OMPI_COMM_WORLD_RANK", "1"},
                           {"OMPI_COMM_WORLD_SIZE", "2"},

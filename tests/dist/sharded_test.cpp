@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "binade/base/error.h"
+#include "binade/base/random.h"
+#include "binade/formats/number.h"
 #include "binade/optim/adam.h"
 #include "dist/mpirun.h"
 
@@ -35,6 +39,27 @@ TEST_F(ShardedMpi, TheExamplesLossesDoNotDependOnTheRanks) {
   const auto alone = cli::run_shell("BINADE_THREADS=1 " BINADE_RANKS_EXAMPLE);
   EXPECT_EQ(alone.status, 0) << alone.out << alone.err;
   EXPECT_EQ(cli::run_shell("BINADE_THREADS=1 " + mpirun(2) + BINADE_RANKS_EXAMPLE).out, alone.out);
+}
+
+// Gradients that are rounded once and added in f32, against a sum that is kept in bf16, as when a
+// library reduces bf16.
+TEST(Fold, SixteenBitsOnTheWireLoseLessThanSixteenBitSums) {
+  constexpr uint64_t ranks = 64, elements = 2000;
+  double wire_error = 0, chain_error = 0;
+  for (uint64_t i = 0; i < elements; ++i) {
+    double exact = 0;
+    float wire = 0;
+    bf16 chain(0.0f);
+    for (uint64_t rank = 0; rank < ranks; ++rank) {
+      const float leaf = random::normal(5, rank, i) + 0.5f;
+      exact += leaf;
+      wire += static_cast<float>(bf16(leaf));
+      chain = bf16(static_cast<float>(chain) + static_cast<float>(bf16(leaf)));
+    }
+    wire_error += (wire - exact) * (wire - exact);
+    chain_error += (static_cast<float>(chain) - exact) * (static_cast<float>(chain) - exact);
+  }
+  EXPECT_GE(std::sqrt(chain_error), 5 * std::sqrt(wire_error));
 }
 
 TEST(Sharded, RefusesFewerMicroBatchesThanRanks) {

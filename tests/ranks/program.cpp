@@ -1,6 +1,7 @@
 // Run by mpirun in the tests of dist: one scenario, named by the first argument.
+#include <unistd.h>
+
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -90,7 +91,7 @@ void train(const Ranks& ranks, int stage) {
     const ShardedStep done = sharded.step(scaler, 0.5, [&](int64_t micro) {
       const Tensor x = randn({3, 24}, {1, static_cast<uint64_t>(step * 5 + micro)});
       const Tensor y = model(x);
-      return mean(y * y);
+      return mean(y * y) * 16.0;
     });
     if (ranks->rank() == 0)
       std::printf("%a %a %d %a\n", done.loss, done.gradient_norm, done.applied, scaler.get_scale());
@@ -123,7 +124,8 @@ void fault(const Ranks& ranks, const std::string& kind) {
   ranks->set_phase("step 12");
   const bool faulty = ranks->rank() == ranks->size() - 1;
   gather_something(*ranks, "first");
-  if (kind == "stopped" && faulty) std::raise(SIGSTOP);
+  // Not stopped by a signal, which confuses the mpirun of Open MPI 4.1.
+  while (kind == "hangs" && faulty) ::pause();
   if (kind == "throws" && faulty) ranks->abort("no more disk", 2);
   if (kind == "other" && faulty) {
     ranks->broadcast_text("something else", "");

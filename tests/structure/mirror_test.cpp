@@ -84,7 +84,6 @@ constexpr Covered covered[] = {
     {"train/config/config_keys", "train/config/config"},
     {"train/config/presets", "train/config/config"},
     {"train/follow", "cli/ranks"},
-    {"train/leaf_sum", "train/trainer"},
     {"train/report/chart", "train/report/report"},
     {"train/report/html_page", "train/report/report"},
     {"train/report/inspect_text", "train/report/inspect"},

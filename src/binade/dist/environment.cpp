@@ -77,7 +77,9 @@ Environment read_environment(Variables variables) {
     }
     if (!found) found = next;
   }
-  if (!found) found = read(variables, slurm);
+  // A job's script and an allocation's shell have one of the two.
+  const auto is_set = [&](const char* name) { return variables(name) != nullptr; };
+  if (!found && is_set(slurm.rank) && is_set(slurm.size)) found = read(variables, slurm);
   return found.value_or(Environment{});
 }
 

@@ -22,8 +22,8 @@ using Variables = FunctionRef<const char*(const char* name)>;
 
 // Reads the variables of Open MPI (OMPI_COMM_WORLD_*), PMI (PMI_RANK, PMI_SIZE), torchrun (RANK,
 // WORLD_SIZE, ...) and Slurm (SLURM_PROCID, SLURM_NTASKS, ...). Fails if a set is incomplete, if a
-// number is out of range, or if two sets disagree. Slurm's count only if no other set is there:
-// mpirun inside a Slurm job inherits those of the process that starts its own.
+// number is out of range, or if two sets disagree. Slurm's count only if they are complete and no
+// other set is there: scripts of a job have some of them, and mpirun inherits those of its daemons.
 Environment read_environment(Variables variables);
 
 // The environment of this process.

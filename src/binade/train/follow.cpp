@@ -104,6 +104,8 @@ void follow(Trainer& trainer, const data::Split& split) {
       trainer.init_from(*model);
     } else if (const auto module = argument(order, "exclude")) {
       trainer.exclude_from_fp8(*module);
+    } else if (order == "times") {
+      trainer.rank_times();
     } else if (order == "end") {
       return;
     } else {

@@ -418,6 +418,8 @@ class Loop {
       result.sample = sample(config_.sample);
       show([&] { progress_.finish(); });
     }
+    const std::vector<RankTime> ranks = trainer_.rank_times();
+    note_ranks(ranks);
     result.elapsed = seconds_since(start_);
     write_summary(
         {.parameters = trainer_.model().parameter_count(),
@@ -425,11 +427,25 @@ class Loop {
          .full_speed = full_speed_,
          .bytes_per_token = can_decode() ? bytes_per_token(*tokenizer_, split_.validation) : 0,
          .sample = result.sample,
-         .origin = provenance(config_)},
+         .origin = provenance(config_),
+         .ranks = ranks},
         folder_.path());
     // From the files, as `binade report` does. A folder that was removed at the end has no steps.
     if (!log_->empty()) write_report(read_run(folder_.path()), result.report);
     return result;
+  }
+
+  void note_ranks(const std::vector<RankTime>& ranks) {
+    if (ranks.empty()) return;
+    double low = 1, high = 0, sent = 0;
+    for (const RankTime& rank : ranks) {
+      const double waiting = rank.seconds > 0 ? rank.waited / rank.seconds : 0;
+      low = std::min(low, waiting);
+      high = std::max(high, waiting);
+      sent += rank.sent;
+    }
+    note(fmt::format("{} ranks waited for each other {:.0f}% to {:.0f}% of the time and sent {}",
+                     ranks.size(), 100 * low, 100 * high, bytes_text(static_cast<int64_t>(sent))));
   }
 
   // Whether the tokenizer can decode the tokens: that of a token file may be unknown.

@@ -1,5 +1,6 @@
 #include "binade/train/trainer.h"
 
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -180,7 +181,19 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
   return mean;
 }
 
+std::vector<RankTime> Trainer::rank_times() {
+  if (ranks_ == nullptr) return {};
+  announce("times");
+  std::vector<RankTime> all(static_cast<size_t>(ranks_->size()));
+  ranks_->all_gather("times", std::as_bytes(std::span(&rank_time_, 1)),
+                     std::as_writable_bytes(std::span(all)),
+                     std::vector<int64_t>(all.size(), sizeof(RankTime)));
+  return all;
+}
+
 void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
+  const auto begin = std::chrono::steady_clock::now();
+  const dist::Traffic before = ranks_->traffic();
   dist::StepPart part{.stop = own_stop_signal_};
   {
     const amp::Autocast cast(autocast_);
@@ -200,6 +213,11 @@ void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
   step.loss = backend::AsyncScalar(mean);
   apply(agreed.clip, step);
   if (agreed.clip.found_inf.item() == 0) sharded_->gather_parameters();
+  const dist::Traffic& after = ranks_->traffic();
+  rank_time_.seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  rank_time_.waited += after.waited - before.waited;
+  rank_time_.sent += static_cast<double>(after.bytes_sent - before.bytes_sent);
 }
 
 void Trainer::update(PendingStep& step) {

@@ -13,6 +13,7 @@
 #include "binade/dist/sharded.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/leaf_sum.h"
+#include "binade/train/rank_time.h"
 #include "binade/train/step_graph.h"
 
 namespace binade::train {
@@ -73,6 +74,8 @@ class Trainer {
   const std::shared_ptr<dist::Communicator>& ranks() const { return ranks_; }
   // Micro-batches of a step that this rank runs.
   int64_t own_micro_batches() const;
+  // Of each rank, since the Trainer was made. Empty for one process. Collective.
+  std::vector<RankTime> rank_times();
   // Tells the other ranks what rank 0 is about to do: "load PATH", "init PATH", "end". What the
   // members of this class do they announce themselves. Does nothing on other ranks.
   void announce(const std::string& order);
@@ -162,6 +165,7 @@ class Trainer {
   int64_t skipped_ = 0;
   amp::SkipStreak skipped_in_a_row_;
   int own_stop_signal_ = 0, stop_signal_ = 0;
+  RankTime rank_time_;
 };
 
 }  // namespace binade::train
