@@ -108,9 +108,7 @@ class Loop {
         tokenizer_(data::open_tokenizer(config.tokenizer)),
         split_(read_data()),
         trainer_(config, ranks),
-        folder_(config) {
-    if (ranks != nullptr) agree_with_ranks(trainer_, split_, *tokenizer_);
-  }
+        folder_(agreed(config)) {}
 
   RunResult run() {
     const Origin origin{.run = folder_.run_id(),
@@ -164,6 +162,12 @@ class Loop {
           fmt::format("tokenizing {}: {}%", config_.data, 100 * done / std::max<size_t>(all, 1)));
     };
     return data::read_split(request);
+  }
+
+  // Ranks that differ are refused before anything is written.
+  const Config& agreed(const Config& config) {
+    if (trainer_.ranks() != nullptr) agree_with_ranks(trainer_, split_, *tokenizer_);
+    return config;
   }
 
   int64_t ranks_or_one() const {
