@@ -1,6 +1,6 @@
 # Read by ctest: lists the suites of one GoogleTest executable and adds a test for each.
 # One process per suite instead of per case keeps a run of thousands of cases fast.
-# Labels: the room; and slow, gpu, net or fuzz by the suite's name (FooSlow, FooGpu, ...).
+# Labels: the room; and slow, gpu, net, fuzz or mpi by the suite's name (FooSlow, FooGpu, ...).
 # Sanitizers look for leaks when a process ends, which takes seconds: one process for all suites.
 if(binade_test_in_one_process)
   set(name "${binade_test_label}.all")
@@ -33,7 +33,7 @@ foreach(line IN LISTS listing)
   endif()
   set(suite "${CMAKE_MATCH_1}")
   set(labels "${binade_test_label}")
-  foreach(kind IN ITEMS Slow Gpu Net Fuzz)
+  foreach(kind IN ITEMS Slow Gpu Net Fuzz Mpi)
     if(suite MATCHES "${kind}(/[0-9]+)?$")
       string(TOLOWER "${kind}" kind_label)
       list(APPEND labels "${kind_label}")

@@ -115,12 +115,23 @@ target_sources(test_docs PRIVATE "${document_programs}")
 target_include_directories(test_docs PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/documents")
 
 # These run the program.
-foreach(target IN ITEMS test_cli test_bad_files test_docs)
+foreach(target IN ITEMS test_cli test_bad_files test_dist test_docs)
   target_compile_definitions(${target} PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE:binade_cli>"
                                                BINADE_VERSION="${PROJECT_VERSION}")
   add_dependencies(${target} binade_cli)
 endforeach()
 target_sources(test_bad_files PRIVATE tests/cli/command.cpp)
+# A program for mpirun.
+add_executable(ranks_program tests/ranks/program.cpp)
+add_executable(ranks_example examples/ranks/main.cpp)
+foreach(program IN ITEMS ranks_program ranks_example)
+  target_link_libraries(${program} PRIVATE binade binade_dependencies)
+  binade_compile(${program} -Og)
+endforeach()
+target_sources(test_dist PRIVATE tests/cli/command.cpp)
+target_compile_definitions(test_dist PRIVATE BINADE_RANKS_PROGRAM="$<TARGET_FILE:ranks_program>"
+                                             BINADE_RANKS_EXAMPLE="$<TARGET_FILE:ranks_example>")
+add_dependencies(test_dist ranks_program ranks_example)
 target_sources(test_docs PRIVATE tests/cli/command.cpp)
 # Preloaded into runs of the program: its system calls fail.
 add_library(binade_fail_calls MODULE tests/preload/fail_calls.cpp)
@@ -166,6 +177,8 @@ if(NOT BINADE_SANITIZE)
   endif()
   add_test(NAME mutate.all COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/mutate")
   set_tests_properties(mutate.all PROPERTIES LABELS slow TIMEOUT 7200)
+  add_test(NAME ranks.matrix COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/check-ranks" "$<TARGET_FILE:binade_cli>")
+  set_tests_properties(ranks.matrix PROPERTIES LABELS "mpi;slow" TIMEOUT 7200 SKIP_REGULAR_EXPRESSION "^skipped:")
 endif()
 
 # The Python package's own tests, if it was built; else a test that says what is missing.

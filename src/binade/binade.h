@@ -14,6 +14,7 @@
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
 #include "binade/data/data_loader.h"
+#include "binade/dist/sharded.h"
 #include "binade/io/huggingface.h"
 #include "binade/lab/diagnosis.h"
 #include "binade/lab/layer_stats.h"

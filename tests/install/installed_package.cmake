@@ -25,6 +25,9 @@ foreach(type IN ITEMS bf16 f16)
   expect_match("${gpt}" "loss")
 endforeach()
 
+run(COMMAND "${work}/examples/ranks" OUTPUT ranks)
+expect_match("${ranks}" "loss")
+
 # ---- the C++ example in the README ----
 file(READ "${source}/README.md" readme)
 string(FIND "${readme}" "```cpp\n" begin)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/amp/autocast.h"
+#include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
 #include "binade/base/random.h"
@@ -292,6 +293,35 @@ TEST(Checkpoint, TakesAbsentInputsAndRefusesAbsentResults) {
   EXPECT_EQ(test::error_of(
                 [] { checkpoint([](std::span<const Tensor> in) { return in[0]; }, {Tensor()}); }),
             "checkpoint: result of the function: expected a tensor, found none");
+}
+
+// A part that lists its parameters lets their gradients go before earlier parts run again; one that
+// does not might still add to any.
+TEST(Recompute, ListedParametersAreFinishedAsTheirPartsAre) {
+  for (const bool listed : {true, false}) {
+    std::vector<std::string> events;
+    const Tensor weights[] = {noise_leaf({4}, 1), noise_leaf({4}, 2)};
+    Tensor x = noise_leaf({4}, 3);
+    for (int i = 0; i < 2; ++i) {
+      const Tensor& weight = weights[i];
+      autograd::on_gradient(weight, [&events, i](const Tensor&) {
+        events.push_back("gradient " + std::to_string(i));
+        return Tensor();
+      });
+      const auto part = [&events, weight, i](std::span<const Tensor> in) {
+        events.push_back("part " + std::to_string(i));
+        return std::vector<Tensor>{in[0] * weight + weight};
+      };
+      const Tensor inputs[] = {x};
+      const std::span<const Tensor> parameters(&weight, listed ? 1 : 0);
+      x = checkpoint_many(part, inputs, parameters)[0];
+    }
+    events.clear();
+    sum(x).backward();
+    EXPECT_EQ(events,
+              listed ? (std::vector<std::string>{"part 1", "gradient 1", "part 0", "gradient 0"})
+                     : (std::vector<std::string>{"part 1", "part 0", "gradient 1", "gradient 0"}));
+  }
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST(PublicHeaders, AreOfComponentsThatProgramsUse) {
   ASSERT_GT(headers.size(), 10u) << "binade.h was not found";
   const std::set<std::string> components{"base",    "formats",  "tensor", "autograd", "amp",
                                          "ops",     "nn",       "optim",  "io",       "lab",
-                                         "backend", "ops/loss", "data"};
+                                         "backend", "ops/loss", "data",   "dist"};
   for (const auto& [header, from] : headers) {
     if (header == "binade/version.h") continue;
     const std::string folder = std::filesystem::path(header).parent_path().string();

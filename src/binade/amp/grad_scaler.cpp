@@ -48,10 +48,16 @@ Tensor copied(const Tensor& x) {
 // number, so that its decisions do not depend on timing; 2 is enough to keep the GPU busy.
 constexpr size_t iterations_ahead = 2;
 
-std::vector<Tensor> with_gradients(const Steppable& optimizer) {
-  std::vector<Tensor> result;
-  for (const Tensor& parameter : optimizer.parameters()) {
-    const Tensor gradient = parameter.grad();
+struct WithGradients {
+  std::vector<Tensor> parameters;
+  std::vector<TensorView> gradients;
+};
+
+WithGradients with_gradients(const Steppable& optimizer) {
+  WithGradients result;
+  const std::vector<Tensor> parameters = optimizer.parameters(), gradients = optimizer.gradients();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor &parameter = parameters[i], &gradient = gradients[i];
     if (!gradient.defined()) continue;
     if (gradient.dtype() == DType::f16) {
       fail("unscale", {.argument = "gradient of " + describe(parameter),
@@ -61,7 +67,8 @@ std::vector<Tensor> with_gradients(const Steppable& optimizer) {
                                "keep gradients in f32 "
                                "(set_grad_dtype) with f32 master weights in the optimizer"});
     }
-    result.push_back(parameter);
+    result.parameters.push_back(parameter);
+    result.gradients.push_back(gradient);
   }
   return result;
 }
@@ -137,10 +144,9 @@ Tensor GradScaler::scale(const Tensor& loss) {
 }
 
 void GradScaler::check_gradients(Steppable& optimizer, PerOptimizer& state) {
-  state.checked = with_gradients(optimizer);
+  const auto [parameters, gradients] = with_gradients(optimizer);
+  state.checked = parameters;
   if (state.checked.empty()) return;
-  std::vector<TensorView> gradients;
-  for (const Tensor& parameter : state.checked) gradients.push_back(parameter.grad());
   const Tensor inverse = filled({1}, 0, DType::f32, scale_.device());
   state.found_inf = filled({1}, 0, DType::f32, scale_.device());
   state.first_bad = filled({1}, std::numeric_limits<int32_t>::max(), DType::i32, scale_.device());
@@ -168,6 +174,16 @@ void GradScaler::unscale(Steppable& optimizer) {
   }
   check_gradients(optimizer, state);
   state.stage = Stage::unscaled;
+}
+
+GradientCheck GradScaler::check_of(Steppable& optimizer) {
+  const PerOptimizer& state = state_of(optimizer);
+  if (state.stage != Stage::unscaled) {
+    fail("check_of", {.argument = "optimizer",
+                      .expected = "a call between unscale() and step()",
+                      .found = "none of unscale()"});
+  }
+  return {state.found_inf, state.first_bad};
 }
 
 StepReport GradScaler::step(Steppable& optimizer, const Tensor& gradient_factor) {

@@ -56,6 +56,13 @@ class StepReport {
 // A scaler's saved state. Empty if the scaler is disabled.
 using ScalerState = std::map<std::string, double>;
 
+// The outcome of an unscale(), for processes that each check a part of the gradients: they agree on
+// one and write it here before step().
+struct GradientCheck {
+  Tensor found_inf;  // f32 [1]: 1 if an element is non-finite, else 0
+  Tensor first_bad;  // i32 [1]: the smallest index of a parameter with such an element
+};
+
 // Dynamic loss scaling with PyTorch's semantics: scale the loss, unscale the gradients of each
 // optimizer once, skip its step if a gradient is non-finite, and adapt the scale once per
 // iteration. The scale, its counters and the found-inf flags live on the device.
@@ -69,6 +76,8 @@ class GradScaler {
   // Divides the optimizer's gradients by the scale and checks whether one is non-finite. Optional
   // before step(); needed before clipping.
   void unscale(Steppable& optimizer);
+  // The outcome of the optimizer's unscale(), which step() and update() follow.
+  GradientCheck check_of(Steppable& optimizer);
   // Unscales unless that was done, then updates the parameters, or skips the update if a gradient
   // is non-finite. A factor (f32 [1]), such as one that clips, multiplies the gradients.
   StepReport step(Steppable& optimizer, const Tensor& gradient_factor = {});

@@ -17,6 +17,13 @@ class Steppable {
  public:
   virtual ~Steppable() = default;
   virtual std::vector<Tensor> parameters() const = 0;
+  // The gradients a step uses, one for each parameter; undefined where there is none. Those of an
+  // optimizer that owns parts of the parameters are shorter than these.
+  virtual std::vector<Tensor> gradients() const {
+    std::vector<Tensor> result;
+    for (const Tensor& parameter : parameters()) result.push_back(parameter.grad());
+    return result;
+  }
   virtual void step(const StepControl& control) = 0;
 };
 

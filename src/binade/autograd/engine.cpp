@@ -56,7 +56,7 @@ class Walk {
               .hint = "call backward once, or pass RetainGraph::yes to the first call"});
       }
       node.gradients.resize(node.outputs.size());
-      if (node.opaque) ++opaque_left_;
+      if (node.opaque && !node.lists_leaves) ++opaque_left_;
       for (const GradSlot& input : node.inputs) {
         const std::shared_ptr<AutogradMeta>& meta = input.meta();
         if (meta == nullptr) continue;
@@ -85,7 +85,7 @@ class Walk {
       keep_retained(*node);
       call(*node);
       if (retain == RetainGraph::no) node->backward = nullptr;
-      if (node->opaque) --opaque_left_;
+      if (node->opaque && !node->lists_leaves) --opaque_left_;
       for (const GradSlot& input : node->inputs) {
         AutogradMeta* meta = input.meta().get();
         if (meta != nullptr && meta->node == nullptr && --meta->pending == 0) mark_finished(meta);

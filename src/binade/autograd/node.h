@@ -78,6 +78,7 @@ struct Node {
   std::vector<Tensor> gradients;  // of the outputs, while a backward runs
   Backward backward;              // empty once the graph is released
   bool opaque = false;            // its backward runs another graph (recompute)
+  bool lists_leaves = false;      // of an opaque node: all leaves of that graph are its inputs
 
   ~Node();
 };

@@ -6,6 +6,9 @@
 
 namespace binade::backend {
 
+// Elements of a gradient that form one part of its norm, counted from the gradient's start.
+inline constexpr int64_t norm_piece = 2048;
+
 struct OptimizerKernels {
   void (*adam)(std::span<const UpdateItem> items, const AdamParams& hyper, UpdateControl control);
   void (*sgd)(std::span<const UpdateItem> items, const SgdParams& hyper, UpdateControl control);
@@ -13,6 +16,12 @@ struct OptimizerKernels {
   // (f32 [1], optional) becomes 1 if any element is non-finite, else stays as it is.
   void (*gradient_norm)(std::span<const TensorView> gradients, double p, TensorView norm,
                         TensorView found_inf);
+  // The 2-norm in two halves, for gradients that several processes own: parts (f64, one for every
+  // norm_piece elements of each gradient) and found_inf as above; then the norm of parts put
+  // together in the order of the gradients. On a CPU the result has the bits of gradient_norm.
+  void (*gradient_norm_parts)(std::span<const TensorView> gradients, TensorView parts,
+                              TensorView found_inf);
+  void (*join_norm_parts)(TensorView parts, TensorView norm);
   // gradient *= factor[0] for all. If an element is non-finite before that, found_inf becomes 1 and
   // first_bad (i32 [1], optional) the smaller of itself and the index of the first such gradient.
   void (*unscale)(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf,

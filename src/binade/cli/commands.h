@@ -17,6 +17,7 @@ void add_import(CLI::App& app);
 void add_info(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_lab(CLI::App& app);
+void add_launch(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_policy(CLI::App& app);
 void add_report(CLI::App& app);

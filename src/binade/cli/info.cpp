@@ -10,6 +10,7 @@
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
 #include "binade/cli/commands.h"
+#include "binade/dist/communicator.h"
 #include "binade/lab/plan.h"
 #include "binade/train/machine.h"
 #include "binade/train/progress.h"
@@ -48,6 +49,8 @@ std::string as_json() {
       .value(threads())
       .key("memory")
       .value(lab::machine_memory())
+      .key("mpi")
+      .value(dist::mpi_version())
       .key("features")
       .begin_array();
   for (const std::string_view feature : cpu_feature_names()) out.value(feature);
@@ -73,10 +76,12 @@ std::string as_json() {
 
 std::string as_text() {
   std::string text = fmt::format(
-      "cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\n\nmatmuls "
-      "on the CPU\n",
+      "cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\nranks     {}\n\n"
+      "matmuls on the CPU\n",
       train::cpu_name(), std::thread::hardware_concurrency(), threads(),
-      train::bytes_text(lab::machine_memory()), fmt::join(cpu_feature_names(), " "));
+      train::bytes_text(lab::machine_memory()), fmt::join(cpu_feature_names(), " "),
+      dist::mpi_version().empty() ? "one: this build has no MPI"
+                                  : "many, by " + dist::mpi_version());
   text += support_text(Device::cpu());
   int index = 0;
   for (const backend::Gpu& gpu : backend::gpus()) {

@@ -74,6 +74,7 @@ int run(int argc, char** argv) {
   CLI::App app("Mixed-precision training engine", called_as(argv[0]));
   app.require_subcommand(0, 1);  // none is reported below: CLI11 would not name a mistyped command
   binade::cli::add_train(app);
+  binade::cli::add_launch(app);
   binade::cli::add_generate(app);
   binade::cli::add_eval(app);
   binade::cli::add_export(app);

@@ -1,6 +1,6 @@
 #include "binade/lab/plan.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -11,6 +11,7 @@
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/lab/rank_plan.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/progress.h"
 
@@ -19,6 +20,8 @@ namespace {
 
 struct PlanArguments : ConfigArguments {
   std::string memory;
+  int ranks = 0;  // 0: not asked for
+  lab::Network network;
   bool json = false;
 };
 
@@ -98,6 +101,35 @@ void print_text(const train::Config& config, const std::vector<lab::PlanRow>& ro
         emulated);
 }
 
+void print_json(const std::vector<lab::RankPlan>& plans) {
+  json::Writer out(2);
+  out.begin_object().key("ranks").begin_array();
+  for (const lab::RankPlan& plan : plans) {
+    out.begin_object().key("ranks").value(plan.ranks);
+    out.key("memory").begin_array().value(plan.memory[0]).value(plan.memory[1]).end_array();
+    out.key("bytes_sent").value(plan.bytes_sent);
+    out.key("compute").value(plan.compute).key("communication").value(plan.communication);
+    out.key("idle").value(plan.idle).key("tokens_per_second").value(plan.tokens_per_second);
+    out.end_object();
+  }
+  fmt::print("{}\n", out.end_array().end_object().text());
+}
+
+void plan_ranks(const train::Config& config, const PlanArguments& arguments) {
+  lab::Network network = arguments.network;
+  network.inside *= 1e9;
+  network.between *= 1e9;
+  const std::vector<lab::RankPlan> plans = lab::plan_up_to(config, arguments.ranks, network);
+  if (arguments.json) return print_json(plans);
+  fmt::print(
+      "{} micro-batches of {} x {} tokens per step, {} of a machine, {} GB/s inside of it and {} "
+      "GB/s out of it\n\n{}\nMemory is that of one rank at its peak. Compute is a roofline of "
+      "this machine, measured now; no overlap with the network is assumed.\n",
+      config.accumulate, config.batch, config.context,
+      network.per_node == 1 ? "one rank" : fmt::format("{} ranks", network.per_node),
+      network.inside / 1e9, network.between / 1e9, lab::rank_plan_text(plans));
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app) {
@@ -106,10 +138,31 @@ void add_plan(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   command->add_option("--memory", arguments->memory, "Memory to fit into; default: the machine's")
       ->type_name("SIZE");
+  const auto most = CLI::Range(1, 4096);
+  auto* ranks = command
+                    ->add_option("--ranks", arguments->ranks,
+                                 "Cost of 1, 2, 4, ... and this many ranks instead")
+                    ->check(most);
+  command->add_option("--per-node", arguments->network.per_node, "Ranks of a machine; default: 1")
+      ->check(most)
+      ->needs(ranks);
+  arguments->network.inside = 100;
+  arguments->network.between = 12;
+  command
+      ->add_option("--nvlink", arguments->network.inside,
+                   "GB/s from a rank to others of its machine; default: 100")
+      ->check(CLI::PositiveNumber)
+      ->needs(ranks);
+  command
+      ->add_option("--nic", arguments->network.between,
+                   "GB/s from a rank to other machines; default: 12")
+      ->check(CLI::PositiveNumber)
+      ->needs(ranks);
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
     const train::Config config = configuration(*command, *arguments);
+    if (arguments->ranks > 0) return plan_ranks(config, *arguments);
     const int64_t memory =
         arguments->memory.empty() ? lab::machine_memory() : parse_memory(arguments->memory);
     const std::vector<lab::PlanRow> rows = lab::plan(config, memory);

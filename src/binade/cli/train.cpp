@@ -3,18 +3,21 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <system_error>
+#include <thread>
 
 #include "binade/base/json.h"
 #include "binade/base/terminal.h"
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/dist/communicator.h"
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
 #include "binade/train/config/component_options.h"
@@ -24,6 +27,8 @@
 
 namespace binade::cli {
 namespace {
+
+constexpr int bad_input = 2;  // exit code, as of main()
 
 struct RunArguments : ConfigArguments {
   bool quiet = false;
@@ -128,6 +133,29 @@ int exit_code(const train::RunResult& result) {
   return result.signal != 0 ? 128 + result.signal : 124;
 }
 
+void train_on(CLI::App& command, const RunArguments& arguments,
+              const std::shared_ptr<dist::Communicator>& ranks) {
+  const train::Config config = configuration(command, arguments);
+  // A reader that has gone away must not decide the exit code.
+  std::signal(SIGPIPE, SIG_IGN);
+  using Mode = train::Progress::Mode;
+  if (ranks->rank() != 0) {
+    if (!config.dry_run) train::run(config, Mode::quiet, nullptr, ranks);
+    return;
+  }
+  print_warnings(config);
+  if (config.dry_run) return describe_run(config, arguments.json);
+  const Mode mode = arguments.json ? Mode::json : arguments.quiet ? Mode::quiet : Mode::normal;
+  lab::Doctor doctor;
+  const train::RunResult result = train::run(config, mode, &doctor, ranks);
+  try {
+    if (mode == Mode::json) print_json(result);
+    if (mode == Mode::normal) print_result(result, command.get_parent()->get_name());
+  } catch (const std::system_error&) {  // main() reports that the output could not be written
+  }
+  if (result.interrupted) throw CLI::RuntimeError(exit_code(result));
+}
+
 }  // namespace
 
 void add_train(CLI::App& app) {
@@ -138,21 +166,19 @@ void add_train(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print lines of JSON")->excludes(quiet);
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
-    const train::Config config = configuration(*command, *arguments);
-    print_warnings(config);
-    if (config.dry_run) return describe_run(config, arguments->json);
-    using Mode = train::Progress::Mode;
-    const Mode mode = arguments->json ? Mode::json : arguments->quiet ? Mode::quiet : Mode::normal;
-    // A reader that has gone away must not decide the exit code.
-    std::signal(SIGPIPE, SIG_IGN);
-    lab::Doctor doctor;
-    const train::RunResult result = train::run(config, mode, &doctor);
+    const std::shared_ptr<dist::Communicator> ranks = dist::init();
+    if (ranks->size() == 1) return train_on(*command, *arguments, ranks);
     try {
-      if (mode == Mode::json) print_json(result);
-      if (mode == Mode::normal) print_result(result, command->get_parent()->get_name());
-    } catch (const std::system_error&) {  // main() reports that the output could not be written
+      train_on(*command, *arguments, ranks);
+    } catch (const CLI::RuntimeError&) {  // interrupted: every rank has ended as it should
+      ranks->finalize();
+      throw;
+    } catch (const std::exception& error) {
+      // What ails all ranks is reported once, by rank 0, which then ends the others.
+      if (ranks->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+      ranks->abort(error.what(), bad_input);
     }
-    if (result.interrupted) throw CLI::RuntimeError(exit_code(result));
+    ranks->finalize();
   });
 }
 

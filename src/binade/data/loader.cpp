@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "binade/base/division.h"
+
 namespace binade::data {
 
 Loader::Loader(Tokens tokens, const Options& options)
@@ -19,8 +21,9 @@ Loader::~Loader() {
 }
 
 Batch Loader::batch_at(int64_t index) const {
-  return training_batch(tokens_, options_.shape, options_.seed,
-                        options_.step + index / options_.accumulate, index % options_.accumulate);
+  const int64_t count = divide_up(options_.accumulate - options_.first, options_.stride);
+  return training_batch(tokens_, options_.shape, options_.seed, options_.step + index / count,
+                        options_.first + index % count * options_.stride);
 }
 
 Batch Loader::next() {

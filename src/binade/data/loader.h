@@ -17,6 +17,8 @@ class Loader {
   struct Options {
     BatchShape shape = {};
     int64_t accumulate = 1;  // micro-batches per step
+    int64_t first = 0;       // micro-batch of a step to load
+    int64_t stride = 1;      // then every stride-th
     uint64_t seed = 0;
     int64_t step = 0;   // the first one
     int64_t ahead = 2;  // batches to prepare; 0: none, and no thread

@@ -216,7 +216,7 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
       return std::vector<Tensor>{next, sum};
     };
     const Tensor inputs[] = {branch, residual};
-    const std::vector<Tensor> outputs = checkpoint_many(run, inputs);
+    const std::vector<Tensor> outputs = checkpoint_many(run, inputs, block->parameters());
     branch = outputs[0];
     residual = outputs[1];
   }

@@ -71,7 +71,8 @@ void clear_unwritten(std::span<const Tensor> leaves) {
 
 }  // namespace
 
-std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inputs) {
+std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inputs,
+                                    std::span<const Tensor> parameters) {
   if (!autograd::grad_enabled()) return fn(inputs);
   const ForwardState state;
   std::vector<Tensor> outputs;
@@ -87,6 +88,7 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
   Tensor anchor = Tensor::empty({0}, DType::f32);
   anchor.set_requires_grad();
   given.push_back(anchor);
+  given.insert(given.end(), parameters.begin(), parameters.end());
   const std::vector<Saved> saved(inputs.begin(), inputs.end());
   autograd::Node* node = autograd::record(
       Op::checkpoint, given, outputs,
@@ -101,7 +103,10 @@ std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inp
         }
         clear_unwritten(leaves);
       });
-  if (node != nullptr) node->opaque = true;
+  if (node != nullptr) {
+    node->opaque = true;
+    node->lists_leaves = !parameters.empty();
+  }
   return outputs;
 }
 

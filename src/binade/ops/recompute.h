@@ -16,8 +16,10 @@ Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
                   std::span<const Tensor> inputs);
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
                   std::initializer_list<Tensor> inputs);
-// For functions with several results.
+// For functions with several results. `parameters`, if given, are all leaves that fn uses: hooks of
+// their gradients then run as soon as these are finished, instead of after all recomputed parts.
 std::vector<Tensor> checkpoint_many(std::function<std::vector<Tensor>(std::span<const Tensor>)> fn,
-                                    std::span<const Tensor> inputs);
+                                    std::span<const Tensor> inputs,
+                                    std::span<const Tensor> parameters = {});
 
 }  // namespace binade

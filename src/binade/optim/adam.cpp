@@ -72,11 +72,16 @@ void Adam::allocate(size_t group, Slot& slot) {
   const Tensor& parameter = slot.parameter;
   if (given.amsgrad) refuse_gpu(parameter, "amsgrad");
   if (given.moments == DType::u8) refuse_gpu(parameter, "moments");
+  if (given.moments == DType::u8 && !options().parts.empty()) {
+    fail(name(), {.argument = "moments",
+                  .expected = "f32 or bf16, if several processes share the update",
+                  .found = "8 bits"});
+  }
   DType moments = parameter.dtype() == DType::f64 ? DType::f64 : given.moments;
   if (moments == DType::u8 && parameter.numel() < smallest_in_8_bits) moments = DType::f32;
-  slot.first = new_state(parameter, moments);
-  slot.second = new_state(parameter, moments);
-  if (given.amsgrad) slot.third = new_state(parameter, moments);
+  slot.first = new_state(slot, moments);
+  slot.second = new_state(slot, moments);
+  if (given.amsgrad) slot.third = new_state(slot, moments);
   if (moments == DType::u8) {
     const Shape blocks{divide_up(parameter.numel(), formats::dynamic_block)};
     slot.first_scale = new_state(parameter, blocks, DType::f32);

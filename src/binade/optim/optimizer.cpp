@@ -19,9 +19,36 @@ namespace {
 
 constexpr int64_t hyper_size = 8;  // of UpdateControl::hyper
 
-bool has_gradient(const Tensor& parameter) { return parameter.grad().defined(); }
-
 }  // namespace
+
+Shape Optimizer::part_shape(const Slot& slot) const {
+  return options_.parts.empty() ? slot.parameter.shape() : Shape{slot.part.count};
+}
+
+Tensor Optimizer::part_of(const Slot& slot, const Tensor& whole) const {
+  if (options_.parts.empty()) return whole;
+  return whole.strided({slot.part.count}, {1}, whole.offset() + slot.part.begin);
+}
+
+Tensor Optimizer::gradient_of(const Slot& slot) {
+  return slot.gradient.defined() ? slot.gradient : slot.parameter.grad();
+}
+
+void Optimizer::use_gradients(std::vector<Tensor> gradients) {
+  const std::vector<Slot*> slots = all_slots();
+  if (options_.parts.empty() || gradients.size() != slots.size()) {
+    fail(name_, {.argument = "gradients",
+                 .expected = "one for each part of " + std::to_string(options_.parts.size()),
+                 .found = std::to_string(gradients.size())});
+  }
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (gradients[i].numel() != slots[i]->part.count || gradients[i].dtype() != DType::f32)
+      fail(name_, {.argument = "gradients",
+                   .expected = "f32 [" + std::to_string(slots[i]->part.count) + "]",
+                   .found = describe(gradients[i])});
+    slots[i]->gradient = std::move(gradients[i]);
+  }
+}
 
 void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
@@ -51,16 +78,41 @@ void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
     known.push_back(parameter);
     Slot slot;
     slot.parameter = parameter;
+    slot.part = {0, parameter.numel()};
+    if (!options_.parts.empty()) slot.part = checked_part(known.size() - 1, parameter);
     const bool low = parameter.dtype() == DType::f16 || parameter.dtype() == DType::bf16;
     if (low && options_.masters) {
-      slot.master = Tensor::empty(parameter.shape(), DType::f32, parameter.device());
-      backend::of(parameter).elementwise.copy(parameter, slot.master);
+      slot.master = Tensor::empty(part_shape(slot), DType::f32, parameter.device());
+      backend::of(parameter).elementwise.copy(part_of(slot, parameter), slot.master);
       slot.version = parameter.version();
     }
     group.slots.push_back(std::move(slot));
   }
   groups_.push_back(std::move(group));
   for (Slot& slot : groups_.back().slots) allocate(groups_.size() - 1, slot);
+}
+
+Part Optimizer::checked_part(size_t index, const Tensor& parameter) const {
+  const Part part = index < options_.parts.size() ? options_.parts[index] : Part{0, -1};
+  const bool fits = part.begin >= 0 && part.count >= 0 &&
+                    part.begin + part.count <= parameter.numel() && parameter.is_dense();
+  // Updates of SGD, Adam and AdamW are elementwise.
+  if (!can_capture()) {
+    fail(name_, {.argument = "parts",
+                 .expected = "an elementwise update: SGD, Adam or AdamW",
+                 .found = std::string(name_)});
+  }
+  if (!fits || options_.stochastic_rounding) {
+    fail(name_, {.argument = "parts",
+                 .expected = "elements of " + describe(parameter) + ", without stochastic rounding",
+                 .found = std::to_string(part.begin) + " and " + std::to_string(part.count) +
+                          " more" + (options_.stochastic_rounding ? ", with it" : "")});
+  }
+  return part;
+}
+
+Tensor Optimizer::new_state(const Slot& slot, DType dtype) const {
+  return new_state(slot.parameter, part_shape(slot), dtype);
 }
 
 Tensor Optimizer::new_state(const Tensor& parameter, DType dtype) const {
@@ -138,16 +190,18 @@ std::vector<std::pair<std::string, Tensor*>> Optimizer::named_state(Slot& slot) 
 std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) const {
   std::map<int64_t, Peers> result;
   for (const Slot* slot : slots) {
+    if (slot->part.count == 0 && !options_.parts.empty()) continue;  // others update all of it
     Peers& peers = result[slot->steps];
     const bool has_master = slot->master.defined();
-    peers.items.push_back({.master = has_master ? slot->master : slot->parameter,
-                           .gradient = slot->parameter.grad(),
+    const Tensor parameter = part_of(*slot, slot->parameter);
+    peers.items.push_back({.master = has_master ? slot->master : parameter,
+                           .gradient = gradient_of(*slot),
                            .first = slot->first,
                            .second = slot->second,
                            .third = slot->third,
                            .first_scale = slot->first_scale,
                            .second_scale = slot->second_scale,
-                           .copy = has_master ? TensorView(slot->parameter) : TensorView(),
+                           .copy = has_master ? TensorView(parameter) : TensorView(),
                            .skipped = slot->skipped});
     if (capturing_) peers.hyper = slot->hyper;
   }
@@ -174,9 +228,9 @@ std::array<double, 4> Optimizer::hyper_at(size_t group, int64_t count) const {
   return {lr(group), static_cast<double>(count), 1, 1};
 }
 
-void Optimizer::refresh_master(Slot& slot) {
-  const Tensor& parameter = slot.parameter;
-  if (!slot.master.defined() || parameter.version() == slot.version) return;
+void Optimizer::refresh_master(Slot& slot) const {
+  if (!slot.master.defined() || slot.parameter.version() == slot.version) return;
+  const Tensor parameter = part_of(slot, slot.parameter);
   // Elements that are still the rounded master weight keep its lower bits, as when a model and its
   // optimizer are loaded one after the other.
   const auto& kernels = backend::of(parameter).elementwise;
@@ -193,7 +247,7 @@ void Optimizer::refresh_master(Slot& slot) {
 void Optimizer::count_step() {
   ++started_;
   for (Slot* slot : all_slots()) {
-    if (!has_gradient(slot->parameter)) continue;
+    if (!has_gradient(*slot)) continue;
     refresh_master(*slot);
     ++slot->steps;
     slot->parameter.bump_version();
@@ -210,7 +264,7 @@ void Optimizer::step(const StepControl& control) {
   for (size_t i = 0; i < groups_.size(); ++i) {
     std::vector<Slot*> ready;
     for (Slot& slot : groups_[i].slots) {
-      if (has_gradient(slot.parameter)) ready.push_back(&slot);
+      if (has_gradient(slot)) ready.push_back(&slot);
     }
     if (!ready.empty()) update(i, ready, control);
   }
@@ -237,7 +291,7 @@ void Optimizer::make_skipped(Device device) {
 void Optimizer::count_skipped(const Tensor& skip) {
   make_skipped(skip.device());
   const std::vector<Slot*> slots = all_slots();
-  const auto counts = [](const Slot* slot) { return has_gradient(slot->parameter); };
+  const auto counts = [](const Slot* slot) { return has_gradient(*slot); };
   const auto add = [&](const Tensor& count) {
     backend::of(skip).elementwise.binary(backend::Binary::add, count,
                                          TensorView(skip).expanded(count.shape()), count);
@@ -309,6 +363,25 @@ std::vector<Tensor> Optimizer::parameters() const {
   return result;
 }
 
+std::vector<Tensor> Optimizer::gradients() const {
+  std::vector<Tensor> result;
+  for (const Group& group : groups_) {
+    for (const Slot& slot : group.slots) result.push_back(gradient_of(slot));
+  }
+  return result;
+}
+
+Tensor Optimizer::own_part(const Tensor& parameter, const Tensor& whole) const {
+  for (const Group& group : groups_) {
+    for (const Slot& slot : group.slots) {
+      if (slot.parameter.same_as(parameter)) return part_of(slot, whole);
+    }
+  }
+  fail(name_, {.argument = "parameter",
+               .expected = "one of this optimizer's",
+               .found = describe(parameter)});
+}
+
 void Optimizer::set_lr_after(int64_t updates, std::span<const double> rates) {
   constexpr size_t most = 1 + backend::RatesAfterSkips::capacity;
   if (rates.empty() || rates.size() > most) {
@@ -352,7 +425,7 @@ Tensor Optimizer::master_of(const Tensor& parameter) {
   for (Slot* slot : all_slots()) {
     if (!slot->parameter.same_as(parameter)) continue;
     refresh_master(*slot);
-    return slot->master.defined() ? slot->master : slot->parameter;
+    return slot->master.defined() ? slot->master : part_of(*slot, slot->parameter);
   }
   fail(name_, {.argument = "parameter",
                .expected = "one of this optimizer's",
@@ -386,13 +459,23 @@ StateDict Optimizer::state_dict() {
 
 void Optimizer::load_state_dict(const StateDict& state) {
   const StateDict mine = state_dict();
+  const std::vector<Slot*> slots = all_slots();
+  // Of the whole tensor, whatever part of it this process has.
+  const auto shape_of = [&](const std::string& name, const Tensor& tensor) {
+    return options_.parts.empty() || name.ends_with("steps")
+               ? tensor.shape()
+               : slots[std::stoul(name)]->parameter.shape();
+  };
   for (const auto& [name, tensor] : mine) {
     const auto found = state.find(name);
-    if (found == state.end() || found->second.shape() != tensor.shape()) {
-      fail(name_, {.argument = "state " + name,
-                   .expected = describe(tensor),
-                   .found = found == state.end() ? "nothing" : describe(found->second),
-                   .hint = "the state belongs to another model or optimizer"});
+    const Shape expected = shape_of(name, tensor);
+    if (found == state.end() || found->second.shape() != expected) {
+      fail(name_,
+           {.argument = "state " + name,
+            .expected = to_string(expected) + " " + std::string(binade::name(tensor.dtype())) +
+                        " " + to_string(tensor.device()),
+            .found = found == state.end() ? "nothing" : describe(found->second),
+            .hint = "the state belongs to another model or optimizer"});
     }
     if (name.ends_with("steps") && !(found->second.item() >= 0)) {
       fail(name_, {.argument = "state " + name,
@@ -411,9 +494,10 @@ void Optimizer::load_state_dict(const StateDict& state) {
   for (Group& group : groups_) {
     for (Slot& slot : group.slots) {
       const std::string prefix = std::to_string(index++) + ".";
-      for (const auto& [name, tensor] : named_state(slot)) copy_(*tensor, state.at(prefix + name));
+      for (const auto& [name, tensor] : named_state(slot))
+        copy_(*tensor, part_of(slot, state.at(prefix + name)));
       if (slot.master.defined()) {
-        copy_(slot.parameter, slot.master);
+        copy_(slot.parameter, state.at(prefix + "master"));
         slot.version = slot.parameter.version();
       }
       slot.steps = static_cast<int64_t>(state.at(prefix + "steps").item());

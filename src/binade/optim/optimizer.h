@@ -14,11 +14,19 @@
 
 namespace binade::optim {
 
+// Elements [begin, begin + count) of a parameter.
+struct Part {
+  int64_t begin = 0, count = 0;
+};
+
 // Options every optimizer has.
 struct MasterOptions {
   bool masters = true;               // f32 master weights for 16-bit parameters
   bool stochastic_rounding = false;  // of updated 16-bit parameters without master weights
   uint64_t seed = 0;                 // of stochastic rounding
+  // The elements of each parameter, in the order of all groups, that this process updates; others
+  // update the rest (dist/sharded.h). Master weights and moments exist for these alone. Empty: all.
+  std::vector<Part> parts = {};
 };
 
 using amp::StepControl;
@@ -37,6 +45,12 @@ class Optimizer : public amp::Steppable {
   void zero_grad();
 
   std::vector<Tensor> parameters() const override;
+  std::vector<Tensor> gradients() const override;
+  // With MasterOptions::parts: gradients of these parts, f32 [count], one for each parameter, that
+  // steps use instead of the parameters' own.
+  void use_gradients(std::vector<Tensor> gradients);
+  // `whole` is shaped as a parameter of this optimizer: its elements that this process updates.
+  Tensor own_part(const Tensor& parameter, const Tensor& whole) const;
   size_t group_count() const { return groups_.size(); }
   double lr(size_t group = 0) const { return groups_[checked(group)].lr; }
   // Sets the learning rate of every group, scaled by the ratio its group started with.
@@ -71,16 +85,20 @@ class Optimizer : public amp::Steppable {
   // a gradient and copies its hyperparameters to the device.
   void prepare_replay();
 
-  // Moments, master weights and the step count; loading checks names and shapes.
+  // Moments, master weights and the step count; loading checks names and shapes. With
+  // MasterOptions::parts the state has these parts, [count], but loading takes the whole tensors.
   StateDict state_dict();
   void load_state_dict(const StateDict& state);
 
-  // The f32 tensor that an update of `parameter` changes: its master weight, or itself.
+  // The f32 tensor that an update of `parameter` changes: its master weight, or itself; of these
+  // the part that this process updates.
   Tensor master_of(const Tensor& parameter);
 
  protected:
   struct Slot {
     Tensor parameter;
+    Part part;             // of its elements; all, unless this process shares the update
+    Tensor gradient;       // of the part; undefined: the parameter's own
     Tensor master;         // undefined if the parameter itself is updated
     uint64_t version = 0;  // of the parameter when it was last rounded from the master weight
     Tensor first, second, third;       // see backend::UpdateItem
@@ -103,7 +121,9 @@ class Optimizer : public amp::Steppable {
   Optimizer(const char* name, MasterOptions options) : name_(name), options_(options) {}
 
   void add_group(const std::vector<Tensor>& parameters, double lr);
-  // Allocates a zeroed state tensor like the parameter, or of another shape.
+  // Allocates a zeroed state tensor like the slot's part of the parameter, like all of it, or of
+  // another shape.
+  Tensor new_state(const Slot& slot, DType dtype) const;
   Tensor new_state(const Tensor& parameter, DType dtype) const;
   Tensor new_state(const Tensor& parameter, const Shape& shape, DType dtype) const;
   // Fails if the parameter is on a GPU, for an optimizer or an option without a kernel there.
@@ -142,11 +162,19 @@ class Optimizer : public amp::Steppable {
  private:
   // The tensors of a slot's state with their names.
   static std::vector<std::pair<std::string, Tensor*>> named_state(Slot& slot);
+  // The part of `whole`, which is shaped as the slot's parameter.
+  Tensor part_of(const Slot& slot, const Tensor& whole) const;
+  // The shape of a part: the parameter's if it is all of it.
+  Shape part_shape(const Slot& slot) const;
+  // The part of parameter `index` by MasterOptions::parts, or a failure.
+  Part checked_part(size_t index, const Tensor& parameter) const;
+  static Tensor gradient_of(const Slot& slot);
+  static bool has_gradient(const Slot& slot) { return gradient_of(slot).defined(); }
   // A group's index, or a failure.
   size_t checked(size_t group) const;
   // Makes a master weight follow a parameter that was written since the last step: weights loaded
   // after the optimizer was created, for example.
-  static void refresh_master(Slot& slot);
+  void refresh_master(Slot& slot) const;
   // Counts a step for the slots with a gradient and marks their data as changed.
   void count_step();
   // Counts, on the device, the steps that the flag skips: for each slot with a gradient, and in

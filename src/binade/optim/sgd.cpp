@@ -43,7 +43,7 @@ SGD::SGD(const std::vector<SgdGroup>& groups)
 
 void SGD::allocate(size_t group, Slot& slot) {
   if (group_options_[group].momentum == 0) return;
-  slot.first = new_state(slot.parameter, accumulation_type(slot.parameter.dtype()));
+  slot.first = new_state(slot, accumulation_type(slot.parameter.dtype()));
 }
 
 void SGD::set_momentum(double momentum) {

@@ -73,21 +73,6 @@ std::string manifest_of(const fs::path& folder, const Snapshot& snapshot) {
   return out.end_object().end_object().text() + "\n";
 }
 
-// A run cannot continue from a checkpoint with a NaN in it.
-void require_finite(Trainer& trainer) {
-  for (const auto& [name, parameter] : trainer.model().named_parameters()) {
-    const Tensor master = to(trainer.optimizer().master_of(parameter), Device::cpu());
-    const std::span values(master.data<float>(), static_cast<size_t>(master.numel()));
-    const auto bad = std::find_if_not(values.begin(), values.end(),
-                                      [](float value) { return std::isfinite(value); });
-    if (bad == values.end()) continue;
-    fail(checkpoint_op, {.argument = name,
-                         .expected = "finite weights",
-                         .found = fmt::format("{}", *bad),
-                         .hint = "nothing was written; earlier checkpoints are untouched"});
-  }
-}
-
 // Renames the folder first, so that a partly removed one does not look like a checkpoint.
 void remove_checkpoint(const fs::path& path) {
   const fs::path removed = path.parent_path() / ("." + path.filename().string() + ".old");
@@ -128,6 +113,20 @@ void write_files(const Snapshot& snapshot, const fs::path& folder) {
 }
 
 }  // namespace
+
+void require_finite(Trainer& trainer) {
+  for (const auto& [name, parameter] : trainer.model().named_parameters()) {
+    const Tensor master = to(trainer.optimizer().master_of(parameter), Device::cpu());
+    const std::span values(master.data<float>(), static_cast<size_t>(master.numel()));
+    const auto bad = std::find_if_not(values.begin(), values.end(),
+                                      [](float value) { return std::isfinite(value); });
+    if (bad == values.end()) continue;
+    fail(checkpoint_op, {.argument = name,
+                         .expected = "finite weights",
+                         .found = fmt::format("{}", *bad),
+                         .hint = "nothing was written; earlier checkpoints are untouched"});
+  }
+}
 
 Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
                        const io::CompanionFiles& companions) {

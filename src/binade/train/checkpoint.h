@@ -29,6 +29,10 @@ struct Snapshot {
   Origin origin = {};
 };
 
+// Fails for non-finite weights, since a run cannot continue from a checkpoint with a NaN in it. On
+// many ranks each checks those it updates.
+void require_finite(Trainer& trainer);
+
 // Fails for non-finite weights.
 Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer = {},
                        const io::CompanionFiles& companions = {});

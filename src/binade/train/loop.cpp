@@ -18,6 +18,7 @@
 #include "binade/train/checkpoint_writer.h"
 #include "binade/train/energy.h"
 #include "binade/train/evaluate.h"
+#include "binade/train/follow.h"
 #include "binade/train/generate.h"
 #include "binade/train/report/run_summary.h"
 #include "binade/train/run_folder.h"
@@ -99,14 +100,15 @@ std::vector<std::string> compare_with_checkpoint(const Config& config, const Ori
 // One run, from its start or a checkpoint to its end.
 class Loop {
  public:
-  Loop(const Config& config, Progress::Mode mode, Observer* observer)
+  Loop(const Config& config, Progress::Mode mode, Observer* observer,
+       const std::shared_ptr<dist::Communicator>& ranks)
       : config_(config),
         observer_(observer),
         progress_(mode, config.steps, config.log_every),
         tokenizer_(data::open_tokenizer(config.tokenizer)),
         split_(read_data()),
-        trainer_(config),
-        folder_(config) {}
+        trainer_(config, ranks),
+        folder_(agreed(config)) {}
 
   RunResult run() {
     const Origin origin{.run = folder_.run_id(),
@@ -119,8 +121,10 @@ class Loop {
       verify_checkpoint(from->path);
       for (std::string& one : compare_with_checkpoint(config_, origin, from->path))
         warnings.push_back(std::move(one));
+      trainer_.announce("load " + from->path.string());
       load_checkpoint(trainer_, from->path);
     } else if (!config_.init_from.empty()) {
+      trainer_.announce("init " + config_.init_from);
       trainer_.init_from(config_.init_from);
     }
     full_speed_ = full_speed(config_);
@@ -133,6 +137,7 @@ class Loop {
     writer_.emplace(folder_.checkpoints(), config_.keep, origin);
     loader_.emplace(split_.train, data::Loader::Options{.shape = {config_.batch, config_.context},
                                                         .accumulate = config_.accumulate,
+                                                        .stride = ranks_or_one(),
                                                         .seed = static_cast<uint64_t>(config_.seed),
                                                         .step = trainer_.steps()});
     signals_.emplace();
@@ -142,25 +147,32 @@ class Loop {
     if (observer_ != nullptr) observer_->begin(trainer_, folder_.path());
     seconds_ = log_->seconds();
     train();
-    return finish();
+    RunResult result = finish();
+    trainer_.announce("end");
+    return result;
   }
 
  private:
   data::Split read_data() {
     const auto status = [this](const std::string& text) { show([&] { progress_.status(text); }); };
     status("reading " + config_.data);
-    return data::read_split({.where = config_.data,
-                             .tokenizer = tokenizer_.get(),
-                             .vocab = config_.vocab,
-                             .batch = config_.batch,
-                             .context = config_.context,
-                             .validation = config_.validation,
-                             .progress =
-                                 [&](size_t done, size_t all) {
-                                   status(fmt::format("tokenizing {}: {}%", config_.data,
-                                                      100 * done / std::max<size_t>(all, 1)));
-                                 },
-                             .cache = token_cache(config_)});
+    data::Source request = data_source(config_, *tokenizer_);
+    request.progress = [&](size_t done, size_t all) {
+      status(
+          fmt::format("tokenizing {}: {}%", config_.data, 100 * done / std::max<size_t>(all, 1)));
+    };
+    request.cache = token_cache(config_);
+    return data::read_split(request);
+  }
+
+  // Ranks that differ are refused before anything is written.
+  const Config& agreed(const Config& config) {
+    if (trainer_.ranks() != nullptr) agree_with_ranks(trainer_, split_, *tokenizer_);
+    return config;
+  }
+
+  int64_t ranks_or_one() const {
+    return trainer_.ranks() == nullptr ? 1 : trainer_.ranks()->size();
   }
 
   // Resuming needs only the run's folder, so the tokenizer is saved too.
@@ -192,10 +204,12 @@ class Loop {
   void introduce() {
     const std::string& family = trainer_.model().config().family;
     note(fmt::format(
-        "{} {}, {} parameters, {}, {} thread{}",
+        "{} {}, {} parameters, {}, {}{} thread{}",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
         family.empty() ? name(config_.model) : family, grouped(trainer_.model().parameter_count()),
-        name(config_.precision), threads(), threads() == 1 ? "" : "s"));
+        name(config_.precision),
+        ranks_or_one() == 1 ? "" : fmt::format("{} ranks with ", ranks_or_one()), threads(),
+        threads() == 1 ? "" : "s"));
     note(fmt::format("data: {} training and {} validation {}", grouped(split_.train.size()),
                      grouped(split_.validation.size()), trains_bytes() ? "bytes" : "tokens"));
     note("run folder: " + folder_.path().string());
@@ -237,7 +251,7 @@ class Loop {
   }
 
   bool stops() const {
-    return signals_->stop_requested() ||
+    return signals_->stop_requested() || trainer_.stop_signal() != 0 ||
            (config_.time_limit > 0 && seconds_since(start_) >= config_.time_limit);
   }
 
@@ -291,8 +305,7 @@ class Loop {
   std::vector<data::Batch> next_batches() {
     std::vector<data::Batch> batches;
     try {
-      for (int64_t micro = 0; micro < config_.accumulate; ++micro)
-        batches.push_back(loader_->next());
+      for (int64_t i = 0; i < trainer_.own_micro_batches(); ++i) batches.push_back(loader_->next());
     } catch (const Error&) {
       record_all(trainer_.finish_all(), false);
       save_before_failing();
@@ -397,7 +410,9 @@ class Loop {
                      .report = folder_.path() / "report.html",
                      .steps = trainer_.steps(),
                      .interrupted = interrupted_,
-                     .signal = interrupted_ ? signals_->stop_signal() : 0,
+                     .signal = !interrupted_                  ? 0
+                               : signals_->stop_signal() != 0 ? signals_->stop_signal()
+                                                              : trainer_.stop_signal(),
                      .validations = log_->validations(),
                      .first_validation_loss = log_->first_validation_loss(),
                      .last_validation_loss = log_->last_validation_loss(),
@@ -408,6 +423,8 @@ class Loop {
       result.sample = sample(config_.sample);
       show([&] { progress_.finish(); });
     }
+    const std::vector<RankTime> ranks = trainer_.rank_times();
+    note_ranks(ranks);
     result.elapsed = seconds_since(start_);
     write_summary(
         {.parameters = trainer_.model().parameter_count(),
@@ -415,11 +432,25 @@ class Loop {
          .full_speed = full_speed_,
          .bytes_per_token = can_decode() ? bytes_per_token(*tokenizer_, split_.validation) : 0,
          .sample = result.sample,
-         .origin = provenance(config_)},
+         .origin = provenance(config_),
+         .ranks = ranks},
         folder_.path());
     // From the files, as `binade report` does. A folder that was removed at the end has no steps.
     if (!log_->empty()) write_report(read_run(folder_.path()), result.report);
     return result;
+  }
+
+  void note_ranks(const std::vector<RankTime>& ranks) {
+    if (ranks.empty()) return;
+    double low = 1, high = 0, sent = 0;
+    for (const RankTime& rank : ranks) {
+      const double waiting = rank.seconds > 0 ? rank.waited / rank.seconds : 0;
+      low = std::min(low, waiting);
+      high = std::max(high, waiting);
+      sent += rank.sent;
+    }
+    note(fmt::format("{} ranks waited for each other {:.0f}% to {:.0f}% of the time and sent {}",
+                     ranks.size(), 100 * low, 100 * high, bytes_text(static_cast<int64_t>(sent))));
   }
 
   // Whether the tokenizer can decode the tokens: that of a token file may be unknown.
@@ -477,10 +508,18 @@ class Loop {
 
 }  // namespace
 
-RunResult run(const Config& config, Progress::Mode mode, Observer* observer) {
+RunResult run(const Config& config, Progress::Mode mode, Observer* observer,
+              std::shared_ptr<dist::Communicator> ranks) {
   check_device(config);
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
-  return Loop(config, mode, observer).run();
+  if (ranks == nullptr || ranks->size() == 1) return Loop(config, mode, observer, nullptr).run();
+  if (config.threads == 0) share_threads(*ranks);
+  ranks->set_timeout(config.timeout);
+  if (ranks->rank() != 0) {
+    follow_run(config, ranks);
+    return {};
+  }
+  return Loop(config, mode, observer, ranks).run();
 }
 
 }  // namespace binade::train

@@ -31,7 +31,11 @@ struct RunResult {
 // finish the step and write a checkpoint; a second Ctrl-C ends the program; SIGUSR1 writes a
 // checkpoint and training continues. A failed write to standard output ends its messages, not the
 // run. The observer, if any, receives every step.
+//
+// On many ranks, all call it with the same configuration; rank 0 writes, prints and observes, and
+// the others return an empty result. Fails before the first step if they differ in version,
+// configuration, data, tokenizer or arithmetic.
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal,
-              Observer* observer = nullptr);
+              Observer* observer = nullptr, std::shared_ptr<dist::Communicator> ranks = nullptr);
 
 }  // namespace binade::train

@@ -59,7 +59,7 @@ bool changes_bits(std::string_view setting) {
     return false;
   return setting.starts_with("[model]") || setting.starts_with("[precision]") ||
          setting.starts_with("[[precision") || setting.starts_with("[train]") ||
-         setting == "[data]validation";
+         setting == "[data]validation" || setting == "[dist]reduce_dtype";
 }
 
 std::string describe_source(const data::Tokens& train, const data::Tokens& validation) {
@@ -114,7 +114,9 @@ std::vector<std::string> changed_settings(std::string_view saved, std::string_vi
   const auto value_in = [](const std::map<std::string, std::string>& settings,
                            const std::string& setting) {
     const auto found = settings.find(setting);
-    return found == settings.end() ? "unset" : found->second;
+    if (found != settings.end()) return found->second;
+    // Older versions had no such key, and did what its default does.
+    return std::string(setting == "[dist]reduce_dtype" ? "\"f32\"" : "unset");
   };
   for (const auto& [setting, value] : all) {
     const std::string from = value_in(before, setting), to = value_in(after, setting);

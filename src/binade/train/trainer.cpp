@@ -1,10 +1,12 @@
 #include "binade/train/trainer.h"
 
+#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/backend/transfer.h"
 #include "binade/base/json.h"
 #include "binade/base/random.h"
@@ -80,32 +82,89 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8
   return model.loss(to(batch.tokens, device), to(batch.targets, device));
 }
 
-Trainer::Trainer(const Config& config)
+Trainer::Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks)
     : config_(config),
       device_(device_of(config)),
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
       fp8_(fp8_state(config)),
       model_(std::make_unique<nn::LanguageModel>(model_config(config), placement(config))),
-      optimizer_(make_optimizer(config, *model_)),
+      ranks_(ranks != nullptr && ranks->size() > 1 ? std::move(ranks) : nullptr),
+      optimizer_(new_optimizer()),
       scaler_(scaler_options(config)),
       graph_(config.graph, device_) {
   check_modules(config, *model_);
+  make_sums();
+}
+
+std::unique_ptr<optim::Optimizer> Trainer::new_optimizer() {
+  if (ranks_ == nullptr) return make_optimizer(config_, *model_);
+  if (!device_.is_cpu()) {
+    fail("train", {.argument = "device",
+                   .expected = "cpu on many ranks",
+                   .found = to_string(device_),
+                   .hint = "this version shares work among CPUs alone: add --device cpu"});
+  }
+  partition_.emplace(parameters_in_order(config_, *model_), ranks_->size(), model_->parameters());
+  return make_optimizer(config_, *model_, partition_->parts(ranks_->rank()));
+}
+
+void Trainer::make_sums() {
+  if (ranks_ == nullptr) {
+    leaf_sum_ = std::make_unique<LeafSum>(optimizer_->parameters(), config_.reduce_dtype);
+    return;
+  }
+  sharded_ =
+      std::make_unique<dist::Sharded>(*model_, *optimizer_, ranks_, *partition_,
+                                      dist::ShardedOptions{.micro_batches = config_.accumulate,
+                                                           .stage = static_cast<int>(config_.stage),
+                                                           .reduce_dtype = config_.reduce_dtype});
+}
+
+void Trainer::announce(const std::string& order) {
+  if (ranks_ == nullptr) return;
+  ranks_->set_phase(order);
+  if (ranks_->rank() == 0) ranks_->broadcast_text("order", order);
+}
+
+std::string Trainer::order_of_next_step() const {
+  return "step " + std::to_string(steps_ + 1) +
+         (autograd::op_observer() == nullptr ? "" : " observed");
+}
+
+int64_t Trainer::own_micro_batches() const {
+  return sharded_ == nullptr ? config_.accumulate : std::ssize(sharded_->micro_batches());
 }
 
 void Trainer::init_from(const std::filesystem::path& given) {
   load_initial_weights(*model_, given);
   // Master weights are copies of the parameters. Those of 16-bit parameters, which were rounded
   // when they were loaded, are loaded again in f32.
-  optimizer_ = make_optimizer(config_, *model_);
+  sharded_.reset();
+  leaf_sum_.reset();
+  optimizer_ = new_optimizer();
+  make_sums();
   if (config_.params == ParameterStorage::masters) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);
     const auto from = exact.parameters(), to = model_->parameters();
     const NoGrad no_grad;
-    for (size_t i = 0; i < to.size(); ++i) copy_(optimizer_->master_of(to[i]), from[i]);
+    for (size_t i = 0; i < to.size(); ++i) {
+      copy_(optimizer_->master_of(to[i]), optimizer_->own_part(to[i], from[i]));
+    }
   }
   graph_.reset();
+}
+
+Tensor Trainer::backward(const data::Batch& host, int64_t micro) {
+  // Ops that draw random numbers take streams by micro-batch, whatever rank runs it: 4096 of each.
+  random::context().next_stream = static_cast<uint32_t>(micro % 4096) * 4096;
+  const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
+  const Tensor loss = model_->loss(batch.tokens, batch.targets);
+  const amp::Autocast off(amp::disabled_autocast());
+  const double fraction = 1.0 / static_cast<double>(config_.accumulate);
+  scaler_.scale(config_.accumulate > 1 ? loss * fraction : loss).backward();
+  return loss.detach();
 }
 
 Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
@@ -114,21 +173,59 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
   // One guard for all micro-batches, so that they share the casts of the weights.
   const amp::Autocast cast(autocast_);
   const amp::Fp8Autocast fp8(fp8_);
-  for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch host = batch_of(micro);
-    const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
-    Tensor loss = model_->loss(batch.tokens, batch.targets);
-    add_(mean, loss.detach(), fraction);
+  leaf_sum_->run(config_.accumulate, [&](int64_t micro) {
+    const Tensor loss = backward(batch_of(micro), micro);
     const amp::Autocast off(amp::disabled_autocast());
-    if (config_.accumulate > 1) loss = loss * fraction;
-    scaler_.scale(loss).backward();
-  }
+    add_(mean, loss, fraction);
+  });
   return mean;
+}
+
+std::vector<RankTime> Trainer::rank_times() {
+  if (ranks_ == nullptr) return {};
+  announce("times");
+  std::vector<RankTime> all(static_cast<size_t>(ranks_->size()));
+  ranks_->all_gather("times", std::as_bytes(std::span(&rank_time_, 1)),
+                     std::as_writable_bytes(std::span(all)),
+                     std::vector<int64_t>(all.size(), sizeof(RankTime)));
+  return all;
+}
+
+void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
+  const auto begin = std::chrono::steady_clock::now();
+  const dist::Traffic before = ranks_->traffic();
+  dist::StepPart part{.stop = own_stop_signal_};
+  {
+    const amp::Autocast cast(autocast_);
+    const amp::Fp8Autocast fp8(fp8_);
+    sharded_->accumulate(
+        [&](int64_t micro) { part.losses.push_back(backward(batch_of(micro), micro).item()); });
+  }
+  scaler_.unscale(*optimizer_);
+  amp::GradientCheck check;
+  if (scaler_.enabled()) check = scaler_.check_of(*optimizer_);
+  const dist::Sharded::Agreed agreed =
+      sharded_->agree(config_.clip, std::move(part), scaler_.enabled() ? &check : nullptr);
+  stop_signal_ = static_cast<int>(agreed.stop);
+  const Tensor mean = zeros({}, DType::f64);
+  for (const double loss : agreed.losses)
+    add_(mean, full({}, loss, DType::f32), 1.0 / static_cast<double>(config_.accumulate));
+  step.loss = backend::AsyncScalar(mean);
+  apply(agreed.clip, step);
+  if (agreed.clip.found_inf.item() == 0) sharded_->gather_parameters();
+  const dist::Traffic& after = ranks_->traffic();
+  rank_time_.seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  rank_time_.waited += after.waited - before.waited;
+  rank_time_.sent += static_cast<double>(after.bytes_sent - before.bytes_sent);
 }
 
 void Trainer::update(PendingStep& step) {
   scaler_.unscale(*optimizer_);
-  const optim::Clip clip = optim::clip(optimizer_->parameters(), config_.clip);
+  apply(optim::clip(optimizer_->parameters(), config_.clip), step);
+}
+
+void Trainer::apply(const optim::Clip& clip, PendingStep& step) {
   step.gradient_norm = backend::AsyncScalar(clip.norm);
   if (scaler_.enabled()) {
     step.report = scaler_.step(*optimizer_, clip.factor);
@@ -147,15 +244,16 @@ void Trainer::start_step(const data::Tokens& tokens) {
 }
 
 void Trainer::start_step(data::Loader& loader) {
-  start_on([&](int64_t) { return loader.next(); });
+  start_on([&](int64_t) { return loader.next(); });  // one of this rank's micro-batches
 }
 
 void Trainer::start_step(std::span<const data::Batch> batches) {
-  if (std::ssize(batches) != config_.accumulate)
+  if (std::ssize(batches) != own_micro_batches())
     fail("train", {.argument = "batches",
-                   .expected = std::to_string(config_.accumulate) + ", one per micro-batch",
+                   .expected = std::to_string(own_micro_batches()) + ", one per micro-batch",
                    .found = std::to_string(batches.size())});
-  start_on([&](int64_t micro) { return batches[static_cast<size_t>(micro)]; });
+  const int64_t stride = ranks_ == nullptr ? 1 : ranks_->size();
+  start_on([&](int64_t micro) { return batches[static_cast<size_t>(micro / stride)]; });
 }
 
 size_t Trainer::max_pending() const { return device_.is_cpu() ? 0 : steps_ahead; }
@@ -170,6 +268,7 @@ void Trainer::set_learning_rate() {
 
 void Trainer::start_on(BatchOf batch_of) {
   read_results(max_pending());
+  announce(order_of_next_step());
   random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
   model_->train();
   set_learning_rate();
@@ -186,6 +285,10 @@ void Trainer::start_on(BatchOf batch_of) {
 Trainer::PendingStep Trainer::launch(BatchOf batch_of) {
   PendingStep step;
   optimizer_->zero_grad();
+  if (sharded_ != nullptr) {
+    launch_on_ranks(batch_of, step);
+    return step;
+  }
   step.loss = backend::AsyncScalar(accumulate_gradients(batch_of));
   update(step);
   return step;
@@ -273,24 +376,35 @@ StepResult Trainer::step(data::Loader& loader) {
 
 void Trainer::exclude_from_fp8(const std::string& module) {
   check_module(module, *model_, "a module to exclude from FP8");
+  announce("exclude " + module);
   exclude(fp8_, module);
   graph_.reset();
 }
 
 double Trainer::evaluate(const data::Tokens& tokens) {
+  announce("evaluate");
   const NoGrad no_grad;
   const EvalMode eval_mode(*model_);
   std::vector<backend::AsyncScalar> losses;  // read at the end, so that a GPU never waits
+  const int64_t first = ranks_ == nullptr ? 0 : ranks_->rank(),
+                stride = ranks_ == nullptr ? 1 : ranks_->size();
   graph_.run_between([&] {
     const amp::Autocast cast(autocast_);
-    for (int64_t i = 0; i < config_.eval_batches; ++i) {
+    for (int64_t i = first; i < config_.eval_batches; i += stride) {
       const data::Batch batch =
           data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
       losses.emplace_back(model_->loss(to(batch.tokens, device_), to(batch.targets, device_)));
     }
   });
+  dist::StepPart part;
+  for (const backend::AsyncScalar& loss : losses) part.losses.push_back(loss.get());
+  const std::vector<std::vector<double>> all = ranks_ == nullptr
+                                                   ? std::vector<std::vector<double>>{part.losses}
+                                                   : dist::tally(*ranks_, part).losses;
+  // In the order of the batches, whatever rank ran them.
   double sum = 0;
-  for (const backend::AsyncScalar& loss : losses) sum += loss.get();
+  for (int64_t i = 0; i < config_.eval_batches; ++i)
+    sum += all[static_cast<size_t>(i % stride)][static_cast<size_t>(i / stride)];
   return sum / static_cast<double>(config_.eval_batches);
 }
 
@@ -300,11 +414,14 @@ StateDict Trainer::state_dict() {
                         .expected = "no unfinished step",
                         .found = std::to_string(pending_.size()),
                         .hint = "call finish_all() first"});
+  announce("state");
   StateDict state;
   const StateDict model_state = model().state_dict();  // flushes FP8 histories
   for (const auto& [name, tensor] : model_->named_buffers())
     state["buffer." + name] = model_state.at(name);
-  for (const auto& [name, tensor] : optimizer_->state_dict()) state["optimizer." + name] = tensor;
+  StateDict optimizer_state = optimizer_->state_dict();
+  if (sharded_ != nullptr) optimizer_state = sharded_->gather(optimizer_state);
+  for (const auto& [name, tensor] : optimizer_state) state["optimizer." + name] = tensor;
   for (const auto& [name, value] : scaler_.state()) state["scaler." + name] = scalar(value);
   state["steps"] = scalar(static_cast<double>(steps_));
   state["skipped"] = scalar(static_cast<double>(skipped_));

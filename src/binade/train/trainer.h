@@ -3,13 +3,17 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "binade/base/function_ref.h"
 #include "binade/data/loader.h"
+#include "binade/dist/sharded.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/leaf_sum.h"
+#include "binade/train/rank_time.h"
 #include "binade/train/step_graph.h"
 
 namespace binade::train {
@@ -32,10 +36,12 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8
                   const data::Tokens& tokens, int64_t step, int64_t micro);
 
 // A model, its optimizer and its scaler: all that a step changes, and so all that a checkpoint
-// holds.
+// holds. On many ranks each has a Trainer, which shares the micro-batches of a step and the
+// optimizer's state with the others. Rank 0 leads: what its caller calls, the others do in follow()
+// (train/follow.h). Results have the same bits for any number of ranks.
 class Trainer {
  public:
-  explicit Trainer(const Config& config);
+  explicit Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks = nullptr);
 
   // Loads the weights of a model's folder, or of a run's, in place of random ones.
   void init_from(const std::filesystem::path& given);
@@ -45,7 +51,7 @@ class Trainer {
   // skipped.
   void start_step(const data::Tokens& tokens);
   void start_step(data::Loader& loader);
-  // On these batches, one per micro-batch.
+  // On these batches, one per micro-batch of this rank.
   void start_step(std::span<const data::Batch> batches);
   // Results of started steps, oldest first, each returned once. finished() leaves out a GPU's last
   // two steps, so that the GPU never waits for the host; finish_all() waits for every step. Many
@@ -63,6 +69,20 @@ class Trainer {
   // Runs work on the model that keeps no tensors, such as generating text. A captured graph of the
   // steps stays as it is.
   void run_between_steps(FunctionRef<void()> work) { graph_.run_between(work); }
+
+  // The other ranks, or null.
+  const std::shared_ptr<dist::Communicator>& ranks() const { return ranks_; }
+  // Micro-batches of a step that this rank runs.
+  int64_t own_micro_batches() const;
+  // Of each rank, since the Trainer was made. Empty for one process. Collective.
+  std::vector<RankTime> rank_times();
+  // Tells the other ranks what rank 0 is about to do: "load PATH", "init PATH", "end". What the
+  // members of this class do they announce themselves. Does nothing on other ranks.
+  void announce(const std::string& order);
+  // The signal that asked a rank to stop before the last step, or 0. A rank tells the others its
+  // own with each step.
+  int stop_signal() const { return stop_signal_; }
+  void set_stop_signal(int signal) { own_stop_signal_ = signal; }
 
   int64_t steps() const { return steps_; }
   int64_t skipped() const { return skipped_; }
@@ -105,9 +125,19 @@ class Trainer {
   PendingStep launch(BatchOf batch_of);
   // The same by the graph, which is captured first if it was not yet.
   PendingStep launch_graph(BatchOf batch_of);
+  // "step 12", with a word if its ops are observed, which may change how they are computed.
+  std::string order_of_next_step() const;
+  std::unique_ptr<optim::Optimizer> new_optimizer();
+  // Whatever the optimizer's parameters are now, gradients of micro-batches add up there.
+  void make_sums();
+  // Runs one micro-batch and returns its loss.
+  Tensor backward(const data::Batch& host, int64_t micro);
   // The mean loss, f64 on the device.
   Tensor accumulate_gradients(BatchOf batch_of);
   void update(PendingStep& step);
+  void apply(const optim::Clip& clip, PendingStep& step);
+  // The same with the other ranks: gradients, mean loss and update.
+  void launch_on_ranks(BatchOf batch_of, PendingStep& step);
   // Reads the results of the oldest pending steps until `left` are unread.
   void read_results(size_t left);
   // Started steps that may stay unread.
@@ -120,7 +150,11 @@ class Trainer {
   amp::AutocastState autocast_;
   amp::Fp8State fp8_;
   std::unique_ptr<nn::LanguageModel> model_;
+  std::shared_ptr<dist::Communicator> ranks_;
+  std::optional<dist::Partition> partition_;  // of many ranks
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<LeafSum> leaf_sum_;       // of one process
+  std::unique_ptr<dist::Sharded> sharded_;  // of many
   amp::GradScaler scaler_;
   std::deque<PendingStep> pending_;
   std::vector<StepResult> results_;  // read, but not returned yet
@@ -130,6 +164,8 @@ class Trainer {
   int64_t steps_ = 0;
   int64_t skipped_ = 0;
   amp::SkipStreak skipped_in_a_row_;
+  int own_stop_signal_ = 0, stop_signal_ = 0;
+  RankTime rank_time_;
 };
 
 }  // namespace binade::train

@@ -119,13 +119,30 @@ std::unique_ptr<optim::Optimizer> make_muon(const Config& config, const nn::Modu
 
 }  // namespace
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model) {
+std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& model) {
+  std::vector<Tensor> parameters;
+  for (const auto& group : decay_groups<optim::AdamGroup>(model.parameters(), adam_options(config),
+                                                          config.weight_decay))
+    parameters.insert(parameters.end(), group.parameters.begin(), group.parameters.end());
+  return parameters;
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model,
+                                                 std::vector<optim::Part> parts) {
   const auto parameters = model.parameters();
   const double decay = config.weight_decay;
+  if (!parts.empty() && config.optimizer != OptimizerKind::adamw) {
+    fail("train", {.argument = "optimizer",
+                   .expected = "adamw on many ranks",
+                   .found = std::string(name_in(optimizer_names, config.optimizer))});
+  }
   switch (config.optimizer) {
-    case OptimizerKind::adamw:
+    case OptimizerKind::adamw: {
+      optim::AdamOptions options = adam_options(config);
+      options.master.parts = std::move(parts);
       return std::make_unique<optim::AdamW>(
-          decay_groups<optim::AdamGroup>(parameters, adam_options(config), decay));
+          decay_groups<optim::AdamGroup>(parameters, options, decay));
+    }
     case OptimizerKind::lion:
       return std::make_unique<optim::Lion>(
           decay_groups<optim::LionGroup>(parameters,

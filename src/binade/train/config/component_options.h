@@ -16,8 +16,12 @@ namespace binade::train {
 nn::LanguageModelConfig model_config(const Config& config);
 // Device and type of the parameters.
 nn::Placement placement(const Config& config);
-// The optimizer over the model's parameters: matrices decay, vectors do not.
-std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model);
+// The optimizer over the model's parameters: matrices decay, vectors do not. `parts`, for AdamW
+// alone, are the elements of each that this process updates, in the order below; empty: all.
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model,
+                                                 std::vector<optim::Part> parts = {});
+// The parameters in the order of an AdamW.
+std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
 // The recipe, with the overrides by module; off unless the precision is fp8.
 amp::Fp8State fp8_state(const Config& config);

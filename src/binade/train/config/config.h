@@ -55,6 +55,10 @@ struct Config {
   bool recompute = false;
   GraphMode graph = GraphMode::automatic;
   int64_t seed = 0, threads = 0;
+  // [dist]
+  int64_t stage = 2;
+  DType reduce_dtype = DType::f32;
+  double timeout = 600;  // seconds
   // [run]
   std::string out;
   int64_t eval_every = 200, eval_batches = 8, log_every = 50, checkpoint_every = 400, keep = 2,

@@ -111,6 +111,14 @@ constexpr Key all_keys[] = {
     {"train", "seed", Whole{&C::seed, 0, 9e15}, "Seed of the initial weights and the data order"},
     {"train", "threads", Whole{&C::threads, 0, 1024},
      "CPU threads; 0: all. Results do not depend on it"},
+    {"dist", "stage", Whole{&C::stage, 1, 2},
+     "On many ranks: 1 shards master weights and moments; 2 releases gradients early, too. Results "
+     "do not depend on it"},
+    {"dist", "reduce_dtype", choice<&C::reduce_dtype, reduce_names>,
+     "Type of micro-batches' gradients between ranks; they are summed in f32. A 16-bit type "
+     "rounds each once, on one rank too"},
+    {"dist", "timeout", Real{&C::timeout, 1, 1e9},
+     "Seconds that a rank waits for another before the run ends and names it"},
     {"run", "out", Text{&C::out}, "Folder of the run; empty: the next free runs/N"},
     {"run", "eval_every", Whole{&C::eval_every, 0, most},
      "Steps between validations; 0: at the end only"},

@@ -59,6 +59,20 @@ std::string validation_tiles(const RunSummary& run) {
   return html;
 }
 
+// Time and traffic of each rank.
+std::string rank_table(const RunSummary& run) {
+  if (run.ranks.empty()) return "";
+  Table table{.header = {"rank", "computed", "waited", "of its time", "sent"}};
+  for (size_t i = 0; i < run.ranks.size(); ++i) {
+    const RankTime& rank = run.ranks[i];
+    const double fraction = rank.seconds > 0 ? rank.waited / rank.seconds : 0;
+    table.rows.push_back({std::to_string(i), time_text(rank.seconds - rank.waited),
+                          time_text(rank.waited), fmt::format("{:.1f}%", 100 * fraction),
+                          bytes_text(static_cast<int64_t>(rank.sent))});
+  }
+  return "<h2>Ranks</h2>\n" + to_html(table);
+}
+
 std::string tiles(const RunSummary& run) {
   if (run.records.empty()) return "";
   const Record& last = run.records.back();
@@ -155,6 +169,7 @@ std::string report_html(const RunSummary& run) {
   html += tiles(run) + "<main>\n" + charts(run) + "</main>\n";
   if (!run.sample.empty())
     html += fmt::format("<h2>A sample of its text</h2>\n<pre>{}</pre>\n", escaped(run.sample));
+  html += rank_table(run);
   html += fmt::format("<details><summary>Configuration</summary>\n<pre>{}</pre></details>\n",
                       escaped(to_toml(c)));
   return page(title, html);

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "binade/tensor/memory.h"
 #include "binade/train/metrics.h"
+#include "binade/train/rank_time.h"
 #include "binade/train/report/layer_history.h"
 
 namespace binade::train {
@@ -32,6 +34,7 @@ struct RunSummary {
   double bytes_per_token = 0;  // of the validation text; 0: unknown
   std::string sample = {};     // generated text; may be empty
   Provenance origin = {};
+  std::vector<RankTime> ranks = {};  // empty: one process
   LayerHistory layers = {};
 
   // A loss in nats per token as bits per byte of text; nothing if bytes_per_token is unknown.

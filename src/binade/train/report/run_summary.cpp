@@ -40,6 +40,12 @@ void read_summary(const std::filesystem::path& path, RunSummary& run) {
   if (const json::Value* value = root.find("bytes_per_token"))
     run.bytes_per_token = value->number();
   if (const json::Value* value = root.find("origin")) run.origin = provenance_of(*value);
+  if (const json::Value* value = root.find("ranks")) {
+    for (const json::Value& rank : value->array())
+      run.ranks.push_back({.seconds = rank.at("seconds").number(),
+                           .waited = rank.at("waited").number(),
+                           .sent = rank.at("sent").number()});
+  }
   for (int i = 0; i < memory::category_count; ++i) {
     const auto name = memory::name(static_cast<memory::Category>(i));
     const int64_t bytes = root.at("memory_at_peak").at(name).integer(0, largest_count);
@@ -64,6 +70,14 @@ void write_summary(const RunSummary& run, const std::filesystem::path& folder) {
   out.key("date").value(run.origin.date).key("version").value(run.origin.version);
   out.key("command").value(run.origin.command).key("machine").value(run.origin.machine);
   out.end_object();
+  if (!run.ranks.empty()) {
+    out.key("ranks").begin_array();
+    for (const RankTime& rank : run.ranks) {
+      out.begin_object().key("seconds").value(rank.seconds).key("waited").value(rank.waited);
+      out.key("sent").value(rank.sent).end_object();
+    }
+    out.end_array();
+  }
   io::AtomicFile file(folder / file_name, reader);
   file.append(out.end_object().text() + "\n");
   file.commit();

@@ -18,7 +18,7 @@ namespace {
 
 // All tensors form one list of pieces of at most this many elements, so that threads share large
 // and small tensors evenly. The pieces depend only on the tensors' sizes.
-constexpr int64_t piece = 2048;
+constexpr int64_t piece = norm_piece;
 
 struct Piece {
   int64_t index;  // of all pieces
@@ -272,7 +272,7 @@ double norm_part(double p, const double* x, int64_t n) {
   return sum;
 }
 
-double join_parts(double p, const std::vector<double>& parts) {
+double join_parts(double p, std::span<const double> parts) {
   double total = 0;
   for (double part : parts) {
     if (!std::isinf(p)) {
@@ -286,10 +286,9 @@ double join_parts(double p, const std::vector<double>& parts) {
   return p == 2 ? std::sqrt(total) : std::pow(total, 1 / p);
 }
 
-void gradient_norm(std::span<const TensorView> gradients, double p, TensorView norm,
-                   TensorView found_inf) {
+// Writes the part of each piece; returns whether an element is non-finite.
+bool norm_parts(std::span<const TensorView> gradients, double p, std::span<double> parts) {
   const auto size = [&](size_t i) { return gradients[i].numel(); };
-  std::vector<double> parts(static_cast<size_t>(piece_count(gradients.size(), size)));
   std::vector<uint8_t> bad(parts.size());
   for_each_piece(gradients.size(), size, [&](const Piece& at) {
     double scratch[piece];
@@ -301,9 +300,29 @@ void gradient_norm(std::span<const TensorView> gradients, double p, TensorView n
         !std::isfinite(part) &&
         !std::all_of(x, x + at.count, [](double v) { return std::isfinite(v); });
   });
+  return std::find(bad.begin(), bad.end(), 1) != bad.end();
+}
+
+void gradient_norm(std::span<const TensorView> gradients, double p, TensorView norm,
+                   TensorView found_inf) {
+  const auto size = [&](size_t i) { return gradients[i].numel(); };
+  std::vector<double> parts(static_cast<size_t>(piece_count(gradients.size(), size)));
+  const bool bad = norm_parts(gradients, p, parts);
   const double result = join_parts(p, parts);
   store(&result, norm, 0, 1);
-  if (std::find(bad.begin(), bad.end(), 1) != bad.end()) raise(found_inf);
+  if (bad) raise(found_inf);
+}
+
+void gradient_norm_parts(std::span<const TensorView> gradients, TensorView parts,
+                         TensorView found_inf) {
+  if (norm_parts(gradients, 2, {parts.as<double>(), static_cast<size_t>(parts.numel())}))
+    raise(found_inf);
+}
+
+void join_norm_parts(TensorView parts, TensorView norm) {
+  const double result =
+      join_parts(2, {parts.as<const double>(), static_cast<size_t>(parts.numel())});
+  store(&result, norm, 0, 1);
 }
 
 void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf,
@@ -342,6 +361,8 @@ void clip_factor(TensorView norm, double max_norm, TensorView factor) {
 const OptimizerKernels optimizer_kernels{.adam = adam,
                                          .sgd = sgd,
                                          .gradient_norm = gradient_norm,
+                                         .gradient_norm_parts = gradient_norm_parts,
+                                         .join_norm_parts = join_norm_parts,
                                          .unscale = unscale,
                                          .clip_factor = clip_factor,
                                          .rmsprop = rmsprop,

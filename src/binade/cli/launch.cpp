@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "binade/base/error.h"
+#include "binade/cli/commands.h"
+#include "binade/dist/communicator.h"
+#include "binade/io/model_folder.h"
+
+extern char** environ;
+
+namespace binade::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+struct LaunchArguments {
+  int ranks = 0;
+  int restarts = 0;
+};
+
+volatile pid_t launched = 0;
+
+// Passed on, so that the ranks save a checkpoint.
+void pass_on(int signal) {
+  if (launched > 0) ::kill(launched, signal);
+}
+
+Words mpirun(int ranks) {
+  Words words{"mpirun", "-n", std::to_string(ranks)};
+  // Options of Open MPI: as many ranks as asked for, with threads on any core, and a minute to save
+  // a checkpoint after a signal.
+  if (dist::mpi_version().starts_with("Open MPI")) {
+    for (const char* word :
+         {"--oversubscribe", "--bind-to", "none", "--mca", "odls_base_sigkill_timeout", "60"})
+      words.emplace_back(word);
+    if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  }
+  return words;
+}
+
+// Runs a program and returns its exit code, as a shell reports it.
+int run(const Words& words) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), environ);
+  if (error != 0) {
+    fail("launch", {.argument = words[0],
+                    .expected = "a program on the PATH",
+                    .found = std::strerror(error),
+                    .hint = "install openmpi-bin"});
+  }
+  launched = child;
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  launched = 0;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// The value of --out among the words, if it is there.
+std::optional<fs::path> out_of(const Words& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with("--out=")) return words[i].substr(6);
+    if (words[i] == "--out" && i + 1 < words.size()) return words[i + 1];
+  }
+  return {};
+}
+
+// -1 if there is none.
+int64_t newest_step(const fs::path& run) {
+  const std::vector<io::Checkpoint> all = io::list_checkpoints(run / "checkpoints");
+  return all.empty() ? -1 : all.back().step;
+}
+
+// Whether another start may help: a run that ended by itself, by a signal or by its time limit has
+// said what it wanted.
+bool failed(int status) {
+  return status != 0 && status != 124 && status != 128 + SIGINT && status != 128 + SIGTERM &&
+         status != 128 + SIGHUP;
+}
+
+int launch(const LaunchArguments& arguments, const Words& train) {
+  if (dist::mpi_version().empty()) {
+    fail("launch", {.argument = "-n",
+                    .expected = "a build with MPI",
+                    .found = "one without",
+                    .hint = "install libopenmpi-dev and openmpi-bin and build again"});
+  }
+  if (train.empty() || train[0] != "train") {
+    fail("launch", {.argument = "command",
+                    .expected = "train and its options",
+                    .found = train.empty() ? "none" : train[0]});
+  }
+  const std::optional<fs::path> out = out_of(train);
+  if (arguments.restarts > 0 && !out) {
+    fail("launch", {.argument = "--restarts",
+                    .expected = "--out FOLDER among the options of train",
+                    .found = "none",
+                    .hint = "a run in a folder of unknown name cannot be resumed"});
+  }
+  const auto start = [&](const Words& command) {
+    Words words = mpirun(arguments.ranks);
+    words.push_back(fs::read_symlink("/proc/self/exe").string());
+    words.insert(words.end(), command.begin(), command.end());
+    return run(words);
+  };
+  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, pass_on);
+  std::signal(SIGINT, SIG_IGN);  // the terminal sends it to mpirun, too
+  int64_t before = out ? newest_step(*out) : -1;
+  int status = start(train);
+  for (int left = arguments.restarts; failed(status) && left > 0; --left) {
+    const int64_t now = newest_step(*out);
+    // Bad input, or a failure that comes again at once.
+    if (now < 0 || (now == before && left < arguments.restarts)) break;
+    before = now;
+    std::fflush(stdout);
+    std::fputs(
+        fmt::format("binade: the ranks ended with {}; starting again from step {}\n", status, now)
+            .c_str(),
+        stderr);
+    Words again{"train", "--resume", "--out", out->string()};
+    for (const char* flag : {"--quiet", "--json"}) {
+      if (std::find(train.begin(), train.end(), flag) != train.end()) again.emplace_back(flag);
+    }
+    status = start(again);
+  }
+  return status;
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "launch", "Train on several processes of this machine: binade launch -n 4 train ...");
+  auto arguments = std::make_shared<LaunchArguments>();
+  command->add_option("-n,--ranks", arguments->ranks, "Processes")
+      ->required()
+      ->check(CLI::Range(1, 4096));
+  command
+      ->add_option("--restarts", arguments->restarts,
+                   "When the ranks fail, resume from the newest checkpoint, at most so often")
+      ->check(CLI::Range(0, 1000000));
+  command->prefix_command();
+  command->callback([command, arguments] {
+    const int status = launch(*arguments, command->remaining());
+    if (status != 0) throw CLI::RuntimeError(status);
+  });
+}
+
+}  // namespace binade::cli

@@ -1,0 +1,142 @@
+#include "binade/dist/communicator.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+#include "binade/base/error.h"
+#include "binade/dist/mpi.h"
+
+namespace binade::dist {
+namespace {
+
+int64_t total(Communicator::Counts counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+void check_size(const std::string& name, int64_t found, int64_t expected) {
+  if (found == expected) return;
+  fail("ranks", {.argument = "bytes of " + name,
+                 .expected = std::to_string(expected),
+                 .found = std::to_string(found)});
+}
+
+class Single final : public Communicator {
+ public:
+  Single() : Communicator(0, 1) {}
+
+  std::string describe() const override { return "one process"; }
+  [[noreturn]] void abort(const std::string& message, int status) override {
+    std::fprintf(stderr, "binade: %s\n", message.c_str());
+    std::exit(status);
+  }
+  void finalize() override {}
+
+ protected:
+  Pending start_all_to_all(Bytes send, Counts, MutableBytes receive, Counts) override {
+    return copy(send, receive);
+  }
+  Pending start_all_gather(Bytes send, MutableBytes receive, Counts) override {
+    return copy(send, receive);
+  }
+  Pending start_gather(Bytes send, MutableBytes receive, Counts) override {
+    return copy(send, receive);
+  }
+  Pending start_broadcast(MutableBytes) override { return {}; }
+
+ private:
+  static Pending copy(Bytes send, MutableBytes receive) {
+    if (!send.empty()) std::memcpy(receive.data(), send.data(), send.size());
+    return {};
+  }
+};
+
+}  // namespace
+
+void Communicator::note(const std::string& name, int64_t bytes, int64_t sent) {
+  last_ = {last_.number + 1, name, bytes, phase_};
+  history_ = XXH3_64bits_withSeed(name.data(), name.size(), history_);
+  traffic_.bytes_sent += sent;
+}
+
+Communicator::Pending Communicator::all_to_all(const std::string& name, Bytes send,
+                                               Counts send_counts, MutableBytes receive,
+                                               Counts receive_counts) {
+  check_size(name, std::ssize(send_counts), size_);
+  check_size(name, std::ssize(receive_counts), size_);
+  check_size(name, std::ssize(send), total(send_counts));
+  check_size(name, std::ssize(receive), total(receive_counts));
+  note(name, std::ssize(send), std::ssize(send) - send_counts[static_cast<size_t>(rank_)]);
+  return start_all_to_all(send, send_counts, receive, receive_counts);
+}
+
+void Communicator::all_gather(const std::string& name, Bytes send, MutableBytes receive,
+                              Counts counts) {
+  check_size(name, std::ssize(counts), size_);
+  check_size(name, std::ssize(send), counts[static_cast<size_t>(rank_)]);
+  check_size(name, std::ssize(receive), total(counts));
+  note(name, std::ssize(send), std::ssize(send) * (size_ - 1));
+  start_all_gather(send, receive, counts).wait();
+}
+
+void Communicator::gather(const std::string& name, Bytes send, MutableBytes receive,
+                          Counts counts) {
+  check_size(name, std::ssize(counts), size_);
+  check_size(name, std::ssize(send), counts[static_cast<size_t>(rank_)]);
+  if (rank_ == 0) check_size(name, std::ssize(receive), total(counts));
+  note(name, std::ssize(send), rank_ == 0 ? 0 : std::ssize(send));
+  start_gather(send, receive, counts).wait();
+}
+
+void Communicator::broadcast(const std::string& name, MutableBytes bytes) {
+  note(name, std::ssize(bytes), rank_ == 0 ? std::ssize(bytes) * (size_ - 1) : 0);
+  start_broadcast(bytes).wait();
+}
+
+std::vector<std::string> Communicator::all_gather_text(const std::string& name,
+                                                       const std::string& text) {
+  const auto ranks = static_cast<size_t>(size_);
+  const int64_t length = std::ssize(text);
+  std::vector<int64_t> lengths(ranks);
+  all_gather("length of " + name, std::as_bytes(std::span(&length, 1)),
+             std::as_writable_bytes(std::span(lengths)),
+             std::vector<int64_t>(ranks, sizeof(int64_t)));
+  std::string all(static_cast<size_t>(total(lengths)), '\0');
+  all_gather(name, std::as_bytes(std::span(text)), std::as_writable_bytes(std::span(all)), lengths);
+  std::vector<std::string> result;
+  size_t at = 0;
+  for (const int64_t one : lengths) {
+    result.push_back(all.substr(at, static_cast<size_t>(one)));
+    at += static_cast<size_t>(one);
+  }
+  return result;
+}
+
+std::string Communicator::broadcast_text(const std::string& name, const std::string& text) {
+  int64_t length = std::ssize(text);
+  broadcast("length of " + name, std::as_writable_bytes(std::span(&length, 1)));
+  std::string result = rank_ == 0 ? text : std::string(static_cast<size_t>(length), '\0');
+  broadcast(name, std::as_writable_bytes(std::span(result)));
+  return result;
+}
+
+std::shared_ptr<Communicator> single() { return std::make_shared<Single>(); }
+
+std::shared_ptr<Communicator> init() {
+  const Environment here = environment();
+  if (here.size == 1) return single();
+  if (here.launcher == "torchrun") {
+    fail("ranks", {.argument = "torchrun",
+                   .expected = "a launcher of MPI programs",
+                   .found = "WORLD_SIZE = " + std::to_string(here.size),
+                   .hint = "torchrun starts processes without MPI, and this version has no NCCL: "
+                           "use mpirun -n N, srun, or binade launch -n N"});
+  }
+  return init_mpi(here);
+}
+
+}  // namespace binade::dist

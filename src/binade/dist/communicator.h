@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "binade/dist/environment.h"
+
+namespace binade::dist {
+
+// A collective operation, for messages and for the check that all ranks do the same.
+struct Operation {
+  int64_t number = 0;  // counted from 1
+  std::string name;    // "fold of bucket 3"
+  int64_t bytes = 0;   // sent by this rank
+  std::string phase;   // "step 12"
+};
+
+// Time and traffic of one rank.
+struct Traffic {
+  int64_t bytes_sent = 0;  // to other ranks
+  double waited = 0;       // seconds in wait()
+};
+
+// Processes that compute together: each has a rank of 0 to size() - 1. Every member but the
+// accessors is collective: all ranks call it, in the same order. Counts are in bytes, one for each
+// rank. One thread of a process calls it.
+class Communicator {
+ public:
+  // A collective that runs while the caller computes. wait() must come before the buffers are used
+  // or released, and before the Communicator ends.
+  class Pending {
+   public:
+    Pending() = default;
+    explicit Pending(std::function<void()> wait) : wait_(std::move(wait)) {}
+    Pending(Pending&&) = default;
+    Pending& operator=(Pending&&) = default;
+    void wait() {
+      if (auto wait = std::exchange(wait_, nullptr)) wait();
+    }
+    bool defined() const { return wait_ != nullptr; }
+
+   private:
+    std::function<void()> wait_;
+  };
+  using Bytes = std::span<const std::byte>;
+  using MutableBytes = std::span<std::byte>;
+  using Counts = std::span<const int64_t>;
+
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // Ranks of this machine, and the number of this one among them.
+  virtual int local_size() const { return 1; }
+  virtual int local_rank() const { return 0; }
+  // "MPI, Open MPI v4.1.4"; "one process".
+  virtual std::string describe() const = 0;
+
+  // The parts of `send`, one after the other, go to ranks 0, 1, ...; their parts arrive in
+  // `receive` in the same order.
+  Pending all_to_all(const std::string& name, Bytes send, Counts send_counts, MutableBytes receive,
+                     Counts receive_counts);
+  // Every rank's `send` arrives in `receive` of every rank, in the order of ranks.
+  void all_gather(const std::string& name, Bytes send, MutableBytes receive, Counts counts);
+  // The same on rank 0 alone; `receive` is unused on the others.
+  void gather(const std::string& name, Bytes send, MutableBytes receive, Counts counts);
+  // Rank 0's bytes arrive on all.
+  void broadcast(const std::string& name, MutableBytes bytes);
+  // Texts of any length: every rank's, in the order of ranks; rank 0's.
+  std::vector<std::string> all_gather_text(const std::string& name, const std::string& text);
+  std::string broadcast_text(const std::string& name, const std::string& text);
+
+  // For messages: what the collectives from here on belong to.
+  void set_phase(std::string phase) { phase_ = std::move(phase); }
+  // Seconds until a wait ends the program; a message comes after the smaller of 30 and half of
+  // them.
+  void set_timeout(double seconds) { timeout_ = seconds; }
+  double timeout() const { return timeout_; }
+  const Operation& last() const { return last_; }
+  // A number that depends on the names and the order of all collectives so far.
+  uint64_t history() const { return history_; }
+  const Traffic& traffic() const { return traffic_; }
+
+  // Prints "binade: rank 2: message" and ends all ranks with exit code `status`.
+  [[noreturn]] virtual void abort(const std::string& message, int status) = 0;
+  // Ends the message layer after a success on all ranks.
+  virtual void finalize() = 0;
+
+ protected:
+  virtual Pending start_all_to_all(Bytes send, Counts send_counts, MutableBytes receive,
+                                   Counts receive_counts) = 0;
+  virtual Pending start_all_gather(Bytes send, MutableBytes receive, Counts counts) = 0;
+  virtual Pending start_gather(Bytes send, MutableBytes receive, Counts counts) = 0;
+  virtual Pending start_broadcast(MutableBytes bytes) = 0;
+  void add_waited(double seconds) { traffic_.waited += seconds; }
+
+ private:
+  void note(const std::string& name, int64_t bytes, int64_t sent);
+
+  int rank_, size_;
+  std::string phase_ = "start";
+  double timeout_ = 600;
+  Operation last_;
+  uint64_t history_ = 0;
+  Traffic traffic_;
+};
+
+// A process alone.
+std::shared_ptr<Communicator> single();
+
+// Joins the processes that a launcher started with this one (environment.h); alone: single(). Fails
+// if the launcher's number of processes is not the one found, or if this build has no library for
+// them. Call it once.
+std::shared_ptr<Communicator> init();
+
+// Whether this build has MPI, and its version: "Open MPI v4.1.4". Empty: no.
+std::string mpi_version();
+
+}  // namespace binade::dist

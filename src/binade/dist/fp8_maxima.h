@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "binade/dist/tally.h"
+#include "binade/nn/module.h"
+
+namespace binade::dist {
+
+// The amaxes that delayed FP8 scaling has recorded in a step, of all layers of a model: ranks that
+// ran different micro-batches agree on them before the histories roll.
+class Fp8Maxima {
+ public:
+  explicit Fp8Maxima(nn::Module& model) : model_(model) {}
+
+  // Before the first micro-batch of a step.
+  void begin();
+  // Adds this rank's numbers to its part of the tally.
+  void add_to(StepPart& part);
+  // Takes those of all ranks. The state is then that of one process that ran all micro-batches.
+  void take(const StepWhole& whole);
+
+ private:
+  struct Stream {
+    std::string name;
+    Tensor pending, dropped;
+    bool is_weight = false;  // which every rank quantizes once
+  };
+  std::vector<Stream> streams() const;
+
+  nn::Module& model_;
+  std::map<std::string, int64_t> counted_;  // `dropped` of each stream before the step
+};
+
+}  // namespace binade::dist

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "binade/lab/plan.h"
+
+// What a step costs on many ranks (dist/sharded.h), without any of them.
+namespace binade::lab {
+
+// The connections between ranks. Rates are those of one rank in one direction.
+struct Network {
+  int per_node = 1;       // ranks of a machine
+  double inside = 100e9;  // bytes per second to ranks of the same machine
+  double between = 12e9;  // bytes per second to those of others
+};
+
+// One rank of `ranks`: the one that owns and sends the most.
+struct RankPlan {
+  int ranks = 1;
+  std::array<int64_t, 2> memory = {};  // bytes at the peak, in stages 1 and 2
+  int64_t bytes_sent = 0;              // to other ranks, per step: gradients and weights
+  double communication = 0;            // seconds per step
+  double compute = 0;                  // seconds per step, without it
+  double idle = 0;               // fraction of all ranks' time in rounds without a micro-batch
+  double tokens_per_second = 0;  // of all ranks, if nothing overlaps
+};
+
+// `compute`: seconds of a step in one process.
+RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double compute, int ranks,
+                    const Network& network);
+// 1, 2, 4, ... and `most` ranks. Fails if a step has fewer micro-batches than that.
+std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Network& network);
+std::string rank_plan_text(const std::vector<RankPlan>& plans);
+
+}  // namespace binade::lab

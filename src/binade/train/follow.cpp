@@ -1,0 +1,125 @@
+#include "binade/train/follow.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "binade/autograd/op_observer.h"
+#include "binade/base/parallel.h"
+#include "binade/dist/agreement.h"
+#include "binade/train/checkpoint.h"
+#include "binade/train/origin.h"
+#include "binade/train/signals.h"
+#include "binade/version.h"
+
+namespace binade::train {
+namespace {
+
+// Observes nothing: ops that are observed may be computed in another way than others, and ranks
+// must compute alike.
+class Bystander : public autograd::OpObserver {
+ public:
+  void forward(Op, std::span<const Tensor>, std::span<const Tensor>,
+               std::span<const Tensor>) override {}
+  void after_backward(const autograd::Node&, std::span<const Tensor>) override {}
+};
+
+// The text after "word ", if `order` starts with that.
+std::optional<std::string> argument(const std::string& order, const std::string& word) {
+  if (!order.starts_with(word + " ")) return {};
+  return order.substr(word.size() + 1);
+}
+
+void take_step(Trainer& trainer, data::Loader& loader, bool observed) {
+  Bystander bystander;
+  std::optional<autograd::OpObserverScope> scope;
+  if (observed) scope.emplace(&bystander);
+  trainer.step(loader);
+}
+
+}  // namespace
+
+data::Source data_source(const Config& config, const data::Tokenizer& tokenizer) {
+  return {.where = config.data,
+          .tokenizer = &tokenizer,
+          .vocab = config.vocab,
+          .batch = config.batch,
+          .context = config.context,
+          .validation = config.validation};
+}
+
+void share_threads(const dist::Communicator& ranks) {
+  for (const char* variable : {"BINADE_THREADS", "OMP_NUM_THREADS"}) {
+    if (std::getenv(variable) != nullptr) return;
+  }
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  set_threads(std::max(1, cores / ranks.local_size()));
+}
+
+void agree_with_ranks(const Trainer& trainer, const data::Split& split,
+                      const data::Tokenizer& tokenizer) {
+  dist::Communicator& ranks = *trainer.ranks();
+  const std::string_view model = tokenizer.model();
+  dist::agree(ranks, {{"version", version()},
+                      {"configuration", to_toml(trainer.config())},
+                      {"arithmetic", describe_arithmetic(trainer.device())},
+                      {"data", describe_data(split)},
+                      {"tokenizer", std::to_string(XXH3_64bits(model.data(), model.size()))},
+                      {"communication", ranks.describe()}});
+}
+
+void follow(Trainer& trainer, const data::Split& split) {
+  dist::Communicator& ranks = *trainer.ranks();
+  const Config& config = trainer.config();
+  std::optional<data::Loader> loader;
+  const SignalGuard signals;
+  for (;;) {
+    const std::string order = ranks.broadcast_text("order", "");
+    ranks.set_phase(order);
+    if (const auto step = argument(order, "step")) {
+      // After a load, so that it starts at the right step.
+      if (!loader) {
+        loader.emplace(split.train,
+                       data::Loader::Options{.shape = {config.batch, config.context},
+                                             .accumulate = config.accumulate,
+                                             .first = ranks.rank(),
+                                             .stride = ranks.size(),
+                                             .seed = static_cast<uint64_t>(config.seed),
+                                             .step = trainer.steps()});
+      }
+      trainer.set_stop_signal(signals.stop_signal());
+      take_step(trainer, *loader, step->ends_with("observed"));
+    } else if (order == "evaluate") {
+      trainer.evaluate(split.validation);
+    } else if (order == "state") {
+      require_finite(trainer);
+      trainer.state_dict();
+    } else if (const auto path = argument(order, "load")) {
+      load_checkpoint(trainer, *path);
+    } else if (const auto model = argument(order, "init")) {
+      trainer.init_from(*model);
+    } else if (const auto module = argument(order, "exclude")) {
+      trainer.exclude_from_fp8(*module);
+    } else if (order == "times") {
+      trainer.rank_times();
+    } else if (order == "end") {
+      return;
+    } else {
+      fail("ranks", {.argument = "order", .expected = "one of rank 0's", .found = order});
+    }
+  }
+}
+
+void follow_run(const Config& config, const std::shared_ptr<dist::Communicator>& ranks) {
+  const auto tokenizer = data::open_tokenizer(config.tokenizer);
+  const data::Split split = data::read_split(data_source(config, *tokenizer));
+  Trainer trainer(config, ranks);
+  agree_with_ranks(trainer, split, *tokenizer);
+  follow(trainer, split);
+}
+
+}  // namespace binade::train

@@ -1,0 +1,183 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+
+// Training on many ranks: the files of one process, byte for byte.
+namespace binade::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* ranks_run =
+    "train --device cpu --layers 2 --width 32 --heads 2 --context 32 --batch 1 --accumulate 5 "
+    "--steps 6 --eval-every 3 --eval-batches 3 --checkpoint-every 3 --layer-stats 3 --sample 0 "
+    "--quiet --out run --data " BINADE_SOURCE_DIR "/README.md ";
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Everything a step's line says, except times and memory.
+std::vector<nlohmann::json> metrics_of(const fs::path& run) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(run / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    nlohmann::json one = nlohmann::json::parse(line);
+    for (const char* name : {"tokens_per_second", "seconds", "memory"}) one.erase(name);
+    lines.push_back(std::move(one));
+  }
+  return lines;
+}
+
+class RanksMpi : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (nlohmann::json::parse(binade("info --json").out).at("mpi") == "")
+      GTEST_SKIP() << "this build has no MPI";
+    if (run_shell("command -v mpirun").status != 0) GTEST_SKIP() << "there is no mpirun";
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Runs the program in a folder of its own, on that many ranks, and returns the run's folder.
+  fs::path trained(const std::string& name, int ranks, const std::string& options) {
+    const fs::path where = folder_ / name;
+    fs::create_directories(where);
+    outcome_ = run_shell("cd " + quoted(where.string()) + " && BINADE_THREADS=1 " +
+                         (ranks == 1 ? "" : mpirun(ranks)) + BINADE_EXECUTABLE " " + options);
+    return where / "run";
+  }
+
+  static std::string mpirun(int ranks) {
+    return "mpirun --allow-run-as-root --oversubscribe --bind-to none -n " + std::to_string(ranks) +
+           " ";
+  }
+
+  static void expect_same_files(const fs::path& run, const fs::path& expected,
+                                const std::vector<std::string>& checkpoints) {
+    EXPECT_EQ(metrics_of(run), metrics_of(expected));
+    EXPECT_EQ(read(run / "layers.jsonl"), read(expected / "layers.jsonl"));
+    for (const std::string& step : checkpoints) {
+      for (const char* file : {"model.safetensors", "trainer.safetensors", "config.toml"}) {
+        const std::string bytes = read(expected / "checkpoints" / step / file);
+        ASSERT_FALSE(bytes.empty());
+        EXPECT_TRUE(read(run / "checkpoints" / step / file) == bytes) << step << " " << file;
+      }
+    }
+  }
+
+  Outcome outcome_;
+  fs::path folder_ =
+      fs::temp_directory_path() / ("binade_ranks_test." + std::to_string(::getpid()));
+};
+
+TEST_F(RanksMpi, WriteTheFilesOfOneProcess) {
+  const struct {
+    const char* options;
+    int ranks;
+  } cases[] = {{"--precision fp32", 3},
+               {"--precision bf16 --params masters --moments bf16 --recompute", 2},
+               {"--precision fp16 --scale-init 16777216 --stage 1", 3},  // overflows at first
+               {"--precision fp8 --fp8-history 3", 2},
+               {"--precision bf16 --reduce-dtype bf16", 3}};
+  for (const auto& [options, ranks] : cases) {
+    SCOPED_TRACE(options);
+    const fs::path alone = trained("alone", 1, ranks_run + std::string(options));
+    ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+    const fs::path run = trained("many", ranks, ranks_run + std::string(options));
+    ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+    EXPECT_EQ(outcome_.out, "");
+    expect_same_files(run, alone, {"step-3", "step-6"});
+    fs::remove_all(folder_);
+  }
+}
+
+TEST_F(RanksMpi, ResumeACheckpointOfAnotherNumberOfRanks) {
+  const std::string fp8 = ranks_run + std::string("--precision fp8 --fp8-history 3 ");
+  const fs::path alone = trained("alone", 1, fp8);
+  for (const auto& [first, second] : {std::pair(2, 3), {3, 1}, {1, 2}}) {
+    SCOPED_TRACE(std::to_string(first) + " then " + std::to_string(second));
+    const fs::path run = trained("many", first, fp8);
+    fs::remove_all(run / "checkpoints" / "step-6");
+    trained("many", second, "train --resume --start-over --out run --quiet");
+    ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+    expect_same_files(run, alone, {"step-6"});
+    fs::remove_all(run);
+  }
+}
+
+TEST_F(RanksMpi, RefuseFewerMicroBatchesThanRanks) {
+  trained("many", 2, ranks_run + std::string("--accumulate 1"));
+  EXPECT_EQ(outcome_.status, 2);
+  EXPECT_THAT(outcome_.err, HasSubstr("rank 0: ranks: micro-batches of a step: expected at least "
+                                      "one for each of 2 ranks, found 1; --accumulate 2"));
+  EXPECT_THAT(outcome_.err, Not(HasSubstr("rank 1:")));
+}
+
+TEST_F(RanksMpi, RefuseAnotherConfigurationOnOneRank) {
+  const std::string program = std::string(" ") + BINADE_EXECUTABLE + " " + ranks_run;
+  const Outcome outcome =
+      run_shell("cd " + quoted(folder_.string()) + " && BINADE_THREADS=1 " + mpirun(1) + program +
+                "--lr 0.001 : -n 1" + program + "--lr 0.002");
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("configuration of rank 1: expected that of rank 0, lr = "
+                                     "0.001, found lr = 0.002"));
+}
+
+// Kills one of the ranks that `launch` started, once there is a checkpoint, and waits for the rest.
+constexpr const char* kill_a_rank = R"(
+launch=$!
+until [ -e run/checkpoints/step-5 ]; do kill -0 $launch || exit 9; done
+mpirun=$(pgrep -P $launch)
+kill -9 $(pgrep -P $mpirun | tail -n 1)
+wait $launch)";
+
+TEST_F(RanksMpi, LaunchStartsAgainAfterTheDeathOfARank) {
+  const std::string options =
+      ranks_run + std::string("--precision fp8 --fp8-history 3 --steps 60 --checkpoint-every 5 ");
+  const fs::path alone = trained("alone", 1, options);
+  const fs::path where = folder_ / "many";
+  fs::create_directories(where);
+  const Outcome outcome =
+      run_shell("cd " + quoted(where.string()) + " && BINADE_THREADS=1 " +
+                BINADE_EXECUTABLE " launch -n 2 --restarts 3 " + options + " &" + kill_a_rank);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("starting again from step"));
+  expect_same_files(where / "run", alone, {"step-60"});
+}
+
+TEST_F(RanksMpi, LaunchPassesTheExitCodeOn) {
+  const Outcome bad = binade("launch -n 2 train --layers 0");
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_THAT(bad.err, HasSubstr("layers"));
+  EXPECT_THAT(binade("launch -n 2 eval").err, HasSubstr("expected train and its options"));
+  EXPECT_THAT(binade("launch -n 2 --restarts 1 train").err, HasSubstr("expected --out FOLDER"));
+}
+
+// One rank gets the signal; all save and end.
+TEST_F(RanksMpi, ASignalToOneRankStopsAll) {
+  const std::string options = ranks_run + std::string("--precision fp32 --steps 100000 ");
+  const fs::path where = folder_ / "many";
+  fs::create_directories(where);
+  const Outcome outcome = run_shell("cd " + quoted(where.string()) + " && BINADE_THREADS=1 " +
+                                    mpirun(2) + BINADE_EXECUTABLE " " + options + R"( & mpirun=$!
+until [ -e run/checkpoints/step-3 ]; do kill -0 $mpirun || exit 9; done
+kill -TERM $(pgrep -P $mpirun | tail -n 1)
+wait $mpirun)");
+  EXPECT_EQ(outcome.status, 128 + 15) << outcome.err;
+  EXPECT_FALSE(read(where / "run" / "report.html").empty());
+}
+
+}  // namespace
+}  // namespace binade::cli

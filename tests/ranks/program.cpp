@@ -1,0 +1,164 @@
+// Run by mpirun in the tests of dist: one scenario, named by the first argument.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "binade/autograd/grad_mode.h"
+#include "binade/backend/backend.h"
+#include "binade/base/random.h"
+#include "binade/dist/agreement.h"
+#include "binade/dist/sharded.h"
+#include "binade/nn/linear.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/create.h"
+#include "binade/ops/reduce.h"
+#include "binade/optim/adam.h"
+
+namespace binade::dist {
+namespace {
+
+using Ranks = std::shared_ptr<Communicator>;
+
+// Magnitudes over many binades, so that every order of a sum has its own bits.
+float value_of(uint64_t micro, uint64_t parameter, uint64_t element) {
+  const float unit = random::uniform(7, micro * 100 + parameter, element) - 0.5f;
+  return std::ldexp(unit, static_cast<int>(random::bits(8, micro * 100 + parameter, element) % 20));
+}
+
+// Gradients of known values, folded by all ranks, against a plain loop.
+void fold(const Ranks& ranks, DType wire) {
+  constexpr int64_t micros = 7;
+  const std::vector<int64_t> sizes = {40000, 5, 16385, 1};
+  std::vector<Tensor> parameters;
+  for (const int64_t size : sizes) {
+    parameters.push_back(zeros({size}, DType::f32));
+    parameters.back().set_requires_grad();
+  }
+  const Partition partition(parameters, ranks->size(), {}, 30000);
+  Fold sum(ranks, partition, parameters, {.wire = wire});
+  for (int64_t first = 0; first < micros; first += ranks->size()) {
+    const auto leaves = static_cast<int>(std::min<int64_t>(ranks->size(), micros - first));
+    sum.begin_round(first == 0, leaves);
+    for (size_t i = parameters.size(); ranks->rank() < leaves && i-- > 0;) {
+      const Tensor gradient = zeros({sizes[i]}, DType::f32);
+      auto* to = gradient.mutable_data<float>();
+      for (int64_t k = 0; k < sizes[i]; ++k)
+        to[k] = value_of(static_cast<uint64_t>(first + ranks->rank()), i, static_cast<uint64_t>(k));
+      parameters[i].set_grad(gradient);
+      sum.note_finished(i);
+    }
+    sum.end_round();
+  }
+  int64_t wrong = 0, checked = 0;
+  const std::vector<Tensor> sums = sum.sums();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Range owned = partition.owned(i, ranks->rank());
+    for (int64_t k = 0; k < owned.size(); ++k) {
+      float expected = 0;
+      for (int64_t micro = 0; micro < micros; ++micro) {
+        const Tensor leaf = full(
+            {1}, value_of(static_cast<uint64_t>(micro), i, static_cast<uint64_t>(owned.begin + k)),
+            DType::f32);
+        const Tensor rounded = Tensor::empty({1}, wire);
+        backend::of(leaf).elementwise.copy(leaf, rounded);
+        const auto term = static_cast<float>(rounded.item());
+        expected = micro == 0 ? term : expected + term;
+      }
+      wrong += sums[i].data<float>()[k] != expected;
+      ++checked;
+    }
+  }
+  const int64_t mine[] = {wrong, checked};
+  std::vector<int64_t> all(2 * static_cast<size_t>(ranks->size()));
+  ranks->all_gather("results", std::as_bytes(std::span(mine)),
+                    std::as_writable_bytes(std::span(all)),
+                    std::vector<int64_t>(static_cast<size_t>(ranks->size()), 16));
+  for (size_t i = 2; i < all.size(); ++i) all[i % 2] += all[i];
+  if (ranks->rank() == 0) std::printf("%ld wrong of %ld\n", long(all[0]), long(all[1]));
+}
+
+// A small model of one's own; prints what must not depend on the number of ranks.
+void train(const Ranks& ranks, int stage) {
+  nn::Linear model(24, 1000);
+  const Partition partition(model.parameters(), ranks->size(), {}, 1);
+  optim::AdamW optimizer(model.parameters(),
+                         {.lr = 1e-2, .master = {.parts = partition.parts(ranks->rank())}});
+  amp::GradScaler scaler({.enabled = true, .init_scale = 0x1p126, .growth_interval = 2});
+  Sharded sharded(model, optimizer, ranks, partition, {.micro_batches = 5, .stage = stage});
+  for (int step = 0; step < 6; ++step) {
+    const ShardedStep done = sharded.step(scaler, 0.5, [&](int64_t micro) {
+      const Tensor x = randn({3, 24}, {1, static_cast<uint64_t>(step * 5 + micro)});
+      const Tensor y = model(x);
+      return mean(y * y) * 16.0;
+    });
+    if (ranks->rank() == 0)
+      std::printf("%a %a %d %a\n", done.loss, done.gradient_norm, done.applied, scaler.get_scale());
+  }
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < model.weight.numel(); ++i) {
+    uint32_t one = 0;
+    std::memcpy(&one, model.weight.data<float>() + i, 4);
+    bits = bits * 31 + one;
+  }
+  const StateDict state = sharded.gather(optimizer.state_dict());
+  if (ranks->rank() == 0) {
+    double moments = 0;
+    for (int64_t i = 0; i < state.at("0.second").numel(); ++i)
+      moments += state.at("0.second").data<float>()[i];
+    std::printf("%lx %a\n", static_cast<unsigned long>(bits), moments);
+  }
+}
+
+void gather_something(Communicator& ranks, const std::string& name) {
+  const int64_t mine = ranks.rank();
+  std::vector<int64_t> all(static_cast<size_t>(ranks.size()));
+  ranks.all_gather(name, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
+                   std::vector<int64_t>(all.size(), 8));
+}
+
+// The last rank does not do as the others do.
+void fault(const Ranks& ranks, const std::string& kind) {
+  ranks->set_timeout(2);
+  ranks->set_phase("step 12");
+  const bool faulty = ranks->rank() == ranks->size() - 1;
+  gather_something(*ranks, "first");
+  // Not stopped by a signal, which confuses the mpirun of Open MPI 4.1.
+  while (kind == "hangs" && faulty) ::pause();
+  if (kind == "throws" && faulty) ranks->abort("no more disk", 2);
+  if (kind == "other" && faulty) {
+    ranks->broadcast_text("something else", "");
+    ranks->broadcast_text("something else", "");
+  }
+  if (kind == "differs") agree(*ranks, {{"version", faulty ? "2" : "1"}});
+  if (kind == "fails") {
+    together(*ranks, [&] {
+      if (faulty) fail("data", {.argument = "train.bin", .found = "damage"});
+    });
+  }
+  gather_something(*ranks, "second");
+}
+
+}  // namespace
+}  // namespace binade::dist
+
+int main(int argc, char** argv) {
+  using namespace binade::dist;
+  const std::string scenario = argc > 1 ? argv[1] : "";
+  const std::shared_ptr<Communicator> ranks = init();
+  try {
+    if (scenario == "fold") fold(ranks, binade::DType::f32);
+    if (scenario == "fold16") fold(ranks, binade::DType::bf16);
+    if (scenario == "stage1") train(ranks, 1);
+    if (scenario == "stage2") train(ranks, 2);
+    if (scenario == "fault") fault(ranks, argv[2]);
+  } catch (const FailedElsewhere&) {
+    return 2;
+  } catch (const std::exception& error) {
+    ranks->abort(error.what(), 2);
+  }
+  std::fflush(stdout);
+  ranks->finalize();
+  return 0;
+}
