@@ -7,7 +7,7 @@ set(binade_library_packages "")
 set(binade_missing_libraries "")
 foreach(library IN ITEMS fmt/libfmt-dev hwy/libhwy-dev tomlplusplus/libtomlplusplus-dev
                          sentencepiece/libsentencepiece-dev sentencepiece_train/libsentencepiece-dev
-                         pcre2-8/libpcre2-dev utf8proc/libutf8proc-dev)
+                         pcre2-8/libpcre2-dev utf8proc/libutf8proc-dev z/zlib1g-dev zstd/libzstd-dev)
   string(REGEX MATCH "^([^/]+)/(.+)$" library "${library}")
   list(APPEND binade_library_names "${CMAKE_MATCH_1}")
   list(APPEND binade_library_packages "${CMAKE_MATCH_2}")

@@ -58,6 +58,44 @@ TEST(Batches, ValidationSpreadsFromStartToEnd) {
   EXPECT_EQ(last.targets.data<int64_t>()[19], 100);
 }
 
+// Sources of 60 and 200 tokens whose ids tell them apart, drawn 3 to 1.
+Tokens mixture() {
+  const Tokens runs[] = {Tokens::of_bytes(std::string(60, 'a')),
+                         Tokens::of_bytes(std::string(200, 'b'))};
+  return Tokens::mixed(runs, std::vector<double>{3, 1});
+}
+
+TEST(Batches, MixturesAreDrawnByWeightAndNeverAcrossSources) {
+  const Tokens mixed = mixture();
+  int64_t from_first = 0, rows = 0;
+  for (int64_t step = 0; step < 500; ++step) {
+    const Batch batch = training_batch(mixed, {4, 8}, 7, step, 0);
+    const auto tokens = values(batch.tokens), targets = values(batch.targets);
+    for (size_t row = 0; row < 4; ++row, ++rows) {
+      const std::set seen(tokens.begin() + 8 * row, tokens.begin() + 8 * (row + 1));
+      ASSERT_EQ(seen.size(), 1u);
+      ASSERT_EQ(targets[8 * row + 7], *seen.begin());
+      from_first += *seen.begin() == 'a';
+    }
+  }
+  // 2000 draws of probability 3/4: four standard deviations of sqrt(2000 * 3/16) = 19.4.
+  EXPECT_NEAR(static_cast<double>(from_first), 0.75 * static_cast<double>(rows), 78);
+  EXPECT_EQ(values(training_batch(mixed, {4, 8}, 7, 3, 1).tokens),
+            values(training_batch(mixture(), {4, 8}, 7, 3, 1).tokens));
+}
+
+TEST(Batches, ValidationOfAMixtureHasTheSharesOfItsWeights) {
+  int64_t from_first = 0;
+  for (int64_t index = 0; index < 10; ++index) {
+    const auto tokens = values(validation_batch(mixture(), {4, 8}, index, 10).tokens);
+    for (size_t row = 0; row < 4; ++row) {
+      ASSERT_EQ(tokens[8 * row], tokens[8 * row + 7]);
+      from_first += tokens[8 * row] == 'a';
+    }
+  }
+  EXPECT_EQ(from_first, 30);
+}
+
 TEST(Batches, ConsecutiveSequencesLeaveNothingOut) {
   const Batch batch = consecutive_batch(numbered(40), {3, 4}, 8);
   EXPECT_EQ(values(batch.tokens),

@@ -44,16 +44,6 @@ TEST(Corpus, JsonLinesAreTheirTexts) {
                   ::testing::HasSubstr("a.jsonl at byte 15"), ::testing::HasSubstr("\"text\""))));
 }
 
-TEST(Corpus, CompressedFilesAreRefused) {
-  const testing::TemporaryFolder folder;
-  folder.put("a.txt", "text");
-  const auto path = folder.put("b.txt.zst", "x");
-  for (const auto& where : {path, folder.path()}) {
-    EXPECT_THAT([&] { read_text(where.string()); },
-                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("unzstd")));
-  }
-}
-
 TEST(Corpus, RefusesWhatIsNotThere) {
   const testing::TemporaryFolder folder;
   const std::pair<std::string, const char*> cases[] = {
@@ -109,10 +99,49 @@ TEST(Corpus, TokenFilesNamedSoAreForValidation) {
 
 TEST(Corpus, TextGoesThroughTheTokenizer) {
   const auto tokenizer = sentencepiece_of(small_model(), "small");
-  const Tokens tokens = tokenize(small_training_text(), *tokenizer);
+  const testing::TemporaryFolder folder;
+  TextReader reader(folder.put("text.txt", small_training_text()).string());
+  const Tokens tokens = tokenize(reader, *tokenizer);
   const auto ids = tokenizer->encode(small_training_text());
   ASSERT_EQ(tokens.size(), static_cast<int64_t>(ids.size()));
   for (int64_t i = 0; i < tokens.size(); ++i) ASSERT_EQ(tokens[i], ids[static_cast<size_t>(i)]);
+}
+
+TEST(Corpus, AMixtureIsSplitSourceBySource) {
+  const testing::TemporaryFolder folder;
+  const std::string a = folder.put("a.txt", std::string(100, 'a')).string();
+  const std::string b = folder.put("b.txt", std::string(40, 'b')).string();
+  const Split parts =
+      read_split({.where = "3*" + a + ", 1*" + b, .batch = 1, .context = 4, .validation = 0.25});
+  EXPECT_EQ(parts.train.size(), 75 + 30);
+  EXPECT_EQ(parts.validation.size(), 25 + 10);
+  ASSERT_EQ(parts.train.sources().size(), 2u);
+  EXPECT_EQ(parts.train.sources()[1].begin, 75);
+  EXPECT_EQ(parts.train.sources()[1].end, 105);
+  EXPECT_EQ(parts.train.sources()[0].weight, 3);
+  EXPECT_EQ(parts.train[75], 'b');
+  EXPECT_EQ(parts.validation[25], 'b');
+  EXPECT_EQ(read_tokens("3*" + a + ",1*" + b, 256).size(), 140);
+}
+
+// Large texts are mapped from a file beside the run, with the tokens that memory would hold.
+TEST(Corpus, LargeTextsAreCached) {
+  const testing::TemporaryFolder folder;
+  const std::string text = folder.put("text.txt", small_training_text()).string();
+  const auto tokenizer = sentencepiece_of(small_model(), "small");
+  Source source{.where = text, .tokenizer = tokenizer.get(), .vocab = small_vocab, .context = 4};
+  const Split expected = read_split(source);
+  source.cache = folder / "cache";
+  EXPECT_EQ(read_split(source).train.size(), expected.train.size());
+  EXPECT_FALSE(std::filesystem::exists(source.cache));  // a small text
+  source.cache_from = 1;
+  for (int i = 0; i < 2; ++i) {
+    const Split cached = read_split(source);
+    ASSERT_EQ(cached.train.size(), expected.train.size());
+    for (int64_t at = 0; at < cached.train.size(); ++at)
+      ASSERT_EQ(cached.train[at], expected.train[at]);
+  }
+  EXPECT_TRUE(std::filesystem::exists(source.cache));
 }
 
 // One id per byte, from `first` on, with two more around a text.
@@ -137,8 +166,11 @@ class ShiftedBytes final : public Tokenizer {
 };
 
 TEST(Corpus, TokensKeepIdsPast16BitsAndThoseAroundTheText) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.put("ab.txt", "ab");
   for (const int32_t first : {0, 65536 - 258, 65536 - 257, 128000}) {
-    const Tokens tokens = tokenize("ab", ShiftedBytes(first));
+    TextReader reader(path.string());
+    const Tokens tokens = tokenize(reader, ShiftedBytes(first));
     ASSERT_EQ(tokens.size(), 4);
     std::vector<int64_t> ids(4);
     tokens.read(0, ids);

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "binade/base/error.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
@@ -61,6 +62,28 @@ TEST(LoopResume, GoesOnWithTheCountOfSkippedSteps) {
     EXPECT_EQ(records[i].skipped, static_cast<int64_t>(i));
     EXPECT_EQ(records[i].lr, records[1].lr);  // none was applied
   }
+}
+
+// A mixture continues with the sequences that would have come, and only with its own sources.
+TEST(LoopResume, AMixtureContinuesBitForBit) {
+  const testing::TemporaryFolder folder;
+  Config config = small_config();
+  config.steps = 4;
+  config.checkpoint_every = 2;
+  config.data = "3*" + folder.put("a.txt", small_text()).string() + ",1*" +
+                folder.put("b.txt", small_text() + small_text()).string();
+  config.out = (folder / "run").string();
+  run(config, Progress::Mode::quiet);
+  const std::vector<Record> expected = read_metrics(folder / "run/metrics.jsonl");
+  fs::remove_all(folder / "run/checkpoints/step-4");
+  config.resume = true;
+  run(config, Progress::Mode::quiet);
+  const std::vector<Record> resumed = read_metrics(folder / "run/metrics.jsonl");
+  ASSERT_EQ(resumed.size(), expected.size());
+  for (size_t i = 1; i < expected.size(); ++i) EXPECT_EQ(resumed[i].loss, expected[i].loss) << i;
+  EXPECT_EQ(resumed.back().validation_loss, expected.back().validation_loss);
+  config.data.replace(0, 1, "2");
+  EXPECT_THROW(run(config, Progress::Mode::quiet), Error);
 }
 
 }  // namespace

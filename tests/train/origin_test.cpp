@@ -21,6 +21,22 @@ TEST(Origin, RunIdsDiffer) {
   EXPECT_NE(new_run_id(), new_run_id());
 }
 
+// Each source of a mixture has its own hash and weight.
+TEST(Origin, EverySourceOfAMixtureCounts) {
+  const auto described = [](const std::string& second, double weight) {
+    const data::Tokens train[] = {data::Tokens::of_bytes("first"), data::Tokens::of_bytes(second)};
+    const data::Tokens held[] = {data::Tokens::of_bytes("a"), data::Tokens::of_bytes("b")};
+    const double weights[] = {3, weight};
+    return describe_data({data::Tokens::mixed(train, weights), data::Tokens::mixed(held, weights)});
+  };
+  const std::string expected = described("second", 1);
+  EXPECT_EQ(described("second", 1), expected);
+  EXPECT_NE(described("second", 2), expected);
+  EXPECT_NE(described("Second", 1), expected);
+  EXPECT_EQ(expected.substr(0, expected.find(", 1 x")),
+            "3 x (" + describe_data(split_of("first", "a")) + ")");
+}
+
 TEST(Origin, EveryTokenCounts) {
   const std::string text = small_text();
   const std::string expected = describe_data(split_of(text, "validation"));

@@ -141,5 +141,16 @@ TEST(RunFolder, RefusesADamagedRunFile) {
   }
 }
 
+TEST(RunFolder, RunsInOneFolderShareEncodedTexts) {
+  Config config;
+  EXPECT_EQ(token_cache(config), "runs/.tokens");
+  for (const char* out : {"some/where/run", "some/where/run/"}) {
+    config.out = out;
+    EXPECT_EQ(token_cache(config), "some/where/.tokens");
+  }
+  config.out = "run";
+  EXPECT_EQ(token_cache(config), ".tokens");
+}
+
 }  // namespace
 }  // namespace binade::train

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "binade/base/error.h"
@@ -60,9 +61,10 @@ void train(const TrainArguments& arguments) {
 // Shows the fraction of a text that is done, on a terminal only.
 class ByteProgress {
  public:
-  explicit ByteProgress(size_t bytes) : bytes_(bytes), terminal_(::isatty(STDERR_FILENO) == 1) {}
+  explicit ByteProgress(int64_t bytes)
+      : bytes_(std::max<int64_t>(bytes, 1)), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
-  void show(size_t done) const {
+  void show(int64_t done) const {
     if (terminal_) fmt::print(stderr, "\r{:3}% of {} bytes", done * 100 / bytes_, bytes_);
   }
   void finish() const {
@@ -70,7 +72,7 @@ class ByteProgress {
   }
 
  private:
-  size_t bytes_;
+  int64_t bytes_;
   bool terminal_;
 };
 
@@ -81,15 +83,24 @@ struct ApplyArguments {
 
 void apply(const ApplyArguments& arguments) {
   const auto tokenizer = data::open_tokenizer(arguments.model);
-  std::string text = data::read_text(arguments.in);
-  const size_t bytes = text.size();
-  const ByteProgress progress(bytes);
-  const data::Tokens tokens =
-      data::tokenize(std::move(text), *tokenizer, [&](size_t done) { progress.show(done); });
+  data::TextReader reader(arguments.in);
+  const ByteProgress progress(reader.total());
+  data::TokenFileWriter writer(
+      arguments.out, tokenizer->vocab(),
+      arguments.nanogpt ? data::TokenFormat::nanogpt : data::TokenFormat::llm_c);
+  const data::TemplateIds around = tokenizer->template_ids();
+  size_t bytes = 0;
+  writer.append(around.before);
+  tokenizer->encode_stream([&](std::string& text) { return reader.read(text); },
+                           [&](std::span<const int32_t> ids, size_t done) {
+                             writer.append(ids);
+                             bytes = done;
+                             progress.show(reader.consumed());
+                           });
+  writer.append(around.after);
+  writer.commit();
   progress.finish();
-  data::write_token_file(arguments.out, tokens, tokenizer->vocab(),
-                         arguments.nanogpt ? data::TokenFormat::nanogpt : data::TokenFormat::llm_c);
-  fmt::print("{}: {} tokens below {} from {} bytes of text\n", arguments.out, tokens.size(),
+  fmt::print("{}: {} tokens below {} from {} bytes of text\n", arguments.out, writer.size(),
              tokenizer->vocab(), bytes);
 }
 

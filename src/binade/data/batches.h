@@ -16,11 +16,13 @@ struct BatchShape {
 };
 
 // Sequences from random positions: a pure function of (seed, step, micro), so a checkpoint needs no
-// position in the data.
+// position in the data. Of mixed tokens (Tokens::mixed) each sequence is from a source drawn by its
+// weight.
 Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
                      int64_t micro);
 
-// Batch `index` of `count` fixed ones, which together are spread evenly over the tokens.
+// Batch `index` of `count` fixed ones, which together are spread evenly over the tokens. Of mixed
+// tokens each source has a share of the sequences by its weight.
 Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, int64_t count);
 
 // Consecutive sequences from token `begin` on, without overlap: a pass over all of them predicts

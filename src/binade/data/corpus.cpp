@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "binade/base/error.h"
-#include "binade/base/json.h"
+#include "binade/data/mixture.h"
+#include "binade/data/token_cache.h"
 #include "binade/data/token_file.h"
 #include "binade/io/file.h"
 
@@ -14,73 +17,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of a text that is held in memory.
 constexpr int64_t max_bytes = int64_t{8} << 30;
 
-bool hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
-
-std::vector<fs::path> files_below(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  fs::recursive_directory_iterator at(folder, error);
-  for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
-    if (hidden(at->path())) {
-      at.disable_recursion_pending();
-    } else if (std::error_code ignored;
-               at->symlink_status(ignored).type() == fs::file_type::regular) {
-      files.push_back(at->path());
-    }
+std::string whole_text(TextReader& reader, const Progress& progress = {}) {
+  std::string text;
+  while (reader.read(text)) {
+    if (progress)
+      progress(static_cast<size_t>(reader.consumed()), static_cast<size_t>(reader.total()));
+    if (std::cmp_greater(text.size(), max_bytes))
+      fail("data", {.argument = reader.where(),
+                    .expected = "at most " + std::to_string(max_bytes) + " bytes of text",
+                    .found = "more",
+                    .hint = "give a part of it"});
   }
-  if (error)
-    fail("data",
-         {.argument = folder.string(), .expected = "a readable folder", .found = error.message()});
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-// The documents of a file of JSON lines: the member "text" of each line, each ended by a newline.
-std::string json_lines_text(std::string_view lines, const fs::path& path) {
-  std::string all;
-  for (size_t begin = 0; begin < lines.size();) {
-    const size_t end = std::min(lines.find('\n', begin), lines.size());
-    const std::string_view line = lines.substr(begin, end - begin);
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-      const json::Document document = json::parse(
-          line, {.reader = "data", .file = path.string(), .offset = static_cast<int64_t>(begin)});
-      all += document.root().at("text").string();
-      all += '\n';
-    }
-    begin = end + 1;
-  }
-  return all;
-}
-
-// The text of a file. Compressed ones would be trained on as noise.
-std::string file_text(const fs::path& path, int64_t limit) {
-  constexpr std::pair<std::string_view, const char*> compressed[] = {{".gz", "gunzip"},
-                                                                     {".zst", "unzstd"},
-                                                                     {".xz", "unxz"},
-                                                                     {".bz2", "bunzip2"},
-                                                                     {".zip", "unzip"}};
-  for (const auto& [extension, program] : compressed) {
-    if (path.extension() != extension) continue;
-    fail("data", {.argument = path.string(),
-                  .expected = "text",
-                  .found = "a compressed file",
-                  .hint = "unpack it first: " + std::string(program) + " " + path.string()});
-  }
-  std::string text = io::read_text(path, "data", limit);
-  return path.extension() == ".jsonl" ? json_lines_text(text, path) : text;
-}
-
-std::string text_below(const fs::path& folder) {
-  std::string all;
-  for (const fs::path& file : files_below(folder)) {
-    const std::string text = file_text(file, max_bytes - static_cast<int64_t>(all.size()));
-    if (text.find('\0') != std::string::npos) continue;
-    all += text;
-    if (!text.empty() && text.back() != '\n') all += '\n';
-  }
-  return all;
+  return text;
 }
 
 // The token file at `where`, or those in that folder in the order of their names.
@@ -91,7 +42,7 @@ std::vector<fs::path> shards_of(const fs::path& where) {
   }
   std::vector<fs::path> shards;
   for (fs::directory_iterator at(where, error), end; !error && at != end; at.increment(error)) {
-    if (is_token_file(at->path()) && !hidden(at->path())) shards.push_back(at->path());
+    if (is_token_file(at->path()) && !is_hidden(at->path())) shards.push_back(at->path());
   }
   std::sort(shards.begin(), shards.end());
   return shards;
@@ -100,59 +51,56 @@ std::vector<fs::path> shards_of(const fs::path& where) {
 }  // namespace
 
 std::string read_text(const std::string& where) {
-  if (where == builtin_source) return std::string(builtin_corpus());
-  std::error_code ignored;  // io::read_text reports what is wrong
-  const bool folder = fs::is_directory(where, ignored);
-  std::string text = folder ? text_below(where) : file_text(where, max_bytes);
-  if (text.empty()) {
-    fail("data", {.argument = where,
-                  .expected = folder ? "a folder with text files" : "a text",
-                  .found = folder ? "none in it" : "an empty file"});
-  }
-  return text;
+  TextReader reader(where);
+  return whole_text(reader);
 }
 
-Tokens tokenize(std::string text, const Tokenizer& tokenizer,
-                const std::function<void(size_t)>& progress) {
-  if (tokenizer.model().empty()) return Tokens::of_bytes(std::move(text));
-  const size_t width = tokenizer.vocab() <= 65536 ? 2 : 4;
+Tokens tokenize(TextReader& reader, const Tokenizer& tokenizer, const Progress& progress) {
+  if (tokenizer.model().empty()) return Tokens::of_bytes(whole_text(reader, progress));
+  const auto width = static_cast<size_t>(token_width(tokenizer));
   std::string bytes;
   const auto append = [&](const auto& ids) {
     for (const auto id : ids) bytes.append(reinterpret_cast<const char*>(&id), width);
   };
   const TemplateIds around = tokenizer.template_ids();
   append(around.before);
-  tokenizer.encode_in_parts(text, [&](std::span<const int32_t> ids, size_t done) {
-    append(ids);
-    if (progress) progress(done);
-  });
+  tokenizer.encode_stream([&](std::string& text) { return reader.read(text); },
+                          [&](std::span<const int32_t> ids, size_t) {
+                            append(ids);
+                            if (progress)
+                              progress(static_cast<size_t>(reader.consumed()),
+                                       static_cast<size_t>(reader.total()));
+                          });
   append(around.after);
   return Tokens::of_ids(std::move(bytes), static_cast<int>(width));
 }
 
 namespace {
 
-Tokens text_tokens(const std::string& where, const Tokenizer* tokenizer,
-                   const std::function<void(size_t, size_t)>& progress = {}) {
-  std::string text = read_text(where);
-  if (tokenizer == nullptr) return Tokens::of_bytes(std::move(text));
-  const size_t all = text.size();
-  return tokenize(std::move(text), *tokenizer, [&progress, all](size_t done) {
-    if (progress) progress(done, all);
-  });
+// A text by its bytes needs no tokens of its own: a large file is mapped.
+Tokens mapped_bytes(const fs::path& path) {
+  auto file = std::make_shared<const io::MappedFile>(path, "data");
+  const auto bytes = file->bytes();
+  return {std::move(file), bytes.data(), 1, static_cast<int64_t>(bytes.size())};
 }
 
-}  // namespace
-
-Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tokenizer) {
-  std::vector<Tokens> runs;
-  for (const fs::path& shard : shards_of(where)) runs.push_back(read_token_file(shard, vocab));
-  return runs.empty() ? text_tokens(where, tokenizer) : Tokens::joined(runs);
+Tokens text_tokens(const Source& source, const std::string& where) {
+  static const std::unique_ptr<const Tokenizer> bytes = open_tokenizer(std::string(byte_tokenizer));
+  const Tokenizer& tokenizer = source.tokenizer != nullptr ? *source.tokenizer : *bytes;
+  TextReader reader(where);
+  if (source.cache.empty() || reader.total() < source.cache_from || reader.files().empty())
+    return tokenize(reader, tokenizer, source.progress);
+  std::error_code ignored;
+  const bool is_plain = !fs::is_directory(where, ignored) && !is_packed(where) &&
+                        reader.files()[0].extension() != ".jsonl";
+  if (tokenizer.model().empty() && is_plain) return mapped_bytes(where);
+  return cached_tokens(where, tokenizer, {source.cache}, source.progress);
 }
 
-Split read_split(const Source& source) {
+// The split of one source of a mixture.
+Split split_one(const Source& source, const std::string& where) {
   std::vector<Tokens> train, validation;
-  for (const fs::path& shard : shards_of(source.where)) {
+  for (const fs::path& shard : shards_of(where)) {
     const bool held_out = shard.filename().string().find("val") != std::string::npos;
     (held_out ? validation : train)
         .push_back(read_token_file(shard, source.vocab, source.batch * source.context + 1));
@@ -160,9 +108,34 @@ Split read_split(const Source& source) {
   if (!train.empty() && !validation.empty())
     return {Tokens::joined(train), Tokens::joined(validation)};
   train.insert(train.end(), validation.begin(), validation.end());
-  const Tokens all = train.empty() ? text_tokens(source.where, source.tokenizer, source.progress)
-                                   : Tokens::joined(train);
-  return split(all, source.validation, source.context, source.where);
+  const Tokens all = train.empty() ? text_tokens(source, where) : Tokens::joined(train);
+  return split(all, source.validation, source.context, where);
+}
+
+}  // namespace
+
+Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tokenizer) {
+  std::vector<Tokens> runs;
+  for (const MixturePart& part : mixture_of(where)) {
+    const std::vector<fs::path> shards = shards_of(part.where);
+    for (const fs::path& shard : shards) runs.push_back(read_token_file(shard, vocab));
+    if (shards.empty()) runs.push_back(text_tokens({.tokenizer = tokenizer}, part.where));
+  }
+  return Tokens::joined(runs);
+}
+
+Split read_split(const Source& source) {
+  const std::vector<MixturePart> parts = mixture_of(source.where);
+  if (parts.size() == 1) return split_one(source, parts[0].where);
+  std::vector<Tokens> train, validation;
+  std::vector<double> weights;
+  for (const MixturePart& part : parts) {
+    const Split one = split_one(source, part.where);
+    train.push_back(one.train);
+    validation.push_back(one.validation);
+    weights.push_back(part.weight);
+  }
+  return {Tokens::mixed(train, weights), Tokens::mixed(validation, weights)};
 }
 
 }  // namespace binade::data

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
 
+#include "binade/data/text_reader.h"
 #include "binade/data/tokenizer.h"
 #include "binade/data/tokens.h"
 
@@ -14,19 +16,20 @@ namespace binade::data {
 std::string_view builtin_corpus();
 inline constexpr std::string_view builtin_source = "builtin";
 
-// The text of a file, of all text files below a folder in the order of their paths, or of
-// builtin_source. A .jsonl file is the texts of its lines' "text" members. Hidden files, links and
-// files with zero bytes are skipped. Fails for compressed files, and if no text is left.
+// Called with the bytes done and those of all.
+using Progress = std::function<void(size_t, size_t)>;
+
+// The whole text of a source (text_reader.h), at most 8 GiB.
 std::string read_text(const std::string& where);
 
 // The tokens of a text in the tokenizer's template, stored in two or four bytes each by the
-// vocabulary (one for bytes). `progress` is called with the number of bytes done.
-Tokens tokenize(std::string text, const Tokenizer& tokenizer,
-                const std::function<void(size_t)>& progress = {});
+// vocabulary (one for bytes).
+Tokens tokenize(TextReader& reader, const Tokenizer& tokenizer, const Progress& progress = {});
 
 // All tokens of a source: builtin_source, a text file or a folder of them through the tokenizer
 // (null: bytes), or a token file (data/token_file.h) or a folder of them, mapped, in the order of
-// their names. Fails for a token file with ids of `vocab` or more.
+// their names. Of a mixture (mixture.h) those of all its sources. Fails for a token file with ids
+// of `vocab` or more.
 Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tokenizer = nullptr);
 
 // Data to train on.
@@ -36,12 +39,16 @@ struct Source {
   int64_t vocab = byte_vocabulary;
   int64_t batch = 1, context = 1;  // a token file holds at least one batch
   double validation = 0.05;        // fraction
-  // Called while a text is tokenized, with the bytes done and those of all.
-  std::function<void(size_t, size_t)> progress = {};
+  Progress progress = {};          // called while a text is tokenized
+  // The folder in which texts of at least this many bytes are cached (token_cache.h), which takes
+  // about a second to encode. Empty: all tokens are in memory.
+  std::filesystem::path cache = {};
+  int64_t cache_from = 32 << 20;
 };
 
 // The tokens of read_tokens, the last of them for validation. In a folder of token files, those
-// with "val" in their names are for validation instead, if there are any.
+// with "val" in their names are for validation instead, if there are any. A mixture is split source
+// by source.
 Split read_split(const Source& source);
 
 }  // namespace binade::data

@@ -64,6 +64,23 @@ const Kind& kind_of(const std::filesystem::path& path, std::span<const std::byte
          std::to_string(word(bytes, 0)), "this is another kind of llm.c file");
 }
 
+const Kind& kind_for(int64_t vocab) {
+  constexpr int64_t narrow_ids = 65536;
+  return kinds[vocab <= narrow_ids ? 0 : 1];
+}
+
+// The count is written once it is known.
+constexpr int64_t count_offset = 8;
+std::array<int32_t, header_bytes / 4> header_of(int64_t vocab) {
+  return {kind_for(vocab).magic, kind_for(vocab).version};
+}
+
+void check_width(const std::filesystem::path& path, int64_t vocab, TokenFormat format) {
+  if (format == TokenFormat::nanogpt && kind_for(vocab).width != 2)
+    refuse(path, 0, "a vocabulary of at most 65536 for 16-bit ids", std::to_string(vocab),
+           "write llm.c's format instead");
+}
+
 }  // namespace
 
 Tokens read_token_file(const std::filesystem::path& path, int64_t vocab, int64_t least) {
@@ -103,33 +120,47 @@ Tokens read_token_file(const std::filesystem::path& path, int64_t vocab, int64_t
   return tokens;
 }
 
+TokenFileWriter::TokenFileWriter(std::filesystem::path path, int64_t vocab, TokenFormat format)
+    : path_(std::move(path)),
+      format_(format),
+      width_(kind_for(vocab).width),
+      file_((check_width(path_, vocab, format), path_), "token file") {
+  const auto header = header_of(vocab);
+  if (format_ == TokenFormat::llm_c) file_.append(std::as_bytes(std::span(header)));
+}
+
+template <class Id>
+void TokenFileWriter::append_ids(std::span<const Id> ids) {
+  bytes_.clear();
+  for (const Id id : ids)
+    bytes_.append(reinterpret_cast<const char*>(&id), static_cast<size_t>(width_));
+  file_.append(bytes_);
+  count_ += std::ssize(ids);
+  if (format_ == TokenFormat::llm_c && count_ > INT32_MAX)
+    refuse(path_, 8, "at most 2147483647 ids, the header's largest count", "more",
+           "split the text");
+}
+
+void TokenFileWriter::commit() {
+  const auto count = static_cast<int32_t>(count_);
+  if (format_ == TokenFormat::llm_c)
+    file_.overwrite(count_offset, std::as_bytes(std::span(&count, 1)));
+  file_.commit();
+}
+
+template void TokenFileWriter::append_ids(std::span<const int64_t> ids);
+template void TokenFileWriter::append_ids(std::span<const int32_t> ids);
+
 void write_token_file(const std::filesystem::path& path, const Tokens& tokens, int64_t vocab,
                       TokenFormat format) {
-  constexpr int64_t narrow_ids = 65536;
-  const Kind& kind = kinds[vocab <= narrow_ids ? 0 : 1];
-  if (format == TokenFormat::nanogpt && kind.width != 2)
-    refuse(path, 0, "a vocabulary of at most 65536 for 16-bit ids", std::to_string(vocab),
-           "write llm.c's format instead");
-  if (format == TokenFormat::llm_c && tokens.size() > INT32_MAX)
-    refuse(path, 8, "at most 2147483647 ids, the header's largest count",
-           std::to_string(tokens.size()), "split the text");
-  io::AtomicFile file(path, "token file");
-  if (format == TokenFormat::llm_c) {
-    std::array<int32_t, header_bytes / 4> header = {kind.magic, kind.version,
-                                                    static_cast<int32_t>(tokens.size())};
-    file.append(std::as_bytes(std::span(header)));
-  }
+  TokenFileWriter writer(path, vocab, format);
   std::array<int64_t, 4096> ids;
-  std::string bytes;
   for (int64_t at = 0; at < tokens.size(); at += std::ssize(ids)) {
     const auto count = static_cast<size_t>(std::min(std::ssize(ids), tokens.size() - at));
     tokens.read(at, {ids.data(), count});
-    bytes.clear();
-    for (size_t i = 0; i < count; ++i)
-      bytes.append(reinterpret_cast<const char*>(&ids[i]), static_cast<size_t>(kind.width));
-    file.append(bytes);
+    writer.append(std::span<const int64_t>(ids.data(), count));
   }
-  file.commit();
+  writer.commit();
 }
 
 }  // namespace binade::data

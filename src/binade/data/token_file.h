@@ -1,8 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
+#include <string>
 
 #include "binade/data/tokens.h"
+#include "binade/io/file.h"
 
 namespace binade::data {
 
@@ -17,8 +20,30 @@ Tokens read_token_file(const std::filesystem::path& path, int64_t vocab, int64_t
 
 enum class TokenFormat : uint8_t { llm_c, nanogpt };
 
-// Writes ids below `vocab`: llm.c's 16-bit format up to a vocabulary of 65536, its 32-bit format
-// above. The file is replaced atomically.
+// Writes ids below `vocab` in parts: llm.c's 16-bit format up to a vocabulary of 65536, its 32-bit
+// format above. commit() puts the file in place atomically.
+class TokenFileWriter {
+ public:
+  TokenFileWriter(std::filesystem::path path, int64_t vocab, TokenFormat format);
+
+  void append(std::span<const int64_t> ids) { append_ids(ids); }
+  void append(std::span<const int32_t> ids) { append_ids(ids); }
+  void commit();
+  int64_t size() const { return count_; }
+
+ private:
+  template <class Id>
+  void append_ids(std::span<const Id> ids);
+
+  std::filesystem::path path_;
+  TokenFormat format_;
+  int width_;
+  io::AtomicFile file_;
+  int64_t count_ = 0;
+  std::string bytes_;
+};
+
+// Writes all tokens.
 void write_token_file(const std::filesystem::path& path, const Tokens& tokens, int64_t vocab,
                       TokenFormat format);
 

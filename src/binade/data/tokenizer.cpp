@@ -58,6 +58,29 @@ std::vector<int64_t> Tokenizer::encode_prompt(std::string_view text) const {
 }
 
 void Tokenizer::encode_in_parts(std::string_view text, Sink sink) const {
+  encode_range(text, 0, text.size(), sink);
+}
+
+void Tokenizer::encode_stream(More more, Sink sink) const {
+  // Enough parts of about 64 kB for two rounds of all threads.
+  const size_t wanted = lookahead + (static_cast<size_t>(threads()) << 20);
+  std::string text;
+  size_t begin = 0, dropped = 0;
+  for (bool ended = false;;) {
+    while (!ended && text.size() - begin < wanted) ended = !more(text);
+    if (begin == text.size()) return;
+    const size_t until = ended ? text.size() : text.size() - lookahead;
+    begin = encode_range(text, begin, until, [&](std::span<const int32_t> ids, size_t end) {
+      sink(ids, dropped + end);
+    });
+    const size_t unneeded = begin - std::min(begin, lookback);
+    text.erase(0, unneeded);
+    begin -= unneeded;
+    dropped += unneeded;
+  }
+}
+
+size_t Tokenizer::encode_range(std::string_view text, size_t begin, size_t until, Sink sink) const {
   constexpr size_t parts_per_thread = 8;  // so that threads seldom wait for the slowest
   struct Part {
     size_t begin, end;
@@ -65,9 +88,9 @@ void Tokenizer::encode_in_parts(std::string_view text, Sink sink) const {
   };
   const size_t at_a_time = parts_per_thread * static_cast<size_t>(threads());
   std::vector<Part> parts;
-  for (size_t begin = 0; begin < text.size();) {
+  while (begin < until) {
     parts.clear();
-    while (begin < text.size() && parts.size() < at_a_time) {
+    while (begin < until && parts.size() < at_a_time) {
       parts.push_back({begin, part_end(text, begin)});
       begin = parts.back().end;
     }
@@ -79,6 +102,12 @@ void Tokenizer::encode_in_parts(std::string_view text, Sink sink) const {
     });
     for (const Part& part : parts) sink(part.ids, part.end);
   }
+  return begin;
+}
+
+int token_width(const Tokenizer& tokenizer) {
+  if (tokenizer.model().empty()) return 1;
+  return tokenizer.vocab() <= 65536 ? 2 : 4;
 }
 
 // A SentencePiece model cannot begin with a brace, which would start a group.

@@ -35,6 +35,10 @@ class Tokenizer {
   // done. Threads share the work; a few parts per thread are in memory at a time.
   using Sink = FunctionRef<void(std::span<const int32_t>, size_t)>;
   void encode_in_parts(std::string_view text, Sink sink) const;
+  // The same for a text that `more` appends in blocks until it returns false. A few blocks are in
+  // memory at a time.
+  using More = FunctionRef<bool(std::string&)>;
+  void encode_stream(More more, Sink sink) const;
   virtual TemplateIds template_ids() const { return {}; }
   // The ids of a prompt: those of the template before a text, and the text's.
   std::vector<int64_t> encode_prompt(std::string_view text) const;
@@ -46,15 +50,26 @@ class Tokenizer {
   virtual std::string_view model() const = 0;
 
  protected:
-  // The end of the part that begins at `begin`. Parts are encoded independently.
+  // The end of the part that begins at `begin`. Parts are encoded independently. It depends on no
+  // more than `lookahead` bytes from `begin` on and `lookback` bytes before it, except for whether
+  // `begin` is 0.
+  static constexpr size_t lookahead = 2 << 20, lookback = 4096;
   virtual size_t part_end(std::string_view text, size_t begin) const = 0;
   virtual std::vector<int32_t> encode_part(std::string_view text, size_t begin,
                                            size_t end) const = 0;
+
+ private:
+  // Encodes the parts that begin before `until` and returns the end of the last.
+  size_t encode_range(std::string_view text, size_t begin, size_t until, Sink sink) const;
 };
 
 // The name of the tokenizer whose tokens are the bytes of a text, and its vocabulary.
 inline constexpr std::string_view byte_tokenizer = "bytes";
 inline constexpr int64_t byte_vocabulary = 256;
+
+// Bytes in which ids of the tokenizer are stored: one for bytes, two up to a vocabulary of 65536,
+// else four.
+int token_width(const Tokenizer& tokenizer);
 
 // The name of a tokenizer's file with these bytes: tokenizer.json or tokenizer.model.
 const char* tokenizer_file(std::string_view model);

@@ -34,6 +34,17 @@ Tokens Tokens::joined(std::span<const Tokens> runs) {
   return result;
 }
 
+Tokens Tokens::mixed(std::span<const Tokens> runs, std::span<const double> weights) {
+  Tokens result = joined(runs);
+  int64_t begin = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const int64_t end = begin + runs[i].size();
+    result.sources_.push_back({begin, end, weights[i]});
+    begin = end;
+  }
+  return result;
+}
+
 // Appends the ids [begin, end) of the sequence that `part` belongs to.
 void Tokens::append(const Part& part, int64_t begin, int64_t end) {
   const int64_t at = size();

@@ -24,6 +24,16 @@ class Tokens {
   static Tokens of_ids(std::string bytes, int width);
   // All sequences in this order.
   static Tokens joined(std::span<const Tokens> runs);
+  // The same, with weights by which sequences are drawn from each of them (batches.h).
+  static Tokens mixed(std::span<const Tokens> runs, std::span<const double> weights);
+
+  // One of the sequences of mixed().
+  struct Source {
+    int64_t begin, end;
+    double weight;  // as given
+  };
+  // Empty unless this is mixed() itself: slices have none.
+  const std::vector<Source>& sources() const { return sources_; }
 
   int64_t size() const { return parts_.empty() ? 0 : parts_.back().end; }
   int64_t operator[](int64_t index) const;
@@ -43,6 +53,7 @@ class Tokens {
   void append(const Part& part, int64_t begin, int64_t end);
 
   std::vector<Part> parts_;
+  std::vector<Source> sources_;
 };
 
 struct Split {

@@ -212,6 +212,16 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
   if (!write_all(descriptor_, bytes)) refuse("to write");
 }
 
+void AtomicFile::overwrite(int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) refuse("to write");
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    offset += count;
+  }
+}
+
 void AtomicFile::commit() {
   if (sync_retrying(descriptor_) != 0) refuse("to make durable");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) refuse("to put in place");

@@ -52,6 +52,8 @@ class AtomicFile {
 
   void append(std::span<const std::byte> bytes);
   void append(std::string_view text) { append(std::as_bytes(std::span(text))); }
+  // Replaces bytes that were appended, such as a header with a count.
+  void overwrite(int64_t offset, std::span<const std::byte> bytes);
   void commit();
 
  private:

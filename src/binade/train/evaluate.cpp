@@ -9,7 +9,7 @@
 #include "binade/base/error.h"
 #include "binade/data/batches.h"
 #include "binade/data/corpus.h"
-#include "binade/data/token_file.h"
+#include "binade/data/mixture.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/file.h"
 #include "binade/ops/copy.h"
@@ -195,7 +195,7 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
   const bool has_file = data::find_tokenizer(folder).has_value();
   const bool are_bytes = !has_file && (vocab == data::byte_vocabulary ||
                                        (run && run->tokenizer == data::byte_tokenizer));
-  if (!has_file && !are_bytes && !data::is_token_file(source)) {
+  if (!has_file && !are_bytes && !data::are_token_files(source)) {
     fail("eval", {.argument = "--data",
                   .expected = "a token file (.bin) of the " + std::to_string(vocab) + " ids that " +
                               folder.string() + " knows",

@@ -155,10 +155,12 @@ class Loop {
                              .batch = config_.batch,
                              .context = config_.context,
                              .validation = config_.validation,
-                             .progress = [&](size_t done, size_t all) {
-                               status(fmt::format("tokenizing {}: {}%", config_.data,
-                                                  100 * done / std::max<size_t>(all, 1)));
-                             }});
+                             .progress =
+                                 [&](size_t done, size_t all) {
+                                   status(fmt::format("tokenizing {}: {}%", config_.data,
+                                                      100 * done / std::max<size_t>(all, 1)));
+                                 },
+                             .cache = token_cache(config_)});
   }
 
   // Resuming needs only the run's folder, so the tokenizer is saved too.

@@ -62,6 +62,17 @@ bool changes_bits(std::string_view setting) {
          setting == "[data]validation";
 }
 
+std::string describe_source(const data::Tokens& train, const data::Tokens& validation) {
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_128bits_reset(state);
+  hash_tokens(state, train);
+  hash_tokens(state, validation);
+  const XXH128_hash_t hash = XXH3_128bits_digest(state);
+  XXH3_freeState(state);
+  return fmt::format("{} + {} tokens, XXH3 {:016x}{:016x}", train.size(), validation.size(),
+                     hash.high64, hash.low64);
+}
+
 }  // namespace
 
 std::string new_run_id() {
@@ -70,14 +81,17 @@ std::string new_run_id() {
 }
 
 std::string describe_data(const data::Split& split) {
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_128bits_reset(state);
-  hash_tokens(state, split.train);
-  hash_tokens(state, split.validation);
-  const XXH128_hash_t hash = XXH3_128bits_digest(state);
-  XXH3_freeState(state);
-  return fmt::format("{} + {} tokens, XXH3 {:016x}{:016x}", split.train.size(),
-                     split.validation.size(), hash.high64, hash.low64);
+  const auto& train = split.train.sources();
+  const auto& validation = split.validation.sources();
+  if (train.empty()) return describe_source(split.train, split.validation);
+  std::string text;
+  for (size_t i = 0; i < train.size(); ++i) {
+    text += fmt::format(
+        "{}{} x ({})", i == 0 ? "" : ", ", train[i].weight,
+        describe_source(split.train.slice(train[i].begin, train[i].end),
+                        split.validation.slice(validation[i].begin, validation[i].end)));
+  }
+  return text;
 }
 
 std::string describe_arithmetic(Device device) {

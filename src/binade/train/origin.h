@@ -23,8 +23,8 @@ struct Origin {
 // A new run's id: 32 random hexadecimal digits.
 std::string new_run_id();
 
-// The tokens' number and hash. Of more than 2^24 tokens it hashes that many, in evenly spaced
-// blocks, so that opening large data stays quick.
+// The tokens' number and hash; of a mixture those of each source, with its weight. Of more than
+// 2^24 tokens it hashes that many, in evenly spaced blocks, so that opening large data stays quick.
 std::string describe_data(const data::Split& split);
 
 // The arithmetic of a device on this machine: "cpu neon-bf16, NEON" or "NVIDIA H200 (9.0)". Two

@@ -102,6 +102,12 @@ bool has_logged_steps(const fs::path& folder) {
 
 }  // namespace
 
+fs::path token_cache(const Config& config) {
+  fs::path run = config.out.empty() ? fs::path("runs/1") : fs::path(config.out);
+  if (!run.has_filename()) run = run.parent_path();  // "runs/1/"
+  return run.parent_path() / ".tokens";
+}
+
 RunLock::RunLock(const fs::path& folder) {
   const fs::path path = folder / lock_file;
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);

@@ -25,6 +25,10 @@ class RunLock {
   int descriptor_ = -1;
 };
 
+// The folder for encoded texts (data/token_cache.h), which the runs in one folder share: .tokens
+// beside the run's own.
+std::filesystem::path token_cache(const Config& config);
+
 // The folder of a run that is being written: config.out, or the next free runs/N. run.json in it
 // holds the run's id, which its checkpoints repeat, and the step of its newest checkpoint.
 class RunFolder {

@@ -33,8 +33,8 @@ constexpr Choice choice = {
 
 constexpr Key all_keys[] = {
     {"data", "data", Text{&C::data},
-     "Training text: a file, a folder, a token file (.bin) or a folder of them, or builtin "
-     "(Binade's own sources)"},
+     "Training text: a file (.txt, .jsonl, also .gz or .zst), a folder, a token file (.bin) or a "
+     "folder of them, builtin (Binade's own sources), or several with weights: 3*books,1*code"},
     {"data", "tokenizer", Text{&C::tokenizer},
      "bytes, or a tokenizer.json, a SentencePiece model (binade tokenize train makes both) or a "
      "folder with one, which sets vocab's default"},

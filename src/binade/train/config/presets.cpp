@@ -6,7 +6,7 @@
 
 #include "binade/base/division.h"
 #include "binade/base/error.h"
-#include "binade/data/token_file.h"
+#include "binade/data/mixture.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/model_folder.h"
@@ -71,7 +71,8 @@ void check_model(const Config& c) {
 
 // Takes the vocabulary of a tokenizer's file unless it is given, and checks that it suffices.
 void complete_vocab(Config& c, bool given) {
-  const bool token_file = data::is_token_file(c.data), bytes = c.tokenizer == data::byte_tokenizer;
+  const bool token_file = data::are_token_files(c.data),
+             bytes = c.tokenizer == data::byte_tokenizer;
   if (bytes && token_file) return;
   const int64_t ids = data::open_tokenizer(c.tokenizer)->vocab();
   if (!bytes && !given) c.vocab = ids;

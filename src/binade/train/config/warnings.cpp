@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "binade/base/text.h"
-#include "binade/data/token_file.h"
+#include "binade/data/mixture.h"
 #include "binade/train/config/component_options.h"
 
 namespace binade::train {
@@ -57,7 +57,7 @@ void add_without_effect(const Config& config, std::vector<std::string>& result) 
 void add_vocabulary(const Config& config, std::vector<std::string>& result) {
   constexpr int64_t too_many = 2;  // times the ids that occur
   const bool by_bytes =
-      config.tokenizer == data::byte_tokenizer && !data::is_token_file(config.data);
+      config.tokenizer == data::byte_tokenizer && !data::are_token_files(config.data);
   if (!by_bytes || config.vocab < too_many * data::byte_vocabulary) return;
   result.push_back(
       fmt::format("the model has {} token ids, but its text is read by bytes, of which there are "

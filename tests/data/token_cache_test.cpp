@@ -1,0 +1,86 @@
+#include "binade/data/token_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "binade/base/error.h"
+#include "binade/data/text_reader.h"
+#include "data/packed.h"
+#include "data/small_model.h"
+#include "io/temporary_folder.h"
+
+namespace binade::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+  return files;
+}
+
+class TokenCacheTest : public ::testing::Test {
+ protected:
+  // The number of times that the text was encoded.
+  int encodings(const fs::path& where) {
+    int calls = 0;
+    const Tokens tokens =
+        cached_tokens(where.string(), *tokenizer_, {cache_}, [&](size_t, size_t) { ++calls; });
+    const auto ids = tokenizer_->encode(text_);
+    EXPECT_EQ(tokens.size(), static_cast<int64_t>(ids.size()));
+    for (int64_t i = 0; i < tokens.size(); ++i)
+      EXPECT_EQ(tokens[i], ids[static_cast<size_t>(i)]) << i;
+    return calls;
+  }
+
+  testing::TemporaryFolder folder_;
+  fs::path cache_ = folder_ / "cache";
+  std::string text_ = small_training_text();
+  std::unique_ptr<const Tokenizer> tokenizer_ = sentencepiece_of(small_model(), "small");
+};
+
+TEST_F(TokenCacheTest, EncodesATextOnce) {
+  const fs::path path = folder_.put("a.txt", text_);
+  EXPECT_EQ(encodings(path), 1);
+  EXPECT_EQ(encodings(path), 0);
+  EXPECT_EQ(encodings(folder_.put("b.txt", text_)), 0);  // the same text by another name
+  EXPECT_EQ(files_in(cache_).size(), 1u);
+}
+
+TEST_F(TokenCacheTest, AnotherTextOrTokenizerHasAnotherFile) {
+  const fs::path path = folder_.put("a.txt", text_);
+  encodings(path);
+  text_ += "more";
+  EXPECT_EQ(encodings(folder_.put("a.txt", text_)), 1);
+  EXPECT_EQ(encodings(folder_.put("a.gz", gzipped(text_))), 1);
+  tokenizer_ = open_tokenizer("bytes");
+  EXPECT_EQ(encodings(path), 1);
+  EXPECT_EQ(files_in(cache_).size(), 4u);
+}
+
+TEST_F(TokenCacheTest, ADamagedFileIsWrittenAgain) {
+  const fs::path path = folder_.put("a.txt", text_);
+  encodings(path);
+  const fs::path file = files_in(cache_).at(0);
+  const auto size = static_cast<int64_t>(fs::file_size(file));
+  for (const int64_t at : {int64_t{0}, size / 2, size - 57, size - 41, size - 33, size - 1}) {
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(at).put('\x77');
+    EXPECT_EQ(encodings(path), 1) << at;
+  }
+  for (const int64_t length : {int64_t{0}, int64_t{20}, size - 1}) {
+    fs::resize_file(file, static_cast<uintmax_t>(length));
+    EXPECT_EQ(encodings(path), 1) << length;
+  }
+  EXPECT_EQ(encodings(path), 0);
+  EXPECT_EQ(files_in(cache_).size(), 1u);
+}
+
+TEST_F(TokenCacheTest, AFolderThatCannotBeIsNamed) {
+  folder_.put("cache", "a file");
+  EXPECT_THROW(encodings(folder_.put("a.txt", text_)), Error);
+}
+
+}  // namespace
+}  // namespace binade::data
