@@ -64,7 +64,7 @@ def main():
     package = Tokenizer.from_file(str(arguments.tokenizer))
     for path in arguments.texts:
         megabytes = path.stat().st_size / 1e6
-        lines = path.read_text(newline="").splitlines(keepends=True)
+        lines = path.read_bytes().decode().splitlines(keepends=True)
         ours = megabytes / binade_seconds(arguments.binade, arguments.tokenizer, path)
         by_line = megabytes / package_seconds(package, lines)
         by_document = megabytes / package_seconds(package, list(documents(lines, 4000)))

@@ -73,6 +73,17 @@ std::string describe_source(const data::Tokens& train, const data::Tokens& valid
                      hash.high64, hash.low64);
 }
 
+std::string describe_source(const data::Tokens& train, const data::Tokens& validation) {
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_128bits_reset(state);
+  hash_tokens(state, train);
+  hash_tokens(state, validation);
+  const XXH128_hash_t hash = XXH3_128bits_digest(state);
+  XXH3_freeState(state);
+  return fmt::format("{} + {} tokens, XXH3 {:016x}{:016x}", train.size(), validation.size(),
+                     hash.high64, hash.low64);
+}
+
 }  // namespace
 
 std::string new_run_id() {
