@@ -58,6 +58,7 @@ constexpr Covered covered[] = {
     {"data/tokenizer_json/regex_translate", "data/tokenizer_json/regex"},
     {"data/tokenizer_json/*", "data/tokenizer_json/golden"},
     {"io/families/*", "io/families"},
+    {"io/huggingface_parts", "io/huggingface"},
     {"lab/experiment_report", "lab/experiments"},
     {"lab/experiments/*", "lab/experiments"},
     {"lab/precision_comparison_report", "lab/precision_comparison"},

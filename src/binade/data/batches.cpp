@@ -1,6 +1,7 @@
 #include "binade/data/batches.h"
 
 #include "binade/base/random.h"
+#include "binade/data/documents.h"
 #include "binade/io/file.h"
 
 namespace binade::data {
@@ -27,6 +28,7 @@ Batch gathered(const Tokens& tokens, BatchShape shape, PositionOf&& position_of)
 
 Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
                      int64_t micro) {
+  if (tokens.documents()) return tokens.documents()->training_batch(shape, seed, step, micro);
   const auto positions = static_cast<uint64_t>(tokens.size() - shape.context);
   const uint64_t stream = random::stream_id(random::Domain::data, static_cast<uint64_t>(step));
   return gathered(tokens, shape, [&](int64_t row) {
@@ -36,6 +38,7 @@ Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int6
 }
 
 Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, int64_t count) {
+  if (tokens.documents()) return tokens.documents()->validation_batch(shape, index, count);
   const int64_t last = tokens.size() - shape.context - 1;
   const int64_t rows = count * shape.batch;
   return gathered(tokens, shape, [&](int64_t row) {

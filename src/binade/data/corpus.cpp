@@ -6,6 +6,7 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/data/chat/examples.h"
 #include "binade/data/token_file.h"
 #include "binade/io/file.h"
 
@@ -151,6 +152,7 @@ Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tok
 }
 
 Split read_split(const Source& source) {
+  if (is_example_file(source.where)) return read_examples(source);
   std::vector<Tokens> train, validation;
   for (const fs::path& shard : shards_of(source.where)) {
     const bool held_out = shard.filename().string().find("val") != std::string::npos;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "binade/data/chat/chat_template.h"
 #include "binade/data/tokenizer.h"
 #include "binade/data/tokens.h"
 
@@ -36,12 +38,17 @@ struct Source {
   int64_t vocab = byte_vocabulary;
   int64_t batch = 1, context = 1;  // a token file holds at least one batch
   double validation = 0.05;        // fraction
+  // Of files of examples (data/chat/examples.h).
+  std::optional<ChatTemplate> chat = {};  // how messages are written
+  std::optional<int64_t> eos = {};        // the id that ends a completion
+  bool packed = false;                    // several examples may share a row of a batch
   // Called while a text is tokenized, with the bytes done and those of all.
   std::function<void(size_t, size_t)> progress = {};
 };
 
 // The tokens of read_tokens, the last of them for validation. In a folder of token files, those
-// with "val" in their names are for validation instead, if there are any.
+// with "val" in their names are for validation instead, if there are any. A .jsonl file of examples
+// becomes documents.
 Split read_split(const Source& source);
 
 }  // namespace binade::data

@@ -19,8 +19,10 @@ Loader::~Loader() {
 }
 
 Batch Loader::batch_at(int64_t index) const {
-  return training_batch(tokens_, options_.shape, options_.seed,
-                        options_.step + index / options_.accumulate, index % options_.accumulate);
+  BatchShape shape = options_.shape;
+  shape.accumulate = options_.accumulate;
+  return training_batch(tokens_, shape, options_.seed, options_.step + index / options_.accumulate,
+                        index % options_.accumulate);
 }
 
 Batch Loader::next() {

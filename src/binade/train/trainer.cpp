@@ -9,6 +9,8 @@
 #include "binade/base/json.h"
 #include "binade/base/random.h"
 #include "binade/data/batches.h"
+#include "binade/io/lora.h"
+#include "binade/io/safetensors.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
@@ -68,16 +70,30 @@ void check_modules(const Config& config, nn::Module& model) {
     check_module(one.module, model, config.precision_plan);
 }
 
+data::Batch on_device(const data::Batch& batch, Device device) {
+  return {.tokens = to(batch.tokens, device),
+          .targets = to(batch.targets, device),
+          .weight = batch.weight.defined() ? to(batch.weight, device) : Tensor(),
+          .documents = batch.documents};
+}
+
+Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch) {
+  const Tensor loss = model.loss(batch.tokens, batch.targets);
+  if (!batch.weight.defined()) return loss;
+  const amp::Autocast off(amp::disabled_autocast());
+  return loss * batch.weight;
+}
+
 }  // namespace
 
 Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8State& fp8,
                   const data::Tokens& tokens, int64_t step, int64_t micro) {
   const amp::Autocast cast(autocast_state(config));
   const amp::Fp8Autocast in_fp8(fp8);
-  const data::Batch batch = data::training_batch(tokens, {config.batch, config.context},
-                                                 static_cast<uint64_t>(config.seed), step, micro);
-  const Device device = model.head_weight().device();
-  return model.loss(to(batch.tokens, device), to(batch.targets, device));
+  const data::Batch batch =
+      data::training_batch(tokens, {config.batch, config.context, config.accumulate},
+                           static_cast<uint64_t>(config.seed), step, micro);
+  return batch_loss(model, on_device(batch, model.head_weight().device()));
 }
 
 Trainer::Trainer(const Config& config)
@@ -86,7 +102,7 @@ Trainer::Trainer(const Config& config)
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
       fp8_(fp8_state(config)),
-      model_(std::make_unique<nn::LanguageModel>(model_config(config), placement(config))),
+      model_(make_model(config, placement(config))),
       optimizer_(std::make_unique<optim::AdamW>(optimizer_groups(config, *model_))),
       scaler_(scaler_options(config)),
       graph_(config.graph, device_) {
@@ -98,14 +114,20 @@ void Trainer::init_from(const std::filesystem::path& given) {
   // Master weights are copies of the parameters. Those of 16-bit parameters, which were rounded
   // when they were loaded, are loaded again in f32.
   optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
-  if (config_.params == ParameterStorage::masters) {
+  if (config_.params == ParameterStorage::masters && config_.lora_rank == 0) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);
     const auto from = exact.parameters(), to = model_->parameters();
     const NoGrad no_grad;
-    for (size_t i = 0; i < to.size(); ++i) copy_(optimizer_->master_of(to[i]), from[i]);
+    for (size_t i = 0; i < to.size(); ++i) {
+      if (to[i].requires_grad()) copy_(optimizer_->master_of(to[i]), from[i]);
+    }
   }
   graph_.reset();
+}
+
+void Trainer::load_adapter(const std::filesystem::path& folder) {
+  io::load_adapter_tensors(*model_, io::load_safetensors(folder / "adapter_model.safetensors"));
 }
 
 Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
@@ -115,9 +137,7 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
   const amp::Autocast cast(autocast_);
   const amp::Fp8Autocast fp8(fp8_);
   for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch host = batch_of(micro);
-    const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
-    Tensor loss = model_->loss(batch.tokens, batch.targets);
+    Tensor loss = batch_loss(*model_, on_device(batch_of(micro), device_));
     add_(mean, loss.detach(), fraction);
     const amp::Autocast off(amp::disabled_autocast());
     if (config_.accumulate > 1) loss = loss * fraction;
@@ -141,7 +161,7 @@ void Trainer::update(PendingStep& step) {
 
 void Trainer::start_step(const data::Tokens& tokens) {
   start_on([&](int64_t micro) {
-    return data::training_batch(tokens, {config_.batch, config_.context},
+    return data::training_batch(tokens, {config_.batch, config_.context, config_.accumulate},
                                 static_cast<uint64_t>(config_.seed), steps_, micro);
   });
 }
@@ -198,11 +218,15 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
       const auto buffer_for = [&](const Tensor& x) {
         return Tensor::empty(x.shape(), x.dtype(), device_);
       };
-      graph_inputs_.push_back({buffer_for(batch.tokens), buffer_for(batch.targets)});
+      graph_inputs_.push_back(
+          {.tokens = buffer_for(batch.tokens),
+           .targets = buffer_for(batch.targets),
+           .weight = batch.weight.defined() ? buffer_for(batch.weight) : Tensor()});
     }
     const data::Batch& input = graph_inputs_[static_cast<size_t>(micro)];
     backend::transfer(batch.tokens, input.tokens);
     backend::transfer(batch.targets, input.targets);
+    if (batch.weight.defined()) backend::transfer(batch.weight, input.weight);
   }
   if (!graph_.captured()) {
     const optim::Optimizer::Capture capture(*optimizer_);
@@ -286,7 +310,7 @@ double Trainer::evaluate(const data::Tokens& tokens) {
     for (int64_t i = 0; i < config_.eval_batches; ++i) {
       const data::Batch batch =
           data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
-      losses.emplace_back(model_->loss(to(batch.tokens, device_), to(batch.targets, device_)));
+      losses.emplace_back(batch_loss(*model_, on_device(batch, device_)));
     }
   });
   double sum = 0;

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <memory>
+
 #include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
 #include "binade/amp/grad_scaler.h"
+#include "binade/data/corpus.h"
 #include "binade/nn/language_model.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/schedule.h"
@@ -12,9 +15,16 @@
 namespace binade::train {
 
 nn::LanguageModelConfig model_config(const Config& config);
+// The model with random weights, its adapters if there are any, and the parameters that are not
+// trained frozen. Fails for a pattern of `freeze` that names no parameter, or if all are frozen.
+std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement);
+// The configured data, read with `tokenizer` (null: bytes).
+data::Source data_source(const Config& config, const data::Tokenizer* tokenizer);
+// The number of parameters that are not frozen.
+int64_t trained_parameters(const nn::Module& model);
 // Device and type of the parameters.
 nn::Placement placement(const Config& config);
-// Matrices with weight decay, all other parameters without.
+// Trained matrices with weight decay, all other trained parameters without.
 std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
 // The recipe, with the overrides by module; off unless the precision is fp8.
