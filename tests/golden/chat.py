@@ -127,7 +127,8 @@ TEMPLATES = {  # with the texts of BOS and EOS
     "mistral-v1": (MISTRAL1, "<s>", "</s>"), "mistral-v2": (MISTRAL2, "<s>", "</s>"),
     "mistral-v3": (MISTRAL3, "<s>", "</s>"), "mistral-nemo": (NEMO, "<s>", "</s>"),
 }
-NO_SYSTEM = {"gemma2", "mistral-v1"}
+# The last two write a system message before a last message of the user only.
+NO_SYSTEM = {"gemma2", "mistral-v1", "mistral-v3", "mistral-nemo"}
 
 TURNS = [("user", "  What is 7 * 8?\n"), ("assistant", "\n56. Easy \u2014 na\u00efve, even.  "),
          ("user", "\u4e2d\u6587 and \U0001f600?"), ("assistant", "<s> is a token; [INST] too.")]

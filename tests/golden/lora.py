@@ -20,7 +20,7 @@ RUNS = {
                                      vocab_size=VOCAB, bos_token_id=None, eos_token_id=None,
                                      resid_pdrop=0, embd_pdrop=0, attn_pdrop=0),
              dict(r=3, lora_alpha=6, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True)),
-    "gpt_neox": (transformers.GPTNeoXConfig(**MODERN),
+    "gpt_neox": (transformers.GPTNeoXConfig(**{**MODERN, "num_attention_heads": 2}),
                  dict(r=2, lora_alpha=4, target_modules=["query_key_value", "dense_4h_to_h"])),
 }
 
@@ -31,7 +31,8 @@ def run(inputs, config, lora, tensors, name):
         shift = float(parameter.ndim == 1 and key.endswith("weight"))
         parameter.data = inputs.normal(*parameter.shape, scale=0.2, shift=shift)
     tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
-    tensors.update({f"{name}/{k}": v.clone() for k, v in model.state_dict().items()
+    saved = {"lm_head.weight": "embed_out.weight"} if name == "gpt_neox" else {}  # as in files
+    tensors.update({f"{name}/{saved.get(k, k)}": v.clone() for k, v in model.state_dict().items()
                     if k not in tied and v.is_floating_point()})
     adapted = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", lora_dropout=0.0,
                                                          **lora))

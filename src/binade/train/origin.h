@@ -17,7 +17,7 @@ struct Origin {
   std::string data = {};        // size and hash of the tokens
   std::string arithmetic = {};  // the CPU's kernels and vectors, or the GPU
   std::string version = {};     // of Binade
-  std::string base = {};        // size and hash of the weights that adapters were trained for
+  std::string base = {};        // size and hash of the weights that adapters belong to
 
   bool operator==(const Origin&) const = default;
 };

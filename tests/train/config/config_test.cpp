@@ -108,10 +108,10 @@ TEST(Config, ACommandsDefaultsYieldToTheFile) {
 }
 
 TEST(Config, KeysAreNamedOnceAndDescribed) {
-  std::set<std::string_view> names;
+  std::set<std::string> names;
   for (const Key& key : keys()) {
-    EXPECT_TRUE(names.insert(key.name).second)
-        << key.name << " twice: the command line could not tell them apart";
+    EXPECT_TRUE(names.insert(option_name(key)).second)
+        << option_name(key) << " twice: the command line could not tell them apart";
     EXPECT_FALSE(key.help.empty()) << key.name;
     std::visit(
         [](const auto& field) {

@@ -1,5 +1,7 @@
 #include "binade/data/chat/chat_template.h"
 
+#include <algorithm>
+
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/data/tokenizer_json/unicode.h"
@@ -80,9 +82,10 @@ ChatTemplate mistral_of(std::string_view jinja, const SpecialTokens& tokens) {
   const bool spaced = has(jinja, "' ' + message") || has(jinja, "\" \" + message");
   chat.before_answer = spaced ? " " : "";
   chat.trims = has(jinja, "message[\"content\"]|trim") || has(jinja, "message['content']|trim");
-  chat.system = !has(jinja, "system")                ? SystemMessage::refused
-                : has(jinja, "loop.last and system") ? SystemMessage::last_user
-                                                     : SystemMessage::first_user;
+  // Templates that put a system message before the last message, if it is the user's, lose it in a
+  // conversation that ends with an answer.
+  if (!has(jinja, "system") || has(jinja, "loop.last and system"))
+    chat.system = SystemMessage::refused;
   return chat;
 }
 
@@ -122,7 +125,7 @@ void check_roles(const ChatTemplate& chat, std::span<const Message> messages,
     if (role != "system" && role != "user" && role != "assistant")
       refuse(where, "the roles system, user and assistant", json::in_quotes(role));
     if (role == "system" && chat.system == SystemMessage::refused)
-      refuse(where, "no system message, which the model's chat template does not have", "one");
+      refuse(where, "no system message, which the model's chat template does not write", "one");
     if (role == "system" && i > 0 && chat.system != SystemMessage::message)
       refuse(where, "a system message at the beginning only", "one later");
     if (role == "system") continue;
@@ -144,13 +147,9 @@ std::vector<Message> prepared(const ChatTemplate& chat, std::span<const Message>
   if (result.empty() || result[0].role != "system" || chat.system == SystemMessage::message)
     return result;
   result.erase(result.begin());
-  const bool last = chat.system == SystemMessage::last_user;
-  for (size_t i = 0; i < result.size(); ++i) {
-    Message& message = result[last ? result.size() - 1 - i : i];
-    if (message.role != "user") continue;
-    message.content = messages[0].content + "\n\n" + message.content;
-    break;
-  }
+  const auto user = std::find_if(result.begin(), result.end(),
+                                 [](const Message& one) { return one.role == "user"; });
+  if (user != result.end()) user->content = messages[0].content + "\n\n" + user->content;
   return result;
 }
 

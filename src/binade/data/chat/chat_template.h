@@ -23,8 +23,7 @@ enum class ChatFormat : uint8_t { chatml, llama3, gemma, mistral };
 enum class SystemMessage : uint8_t {
   message,     // a message like the others
   first_user,  // it is put before the first message of the user
-  last_user,   // before the last one
-  refused,
+  refused,     // the template fails, or leaves it out before an answer
 };
 
 // A format, and what templates of that format differ in.
