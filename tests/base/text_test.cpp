@@ -50,6 +50,8 @@ TEST(Text, EditDistanceCountsInsertionsRemovalsAndReplacements) {
 TEST(Text, LongTextsAreCut) {
   EXPECT_EQ(shortened("abc", 3), "abc");
   EXPECT_EQ(shortened("abcd", 3), "abc...");
+  EXPECT_EQ(shortened_from_left("abcde", 5), "abcde");
+  EXPECT_EQ(shortened_from_left("abcdef", 5), "...ef");
 }
 
 TEST(Text, GlobsMatchWholeTexts) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view scaling_names[] = {"delayed", "current", "row", "block", "mx"};
 
-std::shared_ptr<const Fp8State>& thread_state() {
+std::shared_ptr<const Fp8State>& fp8_state_of_thread() {
   thread_local std::shared_ptr<const Fp8State> state = std::make_shared<Fp8State>();
   return state;
 }
@@ -58,12 +58,13 @@ Fp8Scaling parse_fp8_scaling(std::string_view text) {
   return static_cast<Fp8Scaling>(found - std::begin(scaling_names));
 }
 
-const Fp8State& fp8_state() { return *thread_state(); }
+const Fp8State& fp8_state() { return *fp8_state_of_thread(); }
 
 Fp8Autocast::Fp8Autocast(const Fp8Recipe& recipe)
     : Fp8Autocast(Fp8State{.enabled = true, .recipe = recipe}) {}
 
-Fp8Autocast::Fp8Autocast(Fp8State state) : state_(thread_state(), shared(std::move(state))) {}
+Fp8Autocast::Fp8Autocast(Fp8State state)
+    : state_(fp8_state_of_thread(), shared(std::move(state))) {}
 
 const Fp8Recipe* fp8_recipe() {
   const Fp8State& state = fp8_state();

@@ -11,7 +11,7 @@
 namespace binade::amp {
 namespace {
 
-Tensor filled(const Shape& shape, double value, DType dtype, Device device) {
+Tensor filled_state(const Shape& shape, double value, DType dtype, Device device) {
   const memory::CategoryGuard category(memory::Category::parameters);
   Tensor x = Tensor::empty(shape, dtype, device);
   backend::of(x).elementwise.fill(x, value);
@@ -44,11 +44,11 @@ bool scales_per_tensor(const Fp8Recipe& recipe) {
 }
 
 void Fp8Stream::create(int length, Device device) {
-  history = filled({length}, 0, DType::f32, device);
-  scale = filled({1}, 1, DType::f32, device);
-  scale_inv = filled({1}, 1, DType::f32, device);
-  pending = filled({1}, 0, DType::f32, device);
-  dropped = filled({1}, 0, DType::i32, device);
+  history = filled_state({length}, 0, DType::f32, device);
+  scale = filled_state({1}, 1, DType::f32, device);
+  scale_inv = filled_state({1}, 1, DType::f32, device);
+  pending = filled_state({1}, 0, DType::f32, device);
+  dropped = filled_state({1}, 0, DType::i32, device);
   // Allocated now, so that the first step holds as many blocks as later ones.
   prepared = Tensor::empty({2}, DType::f32, device);
   is_prepared = false;

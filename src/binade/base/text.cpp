@@ -94,4 +94,9 @@ std::string shortened(std::string_view text, size_t limit) {
   return text.size() <= limit ? std::string(text) : std::string(text.substr(0, limit)) + "...";
 }
 
+std::string shortened_from_left(std::string_view text, size_t limit) {
+  if (text.size() <= limit) return std::string(text);
+  return "..." + std::string(text.substr(text.size() - (limit - 3)));
+}
+
 }  // namespace binade

@@ -13,6 +13,9 @@ size_t utf8_length(std::string_view text, size_t at);
 // Whether this is a control character: U+0000 to U+001F and U+007F to U+009F.
 bool is_control(std::string_view character);
 
+inline bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
 // Escapes control characters (including line ends) and invalid UTF-8 as bytes: "\x1b".
 std::string visible(std::string_view text);
 
@@ -27,5 +30,8 @@ bool matches_glob(std::string_view pattern, std::string_view text);
 
 // The text, or its first `limit` bytes and "..." if it is longer.
 std::string shortened(std::string_view text, size_t limit);
+
+// The text, or "..." and its end in `limit` bytes if it is longer. At least 3.
+std::string shortened_from_left(std::string_view text, size_t limit);
 
 }  // namespace binade

@@ -15,7 +15,6 @@ namespace binade::data {
 namespace {
 
 constexpr const char* caller = "tokenizer";
-constexpr int64_t max_file = 64 << 20;
 constexpr size_t chunk_bytes = 64 << 10;
 constexpr int64_t max_training_text = int64_t{1} << 30;
 
@@ -147,7 +146,7 @@ class Lines final : public sentencepiece::SentenceIterator {
 }  // namespace
 
 std::unique_ptr<const Tokenizer> open_sentencepiece(const std::filesystem::path& path) {
-  return sentencepiece_of(io::read_text(path, caller, max_file), path.string());
+  return sentencepiece_of(io::read_text(path, caller, max_tokenizer_bytes), path.string());
 }
 
 std::unique_ptr<const Tokenizer> sentencepiece_of(std::string bytes, const std::string& name) {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "binade/base/error.h"
+#include "binade/data/tokenizer.h"
 
 namespace binade::data {
 namespace {
 
-constexpr int64_t max_file = 64 << 20;
 constexpr int64_t max_pieces = 1 << 20;
 constexpr int64_t max_piece_bytes = 4096;
 constexpr int64_t max_other_fields = 1 << 16;
@@ -222,8 +222,8 @@ class Checker {
   void check(std::span<const std::byte> bytes) {
     Reader reader(bytes, 0, name_);
     if (bytes.empty()) reader.refuse(0, "a SentencePiece model", "an empty file");
-    if (std::cmp_greater(bytes.size(), max_file))
-      reader.refuse(0, "at most " + std::to_string(max_file) + " bytes",
+    if (std::cmp_greater(bytes.size(), max_tokenizer_bytes))
+      reader.refuse(0, "at most " + std::to_string(max_tokenizer_bytes) + " bytes",
                     std::to_string(bytes.size()));
     while (!reader.done()) {
       const Field field = reader.next();

@@ -13,6 +13,9 @@
 
 namespace binade::data {
 
+// The largest file of a tokenizer that is read: those of public models stay below 40 MB.
+inline constexpr int64_t max_tokenizer_bytes = 64 << 20;
+
 // Ids that belong around a text, such as BOS and EOS.
 struct TemplateIds {
   std::vector<int64_t> before = {}, after = {};

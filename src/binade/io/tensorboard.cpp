@@ -12,7 +12,7 @@
 namespace binade::io {
 namespace {
 
-constexpr const char* caller = "tensorboard";
+constexpr const char* writer = "tensorboard";
 
 // CRC-32C (Castagnoli), reflected.
 constexpr std::array<uint32_t, 256> crc_table = [] {
@@ -127,7 +127,7 @@ EventWriter::EventWriter(const std::filesystem::path& folder, int64_t step) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    fail(caller, {.argument = folder.string(),
+    fail(writer, {.argument = folder.string(),
                   .expected = "a folder to write to",
                   .found = error.message()});
   path_ = next_name(folder);
@@ -143,7 +143,7 @@ void EventWriter::add(int64_t step, std::span<const Scalar> scalars) {
 void EventWriter::write(const std::string& record) {
   file_ << record << std::flush;
   if (!file_) {
-    fail(caller, {.argument = path_.string(),
+    fail(writer, {.argument = path_.string(),
                   .expected = "a successful write",
                   .found = "a failed write",
                   .hint = "is the disk full? Checkpoints so far are untouched"});

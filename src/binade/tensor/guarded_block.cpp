@@ -14,7 +14,6 @@
 namespace binade::memory {
 namespace {
 
-constexpr size_t alignment = 64;
 constexpr uint64_t intact = 0x600D600D600D600D;
 
 // Right before the block, its mark nearest.

@@ -21,8 +21,6 @@
 namespace binade::memory {
 namespace {
 
-constexpr size_t alignment = 64;
-
 // The size of a block for a request: rounded up to 1/8 of its power of two, at least 512, so that
 // similar sizes share blocks.
 size_t block_size(size_t bytes) {

@@ -12,8 +12,6 @@
 namespace binade::train {
 namespace {
 
-using terminal::Style;
-
 // Between two drawings of the updating line: more often than the eye follows costs a fast GPU time.
 constexpr std::chrono::milliseconds draw_interval(50);
 
@@ -155,7 +153,7 @@ void Progress::step(const Record& record) {
         progress_line(shown, goal_, terminal::width(stdout) - terminal::free_columns);
     // Lines with a validation loss stay, as a history of the run.
     if (record.validation_loss) {
-      show(terminal::styled(line, Style::bold, color_));
+      show(terminal::styled(line, terminal::Style::bold, color_));
       fmt::print("\n");
       line_open_ = false;
     } else {
@@ -179,13 +177,13 @@ void Progress::sample(const std::string& text) {
   const int width = terminal_ ? terminal::width(stdout) : 80;
   std::string lines = two_lines(text, width - static_cast<int>(margin.size()));
   if (const size_t end = lines.find('\n'); end != std::string::npos) lines.insert(end + 1, margin);
-  note(terminal::styled(std::string(margin) + lines, Style::dim, color_));
+  note(terminal::styled(std::string(margin) + lines, terminal::Style::dim, color_));
 }
 
 void Progress::status(const std::string& text) {
   if (mode_ != Mode::normal || !terminal_ || !redraws()) return;
   const auto limit = static_cast<size_t>(std::max(terminal::width(stdout) - 1, 0));
-  show(terminal::styled(text.substr(0, limit), Style::dim, color_));
+  show(terminal::styled(text.substr(0, limit), terminal::Style::dim, color_));
   std::fflush(stdout);
 }
 

@@ -14,7 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* caller = "tokenizer";
-constexpr int64_t max_file = 64 << 20;
 
 void write_file(const fs::path& path, std::string_view text) {
   io::AtomicFile file(path, caller);
@@ -31,8 +30,8 @@ void add_tokenizer_json(const fs::path& folder, int64_t vocab) {
   if (is_there(folder / "tokenizer.json")) return;
   const fs::path model = folder / "tokenizer.model";
   if (is_there(model)) {
-    if (const auto text =
-            sentencepiece_tokenizer_json(io::read_text(model, caller, max_file), model.string()))
+    if (const auto text = sentencepiece_tokenizer_json(
+            io::read_text(model, caller, max_tokenizer_bytes), model.string()))
       write_file(folder / "tokenizer.json", *text);
   } else if (vocab == byte_vocabulary && !find_tokenizer(folder)) {
     write_file(folder / "tokenizer.json", byte_tokenizer_json());
@@ -46,7 +45,7 @@ std::string tokenizer_config(const fs::path& tokenizer) {
                                                            {"eos_token", "<|endoftext|>"},
                                                            {"unk_token", "<unk>"},
                                                            {"pad_token", "<pad>"}};
-  const json::Document document = json::parse(io::read_text(tokenizer, caller, max_file),
+  const json::Document document = json::parse(io::read_text(tokenizer, caller, max_tokenizer_bytes),
                                               {.reader = caller, .file = tokenizer.string()});
   std::set<std::string> special;
   for (const json::Value& token : document.root().at("added_tokens").array()) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* who = "tokenizer";
 // Split patterns take some hundred steps; a runaway match ends after about 10 ms.
-constexpr uint32_t max_steps = 1'000'000;
+constexpr uint32_t max_match_steps = 1'000'000;
 constexpr size_t max_stack = 1 << 20;
 
 template <class T>
@@ -29,7 +29,7 @@ class MatchState {
       : data_(required(pcre2_match_data_create(1, nullptr))),
         context_(required(pcre2_match_context_create(nullptr))),
         stack_(pcre2_jit_stack_create(32 << 10, max_stack, nullptr)) {
-    pcre2_set_match_limit(context_, max_steps);
+    pcre2_set_match_limit(context_, max_match_steps);
     // If there is none, the machine's stack is used.
     if (stack_ != nullptr) pcre2_jit_stack_assign(context_, nullptr, stack_);
   }
@@ -108,7 +108,7 @@ std::optional<Span> Regex::find(std::string_view text, size_t from) const {
   if (result >= 0) return state.span();
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   fail(who, {.argument = "the pattern " + json::in_quotes(code_->pattern),
-             .expected = "a match in at most " + std::to_string(max_steps) + " steps",
+             .expected = "a match in at most " + std::to_string(max_match_steps) + " steps",
              .found = message_of(result)});
 }
 

@@ -3,14 +3,15 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/base/text.h"
 #include "binade/data/tokenizer_json/regex.h"
 
 namespace binade::data {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool is_hex(char c) {
+  return is_ascii_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 
 // Translates a pattern of Oniguruma (Ruby's syntax) to PCRE2. Refuses everything that is not
 // certain to mean the same.
@@ -98,7 +99,7 @@ class Translator {
         if (in_class_) refuse(rest().substr(0, 2));
         return copy(2);
       default:
-        if (c == '\0' || is_letter(c) || is_digit(c)) refuse(rest().substr(0, 2));
+        if (c == '\0' || is_ascii_letter(c) || is_ascii_digit(c)) refuse(rest().substr(0, 2));
         copy(2);
     }
   }
@@ -116,8 +117,8 @@ class Translator {
       out_ += '^';
       name.remove_prefix(1);
     }
-    if (name.empty() ||
-        !std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || c == '_'; }))
+    if (name.empty() || !std::all_of(name.begin(), name.end(),
+                                     [](char c) { return is_ascii_letter(c) || c == '_'; }))
       refuse(rest().substr(0, end + 1));
     const bool is_category = name.size() <= 2 && name[0] >= 'A' && name[0] <= 'Z';
     if (!is_category && std::find(binary.begin(), binary.end(), name) == binary.end())
@@ -162,7 +163,7 @@ class Translator {
       if (rest().starts_with(known)) return copy(known.size());
     }
     size_t end = 2;
-    while (is_letter(peek(end)) || peek(end) == '-') ++end;
+    while (is_ascii_letter(peek(end)) || peek(end) == '-') ++end;
     const std::string_view flags = rest().substr(2, end - 2);
     // Inside a pattern, the scope of (?i) differs.
     const bool whole = peek(end) == ')' && at_ == 0;
@@ -177,7 +178,7 @@ class Translator {
   // {n}, {n,}, {n,m} and {,m}, which PCRE2 does not know. A ? or + after them differs.
   void interval() {
     size_t end = 1;
-    while (is_digit(peek(end)) || peek(end) == ',') ++end;
+    while (is_ascii_digit(peek(end)) || peek(end) == ',') ++end;
     if (in_class_ || end == 1 || peek(end) != '}') return copy(1);
     const char next = peek(end + 1);
     const bool exact = rest().substr(0, end).find(',') == std::string_view::npos;

@@ -12,8 +12,7 @@ constexpr size_t part_bytes = 64 << 10, max_part_bytes = 1 << 20;
 // Rejected boundaries are rare; a text full of them is not searched to its end.
 constexpr int max_tries = 64;
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_alphanumeric(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
+bool is_alphanumeric(char c) { return is_ascii_letter(c) || is_ascii_digit(c); }
 
 // Whether a valid character other than white space begins at `at`.
 bool is_visible(std::string_view text, size_t at) {
@@ -24,7 +23,7 @@ bool is_visible(std::string_view text, size_t at) {
 bool looks_like_a_boundary(std::string_view text, size_t at) {
   if (at < 2 || at + 1 >= text.size()) return false;
   const char before = text[at - 1], next = text[at];
-  if (next == ' ') return is_alphanumeric(before) && is_letter(text[at + 1]);
+  if (next == ' ') return is_alphanumeric(before) && is_ascii_letter(text[at + 1]);
   if (next == '\n' || next == '\r') return is_alphanumeric(before);
   if (before != '\n' || !is_visible(text, character_before(text, at - 1))) return false;
   const bool is_ascii = static_cast<unsigned char>(next) < 0x80;

@@ -7,8 +7,6 @@
 namespace binade::data {
 namespace {
 
-constexpr int64_t max_file = 64 << 20;
-
 class JsonTokenizer final : public Tokenizer {
  public:
   JsonTokenizer(std::string bytes, const std::string& name)
@@ -41,7 +39,7 @@ class JsonTokenizer final : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<const Tokenizer> open_tokenizer_json(const std::filesystem::path& path) {
-  return tokenizer_json_of(io::read_text(path, "tokenizer", max_file), path.string());
+  return tokenizer_json_of(io::read_text(path, "tokenizer", max_tokenizer_bytes), path.string());
 }
 
 std::unique_ptr<const Tokenizer> tokenizer_json_of(std::string bytes, const std::string& name) {

@@ -2,6 +2,7 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/data/tokenizer.h"
 #include "binade/data/tokenizer_json/read_parts.h"
 #include "binade/data/tokenizer_json/tokenizer_json.h"
 #include "binade/data/tokenizer_json/write.h"
@@ -13,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* who = "tokenizer";
-constexpr int64_t max_file = 64 << 20, max_config = 16 << 20;
+constexpr int64_t max_config = 16 << 20;
 
 // Other classes have other split patterns, which only a tokenizer.json tells.
 void check_class(const fs::path& folder) {
@@ -31,7 +32,7 @@ void check_class(const fs::path& folder) {
 
 std::vector<std::string> read_tokens(const fs::path& path) {
   const json::Document document =
-      json::parse(io::read_text(path, who, max_file), {who, path.string()});
+      json::parse(io::read_text(path, who, max_tokenizer_bytes), {who, path.string()});
   std::vector<std::string> tokens;
   for (const auto& [token, id] : document.root().object()) {
     const auto place = static_cast<size_t>(id.integer(0, max_token_id));
@@ -45,7 +46,7 @@ std::vector<std::string> read_tokens(const fs::path& path) {
 
 // One pair a line, in the order of their ranks; the first line may name a version.
 std::vector<MergeRule> read_merges(const fs::path& path, const Vocabulary& vocabulary) {
-  const std::string text = io::read_text(path, who, max_file);
+  const std::string text = io::read_text(path, who, max_tokenizer_bytes);
   std::vector<MergeRule> merges;
   int64_t number = 0;
   for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {

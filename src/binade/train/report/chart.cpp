@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/base/text.h"
 #include "binade/train/report/svg.h"
 
 namespace binade::train {
@@ -13,7 +14,6 @@ namespace {
 constexpr double left = 74, right = 20, bottom = 44;
 constexpr double height = 280;
 constexpr size_t max_points = 1200;
-constexpr size_t longest_name = 48;
 // More markers than this would merge into a line of their own.
 constexpr size_t max_markers = 60;
 
@@ -129,13 +129,9 @@ std::string axes(const ChartOptions& options, const Frame& frame) {
 std::vector<svg::LegendEntry> entries(const ChartOptions& options,
                                       const std::vector<Series>& series) {
   std::vector<svg::LegendEntry> result;
-  for (const Series& one : series) {
-    const std::string& name = one.name;
+  for (const Series& one : series)
     result.push_back(
-        {name.size() <= longest_name ? name : "..." + name.substr(name.size() - longest_name + 3),
-         svg::line_class(one.style),
-         {}});
-  }
+        {shortened_from_left(one.name, longest_shown_name), svg::line_class(one.style), {}});
   if (options.band) result.push_back({options.band->name, {}, "band"});
   return result;
 }

@@ -10,6 +10,9 @@
 
 namespace binade::train {
 
+// Longer names are shortened from the left: the end of a module's name says most.
+inline constexpr size_t longest_shown_name = 48;
+
 // How a series or a bar is drawn. Colors and dashes are classes of the page's style sheet
 // (html_page.h).
 struct Style {

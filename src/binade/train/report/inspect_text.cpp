@@ -7,12 +7,12 @@
 #include "binade/base/json.h"
 #include "binade/base/text.h"
 #include "binade/train/progress.h"
+#include "binade/train/report/chart.h"
 #include "binade/train/report/inspect.h"
 
 namespace binade::train {
 namespace {
 
-constexpr size_t longest_name = 48;
 constexpr int64_t bar_length = 40;
 constexpr double worth_a_row = 1e-4;  // binades with a smaller fraction share the last row
 
@@ -23,9 +23,8 @@ std::string percentage(int64_t part, int64_t whole) {
   return percent < 0.01 ? "<0.01%" : fmt::format("{:.2f}%", percent);
 }
 
-std::string shortened(const std::string& name) {
-  if (name.size() <= longest_name) return visible(name);
-  return visible("..." + name.substr(name.size() - longest_name + 3));
+std::string shown_name(const std::string& name) {
+  return visible(shortened_from_left(name, longest_shown_name));
 }
 
 // Widths of the columns that adapt to their content.
@@ -76,7 +75,7 @@ std::string histogram(const io::Statistics& s) {
 std::string tensors_text(const Inspection& inspection, bool with_histogram) {
   Widths widths;
   for (const InspectedTensor& tensor : inspection.tensors) {
-    widths.name = std::max(widths.name, shortened(tensor.entry.name).size());
+    widths.name = std::max(widths.name, shown_name(tensor.entry.name).size());
     widths.shape = std::max(widths.shape, shape_of(tensor.entry).size());
   }
   std::string text =
@@ -90,7 +89,8 @@ std::string tensors_text(const Inspection& inspection, bool with_histogram) {
                        inspection.tensors.front().file != inspection.tensors.back().file;
   for (const auto& [name, entry, numbers] : inspection.tensors) {
     if (several && name != file) text += visible(file = name) + "\n";
-    text += row(widths, shortened(entry.name), entry.format, shape_of(entry), entry.bytes, numbers);
+    text +=
+        row(widths, shown_name(entry.name), entry.format, shape_of(entry), entry.bytes, numbers);
     if (with_histogram) text += histogram(numbers);
     bytes += entry.bytes;
     all.add(numbers);

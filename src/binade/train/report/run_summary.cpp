@@ -10,12 +10,12 @@
 namespace binade::train {
 namespace {
 
-constexpr const char* caller = "summary";
+constexpr const char* reader = "summary";
 constexpr const char* file_name = "summary.json";
-constexpr int64_t max_bytes = 64 << 20;
+constexpr int64_t max_summary = 64 << 20;
 constexpr int64_t most = int64_t{1} << 60;
 
-Provenance read_origin(const json::Value& origin) {
+Provenance provenance_of(const json::Value& origin) {
   return {.date = origin.at("date").string(),
           .version = origin.at("version").string(),
           .command = origin.at("command").string(),
@@ -30,8 +30,8 @@ double known_bytes_per_token(const Config& config) {
 }
 
 void read_summary(const std::filesystem::path& path, RunSummary& run) {
-  const std::string text = io::read_text(path, caller, max_bytes);
-  const json::Document document = json::parse(text, {caller, path.string()});
+  const std::string text = io::read_text(path, reader, max_summary);
+  const json::Document document = json::parse(text, {reader, path.string()});
   const json::Value& root = document.root();
   run.parameters = root.at("parameters").integer(0, most);
   run.full_speed = root.at("full_speed").number();
@@ -39,7 +39,7 @@ void read_summary(const std::filesystem::path& path, RunSummary& run) {
   // Folders of earlier versions lack these.
   if (const json::Value* value = root.find("bytes_per_token"))
     run.bytes_per_token = value->number();
-  if (const json::Value* value = root.find("origin")) run.origin = read_origin(*value);
+  if (const json::Value* value = root.find("origin")) run.origin = provenance_of(*value);
   for (int i = 0; i < memory::category_count; ++i) {
     const auto name = memory::name(static_cast<memory::Category>(i));
     const int64_t bytes = root.at("memory_at_peak").at(name).integer(0, most);
@@ -64,7 +64,7 @@ void write_summary(const RunSummary& run, const std::filesystem::path& folder) {
   out.key("date").value(run.origin.date).key("version").value(run.origin.version);
   out.key("command").value(run.origin.command).key("machine").value(run.origin.machine);
   out.end_object();
-  io::AtomicFile file(folder / file_name, caller);
+  io::AtomicFile file(folder / file_name, reader);
   file.append(out.end_object().text() + "\n");
   file.commit();
 }
@@ -74,7 +74,7 @@ RunSummary read_run(const std::filesystem::path& folder) {
   run.config = resolve({.file = folder / "config.toml", .options = {}});
   run.records = read_metrics(folder / "metrics.jsonl", &run.damaged);
   if (run.records.empty()) {
-    fail(caller, {.argument = (folder / "metrics.jsonl").string(),
+    fail(reader, {.argument = (folder / "metrics.jsonl").string(),
                   .expected = "at least one step",
                   .found = "none"});
   }
