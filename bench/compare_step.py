@@ -26,15 +26,16 @@ def utilization(binade, result):
     return "-"
 
 
-def mib(result):
-    return f"{result['peak_bytes'] / 2**20:,.0f}" if "peak_bytes" in result else "-"
+def mib(result, key="peak_bytes"):
+    return f"{result[key] / 2**20:,.0f}" if key in result else "-"
 
 
 def row(label, result, torch, binade):
     ratio = result["tokens_per_second"] / torch["tokens_per_second"]
     memory = f"{result['peak_bytes'] / torch['peak_bytes']:.2f}x" if "peak_bytes" in torch else "-"
     print(f"{label:<34} {result['tokens_per_second']:>12,.0f} {ratio:>7.2f}x {utilization(binade, result):>12} "
-          f"{mib(result):>12} {memory:>7} {result['first_step_since_model_s']:>13.1f}")
+          f"{mib(result):>12} {memory:>7} {mib(result, 'peak_reserved_bytes'):>13} "
+          f"{result['first_step_since_model_s']:>13.1f}")
 
 
 def main():
@@ -43,7 +44,7 @@ def main():
           f"{binade['layers']} x {binade['width']}, batch {binade['batch']} x {binade['context']}, "
           f"--params {binade['params']}")
     print(f"{'':<34} {'tokens/s':>12} {'ratio':>8} {'utilization':>12} {'memory, MiB':>12} {'ratio':>7} "
-          f"{'first step, s':>13}")
+          f"{'reserved, MiB':>13} {'first step, s':>13}")
     for result in binade["results"]:
         peers = [r for r in torch["results"] if r["precision"] == result["precision"]]
         if not peers:

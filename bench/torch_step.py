@@ -227,6 +227,7 @@ def timed(o, step, clock):
     }
     if o.device == "cuda":
         result["peak_bytes"] = torch.cuda.max_memory_allocated()
+        result["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
     return result
 
 

@@ -27,6 +27,7 @@ nb::bytes generate_text(nn::LanguageModel& model, const data::Tokenizer& tokeniz
         model, tokenizer.encode_prompt(prompt.empty() ? "\n" : prompt), options, [](int64_t) {
           const nb::gil_scoped_acquire gil;  // Ctrl-C ends the text
           if (PyErr_CheckSignals() != 0) throw nb::python_error();
+          return true;
         }));
   }
   return nb::bytes(text.data(), text.size());

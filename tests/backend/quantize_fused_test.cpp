@@ -68,9 +68,18 @@ class QuantizeFused : public testing::Test {
                        [&](const QuantizedOutput& out) { of(x).quantize.quantize_swiglu(x, out); });
 
         const Tensor dy = noise(shape, type, 2), dx = Tensor::empty_like(x);
-        of(x).activation.swiglu_backward(dy, x, dx);
+        of(x).activation.swiglu_backward({dy, x, dx});
         expect_bits_of(dx, [&](const QuantizedOutput& out) {
-          of(x).quantize.quantize_swiglu_backward(dy, x, out);
+          of(x).quantize.quantize_swiglu_backward(dy, x, out, {});
+        });
+        // The same with swiglu itself beside it.
+        const Tensor scale = filled({1}, DType::f32, 11.5), data = filled(shape, DType::e4m3, 0),
+                     transposed = filled({shape[1], shape[0]}, DType::e4m3, 0),
+                     again = filled({shape[1], shape[0]}, DType::e4m3, 0);
+        of(x).quantize.quantize_swiglu(x, {.scale = scale, .data = data, .transposed = transposed});
+        expect_bits_of(dx, [&](const QuantizedOutput& out) {
+          of(x).quantize.quantize_swiglu_backward(dy, x, out, {scale, again});
+          EXPECT_TRUE(test::same_bits(again, transposed));
         });
       }
     }

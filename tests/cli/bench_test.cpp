@@ -37,6 +37,8 @@ TEST(Bench, StepReportsEveryPrecision) {
     int64_t sum = 0;
     for (const auto& bytes : result["peak_bytes_by_category"]) sum += bytes.get<int64_t>();
     EXPECT_EQ(sum, result["peak_bytes"]) << result;
+    EXPECT_GE(result["peak_reserved_bytes"], result["peak_bytes"]) << result;
+    EXPECT_FALSE(result.contains("joules_per_token")) << "a CPU does not tell: " << result;
   }
   const auto activations = [&json](size_t i) {
     return json["results"][i]["peak_bytes_by_category"]["activations"].get<double>();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/command.h"
 #include "io/temporary_folder.h"
@@ -58,6 +59,56 @@ TEST_F(Commands, GeneratePrintsEachTokenOnce) {
   EXPECT_GE(characters, 3 + 40 / 4 + 1);
 }
 
+// Lines of JSON, by prompt and by sample.
+TEST_F(Commands, GenerateTakesManyPromptsAndSamples) {
+  folder_->put("prompts.txt", "abc\n\nxyz\r\n");
+  folder_->put("prompts.jsonl", "{\"prompt\": \"abc\"}\n{\"prompt\": \"xyz\"}\n");
+  const std::string common = "generate " + path("run") + " --tokens 6 ";
+  const auto lines = [&](const std::string& options) {
+    const Outcome outcome = binade(common + "--json " + options);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    std::vector<nlohmann::json> parsed;
+    std::istringstream stream(outcome.out);
+    for (std::string line; std::getline(stream, line);)
+      parsed.push_back(nlohmann::json::parse(line));
+    return parsed;
+  };
+  const auto made = lines("--count 2 --prompts " + path("prompts.txt"));
+  ASSERT_EQ(made.size(), 4u);
+  EXPECT_EQ(made[2].at("prompt"), "xyz");
+  EXPECT_EQ(made[3].at("sample"), 1);
+  EXPECT_EQ(made[3].at("tokens"), 6);
+  EXPECT_EQ(made[3].at("finish"), "length");
+  EXPECT_NE(made[2].at("text"), made[3].at("text"));
+  EXPECT_EQ(lines("--count 2 --prompts " + path("prompts.jsonl")), made);
+  EXPECT_EQ(lines("--prompt xyz").at(0), made[2]);
+  const Outcome text = binade(common + "--prompts " + path("prompts.txt"));
+  EXPECT_THAT(text.out, StartsWith("--- 1 of 2\nabc"));
+  EXPECT_THAT(text.out, HasSubstr("--- 2 of 2\nxyz"));
+}
+
+TEST_F(Commands, GenerateEndsBeforeAStopString) {
+  const std::string common = "generate " + path("run") + " --tokens 30 --prompt abc ";
+  const std::string all =
+      nlohmann::json::parse(binade(common + "--json").out).at("text").get<std::string>();
+  const auto ascii =
+      std::find_if(all.begin(), all.end(), [](char c) { return c > ' ' && c < 127; });
+  ASSERT_NE(ascii, all.end());
+  const std::string stop(1, *ascii);
+  const auto stopped =
+      nlohmann::json::parse(binade(common + "--json --stop nothing --stop " + quoted(stop)).out);
+  EXPECT_EQ(stopped.at("text"), all.substr(0, all.find(stop)));
+  EXPECT_EQ(stopped.at("finish"), "stop");
+}
+
+TEST_F(Commands, GenerateContinuesLinesUntilTheInputEnds) {
+  const std::string common = " generate " + path("run") + " --tokens 6 ";
+  const Outcome outcome =
+      run_shell("printf 'abc\\nxyz' | " + quoted(BINADE_EXECUTABLE) + common + "--interactive");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, binade(common + "--prompt abc").out + binade(common + "--prompt xyz").out);
+}
+
 // The same text in bf16: another loss, by rounding errors of 2^-9.
 TEST_F(Commands, EvalRunsInThePrecisionAsked) {
   folder_->put("short.txt", "a short text, for which the loss is computed in several precisions");
@@ -92,6 +143,19 @@ TEST_F(Commands, EvalPrintsJson) {
   folder_->put("text.txt", "some text to read");
   EXPECT_THAT(binade("eval --data " + path("text.txt") + " " + path("run")).out,
               HasSubstr("16 tokens"));
+}
+
+TEST_F(Commands, EvalSlidesAWindow) {
+  folder_->put("text.txt", "some text to read in windows of eight tokens, by strides");
+  const auto result = [](const std::string& options) {
+    const Outcome outcome =
+        binade("eval --json --data " + path("text.txt") + " " + path("run") + options);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out);
+  };
+  EXPECT_NE(result(" --stride 4").at("loss"), result("").at("loss"));
+  EXPECT_EQ(result(" --stride 4").at("tokens"), result("").at("tokens"));
+  EXPECT_FALSE(result(" --stride 8").contains("bits_per_byte"));
 }
 
 TEST_F(Commands, ExportImportAndStartAgain) {
@@ -129,6 +193,12 @@ TEST_F(Commands, BadInputIsOneMessageAndExitCodeTwo) {
       {"generate --prompt a --prompt-file b " + path("run"), "prompt"},
       {"generate --device tpu " + path("run"), "tpu"},
       {"generate --precision fp8 " + path("run"), "fp8"},
+      {"generate --prompts no-such " + path("run"), "no-such"},
+      {"generate --interactive --prompt a " + path("run"), "--interactive"},
+      {"generate --count 0 " + path("run"), "--count"},
+      {"generate --stop '' " + path("run"), "--stop"},
+      {"generate --repetition-penalty 0 " + path("run"), "repetition-penalty"},
+      {"eval --stride 9 " + path("run"), "stride"},
       {"eval no-such", "no-such"},
       {"eval --data no-such " + path("run"), "no-such"},
       {"eval --precision f13 " + path("run"), "f13"},

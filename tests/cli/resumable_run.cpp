@@ -1,5 +1,7 @@
 #include "cli/resumable_run.h"
 
+#include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -23,6 +25,7 @@ const std::vector<Arrangement>& arrangements() {
       {"fp16 masters, bf16 moments", "--precision fp16 --params masters --moments bf16"},
       {"fp8 masters, accumulate 3", "--precision fp8 --params masters --accumulate 3"},
       {"fp8 auto precision", "--precision fp8 --auto-precision --layer-stats 2"},
+      {"muon, 8-bit moments", "--precision bf16 --optimizer muon --moments 8bit"},
       {"fp32, SentencePiece", "--precision fp32", "bpe"},
       {"bf16, byte-level BPE", "--precision bf16", "byte-bpe"}};
   return all;
@@ -35,19 +38,28 @@ const Arrangement& arrangement_named(const std::string& name) {
   throw std::invalid_argument(name);
 }
 
+std::string arrangement_test_name(const ::testing::TestParamInfo<Arrangement>& info) {
+  std::string name = info.param.name;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
 ResumableRun::ResumableRun(const Arrangement& arrangement, RunLength length, const fs::path& folder)
     : length_(length), options_(arrangement.options) {
   if (options_.find("--accumulate") == std::string::npos) options_ += " --accumulate 2";
   if (arrangement.tokenizer_kind.empty()) return;
-  const fs::path out = folder / "tokenizer";
-  const Outcome made = binade("tokenize train --data builtin --vocab 300 --kind " +
-                              arrangement.tokenizer_kind + " " + quoted(out.string()));
+  const fs::path text = folder / "text.txt";
+  std::ofstream stream(text);
+  for (int i = 0; i < 500; ++i) stream << "the " << i * i << "th line of a text to train on\n";
+  stream.close();
+  const fs::path tokenizer =
+      folder / (arrangement.tokenizer_kind == "byte-bpe" ? "tokenizer.json" : "tokenizer.model");
+  const Outcome made = binade("tokenize train --data " + quoted(text.string()) +
+                              " --vocab 300 --kind " + arrangement.tokenizer_kind + " " +
+                              quoted(tokenizer.string()));
   if (made.status != 0) throw std::runtime_error(made.err);
-  options_ += " --tokenizer " + out.string() +
-              (arrangement.tokenizer_kind == "byte-bpe" ? ".json" : ".model");
-  std::ofstream text(folder / "text.txt");
-  for (int i = 0; i < 500; ++i) text << "the " << i * i << "th line of a text to train on\n";
-  options_ += " --data " + (folder / "text.txt").string();
+  options_ += " --tokenizer " + tokenizer.string() + " --data " + text.string();
 }
 
 std::vector<std::string> ResumableRun::command(const fs::path& out) const {

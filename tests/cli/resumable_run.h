@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -16,6 +18,8 @@ struct Arrangement {
 // Precisions, storage of parameters, recompute, accumulation and tokenizers.
 const std::vector<Arrangement>& arrangements();
 const Arrangement& arrangement_named(const std::string& name);
+// The name of a test with this arrangement: letters, digits and underscores.
+std::string arrangement_test_name(const ::testing::TestParamInfo<Arrangement>& info);
 
 struct RunLength {
   int steps = 0, checkpoint_every = 0;

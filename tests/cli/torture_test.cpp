@@ -85,17 +85,20 @@ long stride_wanted() {
   return text == nullptr ? 1 : std::max(1L, std::atol(text));
 }
 
+class TortureSlow : public ::testing::TestWithParam<Arrangement> {};
+
 // Every call meets one kind of fault in each arrangement, and each kind in some.
-TEST(TortureSlow, AFaultAtEverySystemCallLosesNothing) {
-  size_t kind = 0;
-  for (const Arrangement& arrangement : arrangements()) {
-    for (const auto& [fault, tally] : torture(arrangement, stride_wanted(), kind++)) {
-      std::printf("%-28s %-7s %5d runs, %5d ended by it\n", arrangement.name.c_str(), fault.c_str(),
-                  tally.runs, tally.ended);
-    }
-    std::fflush(stdout);
+TEST_P(TortureSlow, AFaultAtEverySystemCallLosesNothing) {
+  const auto first_kind =
+      static_cast<size_t>(&arrangement_named(GetParam().name) - arrangements().data());
+  for (const auto& [fault, tally] : torture(GetParam(), stride_wanted(), first_kind)) {
+    std::printf("%-28s %-7s %5d runs, %5d ended by it\n", GetParam().name.c_str(), fault.c_str(),
+                tally.runs, tally.ended);
   }
+  std::fflush(stdout);
 }
+
+INSTANTIATE_TEST_SUITE_P(, TortureSlow, ::testing::ValuesIn(arrangements()), arrangement_test_name);
 
 }  // namespace
 }  // namespace binade::cli

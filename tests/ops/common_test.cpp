@@ -3,7 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "binade/autograd/autograd_meta.h"
+#include "binade/autograd/grad_mode.h"
+#include "binade/backend/gpu.h"
+#include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/linear.h"
 #include "binade/ops/shape.h"
 #include "binade/ops/unary.h"
 #include "support/tensors.h"
@@ -62,6 +72,144 @@ TEST(Layout, RowsTimesWidth) {
   EXPECT_EQ(two.width, 15);
   EXPECT_EQ(rows_of({0, 5}).rows, 0);
   EXPECT_EQ(batch_of(zeros({2, 3, 4, 5})), (Shape{2, 3}));
+}
+
+// x * 2, computed again on demand.
+class Doubled final : public autograd::ResultRecompute {
+ public:
+  explicit Doubled(const Tensor& x) : x_(x) {}
+  Tensor compute(const Tensor& gradient) override {
+    gradients.push_back(gradient);
+    const NoGrad plain;
+    return x_ * 2.0;
+  }
+  std::vector<Tensor> gradients;  // of each call
+
+ private:
+  Tensor x_;
+};
+
+TEST(SavedInput, IsComputedAgainInsteadOfKept) {
+  const Tensor x = test::leaf({1, 2, 3, 4}, {2, 2}), weight = test::leaf({5, 6}, {1, 2});
+  const auto again = std::make_shared<Doubled>(x.detach());
+  Tensor doubled = x * 2.0;
+  offer_recompute(doubled, again);
+  const int64_t before = memory::allocated();
+  Tensor y = linear(doubled, weight);
+  doubled = {};
+  EXPECT_LT(memory::allocated(), before) << "only y is new, and the input is gone";
+  y.backward(tensor({1, 10}, {2, 1}));
+  EXPECT_THAT(test::read(weight.grad()), ElementsAre(2 * 1 + 20 * 3, 2 * 2 + 20 * 4));
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(10, 12, 100, 120));
+  ASSERT_EQ(again->gradients.size(), 1U);
+  EXPECT_THAT(test::read(again->gradients[0]), ElementsAre(5, 6, 50, 60)) << "all of it";
+}
+
+TEST(SavedInput, GetsNoGradientThatIsIncomplete) {
+  const Tensor x = test::leaf({1, 2}, {1, 2}), weight = test::leaf({3, 4}, {1, 2});
+  const auto again = std::make_shared<Doubled>(x.detach());
+  const Tensor doubled = x * 2.0;
+  offer_recompute(doubled, again);
+  (linear(doubled, weight) + linear(doubled, weight)).backward();
+  EXPECT_THAT(test::read(weight.grad()), ElementsAre(4, 8));
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(12, 16));
+  ASSERT_EQ(again->gradients.size(), 2U);
+  for (const Tensor& gradient : again->gradients) EXPECT_FALSE(gradient.defined());
+}
+
+TEST(SavedInput, IsKeptIfItsOpIsGone) {
+  const Tensor x = test::leaf({1, 2}, {1, 2}), weight = test::leaf({3, 4}, {1, 2});
+  Tensor doubled = x * 2.0;
+  offer_recompute(doubled, std::make_shared<Doubled>(x.detach()));  // nothing owns it
+  linear(doubled, weight).backward();
+  EXPECT_THAT(test::read(weight.grad()), ElementsAre(2, 4));
+}
+
+TEST(EarlyGradients, AreThoseOfOneUnchangedGradient) {
+  EarlyGradients<int> early;
+  const Tensor dy = zeros({2}), other = zeros({2});
+  EXPECT_EQ(early.take(dy), std::nullopt);
+  early.set(dy, 7);
+  EXPECT_EQ(early.take(dy), 7);
+  EXPECT_EQ(early.take(dy), std::nullopt) << "taken";
+  early.set(dy, 7);
+  EXPECT_EQ(early.take(other), std::nullopt);
+  EXPECT_EQ(early.take(dy), std::nullopt) << "a gradient that was replaced does not come back";
+  early.set(dy, 7);
+  dy.bump_version();
+  EXPECT_EQ(early.take(dy), std::nullopt) << "it was overwritten";
+}
+
+// The gradients of linear(f(x), weight) on a GPU, with f's result computed again, against those
+// with its result kept: a leaf of its own.
+void expect_gradients_of_a_kept_result(const std::function<Tensor(const Tensor&)>& f,
+                                       const Shape& shape, int64_t width) {
+  const Device gpu = Device::cuda();
+  const Tensor x = test::noise_leaf(shape, 1, DType::bf16, gpu),
+               same_x = test::noise_leaf(shape, 1, DType::bf16, gpu),
+               weight = test::noise_leaf({24, width}, 2, DType::bf16, gpu),
+               same_weight = test::noise_leaf({24, width}, 2, DType::bf16, gpu),
+               dy = test::noise({shape[0], 24}, 3, DType::bf16, gpu);
+  linear(f(x), weight).backward(dy);
+
+  const Tensor result = f(same_x);
+  Tensor kept = result.detach();
+  kept.set_requires_grad();
+  kept.set_grad_dtype(DType::bf16);
+  linear(kept, same_weight).backward(dy);
+  result.backward(kept.grad());
+  EXPECT_TRUE(test::same_bits(weight.grad(), same_weight.grad()));
+  EXPECT_TRUE(test::same_bits(x.grad(), same_x.grad()));
+}
+
+TEST(RecomputedResultGpu, SwiGluHasTheBitsOfAKeptOne) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
+  expect_gradients_of_a_kept_result([](const Tensor& x) { return swiglu(x); }, {33, 80}, 40);
+}
+
+TEST(RecomputedResultGpu, SwiGluIsNotKeptForTheNextLayer) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
+  const Device gpu = Device::cuda();
+  const Tensor x = test::noise_leaf({256, 512}, 1, DType::bf16, gpu),
+               weight = test::noise_leaf({8, 256}, 2, DType::bf16, gpu);
+  const int64_t before = memory::allocated(gpu);
+  const Tensor y = linear(swiglu(x), weight);
+  EXPECT_EQ(memory::allocated(gpu) - before, 256 * 8 * 2) << "y alone";
+}
+
+// GPUs apply the activation before they round its argument, so a result computed again from the
+// rounded one may differ in its last bit: the gradients agree to bf16's precision.
+TEST(RecomputedResultGpu, AnActivationHasTheGradientsOfAComposite) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
+  const Device gpu = Device::cuda();
+  for (const Activation activation :
+       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+    const auto gradients = [&](DType dtype, auto layer) {
+      const auto leaf = [&](const Shape& shape, uint64_t stream) {
+        Tensor values = cast(test::noise(shape, stream, DType::bf16, gpu), dtype);
+        values.set_requires_grad();
+        return values;
+      };
+      const Tensor x = leaf({64, 32}, 1), up = leaf({48, 32}, 2), bias = leaf({48}, 3),
+                   down = leaf({16, 48}, 4);
+      const Tensor dy = cast(test::noise({64, 16}, 5, DType::bf16, gpu), dtype);
+      linear(layer(x, up, bias, activation), down).backward(dy);
+      std::vector<std::vector<double>> result;
+      for (const Tensor& leaf : {x, up, bias, down}) result.push_back(test::read(leaf.grad()));
+      return result;
+    };
+    const auto found = gradients(DType::bf16, linear),
+               exact = gradients(DType::f64, linear_composite);
+    for (size_t i = 0; i < found.size(); ++i) {
+      double error = 0, norm = 0;
+      for (size_t j = 0; j < exact[i].size(); ++j) {
+        error += std::pow(found[i][j] - exact[i][j], 2);
+        norm += std::pow(exact[i][j], 2);
+      }
+      // Each element passes at most four roundings to bf16, of relative error 2^-9.
+      EXPECT_LT(std::sqrt(error / norm), 4 * 0x1p-9) << "gradient " << i;
+    }
+  }
 }
 
 TEST(Composite, SwitchesAutocastOffAndIsListedOnce) {

@@ -6,6 +6,10 @@
 #include <cmath>
 
 #include "binade/base/error.h"
+#include "binade/ops/create.h"
+#include "binade/optim/one_cycle.h"
+#include "binade/optim/plateau.h"
+#include "binade/optim/sgd.h"
 
 namespace binade::optim {
 namespace {
@@ -86,6 +90,62 @@ TEST(Schedule, RefusesImpossibleNumbers) {
               HasSubstr("(11)"));
   EXPECT_THAT(message({.kind = ScheduleKind::cooldown, .total = 10, .cooldown = -5}),
               HasSubstr("cooldown"));
+}
+
+// One group follows a schedule, the other a function, both by the steps that were applied.
+TEST(GroupRates, FollowTheirOwnSchedules) {
+  const Tensor a = zeros({1}).set_requires_grad(), b = zeros({1}).set_requires_grad();
+  SGD sgd(std::vector<SgdGroup>{{{a}, {.lr = 1}}, {{b}, {.lr = 1}}});
+  const Schedule schedule{.kind = ScheduleKind::linear, .peak = 1, .total = 4, .final_ratio = 0};
+  const RateFunction rates[] = {[&](int64_t step) { return schedule.at(step); },
+                                [](int64_t step) { return 0.5 + static_cast<double>(step); }};
+  for (int step = 0; step < 3; ++step) {
+    set_rates(sgd, rates);
+    a.set_grad(ones({1}));
+    b.set_grad(ones({1}));
+    sgd.step({.gradient_factor = {}, .skip = full({1}, step == 1 ? 1 : 0)});
+  }
+  EXPECT_FLOAT_EQ(static_cast<float>(a.item()), -(1 + 0.75f));
+  EXPECT_FLOAT_EQ(static_cast<float>(b.item()), -(0.5f + 1.5f));
+  EXPECT_THAT(
+      [&] {
+        set_rates(sgd, {rates, 1});
+      },
+      ThrowsMessage<Error>(AllOf(HasSubstr("set_rates"), HasSubstr("one per group (2)"))));
+}
+
+TEST(OneCycle, RefusesImpossibleNumbers) {
+  EXPECT_THROW((OneCycle{.total = 0}.check()), Error);
+  EXPECT_THROW((OneCycle{.max_lr = -1, .total = 5}.check()), Error);
+  EXPECT_THROW((OneCycle{.total = 5, .rising = 1.5}.check()), Error);
+  EXPECT_THROW((OneCycle{.total = 5, .rising = 0.6, .three_phases = true}.check()), Error);
+  EXPECT_THROW((OneCycle{.total = 5, .initial_divisor = 0}.check()), Error);
+}
+
+TEST(OneCycle, IsFiniteAtAnyLength) {
+  for (const bool three : {false, true}) {
+    for (int64_t total = 1; total < 8; ++total) {
+      for (const double rising : {0.0, 0.25, 0.5}) {
+        const OneCycle cycle{.max_lr = 1, .total = total, .rising = rising, .three_phases = three};
+        for (int64_t step = 0; step <= total; ++step) {
+          EXPECT_GE(cycle.at(step), 0);
+          EXPECT_LE(cycle.at(step), 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceOnPlateau, ReducesAllGroups) {
+  const Tensor a = zeros({1}).set_requires_grad(), b = zeros({1}).set_requires_grad();
+  SGD sgd(std::vector<SgdGroup>{{{a}, {.lr = 1}}, {{b}, {.lr = 0.1}}});
+  ReduceOnPlateau plateau(sgd, {.factor = 0.5, .patience = 1, .min_lr = 0.08});
+  for (int i = 0; i < 4; ++i) plateau.step(3);
+  EXPECT_DOUBLE_EQ(sgd.lr(0), 0.5);
+  EXPECT_DOUBLE_EQ(sgd.lr(1), 0.08);
+  EXPECT_EQ(plateau.best(), 3);
+  EXPECT_THROW(ReduceOnPlateau(sgd, {.factor = 1}), Error);
+  EXPECT_THROW(plateau.load_state({}), Error);
 }
 
 }  // namespace

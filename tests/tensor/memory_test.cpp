@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "binade/tensor/tensor.h"
@@ -177,6 +178,108 @@ TEST(Memory, ReleasesCachedBlocksBeforeItFails) {
   release_cached(device);
   install_source(Device::Kind::cuda, {[](size_t, Device) -> void* { return nullptr; },
                                       [](void* block, Device) { std::free(block); }});
+}
+
+// Virtual memory of 64 MiB in pages of 4 KiB. The first commit of a range is at least 32 MiB.
+struct PagedDevice {
+  static constexpr size_t granularity = 4096, total = 64 << 20;
+  static inline size_t committed = 0, limit = total;
+  static inline std::vector<std::pair<char*, size_t>> commits;
+
+  static Source source() {
+    return {.acquire = [](size_t, Device) -> void* { return nullptr; },
+            .release = [](void*, Device) {},
+            .granularity = granularity,
+            .reserve =
+                [](Device) {
+                  return AddressRange{std::aligned_alloc(4096, total), total};
+                },
+            .commit =
+                [](void* begin, size_t bytes, Device) {
+                  if (committed + bytes > limit) return false;
+                  committed += bytes;
+                  commits.emplace_back(static_cast<char*>(begin), bytes);
+                  return true;
+                },
+            .decommit =
+                [](void* begin, size_t bytes, Device) {
+                  const std::pair part(static_cast<char*>(begin), bytes);
+                  const auto found = std::find(commits.begin(), commits.end(), part);
+                  ASSERT_NE(found, commits.end()) << "a part that was committed by one call";
+                  commits.erase(found);
+                  committed -= bytes;
+                }};
+  }
+};
+
+// Runs on a device of its own, whose allocator no other test uses.
+class VirtualMemory : public testing::Test {
+ protected:
+  VirtualMemory() {
+    PagedDevice::limit = PagedDevice::total;
+    install_source(Device::Kind::cuda, PagedDevice::source());
+  }
+  ~VirtualMemory() override {
+    release_cached(device);
+    EXPECT_EQ(PagedDevice::committed, 0U);
+    install_source(Device::Kind::cuda, {[](size_t, Device) -> void* { return nullptr; },
+                                        [](void* block, Device) { std::free(block); }});
+  }
+  Storage block(size_t megabytes, Category category = Category::activations) const {
+    return {megabytes << 20, device, category};
+  }
+  Statistics now() const { return statistics(device); }
+
+  const Device device = Device::cuda(6);
+};
+
+TEST_F(VirtualMemory, FreedBlocksServeOtherSizes) {
+  {
+    const Storage first = block(10), second = block(10), third = block(10);
+    EXPECT_GE(now().reserved, 30 << 20);
+  }
+  const int64_t reserved = now().reserved, misses = now().misses;
+  const Storage joined = block(25);
+  const Storage small = block(4, Category::gradients);
+  EXPECT_EQ(now().reserved, reserved) << "three free neighbors are one place";
+  EXPECT_EQ(now().misses, misses);
+  EXPECT_EQ(now().cached + (29 << 20), reserved);
+}
+
+TEST_F(VirtualMemory, BlocksThatOutliveAStepHaveTheirOwnRange) {
+  const std::byte* step = nullptr;
+  {
+    const Storage activation = block(10);
+    step = activation.data();
+  }
+  const Storage moment = block(2, Category::optimizer);
+  const Storage again = block(10);
+  EXPECT_EQ(again.data(), step) << "the moment took no part of it";
+}
+
+TEST_F(VirtualMemory, ReleasesTheFreeEndOfARangeBeforeItFails) {
+  PagedDevice::limit = 40 << 20;
+  Storage kept = block(2, Category::parameters);  // commits more than it needs
+  { const Storage passing = block(8); }
+  EXPECT_EQ(PagedDevice::committed, 40U << 20);
+  const Storage weight = block(36, Category::parameters);  // in place of the free activation
+  EXPECT_THAT(test::error_of([&] { block(4); }),
+              HasSubstr("memory: cuda:6: expected room for 4194304 bytes of activations"));
+  EXPECT_EQ(now().allocated, 38 << 20) << "a refused request is not counted";
+}
+
+TEST_F(VirtualMemory, APrivatePoolKeepsItsBlocks) {
+  void* inside = nullptr;
+  {
+    PrivatePool pool(device);
+    pool.capture([&] { inside = block(10).data(); });
+    const Storage other = block(10);
+    EXPECT_NE(other.data(), inside);
+    release_cached(device);
+    const PrivatePool::Use use(pool);
+    EXPECT_EQ(block(10).data(), inside);
+  }
+  EXPECT_EQ(block(10).data(), inside) << "everyone's after the pool's end";
 }
 
 // `kilobytes` must be unique in this file, so that no other test's block fits.

@@ -58,6 +58,52 @@ TEST(Evaluate, PredictsEveryTokenOnce) {
   EXPECT_TRUE(model.training());
 }
 
+// The loop of transformers' guide to perplexity, with the weights it gives to each window.
+double guide_loss(nn::LanguageModel& model, const std::string& text, size_t context,
+                  size_t stride) {
+  const NoGrad no_grad;
+  double sum = 0, weights = 0;
+  size_t previous = 0;
+  for (size_t begin = 0; previous < text.size(); begin += stride) {
+    const size_t end = std::min(begin + context, text.size()), fresh = end - previous;
+    std::vector<int64_t> in, out;
+    for (size_t i = begin; i + 1 < end; ++i) {
+      in.push_back(static_cast<unsigned char>(text[i]));
+      out.push_back(i + 1 < previous ? -100 : static_cast<unsigned char>(text[i + 1]));
+    }
+    if (in.empty()) break;  // a weight of 0
+    const Shape shape{1, static_cast<int64_t>(in.size())};
+    const Tensor logits = model.logits(tensor(std::span<const int64_t>(in), shape));
+    const double mean = cross_entropy(logits, tensor(std::span<const int64_t>(out), shape)).item();
+    sum += mean * static_cast<double>(fresh - 1);
+    weights += static_cast<double>(fresh - 1);
+    previous = end;
+  }
+  return sum / weights;
+}
+
+TEST(Evaluate, SlidingWindowsAreThoseOfTheGuide) {
+  nn::GPT model(tiny);
+  for (const size_t size : {2u, 8u, 9u, 41u, 100u}) {
+    const std::string text = small_text().substr(0, size);
+    for (const size_t stride : {2u, 3u, 4u, 8u}) {
+      const double expected = guide_loss(model, text, 8, stride);
+      for (const int64_t batch : {1, 3, 64}) {
+        const Evaluation result = evaluate_windows(model, data::Tokens::of_bytes(text),
+                                                   static_cast<int64_t>(stride), batch);
+        EXPECT_NEAR(result.loss, expected, 100 * 0x1p-23 * 6) << size << " " << stride;
+        if (stride < 8) {
+          EXPECT_EQ(result.tokens, static_cast<int64_t>(size) - 1);
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(model.training());
+  const data::Tokens tokens = data::Tokens::of_bytes("abcd");
+  EXPECT_THROW(evaluate_windows(model, tokens, 1, 1), Error);
+  EXPECT_THROW(evaluate_windows(model, tokens, 9, 1), Error);
+}
+
 TEST(Evaluate, TellsTheSameThingInThreeWays) {
   const Evaluation result{.tokens = 10, .loss = std::log(8.0)};
   EXPECT_NEAR(result.perplexity(), 8, 1e-12);

@@ -6,6 +6,8 @@
 #include <functional>
 
 #include "binade/base/json.h"
+#include "binade/data/corpus.h"
+#include "binade/data/documents.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
 #include "binade/io/safetensors.h"
@@ -230,6 +232,61 @@ TEST_F(LoraRun, FrozenWeightsAreBf16ByDefault) {
   EXPECT_EQ(params("bf16"), ParameterStorage::masters);
   EXPECT_EQ(params("fp16"), ParameterStorage::autocast);
   EXPECT_EQ(params("fp32"), ParameterStorage::autocast);
+}
+
+// Conversations of different lengths, whose answers are the targets.
+std::string small_examples() {
+  std::string lines;
+  for (int i = 0; i < 12; ++i)
+    lines += "{\"prompt\": \"" + std::string(static_cast<size_t>(i % 3 + 1), 'q') +
+             "\", \"completion\": \"" + std::to_string(i * i * i) + "\"}\n";
+  return lines;
+}
+
+class ExampleRun : public ::testing::Test {
+ protected:
+  Config config(const std::string& name, bool pack) const {
+    Config config = small_config();
+    config.data = folder_.put("data.jsonl", small_examples()).string();
+    config.out = (folder_ / name).string();
+    config.context = 16;
+    config.steps = 4;
+    config.checkpoint_every = 2;
+    config.keep = 9;
+    config.pack = pack;
+    return config;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(ExampleRun, ResumesBitForBit) {
+  for (const bool pack : {false, true}) {
+    Config config = this->config(pack ? "packed" : "padded", pack);
+    const RunResult whole = run(config, Progress::Mode::quiet);
+    const std::string expected = testing::content_of(whole.checkpoint / "model.safetensors");
+    fs::remove_all(whole.checkpoint);
+    config.resume = true;
+    EXPECT_EQ(
+        testing::content_of(run(config, Progress::Mode::quiet).checkpoint / "model.safetensors"),
+        expected);
+  }
+}
+
+// The validation loss counts each answer token once, packed or not.
+TEST_F(ExampleRun, PackingChangesNoValidationLoss) {
+  double losses[2];
+  for (const bool pack : {false, true}) {
+    Config config = this->config(pack ? "packed" : "padded", pack);
+    config.steps = 1;
+    config.lr = 0;
+    config.batch = 1;
+    config.validation = 0.4;
+    const data::Split split = data::read_split(data_source(config, nullptr));
+    config.eval_batches = split.validation.documents()->rows();
+    losses[pack ? 1 : 0] = Trainer(config).evaluate(split.validation);
+  }
+  EXPECT_NEAR(losses[0], losses[1], 1e-5);
 }
 
 TEST(Freeze, PatternsAndModulesAreLeftOutOfTheOptimizer) {

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
@@ -94,6 +96,46 @@ TEST(Generate, IsAFunctionOfTheSeed) {
   EXPECT_TRUE(model.training());
 }
 
+// transformers' RepetitionPenaltyLogitsProcessor: each token once, however often it occurred.
+TEST(Generate, RepetitionIsPenalizedTowardsUnlikely) {
+  std::vector<double> logits = {2, -2, 4, 0, 1};
+  const std::vector<int64_t> text = {0, 1, 1, 3, 0};
+  penalize_repetition(logits, text, 2);
+  EXPECT_EQ(logits, (std::vector<double>{1, -4, 4, 0, 1}));
+}
+
+TEST(Generate, APenaltyKeepsTokensFromComingBack) {
+  nn::GPT model({.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8});
+  const std::vector<int64_t> plain = generate(model, {65}, {.tokens = 30, .temperature = 0});
+  const std::vector<int64_t> varied =
+      generate(model, {65}, {.tokens = 30, .temperature = 0, .repetition_penalty = 1e6});
+  EXPECT_LT(std::set(plain.begin(), plain.end()).size(), 30u);
+  EXPECT_EQ(std::set(varied.begin(), varied.end()).size(), 30u);
+}
+
+TEST(Generate, EndsWithAnEosOrWhenAsked) {
+  nn::GPT model({.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8});
+  const GenerateOptions options{.tokens = 20, .temperature = 1, .top_k = 0};
+  const std::vector<int64_t> all = generate(model, {65}, options);
+  GenerateOptions ended = options;
+  ended.eos = {all[7], all[4]};
+  const auto first = std::min(std::ranges::find(all, all[4]), std::ranges::find(all, all[7]));
+  EXPECT_EQ(generate(model, {65}, ended), std::vector(all.begin(), first + 1));
+  int calls = 0;
+  EXPECT_EQ(generate(model, {65}, options, [&](int64_t) { return ++calls < 3; }),
+            std::vector(all.begin(), all.begin() + 3));
+}
+
+TEST(Generate, SamplesOfOneSeedDiffer) {
+  nn::GPT model({.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8});
+  const auto made = [&model](int64_t sample) {
+    return generate(model, {65}, {.tokens = 8, .temperature = 1, .top_k = 0, .sample = sample});
+  };
+  EXPECT_EQ(made(1), made(1));
+  EXPECT_NE(made(0), made(1));
+  EXPECT_EQ(made(0), generate(model, {65}, {.tokens = 8, .temperature = 1, .top_k = 0}));
+}
+
 TEST(Generate, RefusesImpossibleNumbers) {
   nn::GPT model({.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8});
   EXPECT_THROW(generate(model, {}, {}), Error);
@@ -102,6 +144,7 @@ TEST(Generate, RefusesImpossibleNumbers) {
   EXPECT_THROW(generate(model, {1}, {.top_k = -1}), Error);
   EXPECT_THROW(generate(model, {1}, {.top_p = 0}), Error);
   EXPECT_THROW(generate(model, {1}, {.top_p = 1.5}), Error);
+  EXPECT_THROW(generate(model, {1}, {.repetition_penalty = 0}), Error);
   EXPECT_THROW(generate(model, {300}, {.tokens = 1}), Error);
   EXPECT_THROW(generate(model, {1}, {.tokens = std::numeric_limits<int64_t>::max()}), Error);
 }

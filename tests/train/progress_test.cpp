@@ -54,6 +54,13 @@ TEST(Progress, ShowsScaleSkipsAndValidationWhereThereAreAny) {
   EXPECT_THAT(plain_line(r, {240}), HasSubstr("scale 65536  skipped 2"));
 }
 
+TEST(Progress, ShowsEnergyIfTheDeviceTells) {
+  Record r = record;
+  EXPECT_THAT(plain_line(r, {240}), Not(HasSubstr("mJ")));
+  r.joules_per_token = 0.0012345;
+  EXPECT_THAT(plain_line(r, {240}), HasSubstr("123 MB  1.23 mJ/tok"));
+}
+
 TEST(Progress, NeverWraps) {
   for (int width = 0; width < 120; ++width) {
     const std::string line = progress_line(record, {240, 24691}, width);

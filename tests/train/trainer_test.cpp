@@ -11,6 +11,7 @@
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
+#include "binade/optim/adam.h"
 #include "binade/optim/clip.h"
 #include "support/values.h"
 #include "train/small_run.h"
@@ -317,6 +318,59 @@ TEST(TrainerLearningRate, GoesOnWhereASavedRunHadCome) {
               schedule(config).at(resumed.steps() - 1 - (found.skipped - (found.applied ? 0 : 1))));
     EXPECT_EQ(found.loss, expected.loss);
   }
+}
+
+// --- other optimizers ---
+
+// Each trains, and its state brings back the run bit for bit, with 16-bit parameters, too.
+TEST(TrainerOptimizers, ResumeBitForBit) {
+  for (const auto& [name, kind] : optimizer_names) {
+    for (const ParameterStorage params : {ParameterStorage::autocast, ParameterStorage::masters}) {
+      SCOPED_TRACE(name);
+      Config config = config_of("bf16", params, 1, 1);
+      config.optimizer = kind;
+      if (kind == OptimizerKind::adamw) config.moments = DType::u8;
+      if (kind == OptimizerKind::adafactor) config.lr = 0.3;  // relative to the weights' size
+      Trainer straight(config), stopped(config), resumed(config);
+      double first = 0, last = 0;
+      for (int64_t step = 0; step < 4; ++step) {
+        const StepResult result = straight.step(small_tokens());
+        first = step == 0 ? result.loss : first;
+        stopped.step(small_tokens());
+      }
+      resumed.model().load_state_dict(stopped.model().state_dict());
+      resumed.load_state_dict(stopped.state_dict());
+      for (int64_t step = 4; step < 8; ++step) {
+        const StepResult expected = straight.step(small_tokens());
+        EXPECT_EQ(resumed.step(small_tokens()).loss, expected.loss);
+        last = expected.loss;
+      }
+      EXPECT_LT(last, first);
+      const StateDict a = straight.state_dict(), b = resumed.state_dict();
+      ASSERT_EQ(a.size(), b.size());
+      for (const auto& [entry, tensor] : a)
+        EXPECT_EQ(to_vector(b.at(entry)), to_vector(tensor)) << entry;
+    }
+  }
+}
+
+// Muon has the blocks' matrices, AdamW the rest with two moments.
+TEST(TrainerOptimizers, MuonUpdatesTheBlocksMatrices) {
+  Config config = config_of("fp32", ParameterStorage::autocast, 1, 1);
+  config.optimizer = OptimizerKind::muon;
+  Trainer trainer(config);
+  trainer.step(small_tokens());
+  const StateDict state = trainer.optimizer().state_dict();
+  const auto updated = trainer.optimizer().parameters();
+  for (size_t i = 0; i < updated.size(); ++i) {
+    std::string name;
+    for (const auto& [path, parameter] : trainer.model().named_parameters()) {
+      if (parameter.same_as(updated[i])) name = path;
+    }
+    const bool is_hidden = name.starts_with("blocks.") && updated[i].rank() == 2;
+    EXPECT_EQ(state.contains(std::to_string(i) + ".second"), !is_hidden) << name;
+  }
+  EXPECT_EQ(updated.size(), trainer.model().parameters().size());
 }
 
 // --- the rest ---

@@ -57,7 +57,7 @@ void Fp8Stream::create(int length, Device device) {
 // GPUs multiply FP8 matrices only if the reduction axis is contiguous. The forward reduces along
 // rows; dgrad reduces along the weight's columns, wgrad along those of inputs and gradients.
 bool Fp8Quantizer::writes_transposed(Device device) const {
-  if (!device.is_cuda() || !scales_per_tensor(recipe)) return false;
+  if (!device.is_cuda() || !scales_per_tensor(recipe) || skips_transposed) return false;
   return role == Fp8Role::weight ? recipe.dgrad : recipe.wgrad && backward_follows;
 }
 
@@ -180,6 +180,7 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
 
 const Quantized& Fp8LinearState::weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
   if (!rows_.defined()) {
+    const memory::CategoryGuard category(memory::Category::parameters);
     const Fp8Quantizer quantizer{recipe, Fp8Role::weight, weight, true};
     rows_ = quantizer.quantize(weight_tensor);
   }
@@ -190,6 +191,7 @@ const Quantized& Fp8LinearState::weight_columns(const Fp8Recipe& recipe,
                                                 const Tensor& weight_tensor) {
   if (scales_per_tensor(recipe)) return weight_rows(recipe, weight_tensor);
   if (!columns_.defined()) {
+    const memory::CategoryGuard category(memory::Category::parameters);
     const Fp8Quantizer quantizer{recipe, Fp8Role::weight, weight, true};
     columns_ = quantizer.quantize(transposed(weight_tensor));
   }

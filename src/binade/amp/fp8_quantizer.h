@@ -38,6 +38,7 @@ struct Fp8Quantizer {
   // Records the amax for the next step's scale, and writes transposed data too if a backward matmul
   // of the device reads it.
   bool backward_follows;
+  bool skips_transposed = false;  // the backward quantizes the matrix again
 
   // x [rows, columns].
   Quantized quantize(const Tensor& x) const;

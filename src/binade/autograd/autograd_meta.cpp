@@ -79,7 +79,9 @@ void Tensor::retain_grad() const {
 }
 
 void Tensor::zero_grad() const {
-  if (defined() && autograd_meta() != nullptr) autograd_meta()->holds_gradient = false;
+  if (!defined() || autograd_meta() == nullptr) return;
+  autograd_meta()->grad = {};
+  autograd_meta()->holds_gradient = false;
 }
 
 void Tensor::set_grad(const Tensor& grad) const {

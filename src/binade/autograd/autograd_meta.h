@@ -13,6 +13,20 @@ struct Node;
 // Called with a finished gradient. A defined result replaces the gradient.
 using Hook = std::function<Tensor(const Tensor& gradient)>;
 
+// Computes a result of an op again, from tensors that the op's backward keeps anyway. Ops that need
+// the result in their backward save this instead, so that its memory is free in between.
+class ResultRecompute {
+ public:
+  ResultRecompute() = default;
+  virtual ~ResultRecompute() = default;
+  ResultRecompute(const ResultRecompute&) = delete;
+  ResultRecompute& operator=(const ResultRecompute&) = delete;
+
+  // The result. `gradient`, if defined, is the result's complete gradient, so that the op can
+  // compute its own gradients in the same pass and keep them for its backward.
+  virtual Tensor compute(const Tensor& gradient) = 0;
+};
+
 // The autograd state of a tensor. It holds none of the tensor's data, so that a graph keeps alive
 // only what its backward needs.
 struct AutogradMeta {
@@ -22,13 +36,15 @@ struct AutogradMeta {
 
   // Results of recorded ops.
   std::shared_ptr<Node> node;
-  int output = 0;             // index among the node's outputs
-  bool retains_grad = false;  // a backward adds the result's gradient to `grad`
+  int output = 0;                            // index among the node's outputs
+  bool retains_grad = false;                 // a backward adds the result's gradient to `grad`
+  int uses = 0;                              // by recorded ops
+  std::weak_ptr<ResultRecompute> recompute;  // empty if the result must be kept
 
   // Leaves, and results that retain their gradient.
   bool requires_grad = false;
   DType grad_dtype = DType::f32;
-  Tensor grad;  // an unused buffer while holds_gradient is false
+  Tensor grad;  // an unused buffer if holds_gradient is false
   bool holds_gradient = false;
   int pending = 0;  // contributions still to come in the running backward
 

@@ -137,6 +137,7 @@ Node* record(Op op, std::span<const Tensor> inputs, std::span<const Tensor> outp
   node->backward = std::move(backward);
   for (const Tensor& input : inputs) {
     node->inputs.emplace_back(input.requires_grad() ? input.autograd_meta() : nullptr);
+    if (input.requires_grad() && !input.is_leaf()) ++input.autograd_meta()->uses;
   }
   for (const Tensor& output : outputs) {
     auto meta = std::make_shared<AutogradMeta>();

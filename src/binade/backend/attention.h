@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "binade/tensor/tensor.h"
 
@@ -53,6 +54,9 @@ struct AttentionDecode {
 struct AttentionKernels {
   void (*forward)(const AttentionForward&);
   void (*backward)(const AttentionBackward&);
+  // Independent calls of one dtype and dim, such as the sequences of a packed batch.
+  void (*forward_each)(std::span<const AttentionForward>);
+  void (*backward_each)(std::span<const AttentionBackward>);
   void (*rope)(const RotaryEmbedding&);
   void (*decode)(const AttentionDecode&);
 };

@@ -2,6 +2,7 @@
 
 #ifdef BINADE_CUDA
 #include "binade/backend/cuda/device.h"
+#include "binade/backend/cuda/energy.h"
 #endif
 
 namespace binade::backend {
@@ -26,6 +27,10 @@ void synchronize_all(Device device) {
 
 int64_t host_waits() { return cuda::host_waits(); }
 
+std::optional<double> energy_joules(Device device) {
+  return device.is_cuda() ? cuda::energy_joules(device) : std::nullopt;
+}
+
 #else
 
 bool built_with_cuda() { return false; }
@@ -39,6 +44,8 @@ void synchronize(Device) {}
 void synchronize_all(Device) {}
 
 int64_t host_waits() { return 0; }
+
+std::optional<double> energy_joules(Device) { return std::nullopt; }
 
 #endif
 

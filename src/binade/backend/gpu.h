@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,9 @@ void synchronize_all(Device device);
 
 // Number of times this process has waited for a GPU. A steady training step adds none.
 int64_t host_waits();
+
+// Energy that a device has used since its driver was loaded, all processes together. None for the
+// CPU, and if NVML or its counter is missing.
+std::optional<double> energy_joules(Device device);
 
 }  // namespace binade::backend

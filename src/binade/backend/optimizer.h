@@ -19,6 +19,14 @@ struct OptimizerKernels {
                   TensorView first_bad);
   // factor = min(1, max_norm / (norm + 1e-6))
   void (*clip_factor)(TensorView norm, double max_norm, TensorView factor);
+
+  // CPU only; the optimizers refuse parameters on a GPU. Adam's `third` and 8-bit moments, too.
+  void (*rmsprop)(std::span<const UpdateItem> items, const RmspropParams& hyper,
+                  UpdateControl control) = nullptr;
+  void (*adagrad)(std::span<const UpdateItem> items, const AdagradParams& hyper,
+                  UpdateControl control) = nullptr;
+  void (*lion)(std::span<const UpdateItem> items, const LionParams& hyper,
+               UpdateControl control) = nullptr;
 };
 
 }  // namespace binade::backend

@@ -53,6 +53,48 @@ struct SgdStep {
   bool first;  // momentum becomes the gradient; its old value is ignored
 };
 
+template <class T>
+struct RmspropStep {
+  explicit RmspropStep(const RmspropParams& n)
+      : decay(static_cast<T>(n.weight_decay)),
+        alpha(static_cast<T>(n.alpha)),
+        fresh(static_cast<T>(1 - n.alpha)),
+        eps(static_cast<T>(n.eps)),
+        momentum(static_cast<T>(n.momentum)),
+        lr(static_cast<T>(n.lr)) {}
+
+  T gradient_factor = 1;
+  T decay;
+  T alpha, fresh;  // fresh = 1 - alpha
+  T eps, momentum, lr;
+};
+
+template <class T>
+struct AdagradStep {
+  explicit AdagradStep(const AdagradParams& n)
+      : decay(static_cast<T>(n.weight_decay)),
+        eps(static_cast<T>(n.eps)),
+        lr(static_cast<T>(n.lr)) {}
+
+  T gradient_factor = 1;
+  T decay, eps, lr;
+};
+
+template <class T>
+struct LionStep {
+  explicit LionStep(const LionParams& n)
+      : keep(static_cast<T>(1 - n.lr * n.weight_decay)),
+        beta1(static_cast<T>(n.beta1)),
+        fresh1(static_cast<T>(1 - n.beta1)),
+        beta2(static_cast<T>(n.beta2)),
+        fresh2(static_cast<T>(1 - n.beta2)),
+        lr(static_cast<T>(n.lr)) {}
+
+  T gradient_factor = 1;
+  T keep;  // the parameter is multiplied by it
+  T beta1, fresh1, beta2, fresh2, lr;
+};
+
 // The learning rate of an update before which `skipped` steps were skipped in all.
 BINADE_HD inline double learning_rate(double lr, const RatesAfterSkips& after, double skipped) {
   const int unknown = static_cast<int>(skipped - after.known);
@@ -62,7 +104,7 @@ BINADE_HD inline double learning_rate(double lr, const RatesAfterSkips& after, d
 }
 
 // The key of a 16-bit master's stochastic rounding. Its stream differs from those of the ops in the
-// same step. Params: AdamParams or SgdParams.
+// same step. Params: those of any optimizer.
 template <class Params>
 random::Key rounding_key(const Params& hyper) {
   return {hyper.seed, random::stream_id(random::Domain::optimizer, hyper.step)};

@@ -29,6 +29,12 @@ struct QuantizedOutput {
   TensorView amax = {};        // f32 [1]: becomes the maximum of itself and the values' magnitudes
 };
 
+// A matrix quantized with a given scale and stored transposed alone.
+struct QuantizedTranspose {
+  TensorView scale;  // f32 [1]
+  TensorView data;   // [columns, rows]
+};
+
 // A matrix quantized with scales from its own values, one per group.
 struct GroupQuantizedOutput {
   ScaleGroup group = {};
@@ -71,8 +77,10 @@ struct QuantizeKernels {
 
   // swiglu(x) in x's type: x [rows, 2 * width], out [rows, width].
   void (*quantize_swiglu)(TensorView x, const QuantizedOutput& out);
-  // swiglu_backward(dy, x) in x's type: dy [rows, width], x and out [rows, 2 * width].
-  void (*quantize_swiglu_backward)(TensorView dy, TensorView x, const QuantizedOutput& out);
+  // swiglu_backward(dy, x) in x's type: dy [rows, width], x and out [rows, 2 * width]. If y has
+  // data (e4m3), it becomes that of quantize_swiglu's transposed.
+  void (*quantize_swiglu_backward)(TensorView dy, TensorView x, const QuantizedOutput& out,
+                                   const QuantizedTranspose& y);
   // activation_backward(dy, pre_activation) in dy's type.
   void (*quantize_activation_backward)(Activation activation, TensorView dy,
                                        TensorView pre_activation, const QuantizedOutput& out);

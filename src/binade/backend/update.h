@@ -12,8 +12,11 @@ namespace binade::backend {
 struct UpdateItem {
   TensorView master;
   TensorView gradient;  // f32, f16 or bf16
-  TensorView first;     // momentum or first moment: f32 or bf16
+  TensorView first;     // momentum or first moment: f32, bf16 or u8 (8-bit moments)
   TensorView second;    // second moment
+  TensorView third;     // largest second moment (amsgrad) or mean gradient (centered RMSprop)
+  // f32, of 8-bit moments: the largest magnitude of each formats::dynamic_block elements.
+  TensorView first_scale, second_scale;
   TensorView copy;
   // f32 [1], on devices whose skipped steps the host learns about later: how many of the `count`
   // updates below were skipped. Bias correction and first_step are computed without these.
@@ -57,6 +60,25 @@ struct SgdParams {
   bool stochastic_rounding = false;
   uint64_t seed = 0, step = 0;
   RatesAfterSkips after_skips = {};
+};
+
+struct RmspropParams {
+  double lr = 0, alpha = 0, eps = 0, weight_decay = 0, momentum = 0;
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
+};
+
+struct AdagradParams {
+  double lr = 0;  // of this step, already decayed
+  double eps = 0, weight_decay = 0;
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
+};
+
+struct LionParams {
+  double lr = 0, beta1 = 0, beta2 = 0, weight_decay = 0;
+  bool stochastic_rounding = false;
+  uint64_t seed = 0, step = 0;
 };
 
 }  // namespace binade::backend

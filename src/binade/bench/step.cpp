@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "binade/backend/backend.h"
+#include "binade/backend/gpu.h"
 #include "binade/base/json.h"
 #include "binade/base/random.h"
 #include "binade/bench/machine.h"
@@ -147,7 +148,9 @@ void write(json::Writer& out, const StepTiming& f) {
   for (int i = 0; i < memory::category_count; ++i)
     out.key(memory::name(static_cast<memory::Category>(i)))
         .value(f.memory.at_peak[static_cast<size_t>(i)]);
-  out.end_object().key("misses_after_warmup").value(f.misses);
+  out.end_object().key("peak_reserved_bytes").value(f.memory.peak_reserved);
+  out.key("misses_after_warmup").value(f.misses);
+  if (f.joules_per_token) number("joules_per_token", *f.joules_per_token);
   number("loss", f.loss);
   out.key("graph").value(f.graph).end_object();
 }
@@ -170,14 +173,25 @@ std::string memory_table(const std::vector<StepTiming>& timings) {
   std::string text = fmt::format("\n{:<9}", "peak MiB");
   for (int i = 0; i < memory::category_count; ++i)
     text += fmt::format(" {:>11}", memory::name(static_cast<memory::Category>(i)));
-  text += fmt::format(" {:>11}\n", "total");
+  text += fmt::format(" {:>11} {:>11}\n", "total", "reserved");
   for (const StepTiming& f : timings) {
     text += fmt::format("{:<9}", train::name(f.precision));
     for (const int64_t bytes : f.memory.at_peak)
       text += fmt::format(" {:>11.1f}", mebibytes(bytes));
-    text += fmt::format(" {:>11.1f}\n", mebibytes(f.memory.peak));
+    text += fmt::format(" {:>11.1f} {:>11.1f}\n", mebibytes(f.memory.peak),
+                        mebibytes(f.memory.peak_reserved));
   }
   return text;
+}
+
+std::string energy_table(const std::vector<StepTiming>& timings) {
+  std::string text;
+  for (const StepTiming& f : timings) {
+    if (f.joules_per_token)
+      text += fmt::format("{:<9} {:.3f} mJ per token, {:.0f} W\n", train::name(f.precision),
+                          1e3 * *f.joules_per_token, *f.joules_per_token * f.tokens_per_second);
+  }
+  return text.empty() ? text : "\nenergy of the timed steps\n" + text;
 }
 
 }  // namespace
@@ -199,12 +213,17 @@ StepTiming bench_step(const train::Config& config, const StepBenchOptions& optio
   }
   memory::reset_peak(device);
   const int64_t misses = memory::statistics(device).misses;
+  const std::optional<double> energy = backend::energy_joules(device);
   const std::vector<double> seconds = timed(stepper, device, options.steps);
+  const std::optional<double> energy_after = backend::energy_joules(device);
   result.memory = memory::statistics(device);
   result.misses = result.memory.misses - misses;
   result.step_seconds = median(seconds);
   result.best_step_seconds = *std::min_element(seconds.begin(), seconds.end());
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
+  if (energy && energy_after)
+    result.joules_per_token =
+        (*energy_after - *energy) / (tokens * static_cast<double>(options.steps));
   result.tokens_per_second = tokens / result.step_seconds;
   result.best_tokens_per_second = tokens / result.best_step_seconds;
   result.flops = train::flops_per_token(train::model_config(config)) * result.tokens_per_second;
@@ -230,7 +249,7 @@ std::string to_table(const train::Config& config, const std::vector<StepTiming>&
         train::name(f.precision), f.tokens_per_second, f.best_tokens_per_second,
         f.step_seconds * 1e3, f.best_step_seconds * 1e3, f.flops / 1e12, f.share_of_peak * 100,
         f.first_step_since_model, f.misses, f.graph ? "yes" : "no", f.loss);
-  return text + work_table(timings) + memory_table(timings);
+  return text + work_table(timings) + memory_table(timings) + energy_table(timings);
 }
 
 std::string to_json(const train::Config& config, const std::vector<StepTiming>& timings) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,10 @@ struct StepTiming {
   backend::WorkSeconds work{};  // of one step by kind of work, from separate profiled steps
   double other_work = 0;        // the rest of such a step
   memory::Statistics memory;
-  int64_t misses = 0;  // allocations that went to the system after the warmup
-  double loss = 0;     // of the last step
-  bool graph = false;  // steps were replays of a graph
+  std::optional<double> joules_per_token = {};  // of the timed steps; none if unknown
+  int64_t misses = 0;                      // allocations that went to the system after the warmup
+  double loss = 0;                         // of the last step
+  bool graph = false;                      // steps were replays of a graph
 };
 
 // Trains the configured model on random tokens. On a GPU the timed steps run in five parts, for the

@@ -248,9 +248,23 @@ const Entry table[] = {
     {"linear(x, weight, bias?)", [](Inputs x, const Options&) { return linear(x[0], x[1], x[2]); }},
     {"einsum(...; equation)",
      [](Inputs x, const Options& o) { return einsum(o.text("equation"), x); }},
-    {"attention(q, k, v; causal = 0)",
+    {"attention(q, k, v, mask?; causal = 0, dropout = 0)",
      [](Inputs x, const Options& o) {
-       return scaled_dot_product_attention(x[0], x[1], x[2], {.causal = o.flag("causal")});
+       return scaled_dot_product_attention(
+           x[0], x[1], x[2],
+           {.causal = o.flag("causal"), .mask = x[3], .dropout = o.number("dropout", 0)});
+     }},
+    {"packed_attention(qkv; heads, kv_heads, causal = 1, documents = none)",
+     [](Inputs x, const Options& o) {
+       return packed_attention(x[0], o.integer("heads"), o.integer("kv_heads"),
+                               {.causal = o.integer("causal", 1) != 0,
+                                .documents = o.list("documents", std::vector<int64_t>{})});
+     }},
+    {"varlen_attention(q, k, v; queries, keys = queries, causal = 0)",
+     [](Inputs x, const Options& o) {
+       return varlen_attention(x[0], x[1], x[2],
+                               {o.list("queries"), o.list("keys", std::vector<int64_t>{})},
+                               {.causal = o.flag("causal")});
      }},
     {"conv2d(x, weight, bias?; stride = 1, padding = 0, dilation = 1, groups = 1)",
      [](Inputs x, const Options& o) { return conv2d(x[0], x[1], x[2], conv_of(o)); }},

@@ -19,14 +19,21 @@ struct EvalArguments {
   std::string data;
   std::string logits;
   int64_t batch = 8;
+  int64_t stride = 0;
   bool json = false;
   std::shared_ptr<ModelArguments> model = std::make_shared<ModelArguments>();
 };
 
+// Not if some tokens were not predicted: the bytes of their text are not known.
+bool has_bits_per_byte(const train::Evaluation& result, const train::EvaluationData& data) {
+  return data.bytes && result.tokens == data.tokens.size() - 1;
+}
+
 void print_text(const train::Evaluation& result, const train::EvaluationData& data) {
   fmt::print("{} tokens, {}\nloss            {:.6f} nats per token\nperplexity      {:.4f}\n",
              result.tokens, data.source, result.loss, result.perplexity());
-  if (data.bytes) fmt::print("bits per byte   {:.6f}\n", result.bits_per_byte(*data.bytes));
+  if (has_bits_per_byte(result, data))
+    fmt::print("bits per byte   {:.6f}\n", result.bits_per_byte(*data.bytes));
 }
 
 void print_json(const train::Evaluation& result, const train::EvaluationData& data,
@@ -35,7 +42,8 @@ void print_json(const train::Evaluation& result, const train::EvaluationData& da
   out.begin_object().key("model").value(model).key("data").value(data.source);
   out.key("tokens").value(result.tokens).key("loss").value(result.loss);
   out.key("perplexity").value(result.perplexity());
-  if (data.bytes) out.key("bits_per_byte").value(result.bits_per_byte(*data.bytes));
+  if (has_bits_per_byte(result, data))
+    out.key("bits_per_byte").value(result.bits_per_byte(*data.bytes));
   fmt::print("{}\n", out.end_object().text());
 }
 
@@ -44,7 +52,10 @@ void run(const EvalArguments& arguments) {
   const auto model = io::load_pretrained(folder, {arguments.model->where(), DType::f32});
   const auto data = train::evaluation_data(folder, arguments.data, model->config().vocab);
   const amp::Autocast cast(arguments.model->autocast());
-  const train::Evaluation result = train::evaluate(*model, data.tokens, arguments.batch);
+  const train::Evaluation result =
+      arguments.stride > 0
+          ? train::evaluate_windows(*model, data.tokens, arguments.stride, arguments.batch)
+          : train::evaluate(*model, data.tokens, arguments.batch);
   if (!arguments.logits.empty()) {
     io::save_safetensors(arguments.logits,
                          {{"logits", train::all_logits(*model, data.tokens, arguments.batch)}});
@@ -68,6 +79,12 @@ void add_eval(CLI::App& app) {
                       "A text, a folder of texts, a token file (.bin), or builtin; default: the "
                       "validation part of the run's own data");
   command->add_option("--batch", arguments->batch, "Sequences per batch")->capture_default_str();
+  command
+      ->add_option(
+          "--stride", arguments->stride,
+          "Predict from sliding windows that begin every N tokens, as transformers' guide to "
+          "perplexity does; default: consecutive windows")
+      ->check(CLI::PositiveNumber);
   add_model_options(*command, arguments->model);
   command->add_option("--logits", arguments->logits,
                       "Also write the logits of every position to this safetensors file");

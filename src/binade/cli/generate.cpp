@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -10,56 +12,229 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/base/error.h"
+#include "binade/base/json.h"
+#include "binade/base/terminal.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/data/tokenizer.h"
+#include "binade/data/tokenizer_json/unicode.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/model_folder.h"
+#include "binade/train/continuation.h"
 
 namespace binade::cli {
 namespace {
 
 constexpr int64_t max_prompt = int64_t{1} << 28;
+constexpr int64_t max_count = 1'000'000;
 
 struct GenerateArguments {
   std::string folder;
   std::string prompt = "\n";
-  std::string prompt_file;
-  train::GenerateOptions options;
+  std::string prompt_file, prompts;
+  int64_t count = 1;
+  bool interactive = false, json = false;
+  train::ContinuationOptions options;
   std::shared_ptr<ModelArguments> model = std::make_shared<ModelArguments>();
 };
 
-std::string prompt_of(const GenerateArguments& arguments) {
-  if (arguments.prompt_file.empty()) return arguments.prompt;
-  if (arguments.prompt_file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  return io::read_text(arguments.prompt_file, "generate", max_prompt);
+// Replaces \n, \t and \\ in a stop string, since few know how to type a line break in a shell.
+std::string unescaped(const std::string& text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '\\' && i + 1 < text.size();
+    const char next = escape ? text[i + 1] : '\0';
+    if (next == 'n' || next == 't' || next == '\\') {
+      result += next == 'n' ? '\n' : next == 't' ? '\t' : '\\';
+      ++i;
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+// The prompts of a file: its lines, or the member "prompt" of each line of a .jsonl file. Empty
+// lines are skipped.
+std::vector<std::string> prompts_in(const std::string& file) {
+  const std::string text = io::read_text(file, "generate", max_prompt);
+  std::vector<std::string> prompts;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty() && file.ends_with(".jsonl")) {
+      const json::Document document = json::parse(
+          line, {.reader = "generate", .file = file, .offset = static_cast<int64_t>(begin)});
+      prompts.push_back(document.root().at("prompt").string());
+    } else if (!line.empty()) {
+      prompts.push_back(std::move(line));
+    }
+    begin = end + 1;
+  }
+  if (prompts.empty())
+    fail("generate", {.argument = "--prompts " + file,
+                      .expected = "at least one line",
+                      .found = "none that is not empty"});
+  return prompts;
+}
+
+std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
+  if (!arguments.prompts.empty()) return prompts_in(arguments.prompts);
+  if (arguments.prompt_file.empty()) return {arguments.prompt};
+  if (arguments.prompt_file == "-") return {{std::istreambuf_iterator<char>(std::cin), {}}};
+  return {io::read_text(arguments.prompt_file, "generate", max_prompt)};
+}
+
+void show(std::string_view text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+std::string utf8(std::string_view bytes) {
+  std::string storage;
+  return std::string(data::valid_utf8(bytes, storage));
+}
+
+// A loaded model that continues texts as the command line asks.
+class Generator {
+ public:
+  explicit Generator(const GenerateArguments& arguments)
+      : arguments_(arguments),
+        folder_(io::model_folder(arguments.folder, "generate")),
+        model_(io::load_pretrained(folder_, {arguments.model->where(), DType::f32})),
+        tokenizer_(data::tokenizer_of(folder_, model_->config().vocab)),
+        options_(arguments.options),
+        cast_(arguments.model->autocast()) {
+    train::check_options(options_.generate);
+    options_.generate.eos = train::eos_ids(folder_, model_->config());
+  }
+
+  void set_interrupted(bool (*interrupted)()) { options_.interrupted = interrupted; }
+
+  // Prints a continuation of `prompt`, after `before`, as text while it is generated or as a line
+  // of JSON.
+  train::Finish print(const std::string& prompt, int64_t sample, std::string_view before) {
+    options_.generate.sample = sample;
+    const bool json = arguments_.json;
+    train::TextStream stream;
+    if (!json) show(stream.add(before));
+    const train::Continuation made = train::continue_text(
+        *model_, *tokenizer_, tokenizer_->encode_prompt(prompt.empty() ? "\n" : prompt), options_,
+        [&](std::string_view part) {
+          if (!json) show(stream.add(part));
+        });
+    show(json ? line_of(prompt, sample, made) : stream.finish() + "\n");
+    return made.finish;
+  }
+
+ private:
+  static std::string line_of(const std::string& prompt, int64_t sample,
+                             const train::Continuation& made) {
+    json::Writer out;
+    out.begin_object().key("prompt").value(utf8(prompt)).key("sample").value(sample);
+    out.key("text").value(utf8(made.text)).key("tokens").value(made.tokens);
+    return out.key("finish").value(name(made.finish)).end_object().text() + "\n";
+  }
+
+  const GenerateArguments& arguments_;
+  std::filesystem::path folder_;
+  std::unique_ptr<nn::LanguageModel> model_;
+  std::unique_ptr<const data::Tokenizer> tokenizer_;
+  train::ContinuationOptions options_;
+  amp::Autocast cast_;
+};
+
+void print_all(const GenerateArguments& arguments, Generator& generator) {
+  const std::vector<std::string> prompts = prompts_of(arguments);
+  const size_t all = prompts.size() * static_cast<size_t>(arguments.count);
+  const bool color = terminal::has_color(stdout);
+  size_t at = 0;
+  for (const std::string& prompt : prompts) {
+    for (int64_t sample = 0; sample < arguments.count; ++sample) {
+      const std::string title = fmt::format("--- {} of {}\n", ++at, all);
+      if (all > 1 && !arguments.json) show(terminal::styled(title, terminal::Style::dim, color));
+      generator.print(prompt, sample, prompt.empty() ? "\n" : prompt);
+    }
+  }
+}
+
+std::atomic<bool> interrupt_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+// Continues one line of standard input after another. Ctrl-C ends a text that is being generated;
+// while a line is awaited it ends the program, as the end of the input does.
+void converse(const GenerateArguments& arguments, Generator& generator) {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupt_requested = true; };  // no SA_RESTART: a read ends, too
+  ::sigaction(SIGINT, &action, nullptr);
+  generator.set_interrupted([] { return interrupt_requested.load(); });
+  const bool terminal = terminal::is_terminal(stdin) && terminal::is_terminal(stdout);
+  if (terminal) show("Ctrl-C ends a text, Ctrl-D the program.\n");
+  for (std::string line;;) {
+    if (terminal) show("> ");
+    if (!std::getline(std::cin, line)) break;
+    if (line.ends_with('\r')) line.pop_back();
+    for (int64_t sample = 0; sample < arguments.count; ++sample) {
+      if (generator.print(line, sample, line) == train::Finish::interrupted) break;
+    }
+    interrupt_requested = false;
+  }
+  if (terminal) show("\n");
+  if (interrupt_requested) throw CLI::RuntimeError(128 + SIGINT);
 }
 
 void run(const GenerateArguments& arguments) {
-  const std::filesystem::path folder = io::model_folder(arguments.folder, "generate");
-  const auto model = io::load_pretrained(folder, {arguments.model->where(), DType::f32});
-  const auto tokenizer = data::tokenizer_of(folder, model->config().vocab);
-  train::check_options(arguments.options);
-  std::string text = prompt_of(arguments);
-  if (text.empty()) text = "\n";
-  const auto show = [](const std::string& piece) {
-    fmt::print("{}", piece);
-    std::fflush(stdout);
-  };
-  train::TextStream stream;
-  show(stream.add(text));
-  // A token's text may depend on earlier tokens, so all are decoded each time and only the new part
-  // is printed.
-  std::vector<int64_t> generated;
-  std::string decoded;
-  const amp::Autocast cast(arguments.model->autocast());
-  train::generate(*model, tokenizer->encode_prompt(text), arguments.options, [&](int64_t token) {
-    generated.push_back(token);
-    const std::string whole = tokenizer->decode(generated);
-    show(stream.add(whole.substr(std::min(decoded.size(), whole.size()))));
-    decoded = whole;
-  });
-  show(stream.finish() + "\n");
+  Generator generator(arguments);
+  if (arguments.interactive) return converse(arguments, generator);
+  print_all(arguments, generator);
+}
+
+void add_prompts(CLI::App& command, GenerateArguments& arguments) {
+  auto* prompt = command.add_option("--prompt", arguments.prompt, "Text to continue");
+  auto* file = command
+                   .add_option("--prompt-file", arguments.prompt_file,
+                               "File with the text to continue; -: standard input")
+                   ->excludes(prompt);
+  auto* prompts = command
+                      .add_option("--prompts", arguments.prompts,
+                                  "File with a prompt per line, or .jsonl with {\"prompt\": "
+                                  "...} per line")
+                      ->excludes(prompt)
+                      ->excludes(file);
+  command
+      .add_flag("--interactive", arguments.interactive,
+                "Continue each line of standard input until it ends")
+      ->excludes(prompt)
+      ->excludes(file)
+      ->excludes(prompts);
+  command.add_option("--count", arguments.count, "Texts per prompt")
+      ->check(CLI::Range(int64_t{1}, max_count))
+      ->capture_default_str();
+}
+
+void add_sampling(CLI::App& command, train::GenerateOptions& options) {
+  command
+      .add_option("--tokens", options.tokens,
+                  "Tokens to generate at most; the model's EOS ends a text, too")
+      ->capture_default_str();
+  command
+      .add_option("--temperature", options.temperature,
+                  "Sampling temperature; 0: always the most likely token")
+      ->capture_default_str();
+  command.add_option("--top-k", options.top_k, "Sample from the K most likely tokens; 0: all")
+      ->capture_default_str();
+  command
+      .add_option("--top-p", options.top_p,
+                  "Sample from the most likely tokens with a total probability of P")
+      ->capture_default_str();
+  command
+      .add_option("--repetition-penalty", options.repetition_penalty,
+                  "Above 1: makes tokens that occurred less likely")
+      ->capture_default_str();
+  command
+      .add_option("--seed", options.seed, "Seed of the sampling; the same seed gives the same text")
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -67,30 +242,23 @@ void run(const GenerateArguments& arguments) {
 void add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
   auto arguments = std::make_shared<GenerateArguments>();
-  train::GenerateOptions& options = arguments->options;
   command->add_option("FOLDER", arguments->folder, "A model, a checkpoint, or the folder of a run")
       ->required();
-  auto* prompt = command->add_option("--prompt", arguments->prompt, "Text to continue");
+  add_prompts(*command, *arguments);
+  add_sampling(*command, arguments->options.generate);
   command
-      ->add_option("--prompt-file", arguments->prompt_file,
-                   "File with the text to continue; -: standard input")
-      ->excludes(prompt);
-  command->add_option("--tokens", options.tokens, "Tokens to generate")->capture_default_str();
-  command
-      ->add_option("--temperature", options.temperature,
-                   "Sampling temperature; 0: always the most likely token")
-      ->capture_default_str();
-  command->add_option("--top-k", options.top_k, "Sample from the K most likely tokens; 0: all")
-      ->capture_default_str();
-  command
-      ->add_option("--top-p", options.top_p,
-                   "Sample from the most likely tokens with a total probability of P")
-      ->capture_default_str();
-  command
-      ->add_option("--seed", options.seed,
-                   "Seed of the sampling; the same seed gives the same text")
-      ->capture_default_str();
+      ->add_option_function<std::vector<std::string>>(
+          "--stop",
+          [arguments](const std::vector<std::string>& stops) {
+            for (const std::string& stop : stops) {
+              if (stop.empty()) throw CLI::ValidationError("--stop", "needs a text");
+              arguments->options.stops.push_back(unescaped(stop));
+            }
+          },
+          "End a text before this one; \\n is a line break. May be given several times")
+      ->allow_extra_args(false);
   add_model_options(*command, arguments->model);
+  command->add_flag("--json", arguments->json, "Print a line of JSON for each text");
   command->callback([arguments] { run(*arguments); });
 }
 

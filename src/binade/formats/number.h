@@ -58,7 +58,7 @@ BINADE_HD constexpr float widen_f16(uint16_t code) {
 }
 
 BINADE_HD constexpr uint16_t narrow_bf16(float x) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if (!__builtin_is_constant_evaluated()) {
     uint16_t code;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(code) : "f"(x));

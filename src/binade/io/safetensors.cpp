@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
+#include "binade/io/safetensors_header.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/shape.h"
 
@@ -23,99 +23,6 @@ constexpr const char* metadata_name = "__metadata__";
 constexpr int64_t prefix_bytes = 8;
 constexpr int64_t min_header = 8;
 constexpr int64_t max_header = 100'000'000;
-
-struct Format {
-  std::string_view name;
-  int64_t bytes;
-  std::optional<DType> dtype;
-};
-
-constexpr Format formats[] = {
-    {"F64", 8, DType::f64},
-    {"F32", 4, DType::f32},
-    {"F16", 2, DType::f16},
-    {"BF16", 2, DType::bf16},
-    {"F8_E4M3", 1, DType::e4m3},
-    {"F8_E5M2", 1, DType::e5m2},
-    {"I64", 8, DType::i64},
-    {"I32", 4, DType::i32},
-    {"U8", 1, DType::u8},
-    {"BOOL", 1, DType::boolean},
-    {"I8", 1, {}},
-    {"I16", 2, {}},
-    {"U16", 2, {}},
-    {"U32", 4, {}},
-    {"U64", 8, {}},
-    {"F8_E8M0", 1, {}},
-};
-
-const Format& format_of(const json::Value& name) {
-  const std::string& text = name.string();
-  const auto* found = std::find_if(std::begin(formats), std::end(formats),
-                                   [&](const Format& f) { return f.name == text; });
-  if (found != std::end(formats)) return *found;
-  std::string known = "one of";
-  for (const Format& format : formats) known += " " + std::string(format.name);
-  name.refuse(known, json::in_quotes(text));
-}
-
-std::vector<int64_t> read_shape(const json::Value& value) {
-  std::vector<int64_t> shape;
-  for (const json::Value& size : value.array()) {
-    shape.push_back(size.integer(0, std::numeric_limits<int64_t>::max()));
-  }
-  return shape;
-}
-
-// The product of the non-zero sizes must fit in 63 bits even if a zero makes the tensor empty.
-int64_t bytes_of(const json::Value& value, const std::vector<int64_t>& shape,
-                 int64_t element_bytes) {
-  int64_t product = element_bytes;
-  for (const int64_t size : shape) {
-    if (size > 0 && __builtin_mul_overflow(product, size, &product)) {
-      value.refuse("a shape of fewer than 2^63 bytes", value.describe());
-    }
-  }
-  return std::find(shape.begin(), shape.end(), 0) == shape.end() ? product : 0;
-}
-
-TensorEntry read_entry(const json::Member& member, int64_t data_start, int64_t data_bytes) {
-  const json::Value& value = member.value;
-  for (const json::Member& field : value.object()) {
-    if (field.name != "dtype" && field.name != "shape" && field.name != "data_offsets") {
-      field.value.refuse("no fields but dtype, shape and data_offsets",
-                         json::in_quotes(field.name));
-    }
-  }
-  const Format& format = format_of(value.at("dtype"));
-  const json::Value& shape = value.at("shape");
-  const json::Value& offsets = value.at("data_offsets");
-  TensorEntry entry{.name = member.name,
-                    .format = std::string(format.name),
-                    .dtype = format.dtype,
-                    .shape = read_shape(shape)};
-  entry.bytes = bytes_of(shape, entry.shape, format.bytes);
-  if (offsets.array().size() != 2) offsets.refuse("a begin and an end", offsets.describe());
-  const int64_t begin = offsets.array()[0].integer(0, std::numeric_limits<int64_t>::max());
-  const int64_t end = offsets.array()[1].integer(0, std::numeric_limits<int64_t>::max());
-  if (begin > end) offsets.refuse("a begin before the end", fmt::format("{} and {}", begin, end));
-  if (end > data_bytes) {
-    offsets.refuse(fmt::format("an end within the {} bytes of data", data_bytes),
-                   std::to_string(end), "the file may be cut short");
-  }
-  if (end - begin != entry.bytes) {
-    offsets.refuse(fmt::format("{} bytes for {}", entry.bytes, describe(entry)),
-                   std::to_string(end - begin));
-  }
-  entry.offset = data_start + begin;
-  return entry;
-}
-
-Metadata read_metadata(const json::Value& value) {
-  Metadata metadata;
-  for (const auto& [name, text] : value.object()) metadata[name] = text.string();
-  return metadata;
-}
 
 // The tensors must cover the data exactly: no hole, no overlap, nothing left over.
 void check_cover(const std::string& path, const std::vector<TensorEntry>& entries,
@@ -139,7 +46,7 @@ void check_cover(const std::string& path, const std::vector<TensorEntry>& entrie
 }
 
 // The header's text, which follows its length.
-std::string_view header_of(const std::string& path, std::span<const std::byte> bytes) {
+std::string_view header_text(const std::string& path, std::span<const std::byte> bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
   if (size < prefix_bytes) {
     fail(reader, {.argument = path,
@@ -168,33 +75,15 @@ std::string_view header_of(const std::string& path, std::span<const std::byte> b
 
 }  // namespace
 
-std::string_view safetensors_format(DType dtype) {
-  return std::find_if(std::begin(formats), std::end(formats),
-                      [&](const Format& f) { return f.dtype == dtype; })
-      ->name;
-}
-
-std::string describe(const TensorEntry& entry) {
-  constexpr size_t shown = 16;
-  const std::span<const int64_t> sizes(entry.shape.data(), std::min(entry.shape.size(), shown));
-  return fmt::format("{} [{}{}]", entry.format, fmt::join(sizes, ", "),
-                     entry.shape.size() > shown ? ", ..." : "");
-}
-
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
     : path_(path.string()), file_(path, reader) {
   const auto size = static_cast<int64_t>(file_.bytes().size());
-  const std::string_view header = header_of(path_, file_.bytes());
+  const std::string_view header = header_text(path_, file_.bytes());
   const int64_t data_start = prefix_bytes + static_cast<int64_t>(header.size());
-  const json::Document document =
-      json::parse(header, {.reader = reader, .file = path_, .offset = prefix_bytes});
-  for (const json::Member& member : document.root().object()) {
-    if (member.name == metadata_name) {
-      metadata_ = read_metadata(member.value);
-    } else {
-      entries_.push_back(read_entry(member, data_start, size - data_start));
-    }
-  }
+  Header read = read_header(
+      {.text = header, .file = path_, .data_start = data_start, .data_bytes = size - data_start});
+  entries_ = std::move(read.entries);
+  metadata_ = std::move(read.metadata);
   std::sort(entries_.begin(), entries_.end(), [](const TensorEntry& a, const TensorEntry& b) {
     return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
   });

@@ -18,6 +18,8 @@ struct TensorEntry {
   std::vector<int64_t> shape;
   int64_t offset = 0;  // of the first byte in the file
   int64_t bytes = 0;
+
+  bool operator==(const TensorEntry&) const = default;
 };
 
 // "F32 [2, 3]"; a very long shape is cut.

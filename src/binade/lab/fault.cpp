@@ -278,9 +278,15 @@ std::optional<Finding> examine_update(optim::Optimizer& optimizer, const NamedTe
       const auto found = state.find(fmt::format("{}.{}", i, entry));
       return found == state.end() ? Tensor() : found->second;
     };
+    // A non-finite value of an 8-bit moment is in its scales.
+    const auto moment = [&](const std::string& entry) {
+      const Tensor state = part(entry.c_str());
+      return state.defined() && state.dtype() == DType::u8 ? part((entry + "_scale").c_str())
+                                                           : state;
+    };
     const std::pair<const char*, Tensor> parts[] = {{"gradient of ", updated[i].grad()},
-                                                    {"first moment of ", part("first")},
-                                                    {"second moment of ", part("second")},
+                                                    {"first moment of ", moment("first")},
+                                                    {"second moment of ", moment("second")},
                                                     {"master weight of ", part("master")},
                                                     {"", updated[i]}};
     for (const auto& [label, tensor] : parts) {

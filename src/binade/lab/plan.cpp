@@ -75,11 +75,27 @@ class WorkMeter : public autograd::OpObserver {
   bool fp8_ = false;
 };
 
-// Norm, clipping and AdamW read and write each parameter's master, moments and gradient.
+// Bytes of moments per parameter: two of AdamW's, one of Lion's and Muon's, next to none of
+// Adafactor's.
+double moment_bytes(const train::Config& config) {
+  const auto one = static_cast<double>(size_of(config.moments));
+  switch (config.optimizer) {
+    case train::OptimizerKind::adamw:
+      return 2 * one;
+    case train::OptimizerKind::lion:
+      return one;
+    case train::OptimizerKind::adafactor:
+      return 0;
+    case train::OptimizerKind::muon:
+      return 4;
+  }
+  return 0;
+}
+
+// Norm, clipping and the optimizer read and write each parameter's master, moments and gradient.
 Work update_work(const train::Config& config, double parameters) {
-  const auto moment = static_cast<double>(size_of(config.moments));
   const double copies = config.params == train::ParameterStorage::masters ? 2 : 0;
-  return {.bytes = parameters * (3 * 4 + 4 + 4 + 4 + 4 * moment + copies)};
+  return {.bytes = parameters * (3 * 4 + 4 + 4 + 4 + 2 * moment_bytes(config) + copies)};
 }
 
 // The work of one optimizer step: its ops and the update.
@@ -123,6 +139,7 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
 Forecast forecast(const train::Config& config) {
   const memory::Statistics memory = train::forecast_memory(config);
   Forecast result{.at_peak = memory.at_peak, .peak = memory.peak};
+  result.gradients = memory.live[static_cast<size_t>(Category::gradients)];
   const auto model = train::make_model(config, {Device::meta(), DType::f32});
   result.parameter_count = model->parameter_count();
   // Adapters are f32 themselves.

@@ -22,7 +22,8 @@ struct Forecast {
   int64_t parameter_count = 0;
   std::array<int64_t, memory::category_count> at_peak = {};  // bytes by category
   int64_t masters = 0;                                       // of the optimizer's bytes
-  int64_t logits = 0;  // while the loss is computed, which may not be at the peak
+  int64_t gradients = 0;  // of all parameters, before the update; fewer may exist at the peak
+  int64_t logits = 0;     // while the loss is computed, which may not be at the peak
   int64_t peak = 0;
   std::vector<Work> work;  // of one optimizer step
 

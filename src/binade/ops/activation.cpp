@@ -21,6 +21,41 @@ int64_t check_swiglu(const Tensor& x) {
   return x.size(-1) / 2;
 }
 
+// swiglu(x), x being [rows, 2 * width].
+class SwiGluRecompute final : public autograd::ResultRecompute {
+ public:
+  explicit SwiGluRecompute(const Tensor& x) : x_(x) {}
+
+  Tensor compute(const Tensor& gradient) override {
+    const Tensor& x = x_;
+    const Shape shape{x.size(0), x.size(1) / 2};
+    const Tensor y = Tensor::empty(shape, x.dtype(), x.device());
+    const auto& kernels = backend::of(x).activation;
+    if (gradient.defined()) {
+      const Tensor dx = Tensor::empty_like(x);
+      kernels.swiglu_backward({viewed(dense(gradient), shape), x, dx, y});
+      early_.set(gradient, dx);
+    } else {
+      kernels.swiglu(x, y);
+    }
+    return y;
+  }
+
+  // The gradient of x.
+  Tensor gradient(const Tensor& dy) {
+    if (const std::optional<Tensor> early = early_.take(dy)) return *early;
+    const Tensor& x = x_;
+    const Tensor dx = Tensor::empty_like(x);
+    backend::of(x).activation.swiglu_backward(
+        {viewed(dense(dy), {x.size(0), x.size(1) / 2}), x, dx});
+    return dx;
+  }
+
+ private:
+  Saved x_;
+  EarlyGradients<Tensor> early_;
+};
+
 }  // namespace
 
 Tensor swiglu(const Tensor& x) {
@@ -32,12 +67,13 @@ Tensor swiglu(const Tensor& x) {
   backend::of(in).activation.swiglu(in, y);
   Shape shape = x.shape();
   shape[x.rank() - 1] = width;
-  return call.result(viewed(y, shape), [rows, width, full = x.shape(), x = Saved(in)](
-                                           const Tensor& dy, GradSlots dx) {
-    const Tensor gradient = Tensor::empty_like(x.get());
-    backend::of(dy).activation.swiglu_backward(viewed(dense(dy), {rows, width}), x, gradient);
-    dx[0].add(viewed(gradient, full));
+  const Tensor result = viewed(y, shape);
+  const auto again = std::make_shared<SwiGluRecompute>(in);
+  call.result(result, [again, full = x.shape()](const Tensor& dy, GradSlots dx) {
+    dx[0].add(viewed(again->gradient(dy), full));
   });
+  if (recomputes_results(y.device())) offer_recompute(result, again);
+  return result;
 }
 
 Tensor swiglu_composite(const Tensor& x) {

@@ -5,20 +5,19 @@
 #include <limits>
 #include <vector>
 
-#include "binade/autograd/op_observer.h"
+#include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/attention_common.h"
 #include "binade/ops/common.h"
-#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/matmul.h"
+#include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"
 #include "binade/ops/softmax.h"
 #include "binade/ops/unary.h"
 
 namespace binade {
-namespace {
-
-using namespace ops;
+namespace ops {
 
 void check_options(const char* op, const AttentionOptions& options) {
   if (options.scale) require_finite(op, "scale", *options.scale);
@@ -32,6 +31,75 @@ void check_options(const char* op, const AttentionOptions& options) {
               .expected = "a finite number of at least 0",
               .found = std::to_string(options.softcap)});
   }
+  require_between(op, "dropout", options.dropout, 0, 1);
+}
+
+void check_offsets(const char* op, const char* argument, const std::vector<int64_t>& offsets,
+                   int64_t rows) {
+  const auto descent = std::adjacent_find(offsets.begin(), offsets.end(), std::greater<>());
+  if (!offsets.empty() && offsets.front() == 0 && offsets.back() == rows &&
+      descent == offsets.end())
+    return;
+  std::string found = "none";
+  if (descent != offsets.end()) {
+    found = std::to_string(descent[0]) + " before " + std::to_string(descent[1]);
+  } else if (!offsets.empty()) {
+    found = std::to_string(offsets.front()) + " to " + std::to_string(offsets.back());
+  }
+  fail(op, {.argument = argument,
+            .expected = "ascending offsets from 0 to " + std::to_string(rows),
+            .found = found});
+}
+
+void refuse_mask(const char* op, const AttentionOptions& options) {
+  if (options.mask.defined())
+    fail(op, {.argument = "mask",
+              .expected = "none where sequences are packed",
+              .found = describe(options.mask)});
+}
+
+void refuse_documents(const char* op, const AttentionOptions& options) {
+  if (options.documents.empty()) return;
+  fail(op, {.argument = "documents",
+            .expected = "none",
+            .found = std::to_string(options.documents.size()) + " offsets",
+            .hint = "packed_attention takes them, varlen_attention takes SequenceOffsets"});
+}
+
+bool needs_composite(const AttentionOptions& options, int64_t keys) {
+  return options.softcap > 0 || (options.window > 0 && options.window < keys) ||
+         options.mask.defined() || options.dropout > 0;
+}
+
+double scale_of(const AttentionOptions& options, int64_t dim) {
+  return options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
+}
+
+bool matmuls_in_tf32() { return amp::matmul_precision() == amp::MatmulPrecision::high; }
+
+Tensor unit_last_stride(const Tensor& x) {
+  return x.size(-1) <= 1 || x.strides().back() == 1 ? x : dense(x);
+}
+
+}  // namespace ops
+
+namespace {
+
+using namespace ops;
+
+void check_mask(const char* op, const Tensor& mask, const Tensor& q, int64_t keys) {
+  if (!mask.defined()) return;
+  require_device(op, "mask", mask, q);
+  const Shape scores{q.size(0), q.size(1), q.size(2), keys};
+  bool broadcasts = mask.rank() <= scores.rank();
+  for (int axis = 1; broadcasts && axis <= mask.rank(); ++axis) {
+    const int64_t size = mask.size(-axis);
+    broadcasts = size == 1 || size == scores[scores.rank() - axis];
+  }
+  if (broadcasts && (mask.dtype() == DType::boolean || is_compute(mask.dtype()))) return;
+  fail(op, {.argument = "mask",
+            .expected = "boolean or floating-point, broadcast to " + to_string(scores),
+            .found = describe(mask)});
 }
 
 void check_attention(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -53,21 +121,8 @@ void check_attention(const Tensor& q, const Tensor& k, const Tensor& v,
               .found = describe(q) + " and " + describe(k)});
   }
   check_options(op, options);
-}
-
-// The kernels know neither windows nor caps. A window that no query reaches the end of is none.
-bool needs_composite(const AttentionOptions& options, int64_t keys) {
-  return options.softcap > 0 || (options.window > 0 && options.window < keys);
-}
-
-double scale_of(const AttentionOptions& options, int64_t dim) {
-  return options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
-}
-
-bool matmuls_in_tf32() { return amp::matmul_precision() == amp::MatmulPrecision::high; }
-
-Tensor unit_last_stride(const Tensor& x) {
-  return x.size(-1) <= 1 || x.strides().back() == 1 ? x : dense(x);
+  check_mask(op, options.mask, q, k.size(2));
+  refuse_documents(op, options);
 }
 
 // Heads `first` .. `first + count` of a packed buffer as [batch, count, tokens, dim].
@@ -83,6 +138,10 @@ int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   require_compute(op, "qkv", qkv);
   require_rank(op, "qkv", qkv, 3);
   check_options(op, options);
+  if (!options.documents.empty()) {
+    check_offsets(op, "documents", options.documents, qkv.size(0) * qkv.size(1));
+    refuse_mask(op, options);
+  }
   // Heads cannot outnumber channels; checking this first keeps the sum below from overflowing.
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0 ||
       heads > std::max<int64_t>(qkv.size(2), 1)) {
@@ -97,71 +156,6 @@ int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads,
               .found = describe(qkv)});
   }
   return qkv.size(2) / parts;
-}
-
-int64_t check_rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
-                   int64_t rotated) {
-  require_compute("rope", "x", x);
-  require_rank("rope", "x", x, 4);
-  require_rank("rope", "cosine", cosine, 2);
-  require_shape("rope", "sine", sine, cosine.shape());
-  for (const auto& [argument, table] : {std::pair("cosine", &cosine), std::pair("sine", &sine)}) {
-    if (table->dtype() != DType::f32)
-      fail("rope", {.argument = argument, .expected = "f32", .found = describe(*table)});
-    require_device("rope", argument, *table, x);
-  }
-  if (x.size(3) % 2 != 0 || cosine.size(1) != x.size(3) / 2) {
-    fail("rope", {.argument = "cosine",
-                  .expected = "[positions, half of x's dim]",
-                  .found = describe(cosine) + " for x " + describe(x)});
-  }
-  if (start < 0 || start > cosine.size(0) - x.size(1)) {
-    fail("rope", {.argument = "start",
-                  .expected = "positions inside a table of " + std::to_string(cosine.size(0)),
-                  .found = std::to_string(start) + " + " + std::to_string(x.size(1)) + " tokens",
-                  .hint = "the model's context is shorter than this sequence"});
-  }
-  if (rotated > x.size(2)) {
-    fail("rope", {.argument = "rotated",
-                  .expected = "at most the heads of " + describe(x),
-                  .found = std::to_string(rotated)});
-  }
-  return rotated < 0 ? x.size(2) : rotated;
-}
-
-// Tables, first position and number of rotated heads of a rope call.
-struct Rotation {
-  Tensor cosine, sine;
-  int64_t start, rotated;
-  bool inverse = false;
-};
-
-// Rotates dense x into y, which may be x.
-void rotate(const Tensor& in, const Tensor& y, const Rotation& rotation) {
-  const int64_t rotated = rotation.rotated;
-  const auto heads = [](const Tensor& t, int64_t first, int64_t count) {
-    return t.strided({t.size(0), t.size(1), count, t.size(3)}, t.strides(),
-                     t.offset() + first * t.strides()[2]);
-  };
-  backend::of(in).attention.rope({.x = heads(in, 0, rotated),
-                                  .cosine = rotation.cosine,
-                                  .sine = rotation.sine,
-                                  .start = rotation.start,
-                                  .inverse = rotation.inverse,
-                                  .y = heads(y, 0, rotated)});
-  const int64_t rest = in.size(2) - rotated;
-  if (rest > 0 && in.raw_data() != y.raw_data())
-    backend::of(in).elementwise.copy(heads(in, rotated, rest), heads(y, rotated, rest));
-}
-
-// The gradient, in dy's own memory if nothing else reads that.
-Tensor rotate_back(const Tensor& dy, Rotation rotation) {
-  rotation.inverse = true;
-  const bool in_place = dy.is_sole_owner() && autograd::op_observer() == nullptr;
-  const Tensor in = dense(dy);
-  const Tensor dx = in_place ? in : Tensor::empty_like(in);
-  rotate(in, dx, rotation);
-  return dx;
 }
 
 }  // namespace
@@ -228,23 +222,33 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
   Tensor scores =
       mul(matmul(cast(call[0], wide), transpose(grouped(call[1]), 2, 3)), scale_of(options, dim));
   if (options.softcap > 0) scores = mul(tanh(mul(scores, 1 / options.softcap)), options.softcap);
-  Tensor hidden_rows;
+  const Tensor masked = full({}, -std::numeric_limits<double>::infinity(), wide, q.device());
   if (options.causal) {
     const Tensor row = unsqueeze(arange(queries, DType::i64, q.device()), 1);
     const Tensor column = arange(keys, DType::i64, q.device());
     const Tensor last = row + full({}, static_cast<double>(keys - queries), DType::i64, q.device());
-    const Tensor masked = full({}, -std::numeric_limits<double>::infinity(), wide, q.device());
     scores = where(less_equal(column, last), scores, masked);
     if (options.window > 0) {
       const Tensor first_hidden =
           last + full({}, -static_cast<double>(options.window), DType::i64, q.device());
       scores = where(less_equal(column, first_hidden), masked, scores);
     }
-    hidden_rows = less(last, full({}, 0, DType::i64, q.device()));
+  }
+  if (options.mask.defined()) {
+    scores = options.mask.dtype() == DType::boolean ? where(options.mask, scores, masked)
+                                                    : scores + cast(options.mask, wide);
+  }
+  // A query that sees no key gives zeros, and zero gradients, rather than 0 / 0.
+  const bool hides = keys > 0 && (options.causal || options.mask.defined());
+  const Tensor zero = full({}, 0, wide, q.device());
+  Tensor hidden;
+  if (hides) {
+    hidden = eq(max(scores.detach(), {-1}, true), masked);
+    scores = where(hidden, zero, scores);
   }
   Tensor weights = softmax(scores);
-  // A query that sees no key gives zeros rather than 0 / 0.
-  if (hidden_rows.defined()) weights = where(hidden_rows, full({}, 0, wide, q.device()), weights);
+  if (hides) weights = where(hidden, zero, weights);
+  weights = dropout(weights, options.dropout);
   return call.result(cast(matmul(weights, grouped(call[2])), call[0].dtype()));
 }
 
@@ -253,6 +257,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
   if (needs_composite(options, qkv.size(1)))
     return packed_attention_composite(qkv, heads, kv_heads, options);
+  if (!options.documents.empty()) return packed_documents(qkv, {heads, kv_heads, dim}, options);
   const Call call(Op::packed_attention, {qkv});
   const Tensor in = dense(call[0]);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
@@ -297,6 +302,16 @@ Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_h
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   const auto parts = split(qkv, {heads * dim, kv_heads * dim, kv_heads * dim}, 2);
+  if (!options.documents.empty()) {
+    const auto rows = [&](const Tensor& x, int64_t count) {
+      return reshape(x, {batch * tokens, count, dim});
+    };
+    const SequenceOffsets offsets{options.documents};
+    options.documents.clear();
+    const Tensor y = varlen_attention_composite(rows(parts[0], heads), rows(parts[1], kv_heads),
+                                                rows(parts[2], kv_heads), offsets, options);
+    return reshape(y, {batch, tokens, heads * dim});
+  }
   const auto as_heads = [&](const Tensor& x, int64_t count) {
     return transpose(reshape(x, {batch, tokens, count, dim}), 1, 2);
   };
@@ -337,87 +352,6 @@ Tensor decode_attention(const Tensor& qkv, const DecodeCache& cache, std::option
                                     .values = cache.values,
                                     .out = y});
   return y;
-}
-
-std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double theta, Device device) {
-  if (positions < 1 || dim < 2 || dim % 2 != 0 || !(theta > 0) || std::isinf(theta)) {
-    fail("rope_tables", {.argument = "positions, dim, theta",
-                         .expected = "at least 1, an even number, a finite number more than 0",
-                         .found = std::to_string(positions) + ", " + std::to_string(dim) + ", " +
-                                  std::to_string(theta)});
-  }
-  std::vector<float> frequencies;
-  for (int64_t i = 0; i < dim / 2; ++i) {
-    // Rounded to f32 as in other implementations, so that their checkpoints give the same angles.
-    frequencies.push_back(static_cast<float>(
-        1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim))));
-  }
-  return rope_tables(positions, frequencies, device);
-}
-
-std::pair<Tensor, Tensor> rope_tables(int64_t positions, std::span<const float> frequencies,
-                                      Device device) {
-  const auto half = static_cast<int64_t>(frequencies.size());
-  if (positions < 1 || half < 1) {
-    fail("rope_tables", {.argument = "positions, frequencies",
-                         .expected = "at least 1",
-                         .found = std::to_string(positions) + ", " + std::to_string(half)});
-  }
-  if (device.is_meta())
-    return {Tensor::empty({positions, half}, DType::f32, device),
-            Tensor::empty({positions, half}, DType::f32, device)};
-  const Tensor cosine = Tensor::empty({positions, half}, DType::f32),
-               sine = Tensor::empty_like(cosine);
-  auto* const cosines = cosine.mutable_data<float>();
-  auto* const sines = sine.mutable_data<float>();
-  for (int64_t i = 0; i < half; ++i) {
-    for (int64_t position = 0; position < positions; ++position) {
-      const float angle = static_cast<float>(position) * frequencies[static_cast<size_t>(i)];
-      cosines[position * half + i] = std::cos(angle);
-      sines[position * half + i] = std::sin(angle);
-    }
-  }
-  return {to(cosine, device), to(sine, device)};
-}
-
-Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
-            int64_t rotated_given) {
-  const Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
-  const Call call(Op::rope, {x});
-  const Tensor in = dense(call[0]);
-  const Tensor y = Tensor::empty_like(in);
-  rotate(in, y, rotation);
-  return call.result(y,
-                     [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate_back(dy, rotation)); });
-}
-
-Tensor rope_(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
-             int64_t rotated_given) {
-  // An observer may look at x later.
-  if (autograd::op_observer() != nullptr) return rope(x, cosine, sine, start, rotated_given);
-  const Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
-  const Call call(Op::rope, {x});
-  const Tensor y = dense(call[0]).detach();
-  rotate(y, y, rotation);
-  y.bump_version();
-  return call.result(y,
-                     [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate_back(dy, rotation)); });
-}
-
-Tensor rope_composite(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
-                      int64_t rotated_given) {
-  const int64_t rotated = check_rope(x, cosine, sine, start, rotated_given);
-  Composite call(Op::rope, {x});
-  const int64_t tokens = x.size(1), half = x.size(3) / 2;
-  const auto table = [&](const Tensor& values) {
-    return reshape(slice(values, 0, start, start + tokens), {1, tokens, 1, half});
-  };
-  const Tensor in = slice(call[0], 2, 0, rotated), rest = slice(call[0], 2, rotated, x.size(2));
-  const Tensor wide = cast(in, accumulation_type(in));
-  const Tensor a = slice(wide, 3, 0, half), b = slice(wide, 3, half, 2 * half);
-  const Tensor c = table(cosine), s = table(sine);
-  const Tensor y = cat({a * c - b * s, b * c + a * s}, 3);
-  return call.result(cat({cast(y, call[0].dtype()), rest}, 2));
 }
 
 }  // namespace binade

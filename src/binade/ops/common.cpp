@@ -123,6 +123,25 @@ void require_device(std::string_view op, std::string_view argument, const Tensor
             .hint = "move it with to(x, device)"});
 }
 
+SavedInput::SavedInput(const Tensor& input, const Tensor& matrix) : shape_(matrix.shape()) {
+  if (input.autograd_meta() != nullptr) recompute_ = input.autograd_meta()->recompute.lock();
+  if (recompute_ == nullptr) kept_ = Saved(matrix);
+}
+
+Tensor SavedInput::get(const GradSlot& slot) const {
+  if (recompute_ == nullptr) return kept_;
+  const autograd::AutogradMeta* meta = slot.meta().get();
+  const bool complete = meta != nullptr && meta->node != nullptr && meta->uses == 1;
+  return viewed(recompute_->compute(
+                    complete ? meta->node->gradients[static_cast<size_t>(meta->output)] : Tensor()),
+                shape_);
+}
+
+void offer_recompute(const Tensor& result,
+                     const std::shared_ptr<autograd::ResultRecompute>& recompute) {
+  if (result.autograd_meta() != nullptr) result.autograd_meta()->recompute = recompute;
+}
+
 Tensor dense(const Tensor& x) {
   if (!x.defined() || x.is_dense()) return x;
   Tensor copy = Tensor::empty(x.shape(), x.dtype(), x.device());

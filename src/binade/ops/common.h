@@ -1,5 +1,9 @@
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <utility>
+
 #include "binade/amp/call.h"
 #include "binade/amp/trace.h"
 #include "binade/backend/backend.h"
@@ -28,6 +32,54 @@ class Composite {
   autograd::CompositeScope scope_;
   amp::TracePause pause_;
   amp::Autocast plain_;
+};
+
+// An input saved for a backward: the tensor or, if its op offers that, the means to compute it
+// again.
+class SavedInput {
+ public:
+  // `matrix` has the elements of `input` in the shape that the backward reads.
+  SavedInput(const Tensor& input, const Tensor& matrix);
+
+  // The matrix. Call it after the input's gradient was added to `slot`: if that is the complete
+  // gradient, the input's own op may use it in the same pass.
+  Tensor get(const GradSlot& slot) const;
+
+ private:
+  Saved kept_;
+  std::shared_ptr<autograd::ResultRecompute> recompute_;
+  Shape shape_;
+};
+
+// Lets ops that save `result` save `recompute` instead, which the result's own backward must own.
+void offer_recompute(const Tensor& result,
+                     const std::shared_ptr<autograd::ResultRecompute>& recompute);
+
+// Whether elementwise results are computed again instead of kept. On GPUs that costs one write of
+// them, and memory limits what can be trained; CPUs are limited by arithmetic.
+inline bool recomputes_results(Device device) { return device.is_cuda(); }
+
+// Gradients that a recompute already computed from `dy`.
+template <class Gradients>
+class EarlyGradients {
+ public:
+  void set(const Tensor& dy, Gradients gradients) {
+    dy_ = dy;
+    version_ = dy.version();
+    gradients_ = std::move(gradients);
+  }
+  // The gradients if they are those of `dy`, which they then leave.
+  std::optional<Gradients> take(const Tensor& dy) {
+    const bool valid = dy_.defined() && dy_.same_as(dy) && dy.version() == version_;
+    dy_ = {};
+    std::optional<Gradients> gradients = std::exchange(gradients_, std::nullopt);
+    return valid ? gradients : std::nullopt;
+  }
+
+ private:
+  Tensor dy_;
+  uint64_t version_ = 0;
+  std::optional<Gradients> gradients_;
 };
 
 // Each check fails with the op, the argument, the expected and the found value.

@@ -28,6 +28,51 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_shape("linear", "bias", bias, {weight.size(0)});
 }
 
+// A linear layer's activated result, from the matrix before the activation.
+class ActivationRecompute final : public autograd::ResultRecompute {
+ public:
+  ActivationRecompute(Activation activation, const Tensor& pre, bool has_bias)
+      : activation_(activation), pre_(pre), has_bias_(has_bias) {}
+
+  Tensor compute(const Tensor& gradient) override {
+    const Tensor& pre = pre_;
+    const Tensor y = Tensor::empty_like(pre), dpre = Tensor::empty_like(pre);
+    // Without a gradient the pass has a second result, which nobody reads.
+    const Tensor dy = gradient.defined() ? viewed(dense(gradient), pre.shape()) : pre;
+    Tensor dbias;
+    if (has_bias_ && gradient.defined())
+      dbias = Tensor::empty({pre.size(1)}, accumulation_type(pre), pre.device());
+    backend::of(pre).activation.activation_backward(
+        {.activation = activation_,
+         .dy = dy,
+         .pre_activation = pre,
+         .dx = dpre,
+         .dbias = dbias.defined() ? backend::Target{.view = dbias} : backend::Target{},
+         .y = y});
+    if (gradient.defined()) early_.set(gradient, {dpre, dbias});
+    return y;
+  }
+
+  // The gradient before the activation; also adds the bias's gradient.
+  Tensor gradient(const Tensor& dy, const GradSlot& bias) {
+    if (const std::optional<Gradients> early = early_.take(dy)) {
+      if (early->dbias.defined()) bias.add(early->dbias);
+      return early->dpre;
+    }
+    return activation_gradient(activation_, viewed(dense(dy), pre_->shape()), pre_, bias);
+  }
+
+ private:
+  struct Gradients {
+    Tensor dpre, dbias;
+  };
+
+  Activation activation_;
+  Saved pre_;
+  bool has_bias_;
+  EarlyGradients<Gradients> early_;
+};
+
 // A matrix as a batch of one, the kernel's layout.
 Tensor matrix(const Tensor& x) {
   return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
@@ -59,14 +104,19 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
        .tf32 = tf32});
   Shape shape = x.shape();
   shape[x.rank() - 1] = out;
-  return call.result(viewed(y, shape), [=, x = Saved(flat), weight = Saved(call[1]),
-                                        pre = Saved(pre)](const Tensor& dy_given, GradSlots dx) {
+  const auto activated =
+      keeps_pre ? std::make_shared<ActivationRecompute>(activation, pre, call[2].defined())
+                : nullptr;
+  const Tensor result = viewed(y, shape);
+  call.result(result, [=, x = SavedInput(call[0], flat), weight = Saved(call[1])](
+                          const Tensor& dy_given, GradSlots dx) {
     const auto& kernels = backend::of(dy_given);
-    Tensor dy = viewed(dense(dy_given), {rows, out});
-    if (activation == Activation::none) {
+    Tensor dy;
+    if (activated == nullptr) {
+      dy = viewed(dense(dy_given), {rows, out});
       add_reduced(dx[2], dy);
     } else {
-      dy = activation_gradient(activation, dy, pre, dx[2]);
+      dy = activated->gradient(dy_given, dx[2]);
     }
     if (dx[0].needs_grad()) {
       const auto [buffer, accumulate] = dx[0].target();
@@ -75,10 +125,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     }
     if (dx[1].needs_grad()) {
       const auto [buffer, accumulate] = dx[1].target();
-      kernels.matmul.matmul(matrix_transposed(dy), matrix(x), matrix(buffer),
+      kernels.matmul.matmul(matrix_transposed(dy), matrix(x.get(dx[0])), matrix(buffer),
                             {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
     }
   });
+  if (activated != nullptr && recomputes_results(y.device())) offer_recompute(result, activated);
+  return result;
 }
 
 Tensor activate(const Tensor& x, Activation activation) {

@@ -3,9 +3,15 @@
 #include <cmath>
 
 #include "binade/backend/backend.h"
+#include "binade/base/division.h"
+#include "binade/formats/dynamic_code.h"
 
 namespace binade::optim {
 namespace {
+
+// bitsandbytes' min_8bit_size: below it, 8 bits save little, and biases and norms, which matter
+// most, are that small.
+constexpr int64_t smallest_in_8_bits = 4096;
 
 void check(const char* name, const AdamOptions& options) {
   const auto refuse = [name](const char* argument, const char* expected, double found) {
@@ -18,10 +24,16 @@ void check(const char* name, const AdamOptions& options) {
   const double decay = options.weight_decay.value_or(0);
   if (!(decay >= 0) || !std::isfinite(decay))
     refuse("weight_decay", "a finite number of at least 0", decay);
-  if (options.moments != DType::f32 && options.moments != DType::bf16) {
+  const DType moments = options.moments;
+  if (moments != DType::f32 && moments != DType::bf16 && moments != DType::u8) {
     fail(name, {.argument = "moments",
-                .expected = "f32 or bf16",
-                .found = std::string(binade::name(options.moments))});
+                .expected = "f32, bf16 or u8",
+                .found = std::string(binade::name(moments))});
+  }
+  if (options.amsgrad && moments == DType::u8) {
+    fail(name, {.argument = "moments",
+                .expected = "f32 or bf16 with amsgrad",
+                .found = std::string(binade::name(moments))});
   }
 }
 
@@ -29,31 +41,52 @@ void check(const char* name, const AdamOptions& options) {
 
 Adam::Adam(const std::vector<Tensor>& parameters, const AdamOptions& options)
     : Adam(std::vector<AdamGroup>{{parameters, options}}) {}
-Adam::Adam(const std::vector<AdamGroup>& groups) : Adam("Adam", groups, false) {}
+Adam::Adam(const std::vector<AdamGroup>& groups) : Adam("Adam", groups, WeightDecay::in_gradient) {}
 
-Adam::Adam(const char* name, const std::vector<AdamGroup>& groups, bool decoupled_decay)
-    : Optimizer(name, groups.empty() ? MasterOptions{} : groups[0].options.master),
-      decoupled_decay_(decoupled_decay) {
+Adam::Adam(const char* name, MasterOptions options, WeightDecay decay)
+    : Optimizer(name, options), decay_(decay) {}
+
+Adam::Adam(const char* name, const std::vector<AdamGroup>& groups, WeightDecay decay)
+    : Adam(name, groups.empty() ? MasterOptions{} : groups[0].options.master, decay) {
   if (groups.empty())
     fail(name, {.argument = "groups", .expected = "at least one", .found = "none"});
-  for (const AdamGroup& group : groups) {
-    check(name, group.options);
-    group_options_.push_back(group.options);
-    if (!group.options.weight_decay)
-      group_options_.back().weight_decay = decoupled_decay ? 0.01 : 0;
-    add_group(group.parameters, group.options.lr);
-  }
+  for (const AdamGroup& group : groups) add_adam_group(group);
+}
+
+void Adam::add_adam_group(const AdamGroup& group) {
+  check(name().data(), group.options);
+  group_options_.resize(group_count());
+  group_options_.push_back(group.options);
+  if (!group.options.weight_decay)
+    group_options_.back().weight_decay = decay_ == WeightDecay::decoupled ? 0.01 : 0;
+  add_group(group.parameters, group.options.lr);
 }
 
 AdamW::AdamW(const std::vector<Tensor>& parameters, const AdamOptions& options)
     : AdamW(std::vector<AdamGroup>{{parameters, options}}) {}
-AdamW::AdamW(const std::vector<AdamGroup>& groups) : Adam("AdamW", groups, true) {}
+AdamW::AdamW(const std::vector<AdamGroup>& groups)
+    : Adam("AdamW", groups, WeightDecay::decoupled) {}
 
 void Adam::allocate(size_t group, Slot& slot) {
-  const DType moments =
-      slot.parameter.dtype() == DType::f64 ? DType::f64 : group_options_[group].moments;
-  slot.first = new_state(slot.parameter, moments);
-  slot.second = new_state(slot.parameter, moments);
+  const AdamOptions& given = group_options_[group];
+  const Tensor& parameter = slot.parameter;
+  if (given.amsgrad) refuse_gpu(parameter, "amsgrad");
+  if (given.moments == DType::u8) refuse_gpu(parameter, "moments");
+  DType moments = parameter.dtype() == DType::f64 ? DType::f64 : given.moments;
+  if (moments == DType::u8 && parameter.numel() < smallest_in_8_bits) moments = DType::f32;
+  slot.first = new_state(parameter, moments);
+  slot.second = new_state(parameter, moments);
+  if (given.amsgrad) slot.third = new_state(parameter, moments);
+  if (moments == DType::u8) {
+    const Shape blocks{divide_up(parameter.numel(), formats::dynamic_block)};
+    slot.first_scale = new_state(parameter, blocks, DType::f32);
+    slot.second_scale = new_state(parameter, blocks, DType::f32);
+  }
+}
+
+void Adam::set_momentum(double beta1) {
+  require(name().data(), {{.argument = "momentum", .value = beta1, .high = 1}});
+  for (AdamOptions& options : group_options_) options.beta1 = beta1;
 }
 
 void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
@@ -69,7 +102,7 @@ void Adam::update(size_t group, std::span<Slot*> slots, const StepControl& contr
                                     .correction1 = correction1,
                                     .correction2 = correction2,
                                     .count = count,
-                                    .decoupled_decay = decoupled_decay_,
+                                    .decoupled_decay = decay_ == WeightDecay::decoupled,
                                     .stochastic_rounding = options().stochastic_rounding,
                                     .seed = options().seed,
                                     .step = static_cast<uint64_t>(started()),

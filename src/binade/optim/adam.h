@@ -12,7 +12,13 @@ struct AdamOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   std::optional<double> weight_decay = {};  // default: 0 for Adam, 0.01 for AdamW
-  DType moments = DType::f32;               // or bf16, which halves the optimizer's memory
+  // Type of the moments: f32; bf16, which halves the optimizer's memory; or u8, which takes a
+  // quarter of it: bitsandbytes' dynamic 8-bit code with an f32 scale per 256 elements
+  // (formats/dynamic_code.h), on the CPU. Parameters of fewer than 4096 elements have f32 instead
+  // of u8.
+  DType moments = DType::f32;
+  // Divides by the largest second moment so far instead of the present one. Not with u8 moments.
+  bool amsgrad = false;
   MasterOptions master = {};
 };
 
@@ -27,15 +33,22 @@ class Adam : public Optimizer {
   explicit Adam(const std::vector<Tensor>& parameters, const AdamOptions& options = {});
   explicit Adam(const std::vector<AdamGroup>& groups);
 
+  void set_momentum(double beta1) override;
+
  protected:
-  Adam(const char* name, const std::vector<AdamGroup>& groups, bool decoupled_decay);
+  enum class WeightDecay : uint8_t { in_gradient, decoupled };
+  // Without groups; add_adam_group() adds them.
+  Adam(const char* name, MasterOptions options, WeightDecay decay);
+  Adam(const char* name, const std::vector<AdamGroup>& groups, WeightDecay decay);
+  void add_adam_group(const AdamGroup& group);
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
+  bool can_capture() const override { return true; }
   std::array<double, 4> hyper_at(size_t group, int64_t count) const override;
 
  private:
-  std::vector<AdamOptions> group_options_;
-  bool decoupled_decay_;
+  std::vector<AdamOptions> group_options_;  // by group; unused for those of a derived class
+  WeightDecay decay_;
 };
 
 // Adam with the weight decay applied to the weights themselves.

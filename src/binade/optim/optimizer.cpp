@@ -1,13 +1,18 @@
 #include "binade/optim/optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
+#include "binade/ops/arithmetic.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/unary.h"
 
 namespace binade::optim {
 namespace {
@@ -59,10 +64,75 @@ void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
 }
 
 Tensor Optimizer::new_state(const Tensor& parameter, DType dtype) const {
+  return new_state(parameter, parameter.shape(), dtype);
+}
+
+Tensor Optimizer::new_state(const Tensor& parameter, const Shape& shape, DType dtype) const {
   const memory::CategoryGuard category(memory::Category::optimizer);
-  Tensor state = Tensor::empty(parameter.shape(), dtype, parameter.device());
+  Tensor state = Tensor::empty(shape, dtype, parameter.device());
   backend::of(state).elementwise.fill(state, 0);
   return state;
+}
+
+void Optimizer::refuse_gpu(const Tensor& parameter, std::string_view option) const {
+  if (!parameter.device().is_cuda()) return;
+  const std::string what(option);
+  fail(name_, {.argument = what.empty() ? "parameters" : what,
+               .expected = "parameters on the CPU",
+               .found = describe(parameter),
+               .hint = what.empty() ? "SGD, Adam and AdamW run on a GPU"
+                                    : "on a GPU, leave this option out"});
+}
+
+void Optimizer::refuse_stochastic_rounding() const {
+  if (!options_.stochastic_rounding) return;
+  fail(name_, {.argument = "master.stochastic_rounding", .expected = "false", .found = "true"});
+}
+
+void Optimizer::require(const char* optimizer, std::initializer_list<Range> ranges) {
+  for (const Range& range : ranges) {
+    if (range.value >= range.low && range.value < range.high) continue;  // false for NaN
+    const auto text = [](double x) { return fmt::format("{:g}", x); };
+    fail(optimizer,
+         {.argument = range.argument,
+          .expected = std::isinf(range.high) ? "a finite number of at least " + text(range.low)
+                                             : text(range.low) + " up to " + text(range.high),
+          .found = text(range.value)});
+  }
+}
+
+void Optimizer::set_momentum(double) {
+  fail(name_, {.argument = "momentum",
+               .expected = "an optimizer with momentum",
+               .found = std::string(name_)});
+}
+
+Tensor Optimizer::gradient_of(const Slot& slot, const StepControl& control) {
+  const Tensor gradient = cast(slot.parameter.grad(), accumulation_type(master_in(slot).dtype()));
+  return control.gradient_factor.defined() ? gradient * reshape(control.gradient_factor, {})
+                                           : gradient;
+}
+
+const Tensor& Optimizer::master_in(const Slot& slot) {
+  return slot.master.defined() ? slot.master : slot.parameter;
+}
+
+void Optimizer::write_master(const Slot& slot, const Tensor& value) {
+  const auto& kernels = backend::of(value).elementwise;
+  kernels.copy(value, master_in(slot));
+  if (slot.master.defined()) kernels.copy(slot.master, slot.parameter);
+}
+
+std::vector<std::pair<std::string, Tensor*>> Optimizer::named_state(Slot& slot) {
+  std::vector<std::pair<std::string, Tensor*>> result;
+  const std::pair<const char*, Tensor*> all[] = {
+      {"master", &slot.master},           {"first", &slot.first},
+      {"second", &slot.second},           {"third", &slot.third},
+      {"first_scale", &slot.first_scale}, {"second_scale", &slot.second_scale}};
+  for (const auto& [name, tensor] : all) {
+    if (tensor->defined()) result.emplace_back(name, tensor);
+  }
+  return result;
 }
 
 std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) const {
@@ -74,6 +144,9 @@ std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) 
                            .gradient = slot->parameter.grad(),
                            .first = slot->first,
                            .second = slot->second,
+                           .third = slot->third,
+                           .first_scale = slot->first_scale,
+                           .second_scale = slot->second_scale,
                            .copy = has_master ? TensorView(slot->parameter) : TensorView(),
                            .skipped = slot->skipped});
     if (capturing_) peers.hyper = slot->hyper;
@@ -177,6 +250,11 @@ void Optimizer::count_skipped(const Tensor& skip) {
 }
 
 Optimizer::Capture::Capture(Optimizer& optimizer) : optimizer_(optimizer) {
+  if (!optimizer.can_capture()) {
+    fail(optimizer.name_, {.argument = "capture",
+                           .expected = "SGD, Adam or AdamW",
+                           .found = std::string(optimizer.name_)});
+  }
   if (optimizer.options_.stochastic_rounding) {
     fail(optimizer.name_, {.argument = "capture",
                            .expected = "an update without random numbers",
@@ -296,12 +374,10 @@ StateDict Optimizer::state_dict() {
   StateDict state;
   state["steps"] = full({}, static_cast<double>(started_), DType::i64);
   size_t index = 0;
-  for (const Group& group : groups_) {
-    for (const Slot& slot : group.slots) {
+  for (Group& group : groups_) {
+    for (Slot& slot : group.slots) {
       const std::string prefix = std::to_string(index++) + ".";
-      if (slot.master.defined()) state[prefix + "master"] = slot.master;
-      if (slot.first.defined()) state[prefix + "first"] = slot.first;
-      if (slot.second.defined()) state[prefix + "second"] = slot.second;
+      for (const auto& [name, tensor] : named_state(slot)) state[prefix + name] = *tensor;
       state[prefix + "steps"] = full({}, static_cast<double>(slot.steps), DType::i64);
     }
   }
@@ -335,13 +411,11 @@ void Optimizer::load_state_dict(const StateDict& state) {
   for (Group& group : groups_) {
     for (Slot& slot : group.slots) {
       const std::string prefix = std::to_string(index++) + ".";
+      for (const auto& [name, tensor] : named_state(slot)) copy_(*tensor, state.at(prefix + name));
       if (slot.master.defined()) {
-        copy_(slot.master, state.at(prefix + "master"));
         copy_(slot.parameter, slot.master);
         slot.version = slot.parameter.version();
       }
-      if (slot.first.defined()) copy_(slot.first, state.at(prefix + "first"));
-      if (slot.second.defined()) copy_(slot.second, state.at(prefix + "second"));
       slot.steps = static_cast<int64_t>(state.at(prefix + "steps").item());
     }
   }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <initializer_list>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -40,6 +42,9 @@ class Optimizer : public amp::Steppable {
   // Sets the learning rate of every group, scaled by the ratio its group started with.
   void set_lr(double lr);
   void set_group_lr(size_t group, double lr);
+  // Sets the momentum of every group: SGD's, RMSprop's and Muon's, or beta1 of Adam and Lion. Fails
+  // if the optimizer has none.
+  virtual void set_momentum(double momentum);
   // Sets the learning rate of the next step by the updates applied before it: rates[i] if these are
   // `updates` - i. A GPU chooses by its own count of skipped steps, which the host may not know
   // yet.
@@ -50,8 +55,8 @@ class Optimizer : public amp::Steppable {
   std::string_view name() const { return name_; }
 
   // For its lifetime, step() is captured in a graph (backend/graph.h): it counts nothing, and its
-  // kernels read learning rates and counts from device memory. Refused with stochastic rounding,
-  // whose draws the host keys by the step.
+  // kernels read learning rates and counts from device memory. For SGD, Adam and AdamW. Refused
+  // with stochastic rounding, whose draws the host keys by the step.
   class Capture {
    public:
     explicit Capture(Optimizer& optimizer);
@@ -78,10 +83,11 @@ class Optimizer : public amp::Steppable {
     Tensor parameter;
     Tensor master;         // undefined if the parameter itself is updated
     uint64_t version = 0;  // of the parameter when it was last rounded from the master weight
-    Tensor first, second;
-    int64_t steps = 0;  // updates so far, including the running one
-    Tensor skipped;     // f32 [1], on a GPU that may skip steps: how many of `steps` it skipped
-    Tensor hyper;       // of a captured step: f64 [8], see backend::UpdateControl
+    Tensor first, second, third;       // see backend::UpdateItem
+    Tensor first_scale, second_scale;  // of 8-bit moments
+    int64_t steps = 0;                 // updates so far, including the running one
+    Tensor skipped;  // f32 [1], on a GPU that may skip steps: how many of `steps` it skipped
+    Tensor hyper;    // of a captured step: f64 [8], see backend::UpdateControl
   };
   // Items with the same number of updates, which one kernel call updates.
   struct Peers {
@@ -97,11 +103,26 @@ class Optimizer : public amp::Steppable {
   Optimizer(const char* name, MasterOptions options) : name_(name), options_(options) {}
 
   void add_group(const std::vector<Tensor>& parameters, double lr);
-  // Allocates a zeroed state tensor like the parameter.
+  // Allocates a zeroed state tensor like the parameter, or of another shape.
   Tensor new_state(const Tensor& parameter, DType dtype) const;
+  Tensor new_state(const Tensor& parameter, const Shape& shape, DType dtype) const;
+  // Fails if the parameter is on a GPU, for an optimizer or an option without a kernel there.
+  void refuse_gpu(const Tensor& parameter, std::string_view option = {}) const;
+  // For optimizers that round to nearest only.
+  void refuse_stochastic_rounding() const;
+  // Fails unless low <= value < high, or value is finite if high is infinite.
+  struct Range {
+    const char* argument;
+    double value;
+    double low = 0;
+    double high = std::numeric_limits<double>::infinity();
+  };
+  static void require(const char* optimizer, std::initializer_list<Range> ranges);
   // Updates the slots of one group, each with its gradient.
   virtual void update(size_t group, std::span<Slot*> slots, const StepControl& control) = 0;
   virtual void allocate(size_t group, Slot& slot) = 0;
+  // Whether update() reads its hyperparameters from UpdateControl::hyper.
+  virtual bool can_capture() const { return false; }
   // The first of UpdateControl::hyper for a group's parameters at their update `count`.
   virtual std::array<double, 4> hyper_at(size_t group, int64_t count) const;
 
@@ -109,11 +130,18 @@ class Optimizer : public amp::Steppable {
   std::map<int64_t, Peers> by_count(std::span<Slot*> slots) const;
   backend::UpdateControl control_of(const StepControl& control, const Peers& peers) const;
   backend::RatesAfterSkips after_skips(size_t group) const;
+  // For updates by plain ops: the gradient times the control's factor, in the master weight's type.
+  static Tensor gradient_of(const Slot& slot, const StepControl& control);
+  // The f32 or f64 tensor that such an update starts from, and the write of its result.
+  static const Tensor& master_in(const Slot& slot);
+  static void write_master(const Slot& slot, const Tensor& value);
   const MasterOptions& options() const { return options_; }
   // Calls of step() that the host did not know to be skipped.
   int64_t started() const { return started_; }
 
  private:
+  // The tensors of a slot's state with their names.
+  static std::vector<std::pair<std::string, Tensor*>> named_state(Slot& slot);
   // A group's index, or a failure.
   size_t checked(size_t group) const;
   // Makes a master weight follow a parameter that was written since the last step: weights loaded

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "binade/base/error.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::optim {
 namespace {
@@ -13,6 +14,18 @@ namespace {
 constexpr std::string_view names[] = {"constant", "linear", "cosine", "cooldown"};
 
 }  // namespace
+
+void set_rates(Optimizer& optimizer, std::span<const RateFunction> rates) {
+  if (rates.size() != optimizer.group_count()) {
+    fail("set_rates",
+         {.argument = "rates",
+          .expected = "one per group (" + std::to_string(optimizer.group_count()) + ")",
+          .found = std::to_string(rates.size())});
+  }
+  const int64_t applied = optimizer.steps();
+  for (size_t group = 0; group < rates.size(); ++group)
+    optimizer.set_group_lr(group, rates[group](applied));
+}
 
 std::string_view name(ScheduleKind kind) { return names[static_cast<size_t>(kind)]; }
 

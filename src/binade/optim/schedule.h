@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string_view>
 
 namespace binade::optim {
@@ -21,6 +23,14 @@ struct Schedule {
   // Fails on invalid values.
   void check() const;
 };
+
+// A learning rate by the number of applied steps: a function, or
+// [](int64_t step) { return schedule.at(step); }.
+using RateFunction = std::function<double(int64_t step)>;
+class Optimizer;
+// Sets the learning rate that each group has in the next step, by the updates applied so far. Waits
+// for a GPU if steps may have been skipped there.
+void set_rates(Optimizer& optimizer, std::span<const RateFunction> rates);
 
 std::string_view name(ScheduleKind kind);
 ScheduleKind parse_schedule(std::string_view text);

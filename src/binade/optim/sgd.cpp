@@ -46,6 +46,13 @@ void SGD::allocate(size_t group, Slot& slot) {
   slot.first = new_state(slot.parameter, accumulation_type(slot.parameter.dtype()));
 }
 
+void SGD::set_momentum(double momentum) {
+  require("SGD", {{.argument = "momentum", .value = momentum}});
+  for (SgdOptions& options : group_options_) {
+    if (options.momentum != 0) options.momentum = momentum;
+  }
+}
+
 void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const SgdOptions& given = group_options_[group];
   // Momentum starts as the first gradient, per parameter.

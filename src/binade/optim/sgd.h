@@ -24,9 +24,13 @@ class SGD : public Optimizer {
   explicit SGD(const std::vector<Tensor>& parameters, const SgdOptions& options = {});
   explicit SGD(const std::vector<SgdGroup>& groups);
 
+  // Only of groups that have momentum.
+  void set_momentum(double momentum) override;
+
  protected:
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
+  bool can_capture() const override { return true; }
 
  private:
   std::vector<SgdOptions> group_options_;

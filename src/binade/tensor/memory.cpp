@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "binade/base/division.h"
 #include "binade/base/error.h"
 #include "binade/base/poison.h"
+#include "binade/tensor/arena.h"
 #include "binade/tensor/guarded_block.h"
 
 namespace binade::memory {
@@ -34,6 +36,29 @@ size_t block_size(size_t bytes) {
 size_t lifetime(Category category) {
   return category == Category::activations || category == Category::workspace ? 0 : 1;
 }
+
+// A range of addresses with memory at its beginning. Blocks that outlive a step would split the
+// place of larger ones that do not, and small blocks that of all others, so each have their own.
+struct Region {
+  enum Kind : uint8_t { small, step, lasting, count };
+
+  Arena arena;
+  AddressRange range;
+  std::vector<size_t> commits;  // bytes, by address
+
+  static constexpr size_t alignment = 512;          // as cudaMalloc, and at least
+  static constexpr size_t largest_small = 1 << 20;  // as in PyTorch's allocator
+  static constexpr size_t least_growth = 32 << 20;  // so that a first step commits seldom
+
+  static Kind kind_of(size_t bytes, Category category) {
+    if (bytes <= largest_small) return small;
+    return category == Category::parameters || category == Category::optimizer ? lasting : step;
+  }
+  char* at(size_t offset) const { return static_cast<char*>(range.base) + offset; }
+  bool contains(const void* block) const {
+    return block >= range.base && block < static_cast<char*>(range.base) + range.bytes;
+  }
+};
 
 // Guarded blocks have the size that was asked for and are never reused.
 bool is_guarded(Device device) { return device.is_cpu() && poison() == Poison::guard; }
@@ -73,6 +98,14 @@ class DeviceAllocator {
     if (is_guarded(device)) return release_guarded(block);
     if (pool != nullptr) owners_.try_emplace(block, pool);
     const auto owner = owners_.find(block);
+    if (Region* region = region_of(block); region != nullptr) {
+      const size_t size = round_up(bytes, Region::alignment);
+      region->arena.give(static_cast<size_t>(static_cast<char*>(block) - region->at(0)), size,
+                         owner == owners_.end() ? nullptr : owner->second);
+      if (owner != owners_.end()) owners_.erase(owner);
+      statistics_.cached += static_cast<int64_t>(size);
+      return;
+    }
     FreeLists& lists = owner == owners_.end() ? free_ : private_[owner->second];
     lists[lifetime(category)][block_size(bytes)].push_back(block);
     statistics_.cached += static_cast<int64_t>(block_size(bytes));
@@ -86,6 +119,7 @@ class DeviceAllocator {
         free_[i][size].insert(free_[i][size].end(), blocks.begin(), blocks.end());
     }
     private_.erase(pool);
+    for (Region& region : regions_) region.arena.disown(pool);
     std::erase_if(owners_, [pool](const auto& entry) { return entry.second == pool; });
   }
 
@@ -103,6 +137,7 @@ class DeviceAllocator {
     const std::lock_guard lock(mutex_);
     statistics_.peak = statistics_.allocated;
     statistics_.at_peak = statistics_.live;
+    statistics_.peak_reserved = statistics_.reserved;
   }
 
   // Raises the peak if `held` exceeds it.
@@ -128,6 +163,7 @@ class DeviceAllocator {
 
   void* take(size_t bytes, Category category, Device device, const Source& source,
              const PrivatePool* pool) {
+    if (has_regions(device, source)) return place(bytes, category, device, source, pool);
     const size_t size = block_size(bytes);
     void* block = pool != nullptr ? pop(private_[pool], category, size) : nullptr;
     if (block == nullptr) block = pop(free_, category, size);
@@ -139,7 +175,66 @@ class DeviceAllocator {
       block = source.acquire(size, device);
     }
     if (block == nullptr) refuse(bytes, category, device);
+    count_reserved(static_cast<int64_t>(size));
     return block;
+  }
+
+  // Whether the device has virtual memory; reserves its ranges on first use.
+  bool has_regions(Device device, const Source& source) {
+    if (source.reserve == nullptr) return false;
+    if (!reserves_) {
+      for (Region& region : regions_) region.range = source.reserve(device);
+      reserves_ = std::all_of(regions_.begin(), regions_.end(),
+                              [](const Region& region) { return region.range.bytes > 0; });
+    }
+    return *reserves_;
+  }
+
+  Region* region_of(const void* block) {
+    const auto found = std::find_if(regions_.begin(), regions_.end(),
+                                    [=](const Region& region) { return region.contains(block); });
+    return found == regions_.end() ? nullptr : &*found;
+  }
+
+  // A block in the region of its kind, which grows if it must.
+  void* place(size_t bytes, Category category, Device device, const Source& source,
+              const PrivatePool* pool) {
+    const size_t size = round_up(bytes, Region::alignment);
+    Region& region = regions_[Region::kind_of(size, category)];
+    std::optional<size_t> offset = region.arena.take(size, pool);
+    if (!offset) {
+      ++statistics_.misses;
+      if (!grow(region, size, device, source)) {
+        drop_free(device, source);
+        if (!grow(region, size, device, source)) refuse(bytes, category, device);
+      }
+      offset = region.arena.take(size, pool);
+    }
+    statistics_.cached -= static_cast<int64_t>(size);
+    return region.at(*offset);
+  }
+
+  // Commits memory at the region's end, so that a block of `size` fits there. False if there is
+  // too little.
+  bool grow(Region& region, size_t size, Device device, const Source& source) {
+    const size_t least = round_up(size - region.arena.free_at_end(), source.granularity);
+    const size_t begin = region.arena.size();
+    for (const size_t bytes :
+         {std::max(least, round_up(Region::least_growth, source.granularity)), least}) {
+      if (bytes > region.range.bytes - begin || !source.commit(region.at(begin), bytes, device))
+        continue;
+      region.arena.grow(bytes);
+      region.commits.push_back(bytes);
+      statistics_.cached += static_cast<int64_t>(bytes);
+      count_reserved(static_cast<int64_t>(bytes));
+      return true;
+    }
+    return false;
+  }
+
+  void count_reserved(int64_t bytes) {
+    statistics_.reserved += bytes;
+    statistics_.peak_reserved = std::max(statistics_.peak_reserved, statistics_.reserved);
   }
 
   [[noreturn]] void refuse(size_t bytes, Category category, Device device) const {
@@ -166,15 +261,31 @@ class DeviceAllocator {
       for (auto& [size, blocks] : by_size) {
         for (void* block : blocks) source.release(block, device);
         statistics_.cached -= static_cast<int64_t>(size * blocks.size());
+        count_reserved(-static_cast<int64_t>(size * blocks.size()));
       }
       by_size.clear();
+    }
+    for (Region& region : regions_) {
+      while (!region.commits.empty() && region.arena.free_at_end() >= region.commits.back()) {
+        const size_t bytes = region.commits.back();
+        region.commits.pop_back();
+        region.arena.shrink(bytes);
+        source.decommit(region.at(region.arena.size()), bytes, device);
+        statistics_.cached -= static_cast<int64_t>(bytes);
+        count_reserved(-static_cast<int64_t>(bytes));
+      }
     }
   }
 
   std::mutex mutex_;
+  // Without virtual memory.
   FreeLists free_;
   std::unordered_map<const PrivatePool*, FreeLists> private_;
-  std::unordered_map<void*, const PrivatePool*> owners_;  // of private blocks, free and in use
+  // With virtual memory.
+  std::array<Region, Region::count> regions_;
+  std::optional<bool> reserves_;  // whether the device has it
+  // The pools of private blocks: in use, and without virtual memory also free ones.
+  std::unordered_map<void*, const PrivatePool*> owners_;
   Statistics statistics_;
 };
 

@@ -24,13 +24,16 @@ struct Statistics {
   int64_t allocated = 0;                          // sum of live
   int64_t peak = 0;                               // highest `allocated` since the last reset
   int64_t cached = 0;                             // bytes kept for reuse
+  int64_t reserved = 0;                           // bytes held from the system, in use or cached
+  int64_t peak_reserved = 0;                      // highest `reserved` since the last reset
   int64_t requests = 0;                           // allocations requested
   int64_t misses = 0;                             // requests the cache could not serve
 };
 
 Statistics statistics(Device device = Device::cpu());
 
-// Bytes in use on a device, in total or in one category, and the highest total since reset_peak.
+// Bytes in use on a device, in total or in one category, and the highest total since reset_peak,
+// which resets peak_reserved too.
 int64_t allocated(Device device = Device::cpu());
 int64_t allocated(Category category, Device device = Device::cpu());
 int64_t peak(Device device = Device::cpu());
@@ -89,10 +92,26 @@ class PrivatePool {
   std::array<int64_t, category_count> peak_{};  // bytes above those in use after the capture
 };
 
+struct AddressRange {
+  void* base = nullptr;
+  size_t bytes = 0;
+};
+
 // The system allocator of a kind of device. Backends other than the CPU's install their own.
 struct Source {
   void* (*acquire)(size_t bytes, Device device);  // null if out of memory
   void (*release)(void* block, Device device);
+
+  // Optional: virtual memory. Then blocks are split off ranges of addresses whose memory grows as
+  // needed, and merge when they are free, so that memory freed in one size serves requests of any
+  // other.
+  size_t granularity = 0;  // of commit, in bytes
+  // Addresses without memory; an empty range if the device has no virtual memory.
+  AddressRange (*reserve)(Device device) = nullptr;
+  // Gives memory to a part of a range; false if out of memory.
+  bool (*commit)(void* begin, size_t bytes, Device device) = nullptr;
+  // Takes it back; a part that was committed by one call.
+  void (*decommit)(void* begin, size_t bytes, Device device) = nullptr;
 };
 void install_source(Device::Kind kind, Source source);
 

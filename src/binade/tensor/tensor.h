@@ -133,7 +133,7 @@ class Tensor {
   Tensor grad() const;
   // Makes the result of an op keep its gradient in the next backwards. Leaves do anyway.
   void retain_grad() const;
-  // Drops the gradient but keeps its buffer, which the next backward overwrites.
+  // Drops the gradient and its memory, as PyTorch's zero_grad(set_to_none=True).
   void zero_grad() const;
   // Replaces the gradient (same shape).
   void set_grad(const Tensor& grad) const;

@@ -21,7 +21,15 @@ struct Evaluation {
 // model's context, `batch` at a time. The last sequence may be shorter.
 Evaluation evaluate(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch);
 
-// The logits of those predictions: f32 [tokens - 1, vocab]. Fails for more than 4 GiB.
+// The loss by sliding windows, as transformers' guide "Perplexity of fixed-length models" computes
+// it: windows of the model's context begin every `stride` tokens (2 to the context), and in each
+// only those tokens count that the window before it does not have. As in the guide, the mean loss
+// of a window has the weight of these tokens less one. With a stride of the context, the first
+// token of a window is never predicted.
+Evaluation evaluate_windows(nn::LanguageModel& model, const data::Tokens& tokens, int64_t stride,
+                            int64_t batch);
+
+// The logits of evaluate(): f32 [tokens - 1, vocab]. Fails for more than 4 GiB.
 Tensor all_logits(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch);
 
 // Bytes of text per token, over the first million tokens.

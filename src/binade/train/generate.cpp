@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "binade/amp/trace.h"
 #include "binade/autograd/grad_mode.h"
@@ -111,6 +112,10 @@ void check_options(const GenerateOptions& options) {
     fail("generate", {.argument = "top-p",
                       .expected = "more than 0 and at most 1",
                       .found = std::to_string(options.top_p)});
+  if (!(options.repetition_penalty > 0) || !std::isfinite(options.repetition_penalty))
+    fail("generate", {.argument = "repetition-penalty",
+                      .expected = "a finite number above 0",
+                      .found = std::to_string(options.repetition_penalty)});
   if (options.tokens < 0 || options.tokens > max_tokens)
     fail("generate", {.argument = "tokens",
                       .expected = "from 0 to " + std::to_string(max_tokens),
@@ -155,9 +160,17 @@ int64_t choose(std::vector<double> logits, const GenerateOptions& options, doubl
   return order[kept - 1];
 }
 
+void penalize_repetition(std::span<double> logits, std::span<const int64_t> text, double penalty) {
+  const std::set<int64_t> seen(text.begin(), text.end());
+  for (const int64_t token : seen) {
+    double& logit = logits[static_cast<size_t>(token)];
+    logit = logit > 0 ? logit / penalty : logit * penalty;
+  }
+}
+
 std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> prompt,
                               const GenerateOptions& options,
-                              const std::function<void(int64_t)>& on_token) {
+                              const std::function<bool(int64_t)>& on_token) {
   check_options(options);
   if (prompt.empty())
     fail("generate", {.argument = "prompt", .expected = "at least one token", .found = "none"});
@@ -165,16 +178,19 @@ std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> pro
   const EvalMode eval_mode(model);
   const int64_t context = model.config().context;
   Decoder decoder(model, std::min(context, static_cast<int64_t>(prompt.size()) + options.tokens));
+  const uint64_t stream =
+      random::stream_id(random::Domain::sampling, static_cast<uint64_t>(options.sample));
   std::vector<int64_t> generated;
   for (int64_t i = 0; i < options.tokens; ++i) {
     std::vector<double> logits = decoder.feed(next_input(prompt, context, decoder.cache()));
-    const int64_t token =
-        choose(std::move(logits), options,
-               random::uniform(options.seed, random::stream_id(random::Domain::sampling, 0),
-                               static_cast<uint64_t>(i)));
+    if (options.repetition_penalty != 1)
+      penalize_repetition(logits, prompt, options.repetition_penalty);
+    const int64_t token = choose(std::move(logits), options,
+                                 random::uniform(options.seed, stream, static_cast<uint64_t>(i)));
     prompt.push_back(token);
     generated.push_back(token);
-    if (on_token) on_token(token);
+    if (on_token && !on_token(token)) break;
+    if (std::ranges::find(options.eos, token) != options.eos.end()) break;
   }
   return generated;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,17 +16,26 @@ struct GenerateOptions {
   int64_t top_k = 40;        // sample from this many most likely tokens; 0: all
   double top_p = 1;          // sample from the most likely tokens of this total probability
   uint64_t seed = 0;
+  int64_t sample = 0;  // which of the texts that one seed gives for a prompt
+  // Makes tokens of the text so far less likely: divides their positive logits and multiplies their
+  // negative ones, as transformers does; 1: none.
+  double repetition_penalty = 1;
+  std::vector<int64_t> eos = {};  // ids that end the text
 };
 
 // Fails for options out of range, naming them.
 void check_options(const GenerateOptions& options);
 
-// Continues `prompt` (at least one token) and returns the new tokens. Each depends only on the
-// seed, its index and the tokens before it; `on_token` is called with each. When the model's
-// context is full, its last half is fed again and generation continues from there.
+// Continues `prompt` (at least one token) and returns the new tokens; one of options.eos is the
+// last if it occurs. Each depends only on the seed, the sample, its index and the tokens before it.
+// `on_token` is called with each and ends the text by returning false. When the model's context is
+// full, its last half is fed again and generation continues from there.
 std::vector<int64_t> generate(nn::LanguageModel& model, std::vector<int64_t> prompt,
                               const GenerateOptions& options,
-                              const std::function<void(int64_t)>& on_token = {});
+                              const std::function<bool(int64_t)>& on_token = {});
+
+// Applies the repetition penalty to the logits of all tokens in `text`.
+void penalize_repetition(std::span<double> logits, std::span<const int64_t> text, double penalty);
 
 // The token sampled from logits by a number in [0, 1).
 int64_t choose(std::vector<double> logits, const GenerateOptions& options, double uniform);

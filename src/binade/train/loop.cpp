@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "binade/amp/autocast.h"
+#include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/base/text.h"
@@ -16,6 +17,7 @@
 #include "binade/data/documents.h"
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
+#include "binade/train/energy.h"
 #include "binade/train/evaluate.h"
 #include "binade/train/generate.h"
 #include "binade/train/report/run_summary.h"
@@ -337,6 +339,7 @@ class Loop {
     last_record_ = Clock::now();
     for (const StepResult& result : results) {
       if (!observed || speed_.empty()) speed_.add(static_cast<double>(step_tokens_), elapsed);
+      energy_.add(static_cast<double>(step_tokens_), seconds_since(start_));
       check_full_speed();
       record(result, elapsed);
     }
@@ -371,7 +374,8 @@ class Loop {
                   .skipped = result.skipped,
                   .tokens_per_second = speed_.tokens_per_second(),
                   .memory = memory::peak(trainer_.device()),
-                  .seconds = seconds_};
+                  .seconds = seconds_,
+                  .joules_per_token = energy_.joules_per_token()};
     if (evaluates_at(result.step)) record.validation_loss = trainer_.evaluate(split_.validation);
     add_to_log(record);
     const bool is_best = record.validation_loss && log_->best_step() == result.step;
@@ -499,6 +503,7 @@ class Loop {
   double seconds_ = 0, sample_seconds_ = 0;
   SpeedWindow speed_;
   int64_t step_tokens_ = 0;  // of the last step's batches
+  EnergyMeter energy_{[device = trainer_.device()] { return backend::energy_joules(device); }};
   Clock::time_point last_record_ = Clock::now();
   double full_speed_ = 0;
   bool interrupted_ = false, stopped_early_ = false;

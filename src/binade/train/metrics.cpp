@@ -56,6 +56,8 @@ Record parse(std::string_view line, const std::string& file, int64_t offset) {
   r.tokens_per_second = number(object, "tokens_per_second");
   r.memory = object.at("memory").integer(0, most);
   r.seconds = number(object, "seconds");
+  if (object.find("joules_per_token") != nullptr)
+    r.joules_per_token = number(object, "joules_per_token");
   return r;
 }
 
@@ -69,6 +71,7 @@ std::vector<io::Scalar> scalars_of(const Record& r) {
   scalars.push_back({"loss_scale", r.scale});
   scalars.push_back({"tokens_per_second", r.tokens_per_second});
   scalars.push_back({"memory", static_cast<double>(r.memory)});
+  if (r.joules_per_token) scalars.push_back({"joules_per_token", *r.joules_per_token});
   return scalars;
 }
 
@@ -86,6 +89,7 @@ std::string to_json(const Record& r) {
   put(out, "tokens_per_second", std::round(r.tokens_per_second * 10) / 10);
   out.key("memory").value(r.memory);
   put(out, "seconds", std::round(r.seconds * 1000) / 1000);
+  if (r.joules_per_token) put(out, "joules_per_token", *r.joules_per_token);
   return out.end_object().text();
 }
 

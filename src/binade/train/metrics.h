@@ -24,8 +24,9 @@ struct Record {
   bool applied = true;
   int64_t skipped = 0;  // so far
   double tokens_per_second = 0;
-  int64_t memory = 0;  // peak, bytes
-  double seconds = 0;  // of training so far
+  int64_t memory = 0;                           // peak, bytes
+  double seconds = 0;                           // of training so far
+  std::optional<double> joules_per_token = {};  // so far; none if the device does not tell
 
   bool operator==(const Record&) const = default;
 };

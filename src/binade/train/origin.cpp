@@ -62,7 +62,7 @@ bool changes_bits(std::string_view setting) {
   return setting.starts_with("[model]") || setting.starts_with("[precision]") ||
          setting.starts_with("[[precision") || setting.starts_with("[train]") ||
          (setting.starts_with("[lora]") && setting != "[lora]adapter") ||
-         setting == "[data]validation";
+         setting == "[data]validation" || setting == "[data]pack";
 }
 
 }  // namespace

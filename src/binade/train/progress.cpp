@@ -41,6 +41,8 @@ std::vector<Part> parts_of(const Record& r, const Goal& goal, Words words) {
                      6});
   }
   parts.push_back({bytes_text(r.memory), 8});
+  if (r.joules_per_token)
+    parts.push_back({fmt::format("{:.3g} mJ/tok", 1e3 * *r.joules_per_token), 10});
   return parts;
 }
 

@@ -78,7 +78,7 @@ data::Batch on_device(const data::Batch& batch, Device device) {
 }
 
 Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch) {
-  const Tensor loss = model.loss(batch.tokens, batch.targets);
+  const Tensor loss = model.loss(batch.tokens, batch.targets, {}, batch.documents);
   if (!batch.weight.defined()) return loss;
   const amp::Autocast off(amp::disabled_autocast());
   return loss * batch.weight;
@@ -103,9 +103,10 @@ Trainer::Trainer(const Config& config)
       autocast_(autocast_state(config)),
       fp8_(fp8_state(config)),
       model_(make_model(config, placement(config))),
-      optimizer_(std::make_unique<optim::AdamW>(optimizer_groups(config, *model_))),
+      optimizer_(make_optimizer(config, *model_)),
       scaler_(scaler_options(config)),
-      graph_(config.graph, device_) {
+      // The offsets of packed documents are on the host and change with every step.
+      graph_(config.pack ? GraphMode::off : config.graph, device_) {
   check_modules(config, *model_);
 }
 
@@ -113,7 +114,7 @@ void Trainer::init_from(const std::filesystem::path& given) {
   load_initial_weights(*model_, given);
   // Master weights are copies of the parameters. Those of 16-bit parameters, which were rounded
   // when they were loaded, are loaded again in f32.
-  optimizer_ = std::make_unique<optim::AdamW>(optimizer_groups(config_, *model_));
+  optimizer_ = make_optimizer(config_, *model_);
   if (config_.params == ParameterStorage::masters && config_.lora_rank == 0) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);

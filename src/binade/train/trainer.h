@@ -79,7 +79,7 @@ class Trainer {
     graph_.interrupt();
     return *model_;
   }
-  optim::AdamW& optimizer() { return *optimizer_; }
+  optim::Optimizer& optimizer() { return *optimizer_; }
 
   // Everything but the weights: master weights, moments, scaler, FP8 scales and histories,
   // counters. Fails while a step is unfinished.
@@ -122,7 +122,7 @@ class Trainer {
   amp::AutocastState autocast_;
   amp::Fp8State fp8_;
   std::unique_ptr<nn::LanguageModel> model_;
-  std::unique_ptr<optim::AdamW> optimizer_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
   amp::GradScaler scaler_;
   std::deque<PendingStep> pending_;
   std::vector<StepResult> results_;  // read, but not returned yet

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "binade/backend/cuda/virtual_memory.h"
 #include "binade/base/error.h"
 #include "binade/tensor/memory.h"
 
@@ -53,7 +54,12 @@ void release_block(void* block, Device device) {
 
 // Runs at load time, because a tensor may be created on a GPU before any kernel runs.
 const bool source_installed = [] {
-  memory::install_source(Device::Kind::cuda, {acquire_block, release_block});
+  memory::install_source(Device::Kind::cuda, {.acquire = acquire_block,
+                                              .release = release_block,
+                                              .granularity = virtual_memory_granularity,
+                                              .reserve = reserve_addresses,
+                                              .commit = commit_memory,
+                                              .decommit = decommit_memory});
   return true;
 }();
 

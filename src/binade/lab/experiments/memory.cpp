@@ -35,7 +35,7 @@ MemoryResult::Mode forecast_memory(const Mode& mode) {
   const auto count = static_cast<double>(f.parameter_count);
   return {.name = mode.name,
           .parameters = static_cast<double>(f.of(Category::parameters)) / count,
-          .gradients = static_cast<double>(f.of(Category::gradients)) / count,
+          .gradients = static_cast<double>(f.gradients) / count,
           .optimizer = static_cast<double>(f.of(Category::optimizer)) / count,
           .activations = static_cast<double>(f.of(Category::activations) + f.of(Category::logits)),
           .peak = static_cast<double>(f.peak)};
@@ -47,7 +47,8 @@ MemoryResult memory_experiment(ExperimentReport& report) {
   report.add_paragraph(
       "A training step of GPT-2 124M with 8 sequences of 1024 tokens runs on the meta device: the "
       "same ops and the same allocator, without data. The first three columns are bytes per "
-      "parameter.");
+      "parameter; gradients exist from the backward pass to the update, when most activations "
+      "are gone.");
   constexpr auto autocast = ParameterStorage::autocast, masters = ParameterStorage::masters;
   constexpr DType f32 = DType::f32, bf16 = DType::bf16;
   constexpr Mode modes[] = {{"fp32", Precision::fp32, autocast, {}, f32, false},

@@ -24,30 +24,49 @@ bool trains(const Fp8Layer& layer) {
   return layer.weight.requires_grad() || (layer.bias.defined() && layer.bias.requires_grad());
 }
 
+// down's input, swiglu's result, quantized again in the backward. The scale is the layer's own,
+// which changes only with its weight: reading the saved weight fails then.
+struct GatedAgain {
+  Saved weight;
+  Tensor scale, scale_inv;
+
+  bool defined() const { return scale.defined(); }
+  Quantized allocate(int64_t rows) const {
+    return {.scale_inv = scale_inv,
+            .group = {},
+            .transposed = Tensor::empty({weight->size(1), rows}, DType::e4m3, scale.device())};
+  }
+};
+
 // Two layers around swiglu.
 struct MlpMatmuls {
   Fp8LayerMatmuls up, down;
   Saved hidden;
+  GatedAgain gated;      // undefined if `down` keeps its input
   bool up_has_backward;  // whether anything before `down` needs a gradient
 
   // `parameters`: the slots of up's weight and bias, then of down's.
   void backward(const Tensor& dy, GradSlots parameters, const GradSlot::Target& dinput) const {
-    Tensor dgated;
-    {
-      const Fp8LayerMatmuls::Matrix gradient = down.gradient(dy, parameters[3]);
-      down.wgrad(gradient, parameters[2]);
-      if (!up_has_backward) return;
-      dgated = Tensor::empty({dy.size(0), hidden->size(1) / 2}, hidden->dtype(), dy.device());
-      down.dgrad(gradient, {dgated, false});
-    }
+    Fp8LayerMatmuls::Matrix ddown = down.gradient(dy, parameters[3]);
+    if (!gated.defined()) down.wgrad(ddown, parameters[2]);
+    if (!up_has_backward) return;
+    Tensor dgated = Tensor::empty({dy.size(0), hidden->size(1) / 2}, hidden->dtype(), dy.device());
+    down.dgrad(ddown, {dgated, false});
+    const Quantized again = gated.defined() ? gated.allocate(dy.size(0)) : Quantized();
+    if (!gated.defined()) ddown = {};
     const auto& kernels = backend::of(dy);
     const Fp8LayerMatmuls::Matrix gradient = up.gradient(
         hidden, parameters[1],
-        [&](const Tensor& dx) { kernels.activation.swiglu_backward(dgated, hidden, dx); },
+        [&](const Tensor& dx) {
+          kernels.activation.swiglu_backward({dgated, hidden, dx});
+        },
         [&](const backend::QuantizedOutput& dx) {
-          kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx);
+          kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx,
+                                                    {gated.scale, again.transposed});
         });
     dgated = {};
+    if (gated.defined()) down.wgrad(ddown, again, parameters[2]);
+    ddown = {};
     if (dinput.buffer.defined()) up.dgrad(gradient, dinput);
     up.wgrad(gradient, parameters[0]);
   }
@@ -67,17 +86,25 @@ std::pair<MlpMatmuls, Tensor> mlp_forward(const Fp8Layer& up, const Fp8Layer& do
   const int64_t rows = input.data.size(0), width = down.weight.size(1);
   const Tensor hidden = Tensor::empty({rows, 2 * width}, forward.dtype, device);
   const Fp8LayerMatmuls first(up, {input}, forward, hidden);
-  const Quantized gated =
-      input_quantizer(down, forward)
-          .quantize_fused({rows, width}, device, [&](const backend::QuantizedOutput& out) {
-            backend::of(hidden).quantize.quantize_swiglu(hidden, out);
-          });
-  const Tensor y = Tensor::empty({rows, down.weight.size(0)}, forward.dtype, device);
   const bool up_has_backward = forward.recording && (forward.input_needs_grad || trains(up));
+  // The backward of swiglu reads `hidden` and can quantize its result again in the same pass.
+  const bool quantizes_again = up_has_backward && recomputes_results(device) &&
+                               !up.bias.defined() && down.weight.requires_grad();
+  amp::Fp8Quantizer quantizer = input_quantizer(down, forward);
+  quantizer.skips_transposed = quantizes_again;
+  const Quantized gated =
+      quantizer.quantize_fused({rows, width}, device, [&](const backend::QuantizedOutput& out) {
+        backend::of(hidden).quantize.quantize_swiglu(hidden, out);
+      });
+  const Tensor y = Tensor::empty({rows, down.weight.size(0)}, forward.dtype, device);
   Fp8Forward down_forward = forward;
   down_forward.input_needs_grad = up_has_backward;
+  down_forward.keeps_input = !quantizes_again;
   const Fp8LayerMatmuls second(down, {gated}, down_forward, y);
-  return {MlpMatmuls{first, second, up_has_backward ? hidden : Tensor(), up_has_backward}, y};
+  GatedAgain again;
+  if (quantizes_again) again = {down.weight, down.state->input.scale, gated.scale_inv};
+  return {MlpMatmuls{first, second, up_has_backward ? hidden : Tensor(), again, up_has_backward},
+          y};
 }
 
 void check_mlp(const Fp8Layer& up, const Fp8Layer& down, int64_t in) {

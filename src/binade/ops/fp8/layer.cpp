@@ -63,12 +63,13 @@ Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
 
 // Saves what each backward matmul reads and no more.
 void Fp8LayerMatmuls::save(const Fp8Layer& layer, const Matrix& input) {
-  if (layer.weight.requires_grad() && recipe_.wgrad) {
+  const bool keeps_input = layer.weight.requires_grad() && forward_.keeps_input;
+  if (keeps_input && recipe_.wgrad) {
     const Fp8Quantizer quantizer{recipe_, Fp8Role::activation, state_->input, false};
     wgrad_input_ = kept_for_wgrad(amp::scales_per_tensor(recipe_)
                                       ? input.quantized
                                       : quantizer.quantize(transposed(input.values)));
-  } else if (layer.weight.requires_grad()) {
+  } else if (keeps_input) {
     wgrad_values_ = Saved(converted(input.values, forward_.dtype));
   }
   if (forward_.input_needs_grad && recipe_.dgrad) {
@@ -135,6 +136,12 @@ void Fp8LayerMatmuls::dgrad(const Matrix& gradient, const GradSlot::Target& dinp
              amp::scales_per_tensor(recipe_) ? columnwise(dgrad_weight_)
                                              : transposed(rowwise(dgrad_weight_)),
              dinput);
+}
+
+void Fp8LayerMatmuls::wgrad(const Matrix& gradient, const Quantized& input,
+                            const GradSlot& weight) const {
+  if (!weight.needs_grad()) return;
+  fp8_matmul(transposed(columnwise(gradient.quantized)), columnwise(input), weight.target());
 }
 
 void Fp8LayerMatmuls::wgrad(const Matrix& gradient, const GradSlot& weight) const {

@@ -28,6 +28,7 @@ struct Fp8Forward {
   bool input_needs_grad;  // by that backward
   // False for the first of two recomputed forwards, so that each amax counts once.
   bool records_amax;
+  bool keeps_input = true;  // for wgrad; else the caller quantizes it again
 };
 
 amp::Fp8Quantizer input_quantizer(const Fp8Layer& layer, const Fp8Forward& forward);
@@ -68,6 +69,9 @@ class Fp8LayerMatmuls {
                   FunctionRef<void(const backend::QuantizedOutput&)> write_quantized) const;
   void dgrad(const Matrix& gradient, const autograd::GradSlot::Target& dinput) const;
   void wgrad(const Matrix& gradient, const autograd::GradSlot& weight) const;
+  // The same for an input that was not kept; scales are per tensor.
+  void wgrad(const Matrix& gradient, const Quantized& input,
+             const autograd::GradSlot& weight) const;
 
  private:
   void save(const Fp8Layer& layer, const Matrix& input);

@@ -26,6 +26,8 @@ enum class ParameterStorage : uint8_t {
   masters,   // 16-bit parameters; the optimizer holds f32 master weights
 };
 
+enum class OptimizerKind : uint8_t { adamw, lion, adafactor, muon };
+
 // Whether a GPU's steps are captured as a graph.
 enum class GraphMode : uint8_t { automatic, on, off };
 
@@ -53,7 +55,12 @@ inline constexpr Named<ParameterStorage> parameter_names[] = {
     {"autocast", ParameterStorage::autocast}, {"masters", ParameterStorage::masters}};
 inline constexpr Named<std::optional<DType>> residual_names[] = {
     {"auto", {}}, {"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}};
-inline constexpr Named<DType> moments_names[] = {{"f32", DType::f32}, {"bf16", DType::bf16}};
+inline constexpr Named<DType> moments_names[] = {
+    {"f32", DType::f32}, {"bf16", DType::bf16}, {"8bit", DType::u8}};
+inline constexpr Named<OptimizerKind> optimizer_names[] = {{"adamw", OptimizerKind::adamw},
+                                                           {"lion", OptimizerKind::lion},
+                                                           {"adafactor", OptimizerKind::adafactor},
+                                                           {"muon", OptimizerKind::muon}};
 inline constexpr Named<amp::Fp8Format> fp8_format_names[] = {{"hybrid", amp::Fp8Format::hybrid},
                                                              {"e4m3", amp::Fp8Format::e4m3}};
 inline constexpr Named<GraphMode> graph_names[] = {

@@ -10,10 +10,23 @@
 #include "binade/data/chat/examples.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
+#include "binade/optim/adafactor.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/lion.h"
+#include "binade/optim/muon.h"
 #include "binade/train/config/precision_plan.h"
 
 namespace binade::train {
 namespace {
+
+// The parameters that are not frozen.
+std::vector<Tensor> trained(const nn::Module& model) {
+  std::vector<Tensor> result;
+  for (const Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) result.push_back(parameter);
+  }
+  return result;
+}
 
 void freeze(nn::Module& model, const std::vector<std::string>& patterns) {
   auto parameters = model.named_parameters();
@@ -114,7 +127,8 @@ data::Source data_source(const Config& config, const data::Tokenizer* tokenizer)
                       .vocab = config.vocab,
                       .batch = config.batch,
                       .context = config.context,
-                      .validation = config.validation};
+                      .validation = config.validation,
+                      .packed = config.pack};
   if (!eos.empty()) source.eos = eos.front();
   // Other data need no template, so one that is not known must not stop them.
   if (data::is_example_file(config.data)) {
@@ -128,8 +142,7 @@ data::Source data_source(const Config& config, const data::Tokenizer* tokenizer)
 
 int64_t trained_parameters(const nn::Module& model) {
   int64_t count = 0;
-  for (const Tensor& parameter : model.parameters())
-    count += parameter.requires_grad() ? parameter.numel() : 0;
+  for (const Tensor& parameter : trained(model)) count += parameter.numel();
   return count;
 }
 
@@ -138,23 +151,70 @@ nn::Placement placement(const Config& config) {
   return {device_of(config), masters ? autocast_type(config.precision) : DType::f32};
 }
 
-std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model) {
-  const optim::AdamOptions plain{.lr = config.lr,
-                                 .beta1 = config.beta1,
-                                 .beta2 = config.beta2,
-                                 .weight_decay = 0,
-                                 .moments = config.moments};
-  optim::AdamGroup matrices{{}, plain}, others{{}, plain};
-  matrices.options.weight_decay = config.weight_decay;
-  for (const Tensor& parameter : model.parameters()) {
-    if (!parameter.requires_grad()) continue;
+namespace {
+
+// The parameters with weight decay and those without, each with these options.
+template <class Group, class Options>
+std::vector<Group> decay_groups(const std::vector<Tensor>& parameters, Options options,
+                                double decay) {
+  options.weight_decay = 0;
+  Group matrices{{}, options}, others{{}, options};
+  matrices.options.weight_decay = decay;
+  for (const Tensor& parameter : parameters)
     (parameter.rank() >= 2 ? matrices : others).parameters.push_back(parameter);
-  }
-  std::vector<optim::AdamGroup> groups;
-  for (optim::AdamGroup& group : {std::ref(matrices), std::ref(others)}) {
-    if (!group.parameters.empty()) groups.push_back(std::move(group));
+  std::vector<Group> groups;
+  for (const Group& group : {matrices, others}) {
+    if (!group.parameters.empty()) groups.push_back(group);
   }
   return groups;
+}
+
+optim::AdamOptions adam_options(const Config& config) {
+  return {.lr = config.lr, .beta1 = config.beta1, .beta2 = config.beta2, .moments = config.moments};
+}
+
+// Muon for the matrices of the blocks, AdamW for embeddings, head and vectors, at one learning
+// rate.
+std::unique_ptr<optim::Optimizer> make_muon(const Config& config, const nn::Module& model) {
+  optim::MuonGroup hidden{{},
+                          {.lr = config.lr,
+                           .weight_decay = config.weight_decay,
+                           .scale = optim::MuonScale::match_rms_adamw}};
+  std::vector<Tensor> rest;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    if (!parameter.requires_grad()) continue;
+    const bool is_hidden = name.starts_with("blocks.") && parameter.rank() == 2;
+    (is_hidden ? hidden.parameters : rest).push_back(parameter);
+  }
+  return std::make_unique<optim::Muon>(
+      std::vector<optim::MuonGroup>{hidden},
+      decay_groups<optim::AdamGroup>(rest, adam_options(config), config.weight_decay));
+}
+
+}  // namespace
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model) {
+  const std::vector<Tensor> parameters = trained(model);
+  const double decay = config.weight_decay;
+  switch (config.optimizer) {
+    case OptimizerKind::adamw:
+      return std::make_unique<optim::AdamW>(
+          decay_groups<optim::AdamGroup>(parameters, adam_options(config), decay));
+    case OptimizerKind::lion:
+      return std::make_unique<optim::Lion>(
+          decay_groups<optim::LionGroup>(parameters,
+                                         optim::LionOptions{.lr = config.lr,
+                                                            .beta1 = config.beta1,
+                                                            .beta2 = config.beta2,
+                                                            .momentum = config.moments},
+                                         decay));
+    case OptimizerKind::adafactor:
+      return std::make_unique<optim::Adafactor>(decay_groups<optim::AdafactorGroup>(
+          parameters, optim::AdafactorOptions{.lr = config.lr}, decay));
+    case OptimizerKind::muon:
+      break;
+  }
+  return make_muon(config, model);
 }
 
 amp::GradScalerOptions scaler_options(const Config& config) {

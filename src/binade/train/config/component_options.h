@@ -7,7 +7,7 @@
 #include "binade/amp/grad_scaler.h"
 #include "binade/data/corpus.h"
 #include "binade/nn/language_model.h"
-#include "binade/optim/adam.h"
+#include "binade/optim/optimizer.h"
 #include "binade/optim/schedule.h"
 #include "binade/train/config/config.h"
 
@@ -24,8 +24,8 @@ data::Source data_source(const Config& config, const data::Tokenizer* tokenizer)
 int64_t trained_parameters(const nn::Module& model);
 // Device and type of the parameters.
 nn::Placement placement(const Config& config);
-// Trained matrices with weight decay, all other trained parameters without.
-std::vector<optim::AdamGroup> optimizer_groups(const Config& config, const nn::Module& model);
+// The optimizer over the parameters that are not frozen: matrices decay, vectors do not.
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
 // The recipe, with the overrides by module; off unless the precision is fp8.
 amp::Fp8State fp8_state(const Config& config);

@@ -23,6 +23,7 @@ struct Config {
   std::string tokenizer = "bytes";
   double validation = 0.05;
   std::optional<binade::data::ChatFormat> chat;  // none: that of the tokenizer's folder
+  bool pack = false;
   // [model]
   Preset preset = Preset::tiny;
   std::string init_from;
@@ -48,6 +49,7 @@ struct Config {
   // [train]
   std::optional<Device> device;  // none: a GPU if there is one
   int64_t steps = 1600, batch = 4, accumulate = 1;
+  OptimizerKind optimizer = OptimizerKind::adamw;
   double lr = 3e-3;
   int64_t warmup = -1;
   optim::ScheduleKind schedule = optim::ScheduleKind::cosine;

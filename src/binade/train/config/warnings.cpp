@@ -24,6 +24,7 @@ bool is_fp16(const Config& c) { return c.precision == Precision::fp16; }
 bool is_delayed(const Config& c) { return is_fp8(c) && c.fp8_scaling == amp::Fp8Scaling::delayed; }
 bool is_on_gpu(const Config& c) { return device_of(c).is_cuda(); }
 bool has_lora(const Config& c) { return c.lora_rank > 0; }
+bool has_moments(const Config& c) { return c.optimizer != OptimizerKind::adafactor; }
 bool starts_anew(const Config& c) { return c.init_from.empty(); }
 
 constexpr Conditional conditionals[] = {
@@ -39,6 +40,9 @@ constexpr Conditional conditionals[] = {
     {"scale_growth_interval", is_fp16, "without --precision fp16"},
     {"alpha", has_lora, "without --lora-rank"},
     {"targets", has_lora, "without --lora-rank"},
+    {"moments", has_moments, "with --optimizer adafactor"},
+    {"beta1", has_moments, "with --optimizer adafactor"},
+    {"beta2", has_moments, "with --optimizer adafactor"},
     {"graph", is_on_gpu, "without a GPU"},
 };
 

@@ -72,6 +72,8 @@ std::string tiles(const RunSummary& run) {
   html += tile("Tokens per second", grouped(std::llround(speed)),
                run.full_speed > 0 ? fmt::format("{:.0f}% of peak", 100 * speed / run.full_speed)
                                   : std::string());
+  if (last.joules_per_token)
+    html += tile("Energy", fmt::format("{:.3g} mJ per token", 1e3 * *last.joules_per_token));
   return html + tile("Peak memory", bytes_text(last.memory)) +
          tile("Skipped steps", grouped(last.skipped)) + "</dl>\n";
 }

@@ -204,7 +204,11 @@ TEST(CpuActivation, SwigluBackwardAgreesWithDouble) {
       const Shape shape{c.rows, 2 * c.width};
       const Tensor x_tensor = noise(shape, t.x, 1), dy_tensor = noise({c.rows, c.width}, t.y, 2),
                    dx = filled(shape, t.x, NAN);
-      kernels.swiglu_backward(dy_tensor, x_tensor, dx);
+      const Tensor y = filled({c.rows, c.width}, t.x, NAN),
+                   expected_y = filled({c.rows, c.width}, t.x, NAN);
+      kernels.swiglu_backward({dy_tensor, x_tensor, dx, y});
+      kernels.swiglu(x_tensor, expected_y);
+      expect_same_bits(y, expected_y, "the result itself");
       const Values x = read(x_tensor), dy = read(dy_tensor);
       Values expected(x.size()), bound(x.size());
       for (int64_t i = 0; i < dy_tensor.numel(); ++i) {
@@ -220,7 +224,7 @@ TEST(CpuActivation, SwigluBackwardAgreesWithDouble) {
       for (size_t i = 0; i < x.size(); ++i)
         bound[i] += storage_error(t.x, std::abs(expected[i]) + bound[i]);
       expect_within(read(dx), expected, bound, std::string(name(t.x)) + " swiglu backward");
-      kernels.swiglu_backward(dy_tensor, x_tensor, x_tensor);
+      kernels.swiglu_backward({dy_tensor, x_tensor, x_tensor});
       expect_same_bits(x_tensor, dx, "in place");
     }
   }

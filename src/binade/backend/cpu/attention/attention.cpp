@@ -98,7 +98,11 @@ void decode(const AttentionDecode& call) {
 
 }  // namespace
 
-const AttentionKernels attention_kernels{
-    .forward = attention::forward, .backward = attention::backward, .rope = rope, .decode = decode};
+const AttentionKernels attention_kernels{.forward = attention::forward,
+                                         .backward = attention::backward,
+                                         .forward_each = attention::forward_each,
+                                         .backward_each = attention::backward_each,
+                                         .rope = rope,
+                                         .decode = decode};
 
 }  // namespace binade::backend::cpu

@@ -286,55 +286,61 @@ class Backward {
 // One pass costs 5 matmuls per tile and splits into batch * kv_heads parts; two passes, one for
 // keys and one for queries, cost 7 and split into as many parts as there are blocks. Bits are the
 // same.
-bool use_one_pass(const Sizes& sizes) {
-  const int64_t parts = sizes.batch * sizes.kv_heads;
+bool use_one_pass(const std::vector<Sizes>& calls) {
+  int64_t parts = 0;
+  for (const Sizes& sizes : calls) parts += sizes.batch * sizes.kv_heads;
   const int64_t rounds = divide_up(parts, threads());
   return 5 * rounds * threads() <= 7 * parts;
 }
 
 template <class T>
-void backward_one_pass(const AttentionBackward& call, const Sizes& sizes) {
-  parallel_for(sizes.batch * sizes.kv_heads, 1, [&](int64_t begin, int64_t end) {
-    Backward<T> work(call, sizes, sizes.key_blocks());
-    for (int64_t item = begin; item < end; ++item)
-      work.keys(item / sizes.kv_heads, item % sizes.kv_heads, {0, sizes.keys},
-                {.dq = true, .dk_dv = true});
-  });
+void backward_one_pass(std::span<const AttentionBackward> calls, const std::vector<Sizes>& sizes) {
+  for_items(
+      calls.size(), [&](size_t i) { return sizes[i].batch * sizes[i].kv_heads; },
+      [&](size_t i) { return Backward<T>(calls[i], sizes[i], sizes[i].key_blocks()); },
+      [&](Backward<T>& work, size_t i, int64_t item) {
+        const int64_t heads = sizes[i].kv_heads;
+        work.keys(item / heads, item % heads, {0, sizes[i].keys}, {.dq = true, .dk_dv = true});
+      });
 }
 
 template <class T>
-void backward_two_passes(const AttentionBackward& call, const Sizes& sizes) {
-  const int64_t key_blocks = sizes.key_blocks();
-  parallel_for(sizes.batch * sizes.kv_heads * key_blocks, 1, [&](int64_t begin, int64_t end) {
-    Backward<T> work(call, sizes, 1);
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t head = item / key_blocks,
-                    key = balanced(item % key_blocks, key_blocks) * key_block;
-      work.keys(head / sizes.kv_heads, head % sizes.kv_heads,
-                {key, std::min(key + key_block, sizes.keys)}, {.dk_dv = true});
-    }
-  });
-  const int64_t query_blocks = sizes.query_blocks();
-  parallel_for(sizes.batch * sizes.heads * query_blocks, 1, [&](int64_t begin, int64_t end) {
-    Backward<T> work(call, sizes, 0);
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t head = item / query_blocks;
-      work.queries(head / sizes.heads, head % sizes.heads,
-                   balanced(item % query_blocks, query_blocks) * sizes.query_block);
-    }
-  });
+void backward_two_passes(std::span<const AttentionBackward> calls,
+                         const std::vector<Sizes>& sizes) {
+  for_items(
+      calls.size(),
+      [&](size_t i) { return sizes[i].batch * sizes[i].kv_heads * sizes[i].key_blocks(); },
+      [&](size_t i) { return Backward<T>(calls[i], sizes[i], 1); },
+      [&](Backward<T>& work, size_t i, int64_t item) {
+        const int64_t blocks = sizes[i].key_blocks(), head = item / blocks,
+                      key = balanced(item % blocks, blocks) * key_block;
+        work.keys(head / sizes[i].kv_heads, head % sizes[i].kv_heads,
+                  {key, std::min(key + key_block, sizes[i].keys)}, {.dk_dv = true});
+      });
+  for_items(
+      calls.size(),
+      [&](size_t i) { return sizes[i].batch * sizes[i].heads * sizes[i].query_blocks(); },
+      [&](size_t i) { return Backward<T>(calls[i], sizes[i], 0); },
+      [&](Backward<T>& work, size_t i, int64_t item) {
+        const int64_t blocks = sizes[i].query_blocks(), head = item / blocks;
+        work.queries(head / sizes[i].heads, head % sizes[i].heads,
+                     balanced(item % blocks, blocks) * sizes[i].query_block);
+      });
 }
 
 }  // namespace
 
-void backward(const AttentionBackward& call) {
-  const Sizes sizes(call.q, call.k, call.causal);
-  with_compute_type("attention", call.q.dtype, [&](auto tag) {
+void backward(const AttentionBackward& call) { backward_each({&call, 1}); }
+
+void backward_each(std::span<const AttentionBackward> calls) {
+  if (calls.empty()) return;
+  const std::vector<Sizes> sizes = sizes_of(calls);
+  with_compute_type("attention", calls[0].q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (use_one_pass(sizes)) {
-      backward_one_pass<T>(call, sizes);
+      backward_one_pass<T>(calls, sizes);
     } else {
-      backward_two_passes<T>(call, sizes);
+      backward_two_passes<T>(calls, sizes);
     }
   });
 }

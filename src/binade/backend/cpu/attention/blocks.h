@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "binade/backend/cpu/gemm/scratch.h"
 #include "binade/backend/cpu/rows/dense_rows.h"
 #include "binade/base/division.h"
+#include "binade/base/parallel.h"
 
 // Attention works on tiles, each a block of queries times a block of keys. Results are stored
 // transposed, [dim, queries] and [dim, keys], in panels of queries or keys. The forward's scores
@@ -145,8 +147,37 @@ inline int64_t balanced(int64_t index, int64_t count) {
   return index % 2 == 0 ? index / 2 : count - 1 - index / 2;
 }
 
+// Runs the items of several calls in parallel, count(i) of call i: body(work, i, item). A thread
+// makes its `work` by make(i) when it comes to a call.
+template <class Count, class Make, class Body>
+void for_items(size_t calls, Count count, Make make, Body body) {
+  std::vector<int64_t> first{0};
+  for (size_t i = 0; i < calls; ++i) first.push_back(first.back() + count(i));
+  parallel_for(first.back(), 1, [&](int64_t begin, int64_t end) {
+    size_t call =
+        static_cast<size_t>(std::upper_bound(first.begin(), first.end(), begin) - first.begin()) -
+        1;
+    for (int64_t item = begin; item < end; ++call) {
+      const int64_t stop = std::min(end, first[call + 1]);
+      if (item == stop) continue;
+      auto work = make(call);
+      for (; item < stop; ++item) body(work, call, item - first[call]);
+    }
+  });
+}
+
 // The CPU's kernels. f32 matmuls never round to TF32.
 void forward(const AttentionForward& call);
 void backward(const AttentionBackward& call);
+void forward_each(std::span<const AttentionForward> calls);
+void backward_each(std::span<const AttentionBackward> calls);
+
+// Sizes of each call.
+template <class Call>
+std::vector<Sizes> sizes_of(std::span<const Call> calls) {
+  std::vector<Sizes> sizes;
+  for (const Call& call : calls) sizes.emplace_back(call.q, call.k, call.causal);
+  return sizes;
+}
 
 }  // namespace binade::backend::cpu::attention

@@ -4,7 +4,6 @@
 #include <type_traits>
 
 #include "binade/backend/cpu/attention/blocks.h"
-#include "binade/base/parallel.h"
 
 namespace binade::backend::cpu::attention {
 namespace {
@@ -135,19 +134,22 @@ class Forward {
 
 }  // namespace
 
-void forward(const AttentionForward& call) {
-  const Sizes sizes(call.q, call.k, call.causal);
-  const int64_t per_head = sizes.query_blocks();
-  with_compute_type("attention", call.q.dtype, [&](auto tag) {
+void forward(const AttentionForward& call) { forward_each({&call, 1}); }
+
+void forward_each(std::span<const AttentionForward> calls) {
+  if (calls.empty()) return;
+  const std::vector<Sizes> sizes = sizes_of(calls);
+  with_compute_type("attention", calls[0].q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    parallel_for(sizes.batch * sizes.heads * per_head, 1, [&](int64_t begin, int64_t end) {
-      Forward<T> block(call, sizes);
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t head = item / per_head;
-        block.run(head / sizes.heads, head % sizes.heads,
-                  balanced(item % per_head, per_head) * sizes.query_block);
-      }
-    });
+    for_items(
+        calls.size(),
+        [&](size_t i) { return sizes[i].batch * sizes[i].heads * sizes[i].query_blocks(); },
+        [&](size_t i) { return Forward<T>(calls[i], sizes[i]); },
+        [&](Forward<T>& block, size_t i, int64_t item) {
+          const int64_t blocks = sizes[i].query_blocks(), head = item / blocks;
+          block.run(head / sizes[i].heads, head % sizes[i].heads,
+                    balanced(item % blocks, blocks) * sizes[i].query_block);
+        });
   });
 }
 

@@ -77,9 +77,11 @@ void swiglu_backward_as(const TensorView& dy, const TensorView& x, const TensorV
                      });
 }
 
-void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
-  with_compute_type("swiglu_backward", x.dtype,
-                    [&](auto tag) { swiglu_backward_as<typename decltype(tag)::type>(dy, x, dx); });
+void swiglu_backward(const SwiGluBackward& args) {
+  if (args.y.present) swiglu(args.x, args.y);  // first: dx may be x
+  with_compute_type("swiglu_backward", args.x.dtype, [&](auto tag) {
+    swiglu_backward_as<typename decltype(tag)::type>(args.dy, args.x, args.dx);
+  });
 }
 
 // act' of every bf16, indexed by its bits, as ActivationRows::backward computes it.
@@ -197,7 +199,24 @@ void sum_backward(const BackwardPiece<T>& backward, const Target& dbias) {
   });
 }
 
+// The elementwise function of an activation; a copy for none.
+void apply(Activation activation, const TensorView& x, const TensorView& y) {
+  switch (activation) {
+    case Activation::none:
+      return elementwise_kernels.copy(x, y);
+    case Activation::relu:
+      return elementwise_kernels.unary(Unary::relu, {}, x, y);
+    case Activation::gelu:
+      return elementwise_kernels.unary(Unary::gelu, {}, x, y);
+    case Activation::gelu_tanh:
+      return elementwise_kernels.unary(Unary::gelu_tanh, {}, x, y);
+    case Activation::silu:
+      return elementwise_kernels.unary(Unary::silu, {}, x, y);
+  }
+}
+
 void activation_backward(const ActivationBackward& args) {
+  if (args.y.present) apply(args.activation, args.pre_activation, args.y);
   with_compute_type("activation_backward", args.pre_activation.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const BackwardPiece<T> backward(args);

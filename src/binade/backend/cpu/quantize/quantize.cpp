@@ -157,9 +157,20 @@ void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
   });
 }
 
-void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out) {
+void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out,
+                              const QuantizedTranspose& y) {
+  if (y.data.present) {
+    const Shape shape{y.data.shape[1], y.data.shape[0]};
+    std::vector<uint8_t> rows(static_cast<size_t>(y.data.numel()));
+    const TensorView data{.data = rows.data(),
+                          .dtype = y.data.dtype,
+                          .shape = shape,
+                          .strides = dense_strides(shape),
+                          .present = true};
+    quantize_swiglu(x, {.scale = y.scale, .data = data, .transposed = y.data});
+  }
   quantize_fused(x.dtype, out, [&](int64_t top, int64_t count, const TensorView& dx) {
-    activation_kernels.swiglu_backward(rows_of(dy, top, count), rows_of(x, top, count), dx);
+    activation_kernels.swiglu_backward({rows_of(dy, top, count), rows_of(x, top, count), dx});
   });
 }
 

@@ -11,6 +11,7 @@
 #include "binade/base/division.h"
 #include "binade/base/parallel.h"
 #include "binade/formats/convert.h"
+#include "binade/formats/dynamic_code.h"
 
 namespace binade::backend::cpu {
 namespace {
@@ -121,6 +122,40 @@ T* load_mutable(const TensorView& view, const Piece& p, T* scratch) {
   return const_cast<T*>(load(view, p.at, p.count, scratch));
 }
 
+static_assert(piece % formats::dynamic_block == 0);  // so that no block is in two pieces
+
+// A moment, which may be 8 bits with a scale per block.
+struct Moment {
+  const TensorView &view, &scale;
+  formats::DynamicSign sign;
+
+  template <class T>
+  T* load(const Piece& p, T* scratch) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (view.present && view.dtype == DType::u8) {
+        formats::decode_dynamic(
+            {view.as<uint8_t>() + p.at, scale.as<float>() + p.at / formats::dynamic_block, sign},
+            scratch, p.count);
+        return scratch;
+      }
+    }
+    return load_mutable(view, p, scratch);
+  }
+
+  template <class T>
+  void store(const T* values, const Piece& p) const {
+    if (values == nullptr) return;
+    if constexpr (std::is_same_v<T, float>) {
+      if (view.dtype == DType::u8) {
+        return formats::encode_dynamic(
+            values, p.count,
+            {view.as<uint8_t>() + p.at, scale.as<float>() + p.at / formats::dynamic_block, sign});
+      }
+    }
+    cpu::store(values, view, p.at, p.count);
+  }
+};
+
 // Runs change(rows, count) on every piece of every item and stores the results.
 template <class T, class F>
 void update_pieces(std::span<const UpdateItem> items, const MasterRounding& rounding, F change) {
@@ -128,15 +163,19 @@ void update_pieces(std::span<const UpdateItem> items, const MasterRounding& roun
       items.size(), [&](size_t i) { return items[i].master.numel(); },
       [&](const Piece& p) {
         const UpdateItem& item = items[p.item];
-        T g_scratch[piece], p_scratch[piece], first_scratch[piece], second_scratch[piece];
+        T g_scratch[piece], p_scratch[piece], scratch[3][piece];
+        const Moment first{item.first, item.first_scale, formats::DynamicSign::either},
+            second{item.second, item.second_scale, formats::DynamicSign::positive};
         const UpdateRows<T> rows{.gradient = load(item.gradient, p.at, p.count, g_scratch),
                                  .parameter = load_mutable(item.master, p, p_scratch),
-                                 .first = load_mutable(item.first, p, first_scratch),
-                                 .second = load_mutable(item.second, p, second_scratch)};
+                                 .first = first.load(p, scratch[0]),
+                                 .second = second.load(p, scratch[1]),
+                                 .third = load_mutable(item.third, p, scratch[2])};
         change(rows, p.count);
         store_master(rows.parameter, item.master, p, rounding);
-        if (rows.first != nullptr) store(rows.first, item.first, p.at, p.count);
-        if (rows.second != nullptr) store(rows.second, item.second, p.at, p.count);
+        first.store(rows.first, p);
+        second.store(rows.second, p);
+        if (rows.third != nullptr) store(rows.third, item.third, p.at, p.count);
         if (item.copy.present) store(rows.parameter, item.copy, p.at, p.count);
       });
 }
@@ -165,6 +204,42 @@ void sgd(std::span<const UpdateItem> items, const SgdParams& given, UpdateContro
       optimizer_rows<T>().sgd(step, rows, n);
     });
   });
+}
+
+// The optimizers whose hyperparameters the host always knows.
+template <template <class> class Step, class Params>
+void update_all(std::span<const UpdateItem> items, const Params& hyper,
+                const UpdateControl& control, auto rule) {
+  if (skipped(control)) return;
+  with_master_type(items, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Step<T> step(hyper);
+    step.gradient_factor = static_cast<T>(factor_of(control));
+    update_pieces<T>(items, MasterRounding::of(hyper), [&](const UpdateRows<T>& rows, int64_t n) {
+      rule(optimizer_rows<T>(), step, rows, n);
+    });
+  });
+}
+
+void rmsprop(std::span<const UpdateItem> items, const RmspropParams& hyper, UpdateControl control) {
+  update_all<RmspropStep>(items, hyper, control,
+                          [](const auto& math, const auto& step, const auto& rows, int64_t n) {
+                            math.rmsprop(step, rows, n);
+                          });
+}
+
+void adagrad(std::span<const UpdateItem> items, const AdagradParams& hyper, UpdateControl control) {
+  update_all<AdagradStep>(items, hyper, control,
+                          [](const auto& math, const auto& step, const auto& rows, int64_t n) {
+                            math.adagrad(step, rows, n);
+                          });
+}
+
+void lion(std::span<const UpdateItem> items, const LionParams& hyper, UpdateControl control) {
+  update_all<LionStep>(items, hyper, control,
+                       [](const auto& math, const auto& step, const auto& rows, int64_t n) {
+                         math.lion(step, rows, n);
+                       });
 }
 
 // ---- norms, unscaling, clipping ----
@@ -268,6 +343,9 @@ const OptimizerKernels optimizer_kernels{.adam = adam,
                                          .sgd = sgd,
                                          .gradient_norm = gradient_norm,
                                          .unscale = unscale,
-                                         .clip_factor = clip_factor};
+                                         .clip_factor = clip_factor,
+                                         .rmsprop = rmsprop,
+                                         .adagrad = adagrad,
+                                         .lion = lion};
 
 }  // namespace binade::backend::cpu

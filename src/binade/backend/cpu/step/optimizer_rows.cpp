@@ -22,18 +22,35 @@ void adam(const AdamStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
           fresh2 = set(step.fresh2), root = set(step.root_correction2), eps = set(step.eps),
           size = set(step.step_size);
   const bool decays = step.decay != 0;
+  const auto moments = [=](V g, V& p, V& m, V& v) HWY_ATTR {
+    g = hn::Mul(g, factor);
+    if (decays) g = hn::MulAdd(decay, p, g);  // zero times an infinite weight would be NaN
+    p = hn::Mul(p, keep);
+    m = hn::MulAdd(beta1, m, hn::Mul(fresh1, g));
+    v = hn::MulAdd(beta2, v, hn::Mul(hn::Mul(fresh2, g), g));
+  };
+  const auto move = [=](V& p, V m, V v) HWY_ATTR {
+    const V denominator = hn::Add(hn::Div(hn::Sqrt(v), root), eps);
+    p = hn::Sub(p, hn::Div(hn::Mul(size, m), denominator));
+  };
+  if (rows.third == nullptr) {
+    return update<T>(
+        n,
+        [=](V g, V& p, V& m, V& v) HWY_ATTR {
+          moments(g, p, m, v);
+          move(p, m, v);
+        },
+        rows.gradient, rows.parameter, rows.first, rows.second);
+  }
   update<T>(
       n,
-      [=](V g, V& p, V& m, V& v) HWY_ATTR {
-        g = hn::Mul(g, factor);
-        if (decays) g = hn::MulAdd(decay, p, g);  // zero times an infinite weight would be NaN
-        p = hn::Mul(p, keep);
-        m = hn::MulAdd(beta1, m, hn::Mul(fresh1, g));
-        v = hn::MulAdd(beta2, v, hn::Mul(hn::Mul(fresh2, g), g));
-        const V denominator = hn::Add(hn::Div(hn::Sqrt(v), root), eps);
-        p = hn::Sub(p, hn::Div(hn::Mul(size, m), denominator));
+      [=](V g, V& p, V& m, V& v, V& largest) HWY_ATTR {
+        moments(g, p, m, v);
+        // Not Max, whose result is unspecified if one is NaN: a NaN must stay visible.
+        largest = hn::IfThenElse(hn::Lt(v, largest), largest, v);
+        move(p, m, largest);
       },
-      rows.gradient, rows.parameter, rows.first, rows.second);
+      rows.gradient, rows.parameter, rows.first, rows.second, rows.third);
 }
 
 template <class T>
@@ -75,6 +92,101 @@ void sgd(const SgdStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
 }
 
 template <class T>
+void rmsprop(const RmspropStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+  using V = Vector<T>;
+  const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
+  const V factor = set(step.gradient_factor), decay = set(step.decay), alpha = set(step.alpha),
+          fresh = set(step.fresh), eps = set(step.eps), momentum = set(step.momentum),
+          lr = set(step.lr);
+  const bool decays = step.decay != 0;
+  const auto square_mean = [=](V& g, V p, V& v) HWY_ATTR {
+    g = hn::Mul(g, factor);
+    if (decays) g = hn::MulAdd(decay, p, g);  // zero times an infinite weight would be NaN
+    v = hn::MulAdd(alpha, v, hn::Mul(hn::Mul(fresh, g), g));
+  };
+  // The variance: the mean square less the square of the mean.
+  const auto centered = [=](V g, V& mean, V v) HWY_ATTR {
+    mean = hn::MulAdd(fresh, hn::Sub(g, mean), mean);
+    return hn::NegMulAdd(mean, mean, v);
+  };
+  const auto normalized = [=](V g, V v) HWY_ATTR { return hn::Div(g, hn::Add(hn::Sqrt(v), eps)); };
+  const auto with_momentum = [=](V& m, V g) HWY_ATTR { return m = hn::MulAdd(momentum, m, g); };
+  const auto move = [=](V& p, V change) HWY_ATTR { p = hn::NegMulAdd(lr, change, p); };
+  if (rows.third == nullptr && rows.first == nullptr) {
+    update<T>(
+        n,
+        [=](V g, V& p, V& v) HWY_ATTR {
+          square_mean(g, p, v);
+          move(p, normalized(g, v));
+        },
+        rows.gradient, rows.parameter, rows.second);
+  } else if (rows.third == nullptr) {
+    update<T>(
+        n,
+        [=](V g, V& p, V& m, V& v) HWY_ATTR {
+          square_mean(g, p, v);
+          move(p, with_momentum(m, normalized(g, v)));
+        },
+        rows.gradient, rows.parameter, rows.first, rows.second);
+  } else if (rows.first == nullptr) {
+    update<T>(
+        n,
+        [=](V g, V& p, V& v, V& mean) HWY_ATTR {
+          square_mean(g, p, v);
+          move(p, normalized(g, centered(g, mean, v)));
+        },
+        rows.gradient, rows.parameter, rows.second, rows.third);
+  } else {
+    update<T>(
+        n,
+        [=](V g, V& p, V& m, V& v, V& mean) HWY_ATTR {
+          square_mean(g, p, v);
+          move(p, with_momentum(m, normalized(g, centered(g, mean, v))));
+        },
+        rows.gradient, rows.parameter, rows.first, rows.second, rows.third);
+  }
+}
+
+template <class T>
+void adagrad(const AdagradStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+  using V = Vector<T>;
+  const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
+  const V factor = set(step.gradient_factor), decay = set(step.decay), eps = set(step.eps),
+          lr = set(step.lr);
+  const bool decays = step.decay != 0;
+  update<T>(
+      n,
+      [=](V g, V& p, V& sum) HWY_ATTR {
+        g = hn::Mul(g, factor);
+        if (decays) g = hn::MulAdd(decay, p, g);  // zero times an infinite weight would be NaN
+        sum = hn::MulAdd(g, g, sum);
+        p = hn::NegMulAdd(lr, hn::Div(g, hn::Add(hn::Sqrt(sum), eps)), p);
+      },
+      rows.gradient, rows.parameter, rows.second);
+}
+
+template <class T>
+void lion(const LionStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
+  using V = Vector<T>;
+  const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
+  const V factor = set(step.gradient_factor), keep = set(step.keep), beta1 = set(step.beta1),
+          fresh1 = set(step.fresh1), beta2 = set(step.beta2), fresh2 = set(step.fresh2),
+          lr = set(step.lr), one = set(1), zero = hn::Zero(Tag<T>());
+  update<T>(
+      n,
+      [=](V g, V& p, V& m) HWY_ATTR {
+        g = hn::Mul(g, factor);
+        const V mixed = hn::MulAdd(beta1, m, hn::Mul(fresh1, g));
+        // Neither zero nor NaN has a sign.
+        const auto has_sign = hn::Or(hn::Lt(mixed, zero), hn::Gt(mixed, zero));
+        const V direction = hn::IfThenElse(has_sign, hn::CopySign(one, mixed), mixed);
+        p = hn::NegMulAdd(lr, direction, hn::Mul(p, keep));
+        m = hn::MulAdd(beta2, m, hn::Mul(fresh2, g));
+      },
+      rows.gradient, rows.parameter, rows.first);
+}
+
+template <class T>
 bool unscale(const T* x, T factor, int64_t n, T* y) {
   using V = Vector<T>;
   const V f = hn::Set(Tag<T>(), factor), zero = hn::Zero(Tag<T>());
@@ -104,7 +216,12 @@ double abs_max(const double* x, int64_t n) {
 }
 
 template <class T>
-constexpr OptimizerRows<T> table{.adam = adam<T>, .sgd = sgd<T>, .unscale = unscale<T>};
+constexpr OptimizerRows<T> table{.adam = adam<T>,
+                                 .sgd = sgd<T>,
+                                 .rmsprop = rmsprop<T>,
+                                 .adagrad = adagrad<T>,
+                                 .lion = lion<T>,
+                                 .unscale = unscale<T>};
 constexpr GradientSums sum_table{.square_sum = square_sum, .abs_sum = abs_sum, .abs_max = abs_max};
 
 const OptimizerRows<float>* rows_f32() { return &table<float>; }

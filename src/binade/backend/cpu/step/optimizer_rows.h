@@ -12,13 +12,17 @@ struct UpdateRows {
   const T* gradient;
   T* parameter;
   T* first;   // first moment or momentum; null for SGD without momentum
-  T* second;  // second moment; null for SGD
+  T* second;  // second moment; null for SGD and Lion
+  T* third;   // see UpdateItem; null for most
 };
 
 template <class T>
 struct OptimizerRows {
   void (*adam)(const AdamStep<T>& step, const UpdateRows<T>& rows, int64_t n);
   void (*sgd)(const SgdStep<T>& step, const UpdateRows<T>& rows, int64_t n);
+  void (*rmsprop)(const RmspropStep<T>& step, const UpdateRows<T>& rows, int64_t n);
+  void (*adagrad)(const AdagradStep<T>& step, const UpdateRows<T>& rows, int64_t n);
+  void (*lion)(const LionStep<T>& step, const UpdateRows<T>& rows, int64_t n);
   // y = x * factor; returns whether all x are finite. y may be x.
   bool (*unscale)(const T* x, T factor, int64_t n, T* y);
 };

@@ -27,9 +27,23 @@ void backward(const AttentionBackward& call) {
   native::attention_backward(call);
 }
 
+// Sequences have any lengths, and cuDNN would build a plan for each.
+void forward_each(std::span<const AttentionForward> calls) {
+  for (const AttentionForward& call : calls) native::attention_forward(call);
+}
+
+void backward_each(std::span<const AttentionBackward> calls) {
+  for (const AttentionBackward& call : calls) native::attention_backward(call);
+}
+
 }  // namespace
 
 const AttentionKernels attention_kernels{
-    .forward = forward, .backward = backward, .rope = rope, .decode = decode};
+    .forward = forward,
+    .backward = backward,
+    .forward_each = forward_each,
+    .backward_each = backward_each,
+    .rope = rope,
+    .decode = decode};
 
 }  // namespace binade::backend::cuda

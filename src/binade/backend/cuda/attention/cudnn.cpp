@@ -65,7 +65,9 @@ Key key_of(std::initializer_list<const TensorView*> tensors, double scale, bool 
 // scores in its workspace, which this bounds. A divisor of the batch, so that one plan fits all
 // slices.
 int64_t images_at_once(const TensorView& q, const TensorView& k) {
-  constexpr int64_t workspace_bytes = int64_t{512} << 20;  // little beside a training step's memory
+  // Little beside a training step's memory: the backward pass starts when the loss has returned the
+  // memory of its logits. Larger slices fill the GPU better.
+  const int64_t workspace_bytes = properties().memory / 40;
   const int64_t batch = q.shape[0];
   if (!deterministic()) return batch;
   const int64_t image = q.shape[1] * q.shape[2] * k.shape[2] * 2;

@@ -35,8 +35,10 @@ __device__ inline int row_of(int m, int half) {
   return warp_row<Tile>() + m * 16 + half * 8 + lane_group();
 }
 
-// Whether the kernels support such tensors: f32 rows that can be read 16 bytes at a time.
+// Whether the kernels support the GPU and such tensors: f32 rows that can be read 16 bytes at a
+// time.
 inline bool tf32_supports(std::initializer_list<const TensorView*> tensors) {
+  if (properties().capability() < 80) return false;
   for (const TensorView* x : tensors)
     if (x->dtype != DType::f32 || x->shape[3] > 128 || !Heads<float>(*x).packed) return false;
   return true;

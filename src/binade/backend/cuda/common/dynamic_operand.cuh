@@ -156,12 +156,17 @@ __device__ inline void load_parameter(const Operand& x, int64_t at, C absent, C 
 
 // Two floats in one word, the first in the low half.
 __device__ inline uint32_t narrow_two(DType dtype, float low, float high) {
+#if __CUDA_ARCH__ >= 800
   uint32_t word;
   if (dtype == DType::bf16)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   else
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
+#else
+  if (dtype == DType::bf16) return bf16(low).bits | uint32_t{bf16(high).bits} << 16;
+  return f16(low).bits | uint32_t{f16(high).bits} << 16;
+#endif
 }
 
 // Stores words to global memory by one instruction; the compiler may split a plain store of a

@@ -24,7 +24,7 @@ template <class... Parameters, class... Args>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
             Args&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  if (shared_bytes > 48 * 1024) {
+  if (shared_bytes > 32 * 1024) {  // static shared memory adds to it, and 48 KiB need no attribute
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),
           "cudaFuncSetAttribute");

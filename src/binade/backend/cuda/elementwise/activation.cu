@@ -42,16 +42,15 @@ struct SwiGlu {
     C gate[N], up[N];
     widen(fetched_gate, x.dtype, gate);
     widen(fetched_up, x.dtype, up);
-#pragma unroll
-    for (int i = 0; i < N; ++i) up[i] = swiglu_value(gate[i], up[i]);
+    swiglu_values(x.dtype, gate, up);
     store(y, at, up);
   }
 };
 
 template <class C, int N>
-struct SwiGluBackward {
+struct SwiGluBackwardPack {
   static constexpr int pack = N;
-  Operand dy, x, dx;
+  Operand dy, x, dx, y;
   int64_t width;
 
   __device__ void operator()(int64_t at) const {
@@ -62,10 +61,10 @@ struct SwiGluBackward {
     widen(fetched_dy, dy.dtype, d);
     widen(fetched_gate, x.dtype, gate);
     widen(fetched_up, x.dtype, up);
-#pragma unroll
-    for (int i = 0; i < N; ++i) swiglu_gradient(d[i], gate[i], up[i]);
+    swiglu_gradients(x.dtype, d, gate, up);
     store(dx, gate_at, gate);
     store(dx, gate_at + width, up);
+    if (y) store(y, at, d);
   }
 };
 
@@ -78,12 +77,15 @@ void swiglu(TensorView x, TensorView y) {
   });
 }
 
-void swiglu_backward(TensorView dy, TensorView x, TensorView dx) {
-  require_compute("swiglu_backward", {&dy, &x, &dx});
-  const int64_t width = dy.shape.back();
-  with_packing(x.dtype, pack_size(width, {&dy, &x, &dx}), [&](auto packing) {
+void swiglu_backward(const SwiGluBackward& args) {
+  require_compute("swiglu_backward", {&args.dy, &args.x, &args.dx, &args.y});
+  const int64_t width = args.dy.shape.back();
+  const int pack = pack_size(width, {&args.dy, &args.x, &args.dx, &args.y});
+  with_packing(args.x.dtype, pack, [&](auto packing) {
     using P = decltype(packing);
-    for_each_pack(SwiGluBackward<typename P::type, P::size>{dy, x, dx, width}, dy.numel());
+    for_each_pack(
+        SwiGluBackwardPack<typename P::type, P::size>{args.dy, args.x, args.dx, args.y, width},
+        args.dy.numel());
   });
 }
 
@@ -93,7 +95,7 @@ template <class C, int N>
 struct BackwardPack {
   static constexpr int pack = N;
   Activation activation;
-  Operand dy, x, dx;
+  Operand dy, x, dx, y;
 
   // dx of one pack, before it is rounded.
   __device__ void finish(int64_t at, const Fetched<C, N>& fetched_dy,
@@ -101,7 +103,12 @@ struct BackwardPack {
     C v[N];
     widen(fetched_dy, dy.dtype, d);
     widen(fetched_x, x.dtype, v);
-    multiply_by_derivative(activation, d, v);
+    if (y) {
+      derivative_and_value(activation, x.dtype, d, v);
+      store(y, at, v);
+    } else {
+      multiply_by_derivative(activation, x.dtype, d, v);
+    }
     store(dx, at, d);
   }
 
@@ -192,15 +199,15 @@ void start_rows(const BackwardPack<C, N>& f, int64_t rows, const Target& dbias) 
 
 void activation_backward(const ActivationBackward& args) {
   require_compute("activation_backward",
-                  {&args.dy, &args.pre_activation, &args.dx, &args.dbias.view});
+                  {&args.dy, &args.pre_activation, &args.dx, &args.dbias.view, &args.y});
   const int64_t total = args.dx.numel();
   const int64_t width = args.dbias.present() ? args.dbias.view.numel() : total;
   if (width == 0) return;
-  const int pack = pack_size(width, {&args.dy, &args.pre_activation, &args.dx});
+  const int pack = pack_size(width, {&args.dy, &args.pre_activation, &args.dx, &args.y});
   with_packing(args.pre_activation.dtype, pack, [&](auto packing) {
     using P = decltype(packing);
     const BackwardPack<typename P::type, P::size> f{args.activation, args.dy, args.pre_activation,
-                                                    args.dx};
+                                                    args.dx, args.y};
     if (args.dbias.present()) {
       start_rows(f, total / width, args.dbias);
     } else {

@@ -18,6 +18,8 @@ struct VectorReader {
   const T* data;
 
   explicit VectorReader(const TensorView& x) : data(x.as<const T>()) {}
+  // The operands' dtype, which is `given` or known at compile time.
+  static __device__ constexpr DType dtype(DType) { return dtype_of<T>; }
   // The first `count` exist: all 16 or none.
   __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
     chunk.load(data + at, count > 0);
@@ -34,6 +36,7 @@ struct ElementReader {
   Operand x;
 
   explicit ElementReader(const TensorView& view) : x(view) {}
+  static __device__ DType dtype(DType given) { return given; }
   // The first `count` exist; the others are 0.
   __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
 #pragma unroll 1
@@ -57,7 +60,7 @@ struct Bounds {
 template <class Reader>
 struct SwiGlu : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, in_flight = 1;
+  static constexpr int parts = 1, sides = 0, in_flight = 1;
   struct Chunk {
     typename Reader::Chunk gate, up;
   };
@@ -73,16 +76,22 @@ struct SwiGlu : Bounds {
   }
   __device__ void values(int64_t, int64_t, const Chunk& chunk,
                          float (&out)[parts][chunk_bytes]) const {
+    float gate[chunk_bytes];
 #pragma unroll
-    for (int i = 0; i < chunk_bytes; ++i) out[0][i] = swiglu_value(chunk.gate[i], chunk.up[i]);
+    for (int i = 0; i < chunk_bytes; ++i) {
+      gate[i] = chunk.gate[i];
+      out[0][i] = chunk.up[i];
+    }
+    swiglu_values(Reader::dtype(dtype), gate, out[0]);
     round_to(dtype, out[0]);
   }
 };
 
-template <class Reader>
+// With Sides = 1 also swiglu itself.
+template <class Reader, int Sides>
 struct SwiGluBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 2, in_flight = 1;
+  static constexpr int parts = 2, sides = Sides, in_flight = 1;
   struct Chunk {
     typename Reader::Chunk dy, gate, up;
   };
@@ -99,31 +108,43 @@ struct SwiGluBackward : Bounds {
     x.load(gate_at + columns, count(row, column), chunk.up);
   }
   __device__ void values(int64_t, int64_t, const Chunk& chunk,
-                         float (&out)[parts][chunk_bytes]) const {
+                         float (&out)[parts + sides][chunk_bytes]) const {
+    float d[chunk_bytes];
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) {
+      d[i] = chunk.dy[i];
       out[0][i] = chunk.gate[i];
       out[1][i] = chunk.up[i];
-      swiglu_gradient(chunk.dy[i], out[0][i], out[1][i]);
     }
+    swiglu_gradients(Reader::dtype(dtype), d, out[0], out[1]);
     round_to(dtype, out[0]);
     round_to(dtype, out[1]);
+    if constexpr (sides > 0) {
+#pragma unroll
+      for (int i = 0; i < chunk_bytes; ++i) out[parts][i] = d[i];
+      round_to(dtype, out[parts]);
+    }
   }
 };
 
 template <class Reader>
 struct ActivationBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, in_flight = 1;
+  static constexpr int parts = 1, sides = 0, in_flight = 1;
   struct Chunk {
     typename Reader::Chunk dy, x;
   };
   Activation activation;
   Reader dy, x;
-  DType dtype;
+  DType dtype, x_dtype;
 
   ActivationBackward(Activation activation, const TensorView& dy, const TensorView& x)
-      : Bounds{dy.shape[0], dy.shape[1]}, activation(activation), dy(dy), x(x), dtype(dy.dtype) {}
+      : Bounds{dy.shape[0], dy.shape[1]},
+        activation(activation),
+        dy(dy),
+        x(x),
+        dtype(dy.dtype),
+        x_dtype(x.dtype) {}
 
   __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
     const int64_t at = row * columns + column;
@@ -138,7 +159,7 @@ struct ActivationBackward : Bounds {
       out[0][i] = chunk.dy[i];
       v[i] = chunk.x[i];
     }
-    multiply_by_derivative(activation, out[0], v);
+    multiply_by_derivative(activation, Reader::dtype(x_dtype), out[0], v);
     round_to(dtype, out[0]);
   }
 };
@@ -146,7 +167,7 @@ struct ActivationBackward : Bounds {
 template <class Reader>
 struct Norm : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, in_flight = vectorized ? 2 : 1;
+  static constexpr int parts = 1, sides = 0, in_flight = vectorized ? 2 : 1;
   using Chunk = typename Reader::Chunk;
   Reader x;
   Operand weight, bias;
@@ -201,7 +222,8 @@ void require_single(std::initializer_list<const TensorView*> operands) {
 template <class Make>
 void quantize_from(std::initializer_list<const TensorView*> operands, int64_t width,
                    const QuantizedOutput& out, Make make,
-                   std::initializer_list<const TensorView*> parameters = {}) {
+                   std::initializer_list<const TensorView*> parameters = {},
+                   const TileTranspose& side = {}) {
   require_single(operands);
   require_single(parameters);
   if (out.data.numel() == 0) return;
@@ -210,9 +232,13 @@ void quantize_from(std::initializer_list<const TensorView*> operands, int64_t wi
   bool vectorized = tiles.is_vectorized(out.data.shape[0], width);
   for (const TensorView* x : operands)
     vectorized = vectorized && x->dtype == dtype && packs_fit<uint8_t, chunk_bytes>(x->data);
+  vectorized = vectorized && packs_fit<uint8_t, chunk_bytes>(side.data) &&
+               (side.data == nullptr || out.data.shape[0] % chunk_bytes == 0);
   for (const TensorView* x : parameters)
     vectorized = vectorized && (!x->present || packs_fit<uint8_t, chunk_bytes>(x->data));
-  const auto start = [&](auto reader) { quantize_tiles(make(reader), out.data.dtype, tiles); };
+  const auto start = [&](auto reader) {
+    quantize_tiles(make(reader), out.data.dtype, tiles, side);
+  };
   if (vectorized && dtype == DType::bf16) return start(TypeTag<VectorReader<bf16>>{});
   if (vectorized && dtype == DType::f16) return start(TypeTag<VectorReader<f16>>{});
   if (vectorized) return start(TypeTag<VectorReader<float>>{});
@@ -227,9 +253,20 @@ void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
                 [&](auto tag) { return SwiGlu<typename decltype(tag)::type>(x, width); });
 }
 
-void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out) {
-  quantize_from({&dy, &x}, dy.shape[1], out,
-                [&](auto tag) { return SwiGluBackward<typename decltype(tag)::type>(dy, x); });
+void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out,
+                              const QuantizedTranspose& y) {
+  if (!y.data.present) {
+    return quantize_from({&dy, &x}, dy.shape[1], out, [&](auto tag) {
+      return SwiGluBackward<typename decltype(tag)::type, 0>(dy, x);
+    });
+  }
+  if (y.data.dtype != DType::e4m3)
+    fail("quantize",
+         {.argument = "y", .expected = "e4m3", .found = std::string(name(y.data.dtype))});
+  quantize_from(
+      {&dy, &x}, dy.shape[1], out,
+      [&](auto tag) { return SwiGluBackward<typename decltype(tag)::type, 1>(dy, x); }, {},
+      TileTranspose(y));
 }
 
 void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,

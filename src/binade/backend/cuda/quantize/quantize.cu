@@ -32,7 +32,7 @@ struct Matrix {
 template <class T, bool vectorized_rows>
 struct Stored : Matrix<T> {
   static constexpr bool vectorized = vectorized_rows;
-  static constexpr int parts = 1, in_flight = vectorized ? 2 : 1;
+  static constexpr int parts = 1, sides = 0, in_flight = vectorized ? 2 : 1;
   // For any strides, sizes and dtype.
   struct Elements {
     float values[chunk_bytes];

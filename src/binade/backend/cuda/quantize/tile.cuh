@@ -70,27 +70,41 @@ struct TileOutput {
   }
 };
 
+// QuantizedTranspose as the kernel takes it.
+struct TileTranspose {
+  const float* scale = nullptr;
+  uint8_t* data = nullptr;
+
+  TileTranspose() = default;
+  explicit TileTranspose(const QuantizedTranspose& out)
+      : scale(out.scale.as<const float>()), data(out.data.as<uint8_t>()) {}
+};
+
 // A block quantizes 128 x 128 elements at a time, and transposes them in shared memory. A Source is
 // a matrix [rows, parts * columns]:
 //   vectorized  whether its rows and columns come in chunks of 16 at aligned addresses
 //   parts       matrices side by side that are computed from the same operands
+//   sides       0, or 1 for another matrix of such operands, which goes to `side` as e4m3
 //   in_flight   chunks loaded before the first is used, limited by registers
 //   load        loads the operands of 16 adjacent elements of each part
-//   values      computes those elements, 0 past the matrix's end
+//   values      computes those elements, 0 past the matrix's end, the side's last
 template <class Source, class Q>
-__global__ void __launch_bounds__(tile_threads, Source::vectorized ? 3 : 1)
-    quantize_kernel(const __grid_constant__ Source source, const __grid_constant__ TileOutput out) {
-  constexpr int parts = Source::parts, in_flight = Source::in_flight;
+__global__ void __launch_bounds__(tile_threads, Source::vectorized ? 3 - Source::sides : 1)
+    quantize_kernel(const __grid_constant__ Source source, const __grid_constant__ TileOutput out,
+                    const __grid_constant__ TileTranspose side) {
+  constexpr int parts = Source::parts, sides = Source::sides, in_flight = Source::in_flight;
   constexpr bool vectorized = Source::vectorized;
   static_assert(chunks_per_thread % in_flight == 0);
-  __shared__ ByteTile tiles[parts];
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  ByteTile* const tiles = reinterpret_cast<ByteTile*>(dynamic);  // [parts + sides]
+  const bool transposes = out.transposed != nullptr || sides > 0;
   const float factor = *out.scale;
   const int64_t rows = source.rows, columns = source.columns;
   const int64_t left = static_cast<int64_t>(blockIdx.x) * tile_side;
   const int64_t step = static_cast<int64_t>(gridDim.y) * tile_side;
   uint32_t largest = 0;
   for (int64_t top = static_cast<int64_t>(blockIdx.y) * tile_side; top < rows; top += step) {
-    if (out.transposed != nullptr) __syncthreads();  // the previous tile has been read
+    if (transposes) __syncthreads();  // the previous tile has been read
 #pragma unroll 1
     for (int batch = 0; batch < chunks_per_thread; batch += in_flight) {
       typename Source::Chunk loaded[in_flight];
@@ -103,7 +117,7 @@ __global__ void __launch_bounds__(tile_threads, Source::vectorized ? 3 : 1)
       for (int i = 0; i < in_flight; ++i) {
         const int at = (batch + i) * tile_threads + static_cast<int>(threadIdx.x);
         const int64_t row = top + at / tile_chunks, column = left + at % tile_chunks * chunk_bytes;
-        float values[parts][chunk_bytes];
+        float values[parts + sides][chunk_bytes];
         source.values(row, column, loaded[i], values);
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
@@ -117,10 +131,19 @@ __global__ void __launch_bounds__(tile_threads, Source::vectorized ? 3 : 1)
                                     columns - column);
           }
         }
+        if constexpr (sides > 0) {
+          tiles[parts].put(at / tile_chunks, at % tile_chunks,
+                           encode_chunk<e4m3>(values[parts], *side.scale));
+        }
       }
     }
-    if (out.transposed == nullptr) continue;
+    if (!transposes) continue;
     __syncthreads();
+    if constexpr (sides > 0) {
+      store_transposed<vectorized>(tiles[parts], side.data + left * rows + top, rows, rows - top,
+                                   columns - left);
+    }
+    if (out.transposed == nullptr) continue;
 #pragma unroll
     for (int part = 0; part < parts; ++part) {
       store_transposed<vectorized>(tiles[part],
@@ -142,10 +165,14 @@ void dispatch_fp8(DType dtype, F&& f) {
 
 // Quantizes the source to `fp8`.
 template <class Source>
-void quantize_tiles(const Source& source, DType fp8, const TileOutput& out) {
+void quantize_tiles(const Source& source, DType fp8, const TileOutput& out,
+                    const TileTranspose& side = {}) {
+  constexpr int tiles = Source::parts + Source::sides;
+  const size_t shared =
+      out.transposed != nullptr || Source::sides > 0 ? tiles * sizeof(ByteTile) : 0;
   dispatch_fp8(fp8, [&](auto to) {
     launch(quantize_kernel<Source, typename decltype(to)::type>,
-           tile_grid(source.rows, source.columns), dim3(tile_threads), 0, source, out);
+           tile_grid(source.rows, source.columns), dim3(tile_threads), shared, source, out, side);
   });
 }
 

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "binade/tensor/memory.h"
+
+// Ranges of device addresses whose memory comes and goes in parts, by the driver's virtual memory
+// management.
+namespace binade::backend::cuda {
+
+// Of committed memory: the page size of every GPU that has virtual memory management.
+inline constexpr size_t virtual_memory_granularity = size_t{2} << 20;
+
+// As many addresses as the device has memory; none if its driver cannot reserve any.
+memory::AddressRange reserve_addresses(Device device);
+// See memory::Source.
+bool commit_memory(void* begin, size_t bytes, Device device);
+void decommit_memory(void* begin, size_t bytes, Device device);
+
+}  // namespace binade::backend::cuda

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "binade/optim/optimizer.h"
+
+namespace binade::optim {
+
+struct RmspropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;  // decay of the mean square
+  double eps = 1e-8;
+  double weight_decay = 0;  // added to the gradient
+  double momentum = 0;
+  bool centered = false;  // divides by the deviation instead of the root mean square
+  MasterOptions master = {};
+};
+
+struct RmspropGroup {
+  std::vector<Tensor> parameters;
+  RmspropOptions options;
+};
+
+// RMSprop as in PyTorch. On the CPU.
+class RMSprop : public Optimizer {
+ public:
+  explicit RMSprop(const std::vector<Tensor>& parameters, const RmspropOptions& options = {});
+  explicit RMSprop(const std::vector<RmspropGroup>& groups);
+
+  // Only of groups that have momentum.
+  void set_momentum(double momentum) override;
+
+ protected:
+  void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
+  void allocate(size_t group, Slot& slot) override;
+
+ private:
+  std::vector<RmspropOptions> group_options_;
+};
+
+}  // namespace binade::optim

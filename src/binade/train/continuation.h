@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "binade/base/function_ref.h"
+#include "binade/data/tokenizer.h"
+#include "binade/train/generate.h"
+
+namespace binade::train {
+
+// Ends a stream of text before the first of several stop strings. Text that may be the beginning of
+// one is held back until it is known.
+class StopText {
+ public:
+  explicit StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+
+  // The text that can be shown after `text` has arrived; empty once the stream has ended.
+  std::string add(std::string_view text);
+  // The text held back, which no stop string followed.
+  std::string finish();
+  bool stopped() const { return stopped_; }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string pending_;
+  bool stopped_ = false;
+};
+
+// Why a text ended.
+enum class Finish : uint8_t { length, eos, stop, interrupted };
+std::string_view name(Finish finish);
+
+struct Continuation {
+  std::string text;    // bytes, without the prompt, the stop string and the EOS token
+  int64_t tokens = 0;  // generated, including those of the stop string and the EOS token
+  Finish finish = Finish::length;
+};
+
+struct ContinuationOptions {
+  GenerateOptions generate = {};
+  std::vector<std::string> stops = {};
+  // Asked after every token whether to end the text, for example after Ctrl-C.
+  bool (*interrupted)() = nullptr;
+};
+
+// Continues a prompt by text. `show` is called with each new part of it.
+Continuation continue_text(nn::LanguageModel& model, const data::Tokenizer& tokenizer,
+                           const std::vector<int64_t>& prompt, const ContinuationOptions& options,
+                           FunctionRef<void(std::string_view)> show);
+
+// The ids that end a text: those of the folder's generation_config.json, as in transformers, or
+// else the model's own.
+std::vector<int64_t> eos_ids(const std::filesystem::path& folder,
+                             const nn::LanguageModelConfig& config);
+
+}  // namespace binade::train
