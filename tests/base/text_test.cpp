@@ -54,5 +54,17 @@ TEST(Text, LongTextsAreCut) {
   EXPECT_EQ(shortened_from_left("abcdef", 5), "...ef");
 }
 
+TEST(Text, GlobsMatchWholeTexts) {
+  EXPECT_TRUE(matches_glob("embed*", "embedding.weight"));
+  EXPECT_TRUE(matches_glob("*.mlp.*", "blocks.0.mlp.up.weight"));
+  EXPECT_TRUE(matches_glob("blocks.?.norm1.*", "blocks.1.norm1.bias"));
+  EXPECT_TRUE(matches_glob("*a*b", "aaab"));
+  EXPECT_TRUE(matches_glob("", ""));
+  EXPECT_FALSE(matches_glob("embed", "embedding"));
+  EXPECT_FALSE(matches_glob("blocks.?.norm1.*", "blocks.10.norm1.bias"));
+  EXPECT_FALSE(matches_glob("a?", "a"));
+  EXPECT_FALSE(matches_glob("*b", "ba"));
+}
+
 }  // namespace
 }  // namespace binade

@@ -65,6 +65,7 @@ constexpr Covered covered[] = {
     {"dist/mpi", "dist/communicator"},
     {"dist/tally", "dist/sharded"},
     {"io/families/*", "io/families"},
+    {"io/huggingface_parts", "io/huggingface"},
     {"lab/experiment_report", "lab/experiments"},
     {"lab/experiments/*", "lab/experiments"},
     {"lab/precision_comparison_report", "lab/precision_comparison"},

@@ -70,6 +70,26 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+bool matches_glob(std::string_view pattern, std::string_view text) {
+  // After a mismatch the last * takes one byte more; earlier ones need not change.
+  size_t p = 0, t = 0, star = std::string_view::npos, resumed = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resumed = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resumed;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
 std::string shortened(std::string_view text, size_t limit) {
   return text.size() <= limit ? std::string(text) : std::string(text.substr(0, limit)) + "...";
 }

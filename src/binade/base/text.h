@@ -25,6 +25,9 @@ std::string grouped(int64_t number);
 // Levenshtein distance: how many bytes to insert, remove or replace to get from `a` to `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
 
+// Whether a pattern is all of a text: * stands for any bytes, ? for one.
+bool matches_glob(std::string_view pattern, std::string_view text);
+
 // The text, or its first `limit` bytes and "..." if it is longer.
 std::string shortened(std::string_view text, size_t limit);
 

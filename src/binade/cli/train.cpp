@@ -36,12 +36,14 @@ struct RunArguments : ConfigArguments {
 };
 
 void describe_run(const train::Config& config, bool json) {
-  const nn::LanguageModel model(train::model_config(config), {Device::meta(), DType::f32});
+  const auto model = train::make_model(config, {Device::meta(), DType::f32});
+  const int64_t parameters = model->parameter_count(), trained = train::trained_parameters(*model);
   const memory::Statistics memory = train::forecast_memory(config);
   const int64_t tokens = config.accumulate * config.batch * config.context;
   if (json) {
     json::Writer out;
-    out.begin_object().key("parameters").value(model.parameter_count());
+    out.begin_object().key("parameters").value(parameters);
+    out.key("trained_parameters").value(trained);
     out.key("tokens_per_step").value(tokens).key("tokens").value(tokens * config.steps);
     out.key("memory_at_peak").begin_object();
     for (int i = 0; i < memory::category_count; ++i) {
@@ -51,9 +53,10 @@ void describe_run(const train::Config& config, bool json) {
     fmt::print("{}\n", out.end_object().key("memory").value(memory.peak).end_object().text());
     return;
   }
-  fmt::print("{}\n# {} parameters; {} tokens per step, {} in all\n# memory at its peak:\n",
-             train::to_toml(config), grouped(model.parameter_count()), grouped(tokens),
-             grouped(tokens * config.steps));
+  fmt::print("{}\n# {} parameters{}; {} tokens per step, {} in all\n# memory at its peak:\n",
+             train::to_toml(config), grouped(parameters),
+             trained < parameters ? fmt::format(", {} of them trained", grouped(trained)) : "",
+             grouped(tokens), grouped(tokens * config.steps));
   for (int i = 0; i < memory::category_count; ++i) {
     const int64_t bytes = memory.at_peak[static_cast<size_t>(i)];
     fmt::print("#   {:<12} {:>18} B  {:>8}\n", memory::name(static_cast<memory::Category>(i)),
@@ -76,6 +79,11 @@ void print_json(const train::RunResult& result) {
       .value(result.steps)
       .key("interrupted")
       .value(result.interrupted);
+  out.key("stopped_early").value(result.stopped_early);
+  if (!result.best.empty() && result.best_validation_loss) {
+    out.key("best").value(result.best.string()).key("best_step").value(result.best_step);
+    out.key("best_validation_loss").value(*result.best_validation_loss);
+  }
   if (std::isfinite(result.last_validation_loss.value_or(NAN)))
     out.key("validation_loss").value(*result.last_validation_loss);
   out.key("seconds").value(result.seconds).key("sample").value(result.sample).end_object();
@@ -113,8 +121,13 @@ void print_result(const train::RunResult& result, const std::string& program) {
     fmt::print("stopped after step {}; continue with:\n  {} train --resume --out {}\n",
                result.steps, program, folder);
   }
+  if (result.stopped_early)
+    fmt::print("stopped after step {}: the validation loss has stopped falling\n", result.steps);
   if (!result.sample.empty()) fmt::print("\na sample of its text:\n{}\n\n", result.sample);
   print_loss(result);
+  if (!result.best.empty() && result.best_validation_loss)
+    fmt::print("best:        {:.4f} at step {}, in {}\n", *result.best_validation_loss,
+               result.best_step, result.best.string());
   fmt::print("report:      {}\n", result.report.string());
   if (result.interrupted) return;
   fmt::print("more text:   {} generate {}\n", program, folder);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "binade/base/random.h"
+#include "binade/data/documents.h"
 #include "binade/io/file.h"
 
 namespace binade::data {
@@ -47,6 +48,7 @@ Tokens::Source source_at(const Tokens& tokens, double& fraction) {
 
 Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
                      int64_t micro) {
+  if (tokens.documents()) return tokens.documents()->training_batch(shape, seed, step, micro);
   const uint64_t stream = random::stream_id(random::Domain::data, static_cast<uint64_t>(step));
   return gathered(tokens, shape, [&](int64_t row) {
     const auto draw = random::block(seed, stream, static_cast<uint64_t>(micro * shape.batch + row));
@@ -59,6 +61,7 @@ Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int6
 }
 
 Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, int64_t count) {
+  if (tokens.documents()) return tokens.documents()->validation_batch(shape, index, count);
   const int64_t rows = count * shape.batch;
   return gathered(tokens, shape, [&](int64_t row) {
     row += index * shape.batch;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "binade/data/tokens.h"
 #include "binade/tensor/tensor.h"
 
@@ -7,17 +9,24 @@ namespace binade::data {
 
 struct Batch {
   Tensor tokens;   // i64 [batch, context]
-  Tensor targets;  // the same, shifted by one token
+  Tensor targets;  // the same, shifted by one token; -100 for those that do not count
+  // Of batches of documents: f32 [], the targets that count, relative to their mean over the
+  // batches of the same step.
+  Tensor weight = {};
+  // Offsets of documents that do not see one another, in the flattened batch; empty: each row is
+  // one. The last is the number of tokens.
+  std::vector<int64_t> documents = {};
 };
 
 struct BatchShape {
   int64_t batch = 1;
   int64_t context = 1;
+  int64_t accumulate = 1;  // batches of a step
 };
 
-// Sequences from random positions: a pure function of (seed, step, micro), so a checkpoint needs no
-// position in the data. Of mixed tokens (Tokens::mixed) each sequence is from a source drawn by its
-// weight.
+// Sequences from random positions, or documents if the tokens have any: a pure function of (seed,
+// step, micro), so a checkpoint needs no position in the data. Of mixed tokens (Tokens::mixed) each
+// sequence is from a source drawn by its weight.
 Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
                      int64_t micro);
 

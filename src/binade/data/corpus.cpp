@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "binade/base/error.h"
+#include "binade/data/chat/examples.h"
 #include "binade/data/mixture.h"
 #include "binade/data/token_cache.h"
 #include "binade/data/token_file.h"
@@ -125,6 +126,7 @@ Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tok
 }
 
 Split read_split(const Source& source) {
+  if (is_example_file(source.where)) return read_examples(source);
   const std::vector<MixturePart> parts = mixture_of(source.where);
   if (parts.size() == 1) return split_one(source, parts[0].where);
   std::vector<Tokens> train, validation;

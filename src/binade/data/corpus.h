@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "binade/data/chat/chat_template.h"
 #include "binade/data/text_reader.h"
 #include "binade/data/tokenizer.h"
 #include "binade/data/tokens.h"
@@ -44,11 +46,15 @@ struct Source {
   // about a second to encode. Empty: all tokens are in memory.
   std::filesystem::path cache = {};
   int64_t cache_from = 32 << 20;
+  // Of files of examples (data/chat/examples.h).
+  std::optional<ChatTemplate> chat = {};  // how messages are written
+  std::optional<int64_t> eos = {};        // the id that ends a completion
+  bool packed = false;                    // several examples may share a row of a batch
 };
 
 // The tokens of read_tokens, the last of them for validation. In a folder of token files, those
 // with "val" in their names are for validation instead, if there are any. A mixture is split source
-// by source.
+// by source. A .jsonl file of examples becomes documents.
 Split read_split(const Source& source);
 
 }  // namespace binade::data

@@ -21,8 +21,10 @@ Loader::~Loader() {
 }
 
 Batch Loader::batch_at(int64_t index) const {
+  BatchShape shape = options_.shape;
+  shape.accumulate = options_.accumulate;
   const int64_t count = divide_up(options_.accumulate - options_.first, options_.stride);
-  return training_batch(tokens_, options_.shape, options_.seed, options_.step + index / count,
+  return training_batch(tokens_, shape, options_.seed, options_.step + index / count,
                         options_.first + index % count * options_.stride);
 }
 

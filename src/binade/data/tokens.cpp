@@ -80,6 +80,12 @@ Tokens Tokens::slice(int64_t begin, int64_t end) const {
   return result;
 }
 
+Tokens Tokens::with_documents(std::shared_ptr<const Documents> documents) const {
+  Tokens result = *this;
+  result.documents_ = std::move(documents);
+  return result;
+}
+
 int64_t Tokens::largest() const {
   int64_t result = -1;
   std::array<int64_t, 4096> block;

@@ -10,6 +10,8 @@
 
 namespace binade::data {
 
+class Documents;  // data/documents.h
+
 // A sequence of token ids of one, two or four bytes each, in memory or in mapped files. Copies
 // share the data.
 class Tokens {
@@ -40,6 +42,10 @@ class Tokens {
   // Fills `ids` with the ids from `begin` on.
   void read(int64_t begin, std::span<int64_t> ids) const;
   Tokens slice(int64_t begin, int64_t end) const;
+  // The documents that batches are made of; none if they are made of any consecutive tokens. Slices
+  // have none.
+  const std::shared_ptr<const Documents>& documents() const { return documents_; }
+  Tokens with_documents(std::shared_ptr<const Documents> documents) const;
   // The largest id; -1 if there are none.
   int64_t largest() const;
 
@@ -54,11 +60,13 @@ class Tokens {
 
   std::vector<Part> parts_;
   std::vector<Source> sources_;
+  std::shared_ptr<const Documents> documents_;
 };
 
 struct Split {
   Tokens train;
   Tokens validation;
+  std::vector<std::string> warnings = {};  // about data that were cut or left out
 };
 
 // Splits off the last `fraction` of the tokens, but at least one sequence of `context` + 1, for

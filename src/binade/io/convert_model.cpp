@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
 #include "binade/io/folder.h"
 #include "binade/io/huggingface_config.h"
+#include "binade/io/lora.h"
 #include "binade/io/model_folder.h"
 #include "binade/io/tensor_statistics.h"
+#include "binade/ops/unary.h"
 
 namespace binade::io {
 namespace {
@@ -25,7 +28,8 @@ void check_target(const fs::path& from, const fs::path& to, bool force) {
                      .expected = "another folder than the model's own",
                      .found = "the same"});
   }
-  for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
+  for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json",
+                           "adapter_config.json"}) {
     if (force || !fs::exists(to / name, error)) continue;
     fail(converter, {.argument = to.string(),
                      .expected = "a folder without a model",
@@ -38,7 +42,9 @@ void check_target(const fs::path& from, const fs::path& to, bool force) {
 bool is_of_a_model(const std::string& name) {
   return std::find(std::begin(tokenizer_names), std::end(tokenizer_names), name) !=
              std::end(tokenizer_names) ||
-         is_companion(name) || name == "config.json" || name == "model.safetensors.index.json" ||
+         is_companion(name) || name == "adapter_config.json" ||
+         name == "adapter_model.safetensors" || name == "config.json" ||
+         name == "model.safetensors.index.json" ||
          (name.starts_with("model") && name.ends_with(".safetensors"));
 }
 
@@ -65,28 +71,67 @@ std::string generation_config(const nn::LanguageModelConfig& config) {
   return out.end_object().text() + "\n";
 }
 
+void copy_text_file(const fs::path& from, const fs::path& to) {
+  AtomicFile file(to, caller);
+  file.append(read_text(from, caller, max_file));
+  file.commit();
+}
+
+void copy_tokenizer(const fs::path& from, const fs::path& to) {
+  for (const char* name : tokenizer_names) {
+    if (std::error_code error; fs::exists(from / name, error))
+      copy_text_file(from / name, to / name);
+  }
+}
+
 }  // namespace
 
 Converted convert_pretrained(const fs::path& from, const fs::path& to,
                              const ConvertOptions& options) {
   check_target(from, to, options.force);
   const DType dtype = options.dtype.value_or(stored_type(from));
-  const auto model = load_pretrained(from, {Device::cpu(), dtype});
+  // An adapter is merged in f32 and rounded once.
+  const auto model = load_pretrained(from, {Device::cpu(), is_adapter(from) ? DType::f32 : dtype});
+  model->to(dtype);
   require_finite(*model, dtype, from);
   AtomicFolder folder(to, converter);
   save_pretrained(*model, folder.path());
-  for (const char* name : tokenizer_names) {
-    if (std::error_code error; !fs::exists(from / name, error)) continue;
-    AtomicFile file(folder.path() / name, converter);
-    file.append(read_text(from / name, converter, max_file));
-    file.commit();
-  }
   CompanionFiles companions = read_companions(from, converter);
+  // PEFT's folders may leave these to the base.
+  if (is_adapter(from)) {
+    copy_tokenizer(adapter_base(from), folder.path());
+    companions.merge(read_companions(adapter_base(from), converter));
+  }
+  copy_tokenizer(from, folder.path());
   companions.try_emplace("generation_config.json", generation_config(model->config()));
   write_companions(companions, folder.path(), converter);
   if (options.complete) options.complete(folder.path());
   folder.commit([](const std::string& name) { return !is_of_a_model(name); });
   return {model->parameter_count(), dtype};
+}
+
+Converted convert_adapter(const fs::path& from, const fs::path& to, const ConvertOptions& options) {
+  check_target(from, to, options.force);
+  if (!is_adapter(from))
+    fail(caller, {.argument = from.string(),
+                  .expected = "a folder with adapter_config.json, as a run with --lora-rank has",
+                  .found = "a model without an adapter"});
+  read_adapter_config(from);
+  const NoGrad no_grad;
+  StateDict tensors = load_safetensors(from / "adapter_model.safetensors");
+  Converted done{.dtype = options.dtype.value_or(DType::f32)};
+  for (auto& [name, tensor] : tensors) {
+    if (options.dtype) tensor = cast(tensor, *options.dtype);
+    done.dtype = tensor.dtype();
+    done.parameters += tensor.numel();
+  }
+  AtomicFolder folder(to, caller);
+  save_safetensors(folder.path() / "adapter_model.safetensors", tensors);
+  copy_text_file(from / "adapter_config.json", folder.path() / "adapter_config.json");
+  copy_tokenizer(from, folder.path());
+  write_companions(read_companions(from, caller), folder.path(), caller);
+  folder.commit([](const std::string& name) { return !is_of_a_model(name); });
+  return done;
 }
 
 }  // namespace binade::io

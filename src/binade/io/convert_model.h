@@ -26,4 +26,9 @@ struct Converted {
 Converted convert_pretrained(const std::filesystem::path& from, const std::filesystem::path& to,
                              const ConvertOptions& options = {});
 
+// Writes the adapter of a folder (lora.h) as one that the PEFT package loads, with the tokenizer's
+// files and the companions; otherwise as convert_pretrained.
+Converted convert_adapter(const std::filesystem::path& from, const std::filesystem::path& to,
+                          const ConvertOptions& options = {});
+
 }  // namespace binade::io

@@ -9,6 +9,8 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
 #include "binade/io/huggingface_config.h"
+#include "binade/io/huggingface_parts.h"
+#include "binade/io/lora.h"
 #include "binade/nn/init.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/shape.h"
@@ -17,89 +19,6 @@ namespace binade::io {
 namespace {
 
 constexpr const char* weights_reader = "huggingface";
-
-// A tensor of a Hugging Face file as a part of one of Binade's parameters: rows
-// [begin, begin + rows), or all of them if rows is 0; stored as [in, out] if transposed, or with q,
-// k and v of each head in turn if `heads` is not 0.
-struct Part {
-  std::string file_name;  // the tensor's name in the file
-  std::string parameter;
-  int64_t begin = 0;
-  int64_t rows = 0;
-  bool transposed = false;
-  int64_t heads = 0;
-};
-
-Part part_of(const TensorFact& fact, const nn::LanguageModelConfig& config) {
-  const int64_t q = config.heads * config.head_width(),
-                kv = (config.kv_heads == 0 ? config.heads : config.kv_heads) * config.head_width();
-  switch (fact.rows) {
-    case Rows::all:
-      return {{}, {}, 0, 0, fact.transposed};
-    case Rows::q:
-      return {{}, {}, 0, q};
-    case Rows::k:
-      return {{}, {}, q, kv};
-    case Rows::v:
-      return {{}, {}, q + kv, kv};
-    case Rows::gate:
-      return {{}, {}, 0, config.hidden};
-    case Rows::up:
-      return {{}, {}, config.hidden, config.hidden};
-    case Rows::by_head:
-      return {{}, {}, 0, 0, false, config.heads};
-  }
-  fail(weights_reader, {.argument = std::string(fact.file), .expected = "rows", .found = "none"});
-}
-
-// The parts of a model with these parameters, the embedding first.
-std::vector<Part> parts_of(const nn::LanguageModelConfig& config, const StateDict& parameters) {
-  const Family& family = family_of(config);
-  std::vector<Part> parts;
-  const auto add = [&](const TensorFact& fact, const std::string& layer, const std::string& block) {
-    for (const char* suffix : {".weight", ".bias"}) {
-      Part part = part_of(fact, config);
-      part.file_name = fmt::format("{}{}{}{}", family.prefix, layer, fact.file, suffix);
-      part.parameter = fmt::format("{}{}{}", block, fact.parameter, suffix);
-      part.transposed &= suffix == std::string_view(".weight");
-      if (parameters.contains(part.parameter)) parts.push_back(part);
-    }
-  };
-  for (const TensorFact& fact : family.tensors) add(fact, "", "");
-  for (int64_t i = 0; i < config.layers; ++i) {
-    for (const TensorFact& fact : family.layer_tensors)
-      add(fact, fmt::format("{}{}.", family.layer, i), fmt::format("blocks.{}.", i));
-  }
-  if (!config.tied_head) parts.push_back({std::string(family.head), "head"});
-  return parts;
-}
-
-StateDict parameters_of(const nn::LanguageModel& model) {
-  StateDict parameters;
-  for (const auto& [name, parameter] : model.named_parameters()) {
-    parameters[name] = parameter.detach();
-  }
-  return parameters;
-}
-
-// A writable view of the rows of a parameter that a part stands for, with the elements in the
-// file's order; that of rows by head has an axis for heads and one for q, k and v.
-Tensor view_of(const StateDict& parameters, const Part& part) {
-  const NoGrad no_grad;
-  Tensor view = parameters.at(part.parameter);
-  if (part.rows > 0) view = slice(view, 0, part.begin, part.begin + part.rows);
-  if (part.heads > 0) {
-    const int64_t rest = view.rank() == 2 ? view.size(1) : 1;
-    const Shape shape{3, part.heads, view.size(0) / (3 * part.heads), rest};
-    return transpose(reshape(view, shape), 0, 1);
-  }
-  return part.transposed ? transpose(view, 0, 1) : view;
-}
-
-// The shape of a part's tensor in the file.
-Shape file_shape(const StateDict& parameters, const Part& part) {
-  return part.heads > 0 ? parameters.at(part.parameter).shape() : view_of(parameters, part).shape();
-}
 
 // Buffers that old files carry although the configuration determines them.
 bool is_buffer(std::string_view name) {
@@ -309,7 +228,13 @@ void save_pretrained(const nn::LanguageModel& model, const std::filesystem::path
 
 std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& directory,
                                                    nn::Placement placement) {
-  const nn::LanguageModelConfig config = read_config(directory / "config.json");
+  const nn::LanguageModelConfig config = read_config(config_file(directory));
+  if (is_adapter(directory)) {
+    const nn::init::SkipInit unset;
+    auto model = std::make_unique<nn::LanguageModel>(config, placement);
+    load_weights(*model, directory);
+    return model;
+  }
   const TensorStore store = open_weights(directory);
   const Incoming given = incoming(store);
   // Compares file and configuration on the meta device, before any memory is allocated.
@@ -321,11 +246,17 @@ std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& 
 }
 
 void load_weights(nn::LanguageModel& model, const std::filesystem::path& directory) {
+  if (is_adapter(directory)) {
+    load_weights(model, adapter_base(directory));
+    merge_adapter(model, directory);
+    return;
+  }
   const TensorStore store = open_weights(directory);
   copy_in(model, incoming(store), Positions::at_least);
 }
 
 DType stored_type(const std::filesystem::path& directory) {
+  if (is_adapter(directory)) return stored_type(adapter_base(directory));
   const TensorStore store = open_weights(directory);
   std::optional<DType> type;
   for (const auto& [name, entry] : store.entries()) {

@@ -29,12 +29,13 @@ void write_config(const std::filesystem::path& path, const nn::LanguageModelConf
 // A directory with config.json and model.safetensors (or, for reading, its shards). Each file is
 // replaced atomically.
 void save_pretrained(const nn::LanguageModel& model, const std::filesystem::path& directory);
+// Of a folder with an adapter (lora.h), its base with the adapter merged into the weights.
 std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& directory,
                                                    nn::Placement placement = {});
 // Copies the weights of a directory into a model of the same sizes. A GPT-2 with a shorter context
 // takes as many of the learned positions as it has.
 void load_weights(nn::LanguageModel& model, const std::filesystem::path& directory);
-// The type of a directory's weights; the widest if they differ.
+// The type of a directory's weights; the widest if they differ. Of an adapter, its base's.
 DType stored_type(const std::filesystem::path& directory);
 
 }  // namespace binade::io

@@ -47,7 +47,8 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& folder) {
 
 fs::path model_folder(const fs::path& given, std::string_view caller) {
   std::error_code error;
-  if (fs::exists(given / "config.json", error)) return given;
+  if (fs::exists(given / "config.json", error) || fs::exists(given / "adapter_config.json", error))
+    return given;
   const auto checkpoints = list_checkpoints(given / "checkpoints");
   if (!checkpoints.empty()) return checkpoints.back().path;
   fail(caller, {.argument = given.string(),

@@ -22,7 +22,8 @@ std::string checkpoint_name(int64_t step);
 std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
 
 // The folder of the model that a path on the command line stands for: itself if it holds a
-// config.json, else the newest checkpoint of the run in it. Fails as `caller` if there is neither.
+// config.json or an adapter_config.json, else the newest checkpoint of the run in it. Fails as
+// `caller` if there is neither.
 std::filesystem::path model_folder(const std::filesystem::path& given, std::string_view caller);
 
 // Files beside a model that say how its tokenizer and text generation are set up

@@ -96,8 +96,7 @@ struct Replay {
 
  private:
   void copy_model(train::Trainer& trainer) {
-    copy =
-        std::make_unique<nn::LanguageModel>(train::model_config(config), train::placement(config));
+    copy = train::make_model(config, train::placement(config));
     // Not strict in f32, where the copy has no buffers for the model's FP8 scales.
     copy->load_state_dict(trainer.model().state_dict(), config.precision == train::Precision::fp8);
     model = copy.get();

@@ -140,11 +140,11 @@ Forecast forecast(const train::Config& config) {
   const memory::Statistics memory = train::forecast_memory(config);
   Forecast result{.at_peak = memory.at_peak, .peak = memory.peak};
   result.gradients = memory.live[static_cast<size_t>(Category::gradients)];
-  result.parameter_count =
-      nn::LanguageModel(train::model_config(config), {Device::meta(), DType::f32})
-          .parameter_count();
-  if (config.params == train::ParameterStorage::masters)
-    result.masters = 4 * result.parameter_count;
+  const auto model = train::make_model(config, {Device::meta(), DType::f32});
+  result.parameter_count = model->parameter_count();
+  // Adapters are f32 themselves.
+  if (config.params == train::ParameterStorage::masters && config.lora_rank == 0)
+    result.masters = 4 * train::trained_parameters(*model);
   const DType type =
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
   result.logits = logits_rows(config.batch * config.context, config.vocab, type, Device::meta()) *

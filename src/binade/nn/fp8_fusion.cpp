@@ -7,7 +7,8 @@ namespace binade::nn {
 std::optional<Fp8Layer> Fp8Fusion::layer(const Linear& linear) {
   const auto scope = linear.enter();
   const amp::Fp8Recipe* recipe = amp::fp8_recipe();
-  if (recipe == nullptr || !amp::can_fuse_quantize(*recipe)) return std::nullopt;
+  if (recipe == nullptr || !amp::can_fuse_quantize(*recipe) || linear.has_adapters())
+    return std::nullopt;
   return Fp8Layer{.weight = linear.weight,
                   .bias = linear.bias,
                   .activation = linear.activation,

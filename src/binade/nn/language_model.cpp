@@ -90,6 +90,17 @@ BlockConfig block_config(const LanguageModelConfig& config, int64_t layer) {
           .kind = config.block};
 }
 
+// The position of each token in its document, i64 like the tokens.
+Tensor positions_in(const std::vector<int64_t>& documents, const Shape& tokens) {
+  const Tensor positions = Tensor::empty(tokens, DType::i64);
+  auto* out = positions.mutable_data<int64_t>();
+  for (size_t i = 0; i + 1 < documents.size(); ++i) {
+    for (int64_t at = documents[i]; at < std::min(documents[i + 1], positions.numel()); ++at)
+      out[at] = at - documents[i];
+  }
+  return positions;
+}
+
 // For its lifetime, the blocks that a recipe leaves out at the model's ends run without FP8.
 class Fp8LayerScope {
  public:
@@ -181,14 +192,20 @@ Tensor LanguageModel::position_rows(int64_t start, int64_t end, const KeyValueCa
   return slice(positions_->weight, 0, start, end);
 }
 
-Tensor LanguageModel::embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache) {
+Tensor LanguageModel::embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache,
+                               const std::vector<int64_t>& documents) {
   Tensor x = embedding_(tokens);
   if (embedding_scale_ != 1) x = x * embedding_scale_;
-  if (positions_) x = x + position_rows(start, start + tokens.size(1), cache);
+  if (positions_ && !documents.empty()) {
+    x = x + (*positions_)(binade::to(positions_in(documents, tokens.shape()), tokens.device()));
+  } else if (positions_) {
+    x = x + position_rows(start, start + tokens.size(1), cache);
+  }
   return dropout_(config_.residual ? cast(x, *config_.residual) : x);
 }
 
-Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
+Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
+                               const std::vector<int64_t>& documents) {
   if (!tokens.defined() || tokens.rank() != 2)
     fail("LanguageModel",
          {.argument = "tokens", .expected = "[batch, tokens]", .found = describe(tokens)});
@@ -202,17 +219,17 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache) {
           .found = describe(tokens) + (start > 0 ? " after " + std::to_string(start) : "")});
   }
   place_rope();
-  Tensor branch = embedded(tokens, start, cache), residual;
+  Tensor branch = embedded(tokens, start, cache, documents), residual;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     TransformerBlock* block = blocks_[i].get();
     const Fp8LayerScope fp8(static_cast<int64_t>(i), config_.layers);
     if (!config_.recompute || cache != nullptr) {
-      std::tie(branch, residual) =
-          block->forward(branch, residual, cache != nullptr ? &cache->layers_[i] : nullptr);
+      std::tie(branch, residual) = block->forward(
+          branch, residual, cache != nullptr ? &cache->layers_[i] : nullptr, documents);
       continue;
     }
-    const auto run = [block](std::span<const Tensor> in) {
-      const auto [next, sum] = block->forward(in[0], in[1]);
+    const auto run = [block, documents](std::span<const Tensor> in) {
+      const auto [next, sum] = block->forward(in[0], in[1], nullptr, documents);
       return std::vector<Tensor>{next, sum};
     };
     const Tensor inputs[] = {branch, residual};
@@ -266,12 +283,12 @@ Tensor LanguageModel::next_logits(const Tensor& tokens, const Tensor& position,
   return head_logits(features(tokens, &cache));
 }
 
-Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets,
-                           CrossEntropyOptions options) {
+Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options,
+                           const std::vector<int64_t>& documents) {
   const auto scope = enter();
-  if (config_.logit_softcap != 0)
-    return cross_entropy(head_logits(features(tokens)), targets, options);
-  return linear_cross_entropy(features(tokens), head_weight(), targets, options);
+  const Tensor x = features(tokens, nullptr, documents);
+  if (config_.logit_softcap != 0) return cross_entropy(head_logits(x), targets, options);
+  return linear_cross_entropy(x, head_weight(), targets, options);
 }
 
 GPT::GPT(const GPTConfig& config, Device device, DType dtype)

@@ -94,7 +94,10 @@ class LanguageModel : public Module {
   // Whether the model's attention can do that: not with windows, softcaps or partly rotated heads.
   bool has_next_logits();
   // Mean cross entropy of predicting targets [batch, tokens], without storing all logits at once.
-  Tensor loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options = {});
+  // `documents`: offsets in the flattened batch of documents that do not see one another, from 0 to
+  // batch * tokens; learned positions start again at each. None: each sequence is one.
+  Tensor loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options = {},
+              const std::vector<int64_t>& documents = {});
 
   const LanguageModelConfig& config() const { return config_; }
   const Tensor& head_weight() const { return head_.defined() ? head_ : embedding_.weight; }
@@ -107,9 +110,11 @@ class LanguageModel : public Module {
   };
 
   // The embedded tokens from position `start` on.
-  Tensor embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache);
+  Tensor embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache,
+                  const std::vector<int64_t>& documents);
   // The normalized output of the last block, [batch, tokens, width].
-  Tensor features(const Tensor& tokens, KeyValueCache* cache = nullptr);
+  Tensor features(const Tensor& tokens, KeyValueCache* cache = nullptr,
+                  const std::vector<int64_t>& documents = {});
   Tensor head_logits(const Tensor& features) const;
   // The table that a layer uses: sliding layers may have their own.
   Rope& rope_of(int64_t layer);

@@ -1,10 +1,14 @@
 #include "binade/nn/linear.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "binade/nn/init.h"
+#include "binade/ops/arithmetic.h"
 #include "binade/ops/fp8/linear.h"
 #include "binade/ops/index.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/unary.h"
 
 namespace binade::nn {
 
@@ -42,14 +46,67 @@ std::string Linear::description() const {
          (bias.defined() ? ")" : ", no bias)");
 }
 
-Tensor Linear::forward(const Tensor& x) {
+Tensor Linear::base(const Tensor& x, Activation activated_by) {
   if (const amp::Fp8Recipe* recipe = amp::fp8_recipe())
     return fp8_linear(x, {.weight = weight,
                           .bias = bias,
-                          .activation = activation,
+                          .activation = activated_by,
                           .recipe = recipe,
                           .state = fp8_});
-  return linear(x, weight, bias, activation);
+  return linear(x, weight, bias, activated_by);
+}
+
+Tensor Linear::forward(const Tensor& x) {
+  if (adapters_.empty()) return base(x, activation);
+  return activate(adapted(base(x, Activation::none), x), activation);
+}
+
+Tensor Linear::adapted(const Tensor& y, const Tensor& x) {
+  std::vector<Tensor> parts;  // of the channels, in order
+  int64_t end = 0;
+  const auto keep_until = [&](int64_t begin) {
+    if (begin > end) parts.push_back(slice(y, -1, end, begin));
+    end = begin;
+  };
+  for (const auto& [name, adapter] : adapters_) {
+    const int64_t begin = adapter->config().begin, rows = adapter->config().rows;
+    keep_until(begin);
+    const Tensor part = rows == y.size(-1) ? y : slice(y, -1, begin, begin + rows);
+    parts.push_back(part + cast((*adapter)(x), y.dtype()));
+    end = begin + rows;
+  }
+  keep_until(y.size(-1));
+  return parts.size() == 1 ? parts[0] : cat(parts, -1);
+}
+
+LoraAdapter& Linear::add_adapter(const std::string& name, const LoraConfig& config) {
+  const auto overlaps = [&config](const auto& other) {
+    const LoraConfig& given = other.second->config();
+    return given.begin < config.begin + config.rows && config.begin < given.begin + given.rows;
+  };
+  if (config.in != weight.size(1) || config.begin < 0 ||
+      config.begin + config.rows > weight.size(0) ||
+      std::any_of(adapters_.begin(), adapters_.end(), overlaps)) {
+    fail("Linear", {.argument = "adapter " + name,
+                    .expected = "channels of " + describe(weight) + " without an adapter",
+                    .found = std::to_string(config.rows) + " from " + std::to_string(config.begin) +
+                             " on of " + std::to_string(config.in) + " inputs"});
+  }
+  auto adapter = std::make_unique<LoraAdapter>(config, weight.device());
+  LoraAdapter& added = *adapter;
+  add_child("lora." + name, added);
+  const auto after = std::find_if(adapters_.begin(), adapters_.end(), [&](const auto& other) {
+    return other.second->config().begin > config.begin;
+  });
+  adapters_.emplace(after, name, std::move(adapter));
+  return added;
+}
+
+LoraAdapter* Linear::find_adapter(const std::string& name) const {
+  for (const auto& [known, adapter] : adapters_) {
+    if (known == name) return adapter.get();
+  }
+  return nullptr;
 }
 
 void Linear::before_save() { fp8_->flush(weight); }

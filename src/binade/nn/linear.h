@@ -1,7 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "binade/nn/lora.h"
 #include "binade/nn/module.h"
 #include "binade/ops/linear.h"
 
@@ -31,6 +34,13 @@ class Linear : public Layer {
 
   std::string description() const override;
 
+  // Adds an adapter, whose parameters are lora.<name>.a and .b. Adapters of one layer have
+  // different channels.
+  LoraAdapter& add_adapter(const std::string& name, const LoraConfig& config);
+  // The adapter of that name, or null.
+  LoraAdapter* find_adapter(const std::string& name) const;
+  bool has_adapters() const { return !adapters_.empty(); }
+
   Tensor weight, bias;
   Activation activation;
 
@@ -41,7 +51,13 @@ class Linear : public Layer {
 
  private:
   friend struct Fp8Fusion;
+  // The layer without its adapters.
+  Tensor base(const Tensor& x, Activation activated_by);
+  // y, the layer's output before the activation, with the adapters' additions.
+  Tensor adapted(const Tensor& y, const Tensor& x);
+
   std::shared_ptr<amp::Fp8LinearState> fp8_;
+  std::vector<std::pair<std::string, std::unique_ptr<LoraAdapter>>> adapters_;  // by channel
 };
 
 struct EmbeddingConfig {

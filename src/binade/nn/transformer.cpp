@@ -126,8 +126,17 @@ Tensor MultiheadAttention::rotated(const Tensor& packed, int64_t start) const {
   return reshape(cat({first, channels[1]}, 3), packed.shape());
 }
 
-Tensor MultiheadAttention::attend(const Tensor& packed) {
-  return dropout_(out(packed_attention(packed, heads_, kv_heads_, options_)));
+Tensor MultiheadAttention::attend(const Tensor& packed, const std::vector<int64_t>& documents) {
+  AttentionOptions options = options_;
+  options.documents = documents;
+  return dropout_(out(packed_attention(packed, heads_, kv_heads_, options)));
+}
+
+Tensor MultiheadAttention::operator()(const Tensor& x, const std::vector<int64_t>& documents) {
+  const auto scope = enter();
+  // Rotary scores depend on differences of positions only, so those of a document may start
+  // anywhere.
+  return attend(project(x, 0), documents);
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x) { return attend(project(x, 0)); }
@@ -234,25 +243,28 @@ TransformerBlock::TransformerBlock(const BlockConfig& config, Placement placemen
   if (after) add_norm("post_norm2", post_norms_[1]);
 }
 
-Tensor TransformerBlock::attend(const Tensor& x, KeyValues* past) {
-  return past == nullptr ? attention(x) : attention(x, *past);
+Tensor TransformerBlock::attend(const Tensor& x, KeyValues* past,
+                                const std::vector<int64_t>& documents) {
+  return past == nullptr ? attention(x, documents) : attention(x, *past);
 }
 
 std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const Tensor& residual,
-                                                    KeyValues* past) {
+                                                    KeyValues* past,
+                                                    const std::vector<int64_t>& documents) {
   const auto scope = enter();
   if (kind_ == BlockKind::parallel) {
     const auto [sum, normed] = norms_[0]->add(branch, residual);
-    return {attend(normed, past) + mlp((*norms_[1])(sum)), sum};
+    return {attend(normed, past, documents) + mlp((*norms_[1])(sum)), sum};
   }
   if (kind_ == BlockKind::post_norm) {
     const Tensor x = residual.defined() ? residual + branch : branch;
-    const Tensor sum = x + (*post_norms_[0])(attend(x, past));
+    const Tensor sum = x + (*post_norms_[0])(attend(x, past, documents));
     return {(*post_norms_[1])(mlp(sum)), sum};
   }
   if (kind_ == BlockKind::sandwich) {
     const auto [before, normed] = norms_[0]->add(branch, residual);
-    const auto [sum, second] = norms_[1]->add((*post_norms_[0])(attend(normed, past)), before);
+    const auto [sum, second] =
+        norms_[1]->add((*post_norms_[0])(attend(normed, past, documents)), before);
     return {(*post_norms_[1])(mlp(second)), sum};
   }
   // {sum, part(norm of sum)}, by a fused FP8 op if possible.
@@ -264,9 +276,10 @@ std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const 
     return std::pair(sum, part(normed));
   };
   const auto attended = [&] {
-    if (past == nullptr) return through(*norms_[0], attention, branch, residual);
+    if (past == nullptr && documents.empty())
+      return through(*norms_[0], attention, branch, residual);
     const auto [sum, normed] = norms_[0]->add(branch, residual);
-    return std::pair(sum, attention(normed, *past));
+    return std::pair(sum, attend(normed, past, documents));
   }();
   const auto [sum, y] = through(*norms_[1], mlp, attended.second, attended.first);
   return {y, sum};

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
@@ -54,6 +55,9 @@ class MultiheadAttention : public Layer {
   using Layer::operator();
   // The same for tokens that follow those in `past`, to which they are added. Records no gradient.
   Tensor operator()(const Tensor& x, KeyValues& past);
+  // The same for documents that do not see one another: offsets in the flattened batch, as
+  // AttentionOptions has them; none: each sequence is one.
+  Tensor operator()(const Tensor& x, const std::vector<int64_t>& documents);
   // Whether past.position may be set: not with a window, a softcap or partly rotated heads.
   bool can_decode() const;
   // Sets the rotary tables, which layers share; without them nothing is rotated. Tables for fewer
@@ -76,7 +80,7 @@ class MultiheadAttention : public Layer {
   // Creates the buffers of `past` for tokens like these, and fails if they do not fit.
   void prepare(const Tensor& packed, int64_t tokens, KeyValues& past) const;
   // Attention over whole sequences of packed q, k and v, and the output projection.
-  Tensor attend(const Tensor& packed);
+  Tensor attend(const Tensor& packed, const std::vector<int64_t>& documents = {});
 
   int64_t heads_, kv_heads_, head_dim_;
   AttentionOptions options_;
@@ -140,9 +144,11 @@ class TransformerBlock : public Module {
  public:
   explicit TransformerBlock(const BlockConfig& config, Placement placement = {});
 
-  // `past`: the cached keys and values, to which those of these tokens are added.
+  // `past`: the cached keys and values, to which those of these tokens are added. `documents`: see
+  // MultiheadAttention; there are none beside a cache.
   std::pair<Tensor, Tensor> forward(const Tensor& branch, const Tensor& residual,
-                                    KeyValues* past = nullptr);
+                                    KeyValues* past = nullptr,
+                                    const std::vector<int64_t>& documents = {});
   // The whole block, with the last addition.
   Tensor operator()(const Tensor& x);
 
@@ -150,7 +156,7 @@ class TransformerBlock : public Module {
   MLP mlp;
 
  private:
-  Tensor attend(const Tensor& x, KeyValues* past);
+  Tensor attend(const Tensor& x, KeyValues* past, const std::vector<int64_t>& documents);
 
   BlockKind kind_;
   std::unique_ptr<RowNorm> norms_[2];       // before attention and MLP; none in post_norm

@@ -28,22 +28,6 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_shape("linear", "bias", bias, {weight.size(0)});
 }
 
-Tensor activated(const Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::none:
-      return x;
-    case Activation::relu:
-      return relu(x);
-    case Activation::gelu:
-      return gelu(x, Gelu::erf);
-    case Activation::gelu_tanh:
-      return gelu(x, Gelu::tanh);
-    case Activation::silu:
-      return silu(x);
-  }
-  return x;
-}
-
 // A linear layer's activated result, from the matrix before the activation.
 class ActivationRecompute final : public autograd::ResultRecompute {
  public:
@@ -150,12 +134,28 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   return result;
 }
 
+Tensor activate(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return gelu(x, Gelu::erf);
+    case Activation::gelu_tanh:
+      return gelu(x, Gelu::tanh);
+    case Activation::silu:
+      return silu(x);
+  }
+  return x;
+}
+
 Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         Activation activation) {
   check_linear(x, weight, bias);
   Composite call(Op::linear, {x, weight, bias});
   const Tensor y = matmul(call[0], transpose(call[1], 0, 1));
-  return call.result(activated(bias.defined() ? y + call[2] : y, activation));
+  return call.result(activate(bias.defined() ? y + call[2] : y, activation));
 }
 
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {

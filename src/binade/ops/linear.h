@@ -15,6 +15,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Activation activation = Activation::none);
 
+// The activation as an op of its own.
+Tensor activate(const Tensor& x, Activation activation);
+
 // y[..., o] = a weight[o] b + bias[o]: a [..., i], b [..., j], weight [o, i, j].
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {});
 

@@ -16,6 +16,7 @@
 #include "binade/io/file.h"
 #include "binade/io/folder.h"
 #include "binade/io/huggingface.h"
+#include "binade/io/lora.h"
 #include "binade/ops/copy.h"
 #include "binade/tensor/memory.h"
 #include "binade/train/init_from.h"
@@ -58,7 +59,8 @@ std::string manifest_of(const fs::path& folder, const Snapshot& snapshot) {
   for (const auto& [key, text] : {std::pair("run", origin.run),
                                   {"data", origin.data},
                                   {"arithmetic", origin.arithmetic},
-                                  {"binade", origin.version}}) {
+                                  {"binade", origin.version},
+                                  {"base", origin.base}}) {
     if (!text.empty()) out.key(key).value(text);
   }
   out.key("files").begin_object();
@@ -101,10 +103,15 @@ bool is_complete(const fs::path& checkpoint) {
 }
 
 void write_files(const Snapshot& snapshot, const fs::path& folder) {
-  io::save_safetensors(folder / "model.safetensors", snapshot.weights);
+  if (snapshot.adapter.empty()) {
+    io::save_safetensors(folder / "model.safetensors", snapshot.weights);
+  } else {
+    io::save_safetensors(folder / "adapter_model.safetensors", snapshot.weights);
+    write_text(folder / "adapter_config.json", snapshot.adapter);
+  }
   io::write_config(folder / "config.json", snapshot.model,
                    snapshot.weights.begin()->second.dtype());
-  io::save_safetensors(folder / "trainer.safetensors", snapshot.state);
+  if (!snapshot.state.empty()) io::save_safetensors(folder / "trainer.safetensors", snapshot.state);
   write_text(folder / "config.toml", snapshot.config);
   if (!snapshot.tokenizer.empty())
     write_text(folder / data::tokenizer_file(snapshot.tokenizer), snapshot.tokenizer);
@@ -116,6 +123,7 @@ void write_files(const Snapshot& snapshot, const fs::path& folder) {
 
 void require_finite(Trainer& trainer) {
   for (const auto& [name, parameter] : trainer.model().named_parameters()) {
+    if (!parameter.requires_grad()) continue;
     const Tensor master = to(trainer.optimizer().master_of(parameter), Device::cpu());
     const std::span values(master.data<float>(), static_cast<size_t>(master.numel()));
     const auto bad = std::find_if_not(values.begin(), values.end(),
@@ -135,11 +143,24 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
   const NoGrad no_grad;
   Snapshot snapshot{.step = trainer.steps(),
                     .model = trainer.model().config(),
-                    .weights = io::to_huggingface(trainer.model()),
+                    .weights = {},
                     .state = trainer.state_dict(),
                     .config = to_toml(trainer.config()),
                     .tokenizer = std::string(tokenizer),
                     .companions = companions};
+  const Config& config = trainer.config();
+  if (config.lora_rank > 0) {
+    snapshot.weights = io::adapter_tensors(trainer.model());
+    const io::LoraOptions lora{.rank = config.lora_rank,
+                               .alpha = config.lora_alpha,
+                               .dropout = config.lora_dropout,
+                               .targets = config.lora_targets};
+    const fs::path base = io::model_folder(config.init_from, checkpoint_op);
+    snapshot.adapter =
+        io::adapter_config_json(trainer.model(), {lora, fs::absolute(base).string()});
+  } else {
+    snapshot.weights = io::to_huggingface(trainer.model());
+  }
   for (auto& [name, tensor] : snapshot.weights) tensor = to(tensor, Device::cpu());
   for (auto& [name, tensor] : snapshot.state) {
     const Tensor host = to(tensor, Device::cpu());
@@ -173,6 +194,12 @@ fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int6
   return target;
 }
 
+void write_model(const Snapshot& snapshot, const fs::path& folder) {
+  io::AtomicFolder target(folder, caller);
+  write_files(snapshot, target.path());
+  target.commit([](const std::string&) { return false; });
+}
+
 fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep,
                          std::string_view tokenizer) {
   return write_checkpoint(take_snapshot(trainer, tokenizer), folder, keep);
@@ -186,7 +213,7 @@ Origin read_origin(const fs::path& checkpoint) {
     const json::Value* found = document.root().find(name);
     return found == nullptr ? std::string() : found->string();
   };
-  return {member("run"), member("data"), member("arithmetic"), member("binade")};
+  return {member("run"), member("data"), member("arithmetic"), member("binade"), member("base")};
 }
 
 void verify_checkpoint(const fs::path& checkpoint) {
@@ -218,8 +245,10 @@ void verify_checkpoint(const fs::path& checkpoint) {
                            .found = hash,
                            .hint = hint});
   }
-  for (const char* name : {"config.json", "model.safetensors", "trainer.safetensors"})
-    root.at("files").at(name);
+  const json::Value& files = root.at("files");
+  for (const char* name : {"config.json", "trainer.safetensors"}) files.at(name);
+  files.at(files.find("adapter_config.json") != nullptr ? "adapter_model.safetensors"
+                                                        : "model.safetensors");
 }
 
 void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
@@ -227,7 +256,12 @@ void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
   check_same_model(trainer.model().config(), checkpoint / "config.json",
                    "resume with the run's own config.toml");
   const StateDict state = io::load_safetensors(checkpoint / "trainer.safetensors");
-  io::load_huggingface(trainer.model(), io::load_safetensors(checkpoint / "model.safetensors"));
+  if (trainer.config().lora_rank > 0) {
+    io::load_adapter_tensors(trainer.model(),
+                             io::load_safetensors(checkpoint / "adapter_model.safetensors"));
+  } else {
+    io::load_huggingface(trainer.model(), io::load_safetensors(checkpoint / "model.safetensors"));
+  }
   trainer.load_state_dict(state);
 }
 

@@ -9,9 +9,10 @@
 #include "binade/train/trainer.h"
 
 // Checkpoints of a run: folders step-N that Hugging Face reads (config.json, model.safetensors and
-// the tokenizer's file if there is one), with trainer.safetensors for resuming, config.toml, and
-// manifest.json with the size and hash of each file, the run's id, and what the run's bits depend
-// on (origin.h).
+// the tokenizer's file if there is one; a run with adapters writes PEFT's adapter_config.json and
+// adapter_model.safetensors in place of the weights), with trainer.safetensors for resuming,
+// config.toml, and manifest.json with the size and hash of each file, the run's id, and what the
+// run's bits depend on (origin.h).
 namespace binade::train {
 
 using io::Checkpoint;
@@ -21,10 +22,11 @@ using io::list_checkpoints;
 struct Snapshot {
   int64_t step = 0;
   nn::LanguageModelConfig model;
-  StateDict weights;      // under Hugging Face's names
-  StateDict state;        // Trainer::state_dict()
-  std::string config;     // TOML
-  std::string tokenizer;  // the bytes of its file; empty: bytes
+  StateDict weights;         // under Hugging Face's names; of a run with adapters, only theirs
+  std::string adapter = {};  // adapter_config.json of a run with adapters
+  StateDict state;           // Trainer::state_dict(); empty: a model alone
+  std::string config;        // TOML
+  std::string tokenizer;     // the bytes of its file; empty: bytes
   io::CompanionFiles companions = {};
   Origin origin = {};
 };
@@ -41,6 +43,10 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer = {},
 // once it is complete and on disk; nothing is removed before that.
 std::filesystem::path write_checkpoint(const Snapshot& snapshot,
                                        const std::filesystem::path& folder, int64_t keep);
+
+// Writes the files of a checkpoint, without the state for resuming, as `folder`, which is replaced
+// once they are complete and on disk.
+void write_model(const Snapshot& snapshot, const std::filesystem::path& folder);
 
 // take_snapshot and write_checkpoint.
 std::filesystem::path save_checkpoint(Trainer& trainer, const std::filesystem::path& folder,

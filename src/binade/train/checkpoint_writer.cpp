@@ -23,6 +23,21 @@ std::optional<fs::path> CheckpointWriter::save(Trainer& trainer, std::string_vie
   return earlier;
 }
 
+std::optional<fs::path> CheckpointWriter::save_model(Trainer& trainer, std::string_view tokenizer,
+                                                     const io::CompanionFiles& companions,
+                                                     const fs::path& folder) {
+  std::optional<fs::path> earlier = wait();
+  Snapshot taken = take_snapshot(trainer, tokenizer, companions);
+  taken.origin = origin_;
+  taken.state.clear();
+  writing_ = std::async(std::launch::async, [snapshot = std::move(taken), folder]() mutable {
+    write_model(snapshot, folder);
+    snapshot = {};
+    return folder;
+  });
+  return earlier;
+}
+
 std::optional<fs::path> CheckpointWriter::poll() {
   const bool done =
       writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;

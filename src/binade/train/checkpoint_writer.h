@@ -23,6 +23,10 @@ class CheckpointWriter {
   // returns as wait() does.
   std::optional<std::filesystem::path> save(Trainer& trainer, std::string_view tokenizer,
                                             const io::CompanionFiles& companions = {});
+  // The same for the model alone, which replaces what is in `folder` (write_model).
+  std::optional<std::filesystem::path> save_model(Trainer& trainer, std::string_view tokenizer,
+                                                  const io::CompanionFiles& companions,
+                                                  const std::filesystem::path& folder);
   // The checkpoint that was completed since the last call, if any.
   std::optional<std::filesystem::path> poll();
   std::optional<std::filesystem::path> wait();

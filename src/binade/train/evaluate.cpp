@@ -9,12 +9,13 @@
 #include "binade/base/error.h"
 #include "binade/data/batches.h"
 #include "binade/data/corpus.h"
+#include "binade/data/documents.h"
 #include "binade/data/mixture.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/file.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/shape.h"
-#include "binade/train/config/config.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/eval_mode.h"
 
 namespace binade::train {
@@ -103,6 +104,29 @@ int64_t text_bytes(const data::Tokenizer& tokenizer, const data::Tokens& tokens,
   return bytes;
 }
 
+// The targets of all documents.
+Evaluation evaluate_documents(nn::LanguageModel& model, const data::Documents& documents,
+                              int64_t batch) {
+  const NoGrad no_grad;
+  const EvalMode eval_mode(model);
+  const Device device = model.head_weight().device();
+  Evaluation result;
+  double sum = 0;
+  for (int64_t row = 0; row < documents.rows(); row += batch) {
+    const data::BatchShape shape{std::min(batch, documents.rows() - row), model.config().context};
+    const data::Batch next = documents.consecutive_batch(shape, row);
+    sum += model
+               .loss(to(next.tokens, device), to(next.targets, device), {.reduce = Reduce::sum},
+                     next.documents)
+               .item();
+    const auto* targets = next.targets.data<int64_t>();
+    result.tokens += std::count_if(targets, targets + next.targets.numel(),
+                                   [](int64_t target) { return target >= 0; });
+  }
+  result.loss = sum / static_cast<double>(result.tokens);
+  return result;
+}
+
 }  // namespace
 
 double Evaluation::perplexity() const { return std::exp(loss); }
@@ -112,6 +136,7 @@ double Evaluation::bits_per_byte(int64_t bytes) const {
 }
 
 Evaluation evaluate(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch) {
+  if (tokens.documents()) return evaluate_documents(model, *tokens.documents(), batch);
   Evaluation result{.tokens = tokens.size() - 1};
   double sum = 0;
   for_each_batch(model, tokens, batch, [&](const data::Batch& next, int64_t) {
@@ -204,17 +229,13 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
   const auto tokenizer = has_file ? data::tokenizer_of(folder, vocab) : nullptr;
   EvaluationData result;
   if (data.empty()) {
-    result = {data::read_split({.where = source,
-                                .tokenizer = tokenizer.get(),
-                                .vocab = vocab,
-                                .context = run->context,
-                                .validation = run->validation})
-                  .validation,
-              "the validation part of " + source,
-              {}};
+    data::Source own = data_source(*run, tokenizer.get());
+    own.batch = 1;
+    result = {data::read_split(own).validation, "the validation part of " + source, {}};
   } else {
     result = {data::read_tokens(source, vocab, tokenizer.get()), "all of " + source, {}};
   }
+  if (result.tokens.documents()) return result;  // only some of the tokens are predicted
   if (are_bytes) result.bytes = result.tokens.size() - 1;
   if (tokenizer != nullptr)
     result.bytes = text_bytes(*tokenizer, result.tokens, result.tokens.size());

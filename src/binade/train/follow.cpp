@@ -1,4 +1,5 @@
 #include "binade/train/follow.h"
+#include "binade/train/config/component_options.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -42,15 +43,6 @@ void take_step(Trainer& trainer, data::Loader& loader, bool observed) {
 }
 
 }  // namespace
-
-data::Source data_source(const Config& config, const data::Tokenizer& tokenizer) {
-  return {.where = config.data,
-          .tokenizer = &tokenizer,
-          .vocab = config.vocab,
-          .batch = config.batch,
-          .context = config.context,
-          .validation = config.validation};
-}
 
 void share_threads(const dist::Communicator& ranks) {
   for (const char* variable : {"BINADE_THREADS", "OMP_NUM_THREADS"}) {
@@ -116,7 +108,7 @@ void follow(Trainer& trainer, const data::Split& split) {
 
 void follow_run(const Config& config, const std::shared_ptr<dist::Communicator>& ranks) {
   const auto tokenizer = data::open_tokenizer(config.tokenizer);
-  const data::Split split = data::read_split(data_source(config, *tokenizer));
+  const data::Split split = data::read_split(data_source(config, tokenizer.get()));
   Trainer trainer(config, ranks);
   agree_with_ranks(trainer, split, *tokenizer);
   follow(trainer, split);

@@ -8,9 +8,6 @@
 // Runs on many ranks: rank 0 trains as one process does (loop.h), and the others follow it.
 namespace binade::train {
 
-// What a run reads its data by.
-data::Source data_source(const Config& config, const data::Tokenizer& tokenizer);
-
 // Gives each rank of this machine its share of the cores, unless the environment says how many
 // threads a process has.
 void share_threads(const dist::Communicator& ranks);

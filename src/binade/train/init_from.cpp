@@ -8,6 +8,7 @@
 #include "binade/base/error.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/huggingface_config.h"
+#include "binade/io/lora.h"
 #include "binade/io/model_folder.h"
 
 namespace binade::train {
@@ -49,7 +50,7 @@ void check_same(const nn::LanguageModelConfig& expected, const nn::LanguageModel
 
 void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path& given) {
   const std::filesystem::path directory = io::model_folder(given, "--init-from"),
-                              file = directory / "config.json";
+                              file = io::config_file(directory);
   nn::LanguageModelConfig loaded = io::read_config(file);
   if (model.config().context > loaded.context) {
     fail(init_op, {.argument = file.string(),

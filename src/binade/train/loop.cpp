@@ -14,6 +14,7 @@
 #include "binade/base/parallel.h"
 #include "binade/base/text.h"
 #include "binade/data/corpus.h"
+#include "binade/data/documents.h"
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
 #include "binade/train/energy.h"
@@ -85,6 +86,11 @@ std::vector<std::string> compare_with_checkpoint(const Config& config, const Ori
                      .hint = "restore the data, or add --allow-changes to continue on these"});
     warnings.push_back("the data have changed since the checkpoint");
   }
+  if (!then.base.empty() && then.base != now.base)
+    fail("train", {.argument = "--init-from " + config.init_from,
+                   .expected = "the weights that the run adapts, " + then.base,
+                   .found = now.base,
+                   .hint = "restore them, or name their folder with --init-from"});
   if (!then.arithmetic.empty() && then.arithmetic != now.arithmetic)
     warnings.push_back(fmt::format("the checkpoint was computed on {}, this is {}", then.arithmetic,
                                    now.arithmetic));
@@ -114,18 +120,25 @@ class Loop {
     const Origin origin{.run = folder_.run_id(),
                         .data = describe_data(split_),
                         .arithmetic = describe_arithmetic(trainer_.device()),
-                        .version = version()};
+                        .version = version(),
+                        .base = config_.lora_rank > 0 ? describe_weights(io::model_folder(
+                                                            config_.init_from, "--init-from"))
+                                                      : ""};
     std::vector<std::string> warnings = folder_.warnings();
+    warnings.insert(warnings.end(), split_.warnings.begin(), split_.warnings.end());
     if (const auto& from = folder_.resumed()) {
       check_same_tokenizer(from->path, *tokenizer_);
       verify_checkpoint(from->path);
       for (std::string& one : compare_with_checkpoint(config_, origin, from->path))
         warnings.push_back(std::move(one));
+      // A checkpoint of adapters does not hold the weights they adapt.
+      if (config_.lora_rank > 0) trainer_.init_from(config_.init_from);
       trainer_.announce("load " + from->path.string());
       load_checkpoint(trainer_, from->path);
     } else if (!config_.init_from.empty()) {
       trainer_.announce("init " + config_.init_from);
       trainer_.init_from(config_.init_from);
+      if (!config_.lora_adapter.empty()) trainer_.load_adapter(config_.lora_adapter);
     }
     full_speed_ = full_speed(config_);
     progress_.set_full_speed(full_speed_);
@@ -156,13 +169,13 @@ class Loop {
   data::Split read_data() {
     const auto status = [this](const std::string& text) { show([&] { progress_.status(text); }); };
     status("reading " + config_.data);
-    data::Source request = data_source(config_, *tokenizer_);
-    request.progress = [&](size_t done, size_t all) {
+    data::Source source = data_source(config_, tokenizer_.get());
+    source.progress = [&](size_t done, size_t all) {
       status(
           fmt::format("tokenizing {}: {}%", config_.data, 100 * done / std::max<size_t>(all, 1)));
     };
-    request.cache = token_cache(config_);
-    return data::read_split(request);
+    source.cache = token_cache(config_);
+    return data::read_split(source);
   }
 
   // Ranks that differ are refused before anything is written.
@@ -203,15 +216,22 @@ class Loop {
 
   void introduce() {
     const std::string& family = trainer_.model().config().family;
+    const int64_t all = trainer_.model().parameter_count(),
+                  trained = trained_parameters(trainer_.model());
     note(fmt::format(
-        "{} {}, {} parameters, {}, {}{} thread{}",
+        "{} {}, {} parameters{}, {}, {}{} thread{}",
         config_.resume ? fmt::format("resuming at step {}:", trainer_.steps()) : "training",
-        family.empty() ? name(config_.model) : family, grouped(trainer_.model().parameter_count()),
+        family.empty() ? name(config_.model) : family, grouped(all),
+        trained < all ? fmt::format(" ({} trained)", grouped(trained)) : "",
         name(config_.precision),
         ranks_or_one() == 1 ? "" : fmt::format("{} ranks with ", ranks_or_one()), threads(),
         threads() == 1 ? "" : "s"));
     note(fmt::format("data: {} training and {} validation {}", grouped(split_.train.size()),
                      grouped(split_.validation.size()), trains_bytes() ? "bytes" : "tokens"));
+    if (split_.train.documents())
+      note(fmt::format("examples: {} to train on and {} to validate on; the loss counts answers",
+                       grouped(split_.train.documents()->size()),
+                       grouped(split_.validation.documents()->size())));
     note("run folder: " + folder_.path().string());
   }
 
@@ -224,7 +244,7 @@ class Loop {
   void train() {
     if (trainer_.steps() == 0) record_start();
     last_record_ = Clock::now();
-    while (trainer_.steps() < config_.steps && !stops()) {
+    while (trainer_.steps() < config_.steps && !stops() && !is_out_of_patience()) {
       if (!folder_.exists()) restore_folder();
       take_step();
       poll_writer();
@@ -234,7 +254,8 @@ class Loop {
       }
     }
     record_all(trainer_.finish_all(), false);
-    interrupted_ = trainer_.steps() < config_.steps;
+    stopped_early_ = trainer_.steps() < config_.steps && is_out_of_patience();
+    interrupted_ = trainer_.steps() < config_.steps && !stopped_early_;
     if (!folder_.exists()) restore_folder();
     save();
     note_checkpoint(writer_->wait());
@@ -253,6 +274,10 @@ class Loop {
   bool stops() const {
     return signals_->stop_requested() || trainer_.stop_signal() != 0 ||
            (config_.time_limit > 0 && seconds_since(start_) >= config_.time_limit);
+  }
+
+  bool is_out_of_patience() const {
+    return config_.patience > 0 && log_->validations_since_best() >= config_.patience;
   }
 
   static double seconds_since(Clock::time_point begin) {
@@ -306,6 +331,8 @@ class Loop {
     std::vector<data::Batch> batches;
     try {
       for (int64_t i = 0; i < trainer_.own_micro_batches(); ++i) batches.push_back(loader_->next());
+      step_tokens_ = 0;
+      for (const data::Batch& batch : batches) step_tokens_ += batch.tokens.numel();
     } catch (const Error&) {
       record_all(trainer_.finish_all(), false);
       save_before_failing();
@@ -329,10 +356,9 @@ class Loop {
     if (results.empty()) return;
     const double elapsed = seconds_since(last_record_) / static_cast<double>(results.size());
     last_record_ = Clock::now();
-    const auto tokens = static_cast<double>(config_.accumulate * config_.batch * config_.context);
     for (const StepResult& result : results) {
-      if (!observed || speed_.empty()) speed_.add(tokens, elapsed);
-      energy_.add(tokens, seconds_since(start_));
+      if (!observed || speed_.empty()) speed_.add(static_cast<double>(step_tokens_), elapsed);
+      energy_.add(static_cast<double>(step_tokens_), seconds_since(start_));
       check_full_speed();
       record(result, elapsed);
     }
@@ -371,6 +397,8 @@ class Loop {
                   .joules_per_token = energy_.joules_per_token()};
     if (evaluates_at(result.step)) record.validation_loss = trainer_.evaluate(split_.validation);
     add_to_log(record);
+    const bool is_best = record.validation_loss && log_->best_step() == result.step;
+    if (config_.keep_best && is_best) save_best();
     if (record.validation_loss && result.step < config_.steps) show_sample();
     if (!result.applied) note(fmt::format("step {} skipped: {}", result.step, result.reason));
     if (observer_ == nullptr) return;
@@ -395,8 +423,16 @@ class Loop {
     last_record_ = Clock::now();
   }
 
+  fs::path best_folder() const { return folder_.path() / "best"; }
+
+  void save_best() {
+    note_checkpoint(writer_->save_model(trainer_, tokenizer_->model(), companions_, best_folder()));
+    last_record_ = Clock::now();
+  }
+
   void note_checkpoint(const std::optional<fs::path>& written) {
     if (!written) return;
+    if (*written == best_folder()) return note("best so far: " + written->string());
     checkpoint_ = *written;
     const std::vector<Checkpoint> all = list_checkpoints(folder_.checkpoints());
     folder_.note_checkpoint(all.empty() ? -1 : all.back().step);
@@ -413,9 +449,14 @@ class Loop {
                      .signal = !interrupted_                  ? 0
                                : signals_->stop_signal() != 0 ? signals_->stop_signal()
                                                               : trainer_.stop_signal(),
+                     .stopped_early = stopped_early_,
+                     .signal = interrupted_ ? signals_->stop_signal() : 0,
                      .validations = log_->validations(),
                      .first_validation_loss = log_->first_validation_loss(),
                      .last_validation_loss = log_->last_validation_loss(),
+                     .best_validation_loss = log_->best_validation_loss(),
+                     .best_step = log_->best_step(),
+                     .best = config_.keep_best ? best_folder() : fs::path(),
                      .seconds = seconds_,
                      .bytes = trains_bytes()};
     if (!signals_->stop_requested() && !interrupted_ && config_.sample > 0 && can_decode()) {
@@ -499,10 +540,11 @@ class Loop {
   std::optional<SignalGuard> signals_;
   double seconds_ = 0, sample_seconds_ = 0;
   SpeedWindow speed_;
+  int64_t step_tokens_ = 0;  // of the last step's batches
   EnergyMeter energy_{[device = trainer_.device()] { return backend::energy_joules(device); }};
   Clock::time_point last_record_ = Clock::now();
   double full_speed_ = 0;
-  bool interrupted_ = false;
+  bool interrupted_ = false, stopped_early_ = false;
   bool save_requested_ = false;
 };
 

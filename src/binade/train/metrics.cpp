@@ -178,6 +178,13 @@ void MetricsLog::note(const Record& record) {
   ++validations_;
   if (!first_validation_loss_) first_validation_loss_ = record.validation_loss;
   last_validation_loss_ = record.validation_loss;
+  if (record.step == 0) return;  // the untrained model
+  ++validations_since_best_;
+  const bool better = !best_validation_loss_ || *record.validation_loss < *best_validation_loss_;
+  if (!better || !std::isfinite(*record.validation_loss)) return;
+  best_validation_loss_ = record.validation_loss;
+  best_step_ = record.step;
+  validations_since_best_ = 0;
 }
 
 void MetricsLog::add(const Record& record) {

@@ -59,6 +59,11 @@ class MetricsLog {
   // Of all records, those before a resume included.
   const std::optional<double>& first_validation_loss() const { return first_validation_loss_; }
   const std::optional<double>& last_validation_loss() const { return last_validation_loss_; }
+  // The lowest validation loss after a step, that step, and the validations since then; none
+  // before the first.
+  const std::optional<double>& best_validation_loss() const { return best_validation_loss_; }
+  int64_t best_step() const { return best_step_; }
+  int64_t validations_since_best() const { return validations_since_best_; }
   bool empty() const { return is_empty_; }
   int64_t validations() const { return validations_; }
   double seconds() const { return seconds_; }
@@ -68,8 +73,8 @@ class MetricsLog {
  private:
   void note(const Record& record);
 
-  std::optional<double> first_validation_loss_, last_validation_loss_;
-  int64_t validations_ = 0;
+  std::optional<double> first_validation_loss_, last_validation_loss_, best_validation_loss_;
+  int64_t validations_ = 0, validations_since_best_ = 0, best_step_ = 0;
   bool is_empty_ = true;
   double seconds_ = 0;
   std::string warning_;

@@ -13,6 +13,8 @@
 
 #include "binade/backend/cpu/gemm/kernel.h"
 #include "binade/backend/gpu.h"
+#include "binade/data/documents.h"
+#include "binade/io/file.h"
 
 namespace binade::train {
 namespace {
@@ -59,25 +61,18 @@ bool changes_bits(std::string_view setting) {
     return false;
   return setting.starts_with("[model]") || setting.starts_with("[precision]") ||
          setting.starts_with("[[precision") || setting.starts_with("[train]") ||
-         setting == "[data]validation" || setting == "[dist]reduce_dtype";
+         (setting.starts_with("[lora]") && setting != "[lora]adapter") ||
+         setting == "[data]validation" || setting == "[data]pack" ||
+         setting == "[dist]reduce_dtype";
 }
 
 std::string describe_source(const data::Tokens& train, const data::Tokens& validation) {
   XXH3_state_t* state = XXH3_createState();
   XXH3_128bits_reset(state);
-  hash_tokens(state, train);
-  hash_tokens(state, validation);
-  const XXH128_hash_t hash = XXH3_128bits_digest(state);
-  XXH3_freeState(state);
-  return fmt::format("{} + {} tokens, XXH3 {:016x}{:016x}", train.size(), validation.size(),
-                     hash.high64, hash.low64);
-}
-
-std::string describe_source(const data::Tokens& train, const data::Tokens& validation) {
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_128bits_reset(state);
-  hash_tokens(state, train);
-  hash_tokens(state, validation);
+  for (const data::Tokens* part : {&train, &validation}) {
+    hash_tokens(state, *part);
+    if (part->documents()) hash_tokens(state, part->documents()->is_target());
+  }
   const XXH128_hash_t hash = XXH3_128bits_digest(state);
   XXH3_freeState(state);
   return fmt::format("{} + {} tokens, XXH3 {:016x}{:016x}", train.size(), validation.size(),
@@ -103,6 +98,26 @@ std::string describe_data(const data::Split& split) {
                         split.validation.slice(validation[i].begin, validation[i].end)));
   }
   return text;
+}
+
+std::string describe_weights(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_128bits_reset(state);
+  size_t bytes = 0;
+  for (const std::filesystem::path& path : files) {
+    const io::MappedFile file(path, "train");
+    bytes += file.bytes().size();
+    XXH3_128bits_update(state, file.bytes().data(), file.bytes().size());
+    file.check_intact("train");
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(state);
+  XXH3_freeState(state);
+  return fmt::format("{} bytes, XXH3 {:016x}{:016x}", bytes, hash.high64, hash.low64);
 }
 
 std::string describe_arithmetic(Device device) {

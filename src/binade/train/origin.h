@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ struct Origin {
   std::string data = {};        // size and hash of the tokens
   std::string arithmetic = {};  // the CPU's kernels and vectors, or the GPU
   std::string version = {};     // of Binade
+  std::string base = {};        // size and hash of the weights that adapters belong to
 
   bool operator==(const Origin&) const = default;
 };
@@ -26,6 +28,9 @@ std::string new_run_id();
 // The tokens' number and hash; of a mixture those of each source, with its weight. Of more than
 // 2^24 tokens it hashes that many, in evenly spaced blocks, so that opening large data stays quick.
 std::string describe_data(const data::Split& split);
+
+// Size and hash of the weights in a model's folder.
+std::string describe_weights(const std::filesystem::path& folder);
 
 // The arithmetic of a device on this machine: "cpu neon-bf16, NEON" or "NVIDIA H200 (9.0)". Two
 // machines with the same one compute the same bits.

@@ -11,6 +11,8 @@
 #include "binade/base/json.h"
 #include "binade/base/random.h"
 #include "binade/data/batches.h"
+#include "binade/io/lora.h"
+#include "binade/io/safetensors.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
@@ -70,16 +72,30 @@ void check_modules(const Config& config, nn::Module& model) {
     check_module(one.module, model, config.precision_plan);
 }
 
+data::Batch on_device(const data::Batch& batch, Device device) {
+  return {.tokens = to(batch.tokens, device),
+          .targets = to(batch.targets, device),
+          .weight = batch.weight.defined() ? to(batch.weight, device) : Tensor(),
+          .documents = batch.documents};
+}
+
+Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch) {
+  const Tensor loss = model.loss(batch.tokens, batch.targets, {}, batch.documents);
+  if (!batch.weight.defined()) return loss;
+  const amp::Autocast off(amp::disabled_autocast());
+  return loss * batch.weight;
+}
+
 }  // namespace
 
 Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8State& fp8,
                   const data::Tokens& tokens, int64_t step, int64_t micro) {
   const amp::Autocast cast(autocast_state(config));
   const amp::Fp8Autocast in_fp8(fp8);
-  const data::Batch batch = data::training_batch(tokens, {config.batch, config.context},
-                                                 static_cast<uint64_t>(config.seed), step, micro);
-  const Device device = model.head_weight().device();
-  return model.loss(to(batch.tokens, device), to(batch.targets, device));
+  const data::Batch batch =
+      data::training_batch(tokens, {config.batch, config.context, config.accumulate},
+                           static_cast<uint64_t>(config.seed), step, micro);
+  return batch_loss(model, on_device(batch, model.head_weight().device()));
 }
 
 Trainer::Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks)
@@ -88,11 +104,12 @@ Trainer::Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
       fp8_(fp8_state(config)),
-      model_(std::make_unique<nn::LanguageModel>(model_config(config), placement(config))),
+      model_(make_model(config, placement(config))),
       ranks_(ranks != nullptr && ranks->size() > 1 ? std::move(ranks) : nullptr),
       optimizer_(new_optimizer()),
       scaler_(scaler_options(config)),
-      graph_(config.graph, device_) {
+      // The offsets of packed documents are on the host and change with every step.
+      graph_(config.pack ? GraphMode::off : config.graph, device_) {
   check_modules(config, *model_);
   make_sums();
 }
@@ -104,6 +121,12 @@ std::unique_ptr<optim::Optimizer> Trainer::new_optimizer() {
                    .expected = "cpu on many ranks",
                    .found = to_string(device_),
                    .hint = "this version shares work among CPUs alone: add --device cpu"});
+  }
+  if (config_.lora_rank > 0 || !config_.freeze.empty()) {
+    fail("train", {.argument = config_.lora_rank > 0 ? "[lora] rank" : "[train] freeze",
+                   .expected = "all weights trained on many ranks",
+                   .found = config_.lora_rank > 0 ? "adapters" : "frozen parameters",
+                   .hint = "train on one rank"});
   }
   partition_.emplace(parameters_in_order(config_, *model_), ranks_->size(), model_->parameters());
   return make_optimizer(config_, *model_, partition_->parts(ranks_->rank()));
@@ -144,23 +167,27 @@ void Trainer::init_from(const std::filesystem::path& given) {
   leaf_sum_.reset();
   optimizer_ = new_optimizer();
   make_sums();
-  if (config_.params == ParameterStorage::masters) {
+  if (config_.params == ParameterStorage::masters && config_.lora_rank == 0) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);
     const auto from = exact.parameters(), to = model_->parameters();
     const NoGrad no_grad;
     for (size_t i = 0; i < to.size(); ++i) {
+      if (!to[i].requires_grad()) continue;
       copy_(optimizer_->master_of(to[i]), optimizer_->own_part(to[i], from[i]));
     }
   }
   graph_.reset();
 }
 
+void Trainer::load_adapter(const std::filesystem::path& folder) {
+  io::load_adapter_tensors(*model_, io::load_safetensors(folder / "adapter_model.safetensors"));
+}
+
 Tensor Trainer::backward(const data::Batch& host, int64_t micro) {
   // Ops that draw random numbers take streams by micro-batch, whatever rank runs it: 4096 of each.
   random::context().next_stream = static_cast<uint32_t>(micro % 4096) * 4096;
-  const data::Batch batch{to(host.tokens, device_), to(host.targets, device_)};
-  const Tensor loss = model_->loss(batch.tokens, batch.targets);
+  const Tensor loss = batch_loss(*model_, on_device(host, device_));
   const amp::Autocast off(amp::disabled_autocast());
   const double fraction = 1.0 / static_cast<double>(config_.accumulate);
   scaler_.scale(config_.accumulate > 1 ? loss * fraction : loss).backward();
@@ -238,7 +265,7 @@ void Trainer::apply(const optim::Clip& clip, PendingStep& step) {
 
 void Trainer::start_step(const data::Tokens& tokens) {
   start_on([&](int64_t micro) {
-    return data::training_batch(tokens, {config_.batch, config_.context},
+    return data::training_batch(tokens, {config_.batch, config_.context, config_.accumulate},
                                 static_cast<uint64_t>(config_.seed), steps_, micro);
   });
 }
@@ -301,11 +328,15 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
       const auto buffer_for = [&](const Tensor& x) {
         return Tensor::empty(x.shape(), x.dtype(), device_);
       };
-      graph_inputs_.push_back({buffer_for(batch.tokens), buffer_for(batch.targets)});
+      graph_inputs_.push_back(
+          {.tokens = buffer_for(batch.tokens),
+           .targets = buffer_for(batch.targets),
+           .weight = batch.weight.defined() ? buffer_for(batch.weight) : Tensor()});
     }
     const data::Batch& input = graph_inputs_[static_cast<size_t>(micro)];
     backend::transfer(batch.tokens, input.tokens);
     backend::transfer(batch.targets, input.targets);
+    if (batch.weight.defined()) backend::transfer(batch.weight, input.weight);
   }
   if (!graph_.captured()) {
     const optim::Optimizer::Capture capture(*optimizer_);
@@ -393,7 +424,7 @@ double Trainer::evaluate(const data::Tokens& tokens) {
     for (int64_t i = first; i < config_.eval_batches; i += stride) {
       const data::Batch batch =
           data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
-      losses.emplace_back(model_->loss(to(batch.tokens, device_), to(batch.targets, device_)));
+      losses.emplace_back(batch_loss(*model_, on_device(batch, device_)));
     }
   });
   dist::StepPart part;

@@ -45,6 +45,8 @@ class Trainer {
 
   // Loads the weights of a model's folder, or of a run's, in place of random ones.
   void init_from(const std::filesystem::path& given);
+  // Loads the adapters of a folder with PEFT's files. Ranks and targets must be the model's.
+  void load_adapter(const std::filesystem::path& folder);
 
   // Starts the next step, on batches drawn from `tokens` or from a loader of the same
   // configuration. A GPU is still running it when this returns. A step with non-finite gradients is

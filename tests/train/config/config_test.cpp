@@ -38,12 +38,28 @@ TEST(Config, EveryKeySurvivesSaving) {
                                       {"fp8-margin", "-3"},
                                       {"lr", "1.25e-7"},
                                       {"recompute", "true"},
+                                      {"freeze", "embed*,blocks.0"},
+                                      {"dropout", "0.25"},
+                                      {"lora-dropout", "0.5"},
+                                      {"chat", "gemma"},
+                                      {"patience", "3"},
                                       {"seed", "9000000000000000"},
                                       {"out", "x"}});
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
   EXPECT_EQ(config.kv_heads, 2);
   EXPECT_EQ(config.fp8_margin, -3);
   EXPECT_TRUE(config.recompute);
+  EXPECT_EQ(config.freeze, (std::vector<std::string>{"embed*", "blocks.0"}));
+  EXPECT_EQ(config.dropout, 0.25);
+  EXPECT_EQ(config.lora_dropout, 0.5);
+  EXPECT_TRUE(config.keep_best);
+}
+
+TEST(Config, ListsAreArraysInFiles) {
+  const Config config =
+      resolve_text("[train]\nfreeze = [\"a,b\", \"c\"]\n[lora]\ntargets = []\n", "c.toml");
+  EXPECT_EQ(config.freeze, (std::vector<std::string>{"a,b", "c"}));
+  EXPECT_TRUE(config.lora_targets.empty());
 }
 
 TEST(Config, TheCommandLineWinsOverTheFileAndTheFileOverThePreset) {
@@ -92,10 +108,10 @@ TEST(Config, ACommandsDefaultsYieldToTheFile) {
 }
 
 TEST(Config, KeysAreNamedOnceAndDescribed) {
-  std::set<std::string_view> names;
+  std::set<std::string> names;
   for (const Key& key : keys()) {
-    EXPECT_TRUE(names.insert(key.name).second)
-        << key.name << " twice: the command line could not tell them apart";
+    EXPECT_TRUE(names.insert(option_name(key)).second)
+        << option_name(key) << " twice: the command line could not tell them apart";
     EXPECT_FALSE(key.help.empty()) << key.name;
     std::visit(
         [](const auto& field) {
@@ -124,7 +140,7 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},
       {"layers = 3", "expected the key [model] layers"},
       {"[trian]\nsteps = 3",
-       "expected one of [data], [model], [precision], [train], [run], found [trian]"},
+       "expected one of [data], [model], [precision], [train], [lora], [run], found [trian]"},
       {"[train]\nsteps = 0",
        "bad.toml, line 2: [train] steps: expected a whole number from 1 to 1e+09, found 0"},
       {"[train]\nsteps = -5", "found -5"},
@@ -132,6 +148,9 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nsteps = \"many\"", "found \"many\""},
       {"[train]\nsteps = true", "found true"},
       {"[train]\nsteps = [1, 2]", "found an array"},
+      {"[train]\nfreeze = [\"a\", 1]", "expected an array of texts, found an array"},
+      {"[train]\nfreeze = 3", "expected an array of texts, found 3"},
+      {"[train]\nrank = 3", "expected the key [lora] rank"},
       {"[train]\nsteps = 1979-05-27", "found a date or time"},
       {"[train.steps]\na = 1", "found a table"},
       {"[train]\nsteps = 99999999999", "found 99999999999"},

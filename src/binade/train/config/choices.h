@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "binade/amp/fp8.h"
+#include "binade/data/chat/chat_template.h"
 #include "binade/optim/schedule.h"
 #include "binade/tensor/device.h"
 #include "binade/tensor/dtype.h"
@@ -68,6 +69,12 @@ inline constexpr Named<GraphMode> graph_names[] = {
     {"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}};
 inline constexpr Named<std::optional<Device>> device_names[] = {
     {"auto", {}}, {"cpu", Device::cpu()}, {"cuda", Device::cuda()}};
+inline constexpr Named<std::optional<data::ChatFormat>> chat_names[] = {
+    {"auto", {}},
+    {"chatml", data::ChatFormat::chatml},
+    {"llama3", data::ChatFormat::llama3},
+    {"gemma", data::ChatFormat::gemma},
+    {"mistral", data::ChatFormat::mistral}};
 // These two take the names that amp and optim have for them.
 inline const Named<amp::Fp8Scaling> fp8_scaling_names[] = {
     {amp::name(amp::Fp8Scaling::delayed), amp::Fp8Scaling::delayed},

@@ -1,10 +1,15 @@
 #include "binade/train/config/component_options.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
+#include "binade/base/json.h"
+#include "binade/base/text.h"
+#include "binade/data/chat/examples.h"
 #include "binade/io/huggingface.h"
+#include "binade/io/lora.h"
 #include "binade/optim/adafactor.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/lion.h"
@@ -12,6 +17,40 @@
 #include "binade/train/config/precision_plan.h"
 
 namespace binade::train {
+namespace {
+
+// The parameters that are not frozen.
+std::vector<Tensor> trained(const nn::Module& model) {
+  std::vector<Tensor> result;
+  for (const Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) result.push_back(parameter);
+  }
+  return result;
+}
+
+void freeze(nn::Module& model, const std::vector<std::string>& patterns) {
+  auto parameters = model.named_parameters();
+  for (const std::string& pattern : patterns) {
+    bool found = false;
+    for (auto& [name, parameter] : parameters) {
+      if (!matches_glob(pattern, name) && !name.starts_with(pattern + ".")) continue;
+      parameter.set_requires_grad(false);
+      found = true;
+    }
+    if (!found)
+      fail("config", {.argument = "[train] freeze",
+                      .expected = "names of parameters, such as " + parameters.front().first +
+                                  " or " + parameters.back().first,
+                      .found = json::in_quotes(pattern)});
+  }
+  const bool trains = std::any_of(parameters.begin(), parameters.end(),
+                                  [](const auto& one) { return one.second.requires_grad(); });
+  if (!trains)
+    fail("config",
+         {.argument = "[train] freeze", .expected = "parameters left to train", .found = "none"});
+}
+
+}  // namespace
 
 bool uses_autocast(Precision precision) {
   return precision != Precision::fp32 && precision != Precision::tf32;
@@ -71,10 +110,48 @@ nn::LanguageModelConfig model_config(const Config& config) {
   model.eps = config.norm_eps;
   model.rope_theta = config.rope_theta;
   model.tied_head = config.tied_head.value_or(model.tied_head);
+  model.dropout = config.dropout;
   model.residual = config.residual;
   model.recompute = config.recompute;
   model.seed = static_cast<uint64_t>(config.seed);
   return model;
+}
+
+std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement) {
+  auto model = std::make_unique<nn::LanguageModel>(model_config(config), placement);
+  if (config.lora_rank > 0)
+    io::add_adapters(*model, {.rank = config.lora_rank,
+                              .alpha = config.lora_alpha,
+                              .dropout = config.lora_dropout,
+                              .targets = config.lora_targets});
+  freeze(*model, config.freeze);
+  return model;
+}
+
+data::Source data_source(const Config& config, const data::Tokenizer* tokenizer) {
+  const std::vector<int64_t> eos = model_config(config).eos;
+  data::Source source{.where = config.data,
+                      .tokenizer = tokenizer,
+                      .vocab = config.vocab,
+                      .batch = config.batch,
+                      .context = config.context,
+                      .validation = config.validation,
+                      .packed = config.pack};
+  if (!eos.empty()) source.eos = eos.front();
+  // Other data need no template, so one that is not known must not stop them.
+  if (data::is_example_file(config.data)) {
+    std::error_code error;
+    const std::filesystem::path path = config.tokenizer;
+    source.chat = data::read_chat_template(
+        std::filesystem::is_directory(path, error) ? path : path.parent_path(), config.chat);
+  }
+  return source;
+}
+
+int64_t trained_parameters(const nn::Module& model) {
+  int64_t count = 0;
+  for (const Tensor& parameter : trained(model)) count += parameter.numel();
+  return count;
 }
 
 nn::Placement placement(const Config& config) {
@@ -93,7 +170,11 @@ std::vector<Group> decay_groups(const std::vector<Tensor>& parameters, Options o
   matrices.options.weight_decay = decay;
   for (const Tensor& parameter : parameters)
     (parameter.rank() >= 2 ? matrices : others).parameters.push_back(parameter);
-  return {matrices, others};
+  std::vector<Group> groups;
+  for (const Group& group : {matrices, others}) {
+    if (!group.parameters.empty()) groups.push_back(group);
+  }
+  return groups;
 }
 
 optim::AdamOptions adam_options(const Config& config) {
@@ -109,6 +190,7 @@ std::unique_ptr<optim::Optimizer> make_muon(const Config& config, const nn::Modu
                            .scale = optim::MuonScale::match_rms_adamw}};
   std::vector<Tensor> rest;
   for (const auto& [name, parameter] : model.named_parameters()) {
+    if (!parameter.requires_grad()) continue;
     const bool is_hidden = name.starts_with("blocks.") && parameter.rank() == 2;
     (is_hidden ? hidden.parameters : rest).push_back(parameter);
   }
@@ -121,15 +203,15 @@ std::unique_ptr<optim::Optimizer> make_muon(const Config& config, const nn::Modu
 
 std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& model) {
   std::vector<Tensor> parameters;
-  for (const auto& group : decay_groups<optim::AdamGroup>(model.parameters(), adam_options(config),
-                                                          config.weight_decay))
+  for (const auto& group :
+       decay_groups<optim::AdamGroup>(trained(model), adam_options(config), config.weight_decay))
     parameters.insert(parameters.end(), group.parameters.begin(), group.parameters.end());
   return parameters;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model,
                                                  std::vector<optim::Part> parts) {
-  const auto parameters = model.parameters();
+  const std::vector<Tensor> parameters = trained(model);
   const double decay = config.weight_decay;
   if (!parts.empty() && config.optimizer != OptimizerKind::adamw) {
     fail("train", {.argument = "optimizer",

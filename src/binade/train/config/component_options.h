@@ -5,6 +5,7 @@
 #include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
 #include "binade/amp/grad_scaler.h"
+#include "binade/data/corpus.h"
 #include "binade/nn/language_model.h"
 #include "binade/optim/optimizer.h"
 #include "binade/optim/schedule.h"
@@ -14,13 +15,21 @@
 namespace binade::train {
 
 nn::LanguageModelConfig model_config(const Config& config);
+// The model with random weights, its adapters if there are any, and the parameters that are not
+// trained frozen. Fails for a pattern of `freeze` that names no parameter, or if all are frozen.
+std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement);
+// The configured data, read with `tokenizer` (null: bytes).
+data::Source data_source(const Config& config, const data::Tokenizer* tokenizer);
+// The number of parameters that are not frozen.
+int64_t trained_parameters(const nn::Module& model);
 // Device and type of the parameters.
 nn::Placement placement(const Config& config);
-// The optimizer over the model's parameters: matrices decay, vectors do not. `parts`, for AdamW
-// alone, are the elements of each that this process updates, in the order below; empty: all.
+// The optimizer over the parameters that are not frozen: matrices decay, vectors do not. `parts`,
+// for AdamW alone, are the elements of each that this process updates, in the order below; empty:
+// all.
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model,
                                                  std::vector<optim::Part> parts = {});
-// The parameters in the order of an AdamW.
+// Those parameters in the order of an AdamW.
 std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
 // The recipe, with the overrides by module; off unless the precision is fp8.

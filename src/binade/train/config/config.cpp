@@ -26,7 +26,8 @@ namespace {
 // Of unknown names, messages show this many characters.
 constexpr size_t max_name = 80;
 
-using Value = std::variant<bool, int64_t, double, std::string>;
+using Texts = std::vector<std::string>;
+using Value = std::variant<bool, int64_t, double, std::string, Texts>;
 
 // A value from a file or the command line, and its origin: "--lr" or
 // "run.toml, line 3: [train] lr".
@@ -55,6 +56,14 @@ const Key* find(std::string_view section, std::string_view name) {
   return nullptr;
 }
 
+const Key* find_option(std::string name) {
+  std::replace(name.begin() + 2, name.end(), '_', '-');
+  for (const Key& key : keys()) {
+    if (option_name(key) == name) return &key;
+  }
+  return nullptr;
+}
+
 std::string full_name(const Key& key) { return fmt::format("[{}] {}", key.section, key.name); }
 
 std::string range_text(const auto& number) {
@@ -69,6 +78,7 @@ std::string expectation(const Key& key) {
         if constexpr (std::is_same_v<T, Whole>) return "a whole number" + range_text(field);
         if constexpr (std::is_same_v<T, Real>) return "a number" + range_text(field);
         if constexpr (std::is_same_v<T, Text>) return "a text";
+        if constexpr (std::is_same_v<T, List>) return "an array of texts";
         if constexpr (std::is_same_v<T, Choice>)
           return fmt::format("one of {}", fmt::join(field.names(), ", "));
       },
@@ -82,9 +92,21 @@ std::string expectation(const Key& key) {
 
 std::string in_words(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return json::in_quotes(*text);
+  if (std::holds_alternative<Texts>(value)) return "an array";
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
   if (const auto* number = std::get_if<int64_t>(&value)) return fmt::format("{}", *number);
   return std::get<bool>(value) ? "true" : "false";
+}
+
+// "a,b" as {"a", "b"}; empty parts are left out.
+Texts split_list(std::string_view text) {
+  Texts parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 // Writes a setting into its field, or refuses it.
@@ -102,11 +124,14 @@ class Assignment {
                                    field.low, field.high);
   }
   void operator()(const Text& field) {
-    const std::string& text = value<std::string>();
-    // The system would end a path there.
-    if (text.find('\0') != std::string::npos)
-      refuse(setting_, in_words(text) + " with a zero byte");
-    config_.*field.member = text;
+    config_.*field.member = without_zeros(value<std::string>());
+  }
+  void operator()(const List& field) {
+    const auto* text = std::get_if<std::string>(&setting_.value);
+    if (text == nullptr) {
+      for (const std::string& one : value<Texts>()) without_zeros(one);
+    }
+    config_.*field.member = text != nullptr ? split_list(without_zeros(*text)) : value<Texts>();
   }
   void operator()(const Choice& field) {
     if (!field.set(config_, value<std::string>())) refuse(setting_, in_words(setting_.value));
@@ -118,6 +143,13 @@ class Assignment {
     const T* found = std::get_if<T>(&setting_.value);
     if (found == nullptr) refuse(setting_, in_words(setting_.value));
     return *found;
+  }
+
+  // The system would end a path at a zero byte.
+  const std::string& without_zeros(const std::string& text) const {
+    if (text.find('\0') != std::string::npos)
+      refuse(setting_, in_words(text) + " with a zero byte");
+    return text;
   }
 
   template <class T>
@@ -162,6 +194,14 @@ std::optional<Value> toml_value(const toml::node& node) {
   if (const auto* value = node.as_integer()) return value->get();
   if (const auto* value = node.as_floating_point()) return value->get();
   if (const auto* value = node.as_string()) return value->get();
+  if (const auto* array = node.as_array()) {
+    Texts texts;
+    for (const toml::node& one : *array) {
+      if (!one.is_string()) return {};
+      texts.push_back(one.as_string()->get());
+    }
+    return texts;
+  }
   return {};
 }
 
@@ -314,7 +354,7 @@ void read_toml(std::string_view text, const std::string& file, Given& given) {
       read_section(file, name.str(), *node.as_table(), given);
     } else if (node.is_table()) {
       fail("config", {.argument = line_of(file, node),
-                      .expected = "one of [data], [model], [precision], [train], [run]",
+                      .expected = "one of [data], [model], [precision], [train], [lora], [run]",
                       .found = fmt::format("[{}]", shortened(name.str(), max_name))});
     } else {
       refuse_key(line_of(file, node), "", name.str());
@@ -324,9 +364,7 @@ void read_toml(std::string_view text, const std::string& file, Given& given) {
 
 void add_options(const Sources::Options& options, Given& given) {
   for (const auto& [name, text] : options) {
-    std::string key_name = name;
-    std::replace(key_name.begin(), key_name.end(), '-', '_');
-    const Key* key = find("", key_name);
+    const Key* key = find_option("--" + name);
     if (key == nullptr) refuse_option("--" + name);
     given.settings.push_back({key, parse_option(*key, text), option_name(*key)});
   }
@@ -348,16 +386,21 @@ Config resolved(const Given& given) {
   config.overrides = given.overrides;
   // The preset and the model to start from come first, so that any explicit key overrides them.
   for (const Setting& setting : settings) {
-    if (setting.key->name == "preset" || setting.key->name == "init_from") apply(setting, config);
+    const std::string_view name = setting.key->name;
+    const bool lora = setting.key->section == "lora" && (name == "rank" || name == "adapter");
+    if (name == "preset" || name == "init_from" || lora) apply(setting, config);
   }
   apply_preset(config);
+  if (!config.lora_adapter.empty() && !sizes_are_given(settings)) apply_adapter(config);
   if (!config.init_from.empty()) apply_fine_tuning(config);
   if (!config.init_from.empty() && !sizes_are_given(settings)) apply_init_from(config);
-  bool vocab_given = !config.init_from.empty();
+  bool vocab_given = !config.init_from.empty(), params_given = false;
   for (const Setting& setting : settings) {
     apply(setting, config);
     vocab_given |= setting.key->name == "vocab";
+    params_given |= setting.key->name == "params";
   }
+  if (!params_given) choose_params(config);
   complete(config, vocab_given);
   return config;
 }
@@ -372,6 +415,11 @@ std::string value_text(const Key& key, const Config& config) {
           return toml_string(field.get(config));
         } else if constexpr (std::is_same_v<T, Text>) {
           return toml_string(config.*field.member);
+        } else if constexpr (std::is_same_v<T, List>) {
+          std::string text;
+          for (const std::string& one : config.*field.member)
+            text += (text.empty() ? "" : ", ") + toml_string(one);
+          return "[" + text + "]";
         } else if constexpr (std::is_same_v<T, Real>) {
           const std::string text = fmt::format("{}", config.*field.member);
           return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;

@@ -22,6 +22,8 @@ struct Config {
   std::string data = "builtin";
   std::string tokenizer = "bytes";
   double validation = 0.05;
+  std::optional<binade::data::ChatFormat> chat;  // none: that of the tokenizer's folder
+  bool pack = false;
   // [model]
   Preset preset = Preset::tiny;
   std::string init_from;
@@ -52,9 +54,16 @@ struct Config {
   int64_t warmup = -1;
   optim::ScheduleKind schedule = optim::ScheduleKind::cosine;
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, clip = 1;
+  double dropout = 0;
+  std::vector<std::string> freeze;  // patterns of parameters' names
   bool recompute = false;
   GraphMode graph = GraphMode::automatic;
   int64_t seed = 0, threads = 0;
+  // [lora]
+  int64_t lora_rank = 0;  // 0: all weights are trained
+  double lora_alpha = 16, lora_dropout = 0;
+  std::vector<std::string> lora_targets = {"all-linear"};
+  std::string lora_adapter;
   // [dist]
   int64_t stage = 2;
   DType reduce_dtype = DType::f32;
@@ -62,7 +71,8 @@ struct Config {
   // [run]
   std::string out;
   int64_t eval_every = 200, eval_batches = 8, log_every = 50, checkpoint_every = 400, keep = 2,
-          sample = 400, layer_stats = 100;
+          sample = 400, layer_stats = 100, patience = 0;
+  bool keep_best = false;
   bool resume = false, start_over = false, allow_changes = false, dry_run = false;
   double time_limit = 0;  // seconds; 0: none
 
@@ -84,13 +94,17 @@ struct Real {
 struct Text {
   std::string Config::*member;
 };
+// An array of texts in TOML; separated by commas on the command line.
+struct List {
+  std::vector<std::string> Config::*member;
+};
 // One of a table of named values (choices.h).
 struct Choice {
   std::vector<std::string_view> (*names)();
   std::string_view (*get)(const Config& config);
   bool (*set)(Config& config, std::string_view name);  // false if the table has no such name
 };
-using Field = std::variant<Switch, Whole, Real, Text, Choice>;
+using Field = std::variant<Switch, Whole, Real, Text, List, Choice>;
 
 // One key: all that reading TOML, the command line, --help, saving and messages need to know of it.
 struct Key {
@@ -102,9 +116,9 @@ struct Key {
 };
 
 std::span<const Key> keys();
-// "--fp8-scaling".
+// "--fp8-scaling"; those of [lora] begin with "--lora-".
 std::string option_name(const Key& key);
-// The placeholder in --help: "N", "X", "TEXT" or "a|b|c"; empty for a switch.
+// The placeholder in --help: "N", "X", "TEXT", "A,B" or "a|b|c"; empty for a switch.
 std::string value_name(const Key& key);
 // The key's value as TOML writes it.
 std::string value_text(const Key& key, const Config& config);

@@ -34,12 +34,18 @@ constexpr Choice choice = {
 constexpr Key all_keys[] = {
     {"data", "data", Text{&C::data},
      "Training text: a file (.txt, .jsonl, also .gz or .zst), a folder, a token file (.bin) or a "
-     "folder of them, builtin (Binade's own sources), or several with weights: 3*books,1*code"},
+     "folder of them, a .jsonl file of conversations, builtin (Binade's own sources), or several "
+     "with weights: 3*books,1*code"},
     {"data", "tokenizer", Text{&C::tokenizer},
      "bytes, or a tokenizer.json, a SentencePiece model (binade tokenize train makes both) or a "
      "folder with one, which sets vocab's default"},
     {"data", "validation", Real{&C::validation, 1e-6, 0.9},
-     "Fraction of the tokens held out for validation"},
+     "Fraction of the tokens, or of the examples, held out for validation"},
+    {"data", "chat", choice<&C::chat, chat_names>,
+     "How a .jsonl file's messages are written; auto: by the chat template in the tokenizer's "
+     "folder"},
+    {"data", "pack", Switch{&C::pack},
+     "Put several examples of a .jsonl file into a sequence, where they do not see one another"},
     {"model", "preset", choice<&C::preset, preset_names>,
      "Model size with its batch, steps and learning rate; explicit keys override it"},
     {"model", "init_from", Text{&C::init_from},
@@ -103,6 +109,11 @@ constexpr Key all_keys[] = {
     {"train", "beta2", Real{&C::beta2, 0, 0.9999999},
      "Decay of Adam's second moment; Lion's beta2"},
     {"train", "clip", Real{&C::clip, 0, most}, "Maximum norm of the gradient; 0: no clipping"},
+    {"train", "dropout", Real{&C::dropout, 0, 0.99},
+     "Probability of zeroing an activation after the embedding, attention and the MLP"},
+    {"train", "freeze", List{&C::freeze},
+     "Parameters that are not trained, by name: a pattern with * and ?, or a module and all below "
+     "it, such as embedding or blocks.0"},
     {"train", "recompute", Switch{&C::recompute},
      "Recompute blocks in backward instead of keeping their activations"},
     {"train", "graph", choice<&C::graph, graph_names>,
@@ -111,6 +122,17 @@ constexpr Key all_keys[] = {
     {"train", "seed", Whole{&C::seed, 0, 9e15}, "Seed of the initial weights and the data order"},
     {"train", "threads", Whole{&C::threads, 0, 1024},
      "CPU threads; 0: all. Results do not depend on it"},
+    {"lora", "rank", Whole{&C::lora_rank, 0, 65536},
+     "Rank of low-rank adapters, which are trained instead of the weights; 0: none"},
+    {"lora", "alpha", Real{&C::lora_alpha, 1e-6, most},
+     "Adapters' updates are scaled by alpha / rank"},
+    {"lora", "dropout", Real{&C::lora_dropout, 0, 0.99}, "Dropout of the adapters' inputs"},
+    {"lora", "targets", List{&C::lora_targets},
+     "Linear layers to adapt, by Hugging Face's names (q_proj, v_proj, ...); all-linear: all but "
+     "the head"},
+    {"lora", "adapter", Text{&C::lora_adapter},
+     "Start from the adapter in this folder (PEFT's files), which sets rank, alpha, targets and "
+     "init_from's default"},
     {"dist", "stage", Whole{&C::stage, 1, 2},
      "On many ranks: 1 shards master weights and moments; 2 releases gradients early, too. Results "
      "do not depend on it"},
@@ -132,6 +154,10 @@ constexpr Key all_keys[] = {
      "Tokens to generate at the end, after two lines at each validation; 0: none"},
     {"run", "layer_stats", Whole{&C::layer_stats, 0, most},
      "Steps between per-layer statistics; 0: none"},
+    {"run", "keep_best", Switch{&C::keep_best},
+     "Write the model with the lowest validation loss to best/ in the run's folder"},
+    {"run", "patience", Whole{&C::patience, 0, most},
+     "Stop after this many validations without a lower loss, and keep the best; 0: never"},
     {"run", "resume", Switch{&C::resume}, "Continue from the newest checkpoint in --out", false},
     {"run", "start_over", Switch{&C::start_over},
      "With --resume: train from step 0 if the run's checkpoints are gone", false},
@@ -148,7 +174,7 @@ constexpr Key all_keys[] = {
 std::span<const Key> keys() { return all_keys; }
 
 std::string option_name(const Key& key) {
-  std::string name = "--" + std::string(key.name);
+  std::string name = (key.section == "lora" ? "--lora-" : "--") + std::string(key.name);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
 }
@@ -162,6 +188,7 @@ std::string value_name(const Key& key) {
         return std::is_same_v<T, Whole>  ? "N"
                : std::is_same_v<T, Real> ? "X"
                : std::is_same_v<T, Text> ? "TEXT"
+               : std::is_same_v<T, List> ? "A,B"
                                          : "";
       },
       key.field);

@@ -9,6 +9,7 @@
 #include "binade/data/mixture.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
+#include "binade/io/lora.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/config/component_options.h"
 
@@ -41,6 +42,8 @@ constexpr PresetValues presets[] = {
 // Training goes on where another run has ended, so its steps are small and few: fine-tuning uses
 // rates of 2e-5 to 5e-5.
 constexpr double fine_tuning_lr = 3e-5;
+// Adapters start at zero and are few: their usual rates are ten times as large (QLoRA's is 2e-4).
+constexpr double lora_lr = 2e-4;
 constexpr int64_t fine_tuning_steps = 500;
 
 // A tenth of a run, but no more than the 2000 steps that large runs take.
@@ -103,6 +106,18 @@ void check_precision(const Config& c) {
           fmt::format("{}", c.fp8_skip_first + c.fp8_skip_last));
 }
 
+void check_lora(const Config& c) {
+  if (c.lora_rank == 0) {
+    require(c.lora_adapter.empty(), "[lora] adapter", "a rank above 0 beside it", "rank 0");
+    return;
+  }
+  require(!c.init_from.empty(), "[lora] rank", "--init-from with the model to adapt", "none");
+  require(!c.lora_targets.empty(), "[lora] targets", "at least one linear layer", "none");
+  require(c.freeze.empty(), "[train] freeze",
+          "no patterns beside [lora], which freezes all weights",
+          fmt::format("{}", c.freeze.size()));
+}
+
 }  // namespace
 
 void apply_preset(Config& config) {
@@ -124,13 +139,17 @@ void apply_preset(Config& config) {
 
 void apply_fine_tuning(Config& config) {
   config.steps = fine_tuning_steps;
-  config.lr = fine_tuning_lr;
+  config.lr = config.lora_rank > 0 ? lora_lr : fine_tuning_lr;
 }
 
 void apply_init_from(Config& config) {
   const std::filesystem::path folder = io::model_folder(config.init_from, "--init-from");
-  const nn::LanguageModelConfig model = io::read_config(folder / "config.json");
-  if (data::find_tokenizer(folder)) config.tokenizer = folder.string();
+  const nn::LanguageModelConfig model = io::read_config(io::config_file(folder));
+  if (data::find_tokenizer(folder)) {
+    config.tokenizer = folder.string();
+  } else if (io::is_adapter(folder) && data::find_tokenizer(io::adapter_base(folder))) {
+    config.tokenizer = io::adapter_base(folder).string();
+  }
   config.architecture = io::config_json(model);
   config.model = model.norm == nn::NormKind::rms ? ModelFamily::llama : ModelFamily::gpt2;
   config.layers = model.layers;
@@ -143,6 +162,20 @@ void apply_init_from(Config& config) {
   config.tied_head = model.tied_head;
   config.norm_eps = model.eps;
   config.rope_theta = model.rope_theta;
+}
+
+void apply_adapter(Config& config) {
+  const io::AdapterConfig adapter = io::read_adapter_config(config.lora_adapter);
+  config.lora_rank = adapter.lora.rank;
+  config.lora_alpha = adapter.lora.alpha;
+  config.lora_dropout = adapter.lora.dropout;
+  config.lora_targets = adapter.lora.targets;
+  if (config.init_from.empty()) config.init_from = io::adapter_base(config.lora_adapter).string();
+}
+
+void choose_params(Config& config) {
+  const bool in_bf16 = config.precision == Precision::bf16 || config.precision == Precision::fp8;
+  if (config.lora_rank > 0 && in_bf16) config.params = ParameterStorage::masters;
 }
 
 Config with_precision(Config config, Precision precision) {
@@ -172,8 +205,10 @@ void complete(Config& config, bool vocab_given) {
           fmt::format("at most the {} steps", config.steps), fmt::format("{}", config.warmup));
   require(!config.resume || !config.out.empty(), "--resume",
           "--out with the folder of the run to continue", "none");
+  if (config.patience > 0) config.keep_best = true;
   check_model(config);
   check_precision(config);
+  check_lora(config);
 }
 
 }  // namespace binade::train

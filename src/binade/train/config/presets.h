@@ -15,6 +15,14 @@ void apply_fine_tuning(Config& config);
 // config.init_from: a model's folder or a run's.
 void apply_init_from(Config& config);
 
+// Sets the options of adapters to those of config.lora_adapter, and init_from to its base unless it
+// is given.
+void apply_adapter(Config& config);
+
+// With adapters, stores the frozen weights in bf16 if the matmuls use that type: f32 would only
+// take memory.
+void choose_params(Config& config);
+
 // The configuration in another precision, without the settings that do not go with it.
 Config with_precision(Config config, Precision precision);
 

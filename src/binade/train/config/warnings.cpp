@@ -23,6 +23,7 @@ bool is_fp8(const Config& c) { return c.precision == Precision::fp8; }
 bool is_fp16(const Config& c) { return c.precision == Precision::fp16; }
 bool is_delayed(const Config& c) { return is_fp8(c) && c.fp8_scaling == amp::Fp8Scaling::delayed; }
 bool is_on_gpu(const Config& c) { return device_of(c).is_cuda(); }
+bool has_lora(const Config& c) { return c.lora_rank > 0; }
 bool has_moments(const Config& c) { return c.optimizer != OptimizerKind::adafactor; }
 bool starts_anew(const Config& c) { return c.init_from.empty(); }
 
@@ -37,6 +38,8 @@ constexpr Conditional conditionals[] = {
     {"fp8_skip_last", is_fp8, "without --precision fp8"},
     {"scale_init", is_fp16, "without --precision fp16"},
     {"scale_growth_interval", is_fp16, "without --precision fp16"},
+    {"alpha", has_lora, "without --lora-rank"},
+    {"targets", has_lora, "without --lora-rank"},
     {"moments", has_moments, "with --optimizer adafactor"},
     {"beta1", has_moments, "with --optimizer adafactor"},
     {"beta2", has_moments, "with --optimizer adafactor"},

@@ -139,6 +139,13 @@ std::string charts(const RunSummary& run) {
   return html + memory_chart(run) + layer_charts(run.layers);
 }
 
+// "Llama" of a model made here; the model_type of one that was loaded.
+std::string family_name(const Config& config) {
+  const std::string family = model_config(config).family;
+  if (!family.empty() && family != "llama" && family != "gpt2") return family;
+  return config.model == ModelFamily::llama ? "Llama" : "GPT-2";
+}
+
 }  // namespace
 
 Provenance provenance(const Config& config) {
@@ -155,9 +162,8 @@ std::optional<double> RunSummary::bits_per_byte(double loss) const {
 
 std::string report_html(const RunSummary& run) {
   const Config& c = run.config;
-  const std::string title =
-      fmt::format("{} in {}, {} parameters", c.model == ModelFamily::llama ? "Llama" : "GPT-2",
-                  name(c.precision), grouped(run.parameters));
+  const std::string title = fmt::format("{} in {}, {} parameters", family_name(c),
+                                        name(c.precision), grouped(run.parameters));
   std::string html = fmt::format(
       "<p>{} layers, width {}, {} heads, context {}; trained on {} with batches of {} x {} "
       "sequences.</p>\n",

@@ -97,8 +97,7 @@ RunSummary read_run(const std::filesystem::path& folder) {
   if (std::error_code error; std::filesystem::exists(folder / file_name, error)) {
     read_summary(folder / file_name, run);
   } else {
-    run.parameters =
-        nn::LanguageModel(model_config(run.config), {Device::meta(), DType::f32}).parameter_count();
+    run.parameters = make_model(run.config, {Device::meta(), DType::f32})->parameter_count();
     run.memory = forecast_memory(run.config);
   }
   return run;

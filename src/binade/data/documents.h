@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "binade/data/batches.h"
+
+namespace binade::data {
+
+// Documents that batches hold whole: conversations, or prompts with their answers. Only some of
+// their tokens are targets.
+class Documents {
+ public:
+  struct Options {
+    int64_t context = 1;  // tokens of a row; longer documents are cut
+    bool packed = false;  // several documents may share a row
+  };
+  // Document i is the tokens [ends[i - 1], ends[i]) of `ids`. `is_target` has a 1 for each token to
+  // predict, else a 0. Every document has a token to predict within the context.
+  Documents(Tokens ids, Tokens is_target, std::vector<int64_t> ends, const Options& options);
+
+  int64_t size() const { return static_cast<int64_t>(ends_.size()); }
+  // Rows of a batch that all documents fill.
+  int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
+  const Tokens& is_target() const { return is_target_; }
+
+  // Batches of rows, each with a weight by its number of targets. Training batches pass over all
+  // rows in a new order each time; a batch is a function of its arguments.
+  Batch training_batch(BatchShape shape, uint64_t seed, int64_t step, int64_t micro) const;
+  Batch validation_batch(BatchShape shape, int64_t index, int64_t count) const;
+  // Rows [begin, begin + shape.batch).
+  Batch consecutive_batch(BatchShape shape, int64_t begin) const;
+
+ private:
+  struct Row {
+    std::vector<int64_t> documents;
+    int64_t targets = 0;
+  };
+  int64_t begin_of(int64_t document) const {
+    return document == 0 ? 0 : ends_[static_cast<size_t>(document) - 1];
+  }
+  // Tokens of a document that are inputs.
+  int64_t inputs_of(int64_t document) const;
+  void fill_rows();
+  // The row at place `index` of all passes.
+  int64_t shuffled(int64_t index, uint64_t seed) const;
+  Batch gathered(BatchShape shape, const std::vector<int64_t>& rows) const;
+  int64_t targets_of(const std::vector<int64_t>& rows) const;
+
+  Tokens ids_, is_target_;
+  std::vector<int64_t> ends_;
+  Options options_;
+  std::vector<Row> rows_;
+  int64_t width_ = 1;  // of the longest row; batches are not wider than they need to be
+};
+
+}  // namespace binade::data

@@ -1,0 +1,357 @@
+#include "binade/io/lora.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "binade/amp/autocast.h"
+#include "binade/autograd/grad_mode.h"
+#include "binade/base/json.h"
+#include "binade/base/text.h"
+#include "binade/io/huggingface_parts.h"
+#include "binade/io/safetensors.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/copy.h"
+#include "binade/ops/matmul.h"
+#include "binade/ops/shape.h"
+#include "binade/ops/unary.h"
+
+namespace binade::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* caller = "lora";
+constexpr const char* config_name = "adapter_config.json";
+constexpr const char* weights_name = "adapter_model.safetensors";
+constexpr std::string_view prefix = "base_model.model.";  // of PEFT's names
+constexpr int64_t max_config = 1 << 20;
+
+std::string without_suffix(const std::string& name, std::string_view suffix) {
+  return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
+}
+
+// A linear layer of a Hugging Face model: all of one of Binade's, or some of its channels.
+struct Target {
+  Part part;           // of its weight
+  std::string module;  // Hugging Face's name
+  std::string path;    // of Binade's module
+
+  // "q_proj".
+  std::string name() const { return module.substr(module.rfind('.') + 1); }
+  std::string a_name() const { return fmt::format("{}{}.lora_A.weight", prefix, module); }
+  std::string b_name() const { return fmt::format("{}{}.lora_B.weight", prefix, module); }
+};
+
+std::vector<Target> targets_of(const nn::LanguageModel& model) {
+  std::vector<Target> targets;
+  for (const Part& part : parts_of(model.config(), parameters_of(model))) {
+    const bool linear =
+        part.parameter.ends_with(".qkv.weight") || part.parameter.ends_with(".out.weight") ||
+        part.parameter.ends_with(".up.weight") || part.parameter.ends_with(".down.weight");
+    if (linear)
+      targets.push_back({part, without_suffix(part.file_name, ".weight"),
+                         without_suffix(part.parameter, ".weight")});
+  }
+  return targets;
+}
+
+std::map<std::string, nn::Linear*> linears_of(nn::LanguageModel& model) {
+  std::map<std::string, nn::Linear*> linears;
+  for (const auto& [path, module] : model.named_modules()) {
+    if (auto* linear = dynamic_cast<nn::Linear*>(module)) linears[path] = linear;
+  }
+  return linears;
+}
+
+bool names(std::string_view target, std::string_view module) {
+  if (target == all_linear || target == module) return true;
+  if (target.find_first_of("*?") != std::string_view::npos) return matches_glob(target, module);
+  return module.ends_with("." + std::string(target));
+}
+
+// An adapter of a model with the part of a file that it is.
+struct Adapted {
+  Target target;
+  nn::LoraAdapter* adapter;
+
+  // b as the file has it: its rows are those of the weight, possibly head by head.
+  Tensor file_b() const {
+    const Part rows{.file_name = {}, .parameter = "b", .heads = target.part.heads};
+    return view_of({{"b", adapter->b.detach()}}, rows);
+  }
+};
+
+std::vector<Adapted> adapters_of(nn::LanguageModel& model) {
+  const auto linears = linears_of(model);
+  std::vector<Adapted> result;
+  for (Target& target : targets_of(model)) {
+    nn::LoraAdapter* adapter = linears.at(target.path)->find_adapter(target.name());
+    if (adapter != nullptr) result.push_back({std::move(target), adapter});
+  }
+  return result;
+}
+
+void check_targets(const std::vector<Target>& known, const LoraOptions& options) {
+  std::set<std::string> short_names;
+  for (const Target& one : known) short_names.insert(one.name());
+  for (const std::string& target : options.targets) {
+    const bool found = std::any_of(known.begin(), known.end(),
+                                   [&](const Target& one) { return names(target, one.module); });
+    if (!found)
+      fail(caller,
+           {.argument = "targets",
+            .expected = fmt::format("linear layers of this model: {}, {}, or a name like {}",
+                                    all_linear, fmt::join(short_names, ", "), known[0].module),
+            .found = json::in_quotes(target)});
+  }
+}
+
+// The names of adapted layers for adapter_config.json: "q_proj" if that names no other layer.
+std::vector<std::string> target_names(nn::LanguageModel& model) {
+  std::set<std::string> short_names, whole_names;
+  for (const Adapted& one : adapters_of(model)) {
+    short_names.insert(one.target.name());
+    whole_names.insert(one.target.module);
+  }
+  const std::vector<Target> known = targets_of(model);
+  const bool unique = std::all_of(known.begin(), known.end(), [&](const Target& one) {
+    return whole_names.contains(one.module) || !short_names.contains(one.name());
+  });
+  const auto& chosen = unique ? short_names : whole_names;
+  return {chosen.begin(), chosen.end()};
+}
+
+// Alpha of a module by the entries of alpha_pattern, whose names are ends of modules' names.
+struct Scaling {
+  double alpha = 8;
+  bool by_root = false;  // alpha / sqrt(rank): rsLoRA
+  std::map<std::string, double> alphas = {};
+
+  double of(const std::string& module, int64_t rank) const {
+    double chosen = alpha;
+    for (const auto& [name, value] : alphas) {
+      if (names(name, module)) chosen = value;
+    }
+    const auto r = static_cast<double>(rank);
+    return chosen / (by_root ? std::sqrt(r) : r);
+  }
+};
+
+struct AdapterFile {
+  AdapterConfig config;
+  Scaling scaling;
+};
+
+// Settings that change what an adapter computes, with the only value that Binade has.
+void refuse_variants(const json::Value& root) {
+  const auto require_unset = [&root](const char* key) {
+    const json::Value* found = root.find(key);
+    if (found == nullptr || found->is_null()) return;
+    if (found->is_array() && found->array().empty()) return;
+    if (found->is_object() && found->object().empty()) return;
+    found->refuse("no setting: Binade reads plain LoRA adapters", found->describe());
+  };
+  for (const char* key : {"modules_to_save", "layers_to_transform", "layer_replication",
+                          "trainable_token_indices", "target_parameters", "exclude_modules"})
+    require_unset(key);
+  for (const char* key : {"use_dora", "lora_bias"}) {
+    const json::Value* found = root.find(key);
+    if (found != nullptr && found->boolean())
+      found->refuse("false: Binade reads plain LoRA adapters", "true");
+  }
+  if (const json::Value* bias = root.find("bias"); bias != nullptr && bias->string() != "none")
+    bias->refuse("\"none\"", bias->describe());
+}
+
+std::map<std::string, double> read_pattern(const json::Value& root, const char* key) {
+  std::map<std::string, double> result;
+  const json::Value* found = root.find(key);
+  if (found == nullptr || found->is_null()) return result;
+  for (const auto& [name, value] : found->object()) {
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '_' || c == '.';
+    });
+    if (!plain) value.refuse("the name of a module", json::in_quotes(name));
+    result[name] = value.number();
+  }
+  return result;
+}
+
+AdapterFile read_file(const fs::path& folder) {
+  const fs::path path = folder / config_name;
+  const std::string text = read_text(path, caller, max_config);
+  const json::Document document = json::parse(text, {caller, path.string()});
+  const json::Value& root = document.root();
+  if (root.at("peft_type").string() != "LORA")
+    root.at("peft_type").refuse("\"LORA\"", root.at("peft_type").describe());
+  refuse_variants(root);
+  AdapterFile file;
+  LoraOptions& lora = file.config.lora;
+  lora.rank = root.at("r").integer(1, 1 << 20);
+  lora.alpha = file.scaling.alpha = root.at("lora_alpha").number();
+  if (const json::Value* value = root.find("use_rslora")) file.scaling.by_root = value->boolean();
+  if (const json::Value* value = root.find("lora_dropout")) lora.dropout = value->number();
+  file.scaling.alphas = read_pattern(root, "alpha_pattern");
+  if (const json::Value* value = root.find("target_modules"); value && value->is_array()) {
+    lora.targets.clear();
+    for (const json::Value& one : value->array()) lora.targets.push_back(one.string());
+  }
+  if (const json::Value* value = root.find("base_model_name_or_path"); value && value->is_string())
+    file.config.base = value->string();
+  return file;
+}
+
+// The differences between a file's tensors and those expected, as one message.
+void check_tensors(const std::map<std::string, Shape>& expected, const StateDict& given,
+                   const std::string& source) {
+  std::string differences;
+  for (const auto& [name, shape] : expected) {
+    const auto found = given.find(name);
+    if (found == given.end()) {
+      differences += "\n  missing: " + name + " " + to_string(shape);
+    } else if (found->second.shape() != shape || !is_compute(found->second.dtype())) {
+      differences += fmt::format("\n  {}: expected {} of a floating type, found {}", name,
+                                 to_string(shape), describe(found->second));
+    }
+  }
+  for (const auto& [name, tensor] : given) {
+    if (!expected.contains(name)) differences += "\n  not in this model: " + json::in_quotes(name);
+  }
+  if (!differences.empty())
+    fail(caller, {.argument = source,
+                  .expected = "the adapters of this model",
+                  .found = "these differences:" + differences});
+}
+
+}  // namespace
+
+void add_adapters(nn::LanguageModel& model, const LoraOptions& options) {
+  const std::vector<Target> known = targets_of(model);
+  check_targets(known, options);
+  const auto linears = linears_of(model);
+  for (auto& [name, parameter] : model.named_parameters()) parameter.set_requires_grad(false);
+  for (const Target& target : known) {
+    const bool chosen = std::any_of(options.targets.begin(), options.targets.end(),
+                                    [&](const auto& one) { return names(one, target.module); });
+    if (!chosen) continue;
+    nn::Linear& linear = *linears.at(target.path);
+    linear.add_adapter(target.name(),
+                       {.in = linear.weight.size(1),
+                        .begin = target.part.begin,
+                        .rows = target.part.rows > 0 ? target.part.rows : linear.weight.size(0),
+                        .rank = options.rank,
+                        .scale = options.alpha / static_cast<double>(options.rank),
+                        .dropout = options.dropout});
+  }
+}
+
+StateDict adapter_tensors(nn::LanguageModel& model) {
+  const NoGrad no_grad;
+  StateDict tensors;
+  for (const Adapted& one : adapters_of(model)) {
+    tensors[one.target.a_name()] = clone(one.adapter->a.detach());
+    tensors[one.target.b_name()] = clone(reshape(one.file_b(), one.adapter->b.shape()));
+  }
+  return tensors;
+}
+
+void load_adapter_tensors(nn::LanguageModel& model, const StateDict& tensors) {
+  const std::vector<Adapted> adapters = adapters_of(model);
+  std::map<std::string, Shape> expected;
+  for (const Adapted& one : adapters) {
+    expected[one.target.a_name()] = one.adapter->a.shape();
+    expected[one.target.b_name()] = one.adapter->b.shape();
+  }
+  check_tensors(expected, tensors, "adapter");
+  const NoGrad no_grad;
+  for (const Adapted& one : adapters) {
+    copy_(one.adapter->a.detach(), tensors.at(one.target.a_name()));
+    const Tensor b = one.file_b();
+    copy_(b, reshape(tensors.at(one.target.b_name()), b.shape()));
+  }
+}
+
+std::string adapter_config_json(nn::LanguageModel& model, const AdapterConfig& config) {
+  const std::vector<Adapted> adapters = adapters_of(model);
+  const bool transposed = std::any_of(adapters.begin(), adapters.end(), [](const Adapted& one) {
+    return one.target.part.transposed;
+  });
+  json::Writer out(2);
+  out.begin_object().key("peft_type").value("LORA").key("task_type").value("CAUSAL_LM");
+  out.key("base_model_name_or_path").value(config.base);
+  out.key("r").value(config.lora.rank).key("lora_alpha").value(config.lora.alpha);
+  out.key("lora_dropout").value(config.lora.dropout).key("bias").value("none");
+  out.key("fan_in_fan_out").value(transposed).key("inference_mode").value(true);
+  out.key("target_modules").begin_array();
+  for (const std::string& name : target_names(model)) out.value(name);
+  return out.end_array().end_object().text() + "\n";
+}
+
+bool is_adapter(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / config_name, error) &&
+         !fs::exists(folder / "model.safetensors", error) &&
+         !fs::exists(folder / "model.safetensors.index.json", error);
+}
+
+AdapterConfig read_adapter_config(const fs::path& folder) { return read_file(folder).config; }
+
+fs::path adapter_base(const fs::path& folder) {
+  fs::path base = read_adapter_config(folder).base;
+  std::error_code error;
+  // A relative path is relative to where the program runs, as in PEFT.
+  if (is_adapter(base))
+    fail(caller, {.argument = (folder / config_name).string(),
+                  .expected = "an adapter of a model with weights of its own",
+                  .found = "one of another adapter, " + base.string(),
+                  .hint = "merge that one first: binade export " + base.string() + " MERGED"});
+  if (!fs::exists(base, error))
+    fail(caller, {.argument = (folder / config_name).string(),
+                  .expected = "base_model_name_or_path with the folder of the adapted model",
+                  .found = json::in_quotes(base.string()) + ", which is not there",
+                  .hint = "download that model, and write its folder into adapter_config.json"});
+  return base;
+}
+
+void merge_adapter(nn::LanguageModel& model, const fs::path& folder) {
+  const AdapterFile file = read_file(folder);
+  const StateDict tensors = load_safetensors(folder / weights_name),
+                  parameters = parameters_of(model);
+  std::vector<Target> adapted;
+  std::map<std::string, Shape> expected;
+  for (Target& target : targets_of(model)) {
+    const auto a = tensors.find(target.a_name());
+    if (a == tensors.end() || a->second.rank() != 2) continue;
+    Shape weight = file_shape(parameters, target.part);
+    if (target.part.transposed) std::swap(weight[0], weight[1]);
+    expected[target.a_name()] = {a->second.size(0), weight[1]};
+    expected[target.b_name()] = {weight[0], a->second.size(0)};
+    adapted.push_back(std::move(target));
+  }
+  check_tensors(expected, tensors, (folder / weights_name).string());
+  const NoGrad no_grad;
+  const amp::Autocast off(amp::disabled_autocast());
+  const auto loaded = [&](const std::string& name) {
+    return cast(to(tensors.at(name), model.head_weight().device()), DType::f32);
+  };
+  for (const Target& target : adapted) {
+    const Tensor a = loaded(target.a_name()), b = loaded(target.b_name());
+    const Tensor weight = view_of(parameters, target.part);
+    Tensor update = matmul(b, a) * file.scaling.of(target.module, a.size(0));
+    if (target.part.transposed) update = transpose(update, 0, 1);
+    if (target.part.heads > 0) update = reshape(update, weight.shape());
+    copy_(weight, cast(weight, DType::f32) + update);
+  }
+}
+
+fs::path config_file(const fs::path& folder) {
+  std::error_code error;
+  const bool own = fs::exists(folder / "config.json", error) || !is_adapter(folder);
+  return (own ? folder : adapter_base(folder)) / "config.json";
+}
+
+}  // namespace binade::io

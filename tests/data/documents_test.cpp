@@ -1,0 +1,92 @@
+#include "binade/data/documents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+
+namespace binade::data {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Documents of the given lengths; document i holds the id i + 1, all of it targets.
+Documents documents_of(const std::vector<int64_t>& lengths, const Documents::Options& options) {
+  std::string ids, targets;
+  std::vector<int64_t> ends;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    ids.append(static_cast<size_t>(lengths[i]), static_cast<char>(i + 1));
+    targets.append(static_cast<size_t>(lengths[i]), '\1');
+    ends.push_back(static_cast<int64_t>(ids.size()));
+  }
+  return {Tokens::of_bytes(ids), Tokens::of_bytes(targets), ends, options};
+}
+
+std::vector<int64_t> values_of(const Tensor& x) {
+  return {x.data<int64_t>(), x.data<int64_t>() + x.numel()};
+}
+
+TEST(Documents, EveryPassHasEachRowOnceInAnotherOrder) {
+  const Documents documents = documents_of(std::vector<int64_t>(21, 3), {.context = 8});
+  ASSERT_EQ(documents.rows(), 21);
+  std::vector<std::vector<int64_t>> passes;
+  for (int64_t pass = 0; pass < 3; ++pass) {
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < 7; ++i) {
+      const Batch batch = documents.training_batch({3, 8}, 5, pass * 7 + i, 0);
+      for (int64_t row = 0; row < 3; ++row)
+        order.push_back(values_of(batch.tokens)[static_cast<size_t>(row * batch.tokens.size(1))]);
+    }
+    EXPECT_EQ(std::set<int64_t>(order.begin(), order.end()).size(), 21u);
+    passes.push_back(order);
+  }
+  EXPECT_NE(passes[0], passes[1]);
+  EXPECT_NE(passes[1], passes[2]);
+}
+
+// Losses are means over a batch's targets: with these weights a step's is the mean over all.
+TEST(Documents, WeightsFollowTheNumberOfTargets) {
+  const Documents documents = documents_of({2, 3, 5, 9}, {.context = 8});
+  double sum = 0;
+  for (int64_t micro = 0; micro < 2; ++micro) {
+    const Batch batch = documents.training_batch({2, 8, 2}, 1, 0, micro);
+    int64_t targets = 0;
+    for (const int64_t target : values_of(batch.targets)) targets += target >= 0 ? 1 : 0;
+    EXPECT_NEAR(batch.weight.item(), 2.0 * static_cast<double>(targets) / (1 + 2 + 4 + 8), 1e-6);
+    sum += batch.weight.item();
+  }
+  EXPECT_NEAR(sum, 2, 1e-6);
+}
+
+TEST(Documents, RowsArePaddedToTheLongest) {
+  const Documents documents = documents_of({3, 6}, {.context = 100});
+  const Batch batch = documents.consecutive_batch({2, 100}, 0);
+  EXPECT_THAT(values_of(batch.tokens), ElementsAre(2, 2, 2, 2, 2, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(values_of(batch.targets), ElementsAre(2, 2, 2, 2, 2, -100, -100, -100, 1, 1, -100,
+                                                    -100, -100, -100, -100, -100));
+  EXPECT_TRUE(batch.documents.empty());
+}
+
+TEST(Documents, PackedRowsNameTheirDocuments) {
+  const Documents documents = documents_of({4, 6, 3, 6}, {.context = 8, .packed = true});
+  ASSERT_EQ(documents.rows(), 2);  // 5 + 3 and 5 + 2 inputs
+  const Batch batch = documents.consecutive_batch({2, 8}, 0);
+  EXPECT_THAT(values_of(batch.tokens), ElementsAre(2, 2, 2, 2, 2, 1, 1, 1, 4, 4, 4, 4, 4, 3, 3, 0));
+  EXPECT_THAT(batch.documents, ElementsAre(0, 5, 8, 13, 15, 16));
+  EXPECT_EQ(values_of(batch.targets).back(), -100);
+}
+
+TEST(Documents, ValidationSpreadsOverAllRows) {
+  const Documents documents = documents_of({2, 2, 2, 2, 2, 2, 2, 2}, {.context = 8});
+  std::vector<int64_t> first;
+  for (int64_t i = 0; i < 2; ++i) {
+    const Batch batch = documents.validation_batch({2, 8}, i, 2);
+    for (int64_t row = 0; row < 2; ++row)
+      first.push_back(values_of(batch.tokens)[static_cast<size_t>(row * batch.tokens.size(1))]);
+  }
+  EXPECT_THAT(first, ElementsAre(1, 3, 5, 7));
+}
+
+}  // namespace
+}  // namespace binade::data

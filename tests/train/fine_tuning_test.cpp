@@ -1,0 +1,353 @@
+// Training a part of a model: adapters, and what patterns leave unfrozen.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "binade/base/json.h"
+#include "binade/data/corpus.h"
+#include "binade/data/documents.h"
+#include "binade/io/huggingface.h"
+#include "binade/io/lora.h"
+#include "binade/io/safetensors.h"
+#include "binade/ops/create.h"
+#include "binade/ops/shape.h"
+#include "binade/train/checkpoint.h"
+#include "binade/train/loop.h"
+#include "io/temporary_folder.h"
+#include "train/small_run.h"
+
+namespace binade::train {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::TestWithParam;
+
+std::string refusal_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// lora_run.safetensors: 20 steps of the PEFT package in f64 (tests/golden/lora.py).
+class PeftRun : public TestWithParam<const char*> {
+ protected:
+  PeftRun() : file_(testing::golden("lora_run.safetensors")) {
+    io::save_safetensors(folder_ / "model.safetensors", tensors(name() + "/", name() + "/start/"));
+    folder_.put("config.json", file_.metadata().at("config/" + name()));
+    fs::create_directories(folder_ / "adapter");
+    io::save_safetensors(folder_ / "adapter/adapter_model.safetensors",
+                         tensors(name() + "/start/"));
+  }
+
+  static std::string name() { return GetParam(); }
+  double number(const char* key) const { return std::stod(file_.metadata().at(key)); }
+
+  // The tensors below `prefix` but not below `without`, under the rest of their names.
+  StateDict tensors(const std::string& prefix, const std::string& without = "-") const {
+    StateDict result;
+    for (const io::TensorEntry& entry : file_.entries()) {
+      if (entry.name.starts_with(prefix) && !entry.name.starts_with(without))
+        result[entry.name.substr(prefix.size())] = file_.load(entry);
+    }
+    return result;
+  }
+
+  Config config() const {
+    const std::string text = file_.metadata().at("lora/" + name());
+    const json::Document lora = json::parse(text, {"test", "lora"});
+    const Tensor tokens = file_.load("run/" + name() + "/tokens");
+    std::string targets;
+    for (const json::Value& one : lora.root().at("targets").array())
+      targets += (targets.empty() ? "" : ",") + one.string();
+    Config config =
+        resolve({.file = {},
+                 .options = {{"init-from", folder_.path().string()},
+                             {"data", "tokens.bin"},
+                             {"precision", "fp32"},
+                             {"device", "cpu"},
+                             {"steps", std::to_string(tokens.size(0))},
+                             {"batch", std::to_string(tokens.size(1))},
+                             {"warmup", "0"},
+                             {"schedule", "constant"},
+                             {"lr", file_.metadata().at("lr")},
+                             {"lora-rank", std::to_string(lora.root().at("rank").integer(1, 99))},
+                             {"lora-alpha", std::to_string(lora.root().at("alpha").integer(1, 99))},
+                             {"lora-targets", targets}}});
+    config.weight_decay = number("weight_decay");
+    config.clip = number("clip");
+    return config;
+  }
+
+  testing::TemporaryFolder folder_;
+  io::SafetensorsFile file_;
+};
+
+TEST_P(PeftRun, LossesAndAdaptersAreThoseOfPeft) {
+  Trainer trainer(config());
+  trainer.init_from(folder_.path());
+  trainer.load_adapter(folder_ / "adapter");
+  const Tensor tokens = file_.load("run/" + name() + "/tokens");
+  const std::vector<double> losses = to_vector(file_.load("run/" + name() + "/loss"));
+  for (size_t step = 0; step < losses.size(); ++step) {
+    const Tensor rows = select(tokens, 0, static_cast<int64_t>(step));
+    const data::Batch batch{contiguous(slice(rows, 1, 0, rows.size(1) - 1)),
+                            contiguous(slice(rows, 1, 1, rows.size(1)))};
+    trainer.start_step(std::span(&batch, 1));
+    // f32 against f64, after up to 20 updates at a high rate.
+    EXPECT_NEAR(trainer.finish_all().back().loss, losses[step], 2e-5) << "step " << step;
+  }
+  const StateDict expected = tensors("run/" + name() + "/final/");
+  const StateDict found = io::adapter_tensors(trainer.model());
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [key, tensor] : expected) {
+    const std::vector<double> x = to_vector(found.at(key)), y = to_vector(tensor);
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-4) << key << " " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(FineTuning, PeftRun, ::testing::Values("llama", "gpt2", "gpt_neox"));
+
+// A base in a folder, and a configuration of a run that adapts it.
+class LoraRun : public ::testing::Test {
+ protected:
+  LoraRun() {
+    io::save_pretrained(nn::LanguageModel(model_config(small_config())), folder_ / "base");
+    data_ = folder_.put("text.txt", small_text()).string();
+  }
+
+  Config config(const std::string& precision) const {
+    Config config = small_config(precision);
+    config.init_from = (folder_ / "base").string();
+    config.data = data_;
+    config.out = (folder_ / "run").string();
+    config.lora_rank = 2;
+    config.lora_dropout = 0.25;
+    config.lora_targets = {"c_attn", "mlp.c_proj"};
+    config.accumulate = 2;
+    config.recompute = true;
+    config.dropout = 0.1;
+    config.params =
+        uses_autocast(config.precision) ? ParameterStorage::masters : ParameterStorage::autocast;
+    return config;
+  }
+
+  static std::map<std::string, std::vector<double>> values(const StateDict& state) {
+    std::map<std::string, std::vector<double>> result;
+    for (const auto& [name, tensor] : state) result[name] = to_vector(tensor);
+    return result;
+  }
+
+  testing::TemporaryFolder folder_;
+  std::string data_;
+};
+
+class LoraPrecision : public LoraRun, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(LoraPrecision, ResumesBitForBitAndLeavesTheBaseAlone) {
+  const Config full = config(GetParam());
+  Trainer straight(full);
+  straight.init_from(full.init_from);
+  const auto base = values(io::to_huggingface(straight.model()));
+  for (int i = 0; i < 3; ++i) straight.step(small_tokens());
+  const fs::path saved = save_checkpoint(straight, folder_ / "checkpoints", 1);
+  for (int i = 0; i < 3; ++i) straight.step(small_tokens());
+
+  Trainer resumed(full);
+  resumed.init_from(full.init_from);
+  load_checkpoint(resumed, saved);
+  for (int i = 0; i < 3; ++i) resumed.step(small_tokens());
+  EXPECT_EQ(values(io::adapter_tensors(resumed.model())),
+            values(io::adapter_tensors(straight.model())));
+  EXPECT_EQ(values(io::to_huggingface(straight.model())), base);
+  EXPECT_FALSE(fs::exists(saved / "model.safetensors"));
+}
+
+TEST_P(LoraPrecision, RecomputeChangesNoBit) {
+  Config with = config(GetParam()), without = with;
+  without.recompute = false;
+  std::map<std::string, std::vector<double>> results[2];
+  for (int i = 0; i < 2; ++i) {
+    Trainer trainer(i == 0 ? with : without);
+    trainer.init_from(with.init_from);
+    for (int step = 0; step < 3; ++step) trainer.step(small_tokens());
+    results[i] = values(io::adapter_tensors(trainer.model()));
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(FineTuning, LoraPrecision,
+                         ::testing::Values("fp32", "bf16", "fp16", "fp8"));
+
+TEST_F(LoraRun, ARunAndItsContinuationHaveTheSameAdapters) {
+  Config config = this->config("bf16");
+  config.steps = 4;
+  config.checkpoint_every = 2;
+  config.keep = 9;
+  const RunResult whole = run(config, Progress::Mode::quiet);
+  const auto adapters = [](const fs::path& checkpoint) {
+    return values(io::load_safetensors(checkpoint / "adapter_model.safetensors"));
+  };
+  const auto expected = adapters(whole.checkpoint);
+  fs::remove_all(whole.checkpoint);
+  config.resume = true;
+  EXPECT_EQ(adapters(run(config, Progress::Mode::quiet).checkpoint), expected);
+  // The folder is a model: the base with the adapter in it.
+  EXPECT_EQ(io::load_pretrained(whole.checkpoint)->config().layers, 2);
+}
+
+TEST_F(LoraRun, DoesNotContinueOnOtherWeights) {
+  Config config = this->config("bf16");
+  config.steps = 2;
+  run(config, Progress::Mode::quiet);
+  Config other = small_config();
+  other.seed = 9;
+  io::save_pretrained(nn::LanguageModel(model_config(other)), folder_ / "base");
+  config.steps = 4;
+  config.resume = true;
+  EXPECT_THAT(refusal_of([&] { run(config, Progress::Mode::quiet); }),
+              HasSubstr("the weights that the run adapts"));
+}
+
+TEST_F(LoraRun, NeedsAModelToAdapt) {
+  EXPECT_THAT(refusal_of([] {
+                resolve({.file = {}, .options = {{"lora-rank", "4"}}});
+              }),
+              HasSubstr("--init-from with the model to adapt"));
+}
+
+TEST_F(LoraRun, FrozenWeightsAreBf16ByDefault) {
+  const auto params = [&](const char* precision) {
+    return resolve({.file = {},
+                    .options = {{"init-from", (folder_ / "base").string()},
+                                {"precision", precision},
+                                {"lora-rank", "4"}}})
+        .params;
+  };
+  EXPECT_EQ(params("bf16"), ParameterStorage::masters);
+  EXPECT_EQ(params("fp16"), ParameterStorage::autocast);
+  EXPECT_EQ(params("fp32"), ParameterStorage::autocast);
+}
+
+// Conversations of different lengths, whose answers are the targets.
+std::string small_examples() {
+  std::string lines;
+  for (int i = 0; i < 12; ++i)
+    lines += "{\"prompt\": \"" + std::string(static_cast<size_t>(i % 3 + 1), 'q') +
+             "\", \"completion\": \"" + std::to_string(i * i * i) + "\"}\n";
+  return lines;
+}
+
+class ExampleRun : public ::testing::Test {
+ protected:
+  Config config(const std::string& name, bool pack) const {
+    Config config = small_config();
+    config.data = folder_.put("data.jsonl", small_examples()).string();
+    config.out = (folder_ / name).string();
+    config.context = 16;
+    config.steps = 4;
+    config.checkpoint_every = 2;
+    config.keep = 9;
+    config.pack = pack;
+    return config;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(ExampleRun, ResumesBitForBit) {
+  for (const bool pack : {false, true}) {
+    Config config = this->config(pack ? "packed" : "padded", pack);
+    const RunResult whole = run(config, Progress::Mode::quiet);
+    const std::string expected = testing::content_of(whole.checkpoint / "model.safetensors");
+    fs::remove_all(whole.checkpoint);
+    config.resume = true;
+    EXPECT_EQ(
+        testing::content_of(run(config, Progress::Mode::quiet).checkpoint / "model.safetensors"),
+        expected);
+  }
+}
+
+// The validation loss counts each answer token once, packed or not.
+TEST_F(ExampleRun, PackingChangesNoValidationLoss) {
+  double losses[2];
+  for (const bool pack : {false, true}) {
+    Config config = this->config(pack ? "packed" : "padded", pack);
+    config.steps = 1;
+    config.lr = 0;
+    config.batch = 1;
+    config.validation = 0.4;
+    const data::Split split = data::read_split(data_source(config, nullptr));
+    config.eval_batches = split.validation.documents()->rows();
+    losses[pack ? 1 : 0] = Trainer(config).evaluate(split.validation);
+  }
+  EXPECT_NEAR(losses[0], losses[1], 1e-5);
+}
+
+TEST(Freeze, PatternsAndModulesAreLeftOutOfTheOptimizer) {
+  Config config = small_config();
+  config.freeze = {"embed*", "blocks.0"};
+  Trainer trainer(config);
+  std::map<std::string, std::vector<double>> before;
+  for (const auto& [name, parameter] : trainer.model().named_parameters())
+    before[name] = to_vector(parameter);
+  trainer.step(small_tokens());
+  for (const auto& [name, parameter] : trainer.model().named_parameters()) {
+    const bool frozen = name.starts_with("embedding.") || name.starts_with("blocks.0.");
+    EXPECT_EQ(to_vector(parameter) == before[name], frozen) << name;
+  }
+}
+
+TEST(Freeze, RefusesPatternsOfNothingAndOfEverything) {
+  Config config = small_config();
+  config.freeze = {"model.embed_tokens"};
+  EXPECT_THAT(refusal_of([&] { Trainer{config}; }),
+              HasSubstr("names of parameters, such as embedding.weight"));
+  config.freeze = {"*"};
+  EXPECT_THAT(refusal_of([&] { Trainer{config}; }), HasSubstr("parameters left to train"));
+}
+
+// At a rate of 0 no validation is better than the first.
+TEST(Patience, EndsARunAndKeepsTheBestModel) {
+  const testing::TemporaryFolder folder;
+  Config config = small_config();
+  config.data = folder.put("text.txt", small_text()).string();
+  config.out = (folder / "run").string();
+  config.lr = 0;
+  config.steps = 40;
+  config.patience = 3;
+  config.keep_best = true;
+  const RunResult result = run(config, Progress::Mode::quiet);
+  EXPECT_EQ(result.steps, 8);  // validations after steps 2, 4, 6 and 8
+  EXPECT_TRUE(result.stopped_early);
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_EQ(result.best_step, 2);
+  EXPECT_EQ(result.best, folder / "run/best");
+  EXPECT_EQ(io::load_pretrained(result.best)->config().layers, 2);
+  EXPECT_FALSE(fs::exists(result.best / "trainer.safetensors"));
+  config.resume = true;
+  EXPECT_EQ(run(config, Progress::Mode::quiet).steps, 8);
+}
+
+TEST(Patience, TheBestModelIsThatOfItsStep) {
+  const testing::TemporaryFolder folder;
+  Config config = small_config();
+  config.data = folder.put("text.txt", small_text()).string();
+  config.out = (folder / "run").string();
+  config.steps = 6;
+  config.checkpoint_every = 2;
+  config.keep = 9;
+  config.keep_best = true;
+  const RunResult result = run(config, Progress::Mode::quiet);
+  const fs::path same = folder / "run/checkpoints" / ("step-" + std::to_string(result.best_step));
+  EXPECT_EQ(testing::content_of(result.best / "model.safetensors"),
+            testing::content_of(same / "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace binade::train
