@@ -194,7 +194,7 @@ Forecast forecast(const train::Config& config) {
 int64_t Forecast::run_peak() const {
   if (saves_during_steps) return peak + std::max(snapshot, statistics);
   // At the end no step runs any more: parameters, gradients and the optimizer's state are left.
-  const int64_t left = of(Category::parameters) + of(Category::gradients) + of(Category::optimizer);
+  const int64_t left = of(Category::parameters) + gradients + of(Category::optimizer);
   return std::max(peak + statistics, left + snapshot);
 }
 
