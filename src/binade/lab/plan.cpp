@@ -192,7 +192,8 @@ Forecast forecast(const train::Config& config) {
 }
 
 int64_t Forecast::run_peak() const {
-  if (saves_during_steps) return peak + std::max(snapshot, statistics);
+  // A step with statistics may run while a checkpoint is written.
+  if (saves_during_steps) return peak + statistics + snapshot;
   // At the end no step runs any more: parameters, gradients and the optimizer's state are left.
   const int64_t left = of(Category::parameters) + gradients + of(Category::optimizer);
   return std::max(peak + statistics, left + snapshot);
