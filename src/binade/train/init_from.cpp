@@ -58,7 +58,7 @@ void require_finite(const nn::LanguageModel& model, const std::filesystem::path&
     const double largest = max(abs(parameter.detach())).item();
     if (std::isfinite(largest)) continue;
     const bool f16 = parameter.dtype() == DType::f16;
-    fail(caller,
+    fail(init_op,
          {.argument = directory.string() + " (" + name + ")",
           .expected = "weights that are finite in " + std::string(binade::name(parameter.dtype())),
           .found = fmt::format("{}", largest),
