@@ -10,9 +10,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const binade::fuzz::MemoryFile file;
   try {
     const auto plan = binade::train::read_precision_plan(file.holding(data, size));
-    for (const auto& one : plan.bf16) {
-      if (one.module.empty() || one.step < 0 || !plan.contains(one.module)) std::abort();
+    for (const auto& one : plan.layers) {
+      if (one.module.empty() || one.step < 0) std::abort();
     }
+    if (plan.current().size() > plan.layers.size()) std::abort();
   } catch (const binade::Error&) {
   }
   return 0;
@@ -21,5 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned seed) {
   return binade::fuzz::mutate_json(data, size, max_size, seed,
-                                   {"bf16", "module", "step", "harm", "blocks.0.mlp.up"});
+                                   {"layers", "bf16", "module", "step", "harm", "fp8_scaling",
+                                    "block", "dgrad", "blocks.0.mlp.up"});
 }

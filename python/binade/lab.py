@@ -19,7 +19,7 @@ def diagnose(loss, parameters=(), scale=1.0):
     ...     with bn.amp.autocast("cpu", dtype=bn.float16):
     ...         return bn.matmul(w.reshape(1, 1), bn.ones(1, 1)).sum()
     >>> bn.lab.diagnose(loss, [("w", w)]).verdict
-    'precision'
+    'range'
     """
     if isinstance(parameters, Module):
         named = list(parameters.named_parameters())

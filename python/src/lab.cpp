@@ -27,11 +27,8 @@ nb::dict facts_of(const Finding& finding) {
 std::optional<Diagnosis> diagnose(nb::handle loss, const lab::NamedTensors& parameters,
                                   double scale) {
   const lab::DiagnosisInput input{
-      .loss =
-          [&](lab::ReplayPrecision precision) {
-            return nb::cast<Tensor>(loss(precision == lab::ReplayPrecision::f32));
-          },
-      .parameters = [&](lab::ReplayPrecision) { return parameters; },
+      .loss = [&](const lab::Replay& replay) { return nb::cast<Tensor>(loss(replay.f32)); },
+      .parameters = [&](const lab::Replay&) { return parameters; },
       .scale = scale};
   return lab::diagnose(input);
 }
@@ -54,7 +51,9 @@ nb::list plan(const train::Config& config, std::optional<int64_t> memory) {
     entry["recompute"] = row.config.recompute;
     entry["parameters"] = row.forecast.parameter_count;
     entry["bytes"] = bytes;
-    entry["peak"] = row.forecast.peak;
+    entry["weight_copies"] = row.forecast.weight_copies;
+    entry["snapshot"] = row.forecast.snapshot;
+    entry["peak"] = row.forecast.run_peak();
     entry["largest_batch"] = row.largest_batch;
     entry["tokens_per_second"] = row.tokens_per_second;
     result.append(entry);

@@ -290,26 +290,26 @@ def plan():
     def pl(name, content, *parts):
         case(f"plan/{name}.json", content, *parts)
 
-    good = {"bf16": [{"module": "blocks.0.mlp.up", "step": 4, "harm": 0.5}]}
+    good = {"layers": [{"module": "blocks.0.mlp.up", "step": 4, "harm": 0.5}]}
     pl("empty", "", "unexpected end of input")
-    pl("not_json", "bf16:", "invalid literal")
+    pl("not_json", "layers:", "invalid literal")
     pl("array", "[]", "an object, found an array of 0")
-    pl("no_list", "{}", 'a member "bf16"')
-    pl("nested", '{"bf16":' * 100, "at most 64 levels")
-    pl("list_twice", '{"bf16":[],"bf16":[]}', '"bf16" twice')
-    pl("no_module", '{"bf16":[{"step":1,"harm":0}]}', 'a member "module"')
-    pl("no_step", '{"bf16":[{"module":"blocks.0","harm":0}]}', 'a member "step"')
-    pl("no_harm", '{"bf16":[{"module":"blocks.0","step":1}]}', 'a member "harm"')
+    pl("no_list", "{}", 'a member "layers"')
+    pl("nested", '{"layers":' * 100, "at most 64 levels")
+    pl("list_twice", '{"layers":[],"layers":[]}', '"layers" twice')
+    pl("no_module", '{"layers":[{"step":1,"harm":0}]}', 'a member "module"')
+    pl("no_step", '{"layers":[{"module":"blocks.0","harm":0}]}', 'a member "step"')
+    pl("no_harm", '{"layers":[{"module":"blocks.0","step":1}]}', 'a member "harm"')
     pl("module_empty", json.dumps(good).replace("blocks.0.mlp.up", ""), "a module's path", "an empty text")
     pl("module_unknown", json.dumps(good).replace("mlp.up", "mlp.sideways"), "a module of the model", '"blocks.0.mlp.sideways"')
     pl("module_of_a_larger_model", json.dumps(good).replace("blocks.0", "blocks.31"), "a module of the model", "blocks.31")
     pl("module_a_megabyte_long", json.dumps(good).replace("blocks.0", "x" * 5000), "a module of the model", "xxx...")
     pl("step_negative", json.dumps(good).replace("4", "-4"), "step)", "found -4")
-    by_rule(pl, good, ["bf16"], "true null text number object", "(bf16)", "an array")
-    by_rule(pl, good, ["bf16", 0], "true null text number array", "(bf16[0])", "an object")
-    by_rule(pl, good, ["bf16", 0, "module"], "true null number array object", "(bf16[0].module)", "a string")
-    by_rule(pl, good, ["bf16", 0, "step"], "true null text fraction array huge", "(bf16[0].step)", "whole number")
-    by_rule(pl, good, ["bf16", 0, "harm"], "true null text array object", "(bf16[0].harm)", "a number")
+    by_rule(pl, good, ["layers"], "true null text number object", "(layers)", "an array")
+    by_rule(pl, good, ["layers", 0], "true null text number array", "(layers[0])", "an object")
+    by_rule(pl, good, ["layers", 0, "module"], "true null number array object", "(layers[0].module)", "a string")
+    by_rule(pl, good, ["layers", 0, "step"], "true null text fraction array huge", "(layers[0].step)", "whole number")
+    by_rule(pl, good, ["layers", 0, "harm"], "true null text array object", "(layers[0].harm)", "a number")
 
 
 # ---- token files; the vocabulary is 100, a batch 17 ids ----

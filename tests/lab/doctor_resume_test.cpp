@@ -25,7 +25,7 @@ train::Config promoting_config() {
 
 std::vector<std::string> modules_of(const Doctor& doctor) {
   std::vector<std::string> modules;
-  for (const train::Promotion& one : doctor.plan().bf16) modules.push_back(one.module);
+  for (const train::Promotion& one : doctor.plan().layers) modules.push_back(one.module);
   return modules;
 }
 
@@ -45,7 +45,7 @@ TEST(DoctorResume, TakesUpWhatWasFoundByItsStep) {
   for (const auto& modules : expected) {
     // As a run that went on to its end has left it.
     train::write_precision_plan(
-        {.bf16 = {{"blocks.0.mlp.up", 2, 0.5}, {"blocks.1.mlp.up", 4, 0.5}}},
+        {.layers = {{"blocks.0.mlp.up", 2, 0.5}, {"blocks.1.mlp.up", 4, 0.5}}},
         folder / "precision_plan.json");
     train::Trainer resumed(promoting_config());
     resumed.load_state_dict(trainer.state_dict());
@@ -86,7 +86,7 @@ TEST(DoctorResume, AtTheStepOfAPromotionIsBitForBitTheUninterruptedRun) {
   straight.doctor.begin(straight.trainer, folder.path());
   for (int i = 0; i < 4; ++i) straight.step();
   ASSERT_THAT(modules_of(straight.doctor), ElementsAre("blocks.1.mlp.up"));
-  ASSERT_EQ(straight.doctor.plan().bf16[0].step, 4);
+  ASSERT_EQ(straight.doctor.plan().layers[0].step, 4);
   const auto saved = train::save_checkpoint(straight.trainer, folder.path(), 2);
 
   Guided resumed;

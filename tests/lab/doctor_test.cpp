@@ -78,8 +78,8 @@ TEST(Doctor, DiagnosesAWeightThatOverflowsInF16) {
   EXPECT_EQ(found.finding.origin, Origin::cast);
   EXPECT_EQ(found.finding.first.index, Shape({0, 5}));
   EXPECT_EQ(found.finding.scale, 65536);
-  EXPECT_EQ(found.verdict, Verdict::precision);
-  EXPECT_THAT(notes, ::testing::Contains(HasSubstr("precision is to blame")));
+  EXPECT_EQ(found.verdict, Verdict::range);
+  EXPECT_THAT(notes, ::testing::Contains(HasSubstr("verdict: range")));
   EXPECT_THAT(testing::content_of(folder / "doctor.txt"), HasSubstr("blocks.1.mlp.up"));
 }
 
@@ -97,7 +97,7 @@ TEST(Doctor, FindsNonFiniteWeights) {
     ASSERT_EQ(doctor.diagnoses().size(), 1u) << precision;
     const Diagnosis& found = doctor.diagnoses()[0];
     EXPECT_EQ(found.finding.module, "blocks.0.attention.out") << precision;
-    EXPECT_EQ(found.verdict, Verdict::weights) << precision;
+    EXPECT_EQ(found.verdict, Verdict::state) << precision;
     EXPECT_THAT(found.finding.tensor, HasSubstr("blocks.0.attention.out.weight"));
   }
 }
@@ -162,9 +162,109 @@ TEST(Doctor, IgnoresSkipsThatTheScalerExplains) {
   EXPECT_THAT(doctor.diagnoses(), IsEmpty());
   take_steps(trainer, doctor, text(), 1);
   ASSERT_EQ(doctor.diagnoses().size(), 1u);
-  EXPECT_EQ(doctor.diagnoses()[0].verdict, Verdict::scale);
+  EXPECT_EQ(doctor.diagnoses()[0].verdict, Verdict::loss_scale);
   EXPECT_LT(doctor.diagnoses()[0].largest_scale, 0x1p38);
   EXPECT_GT(doctor.diagnoses()[0].largest_scale, 1);
+}
+
+// Advice as a user follows it: its TOML is added to the configuration.
+train::Config with(const train::Config& config, const Cure& cure) {
+  const train::Config changes =
+      train::resolve_text("[train]\ndevice = \"cpu\"\n" + cure.toml(), "cure.toml");
+  train::Config result = config;
+  if (cure.autocast_type) result.precision = changes.precision;
+  if (cure.scale) result.scale_init = changes.scale_init;
+  result.overrides = changes.overrides;
+  return result;
+}
+
+// Two weights that overflow in f16, also with a residual stream in f16, which f32 ops refuse.
+TEST(Doctor, CuresAnOverflowOfTwoLayers) {
+  for (const bool residual : {false, true}) {
+    const testing::TemporaryFolder folder;
+    train::Config config = train::small_config("fp16");
+    if (residual) config.residual = DType::f16;
+    const auto planted = [](const train::Config& made_of) {
+      auto trainer = std::make_unique<train::Trainer>(made_of);
+      plant(*trainer, "blocks.0.mlp.up.weight", 5, 3e5);
+      plant(*trainer, "blocks.1.attention.out.weight", 7, 1e5);
+      return trainer;
+    };
+    const auto trainer = planted(config);
+    Doctor doctor;
+    doctor.begin(*trainer, folder.path());
+    take_steps(*trainer, doctor, text(), 1);
+    ASSERT_EQ(doctor.diagnoses().size(), 1u);
+    const Diagnosis& found = doctor.diagnoses()[0];
+    EXPECT_EQ(found.verdict, Verdict::range) << to_text(found);
+    EXPECT_EQ(found.finding.module, "blocks.0.mlp.up") << to_text(found);
+    EXPECT_THAT(found.finding.tensor, HasSubstr("blocks.0.mlp.up.weight"));
+    EXPECT_TRUE(found.cure || residual) << to_text(found);
+    if (!found.cure) continue;  // an f16 residual stream cannot hold the values
+    EXPECT_TRUE(std::isfinite(planted(with(config, *found.cure))->step(text()).loss))
+        << to_text(found);
+  }
+}
+
+// A scale so low that f16 has no gradients left: the run would do nothing, silently.
+TEST(Doctor, FindsGradientsThatUnderflow) {
+  const testing::TemporaryFolder folder;
+  train::Config config = train::small_config("fp16");
+  config.scale_init = 1e-6;
+  train::Trainer trainer(config);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  std::vector<std::string> notes;
+  take_steps(trainer, doctor, text(), 3, &notes);
+  ASSERT_EQ(doctor.diagnoses().size(), 1u);
+  const Diagnosis& found = doctor.diagnoses()[0];
+  EXPECT_EQ(found.verdict, Verdict::underflow) << to_text(found);
+  EXPECT_EQ(found.finding.direction, Direction::backward);
+  EXPECT_THAT(notes[0], HasSubstr("verdict: underflow"));
+  std::istringstream lines(notes[0]);
+  for (std::string line; std::getline(lines, line);) EXPECT_LT(line.size(), 80u) << line;
+  ASSERT_TRUE(found.cure && found.cure->scale) << to_text(found);
+  train::Trainer cured(with(config, *found.cure));
+  EXPECT_GT(cured.step(text()).gradient_norm, 0.1);
+}
+
+// A learning rate of 3: losses rise, then f16 overflows. Another precision would not help.
+TEST(Doctor, TellsDivergenceFromPrecision) {
+  const testing::TemporaryFolder folder;
+  train::Config config = train::small_config("fp16");
+  config.lr = 3;
+  config.clip = 0;
+  config.steps = 80;
+  train::Trainer trainer(config);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, text(), 40);
+  // The loss has left its minimum by now; a weight that overflows shows it.
+  plant(trainer, "blocks.1.mlp.up.weight", 5, 3e5);
+  take_steps(trainer, doctor, text(), 4);
+  ASSERT_FALSE(doctor.diagnoses().empty());
+  EXPECT_EQ(doctor.diagnoses().back().verdict, Verdict::divergence)
+      << to_text(doctor.diagnoses().back());
+}
+
+TEST(Doctor, ExplainsALossThatJumps) {
+  const testing::TemporaryFolder folder;
+  train::Trainer trainer(train::small_config());
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  std::vector<std::string> notes;
+  take_steps(trainer, doctor, text(), 25, &notes);
+  EXPECT_THAT(notes, IsEmpty());
+  {
+    const NoGrad no_grad;
+    const Tensor x = parameter(trainer, "norm.weight");
+    fill_(x, 1000);
+  }
+  take_steps(trainer, doctor, text(), 1, &notes);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], HasSubstr("the loss jumped from"));
+  EXPECT_THAT(notes[0], HasSubstr("verdict: divergence"));
+  EXPECT_THAT(doctor.diagnoses(), IsEmpty());
 }
 
 // The same run with and without statistics in every step.
@@ -201,7 +301,7 @@ TEST(Doctor, RanksLayersAndWritesStatistics) {
   EXPECT_NEAR(worst.weight.amax, 1e5, 1e3);
   EXPECT_GT(worst.weight.out_of_range[2].underflow, 0.9);  // e4m3
   EXPECT_EQ(worst.weight.out_of_range[1].underflow, 0);    // bf16
-  EXPECT_LT(doctor.ranking().back().harm(), Doctor::max_harm);
+  EXPECT_LT(doctor.ranking().back().harm(), AutoPrecision::max_harm);
   EXPECT_GT(doctor.ranking().back().forward.sqnr, 20);
   EXPECT_THAT(ranking_text(doctor.ranking()), HasSubstr("blocks.1.mlp.up"));
   const std::string lines = testing::content_of(folder / "layers.jsonl");
@@ -220,9 +320,9 @@ TEST(Doctor, MovesHarmedLayersToBf16AndWritesAPlanThatRunsCanUse) {
   Doctor doctor;
   doctor.begin(trainer, folder.path());
   take_steps(trainer, doctor, text(), 6);
-  ASSERT_EQ(doctor.plan().bf16.size(), 1u);
-  EXPECT_EQ(doctor.plan().bf16[0].module, "blocks.1.mlp.up");
-  EXPECT_EQ(doctor.plan().bf16[0].step, 4);
+  ASSERT_EQ(doctor.plan().layers.size(), 1u);
+  EXPECT_EQ(doctor.plan().layers[0].module, "blocks.1.mlp.up");
+  EXPECT_EQ(doctor.plan().layers[0].step, 4);
   const auto file = folder / "precision_plan.json";
   EXPECT_EQ(train::read_precision_plan(file), doctor.plan());
 
@@ -235,12 +335,12 @@ TEST(Doctor, MovesHarmedLayersToBf16AndWritesAPlanThatRunsCanUse) {
   train::Trainer again(config);
   Doctor other;
   other.begin(again, folder.path());
-  EXPECT_THAT(other.plan().bf16,
+  EXPECT_THAT(other.plan().layers,
               IsEmpty());  // the promotion is from step 4, and this run is at step 0
   take_steps(again, other, text(), 4);
   Doctor third;
   third.begin(again, folder.path());
-  EXPECT_EQ(again.fp8().overrides.size(), third.plan().bf16.size());
+  EXPECT_EQ(again.fp8().overrides.size(), third.plan().layers.size());
 }
 
 // Text of 64 symbols. Two times out of three a symbol is determined by the previous one, by a rule
@@ -267,8 +367,111 @@ double hostile_run(train::Config config, const std::string& precision, bool auto
   Doctor doctor;
   doctor.begin(trainer, folder.path());
   take_steps(trainer, doctor, tokens, static_cast<int>(config.steps));
-  EXPECT_EQ(doctor.plan().contains("blocks.0.mlp.up"), auto_precision);
+  EXPECT_EQ(doctor.plan().find("blocks.0.mlp.up") != nullptr, auto_precision);
   return trainer.evaluate(tokens);
+}
+
+// Looks with a given harm of the three matmuls, by the run's recipe and by blocks.
+LayerStats looked(const std::string& module, std::array<double, 3> harm, double finer) {
+  LayerStats stats{.module = module};
+  MatmulStats* matmuls[] = {&stats.forward, &stats.dgrad, &stats.wgrad};
+  for (size_t i = 0; i < 3; ++i) {
+    matmuls[i]->harm = harm[i];
+    matmuls[i]->finer_harm = std::min(harm[i], finer);
+  }
+  return stats;
+}
+
+TEST(AutoPrecisionRules, DecideByMediansWithHysteresis) {
+  AutoPrecision rules;
+  int64_t step = 0;
+  const auto look = [&](std::array<double, 3> harm, double finer = 1) {
+    return rules.look({looked("a", harm, finer)}, ++step);
+  };
+  constexpr std::array<double, 3> healthy = {0.02, 0.02, 0.02}, hostile = {0.02, 0.6, 0.02};
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(look(healthy), IsEmpty());
+  EXPECT_THAT(look(hostile), IsEmpty());  // one unusual batch
+  EXPECT_THAT(look(healthy), IsEmpty());
+  EXPECT_THAT(look(hostile), ::testing::SizeIs(1));  // two of three
+  EXPECT_TRUE(rules.plan().find("a")->dgrad);        // only the matmul that suffers
+  EXPECT_FALSE(rules.plan().find("a")->forward || rules.plan().find("a")->wgrad);
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(look(healthy), IsEmpty());
+  EXPECT_THAT(look(healthy), ::testing::SizeIs(1));  // healthy for long enough
+  EXPECT_EQ(rules.plan().find("a"), nullptr);
+  for (int i = 0; i < 6; ++i) EXPECT_THAT(look({0.2, 0.2, 0.2}), IsEmpty());  // between the limits
+}
+
+TEST(AutoPrecisionRules, TryAFinerRecipeBeforeBf16) {
+  AutoPrecision rules;
+  for (int64_t step = 1; step <= 2; ++step)
+    EXPECT_THAT(rules.look({looked("a", {0.5, 0.01, 0.4}, 0.02)}, step), IsEmpty());
+  ASSERT_THAT(rules.look({looked("a", {0.5, 0.01, 0.4}, 0.02)}, 3), ::testing::SizeIs(1));
+  EXPECT_EQ(rules.plan().find("a")->fp8_scaling, amp::Fp8Scaling::block);
+  EXPECT_FALSE(rules.plan().find("a")->forward);
+  // The finer recipe fails, too.
+  for (int64_t step = 4; step <= 6; ++step) rules.look({looked("a", {0.5, 0.01, 0.4}, 0.45)}, step);
+  EXPECT_TRUE(rules.plan().find("a")->forward && rules.plan().find("a")->wgrad);
+  EXPECT_FALSE(rules.plan().find("a")->dgrad);
+}
+
+// Steps of a run with auto_precision on a model with a planted fault. Returns the plan.
+train::PrecisionPlan planned_by(train::Config config,
+                                const std::function<void(train::Trainer&)>& prepare, int steps) {
+  const testing::TemporaryFolder folder;
+  config.auto_precision = true;
+  config.fp8_history = 16;
+  train::Trainer trainer(config);
+  prepare(trainer);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, text(), steps);
+  return doctor.plan();
+}
+
+train::Config small_fp8() {
+  train::Config config = train::small_config("fp8");
+  config.width = 32;
+  config.hidden = 128;
+  config.steps = 40;
+  return config;
+}
+
+TEST(AutoPrecision, MovesNothingInHealthyModels) {
+  train::Config config = small_fp8();
+  for (config.seed = 1; config.seed <= 20; ++config.seed) {
+    const auto plan = planned_by(
+        config, [](train::Trainer&) {}, 30);
+    EXPECT_THAT(plan.layers, IsEmpty())
+        << "seed " << config.seed << ": " << to_text(plan.layers[0]);
+  }
+}
+
+// Outlier weights in each kind of layer, a norm that scales one channel, and an embedding with a
+// hot channel.
+TEST(AutoPrecision, FindsPlantedLayers) {
+  int found = 0;
+  for (const int block : {0, 1}) {
+    const std::string at = "blocks." + std::to_string(block) + ".";
+    for (const char* layer : {"attention.qkv", "attention.out", "mlp.up", "mlp.down"}) {
+      const auto plan = planned_by(
+          small_fp8(),
+          [&](train::Trainer& trainer) { plant(trainer, at + layer + ".weight", 0, 1e5); }, 5);
+      found += plan.find(at + layer) != nullptr;
+    }
+  }
+  const auto norm = planned_by(
+      small_fp8(), [](train::Trainer& trainer) { plant(trainer, "blocks.1.norm2.weight", 3, 1e5); },
+      5);
+  found += norm.find("blocks.1.mlp.up") != nullptr;
+  const auto embedding = planned_by(
+      small_fp8(),
+      [](train::Trainer& trainer) {
+        for (int64_t token = 0; token < 256; ++token)
+          plant(trainer, "embedding.weight", 32 * token + 5, 1e5);
+      },
+      5);
+  found += embedding.find("blocks.0.attention.qkv") != nullptr;
+  EXPECT_EQ(found, 10);
 }
 
 struct HostileLosses {
@@ -291,7 +494,7 @@ TEST(AutoPrecision, TrainsAModelWithAHostileLayerAsBf16Does) {
   config.eval_batches = 64;
   const HostileLosses losses = hostile_losses(config, signs());
   EXPECT_GT(losses.fp8, 1.03 * losses.bf16);
-  EXPECT_LT(losses.moved, 1.01 * losses.bf16);
+  EXPECT_LT(losses.moved, 1.005 * losses.bf16);
 }
 
 // Real text. Seed noise is about 1%, so the results of three seeds are averaged.

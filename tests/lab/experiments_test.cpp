@@ -157,8 +157,8 @@ TEST(Experiments, Memory) {
 TEST(Experiments, WhenItFails) {
   const WhenItFailsResult result = run(when_it_fails_experiment);
   ASSERT_EQ(result.diagnoses.size(), 5u);
-  const Verdict expected[] = {Verdict::precision, Verdict::scale, Verdict::mathematics,
-                              Verdict::weights, Verdict::data};
+  const Verdict expected[] = {Verdict::range, Verdict::loss_scale, Verdict::op, Verdict::state,
+                              Verdict::data};
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(result.diagnoses[i].verdict, expected[i]) << i;
   EXPECT_EQ(result.diagnoses[0].finding.module, "blocks.1.mlp.down");
 }

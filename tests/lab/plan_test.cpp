@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "binade/lab/doctor.h"
 #include "binade/train/forecast.h"
+#include "binade/train/loop.h"
 #include "binade/train/trainer.h"
+#include "io/temporary_folder.h"
 #include "train/small_run.h"
 
 namespace binade::lab {
@@ -71,6 +74,29 @@ TEST_P(Plan, IsWhatTheAllocatorMeasures) {
   }
 }
 
+// The whole run: steps with statistics, and checkpoints that are written while steps go on.
+TEST_P(Plan, OfARunIsWhatTheAllocatorMeasures) {
+  train::Config config = config_of(GetParam());
+  config.layer_stats = 2;
+  config.steps = 8;
+  for (const int64_t checkpoint_every : {0, 3}) {
+    const testing::TemporaryFolder folder;
+    config.out = (folder / "run").string();
+    config.checkpoint_every = checkpoint_every;
+    config.eval_every = config.sample = 0;
+    const auto text = folder.put("text.txt", train::small_text() + train::small_text());
+    config.data = text.string();
+    const Forecast expected = forecast(config);
+    const int64_t before = memory::allocated();
+    memory::reset_peak();
+    Doctor doctor;
+    train::run(config, train::Progress::Mode::quiet, &doctor);
+    const auto peak = static_cast<double>(memory::peak() - before);
+    EXPECT_NEAR(static_cast<double>(expected.run_peak()), peak, 0.03 * peak)
+        << "checkpoint_every " << checkpoint_every;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Configurations, Plan, ::testing::ValuesIn(cases()), [](const auto& info) {
   return info.param.model + "_" + info.param.precision + "_" + info.param.params +
          (info.param.recompute ? "_recompute" : "");
@@ -128,9 +154,13 @@ TEST(StepSeconds, IsTheSlowerOfArithmeticAndTraffic) {
   forecast.work = {{.flops = 100, .bytes = 1, .dtype = DType::f32},
                    {.flops = 100, .bytes = 1, .dtype = DType::bf16},
                    {.flops = 100, .bytes = 1, .dtype = DType::e4m3},
+                   {.flops = 100, .bytes = 1, .dtype = DType::f16},
                    {.flops = 1, .bytes = 80, .dtype = DType::bf16}};
-  EXPECT_DOUBLE_EQ(step_seconds(forecast, {.flops = {100, 200, 400}, .bandwidth = 20}),
-                   1 + 0.5 + 0.25 + 4);
+  // fp32, tf32, bf16, fp16 and fp8: each at its own rate.
+  const Machine machine{.flops = {100, 125, 200, 50, 400}, .bandwidth = 20};
+  EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 1 + 0.5 + 0.25 + 2 + 4);
+  forecast.precision = train::Precision::tf32;
+  EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 0.8 + 0.5 + 0.25 + 2 + 4);
 }
 
 }  // namespace

@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/io/huggingface.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/train/loop.h"
 #include "binade/train/trainer.h"
@@ -71,6 +75,18 @@ TEST_F(InitFrom, ASavedConfigurationNeedsTheFolderNoMore) {
   std::filesystem::remove_all(folder_ / "model");
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
   EXPECT_THAT([&] { configured({}); }, ThrowsMessage<Error>(HasSubstr("nothing there")));
+}
+
+TEST_F(InitFrom, RefusesWeightsThatAreNotFinite) {
+  {
+    const NoGrad no_grad;
+    fill_(model_.named_parameters()[2].second.strided({1}, {1}, 3), std::nan(""));
+  }
+  io::save_pretrained(model_, folder_ / "model");
+  const Config config = configured({});
+  EXPECT_THAT([&] { Trainer(config).init_from(config.init_from); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(model_.named_parameters()[2].first),
+                                         HasSubstr("weights that are finite in f32"))));
 }
 
 TEST_F(InitFrom, TheFirstStepIsTakenFromThoseWeights) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "binade/autograd/op.h"
 #include "binade/base/restore.h"
@@ -34,5 +35,18 @@ class [[nodiscard]] OpObserverScope {
  private:
   Restore<OpObserver*> scope_;
 };
+
+// For its lifetime, this thread runs a user-defined op of this name, forward or backward. `name`
+// must outlive the scope.
+class [[nodiscard]] CustomOpScope {
+ public:
+  explicit CustomOpScope(std::string_view name);
+
+ private:
+  Restore<std::string_view> scope_;
+};
+
+// The user-defined op that this thread runs, the outermost if they nest; empty if none.
+std::string_view custom_op_name();
 
 }  // namespace binade::autograd

@@ -66,7 +66,11 @@ void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
           .value(row.forecast.at_peak[static_cast<size_t>(i)]);
     out.end_object().key("masters").value(row.forecast.masters);
     out.key("logits").value(row.forecast.logits);
-    out.key("peak").value(row.forecast.peak).key("largest_batch").value(row.largest_batch);
+    out.key("weight_copies").value(row.forecast.weight_copies);
+    out.key("statistics").value(row.forecast.statistics);
+    out.key("snapshot").value(row.forecast.snapshot);
+    out.key("step_peak").value(row.forecast.peak);
+    out.key("peak").value(row.forecast.run_peak()).key("largest_batch").value(row.largest_batch);
     out.key("tokens_per_second").value(row.tokens_per_second).end_object();
   }
   fmt::print("{}\n", out.end_array().end_object().text());
@@ -89,10 +93,14 @@ void print_text(const train::Config& config, const std::vector<lab::PlanRow>& ro
                 int64_t memory) {
   fmt::print(
       "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nBytes are at "
-      "the peak of memory, logits those of the loss; 'batch' is the largest that fits.\n"
+      "the peak of a step, logits those of the loss; copies: 16-bit weights of autocast;\n"
+      "snapshot: what a checkpoint is written from. The peak is that of the whole run; the "
+      "program\n"
+      "itself takes {} more. 'batch' is the largest that fits.\n"
       "Tokens per second are an upper bound: a roofline of this machine, measured now.\n",
       grouped(rows.front().forecast.parameter_count), config.accumulate, config.batch,
-      config.context, train::bytes_text(memory), lab::plan_text(rows, memory));
+      config.context, train::bytes_text(memory), lab::plan_text(rows, memory),
+      train::bytes_text(lab::process_memory()));
   const std::string emulated = emulated_precisions(train::device_of(config));
   if (!emulated.empty())
     fmt::print(

@@ -4,87 +4,18 @@
 
 #include <cmath>
 
-#include "binade/amp/autocast.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/optim/clip.h"
+#include "binade/base/error.h"
+#include "binade/lab/examine.h"
 
 namespace binade::lab {
 namespace {
-
-std::vector<Tensor> tensors_of(const NamedTensors& named) {
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : named) tensors.push_back(tensor);
-  return tensors;
-}
-
-// The norm of finite gradients may still overflow f32.
-std::optional<Finding> overflowing_norm(const NamedTensors& parameters, double scale) {
-  const double norm = optim::grad_norm(tensors_of(parameters)).item() / scale;
-  if (std::isfinite(norm)) return {};
-  return Finding{.op = "grad_norm",
-                 .direction = Direction::optimizer,
-                 .origin = Origin::update,
-                 .tensor = "norm of all gradients",
-                 .first = {.index = {0}, .value = norm, .count = 1},
-                 .scale = scale};
-}
-
-// Runs one forward and backward and checks every value.
-std::optional<Finding> examine(const DiagnosisInput& input, ReplayPrecision precision,
-                               double scale) {
-  const NamedTensors parameters = input.parameters(precision);
-  const auto zero_grads = [&parameters] {
-    for (const auto& [name, parameter] : parameters) parameter.zero_grad();
-  };
-  zero_grads();
-  FaultFinder finder(parameters, scale);
-  const autograd::OpObserverScope scope(&finder);
-  Tensor loss = input.loss(precision);
-  if (const Finding* found = finder.origin(loss)) return *found;
-  if (!loss.requires_grad()) return {};
-  const amp::Autocast off(amp::disabled_autocast());
-  if (scale != 1) loss = loss * scale;
-  if (const Finding* found = finder.origin(loss)) return *found;
-  loss.backward();
-  const Finding* found = finder.gradient_origin();
-  std::optional<Finding> result =
-      found != nullptr ? std::optional(*found) : overflowing_norm(parameters, scale);
-  zero_grads();
-  return result;
-}
-
-// The largest power of two at which the backward is finite. It is at 1 and is not at `scale`.
-double largest_scale(const DiagnosisInput& input, double scale) {
-  int good = 0, bad = static_cast<int>(std::ceil(std::log2(scale)));
-  while (bad - good > 1) {
-    const int middle = (good + bad) / 2;
-    const bool overflows =
-        examine(input, ReplayPrecision::as_run, std::ldexp(1.0, middle)).has_value();
-    (overflows ? bad : good) = middle;
-  }
-  return std::ldexp(1.0, good);
-}
 
 // The module, or the op outside of modules.
 std::string location(const Finding& finding) {
   return finding.module.empty() ? "op " + finding.op : finding.module;
 }
 
-std::string advice_on_precision(const Finding& f) {
-  const std::string where = location(f);
-  if (f.direction == Direction::optimizer)
-    return "keep f32 master weights ([precision] params = \"masters\" or \"autocast\")";
-  if (f.dtype == DType::f16) {
-    return fmt::format(
-        "{} needs more range than f16's 65504: train in bf16, or keep {} in f32 "
-        "(Policy::set_module(\"{}\", CastClass::f32))",
-        f.origin == Origin::cast ? "an input of " + where : where, where, f.module);
-  }
-  return fmt::format("keep {} in f32 (Policy::set_module(\"{}\", CastClass::f32))", where,
-                     f.module);
-}
-
-std::string advice_on_mathematics(const Finding& f) {
+std::string advice_on_op(const Finding& f) {
   struct Rule {
     std::string_view ops, text;
   };
@@ -97,89 +28,186 @@ std::string advice_on_mathematics(const Finding& f) {
       {" asin acos erfinv tan ", "clamp its input inside its domain"},
       {" batch_norm group_norm layer_norm rms_norm ", "raise its eps"},
   };
-  if (f.op == "grad_norm") return "gradients explode: lower the learning rate or warm up longer";
+  const bool root = f.op == "sqrt" || f.op == "pow" || f.op == "rsqrt";
+  if (root && f.direction == Direction::forward && std::isnan(f.first.value))
+    return "its input is negative: clamp it at 0";
   for (const Rule& rule : rules) {
     if (rule.ops.find(" " + f.op + " ") != std::string_view::npos) return std::string(rule.text);
   }
-  return fmt::format(
-      "f32 does not help: check the inputs of {} (largest {:.3g}), lower the learning rate, or "
-      "clip gradients",
-      location(f), f.largest_input);
+  return fmt::format("check the inputs of {} (largest {:.3g}), lower the learning rate, or clip",
+                     location(f), f.largest_input);
 }
 
-std::string advice(const Diagnosis& d, double scale) {
+std::string advice_on(const Diagnosis& d) {
+  const Finding& f = d.finding;
   switch (d.verdict) {
     case Verdict::data:
-      return "fix or drop this example: see " + d.finding.tensor + " at " +
-             to_string(d.finding.first.index);
-    case Verdict::weights:
-      return "an earlier update or the checkpoint caused it: resume from an earlier checkpoint "
-             "with a "
-             "lower learning rate, or raise Adam's eps";
-    case Verdict::scale:
-      return fmt::format(
-          "nothing to change with a dynamic loss scaler, which halves the scale {} until it fits; "
-          "a "
-          "fixed scale must be at most {}",
-          scale_text(scale), scale_text(d.largest_scale));
-    case Verdict::precision:
-      return advice_on_precision(d.finding);
-    case Verdict::mathematics:
-      return advice_on_mathematics(d.finding);
+      return f.tensor.find("masked whole") != std::string::npos
+                 ? "unmask one position of this row, or drop the row"
+                 : "fix or drop this example: see " + f.tensor + " at " + to_string(f.first.index);
+    case Verdict::state:
+      return "resume from an earlier checkpoint with a lower learning rate, or raise Adam's eps";
+    case Verdict::divergence:
+      return "lower the learning rate, warm up longer, or clip gradients; then resume from a "
+             "checkpoint before the loss rose";
+    case Verdict::op:
+      return advice_on_op(f);
+    case Verdict::loss_scale:
+      return "a dynamic loss scaler lowers the scale by itself";
+    case Verdict::range:
+    case Verdict::underflow:
+      return d.cure ? ""
+                    : fmt::format(
+                          "no change of precision that was tried helps but f32: check "
+                          "casts around {}",
+                          location(f));
   }
   return "";
 }
 
+// Whether scaling the loss can have caused the finding.
+bool depends_on_scale(const Finding& f) {
+  return f.direction != Direction::forward && f.origin != Origin::parameter;
+}
+
+// The first non-finite value in f32. A computation with tensors in 16 bits may not run without
+// autocast: then every op takes its inputs to f32 instead.
+std::optional<Finding> examine_in_f32(const DiagnosisInput& input) {
+  try {
+    return examine(input, {.f32 = true}, 1);
+  } catch (const Error&) {
+    return examine(input, {.kept = {{.module = ""}}}, 1);
+  }
+}
+
+void judge_precision(const DiagnosisInput& input, Diagnosis& result) {
+  std::string reason;
+  try {
+    result.in_f32 = examine_in_f32(input);
+  } catch (const Error& error) {
+    result.verdict = Verdict::range;
+    result.evidence =
+        fmt::format("it could not be replayed in f32 ({}): the verdict is a guess", error.what());
+    return;
+  }
+  const Finding& f = result.finding;
+  if (result.in_f32) {
+    const Finding& other = *result.in_f32;
+    result.verdict = f.op == "grad_norm" ? Verdict::divergence : Verdict::op;
+    result.evidence =
+        fmt::format("it also happens in f32 ({}{}, {})", other.op,
+                    other.module.empty() ? "" : " in " + other.module, name(other.direction));
+    return;
+  }
+  result.verdict = f.zero_input ? Verdict::underflow : Verdict::range;
+  result.evidence = f.zero_input ? fmt::format("an input of {} is 0, and is not in f32", f.op)
+                                 : "the same micro-batch is finite in f32";
+  result.cure = find_cure(input, f);
+}
+
+void judge(const DiagnosisInput& input, Diagnosis& result) {
+  const Finding& f = result.finding;
+  const std::string diverges = signs_of_divergence(input.history);
+  if (f.origin == Origin::data) {
+    result.verdict = Verdict::data;
+    result.evidence = "it was in the batch";
+    return;
+  }
+  if (!diverges.empty()) {
+    result.verdict = Verdict::divergence;
+    result.evidence = diverges;
+    return;
+  }
+  if (f.origin == Origin::parameter || f.origin == Origin::buffer) {
+    result.verdict = Verdict::state;
+    result.evidence = "it was there before this step: an earlier update or the checkpoint made it";
+    return;
+  }
+  if (input.scale != 1 && depends_on_scale(f)) {
+    const double scale = largest_scale(input, {}, input.scale);
+    result.largest_scale = scale;
+    if (scale > 1) {
+      result.verdict = Verdict::loss_scale;
+      result.evidence =
+          fmt::format("everything is finite at loss scales up to {}", scale_text(scale));
+      result.cure = Cure{.scale = scale};
+      return;
+    }
+    if (scale > 0) {
+      result.verdict = Verdict::divergence;
+      result.evidence = fmt::format(
+          "gradients fit {} only at loss scales up to {}: they explode, and no scale is of use",
+          name(f.dtype), scale_text(scale));
+      return;
+    }
+  }
+  judge_precision(input, result);
+}
+
+std::string indented(const std::string& text, const char* by) {
+  std::string result;
+  for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    result += "\n" + (end > begin ? by + text.substr(begin, end - begin) : "");
+  }
+  return result;
+}
+
 }  // namespace
 
+amp::AutocastState Replay::autocast(const amp::AutocastState& run) const {
+  amp::AutocastState state = run;
+  if (f32) state.enabled = false;
+  if (autocast_type) state.dtype = *autocast_type;
+  if (!kept.empty()) {
+    amp::Policy policy = run.policy == nullptr ? amp::Policy() : *run.policy;
+    for (const KeptInF32& one : kept) {
+      one.op ? policy.set(*one.op, CastClass::f32, one.module)
+             : policy.set_module(one.module, CastClass::f32);
+    }
+    state.policy = std::make_shared<amp::Policy>(policy);
+  }
+  return state;
+}
+
 std::string_view name(Verdict verdict) {
-  constexpr std::string_view names[] = {"precision", "scale", "mathematics", "data", "weights"};
+  constexpr std::string_view names[] = {"data",      "divergence", "loss scale", "range",
+                                        "underflow", "op",         "state"};
   return names[static_cast<size_t>(verdict)];
 }
 
 std::optional<Diagnosis> diagnose(const DiagnosisInput& input) {
-  const auto finding = examine(input, ReplayPrecision::as_run, input.scale);
-  if (!finding) return {};
-  Diagnosis result{.finding = *finding};
-  if (finding->origin == Origin::data) {
-    result.verdict = Verdict::data;
-  } else if (finding->origin == Origin::parameter) {
-    result.verdict = Verdict::weights;
-  } else if (input.scale != 1 && finding->direction != Direction::forward &&
-             !examine(input, ReplayPrecision::as_run, 1)) {
-    result.verdict = Verdict::scale;
-    result.largest_scale = largest_scale(input, input.scale);
+  Diagnosis result;
+  if (const auto finding = examine(input, {}, input.scale)) {
+    result.finding = *finding;
+    judge(input, result);
+  } else if (const auto lost = find_underflow(input)) {
+    result.finding = lost->finding;
+    result.verdict = Verdict::underflow;
+    result.evidence =
+        fmt::format("{:.0f}% of the gradient elements that f32 has are 0", 100 * lost->flushed);
+    for (size_t i = 0; i < std::min<size_t>(lost->parameters.size(), 3); ++i)
+      result.evidence += fmt::format("{}{} {:.0f}%", i == 0 ? " (" : ", ",
+                                     lost->parameters[i].first, 100 * lost->parameters[i].second);
+    if (!lost->parameters.empty()) result.evidence += ")";
+    result.cure = lost->cure;
   } else {
-    result.in_f32 = examine(input, ReplayPrecision::f32, 1);
-    result.verdict = result.in_f32 ? Verdict::mathematics : Verdict::precision;
+    return {};
   }
-  result.advice = advice(result, input.scale);
+  result.advice = advice_on(result);
   return result;
 }
 
 std::string to_text(const Diagnosis& d) {
-  std::string text = to_text(d.finding) + "\n  ";
-  switch (d.verdict) {
-    case Verdict::precision:
-      text += "the same micro-batch in f32 is finite: precision is to blame";
-      break;
-    case Verdict::scale:
-      text += fmt::format("everything is finite at loss scales from 1 to {}: the scale is to blame",
-                          scale_text(d.largest_scale));
-      break;
-    case Verdict::mathematics:
-      text += fmt::format("it also happens in f32 ({}{}, {}): precision is not to blame",
-                          d.in_f32->op, d.in_f32->module.empty() ? "" : " in " + d.in_f32->module,
-                          name(d.in_f32->direction));
-      break;
-    case Verdict::data:
-      text += "it was in the batch: precision is not to blame";
-      break;
-    case Verdict::weights:
-      text += "it was in the weights before this step: the precision of this step is not to blame";
-      break;
+  std::string text = to_text(d.finding);
+  text += fmt::format("\n  verdict: {}; {}", name(d.verdict), d.evidence);
+  if (d.cure) {
+    text += "\n  cure, replayed with success:" + indented(d.cure->toml(), "    ");
+    text += "\n  the same in C++:" + indented(d.cure->cpp(), "    ");
   }
-  return text + "\n  try: " + d.advice;
+  if (!d.advice.empty())
+    text += fmt::format("\n  {}: {}", d.cure ? "note" : "try (not replayed)", d.advice);
+  return text;
 }
 
 }  // namespace binade::lab

@@ -9,9 +9,13 @@
 #include <utility>
 
 #include "binade/amp/autocast.h"
+#include "binade/autograd/grad_mode.h"
+#include "binade/autograd/module_path.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
 #include "binade/io/file.h"
+#include "binade/ops/arithmetic.h"
+#include "binade/ops/reduce.h"
 
 namespace binade::lab {
 namespace {
@@ -27,11 +31,44 @@ constexpr int64_t max_file = int64_t{1} << 32;  // of statistics and diagnoses
 constexpr size_t max_diagnoses = 10;            // per run
 // Statistics that may be computed in the background at a time.
 constexpr size_t max_pending_rankings = 2;
-// The first steps with a ranking for auto_precision; delayed scales are stable by then.
-constexpr int64_t early_steps[] = {4, 20};
+// Steps that a diagnosis can look back on, and how often the weights' norm is measured.
+constexpr size_t history_length = 200;
+constexpr int64_t weight_norm_interval = 50;
+// A loss is a spike if it is this many times the median of the steps before it, and beyond their
+// range. Losses of single batches vary by some percent.
+constexpr size_t spike_window = 20;
+constexpr double spike_ratio = 1.5;
+// Layers whose gradients have more zeros than this may have lost them to underflow, and as many
+// layers are worth a replay, which tells.
+constexpr double many_zeros = 0.5, layers_with_zeros = 0.25;
+// The first steps with a ranking for auto_precision: from the second step on, delayed scales are
+// those of past tensors. Then at an interval that costs 2% of a run's time.
+constexpr int64_t early_steps[] = {2, 3, 4, 8, 12, 16, 20};
+constexpr int64_t look_interval = 25;
 
 void append_line(const fs::path& path, const std::string& text) {
   io::AppendFile(path, "doctor").append(text + "\n");
+}
+
+// The text with lines of at most `width` bytes, broken at spaces. A line that continues another is
+// indented by two more than that.
+std::string wrapped(std::string_view text, size_t width = 79) {
+  std::string result;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string indent(std::min(line.find_first_not_of(' '), line.size()) + 2, ' ');
+    std::string begin;
+    while (begin.size() + line.size() > width) {
+      const size_t space = line.rfind(' ', width - begin.size());
+      if (space == std::string_view::npos || space + 2 <= indent.size()) break;
+      result += begin + std::string(line.substr(0, space)) + "\n";
+      line.remove_prefix(space + 1);
+      begin = indent;
+    }
+    result += begin + std::string(line) + (text.empty() ? "" : "\n");
+  }
+  return result;
 }
 
 // The step of a line of layers.jsonl, or of the first line of a diagnosis; none for other lines.
@@ -72,62 +109,127 @@ Kept keep_until(const fs::path& path, int64_t step) {
 }
 
 // A model and a configuration that replay the micro-batches of a trainer's step.
-struct Replay {
+struct TrainerReplay {
+  Replay how;
   train::Config config;
   amp::Fp8State fp8;
   std::unique_ptr<nn::LanguageModel> copy;
   nn::LanguageModel* model = nullptr;
 
-  // In the trainer's precision: on its model, or on a copy if a forward would update FP8 histories.
-  explicit Replay(train::Trainer& trainer)
-      : config(trainer.config()), fp8(trainer.fp8()), model(&trainer.model()) {
-    if (config.precision == train::Precision::fp8) copy_model(trainer);
-  }
-
-  // In f32, on a copy.
-  static Replay in_f32(train::Trainer& trainer) {
-    Replay replay(trainer);
-    replay.config.precision = train::Precision::fp32;
-    replay.config.params = train::ParameterStorage::autocast;
-    replay.config.residual = {};
-    replay.copy_model(trainer);
-    return replay;
+  // On the trainer's model, or on a copy if its parameters or buffers would change.
+  TrainerReplay(train::Trainer& trainer, const Replay& replay)
+      : how(replay), config(trainer.config()), fp8(trainer.fp8()), model(&trainer.model()) {
+    const bool other_type = replay.f32 || replay.autocast_type;
+    if (other_type) {
+      config.precision = replay.f32 ? train::Precision::fp32 : train::Precision::bf16;
+      if (replay.f32) {
+        config.params = train::ParameterStorage::autocast;
+        config.residual = {};
+      }
+      fp8.enabled = false;
+    }
+    for (const KeptInF32& one : replay.kept) {
+      config.overrides.push_back({.module = one.module, .op = one.op, .run = CastClass::f32});
+      if (fp8.enabled) train::exclude(fp8, one.module);
+    }
+    if (other_type || config.precision == train::Precision::fp8) copy_model(trainer);
   }
 
  private:
   void copy_model(train::Trainer& trainer) {
     copy = train::make_model(config, train::placement(config));
-    // Not strict in f32, where the copy has no buffers for the model's FP8 scales.
+    // Not strict without FP8, when the copy has no buffers for the model's FP8 scales.
     copy->load_state_dict(trainer.model().state_dict(), config.precision == train::Precision::fp8);
     model = copy.get();
   }
 };
 
+bool same_replay(const Replay& a, const Replay& b) {
+  return a.f32 == b.f32 && a.autocast_type == b.autocast_type && a.kept == b.kept;
+}
+
+// Replays one micro-batch in several ways. Keeps the last other one besides the run's own.
+class StepReplays {
+ public:
+  StepReplays(train::Trainer& trainer, const data::Tokens& tokens)
+      : trainer_(trainer), tokens_(tokens), as_run_(trainer, {}) {}
+
+  TrainerReplay& get(const Replay& replay) {
+    if (same_replay(replay, {})) return as_run_;
+    if (!other_ || !same_replay(other_->how, replay)) other_.emplace(trainer_, replay);
+    return *other_;
+  }
+
+  Tensor loss(const Replay& replay, int64_t step, int64_t micro) {
+    const TrainerReplay& r = get(replay);
+    random::begin_step(static_cast<uint64_t>(r.config.seed), static_cast<uint64_t>(step));
+    const Tensor loss = train::micro_loss(*r.model, r.config, r.fp8, tokens_, step, micro);
+    if (r.config.accumulate == 1) return loss;
+    const amp::Autocast off(amp::disabled_autocast());
+    return loss * (1.0 / static_cast<double>(r.config.accumulate));
+  }
+
+ private:
+  train::Trainer& trainer_;
+  const data::Tokens& tokens_;
+  TrainerReplay as_run_;
+  std::optional<TrainerReplay> other_;
+};
+
+double weight_norm(train::Trainer& trainer) {
+  const NoGrad no_grad;
+  const amp::Autocast off(amp::disabled_autocast());
+  double sum_of_squares = 0;
+  for (const Tensor& parameter : trainer.model().parameters())
+    sum_of_squares += std::pow(norm(parameter.detach()).item(), 2);
+  return std::sqrt(sum_of_squares);
+}
+
 }  // namespace
 
 std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Tokens& tokens,
-                                      int64_t step, double scale) {
-  Replay as_run(trainer);
-  std::optional<Replay> in_f32;
-  const auto replay = [&](ReplayPrecision precision) -> Replay& {
-    if (precision == ReplayPrecision::as_run) return as_run;
-    if (!in_f32) in_f32.emplace(Replay::in_f32(trainer));
-    return *in_f32;
-  };
-  const auto seed = static_cast<uint64_t>(trainer.config().seed);
+                                      const ReplayedStep& step) {
+  StepReplays replays(trainer, tokens);
   std::optional<Diagnosis> found;
   for (int64_t micro = 0; micro < trainer.config().accumulate && !found; ++micro) {
-    const auto loss = [&](ReplayPrecision precision) {
-      const Replay& r = replay(precision);
-      random::begin_step(seed, static_cast<uint64_t>(step));
-      return train::micro_loss(*r.model, r.config, r.fp8, tokens, step, micro);
-    };
-    const auto parameters = [&](ReplayPrecision precision) {
-      return replay(precision).model->named_parameters();
-    };
-    found = diagnose({loss, parameters, scale});
+    found = diagnose(
+        {.loss = [&](const Replay& replay) { return replays.loss(replay, step.step, micro); },
+         .parameters =
+             [&](const Replay& replay) { return replays.get(replay).model->named_parameters(); },
+         .scale = step.scale,
+         .buffers =
+             [&](const Replay& replay) { return replays.get(replay).model->named_buffers(); },
+         .history = step.history,
+         .fp8 = trainer.fp8().enabled});
   }
   return found;
+}
+
+std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
+                          const ReplayedStep& step) {
+  const NoGrad no_grad;
+  StepReplays replays(trainer, tokens);
+  const auto mean_loss = [&](const Replay& replay, int64_t of) {
+    double loss = 0;
+    for (int64_t micro = 0; micro < trainer.config().accumulate; ++micro)
+      loss += replays.loss(replay, of, micro).item();
+    return loss;
+  };
+  const double before = step.history.empty() ? 0 : step.history.back().loss;
+  const double now = mean_loss({}, step.step), in_f32 = mean_loss({.f32 = true}, step.step);
+  const double previous_batch = step.step > 0 ? mean_loss({}, step.step - 1) : now;
+  // Halfway between a normal loss and the spike, in either direction.
+  const double middle = (before + now) / 2;
+  const std::string losses = fmt::format(
+      "with the weights of now: this batch {:.4g}, in f32 {:.4g}, the batch before it {:.4g} "
+      "(was {:.4g})",
+      now, in_f32, previous_batch, before);
+  if (now < middle)
+    return "it is gone with the update of this step: the batch is unusual; " + losses;
+  if (in_f32 < middle) return "verdict: range; f32 does not have it; " + losses;
+  if (previous_batch > middle)
+    return "verdict: divergence; all batches have it, so the last update made it; " + losses;
+  return "verdict: data; only this batch has it; " + losses;
 }
 
 void Doctor::begin(train::Trainer& trainer, const fs::path& folder) {
@@ -142,21 +244,36 @@ void Doctor::take_up(train::Trainer& trainer) {
   skipped_in_a_row_ = trainer.skipped_in_a_row();
   diagnosed_ = skipped_in_a_row_.length() > 0 && diagnosed.entries > 0 &&
                diagnosed.last_step > trainer.steps() - skipped_in_a_row_.length();
-  if (!trainer.config().auto_precision || !fs::exists(folder_ / plan_file)) return;
-  const train::PrecisionPlan saved = train::read_precision_plan(folder_ / plan_file);
-  for (const train::Promotion& promotion : saved.bf16) {
-    if (promotion.step > trainer.steps()) continue;
-    plan_.bf16.push_back(promotion);
-    trainer.exclude_from_fp8(promotion.module);
+  configured_fp8_ = trainer.fp8();
+  auto_precision_ = AutoPrecision(configured_fp8_.recipe.scaling);
+  if (!trainer.config().auto_precision) return;
+  train::PrecisionPlan saved, plan;
+  if (fs::exists(folder_ / plan_file)) saved = train::read_precision_plan(folder_ / plan_file);
+  for (const train::Promotion& change : saved.layers) {
+    if (change.step > trainer.steps()) continue;
+    plan.layers.push_back(change);
+    apply(trainer, change);
   }
-  if (plan_ != saved) train::write_precision_plan(plan_, folder_ / plan_file);
+  auto_precision_.take_up(plan);
+  for (const PastLook& look : read_looks(folder_ / layers_file, trainer.steps()))
+    auto_precision_.add(look.layers, look.step);
+  if (plan != saved) train::write_precision_plan(plan, folder_ / plan_file);
+}
+
+void Doctor::apply(train::Trainer& trainer, const train::Promotion& change) const {
+  const amp::Fp8Autocast configured(configured_fp8_);
+  const autograd::ModulePathGuard path(change.module);
+  if (const amp::Fp8Recipe* recipe = amp::fp8_recipe())
+    trainer.set_fp8_recipe(change.module, change.recipe(*recipe));
 }
 
 bool Doctor::needs_statistics(const train::Config& config, int64_t step) const {
-  if (config.auto_precision &&
-      std::find(std::begin(early_steps), std::end(early_steps), step) != std::end(early_steps))
-    return true;
-  return config.layer_stats > 0 && step % config.layer_stats == 0;
+  const bool early =
+      std::find(std::begin(early_steps), std::end(early_steps), step) != std::end(early_steps);
+  if (config.auto_precision && (early || step % look_interval == 0)) return true;
+  // A loss scale that is too low shows in the first step.
+  const bool first_of_f16 = config.precision == train::Precision::fp16 && step == 1;
+  return config.layer_stats > 0 && (step % config.layer_stats == 0 || first_of_f16);
 }
 
 Doctor::~Doctor() {
@@ -170,8 +287,13 @@ bool Doctor::before_step(train::Trainer& trainer) {
   end_observation(trainer);
   if (!needs_statistics(trainer.config(), trainer.steps() + 1)) return false;
   observed_step_ = trainer.steps() + 1;
-  statistics_ =
-      std::make_shared<LayerStatistics>(trainer.fp8().recipe, trainer.model().named_buffers());
+  // Layers that do not run by the run's recipe have outdated scales of it.
+  NamedTensors buffers = trainer.model().named_buffers();
+  for (const train::Promotion& one : plan().current())
+    std::erase_if(buffers, [&](const auto& buffer) {
+      return buffer.first.starts_with(one.module + ".fp8.");
+    });
+  statistics_ = std::make_shared<LayerStatistics>(trainer.fp8().recipe, buffers);
   observer_scope_.emplace(statistics_.get());
   // The next step depends on the statistics; on a CPU, they take time that is not the next step's.
   return trainer.config().auto_precision || !trainer.device().is_cuda();
@@ -198,24 +320,19 @@ void Doctor::finish_rankings(size_t left) {
   };
   while (!pending_.empty() && (pending_.size() > left || ready(pending_.front()))) {
     ranking_ = pending_.front().layers.get();
+    ranked_step_ = pending_.front().step;
     append_line(folder_ / layers_file, ranking_json(ranking_, pending_.front().step));
     pending_.pop_front();
   }
 }
 
-std::vector<std::string> Doctor::promote(train::Trainer& trainer, int64_t step) {
+std::vector<std::string> Doctor::adapt(train::Trainer& trainer, int64_t step) {
   std::vector<std::string> notes;
-  for (const LayerStats& layer : ranking_) {
-    if (layer.harm() <= max_harm || plan_.contains(layer.module)) continue;
-    trainer.exclude_from_fp8(layer.module);
-    plan_.bf16.push_back({layer.module, step, layer.harm()});
-    notes.push_back(fmt::format(
-        "step {}: {} moves to bf16: FP8 loses {:.0f}% of its signal (amax x {:.3g}, w {:.3g}, dy "
-        "{:.3g})",
-        step, layer.module, 100 * layer.harm(), layer.input.amax, layer.weight.amax,
-        layer.gradient.amax));
+  for (const train::Promotion& change : auto_precision_.look(ranking_, step)) {
+    apply(trainer, change);
+    notes.push_back(to_text(change));
   }
-  train::write_precision_plan(plan_, folder_ / plan_file);
+  train::write_precision_plan(plan(), folder_ / plan_file);
   return notes;
 }
 
@@ -226,24 +343,79 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
   const bool adapts = trainer.config().auto_precision && !pending_.empty();
   const bool waits = adapts || !trainer.device().is_cuda() || result.step == trainer.config().steps;
   finish_rankings(waits ? 0 : max_pending_rankings);
-  if (adapts) notes = promote(trainer, observed_step_);
+  if (adapts) notes = adapt(trainer, observed_step_);
+  const bool lost = loses_gradients(trainer, result.step);
+  const bool suspicious = is_suspicious(trainer, result) || lost;
+  const ReplayedStep replayed{.step = result.step - 1, .scale = result.scale, .history = history_};
+  if (suspicious && !diagnosed_ && earlier_diagnoses_ + diagnoses_.size() < max_diagnoses) {
+    diagnosed_ = true;
+    if (const auto found = examine_step(trainer, tokens, replayed)) {
+      diagnoses_.push_back(*found);
+      add_note(notes, result.step, to_text(*found));
+    }
+  }
+  const bool spike = is_spike(result.loss);
+  if (spike && !spiked_ && !suspicious && spikes_ < max_diagnoses) {
+    ++spikes_;
+    add_note(notes, result.step,
+             fmt::format("the loss jumped from {:.4g} to {:.4g}\n  {}", history_.back().loss,
+                         result.loss, explain_spike(trainer, tokens, replayed)));
+  }
+  spiked_ = spike;
+  remember(trainer, result);
+  return notes;
+}
+
+void Doctor::add_note(std::vector<std::string>& notes, int64_t step, const std::string& text) {
+  notes.push_back(wrapped(fmt::format("doctor, step {}: {}", step, text)));
+  append_line(folder_ / diagnoses_file, notes.back());
+}
+
+bool Doctor::is_suspicious(const train::Trainer& trainer, const train::StepResult& result) {
   const bool finite_loss = std::isfinite(result.loss);
   skipped_in_a_row_.note(result.applied);
+  const bool scaled = trainer.config().precision == train::Precision::fp16;
+  // No gradient at all: whatever the scale was meant to keep is lost.
+  if (result.applied && finite_loss && scaled && result.gradient_norm == 0) return true;
   if (result.applied && finite_loss) {
     diagnosed_ = false;
-    return notes;
+    return false;
   }
-  const bool scaled = trainer.config().precision == train::Precision::fp16;
-  const bool explained = scaled && finite_loss && skipped_in_a_row_.length() < unexplained_skips;
-  if (explained || diagnosed_ || earlier_diagnoses_ + diagnoses_.size() >= max_diagnoses)
-    return notes;
-  diagnosed_ = true;
-  const auto found = examine_step(trainer, tokens, result.step - 1, result.scale);
-  if (!found) return notes;
-  diagnoses_.push_back(*found);
-  notes.push_back(fmt::format("doctor, step {}: {}", result.step, to_text(*found)));
-  append_line(folder_ / diagnoses_file, notes.back());
-  return notes;
+  return !(scaled && finite_loss && skipped_in_a_row_.length() < unexplained_skips);
+}
+
+void Doctor::remember(train::Trainer& trainer, const train::StepResult& result) {
+  // The norm of the weights moves slowly, and costs a pass over them.
+  const bool measures = trainer.device().is_cpu() && result.step % weight_norm_interval == 1;
+  const double norm =
+      measures || history_.empty() ? weight_norm(trainer) : history_.back().weight_norm;
+  history_.push_back({.loss = result.loss,
+                      .gradient_norm = result.gradient_norm,
+                      .weight_norm = norm,
+                      .lr = result.lr});
+  if (history_.size() > history_length) history_.erase(history_.begin());
+}
+
+bool Doctor::loses_gradients(const train::Trainer& trainer, int64_t step) {
+  if (trainer.config().precision != train::Precision::fp16 || ranking_.empty() ||
+      ranked_step_ != step)
+    return false;
+  const auto zeros = std::count_if(ranking_.begin(), ranking_.end(), [](const LayerStats& layer) {
+    return layer.gradient.zeros > many_zeros;
+  });
+  const bool lost =
+      static_cast<double>(zeros) > layers_with_zeros * static_cast<double>(ranking_.size());
+  return !std::exchange(lost_gradients_, lost) && lost;
+}
+
+bool Doctor::is_spike(double loss) const {
+  if (!std::isfinite(loss) || history_.size() < spike_window) return false;
+  std::vector<double> losses;
+  for (size_t i = history_.size() - spike_window; i < history_.size(); ++i)
+    losses.push_back(history_[i].loss);
+  std::sort(losses.begin(), losses.end());
+  const double middle = losses[losses.size() / 2];
+  return loss > spike_ratio * middle && loss > losses.back() + 0.5 * (middle - losses.front());
 }
 
 }  // namespace binade::lab

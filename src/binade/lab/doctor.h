@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "binade/lab/auto_precision.h"
 #include "binade/lab/diagnosis.h"
 #include "binade/lab/layer_stats.h"
 #include "binade/train/config/precision_plan.h"
@@ -12,23 +13,32 @@
 
 namespace binade::lab {
 
-// Replays the micro-batches of step `step` (counted from 0), which ran at loss scale `scale`, until
-// one produces a non-finite value, and diagnoses it. Weights, scales and histories stay unchanged;
-// gradients are cleared.
+// A step to replay: counted from 0, at the loss scale it ran at.
+struct ReplayedStep {
+  int64_t step = 0;
+  double scale = 1;
+  std::vector<StepRecord> history = {};  // of the steps before it
+};
+
+// Replays the micro-batches of a step until one produces a non-finite value or loses its gradients,
+// and diagnoses it. Weights, scales and histories stay unchanged; gradients are cleared.
 std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Tokens& tokens,
-                                      int64_t step, double scale);
+                                      const ReplayedStep& step);
+
+// Explains a finite loss that is far above those before it: replays the step in f32, and the step
+// before it with the weights of now.
+std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
+                          const ReplayedStep& step);
 
 // Diagnoses a training run:
-// - replays a step with a non-finite loss, or a skip that the loss scaler does not explain, once
-//   per series of such steps, and appends the diagnosis to doctor.txt in the run's folder;
+// - replays a step with a non-finite loss, a skip that the loss scaler does not explain, or
+//   gradients that are zero, once per series of such steps, and appends the diagnosis to doctor.txt
+//   in the run's folder; explains loss spikes there, too;
 // - appends the statistics of all linear layers to layers.jsonl every `layer_stats` steps;
-// - with auto_precision, moves layers that FP8 harms to bf16 and lists them in precision_plan.json.
+// - with auto_precision, moves layers that FP8 harms to a finer recipe or to bf16, and back, and
+//   lists the changes in precision_plan.json.
 class Doctor : public train::Observer {
  public:
-  // A layer with more harm than this moves to bf16. Measured harm was at most 0.06 in a healthy
-  // run, and 0.15 in healthy layers beside a hostile one (docs/doctor.md).
-  static constexpr double max_harm = 0.25;
-
   ~Doctor() override;
   void begin(train::Trainer& trainer, const std::filesystem::path& folder) override;
   bool before_step(train::Trainer& trainer) override;
@@ -42,7 +52,7 @@ class Doctor : public train::Observer {
     finish_rankings(0);
     return ranking_;
   }
-  const train::PrecisionPlan& plan() const { return plan_; }
+  const train::PrecisionPlan& plan() const { return auto_precision_.plan(); }
 
  private:
   // Drops from the run's files what a resumed run will find again, and takes up the rest.
@@ -52,8 +62,16 @@ class Doctor : public train::Observer {
   void end_observation(const train::Trainer& trainer);
   // Appends computed statistics to their file; waits for all but the last `left`.
   void finish_rankings(size_t left);
-  // Moves layers that FP8 harms to bf16.
-  std::vector<std::string> promote(train::Trainer& trainer, int64_t step);
+  // Gives layers the precision that the newest statistics call for.
+  std::vector<std::string> adapt(train::Trainer& trainer, int64_t step);
+  void apply(train::Trainer& trainer, const train::Promotion& change) const;
+  // Whether a step needs a diagnosis.
+  bool is_suspicious(const train::Trainer& trainer, const train::StepResult& result);
+  void remember(train::Trainer& trainer, const train::StepResult& result);
+  bool is_spike(double loss) const;
+  // Whether the newest statistics show f16 gradients that are zero, for the first time in a row.
+  bool loses_gradients(const train::Trainer& trainer, int64_t step);
+  void add_note(std::vector<std::string>& notes, int64_t step, const std::string& text);
 
   std::filesystem::path folder_;
   std::shared_ptr<LayerStatistics> statistics_;
@@ -65,11 +83,17 @@ class Doctor : public train::Observer {
   };
   std::deque<PendingRanking> pending_;
   std::vector<LayerStats> ranking_;
-  train::PrecisionPlan plan_;
+  int64_t ranked_step_ = 0;
+  amp::Fp8State configured_fp8_;  // before any change
+  AutoPrecision auto_precision_;
   std::vector<Diagnosis> diagnoses_;
   size_t earlier_diagnoses_ = 0;  // of the run before it was resumed
   amp::SkipStreak skipped_in_a_row_;
-  bool diagnosed_ = false;  // whether the current series of bad steps has its diagnosis
+  bool diagnosed_ = false;           // whether the current series of bad steps has its diagnosis
+  std::vector<StepRecord> history_;  // of the last steps
+  bool lost_gradients_ = false;      // whether the last statistics showed zeros
+  bool spiked_ = false;              // whether the current spike has its explanation
+  size_t spikes_ = 0;
 };
 
 }  // namespace binade::lab

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
@@ -24,6 +25,8 @@ constexpr int64_t sample_size = 32;
 // Elements of a sampled row or column. The ratio of noise to signal hardly depends on how many
 // products a sum has, and copies to the host stay short.
 constexpr int64_t sample_length = 1024;
+// Harm that scales by block are compared at: below, nothing needs them.
+constexpr double notable_harm = 0.1;
 constexpr double max_decibels = 200;  // reported for a matmul without noise
 
 const formats::Format& format_of(DType fp8) {
@@ -53,6 +56,8 @@ TensorStats statistics(const Tensor& sample, double amax,
                        const std::array<double, candidate_count>& scales) {
   TensorStats stats{.amax = amax};
   const std::span<const float> values(sample.data<float>(), static_cast<size_t>(sample.numel()));
+  const auto count = static_cast<double>(std::max<size_t>(values.size(), 1));
+  stats.zeros = static_cast<double>(std::count(values.begin(), values.end(), 0.0f)) / count;
   for (size_t f = 0; f < candidate_count; ++f) {
     const double low = candidates[f]->min_subnormal() / 2;
     // A scale from the amax takes that to the largest number, give or take a rounding in f32.
@@ -63,7 +68,6 @@ TensorStats statistics(const Tensor& sample, double amax,
       under += scaled != 0 && scaled <= low;
       over += scaled > high;
     }
-    const auto count = static_cast<double>(std::max<size_t>(values.size(), 1));
     stats.out_of_range[f] = {static_cast<double>(under) / count, static_cast<double>(over) / count};
   }
   return stats;
@@ -119,9 +123,11 @@ Noise noise_of(const Tensor& reference_matrix, const Tensor& rounded_matrix) {
 MatmulStats compare_matmuls(const Tensor& a, const Tensor& b, const Tensor& rounded_a,
                             const Tensor& rounded_b) {
   const Noise outputs = noise_of(linear(a, b), linear(rounded_a, rounded_b));
-  return {outputs.noise > 0
-              ? std::min(max_decibels, 10 * std::log10(outputs.signal / outputs.noise))
-              : max_decibels,
+  const double decibels =
+      !(outputs.signal > 0) ? std::numeric_limits<double>::quiet_NaN()
+      : outputs.noise > 0 ? std::min(max_decibels, 10 * std::log10(outputs.signal / outputs.noise))
+                          : max_decibels;
+  return {decibels,
           std::max({outputs.harm, noise_of(a, rounded_a).harm, noise_of(b, rounded_b).harm})};
 }
 
@@ -182,9 +188,14 @@ Tensor LayerStatistics::rounded(const Tensor& x, Fp8Role role, double scale) con
                                      .power_of_two = recipe_.power_of_two,
                                      .eps = recipe_.eps}));
     case amp::Fp8Scaling::block:
-      return dequantize(quantize(x, {.dtype = type, .group = {1, 128}, .power_of_two = true}));
+      return by_block(x, role);
   }
   return x;
+}
+
+Tensor LayerStatistics::by_block(const Tensor& x, Fp8Role role) const {
+  return dequantize(quantize(
+      x, {.dtype = amp::fp8_type(recipe_, role), .group = {1, 128}, .power_of_two = true}));
 }
 
 void LayerStatistics::forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor>,
@@ -219,7 +230,12 @@ TensorStats LayerStatistics::tensor_stats(const HostSample& sample, Fp8Role role
 LayerStats LayerStatistics::stats_of(const Layer& layer) const {
   const auto compared = [&](const Tensor& a, Fp8Role a_role, double a_scale, const Tensor& b,
                             Fp8Role b_role, double b_scale) {
-    return compare_matmuls(a, b, rounded(a, a_role, a_scale), rounded(b, b_role, b_scale));
+    MatmulStats stats =
+        compare_matmuls(a, b, rounded(a, a_role, a_scale), rounded(b, b_role, b_scale));
+    stats.finer_harm = stats.harm <= notable_harm
+                           ? stats.harm
+                           : compare_matmuls(a, b, by_block(a, a_role), by_block(b, b_role)).harm;
+    return stats;
   };
   const HostSample x(layer.input), w(layer.weight);
   const double x_scale = x.scale(amp::fp8_type(recipe_, Fp8Role::activation)),
@@ -248,13 +264,19 @@ std::vector<LayerStats> LayerStatistics::ranking() const {
 }
 
 std::string ranking_text(const std::vector<LayerStats>& layers, size_t max_layers) {
-  std::string text = fmt::format("{:<28}{:>7}{:>10}{:>8}{:>8}{:>10}{:>10}{:>10}\n", "layer", "harm",
-                                 "sqnr fwd", "dgrad", "wgrad", "amax x", "amax w", "amax dy");
+  // SQNR in dB.
+  const auto decibels = [](double sqnr) {
+    return std::isnan(sqnr) ? std::string("n/a") : fmt::format("{:.1f}", sqnr);
+  };
+  std::string text =
+      fmt::format("{:<25}{:>7}{:>7}{:>6}{:>6}{:>8}{:>8}{:>8}{:>5}\n", "layer", "harm", "fwd dB",
+                  "dgrad", "wgrad", "amax x", "amax w", "amax dy", "dy=0");
   for (size_t i = 0; i < std::min(max_layers, layers.size()); ++i) {
     const LayerStats& one = layers[i];
-    text += fmt::format("{:<28}{:>7.4f}{:>7.1f} dB{:>8.1f}{:>8.1f}{:>10.3g}{:>10.3g}{:>10.3g}\n",
-                        one.module, one.harm(), one.forward.sqnr, one.dgrad.sqnr, one.wgrad.sqnr,
-                        one.input.amax, one.weight.amax, one.gradient.amax);
+    text += fmt::format("{:<25}{:>7.4f}{:>7}{:>6}{:>6}{:>8.2g}{:>8.2g}{:>8.2g}{:>4.0f}%\n",
+                        one.module, one.harm(), decibels(one.forward.sqnr),
+                        decibels(one.dgrad.sqnr), decibels(one.wgrad.sqnr), one.input.amax,
+                        one.weight.amax, one.gradient.amax, 100 * one.gradient.zeros);
   }
   return text;
 }
@@ -272,6 +294,7 @@ std::string ranking_json(const std::vector<LayerStats>& layers, int64_t step) {
     for (const auto& [name, stats] : tensors) {
       out.key(name).begin_object().key("amax");
       number(stats->amax);
+      out.key("zeros").value(stats->zeros);
       for (size_t f = 0; f < candidate_count; ++f) {
         out.key(candidates[f]->name).begin_object();
         out.key("underflow").value(stats->out_of_range[f].underflow);
@@ -284,7 +307,7 @@ std::string ranking_json(const std::vector<LayerStats>& layers, int64_t step) {
     for (const auto& [name, stats] : matmuls) {
       out.key(name).begin_object().key("sqnr");
       number(stats->sqnr);
-      out.key("harm").value(stats->harm).end_object();
+      out.key("harm").value(stats->harm).key("finer_harm").value(stats->finer_harm).end_object();
     }
     out.end_object();
   }

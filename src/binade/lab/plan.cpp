@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <set>
 
+#include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/autograd/module_path.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/base/text.h"
@@ -32,11 +36,22 @@ double bytes_of(std::span<const Tensor> tensors) {
 
 double elements(const Tensor& x) { return static_cast<double>(x.numel()); }
 
+// Bytes of the sample that layer statistics take of a tensor (lab/layer_stats.cpp).
+int64_t sample_bytes(const Tensor& x) {
+  const int64_t columns = x.size(-1), rows = x.numel() / std::max<int64_t>(columns, 1);
+  return 4 * (std::min<int64_t>(rows, 32) * std::min<int64_t>(columns, 1024) +
+              std::min<int64_t>(rows, 1024) * std::min<int64_t>(columns, 32) + 2);
+}
+
 // Collects the work of every op of a step.
 class WorkMeter : public autograd::OpObserver {
  public:
-  void forward(Op op, std::span<const Tensor>, std::span<const Tensor> compute,
+  void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
                std::span<const Tensor> outputs) override {
+    weight_copies = std::max(weight_copies, amp::cast_cache_bytes());
+    // Input, weight, and a gradient of the result's shape, of each layer's first call.
+    if (op == Op::linear && sampled_.insert(autograd::module_path()).second)
+      statistics += sample_bytes(inputs[0]) + sample_bytes(inputs[1]) + sample_bytes(outputs[0]);
     Work one{.bytes = bytes_of(compute) + bytes_of(outputs), .dtype = compute[0].dtype()};
     if (op == Op::linear) {
       one.flops = 2 * elements(outputs[0]) * static_cast<double>(compute[1].size(1));
@@ -70,9 +85,11 @@ class WorkMeter : public autograd::OpObserver {
   }
 
   std::vector<Work> work;
+  int64_t weight_copies = 0, statistics = 0;
 
  private:
   bool fp8_ = false;
+  std::set<std::string> sampled_;
 };
 
 // Bytes of moments per parameter: two of AdamW's, one of Lion's and Muon's, next to none of
@@ -98,8 +115,8 @@ Work update_work(const train::Config& config, double parameters) {
   return {.bytes = parameters * (3 * 4 + 4 + 4 + 4 + 2 * moment_bytes(config) + copies)};
 }
 
-// The work of one optimizer step: its ops and the update.
-std::vector<Work> work_of_step(const train::Config& config, double parameters) {
+// Measures one optimizer step: its ops and the update.
+void measure_step(const train::Config& config, Forecast& forecast) {
   WorkMeter meter;
   train::MetaRun run(config);
   run.step();  // the first step creates gradients and FP8 histories
@@ -107,21 +124,35 @@ std::vector<Work> work_of_step(const train::Config& config, double parameters) {
     const autograd::OpObserverScope watching(&meter);
     run.step();
   }
-  meter.work.push_back(update_work(config, parameters));
-  return std::move(meter.work);
+  meter.work.push_back(update_work(config, static_cast<double>(forecast.parameter_count)));
+  forecast.work = std::move(meter.work);
+  forecast.weight_copies = meter.weight_copies;
+  if (config.layer_stats > 0 || config.auto_precision) forecast.statistics = meter.statistics;
 }
 
-// Index of a type's rate in Machine::flops.
-size_t rate_index(DType dtype) { return dtype == DType::f32 ? 0 : dtype == DType::e4m3 ? 2 : 1; }
+// The precision whose rate a type's matmuls run at.
+train::Precision rate_of(DType dtype, train::Precision run) {
+  using train::Precision;
+  switch (dtype) {
+    case DType::bf16:
+      return Precision::bf16;
+    case DType::f16:
+      return Precision::fp16;
+    case DType::e4m3:
+      return Precision::fp8;
+    default:
+      return run == Precision::tf32 ? Precision::tf32 : Precision::fp32;
+  }
+}
 
 std::vector<std::pair<std::string, train::Config>> variants(const train::Config& given) {
   using train::ParameterStorage, train::Precision;
   std::vector<std::pair<std::string, train::Config>> result;
   for (const Precision precision :
-       {Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
     for (const bool masters : {false, true}) {
       for (const bool recompute : {false, true}) {
-        if (masters && precision == Precision::fp32) continue;
+        if (masters && !train::uses_autocast(precision)) continue;
         train::Config config = train::with_precision(given, precision);
         config.params = masters ? ParameterStorage::masters : ParameterStorage::autocast;
         config.recompute = recompute;
@@ -149,8 +180,23 @@ Forecast forecast(const train::Config& config) {
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
   result.logits = logits_rows(config.batch * config.context, config.vocab, type, Device::meta()) *
                   config.vocab * static_cast<int64_t>(size_of(type));
-  result.work = work_of_step(config, static_cast<double>(result.parameter_count));
+  measure_step(config, result);
+  result.precision = config.precision;
+  const auto stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
+  const int64_t weights = stored * result.parameter_count;
+  // A GPU's snapshot is in the host's memory.
+  if (!train::device_of(config).is_cuda())
+    result.snapshot = weights + result.of(Category::optimizer);
+  result.saves_during_steps = config.checkpoint_every > 0 && config.checkpoint_every < config.steps;
   return result;
+}
+
+int64_t Forecast::run_peak() const {
+  // A step with statistics may run while a checkpoint is written.
+  if (saves_during_steps) return peak + statistics + snapshot;
+  // At the end no step runs any more: parameters, gradients and the optimizer's state are left.
+  const int64_t left = of(Category::parameters) + gradients + of(Category::optimizer);
+  return std::max(peak + statistics, left + snapshot);
 }
 
 int64_t largest_batch(train::Config config, int64_t bytes) {
@@ -180,21 +226,30 @@ Machine measure_machine(const train::Config& config) {
   const auto rate = [&](train::Precision precision) {
     return train::linear_rate(device, precision, config.fp8_scaling, shape);
   };
-  return {.flops = {rate(train::Precision::fp32), rate(train::Precision::bf16),
-                    rate(train::Precision::fp8)},
+  using train::Precision;
+  return {.flops = {rate(Precision::fp32), rate(Precision::tf32), rate(Precision::bf16),
+                    rate(Precision::fp16), rate(Precision::fp8)},
           .bandwidth = train::norm_bandwidth(device, shape.rows, shape.in)};
 }
 
 double step_seconds(const Forecast& forecast, const Machine& machine) {
   double seconds = 0;
   for (const Work& one : forecast.work)
-    seconds +=
-        std::max(one.flops / machine.flops[rate_index(one.dtype)], one.bytes / machine.bandwidth);
+    seconds += std::max(
+        one.flops / machine.flops[static_cast<size_t>(rate_of(one.dtype, forecast.precision))],
+        one.bytes / machine.bandwidth);
   return seconds;
 }
 
 int64_t machine_memory() {
   return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+}
+
+int64_t process_memory() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return file ? resident * ::sysconf(_SC_PAGESIZE) : 0;
 }
 
 std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
@@ -204,7 +259,9 @@ std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
   std::vector<PlanRow> rows;
   for (const auto& [name, variant] : variants(config)) {
     PlanRow row{.name = name, .config = variant, .forecast = forecast(variant)};
-    row.largest_batch = largest_batch(variant, memory);
+    // Statistics and checkpoints take the same besides the steps of any batch.
+    const int64_t besides = row.forecast.run_peak() - row.forecast.peak;
+    row.largest_batch = largest_batch(variant, memory - besides);
     row.tokens_per_second = tokens / step_seconds(row.forecast, machine);
     rows.push_back(std::move(row));
   }
@@ -214,18 +271,20 @@ std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
 std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory) {
   using train::bytes_text;
   std::string text =
-      fmt::format("{:<26}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}{:>11}{:>9}{:>11}\n",
-                  "precision", "parameters", "masters", "gradients", "moments", "activations",
-                  "logits", "peak", "fits", "batch", "tokens/s");
+      fmt::format("{:<25}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>5}{:>7}{:>11}\n",
+                  "precision", "weights", "masters", "grads", "moments", "copies", "activ.",
+                  "logits", "snapshot", "peak", "fits", "batch", "tokens/s");
   for (const PlanRow& row : rows) {
     const Forecast& f = row.forecast;
-    text += fmt::format("{:<26}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}{:>11}{:>9}{:>11}\n",
-                        row.name, bytes_text(f.of(Category::parameters)), bytes_text(f.masters),
-                        bytes_text(f.of(Category::gradients)),
-                        bytes_text(f.of(Category::optimizer) - f.masters),
-                        bytes_text(f.of(Category::activations) + f.of(Category::workspace)),
-                        bytes_text(f.logits), bytes_text(f.peak), f.peak <= memory ? "yes" : "no",
-                        grouped(row.largest_batch), grouped(std::llround(row.tokens_per_second)));
+    const int64_t activations = f.of(Category::activations) + f.of(Category::workspace);
+    const int64_t copies = std::min(f.weight_copies, activations);
+    text += fmt::format(
+        "{:<25}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>5}{:>7}{:>11}\n", row.name,
+        bytes_text(f.of(Category::parameters)), bytes_text(f.masters),
+        bytes_text(f.of(Category::gradients)), bytes_text(f.of(Category::optimizer) - f.masters),
+        bytes_text(copies), bytes_text(activations - copies), bytes_text(f.logits),
+        bytes_text(f.snapshot), bytes_text(f.run_peak()), f.run_peak() <= memory ? "yes" : "no",
+        grouped(row.largest_batch), grouped(std::llround(row.tokens_per_second)));
   }
   return text;
 }

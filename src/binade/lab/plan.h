@@ -22,12 +22,19 @@ struct Forecast {
   int64_t parameter_count = 0;
   std::array<int64_t, memory::category_count> at_peak = {};  // bytes by category
   int64_t masters = 0;                                       // of the optimizer's bytes
-  int64_t gradients = 0;  // of all parameters, before the update; fewer may exist at the peak
-  int64_t logits = 0;     // while the loss is computed, which may not be at the peak
-  int64_t peak = 0;
-  std::vector<Work> work;  // of one optimizer step
+  int64_t gradients = 0;      // of all parameters, before the update; fewer may exist at the peak
+  int64_t logits = 0;         // while the loss is computed, which may not be at the peak
+  int64_t weight_copies = 0;  // of autocast in 16 bits; among the activations and the workspace
+  int64_t peak = 0;           // of the steps
+  int64_t statistics = 0;     // samples of all layers in a step with layer statistics
+  int64_t snapshot = 0;  // copy of weights and optimizer state that a checkpoint is written from
+  bool saves_during_steps = false;  // whether the snapshot lives beside the next steps
+  std::vector<Work> work;           // of one optimizer step
+  train::Precision precision = train::Precision::fp32;
 
   int64_t of(memory::Category category) const { return at_peak[static_cast<size_t>(category)]; }
+  // Of the whole run on its device: steps, statistics and checkpoints.
+  int64_t run_peak() const;
 };
 
 // The memory and the work of one training step of the configuration.
@@ -39,7 +46,7 @@ int64_t largest_batch(train::Config config, int64_t bytes);
 // Rates that layers of the configuration's sizes reach on its device (train/machine.h), measured in
 // a fraction of a second.
 struct Machine {
-  std::array<double, 3> flops = {};  // FLOP/s of matmuls: f32, 16 bits, FP8
+  std::array<double, 5> flops = {};  // FLOP/s of matmuls, by train::Precision
   double bandwidth = 0;              // bytes per second
 };
 Machine measure_machine(const train::Config& config);
@@ -49,6 +56,9 @@ double step_seconds(const Forecast& forecast, const Machine& machine);
 
 // Memory of this machine, bytes.
 int64_t machine_memory();
+// Resident memory of this process, bytes: that of the program and its libraries, which a run needs
+// besides its tensors, while there are none. 0 if unknown.
+int64_t process_memory();
 
 // One line of a plan.
 struct PlanRow {

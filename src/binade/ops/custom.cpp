@@ -1,6 +1,7 @@
 #include "binade/ops/custom.h"
 
 #include "binade/autograd/grad_mode.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -10,11 +11,15 @@ using namespace ops;
 Tensor custom(const CustomOp& op, std::span<const Tensor> inputs) {
   if (!op.forward)
     fail(op.name, {.argument = "forward", .expected = "a function", .found = "none"});
+  const autograd::CustomOpScope named(op.name);
   amp::AutocastState state = amp::autocast_state();
   std::vector<Tensor> compute;
   const std::optional<DType> target = amp::input_type(op.cast, op.name, inputs);
   for (const Tensor& input : inputs) compute.push_back(amp::cast_input(input, target).detach());
   if (op.cast != CastClass::as_is) state.enabled = false;
+  // Observers see the casts before the ops inside, which take their results as inputs.
+  if (autograd::OpObserver* const observer = autograd::op_observer(); observer && target)
+    observer->forward(Op::custom, inputs, compute, {});
   Tensor y;
   {
     const NoGrad plain;
@@ -30,6 +35,7 @@ Tensor custom(const CustomOp& op, std::span<const Tensor> inputs) {
                    [op, state, saved, y = Saved(y)](std::span<const Tensor> dy, GradSlots dx) {
                      std::vector<Tensor> given;
                      for (const Saved& input : saved) given.push_back(input.get());
+                     const autograd::CustomOpScope named(op.name);
                      const amp::Autocast autocast(state);
                      op.backward(dy[0], given, y, dx);
                    });

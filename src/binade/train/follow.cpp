@@ -1,9 +1,9 @@
 #include "binade/train/follow.h"
-#include "binade/train/config/component_options.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #define XXH_INLINE_ALL
@@ -13,6 +13,7 @@
 #include "binade/base/parallel.h"
 #include "binade/dist/agreement.h"
 #include "binade/train/checkpoint.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/origin.h"
 #include "binade/train/signals.h"
 #include "binade/version.h"
@@ -40,6 +41,20 @@ void take_step(Trainer& trainer, data::Loader& loader, bool observed) {
   std::optional<autograd::OpObserverScope> scope;
   if (observed) scope.emplace(&bystander);
   trainer.step(loader);
+}
+
+// A recipe as Trainer::set_fp8_recipe announces it.
+void set_recipe(Trainer& trainer, const std::string& text) {
+  std::istringstream in(text);
+  int scaling = 0, format = 0;
+  amp::Fp8Recipe recipe;
+  std::string module;
+  in >> scaling >> format >> recipe.history >> recipe.most_recent >> recipe.margin >>
+      recipe.power_of_two >> recipe.eps >> recipe.forward >> recipe.dgrad >> recipe.wgrad >>
+      recipe.fast_accumulation >> module;
+  recipe.scaling = static_cast<amp::Fp8Scaling>(scaling);
+  recipe.format = static_cast<amp::Fp8Format>(format);
+  trainer.set_fp8_recipe(module, recipe);
 }
 
 }  // namespace
@@ -94,8 +109,8 @@ void follow(Trainer& trainer, const data::Split& split) {
       load_checkpoint(trainer, *path);
     } else if (const auto model = argument(order, "init")) {
       trainer.init_from(*model);
-    } else if (const auto module = argument(order, "exclude")) {
-      trainer.exclude_from_fp8(*module);
+    } else if (const auto recipe = argument(order, "recipe")) {
+      set_recipe(trainer, *recipe);
     } else if (order == "times") {
       trainer.rank_times();
     } else if (order == "end") {

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
+#include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/huggingface_config.h"
 #include "binade/io/lora.h"
 #include "binade/io/model_folder.h"
+#include "binade/ops/reduce.h"
+#include "binade/ops/unary.h"
 
 namespace binade::train {
 namespace {
@@ -46,6 +50,23 @@ void check_same(const nn::LanguageModelConfig& expected, const nn::LanguageModel
                    .hint = hint});
 }
 
+// A weight that is not finite makes every loss non-finite. In 16 bits, one beyond the type's range
+// is infinite.
+void require_finite(const nn::LanguageModel& model, const std::filesystem::path& directory) {
+  const NoGrad no_grad;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    if (parameter.numel() == 0 || parameter.device().is_meta()) continue;
+    const double largest = max(abs(parameter.detach())).item();
+    if (std::isfinite(largest)) continue;
+    const bool f16 = parameter.dtype() == DType::f16;
+    fail(init_op,
+         {.argument = directory.string() + " (" + name + ")",
+          .expected = "weights that are finite in " + std::string(binade::name(parameter.dtype())),
+          .found = fmt::format("{}", largest),
+          .hint = f16 ? "bf16 has the range of f32: try --precision bf16" : ""});
+  }
+}
+
 }  // namespace
 
 void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path& given) {
@@ -62,6 +83,7 @@ void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path&
   loaded.context = model.config().context;
   check_same(model.config(), loaded, file, "leave the sizes out: --init-from sets them");
   io::load_weights(model, directory);
+  require_finite(model, directory);
 }
 
 void check_same_model(const nn::LanguageModelConfig& expected, const std::filesystem::path& file,

@@ -68,7 +68,7 @@ void check_modules(const Config& config, nn::Module& model) {
   for (const PrecisionOverride& entry : config.overrides)
     check_module(entry.module, model, "[[precision.override]] module");
   if (config.precision_plan.empty()) return;
-  for (const Promotion& one : read_precision_plan(config.precision_plan).bf16)
+  for (const Promotion& one : read_precision_plan(config.precision_plan).layers)
     check_module(one.module, model, config.precision_plan);
 }
 
@@ -405,10 +405,14 @@ StepResult Trainer::step(data::Loader& loader) {
   return finish_all().back();
 }
 
-void Trainer::exclude_from_fp8(const std::string& module) {
-  check_module(module, *model_, "a module to exclude from FP8");
-  announce("exclude " + module);
-  exclude(fp8_, module);
+void Trainer::set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe) {
+  check_module(module, *model_, "a module with its own FP8 recipe");
+  announce(fmt::format("recipe {} {} {} {} {} {} {} {} {} {} {} {}",
+                       static_cast<int>(recipe.scaling), static_cast<int>(recipe.format),
+                       recipe.history, int{recipe.most_recent}, recipe.margin,
+                       int{recipe.power_of_two}, recipe.eps, int{recipe.forward}, int{recipe.dgrad},
+                       int{recipe.wgrad}, int{recipe.fast_accumulation}, module));
+  fp8_.overrides[module] = recipe;
   graph_.reset();
 }
 

@@ -63,8 +63,8 @@ class Trainer {
   // Takes one step and waits for it.
   StepResult step(const data::Tokens& tokens);
   StepResult step(data::Loader& loader);
-  // From the next step on, the linear layers of `module` run without FP8.
-  void exclude_from_fp8(const std::string& module);
+  // From the next step on, the linear layers of `module` run by this recipe.
+  void set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe);
   const amp::Fp8State& fp8() const { return fp8_; }
   // Mean loss over the validation batches, without FP8, whose histories stay as they are.
   double evaluate(const data::Tokens& tokens);

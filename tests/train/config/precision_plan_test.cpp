@@ -12,19 +12,42 @@ namespace {
 
 TEST(PrecisionPlan, ReadsWhatItWrote) {
   const testing::TemporaryFolder folder;
-  const PrecisionPlan plan{{{"blocks.0.mlp.up", 20, 0.75}, {"blocks.3.attention.out", 100, 1}}};
+  const PrecisionPlan plan{
+      {{"blocks.0.mlp.up", 20, 0.75},
+       {"blocks.3.attention.out", 100, 1},
+       {"blocks.1.mlp.up", 110, 0.5, amp::Fp8Scaling::block, false, false, false},
+       {"blocks.2.mlp.up", 120, 0.5, {}, false, true, false}}};
   write_precision_plan(plan, folder / "plan.json");
   EXPECT_EQ(read_precision_plan(folder / "plan.json"), plan);
-  EXPECT_TRUE(plan.contains("blocks.0.mlp.up"));
-  EXPECT_FALSE(plan.contains("blocks.0.mlp"));
+  EXPECT_EQ(plan.find("blocks.0.mlp.up"), &plan.layers[0]);
+  EXPECT_EQ(plan.find("blocks.0.mlp"), nullptr);
+  const amp::Fp8Recipe base{.wgrad = false};
+  EXPECT_FALSE(plan.layers[0].recipe(base).forward);
+  EXPECT_EQ(plan.layers[2].recipe(base).scaling, amp::Fp8Scaling::block);
+  EXPECT_TRUE(plan.layers[2].recipe(base).forward);
+  const amp::Fp8Recipe one_matmul = plan.layers[3].recipe(base);
+  EXPECT_TRUE(one_matmul.forward && !one_matmul.dgrad && !one_matmul.wgrad);
+}
+
+// A later change of a layer replaces an earlier one; a demotion ends it.
+TEST(PrecisionPlan, HasTheLatestChangeOfALayer) {
+  PrecisionPlan plan{{{"a", 4, 0.5, amp::Fp8Scaling::block, false, false, false}, {"b", 4, 1}}};
+  plan.layers.push_back({"a", 8, 0.5});
+  EXPECT_EQ(plan.find("a"), &plan.layers[2]);
+  EXPECT_EQ(plan.current().size(), 2u);
+  plan.layers.push_back({"a", 20, 0.01, {}, false, false, false});
+  EXPECT_EQ(plan.find("a"), nullptr);
+  ASSERT_EQ(plan.current().size(), 1u);
+  EXPECT_EQ(plan.current()[0].module, "b");
 }
 
 TEST(PrecisionPlan, RefusesAnythingElseNamingTheFile) {
   const testing::TemporaryFolder folder;
   for (const char* text :
-       {"", "{}", "{\"bf16\": 1}", "{\"bf16\": [{}]}", "{\"bf16\": [\"blocks.0\"]}",
-        "{\"bf16\": [{\"module\": \"\", \"step\": 1, \"harm\": 1}]}",
-        "{\"bf16\": [{\"module\": \"a\", \"step\": -1, \"harm\": 1}]}"}) {
+       {"", "{}", "{\"layers\": 1}", "{\"layers\": [{}]}", "{\"layers\": [\"blocks.0\"]}",
+        "{\"layers\": [{\"module\": \"\", \"step\": 1, \"harm\": 1}]}",
+        "{\"layers\": [{\"module\": \"a\", \"step\": -1, \"harm\": 1}]}",
+        "{\"layers\": [{\"module\": \"a\", \"step\": 1, \"harm\": 1, \"bf16\": [\"agrad\"]}]}"}) {
     const auto path = folder.put("plan.json", text);
     EXPECT_THAT(test::error_of([&] { read_precision_plan(path); }),
                 ::testing::HasSubstr("plan.json"))

@@ -27,11 +27,11 @@ struct FaultyModel {
   }
 
   Diagnosis diagnose_step() {
-    const auto loss = [this](ReplayPrecision precision) {
-      const amp::Autocast cast(DType::f16, {.enabled = precision == ReplayPrecision::as_run});
+    const auto loss = [this](const Replay& replay) {
+      const amp::Autocast cast(replay.autocast({.enabled = true, .dtype = DType::f16}));
       return add_penalty(model.loss(tokens, tokens));
     };
-    return *diagnose({loss, [this](ReplayPrecision) { return model.named_parameters(); }, scale});
+    return *diagnose({loss, [this](const Replay&) { return model.named_parameters(); }, scale});
   }
 };
 

@@ -265,8 +265,8 @@ amp::Fp8State fp8_state(const Config& config) {
                               .skip_last = config.fp8_skip_last};
   amp::Fp8State state = fp8_state_of(config.precision == Precision::fp8, recipe, config.overrides);
   if (!config.precision_plan.empty()) {
-    for (const Promotion& one : read_precision_plan(config.precision_plan).bf16)
-      exclude(state, one.module);
+    for (const Promotion& one : read_precision_plan(config.precision_plan).current())
+      state.overrides[one.module] = one.recipe(recipe);
   }
   return state;
 }

@@ -6,31 +6,78 @@
 #include "binade/io/file.h"
 
 namespace binade::train {
+namespace {
 
-bool PrecisionPlan::contains(const std::string& module) const {
-  return std::any_of(bf16.begin(), bf16.end(),
-                     [&module](const Promotion& one) { return one.module == module; });
+constexpr std::pair<const char*, bool Promotion::*> matmuls[] = {
+    {"forward", &Promotion::forward}, {"dgrad", &Promotion::dgrad}, {"wgrad", &Promotion::wgrad}};
+
+Promotion read_promotion(const json::Value& entry) {
+  Promotion one{.module = entry.at("module").string(),
+                .step = entry.at("step").integer(0, int64_t{1} << 52),
+                .harm = entry.at("harm").number()};
+  if (one.module.empty())
+    entry.at("module").refuse("a module's path, such as blocks.0.mlp.up", "an empty text");
+  if (const json::Value* scaling = entry.find("fp8_scaling"))
+    one.fp8_scaling = amp::parse_fp8_scaling(scaling->string());
+  const json::Value* in_bf16 = entry.find("bf16");
+  if (in_bf16 == nullptr) return one;  // all matmuls
+  one.forward = one.dgrad = one.wgrad = false;
+  for (const json::Value& name : in_bf16->array()) {
+    const auto found =
+        std::find_if(std::begin(matmuls), std::end(matmuls),
+                     [&](const auto& matmul) { return name.string() == matmul.first; });
+    if (found == std::end(matmuls)) name.refuse("forward, dgrad or wgrad", name.describe());
+    one.*found->second = true;
+  }
+  return one;
+}
+
+}  // namespace
+
+amp::Fp8Recipe Promotion::recipe(const amp::Fp8Recipe& base) const {
+  amp::Fp8Recipe result = base;
+  if (fp8_scaling) result.scaling = *fp8_scaling;
+  result.forward = base.forward && !forward;
+  result.dgrad = base.dgrad && !dgrad;
+  result.wgrad = base.wgrad && !wgrad;
+  return result;
+}
+
+const Promotion* PrecisionPlan::find(const std::string& module) const {
+  const auto latest = std::find_if(layers.rbegin(), layers.rend(),
+                                   [&](const Promotion& one) { return one.module == module; });
+  return latest == layers.rend() || latest->is_demotion() ? nullptr : &*latest;
+}
+
+std::vector<Promotion> PrecisionPlan::current() const {
+  std::vector<Promotion> result;
+  for (const Promotion& one : layers) {
+    if (find(one.module) == &one) result.push_back(one);
+  }
+  return result;
 }
 
 PrecisionPlan read_precision_plan(const std::filesystem::path& path) {
   const std::string text = io::read_text(path, "precision plan", 1 << 20);
   const json::Document document = json::parse(text, {"precision plan", path.string()});
   PrecisionPlan plan;
-  for (const json::Value& entry : document.root().at("bf16").array()) {
-    plan.bf16.push_back({entry.at("module").string(), entry.at("step").integer(0, int64_t{1} << 52),
-                         entry.at("harm").number()});
-    if (plan.bf16.back().module.empty())
-      entry.at("module").refuse("a module's path, such as blocks.0.mlp.up", "an empty text");
-  }
+  for (const json::Value& entry : document.root().at("layers").array())
+    plan.layers.push_back(read_promotion(entry));
   return plan;
 }
 
 void write_precision_plan(const PrecisionPlan& plan, const std::filesystem::path& path) {
   json::Writer out(2);
-  out.begin_object().key("bf16").begin_array();
-  for (const Promotion& one : plan.bf16) {
+  out.begin_object().key("layers").begin_array();
+  for (const Promotion& one : plan.layers) {
     out.begin_object().key("module").value(one.module).key("step").value(one.step);
-    out.key("harm").value(one.harm).end_object();
+    out.key("harm").value(one.harm);
+    if (one.fp8_scaling) out.key("fp8_scaling").value(amp::name(*one.fp8_scaling));
+    out.key("bf16").begin_array();
+    for (const auto& [name, member] : matmuls) {
+      if (one.*member) out.value(name);
+    }
+    out.end_array().end_object();
   }
   out.end_array().end_object();
   io::AtomicFile file(path, "precision plan");

@@ -1,25 +1,39 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "binade/amp/fp8.h"
+
 namespace binade::train {
 
-// A module of an FP8 run that was moved to bf16. A run with auto_precision writes a plan of them;
-// other runs apply it from their first step.
+// A change of the precision of a linear layer in an FP8 run with auto_precision: to a finer recipe,
+// of single matmuls to bf16, or back to the run's recipe.
 struct Promotion {
   std::string module;
   int64_t step = 0;  // of the run that wrote the plan
   double harm = 0;   // fraction of the layer's signal lost to FP8 at that step, 0 to 1
+  std::optional<amp::Fp8Scaling> fp8_scaling = {};  // a finer recipe; none: the run's own
+  // Matmuls that run in bf16.
+  bool forward = true, dgrad = true, wgrad = true;
 
+  // Whether the layer is back at the run's recipe.
+  bool is_demotion() const { return !fp8_scaling && !forward && !dgrad && !wgrad; }
+  // The layer's recipe in a run whose own is `base`.
+  amp::Fp8Recipe recipe(const amp::Fp8Recipe& base) const;
   bool operator==(const Promotion&) const = default;
 };
 
+// The changes of a run in order of time. Other runs apply them from their first step.
 struct PrecisionPlan {
-  std::vector<Promotion> bf16;
+  std::vector<Promotion> layers;
 
-  bool contains(const std::string& module) const;
+  // The latest change of a module; null if it has none or is back at the run's recipe.
+  const Promotion* find(const std::string& module) const;
+  // The latest changes of all modules that are not back at the run's recipe.
+  std::vector<Promotion> current() const;
   bool operator==(const PrecisionPlan&) const = default;
 };
 

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "binade/lab/layer_stats.h"
+#include "binade/train/config/precision_plan.h"
+
+namespace binade::lab {
+
+// Decides from the statistics of several steps which layers of an FP8 run need another precision.
+// A matmul moves if the median harm of the last looks is above max_harm: the layer to scales by
+// block if those keep the harm below healthy_harm, else the matmul to bf16. A layer whose harm by
+// the run's own recipe stays below healthy_harm moves back.
+class AutoPrecision {
+ public:
+  // Looks whose median decides: one unusual batch, or the first scale of a delayed recipe, does
+  // not.
+  static constexpr size_t window = 3;
+  // As many healthy looks move a layer back, twice the window: moving costs nothing, but a layer
+  // should not go to and fro.
+  static constexpr size_t healthy_looks = 6;
+  // Measured harm was at most 0.06 in a healthy run, and 0.15 in healthy layers beside a hostile
+  // one (docs/doctor.md).
+  static constexpr double max_harm = 0.25;
+  // Below the harm of healthy layers beside a hostile one.
+  static constexpr double healthy_harm = 0.1;
+
+  explicit AutoPrecision(amp::Fp8Scaling scaling = amp::Fp8Scaling::delayed) : scaling_(scaling) {}
+
+  // Takes up the state of a run that is resumed: its changes, then each look with add().
+  void take_up(const train::PrecisionPlan& plan) { plan_ = plan; }
+  // Adds a look without deciding.
+  void add(const std::vector<LayerStats>& layers, int64_t step);
+  // Adds a look. Returns the changes it leads to, which are part of plan() then.
+  std::vector<train::Promotion> look(const std::vector<LayerStats>& layers, int64_t step);
+
+  const train::PrecisionPlan& plan() const { return plan_; }
+
+ private:
+  // Of the forward, dgrad and wgrad matmuls of a layer at one step.
+  struct Look {
+    int64_t step;
+    std::array<double, 3> harm, finer_harm;
+  };
+  using Harm = std::array<double, 3> Look::*;
+
+  // Median, or maximum, over the looks after the layer's last change; nothing if there are too few.
+  static std::array<double, 3> median(const std::deque<Look>& looks, Harm harm);
+  std::optional<train::Promotion> decide(const std::string& module, int64_t step) const;
+
+  amp::Fp8Scaling scaling_;
+  train::PrecisionPlan plan_;
+  std::map<std::string, std::deque<Look>> looks_;
+};
+
+// "step 8: blocks.1.mlp.up moves to scales by block: FP8 loses 62% of its signal".
+std::string to_text(const train::Promotion& change);
+
+// The looks of a run's layers.jsonl up to a step, with their harm.
+struct PastLook {
+  int64_t step;
+  std::vector<LayerStats> layers;
+};
+std::vector<PastLook> read_looks(const std::filesystem::path& path, int64_t until);
+
+}  // namespace binade::lab
