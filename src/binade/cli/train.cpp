@@ -17,6 +17,7 @@
 #include "binade/cli/configuration.h"
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
+#include "binade/train/check_run.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/config/warnings.h"
 #include "binade/train/forecast.h"
@@ -140,7 +141,10 @@ void add_train(CLI::App& app) {
   command->callback([command, arguments] {
     const train::Config config = configuration(*command, *arguments);
     print_warnings(config);
-    if (config.dry_run) return describe_run(config, arguments->json);
+    if (config.dry_run) {
+      train::check_run(config);
+      return describe_run(config, arguments->json);
+    }
     using Mode = train::Progress::Mode;
     const Mode mode = arguments->json ? Mode::json : arguments->quiet ? Mode::quiet : Mode::normal;
     // A reader that has gone away must not decide the exit code.
