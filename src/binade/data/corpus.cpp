@@ -19,16 +19,16 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of a text that is held in memory.
-constexpr int64_t max_bytes = int64_t{8} << 30;
+constexpr int64_t max_text_bytes_in_memory = int64_t{8} << 30;
 
 std::string whole_text(TextReader& reader, const Progress& progress = {}) {
   std::string text;
   while (reader.read(text)) {
     if (progress)
       progress(static_cast<size_t>(reader.consumed()), static_cast<size_t>(reader.total()));
-    if (std::cmp_greater(text.size(), max_bytes))
+    if (std::cmp_greater(text.size(), max_text_bytes_in_memory))
       fail("data", {.argument = reader.where(),
-                    .expected = "at most " + std::to_string(max_bytes) + " bytes of text",
+                    .expected = "at most " + std::to_string(max_text_bytes_in_memory) + " bytes of text",
                     .found = "more",
                     .hint = "give a part of it"});
   }

@@ -72,8 +72,8 @@ std::string generation_config(const nn::LanguageModelConfig& config) {
 }
 
 void copy_text_file(const fs::path& from, const fs::path& to) {
-  AtomicFile file(to, caller);
-  file.append(read_text(from, caller, max_file));
+  AtomicFile file(to, converter);
+  file.append(read_text(from, converter, max_file));
   file.commit();
 }
 
@@ -113,7 +113,7 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
 Converted convert_adapter(const fs::path& from, const fs::path& to, const ConvertOptions& options) {
   check_target(from, to, options.force);
   if (!is_adapter(from))
-    fail(caller, {.argument = from.string(),
+    fail(converter, {.argument = from.string(),
                   .expected = "a folder with adapter_config.json, as a run with --lora-rank has",
                   .found = "a model without an adapter"});
   read_adapter_config(from);
@@ -125,11 +125,11 @@ Converted convert_adapter(const fs::path& from, const fs::path& to, const Conver
     done.dtype = tensor.dtype();
     done.parameters += tensor.numel();
   }
-  AtomicFolder folder(to, caller);
+  AtomicFolder folder(to, converter);
   save_safetensors(folder.path() / "adapter_model.safetensors", tensors);
   copy_text_file(from / "adapter_config.json", folder.path() / "adapter_config.json");
   copy_tokenizer(from, folder.path());
-  write_companions(read_companions(from, caller), folder.path(), caller);
+  write_companions(read_companions(from, converter), folder.path(), converter);
   folder.commit([](const std::string& name) { return !is_of_a_model(name); });
   return done;
 }

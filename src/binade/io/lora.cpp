@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* caller = "lora";
+constexpr const char* lora_op = "lora";
 constexpr const char* config_name = "adapter_config.json";
 constexpr const char* weights_name = "adapter_model.safetensors";
 constexpr std::string_view prefix = "base_model.model.";  // of PEFT's names
@@ -101,7 +101,7 @@ void check_targets(const std::vector<Target>& known, const LoraOptions& options)
     const bool found = std::any_of(known.begin(), known.end(),
                                    [&](const Target& one) { return names(target, one.module); });
     if (!found)
-      fail(caller,
+      fail(lora_op,
            {.argument = "targets",
             .expected = fmt::format("linear layers of this model: {}, {}, or a name like {}",
                                     all_linear, fmt::join(short_names, ", "), known[0].module),
@@ -183,8 +183,8 @@ std::map<std::string, double> read_pattern(const json::Value& root, const char* 
 
 AdapterFile read_file(const fs::path& folder) {
   const fs::path path = folder / config_name;
-  const std::string text = read_text(path, caller, max_config);
-  const json::Document document = json::parse(text, {caller, path.string()});
+  const std::string text = read_text(path, lora_op, max_config);
+  const json::Document document = json::parse(text, {lora_op, path.string()});
   const json::Value& root = document.root();
   if (root.at("peft_type").string() != "LORA")
     root.at("peft_type").refuse("\"LORA\"", root.at("peft_type").describe());
@@ -222,7 +222,7 @@ void check_tensors(const std::map<std::string, Shape>& expected, const StateDict
     if (!expected.contains(name)) differences += "\n  not in this model: " + json::in_quotes(name);
   }
   if (!differences.empty())
-    fail(caller, {.argument = source,
+    fail(lora_op, {.argument = source,
                   .expected = "the adapters of this model",
                   .found = "these differences:" + differences});
 }
@@ -305,12 +305,12 @@ fs::path adapter_base(const fs::path& folder) {
   std::error_code error;
   // A relative path is relative to where the program runs, as in PEFT.
   if (is_adapter(base))
-    fail(caller, {.argument = (folder / config_name).string(),
+    fail(lora_op, {.argument = (folder / config_name).string(),
                   .expected = "an adapter of a model with weights of its own",
                   .found = "one of another adapter, " + base.string(),
                   .hint = "merge that one first: binade export " + base.string() + " MERGED"});
   if (!fs::exists(base, error))
-    fail(caller, {.argument = (folder / config_name).string(),
+    fail(lora_op, {.argument = (folder / config_name).string(),
                   .expected = "base_model_name_or_path with the folder of the adapted model",
                   .found = json::in_quotes(base.string()) + ", which is not there",
                   .hint = "download that model, and write its folder into adapter_config.json"});

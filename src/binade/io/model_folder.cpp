@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view prefix = "step-";
+constexpr std::string_view step_prefix = "step-";
 constexpr const char* companion_names[] = {"tokenizer_config.json", "special_tokens_map.json",
                                            "added_tokens.json", "generation_config.json",
                                            "chat_template.jinja"};
@@ -21,17 +21,17 @@ constexpr int64_t max_companion = int64_t{64} << 20;
 
 std::optional<int64_t> step_of(const fs::path& path) {
   const std::string name = path.filename().string();
-  if (!name.starts_with(prefix)) return {};
+  if (!name.starts_with(step_prefix)) return {};
   int64_t step = 0;
   const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  const auto [stop, error] = std::from_chars(name.data() + step_prefix.size(), end, step);
   if (error != std::errc() || stop != end || step < 0) return {};
   return step;
 }
 
 }  // namespace
 
-std::string checkpoint_name(int64_t step) { return std::string(prefix) + std::to_string(step); }
+std::string checkpoint_name(int64_t step) { return std::string(step_prefix) + std::to_string(step); }
 
 std::vector<Checkpoint> list_checkpoints(const fs::path& folder) {
   std::vector<Checkpoint> result;

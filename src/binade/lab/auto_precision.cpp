@@ -10,7 +10,7 @@
 namespace binade::lab {
 namespace {
 
-constexpr int64_t max_file = int64_t{1} << 32;
+constexpr int64_t max_looks_file = int64_t{1} << 32;
 
 // Scales by block are finer than one per tensor or row.
 bool has_finer(amp::Fp8Scaling scaling) {
@@ -119,7 +119,7 @@ std::string to_text(const train::Promotion& change) {
 std::vector<PastLook> read_looks(const std::filesystem::path& path, int64_t until) {
   std::vector<PastLook> looks;
   if (std::error_code error; !std::filesystem::exists(path, error)) return looks;
-  const std::string text = io::read_text(path, "doctor", max_file);
+  const std::string text = io::read_text(path, "doctor", max_looks_file);
   size_t begin = 0;
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const json::Document document =

@@ -195,7 +195,7 @@ fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int6
 }
 
 void write_model(const Snapshot& snapshot, const fs::path& folder) {
-  io::AtomicFolder target(folder, caller);
+  io::AtomicFolder target(folder, checkpoint_op);
   write_files(snapshot, target.path());
   target.commit([](const std::string&) { return false; });
 }

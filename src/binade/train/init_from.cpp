@@ -69,19 +69,25 @@ void require_finite(const nn::LanguageModel& model, const std::filesystem::path&
 
 }  // namespace
 
-void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path& given) {
+std::filesystem::path check_initial_weights(const nn::LanguageModelConfig& expected,
+                                            const std::filesystem::path& given) {
   const std::filesystem::path directory = io::model_folder(given, "--init-from"),
                               file = io::config_file(directory);
   nn::LanguageModelConfig loaded = io::read_config(file);
-  if (model.config().context > loaded.context) {
-    fail(init_op, {.argument = file.string(),
-                   .expected = fmt::format("a context of at least {}, as configured",
-                                           model.config().context),
-                   .found = fmt::format("{}", loaded.context),
-                   .hint = fmt::format("use --context {} or less", loaded.context)});
+  if (expected.context > loaded.context) {
+    fail(init_op,
+         {.argument = file.string(),
+          .expected = fmt::format("a context of at least {}, as configured", expected.context),
+          .found = fmt::format("{}", loaded.context),
+          .hint = fmt::format("use --context {} or less", loaded.context)});
   }
-  loaded.context = model.config().context;
-  check_same(model.config(), loaded, file, "leave the sizes out: --init-from sets them");
+  loaded.context = expected.context;
+  check_same(expected, loaded, file, "leave the sizes out: --init-from sets them");
+  return directory;
+}
+
+void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path& given) {
+  const std::filesystem::path directory = check_initial_weights(model.config(), given);
   io::load_weights(model, directory);
   require_finite(model, directory);
 }

@@ -446,11 +446,10 @@ class Loop {
                      .report = folder_.path() / "report.html",
                      .steps = trainer_.steps(),
                      .interrupted = interrupted_,
+                     .stopped_early = stopped_early_,
                      .signal = !interrupted_                  ? 0
                                : signals_->stop_signal() != 0 ? signals_->stop_signal()
                                                               : trainer_.stop_signal(),
-                     .stopped_early = stopped_early_,
-                     .signal = interrupted_ ? signals_->stop_signal() : 0,
                      .validations = log_->validations(),
                      .first_validation_loss = log_->first_validation_loss(),
                      .last_validation_loss = log_->last_validation_loss(),
