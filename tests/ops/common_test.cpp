@@ -117,6 +117,18 @@ TEST(SavedInput, GetsNoGradientThatIsIncomplete) {
   for (const Tensor& gradient : again->gradients) EXPECT_FALSE(gradient.defined());
 }
 
+TEST(SavedInput, GetsNoGradientThatAHookMayReplace) {
+  const Tensor x = test::leaf({1, 2}, {1, 2}), weight = test::leaf({3, 4}, {1, 2});
+  const auto again = std::make_shared<Doubled>(x.detach());
+  const Tensor doubled = x * 2.0;
+  offer_recompute(doubled, again);
+  autograd::on_gradient(doubled, [](const Tensor&) { return ones({1, 2}); });
+  linear(doubled, weight).backward();
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(2, 2));
+  ASSERT_EQ(again->gradients.size(), 1U);
+  EXPECT_FALSE(again->gradients[0].defined());
+}
+
 TEST(SavedInput, IsKeptIfItsOpIsGone) {
   const Tensor x = test::leaf({1, 2}, {1, 2}), weight = test::leaf({3, 4}, {1, 2});
   Tensor doubled = x * 2.0;
@@ -165,6 +177,25 @@ void expect_gradients_of_a_kept_result(const std::function<Tensor(const Tensor&)
 TEST(RecomputedResultGpu, SwiGluHasTheBitsOfAKeptOne) {
   if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
   expect_gradients_of_a_kept_result([](const Tensor& x) { return swiglu(x); }, {33, 80}, 40);
+}
+
+// A graph that is kept computes the same again: nothing that was saved is overwritten.
+TEST(RecomputedResultGpu, AGraphCanBeWalkedTwice) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
+  const Device gpu = Device::cuda();
+  for (const bool gated : {false, true}) {
+    const Tensor x = test::noise_leaf({32, 16}, 1, DType::f32, gpu),
+                 up = test::noise_leaf({48, 16}, 2, DType::f32, gpu),
+                 down = test::noise_leaf({8, gated ? 24 : 48}, 3, DType::f32, gpu);
+    const Tensor hidden = linear(x, up, {}, gated ? Activation::none : Activation::gelu_tanh);
+    const Tensor y = linear(gated ? swiglu(hidden) : hidden, down);
+    const Tensor dy = test::noise({32, 8}, 4, DType::f32, gpu);
+    y.backward(dy, RetainGraph::yes);
+    const std::vector<double> once = test::read(up.grad());
+    y.backward(dy);
+    const std::vector<double> twice = test::read(up.grad());
+    for (size_t i = 0; i < once.size(); ++i) EXPECT_EQ(twice[i], 2 * once[i]) << i;
+  }
 }
 
 TEST(RecomputedResultGpu, SwiGluIsNotKeptForTheNextLayer) {

@@ -6,12 +6,11 @@
 #include <sstream>
 
 #include "binade/ops/shape.h"
+#include "support/special_values.h"
 #include "support/tensors.h"
 
 namespace binade {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 TEST(Print, ShowsRowsAndWhatTheyAre) {
   std::ostringstream out;

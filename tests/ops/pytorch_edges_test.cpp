@@ -10,6 +10,7 @@
 #include "binade/ops/reduce.h"
 #include "binade/ops/softmax.h"
 #include "binade/ops/unary.h"
+#include "support/special_values.h"
 #include "support/tensors.h"
 
 // Gradients at zeros, bounds, infinities and NaN. All expected values are PyTorch 2.15.0's,
@@ -23,9 +24,6 @@ using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::Matcher;
 using testing::NanSensitiveDoubleEq;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 constexpr DType both_types[] = {DType::f64, DType::f32};
 

@@ -17,6 +17,7 @@
 #include "binade/ops/shape.h"
 #include "binade/ops/softmax.h"
 #include "binade/ops/unary.h"
+#include "support/special_values.h"
 #include "support/tensors.h"
 
 // Values the op table's random numbers never hit: ties, zeros, infinities, NaN, integers, mixed
@@ -28,9 +29,6 @@ using test::leaf;
 using test::read;
 using testing::ElementsAre;
 using testing::IsNan;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 TEST(Ties, ShareTheGradient) {
   const Tensor x = leaf({3, 1, 3, 3, 2, 2}, {2, 3});

@@ -12,6 +12,7 @@ namespace binade::autograd {
 namespace {
 
 thread_local const Node* thread_running_node = nullptr;
+thread_local bool thread_releases_graph = false;
 
 // The gradient a hook returns, in the type of `gradient`; undefined if the hook changes nothing.
 Tensor replacement(const Hook& hook, const Tensor& gradient) {
@@ -78,6 +79,7 @@ class Walk {
   }
 
   void run(RetainGraph retain) {
+    const Restore<bool> releases(thread_releases_graph, retain == RetainGraph::no);
     for (Node* node : nodes_) {
       run_result_hooks(*node);
       keep_retained(*node);
@@ -98,6 +100,7 @@ class Walk {
   // targets that the roots do not depend on. Other leaves get no gradient.
   std::vector<Tensor> run_towards(std::span<const std::shared_ptr<AutogradMeta>> targets,
                                   RetainGraph retain) {
+    const Restore<bool> releases(thread_releases_graph, retain == RetainGraph::no);
     const auto is_target = [&](const AutogradMeta* meta) {
       return std::any_of(targets.begin(), targets.end(),
                          [meta](const auto& target) { return target.get() == meta; });
@@ -238,6 +241,8 @@ Tensor first_gradient(const Tensor& root, const Tensor& seed) {
   backend::of(root).elementwise.fill(one, 1);
   return one;
 }
+
+bool releases_graph() { return thread_releases_graph; }
 
 std::string_view running_op() {
   return thread_running_node == nullptr ? "backward" : name(thread_running_node->op);

@@ -24,6 +24,10 @@ std::vector<Tensor> gradients_of(std::span<const Tensor> roots, std::span<const 
 // The gradient that a backward of `root` starts from: `seed`, or 1 if it is undefined.
 Tensor first_gradient(const Tensor& root, const Tensor& seed);
 
+// Whether the backward that runs on this thread releases the graph behind it, so that an op may
+// overwrite a tensor that only its own backward has saved.
+bool releases_graph();
+
 // Name of the op whose backward runs on this thread, or "backward"; for messages.
 std::string_view running_op();
 

@@ -7,7 +7,7 @@
 namespace binade::backend {
 
 // dx = dy * act'(pre_activation): the first part of a fused linear's backward. All are [rows,
-// width]; dx may be dy.
+// width]; dx may be dy or pre_activation.
 struct ActivationBackward {
   Activation activation;
   TensorView dy;

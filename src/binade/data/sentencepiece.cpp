@@ -14,7 +14,7 @@
 namespace binade::data {
 namespace {
 
-constexpr const char* caller = "tokenizer";
+constexpr const char* sentencepiece_op = "tokenizer";
 constexpr size_t chunk_bytes = 64 << 10;
 constexpr int64_t max_training_text = int64_t{1} << 30;
 
@@ -48,7 +48,8 @@ void attempt(const std::string& argument, const char* expected, Call&& call) {
   // "src/model_interface.cc(95) [x] what is wrong": the library's source line does not help a user.
   const size_t end = found.rfind("] ");
   if (found.find(".cc(") < end && end != std::string::npos) found.erase(0, end + 2);
-  fail(caller, {.argument = argument, .expected = expected, .found = json::in_quotes(found)});
+  fail(sentencepiece_op,
+       {.argument = argument, .expected = expected, .found = json::in_quotes(found)});
 }
 
 // The end of the chunk that starts at `begin`: after a newline, else between two characters.
@@ -146,7 +147,8 @@ class Lines final : public sentencepiece::SentenceIterator {
 }  // namespace
 
 std::unique_ptr<const Tokenizer> open_sentencepiece(const std::filesystem::path& path) {
-  return sentencepiece_of(io::read_text(path, caller, max_tokenizer_bytes), path.string());
+  return sentencepiece_of(io::read_text(path, sentencepiece_op, max_tokenizer_bytes),
+                          path.string());
 }
 
 std::unique_ptr<const Tokenizer> sentencepiece_of(std::string bytes, const std::string& name) {
@@ -157,10 +159,11 @@ std::string train_sentencepiece(std::string_view text, int64_t vocab, TokenizerK
                                 const std::string& name) {
   silence_library();
   if (std::cmp_greater(text.size(), max_training_text)) {
-    fail(caller, {.argument = name,
-                  .expected = "at most " + std::to_string(max_training_text) + " bytes to train on",
-                  .found = std::to_string(text.size()),
-                  .hint = "a part of the text gives the same pieces"});
+    fail(sentencepiece_op,
+         {.argument = name,
+          .expected = "at most " + std::to_string(max_training_text) + " bytes to train on",
+          .found = std::to_string(text.size()),
+          .hint = "a part of the text gives the same pieces"});
   }
   const Options options = {
       {"minloglevel", "9"},

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* caller = "convert";
+constexpr const char* converter = "convert";
 constexpr int64_t max_file = int64_t{64} << 20;
 constexpr const char* tokenizer_names[] = {"tokenizer.json", "tokenizer.model", "vocab.json",
                                            "merges.txt"};
@@ -24,17 +24,17 @@ constexpr const char* tokenizer_names[] = {"tokenizer.json", "tokenizer.model", 
 void check_target(const fs::path& from, const fs::path& to, bool force) {
   std::error_code error;
   if (fs::equivalent(from, to, error)) {
-    fail(caller, {.argument = to.string(),
-                  .expected = "another folder than the model's own",
-                  .found = "the same"});
+    fail(converter, {.argument = to.string(),
+                     .expected = "another folder than the model's own",
+                     .found = "the same"});
   }
   for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json",
                            "adapter_config.json"}) {
     if (force || !fs::exists(to / name, error)) continue;
-    fail(caller, {.argument = to.string(),
-                  .expected = "a folder without a model",
-                  .found = std::string(name) + " in it",
-                  .hint = "add --force to replace it"});
+    fail(converter, {.argument = to.string(),
+                     .expected = "a folder without a model",
+                     .found = std::string(name) + " in it",
+                     .hint = "add --force to replace it"});
   }
 }
 
@@ -55,7 +55,7 @@ void require_finite(const nn::LanguageModel& model, DType dtype, const fs::path&
                                              {static_cast<const std::byte*>(parameter.raw_data()),
                                               static_cast<size_t>(parameter.bytes())});
     if (numbers.finite() == numbers.count) continue;
-    fail(caller,
+    fail(converter,
          {.argument = from.string() + " (" + name + ")",
           .expected = "weights that are finite in " + std::string(binade::name(dtype)),
           .found = std::to_string(numbers.count - numbers.finite()) + " that are not",
@@ -63,7 +63,7 @@ void require_finite(const nn::LanguageModel& model, DType dtype, const fs::path&
   }
 }
 
-// Leaves sampling settings to the caller.
+// Leaves sampling settings to the converter.
 std::string generation_config(const nn::LanguageModelConfig& config) {
   json::Writer out(2);
   out.begin_object().key("_from_model_config").value(true);
@@ -72,14 +72,15 @@ std::string generation_config(const nn::LanguageModelConfig& config) {
 }
 
 void copy_text_file(const fs::path& from, const fs::path& to) {
-  AtomicFile file(to, caller);
-  file.append(read_text(from, caller, max_file));
+  AtomicFile file(to, converter);
+  file.append(read_text(from, converter, max_file));
   file.commit();
 }
 
 void copy_tokenizer(const fs::path& from, const fs::path& to) {
   for (const char* name : tokenizer_names) {
-    if (std::error_code error; fs::exists(from / name, error)) copy_text_file(from / name, to / name);
+    if (std::error_code error; fs::exists(from / name, error))
+      copy_text_file(from / name, to / name);
   }
 }
 
@@ -93,17 +94,17 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
   const auto model = load_pretrained(from, {Device::cpu(), is_adapter(from) ? DType::f32 : dtype});
   model->to(dtype);
   require_finite(*model, dtype, from);
-  AtomicFolder folder(to, caller);
+  AtomicFolder folder(to, converter);
   save_pretrained(*model, folder.path());
-  CompanionFiles companions = read_companions(from, caller);
+  CompanionFiles companions = read_companions(from, converter);
   // PEFT's folders may leave these to the base.
   if (is_adapter(from)) {
     copy_tokenizer(adapter_base(from), folder.path());
-    companions.merge(read_companions(adapter_base(from), caller));
+    companions.merge(read_companions(adapter_base(from), converter));
   }
   copy_tokenizer(from, folder.path());
   companions.try_emplace("generation_config.json", generation_config(model->config()));
-  write_companions(companions, folder.path(), caller);
+  write_companions(companions, folder.path(), converter);
   if (options.complete) options.complete(folder.path());
   folder.commit([](const std::string& name) { return !is_of_a_model(name); });
   return {model->parameter_count(), dtype};
@@ -112,9 +113,9 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
 Converted convert_adapter(const fs::path& from, const fs::path& to, const ConvertOptions& options) {
   check_target(from, to, options.force);
   if (!is_adapter(from))
-    fail(caller, {.argument = from.string(),
-                  .expected = "a folder with adapter_config.json, as a run with --lora-rank has",
-                  .found = "a model without an adapter"});
+    fail(converter, {.argument = from.string(),
+                     .expected = "a folder with adapter_config.json, as a run with --lora-rank has",
+                     .found = "a model without an adapter"});
   read_adapter_config(from);
   const NoGrad no_grad;
   StateDict tensors = load_safetensors(from / "adapter_model.safetensors");
@@ -124,11 +125,11 @@ Converted convert_adapter(const fs::path& from, const fs::path& to, const Conver
     done.dtype = tensor.dtype();
     done.parameters += tensor.numel();
   }
-  AtomicFolder folder(to, caller);
+  AtomicFolder folder(to, converter);
   save_safetensors(folder.path() / "adapter_model.safetensors", tensors);
   copy_text_file(from / "adapter_config.json", folder.path() / "adapter_config.json");
   copy_tokenizer(from, folder.path());
-  write_companions(read_companions(from, caller), folder.path(), caller);
+  write_companions(read_companions(from, converter), folder.path(), converter);
   folder.commit([](const std::string& name) { return !is_of_a_model(name); });
   return done;
 }

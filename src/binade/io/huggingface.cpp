@@ -18,7 +18,7 @@
 namespace binade::io {
 namespace {
 
-constexpr const char* caller = "huggingface";
+constexpr const char* weights_reader = "huggingface";
 
 // Buffers that old files carry although the configuration determines them.
 bool is_buffer(std::string_view name) {
@@ -44,7 +44,7 @@ Incoming incoming(const StateDict& weights) {
   Incoming result;
   for (const auto& [name, tensor] : weights) {
     if (!tensor.defined())
-      fail(caller, {.argument = name, .expected = "a tensor", .found = "none"});
+      fail(weights_reader, {.argument = name, .expected = "a tensor", .found = "none"});
     result.tensors[name] = {describe(tensor),
                             {tensor.shape().begin(), tensor.shape().end()},
                             is_weight_type(tensor.dtype())};
@@ -71,9 +71,9 @@ class Differences {
   void fail_if_any() const {
     if (count_ == 0) return;
     const std::string rest = count_ > shown ? fmt::format("\n  and {} more", count_ - shown) : "";
-    fail(caller, {.argument = "weights",
-                  .expected = "those of the configuration",
-                  .found = "these differences:" + lines_ + rest});
+    fail(weights_reader, {.argument = "weights",
+                          .expected = "those of the configuration",
+                          .found = "these differences:" + lines_ + rest});
   }
 
  private:
@@ -142,10 +142,11 @@ void check_tied_copy(const Incoming& given, const std::string& head_name,
   const bool alike = head.shape() == embedding.shape() && head.dtype() == embedding.dtype();
   const auto bytes = static_cast<size_t>(head.bytes());
   if (alike && std::memcmp(head.raw_data(), embedding.raw_data(), bytes) == 0) return;
-  fail(caller, {.argument = head_name,
-                .expected = "the same values as " + embedding_name + ", the head being tied to it",
-                .found = "others",
-                .hint = "set tie_word_embeddings to false in config.json"});
+  fail(weights_reader,
+       {.argument = head_name,
+        .expected = "the same values as " + embedding_name + ", the head being tied to it",
+        .found = "others",
+        .hint = "set tie_word_embeddings to false in config.json"});
 }
 
 void copy_in(nn::LanguageModel& model, const Incoming& given,
@@ -177,7 +178,7 @@ TensorStore open_weights(const std::filesystem::path& directory) {
   const bool pickled = has("pytorch_model.bin") || has("pytorch_model.bin.index.json");
   if (pickled && !has("model.safetensors") && !has("model.safetensors.index.json")) {
     const std::string folder = directory.string();
-    fail(caller,
+    fail(weights_reader,
          {.argument = folder,
           .expected = "model.safetensors",
           .found = "pytorch_model.bin, a pickle, which Binade does not read",
@@ -217,9 +218,9 @@ void save_pretrained(const nn::LanguageModel& model, const std::filesystem::path
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
-    fail(caller, {.argument = directory.string(),
-                  .expected = "a folder to write to",
-                  .found = error.message()});
+    fail(weights_reader, {.argument = directory.string(),
+                          .expected = "a folder to write to",
+                          .found = error.message()});
   }
   save_safetensors(directory / "model.safetensors", weights);
   write_config(directory / "config.json", model.config(), weights.begin()->second.dtype());

@@ -15,7 +15,7 @@ namespace {
 
 using nn::LanguageModelConfig;
 
-constexpr const char* caller = "config.json";
+constexpr const char* config_reader = "config.json";
 constexpr int64_t max_bytes = 1 << 20;
 constexpr std::string_view sliding_name = "sliding_attention", full_name = "full_attention";
 
@@ -329,11 +329,11 @@ const Family& family_of(const LanguageModelConfig& config) {
 }
 
 LanguageModelConfig read_config(const std::filesystem::path& path) {
-  return parse_config(read_text(path, caller, max_bytes), path.string());
+  return parse_config(read_text(path, config_reader, max_bytes), path.string());
 }
 
 LanguageModelConfig parse_config(std::string_view text, const std::string& name) {
-  const json::Document document = json::parse(text, {.reader = caller, .file = name});
+  const json::Document document = json::parse(text, {.reader = config_reader, .file = name});
   const json::Value& type = document.root().at("model_type");
   const Family* family = find_family(type.string());
   if (family == nullptr) {
@@ -359,7 +359,7 @@ void write_config(const std::filesystem::path& path, const LanguageModelConfig& 
   // The second is the name in transformers 4.
   out.key("dtype").value(torch_name(dtype)).key("torch_dtype").value(torch_name(dtype));
   out.end_object();
-  AtomicFile file(path, caller);
+  AtomicFile file(path, config_reader);
   file.append(out.text());
   file.append(std::string_view("\n"));
   file.commit();

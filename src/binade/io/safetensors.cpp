@@ -18,8 +18,6 @@ static_assert(std::endian::native == std::endian::little,
 namespace binade::io {
 namespace {
 
-constexpr const char* reader = "safetensors";
-constexpr const char* metadata_name = "__metadata__";
 constexpr int64_t prefix_bytes = 8;
 constexpr int64_t min_header = 8;
 constexpr int64_t max_header = 100'000'000;
@@ -30,18 +28,19 @@ void check_cover(const std::string& path, const std::vector<TensorEntry>& entrie
   int64_t covered = data_start;
   for (const TensorEntry& entry : entries) {
     if (entry.offset != covered) {
-      fail(reader, {.argument = fmt::format("{} at byte {} ({})", path, entry.offset,
-                                            json::in_quotes(entry.name)),
-                    .expected = fmt::format(
-                        "data that starts at byte {}, where the one before ends", covered),
-                    .found = entry.offset < covered ? "an overlap" : "a hole"});
+      fail(safetensors_reader,
+           {.argument =
+                fmt::format("{} at byte {} ({})", path, entry.offset, json::in_quotes(entry.name)),
+            .expected =
+                fmt::format("data that starts at byte {}, where the one before ends", covered),
+            .found = entry.offset < covered ? "an overlap" : "a hole"});
     }
     covered += entry.bytes;
   }
   if (covered != file_bytes) {
-    fail(reader, {.argument = fmt::format("{} at byte {}", path, covered),
-                  .expected = "the end of the file after the last tensor",
-                  .found = fmt::format("{} bytes more", file_bytes - covered)});
+    fail(safetensors_reader, {.argument = fmt::format("{} at byte {}", path, covered),
+                              .expected = "the end of the file after the last tensor",
+                              .found = fmt::format("{} bytes more", file_bytes - covered)});
   }
 }
 
@@ -49,26 +48,27 @@ void check_cover(const std::string& path, const std::vector<TensorEntry>& entrie
 std::string_view header_text(const std::string& path, std::span<const std::byte> bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
   if (size < prefix_bytes) {
-    fail(reader, {.argument = path,
-                  .expected = "at least 8 bytes",
-                  .found = std::to_string(size),
-                  .hint = "not a safetensors file"});
+    fail(safetensors_reader, {.argument = path,
+                              .expected = "at least 8 bytes",
+                              .found = std::to_string(size),
+                              .hint = "not a safetensors file"});
   }
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
   const uint64_t limit = static_cast<uint64_t>(std::min(max_header, size - prefix_bytes));
   if (length < min_header || length > limit) {
-    fail(reader, {.argument = path + " at byte 0",
-                  .expected = fmt::format("a header of {} to {} bytes", min_header, limit),
-                  .found = std::to_string(length),
-                  .hint = length > limit && length <= max_header ? "the file is cut short"
-                                                                 : "not a safetensors file"});
+    fail(safetensors_reader,
+         {.argument = path + " at byte 0",
+          .expected = fmt::format("a header of {} to {} bytes", min_header, limit),
+          .found = std::to_string(length),
+          .hint = length > limit && length <= max_header ? "the file is cut short"
+                                                         : "not a safetensors file"});
   }
   const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + prefix_bytes, length);
   if (header[0] != '{') {
-    fail(reader, {.argument = path + " at byte 8",
-                  .expected = "'{'",
-                  .found = json::in_quotes(header.substr(0, 1))});
+    fail(safetensors_reader, {.argument = path + " at byte 8",
+                              .expected = "'{'",
+                              .found = json::in_quotes(header.substr(0, 1))});
   }
   return header;
 }
@@ -76,7 +76,7 @@ std::string_view header_text(const std::string& path, std::span<const std::byte>
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : path_(path.string()), file_(path, reader) {
+    : path_(path.string()), file_(path, safetensors_reader) {
   const auto size = static_cast<int64_t>(file_.bytes().size());
   const std::string_view header = header_text(path_, file_.bytes());
   const int64_t data_start = prefix_bytes + static_cast<int64_t>(header.size());
@@ -104,39 +104,39 @@ Tensor SafetensorsFile::load(const TensorEntry& entry) const {
   const std::string where =
       fmt::format("{} at byte {} ({})", path_, entry.offset, json::in_quotes(entry.name));
   if (!entry.dtype) {
-    fail(reader, {.argument = where,
-                  .expected = "F64 F32 F16 BF16 F8_E4M3 F8_E5M2 I64 I32 U8 or BOOL",
-                  .found = entry.format + ", which Binade has no tensors of"});
+    fail(safetensors_reader, {.argument = where,
+                              .expected = "F64 F32 F16 BF16 F8_E4M3 F8_E5M2 I64 I32 U8 or BOOL",
+                              .found = entry.format + ", which Binade has no tensors of"});
   }
   if (std::cmp_greater(entry.shape.size(), max_rank)) {
-    fail(reader, {.argument = where,
-                  .expected = fmt::format("at most {} dimensions", max_rank),
-                  .found = std::to_string(entry.shape.size())});
+    fail(safetensors_reader, {.argument = where,
+                              .expected = fmt::format("at most {} dimensions", max_rank),
+                              .found = std::to_string(entry.shape.size())});
   }
   const std::span<const std::byte> data = bytes(entry);
   if (*entry.dtype == DType::boolean) {
     const auto bad =
         std::find_if(data.begin(), data.end(), [](std::byte b) { return b > std::byte{1}; });
     if (bad != data.end()) {
-      fail(reader, {.argument = fmt::format("{} at byte {} ({})", path_,
-                                            entry.offset + (bad - data.begin()),
-                                            json::in_quotes(entry.name)),
-                    .expected = "0 or 1 in a BOOL tensor",
-                    .found = std::to_string(std::to_integer<int>(*bad))});
+      fail(safetensors_reader, {.argument = fmt::format("{} at byte {} ({})", path_,
+                                                        entry.offset + (bad - data.begin()),
+                                                        json::in_quotes(entry.name)),
+                                .expected = "0 or 1 in a BOOL tensor",
+                                .found = std::to_string(std::to_integer<int>(*bad))});
     }
   }
   Tensor tensor = Tensor::empty(Shape(std::span(entry.shape)), *entry.dtype);
   if (!data.empty()) std::memcpy(tensor.raw_data(), data.data(), data.size());
-  file_.check_intact(reader);
+  file_.check_intact(safetensors_reader);
   return tensor;
 }
 
 Tensor SafetensorsFile::load(const std::string& name) const {
   const TensorEntry* entry = find(name);
   if (entry == nullptr)
-    fail(reader, {.argument = path_,
-                  .expected = "a tensor " + json::in_quotes(name),
-                  .found = "none of that name"});
+    fail(safetensors_reader, {.argument = path_,
+                              .expected = "a tensor " + json::in_quotes(name),
+                              .found = "none of that name"});
   return load(*entry);
 }
 
@@ -160,8 +160,9 @@ TensorStore::TensorStore(const std::filesystem::path& path) {
 }
 
 void TensorStore::open_index(const std::filesystem::path& path) {
-  const std::string text = read_text(path, reader, max_header);
-  const json::Document document = json::parse(text, {.reader = reader, .file = path.string()});
+  const std::string text = read_text(path, safetensors_reader, max_header);
+  const json::Document document =
+      json::parse(text, {.reader = safetensors_reader, .file = path.string()});
   if (const json::Value* metadata = document.root().find("metadata")) metadata->object();
   std::map<std::string, const SafetensorsFile*> shards;
   for (const auto& [name, shard] : document.root().at("weight_map").object()) {
@@ -188,7 +189,7 @@ void TensorStore::open_index(const std::filesystem::path& path) {
 Tensor TensorStore::load(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end())
-    fail(reader,
+    fail(safetensors_reader,
          {.argument = "tensors", .expected = json::in_quotes(name), .found = "none of that name"});
   return file_of_.at(name)->load(*found->second);
 }
@@ -225,9 +226,9 @@ std::string header_for(const std::string& path,
   std::string text = header.end_object().text();
   text.append((prefix_bytes - text.size() % prefix_bytes) % prefix_bytes, ' ');
   if (std::cmp_greater(text.size(), max_header)) {
-    fail(reader, {.argument = path,
-                  .expected = fmt::format("a header of at most {} bytes", max_header),
-                  .found = std::to_string(text.size())});
+    fail(safetensors_reader, {.argument = path,
+                              .expected = fmt::format("a header of at most {} bytes", max_header),
+                              .found = std::to_string(text.size())});
   }
   return text;
 }
@@ -239,9 +240,10 @@ void save_safetensors(const std::filesystem::path& path, const StateDict& tensor
   std::vector<std::pair<std::string, Tensor>> ordered(tensors.begin(), tensors.end());
   for (const auto& [name, tensor] : ordered) {
     if (tensor.defined() && !tensor.device().is_meta() && name != metadata_name) continue;
-    fail(reader, {.argument = path.string() + " (" + json::in_quotes(name) + ")",
-                  .expected = "tensors with data, none called " + std::string(metadata_name),
-                  .found = describe(tensor)});
+    fail(safetensors_reader,
+         {.argument = path.string() + " (" + json::in_quotes(name) + ")",
+          .expected = "tensors with data, none called " + std::string(metadata_name),
+          .found = describe(tensor)});
   }
   // Wide types first keep every tensor aligned to the size of its elements.
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
@@ -250,7 +252,7 @@ void save_safetensors(const std::filesystem::path& path, const StateDict& tensor
   const std::string header = header_for(path.string(), ordered, metadata);
   const auto length = static_cast<uint64_t>(header.size());
 
-  AtomicFile file(path, reader);
+  AtomicFile file(path, safetensors_reader);
   file.append(std::as_bytes(std::span(&length, 1)));
   file.append(header);
   const NoGrad no_grad;

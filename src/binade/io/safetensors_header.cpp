@@ -12,9 +12,6 @@
 namespace binade::io {
 namespace {
 
-constexpr const char* reader = "safetensors";
-constexpr const char* metadata_name = "__metadata__";
-
 struct Format {
   std::string_view name;
   int64_t bytes;
@@ -263,8 +260,8 @@ std::optional<Header> read_plain_header(const HeaderText& header) {
 
 Header read_header_document(const HeaderText& header) {
   const auto text_start = header.data_start - static_cast<int64_t>(header.text.size());
-  const json::Document document =
-      json::parse(header.text, {.reader = reader, .file = header.file, .offset = text_start});
+  const json::Document document = json::parse(
+      header.text, {.reader = safetensors_reader, .file = header.file, .offset = text_start});
   Header result;
   for (const json::Member& member : document.root().object()) {
     if (member.name == metadata_name) {

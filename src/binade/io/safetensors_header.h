@@ -10,6 +10,11 @@
 // The header of a safetensors file: JSON that describes the tensors behind it.
 namespace binade::io {
 
+// The reader that messages name.
+inline constexpr const char* safetensors_reader = "safetensors";
+// The member of a header that is not a tensor.
+inline constexpr const char* metadata_name = "__metadata__";
+
 // The JSON between the length and the data.
 struct HeaderText {
   std::string_view text;

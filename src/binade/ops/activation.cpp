@@ -32,7 +32,7 @@ class SwiGluRecompute final : public autograd::ResultRecompute {
     const Tensor y = Tensor::empty(shape, x.dtype(), x.device());
     const auto& kernels = backend::of(x).activation;
     if (gradient.defined()) {
-      const Tensor dx = Tensor::empty_like(x);
+      const Tensor dx = overwritten_or_new(x);
       kernels.swiglu_backward({viewed(dense(gradient), shape), x, dx, y});
       early_.set(gradient, dx);
     } else {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "binade/autograd/engine.h"
 #include "binade/ops/unary.h"
 
 namespace binade::ops {
@@ -131,10 +132,18 @@ SavedInput::SavedInput(const Tensor& input, const Tensor& matrix) : shape_(matri
 Tensor SavedInput::get(const GradSlot& slot) const {
   if (recompute_ == nullptr) return kept_;
   const autograd::AutogradMeta* meta = slot.meta().get();
-  const bool complete = meta != nullptr && meta->node != nullptr && meta->uses == 1;
+  // A hook may replace the gradient before the input's op sees it.
+  const bool complete =
+      meta != nullptr && meta->node != nullptr && meta->uses == 1 && meta->hooks.empty();
   return viewed(recompute_->compute(
                     complete ? meta->node->gradients[static_cast<size_t>(meta->output)] : Tensor()),
                 shape_);
+}
+
+Tensor overwritten_or_new(const Tensor& saved) {
+  if (!autograd::releases_graph() || !saved.is_sole_owner()) return Tensor::empty_like(saved);
+  saved.bump_version();  // reading it as a saved tensor is an error from now on
+  return saved;
 }
 
 void offer_recompute(const Tensor& result,

@@ -59,6 +59,10 @@ void offer_recompute(const Tensor& result,
 // them, and memory limits what can be trained; CPUs are limited by arithmetic.
 inline bool recomputes_results(Device device) { return device.is_cuda(); }
 
+// A buffer like `saved` for a gradient that is computed from it element by element: `saved` itself
+// if nothing else will read it, else a new one.
+Tensor overwritten_or_new(const Tensor& saved);
+
 // Gradients that a recompute already computed from `dy`.
 template <class Gradients>
 class EarlyGradients {

@@ -36,9 +36,10 @@ class ActivationRecompute final : public autograd::ResultRecompute {
 
   Tensor compute(const Tensor& gradient) override {
     const Tensor& pre = pre_;
-    const Tensor y = Tensor::empty_like(pre), dpre = Tensor::empty_like(pre);
+    const Tensor y = Tensor::empty_like(pre);
     // Without a gradient the pass has a second result, which nobody reads.
     const Tensor dy = gradient.defined() ? viewed(dense(gradient), pre.shape()) : pre;
+    const Tensor dpre = gradient.defined() ? overwritten_or_new(pre) : Tensor::empty_like(pre);
     Tensor dbias;
     if (has_bias_ && gradient.defined())
       dbias = Tensor::empty({pre.size(1)}, accumulation_type(pre), pre.device());

@@ -26,19 +26,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* caller = "checkpoint";
+constexpr const char* checkpoint_op = "checkpoint";
 constexpr std::string_view unfinished_prefix = ".step-";  // of folders being written or removed
 constexpr int64_t max_manifest = 1 << 20;
 
 std::string hash_of(const fs::path& file) {
-  const io::MappedFile mapped(file, caller);
+  const io::MappedFile mapped(file, checkpoint_op);
   const XXH128_hash_t hash = XXH3_128bits(mapped.bytes().data(), mapped.bytes().size());
-  mapped.check_intact(caller);
+  mapped.check_intact(checkpoint_op);
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
 void write_text(const fs::path& path, std::string_view text) {
-  io::AtomicFile file(path, caller);
+  io::AtomicFile file(path, checkpoint_op);
   file.append(text);
   file.commit();
 }
@@ -84,10 +84,10 @@ void require_finite(Trainer& trainer) {
     const auto bad = std::find_if_not(values.begin(), values.end(),
                                       [](float value) { return std::isfinite(value); });
     if (bad == values.end()) continue;
-    fail(caller, {.argument = name,
-                  .expected = "finite weights",
-                  .found = fmt::format("{}", *bad),
-                  .hint = "nothing was written; earlier checkpoints are untouched"});
+    fail(checkpoint_op, {.argument = name,
+                         .expected = "finite weights",
+                         .found = fmt::format("{}", *bad),
+                         .hint = "nothing was written; earlier checkpoints are untouched"});
   }
 }
 
@@ -131,7 +131,7 @@ void write_files(const Snapshot& snapshot, const fs::path& folder) {
   write_text(folder / "config.toml", snapshot.config);
   if (!snapshot.tokenizer.empty())
     write_text(folder / data::tokenizer_file(snapshot.tokenizer), snapshot.tokenizer);
-  io::write_companions(snapshot.companions, folder, caller);
+  io::write_companions(snapshot.companions, folder, checkpoint_op);
   write_text(folder / "manifest.json", manifest_of(folder, snapshot));
 }
 
@@ -174,21 +174,21 @@ fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int6
   const fs::path target = folder / io::checkpoint_name(snapshot.step);
   // The same step of the same run has the same bytes.
   if (fs::exists(target) && is_complete(target)) return target;
-  const fs::path temporary = io::create_temporary_folder(target, caller);
+  const fs::path temporary = io::create_temporary_folder(target, checkpoint_op);
   std::error_code error;
   try {
     write_files(snapshot, temporary);
     if (fs::exists(target)) remove_checkpoint(target);
     fs::rename(temporary, target, error);
     if (error)
-      fail(caller, {.argument = target.string(),
-                    .expected = "a folder to put in place",
-                    .found = error.message()});
+      fail(checkpoint_op, {.argument = target.string(),
+                           .expected = "a folder to put in place",
+                           .found = error.message()});
   } catch (...) {
     fs::remove_all(temporary, error);
     throw;
   }
-  io::sync_folder(folder, caller);
+  io::sync_folder(folder, checkpoint_op);
   const std::vector<Checkpoint> all = list_checkpoints(folder);
   for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i)
     remove_checkpoint(all[i].path);
@@ -208,8 +208,8 @@ fs::path save_checkpoint(Trainer& trainer, const fs::path& folder, int64_t keep,
 
 Origin read_origin(const fs::path& checkpoint) {
   const fs::path path = checkpoint / "manifest.json";
-  const std::string text = io::read_text(path, caller, max_manifest);
-  const json::Document document = json::parse(text, {caller, path.string()});
+  const std::string text = io::read_text(path, checkpoint_op, max_manifest);
+  const json::Document document = json::parse(text, {checkpoint_op, path.string()});
   const auto member = [&](const char* name) {
     const json::Value* found = document.root().find(name);
     return found == nullptr ? std::string() : found->string();
@@ -219,8 +219,8 @@ Origin read_origin(const fs::path& checkpoint) {
 
 void verify_checkpoint(const fs::path& checkpoint) {
   const fs::path path = checkpoint / "manifest.json";
-  const std::string text = io::read_text(path, caller, max_manifest);
-  const json::Document document = json::parse(text, {caller, path.string()});
+  const std::string text = io::read_text(path, checkpoint_op, max_manifest);
+  const json::Document document = json::parse(text, {checkpoint_op, path.string()});
   const json::Value& root = document.root();
   if (root.at("format").string() != "binade-checkpoint")
     root.at("format").refuse("\"binade-checkpoint\"", root.at("format").describe());
@@ -234,17 +234,17 @@ void verify_checkpoint(const fs::path& checkpoint) {
     const std::string hint =
         "the checkpoint is damaged: remove its folder to continue from the previous one";
     if (error || size != expected) {
-      fail(caller, {.argument = file.string(),
-                    .expected = fmt::format("{} bytes", expected),
-                    .found = error ? error.message() : fmt::format("{}", size),
-                    .hint = hint});
+      fail(checkpoint_op, {.argument = file.string(),
+                           .expected = fmt::format("{} bytes", expected),
+                           .found = error ? error.message() : fmt::format("{}", size),
+                           .hint = hint});
     }
     const std::string hash = hash_of(file);
     if (hash != entry.at("xxh3_128").string())
-      fail(caller, {.argument = file.string(),
-                    .expected = "XXH3 " + json::in_quotes(entry.at("xxh3_128").string()),
-                    .found = hash,
-                    .hint = hint});
+      fail(checkpoint_op, {.argument = file.string(),
+                           .expected = "XXH3 " + json::in_quotes(entry.at("xxh3_128").string()),
+                           .found = hash,
+                           .hint = hint});
   }
   const json::Value& files = root.at("files");
   for (const char* name : {"config.json", "trainer.safetensors"}) files.at(name);

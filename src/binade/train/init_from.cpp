@@ -14,7 +14,7 @@
 namespace binade::train {
 namespace {
 
-constexpr const char* caller = "model";
+constexpr const char* init_op = "model";
 
 int64_t kv_heads_of(const nn::LanguageModelConfig& config) {
   return config.kv_heads == 0 ? config.heads : config.kv_heads;
@@ -33,17 +33,17 @@ void check_same(const nn::LanguageModelConfig& expected, const nn::LanguageModel
       {"vocab", expected.vocab, loaded.vocab}};
   for (const auto& [name, needed, found] : sizes) {
     if (needed != found)
-      fail(caller, {.argument = file.string(),
-                    .expected = fmt::format("a model with {} {}, as configured", name, needed),
-                    .found = fmt::format("{}", found),
-                    .hint = hint});
+      fail(init_op, {.argument = file.string(),
+                     .expected = fmt::format("a model with {} {}, as configured", name, needed),
+                     .found = fmt::format("{}", found),
+                     .hint = hint});
   }
   const std::string_view needed = io::family_of(expected).type, found = io::family_of(loaded).type;
   if (needed != found)
-    fail(caller, {.argument = file.string(),
-                  .expected = fmt::format("a model of the configured family, {}", needed),
-                  .found = std::string(found),
-                  .hint = hint});
+    fail(init_op, {.argument = file.string(),
+                   .expected = fmt::format("a model of the configured family, {}", needed),
+                   .found = std::string(found),
+                   .hint = hint});
 }
 
 }  // namespace
@@ -53,11 +53,11 @@ void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path&
                               file = io::config_file(directory);
   nn::LanguageModelConfig loaded = io::read_config(file);
   if (model.config().context > loaded.context) {
-    fail(caller, {.argument = file.string(),
-                  .expected = fmt::format("a context of at least {}, as configured",
-                                          model.config().context),
-                  .found = fmt::format("{}", loaded.context),
-                  .hint = fmt::format("use --context {} or less", loaded.context)});
+    fail(init_op, {.argument = file.string(),
+                   .expected = fmt::format("a context of at least {}, as configured",
+                                           model.config().context),
+                   .found = fmt::format("{}", loaded.context),
+                   .hint = fmt::format("use --context {} or less", loaded.context)});
   }
   loaded.context = model.config().context;
   check_same(model.config(), loaded, file, "leave the sizes out: --init-from sets them");

@@ -25,7 +25,7 @@
 namespace binade::train {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // Long enough for several calls, short enough to go unnoticed at the start of a run.
 constexpr double budget = 0.06;
@@ -84,10 +84,10 @@ DType value_type(Precision precision) {
 double best_seconds(Device device, FunctionRef<void()> call) {
   const auto seconds_of = [&](int64_t calls) {
     backend::synchronize(device);
-    const auto begin = Clock::now();
+    const auto begin = SteadyClock::now();
     for (int64_t i = 0; i < calls; ++i) call();
     backend::synchronize(device);
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    return std::chrono::duration<double>(SteadyClock::now() - begin).count();
   };
   seconds_of(1);
   double best = seconds_of(1), spent = best;

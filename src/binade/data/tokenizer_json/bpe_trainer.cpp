@@ -13,8 +13,8 @@
 namespace binade::data {
 namespace {
 
-constexpr const char* who = "tokenizer";
-constexpr int64_t max_training_text = int64_t{1} << 30;
+constexpr const char* trainer_op = "tokenizer";
+constexpr int64_t max_bpe_text = int64_t{1} << 30;
 // A pair that occurs once would make a token that occurs once.
 constexpr int64_t least_count = 2;
 
@@ -188,27 +188,28 @@ std::vector<std::string> alphabet() {
 }  // namespace
 
 ByteLevelBpe train_byte_level_bpe(std::string_view text, int64_t vocab, const std::string& name) {
-  if (std::cmp_greater(text.size(), max_training_text)) {
-    fail(who, {.argument = name,
-               .expected = "at most " + std::to_string(max_training_text) + " bytes to train on",
-               .found = std::to_string(text.size()),
-               .hint = "a part of the text gives the same pieces"});
+  if (std::cmp_greater(text.size(), max_bpe_text)) {
+    fail(trainer_op, {.argument = name,
+                      .expected = "at most " + std::to_string(max_bpe_text) + " bytes to train on",
+                      .found = std::to_string(text.size()),
+                      .hint = "a part of the text gives the same pieces"});
   }
   constexpr const char* end_of_text = "<|endoftext|>";
   std::vector<std::string> tokens = {end_of_text};
   for (std::string& character : alphabet()) tokens.push_back(std::move(character));
   if (vocab < std::ssize(tokens)) {
-    fail(who, {.argument = "--vocab",
-               .expected = "at least " + std::to_string(tokens.size()) + ": every byte is a token",
-               .found = std::to_string(vocab)});
+    fail(trainer_op,
+         {.argument = "--vocab",
+          .expected = "at least " + std::to_string(tokens.size()) + ": every byte is a token",
+          .found = std::to_string(vocab)});
   }
   Trainer trainer(count_words(text), std::move(tokens));
   while (std::ssize(trainer.tokens()) < vocab) {
     if (!trainer.merge_next()) {
-      fail(who, {.argument = name + ", --vocab " + std::to_string(vocab),
-                 .expected = "a text with pieces for that vocabulary",
-                 .found = "pieces for " + std::to_string(trainer.tokens().size()),
-                 .hint = "use a smaller --vocab or more text"});
+      fail(trainer_op, {.argument = name + ", --vocab " + std::to_string(vocab),
+                        .expected = "a text with pieces for that vocabulary",
+                        .found = "pieces for " + std::to_string(trainer.tokens().size()),
+                        .hint = "use a smaller --vocab or more text"});
     }
   }
   return {

@@ -11,7 +11,7 @@ namespace {
 using Tokens = std::vector<std::string>;
 
 // Bounds for hostile files; real ones replace a character by a space.
-constexpr size_t max_growth = 16, max_extra = 64 << 10;
+constexpr size_t max_decoder_growth = 16, max_decoder_extra = 64 << 10;
 
 size_t bytes_in(const Tokens& tokens) {
   size_t bytes = 0;
@@ -42,7 +42,7 @@ std::optional<char> byte_in(std::string_view token) {
   return static_cast<char>(value);
 }
 
-struct Apply {
+struct ApplyDecoder {
   Tokens& tokens;
   size_t limit;
 
@@ -94,8 +94,8 @@ struct Apply {
 }  // namespace
 
 std::string Decoder::apply(std::vector<std::string> tokens) const {
-  const size_t limit = bytes_in(tokens) * max_growth + max_extra;
-  for (const DecoderStep& step : steps_) std::visit(Apply{tokens, limit}, step);
+  const size_t limit = bytes_in(tokens) * max_decoder_growth + max_decoder_extra;
+  for (const DecoderStep& step : steps_) std::visit(ApplyDecoder{tokens, limit}, step);
   std::string text;
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0 && !exists_) text += ' ';

@@ -13,10 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* caller = "tokenizer";
+constexpr const char* tokenizer_writer = "tokenizer";
 
 void write_file(const fs::path& path, std::string_view text) {
-  io::AtomicFile file(path, caller);
+  io::AtomicFile file(path, tokenizer_writer);
   file.append(text);
   file.commit();
 }
@@ -31,7 +31,7 @@ void add_tokenizer_json(const fs::path& folder, int64_t vocab) {
   const fs::path model = folder / "tokenizer.model";
   if (is_there(model)) {
     if (const auto text = sentencepiece_tokenizer_json(
-            io::read_text(model, caller, max_tokenizer_bytes), model.string()))
+            io::read_text(model, tokenizer_writer, max_tokenizer_bytes), model.string()))
       write_file(folder / "tokenizer.json", *text);
   } else if (vocab == byte_vocabulary && !find_tokenizer(folder)) {
     write_file(folder / "tokenizer.json", byte_tokenizer_json());
@@ -45,8 +45,9 @@ std::string tokenizer_config(const fs::path& tokenizer) {
                                                            {"eos_token", "<|endoftext|>"},
                                                            {"unk_token", "<unk>"},
                                                            {"pad_token", "<pad>"}};
-  const json::Document document = json::parse(io::read_text(tokenizer, caller, max_tokenizer_bytes),
-                                              {.reader = caller, .file = tokenizer.string()});
+  const json::Document document =
+      json::parse(io::read_text(tokenizer, tokenizer_writer, max_tokenizer_bytes),
+                  {.reader = tokenizer_writer, .file = tokenizer.string()});
   std::set<std::string> special;
   for (const json::Value& token : document.root().at("added_tokens").array()) {
     if (token.at("special").boolean()) special.insert(token.at("content").string());

@@ -6,9 +6,9 @@ namespace binade::data {
 namespace {
 
 // Bounds for hostile files. NFKC grows text 11-fold at most, replacing spaces 3-fold.
-constexpr size_t max_growth = 32, max_extra = 64 << 10;
+constexpr size_t max_normalizer_growth = 32, max_normalizer_extra = 64 << 10;
 
-struct Apply {
+struct ApplyNormalizer {
   std::string_view text;
   Normalizer::Piece piece;
   size_t limit;
@@ -27,7 +27,7 @@ struct Apply {
         fail("tokenizer",
              {.argument = "the normalizer",
               .expected = "at most " + std::to_string(limit) + " bytes for a text of " +
-                          std::to_string((limit - max_extra) / max_growth),
+                          std::to_string((limit - max_normalizer_extra) / max_normalizer_growth),
               .found = "more"});
       }
     });
@@ -37,11 +37,11 @@ struct Apply {
 }  // namespace
 
 std::string_view Normalizer::apply(std::string_view text, Piece piece, std::string& storage) const {
-  const size_t limit = text.size() * max_growth + max_extra;
+  const size_t limit = text.size() * max_normalizer_growth + max_normalizer_extra;
   std::string next;
   for (const NormalizerStep& step : steps_) {
     next.clear();
-    std::visit(Apply{text, piece, limit, next}, step);
+    std::visit(ApplyNormalizer{text, piece, limit, next}, step);
     storage.swap(next);
     text = storage;
   }

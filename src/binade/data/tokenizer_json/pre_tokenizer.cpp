@@ -6,7 +6,7 @@ namespace binade::data {
 namespace {
 
 using Sink = PreTokenizer::Sink;
-using Piece = PreTokenizer::Piece;
+using TextPiece = PreTokenizer::Piece;
 
 // Joins adjacent parts of one text into words.
 class Joiner {
@@ -47,7 +47,7 @@ class Joiner {
   bool has_word_ = false, last_match_ = false;
 };
 
-void apply(const SplitPattern& split, const Piece& piece, Sink sink) {
+void apply(const SplitPattern& split, const TextPiece& piece, Sink sink) {
   if (split.behavior == SplitBehavior::isolated || split.behavior == SplitBehavior::removed) {
     const bool remove = split.behavior == SplitBehavior::removed;
     split.pattern.each_part(piece.text, [&](std::string_view part, bool is_match) {
@@ -62,7 +62,7 @@ void apply(const SplitPattern& split, const Piece& piece, Sink sink) {
   joiner.flush();
 }
 
-void apply(const ByteLevel& step, const Piece& piece, Sink sink) {
+void apply(const ByteLevel& step, const TextPiece& piece, Sink sink) {
   std::string spaced;
   std::string_view text = piece.text;
   if (step.add_prefix_space && !piece.continuation && !text.starts_with(' '))
@@ -73,7 +73,7 @@ void apply(const ByteLevel& step, const Piece& piece, Sink sink) {
   });
 }
 
-void apply(const Metaspace& step, const Piece& piece, Sink sink) {
+void apply(const Metaspace& step, const TextPiece& piece, Sink sink) {
   std::string text;
   for (const char c : piece.text) {
     if (c == ' ') {
@@ -101,7 +101,7 @@ bool PreTokenizer::is_byte_level() const {
   return !steps_.empty() && std::holds_alternative<ByteLevel>(steps_.back());
 }
 
-void PreTokenizer::run(size_t step, const Piece& piece, Sink sink) const {
+void PreTokenizer::run(size_t step, const TextPiece& piece, Sink sink) const {
   if (step == steps_.size()) {
     if (!piece.text.empty()) sink(piece.text);
     return;

@@ -11,7 +11,7 @@ namespace {
 
 using json::Value;
 
-constexpr double max_score = 1e9;
+constexpr double max_token_score = 1e9;
 
 Vocabulary read_vocabulary(const Value& value) {
   std::vector<std::string> tokens;
@@ -97,7 +97,7 @@ std::unique_ptr<const TokenModel> read_unigram(const Value& value, WordKind word
     if (pair.size() != 2) item.refuse("a token and its score", item.describe());
     tokens.push_back(text_of(pair[0]));
     scores.push_back(pair[1].number());
-    if (!(std::abs(scores.back()) <= max_score))
+    if (!(std::abs(scores.back()) <= max_token_score))
       pair[1].refuse("a score of at most 1e9 in magnitude", pair[1].describe());
     if (std::cmp_greater(tokens.size(), max_token_id))
       item.refuse("at most " + std::to_string(max_token_id) + " tokens", "more");

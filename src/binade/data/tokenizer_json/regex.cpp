@@ -11,7 +11,7 @@
 namespace binade::data {
 namespace {
 
-constexpr const char* who = "tokenizer";
+constexpr const char* regex_op = "tokenizer";
 // Split patterns take some hundred steps; a runaway match ends after about 10 ms.
 constexpr uint32_t max_match_steps = 1'000'000;
 constexpr size_t max_stack = 1 << 20;
@@ -84,9 +84,9 @@ Regex::Regex(std::string_view pattern, const std::string& where) {
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE,
       &error, &offset, context.get());
   if (code->code == nullptr) {
-    fail(who, {.argument = where,
-               .expected = "a regular expression that PCRE2 reads",
-               .found = json::in_quotes(pattern) + ": " + message_of(error)});
+    fail(regex_op, {.argument = where,
+                    .expected = "a regular expression that PCRE2 reads",
+                    .found = json::in_quotes(pattern) + ": " + message_of(error)});
   }
   code->compiled = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
   code_ = std::move(code);
@@ -107,9 +107,9 @@ std::optional<Span> Regex::find(std::string_view text, size_t from) const {
   if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = run(pcre2_match, PCRE2_NO_JIT);
   if (result >= 0) return state.span();
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  fail(who, {.argument = "the pattern " + json::in_quotes(code_->pattern),
-             .expected = "a match in at most " + std::to_string(max_match_steps) + " steps",
-             .found = message_of(result)});
+  fail(regex_op, {.argument = "the pattern " + json::in_quotes(code_->pattern),
+                  .expected = "a match in at most " + std::to_string(max_match_steps) + " steps",
+                  .found = message_of(result)});
 }
 
 }  // namespace binade::data

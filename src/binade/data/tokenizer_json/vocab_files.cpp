@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* who = "tokenizer";
+constexpr const char* vocab_reader = "tokenizer";
 constexpr int64_t max_config = 16 << 20;
 
 // Other classes have other split patterns, which only a tokenizer.json tells.
@@ -21,7 +21,7 @@ void check_class(const fs::path& folder) {
   const fs::path path = folder / "tokenizer_config.json";
   if (std::error_code ignored; !fs::exists(path, ignored)) return;
   const json::Document document =
-      json::parse(io::read_text(path, who, max_config), {who, path.string()});
+      json::parse(io::read_text(path, vocab_reader, max_config), {vocab_reader, path.string()});
   const json::Value* name = optional_member(document.root(), "tokenizer_class");
   if (name == nullptr) return;
   if (name->string() != "GPT2Tokenizer" && name->string() != "GPT2TokenizerFast") {
@@ -31,8 +31,8 @@ void check_class(const fs::path& folder) {
 }
 
 std::vector<std::string> read_tokens(const fs::path& path) {
-  const json::Document document =
-      json::parse(io::read_text(path, who, max_tokenizer_bytes), {who, path.string()});
+  const json::Document document = json::parse(
+      io::read_text(path, vocab_reader, max_tokenizer_bytes), {vocab_reader, path.string()});
   std::vector<std::string> tokens;
   for (const auto& [token, id] : document.root().object()) {
     const auto place = static_cast<size_t>(id.integer(0, max_token_id));
@@ -46,7 +46,7 @@ std::vector<std::string> read_tokens(const fs::path& path) {
 
 // One pair a line, in the order of their ranks; the first line may name a version.
 std::vector<MergeRule> read_merges(const fs::path& path, const Vocabulary& vocabulary) {
-  const std::string text = io::read_text(path, who, max_tokenizer_bytes);
+  const std::string text = io::read_text(path, vocab_reader, max_tokenizer_bytes);
   std::vector<MergeRule> merges;
   int64_t number = 0;
   for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
@@ -61,9 +61,9 @@ std::vector<MergeRule> read_merges(const fs::path& path, const Vocabulary& vocab
     const auto a = vocabulary.id_of(left), b = vocabulary.id_of(right),
                result = vocabulary.id_of(left + right);
     if (!a || !b || !result) {
-      fail(who, {.argument = path.string() + ", line " + std::to_string(number),
-                 .expected = "two tokens of vocab.json that together are a third",
-                 .found = json::in_quotes(line)});
+      fail(vocab_reader, {.argument = path.string() + ", line " + std::to_string(number),
+                          .expected = "two tokens of vocab.json that together are a third",
+                          .found = json::in_quotes(line)});
     }
     merges.push_back({*a, *b, *result});
   }

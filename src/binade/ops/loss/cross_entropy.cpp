@@ -200,7 +200,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
 // Few enough to stay in or near a CPU's cache, enough to fill a GPU. There each chunk also costs a
 // read and a write of the weight's gradient.
 int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device) {
-  const int64_t bytes = int64_t{device.is_cuda() ? 960 : 64} << 20;
+  const int64_t bytes = int64_t{device.is_cuda() ? 2048 : 64} << 20;
   int64_t fitting = bytes / (classes * static_cast<int64_t>(size_of(dtype)));
   fitting = std::max<int64_t>(fitting, 1);
   if (rows <= fitting) return std::max<int64_t>(rows, 1);

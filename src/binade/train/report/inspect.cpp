@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* caller = "inspect";
+constexpr const char* inspect_op = "inspect";
 constexpr int64_t any_id = int64_t{1} << 40;  // a vocabulary larger than any id
 
 void add_file(const fs::path& path, const std::string& only, Inspection& result) {
@@ -33,9 +33,9 @@ void add_folder(const fs::path& folder, const std::string& only, Inspection& res
     if (at->path().extension() == ".safetensors") files.push_back(at->path());
   }
   if (error || files.empty()) {
-    fail(caller, {.argument = folder.string(),
-                  .expected = "a folder with safetensors files",
-                  .found = error ? error.message() : "none in it"});
+    fail(inspect_op, {.argument = folder.string(),
+                      .expected = "a folder with safetensors files",
+                      .found = error ? error.message() : "none in it"});
   }
   result.kind = "a model's folder";
   if (fs::exists(folder / "manifest.json")) {
@@ -50,7 +50,7 @@ void add_folder(const fs::path& folder, const std::string& only, Inspection& res
 // have.
 bool is_safetensors(const fs::path& path) {
   if (path.extension() == ".safetensors") return true;
-  const io::MappedFile file(path, caller);
+  const io::MappedFile file(path, inspect_op);
   uint64_t length = 0;
   if (file.bytes().size() < sizeof length + 1) return false;
   std::memcpy(&length, file.bytes().data(), sizeof length);
@@ -73,7 +73,7 @@ Inspection inspect(const fs::path& path, const std::string& only) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     const fs::path folder =
-        fs::exists(path / "checkpoints", error) ? io::model_folder(path, caller) : path;
+        fs::exists(path / "checkpoints", error) ? io::model_folder(path, inspect_op) : path;
     result.path = folder.string();
     add_folder(folder, only, result);
   } else if (data::is_token_file(path) && !is_safetensors(path)) {
@@ -82,14 +82,14 @@ Inspection inspect(const fs::path& path, const std::string& only) {
     result.kind = "safetensors";
     add_file(path, only, result);
   } else {
-    fail(caller, {.argument = path.string(),
-                  .expected = "a safetensors file, a token file (.bin) or a folder of a model",
-                  .found = "something else"});
+    fail(inspect_op, {.argument = path.string(),
+                      .expected = "a safetensors file, a token file (.bin) or a folder of a model",
+                      .found = "something else"});
   }
   if (!only.empty() && result.tensors.empty()) {
-    fail(caller, {.argument = result.path,
-                  .expected = "a tensor whose name contains \"" + only + "\"",
-                  .found = "none"});
+    fail(inspect_op, {.argument = result.path,
+                      .expected = "a tensor whose name contains \"" + only + "\"",
+                      .found = "none"});
   }
   return result;
 }

@@ -16,7 +16,7 @@
 namespace binade::train {
 namespace {
 
-constexpr const char* caller = "report";
+constexpr const char* history_reader = "report";
 constexpr int64_t max_bytes = int64_t{4} << 30;
 // As many as a chart can tell apart.
 constexpr size_t max_records = 200;
@@ -153,14 +153,15 @@ std::string magnitude_chart(const LayerHistory& history) {
 
 LayerHistory read_layer_history(const std::filesystem::path& path) {
   if (std::error_code error; !std::filesystem::exists(path, error)) return {};
-  const std::string text = io::read_text(path, caller, max_bytes);
+  const std::string text = io::read_text(path, history_reader, max_bytes);
   const std::vector<Line> lines = complete_lines(text);
   std::map<int64_t, ByModule> records;
   const size_t count = std::min(lines.size(), max_records);
   for (size_t i = 0; i < count; ++i) {
     // The first and the last line are always among them.
     const Line& line = lines[count == 1 ? 0 : i * (lines.size() - 1) / (count - 1)];
-    const json::Document document = json::parse(line.text, {caller, path.string(), line.offset});
+    const json::Document document =
+        json::parse(line.text, {history_reader, path.string(), line.offset});
     const int64_t step = document.root().at("step").integer(0, int64_t{1} << 60);
     records[step] = parse_layers(document.root());
   }

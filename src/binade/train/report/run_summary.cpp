@@ -13,7 +13,7 @@ namespace {
 constexpr const char* reader = "summary";
 constexpr const char* file_name = "summary.json";
 constexpr int64_t max_summary = 64 << 20;
-constexpr int64_t most = int64_t{1} << 60;
+constexpr int64_t largest_count = int64_t{1} << 60;
 
 Provenance provenance_of(const json::Value& origin) {
   return {.date = origin.at("date").string(),
@@ -33,7 +33,7 @@ void read_summary(const std::filesystem::path& path, RunSummary& run) {
   const std::string text = io::read_text(path, reader, max_summary);
   const json::Document document = json::parse(text, {reader, path.string()});
   const json::Value& root = document.root();
-  run.parameters = root.at("parameters").integer(0, most);
+  run.parameters = root.at("parameters").integer(0, largest_count);
   run.full_speed = root.at("full_speed").number();
   run.sample = root.at("sample").string();
   // Folders of earlier versions lack these.
@@ -42,7 +42,7 @@ void read_summary(const std::filesystem::path& path, RunSummary& run) {
   if (const json::Value* value = root.find("origin")) run.origin = provenance_of(*value);
   for (int i = 0; i < memory::category_count; ++i) {
     const auto name = memory::name(static_cast<memory::Category>(i));
-    const int64_t bytes = root.at("memory_at_peak").at(name).integer(0, most);
+    const int64_t bytes = root.at("memory_at_peak").at(name).integer(0, largest_count);
     run.memory.at_peak[static_cast<size_t>(i)] = bytes;
     run.memory.peak += bytes;
   }

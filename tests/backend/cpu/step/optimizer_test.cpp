@@ -53,7 +53,11 @@ struct Model {
       for (double& v : squares) v *= v;
       second.push_back(make({n}, t.moment, squares));
       copy.push_back(t.has_copy ? filled({n}, t.copy, NAN) : Tensor());
-      items.push_back({master.back(), gradient.back(), first.back(), second.back(), copy.back()});
+      items.push_back({.master = master.back(),
+                       .gradient = gradient.back(),
+                       .first = first.back(),
+                       .second = second.back(),
+                       .copy = copy.back()});
     }
   }
 };
