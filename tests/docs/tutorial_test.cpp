@@ -41,7 +41,8 @@ std::vector<std::string> lines_in_blocks(const std::string& document, const std:
 std::string small_settings(const std::string& command) {
   const bool trains = command.starts_with("train"), compares = command.starts_with("compare");
   if ((!trains && !compares) || command.find("--resume") != std::string::npos) return "";
-  std::string options = " --batch 2 --steps 4 --eval-batches 1";
+  std::string options = " --steps 4 --eval-batches 1";
+  if (command.find("--batch") == std::string::npos) options += " --batch 2";
   if (trains) options += " --sample 8";
   // A model that exists has its sizes.
   if (command.find("--init-from") == std::string::npos &&

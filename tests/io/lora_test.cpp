@@ -107,7 +107,7 @@ TEST_P(LoraFiles, OnlyAdaptersAreTrained) {
 
 INSTANTIATE_TEST_SUITE_P(Peft, LoraFiles, ::testing::Values("llama", "gpt2", "gpt_neox"));
 
-nn::LanguageModelConfig small_llama() {
+nn::LanguageModelConfig adapted_llama() {
   return {.layers = 2,
           .width = 8,
           .heads = 2,
@@ -122,7 +122,7 @@ nn::LanguageModelConfig small_llama() {
 }
 
 int64_t adapters_with(const std::vector<std::string>& targets) {
-  nn::LanguageModel model(small_llama());
+  nn::LanguageModel model(adapted_llama());
   add_adapters(model, {.rank = 1, .targets = targets});
   return static_cast<int64_t>(adapter_tensors(model).size()) / 2;
 }
@@ -152,10 +152,10 @@ TEST(LoraTargets, ThatNameNothingAreRefused) {
 
 // PEFT takes a short name for every layer that ends in it.
 TEST(LoraTargets, AreWrittenSoThatPeftAdaptsTheSameLayers) {
-  nn::LanguageModel some(small_llama());
+  nn::LanguageModel some(adapted_llama());
   add_adapters(some, {.rank = 1, .targets = {"model.layers.1.self_attn.v_proj"}});
   EXPECT_THAT(adapter_config_json(some, {}), HasSubstr("\"model.layers.1.self_attn.v_proj\""));
-  nn::LanguageModel all(small_llama());
+  nn::LanguageModel all(adapted_llama());
   add_adapters(all, {.rank = 1, .targets = {"v_proj"}});
   EXPECT_THAT(adapter_config_json(all, {}), HasSubstr("\"v_proj\""));
 }
@@ -163,7 +163,7 @@ TEST(LoraTargets, AreWrittenSoThatPeftAdaptsTheSameLayers) {
 class AdapterFolder : public ::testing::Test {
  protected:
   AdapterFolder() {
-    nn::LanguageModel model(small_llama());
+    nn::LanguageModel model(adapted_llama());
     save_pretrained(model, folder_.path() / "base");
     add_adapters(model, {.rank = 2, .alpha = 4, .targets = {"q_proj"}});
     tensors_ = adapter_tensors(model);

@@ -278,7 +278,6 @@ TEST_F(ExampleRun, PackingChangesNoValidationLoss) {
   double losses[2];
   for (const bool pack : {false, true}) {
     Config config = this->config(pack ? "packed" : "padded", pack);
-    config.steps = 1;
     config.lr = 0;
     config.batch = 1;
     config.validation = 0.4;

@@ -63,7 +63,7 @@ void require_finite(const nn::LanguageModel& model, DType dtype, const fs::path&
   }
 }
 
-// Leaves sampling settings to the caller.
+// Leaves sampling settings to the converter.
 std::string generation_config(const nn::LanguageModelConfig& config) {
   json::Writer out(2);
   out.begin_object().key("_from_model_config").value(true);
@@ -114,8 +114,8 @@ Converted convert_adapter(const fs::path& from, const fs::path& to, const Conver
   check_target(from, to, options.force);
   if (!is_adapter(from))
     fail(converter, {.argument = from.string(),
-                  .expected = "a folder with adapter_config.json, as a run with --lora-rank has",
-                  .found = "a model without an adapter"});
+                     .expected = "a folder with adapter_config.json, as a run with --lora-rank has",
+                     .found = "a model without an adapter"});
   read_adapter_config(from);
   const NoGrad no_grad;
   StateDict tensors = load_safetensors(from / "adapter_model.safetensors");

@@ -23,11 +23,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* lora_op = "lora";
+constexpr const char* adapter_reader = "lora";
 constexpr const char* config_name = "adapter_config.json";
 constexpr const char* weights_name = "adapter_model.safetensors";
-constexpr std::string_view prefix = "base_model.model.";  // of PEFT's names
-constexpr int64_t max_config = 1 << 20;
+constexpr std::string_view peft_prefix = "base_model.model.";  // of PEFT's names
+constexpr int64_t max_adapter_config = 1 << 20;
 
 std::string without_suffix(const std::string& name, std::string_view suffix) {
   return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
@@ -41,8 +41,8 @@ struct Target {
 
   // "q_proj".
   std::string name() const { return module.substr(module.rfind('.') + 1); }
-  std::string a_name() const { return fmt::format("{}{}.lora_A.weight", prefix, module); }
-  std::string b_name() const { return fmt::format("{}{}.lora_B.weight", prefix, module); }
+  std::string a_name() const { return fmt::format("{}{}.lora_A.weight", peft_prefix, module); }
+  std::string b_name() const { return fmt::format("{}{}.lora_B.weight", peft_prefix, module); }
 };
 
 std::vector<Target> targets_of(const nn::LanguageModel& model) {
@@ -101,7 +101,7 @@ void check_targets(const std::vector<Target>& known, const LoraOptions& options)
     const bool found = std::any_of(known.begin(), known.end(),
                                    [&](const Target& one) { return names(target, one.module); });
     if (!found)
-      fail(lora_op,
+      fail(adapter_reader,
            {.argument = "targets",
             .expected = fmt::format("linear layers of this model: {}, {}, or a name like {}",
                                     all_linear, fmt::join(short_names, ", "), known[0].module),
@@ -183,8 +183,8 @@ std::map<std::string, double> read_pattern(const json::Value& root, const char* 
 
 AdapterFile read_file(const fs::path& folder) {
   const fs::path path = folder / config_name;
-  const std::string text = read_text(path, lora_op, max_config);
-  const json::Document document = json::parse(text, {lora_op, path.string()});
+  const std::string text = read_text(path, adapter_reader, max_adapter_config);
+  const json::Document document = json::parse(text, {adapter_reader, path.string()});
   const json::Value& root = document.root();
   if (root.at("peft_type").string() != "LORA")
     root.at("peft_type").refuse("\"LORA\"", root.at("peft_type").describe());
@@ -222,9 +222,9 @@ void check_tensors(const std::map<std::string, Shape>& expected, const StateDict
     if (!expected.contains(name)) differences += "\n  not in this model: " + json::in_quotes(name);
   }
   if (!differences.empty())
-    fail(lora_op, {.argument = source,
-                  .expected = "the adapters of this model",
-                  .found = "these differences:" + differences});
+    fail(adapter_reader, {.argument = source,
+                          .expected = "the adapters of this model",
+                          .found = "these differences:" + differences});
 }
 
 }  // namespace
@@ -305,15 +305,17 @@ fs::path adapter_base(const fs::path& folder) {
   std::error_code error;
   // A relative path is relative to where the program runs, as in PEFT.
   if (is_adapter(base))
-    fail(lora_op, {.argument = (folder / config_name).string(),
-                  .expected = "an adapter of a model with weights of its own",
-                  .found = "one of another adapter, " + base.string(),
-                  .hint = "merge that one first: binade export " + base.string() + " MERGED"});
+    fail(adapter_reader,
+         {.argument = (folder / config_name).string(),
+          .expected = "an adapter of a model with weights of its own",
+          .found = "one of another adapter, " + base.string(),
+          .hint = "merge that one first: binade export " + base.string() + " MERGED"});
   if (!fs::exists(base, error))
-    fail(lora_op, {.argument = (folder / config_name).string(),
-                  .expected = "base_model_name_or_path with the folder of the adapted model",
-                  .found = json::in_quotes(base.string()) + ", which is not there",
-                  .hint = "download that model, and write its folder into adapter_config.json"});
+    fail(adapter_reader,
+         {.argument = (folder / config_name).string(),
+          .expected = "base_model_name_or_path with the folder of the adapted model",
+          .found = json::in_quotes(base.string()) + ", which is not there",
+          .hint = "download that model, and write its folder into adapter_config.json"});
   return base;
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* caller = "chat";
-constexpr int64_t max_file = int64_t{64} << 20;
+constexpr const char* chat_reader = "chat";
+constexpr int64_t max_template_file = int64_t{64} << 20;
 // Llama 3.1's template writes this date unless it is given another; 3.2's would write today's,
 // which training must not depend on.
 constexpr const char* llama31_dates =
@@ -112,8 +112,10 @@ class Renderer {
   RenderedChat result_;
 };
 
-[[noreturn]] void refuse(const std::string& where, std::string expected, std::string found) {
-  fail(caller, {.argument = where, .expected = std::move(expected), .found = std::move(found)});
+[[noreturn]] void refuse_messages(const std::string& where, std::string expected,
+                                  std::string found) {
+  fail(chat_reader,
+       {.argument = where, .expected = std::move(expected), .found = std::move(found)});
 }
 
 void check_roles(const ChatTemplate& chat, std::span<const Message> messages,
@@ -123,15 +125,16 @@ void check_roles(const ChatTemplate& chat, std::span<const Message> messages,
   for (size_t i = 0; i < messages.size(); ++i) {
     const std::string& role = messages[i].role;
     if (role != "system" && role != "user" && role != "assistant")
-      refuse(where, "the roles system, user and assistant", json::in_quotes(role));
+      refuse_messages(where, "the roles system, user and assistant", json::in_quotes(role));
     if (role == "system" && chat.system == SystemMessage::refused)
-      refuse(where, "no system message, which the model's chat template does not write", "one");
+      refuse_messages(where, "no system message, which the model's chat template does not write",
+                      "one");
     if (role == "system" && i > 0 && chat.system != SystemMessage::message)
-      refuse(where, "a system message at the beginning only", "one later");
+      refuse_messages(where, "a system message at the beginning only", "one later");
     if (role == "system") continue;
     if (alternates && role != (turn % 2 == 0 ? "user" : "assistant"))
-      refuse(where, "messages of user and assistant in turn, the user's first",
-             "message " + std::to_string(i + 1) + " of the " + role);
+      refuse_messages(where, "messages of user and assistant in turn, the user's first",
+                      "message " + std::to_string(i + 1) + " of the " + role);
     ++turn;
   }
 }
@@ -162,12 +165,13 @@ std::string_view other_template(std::string_view jinja) {
 }
 
 [[noreturn]] void refuse_template(const std::string& file, std::string_view name) {
-  fail(caller, {.argument = file,
-                .expected = "a chat template of the formats chatml, llama3, gemma or mistral",
-                .found = std::string(name),
-                .hint = "give --chat one of them to train on that format instead, or render the "
-                        "conversations with transformers' apply_chat_template and train on the "
-                        "text"});
+  fail(chat_reader,
+       {.argument = file,
+        .expected = "a chat template of the formats chatml, llama3, gemma or mistral",
+        .found = std::string(name),
+        .hint = "give --chat one of them to train on that format instead, or render the "
+                "conversations with transformers' apply_chat_template and train on the "
+                "text"});
 }
 
 }  // namespace
@@ -192,7 +196,7 @@ ChatTemplate chat_template_of(ChatFormat format, const SpecialTokens& tokens) {
               .open = "[INST] ",
               .close = " [/INST]"};
   }
-  fail(caller, {.argument = "format", .expected = "a known one", .found = "another"});
+  fail(chat_reader, {.argument = "format", .expected = "a known one", .found = "another"});
 }
 
 ChatTemplate recognize_chat_template(std::string_view jinja, const SpecialTokens& tokens,
@@ -227,8 +231,8 @@ std::optional<ChatTemplate> read_chat_template(const fs::path& folder,
   std::string source = own.string();
   std::error_code ignored;  // reading reports what is wrong
   if (fs::exists(config, ignored)) {
-    const std::string text = io::read_text(config, caller, max_file);
-    const json::Document document = json::parse(text, {caller, config.string()});
+    const std::string text = io::read_text(config, chat_reader, max_template_file);
+    const json::Document document = json::parse(text, {chat_reader, config.string()});
     const json::Value& root = document.root();
     tokens = {special_token(root, "bos_token"), special_token(root, "eos_token")};
     if (const json::Value* found = root.find("chat_template"); found && found->is_string()) {
@@ -237,7 +241,7 @@ std::optional<ChatTemplate> read_chat_template(const fs::path& folder,
     }
   }
   if (fs::exists(own, ignored)) {
-    jinja = io::read_text(own, caller, max_file);
+    jinja = io::read_text(own, chat_reader, max_template_file);
     source = own.string();
   }
   if (format) return chat_template_of(*format, tokens);

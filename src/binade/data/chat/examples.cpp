@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* examples_reader = "data";
-constexpr int64_t max_examples_bytes = int64_t{8} << 30;
+constexpr const char* example_reader = "data";
+constexpr int64_t max_example_bytes = int64_t{8} << 30;
 
 // Calls use(line, offset) for each line that is not blank, until it returns false.
 template <class Use>
@@ -96,11 +96,12 @@ class Encoder {
   // A token may reach over the boundary between a prompt and its answer; it counts as the answer's.
   Encoded conversation(const Example& example, const std::string& where) const {
     if (!source_.chat)
-      fail(examples_reader, {.argument = where,
-                    .expected = "a chat template in the model's folder, to write messages with",
-                    .found = "none",
-                    .hint = "give --chat chatml, llama3, gemma or mistral, or lines with prompt "
-                            "and completion"});
+      fail(example_reader,
+           {.argument = where,
+            .expected = "a chat template in the model's folder, to write messages with",
+            .found = "none",
+            .hint = "give --chat chatml, llama3, gemma or mistral, or lines with prompt "
+                    "and completion"});
     const RenderedChat chat = render(*source_.chat, example.messages, where);
     const std::string_view text = chat.text;
     Encoded encoded{ids_of(text), {}};
@@ -166,9 +167,9 @@ bool is_example_file(const std::string& where) {
   std::error_code ignored;  // reading reports what is wrong
   if (fs::path(where).extension() != ".jsonl" || !fs::is_regular_file(where, ignored)) return false;
   bool found = false;
-  const std::string text = io::read_text(where, examples_reader, max_examples_bytes);
+  const std::string text = io::read_text(where, example_reader, max_example_bytes);
   for_each_line(text, [&](std::string_view line, int64_t offset) {
-    const json::Document document = json::parse(line, {examples_reader, where, offset});
+    const json::Document document = json::parse(line, {example_reader, where, offset});
     const json::Value& root = document.root();
     found = root.is_object() && root.find("text") == nullptr &&
             (root.find("messages") != nullptr || root.find("prompt") != nullptr ||
@@ -179,12 +180,12 @@ bool is_example_file(const std::string& where) {
 }
 
 Split read_examples(const Source& source) {
-  const std::string text = io::read_text(source.where, examples_reader, max_examples_bytes);
+  const std::string text = io::read_text(source.where, example_reader, max_example_bytes);
   const Encoder encoder(source);
   Collected all;
   int64_t lines = 0, without_target = 0, cut = 0;
   for_each_line(text, [&](std::string_view line, int64_t offset) {
-    const json::Document document = json::parse(line, {examples_reader, source.where, offset});
+    const json::Document document = json::parse(line, {example_reader, source.where, offset});
     const std::string where = fmt::format("{}, example {}", source.where, ++lines);
     const Encoded encoded = encoder.encode(parse_example(document.root()), where);
     const size_t count = std::min(encoded.ids.size(), static_cast<size_t>(source.context) + 1);
@@ -201,11 +202,12 @@ Split read_examples(const Source& source) {
   });
   const auto count = static_cast<int64_t>(all.ends.size());
   if (count < 2)
-    fail(examples_reader, {.argument = source.where,
-                  .expected = "at least 2 examples with an answer: one to train on and one to "
-                              "validate on",
-                  .found = fmt::format("{} of {} lines", count, lines),
-                  .hint = without_target > 0 ? "a longer --context has room for more" : ""});
+    fail(example_reader,
+         {.argument = source.where,
+          .expected = "at least 2 examples with an answer: one to train on and one to "
+                      "validate on",
+          .found = fmt::format("{} of {} lines", count, lines),
+          .hint = without_target > 0 ? "a longer --context has room for more" : ""});
   const auto held_out = std::max<int64_t>(
       1, static_cast<int64_t>(std::floor(source.validation * static_cast<double>(count))));
   const Documents::Options options{.context = source.context, .packed = source.packed};
