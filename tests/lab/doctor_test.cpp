@@ -371,7 +371,7 @@ double hostile_run(train::Config config, const std::string& precision, bool auto
   return trainer.evaluate(tokens);
 }
 
-// Looks with a given harm of the three matmuls, by the run's recipe and by blocks.
+// Looks with a given harm of the three matmuls, by the run's recipe and by rows.
 LayerStats looked(const std::string& module, std::array<double, 3> harm, double finer) {
   LayerStats stats{.module = module};
   MatmulStats* matmuls[] = {&stats.forward, &stats.dgrad, &stats.wgrad};
@@ -406,7 +406,7 @@ TEST(AutoPrecisionRules, TryAFinerRecipeBeforeBf16) {
   for (int64_t step = 1; step <= 2; ++step)
     EXPECT_THAT(rules.look({looked("a", {0.5, 0.01, 0.4}, 0.02)}, step), IsEmpty());
   ASSERT_THAT(rules.look({looked("a", {0.5, 0.01, 0.4}, 0.02)}, 3), ::testing::SizeIs(1));
-  EXPECT_EQ(rules.plan().find("a")->fp8_scaling, amp::Fp8Scaling::block);
+  EXPECT_EQ(rules.plan().find("a")->fp8_scaling, amp::Fp8Scaling::row);
   EXPECT_FALSE(rules.plan().find("a")->forward);
   // The finer recipe fails, too.
   for (int64_t step = 4; step <= 6; ++step) rules.look({looked("a", {0.5, 0.01, 0.4}, 0.45)}, step);

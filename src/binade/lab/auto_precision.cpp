@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t max_looks_file = int64_t{1} << 32;
 
-// Scales by block are finer than one per tensor or row.
+// A scale per row is finer than one per tensor: an outlier spoils only its own row.
 bool has_finer(amp::Fp8Scaling scaling) {
-  return scaling != amp::Fp8Scaling::block && scaling != amp::Fp8Scaling::mx;
+  return scaling == amp::Fp8Scaling::delayed || scaling == amp::Fp8Scaling::current;
 }
 
 double largest(const std::array<double, 3>& harm) {
@@ -81,7 +81,7 @@ std::optional<train::Promotion> AutoPrecision::decide(const std::string& module,
   }
   if (next.is_demotion()) return {};
   if (has_finer(scaling_) && largest(finer) < healthy_harm) {
-    next.fp8_scaling = amp::Fp8Scaling::block;
+    next.fp8_scaling = amp::Fp8Scaling::row;
     next.forward = next.dgrad = next.wgrad = false;
   }
   return next;

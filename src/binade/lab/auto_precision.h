@@ -12,8 +12,8 @@
 namespace binade::lab {
 
 // Decides from the statistics of several steps which layers of an FP8 run need another precision.
-// A matmul moves if the median harm of the last looks is above max_harm: the layer to scales by
-// block if those keep the harm below healthy_harm, else the matmul to bf16. A layer whose harm by
+// A matmul moves if the median harm of the last looks is above max_harm: the layer to a scale
+// per row if that keeps the harm below healthy_harm, else the matmul to bf16. A layer whose harm by
 // the run's own recipe stays below healthy_harm moves back.
 class AutoPrecision {
  public:
@@ -57,7 +57,7 @@ class AutoPrecision {
   std::map<std::string, std::deque<Look>> looks_;
 };
 
-// "step 8: blocks.1.mlp.up moves to scales by block: FP8 loses 62% of its signal".
+// "step 8: blocks.1.mlp.up moves to FP8 with scales by row: FP8 loses 62% of its signal".
 std::string to_text(const train::Promotion& change);
 
 // The looks of a run's layers.jsonl up to a step, with their harm.

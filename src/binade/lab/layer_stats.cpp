@@ -25,7 +25,7 @@ constexpr int64_t sample_size = 32;
 // Elements of a sampled row or column. The ratio of noise to signal hardly depends on how many
 // products a sum has, and copies to the host stay short.
 constexpr int64_t sample_length = 1024;
-// Harm that scales by block are compared at: below, nothing needs them.
+// Harm from which on a scale per row is compared: below, nothing needs it.
 constexpr double notable_harm = 0.1;
 constexpr double max_decibels = 200;  // reported for a matmul without noise
 
@@ -183,19 +183,18 @@ Tensor LayerStatistics::rounded(const Tensor& x, Fp8Role role, double scale) con
     case amp::Fp8Scaling::mx:
       return dequantize(quantize(x, {.dtype = type, .mx = true}));
     case amp::Fp8Scaling::row:
-      return dequantize(quantize(x, {.dtype = type,
-                                     .group = {1, 0},
-                                     .power_of_two = recipe_.power_of_two,
-                                     .eps = recipe_.eps}));
+      return by_row(x, role);
     case amp::Fp8Scaling::block:
-      return by_block(x, role);
+      return dequantize(quantize(x, {.dtype = type, .group = {1, 128}, .power_of_two = true}));
   }
   return x;
 }
 
-Tensor LayerStatistics::by_block(const Tensor& x, Fp8Role role) const {
-  return dequantize(quantize(
-      x, {.dtype = amp::fp8_type(recipe_, role), .group = {1, 128}, .power_of_two = true}));
+Tensor LayerStatistics::by_row(const Tensor& x, Fp8Role role) const {
+  return dequantize(quantize(x, {.dtype = amp::fp8_type(recipe_, role),
+                                 .group = {1, 0},
+                                 .power_of_two = recipe_.power_of_two,
+                                 .eps = recipe_.eps}));
 }
 
 void LayerStatistics::forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor>,
@@ -234,7 +233,7 @@ LayerStats LayerStatistics::stats_of(const Layer& layer) const {
         compare_matmuls(a, b, rounded(a, a_role, a_scale), rounded(b, b_role, b_scale));
     stats.finer_harm = stats.harm <= notable_harm
                            ? stats.harm
-                           : compare_matmuls(a, b, by_block(a, a_role), by_block(b, b_role)).harm;
+                           : compare_matmuls(a, b, by_row(a, a_role), by_row(b, b_role)).harm;
     return stats;
   };
   const HostSample x(layer.input), w(layer.weight);
