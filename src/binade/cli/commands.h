@@ -4,8 +4,10 @@
 
 namespace binade::cli {
 
+inline constexpr int bad_input = 2;  // exit status
+
 // One file per command. Each adds a subcommand and its callback to `app`. On bad input a callback
-// throws a binade::Error, which main prints as one message before it exits with status 2.
+// throws a binade::Error, which main prints as one message before it exits with bad_input.
 void add_bench(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_eval(CLI::App& app);

@@ -16,8 +16,6 @@
 
 namespace {
 
-constexpr int bad_input = 2;
-
 int report(int status, std::string_view message) {
   std::fflush(stdout);
   // Standard error may be closed: the exit code still tells.
@@ -99,10 +97,11 @@ int run(int argc, char** argv) {
   } catch (const CLI::RuntimeError& error) {
     status = error.get_exit_code();  // an interrupted run; the command has said why
   } catch (const CLI::ParseError& error) {
-    return report(bad_input, fmt::format("{} (see '{} --help')", binade::visible(error.what()),
-                                         command_name(app)));
+    return report(
+        binade::cli::bad_input,
+        fmt::format("{} (see '{} --help')", binade::visible(error.what()), command_name(app)));
   } catch (const binade::Error& error) {
-    return report(bad_input, error.what());
+    return report(binade::cli::bad_input, error.what());
   }
   // A failed write to stdout (a full disk, for example) is an error too.
   if (std::fflush(stdout) != 0 || std::ferror(stdout))

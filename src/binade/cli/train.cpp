@@ -29,8 +29,6 @@
 namespace binade::cli {
 namespace {
 
-constexpr int bad_input = 2;  // exit code, as of main()
-
 struct RunArguments : ConfigArguments {
   bool quiet = false;
   bool json = false;
