@@ -20,6 +20,7 @@
 #include "binade/dist/communicator.h"
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
+#include "binade/train/check_run.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/config/warnings.h"
 #include "binade/train/forecast.h"
@@ -144,7 +145,10 @@ void train_on(CLI::App& command, const RunArguments& arguments,
     return;
   }
   print_warnings(config);
-  if (config.dry_run) return describe_run(config, arguments.json);
+  if (config.dry_run) {
+    train::check_run(config);
+    return describe_run(config, arguments.json);
+  }
   const Mode mode = arguments.json ? Mode::json : arguments.quiet ? Mode::quiet : Mode::normal;
   lab::Doctor doctor;
   const train::RunResult result = train::run(config, mode, &doctor, ranks);

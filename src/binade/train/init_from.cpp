@@ -47,20 +47,25 @@ void check_same(const nn::LanguageModelConfig& expected, const nn::LanguageModel
 
 }  // namespace
 
-void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path& given) {
+std::filesystem::path check_initial_weights(const nn::LanguageModelConfig& expected,
+                                            const std::filesystem::path& given) {
   const std::filesystem::path directory = io::model_folder(given, "--init-from"),
                               file = directory / "config.json";
   nn::LanguageModelConfig loaded = io::read_config(file);
-  if (model.config().context > loaded.context) {
-    fail(init_op, {.argument = file.string(),
-                   .expected = fmt::format("a context of at least {}, as configured",
-                                           model.config().context),
-                   .found = fmt::format("{}", loaded.context),
-                   .hint = fmt::format("use --context {} or less", loaded.context)});
+  if (expected.context > loaded.context) {
+    fail(init_op,
+         {.argument = file.string(),
+          .expected = fmt::format("a context of at least {}, as configured", expected.context),
+          .found = fmt::format("{}", loaded.context),
+          .hint = fmt::format("use --context {} or less", loaded.context)});
   }
-  loaded.context = model.config().context;
-  check_same(model.config(), loaded, file, "leave the sizes out: --init-from sets them");
-  io::load_weights(model, directory);
+  loaded.context = expected.context;
+  check_same(expected, loaded, file, "leave the sizes out: --init-from sets them");
+  return directory;
+}
+
+void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path& given) {
+  io::load_weights(model, check_initial_weights(model.config(), given));
 }
 
 void check_same_model(const nn::LanguageModelConfig& expected, const std::filesystem::path& file,

@@ -11,6 +11,10 @@ namespace binade::train {
 // that differs, if they are of another model; their context may be longer, not shorter.
 void load_initial_weights(nn::LanguageModel& model, const std::filesystem::path& given);
 
+// Its checks, without reading the weights: returns the model's folder.
+std::filesystem::path check_initial_weights(const nn::LanguageModelConfig& expected,
+                                            const std::filesystem::path& given);
+
 // Fails, naming the first size that differs, unless a config.json describes the model `expected`.
 void check_same_model(const nn::LanguageModelConfig& expected, const std::filesystem::path& file,
                       const std::string& hint);

@@ -100,7 +100,69 @@ bool has_logged_steps(const fs::path& folder) {
   return found;
 }
 
+void check_resumable(const Config& config) {
+  if (config.resume && !path_exists(fs::path(config.out) / "config.toml"))
+    fail("train", {.argument = "--resume", .expected = "a run in " + config.out, .found = "none"});
+}
+
+// The run's id and the checkpoint at which it begins.
+struct RunStart {
+  std::string run_id;
+  std::optional<Checkpoint> checkpoint = {};
+  std::vector<std::string> warnings = {};
+};
+
+RunStart choose_checkpoint(const fs::path& folder, const Config& config) {
+  const std::optional<RunFile> saved = read_run_file(folder);
+  const auto found = list_checkpoints(folder / "checkpoints");
+  RunStart result{saved ? saved->id : found.empty() ? "" : read_origin(found.back().path).run};
+  if (result.run_id.empty()) result.run_id = new_run_id();
+  if (!config.resume) return result;
+  if (!found.empty()) {
+    for (const Checkpoint& checkpoint : found) check_same_run(checkpoint.path, result.run_id);
+    result.checkpoint = found.back();
+    if (saved && saved->checkpoint > found.back().step)
+      result.warnings.push_back(fmt::format("{} is missing: continuing from {}",
+                                            io::checkpoint_name(saved->checkpoint),
+                                            io::checkpoint_name(found.back().step)));
+    return result;
+  }
+  // A run that was killed before its first checkpoint has lost nothing by starting over.
+  const bool lost = saved ? saved->checkpoint >= 0 : has_logged_steps(folder);
+  if (!lost || config.start_over) return result;
+  fail("train", {.argument = "--resume from " + folder.string(),
+                 .expected = saved ? io::checkpoint_name(saved->checkpoint) : "a checkpoint",
+                 .found = "none, though steps were logged",
+                 .hint = "put the checkpoints back, or add --start-over to train from step 0 and "
+                         "replace the log"});
+}
+
+// Fails if a folder cannot be written to, or does not exist and cannot be created.
+void check_writable(const fs::path& folder) {
+  fs::path existing = folder;
+  while (!path_exists(existing))
+    existing = existing.parent_path().empty() ? "." : existing.parent_path();
+  std::error_code error;
+  if (!fs::is_directory(existing, error)) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  } else if (::access(existing.c_str(), W_OK) != 0) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (error)
+    fail("train", {.argument = "--out " + folder.string(),
+                   .expected = "a folder to write to",
+                   .found = error.message()});
+}
+
 }  // namespace
+
+std::optional<io::Checkpoint> check_run_folder(const Config& config) {
+  check_resumable(config);
+  const fs::path folder = config.out.empty() ? fs::path("runs") : fs::path(config.out);
+  check_writable(folder);
+  if (!config.resume && !config.out.empty()) check_unused(folder);
+  return config.resume ? choose_checkpoint(folder, config).checkpoint : std::nullopt;
+}
 
 fs::path token_cache(const Config& config) {
   fs::path run = config.out.empty() ? fs::path("runs/1") : fs::path(config.out);
@@ -140,15 +202,17 @@ RunLock::~RunLock() {
 }
 
 RunFolder::RunFolder(const Config& config) {
-  if (config.resume && !path_exists(fs::path(config.out) / "config.toml"))
-    fail("train", {.argument = "--resume", .expected = "a run in " + config.out, .found = "none"});
+  check_resumable(config);
   path_ = config.out.empty() ? claim_free_folder() : fs::path(config.out);
   if (!config.resume) check_unused(path_);
   create();
   // Another process may have had the lock, and ended, in between.
   if (!config.resume) check_unused(path_);
   remove_leftovers(checkpoints());
-  choose_checkpoint(config);
+  RunStart chosen = choose_checkpoint(path_, config);
+  run_id_ = std::move(chosen.run_id);
+  resumed_ = std::move(chosen.checkpoint);
+  warnings_ = std::move(chosen.warnings);
 }
 
 void RunFolder::create() {
@@ -161,31 +225,6 @@ void RunFolder::create() {
   lock_.emplace(path_);
   io::sync_folder(path_, "train");
   io::sync_folder(path_.lexically_normal().parent_path(), "train");
-}
-
-void RunFolder::choose_checkpoint(const Config& config) {
-  const std::optional<RunFile> saved = read_run_file(path_);
-  const auto found = list_checkpoints(checkpoints());
-  run_id_ = saved ? saved->id : found.empty() ? "" : read_origin(found.back().path).run;
-  if (run_id_.empty()) run_id_ = new_run_id();
-  if (!config.resume) return;
-  if (!found.empty()) {
-    for (const Checkpoint& checkpoint : found) check_same_run(checkpoint.path, run_id_);
-    resumed_ = found.back();
-    if (saved && saved->checkpoint > resumed_->step)
-      warnings_.push_back(fmt::format("{} is missing: continuing from {}",
-                                      io::checkpoint_name(saved->checkpoint),
-                                      io::checkpoint_name(resumed_->step)));
-    return;
-  }
-  // A run that was killed before its first checkpoint has lost nothing by starting over.
-  const bool lost = saved ? saved->checkpoint >= 0 : has_logged_steps(path_);
-  if (!lost || config.start_over) return;
-  fail("train", {.argument = "--resume from " + path_.string(),
-                 .expected = saved ? io::checkpoint_name(saved->checkpoint) : "a checkpoint",
-                 .found = "none, though steps were logged",
-                 .hint = "put the checkpoints back, or add --start-over to train from step 0 and "
-                         "replace the log"});
 }
 
 void RunFolder::note_checkpoint(int64_t step) {

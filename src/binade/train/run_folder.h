@@ -29,6 +29,9 @@ class RunLock {
 // beside the run's own.
 std::filesystem::path token_cache(const Config& config);
 
+// Fails if RunFolder would, but changes nothing. Returns the checkpoint to resume from.
+std::optional<io::Checkpoint> check_run_folder(const Config& config);
+
 // The folder of a run that is being written: config.out, or the next free runs/N. run.json in it
 // holds the run's id, which its checkpoints repeat, and the step of its newest checkpoint.
 class RunFolder {
@@ -56,7 +59,6 @@ class RunFolder {
 
  private:
   void create();
-  void choose_checkpoint(const Config& config);
 
   std::filesystem::path path_;
   std::optional<RunLock> lock_;

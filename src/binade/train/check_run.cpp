@@ -1,0 +1,31 @@
+#include "binade/train/check_run.h"
+
+#include "binade/data/corpus.h"
+#include "binade/train/checkpoint.h"
+#include "binade/train/config/component_options.h"
+#include "binade/train/init_from.h"
+#include "binade/train/run_folder.h"
+
+namespace binade::train {
+
+void check_run(const Config& config) {
+  check_device(config);
+  const auto checkpoint = check_run_folder(config);
+  const nn::LanguageModelConfig model = model_config(config);
+  if (checkpoint) {
+    verify_checkpoint(checkpoint->path);
+    check_same_model(model, checkpoint->path / "config.json", "resume with the run's config.toml");
+  } else if (!config.init_from.empty()) {
+    check_initial_weights(model, config.init_from);
+  }
+  const auto tokenizer = data::open_tokenizer(config.tokenizer);
+  data::read_split({.where = config.data,
+                    .tokenizer = tokenizer.get(),
+                    .vocab = config.vocab,
+                    .batch = config.batch,
+                    .context = config.context,
+                    .validation = config.validation,
+                    .cache = token_cache(config)});
+}
+
+}  // namespace binade::train
