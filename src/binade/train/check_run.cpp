@@ -3,6 +3,7 @@
 #include "binade/data/corpus.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/follow.h"
 #include "binade/train/init_from.h"
 #include "binade/train/run_folder.h"
 
@@ -19,13 +20,7 @@ void check_run(const Config& config) {
     check_initial_weights(model, config.init_from);
   }
   const auto tokenizer = data::open_tokenizer(config.tokenizer);
-  data::read_split({.where = config.data,
-                    .tokenizer = tokenizer.get(),
-                    .vocab = config.vocab,
-                    .batch = config.batch,
-                    .context = config.context,
-                    .validation = config.validation,
-                    .cache = token_cache(config)});
+  data::read_split(data_source(config, *tokenizer));
 }
 
 }  // namespace binade::train

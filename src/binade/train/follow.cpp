@@ -13,6 +13,7 @@
 #include "binade/dist/agreement.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/origin.h"
+#include "binade/train/run_folder.h"
 #include "binade/train/signals.h"
 #include "binade/version.h"
 
@@ -49,7 +50,8 @@ data::Source data_source(const Config& config, const data::Tokenizer& tokenizer)
           .vocab = config.vocab,
           .batch = config.batch,
           .context = config.context,
-          .validation = config.validation};
+          .validation = config.validation,
+          .cache = token_cache(config)};
 }
 
 void share_threads(const dist::Communicator& ranks) {

@@ -161,7 +161,6 @@ class Loop {
       status(
           fmt::format("tokenizing {}: {}%", config_.data, 100 * done / std::max<size_t>(all, 1)));
     };
-    request.cache = token_cache(config_);
     return data::read_split(request);
   }
 
