@@ -14,18 +14,17 @@ void check_run(const Config& config) {
   const nn::LanguageModelConfig model = model_config(config);
   if (checkpoint) {
     verify_checkpoint(checkpoint->path);
-    check_same_model(model, checkpoint->path / "config.json", "resume with the run's config.toml");
+    // A checkpoint of adapters has no weights of the model itself.
+    if (config.lora_rank == 0)
+      check_same_model(model, checkpoint->path / "config.json",
+                       "resume with the run's config.toml");
   } else if (!config.init_from.empty()) {
     check_initial_weights(model, config.init_from);
   }
   const auto tokenizer = data::open_tokenizer(config.tokenizer);
-  data::read_split({.where = config.data,
-                    .tokenizer = tokenizer.get(),
-                    .vocab = config.vocab,
-                    .batch = config.batch,
-                    .context = config.context,
-                    .validation = config.validation,
-                    .cache = token_cache(config)});
+  data::Source source = data_source(config, tokenizer.get());
+  source.cache = token_cache(config);
+  data::read_split(source);
 }
 
 }  // namespace binade::train

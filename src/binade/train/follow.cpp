@@ -15,6 +15,7 @@
 #include "binade/train/checkpoint.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/origin.h"
+#include "binade/train/run_folder.h"
 #include "binade/train/signals.h"
 #include "binade/version.h"
 
@@ -123,7 +124,9 @@ void follow(Trainer& trainer, const data::Split& split) {
 
 void follow_run(const Config& config, const std::shared_ptr<dist::Communicator>& ranks) {
   const auto tokenizer = data::open_tokenizer(config.tokenizer);
-  const data::Split split = data::read_split(data_source(config, tokenizer.get()));
+  data::Source source = data_source(config, tokenizer.get());
+  source.cache = token_cache(config);
+  const data::Split split = data::read_split(source);
   Trainer trainer(config, ranks);
   agree_with_ranks(trainer, split, *tokenizer);
   follow(trainer, split);
