@@ -142,6 +142,24 @@ const std::map<std::string, OpCall>& calls() {
     t["max_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return max_pool(x[0]); }};
     t["avg_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return avg_pool(x[0]); }};
     t["adaptive_avg_pool2d"] = {{{1, 1, 4, 4}}, [](Inputs x) { return global_avg_pool(x[0]); }};
+    t["adaptive_max_pool2d"] = {{{1, 1, 4, 4}},
+                                [](Inputs x) { return adaptive_max_pool(x[0], {2}); }};
+    t["remainder"] = {{m, m}, [](Inputs x) { return remainder(x[0], x[1]); }};
+    t["elu"] = {{m}, [](Inputs x) { return elu(x[0]); }};
+    t["mish"] = {{m}, [](Inputs x) { return mish(x[0]); }};
+    t["hardsigmoid"] = {{m}, [](Inputs x) { return hardsigmoid(x[0]); }};
+    t["hardswish"] = {{m}, [](Inputs x) { return hardswish(x[0]); }};
+    t["std"] = {{m}, [](Inputs x) { return binade::std(x[0]); }};
+    t["flip"] = {{m}, [](Inputs x) { return flip(x[0], {0}); }};
+    t["roll"] = {{m}, [](Inputs x) { return roll(x[0], {1}); }};
+    t["tril"] = {{m}, [](Inputs x) { return tril(x[0]); }};
+    t["pad"] = {{m}, [](Inputs x) { return pad(x[0], {1, 1}); }};
+    t["masked_fill"] = {{m}, [](Inputs x) { return masked_fill(x[0], greater(x[0], 0), 1); }};
+    t["sort"] = {{m}, [](Inputs x) { return sort(x[0]).values; }};
+    t["topk"] = {{m}, [](Inputs x) { return topk(x[0], 1).values; }};
+    t["unfold"] = {{{1, 2, 4, 4}}, [](Inputs x) { return unfold(x[0], {.kernel = {2}}); }};
+    t["fold"] = {{{1, 4, 9}}, [](Inputs x) { return fold(x[0], 4, 4, {.kernel = {2}}); }};
+    t["instance_norm"] = {{{2, 3, 4}}, [](Inputs x) { return instance_norm(x[0]); }};
     t["dropout"] = {{m}, [](Inputs x) { return dropout(x[0], 0.5); }};
     t["batch_norm"] = {
         {{2, 2, 3}}, [](Inputs x) { return batch_norm(x[0], {}, {}, {}, {}, {.training = true}); }};

@@ -130,6 +130,23 @@ AS_IS = {
     "batch_norm": lambda m: F.batch_norm(
         m(4, 3), m.f32(3), m.f32(3), m.f32(3), m.f32(3), training=True
     ),
+    "remainder": lambda m: torch.remainder(m(2, 3), m(2, 3)),
+    "elu": lambda m: F.elu(m(2, 3)),
+    "mish": lambda m: F.mish(m(2, 3)),
+    "hardsigmoid": lambda m: F.hardsigmoid(m(2, 3)),
+    "hardswish": lambda m: F.hardswish(m(2, 3)),
+    "std": lambda m: m(2, 3).std(1),
+    "flip": lambda m: m(2, 3).flip(0),
+    "roll": lambda m: m(2, 3).roll(1, 0),
+    "tril": lambda m: m(2, 3).tril(),
+    "pad": lambda m: F.pad(m(2, 3), [1, 1]),
+    "masked_fill": lambda m: m(2, 3).masked_fill(m.f32(2, 3) > 0, 1.0),
+    "sort": lambda m: m(2, 3).sort().values,
+    "topk": lambda m: m(2, 3).topk(2).values,
+    "adaptive_max_pool2d": lambda m: F.adaptive_max_pool2d(m(1, 2, 4, 4), 2),
+    "unfold": lambda m: F.unfold(m(1, 2, 4, 4), 2),
+    "fold": lambda m: F.fold(m(1, 4, 9), [4, 4], 2),
+    "instance_norm": lambda m: F.instance_norm(m(2, 3, 4)),
 }
 
 CLASSES = {

@@ -8,6 +8,7 @@ import torch
 
 import ops_layers
 import ops_plain
+import ops_rearrange
 from golden_common import Inputs, save
 
 SEED = 20240601
@@ -69,6 +70,7 @@ def main():
     ops_plain.indexing(recorder)
     ops_plain.reductions(recorder)
     ops_plain.products(recorder)
+    ops_rearrange.all_groups(recorder)
     metadata = {"cases": recorder.cases, "oracle": f"torch {torch.__version__}"}
     save("ops.safetensors", recorder.tensors, metadata)
 

@@ -31,6 +31,27 @@ TEST(Create, ConstantsOfEveryType) {
   EXPECT_EQ(describe(zeros_like(zeros({2, 1}, DType::bf16))), "[2, 1] bf16 cpu");
 }
 
+TEST(Create, EqualDistances) {
+  EXPECT_THAT(test::read(linspace(0, 1, 5)), ElementsAre(0, 0.25, 0.5, 0.75, 1));
+  EXPECT_THAT(test::read(linspace(3, -3, 3, DType::f16)), ElementsAre(3, 0, -3));
+  EXPECT_THAT(test::read(linspace(2, 7, 1)), ElementsAre(2));
+  EXPECT_EQ(linspace(0, 1, 0).numel(), 0);
+  // Both ends are exact, although 0.1 * 10 steps are not.
+  const std::vector<double> tenths = test::read(linspace(0, 0.7, 8, DType::f64));
+  EXPECT_EQ(tenths.front(), 0);
+  EXPECT_EQ(tenths.back(), 0.7);
+  EXPECT_THROW(linspace(0, 1, -1), Error);
+  EXPECT_THROW(linspace(0, std::numeric_limits<double>::infinity(), 3), Error);
+}
+
+TEST(Create, Identity) {
+  EXPECT_THAT(test::read(eye(2)), ElementsAre(1, 0, 0, 1));
+  EXPECT_THAT(test::read(eye(2, 3, DType::i64)), ElementsAre(1, 0, 0, 0, 1, 0));
+  EXPECT_THAT(test::read(eye(3, 1)), ElementsAre(1, 0, 0));
+  EXPECT_EQ(eye(0).numel(), 0);
+  EXPECT_THROW(eye(-1), Error);
+}
+
 TEST(Create, Counting) {
   EXPECT_THAT(test::read(arange(4)), ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(arange(4).dtype(), DType::i64);

@@ -5,7 +5,10 @@
 #include <functional>
 #include <limits>
 
+#include "binade/base/error.h"
+#include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/create.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/softmax.h"
@@ -61,6 +64,51 @@ TEST(PyTorchEdges, PowersOfZero) {
     sum(y).backward();
     expect_values(a.grad(), {0, 0, 1, -infinity, 12, -4, infinity}, "base");
     expect_values(b.grad(), {0, 0, 0, -infinity, 5.545177444479562, nan, 0}, "exponent");
+  }
+}
+
+TEST(PyTorchEdges, RemaindersOfInfinities) {
+  for (const DType dtype : both_types) {
+    const Tensor a = leaf({5, -5, 5, -5, 3, -3, 1, 0}, {8}, dtype),
+                 b = leaf({infinity, infinity, -infinity, -infinity, -2, 2, 0, 3}, {8}, dtype);
+    const Tensor y = remainder(a, b);
+    expect_values(y, {5, infinity, -infinity, -5, -1, 1, nan, 0}, "value");
+    sum(y).backward();
+    expect_values(a.grad(), {1, 1, 1, 1, 1, 1, 1, 1}, "dividend");
+    expect_values(b.grad(), {0, 1, 1, 0, 2, 2, -infinity, 0}, "divisor");
+  }
+}
+
+TEST(PyTorchEdges, IntegerRemaindersHaveTheDivisorsSign) {
+  const Tensor a = tensor({7, -7, 7, -7}, DType::i64), b = tensor({3, 3, -3, -3}, DType::i64);
+  const Tensor y = remainder(a, b);
+  EXPECT_EQ(y.dtype(), DType::i64);
+  EXPECT_THAT(read(y), ElementsAre(1, 2, -2, -1));
+  EXPECT_THAT(read(remainder(a, 3)), ElementsAre(1, 2, 1, 2));
+  EXPECT_THROW(remainder(a, 0), Error);
+}
+
+// hardswish(-inf) is NaN in PyTorch and its limit, 0, here.
+TEST(PyTorchEdges, ActivationsFarOut) {
+  for (const DType dtype : both_types) {
+    const auto at = [&](Tensor (*f)(const Tensor&), const std::vector<double>& x,
+                        const std::vector<double>& values, const std::vector<double>& slopes) {
+      const auto count = static_cast<int64_t>(x.size());
+      Tensor in = tensor(x, {count}, dtype);
+      in.set_requires_grad();
+      const Tensor y = f(in);
+      expect_values(y, values, "value");
+      sum(y).backward();
+      expect_values(in.grad(), slopes, "slope");
+    };
+    at(hardswish, {-3, 3, infinity, nan, -1000, 1000}, {0, 3, infinity, nan, 0, 1000},
+       {0, 1, 1, nan, 0, 1});
+    at(hardsigmoid, {-infinity, -3, 0, 3, infinity, -1000}, {0, 0, 0.5, 1, 1, 0},
+       {0, 0, 1.0 / 6, 0, 0, 0});
+    at(mish, {-1000, 1000, 0}, {0, 1000, 0}, {0, 1, 0.6});
+    at([](const Tensor& x) { return elu(x); }, {-infinity, -1000, 1000, infinity, nan, 0},
+       {-1, -1, 1000, infinity, nan, 0}, {0, 0, 1, 1, nan, 1});
+    EXPECT_TRUE(std::isnan(read(hardsigmoid(full({1}, nan, dtype)))[0]));
   }
 }
 

@@ -18,6 +18,10 @@ struct IndexKernels {
   void (*index_add)(TensorView x, int axis, TensorView index, TensorView y);
   // Smallest and largest index, for range checks: bounds is i64 [2].
   void (*bounds)(TensorView index, TensorView bounds);
+  // index (i64 [rows, k], dense): positions of the first k elements of each row of dense x [rows,
+  // width] in ascending or descending order. Equal elements keep their order; NaN is the largest.
+  // GPUs have none: ops sort on the host.
+  void (*sort)(TensorView x, bool descending, TensorView index) = nullptr;
 };
 
 }  // namespace binade::backend

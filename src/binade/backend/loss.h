@@ -29,6 +29,24 @@ struct CrossEntropyBackward {
   TensorView dlogits;
 };
 
+// Connectionist temporal classification of log-probabilities [time, batch, classes] and targets
+// [batch, length], i64. All tensors are dense; the floating ones are f32, or all are f64.
+struct Ctc {
+  TensorView log_probs;
+  TensorView targets;
+  const int64_t* input_lengths;   // [batch], on the host
+  const int64_t* target_lengths;  // the same
+  int64_t blank = 0;
+  TensorView losses;  // [batch]; infinite if no path fits
+  TensorView alpha;   // [batch, time, 2 * length + 1], kept for the backward
+};
+
+struct CtcBackward {
+  Ctc forward;
+  TensorView dlosses;     // [batch]
+  TensorView dlog_probs;  // zeros for entries with an infinite loss
+};
+
 struct LossKernels {
   void (*cross_entropy)(const CrossEntropyForward& args);
   void (*cross_entropy_backward)(const CrossEntropyBackward& args);
@@ -36,6 +54,9 @@ struct LossKernels {
   void (*cross_entropy_to_gradient)(const CrossEntropyForward& args);
   // Number of targets that are not ignore_index, as f32 [1].
   void (*count_targets)(TensorView target, int64_t ignore_index, TensorView count);
+  // GPUs have none: the op computes on the host.
+  void (*ctc)(const Ctc& args) = nullptr;
+  void (*ctc_backward)(const CtcBackward& args) = nullptr;
 };
 
 }  // namespace binade::backend

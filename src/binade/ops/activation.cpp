@@ -56,7 +56,47 @@ class SwiGluRecompute final : public autograd::ResultRecompute {
   EarlyGradients<Tensor> early_;
 };
 
+// An activation of plain ops in f32 (f64 for f64), rounded once.
+template <class F>
+Tensor rounded_once(Op op, const Tensor& x, F f) {
+  require_compute(name(op), "x", x);
+  Composite call(op, {x});
+  return call.result(cast(f(cast(call[0], accumulation_type(call[0]))), call[0].dtype()));
+}
+
+// With a zero derivative from the bounds on, as PyTorch's.
+Tensor hard_gate(const Tensor& x) {
+  const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
+  return where(less_equal(x, -3), number(0),
+               where(greater_equal(x, 3), number(1), x * (1.0 / 6) + 0.5));
+}
+
 }  // namespace
+
+Tensor elu(const Tensor& x, double alpha) {
+  require_finite("elu", "alpha", alpha);
+  return rounded_once(Op::elu, x, [alpha](const Tensor& wide) {
+    const Tensor zero = full({}, 0, wide.dtype(), wide.device());
+    const Tensor positive = greater(wide, zero);
+    // exp of a large number would be infinite, and its gradient 0 * inf.
+    return where(positive, wide, expm1(where(positive, zero, wide)) * alpha);
+  });
+}
+
+Tensor mish(const Tensor& x) {
+  return rounded_once(Op::mish, x, [](const Tensor& wide) { return wide * tanh(softplus(wide)); });
+}
+
+Tensor hardsigmoid(const Tensor& x) { return rounded_once(Op::hardsigmoid, x, hard_gate); }
+
+// The product only between the bounds: 0 * -inf is not 0.
+Tensor hardswish(const Tensor& x) {
+  return rounded_once(Op::hardswish, x, [](const Tensor& wide) {
+    const Tensor zero = full({}, 0, wide.dtype(), wide.device());
+    const Tensor low = less_equal(wide, -3);
+    return where(low, zero, wide * hard_gate(where(low, zero, wide)));
+  });
+}
 
 Tensor swiglu(const Tensor& x) {
   const int64_t width = check_swiglu(x);

@@ -4,6 +4,14 @@
 
 namespace binade {
 
+// alpha * (exp(x) - 1) below 0, x above.
+Tensor elu(const Tensor& x, double alpha = 1);
+// x * tanh(softplus(x)).
+Tensor mish(const Tensor& x);
+// clamp(x / 6 + 1 / 2, 0, 1), and x times that.
+Tensor hardsigmoid(const Tensor& x);
+Tensor hardswish(const Tensor& x);
+
 // silu(gate) * up of x [..., 2 * width], which holds gate then up.
 Tensor swiglu(const Tensor& x);
 Tensor swiglu_composite(const Tensor& x);

@@ -5,6 +5,7 @@
 #include "binade/ops/common.h"
 #include "binade/ops/create.h"
 #include "binade/ops/reduce.h"
+#include "binade/ops/unary.h"
 
 namespace binade {
 namespace {
@@ -213,6 +214,21 @@ Tensor div(const Tensor& a, const Tensor& b) {
                 });
 }
 
+// f64 makes the quotient's floor right for all narrower types.
+Tensor remainder(const Tensor& a, const Tensor& b) {
+  check_operands(Op::remainder, a, b);
+  Composite call(Op::remainder, {a, b});
+  const DType type = result_type(call[0], call[1]);
+  if (!is_floating(type) && b.device().is_cpu() && any(eq(b, 0)).item() != 0)
+    fail("remainder", {.argument = "b", .expected = "no zero among integers", .found = "0"});
+  const Tensor x = cast(call[0], DType::f64), y = cast(call[1], DType::f64);
+  const Tensor quotient = floor(x / y);
+  // An infinite divisor leaves x as it is, rather than inf * 0.
+  const Tensor rest = where(eq(quotient, 0), x, x - y * quotient);
+  const Tensor other_sign = logical_and(not_equal(rest, 0), not_equal(less(rest, 0), less(y, 0)));
+  return call.result(cast(where(other_sign, rest + y, rest), type));
+}
+
 Tensor pow(const Tensor& a, const Tensor& exponent) {
   return binary(Op::pow, Binary::pow, a, exponent,
                 [](const Tensor& dy, const Tensor& a, const Tensor& b, GradSlots dx) {
@@ -307,6 +323,8 @@ Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, double value) 
         if (dx[2].needs_grad()) add_reduced(dx[2], compute(Binary::mul, scaled_dy, b));
       });
 }
+
+Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, number(Op::remainder, b, a)); }
 
 Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, double value) {
   check_ternary(Op::addcdiv, a, b, c);

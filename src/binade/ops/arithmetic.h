@@ -36,12 +36,16 @@ Tensor atan2(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 
+// a - b * floor(a / b), which has b's sign: Python's %. Computed in f64.
+Tensor remainder(const Tensor& a, const Tensor& b);
+
 Tensor add(const Tensor& a, Scalar b);
 Tensor sub(const Tensor& a, Scalar b);
 Tensor sub(Scalar a, const Tensor& b);
 Tensor mul(const Tensor& a, Scalar b);
 Tensor div(const Tensor& a, Scalar b);  // refuses a divisor of 0
 Tensor div(Scalar a, const Tensor& b);
+Tensor remainder(const Tensor& a, Scalar b);
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }

@@ -1,5 +1,6 @@
 #include "binade/ops/create.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "binade/ops/common.h"
@@ -63,6 +64,35 @@ Tensor arange(int64_t count, DType dtype, Device device) {
   std::vector<int64_t> values(static_cast<size_t>(count));
   std::iota(values.begin(), values.end(), int64_t{0});
   return from_host(values.data(), DType::i64, {count}, dtype, device);
+}
+
+Tensor linspace(double first, double last, int64_t count, DType dtype, Device device) {
+  ops::require_finite("linspace", "first", first);
+  ops::require_finite("linspace", "last", last);
+  if (count < 0)
+    fail("linspace",
+         {.argument = "count", .expected = "at least 0", .found = std::to_string(count)});
+  std::vector<double> values(static_cast<size_t>(count));
+  const double step = count > 1 ? (last - first) / static_cast<double>(count - 1) : 0;
+  // From the nearer end, so that the numbers are symmetric and both ends exact.
+  for (int64_t i = 0; i < count; ++i) {
+    values[static_cast<size_t>(i)] = 2 * i < count
+                                         ? first + step * static_cast<double>(i)
+                                         : last - step * static_cast<double>(count - 1 - i);
+  }
+  return tensor(values, {count}, dtype, device);
+}
+
+Tensor eye(int64_t rows, std::optional<int64_t> columns, DType dtype, Device device) {
+  const int64_t width = columns.value_or(rows);
+  if (rows < 0 || width < 0)
+    fail("eye", {.argument = "rows, columns",
+                 .expected = "at least 0",
+                 .found = std::to_string(rows) + ", " + std::to_string(width)});
+  const Tensor x = zeros({rows, width}, dtype, device);
+  const int64_t count = std::min(rows, width);
+  if (count > 0) backend::of(x).elementwise.fill(x.strided({count}, {width + 1}, 0), 1);
+  return x;
 }
 
 Tensor randn(const Shape& shape, random::Key key, DType dtype, Device device) {

@@ -22,6 +22,12 @@ Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
 // 0, 1, ..., count - 1.
 Tensor arange(int64_t count, DType dtype = DType::i64, Device device = Device::cpu());
+// `count` numbers from first to last at equal distances; both ends are exact.
+Tensor linspace(double first, double last, int64_t count, DType dtype = DType::f32,
+                Device device = Device::cpu());
+// [rows, columns] with ones on the diagonal; square without `columns`.
+Tensor eye(int64_t rows, std::optional<int64_t> columns = {}, DType dtype = DType::f32,
+           Device device = Device::cpu());
 // Standard normal, or uniform in [0, 1), as a pure function of the key and the element's index.
 Tensor randn(const Shape& shape, random::Key key, DType dtype = DType::f32,
              Device device = Device::cpu());

@@ -7,7 +7,7 @@
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"
 
-// Contractions over named axes, computed as one batched matmul.
+// Contractions over named axes, computed as batched matmuls.
 namespace binade {
 namespace {
 
@@ -42,11 +42,11 @@ AxisList free_axes(const Tensor& x, const AxisList& summed) {
 
 bool has(std::string_view term, char letter) { return term.find(letter) != std::string_view::npos; }
 
-// The parts of an equation like "ij,jk->ik".
+// An equation like "ij,jk->ik". Axes under "..." have digits for letters: '0' is the last one.
 struct Equation {
   std::string_view text;
-  std::string_view terms[2];  // the second is empty for one operand
-  std::string_view out;
+  std::vector<std::string> terms;
+  std::string out;
 
   [[noreturn]] void refuse(const char* expected) const {
     fail("einsum",
@@ -54,47 +54,82 @@ struct Equation {
   }
 };
 
-Equation parse(std::string_view text, size_t operands) {
-  Equation equation{text, {}, {}};
-  const size_t arrow = text.find("->");
-  if (arrow == std::string_view::npos || operands == 0 || operands > 2)
-    equation.refuse("one or two operands and '->'");
-  const std::string_view inputs = text.substr(0, arrow);
-  const size_t comma = inputs.find(',');
-  if ((comma != std::string_view::npos) != (operands == 2))
-    equation.refuse("as many terms as operands");
-  equation.terms[0] = inputs.substr(0, comma);
-  if (operands == 2) equation.terms[1] = inputs.substr(comma + 1);
-  equation.out = text.substr(arrow + 2);
-  return equation;
+constexpr std::string_view ellipsis = "...";
+// Digits name the axes under an ellipsis.
+constexpr int max_ellipsis_axes = 10;
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// The digits of so many axes, last axis last.
+std::string digits(int axes) {
+  std::string result;
+  for (int i = axes - 1; i >= 0; --i) result += static_cast<char>('0' + i);
+  return result;
 }
 
-void check(const Equation& equation, std::span<const Tensor> operands) {
+// A term with its ellipsis replaced by the digits of `axes` axes.
+std::string expanded(const Equation& equation, std::string term, int axes) {
+  if (const size_t at = term.find(ellipsis); at != std::string::npos) {
+    if (axes < 0 || axes > max_ellipsis_axes)
+      equation.refuse("one letter per dimension of each operand");
+    term.replace(at, ellipsis.size(), digits(axes));
+  }
+  for (const char c : term) {
+    if (!is_letter(c) && !(c >= '0' && c <= '9'))
+      equation.refuse("letters, one '...' per term, ',' and '->'");
+  }
+  return term;
+}
+
+// Without "->" the result has the axes of the ellipsis, then the letters that occur once.
+std::string implicit_result(const std::vector<std::string>& terms, int ellipsis_axes) {
+  std::string letters;
+  for (const std::string& term : terms) letters += term;
+  std::string once;
+  for (const char c : letters) {
+    if (is_letter(c) && std::count(letters.begin(), letters.end(), c) == 1) once += c;
+  }
+  std::sort(once.begin(), once.end());
+  return digits(ellipsis_axes) + once;
+}
+
+Equation parse(std::string_view text, std::span<const Tensor> operands) {
+  Equation equation{text, {}, {}};
+  std::string compact(text);
+  std::erase(compact, ' ');
+  if (std::any_of(compact.begin(), compact.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    equation.refuse("letters, one '...' per term, ',' and '->'");
+  const size_t arrow = compact.find("->");
+  const std::string inputs = compact.substr(0, arrow);
+  for (size_t begin = 0; begin <= inputs.size();) {
+    const size_t end = std::min(inputs.find(',', begin), inputs.size());
+    equation.terms.push_back(inputs.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (operands.empty() || equation.terms.size() != operands.size())
+    equation.refuse("as many terms as operands");
+  int ellipsis_axes = 0;
   for (size_t i = 0; i < operands.size(); ++i) {
     require_compute("einsum", "operands", operands[i]);
-    const std::string_view term = equation.terms[i];
-    if (static_cast<int>(term.size()) != operands[i].rank())
-      equation.refuse("one letter per dimension of each operand");
-    for (const char letter : term) {
-      if (std::count(term.begin(), term.end(), letter) > 1)
-        equation.refuse("each letter once per operand");
-    }
+    std::string& term = equation.terms[i];
+    const bool has_ellipsis = term.find(ellipsis) != std::string::npos;
+    const int named = static_cast<int>(term.size()) - (has_ellipsis ? 3 : 0);
+    const int axes = operands[i].rank() - named;
+    term = expanded(equation, term, axes);
+    if (!has_ellipsis && axes != 0) equation.refuse("one letter per dimension of each operand");
+    if (has_ellipsis) ellipsis_axes = std::max(ellipsis_axes, axes);
   }
+  equation.out = arrow == std::string::npos
+                     ? implicit_result(equation.terms, ellipsis_axes)
+                     : expanded(equation, compact.substr(arrow + 2), ellipsis_axes);
   for (const char letter : equation.out) {
-    if (!has(equation.terms[0], letter) && !has(equation.terms[1], letter))
-      equation.refuse("result letters that occur in an operand");
+    const bool known = std::any_of(equation.terms.begin(), equation.terms.end(),
+                                   [letter](const std::string& term) { return has(term, letter); });
+    if (!known) equation.refuse("result letters that occur in an operand");
     if (std::count(equation.out.begin(), equation.out.end(), letter) > 1)
       equation.refuse("each letter once in the result");
   }
-  for (size_t axis = 0; axis < equation.terms[0].size(); ++axis) {
-    const size_t other = equation.terms[1].find(equation.terms[0][axis]);
-    if (other == std::string_view::npos || operands[0].size(static_cast<int64_t>(axis)) ==
-                                               operands[1].size(static_cast<int64_t>(other)))
-      continue;
-    fail("einsum", {.argument = "operands",
-                    .expected = "one size for each letter of '" + std::string(equation.text) + "'",
-                    .found = describe(operands[0]) + " and " + describe(operands[1])});
-  }
+  return equation;
 }
 
 // A tensor and the letter of each of its axes.
@@ -105,18 +140,75 @@ struct Lettered {
   int64_t axis(char letter) const { return static_cast<int64_t>(letters.find(letter)); }
 };
 
-// Sums x over the letters that neither the result nor the other operand has.
-Lettered without_unshared(const Tensor& x, std::string_view term, std::string_view other,
-                          std::string_view out) {
+// The elements of x whose indices under a repeated letter are equal, the letter once.
+Lettered diagonals(const Equation& equation, Lettered a) {
+  for (size_t first = 0; first < a.letters.size(); ++first) {
+    for (size_t second = a.letters.find(a.letters[first], first + 1); second != std::string::npos;
+         second = a.letters.find(a.letters[first], first + 1)) {
+      const int64_t size = a.x.size(static_cast<int64_t>(first));
+      if (a.x.size(static_cast<int64_t>(second)) != size)
+        equation.refuse("one size for each letter");
+      // The two axes last and as one: the diagonal is every (size + 1)-th element of it.
+      AxisList order;
+      for (int64_t axis = 0; axis < a.x.rank(); ++axis) {
+        if (axis != static_cast<int64_t>(first) && axis != static_cast<int64_t>(second))
+          order.push_back(axis);
+      }
+      order.push_back(static_cast<int64_t>(first));
+      order.push_back(static_cast<int64_t>(second));
+      const Tensor last = permute(a.x, order);
+      Shape shape = last.shape();
+      shape.erase(shape.rank() - 1);
+      shape[shape.rank() - 1] = size * size;
+      a.x = slice(reshape(last, shape), -1, 0, size * size, size + 1);
+      const char letter = a.letters[first];
+      a.letters.erase(second, 1);
+      a.letters.erase(first, 1);
+      a.letters += letter;
+      first = static_cast<size_t>(-1);  // positions have changed
+      break;
+    }
+  }
+  return a;
+}
+
+// Sums x over the letters that nothing else has.
+Lettered without_unshared(const Lettered& a, std::string_view others) {
   Lettered result;
   Axes unshared;
-  for (size_t axis = 0; axis < term.size(); ++axis) {
-    if (has(out, term[axis]) || has(other, term[axis]))
-      result.letters += term[axis];
+  for (size_t axis = 0; axis < a.letters.size(); ++axis) {
+    if (has(others, a.letters[axis]))
+      result.letters += a.letters[axis];
     else
       unshared.push_back(static_cast<int64_t>(axis));
   }
-  result.x = unshared.empty() ? x : sum(x, unshared);
+  result.x = unshared.empty() ? a.x : sum(a.x, unshared);
+  return result;
+}
+
+// Leaves out axes of size 1 whose letter has another size elsewhere: they broadcast.
+Lettered without_broadcast(const Lettered& a, const std::vector<Lettered>& all,
+                           const Equation& equation) {
+  Lettered result;
+  Shape shape;
+  for (const char letter : a.letters) {
+    int64_t size = 1;
+    for (const Lettered& other : all) {
+      if (!has(other.letters, letter)) continue;
+      const int64_t found = other.x.size(other.axis(letter));
+      if (found != 1 && size != 1 && found != size) {
+        fail("einsum",
+             {.argument = "operands",
+              .expected = "one size for each letter of '" + std::string(equation.text) + "'",
+              .found = describe(a.x) + " and " + describe(other.x)});
+      }
+      size = found != 1 ? found : size;
+    }
+    if (a.x.size(a.axis(letter)) == 1 && size != 1) continue;
+    shape.push_back(a.x.size(a.axis(letter)));
+    result.letters += letter;
+  }
+  result.x = reshape(a.x, shape);
   return result;
 }
 
@@ -151,6 +243,13 @@ Lettered multiplied(const Lettered& a, const Lettered& b, std::string_view out) 
   for (const int64_t axis : joined({batch_a, free_a})) shape.push_back(a.x.size(axis));
   for (const int64_t axis : free_b) shape.push_back(b.x.size(axis));
   return {reshape(bmm(rows, columns), shape), batch + left + right};
+}
+
+// With one axis per letter of `out`, in its order.
+Tensor ordered(const Lettered& a, std::string_view out) {
+  AxisList order;
+  for (const char letter : out) order.push_back(a.axis(letter));
+  return permute(a.x, order);
 }
 
 }  // namespace
@@ -192,18 +291,37 @@ Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands)
   return einsum(equation, std::span(operands.begin(), operands.size()));
 }
 
+// Operands are multiplied from left to right.
 Tensor einsum(std::string_view text, std::span<const Tensor> operands) {
-  const Equation equation = parse(text, operands.size());
-  check(equation, operands);
-  Composite call(Op::einsum, {operands[0], operands.size() == 2 ? operands[1] : Tensor()});
-  require_same_dtype("einsum", call[0], call[1]);
-  const auto& [first, second] = equation.terms;
-  Lettered y = without_unshared(call[0], first, second, equation.out);
-  if (operands.size() == 2)
-    y = multiplied(y, without_unshared(call[1], second, first, equation.out), equation.out);
-  AxisList order;
-  for (const char letter : equation.out) order.push_back(y.axis(letter));
-  return call.result(permute(y.x, order));
+  const Equation equation = parse(text, operands);
+  std::vector<Lettered> all;
+  for (size_t i = 0; i < operands.size(); ++i)
+    all.push_back(diagonals(equation, {operands[i], equation.terms[i]}));
+  std::vector<Lettered> factors;
+  for (const Lettered& one : all) factors.push_back(without_broadcast(one, all, equation));
+  // The letters that something after factor i still needs.
+  const auto needed_after = [&](size_t i) {
+    std::string letters = equation.out;
+    for (size_t j = i + 1; j < factors.size(); ++j) letters += factors[j].letters;
+    return letters;
+  };
+  Lettered y = factors[0];
+  if (factors.size() == 1) {
+    Composite call(Op::einsum, {y.x});
+    return call.result(ordered(without_unshared({call[0], y.letters}, equation.out), equation.out));
+  }
+  // Each product is one call under autocast.
+  for (size_t i = 1; i < factors.size(); ++i) {
+    Composite call(Op::einsum, {y.x, factors[i].x});
+    require_same_dtype("einsum", call[0], call[1]);
+    const std::string later = needed_after(i);
+    const Lettered a = without_unshared({call[0], y.letters}, factors[i].letters + later),
+                   b = without_unshared({call[1], factors[i].letters}, y.letters + later);
+    y = multiplied(a, b, later);
+    if (i + 1 == factors.size()) y.x = ordered(y, equation.out);
+    y.x = call.result(y.x);
+  }
+  return y.x;
 }
 
 }  // namespace binade

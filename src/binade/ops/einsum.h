@@ -12,7 +12,10 @@ namespace binade {
 // Sums over axes_a of a paired with axes_b of b.
 Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& axes_a,
                  const std::vector<int64_t>& axes_b);
-// "bij,bjk->bik": one or two operands, each letter once per operand, the result spelled out.
+// Sums of products over named axes: "bij,bjk->bik". A letter twice in one operand takes its
+// diagonal. "..." stands for any number of axes. Axes of size 1 broadcast. Without "->" the result
+// has the axes of "...", then the letters that occur once, in alphabetical order. Several operands
+// are multiplied from left to right.
 Tensor einsum(std::string_view equation, std::span<const Tensor> operands);
 Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands);
 

@@ -253,15 +253,17 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
   });
 }
 
-Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
-                  double eps) {
-  const auto [n, c, inner] = channels_of("group_norm", x, weight, bias, eps);
+// Instance norm is a group norm with one channel per group.
+static Tensor normalized_groups(Op op, const Tensor& x, int64_t groups, const Tensor& weight,
+                                const Tensor& bias, double eps) {
+  const auto [n, c, inner] = channels_of(name(op).data(), x, weight, bias, eps);
+  if (op == Op::instance_norm) groups = std::max<int64_t>(c, 1);
   if (groups < 1 || c % groups != 0) {
-    fail("group_norm", {.argument = "groups",
-                        .expected = "a divisor of " + std::to_string(c),
-                        .found = std::to_string(groups)});
+    fail(name(op), {.argument = "groups",
+                    .expected = "a divisor of " + std::to_string(c),
+                    .found = std::to_string(groups)});
   }
-  const Call call(Op::group_norm, {x, weight, bias});
+  const Call call(op, {x, weight, bias});
   const Shape flat{n, groups, c / groups, inner};
   const Tensor in = viewed(dense(call[0]), flat);
   const Tensor y = Tensor::empty_like(in);
@@ -283,6 +285,15 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const T
                                          .dbias = target_of(dx[2])});
     dx[0].add(viewed(gradient, dy.shape()));
   });
+}
+
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  return normalized_groups(Op::group_norm, x, groups, weight, bias, eps);
+}
+
+Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  return normalized_groups(Op::instance_norm, x, 1, weight, bias, eps);
 }
 
 }  // namespace binade

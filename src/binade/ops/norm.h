@@ -43,5 +43,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
 // x [n, c, ...], statistics over c / groups channels of one sample.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
+// The same for each channel of each batch entry by itself, with its own statistics.
+Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                     double eps = 1e-5);
 
 }  // namespace binade

@@ -100,8 +100,14 @@ Tensor linear_reduction(Op op, Reduction kernel, const Tensor& x, const Axes& ax
                      });
 }
 
+// Floating types of 16 bits or more, integers and bool.
+void require_number(std::string_view op, const Tensor& x) {
+  require_defined(op, "x", x);
+  if (is_floating(x.dtype())) require_compute(op, "x", x);
+}
+
 Tensor extremum(Op op, Reduction kernel, const Tensor& x, const Axes& axes, bool keep) {
-  require_compute(name(op), "x", x);
+  require_number(name(op), x);
   const ReducedShape shape = reduced_shape(name(op), x, axes);
   require_elements(name(op), x, shape);
   const Call call(op, {x});
@@ -119,7 +125,7 @@ Tensor extremum(Op op, Reduction kernel, const Tensor& x, const Axes& axes, bool
 }
 
 Tensor arg(Op op, bool largest, const Tensor& x, int64_t axis, bool keep) {
-  require_compute(name(op), "x", x);
+  require_number(name(op), x);
   const int at = normalize_axis(name(op).data(), axis, x.rank());
   if (x.shape()[at] == 0) {
     fail(
@@ -177,10 +183,11 @@ Tensor argmin(const Tensor& x, int64_t axis, bool keep) {
 
 // The gradient is that of the last running product, which is right for zeros too.
 Tensor prod(const Tensor& x, const Axes& axes, bool keep) {
-  require_compute("prod", "x", x);
+  require_number("prod", x);
   const ReducedShape shape = reduced_shape("prod", x, axes);
   const Call call(Op::prod, {x});
-  const Tensor y = reduce(Reduction::prod, call[0], shape.kept, call[0].dtype());
+  const DType dtype = is_floating(x.dtype()) ? call[0].dtype() : DType::i64;
+  const Tensor y = reduce(Reduction::prod, call[0], shape.kept, dtype);
   return call.result(keep ? y : viewed(y, shape.dropped), [kept = shape.kept, x = Saved(call[0])](
                                                               const Tensor& dy, GradSlots dx) {
     if (x->numel() == 0) {
@@ -228,6 +235,25 @@ Tensor var(const Tensor& x, const Axes& axes, bool keep, double correction) {
       });
 }
 
+Tensor std(const Tensor& x, const Axes& axes, bool keep, double correction) {
+  require_compute("std", "x", x);
+  Composite call(Op::std, {x});
+  const Tensor wide = cast(call[0], accumulation_type(call[0]));
+  return call.result(cast(root(var(wide, axes, keep, correction), 2), call[0].dtype()));
+}
+
+Tensor any(const Tensor& x, const Axes& axes, bool keep) {
+  require_number("any", x);
+  Composite call(Op::any, {x});
+  return call.result(greater(sum(not_equal(call[0], 0), axes, keep), 0));
+}
+
+Tensor all(const Tensor& x, const Axes& axes, bool keep) {
+  require_number("all", x);
+  Composite call(Op::all, {x});
+  return call.result(eq(sum(eq(call[0], 0), axes, keep), 0));
+}
+
 // |x|^p is summed in f32 (f64 for f64).
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep) {
   require_compute("norm", "x", x);
@@ -251,10 +277,11 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep) {
 }
 
 Tensor cumsum(const Tensor& x, int64_t axis) {
-  require_compute("cumsum", "x", x);
+  require_number("cumsum", x);
   const int at = normalize_axis("cumsum", axis, x.rank());
   const Call call(Op::cumsum, {x});
-  const Tensor y = Tensor::empty(x.shape(), call[0].dtype(), x.device());
+  const DType dtype = is_floating(x.dtype()) ? call[0].dtype() : DType::i64;
+  const Tensor y = Tensor::empty(x.shape(), dtype, x.device());
   backend::of(x).reduce.cumsum(call[0], at, false, y);
   return call.result(y, [at](const Tensor& dy, GradSlots dx) {
     const Tensor sums = Tensor::empty(dy.shape(), dy.dtype(), dy.device());

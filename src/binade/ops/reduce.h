@@ -24,18 +24,26 @@ Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep = false,
            std::optional<DType> dtype = {});
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep = false,
             std::optional<DType> dtype = {});
+// Integers give i64.
 Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep = false);
-// Largest and smallest element; NaN if any is. Equal extremes share the gradient equally.
+// Largest and smallest element; NaN if any is. Equal extremes share the gradient equally. Integers
+// keep their type.
 Tensor max(const Tensor& x, const Axes& axes = {}, bool keep = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keep = false);
 // sum((x - mean)^2) / (count - correction), two-pass.
 Tensor var(const Tensor& x, const Axes& axes = {}, bool keep = false, double correction = 1);
+// The square root of var(), with a zero gradient where that is 0. Inside `using namespace binade`
+// its name is ambiguous with the standard library's: write binade::std(x).
+Tensor std(const Tensor& x, const Axes& axes = {}, bool keep = false, double correction = 1);
+// Whether any (every) element is not zero: bool.
+Tensor any(const Tensor& x, const Axes& axes = {}, bool keep = false);
+Tensor all(const Tensor& x, const Axes& axes = {}, bool keep = false);
 // (sum |x|^p)^(1/p); p may be infinite.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keep = false);
 // Index (i64) of the first largest or smallest element along an axis.
 Tensor argmax(const Tensor& x, int64_t axis = -1, bool keep = false);
 Tensor argmin(const Tensor& x, int64_t axis = -1, bool keep = false);
-// Running sums and products along an axis.
+// Running sums and products along an axis. Sums of integers are i64.
 Tensor cumsum(const Tensor& x, int64_t axis);
 Tensor cumprod(const Tensor& x, int64_t axis);
 

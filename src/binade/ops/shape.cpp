@@ -338,4 +338,13 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
   return split(x, sizes, axis);
 }
 
+std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t axis) {
+  require_defined("chunk", "x", x);
+  if (count < 1)
+    fail("chunk", {.argument = "count", .expected = "at least 1", .found = std::to_string(count)});
+  const int64_t size = x.shape()[normalize_axis("chunk", axis, x.rank())];
+  if (size == 0) return {x};
+  return split(x, divide_up(size, std::min(count, size)), axis);
+}
+
 }  // namespace binade

@@ -50,5 +50,7 @@ Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis);
 // Pieces of the given sizes, or of one size (the last may be smaller).
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis);
+// Up to `count` parts of equal size; the last one may be smaller, and fewer may do.
+std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t axis = 0);
 
 }  // namespace binade

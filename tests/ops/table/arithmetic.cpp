@@ -111,7 +111,13 @@ std::vector<Description> arithmetic_ops() {
   // Two ranges that interleave without meeting: neither operand is ever equal to the other.
   const auto larger = [](const Real& a, const Real& b) { return a.value >= b.value ? a : b; };
   const auto smaller = [](const Real& a, const Real& b) { return a.value <= b.value ? a : b; };
+  // The quotient is far from whole numbers, where the result jumps.
+  Description remainders = binary(
+      Op::remainder, remainder,
+      [](const Real& a, const Real& b) { return a - b * Real(std::floor(a.value / b.value)); },
+      {.a = {.among = {-2.75, -1.5, -0.25, 0.75, 1.625, 5.375}}, .b = {.among = {-2, 1.1875, 2}}});
   return {
+      remainders,
       binary(Op::add, add, [](const Real& a, const Real& b) { return a + b; }),
       binary(Op::sub, sub, [](const Real& a, const Real& b) { return a - b; }),
       binary(Op::mul, mul, [](const Real& a, const Real& b) { return a * b; }),

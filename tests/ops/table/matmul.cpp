@@ -208,12 +208,14 @@ Array contracted(const std::string& equation, Arrays given) {
 }
 
 Description einsums() {
+  // `spelled` is the equation without ellipses and with its result.
   const auto make = [](const std::string& name, const std::string& equation,
-                       const std::vector<Shape>& shapes) {
+                       const std::vector<Shape>& shapes, std::string spelled = {}) {
+    if (spelled.empty()) spelled = equation;
     Case test{name,
               {},
               [=](std::span<const Tensor> x) { return std::vector<Tensor>{einsum(equation, x)}; },
-              [=](Arrays x) { return std::vector<Array>{contracted(equation, x)}; }};
+              [=](Arrays x) { return std::vector<Array>{contracted(spelled, x)}; }};
     for (const Shape& shape : shapes) test.inputs.push_back({shape});
     return test;
   };
@@ -226,7 +228,14 @@ Description einsums() {
                     make("unshared", "ijk,jl->il", {{2, 3, 5}, {3, 2}}),
                     make("transposed", "ij->ji", {{3, 5}}), make("summed", "ijk->j", {{2, 3, 5}}),
                     make("elementwise", "ij,ij->ij", {{3, 5}, {3, 5}}),
-                    make("heads", "bqhd,bkhd->bhqk", {{2, 3, 2, 5}, {2, 4, 2, 5}})},
+                    make("heads", "bqhd,bkhd->bhqk", {{2, 3, 2, 5}, {2, 4, 2, 5}}),
+                    make("diagonal", "ii->i", {{3, 3}}), make("trace", "ii->", {{5, 5}}),
+                    make("diagonals", "iji,jj->ij", {{3, 2, 3}, {2, 2}}),
+                    make("implicit", "kj, ji", {{3, 5}, {5, 2}}, "kj,ji->ik"),
+                    make("implicit_trace", "ii", {{3, 3}}, "ii->"),
+                    make("ellipsis", "...ij,...jk->...ik", {{2, 3, 5}, {2, 5, 2}}, "bij,bjk->bik"),
+                    make("ellipsis_last", "i...->...", {{3, 2, 5}}, "ijk->jk"),
+                    make("ellipsis_implicit", "...ij,jk", {{2, 3, 5}, {5, 2}}, "bij,jk->bik")},
           .large = make("large", "bij,bjk->bik", {{3, 61, 43}, {3, 43, 57}}),
           .rounds = Rounds::each};
 }

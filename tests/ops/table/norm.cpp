@@ -40,6 +40,7 @@ Array scaled(const Array& x, const Array* weight, const Array* bias, int channel
 struct Parts {
   bool weight = true;
   bool bias = true;
+  bool instances = false;  // instance norm rather than group norm
 };
 
 Case row_norm(const std::string& name, const Shape& x, bool layer, Parts parts, Draw draw = {}) {
@@ -156,8 +157,9 @@ Case group_case(const std::string& name, const Shape& x, int64_t groups, Parts p
   if (parts.weight) test.inputs.push_back({{c}});
   if (parts.bias) test.inputs.push_back({{c}});
   test.call = [=](std::span<const Tensor> t) {
-    return std::vector<Tensor>{group_norm(t[0], groups, parts.weight ? t[1] : Tensor(),
-                                          parts.bias ? t.back() : Tensor(), 1e-3)};
+    const Tensor weight = parts.weight ? t[1] : Tensor(), bias = parts.bias ? t.back() : Tensor();
+    return std::vector<Tensor>{parts.instances ? instance_norm(t[0], weight, bias, 1e-3)
+                                               : group_norm(t[0], groups, weight, bias, 1e-3)};
   };
   test.reference = [=](Arrays a) {
     const int64_t lines = x[0] * groups;
@@ -191,6 +193,13 @@ std::vector<Description> norm_ops() {
                  group_case("plain", {2, 4, 3}, 1, {false, false}),
                  group_case("planes", {2, 3, 3, 2}, 3, {})},
        .large = group_case("large", {13, 12, 17, 19}, 3, {}),
+       .narrow_gradients = true},
+      {.op = Op::instance_norm,
+       .cases = {group_case("empty", {0, 4, 3}, 4, {.instances = true}),
+                 group_case("one", {1, 1, 1}, 1, {.instances = true}),
+                 group_case("odd", {3, 5, 7}, 5, {.instances = true}),
+                 group_case("plain", {2, 4, 3, 2}, 4, {false, false, true})},
+       .large = group_case("large", {13, 12, 17, 19}, 12, {.instances = true}),
        .narrow_gradients = true},
   };
 }

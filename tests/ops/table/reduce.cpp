@@ -131,6 +131,18 @@ Description arg(Op op, Tensor (*f)(const Tensor&, int64_t, bool), bool wants_lar
           .result = [](DType) { return DType::i64; }};
 }
 
+// Among zeros, ones and minus ones.
+Description truth(Op op, const Reduction& f, const std::function<bool(Line)>& holds) {
+  Description description = reduction(op, f, [=](Line x) { return step(holds(x) ? 1 : 0); }, true,
+                                      {.among = {0, 0, 0, 1, -1}});
+  Description often = reduction(op, f, [=](Line x) { return step(holds(x) ? 1 : 0); }, true,
+                                {.among = {0, 1, -1, 2, 3}});
+  append(description, "_often", often);
+  description.rounds = Rounds::each;
+  description.result = [](DType) { return DType::boolean; };
+  return description;
+}
+
 Description scan(Op op, Tensor (*f)(const Tensor&, int64_t),
                  const std::function<Real(const Real&, const Real&)>& step_of, Draw draw) {
   const auto make = [=](const std::string& name, const Shape& shape, int64_t axis) {
@@ -173,7 +185,33 @@ std::vector<Description> reduction_ops() {
              Op::var,
              [](const Tensor& x, const Axes& axes, bool keep) { return var(x, axes, keep, 0); },
              [](Line x) { return variance(x, 0); }, false, {.low = 99, .high = 101}));
+  Description deviations = reduction(
+      Op::std,
+      [](const Tensor& x, const Axes& axes, bool keep) { return binade::std(x, axes, keep); },
+      [](Line x) { return sqrt(variance(x, 1)); }, false);
+  std::erase_if(deviations.cases,
+                [](const Case& test) { return test.name == "one" || test.name == "scalar"; });
+  append(deviations, "_biased",
+         reduction(
+             Op::std,
+             [](const Tensor& x, const Axes& axes, bool keep) {
+               return binade::std(x, axes, keep, 0);
+             },
+             // A single element: 0, with no gradient.
+             [](Line x) { return x.size() == 1 ? times_sign(x[0], 0) : sqrt(variance(x, 0)); },
+             false));
   return {
+      deviations,
+      truth(
+          Op::any, [](const Tensor& x, const Axes& axes, bool keep) { return any(x, axes, keep); },
+          [](Line x) {
+            return std::any_of(x.begin(), x.end(), [](const Real& v) { return v.value != 0; });
+          }),
+      truth(
+          Op::all, [](const Tensor& x, const Axes& axes, bool keep) { return all(x, axes, keep); },
+          [](Line x) {
+            return std::all_of(x.begin(), x.end(), [](const Real& v) { return v.value != 0; });
+          }),
       reduction(
           Op::sum, [](const Tensor& x, const Axes& axes, bool keep) { return sum(x, axes, keep); },
           [](Line x) { return sum(x); }, true),

@@ -8,9 +8,9 @@ const std::vector<Description>& descriptions() {
   static const std::vector<Description> all = [] {
     std::vector<Description> list;
     for (const auto family :
-         {arithmetic_ops, unary_ops, reduction_ops, shape_ops, index_ops, matmul_ops,
-          convolution_ops, norm_ops, softmax_ops, transformer_ops, loss_ops, margin_loss_ops,
-          distance_ops, recurrent_ops, sampling_ops, control_ops}) {
+         {arithmetic_ops, unary_ops, reduction_ops, shape_ops, rearranging_ops, index_ops,
+          matmul_ops, convolution_ops, window_ops, norm_ops, softmax_ops, transformer_ops, loss_ops,
+          ctc_loss_ops, margin_loss_ops, distance_ops, recurrent_ops, sampling_ops, control_ops}) {
       for (Description& description : family()) {
         // An op whose cases come from two places (pow of a number, pow of a tensor) stays one
         // entry.

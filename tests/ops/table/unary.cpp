@@ -78,6 +78,11 @@ Real gelu_tanh(const Real& x) {
   return x * sigmoid(inner);
 }
 
+Real hard_gate(const Real& x) {
+  if (std::abs(x.value) >= 3) return step(x.value > 0 ? 1 : 0);
+  return x * Real(1.0 / 6) + Real(0.5);
+}
+
 Description named(Description description, const char* suffix) {
   for (Case& test : description.cases) test.name += suffix;
   return description;
@@ -225,6 +230,25 @@ std::vector<Description> unary_ops() {
                   {.low = -4, .high = 4}),
       elementwise(Op::softplus, binade::softplus, [](const Real& x) { return softplus(x); },
                   {.low = -6, .high = 6}),
+      elementwise(
+          Op::elu, [](const Tensor& x) { return elu(x, 1.5); },
+          [](const Real& x) {
+            if (x.value > 0) return x;
+            return function_of_output(x, std::expm1, [](double y) { return y + 1; }) * Real(1.5);
+          },
+          off_zero),
+      elementwise(Op::mish, binade::mish,
+                  [](const Real& x) {
+                    return x * function_of_output(softplus(x), std::tanh,
+                                                  [](double y) { return (1 - y) * (1 + y); });
+                  },
+                  {.low = -4, .high = 4}),
+      elementwise(Op::hardsigmoid, binade::hardsigmoid, hard_gate, {.low = -5, .high = 5}),
+      elementwise(Op::hardswish, binade::hardswish,
+                  [](const Real& x) {
+                    return x.value > 3 ? x : x.value < -3 ? times_sign(x, 0) : x * hard_gate(x);
+                  },
+                  {.low = -5, .high = 5}),
       clamps(),
       casts(),
   };

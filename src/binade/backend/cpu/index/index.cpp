@@ -6,6 +6,7 @@
 #include <string>
 
 #include "binade/backend/cpu/index/index_add.h"
+#include "binade/backend/cpu/index/sort.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/rows/strided.h"
 #include "binade/base/parallel.h"
@@ -136,6 +137,7 @@ const IndexKernels index_kernels{
     .index_select = index_select,
     .index_add = index_add,
     .bounds = bounds,
+    .sort = sort,
 };
 
 }  // namespace binade::backend::cpu

@@ -7,6 +7,7 @@
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/norm/softmax_rows.h"
 #include "binade/backend/cpu/rows/dense_rows.h"
+#include "binade/backend/cpu/step/ctc.h"
 #include "binade/base/parallel.h"
 
 namespace binade::backend::cpu {
@@ -152,6 +153,8 @@ void count_targets(TensorView target, int64_t ignore_index, TensorView count) {
 const LossKernels loss_kernels{.cross_entropy = cross_entropy,
                                .cross_entropy_backward = cross_entropy_backward,
                                .cross_entropy_to_gradient = cross_entropy_to_gradient,
-                               .count_targets = count_targets};
+                               .count_targets = count_targets,
+                               .ctc = ctc,
+                               .ctc_backward = ctc_backward};
 
 }  // namespace binade::backend::cpu
