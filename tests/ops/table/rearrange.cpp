@@ -28,7 +28,7 @@ Array moved(const Array& x, const Shape& shape, const std::function<Source(const
   return y;
 }
 
-Description moving(Op op, std::vector<Case> cases, Case large) {
+Description exact_moves(Op op, std::vector<Case> cases, Case large) {
   return {.op = op, .cases = std::move(cases), .large = std::move(large), .rounds = Rounds::each};
 }
 
@@ -107,11 +107,11 @@ Description triangles(Op op, bool lower) {
   const auto make = [=](const std::string& name, const Shape& shape, int64_t diagonal) {
     return triangle_case(name, shape, diagonal, lower);
   };
-  return moving(op,
-                {make("empty", {0, 3}, 0), make("one", {1, 1}, 0), make("square", {5, 5}, 0),
-                 make("wide", {3, 7}, 2), make("tall", {7, 3}, -2), make("batched", {2, 3, 5}, 1),
-                 make("nothing", {3, 3}, lower ? -3 : 3)},
-                make("large", {3, 211, 307}, -5));
+  return exact_moves(op,
+                     {make("empty", {0, 3}, 0), make("one", {1, 1}, 0), make("square", {5, 5}, 0),
+                      make("wide", {3, 7}, 2), make("tall", {7, 3}, -2),
+                      make("batched", {2, 3, 5}, 1), make("nothing", {3, 3}, lower ? -3 : 3)},
+                     make("large", {3, 211, 307}, -5));
 }
 
 Case pad_case(const std::string& name, const Shape& shape, const List& padding,
@@ -185,47 +185,47 @@ std::vector<Description> rearranging_ops() {
   constexpr Order up = Order::ascending, down = Order::descending;
   constexpr PadMode reflect = PadMode::reflect, replicate = PadMode::replicate;
   return {
-      moving(Op::flip,
-             {flip_case("empty", {0, 3}, {0}), flip_case("one", {1}, {0}),
-              flip_case("rows", {3, 5}, {0}), flip_case("both", {3, 5}, {0, -1}),
-              flip_case("inner", {2, 3, 5}, {1}), flip_case("none", {3, 5}, {})},
-             flip_case("large", {211, 307}, {0, 1})),
-      moving(Op::roll,
-             {roll_case("empty", {0, 3}, {1}, {0}), roll_case("one", {1}, {3}, {0}),
-              roll_case("rows", {5, 3}, {2}, {0}), roll_case("back", {3, 7}, {-3}, {-1}),
-              roll_case("two", {3, 5}, {1, -2}, {0, 1}), roll_case("far", {5}, {13}, {0}),
-              roll_case("flat", {3, 5}, {4}, {})},
-             roll_case("large", {211, 307}, {17}, {1})),
-      moving(Op::repeat,
-             {repeat_case("empty", {0, 3}, {2, 1}), repeat_case("to_nothing", {3}, {0}),
-              repeat_case("one", {1}, {1}), repeat_case("rows", {3, 5}, {2, 1}),
-              repeat_case("in_front", {3}, {2, 2, 3}), repeat_case("scalar", {}, {3})},
-             repeat_case("large", {53, 67}, {3, 2})),
+      exact_moves(Op::flip,
+                  {flip_case("empty", {0, 3}, {0}), flip_case("one", {1}, {0}),
+                   flip_case("rows", {3, 5}, {0}), flip_case("both", {3, 5}, {0, -1}),
+                   flip_case("inner", {2, 3, 5}, {1}), flip_case("none", {3, 5}, {})},
+                  flip_case("large", {211, 307}, {0, 1})),
+      exact_moves(Op::roll,
+                  {roll_case("empty", {0, 3}, {1}, {0}), roll_case("one", {1}, {3}, {0}),
+                   roll_case("rows", {5, 3}, {2}, {0}), roll_case("back", {3, 7}, {-3}, {-1}),
+                   roll_case("two", {3, 5}, {1, -2}, {0, 1}), roll_case("far", {5}, {13}, {0}),
+                   roll_case("flat", {3, 5}, {4}, {})},
+                  roll_case("large", {211, 307}, {17}, {1})),
+      exact_moves(Op::repeat,
+                  {repeat_case("empty", {0, 3}, {2, 1}), repeat_case("to_nothing", {3}, {0}),
+                   repeat_case("one", {1}, {1}), repeat_case("rows", {3, 5}, {2, 1}),
+                   repeat_case("in_front", {3}, {2, 2, 3}), repeat_case("scalar", {}, {3})},
+                  repeat_case("large", {53, 67}, {3, 2})),
       triangles(Op::tril, true),
       triangles(Op::triu, false),
-      moving(Op::pad,
-             {pad_case("empty", {0, 3}, {1, 1}, {}), pad_case("one", {1}, {1, 2}, {}),
-              pad_case("odd", {3, 5}, {1, 2, 0, 3}, {.value = 0.5}),
-              pad_case("cropped", {5, 7}, {-2, 1, 1, -3}, {}),
-              pad_case("reflected", {3, 5}, {4, 2, 1, 0}, {.mode = reflect}),
-              pad_case("replicated", {2, 3, 5}, {7, 1, 2, 0}, {.mode = replicate}),
-              pad_case("replicated_one", {1, 1}, {2, 3}, {.mode = replicate})},
-             pad_case("large", {53, 67}, {17, 5, 3, 2}, {.mode = reflect})),
-      moving(Op::masked_fill,
-             {masked_fill_case("empty", {0, 3}, {0, 3}), masked_fill_case("one", {1}, {1}),
-              masked_fill_case("odd", {3, 7}, {3, 7}), masked_fill_case("row", {3, 5}, {5}),
-              masked_fill_case("column", {2, 3, 5}, {3, 1})},
-             masked_fill_case("large", {211, 307}, {211, 1})),
-      moving(Op::sort,
-             {sort_case("empty", {0, 3}, 1, up), sort_case("nothing", {3, 0}, 1, up),
-              sort_case("one", {1}, 0, up), sort_case("rows", {3, 7}, -1, up),
-              sort_case("columns", {5, 3}, 0, down), sort_case("inner", {2, 5, 3}, 1, down)},
-             sort_case("large", {61, 401}, 1, down)),
-      moving(Op::topk,
-             {sort_case("empty", {0, 3}, 1, down, 2), sort_case("none", {3, 5}, 1, down, 0),
-              sort_case("one", {1}, 0, down, 1), sort_case("rows", {3, 7}, -1, down, 3),
-              sort_case("smallest", {5, 3}, 0, up, 2), sort_case("all", {2, 5}, 1, down, 5)},
-             sort_case("large", {61, 401}, 1, down, 17)),
+      exact_moves(Op::pad,
+                  {pad_case("empty", {0, 3}, {1, 1}, {}), pad_case("one", {1}, {1, 2}, {}),
+                   pad_case("odd", {3, 5}, {1, 2, 0, 3}, {.value = 0.5}),
+                   pad_case("cropped", {5, 7}, {-2, 1, 1, -3}, {}),
+                   pad_case("reflected", {3, 5}, {4, 2, 1, 0}, {.mode = reflect}),
+                   pad_case("replicated", {2, 3, 5}, {7, 1, 2, 0}, {.mode = replicate}),
+                   pad_case("replicated_one", {1, 1}, {2, 3}, {.mode = replicate})},
+                  pad_case("large", {53, 67}, {17, 5, 3, 2}, {.mode = reflect})),
+      exact_moves(Op::masked_fill,
+                  {masked_fill_case("empty", {0, 3}, {0, 3}), masked_fill_case("one", {1}, {1}),
+                   masked_fill_case("odd", {3, 7}, {3, 7}), masked_fill_case("row", {3, 5}, {5}),
+                   masked_fill_case("column", {2, 3, 5}, {3, 1})},
+                  masked_fill_case("large", {211, 307}, {211, 1})),
+      exact_moves(Op::sort,
+                  {sort_case("empty", {0, 3}, 1, up), sort_case("nothing", {3, 0}, 1, up),
+                   sort_case("one", {1}, 0, up), sort_case("rows", {3, 7}, -1, up),
+                   sort_case("columns", {5, 3}, 0, down), sort_case("inner", {2, 5, 3}, 1, down)},
+                  sort_case("large", {61, 401}, 1, down)),
+      exact_moves(Op::topk,
+                  {sort_case("empty", {0, 3}, 1, down, 2), sort_case("none", {3, 5}, 1, down, 0),
+                   sort_case("one", {1}, 0, down, 1), sort_case("rows", {3, 7}, -1, down, 3),
+                   sort_case("smallest", {5, 3}, 0, up, 2), sort_case("all", {2, 5}, 1, down, 5)},
+                  sort_case("large", {61, 401}, 1, down, 17)),
   };
 }
 
