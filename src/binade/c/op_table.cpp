@@ -58,7 +58,8 @@ ConvOptions conv_of(const Options& o) {
 PoolOptions pool_of(const Options& o) {
   return {.kernel = o.list("kernel", std::vector<int64_t>{2}),
           .stride = o.list("stride", std::vector<int64_t>{}),
-          .padding = o.list("padding", std::vector<int64_t>{0})};
+          .padding = o.list("padding", std::vector<int64_t>{0}),
+          .ceil_mode = o.flag("ceil_mode")};
 }
 
 WindowOptions windows_of(const Options& o) {
@@ -198,9 +199,9 @@ const Entry table[] = {
      }},
     {"conv2d(x, weight, bias?; stride = 1, padding = 0, dilation = 1, groups = 1)",
      [](Inputs x, const Options& o) { return conv2d(x[0], x[1], x[2], conv_of(o)); }},
-    {"max_pool(x; kernel = 2, stride = kernel, padding = 0)",
+    {"max_pool(x; kernel = 2, stride = kernel, padding = 0, ceil_mode = 0)",
      [](Inputs x, const Options& o) { return max_pool(x[0], pool_of(o)); }},
-    {"avg_pool(x; kernel = 2, stride = kernel, padding = 0)",
+    {"avg_pool(x; kernel = 2, stride = kernel, padding = 0, ceil_mode = 0)",
      [](Inputs x, const Options& o) { return avg_pool(x[0], pool_of(o)); }},
     {"global_avg_pool(x)", unary<global_avg_pool>},
     {"adaptive_avg_pool(x; sizes)",

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "binade/base/division.h"
 #include "binade/ops/common.h"
 #include "binade/ops/reduce.h"
 
@@ -233,7 +234,10 @@ PoolPlan plan_pool(Op op, const Tensor& x, const Tensor& given, const PoolOption
                       .expected = "one that fits x, padding at most half of it",
                       .found = describe(given)});
     }
-    plan.shape[2 + i] = slack / plan.geometry.stride[at] + 1;
+    const int64_t stride = plan.geometry.stride[at];
+    int64_t windows = (options.ceil_mode ? divide_up(slack, stride) : slack / stride) + 1;
+    if ((windows - 1) * stride >= plan.in.size(2 + i) + plan.geometry.padding[at]) --windows;
+    plan.shape[2 + i] = windows;
   }
   return plan;
 }

@@ -45,6 +45,8 @@ struct PoolOptions {
   PerAxis stride = {};  // the kernel if empty
   PerAxis padding = {0};
   bool count_padding = true;  // averages divide by the window's size including padding
+  // Whether a last window that reaches past the padding counts, if it starts before.
+  bool ceil_mode = false;
 };
 
 // x [n, c, spatial...] with 1 to 3 spatial axes.

@@ -1,5 +1,6 @@
 #include "binade/ops/conv.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ops/table/description.h"
@@ -123,17 +124,28 @@ Array pooled(const Array& x, const PoolOptions& options,
              const std::function<Real(const std::vector<Real>&, int64_t)>& f) {
   const PerAxis stride = options.stride.empty() ? options.kernel : options.stride;
   Shape result = x.shape, kernel;
-  int64_t whole = 1;
   for (int axis = 0; axis < x.shape.rank() - 2; ++axis) {
     kernel.push_back(per_axis(options.kernel, axis));
-    whole *= kernel[axis];
-    result[2 + axis] = (x.shape[2 + axis] + 2 * per_axis(options.padding, axis) - kernel[axis]) /
-                           per_axis(stride, axis) +
-                       1;
+    // Windows that start inside the input or its left padding, and end inside the right padding
+    // unless the last one may reach past it.
+    const int64_t padding = per_axis(options.padding, axis), step = per_axis(stride, axis),
+                  end = x.shape[2 + axis] + padding;
+    int64_t& count = result[2 + axis] = 0;
+    for (int64_t start = -padding; start < end; start += step) {
+      const bool fits = start + kernel[axis] <= end;
+      const bool first_past = start - step + kernel[axis] < end;
+      count += fits || (options.ceil_mode && first_past) ? 1 : 0;
+    }
   }
   Array y(result);
   for_each_index(result, [&](const Shape& out) {
     std::vector<Real> window;
+    int64_t whole = 1;
+    for (int axis = 0; axis < kernel.rank(); ++axis) {
+      const int64_t padding = per_axis(options.padding, axis),
+                    start = out[2 + axis] * per_axis(stride, axis) - padding;
+      whole *= std::min(start + kernel[axis], x.shape[2 + axis] + padding) - start;
+    }
     for_each_index(kernel, [&](const Shape& tap) {
       Shape in = out;
       for (int axis = 0; axis < kernel.rank(); ++axis) {
@@ -164,7 +176,10 @@ Description pools(Op op, Tensor (*f)(const Tensor&, const PoolOptions&),
                 make("overlapping", {1, 2, 5, 7}, {.kernel = {3}, .stride = {1}, .padding = {1}}),
                 make("uneven", {1, 2, 7, 5},
                      {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}),
-                make("volume", {1, 2, 3, 4, 5}, {.kernel = {2, 2, 3}, .stride = {1, 2, 2}})},
+                make("volume", {1, 2, 3, 4, 5}, {.kernel = {2, 2, 3}, .stride = {1, 2, 2}}),
+                make("past_the_end", {1, 2, 5, 7}, {.kernel = {2}, .ceil_mode = true}),
+                make("past_the_padding", {1, 1, 6, 5},
+                     {.kernel = {3}, .stride = {2}, .padding = {1}, .ceil_mode = true})},
       .large = make("large", {7, 13, 29, 31}, {.kernel = {3}, .stride = {2}, .padding = {1}}),
       .narrow_gradients = true};
   if (op == Op::avg_pool) {
