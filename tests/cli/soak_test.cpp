@@ -94,7 +94,9 @@ TEST(SoakSlow, AHundredThousandStepsStayFlat) {
   }
   EXPECT_EQ(checkpoints, 3);
   const int64_t expected = 3 * bytes_below(run / "checkpoints" / ("step-" + std::to_string(steps)));
-  EXPECT_EQ(bytes_below(run / "checkpoints"), expected);
+  // The steps in their files have a digit more or less.
+  EXPECT_NEAR(static_cast<double>(bytes_below(run / "checkpoints")), static_cast<double>(expected),
+              64);
   EXPECT_LT(bytes_below(run), expected + 800 * steps);
 }
 

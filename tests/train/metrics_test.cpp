@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "binade/base/error.h"
+#include "io/system_calls.h"
 #include "io/temporary_folder.h"
+#include "support/values.h"
 
 namespace binade::train {
 namespace {
@@ -53,6 +56,22 @@ TEST(Metrics, FilesHoldWhatWasAdded) {
       rows[4],
       ::testing::StartsWith(
           "4,0.3333333333333333,0.6666666666666666,0.001,0.1,65536,1,1,1000.5,1048576,1.25"));
+}
+
+// The run ends with this failure, after a checkpoint that includes the step.
+TEST(Metrics, AFailedWriteEndsTheRunAndLosesNoRecord) {
+  const testing::TemporaryFolder folder;
+  MetricsLog log(folder.path(), 0);
+  log.add(sample(1));
+  {
+    testing::SystemCalls calls;
+    calls.fail_at(0, EIO);
+    EXPECT_THAT(test::error_of([&] { log.add(sample(2)); }), HasSubstr("Input/output error"));
+  }
+  EXPECT_EQ(read_metrics(folder / "metrics.jsonl"), (std::vector<Record>{sample(1), sample(2)}));
+  const MetricsLog resumed(folder.path(), 2);
+  const std::string csv = testing::content_of(folder / "metrics.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
 }
 
 TEST(Metrics, NumbersThatAreNotFiniteAreNull) {

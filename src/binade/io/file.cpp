@@ -239,7 +239,14 @@ AppendFile::~AppendFile() {
 }
 
 void AppendFile::append(std::string_view record) {
-  if (!write_all(descriptor_, std::as_bytes(std::span(record)))) refuse();
+  const off_t end = ::lseek(descriptor_, 0, SEEK_END);
+  if (write_all(descriptor_, std::as_bytes(std::span(record)))) return;
+  const int error = errno;
+  if (end >= 0 && ::ftruncate(descriptor_, end) != 0) {
+    // The part of the record stays; readers leave it out.
+  }
+  errno = error;
+  refuse();
 }
 
 void AppendFile::sync() {

@@ -74,6 +74,7 @@ class AppendFile {
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
+  // If it fails, no part of the record stays in the file.
   void append(std::string_view record);
   // Makes everything appended so far durable.
   void sync();

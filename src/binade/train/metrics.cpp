@@ -182,7 +182,18 @@ void MetricsLog::note(const Record& record) {
 
 void MetricsLog::add(const Record& record) {
   note(record);
-  json_->append(to_json(record) + "\n");
+  const std::string line = to_json(record) + "\n";
+  try {
+    json_->append(line);
+  } catch (const Error&) {
+    // The run saves a checkpoint before this failure ends it. Its log must have the step, too: a
+    // resumed run makes the other files from this one, and never this record again.
+    try {
+      json_->append(line);
+    } catch (const Error&) {  // as the first time
+    }
+    throw;
+  }
   csv_->append(csv_line(record));
   events_.add(record.step, scalars_of(record));
 }
