@@ -55,9 +55,9 @@ ResumableRun::ResumableRun(const Arrangement& arrangement, RunLength length, con
   stream.close();
   const fs::path tokenizer =
       folder / (arrangement.tokenizer_kind == "byte-bpe" ? "tokenizer.json" : "tokenizer.model");
-  const Outcome made = binade("tokenize train --data " + quoted(text.string()) +
-                              " --vocab 300 --kind " + arrangement.tokenizer_kind + " " +
-                              quoted(tokenizer.string()));
+  const Outcome made =
+      binade("tokenize train --data " + quoted(text.string()) + " --vocab 300 --kind " +
+             arrangement.tokenizer_kind + " " + quoted(tokenizer.string()));
   if (made.status != 0) throw std::runtime_error(made.err);
   options_ += " --tokenizer " + tokenizer.string() + " --data " + text.string();
 }
@@ -88,7 +88,8 @@ std::string ResumableRun::outcome(const fs::path& out) const {
   std::ifstream log(out / "metrics.jsonl");
   for (std::string line; std::getline(log, line);) {
     auto record = nlohmann::json::parse(line);
-    for (const char* name : {"tokens_per_second", "memory", "seconds"}) record.erase(name);
+    for (const char* name : {"tokens_per_second", "joules_per_token", "memory", "seconds"})
+      record.erase(name);
     all += record.dump() + "\n";
   }
   return all;
