@@ -156,7 +156,7 @@ Snapshot take_snapshot(Trainer& trainer, std::string_view tokenizer,
                                .alpha = config.lora_alpha,
                                .dropout = config.lora_dropout,
                                .targets = config.lora_targets};
-    const fs::path base = io::model_folder(config.init_from, caller);
+    const fs::path base = io::model_folder(config.init_from, checkpoint_op);
     snapshot.adapter =
         io::adapter_config_json(trainer.model(), {lora, fs::absolute(base).string()});
   } else {
@@ -196,7 +196,7 @@ fs::path write_checkpoint(const Snapshot& snapshot, const fs::path& folder, int6
 }
 
 void write_model(const Snapshot& snapshot, const fs::path& folder) {
-  io::AtomicFolder target(folder, caller);
+  io::AtomicFolder target(folder, checkpoint_op);
   write_files(snapshot, target.path());
   target.commit([](const std::string&) { return false; });
 }
