@@ -12,23 +12,17 @@ namespace {
 
 constexpr int64_t max_looks_file = int64_t{1} << 32;
 
-// A scale per row is finer than one per tensor: an outlier spoils only its own row.
-bool has_finer(amp::Fp8Scaling scaling) {
-  return scaling == amp::Fp8Scaling::delayed || scaling == amp::Fp8Scaling::current;
-}
-
 double largest(const std::array<double, 3>& harm) {
   return *std::max_element(harm.begin(), harm.end());
 }
 
 }  // namespace
 
-std::array<double, 3> AutoPrecision::median(const std::deque<Look>& looks, Harm harm) {
+std::array<double, 3> AutoPrecision::median(const std::deque<Look>& looks) {
   std::array<double, 3> result{};
   for (size_t matmul = 0; matmul < 3; ++matmul) {
     std::array<double, window> values;
-    for (size_t i = 0; i < window; ++i)
-      values[i] = (looks[looks.size() - window + i].*harm)[matmul];
+    for (size_t i = 0; i < window; ++i) values[i] = looks[looks.size() - window + i].harm[matmul];
     std::sort(values.begin(), values.end());
     result[matmul] = values[window / 2];
   }
@@ -38,9 +32,7 @@ std::array<double, 3> AutoPrecision::median(const std::deque<Look>& looks, Harm 
 void AutoPrecision::add(const std::vector<LayerStats>& layers, int64_t step) {
   for (const LayerStats& layer : layers) {
     std::deque<Look>& looks = looks_[layer.module];
-    looks.push_back({step,
-                     {layer.forward.harm, layer.dgrad.harm, layer.wgrad.harm},
-                     {layer.forward.finer_harm, layer.dgrad.finer_harm, layer.wgrad.finer_harm}});
+    looks.push_back({step, {layer.forward.harm, layer.dgrad.harm, layer.wgrad.harm}});
     if (looks.size() > healthy_looks) looks.pop_front();
   }
 }
@@ -57,34 +49,21 @@ std::optional<train::Promotion> AutoPrecision::decide(const std::string& module,
     if (look.step > changed) looks.push_back(look);
   }
   if (looks.size() < window) return {};
-  const std::array<double, 3> harm = median(looks, &Look::harm),
-                              finer = median(looks, &Look::finer_harm);
-  const bool in_finer = now != nullptr && now->fp8_scaling;
-  const std::array<double, 3>& measured = in_finer ? finer : harm;
-  train::Promotion next{.module = module,
-                        .step = step,
-                        .harm = largest(harm),
-                        .forward = measured[0] > max_harm,
-                        .dgrad = measured[1] > max_harm,
-                        .wgrad = measured[2] > max_harm};
-  if (now != nullptr) {
-    const bool healthy = std::all_of(looks.begin(), looks.end(), [](const Look& look) {
-      return largest(look.harm) < healthy_harm;
-    });
-    if (healthy && looks.size() >= healthy_looks) return next;  // back to the run's recipe
-    next.forward |= now->forward;
-    next.dgrad |= now->dgrad;
-    next.wgrad |= now->wgrad;
-    const bool same =
-        next.forward == now->forward && next.dgrad == now->dgrad && next.wgrad == now->wgrad;
-    return same ? std::nullopt : std::optional(next);
-  }
-  if (next.is_demotion()) return {};
-  if (has_finer(scaling_) && largest(finer) < healthy_harm) {
-    next.fp8_scaling = amp::Fp8Scaling::row;
-    next.forward = next.dgrad = next.wgrad = false;
-  }
-  return next;
+  const double harm = largest(median(looks));
+  // One matmul that suffers moves all three: the scales of a delayed recipe belong to the layer.
+  const bool moves = harm > max_harm;
+  const train::Promotion next{.module = module,
+                              .step = step,
+                              .harm = harm,
+                              .forward = moves,
+                              .dgrad = moves,
+                              .wgrad = moves};
+  if (now == nullptr) return moves ? std::optional(next) : std::nullopt;
+  const bool healthy = std::all_of(looks.begin(), looks.end(), [](const Look& look) {
+    return largest(look.harm) < healthy_harm;
+  });
+  // Back to the run's recipe.
+  return healthy && looks.size() >= healthy_looks ? std::optional(next) : std::nullopt;
 }
 
 std::vector<train::Promotion> AutoPrecision::look(const std::vector<LayerStats>& layers,

@@ -11,10 +11,9 @@
 
 namespace binade::lab {
 
-// Decides from the statistics of several steps which layers of an FP8 run need another precision.
-// A matmul moves if the median harm of the last looks is above max_harm: the layer to a scale
-// per row if that keeps the harm below healthy_harm, else the matmul to bf16. A layer whose harm by
-// the run's own recipe stays below healthy_harm moves back.
+// Decides from the statistics of several steps which layers of an FP8 run need bf16. A layer moves
+// if the median harm of one of its matmuls over the last looks is above max_harm, and back if its
+// harm by the run's recipe stays below healthy_harm.
 class AutoPrecision {
  public:
   // Looks whose median decides: one unusual batch, or the first scale of a delayed recipe, does
@@ -29,8 +28,6 @@ class AutoPrecision {
   // Below the harm of healthy layers beside a hostile one.
   static constexpr double healthy_harm = 0.1;
 
-  explicit AutoPrecision(amp::Fp8Scaling scaling = amp::Fp8Scaling::delayed) : scaling_(scaling) {}
-
   // Takes up the state of a run that is resumed: its changes, then each look with add().
   void take_up(const train::PrecisionPlan& plan) { plan_ = plan; }
   // Adds a look without deciding.
@@ -44,20 +41,19 @@ class AutoPrecision {
   // Of the forward, dgrad and wgrad matmuls of a layer at one step.
   struct Look {
     int64_t step;
-    std::array<double, 3> harm, finer_harm;
+    std::array<double, 3> harm;
   };
-  using Harm = std::array<double, 3> Look::*;
 
-  // Median, or maximum, over the looks after the layer's last change; nothing if there are too few.
-  static std::array<double, 3> median(const std::deque<Look>& looks, Harm harm);
+  // Over the last looks, of which there are enough.
+  static std::array<double, 3> median(const std::deque<Look>& looks);
   std::optional<train::Promotion> decide(const std::string& module, int64_t step) const;
 
-  amp::Fp8Scaling scaling_;
   train::PrecisionPlan plan_;
   std::map<std::string, std::deque<Look>> looks_;
 };
 
-// "step 8: blocks.1.mlp.up moves to FP8 with scales by row: FP8 loses 62% of its signal".
+// "step 8: blocks.1.mlp.up moves to bf16 (forward, dgrad, wgrad): the recipe loses 62% of its
+// signal".
 std::string to_text(const train::Promotion& change);
 
 // The looks of a run's layers.jsonl up to a step, with their harm.

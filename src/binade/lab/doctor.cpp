@@ -245,7 +245,7 @@ void Doctor::take_up(train::Trainer& trainer) {
   diagnosed_ = skipped_in_a_row_.length() > 0 && diagnosed.entries > 0 &&
                diagnosed.last_step > trainer.steps() - skipped_in_a_row_.length();
   configured_fp8_ = trainer.fp8();
-  auto_precision_ = AutoPrecision(configured_fp8_.recipe.scaling);
+  auto_precision_ = AutoPrecision();
   if (!trainer.config().auto_precision) return;
   train::PrecisionPlan saved, plan;
   if (fs::exists(folder_ / plan_file)) saved = train::read_precision_plan(folder_ / plan_file);
