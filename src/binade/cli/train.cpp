@@ -191,7 +191,7 @@ void add_train(CLI::App& app) {
     } catch (const std::exception& error) {
       // What ails all ranks is reported once, by rank 0, which then ends the others.
       if (ranks->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
-      ranks->abort(error.what(), rank_failed);
+      ranks->abort(error.what(), bad_input);
     }
     ranks->finalize();
   });

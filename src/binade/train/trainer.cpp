@@ -187,7 +187,8 @@ void Trainer::load_adapter(const std::filesystem::path& folder) {
 Tensor Trainer::backward(const data::Batch& host, int64_t micro) {
   // Ops that draw random numbers take streams by micro-batch, whatever rank runs it: 4096 of each.
   random::context().next_stream = static_cast<uint32_t>(micro % 4096) * 4096;
-  const Tensor loss = batch_loss(*model_, on_device(host, device_));
+  const data::Batch batch = on_device(host, device_);
+  const Tensor loss = batch_loss(*model_, batch);
   const amp::Autocast off(amp::disabled_autocast());
   const double fraction = 1.0 / static_cast<double>(config_.accumulate);
   scaler_.scale(config_.accumulate > 1 ? loss * fraction : loss).backward();
