@@ -176,7 +176,8 @@ TEST(Safetensors, WritesTheBytesThatPythonReads) {
 }
 
 TEST(Safetensors, EveryGoldenFileOpens) {
-  for (const char* name : {"ops", "optim", "modules", "gpt2_run", "llama_run", "resnet_run", "fp8"}) {
+  for (const char* name :
+       {"ops", "optim", "modules", "gpt2_run", "llama_run", "resnet_run", "fp8"}) {
     const auto path = golden(std::string(name) + ".safetensors");
     const SafetensorsFile file(path);
     int64_t bytes = 0;

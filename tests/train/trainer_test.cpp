@@ -149,6 +149,20 @@ std::vector<optim::AdamGroup> groups_by_name(nn::LanguageModel& model, const Con
   return {decayed, plain};
 }
 
+// Adds the gradients of a micro-batch to those before it, and takes them from the parameters.
+void add_gradients(std::vector<Tensor>& sums, const std::vector<Tensor>& parameters) {
+  const NoGrad no_grad;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor gradient = parameters[i].grad();
+    if (sums.size() < parameters.size()) {
+      sums.push_back(clone(gradient));
+    } else {
+      sums[i] = sums[i] + gradient;
+    }
+    parameters[i].zero_grad();
+  }
+}
+
 Trace by_hand(const StepCase& run) {
   const Config& config = run.config;
   const bool fp8 = config.precision == Precision::fp8, fp16 = config.precision == Precision::fp16;
@@ -171,6 +185,7 @@ Trace by_hand(const StepCase& run) {
     if (contains(run.poisoned, step)) poison.emplace(model);
     optimizer.zero_grad();
     double mean = 0;
+    std::vector<Tensor> sums;
     const double fraction = 1.0 / static_cast<double>(config.accumulate);
     for (int64_t micro = 0; micro < config.accumulate; ++micro) {
       const data::Batch batch =
@@ -185,7 +200,9 @@ Trace by_hand(const StepCase& run) {
       }
       mean += loss.item() * fraction;
       scaler.scale(loss * fraction).backward();
+      add_gradients(sums, optimizer.parameters());
     }
+    for (size_t i = 0; i < sums.size(); ++i) optimizer.parameters()[i].set_grad(sums[i]);
     scaler.unscale(optimizer);
     const double norm = optim::grad_norm(optimizer.parameters()).item();
     if (config.clip > 0) optim::clip_grad_norm(optimizer.parameters(), config.clip);

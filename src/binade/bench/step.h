@@ -28,9 +28,9 @@ struct StepTiming {
   double other_work = 0;        // the rest of such a step
   memory::Statistics memory;
   std::optional<double> joules_per_token = {};  // of the timed steps; none if unknown
-  int64_t misses = 0;                      // allocations that went to the system after the warmup
-  double loss = 0;                         // of the last step
-  bool graph = false;                      // steps were replays of a graph
+  int64_t misses = 0;  // allocations that went to the system after the warmup
+  double loss = 0;     // of the last step
+  bool graph = false;  // steps were replays of a graph
 };
 
 // Trains the configured model on random tokens. On a GPU the timed steps run in five parts, for the

@@ -27,10 +27,11 @@ std::string whole_text(TextReader& reader, const Progress& progress = {}) {
     if (progress)
       progress(static_cast<size_t>(reader.consumed()), static_cast<size_t>(reader.total()));
     if (std::cmp_greater(text.size(), max_text_bytes_in_memory))
-      fail("data", {.argument = reader.where(),
-                    .expected = "at most " + std::to_string(max_text_bytes_in_memory) + " bytes of text",
-                    .found = "more",
-                    .hint = "give a part of it"});
+      fail("data",
+           {.argument = reader.where(),
+            .expected = "at most " + std::to_string(max_text_bytes_in_memory) + " bytes of text",
+            .found = "more",
+            .hint = "give a part of it"});
   }
   return text;
 }

@@ -31,7 +31,9 @@ std::optional<int64_t> step_of(const fs::path& path) {
 
 }  // namespace
 
-std::string checkpoint_name(int64_t step) { return std::string(step_prefix) + std::to_string(step); }
+std::string checkpoint_name(int64_t step) {
+  return std::string(step_prefix) + std::to_string(step);
+}
 
 std::vector<Checkpoint> list_checkpoints(const fs::path& folder) {
   std::vector<Checkpoint> result;

@@ -94,8 +94,7 @@ Tensor image_of(const Tensor& columns, const Windows& w, DType dtype) {
                                 i * w.dilation[0] * to[2] + j * w.dilation[1] * to[3]));
     }
   }
-  const Tensor y =
-      Tensor::empty({w.n, w.c, w.image[0], w.image[1]}, dtype, columns.device());
+  const Tensor y = Tensor::empty({w.n, w.c, w.image[0], w.image[1]}, dtype, columns.device());
   kernels.copy(w.inner(sum), y);
   return y;
 }
@@ -124,9 +123,9 @@ Tensor fold(const Tensor& columns, int64_t height, int64_t width, const WindowOp
   const Windows windows("fold", {columns.size(0), columns.size(1) / taps, height, width}, options);
   require_shape("fold", "columns", columns, windows.columns());
   const Call call(Op::fold, {columns});
-  return call.result(image_of(call[0], windows, call[0].dtype()), [windows](const Tensor& dy, GradSlots dx) {
-    dx[0].add(columns_of(dy, windows));
-  });
+  return call.result(
+      image_of(call[0], windows, call[0].dtype()),
+      [windows](const Tensor& dy, GradSlots dx) { dx[0].add(columns_of(dy, windows)); });
 }
 
 }  // namespace binade

@@ -38,12 +38,11 @@ void backward_each(std::span<const AttentionBackward> calls) {
 
 }  // namespace
 
-const AttentionKernels attention_kernels{
-    .forward = forward,
-    .backward = backward,
-    .forward_each = forward_each,
-    .backward_each = backward_each,
-    .rope = rope,
-    .decode = decode};
+const AttentionKernels attention_kernels{.forward = forward,
+                                         .backward = backward,
+                                         .forward_each = forward_each,
+                                         .backward_each = backward_each,
+                                         .rope = rope,
+                                         .decode = decode};
 
 }  // namespace binade::backend::cuda
