@@ -111,11 +111,7 @@ std::vector<PastLook> read_looks(const std::filesystem::path& path, int64_t unti
       LayerStats layer{.module = entry.at("module").string()};
       const std::pair<const char*, MatmulStats*> matmuls[] = {
           {"forward", &layer.forward}, {"dgrad", &layer.dgrad}, {"wgrad", &layer.wgrad}};
-      for (const auto& [name, stats] : matmuls) {
-        stats->harm = entry.at(name).at("harm").number();
-        const json::Value* finer = entry.at(name).find("finer_harm");
-        stats->finer_harm = finer == nullptr ? stats->harm : finer->number();
-      }
+      for (const auto& [name, stats] : matmuls) stats->harm = entry.at(name).at("harm").number();
       look.layers.push_back(std::move(layer));
     }
     looks.push_back(std::move(look));

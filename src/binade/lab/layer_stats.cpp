@@ -25,8 +25,6 @@ constexpr int64_t sample_size = 32;
 // Elements of a sampled row or column. The ratio of noise to signal hardly depends on how many
 // products a sum has, and copies to the host stay short.
 constexpr int64_t sample_length = 1024;
-// Harm from which on a scale per row is compared: below, nothing needs it.
-constexpr double notable_harm = 0.1;
 constexpr double max_decibels = 200;  // reported for a matmul without noise
 
 const formats::Format& format_of(DType fp8) {
@@ -183,18 +181,14 @@ Tensor LayerStatistics::rounded(const Tensor& x, Fp8Role role, double scale) con
     case amp::Fp8Scaling::mx:
       return dequantize(quantize(x, {.dtype = type, .mx = true}));
     case amp::Fp8Scaling::row:
-      return by_row(x, role);
+      return dequantize(quantize(x, {.dtype = type,
+                                     .group = {1, 0},
+                                     .power_of_two = recipe_.power_of_two,
+                                     .eps = recipe_.eps}));
     case amp::Fp8Scaling::block:
       return dequantize(quantize(x, {.dtype = type, .group = {1, 128}, .power_of_two = true}));
   }
   return x;
-}
-
-Tensor LayerStatistics::by_row(const Tensor& x, Fp8Role role) const {
-  return dequantize(quantize(x, {.dtype = amp::fp8_type(recipe_, role),
-                                 .group = {1, 0},
-                                 .power_of_two = recipe_.power_of_two,
-                                 .eps = recipe_.eps}));
 }
 
 void LayerStatistics::forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor>,
@@ -229,12 +223,7 @@ TensorStats LayerStatistics::tensor_stats(const HostSample& sample, Fp8Role role
 LayerStats LayerStatistics::stats_of(const Layer& layer) const {
   const auto compared = [&](const Tensor& a, Fp8Role a_role, double a_scale, const Tensor& b,
                             Fp8Role b_role, double b_scale) {
-    MatmulStats stats =
-        compare_matmuls(a, b, rounded(a, a_role, a_scale), rounded(b, b_role, b_scale));
-    stats.finer_harm = stats.harm <= notable_harm
-                           ? stats.harm
-                           : compare_matmuls(a, b, by_row(a, a_role), by_row(b, b_role)).harm;
-    return stats;
+    return compare_matmuls(a, b, rounded(a, a_role, a_scale), rounded(b, b_role, b_scale));
   };
   const HostSample x(layer.input), w(layer.weight);
   const double x_scale = x.scale(amp::fp8_type(recipe_, Fp8Role::activation)),
@@ -306,7 +295,7 @@ std::string ranking_json(const std::vector<LayerStats>& layers, int64_t step) {
     for (const auto& [name, stats] : matmuls) {
       out.key(name).begin_object().key("sqnr");
       number(stats->sqnr);
-      out.key("harm").value(stats->harm).key("finer_harm").value(stats->finer_harm).end_object();
+      out.key("harm").value(stats->harm).end_object();
     }
     out.end_object();
   }

@@ -39,8 +39,6 @@ struct MatmulStats {
   double sqnr = 0;  // signal-to-quantization-noise ratio, dB; NaN if there is no signal
   // Noise / signal, at most 1: the larger of the means over outputs and over operands' channels.
   double harm = 0;
-  // The same with a scale per row, if the harm is worth a comparison; else the harm itself.
-  double finer_harm = 0;
 };
 
 struct LayerStats {
@@ -96,7 +94,6 @@ class LayerStatistics : public autograd::OpObserver {
 
   Sample sample(const Tensor& x, const std::string& module, const char* stream) const;
   Tensor rounded(const Tensor& x, amp::Fp8Role role, double scale) const;
-  Tensor by_row(const Tensor& x, amp::Fp8Role role) const;
   TensorStats tensor_stats(const HostSample& sample, amp::Fp8Role role) const;
   LayerStats stats_of(const Layer& layer) const;
 

@@ -41,6 +41,17 @@ TEST(PrecisionPlan, HasTheLatestChangeOfALayer) {
   EXPECT_EQ(plan.current()[0].module, "b");
 }
 
+// By hand: matmuls in bf16 need no list if they are all, and another recipe is for all of them.
+TEST(PrecisionPlan, KnowsWhatAnEntryLeavesOut) {
+  const testing::TemporaryFolder folder;
+  const auto path =
+      folder.put("plan.json",
+                 "{\"layers\": [{\"module\": \"a\", \"step\": 0, \"harm\": 1},"
+                 "{\"module\": \"b\", \"step\": 0, \"harm\": 1, \"fp8_scaling\": \"row\"}]}");
+  EXPECT_EQ(read_precision_plan(path),
+            (PrecisionPlan{{{"a", 0, 1}, {"b", 0, 1, amp::Fp8Scaling::row, false, false, false}}}));
+}
+
 TEST(PrecisionPlan, RefusesAnythingElseNamingTheFile) {
   const testing::TemporaryFolder folder;
   for (const char* text :

@@ -20,8 +20,9 @@ Promotion read_promotion(const json::Value& entry) {
   if (const json::Value* scaling = entry.find("fp8_scaling"))
     one.fp8_scaling = amp::parse_fp8_scaling(scaling->string());
   const json::Value* in_bf16 = entry.find("bf16");
-  if (in_bf16 == nullptr) return one;  // all matmuls
+  if (in_bf16 == nullptr && !one.fp8_scaling) return one;  // all matmuls
   one.forward = one.dgrad = one.wgrad = false;
+  if (in_bf16 == nullptr) return one;  // another recipe of FP8
   for (const json::Value& name : in_bf16->array()) {
     const auto found =
         std::find_if(std::begin(matmuls), std::end(matmuls),

@@ -9,13 +9,14 @@
 
 namespace binade::train {
 
-// A change of the precision of a linear layer in an FP8 run with auto_precision: to a finer recipe,
-// of single matmuls to bf16, or back to the run's recipe.
+// A change of the precision of a linear layer in an FP8 run. A run with auto_precision moves all
+// matmuls of a layer to bf16, or back to its recipe; a plan written by hand may name single matmuls
+// or another recipe.
 struct Promotion {
   std::string module;
   int64_t step = 0;  // of the run that wrote the plan
   double harm = 0;   // fraction of the layer's signal lost to FP8 at that step, 0 to 1
-  std::optional<amp::Fp8Scaling> fp8_scaling = {};  // a finer recipe; none: the run's own
+  std::optional<amp::Fp8Scaling> fp8_scaling = {};  // none: the run's own
   // Matmuls that run in bf16.
   bool forward = true, dgrad = true, wgrad = true;
 
