@@ -81,6 +81,22 @@ std::optional<fs::path> out_of(const Words& words) {
   return {};
 }
 
+// Of the words, those that a run's folder does not keep but its next start needs, too.
+Words kept_options(const Words& words) {
+  Words kept;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--quiet" || word == "--json" || word.starts_with("--allow-changes") ||
+        word.starts_with("--dry-run") || word.starts_with("--time-limit="))
+      kept.push_back(word);
+    if (word == "--time-limit" && i + 1 < words.size()) {
+      kept.push_back(word);
+      kept.push_back(words[++i]);
+    }
+  }
+  return kept;
+}
+
 // -1 if there is none.
 int64_t newest_step(const fs::path& run) {
   const std::vector<io::Checkpoint> all = io::list_checkpoints(run / "checkpoints");
@@ -121,12 +137,15 @@ int launch(const LaunchArguments& arguments, const Words& train) {
   };
   for (const int signal : {SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, pass_on);
   std::signal(SIGINT, SIG_IGN);  // the terminal sends it to mpirun, too
+  const bool resumes = std::any_of(train.begin(), train.end(), [](const std::string& word) {
+    return word.starts_with("--resume");
+  });
   int64_t before = out ? newest_step(*out) : -1;
   int status = start(train);
   for (int left = arguments.restarts; failed(status) && left > 0; --left) {
     const int64_t now = newest_step(*out);
-    // Bad input, or a failure that comes again at once.
-    if (now < 0 || (now == before && left < arguments.restarts)) break;
+    // Bad input, such as a folder with another run in it, or a failure that comes again at once.
+    if (now < 0 || (now == before && (left < arguments.restarts || !resumes))) break;
     before = now;
     std::fflush(stdout);
     std::fputs(
@@ -134,9 +153,8 @@ int launch(const LaunchArguments& arguments, const Words& train) {
             .c_str(),
         stderr);
     Words again{"train", "--resume", "--out", out->string()};
-    for (const char* flag : {"--quiet", "--json"}) {
-      if (std::find(train.begin(), train.end(), flag) != train.end()) again.emplace_back(flag);
-    }
+    const Words kept = kept_options(train);
+    again.insert(again.end(), kept.begin(), kept.end());
     status = start(again);
   }
   return status;

@@ -196,6 +196,7 @@ AdapterFile read_file(const fs::path& folder) {
   if (const json::Value* value = root.find("use_rslora")) file.scaling.by_root = value->boolean();
   if (const json::Value* value = root.find("lora_dropout")) lora.dropout = value->number();
   file.scaling.alphas = read_pattern(root, "alpha_pattern");
+  file.config.scaled_alike = !file.scaling.by_root && file.scaling.alphas.empty();
   if (const json::Value* value = root.find("target_modules"); value && value->is_array()) {
     lora.targets.clear();
     for (const json::Value& one : value->array()) lora.targets.push_back(one.string());

@@ -36,6 +36,8 @@ void load_adapter_tensors(nn::LanguageModel& model, const StateDict& tensors);
 struct AdapterConfig {
   LoraOptions lora;
   std::string base;  // folder of the model that is adapted
+  // Whether all updates are scaled by alpha / rank: not with use_rslora or alpha_pattern.
+  bool scaled_alike = true;
 };
 // The text of a model's adapter_config.json; `base` names the adapted model.
 std::string adapter_config_json(nn::LanguageModel& model, const AdapterConfig& config);

@@ -124,7 +124,7 @@ void measure_step(const train::Config& config, Forecast& forecast) {
     const autograd::OpObserverScope watching(&meter);
     run.step();
   }
-  meter.work.push_back(update_work(config, static_cast<double>(forecast.parameter_count)));
+  meter.work.push_back(update_work(config, static_cast<double>(forecast.trained_count)));
   forecast.work = std::move(meter.work);
   forecast.weight_copies = meter.weight_copies;
   if (config.layer_stats > 0 || config.auto_precision) forecast.statistics = meter.statistics;
@@ -173,9 +173,10 @@ Forecast forecast(const train::Config& config) {
   result.gradients = memory.live[static_cast<size_t>(Category::gradients)];
   const auto model = train::make_model(config, {Device::meta(), DType::f32});
   result.parameter_count = model->parameter_count();
+  result.trained_count = train::trained_parameters(*model);
   // Adapters are f32 themselves.
   if (config.params == train::ParameterStorage::masters && config.lora_rank == 0)
-    result.masters = 4 * train::trained_parameters(*model);
+    result.masters = 4 * result.trained_count;
   const DType type =
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
   result.logits = logits_rows(config.batch * config.context, config.vocab, type, Device::meta()) *
@@ -183,7 +184,8 @@ Forecast forecast(const train::Config& config) {
   measure_step(config, result);
   result.precision = config.precision;
   const auto stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
-  const int64_t weights = stored * result.parameter_count;
+  const int64_t weights =
+      config.lora_rank > 0 ? 4 * result.trained_count : stored * result.parameter_count;
   // A GPU's snapshot is in the host's memory.
   if (!train::device_of(config).is_cuda())
     result.snapshot = weights + result.of(Category::optimizer);

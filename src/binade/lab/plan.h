@@ -19,7 +19,7 @@ struct Work {
 };
 
 struct Forecast {
-  int64_t parameter_count = 0;
+  int64_t parameter_count = 0, trained_count = 0;
   std::array<int64_t, memory::category_count> at_peak = {};  // bytes by category
   int64_t masters = 0;                                       // of the optimizer's bytes
   int64_t gradients = 0;      // of all parameters, before the update; fewer may exist at the peak

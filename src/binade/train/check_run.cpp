@@ -18,7 +18,8 @@ void check_run(const Config& config) {
     if (config.lora_rank == 0)
       check_same_model(model, checkpoint->path / "config.json",
                        "resume with the run's config.toml");
-  } else if (!config.init_from.empty()) {
+  }
+  if (!config.init_from.empty() && (!checkpoint || config.lora_rank > 0)) {
     check_initial_weights(model, config.init_from);
   }
   const auto tokenizer = data::open_tokenizer(config.tokenizer);

@@ -33,6 +33,15 @@ void check_sizes(const data::Tokens& tokens, int64_t batch) {
   }
 }
 
+// Windows over all tokens would join examples and count prompts.
+void refuse_documents(const data::Tokens& tokens, const char* option) {
+  if (tokens.documents())
+    fail("eval", {.argument = option,
+                  .expected = "a text or token file",
+                  .found = "examples, of which the answers alone are predicted",
+                  .hint = "leave it out, or give --data"});
+}
+
 // Calls use(batch, index of its first token) for each batch, on the model's device.
 template <class F>
 void for_each_batch(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch, F&& use) {
@@ -136,6 +145,7 @@ double Evaluation::bits_per_byte(int64_t bytes) const {
 }
 
 Evaluation evaluate(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch) {
+  check_sizes(tokens, batch);
   if (tokens.documents()) return evaluate_documents(model, *tokens.documents(), batch);
   Evaluation result{.tokens = tokens.size() - 1};
   double sum = 0;
@@ -149,6 +159,7 @@ Evaluation evaluate(nn::LanguageModel& model, const data::Tokens& tokens, int64_
 Evaluation evaluate_windows(nn::LanguageModel& model, const data::Tokens& tokens, int64_t stride,
                             int64_t batch) {
   const int64_t context = model.config().context;
+  refuse_documents(tokens, "--stride");
   check_sizes(tokens, batch);
   // With a stride of 1 all windows but the first would have a weight of 0.
   if (stride < 2 || stride > context)
@@ -182,6 +193,7 @@ Evaluation evaluate_windows(nn::LanguageModel& model, const data::Tokens& tokens
 }
 
 Tensor all_logits(nn::LanguageModel& model, const data::Tokens& tokens, int64_t batch) {
+  refuse_documents(tokens, "--logits");
   const int64_t vocab = model.config().vocab, rows = std::max<int64_t>(tokens.size() - 1, 0);
   if (rows > max_logits_bytes / 4 / vocab) {
     fail("eval", {.argument = "--logits",

@@ -13,6 +13,7 @@
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/base/text.h"
+#include "binade/data/chat/examples.h"
 #include "binade/data/corpus.h"
 #include "binade/data/documents.h"
 #include "binade/io/file.h"
@@ -62,10 +63,14 @@ io::CompanionFiles companions_of(const Config& config, const fs::path& run) {
       config.init_from.empty() ? fs::path() : io::model_folder(config.init_from, "--init-from");
   if (!model.empty()) files = io::read_companions(model, "train");
   std::error_code ignored;
-  if (config.tokenizer == data::byte_tokenizer || config.tokenizer == model.string() ||
-      !fs::is_directory(config.tokenizer, ignored))
-    return files;
-  io::CompanionFiles own = io::read_companions(config.tokenizer, "train");
+  if (config.tokenizer == data::byte_tokenizer || config.tokenizer == model.string()) return files;
+  fs::path folder = config.tokenizer;
+  if (!fs::is_directory(folder, ignored)) {
+    // A chat template was read beside the tokenizer's file, and a resumed run needs it again.
+    if (!data::is_example_file(config.data)) return files;
+    folder = folder.parent_path();
+  }
+  io::CompanionFiles own = io::read_companions(folder, "train");
   own.erase("generation_config.json");
   if (const auto found = files.find("generation_config.json"); found != files.end())
     own.insert(*found);
@@ -331,8 +336,8 @@ class Loop {
     std::vector<data::Batch> batches;
     try {
       for (int64_t i = 0; i < trainer_.own_micro_batches(); ++i) batches.push_back(loader_->next());
-      step_tokens_ = 0;
-      for (const data::Batch& batch : batches) step_tokens_ += batch.tokens.numel();
+      // All micro-batches have one shape, those of other ranks too.
+      step_tokens_ = batches.front().tokens.numel() * config_.accumulate;
     } catch (const Error&) {
       record_all(trainer_.finish_all(), false);
       save_before_failing();
@@ -424,6 +429,11 @@ class Loop {
   }
 
   fs::path best_folder() const { return folder_.path() / "best"; }
+  // Not if keep_best is new in a resumed run whose lowest loss was before.
+  bool has_best() const {
+    std::error_code ignored;
+    return config_.keep_best && fs::exists(best_folder(), ignored);
+  }
 
   void save_best() {
     note_checkpoint(writer_->save_model(trainer_, tokenizer_->model(), companions_, best_folder()));
@@ -455,7 +465,7 @@ class Loop {
                      .last_validation_loss = log_->last_validation_loss(),
                      .best_validation_loss = log_->best_validation_loss(),
                      .best_step = log_->best_step(),
-                     .best = config_.keep_best ? best_folder() : fs::path(),
+                     .best = has_best() ? best_folder() : fs::path(),
                      .seconds = seconds_,
                      .bytes = trains_bytes()};
     if (!signals_->stop_requested() && !interrupted_ && config_.sample > 0 && can_decode()) {
@@ -539,7 +549,7 @@ class Loop {
   std::optional<SignalGuard> signals_;
   double seconds_ = 0, sample_seconds_ = 0;
   SpeedWindow speed_;
-  int64_t step_tokens_ = 0;  // of the last step's batches
+  int64_t step_tokens_ = 0;  // of the last step, on all ranks
   EnergyMeter energy_{[device = trainer_.device()] { return backend::energy_joules(device); }};
   Clock::time_point last_record_ = Clock::now();
   double full_speed_ = 0;

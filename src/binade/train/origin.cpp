@@ -15,6 +15,7 @@
 #include "binade/backend/gpu.h"
 #include "binade/data/documents.h"
 #include "binade/io/file.h"
+#include "binade/train/config/config.h"
 
 namespace binade::train {
 namespace {
@@ -137,12 +138,14 @@ std::vector<std::string> changed_settings(std::string_view saved, std::string_vi
   std::vector<std::string> changes;
   std::map<std::string, std::string> all = before;
   all.insert(after.begin(), after.end());
-  const auto value_in = [](const std::map<std::string, std::string>& settings,
-                           const std::string& setting) {
+  const auto defaults = settings_of(to_toml(Config()));
+  const auto value_in = [&](const std::map<std::string, std::string>& settings,
+                            const std::string& setting) {
     const auto found = settings.find(setting);
     if (found != settings.end()) return found->second;
     // Older versions had no such key, and did what its default does.
-    return std::string(setting == "[dist]reduce_dtype" ? "\"f32\"" : "unset");
+    const auto usual = defaults.find(setting);
+    return usual != defaults.end() ? usual->second : std::string("unset");
   };
   for (const auto& [setting, value] : all) {
     const std::string from = value_in(before, setting), to = value_in(after, setting);

@@ -79,6 +79,11 @@ data::Batch on_device(const data::Batch& batch, Device device) {
           .documents = batch.documents};
 }
 
+// Ops that draw random numbers take streams by micro-batch, whatever rank runs it: 4096 of each.
+void begin_micro_batch(int64_t micro) {
+  random::context().next_stream = static_cast<uint32_t>(micro % 4096) * 4096;
+}
+
 Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch) {
   const Tensor loss = model.loss(batch.tokens, batch.targets, {}, batch.documents);
   if (!batch.weight.defined()) return loss;
@@ -95,6 +100,7 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8
   const data::Batch batch =
       data::training_batch(tokens, {config.batch, config.context, config.accumulate},
                            static_cast<uint64_t>(config.seed), step, micro);
+  begin_micro_batch(micro);
   return batch_loss(model, on_device(batch, model.head_weight().device()));
 }
 
@@ -185,8 +191,7 @@ void Trainer::load_adapter(const std::filesystem::path& folder) {
 }
 
 Tensor Trainer::backward(const data::Batch& host, int64_t micro) {
-  // Ops that draw random numbers take streams by micro-batch, whatever rank runs it: 4096 of each.
-  random::context().next_stream = static_cast<uint32_t>(micro % 4096) * 4096;
+  begin_micro_batch(micro);
   const data::Batch batch = on_device(host, device_);
   const Tensor loss = batch_loss(*model_, batch);
   const amp::Autocast off(amp::disabled_autocast());

@@ -167,7 +167,10 @@ bool is_example_file(const std::string& where) {
   std::error_code ignored;  // reading reports what is wrong
   if (fs::path(where).extension() != ".jsonl" || !fs::is_regular_file(where, ignored)) return false;
   bool found = false;
-  const std::string text = io::read_text(where, example_reader, max_example_bytes);
+  // Mapped: a text of any size may have this extension, and the first line tells.
+  const io::MappedFile file(where, example_reader);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
   for_each_line(text, [&](std::string_view line, int64_t offset) {
     const json::Document document = json::parse(line, {example_reader, where, offset});
     const json::Value& root = document.root();
@@ -176,6 +179,7 @@ bool is_example_file(const std::string& where) {
              root.find("instruction") != nullptr);
     return false;
   });
+  file.check_intact(example_reader);
   return found;
 }
 

@@ -144,6 +144,13 @@ void apply_fine_tuning(Config& config) {
 
 void apply_init_from(Config& config) {
   const std::filesystem::path folder = io::model_folder(config.init_from, "--init-from");
+  // No program reads an adapter of an adapter.
+  require(config.lora_rank == 0 || !io::is_adapter(folder), "--init-from",
+          "a model with weights of its own to adapt",
+          fmt::format("an adapter, {}", folder.string()),
+          fmt::format("continue it with --lora-adapter {0}, or merge it first: binade export {0} "
+                      "MERGED",
+                      folder.string()));
   const nn::LanguageModelConfig model = io::read_config(io::config_file(folder));
   if (data::find_tokenizer(folder)) {
     config.tokenizer = folder.string();
@@ -166,6 +173,10 @@ void apply_init_from(Config& config) {
 
 void apply_adapter(Config& config) {
   const io::AdapterConfig adapter = io::read_adapter_config(config.lora_adapter);
+  require(
+      adapter.scaled_alike, "[lora] adapter", "one whose updates are scaled by alpha / rank",
+      "use_rslora or alpha_pattern",
+      fmt::format("merge it and train a new one: binade export {} MERGED", config.lora_adapter));
   config.lora_rank = adapter.lora.rank;
   config.lora_alpha = adapter.lora.alpha;
   config.lora_dropout = adapter.lora.dropout;
