@@ -96,6 +96,25 @@ TEST(DoctorResume, AtTheStepOfAPromotionIsBitForBitTheUninterruptedRun) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(resumed.step(), straight.step()) << "step " << 5 + i;
 }
 
+// A run that cannot write its log saves a checkpoint before the doctor has heard of the step.
+TEST(DoctorResume, ACheckpointHasTheStatisticsOfItsLastStep) {
+  const testing::TemporaryFolder heard, unheard;
+  Guided straight, failing;
+  for (Guided* one : {&straight, &failing}) {
+    plant_giant(one->trainer);
+    one->doctor.begin(one->trainer, (one == &straight ? heard : unheard).path());
+    for (int i = 0; i < 3; ++i) one->step();
+  }
+  straight.step();
+  failing.doctor.before_step(failing.trainer);
+  failing.trainer.step(train::small_tokens());
+  failing.doctor.before_checkpoint(failing.trainer);
+  ASSERT_THAT(modules_of(straight.doctor), ElementsAre("blocks.1.mlp.up"));
+  EXPECT_EQ(failing.doctor.plan(), straight.doctor.plan());
+  for (const char* name : {"layers.jsonl", "precision_plan.json"})
+    EXPECT_EQ(testing::content_of(unheard / name), testing::content_of(heard / name)) << name;
+}
+
 // The trainer's state at the end and the doctor's files, of a run in `folder`.
 std::string outcome_of(train::Trainer& trainer, const std::filesystem::path& folder) {
   const auto saved = train::save_checkpoint(trainer, folder, 1);

@@ -46,10 +46,6 @@ constexpr double many_zeros = 0.5, layers_with_zeros = 0.25;
 constexpr int64_t early_steps[] = {2, 3, 4, 8, 12, 16, 20};
 constexpr int64_t look_interval = 25;
 
-void append_line(const fs::path& path, const std::string& text) {
-  io::AppendFile(path, "doctor").append(text + "\n");
-}
-
 // The text with lines of at most `width` bytes, broken at spaces. A line that continues another is
 // indented by two more than that.
 std::string wrapped(std::string_view text, size_t width = 79) {
@@ -321,9 +317,16 @@ void Doctor::finish_rankings(size_t left) {
   while (!pending_.empty() && (pending_.size() > left || ready(pending_.front()))) {
     ranking_ = pending_.front().layers.get();
     ranked_step_ = pending_.front().step;
-    append_line(folder_ / layers_file, ranking_json(ranking_, pending_.front().step));
+    append_line(layers_file, ranking_json(ranking_, pending_.front().step));
     pending_.pop_front();
   }
+}
+
+std::vector<std::string> Doctor::take_statistics(train::Trainer& trainer, size_t left) {
+  end_observation(trainer);
+  const bool adapts = trainer.config().auto_precision && !pending_.empty();
+  finish_rankings(adapts ? 0 : left);
+  return adapts ? adapt(trainer, observed_step_) : std::vector<std::string>();
 }
 
 std::vector<std::string> Doctor::adapt(train::Trainer& trainer, int64_t step) {
@@ -338,12 +341,8 @@ std::vector<std::string> Doctor::adapt(train::Trainer& trainer, int64_t step) {
 
 std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                             const train::StepResult& result) {
-  std::vector<std::string> notes;
-  end_observation(trainer);
-  const bool adapts = trainer.config().auto_precision && !pending_.empty();
-  const bool waits = adapts || !trainer.device().is_cuda() || result.step == trainer.config().steps;
-  finish_rankings(waits ? 0 : max_pending_rankings);
-  if (adapts) notes = adapt(trainer, observed_step_);
+  const bool waits = !trainer.device().is_cuda() || result.step == trainer.config().steps;
+  std::vector<std::string> notes = take_statistics(trainer, waits ? 0 : max_pending_rankings);
   const bool lost = loses_gradients(trainer, result.step);
   const bool suspicious = is_suspicious(trainer, result) || lost;
   const ReplayedStep replayed{.step = result.step - 1, .scale = result.scale, .history = history_};
@@ -368,7 +367,25 @@ std::vector<std::string> Doctor::after_step(train::Trainer& trainer, const data:
 
 void Doctor::add_note(std::vector<std::string>& notes, int64_t step, const std::string& text) {
   notes.push_back(wrapped(fmt::format("doctor, step {}: {}", step, text)));
-  append_line(folder_ / diagnoses_file, notes.back());
+  append_line(diagnoses_file, notes.back());
+}
+
+void Doctor::append_line(const char* file, const std::string& text) {
+  unsynced_.insert(file);
+  io::AppendFile(folder_ / file, "doctor").append(text + "\n");
+}
+
+void Doctor::before_checkpoint(train::Trainer& trainer) {
+  // The last step has not come to after_step() if the log could not be written.
+  take_statistics(trainer, 0);
+  // A run that is resumed after a power cut finds nothing of the checkpoint's steps again.
+  for (const std::string& file : unsynced_) {
+    std::error_code ignored;
+    if (const fs::path path = folder_ / file; fs::exists(path, ignored))
+      io::AppendFile(path, "doctor").sync();
+  }
+  if (!unsynced_.empty()) io::sync_folder(folder_, "doctor");
+  unsynced_.clear();
 }
 
 bool Doctor::is_suspicious(const train::Trainer& trainer, const train::StepResult& result) {

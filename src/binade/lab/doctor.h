@@ -4,6 +4,8 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "binade/lab/auto_precision.h"
 #include "binade/lab/diagnosis.h"
@@ -42,7 +44,7 @@ class Doctor : public train::Observer {
   ~Doctor() override;
   void begin(train::Trainer& trainer, const std::filesystem::path& folder) override;
   bool before_step(train::Trainer& trainer) override;
-  void before_checkpoint() override { finish_rankings(0); }
+  void before_checkpoint(train::Trainer& trainer) override;
   std::vector<std::string> after_step(train::Trainer& trainer, const data::Tokens& tokens,
                                       const train::StepResult& result) override;
 
@@ -62,6 +64,8 @@ class Doctor : public train::Observer {
   void end_observation(const train::Trainer& trainer);
   // Appends computed statistics to their file; waits for all but the last `left`.
   void finish_rankings(size_t left);
+  // Ends the observation of a step, finishes rankings as above, and adapts to them. Returns notes.
+  std::vector<std::string> take_statistics(train::Trainer& trainer, size_t left);
   // Gives layers the precision that the newest statistics call for.
   std::vector<std::string> adapt(train::Trainer& trainer, int64_t step);
   void apply(train::Trainer& trainer, const train::Promotion& change) const;
@@ -72,8 +76,11 @@ class Doctor : public train::Observer {
   // Whether the newest statistics show f16 gradients that are zero, for the first time in a row.
   bool loses_gradients(const train::Trainer& trainer, int64_t step);
   void add_note(std::vector<std::string>& notes, int64_t step, const std::string& text);
+  // Appends to a file of the run's folder; durable from the next checkpoint on.
+  void append_line(const char* file, const std::string& text);
 
   std::filesystem::path folder_;
+  std::set<std::string> unsynced_;  // files with lines that a power cut would take
   std::shared_ptr<LayerStatistics> statistics_;
   std::optional<autograd::OpObserverScope> observer_scope_;
   int64_t observed_step_ = 0;

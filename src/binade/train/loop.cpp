@@ -418,7 +418,7 @@ class Loop {
     };
     try {
       // A checkpoint is never ahead of its log.
-      if (observer_ != nullptr) observer_->before_checkpoint();
+      if (observer_ != nullptr) observer_->before_checkpoint(trainer_);
       log_->sync();
     } catch (const Error&) {
       write();
