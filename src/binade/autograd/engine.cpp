@@ -100,7 +100,8 @@ class Walk {
   // targets that the roots do not depend on. Other leaves get no gradient.
   std::vector<Tensor> run_towards(std::span<const std::shared_ptr<AutogradMeta>> targets,
                                   RetainGraph retain) {
-    const Restore<bool> releases(thread_releases_graph, retain == RetainGraph::no);
+    // The graph below the targets stays.
+    const Restore<bool> releases(thread_releases_graph, false);
     const auto is_target = [&](const AutogradMeta* meta) {
       return std::any_of(targets.begin(), targets.end(),
                          [meta](const auto& target) { return target.get() == meta; });

@@ -7,7 +7,8 @@ namespace binade::nn {
 std::optional<Fp8Layer> Fp8Fusion::layer(const Linear& linear) {
   const auto scope = linear.enter();
   const amp::Fp8Recipe* recipe = amp::fp8_recipe();
-  if (recipe == nullptr || !amp::can_fuse_quantize(*recipe) || linear.has_adapters())
+  if (recipe == nullptr || !amp::can_fuse_quantize(*recipe) || linear.has_adapters() ||
+      linear.has_hooks())
     return std::nullopt;
   return Fp8Layer{.weight = linear.weight,
                   .bias = linear.bias,
@@ -17,6 +18,7 @@ std::optional<Fp8Layer> Fp8Fusion::layer(const Linear& linear) {
 }
 
 std::optional<Fp8Norm> Fp8Fusion::norm(const RowNorm& norm, const Tensor& x) {
+  if (norm.has_hooks()) return std::nullopt;
   const auto scope = norm.enter();
   return fp8_norm(norm.kind_, x, norm.gain(), norm.bias, norm.eps);
 }
@@ -29,6 +31,7 @@ std::optional<Fp8Norm> Fp8Fusion::residual_norm(const RowNorm& norm, const Tenso
 
 std::optional<Fp8Fusion::SumAndResult> Fp8Fusion::after_norm(const Fp8Norm& norm,
                                                              MultiheadAttention& attention) {
+  if (attention.has_hooks()) return std::nullopt;
   const auto scope = attention.enter();
   const std::optional<Fp8Layer> qkv = layer(attention.qkv);
   if (!qkv || norm.x.rank() != 3) return std::nullopt;
@@ -37,6 +40,7 @@ std::optional<Fp8Fusion::SumAndResult> Fp8Fusion::after_norm(const Fp8Norm& norm
 }
 
 std::optional<Fp8Fusion::SumAndResult> Fp8Fusion::after_norm(const Fp8Norm& norm, MLP& mlp) {
+  if (mlp.has_hooks()) return std::nullopt;
   const auto scope = mlp.enter();
   const std::optional<Fp8Layer> up = layer(mlp.up), down = layer(mlp.down);
   if (!up) return std::nullopt;

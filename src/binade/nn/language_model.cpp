@@ -9,6 +9,7 @@
 #include "binade/nn/init.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/attention.h"
+#include "binade/ops/attention_common.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/index.h"
@@ -218,6 +219,8 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
           .expected = "at most " + std::to_string(limit) + " per sequence",
           .found = describe(tokens) + (start > 0 ? " after " + std::to_string(start) : "")});
   }
+  if (!documents.empty())
+    ops::check_offsets("LanguageModel", "documents", documents, tokens.numel());
   place_rope();
   Tensor branch = embedded(tokens, start, cache, documents), residual;
   for (size_t i = 0; i < blocks_.size(); ++i) {

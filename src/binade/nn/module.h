@@ -129,6 +129,8 @@ class Layer : public Module {
       std::function<Tensor(Layer& layer, const Tensor& input, const Tensor& output)>;
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
+  // Whether a hook was registered. Fused ops do not replace such a layer.
+  bool has_hooks() const { return hooks_ != nullptr; }
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;

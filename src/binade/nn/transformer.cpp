@@ -1,5 +1,7 @@
 #include "binade/nn/transformer.h"
 
+#include <algorithm>
+
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/fp8_fusion.h"
 #include "binade/ops/activation.h"
@@ -135,8 +137,18 @@ Tensor MultiheadAttention::attend(const Tensor& packed, const std::vector<int64_
 Tensor MultiheadAttention::operator()(const Tensor& x, const std::vector<int64_t>& documents) {
   const auto scope = enter();
   // Rotary scores depend on differences of positions only, so those of a document may start
-  // anywhere.
-  return attend(project(x, 0), documents);
+  // anywhere, but they start again in every row.
+  const Tensor packed = project(x, 0);
+  const int64_t tokens = x.size(1);
+  for (int64_t row = tokens; cosine_.defined() && !documents.empty() && row < x.size(0) * tokens;
+       row += tokens) {
+    if (!std::binary_search(documents.begin(), documents.end(), row))
+      fail("MultiheadAttention",
+           {.argument = "documents",
+            .expected = "an offset at the start of each row, as positions are rotary",
+            .found = "none at " + std::to_string(row)});
+  }
+  return attend(packed, documents);
 }
 
 Tensor MultiheadAttention::forward(const Tensor& x) { return attend(project(x, 0)); }
@@ -245,7 +257,8 @@ TransformerBlock::TransformerBlock(const BlockConfig& config, Placement placemen
 
 Tensor TransformerBlock::attend(const Tensor& x, KeyValues* past,
                                 const std::vector<int64_t>& documents) {
-  return past == nullptr ? attention(x, documents) : attention(x, *past);
+  if (past != nullptr) return attention(x, *past);
+  return documents.empty() ? attention(x) : attention(x, documents);
 }
 
 std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const Tensor& residual,

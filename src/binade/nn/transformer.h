@@ -56,7 +56,8 @@ class MultiheadAttention : public Layer {
   // The same for tokens that follow those in `past`, to which they are added. Records no gradient.
   Tensor operator()(const Tensor& x, KeyValues& past);
   // The same for documents that do not see one another: offsets in the flattened batch, as
-  // AttentionOptions has them; none: each sequence is one.
+  // AttentionOptions has them; none: each sequence is one. With rotary tables each row of the batch
+  // starts a document.
   Tensor operator()(const Tensor& x, const std::vector<int64_t>& documents);
   // Whether past.position may be set: not with a window, a softcap or partly rotated heads.
   bool can_decode() const;

@@ -255,7 +255,9 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                         AttentionOptions options) {
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
-  if (needs_composite(options, qkv.size(1)))
+  // A document may span rows of the batch.
+  const int64_t most_keys = options.documents.empty() ? qkv.size(1) : qkv.size(0) * qkv.size(1);
+  if (needs_composite(options, most_keys))
     return packed_attention_composite(qkv, heads, kv_heads, options);
   if (!options.documents.empty()) return packed_documents(qkv, {heads, kv_heads, dim}, options);
   const Call call(Op::packed_attention, {qkv});

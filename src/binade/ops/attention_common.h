@@ -4,7 +4,7 @@
 
 #include "binade/ops/attention.h"
 
-// Shared by attention.cpp and varlen_attention.cpp. Not part of the public interface.
+// Shared by the attention ops and nn/language_model.cpp. Not part of the public interface.
 namespace binade::ops {
 
 void check_options(const char* op, const AttentionOptions& options);

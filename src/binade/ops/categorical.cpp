@@ -94,7 +94,7 @@ Tensor multinomial(const Tensor& weights, int64_t samples, MultinomialOptions op
                                                          : "1 to " + std::to_string(categories) +
                                                                ", as none is drawn twice",
                          .found = std::to_string(samples)});
-  const random::Key key = options.key.value_or(random::next_key());
+  const random::Key key = options.key ? *options.key : random::next_key();
   const std::vector<double> all = to_vector(weights);
   std::vector<int64_t> drawn;
   for (int64_t row = 0; row < rows; ++row) {

@@ -37,7 +37,7 @@ class ActivationRecompute final : public autograd::ResultRecompute {
   Tensor compute(const Tensor& gradient) override {
     const Tensor& pre = pre_;
     const Tensor y = Tensor::empty_like(pre);
-    // Without a gradient the pass has a second result, which nobody reads.
+    // Without a gradient the pass has a second result, which is not read.
     const Tensor dy = gradient.defined() ? viewed(dense(gradient), pre.shape()) : pre;
     const Tensor dpre = gradient.defined() ? overwritten_or_new(pre) : Tensor::empty_like(pre);
     Tensor dbias;

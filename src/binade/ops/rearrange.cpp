@@ -1,7 +1,10 @@
 #include "binade/ops/rearrange.h"
 
+#include <algorithm>
+
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
+#include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/shape.h"
 
@@ -77,12 +80,15 @@ Tensor roll(const Tensor& x, const std::vector<int64_t>& shifts, const std::vect
                   .found = std::to_string(shifts.size())});
   }
   Composite call(Op::roll, {x});
-  if (axes.empty())
-    return call.result(reshape(rolled(reshape(call[0], {-1}), shifts[0], 0), x.shape()));
+  // Results are copies, even if nothing moves.
+  if (axes.empty()) {
+    const Tensor line = reshape(call[0], {-1}), moved = rolled(line, shifts[0], 0);
+    return call.result(moved.same_as(line) ? clone(call[0]) : reshape(moved, x.shape()));
+  }
   Tensor y = call[0];
   for (size_t i = 0; i < axes.size(); ++i)
     y = rolled(y, shifts[i], normalize_axis("roll", axes[i], x.rank()));
-  return call.result(contiguous(y));
+  return call.result(y.same_as(call[0]) ? clone(y) : contiguous(y));
 }
 
 Tensor repeat(const Tensor& x, const std::vector<int64_t>& times) {
@@ -107,6 +113,8 @@ Tensor repeat(const Tensor& x, const std::vector<int64_t>& times) {
     spread.push_back(size);
     result.push_back(count * size);
   }
+  const bool once = std::all_of(times.begin(), times.end(), [](int64_t n) { return n == 1; });
+  if (once) return call.result(clone(reshape(call[0], result)));
   return call.result(contiguous(reshape(expand(reshape(call[0], split), spread), result)));
 }
 

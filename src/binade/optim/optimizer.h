@@ -41,7 +41,7 @@ class Optimizer : public amp::Steppable {
 
   // One update, unless control.skip is not 0.
   void step(const StepControl& control = {}) override;
-  // Forgets gradients; their buffers stay and are overwritten by the next backward.
+  // Drops all gradients and their memory, as PyTorch's zero_grad(set_to_none=True).
   void zero_grad();
 
   std::vector<Tensor> parameters() const override;

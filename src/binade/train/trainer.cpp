@@ -1,5 +1,7 @@
 #include "binade/train/trainer.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cmath>
 #include <utility>

@@ -88,12 +88,14 @@ bool commit_memory(void* begin, size_t bytes, Device device) {
   const CUresult mapped = driver().map(address(begin), bytes, 0, memory, 0);
   // The mapping keeps the memory from here on.
   check_driver(driver().release(memory), "cuMemRelease");
-  check_driver(mapped, "cuMemMap");
+  if (mapped != CUDA_SUCCESS) return false;
   CUmemAccessDesc access{};
   access.location = location(device);
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  check_driver(driver().set_access(address(begin), bytes, &access, 1), "cuMemSetAccess");
-  return true;
+  if (driver().set_access(address(begin), bytes, &access, 1) == CUDA_SUCCESS) return true;
+  // Otherwise these addresses could never be mapped again.
+  check_driver(driver().unmap(address(begin), bytes), "cuMemUnmap");
+  return false;
 }
 
 void decommit_memory(void* begin, size_t bytes, Device device) {

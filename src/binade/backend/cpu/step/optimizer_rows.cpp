@@ -97,7 +97,7 @@ void rmsprop(const RmspropStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   const auto set = [](T value) HWY_ATTR { return hn::Set(Tag<T>(), value); };
   const V factor = set(step.gradient_factor), decay = set(step.decay), alpha = set(step.alpha),
           fresh = set(step.fresh), eps = set(step.eps), momentum = set(step.momentum),
-          lr = set(step.lr);
+          lr = set(step.lr), zero = hn::Zero(Tag<T>());
   const bool decays = step.decay != 0;
   const auto square_mean = [=](V& g, V p, V& v) HWY_ATTR {
     g = hn::Mul(g, factor);
@@ -107,7 +107,9 @@ void rmsprop(const RmspropStep<T>& step, const UpdateRows<T>& rows, int64_t n) {
   // The variance: the mean square less the square of the mean.
   const auto centered = [=](V g, V& mean, V v) HWY_ATTR {
     mean = hn::MulAdd(fresh, hn::Sub(g, mean), mean);
-    return hn::NegMulAdd(mean, mean, v);
+    const V variance = hn::NegMulAdd(mean, mean, v);
+    // Rounding can make it negative; a NaN stays.
+    return hn::IfThenElse(hn::Lt(variance, zero), zero, variance);
   };
   const auto normalized = [=](V g, V v) HWY_ATTR { return hn::Div(g, hn::Add(hn::Sqrt(v), eps)); };
   const auto with_momentum = [=](V& m, V g) HWY_ATTR { return m = hn::MulAdd(momentum, m, g); };
