@@ -157,7 +157,7 @@ TEST_F(RanksMpi, LaunchStartsAgainAfterTheDeathOfARank) {
   const fs::path where = folder_ / "many";
   fs::create_directories(where);
   const Outcome outcome =
-      run_shell("cd " + quoted(where.string()) + " && exec env BINADE_THREADS=1 " +
+      run_shell("cd " + quoted(where.string()) + " || exit 9\nBINADE_THREADS=1 " +
                 BINADE_EXECUTABLE " launch -n 2 --restarts 3 " + options + " &" + kill_a_rank);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("starting again from step"));
@@ -178,7 +178,7 @@ TEST_F(RanksMpi, ASignalToOneRankStopsAll) {
   const fs::path where = folder_ / "many";
   fs::create_directories(where);
   const Outcome outcome =
-      run_shell("cd " + quoted(where.string()) + " && exec env BINADE_THREADS=1 " + mpirun(2) +
+      run_shell("cd " + quoted(where.string()) + " || exit 9\nBINADE_THREADS=1 " + mpirun(2) +
                 BINADE_EXECUTABLE " " + options + R"( & mpirun=$!
 until ls run/checkpoints/step-* > /dev/null 2>&1; do kill -0 $mpirun || exit 9; sleep 0.02; done
 kill -TERM $(pgrep -P $mpirun | tail -n 1)
