@@ -41,7 +41,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                                   AttentionOptions options = {.causal = true});
 
-// Offsets of sequences that are stored one after the other: sequence i is rows offsets[i] ..
+// Offsets of sequences that are stored one after the other: sequence i is rows offsets[i] to
 // offsets[i + 1], as FlashAttention's cu_seqlens. The first is 0, the last the number of rows.
 struct SequenceOffsets {
   std::vector<int64_t> queries;
