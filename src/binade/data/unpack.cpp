@@ -67,7 +67,7 @@ class Packed : public Unpacker {
   void consume(size_t count) { at_ += count; }
   void set_ended() { ended_ = true; }
 
-  [[noreturn]] void refuse(std::string expected, std::string found) const {
+  [[noreturn]] void refuse(const std::string& expected, std::string found) const {
     fail("data", {.argument = path_.string() + ", byte " + std::to_string(at_),
                   .expected = expected + " of a " + format_ + " file",
                   .found = std::move(found)});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "binade/base/division.h"
 #include "binade/base/error.h"
@@ -94,7 +95,7 @@ std::string rank_plan_text(const std::vector<RankPlan>& plans) {
   for (const RankPlan& plan : plans) best = std::max(best, plan.tokens_per_second);
   constexpr double bar_width = 24;
   for (const RankPlan& plan : plans) {
-    const auto bar = static_cast<size_t>(bar_width * plan.tokens_per_second / best + 0.5);
+    const auto bar = static_cast<size_t>(std::lround(bar_width * plan.tokens_per_second / best));
     text += fmt::format(
         "{:>5}  {:>10}  {:>10}  {:>10}  {:>7.3g} s  {:>7.3g} s  {:>4.0f}%  {:>12}  {}\n",
         plan.ranks, train::bytes_text(plan.memory[0]), train::bytes_text(plan.memory[1]),

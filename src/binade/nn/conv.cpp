@@ -39,7 +39,8 @@ PerAxis checked_kernel(const Sizes& sizes, const PerAxis& kernel, size_t axes) {
 
 // 1 / sqrt(inputs of one output), by the weight's second axis as in PyTorch.
 double initial_bound(const Shape& weight) {
-  return 1 / std::sqrt(static_cast<double>(weight.numel() / weight[0]));
+  const int64_t inputs = weight.numel() / weight[0];
+  return 1 / std::sqrt(static_cast<double>(inputs));
 }
 
 template <class Options>

@@ -161,7 +161,7 @@ int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads,
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    AttentionOptions options) {
+                                    const AttentionOptions& options) {
   check_attention(q, k, v, options);
   if (needs_composite(options, k.size(2)))
     return scaled_dot_product_attention_composite(q, k, v, options);
@@ -207,7 +207,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 }
 
 Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
-                                              AttentionOptions options) {
+                                              const AttentionOptions& options) {
   check_attention(q, k, v, options);
   Composite call(Op::scaled_dot_product_attention, {q, k, v});
   const int64_t group = q.size(1) / k.size(1), queries = q.size(2), keys = k.size(2),
@@ -253,7 +253,7 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
 }
 
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
-                        AttentionOptions options) {
+                        const AttentionOptions& options) {
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
   // A document may span rows of the batch.
   const int64_t most_keys = options.documents.empty() ? qkv.size(1) : qkv.size(0) * qkv.size(1);
@@ -300,7 +300,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
 }
 
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,
-                                  AttentionOptions options) {
+                                  const AttentionOptions& options) {
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   const auto parts = split(qkv, {heads * dim, kv_heads * dim, kv_heads * dim}, 2);
@@ -308,10 +308,11 @@ Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_h
     const auto rows = [&](const Tensor& x, int64_t count) {
       return reshape(x, {batch * tokens, count, dim});
     };
-    const SequenceOffsets offsets{options.documents};
-    options.documents.clear();
-    const Tensor y = varlen_attention_composite(rows(parts[0], heads), rows(parts[1], kv_heads),
-                                                rows(parts[2], kv_heads), offsets, options);
+    AttentionOptions of_one = options;
+    of_one.documents.clear();
+    const Tensor y =
+        varlen_attention_composite(rows(parts[0], heads), rows(parts[1], kv_heads),
+                                   rows(parts[2], kv_heads), {options.documents}, of_one);
     return reshape(y, {batch, tokens, heads * dim});
   }
   const auto as_heads = [&](const Tensor& x, int64_t count) {

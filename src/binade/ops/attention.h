@@ -28,18 +28,18 @@ struct AttentionOptions {
 // kv_heads. Queries and keys may differ in number. A query that sees no key gives zeros. A window
 // shorter than the keys, a softcap, a mask and dropout run by plain ops, which store the scores.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    AttentionOptions options = {});
+                                    const AttentionOptions& options = {});
 // The same by plain ops.
 Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
-                                              AttentionOptions options = {});
+                                              const AttentionOptions& options = {});
 
 // Attention on one buffer [batch, tokens, (heads + 2 * kv_heads) * dim] that holds q, k and v side
 // by side, as one linear layer writes it. Result [batch, tokens, heads * dim]. No copies, one
 // gradient buffer.
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
-                        AttentionOptions options = {.causal = true});
+                        const AttentionOptions& options = {.causal = true});
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,
-                                  AttentionOptions options = {.causal = true});
+                                  const AttentionOptions& options = {.causal = true});
 
 // Offsets of sequences that are stored one after the other: sequence i is rows offsets[i] to
 // offsets[i + 1], as FlashAttention's cu_seqlens. The first is 0, the last the number of rows.
@@ -53,9 +53,10 @@ struct SequenceOffsets {
 // rows, work with the squares of the sequences' lengths. `causal` aligns the last query of a
 // sequence with its last key. Offsets are on the host, so nothing waits for a GPU.
 Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                        const SequenceOffsets& offsets, AttentionOptions options = {});
+                        const SequenceOffsets& offsets, const AttentionOptions& options = {});
 Tensor varlen_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
-                                  const SequenceOffsets& offsets, AttentionOptions options = {});
+                                  const SequenceOffsets& offsets,
+                                  const AttentionOptions& options = {});
 
 // The keys and values of earlier tokens, [batch, kv_heads, capacity, dim] each, and their number,
 // i64 [1] on the same device. With rotary tables, queries and keys are rotated.

@@ -154,7 +154,7 @@ Tensor ops::packed_documents(const Tensor& qkv, const HeadCounts& counts,
 }
 
 Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                        const SequenceOffsets& offsets, AttentionOptions options) {
+                        const SequenceOffsets& offsets, const AttentionOptions& options) {
   check_varlen(q, k, v, offsets, options);
   if (needs_composite(options, k.size(0)))
     return varlen_attention_composite(q, k, v, offsets, options);
@@ -180,7 +180,7 @@ Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
 }
 
 Tensor varlen_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
-                                  const SequenceOffsets& offsets, AttentionOptions options) {
+                                  const SequenceOffsets& offsets, const AttentionOptions& options) {
   check_varlen(q, k, v, offsets, options);
   Composite call(Op::varlen_attention, {q, k, v});
   const std::vector<int64_t>&queries = offsets.queries,

@@ -1,6 +1,7 @@
 #include "binade/optim/adam.h"
 
 #include <cmath>
+#include <utility>
 
 #include "binade/backend/backend.h"
 #include "binade/base/division.h"
@@ -44,7 +45,7 @@ Adam::Adam(const std::vector<Tensor>& parameters, const AdamOptions& options)
 Adam::Adam(const std::vector<AdamGroup>& groups) : Adam("Adam", groups, WeightDecay::in_gradient) {}
 
 Adam::Adam(const char* name, MasterOptions options, WeightDecay decay)
-    : Optimizer(name, options), decay_(decay) {}
+    : Optimizer(name, std::move(options)), decay_(decay) {}
 
 Adam::Adam(const char* name, const std::vector<AdamGroup>& groups, WeightDecay decay)
     : Adam(name, groups.empty() ? MasterOptions{} : groups[0].options.master, decay) {

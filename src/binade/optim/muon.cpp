@@ -91,8 +91,8 @@ void Muon::set_momentum(double momentum) {
 }
 
 std::array<double, 4> Muon::hyper_at(size_t group, int64_t count) const {
-  return group < muon_options_.size() ? Optimizer::hyper_at(group, count)
-                                      : Adam::hyper_at(group, count);
+  if (group >= muon_options_.size()) return Adam::hyper_at(group, count);
+  return Optimizer::hyper_at(group, count);  // NOLINT(bugprone-parent-virtual-call): not Adam's
 }
 
 void Muon::update(size_t group, std::span<Slot*> slots, const StepControl& control) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "binade/amp/steppable.h"
@@ -118,7 +119,7 @@ class Optimizer : public amp::Steppable {
     double lr_ratio = 1;  // to the first group's
   };
 
-  Optimizer(const char* name, MasterOptions options) : name_(name), options_(options) {}
+  Optimizer(const char* name, MasterOptions options) : name_(name), options_(std::move(options)) {}
 
   void add_group(const std::vector<Tensor>& parameters, double lr);
   // Allocates a zeroed state tensor like the slot's part of the parameter, like all of it, or of

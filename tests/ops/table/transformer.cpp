@@ -102,10 +102,10 @@ double scale_of(const AttentionOptions& options, int64_t dim) {
   return options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
 }
 
-using Attention = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, AttentionOptions);
+using Attention = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&);
 using VarlenAttention = Tensor (*)(const Tensor&, const Tensor&, const Tensor&,
-                                   const SequenceOffsets&, AttentionOptions);
-using PackedAttention = Tensor (*)(const Tensor&, int64_t, int64_t, AttentionOptions);
+                                   const SequenceOffsets&, const AttentionOptions&);
+using PackedAttention = Tensor (*)(const Tensor&, int64_t, int64_t, const AttentionOptions&);
 using Rope = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, int64_t, int64_t);
 
 Description attentions(Attention f) {

@@ -16,7 +16,8 @@ constexpr int steps = 1000;
 constexpr double learning_rate = 1e-4;
 
 // The mean of 256 bf16 weights that start at 1 and always have a gradient of 1.
-train::Series descent(const std::string& name, optim::MasterOptions options, train::Style style) {
+train::Series descent(const std::string& name, const optim::MasterOptions& options,
+                      train::Style style) {
   Tensor w = ones({256}, DType::bf16);
   w.set_requires_grad();
   optim::SGD sgd({w}, {.lr = learning_rate, .master = options});
