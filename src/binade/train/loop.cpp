@@ -560,7 +560,7 @@ class Loop {
 }  // namespace
 
 RunResult run(const Config& config, Progress::Mode mode, Observer* observer,
-              std::shared_ptr<dist::Communicator> ranks) {
+              const std::shared_ptr<dist::Communicator>& ranks) {
   check_device(config);
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   if (ranks == nullptr || ranks->size() == 1) return Loop(config, mode, observer, nullptr).run();

@@ -39,6 +39,7 @@ struct RunResult {
 // the others return an empty result. Fails before the first step if they differ in version,
 // configuration, data, tokenizer or arithmetic.
 RunResult run(const Config& config, Progress::Mode mode = Progress::Mode::normal,
-              Observer* observer = nullptr, std::shared_ptr<dist::Communicator> ranks = nullptr);
+              Observer* observer = nullptr,
+              const std::shared_ptr<dist::Communicator>& ranks = nullptr);
 
 }  // namespace binade::train
