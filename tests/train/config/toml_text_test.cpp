@@ -23,6 +23,8 @@ TEST(TomlText, CommentsAndStringsHoldAnyCharacter) {
            "\"a\" = 1\n# \xC3\xA9",
            "a = \"\"\"\nb\"\"\"",
            "a = [{b = 'c'}]",
+           "a = []\nb = \"\xC3\xA9\"",
+           "a = [\"\xC3\xA9]\", 'c'] # \xC3\xA9\nb = '\xC3\xA9'",
        })
     EXPECT_EQ(misplaced_character(text), text.size()) << text;
 }

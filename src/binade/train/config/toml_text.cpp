@@ -27,11 +27,27 @@ size_t past_string(std::string_view toml, size_t at) {
   return std::min(at, toml.size());
 }
 
+// The position after the array on one line that starts at `at`, or the first byte that is none of
+// it.
+size_t past_array(std::string_view toml, size_t at) {
+  for (at = ascii_until("]\"'\n", toml, at); at < toml.size();
+       at = ascii_until("]\"'\n", toml, at)) {
+    if (toml[at] == ']') return at + 1;
+    if (toml[at] != '"' && toml[at] != '\'') return at;
+    at = past_string(toml, at);
+  }
+  return at;
+}
+
 // The comment or line end after the value that starts at `at`.
 size_t past_value(std::string_view toml, size_t at) {
   const std::string_view value = toml.substr(at);
-  if (value.starts_with("\"\"\"") || value.starts_with("'''") || value.starts_with('[') ||
-      value.starts_with('{'))
+  if (value.starts_with('[')) {
+    at = past_array(toml, at);
+    const bool closed = toml[at - 1] == ']';  // else it goes on in other lines
+    return ascii_until(closed ? "#\n" : "", toml, at);
+  }
+  if (value.starts_with("\"\"\"") || value.starts_with("'''") || value.starts_with('{'))
     return ascii_until("", toml, at);
   if (value.starts_with('"') || value.starts_with('\'')) at = past_string(toml, at);
   return ascii_until("#\n", toml, at);
