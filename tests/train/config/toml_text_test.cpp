@@ -25,6 +25,8 @@ TEST(TomlText, CommentsAndStringsHoldAnyCharacter) {
            "a = [{b = 'c'}]",
            "a = []\nb = \"\xC3\xA9\"",
            "a = [\"\xC3\xA9]\", 'c'] # \xC3\xA9\nb = '\xC3\xA9'",
+           "a = [ # \xC3\xA9\n  'b', # \xC3\xA9\n  '\xC3\xA9',\n]\nc = '\xC3\xA9'",
+           "a = [0.9, -1e-3, true]\nb = '\xC3\xA9'",
        })
     EXPECT_EQ(misplaced_character(text), text.size()) << text;
 }
@@ -47,6 +49,13 @@ TEST(TomlText, ElsewhereTheFirstIsFound) {
            "a = '''\n# \xC3\xA9'''",
            "a = [[--{'\xC3\xA9",
            "a = [\nb='\xC3\xA9'",
+           "a = [-- '\xC3\xA9']",
+           "a = ['b\n'\xC3\xA9']",
+           "a = ['\n'\xC3\xA9']",
+           "a = [\"b\\\"\n'\xC3\xA9']",
+           "a = ['']\n\xC3\xA9",
+           "a = [\"\"\"\xC3\xA9\"\"\"]",
+           "a = ['b'] \xC3\xA9",
            "a = {b = --='\xC3\xA9'",
        })
     EXPECT_EQ(misplaced_character(text), text.find('\xC3')) << text;

@@ -17,24 +17,44 @@ size_t ascii_until(std::string_view stops, std::string_view toml, size_t at) {
   return at;
 }
 
-// The position after the string that starts at `at`, or the end of its line.
-size_t past_string(std::string_view toml, size_t at) {
+// The closing quote of the string that starts at `at`, or the end of its line.
+size_t closing_quote(std::string_view toml, size_t at) {
   const char quote = toml[at++];
-  while (at < toml.size() && toml[at] != '\n') {
-    if (toml[at] == quote) return at + 1;
+  while (at < toml.size() && toml[at] != quote && toml[at] != '\n')
     at += toml[at] == '\\' && quote == '"' ? 2 : 1;
-  }
   return std::min(at, toml.size());
 }
 
-// The position after the array on one line that starts at `at`, or the first byte that is none of
-// it.
-size_t past_array(std::string_view toml, size_t at) {
-  for (at = ascii_until("]\"'\n", toml, at); at < toml.size();
-       at = ascii_until("]\"'\n", toml, at)) {
-    if (toml[at] == ']') return at + 1;
-    if (toml[at] != '"' && toml[at] != '\'') return at;
-    at = past_string(toml, at);
+// The position after the string that starts at `at`, or the end of its line.
+size_t past_string(std::string_view toml, size_t at) {
+  const size_t end = closing_quote(toml, at);
+  return end + (toml.substr(end).starts_with(toml[at]) ? 1 : 0);
+}
+
+// The position after the array of strings, or of bare values, that starts at `at`; the first byte
+// that does not belong to such an array if it is another one.
+size_t past_flat_array(std::string_view toml, size_t at) {
+  constexpr std::string_view bare =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-._";
+  bool strings = true;
+  for (++at; at < toml.size();) {
+    const std::string_view rest = toml.substr(at);
+    if (rest.starts_with(']')) return at + 1;
+    if (rest.starts_with('#')) {
+      at = std::min(toml.find('\n', at), toml.size());
+    } else if (strings && (rest.starts_with('"') || rest.starts_with('\''))) {
+      if (rest.starts_with("\"\"\"") || rest.starts_with("'''")) return at;
+      at = closing_quote(toml, at);
+      if (!toml.substr(at).starts_with(rest.front())) return at;
+      ++at;
+    } else if (bare.find(rest.front()) != bare.npos) {
+      strings = false;
+      ++at;
+    } else if (std::string_view(", \t\r\n").find(rest.front()) != std::string_view::npos) {
+      ++at;
+    } else {
+      return at;
+    }
   }
   return at;
 }
@@ -43,9 +63,8 @@ size_t past_array(std::string_view toml, size_t at) {
 size_t past_value(std::string_view toml, size_t at) {
   const std::string_view value = toml.substr(at);
   if (value.starts_with('[')) {
-    at = past_array(toml, at);
-    const bool closed = toml[at - 1] == ']';  // else it goes on in other lines
-    return ascii_until(closed ? "#\n" : "", toml, at);
+    at = past_flat_array(toml, at);
+    return ascii_until(toml[at - 1] == ']' ? "#\n" : "", toml, at);
   }
   if (value.starts_with("\"\"\"") || value.starts_with("'''") || value.starts_with('{'))
     return ascii_until("", toml, at);
