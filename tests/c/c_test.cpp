@@ -6,10 +6,13 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "binade/autograd/op.h"
 #include "binade/ops/create.h"
 #include "binade/ops/linear.h"
+#include "binade/ops/loss/loss.h"
 #include "binade/ops/softmax.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"
@@ -92,6 +95,20 @@ TEST(C, EveryOpOfTheListRunsOrSaysWhatItWants) {
   EXPECT_EQ(bnd_op_name(bnd_op_count()), nullptr);
 }
 
+TEST(C, EveryOpOfTheLibraryIsListed) {
+  // Named otherwise, with two results, or with functions as arguments.
+  const std::set<std::string_view> others{"scaled_dot_product_attention",
+                                          "lstm_cell",
+                                          "residual_layer_norm",
+                                          "residual_rms_norm",
+                                          "checkpoint",
+                                          "custom"};
+  std::set<std::string_view> listed;
+  for (size_t i = 0; i < bnd_op_count(); ++i) listed.insert(bnd_op_name(i));
+  for (const OpInfo& op : all_ops())
+    EXPECT_NE(listed.count(op.name), others.count(op.name)) << op.name;
+}
+
 TEST(C, OpsAreThoseOfTheLibrary) {
   const std::vector<float> numbers{0.5, -1, 2, 3, 0.25, -4};
   const Handle x = make(numbers, {2, 3}), w = make({1, 2, 3, -1, 0, 1}, {2, 3});
@@ -102,6 +119,10 @@ TEST(C, OpsAreThoseOfTheLibrary) {
   EXPECT_THAT(values_of(run("softmax", {x.get()}, {integer("axis", 0)})),
               ElementsAreArray(test::read(softmax(tx, 0))));
   EXPECT_THAT(values_of(run("sum", {x.get()}, {integer("axes", 1)})), ElementsAre(1.5, -0.75));
+  EXPECT_THAT(values_of(run("huber_loss", {x.get(), w.get()},
+                            {{.name = "delta", .kind = BND_FLOAT, .number = 2}})),
+              ElementsAreArray(test::read(huber_loss(tx, tw, Reduce::mean, 2))));
+  EXPECT_THAT(values_of(run("norm", {x.get()}, {integer("p", 1)})), ElementsAre(10.75));
 }
 
 TEST(C, MisuseIsNamed) {

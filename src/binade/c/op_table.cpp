@@ -4,28 +4,21 @@
 
 #include "binade/ops/activation.h"
 #include "binade/ops/arithmetic.h"
-#include "binade/ops/attention.h"
 #include "binade/ops/categorical.h"
-#include "binade/ops/conv.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/ops/einsum.h"
 #include "binade/ops/index.h"
-#include "binade/ops/linear.h"
-#include "binade/ops/loss/ctc_loss.h"
-#include "binade/ops/loss/loss.h"
+#include "binade/ops/loss/distance.h"
 #include "binade/ops/mask.h"
 #include "binade/ops/matmul.h"
-#include "binade/ops/norm.h"
 #include "binade/ops/pad.h"
-#include "binade/ops/pool.h"
 #include "binade/ops/rearrange.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"
 #include "binade/ops/softmax.h"
 #include "binade/ops/sort.h"
 #include "binade/ops/unary.h"
-#include "binade/ops/unfold.h"
 
 namespace binade::c {
 namespace {
@@ -40,35 +33,6 @@ DType dtype_named(const std::string& text) {
 
 Axes axes_of(const Options& o) { return o.list("axes", std::vector<int64_t>{}); }
 
-Reduce reduce_of(const Options& o) {
-  const std::string text = o.text("reduce", "mean");
-  if (text == "mean") return Reduce::mean;
-  if (text == "sum") return Reduce::sum;
-  if (text == "none") return Reduce::none;
-  fail("bnd_op", {.argument = "option reduce", .expected = "mean, sum or none", .found = text});
-}
-
-ConvOptions conv_of(const Options& o) {
-  return {.stride = o.list("stride", std::vector<int64_t>{1}),
-          .padding = o.list("padding", std::vector<int64_t>{0}),
-          .dilation = o.list("dilation", std::vector<int64_t>{1}),
-          .groups = o.integer("groups", 1)};
-}
-
-PoolOptions pool_of(const Options& o) {
-  return {.kernel = o.list("kernel", std::vector<int64_t>{2}),
-          .stride = o.list("stride", std::vector<int64_t>{}),
-          .padding = o.list("padding", std::vector<int64_t>{0}),
-          .ceil_mode = o.flag("ceil_mode")};
-}
-
-WindowOptions windows_of(const Options& o) {
-  return {.kernel = o.list("kernel"),
-          .stride = o.list("stride", std::vector<int64_t>{1}),
-          .padding = o.list("padding", std::vector<int64_t>{0}),
-          .dilation = o.list("dilation", std::vector<int64_t>{1})};
-}
-
 PadMode pad_mode_of(const Options& o) {
   const std::string text = o.text("mode", "constant");
   if (text == "constant") return PadMode::constant;
@@ -80,25 +44,6 @@ PadMode pad_mode_of(const Options& o) {
 
 Order order_of(const Options& o, const char* descending, int64_t otherwise) {
   return o.integer(descending, otherwise) != 0 ? Order::descending : Order::ascending;
-}
-
-CrossEntropyOptions cross_entropy_of(const Options& o) {
-  return {.reduce = reduce_of(o),
-          .smoothing = o.number("smoothing", 0),
-          .ignore_index = o.integer("ignore_index", -100)};
-}
-
-template <Tensor (*op)(const Tensor&)>
-Tensor unary(Inputs x, const Options&) {
-  return op(x[0]);
-}
-template <Tensor (*op)(const Tensor&, const Tensor&)>
-Tensor binary(Inputs x, const Options&) {
-  return op(x[0], x[1]);
-}
-template <Tensor (*op)(const Tensor&, const Tensor&, Reduce)>
-Tensor loss(Inputs x, const Options& o) {
-  return op(x[0], x[1], reduce_of(o));
 }
 
 const Entry table[] = {
@@ -119,6 +64,12 @@ const Entry table[] = {
     {"pow_scalar(x; exponent)",
      [](Inputs x, const Options& o) { return pow(x[0], o.number("exponent")); }},
     {"where(condition, a, b)", [](Inputs x, const Options&) { return where(x[0], x[1], x[2]); }},
+    {"addcmul(a, b, c; value = 1)",
+     [](Inputs x, const Options& o) { return addcmul(x[0], x[1], x[2], o.number("value", 1)); }},
+    {"addcdiv(a, b, c; value = 1)",
+     [](Inputs x, const Options& o) { return addcdiv(x[0], x[1], x[2], o.number("value", 1)); }},
+    {"eq(a, b)", binary<eq>},
+    {"not_equal(a, b)", binary<not_equal>},
     {"less(a, b)", binary<less>},
     {"less_equal(a, b)", binary<less_equal>},
     {"greater(a, b)", binary<greater>},
@@ -143,8 +94,14 @@ const Entry table[] = {
     {"sin(x)", unary<sin>},
     {"cos(x)", unary<cos>},
     {"tan(x)", unary<tan>},
+    {"asin(x)", unary<asin>},
+    {"acos(x)", unary<acos>},
+    {"atan(x)", unary<atan>},
+    {"sinh(x)", unary<sinh>},
+    {"cosh(x)", unary<cosh>},
     {"tanh(x)", unary<tanh>},
     {"erf(x)", unary<erf>},
+    {"erfinv(x)", unary<erfinv>},
     {"sigmoid(x)", unary<sigmoid>},
     {"relu(x)", unary<relu>},
     {"silu(x)", unary<silu>},
@@ -167,53 +124,32 @@ const Entry table[] = {
     {"floor(x)", unary<floor>},
     {"ceil(x)", unary<ceil>},
     {"round(x)", unary<round>},
+    {"trunc(x)", unary<trunc>},
     {"is_finite(x)", unary<is_finite>},
     {"is_nan(x)", unary<is_nan>},
+    {"is_inf(x)", unary<is_inf>},
     {"cast(x; dtype)",
      [](Inputs x, const Options& o) { return cast(x[0], dtype_named(o.text("dtype"))); }},
-    {"dropout(x; p)", [](Inputs x, const Options& o) { return dropout(x[0], o.number("p")); }},
     // products
     {"matmul(a, b)", binary<matmul>},
     {"mm(a, b)", binary<mm>},
     {"bmm(a, b)", binary<bmm>},
-    {"linear(x, weight, bias?)", [](Inputs x, const Options&) { return linear(x[0], x[1], x[2]); }},
+    {"mv(a, b)", binary<mv>},
+    {"dot(a, b)", binary<dot>},
+    {"addmm(c, a, b; beta = 1, alpha = 1)",
+     [](Inputs x, const Options& o) {
+       return addmm(x[0], x[1], x[2], o.number("beta", 1), o.number("alpha", 1));
+     }},
+    {"baddbmm(c, a, b; beta = 1, alpha = 1)",
+     [](Inputs x, const Options& o) {
+       return baddbmm(x[0], x[1], x[2], o.number("beta", 1), o.number("alpha", 1));
+     }},
+    {"tensordot(a, b; axes_a, axes_b)",
+     [](Inputs x, const Options& o) {
+       return tensordot(x[0], x[1], o.list("axes_a"), o.list("axes_b"));
+     }},
     {"einsum(...; equation)",
      [](Inputs x, const Options& o) { return einsum(o.text("equation"), x); }},
-    {"attention(q, k, v, mask?; causal = 0, dropout = 0)",
-     [](Inputs x, const Options& o) {
-       return scaled_dot_product_attention(
-           x[0], x[1], x[2],
-           {.causal = o.flag("causal"), .mask = x[3], .dropout = o.number("dropout", 0)});
-     }},
-    {"packed_attention(qkv; heads, kv_heads, causal = 1, documents = none)",
-     [](Inputs x, const Options& o) {
-       return packed_attention(x[0], o.integer("heads"), o.integer("kv_heads"),
-                               {.causal = o.integer("causal", 1) != 0,
-                                .documents = o.list("documents", std::vector<int64_t>{})});
-     }},
-    {"varlen_attention(q, k, v; queries, keys = queries, causal = 0)",
-     [](Inputs x, const Options& o) {
-       return varlen_attention(x[0], x[1], x[2],
-                               {o.list("queries"), o.list("keys", std::vector<int64_t>{})},
-                               {.causal = o.flag("causal")});
-     }},
-    {"conv2d(x, weight, bias?; stride = 1, padding = 0, dilation = 1, groups = 1)",
-     [](Inputs x, const Options& o) { return conv2d(x[0], x[1], x[2], conv_of(o)); }},
-    {"max_pool(x; kernel = 2, stride = kernel, padding = 0, ceil_mode = 0)",
-     [](Inputs x, const Options& o) { return max_pool(x[0], pool_of(o)); }},
-    {"avg_pool(x; kernel = 2, stride = kernel, padding = 0, ceil_mode = 0)",
-     [](Inputs x, const Options& o) { return avg_pool(x[0], pool_of(o)); }},
-    {"global_avg_pool(x)", unary<global_avg_pool>},
-    {"adaptive_avg_pool(x; sizes)",
-     [](Inputs x, const Options& o) { return adaptive_avg_pool(x[0], o.list("sizes")); }},
-    {"adaptive_max_pool(x; sizes)",
-     [](Inputs x, const Options& o) { return adaptive_max_pool(x[0], o.list("sizes")); }},
-    {"unfold(x; kernel, stride = 1, padding = 0, dilation = 1)",
-     [](Inputs x, const Options& o) { return unfold(x[0], windows_of(o)); }},
-    {"fold(columns; height, width, kernel, stride = 1, padding = 0, dilation = 1)",
-     [](Inputs x, const Options& o) {
-       return fold(x[0], o.integer("height"), o.integer("width"), windows_of(o));
-     }},
     // reductions
     {"sum(x; axes = all, keep = 0)",
      [](Inputs x, const Options& o) { return sum(x[0], axes_of(o), o.flag("keep")); }},
@@ -241,7 +177,24 @@ const Entry table[] = {
      [](Inputs x, const Options& o) {
        return argmax(x[0], o.integer("axis", -1), o.flag("keep"));
      }},
+    {"argmin(x; axis = -1, keep = 0)",
+     [](Inputs x, const Options& o) {
+       return argmin(x[0], o.integer("axis", -1), o.flag("keep"));
+     }},
+    {"norm(x; p = 2, axes = all, keep = 0)",
+     [](Inputs x, const Options& o) {
+       return norm(x[0], o.number("p", 2), axes_of(o), o.flag("keep"));
+     }},
     {"cumsum(x; axis)", [](Inputs x, const Options& o) { return cumsum(x[0], o.integer("axis")); }},
+    {"cumprod(x; axis)",
+     [](Inputs x, const Options& o) { return cumprod(x[0], o.integer("axis")); }},
+    {"cosine_similarity(a, b; axis = -1, eps = 1e-8)",
+     [](Inputs x, const Options& o) {
+       return cosine_similarity(x[0], x[1], o.integer("axis", -1), o.number("eps", 1e-8));
+     }},
+    {"cdist(a, b)", binary<cdist>},
+    {"cross(a, b; axis = -1)",
+     [](Inputs x, const Options& o) { return cross(x[0], x[1], o.integer("axis", -1)); }},
     {"softmax(x; axis = -1)",
      [](Inputs x, const Options& o) { return softmax(x[0], o.integer("axis", -1)); }},
     {"log_softmax(x; axis = -1)",
@@ -249,33 +202,6 @@ const Entry table[] = {
     {"logsumexp(x; axis = -1, keep = 0)",
      [](Inputs x, const Options& o) {
        return logsumexp(x[0], o.integer("axis", -1), o.flag("keep"));
-     }},
-    // norms
-    {"layer_norm(x, weight?, bias?; eps = 1e-5)",
-     [](Inputs x, const Options& o) {
-       return layer_norm(x[0], x[1], x[2], o.number("eps", 1e-5));
-     }},
-    {"rms_norm(x, weight?; eps = 1e-5)",
-     [](Inputs x, const Options& o) { return rms_norm(x[0], x[1], o.number("eps", 1e-5)); }},
-    {"instance_norm(x, weight?, bias?; eps = 1e-5)",
-     [](Inputs x, const Options& o) {
-       return instance_norm(x[0], x[1], x[2], o.number("eps", 1e-5));
-     }},
-    // losses
-    {"cross_entropy(logits, target; reduce = mean, smoothing = 0, ignore_index = -100)",
-     [](Inputs x, const Options& o) { return cross_entropy(x[0], x[1], cross_entropy_of(o)); }},
-    {"mse_loss(x, target; reduce = mean)", loss<mse_loss>},
-    {"l1_loss(x, target; reduce = mean)", loss<l1_loss>},
-    {"binary_cross_entropy(x, target; reduce = mean)", loss<binary_cross_entropy>},
-    {"bce_with_logits(x, target; reduce = mean)",
-     [](Inputs x, const Options& o) { return bce_with_logits(x[0], x[1], reduce_of(o)); }},
-    {"ctc_loss(log_probs, targets; input_lengths, target_lengths, blank = 0, zero_infinity = 0, "
-     "reduce = mean)",
-     [](Inputs x, const Options& o) {
-       return ctc_loss(x[0], x[1], {o.list("input_lengths"), o.list("target_lengths")},
-                       {.reduce = reduce_of(o),
-                        .blank = o.integer("blank", 0),
-                        .zero_infinity = o.flag("zero_infinity")});
      }},
     // shapes and indices
     {"reshape(x; shape)",
@@ -298,6 +224,7 @@ const Entry table[] = {
     {"unsqueeze(x; axis)",
      [](Inputs x, const Options& o) { return unsqueeze(x[0], o.integer("axis")); }},
     {"contiguous(x)", unary<contiguous>},
+    {"clone(x)", unary<clone>},
     {"cat(...; axis)", [](Inputs x, const Options& o) { return cat(x, o.integer("axis")); }},
     {"stack(...; axis)", [](Inputs x, const Options& o) { return stack(x, o.integer("axis")); }},
     {"flip(x; axes)", [](Inputs x, const Options& o) { return flip(x[0], o.list("axes")); }},
@@ -344,11 +271,22 @@ const Entry table[] = {
      [](Inputs x, const Options& o) { return gather(x[0], o.integer("axis"), x[1]); }},
     {"index_select(x, index; axis)",
      [](Inputs x, const Options& o) { return index_select(x[0], o.integer("axis"), x[1]); }},
-    {"embedding(weight, index)", binary<embedding>},
+    {"scatter_add(x, index, source; axis)",
+     [](Inputs x, const Options& o) { return scatter_add(x[0], o.integer("axis"), x[1], x[2]); }},
+    {"index_put(x, index, values; accumulate = 0)",
+     [](Inputs x, const Options& o) { return index_put(x[0], x[1], x[2], o.flag("accumulate")); }},
 };
 
 }  // namespace
 
-std::span<const Entry> op_table() { return table; }
+std::span<const Entry> op_table() {
+  static const std::vector<Entry> all = [] {
+    std::vector<Entry> entries(std::begin(table), std::end(table));
+    const std::span<const Entry> layers = layer_op_table();
+    entries.insert(entries.end(), layers.begin(), layers.end());
+    return entries;
+  }();
+  return all;
+}
 
 }  // namespace binade::c

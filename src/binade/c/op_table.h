@@ -31,5 +31,17 @@ struct Entry {
 };
 
 std::span<const Entry> op_table();
+// Of these, the ops that layers and losses consist of.
+std::span<const Entry> layer_op_table();
+
+// Calls of ops whose arguments are tensors alone.
+template <Tensor (*op)(const Tensor&)>
+Tensor unary(Inputs x, const Options&) {
+  return op(x[0]);
+}
+template <Tensor (*op)(const Tensor&, const Tensor&)>
+Tensor binary(Inputs x, const Options&) {
+  return op(x[0], x[1]);
+}
 
 }  // namespace binade::c
