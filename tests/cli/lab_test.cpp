@@ -35,6 +35,9 @@ TEST(CliPlan, PrintsATableAndJson) {
   EXPECT_THAT(text.out, HasSubstr("fp8: the numerics are right"));
   const auto plan = nlohmann::json::parse(binade("plan --json --memory 64MiB" + small_model).out);
   EXPECT_EQ(plan.at("memory"), 64 << 20);
+  // The program and its libraries, not what planning itself took.
+  EXPECT_GT(plan.at("program"), 4 << 20);
+  EXPECT_LT(plan.at("program"), 200 << 20);
   EXPECT_EQ(plan.at("rows").size(), 16u);
   EXPECT_GT(plan.at("rows").at(0).at("largest_batch"), 1);
 }

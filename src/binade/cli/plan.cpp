@@ -47,9 +47,16 @@ int64_t parse_memory(const std::string& text) {
                 .found = "'" + text + "'"});
 }
 
-void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
+// The machine's memory, and what this program took of it before it planned.
+struct PlanMemory {
+  int64_t machine = 0;
+  int64_t program = 0;
+};
+
+void print_json(const std::vector<lab::PlanRow>& rows, const PlanMemory& memory) {
   json::Writer out(2);
-  out.begin_object().key("memory").value(memory).key("rows").begin_array();
+  out.begin_object().key("memory").value(memory.machine);
+  out.key("program").value(memory.program).key("rows").begin_array();
   for (const lab::PlanRow& row : rows) {
     out.begin_object()
         .key("name")
@@ -90,7 +97,7 @@ std::string emulated_precisions(Device device) {
 }
 
 void print_text(const train::Config& config, const std::vector<lab::PlanRow>& rows,
-                int64_t memory) {
+                const PlanMemory& memory) {
   fmt::print(
       "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nBytes are at "
       "the peak of a step, logits those of the loss; copies: 16-bit weights of autocast;\n"
@@ -99,8 +106,8 @@ void print_text(const train::Config& config, const std::vector<lab::PlanRow>& ro
       "itself takes {} more. 'batch' is the largest that fits.\n"
       "Tokens per second are an upper bound: a roofline of this machine, measured now.\n",
       grouped(rows.front().forecast.parameter_count), config.accumulate, config.batch,
-      config.context, train::bytes_text(memory), lab::plan_text(rows, memory),
-      train::bytes_text(lab::process_memory()));
+      config.context, train::bytes_text(memory.machine), lab::plan_text(rows, memory.machine),
+      train::bytes_text(memory.program));
   const std::string emulated = emulated_precisions(train::device_of(config));
   if (!emulated.empty())
     fmt::print(
@@ -171,9 +178,11 @@ void add_plan(CLI::App& app) {
   command->callback([command, arguments] {
     const train::Config config = configuration(*command, *arguments);
     if (arguments->ranks > 0) return plan_ranks(config, *arguments);
-    const int64_t memory =
-        arguments->memory.empty() ? lab::machine_memory() : parse_memory(arguments->memory);
-    const std::vector<lab::PlanRow> rows = lab::plan(config, memory);
+    const PlanMemory memory = {.machine = arguments->memory.empty()
+                                              ? lab::machine_memory()
+                                              : parse_memory(arguments->memory),
+                               .program = lab::process_memory()};
+    const std::vector<lab::PlanRow> rows = lab::plan(config, memory.machine);
     if (arguments->json) return print_json(rows, memory);
     print_text(config, rows, memory);
   });
