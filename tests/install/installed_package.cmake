@@ -28,6 +28,35 @@ endforeach()
 run(COMMAND "${work}/examples/ranks" OUTPUT ranks)
 expect_match("${ranks}" "loss")
 
+# Both check what their model has learned of generated data.
+foreach(type IN ITEMS bf16 f16)
+  run(COMMAND "${work}/examples/cifar" --precision ${type} OUTPUT cifar)
+  expect_match("${cifar}" "test accuracy [0-9.]+%")
+endforeach()
+run(COMMAND "${work}/examples/tabular" OUTPUT tabular)
+expect_match("${tabular}" "R2 0\\.9")
+
+# ---- their own data: files of the same layout, and what is wrong with others ----
+string(REPEAT "x" 3073 record)
+file(WRITE "${work}/cifar10/data_batch_1.bin" "${record}")
+run(COMMAND "${work}/examples/cifar" "${work}/cifar10" FAILS OUTPUT message)
+expect_match("${message}" "data_batch_1.bin: expected labels below 10, found 120 at byte 0")
+file(WRITE "${work}/cifar10/data_batch_1.bin" "${record}x")
+run(COMMAND "${work}/examples/cifar" "${work}/cifar10" FAILS OUTPUT message)
+expect_match("${message}" "expected records of 3073 bytes, found 3074 bytes")
+
+set(table "a,\"b c\",d\n")
+foreach(i RANGE 1 60)
+  math(EXPR double "2 * ${i}")
+  string(APPEND table "${i},${double},7\n")
+endforeach()
+file(WRITE "${work}/table.csv" "${table}")
+run(COMMAND "${work}/examples/tabular" "${work}/table.csv" "b c" OUTPUT tabular)
+expect_match("${tabular}" "R2 0\\.99")
+file(WRITE "${work}/table.csv" "${table}1,x,3\n")
+run(COMMAND "${work}/examples/tabular" "${work}/table.csv" FAILS OUTPUT message)
+expect_match("${message}" "table.csv, line 62: expected a finite number, found 'x'")
+
 # ---- the C++ example in the README ----
 file(READ "${source}/README.md" readme)
 string(FIND "${readme}" "```cpp\n" begin)
