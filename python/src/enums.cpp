@@ -44,4 +44,10 @@ CastClass parse_cast_class(const std::string& text) {
                   .found = "'" + text + "'"});
 }
 
+nn::ResNetBlock parse_resnet_block(const std::string& name) {
+  static constexpr std::pair<const char*, nn::ResNetBlock> choices[] = {
+      {"basic", nn::ResNetBlock::basic}, {"bottleneck", nn::ResNetBlock::bottleneck}};
+  return choose<nn::ResNetBlock>("block", name, choices);
+}
+
 }  // namespace binade::python

@@ -211,8 +211,9 @@ void bind_models(nb::module_& m) {
   nb::class_<nn::ResNet, nn::Layer>(m, "_ResNet")
       .def("__init__", [](nn::ResNet* self, int64_t channels, const std::vector<int64_t>& widths,
                           const std::vector<int64_t>& blocks, int64_t classes, bool large_stem,
-                          uint64_t seed, Device device, DType dtype) {
+                          uint64_t seed, Device device, DType dtype, const std::string& block) {
         new (self) nn::ResNet({.channels = channels,
+                               .block = parse_resnet_block(block),
                                .widths = widths,
                                .blocks = blocks,
                                .classes = classes,

@@ -95,6 +95,10 @@ def test_models():
         assert model.loss(tokens, tokens).item() == pytest.approx(expected, rel=1e-5)
     assert bn.nn.ResNet(widths=(8,), blocks=(1,), classes=5, large_stem=False)(
         bn.ones(1, 3, 8, 8)).shape == (1, 5)
+    bottlenecks = bn.nn.ResNet(widths=(8,), blocks=(1,), classes=5, block="bottleneck")
+    assert bottlenecks.state_dict()["fc.weight"].shape == (5, 32)
+    with pytest.raises(bn.Error, match="one of basic, bottleneck"):
+        bn.nn.ResNet(block="wide")
 
 
 def test_pretrained_folders(tmp_path):

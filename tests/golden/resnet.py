@@ -1,6 +1,8 @@
-"""Makes resnet_run.safetensors: 10 training steps of a tiny ResNet with torchvision's names."""
+"""Makes resnet_run.safetensors and resnet_bottleneck_run.safetensors: training steps of tiny ResNets with
+torchvision's names, of basic blocks and of bottlenecks."""
 
 import copy
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -8,24 +10,26 @@ from torch.nn import functional as F
 
 from golden_common import Inputs, save
 
-SEED = 20240605
-STEPS, BATCH, IMAGE, CLASSES = 10, 4, (3, 12, 12), 10
-WIDTHS, BLOCKS = (8, 16), (2, 2)
 SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
 
 
+def projection(inside, outside, stride):
+    """Of a shortcut whose shape changes; None if it does not."""
+    if stride == 1 and inside == outside:
+        return None
+    return nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+
+
 class BasicBlock(nn.Module):
-    def __init__(self, inside, outside, stride):
+    expansion = 1
+
+    def __init__(self, inside, width, stride):
         super().__init__()
-        self.conv1 = nn.Conv2d(inside, outside, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outside)
-        self.conv2 = nn.Conv2d(outside, outside, 3, 1, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outside)
-        self.downsample = None
-        if stride != 1 or inside != outside:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
-            )
+        self.conv1 = nn.Conv2d(inside, width, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = projection(inside, width, stride)
 
     def forward(self, x):
         skip = x if self.downsample is None else self.downsample(x)
@@ -33,24 +37,72 @@ class BasicBlock(nn.Module):
         return F.relu(self.bn2(self.conv2(y)) + skip)
 
 
-class ResNet(nn.Module):
-    """conv1 3x3 stride 1, bn1, relu (no max pool); the stages; global average pool; fc."""
+class Bottleneck(nn.Module):
+    """The stride is the 3x3 convolution's, as in torchvision (ResNet v1.5)."""
 
-    def __init__(self):
+    expansion = 4
+
+    def __init__(self, inside, width, stride):
         super().__init__()
-        self.conv1 = nn.Conv2d(IMAGE[0], WIDTHS[0], 3, 1, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(WIDTHS[0])
-        self.layer1 = self._stage(WIDTHS[0], WIDTHS[0], BLOCKS[0], stride=1)
-        self.layer2 = self._stage(WIDTHS[0], WIDTHS[1], BLOCKS[1], stride=2)
-        self.fc = nn.Linear(WIDTHS[1], CLASSES)
-
-    def _stage(self, inside, outside, blocks, stride):
-        first = BasicBlock(inside, outside, stride)
-        return nn.Sequential(first, *(BasicBlock(outside, outside, 1) for _ in range(blocks - 1)))
+        self.conv1 = nn.Conv2d(inside, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * width)
+        self.downsample = projection(inside, 4 * width, stride)
 
     def forward(self, x):
-        x = F.relu(self.bn1(self.conv1(x)))
-        x = self.layer2(self.layer1(x))
+        skip = x if self.downsample is None else self.downsample(x)
+        y = F.relu(self.bn1(self.conv1(x)))
+        y = F.relu(self.bn2(self.conv2(y)))
+        return F.relu(self.bn3(self.conv3(y)) + skip)
+
+
+@dataclass
+class Case:
+    file: str
+    seed: int
+    block: type
+    large_stem: bool  # 7x7 stride 2 and max pool; else 3x3
+    image: tuple
+    steps: int
+    batch: int
+    widths: tuple
+    blocks: tuple
+    classes: int = 10
+
+
+CASES = (
+    Case("resnet_run.safetensors", 20240605, BasicBlock, False, (3, 12, 12), 10, 4, (8, 16), (2, 2)),
+    Case("resnet_bottleneck_run.safetensors", 20240606, Bottleneck, True, (3, 28, 28), 4, 4, (4, 8), (2, 1)),
+)
+
+
+class ResNet(nn.Module):
+    """conv1, bn1, relu, a max pool after a large stem; the stages; global average pool; fc."""
+
+    def __init__(self, case):
+        super().__init__()
+        kernel, stride = (7, 2) if case.large_stem else (3, 1)
+        inside = case.widths[0]
+        self.conv1 = nn.Conv2d(case.image[0], inside, kernel, stride, padding=kernel // 2, bias=False)
+        self.bn1 = nn.BatchNorm2d(inside)
+        self.maxpool = nn.MaxPool2d(3, 2, 1) if case.large_stem else nn.Identity()
+        self.stages = []
+        for i, (width, count) in enumerate(zip(case.widths, case.blocks)):
+            stage = []
+            for j in range(count):
+                stage.append(case.block(inside, width, 2 if i > 0 and j == 0 else 1))
+                inside = width * case.block.expansion
+            self.stages.append(f"layer{i + 1}")
+            self.add_module(self.stages[-1], nn.Sequential(*stage))
+        self.fc = nn.Linear(inside, case.classes)
+
+    def forward(self, x):
+        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
+        for stage in self.stages:
+            x = getattr(self, stage)(x)
         return self.fc(x.mean(dim=(2, 3)))
 
 
@@ -83,14 +135,14 @@ def train(model, images, targets):
     return torch.tensor(losses, dtype=torch.float64)
 
 
-def main():
-    inputs = Inputs(SEED)
-    model = ResNet().train()
+def make(case):
+    inputs = Inputs(case.seed)
+    model = ResNet(case).train()
     initialise(model, inputs)
     tensors = {name: value.clone() for name, value in state(model).items()}
-    targets = inputs.integers(STEPS, BATCH, high=CLASSES)
-    patterns = inputs.normal(CLASSES, *IMAGE)
-    images = patterns[targets] + inputs.normal(STEPS, BATCH, *IMAGE)  # learnable: class plus noise
+    targets = inputs.integers(case.steps, case.batch, high=case.classes)
+    patterns = inputs.normal(case.classes, *case.image)
+    images = patterns[targets] + inputs.normal(case.steps, case.batch, *case.image)  # learnable: class plus noise
     reference = copy.deepcopy(model).double()
     tensors["run/images"], tensors["run/targets"] = images, targets
     tensors["run/step0/logits"] = copy.deepcopy(model)(images[0])
@@ -102,15 +154,16 @@ def main():
     tensors["run/final_norm"] = torch.stack([value.norm() for value in final])
     tensors["run/eval_logits"] = model.eval()(images[0])
     metadata = {
-        "config": {"widths": WIDTHS, "blocks": BLOCKS, "classes": CLASSES, "image": IMAGE},
+        "config": {"widths": case.widths, "blocks": case.blocks, "classes": case.classes, "image": case.image},
         "optimizer": SGD,
         "final_names": names,
         "oracle": f"torch {torch.__version__}",
     }
-    save("resnet_run.safetensors", tensors, metadata)
+    save(case.file, tensors, metadata)
     loss, exact = tensors["run/loss"], tensors["run/loss_f64"]
     print(f"  loss {loss[0]:.4f} -> {loss[-1]:.4f}, gap {((loss - exact) / exact).abs().max():.1e}")
 
 
 if __name__ == "__main__":
-    main()
+    for case in CASES:
+        make(case)

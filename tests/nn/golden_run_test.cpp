@@ -200,16 +200,16 @@ TEST_P(GoldenLanguageRun, ThreadsChangeNoBit) {
   EXPECT_EQ(losses[0], losses[2]);
 }
 
-TEST(GoldenResNetRun, TenStepsOfSgd) {
-  const io::SafetensorsFile file(golden("resnet_run.safetensors"));
-  nn::ResNet model(
-      {.channels = 3, .widths = {8, 16}, .blocks = {2, 2}, .classes = 10, .large_stem = false});
+// Trains by SGD as PyTorch did in the golden file.
+void expect_resnet_run(const std::string& name, const nn::ResNetConfig& config) {
+  const io::SafetensorsFile file(golden(name));
+  nn::ResNet model(config);
   model.load_state_dict(without_run(file));
   optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
   const Tensor images = file.load("run/images"), targets = file.load("run/targets");
   const std::vector<double> losses = to_vector(file.load("run/loss")),
                             exact = to_vector(file.load("run/loss_f64"));
-  for (int64_t step = 0; step < 10; ++step) {
+  for (int64_t step = 0; step < images.size(0); ++step) {
     optimizer.zero_grad();
     const Tensor logits = model(select(images, 0, step));
     if (step == 0) {
@@ -226,7 +226,7 @@ TEST(GoldenResNetRun, TenStepsOfSgd) {
   }
   // Running statistics are among these, the count of batches is not.
   StateDict state = model.state_dict();
-  EXPECT_EQ(state.at("bn1.num_batches_tracked").item(), 10);
+  EXPECT_EQ(state.at("bn1.num_batches_tracked").item(), images.size(0));
   std::erase_if(state,
                 [](const auto& entry) { return entry.first.ends_with("num_batches_tracked"); });
   expect_final(state, to_vector(file.load("run/final_sum")), to_vector(file.load("run/final_norm")),
@@ -235,6 +235,17 @@ TEST(GoldenResNetRun, TenStepsOfSgd) {
   const Tensor expected = file.load("run/eval_logits");
   const Tensor logits = model(select(images, 0, 0));
   EXPECT_LE(largest_difference(logits, expected), 1e-5 * largest(to_vector(expected)));
+}
+
+TEST(GoldenResNetRun, BasicBlocks) {
+  expect_resnet_run("resnet_run.safetensors",
+                    {.widths = {8, 16}, .blocks = {2, 2}, .classes = 10, .large_stem = false});
+}
+
+TEST(GoldenResNetRun, Bottlenecks) {
+  expect_resnet_run(
+      "resnet_bottleneck_run.safetensors",
+      {.block = nn::ResNetBlock::bottleneck, .widths = {4, 8}, .blocks = {2, 1}, .classes = 10});
 }
 
 }  // namespace

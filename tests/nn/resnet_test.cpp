@@ -25,6 +25,38 @@ TEST(ResNet, ResNet18HasTorchvisionsCountAndNames) {
             (Shape{2, 1000}));
 }
 
+TEST(ResNet, ResNet50HasTorchvisionsCountAndNames) {
+  ResNet model(resnet_config(50), Device::meta());
+  EXPECT_EQ(model.parameter_count(), 25'557'032);
+  const StateDict state = model.state_dict();
+  EXPECT_EQ(state.size(), 320u);  // of torchvision's resnet50().state_dict()
+  const std::pair<const char*, Shape> entries[] = {
+      {"layer1.0.conv1.weight", {64, 64, 1, 1}},
+      {"layer1.0.downsample.0.weight", {256, 64, 1, 1}},
+      {"layer1.2.conv1.weight", {64, 256, 1, 1}},
+      {"layer2.0.conv2.weight", {128, 128, 3, 3}},
+      {"layer3.5.conv3.weight", {1024, 256, 1, 1}},
+      {"layer4.0.downsample.1.running_var", {2048}},
+      {"layer4.2.bn3.bias", {2048}},
+      {"fc.weight", {1000, 2048}}};
+  for (const auto& [name, shape] : entries) {
+    ASSERT_TRUE(state.contains(name)) << name;
+    EXPECT_EQ(state.at(name).shape(), shape) << name;
+  }
+  EXPECT_FALSE(state.contains("layer2.1.downsample.0.weight"));
+  EXPECT_EQ(model(Tensor::empty({2, 3, 224, 224}, DType::f32, Device::meta())).shape(),
+            (Shape{2, 1000}));
+}
+
+// Parameter counts of torchvision's models.
+TEST(ResNet, EveryDepthHasTorchvisionsCount) {
+  const std::pair<int64_t, int64_t> counts[] = {
+      {18, 11'689'512}, {34, 21'797'672}, {101, 44'549'160}, {152, 60'192'808}};
+  for (const auto& [depth, count] : counts)
+    EXPECT_EQ(ResNet(resnet_config(depth), Device::meta()).parameter_count(), count) << depth;
+  EXPECT_THAT([] { resnet_config(20); }, ThrowsMessage<Error>(HasSubstr("18, 34, 50, 101 or 152")));
+}
+
 TEST(ResNet, SmallStemKeepsSmallImages) {
   ResNet model(
       {.channels = 1, .widths = {4, 8}, .blocks = {1, 1}, .classes = 3, .large_stem = false});

@@ -72,13 +72,13 @@ class Llama(_LanguageModel):
 
 
 class ResNet(Module):
-    """A residual network of basic blocks: ResNet-18 by default."""
+    """A residual network: ResNet-18 by default. block="bottleneck", blocks=(3, 4, 6, 3) is ResNet-50."""
 
     def __init__(self, channels=3, widths=(64, 128, 256, 512), blocks=(2, 2, 2, 2), classes=1000, *,
-                 large_stem=True, seed=0, device="cpu", dtype=_F32):
+                 block="basic", large_stem=True, seed=0, device="cpu", dtype=_F32):
         super().__init__()
         object.__setattr__(self, "_native", _binade._ResNet(
-            channels, list(widths), list(blocks), classes, large_stem, seed, device, dtype))
+            channels, list(widths), list(blocks), classes, large_stem, seed, device, dtype, block))
 
     def forward(self, x):
         return self._native(x)

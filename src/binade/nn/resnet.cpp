@@ -33,28 +33,92 @@ ResNetConfig checked_and_seeded(const ResNetConfig& config) {
   return config;
 }
 
+// Output channels of a block per channel of its width.
+int64_t expansion_of(ResNetBlock block) {
+  return block == ResNetBlock::bottleneck ? Bottleneck::expansion : 1;
+}
+
+std::unique_ptr<Layer> make_block(ResNetBlock block, int64_t in, int64_t width, int64_t stride,
+                                  Placement placement) {
+  if (block == ResNetBlock::bottleneck)
+    return std::make_unique<Bottleneck>(in, width, stride, placement);
+  return std::make_unique<BasicBlock>(in, width, stride, placement);
+}
+
 }  // namespace
+
+Shortcut::Shortcut(int64_t in, int64_t out, int64_t stride, Placement placement) {
+  if (stride == 1 && in == out) return;
+  conv = std::make_unique<Conv2d>(conv_config(in, out, 1, stride), placement);
+  norm = std::make_unique<BatchNorm>(out, 1e-5, 0.1, placement);
+}
+
+Tensor Shortcut::operator()(const Tensor& x) const { return conv ? (*norm)((*conv)(x)) : x; }
 
 BasicBlock::BasicBlock(int64_t in, int64_t out, int64_t stride, Placement placement)
     : conv1_(conv_config(in, out, 3, stride), placement),
       conv2_(conv_config(out, out, 3, 1), placement),
       bn1_(out, 1e-5, 0.1, placement),
-      bn2_(out, 1e-5, 0.1, placement) {
+      bn2_(out, 1e-5, 0.1, placement),
+      shortcut_(in, out, stride, placement) {
   add_child("conv1", conv1_);
   add_child("bn1", bn1_);
   add_child("conv2", conv2_);
   add_child("bn2", bn2_);
-  if (stride == 1 && in == out) return;
-  shortcut_ = std::make_unique<Conv2d>(conv_config(in, out, 1, stride), placement);
-  shortcut_norm_ = std::make_unique<BatchNorm>(out, 1e-5, 0.1, placement);
-  add_child("downsample.0", *shortcut_);
-  add_child("downsample.1", *shortcut_norm_);
+  if (!shortcut_.conv) return;
+  add_child("downsample.0", *shortcut_.conv);
+  add_child("downsample.1", *shortcut_.norm);
 }
 
 Tensor BasicBlock::forward(const Tensor& x) {
   const Tensor hidden = relu(bn1_(conv1_(x)));
-  const Tensor shortcut = shortcut_ ? (*shortcut_norm_)((*shortcut_)(x)) : x;
+  const Tensor shortcut = shortcut_(x);
   return relu(bn2_(conv2_(hidden)) + shortcut);
+}
+
+Bottleneck::Bottleneck(int64_t in, int64_t width, int64_t stride, Placement placement)
+    : conv1_(conv_config(in, width, 1, 1), placement),
+      conv2_(conv_config(width, width, 3, stride), placement),
+      conv3_(conv_config(width, expansion * width, 1, 1), placement),
+      bn1_(width, 1e-5, 0.1, placement),
+      bn2_(width, 1e-5, 0.1, placement),
+      bn3_(expansion * width, 1e-5, 0.1, placement),
+      shortcut_(in, expansion * width, stride, placement) {
+  add_child("conv1", conv1_);
+  add_child("bn1", bn1_);
+  add_child("conv2", conv2_);
+  add_child("bn2", bn2_);
+  add_child("conv3", conv3_);
+  add_child("bn3", bn3_);
+  if (!shortcut_.conv) return;
+  add_child("downsample.0", *shortcut_.conv);
+  add_child("downsample.1", *shortcut_.norm);
+}
+
+Tensor Bottleneck::forward(const Tensor& x) {
+  const Tensor narrow = relu(bn1_(conv1_(x)));
+  const Tensor hidden = relu(bn2_(conv2_(narrow)));
+  const Tensor shortcut = shortcut_(x);
+  return relu(bn3_(conv3_(hidden)) + shortcut);
+}
+
+ResNetConfig resnet_config(int64_t depth) {
+  switch (depth) {
+    case 18:
+      return {};
+    case 34:
+      return {.blocks = {3, 4, 6, 3}};
+    case 50:
+      return {.block = ResNetBlock::bottleneck, .blocks = {3, 4, 6, 3}};
+    case 101:
+      return {.block = ResNetBlock::bottleneck, .blocks = {3, 4, 23, 3}};
+    case 152:
+      return {.block = ResNetBlock::bottleneck, .blocks = {3, 8, 36, 3}};
+    default:
+      fail("resnet_config", {.argument = "depth",
+                             .expected = "18, 34, 50, 101 or 152",
+                             .found = std::to_string(depth)});
+  }
 }
 
 ResNet::ResNet(const ResNetConfig& config, Device device, DType dtype)
@@ -63,17 +127,18 @@ ResNet::ResNet(const ResNetConfig& config, Device device, DType dtype)
                               : conv_config(config.channels, config.widths[0], 3, 1),
             {device, dtype}),
       stem_norm_(config.widths[0], 1e-5, 0.1, {device, dtype}),
-      head_({.in = config.widths.back(), .out = config.classes}, {device, dtype}) {
+      head_({.in = expansion_of(config.block) * config.widths.back(), .out = config.classes},
+            {device, dtype}) {
   add_child("conv1", stem_);
   add_child("bn1", stem_norm_);
   int64_t in = config_.widths[0];
   for (size_t stage = 0; stage < config_.widths.size(); ++stage) {
     for (int64_t i = 0; i < config_.blocks[stage]; ++i) {
       const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-      blocks_.push_back(std::make_unique<BasicBlock>(in, config_.widths[stage], stride,
-                                                     Placement{device, dtype}));
+      const int64_t width = config_.widths[stage];
+      blocks_.push_back(make_block(config_.block, in, width, stride, {device, dtype}));
       add_child("layer" + std::to_string(stage + 1) + "." + std::to_string(i), *blocks_.back());
-      in = config_.widths[stage];
+      in = expansion_of(config_.block) * width;
     }
   }
   add_child("fc", head_);
