@@ -85,6 +85,23 @@ TEST(AtomicFile, LeavesNothingWithoutCommit) {
   EXPECT_EQ(files_in(folder), 1);
 }
 
+// A killed writer's file goes; one that is being written stays, and so does what others call so.
+TEST(AtomicFile, RemovesLeftovers) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.tmp-1-0", "a.tmp-12-345", "a.tmp-backup", "a.tmp-", "b.tmp-1-0"})
+    folder.put(name, "half");
+  AtomicFile first(folder / "a", "writer"), second(folder / "a", "writer");
+  first.append("1");
+  second.append("2");
+  first.commit();
+  EXPECT_EQ(content_of(folder / "a"), "1");
+  second.commit();
+  EXPECT_EQ(content_of(folder / "a"), "2");
+  for (const char* name : {"a.tmp-backup", "a.tmp-", "b.tmp-1-0"})
+    EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
+  EXPECT_EQ(files_in(folder), 4);
+}
+
 TEST(AtomicFile, SaysWhyItCannotWrite) {
   const TemporaryFolder folder;
   EXPECT_THAT(

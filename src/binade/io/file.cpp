@@ -1,6 +1,7 @@
 #include "binade/io/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "binade/base/error.h"
 
@@ -45,6 +47,37 @@ bool write_all(int descriptor, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
   return true;
+}
+
+constexpr const char* temporary_suffix = ".tmp-";  // and the process, "-" and a count
+
+bool is_temporary_name_of(const std::string& target, const std::string& name) {
+  const std::string prefix = target + temporary_suffix;
+  return name.starts_with(prefix) && name.size() > prefix.size() &&
+         name.find_first_not_of("0123456789-", prefix.size()) == name.npos;
+}
+
+// Removes the temporary files of `target` whose writers have ended.
+void remove_unfinished_files(const std::filesystem::path& target) {
+  const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : ".";
+  std::vector<std::filesystem::path> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (is_temporary_name_of(target.filename().string(), at->path().filename().string()))
+      found.push_back(at->path());
+  }
+  for (const std::filesystem::path& path : found) {
+    const Descriptor file{::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+    if (file.number >= 0 && ::flock(file.number, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+  }
+}
+
+// Locks a new file. Returns false if another process has removed it as a leftover before that.
+bool lock_new_file(int descriptor) {
+  struct stat status = {};
+  while (::flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;  // others hold it briefly
+  return ::fstat(descriptor, &status) != 0 || status.st_nlink > 0;
 }
 
 // The mapped files, in a form that a signal handler may read.
@@ -193,13 +226,17 @@ std::string read_text(const std::filesystem::path& path, std::string_view caller
 
 AtomicFile::AtomicFile(std::filesystem::path path, std::string_view caller)
     : path_(std::move(path)), caller_(caller) {
+  remove_unfinished_files(path_);
   static std::atomic<uint64_t> count = 0;
-  do {
+  bool mine = false;
+  while (!mine) {
     temporary_ = path_;
-    temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+    temporary_ += temporary_suffix + std::to_string(::getpid()) + "-" + std::to_string(count++);
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (descriptor_ < 0 && errno == EEXIST);
-  if (descriptor_ < 0) refuse("to create");
+    if (descriptor_ < 0 && errno != EEXIST) refuse("to create");
+    mine = descriptor_ >= 0 && lock_new_file(descriptor_);
+    if (descriptor_ >= 0 && !mine) ::close(std::exchange(descriptor_, -1));
+  }
 }
 
 AtomicFile::~AtomicFile() {

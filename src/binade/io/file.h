@@ -42,7 +42,7 @@ std::string read_text(const std::filesystem::path& path, std::string_view caller
 
 // Writes a file atomically: under a temporary name in the same folder, synced to disk, then
 // renamed. Without commit() the temporary file is removed and an older file of that name stays
-// untouched.
+// untouched. What killed writers of the same file have left is removed first.
 class AtomicFile {
  public:
   AtomicFile(std::filesystem::path path, std::string_view caller);
@@ -62,7 +62,7 @@ class AtomicFile {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   std::string caller_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;  // locked, which tells a file being written from a leftover
 };
 
 // A file that grows: each append is one write of a whole record, so that a killed process leaves at
