@@ -24,8 +24,8 @@ void run(const ReportArguments& arguments) {
   for (const std::string& folder : arguments.folders) {
     runs.push_back(train::read_run(folder));
     if (runs.back().damaged > 0)
-      fmt::print(stderr, "binade: {}/metrics.jsonl: {} damaged lines were left out\n",
-                 visible(folder), runs.back().damaged);
+      fmt::print(stderr, "binade: {}/metrics.jsonl: {} damaged line{} left out\n", visible(folder),
+                 runs.back().damaged, runs.back().damaged == 1 ? " was" : "s were");
   }
   std::filesystem::path out = arguments.out;
   if (runs.size() == 1) {

@@ -376,7 +376,7 @@ void Doctor::append_line(const char* file, const std::string& text) {
 }
 
 void Doctor::before_checkpoint(train::Trainer& trainer) {
-  // The last step has not come to after_step() if the log could not be written.
+  // The last step has not come to the end of after_step() if a file could not be written.
   take_statistics(trainer, 0);
   // A run that is resumed after a power cut finds nothing of the checkpoint's steps again.
   for (const std::string& file : unsynced_) {

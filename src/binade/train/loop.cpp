@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -305,7 +306,10 @@ class Loop {
                         .loss = std::numeric_limits<double>::quiet_NaN(),
                         .validation_loss = trainer_.evaluate(split_.validation),
                         .memory = memory::peak(trainer_.device())};
-    add_to_log(record);
+    if (const std::exception_ptr failure = add_to_log(record)) {
+      save_before_failing();
+      std::rethrow_exception(failure);
+    }
     show_sample();
     last_record_ = Clock::now();
   }
@@ -349,7 +353,6 @@ class Loop {
   // Saves what it can: the caller is about to report why the run ends.
   void save_before_failing() {
     try {
-      trainer_.finish_all();
       save();
       note_checkpoint(writer_->wait());
     } catch (const std::exception&) {  // the first failure says more
@@ -358,15 +361,27 @@ class Loop {
 
   // `observed`: something watched the last step, which takes time that is not training's.
   void record_all(const std::vector<StepResult>& results, bool observed) {
-    if (results.empty()) return;
+    const std::exception_ptr failure = record_each(results, observed);
+    if (!failure) return;
+    record_each(trainer_.finish_all(), false);  // a GPU may have started more steps
+    save_before_failing();
+    std::rethrow_exception(failure);
+  }
+
+  // Returns the first failure to write a record, or null.
+  std::exception_ptr record_each(const std::vector<StepResult>& results, bool observed) {
+    if (results.empty()) return {};
     const double elapsed = seconds_since(last_record_) / static_cast<double>(results.size());
     last_record_ = Clock::now();
+    std::exception_ptr failure;
     for (const StepResult& result : results) {
       if (!observed || speed_.empty()) speed_.add(static_cast<double>(step_tokens_), elapsed);
       energy_.add(static_cast<double>(step_tokens_), seconds_since(start_));
       check_full_speed();
-      record(result, elapsed);
+      const std::exception_ptr one = record(result, elapsed);
+      if (!failure) failure = one;
     }
+    return failure;
   }
 
   // A run above the peak shows that the machine was busy when the peak was measured: no share of it
@@ -377,17 +392,20 @@ class Loop {
     progress_.set_full_speed(full_speed_);
   }
 
-  void add_to_log(const Record& record) {
+  // Returns the failure to write it, or null.
+  std::exception_ptr add_to_log(const Record& record) {
     try {
       log_->add(record);
     } catch (const Error&) {
-      save_before_failing();
-      throw;
+      return std::current_exception();
     }
     show([&] { progress_.step(record); });
+    return {};
   }
 
-  void record(const StepResult& result, double elapsed) {
+  // Returns the failure to write the record, or null. Such a run saves a checkpoint before it ends,
+  // and a resumed run does not repeat the step: everything else is done as for any other.
+  std::exception_ptr record(const StepResult& result, double elapsed) {
     seconds_ += elapsed;
     Record record{.step = result.step,
                   .loss = result.loss,
@@ -401,7 +419,16 @@ class Loop {
                   .seconds = seconds_,
                   .joules_per_token = energy_.joules_per_token()};
     if (evaluates_at(result.step)) record.validation_loss = trainer_.evaluate(split_.validation);
-    add_to_log(record);
+    const std::exception_ptr failure = add_to_log(record);
+    try {
+      follow_up(record, result);
+    } catch (const Error&) {
+      if (!failure) throw;  // otherwise the first failure says more
+    }
+    return failure;
+  }
+
+  void follow_up(const Record& record, const StepResult& result) {
     const bool is_best = record.validation_loss && log_->best_step() == result.step;
     if (config_.keep_best && is_best) save_best();
     if (record.validation_loss && result.step < config_.steps) show_sample();

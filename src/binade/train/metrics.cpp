@@ -163,7 +163,8 @@ MetricsLog::MetricsLog(const std::filesystem::path& folder, int64_t step)
         });
   }
   if (damaged > 0)
-    warning_ = fmt::format("{} damaged lines were cut from the log: {}", damaged, warning_);
+    warning_ = fmt::format("{} damaged line{} cut from the log: {}", damaged,
+                           damaged == 1 ? " was" : "s were", warning_);
   flush(0);
   json.commit();
   csv.commit();

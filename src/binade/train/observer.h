@@ -25,7 +25,7 @@ class Observer {
   }
   // Called before a checkpoint is taken: files of the run must contain everything of its steps,
   // which a resumed run does not repeat, and must be durable. The last step has not come to
-  // after_step() if its record could not be written.
+  // the end of after_step() if a file could not be written.
   virtual void before_checkpoint(Trainer& trainer) { static_cast<void>(trainer); }
   // Called with each step's result. Returns notes to print.
   virtual std::vector<std::string> after_step(Trainer& trainer, const data::Tokens& tokens,
