@@ -18,45 +18,43 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* faults[] = {"kill", "cut", "ENOSPC", "EIO", "EINTR", "short"};
+constexpr const char* faults[] = {"kill", "torn", "cut", "ENOSPC", "EIO", "EINTR", "short"};
 
-// A run with the preloaded library of tests/preload/fail_calls.cpp.
-int run_with_fault(const std::vector<std::string>& command, const fs::path& root,
-                   const std::vector<std::string>& variables, const fs::path& output) {
-  std::vector<std::string> words = {"/usr/bin/env", "LD_PRELOAD=" BINADE_FAIL_CALLS,
-                                    "BINADE_FAULT_ROOT=" + root.string()};
-  words.insert(words.end(), variables.begin(), variables.end());
-  words.insert(words.end(), command.begin(), command.end());
-  return Process(words, output).wait();
-}
-
-struct Tally {
+struct FaultTally {
   int runs = 0, ended = 0;  // ended: before their last step
 };
 
-// Faults at every `stride`-th call, of each kind in turn, beginning with `kind`.
-std::map<std::string, Tally> torture(const Arrangement& arrangement, long stride, size_t kind) {
-  const testing::TemporaryFolder folder;
-  const ResumableRun runs(arrangement, {.steps = 6, .checkpoint_every = 2}, folder.path());
-  EXPECT_EQ(Process(runs.command(folder / "straight")).wait(), 0);
-  const std::string expected = runs.outcome(folder / "straight");
-  const fs::path count = folder / "count", output = folder / "output";
-  EXPECT_EQ(run_with_fault(runs.command(folder / "counted"), folder / "counted",
-                           {"BINADE_FAULT_COUNT=" + count.string()}, output),
-            0)
-      << testing::content_of(output);
-  EXPECT_TRUE(runs.outcome(folder / "counted") == expected);
-  const long calls = std::atol(testing::content_of(count).c_str());
-  EXPECT_GT(calls, 50);
+// Runs of one arrangement with a fault each.
+class FaultyRuns {
+ public:
+  explicit FaultyRuns(const Arrangement& arrangement)
+      : arrangement_(arrangement), runs_(arrangement, length, folder_.path()) {
+    EXPECT_EQ(Process(runs_.command(folder_ / "straight")).wait(), 0);
+    expected_ = runs_.outcome(folder_ / "straight");
+    calls_ = runs_.count_calls(folder_ / "counted");
+    EXPECT_TRUE(runs_.outcome(folder_ / "counted") == expected_);
+    EXPECT_GT(calls_, 50);
+  }
 
-  std::map<std::string, Tally> tallies;
-  for (long at = stride / 2; at < calls && !::testing::Test::HasFailure(); at += stride) {
-    const std::string fault = faults[kind++ % std::size(faults)];
-    SCOPED_TRACE(arrangement.name + ": " + fault + " at call " + std::to_string(at));
-    const fs::path run = folder / "run";
+  // At every `stride`-th call; `kinds` of `faults` at each, from `first_kind` on and in turn.
+  std::map<std::string, FaultTally> run(long stride, size_t first_kind, size_t kinds) {
+    size_t kind = first_kind;
+    for (long at = stride / 2; at < calls_ && !::testing::Test::HasFailure(); at += stride, ++kind)
+      for (size_t i = 0; i < kinds; ++i) run_with(faults[(kind + i) % std::size(faults)], at);
+    return tallies_;
+  }
+
+ private:
+  static constexpr RunLength length{.steps = 6, .checkpoint_every = 2};
+
+  void run_with(const std::string& fault, long at) {
+    SCOPED_TRACE(arrangement_.name + ": " + fault + " at call " + std::to_string(at));
+    const fs::path run = folder_ / "run", output = folder_ / "output";
     const int status =
-        run_with_fault(runs.command(run), run,
-                       {"BINADE_FAULT=" + fault, "BINADE_FAULT_AT=" + std::to_string(at)}, output);
+        Process(runs_.command_with_fault(
+                    run, {"BINADE_FAULT=" + fault, "BINADE_FAULT_AT=" + std::to_string(at)}),
+                output)
+            .wait();
     // Interruptions and short writes are no failures.
     if (fault == "EINTR" || fault == "short") {
       EXPECT_EQ(status, 0) << testing::content_of(output);
@@ -64,34 +62,48 @@ std::map<std::string, Tally> torture(const Arrangement& arrangement, long stride
       EXPECT_THAT(status, ::testing::AnyOf(0, 2)) << testing::content_of(output);
     }
     if (status != 0) {
-      EXPECT_EQ(Process(runs.command(run), output).wait(), 0) << testing::content_of(output);
+      EXPECT_EQ(Process(runs_.command(run), output).wait(), 0) << testing::content_of(output);
     }
-    EXPECT_TRUE(runs.outcome(run) == expected) << testing::content_of(output);
+    EXPECT_TRUE(runs_.outcome(run) == expected_) << testing::content_of(output);
     for (const auto& entry : fs::directory_iterator(run / "checkpoints"))
       EXPECT_FALSE(entry.path().filename().string().starts_with('.')) << entry.path();
-    ++tallies[fault].runs;
-    tallies[fault].ended += status == 0 ? 0 : 1;
+    ++tallies_[fault].runs;
+    tallies_[fault].ended += status == 0 ? 0 : 1;
     fs::remove_all(run);
     fs::remove(output);
   }
-  return tallies;
+
+  const testing::TemporaryFolder folder_;
+  const Arrangement& arrangement_;
+  const ResumableRun runs_;
+  std::string expected_;
+  long calls_ = 0;
+  std::map<std::string, FaultTally> tallies_;
+};
+
+TEST(Torture, AFaultAtAFewSystemCallsLosesNothing) {
+  FaultyRuns(arrangement_named("fp16")).run(29, 0, 1);
 }
 
-TEST(Torture, AFaultAtAFewSystemCallsLosesNothing) { torture(arrangement_named("fp16"), 29, 0); }
-
-// The distance between calls with a fault: BINADE_TORTURE_STRIDE, which scripts/torture sets, or 1.
-long stride_wanted() {
-  const char* text = std::getenv("BINADE_TORTURE_STRIDE");
+// A positive number from the environment, which scripts/torture sets, or 1.
+long positive_variable(const char* name) {
+  const char* text = std::getenv(name);
   return text == nullptr ? 1 : std::max(1L, std::atol(text));
 }
 
 class TortureSlow : public ::testing::TestWithParam<Arrangement> {};
 
-// Every call meets one kind of fault in each arrangement, and each kind in some.
+// By default every call meets one kind of fault in each arrangement, and each kind in some.
 TEST_P(TortureSlow, AFaultAtEverySystemCallLosesNothing) {
+  if (const std::string missing = missing_for(GetParam()); !missing.empty())
+    GTEST_SKIP() << missing;
   const auto first_kind =
       static_cast<size_t>(&arrangement_named(GetParam().name) - arrangements().data());
-  for (const auto& [fault, tally] : torture(GetParam(), stride_wanted(), first_kind)) {
+  const auto kinds =
+      std::min(static_cast<size_t>(positive_variable("BINADE_TORTURE_KINDS")), std::size(faults));
+  FaultyRuns runs(GetParam());
+  for (const auto& [fault, tally] :
+       runs.run(positive_variable("BINADE_TORTURE_STRIDE"), first_kind, kinds)) {
     std::printf("%-28s %-7s %5d runs, %5d ended by it\n", GetParam().name.c_str(), fault.c_str(),
                 tally.runs, tally.ended);
   }

@@ -2,18 +2,21 @@
 // program there as kill -9 or a power cut would. Environment:
 //   BINADE_FAULT_ROOT   only calls on paths below this folder count
 //   BINADE_FAULT_AT     index of the call, from 0; none: only count
-//   BINADE_FAULT        kill, cut, short, or the name of an error: ENOSPC, EIO, EINTR
-//   BINADE_FAULT_COUNT  file that receives the number of calls at the end
+//   BINADE_FAULT        kill, torn, cut, short, or the name of an error: ENOSPC, EIO, EINTR
+//   BINADE_FAULT_COUNT  file that receives the number of calls at the end, unless that is 0
+// A kill comes before the call; a torn write is one that a kill ends in its middle.
 // A power cut loses what was not synchronized: bytes of files after their last fsync, and new names
 // in folders that had no fsync since.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -26,6 +29,7 @@ namespace {
 
 struct Rename {
   std::string from, to, backup;  // backup: another name of what was called `to`; empty: nothing was
+  unsigned int flags = 0;        // of renameat2
 };
 
 struct State {
@@ -72,10 +76,13 @@ bool counts(const std::string& path) {
   return !state().root.empty() && path.starts_with(state().root);
 }
 
+// Not through this library's own unlink().
+void remove_name(const std::string& path) { ::syscall(SYS_unlinkat, AT_FDCWD, path.c_str(), 0); }
+
 void undo_unsynced() {
   State& s = state();
   for (auto one = s.renames.rbegin(); one != s.renames.rend(); ++one) {
-    ::renameat(AT_FDCWD, one->to.c_str(), AT_FDCWD, one->from.c_str());
+    ::syscall(SYS_renameat2, AT_FDCWD, one->to.c_str(), AT_FDCWD, one->from.c_str(), one->flags);
     if (!one->backup.empty()) ::renameat(AT_FDCWD, one->backup.c_str(), AT_FDCWD, one->to.c_str());
     // What is known of the file, or of the files below the folder, has its old name again.
     std::map<std::string, off_t> moved;
@@ -84,19 +91,32 @@ void undo_unsynced() {
     s.unsynced = moved;
   }
   for (const auto& [path, size] : s.unsynced) (void)!::truncate(path.c_str(), size);
-  for (const auto& [path, yes] : s.created) ::unlink(path.c_str());
+  for (const auto& [path, yes] : s.created) remove_name(path);
 }
 
-enum class Verdict { go_on, failed, shortened };
+void remove_backups() {
+  for (const Rename& one : state().renames)
+    if (!one.backup.empty()) remove_name(one.backup);
+}
+
+void end_by_kill() {
+  remove_backups();
+  ::kill(::getpid(), SIGKILL);
+}
+
+enum class Verdict { go_on, failed, shortened, torn };
 
 // Counts a call, and does what the environment asks for at this one.
 Verdict next_call(const char* name) {
   State& s = state();
   if (s.count++ != s.at) return Verdict::go_on;
+  if (s.fault == "torn" && std::strcmp(name, "write") == 0) return Verdict::torn;
   if (s.fault == "cut") undo_unsynced();
-  if (s.fault == "cut" || s.fault == "kill") ::kill(::getpid(), SIGKILL);
+  if (s.fault == "cut" || s.fault == "kill" || s.fault == "torn") end_by_kill();
   if (s.fault == "short")
     return std::strcmp(name, "write") == 0 ? Verdict::shortened : Verdict::go_on;
+  // Removing is tidying up: what could not be removed stays until the run is resumed.
+  if (std::strcmp(name, "unlink") == 0) return Verdict::go_on;
   // Only calls that wait are interrupted.
   if (s.fault == "EINTR" && std::strcmp(name, "write") != 0 && std::strcmp(name, "fsync") != 0)
     return Verdict::go_on;
@@ -110,9 +130,9 @@ void note_write(int descriptor, const std::string& path) {
   if (::fstat(descriptor, &status) == 0) state().unsynced.emplace(path, status.st_size);
 }
 
-void note_rename(const char* from, const char* to) {
+void note_rename(const char* from, const char* to, unsigned int flags) {
   State& s = state();
-  Rename one{from, to, {}};
+  Rename one{from, to, {}, flags};
   if (struct stat status = {}; ::lstat(to, &status) == 0 && S_ISREG(status.st_mode)) {
     one.backup = parent_of(to) + "/.before-" + std::to_string(s.count);
     if (::link(to, one.backup.c_str()) != 0) one.backup.clear();
@@ -133,7 +153,7 @@ void note_sync(int descriptor, const std::string& path) {
   std::erase_if(s.created, [&](const auto& one) { return parent_of(one.first) == path; });
   std::erase_if(s.renames, [&](const Rename& one) {
     if (parent_of(one.to) != path) return false;
-    if (!one.backup.empty()) ::unlink(one.backup.c_str());
+    if (!one.backup.empty()) remove_name(one.backup);
     return true;
   });
 }
@@ -141,9 +161,9 @@ void note_sync(int descriptor, const std::string& path) {
 struct AtTheEnd {
   ~AtTheEnd() {
     const std::string file = variable("BINADE_FAULT_COUNT");
-    if (!file.empty()) std::ofstream(file) << state().count;
-    for (const Rename& one : state().renames)
-      if (!one.backup.empty()) ::unlink(one.backup.c_str());
+    // A program may start others, which change nothing below the folder and end after it.
+    if (!file.empty() && state().count > 0) std::ofstream(file) << state().count;
+    remove_backups();
   }
 } at_the_end;
 
@@ -176,15 +196,53 @@ extern "C" int open64(const char* path, int flags, ...) {
   return open_noted("open64", path, flags, mode);
 }
 
-extern "C" ssize_t write(int descriptor, const void* bytes, size_t size) {
-  const auto call = real<ssize_t(int, const void*, size_t)>("write");
+namespace {
+
+// `call` writes that many bytes.
+template <class Call>
+ssize_t write_noted(int descriptor, size_t size, Call&& call) {
   const std::string path = path_of(descriptor);
-  if (!counts(path)) return call(descriptor, bytes, size);
+  if (!counts(path)) return call(size);
   const std::lock_guard lock(state().mutex);
   note_write(descriptor, path);
   const Verdict verdict = next_call("write");
   if (verdict == Verdict::failed) return -1;
-  return call(descriptor, bytes, verdict == Verdict::shortened ? (size + 1) / 2 : size);
+  const bool partial = verdict == Verdict::shortened || verdict == Verdict::torn;
+  const ssize_t written = call(partial ? (size + 1) / 2 : size);
+  if (verdict == Verdict::torn) end_by_kill();
+  return written;
+}
+
+ssize_t pwrite_noted(const char* name, int descriptor, const void* bytes, size_t size, off_t at) {
+  const auto call = real<ssize_t(int, const void*, size_t, off_t)>(name);
+  return write_noted(descriptor, size,
+                     [&](size_t part) { return call(descriptor, bytes, part, at); });
+}
+
+// The path of a file that a call names below an open folder.
+std::string path_below(int folder, const char* name) {
+  return folder == AT_FDCWD || name[0] == '/' ? name : path_of(folder) + "/" + name;
+}
+
+void note_unlink(const std::string& path) {
+  if (!counts(path)) return;
+  const std::lock_guard lock(state().mutex);
+  next_call("unlink");
+}
+
+}  // namespace
+
+extern "C" ssize_t write(int descriptor, const void* bytes, size_t size) {
+  const auto call = real<ssize_t(int, const void*, size_t)>("write");
+  return write_noted(descriptor, size, [&](size_t part) { return call(descriptor, bytes, part); });
+}
+
+extern "C" ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t at) {
+  return pwrite_noted("pwrite", descriptor, bytes, size, at);
+}
+
+extern "C" ssize_t pwrite64(int descriptor, const void* bytes, size_t size, off64_t at) {
+  return pwrite_noted("pwrite64", descriptor, bytes, size, at);
 }
 
 extern "C" int fsync(int descriptor) {
@@ -201,8 +259,31 @@ extern "C" int rename(const char* from, const char* to) noexcept {
   if (!counts(from)) return call(from, to);
   const std::lock_guard lock(state().mutex);
   if (next_call("rename") == Verdict::failed) return -1;
-  note_rename(from, to);
+  note_rename(from, to, 0);
   return call(from, to);
+}
+
+extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+                         unsigned int flags) noexcept {
+  const auto call = real<int(int, const char*, int, const char*, unsigned int)>("renameat2");
+  const std::string source = path_below(from_folder, from), target = path_below(to_folder, to);
+  if (!counts(source)) return call(from_folder, from, to_folder, to, flags);
+  const std::lock_guard lock(state().mutex);
+  if (next_call("rename") == Verdict::failed) return -1;
+  note_rename(source.c_str(), target.c_str(), flags);
+  return call(from_folder, from, to_folder, to, flags);
+}
+
+extern "C" int unlink(const char* path) noexcept {
+  const auto call = real<int(const char*)>("unlink");
+  note_unlink(path);
+  return call(path);
+}
+
+extern "C" int unlinkat(int folder, const char* name, int flags) noexcept {
+  const auto call = real<int(int, const char*, int)>("unlinkat");
+  note_unlink(path_below(folder, name));
+  return call(folder, name, flags);
 }
 
 extern "C" int mkdir(const char* path, mode_t mode) noexcept {
