@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 
@@ -75,6 +77,33 @@ TEST(Documents, PackedRowsNameTheirDocuments) {
   EXPECT_THAT(values_of(batch.tokens), ElementsAre(2, 2, 2, 2, 2, 1, 1, 1, 4, 4, 4, 4, 4, 3, 3, 0));
   EXPECT_THAT(batch.documents, ElementsAre(0, 5, 8, 13, 15, 16));
   EXPECT_EQ(values_of(batch.targets).back(), -100);
+}
+
+// Rows are drawn by the weights of their sources, however many documents a source has.
+TEST(Documents, MixedRowsFollowTheWeights) {
+  const auto few = std::make_shared<const Documents>(documents_of({3, 3}, {.context = 8}));
+  std::string ids(90, '\7'), targets(90, '\1');
+  std::vector<int64_t> ends;
+  for (int64_t end = 3; end <= 90; end += 3) ends.push_back(end);
+  const auto many = std::make_shared<const Documents>(
+      Tokens::of_bytes(ids), Tokens::of_bytes(targets), ends, Documents::Options{.context = 8});
+  const std::shared_ptr<const Documents> parts[] = {few, many};
+  const double weights[] = {3, 1};
+  const Documents mixed = Documents::mixed(parts, weights);
+  ASSERT_EQ(mixed.rows(), 32);
+  EXPECT_EQ(mixed.size(), 32);
+  std::map<int64_t, int> drawn, spread;
+  constexpr int64_t rows = 4000;
+  for (int64_t step = 0; step < rows / 4; ++step)
+    for (const int64_t id : values_of(mixed.training_batch({4, 8}, 5, step, 0).tokens)) ++drawn[id];
+  for (int64_t i = 0; i < 4; ++i)
+    for (const int64_t id : values_of(mixed.validation_batch({4, 8}, i, 4).tokens)) ++spread[id];
+  // Two inputs a row; the standard deviation of a count of 3,000 among 4,000 is 27.
+  EXPECT_NEAR(drawn[1] + drawn[2], 2 * 3000, 2 * 5 * 27);
+  EXPECT_NEAR(drawn[1], 2 * 1500, 2 * 5 * 31);
+  EXPECT_NEAR(drawn[7], 2 * 1000, 2 * 5 * 27);
+  EXPECT_EQ(spread[1] + spread[2], 2 * 12);
+  EXPECT_EQ(spread[7], 2 * 4);
 }
 
 TEST(Documents, ValidationSpreadsOverAllRows) {

@@ -27,7 +27,7 @@ TEST(TextReader, UnpacksTextsAndJsonLines) {
   const std::string lines = "{\"text\":\"one\"}\n{\"text\":\"two\"}";
   EXPECT_EQ(text_at(folder.put("a.txt.gz", gzipped("first"))), "first");
   EXPECT_EQ(text_at(folder.put("b.jsonl.gz", gzipped(lines))), "one\ntwo\n");
-  EXPECT_EQ(text_at(folder.put("c.jsonl.zst", zstandard(lines))), "one\ntwo\n");
+  EXPECT_EQ(text_at(folder.put("c.jsonl.zst", zstandard("\xEF\xBB\xBF" + lines))), "one\ntwo\n");
   folder.put("d.txt", "last");
   EXPECT_EQ(text_at(folder.path()), "first\none\ntwo\none\ntwo\nlast\n");
 }

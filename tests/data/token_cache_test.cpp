@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "binade/base/error.h"
 #include "binade/data/text_reader.h"
@@ -74,6 +76,22 @@ TEST_F(TokenCacheTest, ADamagedFileIsWrittenAgain) {
     EXPECT_EQ(encodings(path), 1) << length;
   }
   EXPECT_EQ(encodings(path), 0);
+  EXPECT_EQ(files_in(cache_).size(), 1u);
+}
+
+// As the ranks of a run do.
+TEST_F(TokenCacheTest, SeveralReadersEncodeATextOnce) {
+  const fs::path path = folder_.put("a.txt", text_);
+  std::atomic<int> calls = 0;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; ++i)
+    readers.emplace_back([&] {
+      const Tokens tokens =
+          cached_tokens(path.string(), *tokenizer_, {cache_}, [&](size_t, size_t) { ++calls; });
+      EXPECT_EQ(tokens.size(), static_cast<int64_t>(tokenizer_->encode(text_).size()));
+    });
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(calls, 1);
   EXPECT_EQ(files_in(cache_).size(), 1u);
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import tokenizers
 import transformers
@@ -53,13 +54,17 @@ LLAMA31 = """{{- bos_token }}
 {{- "<|eot_id|>" }}
 {%- for message in messages %}
     {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + '<|eot_id|>' }}
-{%- endfor %}"""
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}"""
 GEMMA2 = (
     "{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
     "{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}"
     "{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}"
     "{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '\\n' + "
-    "message['content'] | trim + '<end_of_turn>\\n' }}{% endfor %}")
+    "message['content'] | trim + '<end_of_turn>\\n' }}{% endfor %}{% if add_generation_prompt %}"
+    "{{'<start_of_turn>model\\n'}}{% endif %}")
 GEMMA3 = """{{ bos_token }}
 {%- if messages[0]['role'] == 'system' -%}
     {%- set first_user_prefix = messages[0]['content'] + '\\n\\n' -%}
@@ -77,7 +82,10 @@ GEMMA3 = """{{ bos_token }}
     {{ '<start_of_turn>' + role + '\\n' + (first_user_prefix if loop.first else "") }}
     {{- message['content'] | trim }}
     {{- '<end_of_turn>\\n' }}
-{%- endfor -%}"""
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{'<start_of_turn>model\\n'}}
+{%- endif -%}"""
 MISTRAL1 = (
     "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}"
     "{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}"
@@ -127,7 +135,20 @@ TEMPLATES = {  # with the texts of BOS and EOS
     "mistral-v1": (MISTRAL1, "<s>", "</s>"), "mistral-v2": (MISTRAL2, "<s>", "</s>"),
     "mistral-v3": (MISTRAL3, "<s>", "</s>"), "mistral-nemo": (NEMO, "<s>", "</s>"),
 }
-# The last two write a system message before a last message of the user only.
+SPECIAL_OF = {"chatml": (None, "<|im_end|>"), "llama3": ("<|begin_of_text|>", "<|eot_id|>"),
+              "gemma": ("<bos>", "<eos>"), "mistral": ("<s>", "</s>")}
+
+
+def own_templates():
+    """Those that Binade writes, from its source."""
+    source = (HERE.parent.parent / "src/binade/data/chat/chat_template.cpp").read_text()
+    for name, jinja in re.findall(r'case ChatFormat::(\w+):\s+return R"\((.*?)\)"', source, re.DOTALL):
+        TEMPLATES["binade-" + name] = (jinja, *SPECIAL_OF[name])
+    assert len(TEMPLATES) == 14
+
+
+own_templates()
+# Mistral v3 and Nemo write a system message before a last message of the user only.
 NO_SYSTEM = {"gemma2", "mistral-v1", "mistral-v3", "mistral-nemo"}
 
 TURNS = [("user", "  What is 7 * 8?\n"), ("assistant", "\n56. Easy \u2014 na\u00efve, even.  "),
@@ -167,7 +188,7 @@ def corpus():
 def main():
     folder = HERE / "chat"
     folder.mkdir(exist_ok=True)
-    cases = []
+    cases, prompts = [], []
     for kind, made in (("byte_level", byte_level()), ("metaspace", metaspace())):
         made.save(str(folder / f"{kind}.json"), pretty=False)
         for name, (template, bos, eos) in TEMPLATES.items():
@@ -182,10 +203,14 @@ def main():
                 assert ids == fast(text, add_special_tokens=False)["input_ids"]
                 cases.append({"tokenizer": kind, "template": name, "messages": messages,
                               "text": text, "ids": list(ids)})
+            for count in (1, 3):
+                messages = [{"role": r, "content": c} for r, c in TURNS[:count]]
+                ids = fast.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+                prompts.append({"tokenizer": kind, "template": name, "messages": messages, "ids": list(ids)})
     templates = {name: {"jinja": t, "bos": b or "", "eos": e} for name, (t, b, e) in TEMPLATES.items()}
     (folder / "cases.json").write_text(
         json.dumps({"oracle": f"transformers {transformers.__version__}", "templates": templates,
-                    "cases": cases}, separators=(",", ":"), sort_keys=True) + "\n")
+                    "cases": cases, "prompts": prompts}, separators=(",", ":"), sort_keys=True) + "\n")
     print(len(cases), "cases,", sum(f.stat().st_size for f in folder.iterdir()), "bytes")
 
 

@@ -273,6 +273,26 @@ TEST_F(ExampleRun, ResumesBitForBit) {
   }
 }
 
+TEST_F(ExampleRun, MixedWithTextResumesBitForBit) {
+  Config config = this->config("mixed", true);
+  config.data = "2*" + config.data + ",1*" + folder_.put("text.txt", small_text()).string();
+  const RunResult whole = run(config, Progress::Mode::quiet);
+  const std::string expected = testing::content_of(whole.checkpoint / "model.safetensors");
+  fs::remove_all(whole.checkpoint);
+  config.resume = true;
+  EXPECT_EQ(
+      testing::content_of(run(config, Progress::Mode::quiet).checkpoint / "model.safetensors"),
+      expected);
+  // Other answers of the same text are other data.
+  std::string lines = small_examples();
+  const std::string from = R"(", "completion": "27")", to = R"(2", "completion": "7")";
+  lines.replace(lines.find(from), from.size(), to);
+  folder_.put("data.jsonl", lines);
+  config.steps = 6;
+  EXPECT_THAT([&] { run(config, Progress::Mode::quiet); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("--allow-changes")));
+}
+
 // The validation loss counts each answer token once, packed or not.
 TEST_F(ExampleRun, PackingChangesNoValidationLoss) {
   double losses[2];

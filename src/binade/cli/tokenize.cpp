@@ -88,16 +88,12 @@ void apply(const ApplyArguments& arguments) {
   data::TokenFileWriter writer(
       arguments.out, tokenizer->vocab(),
       arguments.nanogpt ? data::TokenFormat::nanogpt : data::TokenFormat::llm_c);
-  const data::TemplateIds around = tokenizer->template_ids();
   size_t bytes = 0;
-  writer.append(around.before);
-  tokenizer->encode_stream([&](std::string& text) { return reader.read(text); },
-                           [&](std::span<const int32_t> ids, size_t done) {
-                             writer.append(ids);
-                             bytes = done;
-                             progress.show(reader.consumed());
-                           });
-  writer.append(around.after);
+  data::encode_in_template(reader, *tokenizer, [&](std::span<const int32_t> ids, size_t done) {
+    writer.append(ids);
+    bytes = done;
+    progress.show(reader.consumed());
+  });
   writer.commit();
   progress.finish();
   fmt::print("{}: {} tokens below {} from {} bytes of text\n", arguments.out, writer.size(),

@@ -26,24 +26,6 @@ Batch gathered(const Tokens& tokens, BatchShape shape, PositionOf&& position_of)
   return result;
 }
 
-// The tokens of which a fraction from 0 to 1 chooses a source by its weight: all if they are not
-// mixed. The fraction becomes the one within that source.
-Tokens::Source source_at(const Tokens& tokens, double& fraction) {
-  if (tokens.sources().empty()) return {0, tokens.size(), 1};
-  double total = 0;
-  for (const Tokens::Source& source : tokens.sources()) total += source.weight;
-  double rest = fraction * total;
-  for (const Tokens::Source& source : tokens.sources()) {
-    if (rest < source.weight) {
-      fraction = rest / source.weight;
-      return source;
-    }
-    rest -= source.weight;
-  }
-  fraction = 1;
-  return tokens.sources().back();
-}
-
 }  // namespace
 
 Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int64_t step,
@@ -53,7 +35,8 @@ Batch training_batch(const Tokens& tokens, BatchShape shape, uint64_t seed, int6
   return gathered(tokens, shape, [&](int64_t row) {
     const auto draw = random::block(seed, stream, static_cast<uint64_t>(micro * shape.batch + row));
     double choice = std::ldexp(static_cast<double>(draw[2]), -32);
-    const Tokens::Source source = source_at(tokens, choice);
+    const Tokens::Source source = tokens.sources().empty() ? Tokens::Source{0, tokens.size(), 1}
+                                                           : source_at(tokens.sources(), choice);
     const auto positions = static_cast<uint64_t>(source.end - source.begin - shape.context);
     const uint64_t position = ((static_cast<uint64_t>(draw[0]) << 32) | draw[1]) % positions;
     return source.begin + static_cast<int64_t>(position);
@@ -68,7 +51,7 @@ Batch validation_batch(const Tokens& tokens, BatchShape shape, int64_t index, in
     const int64_t last = tokens.size() - shape.context - 1;
     if (tokens.sources().empty()) return rows > 1 ? last * row / (rows - 1) : 0;
     double fraction = (static_cast<double>(row) + 0.5) / static_cast<double>(rows);
-    const Tokens::Source source = source_at(tokens, fraction);
+    const Tokens::Source source = source_at(tokens.sources(), fraction);
     const auto span = static_cast<double>(source.end - source.begin - shape.context - 1);
     return source.begin + static_cast<int64_t>(fraction * span);
   });

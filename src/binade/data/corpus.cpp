@@ -8,6 +8,7 @@
 
 #include "binade/base/error.h"
 #include "binade/data/chat/examples.h"
+#include "binade/data/documents.h"
 #include "binade/data/mixture.h"
 #include "binade/data/token_cache.h"
 #include "binade/data/token_file.h"
@@ -57,24 +58,32 @@ std::string read_text(const std::string& where) {
   return whole_text(reader);
 }
 
-Tokens tokenize(TextReader& reader, const Tokenizer& tokenizer, const Progress& progress) {
-  if (tokenizer.model().empty()) return Tokens::of_bytes(whole_text(reader, progress));
-  const auto width = static_cast<size_t>(token_width(tokenizer));
-  std::string bytes;
-  const auto append = [&](const auto& ids) {
-    for (const auto id : ids) bytes.append(reinterpret_cast<const char*>(&id), width);
+void encode_in_template(TextReader& reader, const Tokenizer& tokenizer, Tokenizer::Sink sink) {
+  size_t done = 0;
+  const auto add_all = [&](const std::vector<int64_t>& ids) {
+    const std::vector<int32_t> narrow(ids.begin(), ids.end());
+    if (!narrow.empty()) sink(narrow, done);
   };
   const TemplateIds around = tokenizer.template_ids();
-  append(around.before);
+  add_all(around.before);
   tokenizer.encode_stream([&](std::string& text) { return reader.read(text); },
-                          [&](std::span<const int32_t> ids, size_t) {
-                            append(ids);
-                            if (progress)
-                              progress(static_cast<size_t>(reader.consumed()),
-                                       static_cast<size_t>(reader.total()));
+                          [&](std::span<const int32_t> ids, size_t bytes) {
+                            done = bytes;
+                            sink(ids, done);
                           });
-  append(around.after);
-  return Tokens::of_ids(std::move(bytes), static_cast<int>(width));
+  add_all(around.after);
+}
+
+Tokens tokenize(TextReader& reader, const Tokenizer& tokenizer, const Progress& progress) {
+  if (tokenizer.model().empty()) return Tokens::of_bytes(whole_text(reader, progress));
+  const int width = token_width(tokenizer);
+  std::string bytes;
+  encode_in_template(reader, tokenizer, [&](std::span<const int32_t> ids, size_t) {
+    append_ids(bytes, ids, width);
+    if (progress)
+      progress(static_cast<size_t>(reader.consumed()), static_cast<size_t>(reader.total()));
+  });
+  return Tokens::of_ids(std::move(bytes), width);
 }
 
 namespace {
@@ -114,6 +123,36 @@ Split split_one(const Source& source, const std::string& where) {
   return split(all, source.validation, source.context, where);
 }
 
+Split split_part(const Source& source, const std::string& where) {
+  if (!is_example_file(where)) return split_one(source, where);
+  Source examples = source;
+  examples.where = where;
+  return read_examples(examples);
+}
+
+// Text among examples: consecutive documents that fill the context, of which all tokens are
+// targets.
+Tokens in_documents(const Tokens& tokens, const Source& source) {
+  if (tokens.documents()) return tokens;
+  std::vector<int64_t> ends;
+  for (int64_t end = 0;
+       tokens.size() - end > 1;)  // a single token has nothing to be predicted from
+    ends.push_back(end = std::min(end + source.context + 1, tokens.size()));
+  const Tokens whole = tokens.slice(0, ends.back());
+  const auto all = Tokens::of_bytes(std::string(static_cast<size_t>(whole.size()), '\1'));
+  return whole.with_documents(std::make_shared<const Documents>(
+      whole, all, ends, Documents::Options{.context = source.context, .packed = source.packed}));
+}
+
+Tokens mixed(const std::vector<Tokens>& parts, const std::vector<double>& weights) {
+  const Tokens all = Tokens::mixed(parts, weights);
+  std::vector<std::shared_ptr<const Documents>> documents;
+  for (const Tokens& part : parts) documents.push_back(part.documents());
+  if (documents[0] == nullptr) return all;
+  return all.with_documents(
+      std::make_shared<const Documents>(Documents::mixed(documents, weights)));
+}
+
 }  // namespace
 
 Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tokenizer) {
@@ -127,18 +166,26 @@ Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tok
 }
 
 Split read_split(const Source& source) {
-  if (is_example_file(source.where)) return read_examples(source);
   const std::vector<MixturePart> parts = mixture_of(source.where);
-  if (parts.size() == 1) return split_one(source, parts[0].where);
+  const bool examples = has_examples(source.where);
   std::vector<Tokens> train, validation;
   std::vector<double> weights;
+  Split all;
   for (const MixturePart& part : parts) {
-    const Split one = split_one(source, part.where);
+    Split one = split_part(source, part.where);
+    if (examples) {
+      one.train = in_documents(one.train, source);
+      one.validation = in_documents(one.validation, source);
+    }
+    if (parts.size() == 1) return one;
     train.push_back(one.train);
     validation.push_back(one.validation);
     weights.push_back(part.weight);
+    all.warnings.insert(all.warnings.end(), one.warnings.begin(), one.warnings.end());
   }
-  return {Tokens::mixed(train, weights), Tokens::mixed(validation, weights)};
+  all.train = mixed(train, weights);
+  all.validation = mixed(validation, weights);
+  return all;
 }
 
 }  // namespace binade::data

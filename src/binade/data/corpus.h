@@ -24,7 +24,11 @@ using Progress = std::function<void(size_t, size_t)>;
 // The whole text of a source (text_reader.h), at most 8 GiB.
 std::string read_text(const std::string& where);
 
-// The tokens of a text in the tokenizer's template, stored in two or four bytes each by the
+// The tokens of a text in the tokenizer's template, in order: calls `sink` as
+// Tokenizer::encode_stream does.
+void encode_in_template(TextReader& reader, const Tokenizer& tokenizer, Tokenizer::Sink sink);
+
+// The same tokens in memory, stored in two or four bytes each by the
 // vocabulary (one for bytes).
 Tokens tokenize(TextReader& reader, const Tokenizer& tokenizer, const Progress& progress = {});
 
@@ -54,7 +58,7 @@ struct Source {
 
 // The tokens of read_tokens, the last of them for validation. In a folder of token files, those
 // with "val" in their names are for validation instead, if there are any. A mixture is split source
-// by source. A .jsonl file of examples becomes documents.
+// by source. A .jsonl file of examples becomes documents, and in a mixture with one all sources do.
 Split read_split(const Source& source);
 
 }  // namespace binade::data

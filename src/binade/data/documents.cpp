@@ -1,6 +1,7 @@
 #include "binade/data/documents.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -44,6 +45,30 @@ Documents::Documents(Tokens ids, Tokens is_target, std::vector<int64_t> ends,
   fill_rows();
 }
 
+Documents Documents::mixed(std::span<const std::shared_ptr<const Documents>> parts,
+                           std::span<const double> weights) {
+  Documents all;
+  std::vector<Tokens> ids, is_target;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Documents& part = *parts[i];
+    const int64_t tokens = all.ends_.empty() ? 0 : all.ends_.back(), documents = all.size(),
+                  rows = all.rows();
+    ids.push_back(part.ids_);
+    is_target.push_back(part.is_target_);
+    for (const int64_t end : part.ends_) all.ends_.push_back(tokens + end);
+    for (Row row : part.rows_) {
+      for (int64_t& document : row.documents) document += documents;
+      all.rows_.push_back(std::move(row));
+    }
+    all.sources_.push_back({rows, all.rows(), weights[i]});
+    all.width_ = std::max(all.width_, part.width_);
+    all.options_ = part.options_;
+  }
+  all.ids_ = Tokens::joined(ids);
+  all.is_target_ = Tokens::joined(is_target);
+  return all;
+}
+
 int64_t Documents::inputs_of(int64_t document) const {
   const int64_t tokens = ends_[static_cast<size_t>(document)] - begin_of(document);
   return std::min(tokens - 1, options_.context);
@@ -81,6 +106,28 @@ int64_t Documents::shuffled(int64_t index, uint64_t seed) const {
       permuted(static_cast<uint64_t>(index % rows()), static_cast<uint64_t>(rows()), seed, stream));
 }
 
+int64_t Documents::training_row(BatchShape shape, uint64_t seed, int64_t step,
+                                int64_t index) const {
+  if (sources_.empty()) return shuffled(step * shape.accumulate * shape.batch + index, seed);
+  const auto draw =
+      random::block(seed, random::stream_id(random::Domain::data, static_cast<uint64_t>(step)),
+                    static_cast<uint64_t>(index));
+  double choice = std::ldexp(static_cast<double>(draw[2]), -32);
+  const Tokens::Source source = source_at(sources_, choice);
+  const uint64_t place = (static_cast<uint64_t>(draw[0]) << 32) | draw[1];
+  return source.begin +
+         static_cast<int64_t>(place % static_cast<uint64_t>(source.end - source.begin));
+}
+
+int64_t Documents::spread_row(int64_t index, int64_t count) const {
+  if (sources_.empty()) return rows() * index / count;
+  double fraction = (static_cast<double>(index) + 0.5) / static_cast<double>(count);
+  const Tokens::Source source = source_at(sources_, fraction);
+  const auto rows = source.end - source.begin;
+  return source.begin +
+         std::min(static_cast<int64_t>(fraction * static_cast<double>(rows)), rows - 1);
+}
+
 int64_t Documents::targets_of(const std::vector<int64_t>& rows) const {
   int64_t targets = 0;
   for (const int64_t row : rows) targets += rows_[static_cast<size_t>(row)].targets;
@@ -91,7 +138,7 @@ Batch Documents::training_batch(BatchShape shape, uint64_t seed, int64_t step,
                                 int64_t micro) const {
   std::vector<int64_t> own, all;
   for (int64_t i = 0; i < shape.accumulate * shape.batch; ++i) {
-    const int64_t row = shuffled(step * shape.accumulate * shape.batch + i, seed);
+    const int64_t row = training_row(shape, seed, step, i);
     all.push_back(row);
     if (i / shape.batch == micro) own.push_back(row);
   }
@@ -104,7 +151,7 @@ Batch Documents::training_batch(BatchShape shape, uint64_t seed, int64_t step,
 Batch Documents::validation_batch(BatchShape shape, int64_t index, int64_t count) const {
   std::vector<int64_t> own, all;
   for (int64_t i = 0; i < count * shape.batch; ++i) {
-    all.push_back(rows() * i / (count * shape.batch));
+    all.push_back(spread_row(i, count * shape.batch));
     if (i / shape.batch == index) own.push_back(all.back());
   }
   Batch batch = gathered(shape, own);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "binade/data/batches.h"
@@ -19,13 +20,18 @@ class Documents {
   // predict, else a 0. Every document has a token to predict within the context.
   Documents(Tokens ids, Tokens is_target, std::vector<int64_t> ends, const Options& options);
 
+  // Documents of several sources, of which each row of a batch is from one drawn by its weight.
+  static Documents mixed(std::span<const std::shared_ptr<const Documents>> parts,
+                         std::span<const double> weights);
+
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
   // Rows of a batch that all documents fill.
   int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
   const Tokens& is_target() const { return is_target_; }
 
   // Batches of rows, each with a weight by its number of targets. Training batches pass over all
-  // rows in a new order each time; a batch is a function of its arguments.
+  // rows in a new order each time, those of mixed documents have random rows; a batch is a function
+  // of its arguments.
   Batch training_batch(BatchShape shape, uint64_t seed, int64_t step, int64_t micro) const;
   Batch validation_batch(BatchShape shape, int64_t index, int64_t count) const;
   // Rows [begin, begin + shape.batch).
@@ -36,6 +42,7 @@ class Documents {
     std::vector<int64_t> documents;
     int64_t targets = 0;
   };
+  Documents() = default;
   int64_t begin_of(int64_t document) const {
     return document == 0 ? 0 : ends_[static_cast<size_t>(document) - 1];
   }
@@ -44,6 +51,10 @@ class Documents {
   void fill_rows();
   // The row at place `index` of all passes.
   int64_t shuffled(int64_t index, uint64_t seed) const;
+  // Row `index` of a step's batches.
+  int64_t training_row(BatchShape shape, uint64_t seed, int64_t step, int64_t index) const;
+  // Row `index` of `count` that are spread evenly over all.
+  int64_t spread_row(int64_t index, int64_t count) const;
   Batch gathered(BatchShape shape, const std::vector<int64_t>& rows) const;
   int64_t targets_of(const std::vector<int64_t>& rows) const;
 
@@ -51,6 +62,7 @@ class Documents {
   std::vector<int64_t> ends_;
   Options options_;
   std::vector<Row> rows_;
+  std::vector<Tokens::Source> sources_;  // of mixed documents: ranges of rows
   int64_t width_ = 1;  // of the longest row; batches are not wider than they need to be
 };
 

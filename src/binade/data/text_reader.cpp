@@ -65,6 +65,9 @@ class TextReader::File {
         bytes_((check_format(path), open_unpacked(path))),
         lines_(is_json_lines(path)) {
     read_block();
+    if (!lines_ || !block_.starts_with(byte_order_mark)) return;
+    block_.erase(0, byte_order_mark.size());
+    offset_ = static_cast<int64_t>(byte_order_mark.size());
   }
 
   // Whether the first block has a zero byte, as other files than texts do.
@@ -130,7 +133,12 @@ class TextReader::File {
         json::parse(line, {.reader = "data",
                            .file = path_.string(),
                            .offset = offset_ + static_cast<int64_t>(begin)});
-    text += document.root().at("text").string();
+    const json::Value* found = document.root().find("text");
+    if (found == nullptr)
+      document.root().refuse(R"(a member "text")", "none of that name",
+                             "files of examples are not read from a folder: name them with "
+                             "weights, --data 1*a.jsonl,1*b.jsonl");
+    text += found->string();
     text += '\n';
   }
 

@@ -4,11 +4,15 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "binade/data/unpack.h"
 
 namespace binade::data {
+
+// What some programs write before UTF-8 text. Lines of JSON may begin with it.
+inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 // Whether a file or folder is hidden: its name begins with a dot.
 bool is_hidden(const std::filesystem::path& path);

@@ -1,8 +1,12 @@
 #include "binade/data/token_cache.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -11,6 +15,7 @@
 #include <xxhash.h>
 
 #include "binade/base/error.h"
+#include "binade/data/corpus.h"
 #include "binade/data/text_reader.h"
 #include "binade/io/file.h"
 
@@ -36,6 +41,25 @@ class Hasher {
 
  private:
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
+};
+
+// For its lifetime, other processes wait to write to the folder: the ranks of a run would all
+// encode the same text. Without effect on file systems that cannot lock a folder.
+class CacheLock {
+ public:
+  explicit CacheLock(const fs::path& folder)
+      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~CacheLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  CacheLock(const CacheLock&) = delete;
+  CacheLock& operator=(const CacheLock&) = delete;
+
+ private:
+  int descriptor_;
 };
 
 // The last bytes of a cache file; the tokens before it begin at byte 0, so they are aligned.
@@ -90,24 +114,15 @@ void write_cache(const fs::path& path, TextReader& reader, const Tokenizer& toke
   Hasher hasher;
   Trailer trailer{.width = token_width(tokenizer), .key = key};
   std::string bytes;
-  const auto append = [&](const auto& ids) {
+  encode_in_template(reader, tokenizer, [&](std::span<const int32_t> ids, size_t) {
     bytes.clear();
-    for (const auto id : ids)
-      bytes.append(reinterpret_cast<const char*>(&id), static_cast<size_t>(trailer.width));
+    append_ids(bytes, ids, static_cast<int>(trailer.width));
     file.append(bytes);
     hasher.add(bytes);
     trailer.count += std::ssize(ids);
-  };
-  const TemplateIds around = tokenizer.template_ids();
-  append(around.before);
-  tokenizer.encode_stream([&](std::string& text) { return reader.read(text); },
-                          [&](std::span<const int32_t> ids, size_t) {
-                            append(ids);
-                            if (progress)
-                              progress(static_cast<size_t>(reader.consumed()),
-                                       static_cast<size_t>(reader.total()));
-                          });
-  append(around.after);
+    if (progress)
+      progress(static_cast<size_t>(reader.consumed()), static_cast<size_t>(reader.total()));
+  });
   trailer.tokens = hasher.digest();
   file.append(std::as_bytes(std::span(&trailer, 1)));
   file.commit();
@@ -127,6 +142,8 @@ Tokens cached_tokens(const std::string& where, const Tokenizer& tokenizer, const
     fail("data", {.argument = cache.folder.string(),
                   .expected = "a folder for encoded texts",
                   .found = error.message()});
+  const CacheLock lock(cache.folder);
+  if (const auto tokens = open_cache(path, key)) return *tokens;  // written in the meantime
   write_cache(path, reader, tokenizer, key, progress);
   const auto tokens = open_cache(path, key);
   if (!tokens)

@@ -98,6 +98,26 @@ int64_t Tokens::largest() const {
   return result;
 }
 
+Tokens::Source source_at(std::span<const Tokens::Source> sources, double& fraction) {
+  double total = 0;
+  for (const Tokens::Source& source : sources) total += source.weight;
+  double rest = fraction * total;
+  for (const Tokens::Source& source : sources) {
+    if (rest < source.weight) {
+      fraction = rest / source.weight;
+      return source;
+    }
+    rest -= source.weight;
+  }
+  fraction = 1;
+  return sources.back();
+}
+
+void append_ids(std::string& bytes, std::span<const int32_t> ids, int width) {
+  for (const int32_t id : ids)
+    bytes.append(reinterpret_cast<const char*>(&id), static_cast<size_t>(width));
+}
+
 Split split(const Tokens& tokens, double fraction, int64_t context, const std::string& source) {
   const int64_t sequence = context + 1;
   const auto held_out =

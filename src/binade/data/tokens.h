@@ -63,6 +63,13 @@ class Tokens {
   std::shared_ptr<const Documents> documents_;
 };
 
+// The source that a fraction from 0 to 1 of all weights falls in. The fraction becomes the one
+// within that source.
+Tokens::Source source_at(std::span<const Tokens::Source> sources, double& fraction);
+
+// Appends ids in the form that Tokens::of_ids() takes.
+void append_ids(std::string& bytes, std::span<const int32_t> ids, int width);
+
 struct Split {
   Tokens train;
   Tokens validation;

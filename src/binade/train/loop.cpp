@@ -57,8 +57,7 @@ void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tok
 
 // Those of the model to start from, with the tokenizer's own instead if it comes from another
 // folder.
-io::CompanionFiles companions_of(const Config& config, const fs::path& run) {
-  if (config.resume) return io::read_companions(run, "train");
+io::CompanionFiles given_companions(const Config& config) {
   io::CompanionFiles files;
   const fs::path model =
       config.init_from.empty() ? fs::path() : io::model_folder(config.init_from, "--init-from");
@@ -68,7 +67,7 @@ io::CompanionFiles companions_of(const Config& config, const fs::path& run) {
   fs::path folder = config.tokenizer;
   if (!fs::is_directory(folder, ignored)) {
     // A chat template was read beside the tokenizer's file, and a resumed run needs it again.
-    if (!data::is_example_file(config.data)) return files;
+    if (!data::has_examples(config.data)) return files;
     folder = folder.parent_path();
   }
   io::CompanionFiles own = io::read_companions(folder, "train");
@@ -76,6 +75,15 @@ io::CompanionFiles companions_of(const Config& config, const fs::path& run) {
   if (const auto found = files.find("generation_config.json"); found != files.end())
     own.insert(*found);
   return own;
+}
+
+io::CompanionFiles companions_of(const Config& config, const fs::path& run) {
+  if (config.resume) return io::read_companions(run, "train");
+  io::CompanionFiles files = given_companions(config);
+  // The format that the model learns takes the place of the one it may have.
+  if (config.chat && data::has_examples(config.data))
+    files["chat_template.jinja"] = data::jinja_of(*config.chat);
+  return files;
 }
 
 // What the user should know before a run continues from `checkpoint`: its later steps may not be

@@ -98,6 +98,10 @@ std::string describe_data(const data::Split& split) {
         describe_source(split.train.slice(train[i].begin, train[i].end),
                         split.validation.slice(validation[i].begin, validation[i].end)));
   }
+  if (split.train.documents())  // slices have none
+    text +=
+        fmt::format(", targets ({})", describe_source(split.train.documents()->is_target(),
+                                                      split.validation.documents()->is_target()));
   return text;
 }
 

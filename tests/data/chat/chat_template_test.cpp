@@ -44,7 +44,27 @@ TEST(ChatTemplate, RendersAndEncodesAsTransformers) {
     EXPECT_EQ(tokenizers.at(one.at("tokenizer").string())->encode(rendered.text), ids) << name;
     ++cases;
   }
-  EXPECT_GT(cases, 80u);
+  EXPECT_GT(cases, 120u);
+}
+
+// The templates that are written for transformers are those whose texts it made above.
+TEST(ChatTemplate, TemplatesOfItsOwnAreRecognized) {
+  const std::string text = binade::testing::content_of(binade::testing::golden("chat/cases.json"));
+  const json::Document document = json::parse(text, {"test", "cases.json"});
+  const std::pair<ChatFormat, const char*> formats[] = {{ChatFormat::chatml, "binade-chatml"},
+                                                        {ChatFormat::llama3, "binade-llama3"},
+                                                        {ChatFormat::gemma, "binade-gemma"},
+                                                        {ChatFormat::mistral, "binade-mistral"}};
+  for (const auto& [format, name] : formats) {
+    EXPECT_EQ(jinja_of(format), document.root().at("templates").at(name).at("jinja").string());
+    const SpecialTokens tokens{"<s>", "</s>"};
+    const ChatTemplate made = recognize_chat_template(jinja_of(format), tokens, name),
+                       expected = chat_template_of(format, tokens);
+    EXPECT_EQ(made.format, format);
+    const Message messages[] = {{"user", " q "}, {"assistant", " a "}};
+    EXPECT_EQ(render(made, messages, name).text, render(expected, messages, name).text);
+    EXPECT_EQ(answer_end(made), answer_end(expected));
+  }
 }
 
 std::vector<std::string> answers_of(const ChatTemplate& chat) {
@@ -118,6 +138,22 @@ TEST(ChatTemplate, AFileOfItsOwnBeatsTheTokenizersConfiguration) {
   EXPECT_EQ(read_chat_template(folder.path())->format, ChatFormat::gemma);
   EXPECT_EQ(read_chat_template(folder.path())->bos, "<bos>");
   EXPECT_EQ(read_chat_template(folder.path(), ChatFormat::chatml)->format, ChatFormat::chatml);
+}
+
+// A tokenizer_config.json in the current folder is not that of bytes.
+TEST(ChatTemplate, BytesHaveNoFolder) {
+  const TemporaryFolder folder;
+  folder.put("tokenizer_config.json",
+             R"({"eos_token": "</s>", "chat_template": "[INST] [/INST]"})");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const auto none = chat_template_beside("bytes"),
+             asked = chat_template_beside("bytes", ChatFormat::mistral),
+             there = chat_template_beside("tokenizer.json");
+  std::filesystem::current_path(before);
+  EXPECT_FALSE(none);
+  EXPECT_EQ(asked->eos, "");
+  EXPECT_EQ(there->eos, "</s>");
 }
 
 }  // namespace

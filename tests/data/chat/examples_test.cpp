@@ -5,6 +5,7 @@
 
 #include "binade/base/error.h"
 #include "binade/data/documents.h"
+#include "data/packed.h"
 #include "io/temporary_folder.h"
 
 namespace binade::data {
@@ -12,6 +13,7 @@ namespace {
 
 using binade::testing::TemporaryFolder;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t wide = 200;
 
@@ -103,6 +105,87 @@ TEST_F(Examples, ErrorsNameTheLine) {
   EXPECT_THAT(error_of(source("{\"prompt\": \"a\", \"completion\": \"b\"}\n")),
               HasSubstr("at least 2 examples"));
   EXPECT_THAT(error_of(source("{\"question\": \"a\"}\n")), HasSubstr("an example: messages"));
+  Source given = source("{\"prompt\": \"a\", \"completion\": \"b\"}\n");
+  given.eos = 256;
+  EXPECT_THAT(error_of(given), HasSubstr("below its vocabulary of 256, found 256"));
+}
+
+TEST_F(Examples, ALongerContextIsAdvisedIfItHelps) {
+  const std::string hint = "a longer --context";
+  EXPECT_THAT(error_of(source("{\"prompt\": \"a\", \"completion\": \"\"}\n")),
+              Not(HasSubstr(hint)));
+  Source given = source("{\"prompt\": \"abcdef\", \"completion\": \"g\"}\n");
+  given.context = 3;
+  EXPECT_THAT(error_of(given), HasSubstr(hint));
+}
+
+// As other programs write them.
+TEST_F(Examples, MarksLineEndsAndPackedFilesMakeNoDifference) {
+  const std::string lines =
+      "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"c\", \"completion\": \"d\"}\n";
+  const std::string other =
+      "\xEF\xBB\xBF\r\n{\"prompt\": \"a\", \"completion\": \"b\"}\r\n \r\n"
+      "{\"prompt\": \"c\", \"completion\": \"d\"}";
+  Source given = source(lines);
+  const std::vector<std::string> train = rows_of(read_split(given).train),
+                                 validation = rows_of(read_split(given).validation);
+  for (const auto& path :
+       {folder_.put("mark.jsonl", other), folder_.put("a.jsonl.gz", gzipped(lines)),
+        folder_.put("b.jsonl.zst", zstandard(other))}) {
+    given.where = path.string();
+    EXPECT_TRUE(is_example_file(given.where)) << path;
+    EXPECT_EQ(rows_of(read_split(given).train), train) << path;
+    EXPECT_EQ(rows_of(read_split(given).validation), validation) << path;
+  }
+}
+
+TEST_F(Examples, AllOfThemHaveNoneHeldOut) {
+  Source given = source("{\"prompt\": \"2+2=\", \"completion\": \"4\"}\n");
+  EXPECT_EQ(rows_of(read_all_examples(given)), std::vector<std::string>{"2+2=____|...4....|"});
+  given.context = 3;
+  EXPECT_THAT([&] { read_all_examples(given); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("at least 1 example")));
+}
+
+// Text becomes documents that fill the context, all of it targets.
+TEST_F(Examples, MixWithTextAndOtherExamples) {
+  Source given = source(
+      "{\"prompt\": \"a\", \"completion\": \"bcdefghij\"}\n"
+      "{\"prompt\": \"c\", \"completion\": \"d\"}\n");
+  const std::string text = folder_.put("text.txt", "0123456789ABCDEFGHIJ").string();
+  given.context = 4;
+  EXPECT_FALSE(has_examples("1*" + text + ",2*" + text));
+  given.where = "3*" + given.where + ",1*" + text;
+  EXPECT_TRUE(has_examples(given.where));
+  const Split split = read_split(given);
+  EXPECT_EQ(
+      rows_of(split.train),
+      (std::vector<std::string>{"abcd____|bcde....|", "0123____|1234....|", "5678____|6789....|"}));
+  EXPECT_EQ(
+      rows_of(split.validation),
+      (std::vector<std::string>{"c_______|d.......|", "ABCD____|BCDE....|", "FGHI____|GHIJ....|"}));
+  EXPECT_EQ(split.train.sources().size(), 2u);
+  EXPECT_EQ(split.warnings.size(), 1u);
+}
+
+TEST_F(Examples, ATokenizerWithoutATokenForTheEndGivesAWarning) {
+  const auto tokenizer = open_tokenizer(binade::testing::golden("chat/byte_level.json").string());
+  Source given = source(
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})"
+      "\n"
+      R"({"instruction": "do", "output": "ok"})");
+  given.tokenizer = tokenizer.get();
+  given.chat = chat_template_of(ChatFormat::mistral, {"<s>", "</s>"});
+  EXPECT_TRUE(read_split(given).warnings.empty());
+  given.chat->eos = "</other>";
+  ASSERT_EQ(read_split(given).warnings.size(), 1u);
+  EXPECT_THAT(read_split(given).warnings[0], HasSubstr("no token for \"</other>\""));
+}
+
+TEST_F(Examples, AFolderOfThemIsRefusedWithTheWayToNameThem) {
+  source("{\"prompt\": \"2+2=\", \"completion\": \"4\"}\n");
+  EXPECT_THAT([&] { read_split({.where = folder_.path().string()}); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("1*a.jsonl,1*b.jsonl")));
 }
 
 TEST_F(Examples, FilesOfTextsAreNotExamples) {

@@ -4,6 +4,7 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/data/tokenizer.h"
 #include "binade/data/tokenizer_json/unicode.h"
 #include "binade/io/file.h"
 
@@ -199,6 +200,51 @@ ChatTemplate chat_template_of(ChatFormat format, const SpecialTokens& tokens) {
   fail(chat_reader, {.argument = "format", .expected = "a known one", .found = "another"});
 }
 
+std::string_view jinja_of(ChatFormat format) {
+  switch (format) {
+    case ChatFormat::chatml:
+      return R"({% for message in messages %}
+{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}
+)";
+    case ChatFormat::llama3:
+      return R"({{ bos_token }}
+{%- for message in messages %}
+{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' }}
+{{- message['content'] | trim }}
+{{- '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}
+)";
+    case ChatFormat::gemma:
+      return R"({{ bos_token }}
+{%- set system = messages[0]['role'] == 'system' %}
+{%- for message in messages[1 if system else 0:] %}
+{{- '<start_of_turn>' + ('model' if message['role'] == 'assistant' else 'user') + '\n' }}
+{{- messages[0]['content'] + '\n\n' if system and loop.first else '' }}
+{{- message['content'] | trim }}
+{{- '<end_of_turn>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}
+)";
+    case ChatFormat::mistral:
+      return R"({{ bos_token }}
+{%- set system = messages[0]['role'] == 'system' %}
+{%- for message in messages[1 if system else 0:] %}
+{%- if message['role'] == 'user' %}
+{{- '[INST] ' + (messages[0]['content'] + '\n\n' if system and loop.first else '') }}
+{{- message['content'] + ' [/INST]' }}
+{%- else %}
+{{- message['content'] }}
+{{- eos_token }}
+{%- endif %}
+{%- endfor %}
+)";
+  }
+  return {};
+}
+
 ChatTemplate recognize_chat_template(std::string_view jinja, const SpecialTokens& tokens,
                                      const std::string& file) {
   if (const std::string_view other = other_template(jinja); !other.empty())
@@ -249,6 +295,15 @@ std::optional<ChatTemplate> read_chat_template(const fs::path& folder,
   return recognize_chat_template(jinja, tokens, source);
 }
 
+std::optional<ChatTemplate> chat_template_beside(const std::string& tokenizer,
+                                                 std::optional<ChatFormat> format) {
+  if (tokenizer == byte_tokenizer)
+    return format ? std::optional(chat_template_of(*format, {})) : std::nullopt;
+  std::error_code ignored;
+  const fs::path path = tokenizer;
+  return read_chat_template(fs::is_directory(path, ignored) ? path : path.parent_path(), format);
+}
+
 RenderedChat render(const ChatTemplate& chat, std::span<const Message> given,
                     const std::string& where) {
   check_roles(chat, given, where);
@@ -286,6 +341,13 @@ RenderedChat render(const ChatTemplate& chat, std::span<const Message> given,
     }
   }
   return out.take();
+}
+
+std::string answer_end(const ChatTemplate& chat) {
+  const Message messages[] = {{"user", ""}, {"assistant", ""}};
+  const RenderedChat rendered = render(chat, messages, chat_reader);
+  const auto [begin, end] = rendered.answers.back();
+  return rendered.text.substr(begin, end - begin);
 }
 
 }  // namespace binade::data

@@ -45,6 +45,9 @@ struct SpecialTokens {
 // The format with the options it has in most models.
 ChatTemplate chat_template_of(ChatFormat format, const SpecialTokens& tokens);
 
+// The Jinja template of chat_template_of(), for transformers.
+std::string_view jinja_of(ChatFormat format);
+
 // Recognizes a Jinja template, which is not run. Fails, as `file`, for a format that is none of
 // these or that renders other text (reasoning, Llama 2, Zephyr, ...), naming it.
 ChatTemplate recognize_chat_template(std::string_view jinja, const SpecialTokens& tokens,
@@ -54,6 +57,10 @@ ChatTemplate recognize_chat_template(std::string_view jinja, const SpecialTokens
 // tokenizer_config.json; none if there is neither. With a `format` that format is taken instead.
 std::optional<ChatTemplate> read_chat_template(const std::filesystem::path& folder,
                                                std::optional<ChatFormat> format = {});
+
+// The same for a tokenizer as open_tokenizer() takes it. Bytes have no folder.
+std::optional<ChatTemplate> chat_template_beside(const std::string& tokenizer,
+                                                 std::optional<ChatFormat> format = {});
 
 struct RenderedChat {
   std::string text;
@@ -66,5 +73,8 @@ struct RenderedChat {
 // roles and for an order of roles that the format does not have.
 RenderedChat render(const ChatTemplate& chat, std::span<const Message> messages,
                     const std::string& where);
+
+// The text that ends every answer; empty if the format has none.
+std::string answer_end(const ChatTemplate& chat);
 
 }  // namespace binade::data

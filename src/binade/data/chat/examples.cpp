@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/text.h"
 #include "binade/data/documents.h"
-#include "binade/io/file.h"
+#include "binade/data/mixture.h"
+#include "binade/data/unpack.h"
 
 namespace binade::data {
 namespace {
@@ -20,16 +23,63 @@ namespace fs = std::filesystem;
 constexpr const char* example_reader = "data";
 constexpr int64_t max_example_bytes = int64_t{8} << 30;
 
-// Calls use(line, offset) for each line that is not blank, until it returns false.
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+// Calls use(line, offset) for each line that is not blank.
 template <class Use>
 void for_each_line(std::string_view text, Use&& use) {
-  for (size_t begin = 0; begin < text.size();) {
+  size_t begin = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  while (begin < text.size()) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
-    const bool blank = line.find_first_not_of(" \t\r") == std::string_view::npos;
-    if (!blank && !use(line, static_cast<int64_t>(begin))) return;
+    if (!is_blank(line)) use(line, static_cast<int64_t>(begin));
     begin = end + 1;
   }
+}
+
+// Appends a block of a file; false at its end.
+bool read_block(Unpacker& file, std::string& text) {
+  constexpr size_t block = 1 << 20;
+  const size_t before = text.size();
+  text.resize(before + block);
+  text.resize(before + file.read(text.data() + before, block));
+  return text.size() > before;
+}
+
+std::string whole_file(const fs::path& path) {
+  const auto file = open_unpacked(path);
+  std::string text;
+  while (read_block(*file, text)) {
+    if (std::cmp_greater(text.size(), max_example_bytes))
+      fail(example_reader,
+           {.argument = path.string(),
+            .expected = "at most " + std::to_string(max_example_bytes) + " bytes of examples",
+            .found = "more",
+            .hint = "give a part of it"});
+  }
+  return text;
+}
+
+// The first line that is not blank, and its offset. A longer one than this is not an example.
+struct FirstLine {
+  std::string text;
+  int64_t offset = 0;
+};
+std::optional<FirstLine> first_line(const fs::path& path) {
+  constexpr size_t max_first_line = 64 << 20;
+  const auto file = open_unpacked(path);
+  std::string text;
+  for (bool ended = false; !ended && text.size() < max_first_line;) {
+    ended = !read_block(*file, text);
+    size_t begin = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+    begin = std::min(text.find_first_not_of(" \t\r\n", begin), text.size());
+    const size_t end = text.find('\n', begin);
+    if (begin < text.size() && (ended || end != std::string::npos))
+      return FirstLine{text.substr(begin, end - begin), static_cast<int64_t>(begin)};
+  }
+  return {};
 }
 
 // Either messages, or a prompt and its completion.
@@ -80,7 +130,13 @@ int64_t common_prefix(const std::vector<int64_t>& a, const std::vector<int64_t>&
 
 class Encoder {
  public:
-  explicit Encoder(const Source& source) : source_(source) {}
+  explicit Encoder(const Source& source) : source_(source) {
+    if (source.eos && *source.eos >= source.vocab)
+      fail(example_reader,
+           {.argument = "eos_token_id of the model",
+            .expected = "an id below its vocabulary of " + std::to_string(source.vocab),
+            .found = std::to_string(*source.eos)});
+  }
 
   Encoded encode(const Example& example, const std::string& where) const {
     return example.messages.empty() ? completion(example) : conversation(example, where);
@@ -161,71 +217,109 @@ struct Collected {
   }
 };
 
+// The examples of a file, and how many of its lines were changed or left out.
+struct Examples {
+  Collected documents = {};
+  int64_t lines = 0, without_target = 0, cut = 0;
+  bool has_messages = false, lacks_context = false;
+
+  std::vector<std::string> warnings(const Source& source) const {
+    std::vector<std::string> texts;
+    if (cut > 0)
+      texts.push_back(
+          fmt::format("{} of {} examples are longer than the context of {} and were cut",
+                      grouped(cut), grouped(lines), source.context));
+    if (without_target > 0)
+      texts.push_back(
+          fmt::format("{} of {} examples have no answer within the context of {} and were left out",
+                      grouped(without_target), grouped(lines), source.context));
+    const bool has_tokens = source.tokenizer != nullptr && !source.tokenizer->model().empty();
+    if (has_messages && has_tokens) {
+      const std::string end = answer_end(*source.chat);
+      const size_t count = source.tokenizer->encode(end).size();
+      if (end.empty())
+        texts.push_back("answers have no end: tokenizer_config.json has no eos_token");
+      else if (count != 1)
+        texts.push_back(fmt::format(
+            "the tokenizer has no token for {}, which ends an answer in the chat format: it is "
+            "written as {} tokens",
+            json::in_quotes(end), count));
+    }
+    return texts;
+  }
+};
+
+Examples collect_examples(const Source& source) {
+  const std::string text = whole_file(source.where);
+  const Encoder encoder(source);
+  Examples all;
+  for_each_line(text, [&](std::string_view line, int64_t offset) {
+    const json::Document document = json::parse(line, {example_reader, source.where, offset});
+    const std::string where = fmt::format("{}, example {}", source.where, ++all.lines);
+    const Example example = parse_example(document.root());
+    all.has_messages |= !example.messages.empty();
+    const Encoded encoded = encoder.encode(example, where);
+    const size_t count = std::min(encoded.ids.size(), static_cast<size_t>(source.context) + 1);
+    const auto begin = encoded.is_target.begin(), end = begin + static_cast<int64_t>(count);
+    if (count < 2 || std::find(begin + 1, end, true) == end) {
+      ++all.without_target;
+      all.lacks_context |= count < encoded.ids.size();
+      return;
+    }
+    all.cut += count < encoded.ids.size() ? 1 : 0;
+    all.documents.add(encoded, count);
+    if (source.progress) source.progress(static_cast<size_t>(offset) + line.size(), text.size());
+  });
+  return all;
+}
+
+void require_examples(const Source& source, const Examples& all, int64_t least,
+                      const char* expected) {
+  const auto count = static_cast<int64_t>(all.documents.ends.size());
+  if (count >= least) return;
+  fail(example_reader, {.argument = source.where,
+                        .expected = expected,
+                        .found = fmt::format("{} of {} lines", count, all.lines),
+                        .hint = all.lacks_context ? "a longer --context has room for more" : ""});
+}
+
 }  // namespace
 
 bool is_example_file(const std::string& where) {
   std::error_code ignored;  // reading reports what is wrong
-  if (fs::path(where).extension() != ".jsonl" || !fs::is_regular_file(where, ignored)) return false;
-  bool found = false;
-  // Mapped: a text of any size may have this extension, and the first line tells.
-  const io::MappedFile file(where, example_reader);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
-  for_each_line(text, [&](std::string_view line, int64_t offset) {
-    const json::Document document = json::parse(line, {example_reader, where, offset});
-    const json::Value& root = document.root();
-    found = root.is_object() && root.find("text") == nullptr &&
-            (root.find("messages") != nullptr || root.find("prompt") != nullptr ||
-             root.find("instruction") != nullptr);
-    return false;
-  });
-  file.check_intact(example_reader);
-  return found;
+  const fs::path path = where, name = is_packed(path) ? path.stem() : path;
+  if (name.extension() != ".jsonl" || !fs::is_regular_file(path, ignored)) return false;
+  const auto line = first_line(path);
+  if (!line) return false;
+  const json::Document document = json::parse(line->text, {example_reader, where, line->offset});
+  const json::Value& root = document.root();
+  return root.is_object() && root.find("text") == nullptr &&
+         (root.find("messages") != nullptr || root.find("prompt") != nullptr ||
+          root.find("instruction") != nullptr);
+}
+
+bool has_examples(const std::string& data) {
+  return std::ranges::any_of(mixture_of(data),
+                             [](const MixturePart& part) { return is_example_file(part.where); });
 }
 
 Split read_examples(const Source& source) {
-  const std::string text = io::read_text(source.where, example_reader, max_example_bytes);
-  const Encoder encoder(source);
-  Collected all;
-  int64_t lines = 0, without_target = 0, cut = 0;
-  for_each_line(text, [&](std::string_view line, int64_t offset) {
-    const json::Document document = json::parse(line, {example_reader, source.where, offset});
-    const std::string where = fmt::format("{}, example {}", source.where, ++lines);
-    const Encoded encoded = encoder.encode(parse_example(document.root()), where);
-    const size_t count = std::min(encoded.ids.size(), static_cast<size_t>(source.context) + 1);
-    const auto begin = encoded.is_target.begin();
-    if (count < 2 || std::find(begin + 1, begin + static_cast<int64_t>(count), true) ==
-                         begin + static_cast<int64_t>(count)) {
-      ++without_target;
-      return true;
-    }
-    cut += count < encoded.ids.size() ? 1 : 0;
-    all.add(encoded, count);
-    if (source.progress) source.progress(static_cast<size_t>(offset) + line.size(), text.size());
-    return true;
-  });
-  const auto count = static_cast<int64_t>(all.ends.size());
-  if (count < 2)
-    fail(example_reader,
-         {.argument = source.where,
-          .expected = "at least 2 examples with an answer: one to train on and one to "
-                      "validate on",
-          .found = fmt::format("{} of {} lines", count, lines),
-          .hint = without_target > 0 ? "a longer --context has room for more" : ""});
+  const Examples all = collect_examples(source);
+  require_examples(source, all, 2,
+                   "at least 2 examples with an answer: one to train on and one to validate on");
+  const auto count = static_cast<int64_t>(all.documents.ends.size());
   const auto held_out = std::max<int64_t>(
       1, static_cast<int64_t>(std::floor(source.validation * static_cast<double>(count))));
   const Documents::Options options{.context = source.context, .packed = source.packed};
-  Split split{all.part(0, count - held_out, options), all.part(count - held_out, count, options)};
-  if (cut > 0)
-    split.warnings.push_back(
-        fmt::format("{} of {} examples are longer than the context of {} "
-                    "and were cut",
-                    grouped(cut), grouped(lines), source.context));
-  if (without_target > 0)
-    split.warnings.push_back(
-        fmt::format("{} of {} examples have no answer within the context of {} and were left out",
-                    grouped(without_target), grouped(lines), source.context));
-  return split;
+  return {all.documents.part(0, count - held_out, options),
+          all.documents.part(count - held_out, count, options), all.warnings(source)};
+}
+
+Tokens read_all_examples(const Source& source) {
+  const Examples all = collect_examples(source);
+  require_examples(source, all, 1, "at least 1 example with an answer");
+  return all.documents.part(0, static_cast<int64_t>(all.documents.ends.size()),
+                            {.context = source.context, .packed = source.packed});
 }
 
 }  // namespace binade::data

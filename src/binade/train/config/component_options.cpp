@@ -139,12 +139,8 @@ data::Source data_source(const Config& config, const data::Tokenizer* tokenizer)
                       .packed = config.pack};
   if (!eos.empty()) source.eos = eos.front();
   // Other data need no template, so one that is not known must not stop them.
-  if (data::is_example_file(config.data)) {
-    std::error_code error;
-    const std::filesystem::path path = config.tokenizer;
-    source.chat = data::read_chat_template(
-        std::filesystem::is_directory(path, error) ? path : path.parent_path(), config.chat);
-  }
+  if (data::has_examples(config.data))
+    source.chat = data::chat_template_beside(config.tokenizer, config.chat);
   return source;
 }
 
