@@ -39,6 +39,9 @@ TEST(CheckRun, RefusesWhatARunRefuses) {
     change(config);
     return config;
   };
+  const fs::path pickled = folder / "pickled";
+  fs::copy(folder / "done/checkpoints/step-2", pickled);
+  fs::rename(pickled / "model.safetensors", pickled / "pytorch_model.bin");
   const Config bad[] = {
       changed([&](Config& c) { c.data = (folder / "none.txt").string(); }),
       changed([&](Config& c) { c.data = folder.put("short.txt", "short").string(); }),
@@ -54,6 +57,7 @@ TEST(CheckRun, RefusesWhatARunRefuses) {
         c.width = 32;
       }),
       changed([&](Config& c) { c.init_from = (folder / "none").string(); }),
+      changed([&](Config& c) { c.init_from = pickled.string(); }),
   };
   for (const Config& config : bad) {
     const std::string checked = message_of([&] { check_run(config); });

@@ -255,6 +255,13 @@ void load_weights(nn::LanguageModel& model, const std::filesystem::path& directo
   copy_in(model, incoming(store), Positions::at_least);
 }
 
+void check_weights(const nn::LanguageModelConfig& config, const std::filesystem::path& directory) {
+  if (is_adapter(directory)) return check_weights(config, adapter_base(directory));
+  const TensorStore store = open_weights(directory);
+  const nn::LanguageModel model(config, {Device::meta(), DType::f32});
+  match(parameters_of(model), config, incoming(store), Positions::at_least);
+}
+
 DType stored_type(const std::filesystem::path& directory) {
   if (is_adapter(directory)) return stored_type(adapter_base(directory));
   const TensorStore store = open_weights(directory);

@@ -35,6 +35,8 @@ std::unique_ptr<nn::LanguageModel> load_pretrained(const std::filesystem::path& 
 // Copies the weights of a directory into a model of the same sizes. A GPT-2 with a shorter context
 // takes as many of the learned positions as it has.
 void load_weights(nn::LanguageModel& model, const std::filesystem::path& directory);
+// Its checks of names, shapes and types, without reading the values.
+void check_weights(const nn::LanguageModelConfig& config, const std::filesystem::path& directory);
 // The type of a directory's weights; the widest if they differ. Of an adapter, its base's.
 DType stored_type(const std::filesystem::path& directory);
 

@@ -1,6 +1,7 @@
 #include "binade/train/check_run.h"
 
 #include "binade/data/corpus.h"
+#include "binade/io/huggingface.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/init_from.h"
@@ -20,7 +21,7 @@ void check_run(const Config& config) {
                        "resume with the run's config.toml");
   }
   if (!config.init_from.empty() && (!checkpoint || config.lora_rank > 0)) {
-    check_initial_weights(model, config.init_from);
+    io::check_weights(model, check_initial_weights(model, config.init_from));
   }
   const auto tokenizer = data::open_tokenizer(config.tokenizer);
   data::Source source = data_source(config, tokenizer.get());
