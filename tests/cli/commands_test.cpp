@@ -109,6 +109,46 @@ TEST_F(Commands, GenerateContinuesLinesUntilTheInputEnds) {
   EXPECT_EQ(outcome.out, binade(common + "--prompt abc").out + binade(common + "--prompt xyz").out);
 }
 
+// A run on conversations: its format travels with it, and a conversation has the answers so far.
+TEST_F(Commands, GenerateAnswersInTheFormatOfTheRun) {
+  std::string lines;
+  for (int i = 0; i < 4; ++i)
+    lines += R"({"instruction": "say", "output": "yes"})"
+             "\n";
+  folder_->put("chat.jsonl", lines);
+  const Outcome trained = binade(
+      "train --quiet --layers 1 --width 16 --heads 2 --context 64 --batch 2 --eval-batches 1 "
+      "--sample 0 --threads 1 --steps 2 --chat mistral --data " +
+      path("chat.jsonl") + " --out " + path("chat"));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const std::string common = " generate " + path("chat") + " --tokens 6 ";
+  const auto json_lines = [&](const std::string& command) {
+    const Outcome outcome = run_shell(command);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string program = quoted(BINADE_EXECUTABLE) + common;
+  const auto text_of = [](const std::string& line) {
+    return nlohmann::json::parse(line).at("text").get<std::string>();
+  };
+  const std::string answer = json_lines(program + "--json --chat --prompt hi");
+  EXPECT_EQ(text_of(answer), text_of(json_lines(program + "--json --prompt '[INST] hi [/INST]'")));
+  EXPECT_EQ(json_lines(program + "--chat --prompt hi"),
+            json_lines(program + "--prompt '[INST] hi [/INST]'").substr(17));
+  const std::string both =
+      json_lines("printf 'hi\nho\n' | " + program + "--json --chat --interactive");
+  EXPECT_THAT(both, StartsWith(answer));
+  const std::string second = both.substr(answer.size());
+  folder_->put("whole.txt", "[INST] hi [/INST]" + text_of(answer) + "[INST] ho [/INST]");
+  EXPECT_EQ(text_of(second),
+            text_of(json_lines(program + "--json --prompt-file " + path("whole.txt"))));
+  EXPECT_THAT(binade("generate --chat " + path("run")).err,
+              HasSubstr("a model with a chat template"));
+  EXPECT_EQ(binade("generate --chat --interactive --count 2 " + path("chat")).status, 2);
+  EXPECT_THAT(binade("eval " + path("chat") + " --data " + path("chat.jsonl")).out,
+              HasSubstr("12 tokens, the answers in "));
+}
+
 // The same text in bf16: another loss, by rounding errors of 2^-9.
 TEST_F(Commands, EvalRunsInThePrecisionAsked) {
   folder_->put("short.txt", "a short text, for which the loss is computed in several precisions");

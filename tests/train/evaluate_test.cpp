@@ -135,15 +135,15 @@ TEST(EvaluationData, IsTheValidationPartOfTheRunOrAllOfAFile) {
   config.steps = 1;
   config.warmup = 0;
   const RunResult run = train::run(config, Progress::Mode::quiet);
-  const EvaluationData part = evaluation_data(run.checkpoint, "", 256);
+  const EvaluationData part = evaluation_data(run.checkpoint, "", {.vocab = 256});
   EXPECT_EQ(part.tokens.size(),
             static_cast<int64_t>(0.05 * static_cast<double>(small_text().size())));
   EXPECT_EQ(part.bytes, part.tokens.size() - 1);
-  EXPECT_EQ(evaluation_data(run.checkpoint, config.data, 256).tokens.size(),
+  EXPECT_EQ(evaluation_data(run.checkpoint, config.data, {.vocab = 256}).tokens.size(),
             static_cast<int64_t>(small_text().size()));
-  EXPECT_THAT([&] { evaluation_data(folder.path(), config.data, 500); },
+  EXPECT_THAT([&] { evaluation_data(folder.path(), config.data, {.vocab = 500}); },
               ThrowsMessage<Error>(HasSubstr("token file (.bin) of the 500 ids")));
-  EXPECT_THAT([&] { evaluation_data(folder.path(), "", 256); },
+  EXPECT_THAT([&] { evaluation_data(folder.path(), "", {.vocab = 256}); },
               ThrowsMessage<Error>(HasSubstr("--data")));
 }
 

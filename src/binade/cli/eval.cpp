@@ -50,7 +50,7 @@ void print_json(const train::Evaluation& result, const train::EvaluationData& da
 void run(const EvalArguments& arguments) {
   const auto folder = io::model_folder(arguments.folder, "eval");
   const auto model = io::load_pretrained(folder, {arguments.model->where(), DType::f32});
-  const auto data = train::evaluation_data(folder, arguments.data, model->config().vocab);
+  const auto data = train::evaluation_data(folder, arguments.data, model->config());
   const amp::Autocast cast(arguments.model->autocast());
   const train::Evaluation result =
       arguments.stride > 0
@@ -75,9 +75,10 @@ void add_eval(CLI::App& app) {
   auto arguments = std::make_shared<EvalArguments>();
   command->add_option("FOLDER", arguments->folder, "A model, a checkpoint, or the folder of a run")
       ->required();
-  command->add_option("--data", arguments->data,
-                      "A text, a folder of texts, a token file (.bin), or builtin; default: the "
-                      "validation part of the run's own data");
+  command->add_option(
+      "--data", arguments->data,
+      "A text, a folder of texts, a token file (.bin), examples (.jsonl), or builtin; "
+      "default: the validation part of the run's own data");
   command->add_option("--batch", arguments->batch, "Sequences per batch")->capture_default_str();
   command
       ->add_option(

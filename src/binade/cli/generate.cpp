@@ -9,6 +9,7 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 
 #include "binade/amp/autocast.h"
 #include "binade/base/error.h"
@@ -16,11 +17,14 @@
 #include "binade/base/terminal.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/data/chat/chat_template.h"
+#include "binade/data/text_reader.h"
 #include "binade/data/tokenizer.h"
 #include "binade/data/tokenizer_json/unicode.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/continuation.h"
+#include "binade/train/conversation.h"
 
 namespace binade::cli {
 namespace {
@@ -33,7 +37,7 @@ struct GenerateArguments {
   std::string prompt = "\n";
   std::string prompt_file, prompts;
   int64_t count = 1;
-  bool interactive = false, json = false;
+  bool interactive = false, chat = false, json = false;
   train::ContinuationOptions options;
   std::shared_ptr<ModelArguments> model = std::make_shared<ModelArguments>();
 };
@@ -59,7 +63,8 @@ std::string unescaped(const std::string& text) {
 std::vector<std::string> prompts_in(const std::string& file) {
   const std::string text = io::read_text(file, "generate", max_prompt);
   std::vector<std::string> prompts;
-  for (size_t begin = 0; begin < text.size();) {
+  for (size_t begin = text.starts_with(data::byte_order_mark) ? data::byte_order_mark.size() : 0;
+       begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, end - begin);
     if (line.ends_with('\r')) line.pop_back();
@@ -108,27 +113,45 @@ class Generator {
         cast_(arguments.model->autocast()) {
     train::check_options(options_.generate);
     options_.generate.eos = train::eos_ids(folder_, model_->config());
+    if (arguments.chat) start_conversation();
   }
 
   void set_interrupted(bool (*interrupted)()) { options_.interrupted = interrupted; }
 
-  // Prints a continuation of `prompt`, after `before`, as text while it is generated or as a line
-  // of JSON.
-  train::Finish print(const std::string& prompt, int64_t sample, std::string_view before) {
+  // Prints the prompt and its continuation, with --chat only the answer, as text while it is
+  // generated or as a line of JSON.
+  train::Finish print(const std::string& prompt, int64_t sample) {
     options_.generate.sample = sample;
     const bool json = arguments_.json;
     train::TextStream stream;
-    if (!json) show(stream.add(before));
-    const train::Continuation made = train::continue_text(
-        *model_, *tokenizer_, tokenizer_->encode_prompt(prompt.empty() ? "\n" : prompt), options_,
-        [&](std::string_view part) {
-          if (!json) show(stream.add(part));
-        });
+    if (!json && !conversation_) show(stream.add(prompt));
+    const train::Continuation made = train::continue_text(*model_, *tokenizer_, ids_of(prompt),
+                                                          options_, [&](std::string_view part) {
+                                                            if (!json) show(stream.add(part));
+                                                          });
+    if (conversation_) conversation_->add_answer(utf8(made.text));
     show(json ? line_of(prompt, sample, made) : stream.finish() + "\n");
     return made.finish;
   }
 
  private:
+  std::vector<int64_t> ids_of(const std::string& prompt) {
+    if (!conversation_) return tokenizer_->encode_prompt(prompt.empty() ? "\n" : prompt);
+    if (!arguments_.interactive) conversation_ = opening_;  // prompts are independent
+    return conversation_->ask(prompt);
+  }
+
+  void start_conversation() {
+    const auto chat = data::read_chat_template(folder_);
+    if (!chat)
+      fail("generate", {.argument = "--chat",
+                        .expected = "a model with a chat template",
+                        .found = "none in " + folder_.string(),
+                        .hint = "a run on conversations has one with --chat FORMAT"});
+    opening_ = conversation_ = train::Conversation(*chat, *tokenizer_);
+    opening_->end_with_answer(options_);
+  }
+
   static std::string line_of(const std::string& prompt, int64_t sample,
                              const train::Continuation& made) {
     json::Writer out;
@@ -142,6 +165,7 @@ class Generator {
   std::unique_ptr<nn::LanguageModel> model_;
   std::unique_ptr<const data::Tokenizer> tokenizer_;
   train::ContinuationOptions options_;
+  std::optional<train::Conversation> opening_, conversation_;
   amp::Autocast cast_;
 };
 
@@ -154,7 +178,7 @@ void print_all(const GenerateArguments& arguments, Generator& generator) {
     for (int64_t sample = 0; sample < arguments.count; ++sample) {
       const std::string title = fmt::format("--- {} of {}\n", ++at, all);
       if (all > 1 && !arguments.json) show(terminal::styled(title, terminal::Style::dim, color));
-      generator.print(prompt, sample, prompt.empty() ? "\n" : prompt);
+      generator.print(prompt, sample);
     }
   }
 }
@@ -162,8 +186,9 @@ void print_all(const GenerateArguments& arguments, Generator& generator) {
 std::atomic<bool> interrupt_requested = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// Continues one line of standard input after another. Ctrl-C ends a text that is being generated;
-// while a line is awaited it ends the program, as the end of the input does.
+// Continues, or in a conversation answers, one line of standard input after another. Ctrl-C ends a
+// text that is being generated; while a line is awaited it ends the program, as the end of the
+// input does.
 void converse(const GenerateArguments& arguments, Generator& generator) {
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupt_requested = true; };  // no SA_RESTART: a read ends, too
@@ -176,7 +201,7 @@ void converse(const GenerateArguments& arguments, Generator& generator) {
     if (!std::getline(std::cin, line)) break;
     if (line.ends_with('\r')) line.pop_back();
     for (int64_t sample = 0; sample < arguments.count; ++sample) {
-      if (generator.print(line, sample, line) == train::Finish::interrupted) break;
+      if (generator.print(line, sample) == train::Finish::interrupted) break;
     }
     interrupt_requested = false;
   }
@@ -185,6 +210,10 @@ void converse(const GenerateArguments& arguments, Generator& generator) {
 }
 
 void run(const GenerateArguments& arguments) {
+  if (arguments.interactive && arguments.chat && arguments.count > 1)
+    fail("generate", {.argument = "--count",
+                      .expected = "1 in a conversation, which has one answer to each message",
+                      .found = std::to_string(arguments.count)});
   Generator generator(arguments);
   if (arguments.interactive) return converse(arguments, generator);
   print_all(arguments, generator);
@@ -202,15 +231,19 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
                                   "...} per line")
                       ->excludes(prompt)
                       ->excludes(file);
+  command.add_option("--count", arguments.count, "Texts per prompt")
+      ->check(CLI::Range(int64_t{1}, max_count))
+      ->capture_default_str();
   command
       .add_flag("--interactive", arguments.interactive,
                 "Continue each line of standard input until it ends")
       ->excludes(prompt)
       ->excludes(file)
       ->excludes(prompts);
-  command.add_option("--count", arguments.count, "Texts per prompt")
-      ->check(CLI::Range(int64_t{1}, max_count))
-      ->capture_default_str();
+  command.add_flag(
+      "--chat", arguments.chat,
+      "Answer prompts as messages of a user, in the model's chat format; with --interactive "
+      "as one conversation");
 }
 
 void add_sampling(CLI::App& command, train::GenerateOptions& options) {

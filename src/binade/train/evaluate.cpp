@@ -8,6 +8,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/data/batches.h"
+#include "binade/data/chat/examples.h"
 #include "binade/data/corpus.h"
 #include "binade/data/documents.h"
 #include "binade/data/mixture.h"
@@ -218,7 +219,8 @@ double bytes_per_token(const data::Tokenizer& tokenizer, const data::Tokens& tok
 }
 
 EvaluationData evaluation_data(const std::filesystem::path& folder, const std::string& data,
-                               int64_t vocab) {
+                               const nn::LanguageModelConfig& model) {
+  const int64_t vocab = model.vocab;
   std::optional<Config> run;
   if (std::error_code error; std::filesystem::exists(folder / "config.toml", error))
     run = resolve({.file = folder / "config.toml", .options = {}});
@@ -244,6 +246,12 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
     data::Source own = data_source(*run, tokenizer.get());
     own.batch = 1;
     result = {data::read_split(own).validation, "the validation part of " + source, {}};
+  } else if (data::is_example_file(data)) {
+    data::Source all{
+        .where = data, .tokenizer = tokenizer.get(), .vocab = vocab, .context = model.context};
+    all.chat = data::read_chat_template(folder, run ? run->chat : std::nullopt);
+    if (!model.eos.empty()) all.eos = model.eos.front();
+    result = {data::read_all_examples(all), "the answers in " + source, {}};
   } else {
     result = {data::read_tokens(source, vocab, tokenizer.get()), "all of " + source, {}};
   }

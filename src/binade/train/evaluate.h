@@ -35,14 +35,14 @@ Tensor all_logits(nn::LanguageModel& model, const data::Tokens& tokens, int64_t 
 // Bytes of text per token, over the first million tokens.
 double bytes_per_token(const data::Tokenizer& tokenizer, const data::Tokens& tokens);
 
-// The data to evaluate a model on: all of `data` or, if that is empty, the validation part of the
-// run that `folder` (a run or a checkpoint) belongs to.
+// The data to evaluate a model on: all of `data` (a text, a token file or examples) or, if that is
+// empty, the validation part of the run that `folder` (a run or a checkpoint) belongs to.
 struct EvaluationData {
   data::Tokens tokens;
   std::string source;            // a description of its origin
   std::optional<int64_t> bytes;  // of the predicted tokens' text, if known
 };
 EvaluationData evaluation_data(const std::filesystem::path& folder, const std::string& data,
-                               int64_t vocab);
+                               const nn::LanguageModelConfig& model);
 
 }  // namespace binade::train

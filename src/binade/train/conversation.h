@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "binade/data/chat/chat_template.h"
+#include "binade/data/tokenizer.h"
+#include "binade/train/continuation.h"
+
+namespace binade::train {
+
+// A conversation with a model, as the prompts that ask it for its next answer.
+class Conversation {
+ public:
+  // The tokenizer must outlive it.
+  Conversation(data::ChatTemplate chat, const data::Tokenizer& tokenizer);
+
+  // Adds a message of the user and returns the ids of the conversation up to the model's answer:
+  // those of transformers' apply_chat_template with add_generation_prompt.
+  std::vector<int64_t> ask(std::string message);
+  // Adds the model's answer.
+  void add_answer(std::string text);
+
+  // Makes a continuation end with the answer.
+  void end_with_answer(ContinuationOptions& options) const;
+
+ private:
+  data::ChatTemplate chat_;
+  const data::Tokenizer* tokenizer_;
+  std::vector<data::Message> messages_;
+};
+
+}  // namespace binade::train
