@@ -23,6 +23,7 @@
 #include "binade/data/tokenizer_json/unicode.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/model_folder.h"
+#include "binade/train/config/choices.h"
 #include "binade/train/continuation.h"
 #include "binade/train/conversation.h"
 
@@ -38,6 +39,7 @@ struct GenerateArguments {
   std::string prompt_file, prompts;
   int64_t count = 1;
   bool interactive = false, chat = false, json = false;
+  std::optional<data::ChatFormat> format = {};  // none: that of the model's template
   train::ContinuationOptions options;
   std::shared_ptr<ModelArguments> model = std::make_shared<ModelArguments>();
 };
@@ -142,12 +144,12 @@ class Generator {
   }
 
   void start_conversation() {
-    const auto chat = data::read_chat_template(folder_);
+    const auto chat = data::read_chat_template(folder_, arguments_.format);
     if (!chat)
       fail("generate", {.argument = "--chat",
                         .expected = "a model with a chat template",
                         .found = "none in " + folder_.string(),
-                        .hint = "a run on conversations has one with --chat FORMAT"});
+                        .hint = "give --chat-format chatml, llama3, gemma or mistral"});
     opening_ = conversation_ = train::Conversation(*chat, *tokenizer_);
     opening_->end_with_answer(options_);
   }
@@ -244,6 +246,15 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
       "--chat", arguments.chat,
       "Answer prompts as messages of a user, in the model's chat format; with --interactive "
       "as one conversation");
+  command
+      .add_option_function<std::string>(
+          "--chat-format",
+          [&arguments](const std::string& text) {
+            arguments.chat = true;
+            arguments.format = *train::find_named(train::chat_names, text);
+          },
+          "--chat in this format instead of the model's own")
+      ->check(CLI::IsMember({"chatml", "llama3", "gemma", "mistral"}));
 }
 
 void add_sampling(CLI::App& command, train::GenerateOptions& options) {

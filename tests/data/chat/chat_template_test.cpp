@@ -103,7 +103,7 @@ TEST(ChatTemplate, OthersAreRefusedByName) {
   EXPECT_THAT(error_of("'[INST] <<SYS>>' '[/INST]'"), HasSubstr("Llama 2's"));
   EXPECT_THAT(error_of("'<|user|>' '<|assistant|>'"), HasSubstr("Zephyr's or Phi-3's"));
   EXPECT_THAT(error_of("{{ messages }}"), HasSubstr("another one"));
-  EXPECT_THAT(error_of("{{ messages }}"), HasSubstr("give --chat one of them"));
+  EXPECT_THAT(error_of("{{ messages }}"), HasSubstr("train: --chat, generate: --chat-format"));
 }
 
 std::string refusal(const ChatTemplate& chat, const std::vector<Message>& messages) {

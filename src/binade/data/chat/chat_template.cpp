@@ -170,8 +170,8 @@ std::string_view other_template(std::string_view jinja) {
        {.argument = file,
         .expected = "a chat template of the formats chatml, llama3, gemma or mistral",
         .found = std::string(name),
-        .hint = "give --chat one of them to train on that format instead, or render the "
-                "conversations with transformers' apply_chat_template and train on the "
+        .hint = "give one of these formats instead (train: --chat, generate: --chat-format), or "
+                "render conversations with transformers' apply_chat_template and train on the "
                 "text"});
 }
 
