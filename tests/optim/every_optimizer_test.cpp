@@ -277,6 +277,39 @@ TEST(EveryOptimizer, SetsMomentumIfItHasOne) {
   }
 }
 
+// Steps with the gradients 1, 2, 3, 4 and the momentum 0.9, 0.9, 0, 0.5.
+double after_four_steps(Optimizer& optimizer, const Tensor& parameter) {
+  for (int step = 1; step <= 4; ++step) {
+    if (step == 3) optimizer.set_momentum(0);
+    if (step == 4) optimizer.set_momentum(0.5);
+    parameter.set_grad(full({1}, step));
+    optimizer.step();
+  }
+  return parameter.item();
+}
+
+// PyTorch's rule: at 0 the buffer is neither used nor changed.
+TEST(EveryOptimizer, MomentumComesBackAfterZero) {
+  Tensor p = zeros({1});
+  p.set_requires_grad();
+  SGD sgd({p}, {.lr = 0.1, .momentum = 0.9, .dampening = 0.25});
+  const double second = 0.9 * 1 + 0.75 * 2, fourth = 0.5 * second + 0.75 * 4;
+  EXPECT_NEAR(after_four_steps(sgd, p), -0.1 * (1 + second + 3 + fourth), 1e-6);
+
+  Tensor q = zeros({1});
+  q.set_requires_grad();
+  RMSprop rmsprop({q}, {.lr = 0.1, .alpha = 0.5, .momentum = 0.9});
+  double square = 0, buffer = 0, expected = 0;
+  for (const auto& [gradient, momentum] :
+       std::initializer_list<std::pair<double, double>>{{1, 0.9}, {2, 0.9}, {3, 0}, {4, 0.5}}) {
+    square = 0.5 * square + 0.5 * gradient * gradient;
+    const double change = gradient / (std::sqrt(square) + 1e-8);
+    if (momentum > 0) buffer = momentum * buffer + change;
+    expected -= 0.1 * (momentum > 0 ? buffer : change);
+  }
+  EXPECT_NEAR(after_four_steps(rmsprop, q), expected, 1e-6);
+}
+
 TEST(EveryOptimizer, RefusesBadNumbers) {
   const Parameters p = start(DType::f32), matrix = {p[0]};
   for (const double bad : {-1e-3, static_cast<double>(NAN), static_cast<double>(INFINITY)}) {

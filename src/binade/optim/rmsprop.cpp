@@ -17,6 +17,7 @@ RMSprop::RMSprop(const std::vector<RmspropGroup>& groups)
                         {.argument = "weight_decay", .value = group.options.weight_decay},
                         {.argument = "momentum", .value = group.options.momentum}});
     group_options_.push_back(group.options);
+    has_momentum_.push_back(group.options.momentum != 0);
     add_group(group.parameters, group.options.lr);
   }
 }
@@ -25,15 +26,15 @@ void RMSprop::allocate(size_t group, Slot& slot) {
   refuse_gpu(slot.parameter);
   const RmspropOptions& given = group_options_[group];
   const DType dtype = accumulation_type(slot.parameter.dtype());
-  if (given.momentum != 0) slot.first = new_state(slot.parameter, dtype);
+  if (has_momentum_[group]) slot.first = new_state(slot.parameter, dtype);
   slot.second = new_state(slot.parameter, dtype);
   if (given.centered) slot.third = new_state(slot.parameter, dtype);
 }
 
 void RMSprop::set_momentum(double momentum) {
   require("RMSprop", {{.argument = "momentum", .value = momentum}});
-  for (RmspropOptions& options : group_options_) {
-    if (options.momentum != 0) options.momentum = momentum;
+  for (size_t group = 0; group < group_options_.size(); ++group) {
+    if (has_momentum_[group]) group_options_[group].momentum = momentum;
   }
 }
 
@@ -47,7 +48,10 @@ void RMSprop::update(size_t group, std::span<Slot*> slots, const StepControl& co
                                      .stochastic_rounding = options().stochastic_rounding,
                                      .seed = options().seed,
                                      .step = static_cast<uint64_t>(started())};
-  for (const auto& [count, peers] : by_count(slots)) {
+  for (auto& [count, peers] : by_count(slots)) {
+    if (given.momentum == 0) {
+      for (backend::UpdateItem& item : peers.items) item.first = {};
+    }
     backend::of(slots[0]->parameter)
         .optimizer.rmsprop(peers.items, hyper, control_of(control, peers));
   }

@@ -25,7 +25,8 @@ class RMSprop : public Optimizer {
   explicit RMSprop(const std::vector<Tensor>& parameters, const RmspropOptions& options = {});
   explicit RMSprop(const std::vector<RmspropGroup>& groups);
 
-  // Only of groups that have momentum.
+  // Only of groups that were created with momentum. At 0 their momentum buffers rest, as in
+  // PyTorch, and are used again once it is above.
   void set_momentum(double momentum) override;
 
  protected:
@@ -34,6 +35,7 @@ class RMSprop : public Optimizer {
 
  private:
   std::vector<RmspropOptions> group_options_;
+  std::vector<bool> has_momentum_;  // by group, from its creation on
 };
 
 }  // namespace binade::optim

@@ -37,26 +37,30 @@ SGD::SGD(const std::vector<SgdGroup>& groups)
   for (const SgdGroup& group : groups) {
     check(group.options);
     group_options_.push_back(group.options);
+    has_momentum_.push_back(group.options.momentum != 0);
     add_group(group.parameters, group.options.lr);
   }
 }
 
 void SGD::allocate(size_t group, Slot& slot) {
-  if (group_options_[group].momentum == 0) return;
+  if (!has_momentum_[group]) return;
   slot.first = new_state(slot, accumulation_type(slot.parameter.dtype()));
 }
 
 void SGD::set_momentum(double momentum) {
   require("SGD", {{.argument = "momentum", .value = momentum}});
-  for (SgdOptions& options : group_options_) {
-    if (options.momentum != 0) options.momentum = momentum;
+  for (size_t group = 0; group < group_options_.size(); ++group) {
+    if (has_momentum_[group]) group_options_[group].momentum = momentum;
   }
 }
 
 void SGD::update(size_t group, std::span<Slot*> slots, const StepControl& control) {
   const SgdOptions& given = group_options_[group];
   // Momentum starts as the first gradient, per parameter.
-  for (const auto& [count, peers] : by_count(slots)) {
+  for (auto& [count, peers] : by_count(slots)) {
+    if (given.momentum == 0) {
+      for (backend::UpdateItem& item : peers.items) item.first = {};
+    }
     const backend::SgdParams hyper{.lr = lr(group),
                                    .momentum = given.momentum,
                                    .dampening = given.dampening,

@@ -24,7 +24,8 @@ class SGD : public Optimizer {
   explicit SGD(const std::vector<Tensor>& parameters, const SgdOptions& options = {});
   explicit SGD(const std::vector<SgdGroup>& groups);
 
-  // Only of groups that have momentum.
+  // Only of groups that were created with momentum. At 0 their momentum buffers rest, as in
+  // PyTorch, and are used again once it is above.
   void set_momentum(double momentum) override;
 
  protected:
@@ -34,6 +35,7 @@ class SGD : public Optimizer {
 
  private:
   std::vector<SgdOptions> group_options_;
+  std::vector<bool> has_momentum_;  // by group, from its creation on
 };
 
 }  // namespace binade::optim
