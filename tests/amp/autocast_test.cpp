@@ -377,6 +377,34 @@ TEST(Autocast, ExplainListsEveryOpItsTypesAndWhatItsCastsCost) {
   EXPECT_NE(amp::trace_text(trace).find("3 casts"), std::string::npos);
 }
 
+// The sum of a bf16 result and an f32 residual has an f32 gradient, which the linear gets in bf16.
+TEST(Autocast, ExplainCountsCastsOfBackwards) {
+  Tensor w = ones({4, 4}), residual = ones({2, 4});
+  w.set_requires_grad();
+  residual.set_requires_grad();
+  const auto trace = amp::explain([&] {
+    Tensor loss;
+    {
+      const amp::Autocast guard(DType::bf16);
+      loss = sum(residual + linear(ones({2, 4}), w));
+    }
+    loss.backward();
+  });
+  size_t backward = 0;
+  for (const amp::TracedOp& op : trace) {
+    if (!op.backward) continue;
+    backward += op.casts.size();
+    if (op.op != Op::add) continue;
+    ASSERT_EQ(op.casts.size(), 1u);
+    EXPECT_EQ(op.casts[0].from, DType::f32);
+    EXPECT_EQ(op.casts[0].to, DType::bf16);
+    EXPECT_EQ(op.casts[0].bytes, 8 * (4 + 2));
+  }
+  EXPECT_EQ(backward, 1u);
+  EXPECT_NE(amp::trace_text(trace).find("3 casts (2 forward, 1 backward)"), std::string::npos)
+      << amp::trace_text(trace);
+}
+
 TEST(Autocast, ExplainListsBackwardsToo) {
   Tensor w = ones({4, 4});
   w.set_requires_grad();

@@ -22,6 +22,7 @@ constexpr Covered covered[] = {
     {"amp/fp8_quantizer", "amp/fp8_scales"},
     {"amp/policy", "amp/autocast"},
     {"amp/trace", "amp/autocast"},
+    {"autograd/cast_observer", "amp/autocast"},
     {"backend/backend", "ops/table"},
     {"backend/gpu", "backend/graph"},
     {"backend/matmul", "ops/fp8/matmul"},

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "binade/autograd/cast_observer.h"
 #include "binade/autograd/module_path.h"
 #include "binade/autograd/node.h"
 
@@ -75,6 +76,7 @@ std::vector<TracedOp> explain(const std::function<void()>& program) {
   const Restore<Recording*> traced(recording, &own);
   BackwardTrace backwards;
   const autograd::OpObserverScope observed(&backwards);
+  const autograd::CastObserverScope casts(&trace_cast);
   program();
   return std::move(own.ops);
 }
@@ -107,7 +109,7 @@ std::string trace_text(const std::vector<TracedOp>& trace) {
   std::string text = fmt::format("{:<30} {:<24} {:<18} {:<18} {:<12} {:>12}\n", "op", "module",
                                  "inputs", "compute", "output", "cast bytes");
   int64_t total = 0;
-  size_t casts = 0;
+  size_t forward = 0, backward = 0;
   for (const TracedOp& op : trace) {
     int64_t bytes = 0;
     for (const TracedCast& cast : op.casts) bytes += cast.bytes;
@@ -116,10 +118,10 @@ std::string trace_text(const std::vector<TracedOp>& trace) {
                         op.module.empty() ? "(the model itself)" : op.module, list(op.inputs),
                         list(op.compute), list(op.outputs), bytes);
     total += bytes;
-    casts += op.casts.size();
+    (op.backward ? backward : forward) += op.casts.size();
   }
-  return text +
-         fmt::format("{} ops, {} casts, {} bytes moved by casts\n", trace.size(), casts, total);
+  return text + fmt::format("{} ops, {} casts ({} forward, {} backward), {} bytes moved by casts\n",
+                            trace.size(), forward + backward, forward, backward, total);
 }
 
 }  // namespace binade::amp

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "binade/autograd/anomaly.h"
+#include "binade/autograd/cast_observer.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/backend.h"
@@ -27,6 +28,7 @@ Tensor replacement(const Hook& hook, const Tensor& gradient) {
   if (replaced.dtype() == gradient.dtype()) return replaced;
   Tensor converted = Tensor::empty(gradient.shape(), gradient.dtype(), gradient.device());
   backend::of(gradient).elementwise.copy(replaced, converted);
+  observe_cast(replaced, converted);
   return converted;
 }
 

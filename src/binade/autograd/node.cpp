@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "binade/autograd/cast_observer.h"
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
@@ -42,6 +43,7 @@ void add_to_result(AutogradMeta& meta, Tensor gradient) {
   } else {
     sum = Tensor::empty(meta.shape, meta.dtype, meta.device);
     kernels.copy(gradient, sum);
+    observe_cast(gradient, sum);
   }
 }
 
@@ -51,6 +53,7 @@ void add_to_own_gradient(AutogradMeta& meta, const Tensor& gradient) {
   if (!meta.grad.defined())
     meta.grad = new_buffer(meta, meta.grad_dtype, memory::Category::gradients);
   backend::of(meta.device).elementwise.axpby(1, gradient, meta.holds_gradient ? 1 : 0, meta.grad);
+  observe_cast(gradient, meta.grad);
   meta.holds_gradient = true;
 }
 

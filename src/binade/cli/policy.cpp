@@ -3,30 +3,38 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
-#include "binade/amp/autocast.h"
 #include "binade/amp/trace.h"
+#include "binade/base/error.h"
 #include "binade/cli/commands.h"
-#include "binade/nn/language_model.h"
-#include "binade/ops/create.h"
+#include "binade/cli/configuration.h"
+#include "binade/train/forecast.h"
 
 namespace binade::cli {
 namespace {
 
-// One training step of a very small GPT, op by op.
-std::string traced_step() {
-  nn::GPT model({.layers = 1, .width = 32, .heads = 2, .vocab = 64, .context = 16});
-  const Tensor tokens = randint(0, 64, {2, 16}, {.seed = 1, .stream = 0});
-  const Tensor targets = randint(0, 64, {2, 16}, {.seed = 1, .stream = 1});
-  return amp::trace_text(amp::explain([&] {
-    Tensor loss;
-    {
-      const amp::Autocast cast(DType::bf16);
-      loss = model.loss(tokens, targets);
-    }
-    loss.backward();
-  }));
+struct PolicyArguments : ConfigArguments {
+  bool json = false, trace = false;
+
+  bool names_a_model() const {
+    const auto sets_sizes = [](const auto& option) {
+      return option.first == "preset" || option.first == "init-from";
+    };
+    return !file.empty() || std::any_of(options->begin(), options->end(), sets_sizes);
+  }
+};
+
+// A model whose trace fits a screen or two.
+const GivenOptions small_model = {{"layers", "1"},   {"width", "32"}, {"heads", "2"},
+                                  {"context", "16"}, {"batch", "2"},  {"precision", "bf16"}};
+
+// One training step of the configuration, op by op, on the meta device: nothing is computed, so
+// that a model of any size is traced at once.
+std::string traced_step(const train::Config& config) {
+  train::MetaRun run(config);
+  return amp::trace_text(amp::explain([&] { run.step(); }));
 }
 
 }  // namespace
@@ -34,14 +42,29 @@ std::string traced_step() {
 void add_policy(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("policy", "Print which op runs in which precision under autocast");
-  auto json = std::make_shared<bool>(false), trace = std::make_shared<bool>(false);
-  auto* as_json = command->add_flag("--json", *json, "Print JSON instead of text");
+  auto arguments = std::make_shared<PolicyArguments>();
+  auto* as_json = command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command
-      ->add_flag("--trace", *trace,
-                 "Run one step of a small GPT in bf16 and print each op and cast")
+      ->add_flag("--trace", arguments->trace,
+                 "Print each op and cast of a training step, forward and backward; default: of a "
+                 "small model in bf16")
       ->excludes(as_json);
-  command->callback([json, trace] {
-    fmt::print("{}", *trace ? traced_step() : *json ? amp::policy_json() : amp::policy_text());
+  add_configuration(*command, *arguments);
+  command->callback([command, arguments] {
+    if (arguments->trace) {
+      const train::Config config = configuration(
+          *command, *arguments, arguments->names_a_model() ? GivenOptions{} : small_model);
+      fmt::print("{}", traced_step(config));
+      return;
+    }
+    configuration(*command, *arguments);  // refuses unknown options
+    if (!arguments->file.empty() || !arguments->options->empty())
+      fail("policy", {.argument = "a configuration",
+                      .expected = "--trace",
+                      .found = "none",
+                      .hint = "'binade policy --trace' runs a step of it; the table is the same "
+                              "for every configuration"});
+    fmt::print("{}", arguments->json ? amp::policy_json() : amp::policy_text());
   });
 }
 

@@ -162,6 +162,7 @@ Tensor converted(const Tensor& x, DType dtype) {
   if (!x.defined() || x.dtype() == dtype) return x;
   Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
   backend::of(x).elementwise.copy(x, copy);
+  amp::trace_cast(x, copy);
   return copy;
 }
 
