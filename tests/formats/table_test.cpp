@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -49,6 +50,45 @@ TEST(FormatTable, JsonReadsBackExactly) {
     else
       EXPECT_TRUE(row.at("min_subnormal").is_null());
   }
+}
+
+TEST(FormatTable, LayoutsHaveAsManyLettersAsBits) {
+  std::istringstream text(layout_text());
+  std::string line;
+  for (const Format* format : all) {
+    ASSERT_TRUE(std::getline(text, line)) << format->name;
+    const std::string bits = line.substr(10, 35);
+    const auto count = [&](char letter) { return std::count(bits.begin(), bits.end(), letter); };
+    EXPECT_EQ(count('S'), format->is_signed() ? 1 : 0) << line;
+    EXPECT_EQ(count('E'), format->exponent_bits) << line;
+    EXPECT_EQ(count('M'), format->mantissa_bits) << line;
+  }
+}
+
+// The line of a format in the table of a number.
+std::string line_of(const std::string& text, const std::string& format) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(format + " ")) return line;
+  }
+  return {};
+}
+
+TEST(FormatTable, ANumberIsShownInEachFormat) {
+  const std::string small = number_text(1e-7, 1);
+  EXPECT_NE(line_of(small, "f16").find("0 00000 0000000010"), std::string::npos) << small;
+  EXPECT_NE(line_of(small, "f16").find("subnormal"), std::string::npos) << small;
+  EXPECT_EQ(line_of(small, "bf16").find("subnormal"), std::string::npos) << small;
+  EXPECT_NE(line_of(number_text(1e-8, 1), "f16").find("underflows to zero"), std::string::npos);
+  const std::string scaled = number_text(1e-7, 32768);
+  EXPECT_TRUE(scaled.starts_with("1e-07 x 32768 = 0.0032768\n")) << scaled;
+  EXPECT_NE(line_of(scaled, "f16").find("0.0032768"), std::string::npos) << scaled;
+  const std::string large = number_text(-65520, 1);  // the tie to infinity
+  EXPECT_NE(line_of(large, "f16").find("1 11111 0000000000"), std::string::npos) << large;
+  EXPECT_NE(line_of(large, "f16").find("overflows"), std::string::npos) << large;
+  EXPECT_NE(line_of(large, "e2m1").find("overflows"), std::string::npos) << large;
+  EXPECT_EQ(line_of(number_text(448, 1), "e4m3").find("overflows"), std::string::npos);
+  EXPECT_NE(line_of(number_text(448, 1), "e4m3fnuz").find("overflows"), std::string::npos);
 }
 
 }  // namespace

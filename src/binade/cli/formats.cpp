@@ -1,20 +1,51 @@
-#include "binade/formats/table.h"
-
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <memory>
+#include <optional>
 
+#include "binade/base/error.h"
 #include "binade/cli/commands.h"
+#include "binade/formats/table.h"
 
 namespace binade::cli {
+namespace {
+
+struct FormatsArguments {
+  std::optional<double> number;
+  double scale = 1;
+  bool json = false, bits = false;
+};
+
+std::string formats_output(const FormatsArguments& arguments) {
+  if (arguments.number) {
+    if (!std::isfinite(*arguments.number) || !std::isfinite(arguments.scale))
+      fail("formats", {.argument = "NUMBER and --scale",
+                       .expected = "finite numbers",
+                       .found = fmt::format("{} and {}", *arguments.number, arguments.scale)});
+    return formats::number_text(*arguments.number, arguments.scale);
+  }
+  return arguments.json   ? formats::table_json()
+         : arguments.bits ? formats::layout_text()
+                          : formats::table_text();
+}
+
+}  // namespace
 
 void add_formats(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("formats", "Print the table of number formats");
-  auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print JSON instead of text");
-  command->callback(
-      [json] { fmt::print("{}", *json ? formats::table_json() : formats::table_text()); });
+  CLI::App* command =
+      app.add_subcommand("formats", "Print the table of number formats, or one number in each");
+  auto arguments = std::make_shared<FormatsArguments>();
+  auto* number =
+      command->add_option("NUMBER", arguments->number, "Round this number to each format");
+  command->add_option("--scale", arguments->scale, "Multiply NUMBER by this first")
+      ->needs(number)
+      ->type_name("S")
+      ->capture_default_str();
+  auto* json = command->add_flag("--json", arguments->json, "Print JSON instead of text");
+  command->add_flag("--bits", arguments->bits, "Draw the bits of each format")->excludes(json);
+  command->callback([arguments] { fmt::print("{}", formats_output(*arguments)); });
 }
 
 }  // namespace binade::cli

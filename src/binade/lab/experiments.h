@@ -39,6 +39,64 @@ struct LossScalingResult {
 };
 LossScalingResult loss_scaling_experiment(ExperimentReport& report);
 
+struct LowScaleResult {
+  struct Run {
+    int power = 0;              // of the scale
+    double zero_gradients = 0;  // fraction in the first step
+    double first_loss = 0, last_loss = 0;
+    int64_t skipped = 0;
+  };
+  std::vector<Run> runs;  // by falling scale
+};
+LowScaleResult low_scale_experiment(ExperimentReport& report);
+
+struct FallingScaleResult {
+  struct Run {
+    std::vector<double> losses, scales;  // by step
+    int64_t skipped = 0;
+  };
+  Run stable, unstable, unstable_f32;
+};
+FallingScaleResult falling_scale_experiment(ExperimentReport& report);
+
+struct WideGradientsResult {
+  // Fractions of a gradient at one loss scale.
+  struct Lost {
+    int power = 0;  // of the scale
+    double zero = 0, infinite = 0;
+    double total() const { return zero + infinite; }
+  };
+  struct Span {
+    double binades = 0;  // from the smallest component to the largest
+    Lost f16;            // at the scale that loses the fewest
+    Lost bf16;           // without a scale
+  };
+  double f16_binades = 0, f16_decades = 0;  // from the smallest subnormal number to the largest
+  std::vector<Span> spans;
+};
+WideGradientsResult wide_gradients_experiment(ExperimentReport& report);
+
+struct PureF16Result {
+  struct Run {
+    std::string name;
+    double first_loss = 0, last_loss = 0;
+    int non_finite_from = -1;  // step; -1: never
+  };
+  std::vector<Run> runs;  // f32, master weights, f16 weights, f16 everywhere
+};
+PureF16Result pure_f16_experiment(ExperimentReport& report);
+
+struct ManualCastsResult {
+  struct Run {
+    std::string name;
+    std::vector<double> losses;
+    int64_t skipped = 0;
+  };
+  double collapsed = 0;   // fraction of inputs that the norm by hand maps to zero
+  std::vector<Run> runs;  // f32, autocast, norm by hand, softmax by hand
+};
+ManualCastsResult manual_casts_experiment(ExperimentReport& report);
+
 struct OverflowRecoveryResult {
   std::vector<double> scales;  // after each step
   int64_t skipped = 0;         // all skipped steps
@@ -50,6 +108,7 @@ OverflowRecoveryResult overflow_recovery_experiment(ExperimentReport& report);
 
 struct AttentionOverflowResult {
   double overflow_at = 0;  // standard deviation of q and k at which f16 scores first overflow
+  double unit_largest = 0, unit_expected = 0;  // largest score at deviation 1, and its estimate
   bool f16_softmax_nan = false, bf16_finite = false, fused_finite = false;
   double fused_error = 0;  // relative to f32
 };
@@ -84,6 +143,45 @@ struct Fp8ScalingResult {
 };
 Fp8ScalingResult fp8_scaling_experiment(ExperimentReport& report);
 
+struct Fp8KeepersResult {
+  struct Run {
+    std::string name;
+    double gradient_error = 0;  // at the initial weights, relative to f32
+    double loss = 0;
+  };
+  std::vector<Run> runs;  // f32, FP8 matmuls, and softmax, and norms, and residual stream
+};
+Fp8KeepersResult fp8_keepers_experiment(ExperimentReport& report);
+
+struct Int8Result {
+  std::vector<double> losses;                 // f32, int8 forward, int8 forward and backward, FP8
+  double int8_flushed = 0, e5m2_flushed = 0;  // fractions of a gradient that round to zero
+};
+Int8Result int8_experiment(ExperimentReport& report);
+
+struct TpuResult {
+  struct Mode {
+    std::string name;
+    std::string result;  // type of a matmul's result
+    double error = 0;    // of a matmul, relative
+    double loss = 0;
+  };
+  std::vector<Mode> modes;  // f32, TPU, autocast
+};
+TpuResult tpu_experiment(ExperimentReport& report);
+
+struct SpeedUpResult {
+  enum class Bound : uint8_t { compute, memory };
+  struct Op {
+    std::string name;
+    Bound bound;
+    double flops_per_byte = 0;  // in f32
+    double bf16 = 0, f16 = 0;   // speed relative to f32
+  };
+  std::vector<Op> ops;
+};
+SpeedUpResult speed_up_experiment(ExperimentReport& report);
+
 struct StochasticRoundingResult {
   double nearest = 0, stochastic = 0;  // mean of many roundings of one number
   double reference = 0;                // the number
@@ -97,7 +195,12 @@ struct MemoryResult {
     double parameters = 0, gradients = 0, optimizer = 0;  // bytes per parameter
     double activations = 0, peak = 0;                     // bytes
   };
+  struct Gradients {
+    std::string dtype;
+    double bytes = 0, peak = 0;  // per parameter; of a forward and backward
+  };
   std::vector<Mode> modes;
+  std::vector<Gradients> gradients;
 };
 MemoryResult memory_experiment(ExperimentReport& report);
 

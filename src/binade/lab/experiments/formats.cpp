@@ -6,6 +6,7 @@
 
 #include "binade/base/random.h"
 #include "binade/formats/format.h"
+#include "binade/formats/table.h"
 #include "binade/lab/range_chart.h"
 #include "binade/train/report/svg.h"
 
@@ -78,6 +79,31 @@ std::string number_line() {
   return svg + train::svg::close_figure;
 }
 
+// A figure of the bits of each format, one box each.
+std::string bit_layouts() {
+  constexpr double left = 62, box = 12, row = 20;
+  std::string svg = train::svg::open_figure(
+      "The bits of each format", row * static_cast<double>(std::size(formats::all)) + 40);
+  const char* const areas[] = {"n0", "n1", "n2"};
+  const train::svg::Legend legend = train::svg::legend(
+      {{"sign", "", areas[0]}, {"exponent", "", areas[1]}, {"mantissa", "", areas[2]}}, left);
+  svg += legend.svg;
+  double y = legend.bottom;
+  for (const formats::Format* format : formats::all) {
+    svg += train::svg::text("label", "start", 0, y + 12, format->name);
+    const int counts[] = {format->is_signed() ? 1 : 0, format->exponent_bits,
+                          format->mantissa_bits};
+    double x = left;
+    for (size_t field = 0; field < std::size(counts); ++field) {
+      for (int bit = 0; bit < counts[field]; ++bit, x += box)
+        svg += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"14\"/>",
+                           areas[field], x, y, box - 2);
+    }
+    y += row;
+  }
+  return svg + train::svg::close_figure;
+}
+
 }  // namespace
 
 FormatsResult formats_experiment(ExperimentReport& report) {
@@ -97,11 +123,15 @@ FormatsResult formats_experiment(ExperimentReport& report) {
   report.add_figure(
       range_chart("The range of each format; faint: subnormal numbers, which have fewer bits",
                   format_ranges()));
+  report.add_figure(bit_layouts());
   report.add_figure(number_line());
-  report.add_conclusion(
-      "f16 and bf16 have the same number of bits, but their ranges differ by 200 binades. The two "
-      "maxima quoted for E4M3, 448 and 240, belong to two formats. f16 reaches down to 6e-8, not "
-      "6e-5, with decreasing precision.");
+  report.add_preformatted(formats::layout_text());
+  report.add_conclusion(fmt::format(
+      "f16 and bf16 have the same number of bits, but bf16 has {:.0f} binades more. The two maxima "
+      "quoted for E4M3, 448 and 240, belong to two formats. f16 reaches down to 6e-8, its smallest "
+      "subnormal number; 6e-5 is its smallest normal one, below which precision decreases.",
+      std::log2(formats::spec::bf16.max() / formats::spec::bf16.min_subnormal()) -
+          std::log2(formats::spec::f16.max() / formats::spec::f16.min_subnormal())));
   return result;
 }
 
