@@ -53,6 +53,27 @@ TEST(Bench, StepCountsOperations) {
   EXPECT_DOUBLE_EQ(json["flops_per_token"], 6 * (block + head) + 6 * 32 * 16);
 }
 
+TEST(Bench, ResNetReportsEveryPrecision) {
+  const Outcome outcome = bench(
+      "resnet --depth 18 --batch 2 --image 32 --steps 2 --warmup 2 --precision fp32,bf16,fp16 "
+      "--json");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["depth"], 18);
+  ASSERT_EQ(json["results"].size(), 3u);
+  for (const auto& result : json["results"]) {
+    EXPECT_GT(result["images_per_second"], 0) << result;
+    EXPECT_GE(result["best_images_per_second"], result["images_per_second"]) << result;
+    EXPECT_EQ(result["misses_after_warmup"], 0) << result;
+    EXPECT_GT(result["work_ms"]["matrix"], 0) << result;
+    EXPECT_GT(result["work_ms"]["norm"], 0) << result;
+    EXPECT_TRUE(result["loss"].is_number()) << result;  // finite
+    // 4 bytes for each of 11,689,512 parameters, and 10 KB of running statistics.
+    const auto parameters = result["peak_bytes_by_category"]["parameters"].get<int64_t>();
+    EXPECT_GE(parameters, 4 * 11'689'512) << result;
+  }
+}
+
 TEST(Bench, GemmReportsRates) {
   const Outcome outcome = bench("gemm --device cpu --json --seconds 0 --shapes 64x48x32");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -68,6 +89,7 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
       {"gemm --shapes 2x3x4x5", "MxNxK"}, {"gemm --device tpu", "tpu"},
       {"step --precision fp9", "fp9"},    {"step --steps 0", "--steps"},
       {"step --heads 3", "heads"},        {"", "subcommand"},
+      {"resnet --depth 20", "--depth"},   {"resnet --precision fp8", "fp32, bf16 or fp16"},
   };
   for (const auto& [arguments, naming] : cases) {
     const Outcome outcome = bench(arguments);

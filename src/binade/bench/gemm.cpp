@@ -19,6 +19,7 @@ using train::Precision;
 
 // OpenBLAS, loaded at run time if it is installed: Binade does not depend on it.
 struct OpenBlas {
+  // The parameters of cblas_sgemm.
   using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int,
                          float, float*, int);
   Sgemm sgemm = nullptr;

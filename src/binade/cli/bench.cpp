@@ -9,6 +9,7 @@
 #include "binade/bench/gemm.h"
 #include "binade/bench/machine.h"
 #include "binade/bench/ops.h"
+#include "binade/bench/resnet.h"
 #include "binade/bench/step.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/keys.h"
@@ -21,6 +22,14 @@ void add_cpu_time(CLI::App& command) {
   command.add_flag_callback(
       "--cpu-time", [] { bench::set_bench_clock(bench::Clock::cpu); },
       "Measure CPU time; with --threads 1 that is the time of an idle machine");
+}
+
+void add_step_counts(CLI::App& command, bench::StepBenchOptions& options) {
+  const CLI::Range count(int64_t{1}, int64_t{1'000'000});
+  command.add_option("--steps", options.steps, "Timed steps")->check(count)->capture_default_str();
+  command.add_option("--warmup", options.warmup, "Warmup steps before them")
+      ->check(count)
+      ->capture_default_str();
 }
 
 struct StepArguments {
@@ -76,16 +85,60 @@ void add_step(CLI::App& bench) {
       ->delimiter(',')
       ->type_name(all_precisions())
       ->default_str("fp32,bf16");
-  const CLI::Range count(int64_t{1}, int64_t{1'000'000});
-  command->add_option("--steps", arguments->options.steps, "Timed steps")
-      ->check(count)
-      ->capture_default_str();
-  command->add_option("--warmup", arguments->options.warmup, "Warmup steps before them")
-      ->check(count)
-      ->capture_default_str();
+  add_step_counts(*command, arguments->options);
   add_cpu_time(*command);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run_step(*arguments); });
+}
+
+struct ResNetArguments {
+  bench::ResNetBench bench = {.options = {.warmup = 2, .steps = 10}};
+  std::string device = "cpu";
+  std::vector<std::string> precisions = {"fp32", "bf16"};
+  int threads = 0;
+  bool json = false;
+};
+
+void run_resnet(ResNetArguments& arguments) {
+  arguments.bench.device = parse_device(arguments.device);
+  std::vector<train::Precision> precisions;  // all are read before the first one runs
+  for (const std::string& text : arguments.precisions)
+    precisions.push_back(train::parse_precision(text));
+  if (arguments.threads > 0) set_threads(arguments.threads);
+  std::vector<bench::ResNetTiming> timings;
+  for (const train::Precision precision : precisions)
+    timings.push_back(bench::bench_resnet(arguments.bench, precision));
+  fmt::print("{}\n", arguments.json ? bench::to_json(arguments.bench, timings)
+                                    : bench::to_table(arguments.bench, timings));
+}
+
+void add_resnet(CLI::App& bench) {
+  CLI::App* command =
+      bench.add_subcommand("resnet", "Time training steps on random images, per precision");
+  auto arguments = std::make_shared<ResNetArguments>();
+  command->add_option("--depth", arguments->bench.depth, "ResNet-18, 34, 50, 101 or 152")
+      ->check(CLI::IsMember({18, 34, 50, 101, 152}))
+      ->type_name("INT")
+      ->capture_default_str();
+  command->add_option("--batch", arguments->bench.batch, "Images per step")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 20))
+      ->capture_default_str();
+  command->add_option("--image", arguments->bench.image, "Height and width of the images")
+      ->check(CLI::Range(int64_t{32}, int64_t{4096}))
+      ->capture_default_str();
+  command->add_option("--device", arguments->device, "Device to run on: cpu, cuda or cuda:N")
+      ->capture_default_str();
+  command->add_option("--precision", arguments->precisions, "Precisions to measure")
+      ->delimiter(',')
+      ->type_name("fp32,bf16,fp16")
+      ->default_str("fp32,bf16");
+  command->add_option("--threads", arguments->threads, "CPU threads; 0: all")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  add_step_counts(*command, arguments->bench.options);
+  add_cpu_time(*command);
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments] { run_resnet(*arguments); });
 }
 
 struct KernelArguments {
@@ -165,6 +218,7 @@ void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure speed and memory on this machine");
   command->require_subcommand(1);
   add_step(*command);
+  add_resnet(*command);
   add_gemm(*command);
   add_ops(*command);
 }
