@@ -1,8 +1,13 @@
 #include "binade/data/data_loader.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "binade/autograd/grad_mode.h"
@@ -54,8 +59,26 @@ Sample stack_samples(const std::vector<Sample>& samples) {
   return batch;
 }
 
+struct DataLoader::Shared {
+  // A batch that a worker has prepared, or its failure.
+  struct Prepared {
+    Sample batch;
+    std::exception_ptr error;
+  };
+
+  std::mutex mutex;  // of all that follows, except for the workers
+  std::condition_variable changed;
+  std::map<int64_t, Order> orders;       // by epoch
+  std::map<int64_t, Prepared> prepared;  // by number
+  int64_t wanted = 0;                    // the number that next() returns next
+  int64_t started = 0;                   // the number that a worker prepares next
+  uint64_t seeks = 0;                    // batches started before the last one are dropped
+  bool stop = false;
+  std::vector<std::thread> workers;
+};
+
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderOptions& options)
-    : dataset_(std::move(dataset)), options_(options) {
+    : dataset_(std::move(dataset)), options_(options), shared_(std::make_unique<Shared>()) {
   const auto refuse = [](const char* argument, const char* expected, int64_t found) {
     fail("DataLoader",
          {.argument = argument, .expected = expected, .found = std::to_string(found)});
@@ -74,16 +97,16 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderO
                         .expected = options.drop_last ? "at least one full batch" : "samples",
                         .found = std::to_string(samples_)});
   }
-  for (int i = 0; i < options.workers; ++i) workers_.emplace_back([this] { work(); });
+  for (int i = 0; i < options.workers; ++i) shared_->workers.emplace_back([this] { work(); });
 }
 
 DataLoader::~DataLoader() {
   {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
   }
-  changed_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
+  shared_->changed.notify_all();
+  for (std::thread& worker : shared_->workers) worker.join();
 }
 
 DataLoader::Order DataLoader::order_of(int64_t epoch) const {
@@ -100,10 +123,12 @@ DataLoader::Order DataLoader::order_of(int64_t epoch) const {
 }
 
 DataLoader::Order DataLoader::shared_order(int64_t epoch) {
-  Order& order = orders_[epoch];
+  Order& order = shared_->orders[epoch];
   if (!order) order = order_of(epoch);
-  orders_.erase(orders_.begin(), orders_.lower_bound(wanted_ / batches_));  // of finished epochs
-  return orders_.at(epoch);
+  shared_->orders.erase(
+      shared_->orders.begin(),
+      shared_->orders.lower_bound(shared_->wanted / batches_));  // of finished epochs
+  return shared_->orders.at(epoch);
 }
 
 Sample DataLoader::prepare(int64_t number, const std::vector<int64_t>& order) const {
@@ -123,43 +148,44 @@ Sample DataLoader::prepare(int64_t number, const std::vector<int64_t>& order) co
 void DataLoader::work() {
   const SerialScope serial;  // the training step has the other threads
   const int64_t ahead = options_.workers * options_.prefetch;
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(shared_->mutex);
   for (;;) {
-    changed_.wait(lock, [&] { return stop_ || started_ < wanted_ + ahead; });
-    if (stop_) return;
-    const int64_t number = started_++;
-    const uint64_t seeks = seeks_;
+    shared_->changed.wait(
+        lock, [&] { return shared_->stop || shared_->started < shared_->wanted + ahead; });
+    if (shared_->stop) return;
+    const int64_t number = shared_->started++;
+    const uint64_t seeks = shared_->seeks;
     const Order order = shared_order(number / batches_);
     lock.unlock();
-    Prepared result;
+    Shared::Prepared result;
     try {
       result.batch = prepare(number, *order);
     } catch (...) {
       result.error = std::current_exception();
     }
     lock.lock();
-    if (seeks == seeks_) prepared_[number] = std::move(result);
-    changed_.notify_all();
+    if (seeks == shared_->seeks) shared_->prepared[number] = std::move(result);
+    shared_->changed.notify_all();
   }
 }
 
 Sample DataLoader::take(int64_t number) {
-  if (workers_.empty()) {
+  if (shared_->workers.empty()) {
     Order order;
     {
-      const std::lock_guard lock(mutex_);
-      wanted_ = number;
+      const std::lock_guard lock(shared_->mutex);
+      shared_->wanted = number;
       order = shared_order(number / batches_);
     }
     return prepare(number, *order);
   }
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return prepared_.contains(number); });
-  Prepared result = std::move(prepared_.at(number));
-  prepared_.erase(number);
-  wanted_ = number + 1;
+  std::unique_lock lock(shared_->mutex);
+  shared_->changed.wait(lock, [&] { return shared_->prepared.contains(number); });
+  Shared::Prepared result = std::move(shared_->prepared.at(number));
+  shared_->prepared.erase(number);
+  shared_->wanted = number + 1;
   lock.unlock();
-  changed_.notify_all();
+  shared_->changed.notify_all();
   if (result.error) std::rethrow_exception(result.error);
   return std::move(result.batch);
 }
@@ -183,13 +209,13 @@ void DataLoader::seek(Position position) {
   }
   position_ = position;
   {
-    const std::lock_guard lock(mutex_);
-    ++seeks_;
-    prepared_.clear();
-    orders_.clear();
-    wanted_ = started_ = number_of(position);
+    const std::lock_guard lock(shared_->mutex);
+    ++shared_->seeks;
+    shared_->prepared.clear();
+    shared_->orders.clear();
+    shared_->wanted = shared_->started = number_of(position);
   }
-  changed_.notify_all();
+  shared_->changed.notify_all();
 }
 
 }  // namespace binade::data

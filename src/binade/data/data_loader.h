@@ -1,15 +1,10 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <iterator>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "binade/tensor/tensor.h"
@@ -105,11 +100,7 @@ class DataLoader {
 
  private:
   using Order = std::shared_ptr<const std::vector<int64_t>>;
-  // A batch that a worker has prepared, or its failure.
-  struct Prepared {
-    Sample batch;
-    std::exception_ptr error;
-  };
+  struct Shared;  // between the caller's thread and the workers
 
   // The order of an epoch's samples.
   Order order_of(int64_t epoch) const;
@@ -125,16 +116,7 @@ class DataLoader {
   const DataLoaderOptions options_;
   int64_t samples_ = 0, batches_ = 0;
   Position position_;  // of the caller's thread only
-
-  std::mutex mutex_;  // of all that follows
-  std::condition_variable changed_;
-  std::map<int64_t, Order> orders_;       // by epoch
-  std::map<int64_t, Prepared> prepared_;  // by number
-  int64_t wanted_ = 0;                    // the number that next() returns next
-  int64_t started_ = 0;                   // the number that a worker prepares next
-  uint64_t seeks_ = 0;                    // batches started before the last one are dropped
-  bool stop_ = false;
-  std::vector<std::thread> workers_;
+  const std::unique_ptr<Shared> shared_;
 };
 
 }  // namespace binade::data
