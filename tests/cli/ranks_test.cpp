@@ -96,7 +96,12 @@ TEST_F(RanksMpi, WriteTheFilesOfOneProcess) {
                {"--precision bf16 --params masters --moments bf16 --recompute", 2},
                {"--precision fp16 --scale-init 16777216 --stage 1", 3},  // overflows at first
                {"--precision fp8 --fp8-history 3", 2},
-               {"--precision bf16 --reduce-dtype bf16", 3}};
+               {"--precision bf16 --reduce-dtype bf16", 3},
+               {"--precision fp32 --optimizer lion --freeze embedding --clip 0.1", 2},
+               {"--precision bf16 --moments 8bit", 3},
+               {"--precision bf16 --stage 3 --recompute", 3},
+               {"--precision fp16 --scale-init 16777216 --stage 3 --params masters", 2},
+               {"--precision fp8 --fp8-history 3 --stage 3 --freeze blocks.0", 2}};
   for (const auto& [options, ranks] : cases) {
     SCOPED_TRACE(options);
     const fs::path alone = trained("alone", 1, ranks_run + std::string(options));
@@ -121,6 +126,110 @@ TEST_F(RanksMpi, ResumeACheckpointOfAnotherNumberOfRanks) {
     expect_same_files(run, alone, {"step-6"});
     fs::remove_all(run);
   }
+}
+
+// Stage 3 loads whole weights and keeps its parts of them.
+TEST_F(RanksMpi, ResumeInStageThree) {
+  const std::string options =
+      ranks_run + std::string("--precision bf16 --params masters --stage 3 ");
+  const fs::path alone = trained("alone", 1, options);
+  for (const auto& [first, second] : {std::pair(2, 3), {1, 2}}) {
+    SCOPED_TRACE(std::to_string(first) + " then " + std::to_string(second));
+    const fs::path run = trained("many", first, options);
+    fs::remove_all(run / "checkpoints" / "step-6");
+    trained("many", second, "train --resume --start-over --out run --quiet");
+    ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+    expect_same_files(run, alone, {"step-6"});
+    fs::remove_all(run);
+  }
+}
+
+// The adapters alone are trained and shared; stage 3 shards those of the blocks.
+TEST_F(RanksMpi, TrainAdapters) {
+  const fs::path base = trained("base", 1, ranks_run);
+  ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+  const std::string options = ranks_run +
+                              std::string("--precision bf16 --lora-rank 2 --init-from ") +
+                              quoted(base.string()) + " ";
+  const fs::path alone = trained("alone", 1, options);
+  ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+  const std::string bytes = read(alone / "checkpoints" / "step-6" / "adapter_model.safetensors");
+  ASSERT_FALSE(bytes.empty());
+  for (const char* stage : {"2", "3"}) {
+    const fs::path run = trained("many", 2, options + "--stage " + stage);
+    ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+    EXPECT_TRUE(read(run / "checkpoints" / "step-6" / "adapter_model.safetensors") == bytes);
+    // And from the middle, with the weights they adapt.
+    fs::remove_all(run / "checkpoints" / "step-6");
+    trained("many", 3, "train --resume --start-over --out run --quiet");
+    ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+    EXPECT_TRUE(read(run / "checkpoints" / "step-6" / "adapter_model.safetensors") == bytes);
+    fs::remove_all(run);
+  }
+}
+
+// At the peak of the steps, on rank 0, by the allocator's count.
+TEST_F(RanksMpi, TakeTheMemoryOfThePlan) {
+  const std::string options =
+      "--device cpu --layers 4 --width 128 --heads 2 --context 64 --batch 1 --accumulate 4 "
+      "--precision bf16 --params masters ";
+  const auto plan = nlohmann::json::parse(binade("plan --json --ranks 2 " + options).out);
+  const nlohmann::json memory = plan.at("ranks").at(1).at("memory");
+  for (const int stage : {1, 2, 3}) {
+    const fs::path run = trained("many", 2,
+                                 "train " + options +
+                                     "--steps 3 --eval-every 0 --sample 0 --quiet "
+                                     "--checkpoint-every 0 --out run --data " BINADE_SOURCE_DIR
+                                     "/README.md --stage " +
+                                     std::to_string(stage));
+    ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+    const double planned = memory.at(static_cast<size_t>(stage) - 1).get<double>();
+    std::ifstream file(run / "metrics.jsonl");
+    std::string line, last;
+    while (std::getline(file, line)) last = line;
+    EXPECT_NEAR(nlohmann::json::parse(last).at("memory").get<double>(), planned, 0.03 * planned)
+        << "stage " << stage;
+    fs::remove_all(run);
+  }
+}
+
+// --dry-run and plan refuse what a run would refuse.
+TEST_F(RanksMpi, RefuseOptimizersThatNeedWholeMatrices) {
+  const std::string refusal = "optimizer: expected adamw or lion on many ranks, found muon";
+  trained("many", 2, ranks_run + std::string("--optimizer muon"));
+  EXPECT_EQ(outcome_.status, 2);
+  EXPECT_THAT(outcome_.err, HasSubstr(refusal));
+  trained("many", 2, ranks_run + std::string("--optimizer muon --dry-run"));
+  EXPECT_EQ(outcome_.status, 2);
+  EXPECT_THAT(outcome_.err, HasSubstr(refusal));
+  EXPECT_THAT(binade("plan --ranks 2 --device cpu --accumulate 2 --optimizer muon").err,
+              HasSubstr(refusal));
+  trained("many", 2, changed(ranks_run, "--accumulate", "1") + "--dry-run");
+  EXPECT_THAT(outcome_.err, HasSubstr("at least one for each of 2 ranks, found 1"));
+}
+
+TEST_F(RanksMpi, RefuseProcessesWithoutMpi) {
+  const std::string run = std::string(BINADE_EXECUTABLE) + " " + ranks_run;
+  const Outcome torchrun =
+      run_shell("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=29500 " + run);
+  EXPECT_EQ(torchrun.status, 2);
+  EXPECT_THAT(torchrun.err, HasSubstr("torchrun: expected a launcher of MPI programs, found "
+                                      "WORLD_SIZE = 2; torchrun starts processes without MPI"));
+  // srun without --mpi=pmix starts processes that MPI does not connect.
+  const Outcome srun = run_shell("SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 " + run);
+  EXPECT_EQ(srun.status, 2) << srun.err;
+  EXPECT_THAT(srun.err, HasSubstr("srun: expected 2 processes that MPI connects, found rank 0 of "
+                                  "1"));
+}
+
+TEST_F(RanksMpi, ShowHowMuchTheyWait) {
+  std::string options = ranks_run;
+  options.erase(options.find("--quiet "), 8);
+  const fs::path run = trained("many", 2, options + "--log-every 1");
+  ASSERT_EQ(outcome_.status, 0) << outcome_.err;
+  EXPECT_THAT(outcome_.out, ::testing::ContainsRegex(
+                                "tok/s.*2 ranks wait [0-9]+%|tok/s.*2 ranks, [0-9]+% waiting"));
+  EXPECT_THAT(read(run / "report.html"), HasSubstr("<h2>Ranks</h2>"));
 }
 
 TEST_F(RanksMpi, RefuseFewerMicroBatchesThanRanks) {

@@ -69,7 +69,8 @@ TEST(Sharded, RefusesFewerMicroBatchesThanRanks) {
   const Partition partition(std::vector<Tensor>{weight}, 1);
   optim::AdamW optimizer({weight}, {.master = {.parts = partition.parts(0)}});
   EXPECT_THROW(Sharded(model, optimizer, single(), partition, {.micro_batches = 0}), Error);
-  EXPECT_THROW(Sharded(model, optimizer, single(), partition, {.stage = 3}), Error);
+  EXPECT_THROW(Sharded(model, optimizer, single(), partition, {.stage = 3}), Error);  // no blocks
+  EXPECT_THROW(Sharded(model, optimizer, single(), partition, {.stage = 4}), Error);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "binade/autograd/grad_mode.h"
@@ -10,6 +11,7 @@
 #include "binade/base/random.h"
 #include "binade/dist/agreement.h"
 #include "binade/dist/sharded.h"
+#include "binade/nn/language_model.h"
 #include "binade/nn/linear.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/create.h"
@@ -111,6 +113,69 @@ void train(const Ranks& ranks, int stage) {
   }
 }
 
+uint64_t hash_of(const Tensor& tensor) {
+  uint64_t bits = 0;
+  const auto* bytes = static_cast<const unsigned char*>(tensor.raw_data());
+  for (int64_t i = 0; i < tensor.bytes(); ++i) bits = bits * 31 + bytes[i];
+  return bits;
+}
+
+// A language model whose parameters have owners on several ranks; with f16 parameters the loss
+// scale overflows at first. Prints what must depend neither on the ranks nor on the stage.
+void language(const Ranks& ranks, int stage, DType dtype, bool recompute) {
+  nn::GPT model(
+      {.layers = 3, .width = 96, .heads = 2, .vocab = 300, .context = 8, .recompute = recompute},
+      Device::cpu(), dtype);
+  const Partition partition(model.parameters(), ranks->size(), {}, 60000);
+  optim::AdamW optimizer(model.parameters(),
+                         {.lr = 1e-2, .master = {.parts = partition.parts(ranks->rank())}});
+  amp::GradScaler scaler(
+      {.enabled = dtype == DType::f16, .init_scale = 0x1p21, .growth_interval = 2});
+  Sharded sharded(model, optimizer, ranks, partition, {.micro_batches = 5, .stage = stage});
+  for (int step = 0; step < 6; ++step) {
+    const ShardedStep done = sharded.step(scaler, 0.5, [&](int64_t micro) {
+      const Tensor tokens = Tensor::empty({2, 8}, DType::i64), next = Tensor::empty_like(tokens);
+      for (int64_t i = 0; i < tokens.numel(); ++i) {
+        tokens.mutable_data<int64_t>()[i] = (7 * i + 31 * micro + step) % 300;
+        next.mutable_data<int64_t>()[i] = (11 * i + 5 * micro) % 300;
+      }
+      return model.loss(tokens, next);
+    });
+    if (ranks->rank() == 0)
+      std::printf("%a %a %d %a\n", done.loss, done.gradient_norm, done.applied, scaler.get_scale());
+  }
+  if (stage == 3) {
+    // The embeddings, the last norm and this rank's elements of the blocks.
+    int64_t expected = 0;
+    const auto named = model.named_parameters();
+    for (size_t i = 0; i < named.size(); ++i) {
+      const int64_t count = named[i].first.starts_with("blocks.")
+                                ? partition.owned(i, ranks->rank()).size()
+                                : named[i].second.numel();
+      expected += count * static_cast<int64_t>(size_of(dtype));
+    }
+    const int64_t found = memory::allocated(memory::Category::parameters);
+    if (found != expected) std::printf("%ld bytes instead of %ld\n", long(found), long(expected));
+  }
+  double forward = 0;
+  const NoGrad no_grad;
+  std::vector<double> losses;
+  sharded.run_forwards(4, [&](int64_t i) {
+    const Tensor tokens = full({1, 8}, static_cast<double>(i), DType::i64);
+    losses.push_back(model.loss(tokens, tokens).item());
+  });
+  for (const auto& part : tally(*ranks, {.losses = losses}).losses)
+    for (const double loss : part) forward = std::max(forward, loss);
+  sharded.gather_weights(Units::Where::first_rank);
+  const StateDict state = sharded.gather(optimizer.state_dict());
+  if (ranks->rank() != 0) return;
+  std::printf("%a\n", forward);
+  for (const auto& [name, parameter] : model.named_parameters())
+    std::printf("%s %lx\n", name.c_str(), static_cast<unsigned long>(hash_of(parameter)));
+  for (const auto& [name, tensor] : state)
+    std::printf("%s %lx\n", name.c_str(), static_cast<unsigned long>(hash_of(tensor)));
+}
+
 void gather_something(Communicator& ranks, const std::string& name) {
   const int64_t mine = ranks.rank();
   std::vector<int64_t> all(static_cast<size_t>(ranks.size()));
@@ -152,6 +217,14 @@ int main(int argc, char** argv) {
     if (scenario == "fold16") fold(ranks, binade::DType::bf16);
     if (scenario == "stage1") train(ranks, 1);
     if (scenario == "stage2") train(ranks, 2);
+    if (scenario == "language") {
+      const std::string type = argv[3];
+      language(ranks, std::atoi(argv[2]),
+               type == "f32"    ? binade::DType::f32
+               : type == "bf16" ? binade::DType::bf16
+                                : binade::DType::f16,
+               std::string(argv[4]) == "recompute");
+    }
     if (scenario == "fault") fault(ranks, argv[2]);
   } catch (const FailedElsewhere&) {
     return 2;

@@ -61,6 +61,13 @@ TEST(Progress, ShowsEnergyIfTheDeviceTells) {
   EXPECT_THAT(plain_line(r, {240}), HasSubstr("123 MB  1.23 mJ/tok"));
 }
 
+TEST(Progress, ShowsHowMuchRanksWait) {
+  const Goal goal{.steps = 240, .ranks = 4, .waiting = 0.123};
+  EXPECT_THAT(plain_line(record, goal), HasSubstr("12,346 tok/s  4 ranks, 12% waiting  123 MB"));
+  EXPECT_THAT(progress_line(record, goal, 80), HasSubstr("12,346 tok/s 4 ranks wait 12% 123 MB"));
+  EXPECT_THAT(plain_line(record, {.steps = 240}), Not(HasSubstr("ranks")));
+}
+
 TEST(Progress, NeverWraps) {
   for (int width = 0; width < 120; ++width) {
     const std::string line = progress_line(record, {240, 24691}, width);

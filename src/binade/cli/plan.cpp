@@ -121,7 +121,9 @@ void print_json(const std::vector<lab::RankPlan>& plans) {
   out.begin_object().key("ranks").begin_array();
   for (const lab::RankPlan& plan : plans) {
     out.begin_object().key("ranks").value(plan.ranks);
-    out.key("memory").begin_array().value(plan.memory[0]).value(plan.memory[1]).end_array();
+    out.key("memory").begin_array();
+    for (const int64_t bytes : plan.memory) out.value(bytes);
+    out.end_array();
     out.key("bytes_sent").value(plan.bytes_sent);
     out.key("compute").value(plan.compute).key("communication").value(plan.communication);
     out.key("idle").value(plan.idle).key("tokens_per_second").value(plan.tokens_per_second);
@@ -138,11 +140,13 @@ void plan_ranks(const train::Config& config, const PlanArguments& arguments) {
   if (arguments.json) return print_json(plans);
   fmt::print(
       "{} micro-batches of {} x {} tokens per step, {} of a machine, {} GB/s inside of it and {} "
-      "GB/s out of it\n\n{}\nMemory is that of one rank at its peak. Compute is a roofline of "
-      "this machine, measured now; no overlap with the network is assumed.\n",
+      "GB/s out of it\n\n{}\nMemory is that of one rank at the peak of its steps. Sent bytes and "
+      "times are those of stage {}. Compute is a roofline of this machine, measured now; no "
+      "overlap "
+      "with the network is assumed.\n",
       config.accumulate, config.batch, config.context,
       network.per_node == 1 ? "one rank" : fmt::format("{} ranks", network.per_node),
-      network.inside / 1e9, network.between / 1e9, lab::rank_plan_text(plans));
+      network.inside / 1e9, network.between / 1e9, lab::rank_plan_text(plans), config.stage);
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ void train_on(CLI::App& command, const RunArguments& arguments,
   }
   print_warnings(config);
   if (config.dry_run) {
-    train::check_run(config);
+    train::check_run(config, ranks->size());
     return describe_run(config, arguments.json);
   }
   const Mode mode = arguments.json ? Mode::json : arguments.quiet ? Mode::quiet : Mode::normal;

@@ -25,11 +25,14 @@ void check_size(const std::string& name, int64_t found, int64_t expected) {
                  .found = std::to_string(found)});
 }
 
-class Single final : public Communicator {
+// A process alone, or one of several without the others.
+class Alone final : public Communicator {
  public:
-  Single() : Communicator(0, 1) {}
+  using Communicator::Communicator;
 
-  std::string describe() const override { return "one process"; }
+  std::string describe() const override {
+    return size() == 1 ? "one process" : "one process of " + std::to_string(size());
+  }
   [[noreturn]] void abort(const std::string& message, int status) override {
     std::fprintf(stderr, "binade: %s\n", message.c_str());
     std::exit(status);
@@ -49,8 +52,11 @@ class Single final : public Communicator {
   Pending start_broadcast(MutableBytes) override { return {}; }
 
  private:
+  // As often as it fits. Tensors of the meta device have no data.
   static Pending copy(Bytes send, MutableBytes receive) {
-    if (!send.empty()) std::memcpy(receive.data(), send.data(), send.size());
+    if (send.data() == nullptr || receive.data() == nullptr || send.empty()) return {};
+    for (size_t at = 0; at + send.size() <= receive.size(); at += send.size())
+      std::memcpy(receive.data() + at, send.data(), send.size());
     return {};
   }
 };
@@ -76,11 +82,16 @@ Communicator::Pending Communicator::all_to_all(const std::string& name, Bytes se
 
 void Communicator::all_gather(const std::string& name, Bytes send, MutableBytes receive,
                               Counts counts) {
+  all_gather_async(name, send, receive, counts).wait();
+}
+
+Communicator::Pending Communicator::all_gather_async(const std::string& name, Bytes send,
+                                                     MutableBytes receive, Counts counts) {
   check_size(name, std::ssize(counts), size_);
   check_size(name, std::ssize(send), counts[static_cast<size_t>(rank_)]);
   check_size(name, std::ssize(receive), total(counts));
   note(name, std::ssize(send), std::ssize(send) * (size_ - 1));
-  start_all_gather(send, receive, counts).wait();
+  return start_all_gather(send, receive, counts);
 }
 
 void Communicator::gather(const std::string& name, Bytes send, MutableBytes receive,
@@ -124,7 +135,11 @@ std::string Communicator::broadcast_text(const std::string& name, const std::str
   return result;
 }
 
-std::shared_ptr<Communicator> single() { return std::make_shared<Single>(); }
+std::shared_ptr<Communicator> single() { return simulated(0, 1); }
+
+std::shared_ptr<Communicator> simulated(int rank, int size) {
+  return std::make_shared<Alone>(rank, size);
+}
 
 std::shared_ptr<Communicator> init() {
   const Environment here = environment();

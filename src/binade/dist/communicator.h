@@ -70,6 +70,9 @@ class Communicator {
                      Counts receive_counts);
   // Every rank's `send` arrives in `receive` of every rank, in the order of ranks.
   void all_gather(const std::string& name, Bytes send, MutableBytes receive, Counts counts);
+  // The same while the caller computes.
+  Pending all_gather_async(const std::string& name, Bytes send, MutableBytes receive,
+                           Counts counts);
   // The same on rank 0 alone; `receive` is unused on the others.
   void gather(const std::string& name, Bytes send, MutableBytes receive, Counts counts);
   // Rank 0's bytes arrive on all.
@@ -115,6 +118,10 @@ class Communicator {
 
 // A process alone.
 std::shared_ptr<Communicator> single();
+
+// One of `size` ranks without the others, for forecasts on the meta device: collectives count their
+// bytes. What a rank sends comes from all.
+std::shared_ptr<Communicator> simulated(int rank, int size);
 
 // Joins the processes that a launcher started with this one (environment.h); alone: single(). Fails
 // if the launcher's number of processes is not the one found, or if this build has no library for

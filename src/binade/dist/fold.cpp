@@ -31,24 +31,25 @@ Fold::Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,
       receive_counts_(send_counts_.size()),
       bucket_of_(parameters_.size()) {
   for (const Tensor& parameter : parameters_) {
-    if (parameter.device().is_cpu() && parameter.grad_dtype() == DType::f32) continue;
+    if (!parameter.device().is_cuda() && parameter.grad_dtype() == DType::f32) continue;
     fail("ranks", {.argument = "parameter " + describe(parameter),
                    .expected = "f32 gradients on a CPU",
                    .found = std::string(name(parameter.grad_dtype())) + " on " +
                             to_string(parameter.device())});
   }
+  const Device device = parameters_.front().device();
   const std::vector<Bucket>& buckets = partition.buckets();
   for (size_t b = 0; b < buckets.size(); ++b) {
     for (const size_t parameter : buckets[b].parameters) bucket_of_[parameter] = b;
     const memory::CategoryGuard category(memory::Category::gradients);
-    sums_.push_back(Tensor::empty({buckets[b].owned(ranks_->rank()).size()}, DType::f32));
+    sums_.push_back(Tensor::empty({buckets[b].owned(ranks_->rank()).size()}, DType::f32, device));
   }
   const memory::CategoryGuard category(memory::Category::workspace);
-  outgoing_ = Tensor::empty({partition.largest_bucket()}, options.wire);
+  outgoing_ = Tensor::empty({partition.largest_bucket()}, options.wire, device);
   int64_t most = 0;
   for (const Bucket& bucket : buckets)
     most = std::max(most, bucket.owned(ranks_->rank()).size() * ranks_->size());
-  incoming_ = Tensor::empty({most}, options.wire);
+  incoming_ = Tensor::empty({most}, options.wire, device);
 }
 
 std::vector<Tensor> Fold::sums() const {
@@ -83,8 +84,12 @@ void Fold::send_ready() {
   while (next_ < missing_.size() && missing_[next_] == 0) send(next_++);
 }
 
+void Fold::send_up_to(size_t buckets) {
+  while (next_ < buckets) send(next_++);
+}
+
 void Fold::end_round() {
-  while (next_ < missing_.size()) send(next_++);
+  send_up_to(missing_.size());
   add_arrived();
 }
 

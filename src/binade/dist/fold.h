@@ -32,6 +32,9 @@ class Fold {
   // The gradient of a parameter is complete. Buckets travel once all of theirs are, in a fixed
   // order.
   void note_finished(size_t parameter);
+  // All gradients of the first `buckets` buckets are complete. Instead of note_finished(), for
+  // ranks whose other collectives must come in the same order on those without a micro-batch.
+  void send_up_to(size_t buckets);
   // Sends all that is left and ends the round. A rank without a micro-batch calls it alone.
   void end_round();
 

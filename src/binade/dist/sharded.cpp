@@ -1,5 +1,6 @@
 #include "binade/dist/sharded.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "binade/backend/backend.h"
 #include "binade/backend/optimizer.h"
 #include "binade/base/division.h"
+#include "binade/nn/language_model.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
@@ -17,17 +19,10 @@ namespace binade::dist {
 namespace {
 
 std::vector<int64_t> micros_of(const Communicator& ranks, const ShardedOptions& options) {
-  if (options.micro_batches < ranks.size()) {
+  check_micro_batches(options.micro_batches, ranks.size());
+  if (options.stage < 1 || options.stage > 3) {
     fail("ranks",
-         {.argument = "micro-batches of a step",
-          .expected = "at least one for each of " + std::to_string(ranks.size()) + " ranks",
-          .found = std::to_string(options.micro_batches),
-          .hint = "--accumulate " + std::to_string(ranks.size()) +
-                  " or more; a smaller --batch keeps the tokens of a step"});
-  }
-  if (options.stage != 1 && options.stage != 2) {
-    fail("ranks",
-         {.argument = "stage", .expected = "1 or 2", .found = std::to_string(options.stage)});
+         {.argument = "stage", .expected = "1, 2 or 3", .found = std::to_string(options.stage)});
   }
   std::vector<int64_t> micros;
   for (int64_t micro = ranks.rank(); micro < options.micro_batches; micro += ranks.size())
@@ -35,12 +30,23 @@ std::vector<int64_t> micros_of(const Communicator& ranks, const ShardedOptions& 
   return micros;
 }
 
-std::byte* element_bytes(const Tensor& tensor, int64_t element) {
-  return static_cast<std::byte*>(tensor.raw_data()) +
-         element * static_cast<int64_t>(size_of(tensor.dtype()));
+// The number in "blocks.12.mlp.up.weight".
+std::optional<size_t> block_of(const std::string& parameter) {
+  constexpr std::string_view prefix = "blocks.";
+  if (!parameter.starts_with(prefix)) return {};
+  return std::stoul(parameter.substr(prefix.size()));
 }
 
 }  // namespace
+
+void check_micro_batches(int64_t micro_batches, int ranks) {
+  if (micro_batches >= ranks) return;
+  fail("ranks", {.argument = "micro-batches of a step",
+                 .expected = "at least one for each of " + std::to_string(ranks) + " ranks",
+                 .found = std::to_string(micro_batches),
+                 .hint = "--accumulate " + std::to_string(ranks) +
+                         " or more; a smaller --batch keeps the tokens of a step"});
+}
 
 Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
                  std::shared_ptr<Communicator> ranks, Partition partition,
@@ -56,7 +62,15 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
             {.wire = options.reduce_dtype, .release = options.stage > 1}),
       hooks_(std::make_shared<Hooks>()) {
   optimizer.use_gradients(fold_.sums());
-  if (options.stage < 2) return;
+  if (options.stage == 3) make_units(model);
+  for (const Bucket& bucket : partition_.buckets()) {
+    std::vector<size_t> members;
+    for (const size_t i : bucket.parameters) {
+      if (units_ == nullptr || !units_->contains(i)) members.push_back(i);
+    }
+    gathered_.emplace_back(partition_, parameters_, std::move(members));
+  }
+  if (options.stage != 2) return;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     autograd::on_gradient(parameters_[i], [hooks = hooks_, i](const Tensor&) {
       if (hooks->fold != nullptr) hooks->fold->note_finished(i);
@@ -65,7 +79,126 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
   }
 }
 
-Sharded::~Sharded() { hooks_->fold = nullptr; }
+Sharded::~Sharded() {
+  hooks_->fold = nullptr;
+  hooks_->owner = nullptr;
+}
+
+void Sharded::make_units(nn::Module& model) {
+  auto* const blocks = dynamic_cast<nn::LanguageModel*>(&model);
+  if (blocks == nullptr) {
+    fail("ranks", {.argument = "stage",
+                   .expected = "1 or 2 for a model without a language model's blocks",
+                   .found = "3"});
+  }
+  std::vector<std::vector<size_t>> units;
+  // Of each parameter: its unit; below all units if its gradient may be complete at the end only.
+  constexpr int64_t before_all = -1, after_all = INT64_MAX;
+  std::vector<int64_t> unit_of(parameters_.size(), before_all);
+  unit_of_block_.resize(static_cast<size_t>(blocks->config().layers));
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    const auto found = std::find_if(parameters_.begin(), parameters_.end(),
+                                    [&p = parameter](const Tensor& x) { return x.same_as(p); });
+    if (found == parameters_.end()) continue;  // frozen
+    const auto index = static_cast<size_t>(found - parameters_.begin());
+    const std::optional<size_t> block = block_of(name);
+    if (!block) {
+      unit_of[index] = units.empty() ? before_all : after_all;
+      continue;
+    }
+    if (!unit_of_block_[*block]) {
+      unit_of_block_[*block] = units.size();
+      units.emplace_back();
+    }
+    units.back().push_back(index);
+    unit_of[index] = std::ssize(units) - 1;
+  }
+  if (units.empty()) return;
+  for (int64_t unit = 0; unit < std::ssize(units); ++unit) {
+    size_t complete = 0;
+    const auto is_complete = [&](size_t i) { return unit_of[i] > unit; };
+    for (const Bucket& bucket : partition_.buckets()) {
+      if (!std::all_of(bucket.parameters.begin(), bucket.parameters.end(), is_complete)) break;
+      ++complete;
+    }
+    complete_buckets_.push_back(complete);
+  }
+  units_ = std::make_unique<Units>(ranks_, partition_, parameters_, units);
+  units_->shard();
+  optimizer_.use_shards(units_->shards());
+  hooks_->owner = this;
+  blocks->set_block_hooks({.before =
+                               [hooks = hooks_](int64_t block) {
+                                 if (hooks->owner != nullptr) hooks->owner->before_block(block);
+                               },
+                           .after =
+                               [hooks = hooks_](int64_t block, std::span<const Tensor> results) {
+                                 if (hooks->owner != nullptr)
+                                   hooks->owner->after_block(block, results);
+                               }});
+}
+
+void Sharded::before_block(int64_t block) {
+  const std::optional<size_t> unit = unit_of_block_[static_cast<size_t>(block)];
+  if (!unit) return;
+  if (hooks_->pass) return units_->before_forward(*unit);
+  if (units_->is_whole()) return;
+  fail("ranks", {.argument = "weights of block " + std::to_string(block),
+                 .expected = "all of them, or a forward on all ranks",
+                 .found = "those of rank " + std::to_string(ranks_->rank()),
+                 .hint = "call gather_weights() on all ranks before"});
+}
+
+void Sharded::after_block(int64_t block, std::span<const Tensor> results) {
+  const std::optional<size_t> unit = unit_of_block_[static_cast<size_t>(block)];
+  if (!unit || hooks_->pass != Units::Pass::forward_and_backward) return;
+  for (const Tensor& result : results) {
+    if (!result.requires_grad()) continue;
+    autograd::on_gradient(result, [hooks = hooks_, unit = *unit](const Tensor&) {
+      if (hooks->pass) hooks->owner->before_backward(unit);
+      return Tensor();
+    });
+  }
+}
+
+void Sharded::before_backward(size_t unit) {
+  fold_.send_up_to(complete_buckets_[unit]);
+  units_->before_backward(unit);
+}
+
+void Sharded::run_pass(Units::Pass pass, bool has_work, FunctionRef<void()> work) {
+  if (units_ == nullptr) {
+    if (has_work) work();
+    return;
+  }
+  units_->begin_pass(pass);
+  if (has_work) {
+    hooks_->pass = pass;
+    work();
+    hooks_->pass.reset();
+  } else {
+    // The collectives of the ranks that have work.
+    for (size_t unit = 0; unit < units_->size(); ++unit) units_->before_forward(unit);
+    if (pass == Units::Pass::forward_and_backward)
+      for (size_t unit = units_->size(); unit-- > 0;) before_backward(unit);
+  }
+  units_->end_pass();
+}
+
+void Sharded::run_forwards(int64_t count, FunctionRef<void(int64_t)> forward) {
+  for (int64_t first = 0; first < count; first += ranks_->size()) {
+    const int64_t own = first + ranks_->rank();
+    run_pass(Units::Pass::forward, own < count, [&] { forward(own); });
+  }
+}
+
+void Sharded::gather_weights(Units::Where where) {
+  if (units_ != nullptr) units_->gather(where);
+}
+
+void Sharded::keep_shards() {
+  if (units_ != nullptr) units_->shard();
+}
 
 void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
   fp8_.begin();
@@ -73,17 +206,24 @@ void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
   for (int64_t first = 0; first < options_.micro_batches; first += ranks) {
     const int64_t leaves = std::min(ranks, options_.micro_batches - first);
     fold_.begin_round(first == 0, static_cast<int>(leaves));
-    if (ranks_->rank() < leaves) {
-      hooks_->fold = &fold_;
+    run_pass(Units::Pass::forward_and_backward, ranks_->rank() < leaves, [&] {
+      hooks_->fold = options_.stage == 2 ? &fold_ : nullptr;
       backward(first + ranks_->rank());
       hooks_->fold = nullptr;
-    }
+    });
     fold_.end_round();
   }
 }
 
 Sharded::Agreed Sharded::agree(double max_norm, StepPart own, const amp::GradientCheck* check) {
   const std::vector<Tensor> gradients = optimizer_.gradients();
+  if (const Device device = gradients.front().device(); device.is_meta()) {
+    const Tensor one = Tensor::empty({1}, DType::f32, device);
+    return {.clip = {.norm = one, .factor = max_norm > 0 ? one : Tensor(), .found_inf = one},
+            .losses = std::vector<double>(static_cast<size_t>(options_.micro_batches)),
+            .stop = 0,
+            .waiting = 0};
+  }
   int64_t pieces = 0;
   for (const Tensor& gradient : gradients)
     pieces += divide_up(gradient.numel(), backend::norm_piece);
@@ -106,7 +246,8 @@ Sharded::Agreed Sharded::agree(double max_norm, StepPart own, const amp::Gradien
                          .factor = {},
                          .found_inf = full({1}, whole.found_inf, DType::f32)},
                 .losses = {},
-                .stop = whole.stop};
+                .stop = whole.stop,
+                .waiting = whole.seconds > 0 ? whole.waited / whole.seconds : 0};
   // The parts of each parameter, in the order of its elements, which is that of its owners.
   std::vector<double> ordered;
   std::vector<size_t> next(whole.norm_parts.size());
@@ -136,50 +277,19 @@ Sharded::Agreed Sharded::agree(double max_norm, StepPart own, const amp::Gradien
 
 void Sharded::gather_parameters() {
   if (ranks_->size() == 1) return;
-  const NoGrad no_grad;
-  const auto ranks = static_cast<size_t>(ranks_->size());
-  for (size_t b = 0; b < partition_.buckets().size(); ++b) {
-    const Bucket& bucket = partition_.buckets()[b];
-    std::vector<int64_t> counts(ranks);
-    for (const size_t i : bucket.parameters) {
-      for (size_t rank = 0; rank < ranks; ++rank) {
-        counts[rank] += partition_.owned(i, static_cast<int>(rank)).size() *
-                        static_cast<int64_t>(size_of(parameters_[i].dtype()));
-      }
-    }
-    int64_t all = 0;
-    for (const int64_t count : counts) all += count;
-    const memory::CategoryGuard category(memory::Category::workspace);
-    const int64_t own = counts[static_cast<size_t>(ranks_->rank())];
-    const Tensor out = Tensor::empty({own}, DType::u8), in = Tensor::empty({all}, DType::u8);
-    // In bucket order: the owned elements of each parameter one after the other, rank by rank.
-    const auto for_each_part = [&](int rank, const Tensor& buffer, int64_t begin, auto copy) {
-      int64_t at = begin;
-      for (const size_t i : bucket.parameters) {
-        const Range owned = partition_.owned(i, rank);
-        const int64_t bytes = owned.size() * static_cast<int64_t>(size_of(parameters_[i].dtype()));
-        if (bytes == 0) continue;
-        copy(element_bytes(parameters_[i], owned.begin), element_bytes(buffer, at),
-             static_cast<size_t>(bytes));
-        at += bytes;
-      }
-    };
-    for_each_part(ranks_->rank(), out, 0,
-                  [](std::byte* parameter, std::byte* buffer, size_t bytes) {
-                    std::memcpy(buffer, parameter, bytes);
-                  });
+  const memory::CategoryGuard category(memory::Category::workspace);
+  const Device device = parameters_.front().device();
+  for (size_t b = 0; b < gathered_.size(); ++b) {
+    const GatherGroup& group = gathered_[b];
+    if (group.bytes() == 0) continue;
+    const int64_t own = group.counts()[static_cast<size_t>(ranks_->rank())];
+    const Tensor out = Tensor::empty({own}, DType::u8, device),
+                 in = Tensor::empty({group.bytes()}, DType::u8, device);
+    group.pack(ranks_->rank(), {}, out);
     ranks_->all_gather("weights of bucket " + std::to_string(b),
                        {element_bytes(out, 0), static_cast<size_t>(own)},
-                       {element_bytes(in, 0), static_cast<size_t>(all)}, counts);
-    int64_t begin = 0;
-    for (int rank = 0; rank < ranks_->size(); ++rank) {
-      if (rank != ranks_->rank()) {
-        for_each_part(rank, in, begin, [](std::byte* parameter, std::byte* buffer, size_t bytes) {
-          std::memcpy(parameter, buffer, bytes);
-        });
-      }
-      begin += counts[static_cast<size_t>(rank)];
-    }
+                       {element_bytes(in, 0), static_cast<size_t>(group.bytes())}, group.counts());
+    group.unpack(in, ranks_->rank());
   }
 }
 
@@ -191,12 +301,14 @@ StateDict Sharded::gather(const StateDict& optimizer_state) {
       continue;
     }
     const size_t index = std::stoul(name);
+    const Tensor& parameter = parameters_[index];
     const auto size = static_cast<int64_t>(size_of(own.dtype()));
     std::vector<int64_t> counts;
     for (int rank = 0; rank < ranks_->size(); ++rank)
-      counts.push_back(partition_.owned(index, rank).size() * size);
-    const Shape shape = ranks_->rank() == 0 ? parameters_[index].shape() : Shape{0};
-    const Tensor whole = Tensor::empty(shape, own.dtype());
+      counts.push_back(optim::state_elements(name, partition_.owned(index, rank).size()) * size);
+    const int64_t elements = optim::state_elements(name, parameter.numel());
+    const Shape shape = elements == parameter.numel() ? parameter.shape() : Shape{elements};
+    const Tensor whole = Tensor::empty(ranks_->rank() == 0 ? shape : Shape{0}, own.dtype());
     ranks_->gather("state " + name, {element_bytes(own, 0), static_cast<size_t>(own.bytes())},
                    {element_bytes(whole, 0), static_cast<size_t>(whole.bytes())}, counts);
     result[name] = ranks_->rank() == 0 ? whole : own;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "binade/amp/grad_scaler.h"
@@ -8,6 +10,7 @@
 #include "binade/dist/fold.h"
 #include "binade/dist/fp8_maxima.h"
 #include "binade/dist/tally.h"
+#include "binade/dist/units.h"
 #include "binade/optim/clip.h"
 
 namespace binade::dist {
@@ -16,11 +19,15 @@ struct ShardedOptions {
   // Of a whole step, on all ranks together: at least as many as ranks. This number, not that of the
   // ranks, defines the arithmetic.
   int64_t micro_batches = 1;
-  // 1: gradients stay whole between steps. 2: they are released as soon as they were sent. Master
-  // weights and moments are sharded in both.
+  // 1: gradients stay whole between steps. 2: they are released as soon as they were sent. 3: of
+  // the parameters of a nn::LanguageModel's blocks, each rank keeps its part, too; the rest is
+  // there while a block runs. Master weights and moments are sharded in all.
   int stage = 2;
   DType reduce_dtype = DType::f32;  // f16 or bf16: each gradient is rounded once before it is sent
 };
+
+// Fails unless there is a micro-batch of a step for each rank.
+void check_micro_batches(int64_t micro_batches, int ranks);
 
 // The result of Sharded::step().
 struct ShardedStep {
@@ -60,10 +67,21 @@ class Sharded {
     optim::Clip clip;
     std::vector<double> losses;  // of all micro-batches, in their order
     int64_t stop = 0;
+    double waiting = 0;  // fraction of all ranks' time before this step
   };
   Agreed agree(double max_norm, StepPart own, const amp::GradientCheck* check);
-  // Third, after the optimizer's step: every rank gets the elements that the others have updated.
+  // Third, after the optimizer's step: every rank gets the elements that the others have updated,
+  // of parameters that stay whole.
   void gather_parameters();
+
+  // Calls forward(index) for this rank's share of `count` forwards without a backward.
+  void run_forwards(int64_t count, FunctionRef<void(int64_t index)> forward);
+  // Stage 3: whole parameters, on all ranks or on rank 0 alone, until the next step or forward, or
+  // until keep_shards(). Does nothing in other stages.
+  void gather_weights(Units::Where where);
+  // Stage 3: takes each rank's elements from parameters that were gathered on all ranks and then
+  // changed. Not collective.
+  void keep_shards();
 
   // The optimizer's state with whole tensors in place of parts, on rank 0; on the others as it is.
   StateDict gather(const StateDict& optimizer_state);
@@ -71,6 +89,13 @@ class Sharded {
   const Partition& partition() const { return partition_; }
 
  private:
+  // Makes each block of the model a unit.
+  void make_units(nn::Module& model);
+  void before_block(int64_t block);
+  void after_block(int64_t block, std::span<const Tensor> results);
+  void before_backward(size_t unit);
+  void run_pass(Units::Pass pass, bool has_work, FunctionRef<void()> work);
+
   std::shared_ptr<Communicator> ranks_;
   optim::Optimizer& optimizer_;
   Partition partition_;
@@ -79,9 +104,16 @@ class Sharded {
   std::vector<int64_t> micros_;
   Fp8Maxima fp8_;
   Fold fold_;
-  // What the parameters' hooks call: they may outlive this object.
+  std::unique_ptr<Units> units_;  // stage 3
+  std::vector<std::optional<size_t>> unit_of_block_;
+  // Of each unit: the first buckets, whose gradients are complete when its backward begins.
+  std::vector<size_t> complete_buckets_;
+  std::vector<GatherGroup> gathered_;  // after a step: of each bucket, what is in no unit
+  // What the hooks of parameters and blocks call: they may outlive this object.
   struct Hooks {
-    Fold* fold = nullptr;  // while a backward runs whose gradients travel as they are finished
+    Fold* fold = nullptr;      // while a backward runs whose gradients travel as they are finished
+    Sharded* owner = nullptr;  // stage 3
+    std::optional<Units::Pass> pass;  // that runs on this rank
   };
   std::shared_ptr<Hooks> hooks_;
 };

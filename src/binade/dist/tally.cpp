@@ -70,6 +70,8 @@ StepWhole tally(Communicator& ranks, const StepPart& part) {
   out.one(part.found_inf);
   out.one(part.first_bad);
   out.one(part.stop);
+  out.one(part.seconds);
+  out.one(part.waited);
   out.list(part.norm_parts);
   out.list(part.losses);
   out.list(part.maxima);
@@ -92,6 +94,8 @@ StepWhole tally(Communicator& ranks, const StepPart& part) {
     whole.found_inf = std::max(whole.found_inf, in.one<double>());
     whole.first_bad = std::min(whole.first_bad, in.one<int64_t>());
     whole.stop = std::max(whole.stop, in.one<int64_t>());
+    whole.seconds += in.one<double>();
+    whole.waited += in.one<double>();
     whole.norm_parts.push_back(in.list<double>());
     whole.losses.push_back(in.list<double>());
     join(whole.maxima, in.list<double>(), [](double a, double b) { return std::max(a, b); });

@@ -17,6 +17,7 @@ struct StepPart {
   std::vector<int64_t> sums;       // FP8: counts of this step
   std::vector<int64_t> most;       // FP8: counts that every rank has alike
   int64_t stop = 0;                // the signal that asks the run to end; 0: none
+  double seconds = 0, waited = 0;  // of its steps so far
 };
 
 // The parts of all ranks, put together in an order that does not depend on them.
@@ -27,6 +28,7 @@ struct StepWhole {
   std::vector<double> maxima;
   std::vector<int64_t> sums, most;
   int64_t stop = 0;
+  double seconds = 0, waited = 0;  // of all ranks together
 };
 
 // One all-gather. Fails if the ranks did not run the same collectives before. Collective.

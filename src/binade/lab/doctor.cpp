@@ -148,7 +148,7 @@ bool same_replay(const Replay& a, const Replay& b) {
 class StepReplays {
  public:
   StepReplays(train::Trainer& trainer, const data::Tokens& tokens)
-      : trainer_(trainer), tokens_(tokens), as_run_(trainer, {}) {}
+      : trainer_(trainer), tokens_(tokens), as_run_(gathered(trainer), {}) {}
 
   TrainerReplay& get(const Replay& replay) {
     if (same_replay(replay, {})) return as_run_;
@@ -166,6 +166,11 @@ class StepReplays {
   }
 
  private:
+  static train::Trainer& gathered(train::Trainer& trainer) {
+    trainer.gather_weights();
+    return trainer;
+  }
+
   train::Trainer& trainer_;
   const data::Tokens& tokens_;
   TrainerReplay as_run_;
@@ -175,6 +180,7 @@ class StepReplays {
 double weight_norm(train::Trainer& trainer) {
   const NoGrad no_grad;
   const amp::Autocast off(amp::disabled_autocast());
+  trainer.gather_weights();
   double sum_of_squares = 0;
   for (const Tensor& parameter : trainer.model().parameters())
     sum_of_squares += std::pow(norm(parameter.detach()).item(), 2);

@@ -4,24 +4,77 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <string_view>
 
 #include "binade/base/division.h"
 #include "binade/base/error.h"
 #include "binade/base/text.h"
+#include "binade/dist/communicator.h"
 #include "binade/dist/partition.h"
 #include "binade/nn/language_model.h"
+#include "binade/train/check_run.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/forecast.h"
 #include "binade/train/progress.h"
 
 namespace binade::lab {
 namespace {
 
-using memory::Category;
+// How a run's parameters are shared, in the order of its optimizer.
+struct SharedParameters {
+  std::unique_ptr<nn::LanguageModel> model;
+  std::vector<Tensor> parameters;
+  dist::Partition partition;
+  std::vector<int64_t> block;  // of each parameter; -1: none
+  int64_t last_block = -1;     // with parameters that are trained
 
-// In the optimizer's order, and their indices in the order of a forward: those of a Trainer.
-dist::Partition partition_of(const train::Config& config, int ranks) {
-  const nn::LanguageModel model(train::model_config(config), {Device::meta(), DType::f32});
-  return {train::parameters_in_order(config, model), ranks, model.parameters()};
+  SharedParameters(const train::Config& config, int ranks)
+      : model(train::make_model(config, {Device::meta(), train::placement(config).dtype})),
+        parameters(train::parameters_in_order(config, *model)),
+        partition(parameters, ranks, train::trained(*model)),
+        block(parameters.size(), -1) {
+    constexpr std::string_view prefix = "blocks.";
+    for (const auto& [name, parameter] : model->named_parameters()) {
+      if (!name.starts_with(prefix) || !parameter.requires_grad()) continue;
+      const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                      [&p = parameter](const Tensor& x) { return x.same_as(p); });
+      last_block = std::stoll(name.substr(prefix.size()));
+      block[static_cast<size_t>(found - parameters.begin())] = last_block;
+    }
+  }
+
+  int64_t owned_bytes(size_t parameter, int rank) const {
+    return partition.owned(parameter, rank).size() *
+           static_cast<int64_t>(size_of(parameters[parameter].dtype()));
+  }
+};
+
+// Bytes of weights that a rank sends to each other one in a step: once after the update; in stage
+// 3, those of blocks in each round for the forward and, except the last block's, the backward.
+int64_t weight_bytes(const SharedParameters& shared, const train::Config& config, int rank) {
+  const int64_t rounds = divide_up(config.accumulate, int64_t{shared.partition.ranks()});
+  int64_t bytes = 0;
+  for (size_t i = 0; i < shared.parameters.size(); ++i) {
+    const bool is_gathered = config.stage == 3 && shared.block[i] >= 0;
+    const int64_t times =
+        !is_gathered ? 1 : rounds * (shared.block[i] == shared.last_block ? 1 : 2);
+    bytes += times * shared.owned_bytes(i, rank);
+  }
+  return bytes;
+}
+
+// Peaks of a rank's steps, by stage: steps on the meta device, without the other ranks.
+std::array<int64_t, 3> memory_by_stage(train::Config config, int rank, int ranks) {
+  // Two rounds have the peak of any number.
+  config.accumulate = std::min<int64_t>(config.accumulate, 2 * ranks);
+  std::array<int64_t, 3> result = {};
+  for (int stage = 1; stage <= 3; ++stage) {
+    config.stage = stage;
+    result[static_cast<size_t>(stage) - 1] =
+        train::forecast_memory(config, dist::simulated(rank, ranks)).peak;
+  }
+  return result;
 }
 
 }  // namespace
@@ -35,32 +88,23 @@ RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double c
   plan.idle = 1 - static_cast<double>(micros) / static_cast<double>(rounds * ranks);
   const auto tokens = static_cast<double>(micros * config.batch * config.context);
   if (ranks == 1) {
-    plan.memory = {alone.peak, alone.peak};
+    plan.memory.fill(alone.peak);
     plan.tokens_per_second = tokens / compute;
     return plan;
   }
-  const dist::Partition partition = partition_of(config, ranks);
-  const int64_t count = alone.parameter_count;
-  const auto wire = static_cast<int64_t>(size_of(config.reduce_dtype)),
-             stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
-  int64_t owned = 0;
+  const SharedParameters shared(config, ranks);
+  const int64_t count = train::trained_parameters(*shared.model);
+  const auto wire = static_cast<int64_t>(size_of(config.reduce_dtype));
+  int owner = 0;  // of the most elements
   for (int rank = 0; rank < ranks; ++rank) {
-    const int64_t own = partition.owned_elements(rank);
-    owned = std::max(owned, own);
+    const int64_t own = shared.partition.owned_elements(rank);
+    if (own > shared.partition.owned_elements(owner)) owner = rank;
     const int64_t leaves = divide_up(micros - rank, ranks);
     plan.bytes_sent =
-        std::max(plan.bytes_sent, leaves * (count - own) * wire + own * (ranks - 1) * stored);
+        std::max(plan.bytes_sent,
+                 leaves * (count - own) * wire + (ranks - 1) * weight_bytes(shared, config, rank));
   }
-  // Buffers of a bucket: one sent and one that arrives.
-  const int64_t buffers = 2 * partition.largest_bucket() * wire;
-  const auto shard = [&](int64_t bytes) {
-    return static_cast<int64_t>(static_cast<double>(bytes) * static_cast<double>(owned) /
-                                static_cast<double>(count));
-  };
-  const int64_t whole = 4 * count;  // f32 gradients
-  const int64_t rest = alone.peak - alone.of(Category::gradients) - alone.of(Category::optimizer);
-  const int64_t stage2 = rest + shard(whole) + shard(alone.of(Category::optimizer)) + buffers;
-  plan.memory = {stage2 + whole, stage2};
+  plan.memory = memory_by_stage(config, owner, ranks);
   // What leaves the machine goes out beside what stays in it.
   const double near =
       static_cast<double>(std::min(network.per_node, ranks) - 1) / static_cast<double>(ranks - 1);
@@ -71,13 +115,7 @@ RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double c
 }
 
 std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Network& network) {
-  if (most > config.accumulate) {
-    fail("plan",
-         {.argument = "--ranks",
-          .expected = fmt::format("at most {}, the micro-batches of a step", config.accumulate),
-          .found = std::to_string(most),
-          .hint = fmt::format("--accumulate {}", most)});
-  }
+  train::check_ranks(config, most);
   const Forecast alone = forecast(config);
   const double compute = step_seconds(alone, measure_machine(config));
   std::vector<RankPlan> plans;
@@ -88,19 +126,20 @@ std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Ne
 }
 
 std::string rank_plan_text(const std::vector<RankPlan>& plans) {
-  std::string text =
-      fmt::format("{:>5}  {:>10}  {:>10}  {:>10}  {:>9}  {:>9}  {:>5}  {:>12}\n", "ranks",
-                  "stage 1", "stage 2", "sent/step", "compute", "network", "idle", "tokens/s");
+  std::string text = fmt::format(
+      "{:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>9}  {:>9}  {:>5}  {:>12}\n", "ranks", "stage 1",
+      "stage 2", "stage 3", "sent/step", "compute", "network", "idle", "tokens/s");
   double best = 0;
   for (const RankPlan& plan : plans) best = std::max(best, plan.tokens_per_second);
   constexpr double bar_width = 24;
   for (const RankPlan& plan : plans) {
     const auto bar = static_cast<size_t>(std::lround(bar_width * plan.tokens_per_second / best));
     text += fmt::format(
-        "{:>5}  {:>10}  {:>10}  {:>10}  {:>7.3g} s  {:>7.3g} s  {:>4.0f}%  {:>12}  {}\n",
+        "{:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7.3g} s  {:>7.3g} s  {:>4.0f}%  {:>12}  {}\n",
         plan.ranks, train::bytes_text(plan.memory[0]), train::bytes_text(plan.memory[1]),
-        train::bytes_text(plan.bytes_sent), plan.compute, plan.communication, 100 * plan.idle,
-        grouped(static_cast<int64_t>(plan.tokens_per_second)), std::string(bar, '#'));
+        train::bytes_text(plan.memory[2]), train::bytes_text(plan.bytes_sent), plan.compute,
+        plan.communication, 100 * plan.idle, grouped(static_cast<int64_t>(plan.tokens_per_second)),
+        std::string(bar, '#'));
   }
   return text;
 }

@@ -19,10 +19,10 @@ struct Network {
 // One rank of `ranks`: the one that owns and sends the most.
 struct RankPlan {
   int ranks = 1;
-  std::array<int64_t, 2> memory = {};  // bytes at the peak, in stages 1 and 2
-  int64_t bytes_sent = 0;              // to other ranks, per step: gradients and weights
-  double communication = 0;            // seconds per step
-  double compute = 0;                  // seconds per step, without it
+  std::array<int64_t, 3> memory = {};  // bytes at the peak of the steps, in stages 1, 2 and 3
+  int64_t bytes_sent = 0;  // to other ranks, per step, in the configured stage: gradients, weights
+  double communication = 0;      // seconds per step
+  double compute = 0;            // seconds per step, without it
   double idle = 0;               // fraction of all ranks' time in rounds without a micro-batch
   double tokens_per_second = 0;  // of all ranks, if nothing overlaps
 };

@@ -102,6 +102,19 @@ Tensor positions_in(const std::vector<int64_t>& documents, const Shape& tokens) 
   return positions;
 }
 
+// A block's forward whose activations the backward computes again.
+std::pair<Tensor, Tensor> recomputed(TransformerBlock& block, const Tensor& branch,
+                                     const Tensor& residual,
+                                     const std::vector<int64_t>& documents) {
+  const auto run = [&block, documents](std::span<const Tensor> in) {
+    const auto [next, sum] = block.forward(in[0], in[1], nullptr, documents);
+    return std::vector<Tensor>{next, sum};
+  };
+  const Tensor inputs[] = {branch, residual};
+  const std::vector<Tensor> outputs = checkpoint_many(run, inputs, block.parameters());
+  return {outputs[0], outputs[1]};
+}
+
 // For its lifetime, the blocks that a recipe leaves out at the model's ends run without FP8.
 class Fp8LayerScope {
  public:
@@ -226,19 +239,16 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
   for (size_t i = 0; i < blocks_.size(); ++i) {
     TransformerBlock* block = blocks_[i].get();
     const Fp8LayerScope fp8(static_cast<int64_t>(i), config_.layers);
+    const auto index = static_cast<int64_t>(i);
+    if (hooks_.before) hooks_.before(index);
     if (!config_.recompute || cache != nullptr) {
       std::tie(branch, residual) = block->forward(
           branch, residual, cache != nullptr ? &cache->layers_[i] : nullptr, documents);
-      continue;
+    } else {
+      std::tie(branch, residual) = recomputed(*block, branch, residual, documents);
     }
-    const auto run = [block, documents](std::span<const Tensor> in) {
-      const auto [next, sum] = block->forward(in[0], in[1], nullptr, documents);
-      return std::vector<Tensor>{next, sum};
-    };
-    const Tensor inputs[] = {branch, residual};
-    const std::vector<Tensor> outputs = checkpoint_many(run, inputs, block->parameters());
-    branch = outputs[0];
-    residual = outputs[1];
+    const Tensor results[] = {branch, residual};
+    if (hooks_.after) hooks_.after(index, results);
   }
   return norm_->add(branch, residual).second;
 }

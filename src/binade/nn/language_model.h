@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,6 +79,15 @@ class KeyValueCache {
   std::vector<KeyValues> layers_;  // created at the first use
 };
 
+// Called around each block of a forward: for parameters that are in memory only
+// while a block uses them (dist/units.h). A recompute does not call them again.
+struct BlockHooks {
+  std::function<void(int64_t block)> before;
+  // `results` are those of the block, whose gradients a backward has before it runs the block's
+  // ops.
+  std::function<void(int64_t block, std::span<const Tensor> results)> after;
+};
+
 // A decoder-only transformer over token ids [batch, tokens].
 class LanguageModel : public Module {
  public:
@@ -102,6 +113,7 @@ class LanguageModel : public Module {
   const LanguageModelConfig& config() const { return config_; }
   const Tensor& head_weight() const { return head_.defined() ? head_ : embedding_.weight; }
   void set_recompute(bool recompute) { config_.recompute = recompute; }
+  void set_block_hooks(BlockHooks hooks) { hooks_ = std::move(hooks); }
 
  private:
   // A pair of rotary tables.
@@ -132,6 +144,7 @@ class LanguageModel : public Module {
   std::unique_ptr<RowNorm> norm_;
   Tensor head_;
   Rope rope_, local_rope_;
+  BlockHooks hooks_;
 };
 
 struct GPTConfig {

@@ -23,7 +23,7 @@ Adagrad::Adagrad(const std::vector<AdagradGroup>& groups)
 
 void Adagrad::allocate(size_t group, Slot& slot) {
   refuse_gpu(slot.parameter);
-  slot.second = new_state(slot.parameter, accumulation_type(slot.parameter.dtype()));
+  slot.second = new_state(slot, accumulation_type(slot.parameter.dtype()));
   backend::of(slot.second).elementwise.fill(slot.second, group_options_[group].initial_sum);
 }
 

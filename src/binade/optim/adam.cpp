@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "binade/backend/backend.h"
-#include "binade/base/division.h"
 #include "binade/formats/dynamic_code.h"
 
 namespace binade::optim {
@@ -73,10 +72,12 @@ void Adam::allocate(size_t group, Slot& slot) {
   const Tensor& parameter = slot.parameter;
   if (given.amsgrad) refuse_gpu(parameter, "amsgrad");
   if (given.moments == DType::u8) refuse_gpu(parameter, "moments");
-  if (given.moments == DType::u8 && !options().parts.empty()) {
-    fail(name(), {.argument = "moments",
-                  .expected = "f32 or bf16, if several processes share the update",
-                  .found = "8 bits"});
+  if (given.moments == DType::u8 && slot.part.count > 0 &&
+      slot.part.begin % formats::dynamic_block != 0) {
+    fail(name(), {.argument = "parts",
+                  .expected = "whole blocks of 8-bit moments, of " +
+                              std::to_string(formats::dynamic_block) + " elements",
+                  .found = "a part from element " + std::to_string(slot.part.begin)});
   }
   DType moments = parameter.dtype() == DType::f64 ? DType::f64 : given.moments;
   if (moments == DType::u8 && parameter.numel() < smallest_in_8_bits) moments = DType::f32;
@@ -84,7 +85,7 @@ void Adam::allocate(size_t group, Slot& slot) {
   slot.second = new_state(slot, moments);
   if (given.amsgrad) slot.third = new_state(slot, moments);
   if (moments == DType::u8) {
-    const Shape blocks{divide_up(parameter.numel(), formats::dynamic_block)};
+    const Shape blocks{state_elements("first_scale", slot.part.count)};
     slot.first_scale = new_state(parameter, blocks, DType::f32);
     slot.second_scale = new_state(parameter, blocks, DType::f32);
   }

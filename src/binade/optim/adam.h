@@ -43,6 +43,7 @@ class Adam : public Optimizer {
   void add_adam_group(const AdamGroup& group);
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
+  bool is_elementwise() const override { return true; }
   bool can_capture() const override { return true; }
   std::array<double, 4> hyper_at(size_t group, int64_t count) const override;
 

@@ -28,9 +28,8 @@ Lion::Lion(const std::vector<LionGroup>& groups)
 
 void Lion::allocate(size_t group, Slot& slot) {
   refuse_gpu(slot.parameter);
-  slot.first =
-      new_state(slot.parameter,
-                slot.parameter.dtype() == DType::f64 ? DType::f64 : group_options_[group].momentum);
+  slot.first = new_state(
+      slot, slot.parameter.dtype() == DType::f64 ? DType::f64 : group_options_[group].momentum);
 }
 
 void Lion::set_momentum(double beta1) {

@@ -31,6 +31,7 @@ class Lion : public Optimizer {
  protected:
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
+  bool is_elementwise() const override { return true; }
 
  private:
   std::vector<LionOptions> group_options_;

@@ -46,6 +46,7 @@ class Muon : public Adam {
  protected:
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
+  bool is_elementwise() const override { return false; }
   bool can_capture() const override { return false; }
   std::array<double, 4> hyper_at(size_t group, int64_t count) const override;
 

@@ -8,6 +8,8 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
+#include "binade/base/division.h"
+#include "binade/formats/dynamic_code.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
@@ -21,6 +23,10 @@ constexpr int64_t hyper_size = 8;  // of UpdateControl::hyper
 
 }  // namespace
 
+int64_t state_elements(std::string_view entry, int64_t count) {
+  return entry.ends_with("_scale") ? divide_up(count, formats::dynamic_block) : count;
+}
+
 Shape Optimizer::part_shape(const Slot& slot) const {
   return options_.parts.empty() ? slot.parameter.shape() : Shape{slot.part.count};
 }
@@ -28,6 +34,12 @@ Shape Optimizer::part_shape(const Slot& slot) const {
 Tensor Optimizer::part_of(const Slot& slot, const Tensor& whole) const {
   if (options_.parts.empty()) return whole;
   return whole.strided({slot.part.count}, {1}, whole.offset() + slot.part.begin);
+}
+
+Tensor Optimizer::part_of(const Slot& slot, std::string_view entry, const Tensor& whole) const {
+  if (options_.parts.empty()) return whole;
+  return whole.strided({state_elements(entry, slot.part.count)}, {1},
+                       whole.offset() + state_elements(entry, slot.part.begin));
 }
 
 Tensor Optimizer::gradient_of(const Slot& slot) {
@@ -47,6 +59,24 @@ void Optimizer::use_gradients(std::vector<Tensor> gradients) {
                    .expected = "f32 [" + std::to_string(slots[i]->part.count) + "]",
                    .found = describe(gradients[i])});
     slots[i]->gradient = std::move(gradients[i]);
+  }
+}
+
+void Optimizer::use_shards(std::vector<Tensor> shards) {
+  const std::vector<Slot*> slots = all_slots();
+  if (options_.parts.empty() || shards.size() != slots.size()) {
+    fail(name_, {.argument = "shards",
+                 .expected = "one for each part of " + std::to_string(options_.parts.size()),
+                 .found = std::to_string(shards.size())});
+  }
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (shards[i].defined() && (shards[i].numel() != slots[i]->part.count ||
+                                shards[i].dtype() != slots[i]->parameter.dtype()))
+      fail(name_, {.argument = "shards",
+                   .expected = std::to_string(slots[i]->part.count) + " elements of " +
+                               describe(slots[i]->parameter),
+                   .found = describe(shards[i])});
+    slots[i]->shard = std::move(shards[i]);
   }
 }
 
@@ -96,11 +126,11 @@ Part Optimizer::checked_part(size_t index, const Tensor& parameter) const {
   const Part part = index < options_.parts.size() ? options_.parts[index] : Part{0, -1};
   const bool fits = part.begin >= 0 && part.count >= 0 &&
                     part.begin + part.count <= parameter.numel() && parameter.is_dense();
-  // Updates of SGD, Adam and AdamW are elementwise.
-  if (!can_capture()) {
+  if (!is_elementwise()) {
     fail(name_, {.argument = "parts",
-                 .expected = "an elementwise update: SGD, Adam or AdamW",
-                 .found = std::string(name_)});
+                 .expected = "an elementwise update",
+                 .found = std::string(name_),
+                 .hint = "SGD, Adam, AdamW, Lion, RMSprop and Adagrad have one"});
   }
   if (!fits || options_.stochastic_rounding) {
     fail(name_, {.argument = "parts",
@@ -193,7 +223,7 @@ std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) 
     if (slot->part.count == 0 && !options_.parts.empty()) continue;  // others update all of it
     Peers& peers = result[slot->steps];
     const bool has_master = slot->master.defined();
-    const Tensor parameter = part_of(*slot, slot->parameter);
+    const Tensor parameter = own_elements(*slot);
     peers.items.push_back({.master = has_master ? slot->master : parameter,
                            .gradient = gradient_of(*slot),
                            .first = slot->first,
@@ -230,7 +260,7 @@ std::array<double, 4> Optimizer::hyper_at(size_t group, int64_t count) const {
 
 void Optimizer::refresh_master(Slot& slot) const {
   if (!slot.master.defined() || slot.parameter.version() == slot.version) return;
-  const Tensor parameter = part_of(slot, slot.parameter);
+  const Tensor parameter = own_elements(slot);
   // Elements that are still the rounded master weight keep its lower bits, as when a model and its
   // optimizer are loaded one after the other.
   const auto& kernels = backend::of(parameter).elementwise;
@@ -241,7 +271,7 @@ void Optimizer::refresh_master(Slot& slot) const {
   kernels.binary(backend::Binary::equal, parameter, rounded, is_same);
   kernels.where(is_same, slot.master, wide, slot.master);
   slot.master.bump_version();
-  slot.version = parameter.version();
+  slot.version = slot.parameter.version();
 }
 
 void Optimizer::count_step() {
@@ -425,7 +455,7 @@ Tensor Optimizer::master_of(const Tensor& parameter) {
   for (Slot* slot : all_slots()) {
     if (!slot->parameter.same_as(parameter)) continue;
     refresh_master(*slot);
-    return slot->master.defined() ? slot->master : part_of(*slot, slot->parameter);
+    return slot->master.defined() ? slot->master : own_elements(*slot);
   }
   fail(name_, {.argument = "parameter",
                .expected = "one of this optimizer's",
@@ -462,9 +492,10 @@ void Optimizer::load_state_dict(const StateDict& state) {
   const std::vector<Slot*> slots = all_slots();
   // Of the whole tensor, whatever part of it this process has.
   const auto shape_of = [&](const std::string& name, const Tensor& tensor) {
-    return options_.parts.empty() || name.ends_with("steps")
-               ? tensor.shape()
-               : slots[std::stoul(name)]->parameter.shape();
+    if (options_.parts.empty() || name.ends_with("steps")) return tensor.shape();
+    const Tensor& parameter = slots[std::stoul(name)]->parameter;
+    const int64_t elements = state_elements(name, parameter.numel());
+    return elements == parameter.numel() ? parameter.shape() : Shape{elements};
   };
   for (const auto& [name, tensor] : mine) {
     const auto found = state.find(name);
@@ -495,7 +526,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
     for (Slot& slot : group.slots) {
       const std::string prefix = std::to_string(index++) + ".";
       for (const auto& [name, tensor] : named_state(slot))
-        copy_(*tensor, part_of(slot, state.at(prefix + name)));
+        copy_(*tensor, part_of(slot, name, state.at(prefix + name)));
       if (slot.master.defined()) {
         copy_(slot.parameter, state.at(prefix + "master"));
         slot.version = slot.parameter.version();

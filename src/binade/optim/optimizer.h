@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,11 @@ struct MasterOptions {
 
 using amp::StepControl;
 
+// Elements that an entry of an optimizer's state has for `count` elements of its parameter, counted
+// from the parameter's start or from a multiple of formats::dynamic_block: as many, or one per
+// block for the scales of 8-bit moments.
+int64_t state_elements(std::string_view entry, int64_t count);
+
 // Updates parameters from their gradients. For a 16-bit parameter the update changes an f32 master
 // weight, and the parameter is rounded from it; a parameter written in between changes its master
 // weight. Parameters without a gradient are not updated.
@@ -50,6 +56,10 @@ class Optimizer : public amp::Steppable {
   // With MasterOptions::parts: gradients of these parts, f32 [count], one for each parameter, that
   // steps use instead of the parameters' own.
   void use_gradients(std::vector<Tensor> gradients);
+  // With MasterOptions::parts: the elements of these parts, in the types of the parameters,
+  // [count], that steps use instead of the parameters' own, whose memory may be released between
+  // uses (dist/units.h). Undefined: the parameter's own.
+  void use_shards(std::vector<Tensor> shards);
   // `whole` is shaped as a parameter of this optimizer: its elements that this process updates.
   Tensor own_part(const Tensor& parameter, const Tensor& whole) const;
   size_t group_count() const { return groups_.size(); }
@@ -100,6 +110,7 @@ class Optimizer : public amp::Steppable {
     Tensor parameter;
     Part part;             // of its elements; all, unless this process shares the update
     Tensor gradient;       // of the part; undefined: the parameter's own
+    Tensor shard;          // the part's elements; undefined: in the parameter
     Tensor master;         // undefined if the parameter itself is updated
     uint64_t version = 0;  // of the parameter when it was last rounded from the master weight
     Tensor first, second, third;       // see backend::UpdateItem
@@ -142,6 +153,9 @@ class Optimizer : public amp::Steppable {
   // Updates the slots of one group, each with its gradient.
   virtual void update(size_t group, std::span<Slot*> slots, const StepControl& control) = 0;
   virtual void allocate(size_t group, Slot& slot) = 0;
+  // Whether an update of some elements needs no others (but those of an 8-bit block), so that
+  // processes may share it.
+  virtual bool is_elementwise() const { return false; }
   // Whether update() reads its hyperparameters from UpdateControl::hyper.
   virtual bool can_capture() const { return false; }
   // The first of UpdateControl::hyper for a group's parameters at their update `count`.
@@ -165,6 +179,12 @@ class Optimizer : public amp::Steppable {
   static std::vector<std::pair<std::string, Tensor*>> named_state(Slot& slot);
   // The part of `whole`, which is shaped as the slot's parameter.
   Tensor part_of(const Slot& slot, const Tensor& whole) const;
+  // The same of an entry of its state.
+  Tensor part_of(const Slot& slot, std::string_view entry, const Tensor& whole) const;
+  // The elements of the parameter that a step updates.
+  Tensor own_elements(const Slot& slot) const {
+    return slot.shard.defined() ? slot.shard : part_of(slot, slot.parameter);
+  }
   // The shape of a part: the parameter's if it is all of it.
   Shape part_shape(const Slot& slot) const;
   // The part of parameter `index` by MasterOptions::parts, or a failure.

@@ -26,15 +26,15 @@ void RMSprop::allocate(size_t group, Slot& slot) {
   refuse_gpu(slot.parameter);
   const RmspropOptions& given = group_options_[group];
   const DType dtype = accumulation_type(slot.parameter.dtype());
-  if (has_momentum_[group]) slot.first = new_state(slot.parameter, dtype);
-  slot.second = new_state(slot.parameter, dtype);
-  if (given.centered) slot.third = new_state(slot.parameter, dtype);
+  if (has_momentum_[group]) slot.first = new_state(slot, dtype);
+  slot.second = new_state(slot, dtype);
+  if (given.centered) slot.third = new_state(slot, dtype);
 }
 
 void RMSprop::set_momentum(double momentum) {
   require("RMSprop", {{.argument = "momentum", .value = momentum}});
   for (size_t group = 0; group < group_options_.size(); ++group) {
-    if (has_momentum_[group]) group_options_[group].momentum = momentum;
+  if (has_momentum_[group]) group_options_[group].momentum = momentum;
   }
 }
 

@@ -32,6 +32,7 @@ class RMSprop : public Optimizer {
  protected:
   void update(size_t group, std::span<Slot*> slots, const StepControl& control) override;
   void allocate(size_t group, Slot& slot) override;
+  bool is_elementwise() const override { return true; }
 
  private:
   std::vector<RmspropOptions> group_options_;

@@ -1,6 +1,8 @@
 #include "binade/tensor/memory.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -19,6 +21,7 @@
 #include "binade/base/poison.h"
 #include "binade/tensor/arena.h"
 #include "binade/tensor/guarded_block.h"
+#include "binade/tensor/pages.h"
 
 namespace binade::memory {
 namespace {
@@ -109,6 +112,12 @@ class DeviceAllocator {
     FreeLists& lists = owner == owners_.end() ? free_ : private_[owner->second];
     lists[lifetime(category)][block_size(bytes)].push_back(block);
     statistics_.cached += static_cast<int64_t>(block_size(bytes));
+  }
+
+  // Counts bytes that the system takes or gives without a change of blocks.
+  void book(int64_t bytes, Category category) {
+    const std::lock_guard lock(mutex_);
+    count(bytes, category);
   }
 
   // Moves the pool's blocks to the cache.
@@ -320,6 +329,24 @@ std::string_view name(Category category) {
   constexpr std::string_view names[] = {"parameters",  "gradients", "optimizer",
                                         "activations", "logits",    "workspace"};
   return names[static_cast<size_t>(category)];
+}
+
+void drop_pages(const Storage& storage) {
+  if (storage.device().is_cuda())
+    fail("memory", {.argument = "pages to drop",
+                    .expected = "memory of a CPU",
+                    .found = to_string(storage.device())});
+  // Pages that other blocks share stay.
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(storage.data());
+  const uintptr_t begin = round_up(address, page), end = (address + storage.bytes()) / page * page;
+  if (storage.data() != nullptr && begin < end)
+    ::madvise(storage.data() + (begin - address), end - begin, MADV_DONTNEED);
+  allocator_of(storage.device()).book(-static_cast<int64_t>(storage.bytes()), storage.category());
+}
+
+void restore_pages(const Storage& storage) {
+  allocator_of(storage.device()).book(static_cast<int64_t>(storage.bytes()), storage.category());
 }
 
 Statistics statistics(Device device) { return allocator_of(device).statistics(); }

@@ -1,16 +1,39 @@
 #include "binade/train/check_run.h"
 
+#include "binade/base/error.h"
 #include "binade/data/corpus.h"
+#include "binade/dist/sharded.h"
 #include "binade/io/huggingface.h"
 #include "binade/train/checkpoint.h"
+#include "binade/train/config/choices.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/init_from.h"
 #include "binade/train/run_folder.h"
 
 namespace binade::train {
 
-void check_run(const Config& config) {
+void check_rank_device(Device device) {
+  if (!device.is_cuda()) return;
+  fail("train", {.argument = "device",
+                 .expected = "cpu on many ranks",
+                 .found = to_string(device),
+                 .hint = "this version shares work among CPUs alone: add --device cpu"});
+}
+
+void check_ranks(const Config& config, int ranks) {
+  if (ranks == 1) return;
+  dist::check_micro_batches(config.accumulate, ranks);
+  if (config.optimizer == OptimizerKind::adamw || config.optimizer == OptimizerKind::lion) return;
+  fail("train", {.argument = "optimizer",
+                 .expected = "adamw or lion on many ranks",
+                 .found = std::string(name_in(optimizer_names, config.optimizer)),
+                 .hint = "its update of a matrix needs all of it, and ranks update parts"});
+}
+
+void check_run(const Config& config, int ranks) {
   check_device(config);
+  check_ranks(config, ranks);
+  if (ranks > 1) check_rank_device(device_of(config));
   const auto checkpoint = check_run_folder(config);
   const nn::LanguageModelConfig model = model_config(config);
   if (checkpoint) {

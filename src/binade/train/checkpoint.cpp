@@ -256,6 +256,7 @@ void load_checkpoint(Trainer& trainer, const fs::path& checkpoint) {
   check_same_model(trainer.model().config(), checkpoint / "config.json",
                    "resume with the run's own config.toml");
   const StateDict state = io::load_safetensors(checkpoint / "trainer.safetensors");
+  trainer.hold_weights();
   if (trainer.config().lora_rank > 0) {
     io::load_adapter_tensors(trainer.model(),
                              io::load_safetensors(checkpoint / "adapter_model.safetensors"));

@@ -110,8 +110,12 @@ void follow(Trainer& trainer, const data::Split& split) {
       load_checkpoint(trainer, *path);
     } else if (const auto model = argument(order, "init")) {
       trainer.init_from(*model);
+    } else if (const auto adapter = argument(order, "adapter")) {
+      trainer.load_adapter(*adapter);
     } else if (const auto recipe = argument(order, "recipe")) {
       set_recipe(trainer, *recipe);
+    } else if (order == "weights") {
+      trainer.gather_weights();
     } else if (order == "times") {
       trainer.rank_times();
     } else if (order == "end") {

@@ -9,7 +9,7 @@ namespace binade::train {
 
 class MetaRun {
  public:
-  explicit MetaRun(const Config& config);
+  explicit MetaRun(const Config& config, std::shared_ptr<dist::Communicator> ranks = nullptr);
 
   void step() { trainer_.step(tokens_); }
   int64_t parameter_count() { return trainer_.model().parameter_count(); }
@@ -19,7 +19,9 @@ class MetaRun {
   data::Tokens tokens_;
 };
 
-// Peak memory of a run's training steps, in all and by category.
-memory::Statistics forecast_memory(const Config& config);
+// Peak memory of a run's training steps, in all and by category. `ranks`: of a rank of
+// dist::simulated() among others.
+memory::Statistics forecast_memory(const Config& config,
+                                   std::shared_ptr<dist::Communicator> ranks = nullptr);
 
 }  // namespace binade::train

@@ -150,7 +150,6 @@ class Loop {
       trainer_.announce("load " + from->path.string());
       load_checkpoint(trainer_, from->path);
     } else if (!config_.init_from.empty()) {
-      trainer_.announce("init " + config_.init_from);
       trainer_.init_from(config_.init_from);
       if (!config_.lora_adapter.empty()) trainer_.load_adapter(config_.lora_adapter);
     }
@@ -407,6 +406,7 @@ class Loop {
     } catch (const Error&) {
       return std::current_exception();
     }
+    progress_.set_ranks(ranks_or_one(), trainer_.waiting());
     show([&] { progress_.step(record); });
     return {};
   }
@@ -545,6 +545,7 @@ class Loop {
 
   std::string sample(int64_t tokens) {
     std::string text;
+    trainer_.gather_weights();
     trainer_.run_between_steps([&] {
       const amp::Autocast cast(autocast_state(config_));
       text = printable(tokenizer_->decode(

@@ -40,6 +40,12 @@ std::vector<Part> parts_of(const Record& r, const Goal& goal, Words words) {
                                  full ? " of peak" : ""),
                      6});
   }
+  if (goal.ranks > 1) {
+    const double percent = 100 * goal.waiting;
+    parts.push_back({full ? fmt::format("{} ranks, {:.0f}% waiting", goal.ranks, percent)
+                          : fmt::format("{} ranks wait {:.0f}%", goal.ranks, percent),
+                     7});
+  }
   parts.push_back({bytes_text(r.memory), 8});
   if (r.joules_per_token)
     parts.push_back({fmt::format("{:.3g} mJ/tok", 1e3 * *r.joules_per_token), 10});

@@ -11,6 +11,8 @@ namespace binade::train {
 struct Goal {
   int64_t steps = 0;      // in all
   double full_speed = 0;  // tokens/s at the machine's matmul rate; 0: unknown
+  int64_t ranks = 1;      // processes that train together
+  double waiting = 0;     // fraction of their time that they wait for each other
 };
 
 // A record as a line of text, the most important numbers first.
@@ -40,6 +42,11 @@ class Progress {
 
   // Shows later steps with their fraction of this many tokens per second.
   void set_full_speed(double full_speed) { goal_.full_speed = full_speed; }
+  // Shows later steps with the number of ranks and how much they wait.
+  void set_ranks(int64_t ranks, double waiting) {
+    goal_.ranks = ranks;
+    goal_.waiting = waiting;
+  }
   void step(const Record& record);
   // Prints a line that stays, such as a checkpoint or a warning. Prints nothing if quiet or json.
   void note(const std::string& text);

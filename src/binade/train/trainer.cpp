@@ -19,6 +19,7 @@
 #include "binade/ops/copy.h"
 #include "binade/ops/create.h"
 #include "binade/optim/clip.h"
+#include "binade/train/check_run.h"
 #include "binade/train/config/precision_plan.h"
 #include "binade/train/eval_mode.h"
 #include "binade/train/init_from.h"
@@ -124,19 +125,9 @@ Trainer::Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks
 
 std::unique_ptr<optim::Optimizer> Trainer::new_optimizer() {
   if (ranks_ == nullptr) return make_optimizer(config_, *model_);
-  if (!device_.is_cpu()) {
-    fail("train", {.argument = "device",
-                   .expected = "cpu on many ranks",
-                   .found = to_string(device_),
-                   .hint = "this version shares work among CPUs alone: add --device cpu"});
-  }
-  if (config_.lora_rank > 0 || !config_.freeze.empty()) {
-    fail("train", {.argument = config_.lora_rank > 0 ? "[lora] rank" : "[train] freeze",
-                   .expected = "all weights trained on many ranks",
-                   .found = config_.lora_rank > 0 ? "adapters" : "frozen parameters",
-                   .hint = "train on one rank"});
-  }
-  partition_.emplace(parameters_in_order(config_, *model_), ranks_->size(), model_->parameters());
+  check_rank_device(device_);
+  check_ranks(config_, ranks_->size());
+  partition_.emplace(parameters_in_order(config_, *model_), ranks_->size(), trained(*model_));
   return make_optimizer(config_, *model_, partition_->parts(ranks_->rank()));
 }
 
@@ -168,6 +159,8 @@ int64_t Trainer::own_micro_batches() const {
 }
 
 void Trainer::init_from(const std::filesystem::path& given) {
+  announce("init " + given.string());
+  hold_weights();
   load_initial_weights(*model_, given);
   // Master weights are copies of the parameters. Those of 16-bit parameters, which were rounded
   // when they were loaded, are loaded again in f32.
@@ -189,7 +182,10 @@ void Trainer::init_from(const std::filesystem::path& given) {
 }
 
 void Trainer::load_adapter(const std::filesystem::path& folder) {
+  announce("adapter " + folder.string());
+  hold_weights();
   io::load_adapter_tensors(*model_, io::load_safetensors(folder / "adapter_model.safetensors"));
+  if (sharded_ != nullptr) sharded_->keep_shards();
 }
 
 Tensor Trainer::backward(const data::Batch& host, int64_t micro) {
@@ -216,6 +212,16 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
   return mean;
 }
 
+void Trainer::gather_weights() {
+  if (sharded_ == nullptr) return;
+  announce("weights");
+  sharded_->gather_weights(dist::Units::Where::first_rank);
+}
+
+void Trainer::hold_weights() {
+  if (sharded_ != nullptr) sharded_->gather_weights(dist::Units::Where::all_ranks);
+}
+
 std::vector<RankTime> Trainer::rank_times() {
   if (ranks_ == nullptr) return {};
   announce("times");
@@ -229,7 +235,8 @@ std::vector<RankTime> Trainer::rank_times() {
 void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
   const auto begin = std::chrono::steady_clock::now();
   const dist::Traffic before = ranks_->traffic();
-  dist::StepPart part{.stop = own_stop_signal_};
+  dist::StepPart part{
+      .stop = own_stop_signal_, .seconds = rank_time_.seconds, .waited = rank_time_.waited};
   {
     const amp::Autocast cast(autocast_);
     const amp::Fp8Autocast fp8(fp8_);
@@ -242,6 +249,7 @@ void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
   const dist::Sharded::Agreed agreed =
       sharded_->agree(config_.clip, std::move(part), scaler_.enabled() ? &check : nullptr);
   stop_signal_ = static_cast<int>(agreed.stop);
+  waiting_ = agreed.waiting;
   const Tensor mean = zeros({}, DType::f64);
   for (const double loss : agreed.losses)
     add_(mean, full({}, loss, DType::f32), 1.0 / static_cast<double>(config_.accumulate));
@@ -429,15 +437,15 @@ double Trainer::evaluate(const data::Tokens& tokens) {
   const NoGrad no_grad;
   const EvalMode eval_mode(*model_);
   std::vector<backend::AsyncScalar> losses;  // read at the end, so that a GPU never waits
-  const int64_t first = ranks_ == nullptr ? 0 : ranks_->rank(),
-                stride = ranks_ == nullptr ? 1 : ranks_->size();
+  const auto forward = [&](int64_t i) {
+    const data::Batch batch =
+        data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
+    losses.emplace_back(batch_loss(*model_, on_device(batch, device_)));
+  };
   graph_.run_between([&] {
     const amp::Autocast cast(autocast_);
-    for (int64_t i = first; i < config_.eval_batches; i += stride) {
-      const data::Batch batch =
-          data::validation_batch(tokens, {config_.batch, config_.context}, i, config_.eval_batches);
-      losses.emplace_back(batch_loss(*model_, on_device(batch, device_)));
-    }
+    if (sharded_ != nullptr) return sharded_->run_forwards(config_.eval_batches, forward);
+    for (int64_t i = 0; i < config_.eval_batches; ++i) forward(i);
   });
   dist::StepPart part;
   for (const backend::AsyncScalar& loss : losses) part.losses.push_back(loss.get());
@@ -445,6 +453,7 @@ double Trainer::evaluate(const data::Tokens& tokens) {
                                                    ? std::vector<std::vector<double>>{part.losses}
                                                    : dist::tally(*ranks_, part).losses;
   // In the order of the batches, whatever rank ran them.
+  const int64_t stride = ranks_ == nullptr ? 1 : ranks_->size();
   double sum = 0;
   for (int64_t i = 0; i < config_.eval_batches; ++i)
     sum += all[static_cast<size_t>(i % stride)][static_cast<size_t>(i / stride)];
@@ -458,6 +467,7 @@ StateDict Trainer::state_dict() {
                         .found = std::to_string(pending_.size()),
                         .hint = "call finish_all() first"});
   announce("state");
+  if (sharded_ != nullptr) sharded_->gather_weights(dist::Units::Where::first_rank);
   StateDict state;
   const StateDict model_state = model().state_dict();  // flushes FP8 histories
   for (const auto& [name, tensor] : model_->named_buffers())
@@ -476,6 +486,7 @@ void Trainer::load_state_dict(const StateDict& state) {
   graph_.reset();
   model_->load_state_dict(below(state, "buffer."), false);
   optimizer_->load_state_dict(below(state, "optimizer."));
+  if (sharded_ != nullptr) sharded_->keep_shards();
   amp::ScalerState scaler;
   for (const auto& [name, tensor] : below(state, "scaler.")) scaler[name] = tensor.item();
   scaler_.load_state(scaler);

@@ -78,9 +78,17 @@ class Trainer {
   int64_t own_micro_batches() const;
   // Of each rank, since the Trainer was made. Empty for one process. Collective.
   std::vector<RankTime> rank_times();
-  // Tells the other ranks what rank 0 is about to do: "load PATH", "init PATH", "end". What the
+  // The fraction of their time that all ranks have waited for others before the last step.
+  double waiting() const { return waiting_; }
+  // Tells the other ranks what rank 0 is about to do: "load PATH", "end". What the
   // members of this class do they announce themselves. Does nothing on other ranks.
   void announce(const std::string& order);
+  // Rank 0 gets all weights until the next step or evaluation, if the ranks share them: for work
+  // on the model outside of these. Collective.
+  void gather_weights();
+  // Every rank gets all weights, so that others can be loaded; load_state_dict() ends it.
+  // Collective.
+  void hold_weights();
   // The signal that asked a rank to stop before the last step, or 0. A rank tells the others its
   // own with each step.
   int stop_signal() const { return stop_signal_; }
@@ -168,6 +176,7 @@ class Trainer {
   amp::SkipStreak skipped_in_a_row_;
   int own_stop_signal_ = 0, stop_signal_ = 0;
   RankTime rank_time_;
+  double waiting_ = 0;
 };
 
 }  // namespace binade::train

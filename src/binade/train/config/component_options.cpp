@@ -19,15 +19,6 @@
 namespace binade::train {
 namespace {
 
-// The parameters that are not frozen.
-std::vector<Tensor> trained(const nn::Module& model) {
-  std::vector<Tensor> result;
-  for (const Tensor& parameter : model.parameters()) {
-    if (parameter.requires_grad()) result.push_back(parameter);
-  }
-  return result;
-}
-
 void freeze(nn::Module& model, const std::vector<std::string>& patterns) {
   auto parameters = model.named_parameters();
   for (const std::string& pattern : patterns) {
@@ -144,6 +135,14 @@ data::Source data_source(const Config& config, const data::Tokenizer* tokenizer)
   return source;
 }
 
+std::vector<Tensor> trained(const nn::Module& model) {
+  std::vector<Tensor> result;
+  for (const Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) result.push_back(parameter);
+  }
+  return result;
+}
+
 int64_t trained_parameters(const nn::Module& model) {
   int64_t count = 0;
   for (const Tensor& parameter : trained(model)) count += parameter.numel();
@@ -209,11 +208,6 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn:
                                                  std::vector<optim::Part> parts) {
   const std::vector<Tensor> parameters = trained(model);
   const double decay = config.weight_decay;
-  if (!parts.empty() && config.optimizer != OptimizerKind::adamw) {
-    fail("train", {.argument = "optimizer",
-                   .expected = "adamw on many ranks",
-                   .found = std::string(name_in(optimizer_names, config.optimizer))});
-  }
   switch (config.optimizer) {
     case OptimizerKind::adamw: {
       optim::AdamOptions options = adam_options(config);
@@ -221,14 +215,15 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn:
       return std::make_unique<optim::AdamW>(
           decay_groups<optim::AdamGroup>(parameters, options, decay));
     }
-    case OptimizerKind::lion:
+    case OptimizerKind::lion: {
+      const optim::LionOptions options{.lr = config.lr,
+                                       .beta1 = config.beta1,
+                                       .beta2 = config.beta2,
+                                       .momentum = config.moments,
+                                       .master = {.parts = std::move(parts)}};
       return std::make_unique<optim::Lion>(
-          decay_groups<optim::LionGroup>(parameters,
-                                         optim::LionOptions{.lr = config.lr,
-                                                            .beta1 = config.beta1,
-                                                            .beta2 = config.beta2,
-                                                            .momentum = config.moments},
-                                         decay));
+          decay_groups<optim::LionGroup>(parameters, options, decay));
+    }
     case OptimizerKind::adafactor:
       return std::make_unique<optim::Adafactor>(decay_groups<optim::AdafactorGroup>(
           parameters, optim::AdafactorOptions{.lr = config.lr}, decay));

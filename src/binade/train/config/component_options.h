@@ -24,13 +24,14 @@ data::Source data_source(const Config& config, const data::Tokenizer* tokenizer)
 int64_t trained_parameters(const nn::Module& model);
 // Device and type of the parameters.
 nn::Placement placement(const Config& config);
-// The optimizer over the parameters that are not frozen: matrices decay, vectors do not. `parts`,
-// for AdamW alone, are the elements of each that this process updates, in the order below; empty:
-// all.
+// The optimizer over the parameters that are not frozen: matrices decay, vectors do not. `parts`
+// are the elements of each that this process updates, in the order below (check_ranks() says which
+// optimizers take them); empty: all.
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::Module& model,
                                                  std::vector<optim::Part> parts = {});
-// Those parameters in the order of an AdamW.
+// Those parameters in the order of an AdamW or a Lion, and in the order of a forward.
 std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& model);
+std::vector<Tensor> trained(const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
 // The recipe, with the overrides by module; off unless the precision is fp8.
 amp::Fp8State fp8_state(const Config& config);

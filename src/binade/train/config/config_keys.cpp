@@ -133,9 +133,9 @@ constexpr Key all_keys[] = {
     {"lora", "adapter", Text{&C::lora_adapter},
      "Start from the adapter in this folder (PEFT's files), which sets rank, alpha, targets and "
      "init_from's default"},
-    {"dist", "stage", Whole{&C::stage, 1, 2},
-     "On many ranks: 1 shards master weights and moments; 2 releases gradients early, too. Results "
-     "do not depend on it"},
+    {"dist", "stage", Whole{&C::stage, 1, 3},
+     "On many ranks: 1 shards master weights and moments; 2 releases gradients early, too; 3 also "
+     "shards the blocks' weights. Results do not depend on it"},
     {"dist", "reduce_dtype", choice<&C::reduce_dtype, reduce_names>,
      "Type of micro-batches' gradients between ranks; they are summed in f32. A 16-bit type "
      "rounds each once, on one rank too"},

@@ -62,12 +62,16 @@ std::string validation_tiles(const RunSummary& run) {
 // Time and traffic of each rank.
 std::string rank_table(const RunSummary& run) {
   if (run.ranks.empty()) return "";
+  // Ranks may differ by less than a second.
+  const auto text = [](double seconds) {
+    return seconds < 120 ? fmt::format("{:.1f} s", seconds) : time_text(seconds);
+  };
   Table table{.header = {"rank", "computed", "waited", "of its time", "sent"}};
   for (size_t i = 0; i < run.ranks.size(); ++i) {
     const RankTime& rank = run.ranks[i];
     const double fraction = rank.seconds > 0 ? rank.waited / rank.seconds : 0;
-    table.rows.push_back({std::to_string(i), time_text(rank.seconds - rank.waited),
-                          time_text(rank.waited), fmt::format("{:.1f}%", 100 * fraction),
+    table.rows.push_back({std::to_string(i), text(rank.seconds - rank.waited), text(rank.waited),
+                          fmt::format("{:.1f}%", 100 * fraction),
                           bytes_text(static_cast<int64_t>(rank.sent))});
   }
   return "<h2>Ranks</h2>\n" + to_html(table);

@@ -1,0 +1,153 @@
+// Optimizers that update a part of each parameter's elements: together, the parts are the whole.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "binade/base/error.h"
+#include "binade/formats/dynamic_code.h"
+#include "binade/ops/copy.h"
+#include "binade/ops/create.h"
+#include "binade/ops/unary.h"
+#include "binade/optim/adafactor.h"
+#include "binade/optim/adagrad.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/lion.h"
+#include "binade/optim/rmsprop.h"
+#include "binade/optim/sgd.h"
+
+namespace binade::optim {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr int64_t parts_elements = 9000, parts_middle = 16 * formats::dynamic_block;
+
+struct PartsKind {
+  const char* name;
+  DType parameter;
+  std::function<std::unique_ptr<Optimizer>(const Tensor&, const MasterOptions&)> make;
+};
+
+std::vector<PartsKind> parts_kinds() {
+  return {{"SGD", DType::f32,
+           [](const Tensor& p, const MasterOptions& master) {
+             return std::make_unique<SGD>(
+                 std::vector{p}, SgdOptions{.lr = 1e-2, .momentum = 0.9, .master = master});
+           }},
+          {"AdamW with master weights", DType::bf16,
+           [](const Tensor& p, const MasterOptions& master) {
+             return std::make_unique<AdamW>(std::vector{p}, AdamOptions{.master = master});
+           }},
+          {"AdamW with 8-bit moments", DType::f32,
+           [](const Tensor& p, const MasterOptions& master) {
+             return std::make_unique<AdamW>(std::vector{p},
+                                            AdamOptions{.moments = DType::u8, .master = master});
+           }},
+          {"Lion", DType::bf16,
+           [](const Tensor& p, const MasterOptions& master) {
+             return std::make_unique<Lion>(
+                 std::vector{p}, LionOptions{.lr = 1e-2, .weight_decay = 0.1, .master = master});
+           }},
+          {"RMSprop", DType::f32,
+           [](const Tensor& p, const MasterOptions& master) {
+             return std::make_unique<RMSprop>(
+                 std::vector{p},
+                 RmspropOptions{.momentum = 0.9, .centered = true, .master = master});
+           }},
+          {"Adagrad", DType::f32, [](const Tensor& p, const MasterOptions& master) {
+             return std::make_unique<Adagrad>(std::vector{p}, AdagradOptions{.master = master});
+           }}};
+}
+
+Tensor parts_parameter(DType dtype) {
+  Tensor parameter = cast(randn({parts_elements}, {3, 0}), dtype);
+  return parameter.set_requires_grad();
+}
+
+Tensor elements_of(const Tensor& x, const Part& part) {
+  return x.strided({part.count}, {1}, x.offset() + part.begin);
+}
+
+bool have_same_bits(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.bytes() == b.bytes() &&
+         std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.bytes())) == 0;
+}
+
+TEST(Parts, UpdateAsTheWhole) {
+  const Part parts[] = {{0, parts_middle}, {parts_middle, parts_elements - parts_middle}};
+  for (const PartsKind& kind : parts_kinds()) {
+    SCOPED_TRACE(kind.name);
+    for (const Part& part : parts) {
+      const Tensor own = parts_parameter(kind.parameter);
+      const auto optimizer = kind.make(own, {.parts = {part}});
+      const Tensor again = parts_parameter(kind.parameter);
+      const auto loaded = kind.make(again, {.parts = {part}});
+      const Tensor whole = parts_parameter(kind.parameter);
+      const auto reference = kind.make(whole, {});
+      for (int step = 0; step < 3; ++step) {
+        const Tensor gradient = randn({parts_elements}, {4, static_cast<uint64_t>(step)});
+        whole.set_grad(gradient);
+        reference->step();
+        optimizer->use_gradients({elements_of(gradient, part)});
+        optimizer->step();
+        // A state that was saved whole continues in parts.
+        if (step == 1) loaded->load_state_dict(reference->state_dict());
+        if (step == 1) copy_(again.detach(), whole.detach());
+        loaded->use_gradients({elements_of(gradient, part)});
+        if (step == 2) loaded->step();
+      }
+      const Tensor result = elements_of(whole, part);
+      EXPECT_TRUE(have_same_bits(elements_of(own, part), result));
+      EXPECT_TRUE(have_same_bits(elements_of(again, part), result));
+      for (const auto& [name, tensor] : reference->state_dict()) {
+        if (name.ends_with("steps")) continue;
+        const Part of_state{state_elements(name, part.begin), state_elements(name, part.count)};
+        EXPECT_TRUE(have_same_bits(optimizer->state_dict().at(name), elements_of(tensor, of_state)))
+            << name;
+      }
+    }
+  }
+}
+
+// The parameter's own memory is not read or written.
+TEST(Parts, UpdateShardsInsteadOfTheParameter) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Part part{parts_middle, parts_elements - parts_middle};
+    const Tensor whole = parts_parameter(dtype), own = parts_parameter(dtype);
+    AdamW expected({whole}), optimizer({own}, {.master = {.parts = {part}}});
+    const Tensor shard = clone(elements_of(own.detach(), part));
+    optimizer.use_shards({shard});
+    const Tensor before = clone(own.detach());
+    const uint64_t version = own.version();
+    const Tensor gradient = randn({parts_elements}, {5, 0});
+    whole.set_grad(gradient);
+    optimizer.use_gradients({elements_of(gradient, part)});
+    expected.step();
+    optimizer.step();
+    EXPECT_TRUE(have_same_bits(shard, elements_of(whole, part)));
+    EXPECT_TRUE(have_same_bits(own, before));
+    EXPECT_NE(own.version(), version);  // casts of the old values are outdated
+  }
+}
+
+TEST(Parts, RefusesUpdatesThatNeedAllElements) {
+  const Tensor w = parts_parameter(DType::f32);
+  const MasterOptions half{.parts = {{0, parts_middle}}};
+  EXPECT_THAT([&] { Adafactor({w}, {.master = half}); },
+              ThrowsMessage<Error>(HasSubstr("parts: expected an elementwise update")));
+  EXPECT_THAT(
+      [&] {
+        AdamW({w}, {.moments = DType::u8, .master = {.parts = {{100, 5000}}}});
+      },
+      ThrowsMessage<Error>(HasSubstr("whole blocks of 8-bit moments")));
+  AdamW adam({w}, {.master = half});
+  EXPECT_THROW(adam.use_shards({}), Error);
+  EXPECT_THROW(adam.use_shards({zeros({3})}), Error);
+}
+
+}  // namespace
+}  // namespace binade::optim
