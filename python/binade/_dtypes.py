@@ -30,6 +30,16 @@ def ml_dtype(name):
     return numpy.dtype(getattr(ml_dtypes, name))
 
 
+def ml_name(dtype):
+    """The name that ml_dtypes has for a dtype; None if NumPy has it itself."""
+    return _ML_DTYPES[dtype][1] if dtype in _ML_DTYPES else None
+
+
+def memory_type(dtype):
+    """The type string of a dtype's memory; integers for those that NumPy does not have."""
+    return _NUMPY[dtype] if dtype in _NUMPY else _ML_DTYPES[dtype][0]
+
+
 def numpy_layout(dtype):
     """The type string that describes the memory, and the dtype to view it as (None: the same)."""
     if dtype in _NUMPY:

@@ -16,11 +16,6 @@ def einsum(equation, *operands):
     return _binade._einsum(equation, list(operands))
 
 
-def std(input, dim=None, correction=1, keepdim=False):
-    """The standard deviation over `dim`."""
-    return _binade.sqrt(_binade.var(input, dim, correction, keepdim))
-
-
 def checkpoint(function, *inputs):
     """function(*inputs) without saving activations: the backward runs `function` again."""
     return _binade._checkpoint(function, list(inputs))

@@ -4,8 +4,7 @@ import numpy
 
 from . import _binade
 from ._binade import Tensor
-from ._dtypes import numpy_layout
-from ._functions import std
+from ._dtypes import memory_type, numpy_layout
 from ._indexing import get_item, set_item
 
 # The objects that `bool`, `float` and `int` name in methods below.
@@ -27,6 +26,14 @@ class _Memory:
         self.__array_interface__ = {
             "version": 3, "data": (tensor.data_ptr(), False), "typestr": typestr,
             "shape": tensor.shape, "strides": tuple(s * size for s in tensor.stride())}
+
+
+def raw_memory(tensor):
+    """The memory as NumPy has it without ml_dtypes: integers for bf16 and FP8."""
+    typestr = memory_type(tensor.dtype)
+    if tensor.numel() == 0:
+        return numpy.empty(tensor.shape, typestr)
+    return numpy.asarray(_Memory(tensor, typestr))
 
 
 def to_numpy(self):
@@ -83,18 +90,28 @@ def _converter(dtype):
 
 def _tolist(self):
     """The values as nested lists of Python numbers."""
-    array = to_numpy(self.detach().cpu() if self.dtype in _WITH_NUMPY else self.detach().float().cpu())
-    return array.tolist()
+    return to_numpy(_readable(self)).tolist()
 
 
+def _readable(self):
+    """The values on the CPU in a dtype that NumPy has."""
+    plain = self.detach().cpu()
+    if plain.dtype in _WITH_NUMPY:
+        return plain
+    if plain.dtype in _FP8:
+        return _binade._decode(plain.contiguous(), plain.dtype.name)
+    return plain.float()
+
+
+_FP8 = {_binade.e4m3, _binade.e5m2}
 _WITH_NUMPY = {_binade.f64, _binade.f32, _binade.f16, _binade.i64, _binade.i32, _binade.u8, _bool}
 
 
 def _repr(self):
     if self.device == "meta":
         return f"tensor(..., device=meta, shape={list(self.shape)}, dtype={self.dtype.name})"
-    plain = self.detach().cpu()
-    if self.dtype not in _WITH_NUMPY or self.dtype == _binade.f16:
+    plain = _readable(self)
+    if self.dtype == _binade.f16:
         plain = plain.float()
     text = numpy.array2string(to_numpy(plain), separator=", ", prefix="tensor(", precision=4)
     if self.dtype != _binade.f32 and self.dtype != _bool:
@@ -148,11 +165,6 @@ def _in_place(function):
     return method
 
 
-def _masked_fill(self, mask, value):
-    """`value` where the mask holds, else this tensor."""
-    return _binade.where(mask, _binade.full((), value, dtype=self.dtype, device=self.device), self)
-
-
 def _install():
     methods = {
         "numpy": to_numpy, "__array__": _array, "__dlpack__": _dlpack, "to": _to,
@@ -168,12 +180,13 @@ def _install():
         "cuda": lambda self, device="cuda": self._to(device),
         "type_as": lambda self, other: self._to(other.dtype),
         "mul_": _in_place(_binade.mul), "sub_": _in_place(_binade.sub),
-        "div_": _in_place(_binade.div), "masked_fill": _masked_fill, "std": std,
+        "div_": _in_place(_binade.div),
         "t": lambda self: self.transpose(0, 1) if self.ndim == 2 else self,
         "is_floating_point": lambda self: self.dtype.is_floating_point,
-        "__deepcopy__": lambda self, memo: _deep_copy(self),
+        "__deepcopy__": lambda self, memo: memo.setdefault(id(self), _deep_copy(self)),
+        "__reduce__": _reduce,
     }
-    for name in ("reshape", "permute", "expand"):
+    for name in ("reshape", "permute", "expand", "repeat"):
         methods[name] = _sizes(name)
     methods["view"] = methods["reshape"]
     properties = {
@@ -189,10 +202,34 @@ def _install():
 
 
 def _deep_copy(self):
+    _require_leaf(self, "deepcopy")
     copy = self.detach().clone()
     if self.requires_grad:
         copy.requires_grad = True
     return copy
+
+
+def _require_leaf(self, op):
+    if self.requires_grad and not self.is_leaf:
+        _binade._fail(op, argument="self", expected="a leaf, or a tensor without a gradient",
+                      found="a result of an op", hint="use x.detach()")
+
+
+def _reduce(self):
+    """Pickled as bytes, on the CPU; a leaf stays a leaf."""
+    _require_leaf(self, "pickle")
+    data = raw_memory(self.detach().cpu()).tobytes()
+    return _rebuild, (data, self.shape, self.dtype.name, str(self.device), self.requires_grad)
+
+
+def _rebuild(data, shape, dtype, device, requires_grad):
+    new = _binade.empty(shape, dtype)
+    array = raw_memory(new)
+    array[...] = numpy.frombuffer(data, array.dtype).reshape(shape)
+    new = new.to(device)
+    if requires_grad:
+        new.requires_grad = True
+    return new
 
 
 _install()

@@ -13,6 +13,8 @@ import numpy
 from . import _binade
 from ._binade import Format  # noqa: F401
 from ._creation import asarray
+from ._dtypes import ml_name
+from ._methods import raw_memory
 
 all = tuple(_binade._formats())
 _by_name = {format.name: format for format in all}
@@ -26,7 +28,12 @@ _BYTES = {"e4m3fnuz": "float8_e4m3fnuz", "e8m0": "float8_e8m0fnu", "e2m1": "floa
 
 def get(format):
     """The format with a name."""
-    return format if isinstance(format, Format) else _by_name[format]
+    if isinstance(format, Format):
+        return format
+    if format not in _by_name:
+        _binade._fail("formats", argument="format", expected="one of " + ", ".join(_by_name),
+                      found=repr(format))
+    return _by_name[format]
 
 
 def _name(format):
@@ -39,8 +46,8 @@ def _dense_f32(x):
 
 def codes_array(codes, format):
     """A tensor of codes as a NumPy array, with ml_dtypes' dtype if the package has the format."""
-    array = codes.numpy()
-    name = _BYTES.get(_name(format))
+    array = raw_memory(codes)
+    name = _BYTES.get(_name(format)) or ml_name(codes.dtype)
     if name is None:
         return array
     try:

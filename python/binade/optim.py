@@ -1,7 +1,9 @@
 """Optimizers over f32 master weights, with PyTorch's names and order of arguments."""
 
+import contextlib
+
 from . import _binade
-from ._binade import Schedule, Tensor  # noqa: F401
+from ._binade import OneCycle, Schedule, Tensor  # noqa: F401
 
 _F32 = _binade.f32
 
@@ -45,7 +47,11 @@ def _groups(params, defaults):
 
 
 class Optimizer:
-    """What all optimizers have. Parameters without a gradient are not updated."""
+    """What all optimizers have. Parameters without a gradient are not updated.
+
+    16-bit parameters have f32 master weights unless `master_weights` is False; then
+    `stochastic_rounding` rounds their updates by chance, a function of `seed`.
+    """
 
     def __init__(self, native, groups):
         self._native = native
@@ -65,6 +71,10 @@ class Optimizer:
     def set_lr(self, lr):
         """Sets every group's learning rate, scaled by the ratio it started with."""
         self._native.set_lr(lr)
+
+    def set_momentum(self, momentum):
+        """Sets the momentum of every group; beta1 of Adam and Lion."""
+        self._native.set_momentum(momentum)
 
     def master_of(self, parameter):
         """The f32 tensor that an update of `parameter` changes."""
@@ -91,45 +101,201 @@ class SGD(Optimizer):
 
     def __init__(self, params, lr=1e-2, momentum=0.0, dampening=0.0, weight_decay=0.0,
                  nesterov=False, *, master_weights=True, stochastic_rounding=False, seed=0):
-        defaults = dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-                        nesterov=nesterov)
-        groups = _groups(params, defaults)
-        super().__init__(_binade._SGD([
-            _binade._SgdGroup(tensors, o["lr"], o["momentum"], o["dampening"], o["weight_decay"],
-                              o["nesterov"], master_weights, stochastic_rounding, seed)
-            for tensors, o in groups]), groups)
+        groups = _groups(params, dict(
+            lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
+            nesterov=nesterov, master_weights=master_weights,
+            stochastic_rounding=stochastic_rounding, seed=seed))
+        super().__init__(_binade._SGD(groups), groups)
 
 
-class _AdamBase(Optimizer):
-    _native_class = None
-
-    def __init__(self, params, lr, betas, eps, weight_decay, moments, master_weights,
-                 stochastic_rounding, seed):
-        defaults = dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
-        groups = _groups(params, defaults)
-        super().__init__(self._native_class([
-            _binade._AdamGroup(tensors, o["lr"], tuple(o["betas"]), o["eps"], o["weight_decay"],
-                               moments, master_weights, stochastic_rounding, seed)
-            for tensors, o in groups]), groups)
-
-
-class Adam(_AdamBase):
-    """Adam with the weight decay added to the gradient."""
-
-    _native_class = _binade._Adam
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, *,
+def _adam_groups(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False,
                  moments=_F32, master_weights=True, stochastic_rounding=False, seed=0):
-        super().__init__(params, lr, betas, eps, weight_decay, moments, master_weights,
-                         stochastic_rounding, seed)
+    return _groups(params, dict(
+        lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, moments=moments,
+        master_weights=master_weights, stochastic_rounding=stochastic_rounding, seed=seed))
 
 
-class AdamW(_AdamBase):
-    """Adam with the weight decay applied to the weights themselves."""
+class Adam(Optimizer):
+    """Adam with the weight decay added to the gradient. `moments` as in AdamW."""
 
-    _native_class = _binade._AdamW
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
+                 amsgrad=False, *, moments=_F32, master_weights=True, stochastic_rounding=False,
+                 seed=0):
+        groups = _adam_groups(params, lr, betas, eps, weight_decay, amsgrad, moments,
+                              master_weights, stochastic_rounding, seed)
+        super().__init__(_binade._Adam(groups), groups)
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, *,
-                 moments=_F32, master_weights=True, stochastic_rounding=False, seed=0):
-        super().__init__(params, lr, betas, eps, weight_decay, moments, master_weights,
-                         stochastic_rounding, seed)
+
+class AdamW(Optimizer):
+    """Adam with the weight decay applied to the weights themselves.
+
+    `moments` is the dtype of both moments: f32, bf16, or u8 for 8-bit codes with a scale per 256
+    elements (parameters of fewer than 4096 elements keep f32).
+
+    >>> import binade as bn
+    >>> w = bn.randn(64, 64, seed=0, requires_grad=True)
+    >>> optimizer = bn.optim.AdamW([w], lr=1e-3, moments="u8")
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    """
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2,
+                 amsgrad=False, *, moments=_F32, master_weights=True, stochastic_rounding=False,
+                 seed=0):
+        groups = _adam_groups(params, lr, betas, eps, weight_decay, amsgrad, moments,
+                              master_weights, stochastic_rounding, seed)
+        super().__init__(_binade._AdamW(groups), groups)
+
+
+class RMSprop(Optimizer):
+    """Steps divided by the root of a moving mean square of the gradient."""
+
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0,
+                 centered=False, *, master_weights=True, stochastic_rounding=False, seed=0):
+        groups = _groups(params, dict(
+            lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum,
+            centered=centered, master_weights=master_weights,
+            stochastic_rounding=stochastic_rounding, seed=seed))
+        super().__init__(_binade._RMSprop(groups), groups)
+
+
+class Adagrad(Optimizer):
+    """Steps divided by the root of the sum of squares of all gradients so far."""
+
+    def __init__(self, params, lr=1e-2, lr_decay=0.0, weight_decay=0.0,
+                 initial_accumulator_value=0.0, eps=1e-10, *, master_weights=True,
+                 stochastic_rounding=False, seed=0):
+        groups = _groups(params, dict(
+            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value, eps=eps,
+            master_weights=master_weights, stochastic_rounding=stochastic_rounding, seed=seed))
+        super().__init__(_binade._Adagrad(groups), groups)
+
+
+class Lion(Optimizer):
+    """Steps of size lr in the direction of the sign of a momentum, whose dtype is `moments`.
+
+    It wants a learning rate 3 to 10 times smaller than AdamW's and a weight decay as much larger.
+    """
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, moments=_F32,
+                 master_weights=True, stochastic_rounding=False, seed=0):
+        groups = _groups(params, dict(
+            lr=lr, betas=betas, weight_decay=weight_decay, moments=moments,
+            master_weights=master_weights, stochastic_rounding=stochastic_rounding, seed=seed))
+        super().__init__(_binade._Lion(groups), groups)
+
+
+class Adafactor(Optimizer):
+    """Adam with the second moment of a matrix as the product of a column and a row."""
+
+    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0,
+                 *, master_weights=True):
+        groups = _groups(params, dict(
+            lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay,
+            master_weights=master_weights, stochastic_rounding=False, seed=0))
+        super().__init__(_binade._Adafactor(groups), groups)
+
+
+class Muon(Optimizer):
+    """Momentum of matrices made orthogonal; `adamw` are the parameters that AdamW updates.
+
+    `params` are the matrices of hidden layers. Embeddings, heads, norms and biases belong in
+    `adamw`: parameters, or groups with AdamW's options. Muon's groups come first in param_groups.
+
+    >>> import binade as bn
+    >>> layer = bn.nn.Linear(8, 4)
+    >>> optimizer = bn.optim.Muon([layer.weight], lr=0.02, adamw=[{"params": [layer.bias], "lr": 1e-3}])
+    >>> layer(bn.ones(2, 8)).sum().backward()
+    >>> optimizer.step()
+    >>> [group["lr"] for group in optimizer.param_groups]
+    [0.02, 0.001]
+    """
+
+    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
+                 ns_coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7, ns_steps=5,
+                 adjust_lr_fn="original", *, adamw=(), master_weights=True):
+        groups = _groups(params, dict(
+            lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov,
+            ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps, adjust_lr_fn=adjust_lr_fn,
+            master_weights=master_weights, stochastic_rounding=False, seed=0))
+        adamw = list(adamw)
+        others = _adam_groups(adamw, master_weights=master_weights) if adamw else []
+        super().__init__(_binade._Muon(groups, others), groups + others)
+
+
+class ReduceOnPlateau:
+    """Multiplies the learning rates by `factor` when a metric has stopped improving.
+
+    >>> import binade as bn
+    >>> optimizer = bn.optim.SGD([bn.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = bn.optim.ReduceOnPlateau(optimizer, patience=1)
+    >>> for loss in (3.0, 2.0, 2.0, 2.0):
+    ...     schedule.step(loss)
+    >>> optimizer.param_groups[0]["lr"]
+    0.1
+    """
+
+    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4,
+                 threshold_mode="rel", cooldown=0, min_lr=0.0, eps=1e-8):
+        self._native = _binade._ReduceOnPlateau(optimizer._native, mode, factor, patience,
+                                                threshold, threshold_mode, cooldown, min_lr, eps)
+
+    def step(self, metric):
+        """After each evaluation."""
+        self._native.step(float(metric))
+
+    @property
+    def best(self):
+        return self._native.best
+
+    def state_dict(self):
+        return self._native.state_dict()
+
+    def load_state_dict(self, state_dict):
+        self._native.load_state_dict(state_dict)
+
+
+class EMA:
+    """Exponential moving averages of parameters, in f32.
+
+    >>> import binade as bn
+    >>> w = bn.zeros(1, requires_grad=True)
+    >>> ema = bn.optim.EMA([w], decay=0.5)
+    >>> ema.update()
+    >>> w.data.fill_(1.0)
+    tensor([1.])
+    >>> ema.update()
+    >>> with ema.applied():
+    ...     w.item()
+    0.5
+    >>> w.item()
+    1.0
+    """
+
+    def __init__(self, parameters, decay=0.999):
+        self._native = _binade._EMA(list(parameters), decay)
+
+    def update(self, optimizer=None):
+        """After each step; with an optimizer from its master weights. The first call copies."""
+        self._native.update(None if optimizer is None else optimizer._native)
+
+    @property
+    def updates(self):
+        return self._native.updates
+
+    def of(self, parameter):
+        """The average of a parameter."""
+        return self._native.of(parameter)
+
+    @contextlib.contextmanager
+    def applied(self):
+        """In the with statement, the parameters have the averages' values."""
+        with self._native.applied():
+            yield self
+
+    def state_dict(self):
+        return self._native.state_dict()
+
+    def load_state_dict(self, state_dict):
+        self._native.load_state_dict(state_dict)

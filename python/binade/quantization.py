@@ -16,7 +16,7 @@ class Quantization:
 
     codes: the data, in ml_dtypes' dtype if the package is installed. scales: what codes are
     multiplied by, one per group of `group` elements. values: the quantized values in f32. sqnr: the
-    ratio of signal and quantization noise in dB. saturated, underflowed: elements that shrank to
+    ratio of signal and quantization noise of finite elements in dB. saturated, underflowed: elements that shrank to
     the largest number, and nonzero elements that became zero.
     """
 
@@ -34,11 +34,16 @@ def _arrangement(recipe, format):
     """Scaling, format and options of a recipe: a name, a format's name, or an amp.Fp8Recipe."""
     if not isinstance(recipe, str):
         return recipe.scaling, format or "e4m3", recipe
-    if recipe in _NAMED:
-        return (*_NAMED[recipe], None)
     if recipe in _SCALINGS:
         return recipe, format or "e4m3", None
-    return "none", formats.get(recipe).name, None
+    if recipe not in _NAMED and recipe not in [known.name for known in formats.all]:
+        _binade._fail("quantize", argument="recipe", found=repr(recipe), expected="one of " + ", ".join(
+            (*_SCALINGS, *_NAMED, *(known.name for known in formats.all))))
+    scaling, implied = _NAMED.get(recipe) or ("none", recipe)
+    if format not in (None, implied):
+        _binade._fail("quantize", argument="format", expected=f"{implied}, which {recipe} implies",
+                      found=str(format))
+    return scaling, implied, None
 
 
 def _delayed_scale(amax, format, margin):
@@ -66,6 +71,8 @@ def quantize(array, recipe="current", format=None, *, role="activation", scale=N
     scaling, format, options = _arrangement(recipe, format)
     x = asarray(array.detach() if hasattr(array, "detach") else array)
     shape = x.shape
+    if x.numel() == 0:
+        return _empty(x, array, format)
     flat = x.cpu().float().reshape((-1, shape[-1]) if x.ndim > 0 else (1, 1)).contiguous()
     margin = 0 if options is None else options.margin
     if scaling == "none":
@@ -73,6 +80,9 @@ def quantize(array, recipe="current", format=None, *, role="activation", scale=N
     elif scaling == "delayed" and scale is None:
         amax = flat.abs().max().item() if amax is None else amax
         scale = _delayed_scale(amax, format, margin)
+    if scale is not None and not 0 < numpy.float32(scale) < numpy.inf:
+        _binade._fail("quantize", argument="scale", expected="a finite number more than 0",
+                      found=str(scale))
     if power_of_two is None:
         power_of_two = options.power_of_two if options is not None else scaling == "block"
     if eps is None:
@@ -84,6 +94,12 @@ def quantize(array, recipe="current", format=None, *, role="activation", scale=N
     values = values.reshape(shape)
     return Quantization(formats.codes_array(codes, format).reshape(shape), scales,
                         _like(values, array), sqnr, saturated, underflowed, format, group)
+
+
+def _empty(x, array, format):
+    codes = _binade.empty(x.shape, dtype=_binade.u8)
+    return Quantization(formats.codes_array(codes, format), numpy.empty((0, 0), numpy.float32),
+                        _like(x.cpu().float(), array), float("inf"), 0, 0, format, (0, 0))
 
 
 def _like(values, array):

@@ -10,6 +10,8 @@ from ._binade import Config, RunResult  # noqa: F401
 def _text(value):
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
     return str(value)
 
 
@@ -24,8 +26,7 @@ def configuration(file=None, **options):
             near = [k.replace("-", "_") for k in known if k.startswith(name[:3])]
             _binade._fail("train", argument=name.replace("-", "_"), expected="a key of the configuration",
                           found="an unknown one", hint="near it: " + ", ".join(near) if near else "")
-    flags = [(n, t) for n, t in given if t != "false"]
-    return _binade._resolve("" if file is None else str(file), flags)
+    return _binade._resolve("" if file is None else str(file), given)
 
 
 class TrainingRun:

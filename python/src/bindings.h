@@ -20,6 +20,13 @@ using TensorClass = nb::class_<Tensor>;
 // Kernels run without the GIL.
 using ReleaseGil = nb::call_guard<nb::gil_scoped_release>;
 
+// Defines binade.name(x, ...) and x.name(...).
+template <class F, class... Extra>
+void def_op(nb::module_& m, TensorClass& tensor, const char* name, F&& f, const Extra&... extra) {
+  m.def(name, f, "input"_a, extra..., ReleaseGil());
+  tensor.def(name, f, extra..., ReleaseGil());
+}
+
 // dtype and device as Python sees them.
 struct DTypeObject {
   DType value;
@@ -41,6 +48,10 @@ inline std::optional<Tensor> optional_of(const Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
+inline Tensor or_undefined(const std::optional<Tensor>& tensor) {
+  return tensor.value_or(Tensor());
+}
+
 // A Python object that C++ may drop on a thread without the GIL.
 class SharedObject {
  public:
@@ -56,16 +67,21 @@ void bind_dtype(nb::module_& m);
 TensorClass bind_tensor(nb::module_& m);
 void bind_dlpack(nb::module_& m, TensorClass& tensor);
 void bind_ops(nb::module_& m, TensorClass& tensor);
+void bind_rearrange(nb::module_& m, TensorClass& tensor);
 void bind_create(nb::module_& m);
 void bind_layer_ops(nb::module_& m);
+void bind_attention(nb::module_& m);
 void bind_losses(nb::module_& m);
 void bind_autograd(nb::module_& m);
 void bind_amp(nb::module_& m);
 void bind_nn(nb::module_& m);
+void bind_sequence_layers(nb::module_& m);
 void bind_optim(nb::module_& m);
+void bind_schedules(nb::module_& m);
 void bind_formats(nb::module_& m);
 void bind_quantize(nb::module_& m);
 void bind_train(nb::module_& m);
+void bind_data(nb::module_& m);
 void bind_lab(nb::module_& m);
 void bind_io(nb::module_& m);
 

@@ -1,11 +1,12 @@
-#include "binade/ops/attention.h"
 #include "binade/ops/conv.h"
 #include "binade/ops/index.h"
 #include "binade/ops/linear.h"
 #include "binade/ops/norm.h"
+#include "binade/ops/pool.h"
 #include "binade/ops/recompute.h"
 #include "binade/ops/recurrent.h"
 #include "binade/ops/sample.h"
+#include "binade/ops/unfold.h"
 #include "bindings.h"
 #include "enums.h"
 
@@ -33,15 +34,16 @@ constexpr ConvTransposeEntry conv_transpose_table[] = {{"conv_transpose1d", conv
                                                        {"conv_transpose2d", conv_transpose2d},
                                                        {"conv_transpose3d", conv_transpose3d}};
 
-struct PoolEntry {
+struct AdaptivePoolEntry {
   const char* name;
-  Tensor (*run)(const Tensor&, const PoolOptions&);
+  Tensor (*run)(const Tensor&, const std::vector<int64_t>&);
   const char* doc;
 };
 
-constexpr PoolEntry pool_table[] = {
-    {"max_pool", max_pool, "The largest element of each window; 1 to 3 spatial axes."},
-    {"avg_pool", avg_pool, "The mean of each window; 1 to 3 spatial axes."},
+constexpr AdaptivePoolEntry adaptive_pool_table[] = {
+    {"adaptive_avg_pool", adaptive_avg_pool, "Means of windows that give `output_size`."},
+    {"adaptive_max_pool", adaptive_max_pool,
+     "Largest elements of windows that give `output_size`."},
 };
 
 void bind_convolutions(nb::module_& m) {
@@ -51,7 +53,7 @@ void bind_convolutions(nb::module_& m) {
         entry.name,
         [run](const Tensor& x, const Tensor& weight, const MaybeTensor& bias, const Shape& stride,
               const Shape& padding, const Shape& dilation, int64_t groups) {
-          return run(x, weight, bias.value_or(Tensor()),
+          return run(x, weight, or_undefined(bias),
                      {.stride = per_axis(stride),
                       .padding = per_axis(padding),
                       .dilation = per_axis(dilation),
@@ -68,7 +70,7 @@ void bind_convolutions(nb::module_& m) {
         [run](const Tensor& x, const Tensor& weight, const MaybeTensor& bias, const Shape& stride,
               const Shape& padding, const Shape& output_padding, int64_t groups,
               const Shape& dilation) {
-          return run(x, weight, bias.value_or(Tensor()),
+          return run(x, weight, or_undefined(bias),
                      {.stride = per_axis(stride),
                       .padding = per_axis(padding),
                       .output_padding = per_axis(output_padding),
@@ -79,40 +81,85 @@ void bind_convolutions(nb::module_& m) {
         "output_padding"_a = 0, "groups"_a = 1, "dilation"_a = 1, ReleaseGil(),
         "x [n, in, spatial...], weight [in, out / groups, kernel...], bias [out].");
   }
-  for (const PoolEntry& entry : pool_table) {
-    const auto run = entry.run;
-    m.def(
-        entry.name,
-        [run](const Tensor& x, const Shape& kernel_size, const std::optional<Shape>& stride,
-              const Shape& padding, bool count_include_pad) {
-          return run(x, {.kernel = per_axis(kernel_size),
-                         .stride = stride ? per_axis(*stride) : PerAxis{},
-                         .padding = per_axis(padding),
-                         .count_padding = count_include_pad});
-        },
-        "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0,
-        "count_include_pad"_a = true, ReleaseGil(), entry.doc);
-  }
-  m.def("global_avg_pool", &global_avg_pool, "input"_a, ReleaseGil(),
-        "The mean of each channel: [n, c, 1, ...].");
   m.def("upsample_nearest2d", &upsample_nearest2d, "input"_a, "height"_a, "width"_a, ReleaseGil());
   m.def("upsample_bilinear2d", &upsample_bilinear2d, "input"_a, "height"_a, "width"_a,
         ReleaseGil());
   m.def("grid_sampler", &grid_sampler, "input"_a, "grid"_a, ReleaseGil());
 }
 
+WindowOptions windows(const Shape& kernel_size, const Shape& dilation, const Shape& padding,
+                      const Shape& stride) {
+  return {.kernel = per_axis(kernel_size),
+          .stride = per_axis(stride),
+          .padding = per_axis(padding),
+          .dilation = per_axis(dilation)};
+}
+
+void bind_windows(nb::module_& m) {
+  m.def(
+      "max_pool",
+      [](const Tensor& x, const Shape& kernel_size, const std::optional<Shape>& stride,
+         const Shape& padding, bool ceil_mode) {
+        return max_pool(x, {.kernel = per_axis(kernel_size),
+                            .stride = stride ? per_axis(*stride) : PerAxis{},
+                            .padding = per_axis(padding),
+                            .ceil_mode = ceil_mode});
+      },
+      "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, nb::kw_only(),
+      "ceil_mode"_a = false, ReleaseGil(),
+      "The largest element of each window; 1 to 3 spatial axes.");
+  m.def(
+      "avg_pool",
+      [](const Tensor& x, const Shape& kernel_size, const std::optional<Shape>& stride,
+         const Shape& padding, bool ceil_mode, bool count_include_pad) {
+        return avg_pool(x, {.kernel = per_axis(kernel_size),
+                            .stride = stride ? per_axis(*stride) : PerAxis{},
+                            .padding = per_axis(padding),
+                            .count_padding = count_include_pad,
+                            .ceil_mode = ceil_mode});
+      },
+      "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0, "ceil_mode"_a = false,
+      "count_include_pad"_a = true, ReleaseGil(), "The mean of each window; 1 to 3 spatial axes.");
+  m.def("global_avg_pool", &global_avg_pool, "input"_a, ReleaseGil(),
+        "The mean of each channel: [n, c, 1, ...].");
+  for (const AdaptivePoolEntry& entry : adaptive_pool_table) {
+    const auto run = entry.run;
+    m.def(
+        entry.name,
+        [run](const Tensor& x, const Shape& output_size) { return run(x, per_axis(output_size)); },
+        "input"_a, "output_size"_a, ReleaseGil(), entry.doc);
+  }
+  m.def(
+      "unfold",
+      [](const Tensor& x, const Shape& kernel_size, const Shape& dilation, const Shape& padding,
+         const Shape& stride) {
+        return unfold(x, windows(kernel_size, dilation, padding, stride));
+      },
+      "input"_a, "kernel_size"_a, "dilation"_a = 1, "padding"_a = 0, "stride"_a = 1, ReleaseGil(),
+      "The windows of [n, c, h, w] as columns, [n, c * kernel, windows].");
+  m.def(
+      "fold",
+      [](const Tensor& x, std::pair<int64_t, int64_t> output_size, const Shape& kernel_size,
+         const Shape& dilation, const Shape& padding, const Shape& stride) {
+        return fold(x, output_size.first, output_size.second,
+                    windows(kernel_size, dilation, padding, stride));
+      },
+      "input"_a, "output_size"_a, "kernel_size"_a, "dilation"_a = 1, "padding"_a = 0,
+      "stride"_a = 1, ReleaseGil(), "Adds columns [n, c * kernel, windows] to an image.");
+}
+
 void bind_norms(nb::module_& m) {
   m.def(
       "layer_norm",
       [](const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias, double eps) {
-        return layer_norm(x, weight.value_or(Tensor()), bias.value_or(Tensor()), eps);
+        return layer_norm(x, or_undefined(weight), or_undefined(bias), eps);
       },
       "input"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5, ReleaseGil(),
       "Layer normalization over the last axis.");
   m.def(
       "rms_norm",
       [](const Tensor& x, const MaybeTensor& weight, double eps) {
-        return rms_norm(x, weight.value_or(Tensor()), eps);
+        return rms_norm(x, or_undefined(weight), eps);
       },
       "input"_a, "weight"_a = nb::none(), "eps"_a = 1e-5, ReleaseGil(),
       "Root-mean-square normalization over the last axis.");
@@ -120,15 +167,14 @@ void bind_norms(nb::module_& m) {
       "residual_layer_norm",
       [](const Tensor& x, const Tensor& residual, const MaybeTensor& weight,
          const MaybeTensor& bias, double eps) {
-        return residual_layer_norm(x, residual, weight.value_or(Tensor()), bias.value_or(Tensor()),
-                                   eps);
+        return residual_layer_norm(x, residual, or_undefined(weight), or_undefined(bias), eps);
       },
       "input"_a, "residual"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5,
       ReleaseGil(), "(x + residual, its layer norm) in one pass.");
   m.def(
       "residual_rms_norm",
       [](const Tensor& x, const Tensor& residual, const MaybeTensor& weight, double eps) {
-        return residual_rms_norm(x, residual, weight.value_or(Tensor()), eps);
+        return residual_rms_norm(x, residual, or_undefined(weight), eps);
       },
       "input"_a, "residual"_a, "weight"_a = nb::none(), "eps"_a = 1e-5, ReleaseGil(),
       "(x + residual, its RMS norm) in one pass.");
@@ -137,8 +183,8 @@ void bind_norms(nb::module_& m) {
       [](const Tensor& x, const MaybeTensor& running_mean, const MaybeTensor& running_var,
          const MaybeTensor& weight, const MaybeTensor& bias, bool training, double momentum,
          double eps) {
-        return batch_norm(x, weight.value_or(Tensor()), bias.value_or(Tensor()),
-                          running_mean.value_or(Tensor()), running_var.value_or(Tensor()),
+        return batch_norm(x, or_undefined(weight), or_undefined(bias), or_undefined(running_mean),
+                          or_undefined(running_var),
                           {.training = training, .momentum = momentum, .eps = eps});
       },
       "input"_a, "running_mean"_a = nb::none(), "running_var"_a = nb::none(),
@@ -148,39 +194,17 @@ void bind_norms(nb::module_& m) {
       "group_norm",
       [](const Tensor& x, int64_t num_groups, const MaybeTensor& weight, const MaybeTensor& bias,
          double eps) {
-        return group_norm(x, num_groups, weight.value_or(Tensor()), bias.value_or(Tensor()), eps);
+        return group_norm(x, num_groups, or_undefined(weight), or_undefined(bias), eps);
       },
       "input"_a, "num_groups"_a, "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5,
       ReleaseGil());
-}
-
-void bind_attention(nb::module_& m) {
   m.def(
-      "scaled_dot_product_attention",
-      [](const Tensor& query, const Tensor& key, const Tensor& value, bool is_causal,
-         std::optional<double> scale) {
-        return scaled_dot_product_attention(query, key, value,
-                                            {.causal = is_causal, .scale = scale});
+      "instance_norm",
+      [](const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias, double eps) {
+        return instance_norm(x, or_undefined(weight), or_undefined(bias), eps);
       },
-      "query"_a, "key"_a, "value"_a, nb::kw_only(), "is_causal"_a = false, "scale"_a = nb::none(),
-      ReleaseGil(), "softmax(q k^T * scale) v; [batch, heads, tokens, dim].");
-  m.def(
-      "packed_attention",
-      [](const Tensor& qkv, int64_t heads, int64_t kv_heads, bool is_causal,
-         std::optional<double> scale) {
-        return packed_attention(qkv, heads, kv_heads, {.causal = is_causal, .scale = scale});
-      },
-      "qkv"_a, "heads"_a, "kv_heads"_a, nb::kw_only(), "is_causal"_a = true, "scale"_a = nb::none(),
-      ReleaseGil(), "Attention on one buffer [batch, tokens, (heads + 2 kv_heads) * dim].");
-  m.def(
-      "rope_tables",
-      [](int64_t positions, int64_t dim, double theta, Device device) {
-        return rope_tables(positions, dim, theta, device);
-      },
-      "positions"_a, "dim"_a, "theta"_a = 10000.0, "device"_a = Device::cpu(), ReleaseGil(),
-      "Cosines and sines of the rotary embedding.");
-  m.def("rope", &rope, "input"_a, "cosine"_a, "sine"_a, "start"_a = 0, "rotated"_a = -1,
-        ReleaseGil(), "Rotates the heads of [batch, tokens, heads, dim] by their position.");
+      "input"_a, nb::kw_only(), "weight"_a = nb::none(), "bias"_a = nb::none(), "eps"_a = 1e-5,
+      ReleaseGil(), "Normalization of each channel of each sample by itself.");
 }
 
 void bind_recurrent(nb::module_& m) {
@@ -193,7 +217,7 @@ void bind_recurrent(nb::module_& m) {
         entry.first,
         [run](const Tensor& x, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh,
               const MaybeTensor& b_ih, const MaybeTensor& b_hh) {
-          return run(x, hx, {w_ih, w_hh, b_ih.value_or(Tensor()), b_hh.value_or(Tensor())});
+          return run(x, hx, {w_ih, w_hh, or_undefined(b_ih), or_undefined(b_hh)});
         },
         "input"_a, "hx"_a, "w_ih"_a, "w_hh"_a, "b_ih"_a = nb::none(), "b_hh"_a = nb::none(),
         ReleaseGil());
@@ -203,7 +227,7 @@ void bind_recurrent(nb::module_& m) {
       [](const Tensor& x, const std::pair<Tensor, Tensor>& hx, const Tensor& w_ih,
          const Tensor& w_hh, const MaybeTensor& b_ih, const MaybeTensor& b_hh) {
         return lstm_cell(x, hx.first, hx.second,
-                         {w_ih, w_hh, b_ih.value_or(Tensor()), b_hh.value_or(Tensor())});
+                         {w_ih, w_hh, or_undefined(b_ih), or_undefined(b_hh)});
       },
       "input"_a, "hx"_a, "w_ih"_a, "w_hh"_a, "b_ih"_a = nb::none(), "b_hh"_a = nb::none(),
       ReleaseGil(), "The new state and the new cell.");
@@ -229,14 +253,14 @@ void bind_layer_ops(nb::module_& m) {
       "linear",
       [](const Tensor& x, const Tensor& weight, const MaybeTensor& bias,
          const std::string& activation) {
-        return linear(x, weight, bias.value_or(Tensor()), parse_activation(activation));
+        return linear(x, weight, or_undefined(bias), parse_activation(activation));
       },
       "input"_a, "weight"_a, "bias"_a = nb::none(), "activation"_a = "none", ReleaseGil(),
       "activation(x weight^T + bias), with the activation fused into the matmul.");
   m.def(
       "bilinear",
       [](const Tensor& a, const Tensor& b, const Tensor& weight, const MaybeTensor& bias) {
-        return bilinear(a, b, weight, bias.value_or(Tensor()));
+        return bilinear(a, b, weight, or_undefined(bias));
       },
       "input1"_a, "input2"_a, "weight"_a, "bias"_a = nb::none(), ReleaseGil());
   m.def(
@@ -245,8 +269,8 @@ void bind_layer_ops(nb::module_& m) {
       "weight"_a, ReleaseGil(), "Rows of weight by index.");
   m.def("_checkpoint", &checkpoint_python);
   bind_convolutions(m);
+  bind_windows(m);
   bind_norms(m);
-  bind_attention(m);
   bind_recurrent(m);
 }
 

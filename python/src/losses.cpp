@@ -1,5 +1,6 @@
 #include "binade/ops/loss/loss.h"
 
+#include "binade/ops/loss/ctc_loss.h"
 #include "binade/ops/loss/margin_loss.h"
 #include "bindings.h"
 #include "enums.h"
@@ -119,7 +120,7 @@ void bind_losses(nb::module_& m) {
       "bce_with_logits",
       [](const Tensor& x, const Tensor& target, const std::string& reduction,
          const std::optional<Tensor>& pos_weight) {
-        return bce_with_logits(x, target, parse_reduce(reduction), pos_weight.value_or(Tensor()));
+        return bce_with_logits(x, target, parse_reduce(reduction), or_undefined(pos_weight));
       },
       "input"_a, "target"_a, nb::kw_only(), "reduction"_a = "mean", "pos_weight"_a = nb::none(),
       ReleaseGil(), "Sigmoid and binary cross entropy in one, stable for any logit.");
@@ -146,6 +147,18 @@ void bind_losses(nb::module_& m) {
       },
       "anchor"_a, "positive"_a, "negative"_a, nb::kw_only(), "margin"_a = 1.0,
       "reduction"_a = "mean", ReleaseGil());
+  m.def(
+      "ctc_loss",
+      [](const Tensor& log_probs, const Tensor& targets, const std::vector<int64_t>& input_lengths,
+         const std::vector<int64_t>& target_lengths, int64_t blank, const std::string& reduction,
+         bool zero_infinity) {
+        return ctc_loss(
+            log_probs, targets, {input_lengths, target_lengths},
+            {.reduce = parse_reduce(reduction), .blank = blank, .zero_infinity = zero_infinity});
+      },
+      "log_probs"_a, "targets"_a, "input_lengths"_a, "target_lengths"_a, "blank"_a = 0,
+      "reduction"_a = "mean", "zero_infinity"_a = false, ReleaseGil(),
+      "Connectionist temporal classification; log_probs [time, batch, classes].");
 }
 
 }  // namespace binade::python

@@ -34,16 +34,21 @@ NB_MODULE(_binade, m) {
   python::bind_machine(m);
   python::bind_dlpack(m, tensor);
   python::bind_ops(m, tensor);
+  python::bind_rearrange(m, tensor);
   python::bind_create(m);
   python::bind_layer_ops(m);
+  python::bind_attention(m);
   python::bind_losses(m);
   python::bind_autograd(m);
   python::bind_amp(m);
   python::bind_nn(m);
+  python::bind_sequence_layers(m);
   python::bind_optim(m);
+  python::bind_schedules(m);
   python::bind_formats(m);
   python::bind_quantize(m);
   python::bind_train(m);
+  python::bind_data(m);
   python::bind_lab(m);
   python::bind_io(m);
 }

@@ -1,5 +1,6 @@
 #include <nanobind/stl/map.h>
 
+#include "binade/io/lora.h"
 #include "binade/nn/conv.h"
 #include "binade/nn/init.h"
 #include "binade/nn/language_model.h"
@@ -18,6 +19,14 @@ using nn::Placement;
 
 PerAxis per_axis(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
+// What a hook in Python returned: None changes nothing.
+Tensor hook_result(const nb::object& result) {
+  return result.is_none() ? Tensor() : nb::cast<Tensor>(result);
+}
+
+// The layer as an argument of a call: the hook must not keep its own layer alive.
+nb::object reference_to(nn::Layer& layer) { return nb::cast(&layer, nb::rv_policy::reference); }
+
 void bind_base(nb::module_& m) {
   nb::class_<nn::Module>(m, "_Module")
       .def("named_parameters", &nn::Module::named_parameters)
@@ -28,14 +37,39 @@ void bind_base(nb::module_& m) {
              for (const auto& entry : self.named_modules()) names.push_back(entry.first);
              return names;
            })
+      .def(
+          "layer",
+          [](nn::Module& self, const std::string& path) -> nn::Layer* {
+            for (const auto& entry : self.named_modules())
+              if (entry.first == path) return dynamic_cast<nn::Layer*>(entry.second);
+            return nullptr;
+          },
+          "path"_a, nb::rv_policy::reference_internal)
       .def("train", &nn::Module::train)
       .def("to_device", nb::overload_cast<Device>(&nn::Module::to), ReleaseGil())
       .def("to_dtype", nb::overload_cast<DType>(&nn::Module::to), ReleaseGil())
       .def("state_dict", &nn::Module::state_dict, ReleaseGil())
       .def("load_state_dict", &nn::Module::load_state_dict, "state"_a, "strict"_a, ReleaseGil());
+  nb::class_<nn::HookHandle>(m, "_HookHandle").def("remove", &nn::HookHandle::remove);
   nb::class_<nn::Layer, nn::Module>(m, "_Layer")
       .def(
-          "__call__", [](nn::Layer& self, const Tensor& x) { return self(x); }, ReleaseGil());
+          "__call__", [](nn::Layer& self, const Tensor& x) { return self(x); }, ReleaseGil())
+      .def("register_forward_pre_hook",
+           [](nn::Layer& self, nb::handle hook) {
+             return self.register_forward_pre_hook(
+                 [held = SharedObject(hook)](nn::Layer& layer, const Tensor& input) {
+                   const nb::gil_scoped_acquire gil;
+                   return hook_result(held.get()(reference_to(layer), input));
+                 });
+           })
+      .def("register_forward_hook", [](nn::Layer& self, nb::handle hook) {
+        return self.register_forward_hook([held = SharedObject(hook)](nn::Layer& layer,
+                                                                      const Tensor& input,
+                                                                      const Tensor& output) {
+          const nb::gil_scoped_acquire gil;
+          return hook_result(held.get()(reference_to(layer), input, output));
+        });
+      });
 }
 
 // Members that a layer's parameters are: None where there is no bias.
@@ -76,6 +110,29 @@ void bind_conv(nb::module_& m, const char* name) {
   with_bias<Layer>(layer);
 }
 
+template <int axes>
+void bind_conv_transpose(nb::module_& m, const char* name) {
+  using Layer = nn::ConvTranspose<axes>;
+  nb::class_<Layer, nn::Layer> layer(m, name);
+  layer.def("__init__",
+            [](Layer* self, int64_t in, int64_t out, const Shape& kernel, const Shape& stride,
+               const Shape& padding, const Shape& output_padding, int64_t groups, bool bias,
+               const Shape& dilation, Device device, DType dtype) {
+              new (self) Layer({.in = in,
+                                .out = out,
+                                .kernel = per_axis(kernel),
+                                .options = {.stride = per_axis(stride),
+                                            .padding = per_axis(padding),
+                                            .output_padding = per_axis(output_padding),
+                                            .dilation = per_axis(dilation),
+                                            .groups = groups},
+                                .bias = bias},
+                               {device, dtype});
+            });
+  with_weight<Layer>(layer);
+  with_bias<Layer>(layer);
+}
+
 void bind_layers(nb::module_& m) {
   nb::class_<nn::Linear, nn::Layer> linear(m, "_Linear");
   linear.def("__init__", [](nn::Linear* self, int64_t in, int64_t out, bool bias,
@@ -96,6 +153,9 @@ void bind_layers(nb::module_& m) {
   bind_conv<1>(m, "_Conv1d");
   bind_conv<2>(m, "_Conv2d");
   bind_conv<3>(m, "_Conv3d");
+  bind_conv_transpose<1>(m, "_ConvTranspose1d");
+  bind_conv_transpose<2>(m, "_ConvTranspose2d");
+  bind_conv_transpose<3>(m, "_ConvTranspose3d");
 }
 
 void bind_norm_layers(nb::module_& m) {
@@ -165,10 +225,21 @@ void bind_models(nb::module_& m) {
           ReleaseGil())
       .def(
           "loss",
-          [](nn::LanguageModel& self, const Tensor& tokens, const Tensor& targets) {
-            return self.loss(tokens, targets);
+          [](nn::LanguageModel& self, const Tensor& tokens, const Tensor& targets,
+             const std::vector<int64_t>& documents) {
+            return self.loss(tokens, targets, {}, documents);
           },
           ReleaseGil())
+      .def(
+          "add_adapters",
+          [](nn::LanguageModel& self, int64_t rank, double alpha, double dropout,
+             const std::vector<std::string>& targets) {
+            io::add_adapters(
+                self, {.rank = rank, .alpha = alpha, .dropout = dropout, .targets = targets});
+          },
+          ReleaseGil())
+      .def("adapter_tensors", &io::adapter_tensors, ReleaseGil())
+      .def("load_adapter_tensors", &io::load_adapter_tensors, ReleaseGil())
       .def("set_recompute", &nn::LanguageModel::set_recompute)
       .def_prop_ro("vocab", [](const nn::LanguageModel& self) { return self.config().vocab; })
       .def_prop_ro("context", [](const nn::LanguageModel& self) { return self.config().context; });

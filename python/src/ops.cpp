@@ -16,13 +16,6 @@
 namespace binade::python {
 namespace {
 
-// Defines binade.name(x, ...) and x.name(...).
-template <class F, class... Extra>
-void both(nb::module_& m, TensorClass& tensor, const char* name, F&& f, const Extra&... extra) {
-  m.def(name, f, "input"_a, extra..., ReleaseGil());
-  tensor.def(name, f, extra..., ReleaseGil());
-}
-
 struct UnaryEntry {
   const char* name;
   Tensor (*run)(const Tensor&);
@@ -60,6 +53,9 @@ constexpr UnaryEntry unary_table[] = {
     {"relu", relu, "max(x, 0)."},
     {"silu", silu, "x * sigmoid(x)."},
     {"softplus", softplus, "log(1 + exp(x))."},
+    {"mish", mish, "x * tanh(softplus(x))."},
+    {"hardsigmoid", hardsigmoid, "x / 6 + 1 / 2, limited to [0, 1]."},
+    {"hardswish", hardswish, "x * hardsigmoid(x)."},
     {"floor", floor, "The largest integer not above x."},
     {"ceil", ceil, "The smallest integer not below x."},
     {"round", round, "The nearest integer, halves to even."},
@@ -82,9 +78,6 @@ struct BinaryEntry {
   const char* doc;
 };
 
-// NaN equals nothing.
-Tensor equal_elements(const Tensor& a, const Tensor& b) { return logical_not(not_equal(a, b)); }
-
 // Either operand may be a Python number.
 constexpr BinaryEntry elementwise_table[] = {
     {"add", add, "a + b."},
@@ -97,11 +90,13 @@ constexpr BinaryEntry elementwise_table[] = {
     {"__truediv__", div, ""},
     {"pow", pow, "a to the power of b."},
     {"__pow__", pow, ""},
+    {"remainder", remainder, "a - floor(a / b) * b, which has the sign of b."},
+    {"__mod__", remainder, ""},
     {"atan2", atan2, "The angle of the point (b, a)."},
     {"maximum", maximum, "The larger of a and b; NaN if either is."},
     {"minimum", minimum, "The smaller of a and b; NaN if either is."},
-    {"eq", equal_elements, "a == b, by element."},
-    {"__eq__", equal_elements, ""},
+    {"eq", eq, "a == b, by element."},
+    {"__eq__", eq, ""},
     {"not_equal", not_equal, "a != b, by element."},
     {"__ne__", not_equal, ""},
     {"less", less, "a < b, by element."},
@@ -156,9 +151,9 @@ void bind_elementwise(nb::module_& m, TensorClass& tensor) {
           .def(entry.name, with_integer, nb::is_operator(), ReleaseGil())
           .def(entry.name, with_number, nb::is_operator(), ReleaseGil());
     } else {
-      both(m, tensor, entry.name, run, "other"_a, entry.doc);
-      both(m, tensor, entry.name, with_integer, "other"_a);
-      both(m, tensor, entry.name, with_number, "other"_a);
+      def_op(m, tensor, entry.name, run, "other"_a, entry.doc);
+      def_op(m, tensor, entry.name, with_integer, "other"_a);
+      def_op(m, tensor, entry.name, with_number, "other"_a);
     }
   }
 }
@@ -170,7 +165,7 @@ struct ReflectedEntry {
 
 constexpr ReflectedEntry reflected_table[] = {
     {"__radd__", add},     {"__rsub__", sub}, {"__rmul__", mul},
-    {"__rtruediv__", div}, {"__rpow__", pow},
+    {"__rtruediv__", div}, {"__rpow__", pow}, {"__rmod__", remainder},
 };
 
 void bind_reflected(TensorClass& tensor) {
@@ -203,6 +198,8 @@ constexpr AxesEntry reduction_table[] = {
     {"amin", min, "The smallest element over `dim`; NaN if any is."},
     {"max", max, "The largest element over `dim`; NaN if any is."},
     {"min", min, "The smallest element over `dim`; NaN if any is."},
+    {"any", any, "Whether any element over `dim` is nonzero."},
+    {"all", all, "Whether every element over `dim` is nonzero."},
 };
 
 Axes axes_of(const std::optional<Shape>& dim) {
@@ -258,10 +255,21 @@ constexpr SoftmaxEntry softmax_table[] = {
     {"log_softmax", log_softmax, "log(softmax(x)) along `dim`."},
 };
 
+struct SpreadEntry {
+  const char* name;
+  Tensor (*run)(const Tensor&, const Axes&, bool, double);
+  const char* doc;
+};
+
+constexpr SpreadEntry spread_table[] = {
+    {"var", var, "The variance over `dim`, divided by count - correction."},
+    {"std", binade::std, "The standard deviation over `dim`: the square root of var()."},
+};
+
 void bind_reductions(nb::module_& m, TensorClass& tensor) {
   for (const AxesEntry& entry : reduction_table) {
     const auto run = entry.run;
-    both(
+    def_op(
         m, tensor, entry.name,
         [run](const Tensor& x, const std::optional<Shape>& dim, bool keepdim) {
           return run(x, axes_of(dim), keepdim);
@@ -270,26 +278,28 @@ void bind_reductions(nb::module_& m, TensorClass& tensor) {
   }
   for (const TypedReduction& entry : typed_reduction_table) {
     const auto run = entry.run;
-    both(
+    def_op(
         m, tensor, entry.name,
         [run](const Tensor& x, const std::optional<Shape>& dim, bool keepdim,
               std::optional<DType> dtype) { return run(x, axes_of(dim), keepdim, dtype); },
         "dim"_a = nb::none(), "keepdim"_a = false, "dtype"_a = nb::none(), entry.doc);
   }
   for (const AxisEntry& entry : axis_table)
-    both(m, tensor, entry.name, entry.run, "dim"_a, entry.doc);
+    def_op(m, tensor, entry.name, entry.run, "dim"_a, entry.doc);
   for (const AxisKeepEntry& entry : axis_keep_table)
-    both(m, tensor, entry.name, entry.run, "dim"_a = -1, "keepdim"_a = false, entry.doc);
+    def_op(m, tensor, entry.name, entry.run, "dim"_a = -1, "keepdim"_a = false, entry.doc);
   for (const SoftmaxEntry& entry : softmax_table)
-    both(m, tensor, entry.name, entry.run, "dim"_a = -1, "dtype"_a = nb::none(), entry.doc);
-  both(
-      m, tensor, "var",
-      [](const Tensor& x, const std::optional<Shape>& dim, double correction, bool keepdim) {
-        return var(x, axes_of(dim), keepdim, correction);
-      },
-      "dim"_a = nb::none(), "correction"_a = 1.0, "keepdim"_a = false,
-      "The variance over `dim`, divided by count - correction.");
-  both(
+    def_op(m, tensor, entry.name, entry.run, "dim"_a = -1, "dtype"_a = nb::none(), entry.doc);
+  for (const SpreadEntry& entry : spread_table) {
+    const auto run = entry.run;
+    def_op(
+        m, tensor, entry.name,
+        [run](const Tensor& x, const std::optional<Shape>& dim, double correction, bool keepdim) {
+          return run(x, axes_of(dim), keepdim, correction);
+        },
+        "dim"_a = nb::none(), "correction"_a = 1.0, "keepdim"_a = false, entry.doc);
+  }
+  def_op(
       m, tensor, "norm",
       [](const Tensor& x, double p, const std::optional<Shape>& dim, bool keepdim) {
         return norm(x, p, axes_of(dim), keepdim);
@@ -298,15 +308,16 @@ void bind_reductions(nb::module_& m, TensorClass& tensor) {
 }
 
 void bind_shapes(nb::module_& m, TensorClass& tensor) {
-  both(m, tensor, "reshape", &reshape, "shape"_a,
-       "The same elements in another shape; one size may be -1.");
-  both(m, tensor, "flatten", &flatten, "start_dim"_a = 0, "end_dim"_a = -1, "Merges axes.");
-  both(m, tensor, "permute", &permute, "dims"_a, "The axes in another order, without a copy.");
-  both(m, tensor, "transpose", &transpose, "dim0"_a, "dim1"_a, "Swaps two axes, without a copy.");
-  both(m, tensor, "slice", &slice, "dim"_a, "start"_a, "end"_a, "step"_a = 1,
-       "Elements start, start + step, ... before end along an axis.");
-  both(m, tensor, "select", &select, "dim"_a, "index"_a, "One index of an axis, without the axis.");
-  both(m, tensor, "expand", &expand, "shape"_a, "Repeats axes of size 1 without a copy.");
+  def_op(m, tensor, "reshape", &reshape, "shape"_a,
+         "The same elements in another shape; one size may be -1.");
+  def_op(m, tensor, "flatten", &flatten, "start_dim"_a = 0, "end_dim"_a = -1, "Merges axes.");
+  def_op(m, tensor, "permute", &permute, "dims"_a, "The axes in another order, without a copy.");
+  def_op(m, tensor, "transpose", &transpose, "dim0"_a, "dim1"_a, "Swaps two axes, without a copy.");
+  def_op(m, tensor, "slice", &slice, "dim"_a, "start"_a, "end"_a, "step"_a = 1,
+         "Elements start, start + step, ... before end along an axis.");
+  def_op(m, tensor, "select", &select, "dim"_a, "index"_a,
+         "One index of an axis, without the axis.");
+  def_op(m, tensor, "expand", &expand, "shape"_a, "Repeats axes of size 1 without a copy.");
   m.def(
       "cat", [](const std::vector<Tensor>& tensors, int64_t dim) { return cat(tensors, dim); },
       "tensors"_a, "dim"_a = 0, ReleaseGil(), "Joins tensors along an existing axis.");
@@ -318,20 +329,20 @@ void bind_shapes(nb::module_& m, TensorClass& tensor) {
   constexpr auto split_by_sizes =
       static_cast<std::vector<Tensor> (*)(const Tensor&, const std::vector<int64_t>&, int64_t)>(
           split);
-  both(m, tensor, "split", split_evenly, "split_size"_a, "dim"_a = 0,
-       "Pieces of one size (the last may be smaller), or of the given sizes.");
-  both(m, tensor, "split", split_by_sizes, "split_sizes"_a, "dim"_a = 0);
+  def_op(m, tensor, "split", split_evenly, "split_size"_a, "dim"_a = 0,
+         "Pieces of one size (the last may be smaller), or of the given sizes.");
+  def_op(m, tensor, "split", split_by_sizes, "split_sizes"_a, "dim"_a = 0);
 }
 
 void bind_indexing(nb::module_& m, TensorClass& tensor) {
-  both(m, tensor, "gather", &gather, "dim"_a, "index"_a,
-       "y[i][j] = x[index[i][j]][j] for dim 0, and so on.");
-  both(m, tensor, "index_select", &index_select, "dim"_a, "index"_a,
-       "The entries of an axis that a 1-D index selects.");
-  both(m, tensor, "scatter_add", &scatter_add, "dim"_a, "index"_a, "source"_a,
-       "x with source added at the indices along an axis.");
-  both(m, tensor, "index_put", &index_put, "index"_a, "values"_a, "accumulate"_a = false,
-       "x with the rows that a 1-D index selects replaced, or added to.");
+  def_op(m, tensor, "gather", &gather, "dim"_a, "index"_a,
+         "y[i][j] = x[index[i][j]][j] for dim 0, and so on.");
+  def_op(m, tensor, "index_select", &index_select, "dim"_a, "index"_a,
+         "The entries of an axis that a 1-D index selects.");
+  def_op(m, tensor, "scatter_add", &scatter_add, "dim"_a, "index"_a, "source"_a,
+         "x with source added at the indices along an axis.");
+  def_op(m, tensor, "index_put", &index_put, "index"_a, "values"_a, "accumulate"_a = false,
+         "x with the rows that a 1-D index selects replaced, or added to.");
   m.def("where", &where, "condition"_a, "input"_a, "other"_a, ReleaseGil(),
         "`input` where the condition holds, else `other`.");
 }
@@ -353,11 +364,12 @@ void bind_ops(nb::module_& m, TensorClass& tensor) {
   bind_reductions(m, tensor);
   bind_shapes(m, tensor);
   bind_indexing(m, tensor);
-  both(m, tensor, "clamp", &clamp, "min"_a = -std::numeric_limits<double>::infinity(),
-       "max"_a = std::numeric_limits<double>::infinity(), "x limited to [min, max].");
-  both(m, tensor, "leaky_relu", &leaky_relu, "negative_slope"_a = 0.01,
-       "max(x, 0) + negative_slope * min(x, 0).");
-  both(
+  def_op(m, tensor, "clamp", &clamp, "min"_a = -std::numeric_limits<double>::infinity(),
+         "max"_a = std::numeric_limits<double>::infinity(), "x limited to [min, max].");
+  def_op(m, tensor, "elu", &elu, "alpha"_a = 1.0, "alpha * (exp(x) - 1) below 0, x above.");
+  def_op(m, tensor, "leaky_relu", &leaky_relu, "negative_slope"_a = 0.01,
+         "max(x, 0) + negative_slope * min(x, 0).");
+  def_op(
       m, tensor, "gelu",
       [](const Tensor& x, const std::string& approximate) {
         if (approximate != "none" && approximate != "tanh") {
@@ -368,9 +380,9 @@ void bind_ops(nb::module_& m, TensorClass& tensor) {
         return gelu(x, approximate == "tanh" ? Gelu::tanh : Gelu::erf);
       },
       "approximate"_a = "none", "x times the normal distribution's cumulative probability.");
-  both(m, tensor, "cast", &cast, "dtype"_a, "x in another dtype, rounded once.");
-  both(m, tensor, "dropout", &dropout, "p"_a = 0.5, "training"_a = true,
-       "Zeroes elements with probability p and scales the rest by 1 / (1 - p).");
+  def_op(m, tensor, "cast", &cast, "dtype"_a, "x in another dtype, rounded once.");
+  def_op(m, tensor, "dropout", &dropout, "p"_a = 0.5, "training"_a = true,
+         "Zeroes elements with probability p and scales the rest by 1 / (1 - p).");
   m.def("addcmul", &addcmul, "input"_a, "tensor1"_a, "tensor2"_a, nb::kw_only(), "value"_a = 1.0,
         ReleaseGil(), "input + value * tensor1 * tensor2.");
   m.def("addcdiv", &addcdiv, "input"_a, "tensor1"_a, "tensor2"_a, nb::kw_only(), "value"_a = 1.0,

@@ -1,8 +1,13 @@
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
 
+#include "binade/optim/adafactor.h"
+#include "binade/optim/adagrad.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/clip.h"
-#include "binade/optim/schedule.h"
+#include "binade/optim/lion.h"
+#include "binade/optim/muon.h"
+#include "binade/optim/rmsprop.h"
 #include "binade/optim/sgd.h"
 #include "bindings.h"
 
@@ -11,11 +16,127 @@ namespace {
 
 using namespace optim;
 
-MasterOptions master_options(bool master_weights, bool stochastic_rounding, uint64_t seed) {
-  return {.masters = master_weights, .stochastic_rounding = stochastic_rounding, .seed = seed};
+// The options of one group by name; binade/optim.py gives all of them.
+class GroupOptions {
+ public:
+  explicit GroupOptions(nb::dict options) : options_(std::move(options)) {}
+
+  template <class T>
+  T get(const char* name) const {
+    return nb::cast<T>(options_[name]);
+  }
+  double number(const char* name) const { return get<double>(name); }
+  bool flag(const char* name) const { return get<bool>(name); }
+  MasterOptions master() const {
+    return {.masters = flag("master_weights"),
+            .stochastic_rounding = flag("stochastic_rounding"),
+            .seed = get<uint64_t>("seed")};
+  }
+
+ private:
+  nb::dict options_;
+};
+
+SgdOptions sgd_options(const GroupOptions& o) {
+  return {.lr = o.number("lr"),
+          .momentum = o.number("momentum"),
+          .dampening = o.number("dampening"),
+          .weight_decay = o.number("weight_decay"),
+          .nesterov = o.flag("nesterov"),
+          .master = o.master()};
 }
 
-void bind_optimizer(nb::module_& m) {
+AdamOptions adam_options(const GroupOptions& o) {
+  const auto betas = o.get<std::pair<double, double>>("betas");
+  return {.lr = o.number("lr"),
+          .beta1 = betas.first,
+          .beta2 = betas.second,
+          .eps = o.number("eps"),
+          .weight_decay = o.number("weight_decay"),
+          .moments = o.get<DType>("moments"),
+          .amsgrad = o.flag("amsgrad"),
+          .master = o.master()};
+}
+
+RmspropOptions rmsprop_options(const GroupOptions& o) {
+  return {.lr = o.number("lr"),
+          .alpha = o.number("alpha"),
+          .eps = o.number("eps"),
+          .weight_decay = o.number("weight_decay"),
+          .momentum = o.number("momentum"),
+          .centered = o.flag("centered"),
+          .master = o.master()};
+}
+
+AdagradOptions adagrad_options(const GroupOptions& o) {
+  return {.lr = o.number("lr"),
+          .lr_decay = o.number("lr_decay"),
+          .weight_decay = o.number("weight_decay"),
+          .initial_sum = o.number("initial_accumulator_value"),
+          .eps = o.number("eps"),
+          .master = o.master()};
+}
+
+LionOptions lion_options(const GroupOptions& o) {
+  const auto betas = o.get<std::pair<double, double>>("betas");
+  return {.lr = o.number("lr"),
+          .beta1 = betas.first,
+          .beta2 = betas.second,
+          .weight_decay = o.number("weight_decay"),
+          .momentum = o.get<DType>("moments"),
+          .master = o.master()};
+}
+
+AdafactorOptions adafactor_options(const GroupOptions& o) {
+  const auto eps = o.get<std::pair<std::optional<double>, double>>("eps");
+  return {.lr = o.number("lr"),
+          .beta2_decay = o.number("beta2_decay"),
+          .eps1 = eps.first,
+          .eps2 = eps.second,
+          .d = o.number("d"),
+          .weight_decay = o.number("weight_decay"),
+          .master = o.master()};
+}
+
+MuonScale parse_muon_scale(const std::string& name) {
+  if (name == "original") return MuonScale::original;
+  if (name == "match_rms_adamw") return MuonScale::match_rms_adamw;
+  fail("Muon", {.argument = "adjust_lr_fn",
+                .expected = "original or match_rms_adamw",
+                .found = "'" + name + "'"});
+}
+
+MuonOptions muon_options(const GroupOptions& o) {
+  return {.lr = o.number("lr"),
+          .momentum = o.number("momentum"),
+          .nesterov = o.flag("nesterov"),
+          .weight_decay = o.number("weight_decay"),
+          .scale = parse_muon_scale(o.get<std::string>("adjust_lr_fn")),
+          .coefficients = o.get<std::array<double, 3>>("ns_coefficients"),
+          .steps = o.get<int>("ns_steps"),
+          .eps = o.number("eps"),
+          .master = o.master()};
+}
+
+using Groups = std::vector<std::pair<std::vector<Tensor>, nb::dict>>;
+
+template <class Group, auto options>
+std::vector<Group> groups_of(const Groups& given) {
+  std::vector<Group> groups;
+  for (const auto& [parameters, named] : given)
+    groups.push_back({parameters, options(GroupOptions(named))});
+  return groups;
+}
+
+// A class whose constructor takes [(parameters, options)].
+template <class Kind, class Group, auto options>
+void bind_kind(nb::module_& m, const char* name) {
+  nb::class_<Kind, Optimizer>(m, name).def("__init__", [](Kind* self, const Groups& groups) {
+    new (self) Kind(groups_of<Group, options>(groups));
+  });
+}
+
+void bind_base(nb::module_& m) {
   nb::class_<Optimizer, amp::Steppable>(m, "_Optimizer")
       .def(
           "step", [](Optimizer& self) { self.step(); }, ReleaseGil())
@@ -25,74 +146,34 @@ void bind_optimizer(nb::module_& m) {
       .def("lr", &Optimizer::lr, "group"_a = 0)
       .def("set_lr", &Optimizer::set_lr, "lr"_a)
       .def("set_group_lr", &Optimizer::set_group_lr, "group"_a, "lr"_a)
+      .def("set_momentum", &Optimizer::set_momentum, "momentum"_a)
       .def("steps", &Optimizer::steps, ReleaseGil())
       .def("state_dict", &Optimizer::state_dict, ReleaseGil())
       .def("load_state_dict", &Optimizer::load_state_dict, ReleaseGil())
       .def("master_of", &Optimizer::master_of, "parameter"_a);
 }
 
-void bind_adam(nb::module_& m) {
-  nb::class_<AdamGroup>(m, "_AdamGroup")
-      .def("__init__", [](AdamGroup* self, const std::vector<Tensor>& parameters, double lr,
-                          std::pair<double, double> betas, double eps, double weight_decay,
-                          DType moments, bool master_weights, bool stochastic_rounding,
-                          uint64_t seed) {
-        new (self) AdamGroup{parameters,
-                             {.lr = lr,
-                              .beta1 = betas.first,
-                              .beta2 = betas.second,
-                              .eps = eps,
-                              .weight_decay = weight_decay,
-                              .moments = moments,
-                              .master = master_options(master_weights, stochastic_rounding, seed)}};
-      });
-  nb::class_<Adam, Optimizer>(m, "_Adam").def(nb::init<const std::vector<AdamGroup>&>());
-  nb::class_<AdamW, Adam>(m, "_AdamW").def(nb::init<const std::vector<AdamGroup>&>());
-}
-
-void bind_sgd(nb::module_& m) {
-  nb::class_<SgdGroup>(m, "_SgdGroup")
-      .def("__init__", [](SgdGroup* self, const std::vector<Tensor>& parameters, double lr,
-                          double momentum, double dampening, double weight_decay, bool nesterov,
-                          bool master_weights, bool stochastic_rounding, uint64_t seed) {
-        new (self) SgdGroup{parameters,
-                            {.lr = lr,
-                             .momentum = momentum,
-                             .dampening = dampening,
-                             .weight_decay = weight_decay,
-                             .nesterov = nesterov,
-                             .master = master_options(master_weights, stochastic_rounding, seed)}};
-      });
-  nb::class_<SGD, Optimizer>(m, "_SGD").def(nb::init<const std::vector<SgdGroup>&>());
-}
-
 }  // namespace
 
 void bind_optim(nb::module_& m) {
-  bind_optimizer(m);
-  bind_adam(m);
-  bind_sgd(m);
+  bind_base(m);
+  bind_kind<SGD, SgdGroup, sgd_options>(m, "_SGD");
+  bind_kind<Adam, AdamGroup, adam_options>(m, "_Adam");
+  bind_kind<AdamW, AdamGroup, adam_options>(m, "_AdamW");
+  bind_kind<RMSprop, RmspropGroup, rmsprop_options>(m, "_RMSprop");
+  bind_kind<Adagrad, AdagradGroup, adagrad_options>(m, "_Adagrad");
+  bind_kind<Lion, LionGroup, lion_options>(m, "_Lion");
+  bind_kind<Adafactor, AdafactorGroup, adafactor_options>(m, "_Adafactor");
+  nb::class_<Muon, Optimizer>(m, "_Muon")
+      .def("__init__", [](Muon* self, const Groups& matrices, const Groups& others) {
+        new (self) Muon(groups_of<MuonGroup, muon_options>(matrices),
+                        groups_of<AdamGroup, adam_options>(others));
+      });
   m.def("clip_grad_norm_", &clip_grad_norm, "parameters"_a, "max_norm"_a, "norm_type"_a = 2.0,
         ReleaseGil());
   m.def("clip_grad_value_", &clip_grad_value, "parameters"_a, "clip_value"_a, ReleaseGil());
   m.def("grad_norm", &grad_norm, "parameters"_a, "norm_type"_a = 2.0, ReleaseGil(),
         "The norm of all gradients as one vector.");
-  nb::class_<Schedule>(m, "Schedule", "The learning rate as a function of applied steps.")
-      .def(
-          "__init__",
-          [](Schedule* self, const std::string& kind, double peak, int64_t total, int64_t warmup,
-             double final_ratio, int64_t cooldown) {
-            new (self) Schedule{.kind = parse_schedule(kind),
-                                .peak = peak,
-                                .warmup = warmup,
-                                .total = total,
-                                .final_ratio = final_ratio,
-                                .cooldown = cooldown};
-            self->check();
-          },
-          "kind"_a, "peak"_a, "total"_a = 0, "warmup"_a = 0, "final_ratio"_a = 0.1,
-          "cooldown"_a = 0)
-      .def("at", &Schedule::at, "step"_a, "The rate of a step, counted from 0.");
 }
 
 }  // namespace binade::python

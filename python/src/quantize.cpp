@@ -117,8 +117,8 @@ struct QuantizationError {
   int64_t saturated, underflowed;
 };
 
-// What quantization lost: the ratio of signal and noise, values whose magnitude shrank to the
-// largest that their group can hold, and values that became zero.
+// What quantization lost: the ratio of signal and noise over finite values, values whose magnitude
+// shrank to the largest that their group can hold, and values that became zero.
 QuantizationError measure(const Tensor& x, const Result& result, const Codec& codec) {
   const auto* before = static_cast<const float*>(x.raw_data());
   const auto* after = static_cast<const float*>(result.values.raw_data());
@@ -128,9 +128,11 @@ QuantizationError measure(const Tensor& x, const Result& result, const Codec& co
   double signal = 0, noise = 0;
   QuantizationError error = {};
   for (int64_t i = 0; i < x.numel(); ++i) {
-    const double difference = static_cast<double>(before[i]) - static_cast<double>(after[i]);
-    signal += static_cast<double>(before[i]) * static_cast<double>(before[i]);
-    noise += difference * difference;
+    if (std::isfinite(before[i])) {
+      const double difference = static_cast<double>(before[i]) - static_cast<double>(after[i]);
+      signal += static_cast<double>(before[i]) * static_cast<double>(before[i]);
+      noise += difference * difference;
+    }
     const bool at_limit = std::abs(unscaled[i]) == largest;
     // Half a unit in the last place is rounding; more is saturation.
     const float half_step = largest * static_cast<float>(codec.format->epsilon()) / 2;
@@ -157,6 +159,15 @@ nb::tuple quantize_python(const Tensor& x, const Request& request) {
                         error.underflowed);
 }
 
+amp::Fp8Role parse_role(const std::string& name) {
+  if (name == "activation") return amp::Fp8Role::activation;
+  if (name == "weight") return amp::Fp8Role::weight;
+  if (name == "gradient") return amp::Fp8Role::gradient;
+  fail("quantize", {.argument = "role",
+                    .expected = "activation, weight or gradient",
+                    .found = "'" + name + "'"});
+}
+
 }  // namespace
 
 void bind_quantize(nb::module_& m) {
@@ -178,10 +189,7 @@ void bind_quantize(nb::module_& m) {
       [](const std::string& scaling, const std::string& role) {
         amp::Fp8Recipe recipe;
         recipe.scaling = amp::parse_fp8_scaling(scaling);
-        const auto found = role == "weight"     ? amp::Fp8Role::weight
-                           : role == "gradient" ? amp::Fp8Role::gradient
-                                                : amp::Fp8Role::activation;
-        const ScaleGroup group = amp::scale_group(recipe, found);
+        const ScaleGroup group = amp::scale_group(recipe, parse_role(role));
         return std::pair(group.rows, group.columns);
       },
       "scaling"_a, "role"_a);

@@ -10,6 +10,7 @@ import types
 import binade
 import pytest
 
+ROOT = pathlib.Path(__file__).parents[2]
 MODULES = ["binade"] + [m.name for m in pkgutil.walk_packages(binade.__path__, "binade.")
                         if m.name not in ("binade.torch", "binade.__main__", "binade._binade")]
 
@@ -20,6 +21,19 @@ def test_examples(name):
     assert failed == 0
 
 
+@pytest.mark.parametrize("document", ["README.md", "docs/python.md"])
+def test_programs_in_documents_run(document, tmp_path, monkeypatch):
+    path = ROOT / document
+    if not path.exists():
+        pytest.skip(f"there is no {document}")
+    programs = re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S)
+    assert programs
+    monkeypatch.chdir(tmp_path)  # for runs/
+    names = {}
+    for program in programs:
+        exec(program.replace("steps=200", "steps=2, layers=1, batch=2"), names)
+
+
 def test_every_public_name_is_documented():
     undocumented = [name for name in dir(binade) if not name.startswith("_")
                     and callable(getattr(binade, name)) and not getattr(binade, name).__doc__]
@@ -27,10 +41,10 @@ def test_every_public_name_is_documented():
 
 
 def test_stubs_list_the_methods_written_in_python():
-    stubs = pathlib.Path(__file__).parents[1] / "src" / "stubs.txt"
+    stubs = ROOT / "python" / "src" / "stubs.txt"
     listed = set(re.findall(r"def (\w+)", stubs.read_text()))
     native = ("reshape", "permute", "expand", "__repr__", "__hash__", "__bool__", "__float__",
-              "__int__", "__index__", "__deepcopy__")
+              "__int__", "__index__", "__deepcopy__", "__reduce__", "repeat")
     written = {name for name, member in vars(binade.Tensor).items()
                if isinstance(getattr(member, "fget", member), types.FunctionType)
                and name not in native}

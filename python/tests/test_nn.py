@@ -86,6 +86,17 @@ def test_assigning_before_init_is_explained():
         Bad()
 
 
+def test_a_name_has_one_value():
+    module = bn.nn.Module()
+    module.weight = None
+    module.weight = bn.nn.Parameter(bn.ones(1))
+    assert module.weight.tolist() == [1] and len(list(module.parameters())) == 1
+    module.weight = bn.nn.Linear(1, 1)
+    assert [n for n, _ in module.named_parameters()] == ["weight.weight", "weight.bias"]
+    module.weight = None
+    assert module.weight is None and list(module.parameters()) == []
+
+
 def test_models():
     tokens = bn.randint(0, 50, (2, 8), seed=0)
     for model in (bn.nn.GPT(1, 16, 2, 50, 8), bn.nn.Llama(1, 16, 2, 1, 32, 50, 8)):
@@ -123,3 +134,133 @@ def test_init():
 
 def test_text():
     assert "Linear(8, 8, bias=True)" in repr(Block(8))
+
+
+def test_transposed_convolutions_are_gradients_of_convolutions():
+    conv = bn.nn.ConvTranspose2d(4, 3, 3, stride=2, padding=1, output_padding=1)
+    x = bn.randn(1, 4, 4, 4, seed=1)
+    y = conv(x)
+    assert y.shape == (1, 3, 8, 8) and conv.weight.shape == (4, 3, 3, 3)
+    image = bn.zeros(1, 3, 8, 8, requires_grad=True)
+    bn.conv2d(image, conv.weight, stride=2, padding=1).backward(x)
+    np.testing.assert_allclose((y - conv.bias.reshape(1, 3, 1, 1)).detach().numpy(),
+                               image.grad.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_recurrent_layers():
+    x = bn.randn(5, 3, 4, seed=1)
+    lstm = bn.nn.LSTM(4, 8)
+    assert [n for n, _ in lstm.named_parameters()] == [
+        "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]
+    output, (hidden, cell) = lstm(x)
+    state = bn.zeros(3, 8), bn.zeros(3, 8)
+    for step in range(5):
+        state = bn.lstm_cell(x[step], state, *(p for _, p in lstm.named_parameters()))
+    np.testing.assert_allclose(output[4].detach().numpy(), state[0].detach().numpy(), rtol=1e-5,
+                               atol=1e-6)
+    np.testing.assert_allclose(cell[0].detach().numpy(), state[1].detach().numpy(), rtol=1e-5,
+                               atol=1e-6)
+    again, _ = lstm(x[:2])
+    resumed, (last, _) = lstm(x[2:], lstm(x[:2])[1])
+    assert bn.cat([again, resumed]).tolist() == output.tolist() and last.tolist() == hidden.tolist()
+    gru = bn.nn.GRU(4, 8, num_layers=2, batch_first=True, bidirectional=True)
+    output, hidden = gru(x.transpose(0, 1))
+    assert output.shape == (3, 5, 16) and hidden.shape == (4, 3, 8)
+    output, _ = bn.nn.RNN(4, 8, nonlinearity="relu")(x)
+    assert output.min().item() >= 0
+    with pytest.raises(bn.Error, match="tanh or relu"):
+        bn.nn.RNN(4, 8, nonlinearity="gelu")
+
+
+def test_masked_attention():
+    layer = bn.nn.MaskedAttention(8, 2, batch_first=True)
+    assert {n for n, _ in layer.named_parameters()} == {
+        "in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"}
+    x = bn.randn(2, 5, 8, seed=1)
+    padding = bn.tensor([[False] * 5, [False, False, False, True, True]])
+    output, weights = layer(x, x, x, key_padding_mask=padding)
+    assert weights[1, :, 3:].abs().sum().item() == 0
+    np.testing.assert_allclose(weights.sum(dim=2).detach().numpy(), np.ones((2, 5)), rtol=1e-6)
+    plain, none = layer(x[1:, :3], x[1:, :3], x[1:, :3], need_weights=False)
+    assert none is None
+    np.testing.assert_allclose(output[1:, :3].detach().numpy(), plain.detach().numpy(), rtol=1e-5,
+                               atol=1e-6)
+
+
+def test_pools_and_activations():
+    x = bn.randn(2, 3, 8, 8, seed=1)
+    assert bn.nn.MaxPool2d(2)(x).tolist() == bn.max_pool(x, 2).tolist()
+    assert bn.nn.AvgPool2d(3, 2, 1)(x).tolist() == bn.avg_pool(x, 3, 2, 1).tolist()
+    assert bn.nn.AdaptiveAvgPool2d(1)(x).shape == (2, 3, 1, 1)
+    norm = bn.nn.InstanceNorm2d(3, affine=True)
+    assert norm(x).shape == x.shape and len(list(norm.parameters())) == 2
+    assert bn.nn.ELU()(bn.tensor([-1.0])).item() == pytest.approx(np.expm1(-1))
+    assert bn.nn.PReLU()(bn.tensor([-4.0, 4.0])).tolist() == [-1, 4]
+    assert bn.nn.Mish()(x).tolist() == bn.mish(x).tolist()
+    assert "kernel_size=2" in repr(bn.nn.MaxPool2d(2))
+
+
+def test_hooks_see_and_change_values():
+    layer = bn.nn.Linear(2, 2)
+    seen = []
+    first = layer.register_forward_pre_hook(lambda module, args: (args[0] * 0,))
+    second = layer.register_forward_hook(lambda module, args, out: seen.append((module, out)))
+    assert layer(bn.ones(1, 2))[0].tolist() == layer.bias.tolist()
+    assert seen[0][0] is layer
+    first.remove()
+    first.remove()
+    with second:
+        layer(bn.ones(1, 2))
+    layer(bn.ones(1, 2))
+    assert len(seen) == 2
+
+
+def test_hooks_inside_a_model_of_the_engine():
+    model = bn.nn.GPT(1, 16, 2, 50, 8)
+    tokens = bn.zeros(1, 4, dtype=bn.i64)
+    before = model(tokens).tolist()
+    up = model.get_submodule("blocks.0.mlp.up")
+    shapes = []
+    handle = up.register_forward_hook(lambda module, args, out: shapes.append(
+        (module.weight.shape, args[0].shape, out.shape)))
+    assert model(tokens).tolist() == before
+    assert shapes == [((64, 16), (1, 4, 16), (1, 4, 64))]
+    handle.remove()
+    cut = up.register_forward_hook(lambda module, args, out: out * 0)
+    assert model(tokens).tolist() != before
+    cut.remove()
+
+    def fails(module, args, out):
+        raise KeyError("mine")
+
+    up.register_forward_hook(fails)
+    with pytest.raises(KeyError, match="mine"):
+        model(tokens)
+    with pytest.raises(AttributeError, match="no layer"):
+        model.get_submodule("blocks.7")
+
+
+def test_adapters():
+    model = bn.nn.GPT(1, 16, 2, 50, 8)
+    tokens = bn.zeros(1, 4, dtype=bn.i64)
+    before = model(tokens).tolist()
+    model.add_adapters(rank=2, targets=["c_attn"])
+    assert model(tokens).tolist() == before  # b starts at zero
+    trained = [p for p in model.parameters() if p.requires_grad]
+    assert len(trained) == 2
+    optimizer = bn.optim.AdamW(trained, lr=0.1)
+    model.loss(tokens, tokens).backward()
+    optimizer.step()
+    assert model(tokens).tolist() != before
+    other = bn.nn.GPT(1, 16, 2, 50, 8)
+    other.add_adapters(rank=2, targets=["c_attn"])
+    other.load_adapter_state_dict(model.adapter_state_dict())
+    assert other(tokens).tolist() == model(tokens).tolist()
+
+
+def test_documents_do_not_see_one_another():
+    model = bn.nn.GPT(1, 16, 2, 50, 8)
+    tokens = bn.randint(0, 50, (1, 8), seed=1)
+    whole = model.loss(tokens, tokens, documents=[0, 3, 8]).item()
+    parts = [model.loss(t, t).item() * t.numel() for t in (tokens[:, :3], tokens[:, 3:])]
+    assert whole == pytest.approx(sum(parts) / 8, rel=1e-5)

@@ -67,6 +67,85 @@ def test_products():
     assert bn.addmm(bn.zeros(8), x, y, alpha=2).shape == (8, 8)
 
 
+def test_moving_elements():
+    x = bn.arange(6).reshape(2, 3)
+    array = x.numpy()
+    assert np.array_equal(x.flip(1).numpy(), np.flip(array, 1))
+    assert np.array_equal(x.roll(1, 0).numpy(), np.roll(array, 1, 0))
+    assert np.array_equal(x.roll(2).numpy(), np.roll(array, 2))
+    assert np.array_equal(x.repeat(2, 1).numpy(), np.tile(array, (2, 1)))
+    assert np.array_equal(bn.tril(x, -1).numpy(), np.tril(array, -1))
+    assert np.array_equal(bn.triu(x).numpy(), np.triu(array))
+    assert np.array_equal(bn.pad(x, (1, 2), value=9).numpy(),
+                          np.pad(array, ((0, 0), (1, 2)), constant_values=9))
+    assert np.array_equal(bn.pad(x.float(), [1, 1], mode="reflect").numpy(),
+                          np.pad(array, ((0, 0), (1, 1)), mode="reflect"))
+    assert [p.shape for p in x.chunk(2, dim=1)] == [(2, 2), (2, 1)]
+    with pytest.raises(bn.Error, match="constant, reflect, replicate"):
+        bn.pad(x, [1, 1], mode="mirror")
+
+
+def test_order():
+    x = bn.tensor([[3.0, float("nan"), 1.0], [2.0, 2.0, 5.0]])
+    values, indices = x.sort(descending=True)
+    assert indices.tolist() == [[1, 0, 2], [2, 0, 1]] and values[1].tolist() == [5, 2, 2]
+    assert bn.argsort(x).tolist() == [[2, 0, 1], [0, 1, 2]]
+    assert x.topk(1, dim=0, largest=False)[1].tolist() == [[1, 1, 0]]
+    assert bn.any(x > 4, dim=1).tolist() == [False, True] and not (x > 4).all().item()
+    assert x.masked_fill(bn.isnan(x), 0)[0].tolist() == [3, 0, 1]
+    assert bn.masked_select(x, x == 2).tolist() == [2, 2]
+    assert bn.nonzero(x == 2).tolist() == [[1, 0], [1, 1]]
+    assert bn.one_hot(bn.tensor([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
+    drawn = bn.multinomial(bn.tensor([0.0, 1.0, 0.0]), 4, replacement=True)
+    assert drawn.tolist() == [1] * 4
+
+
+def test_remainders_have_the_sign_of_the_divisor():
+    array = np.array([-3.5, 2.0, 5.5], np.float32)
+    x = bn.from_numpy(array)
+    assert (x % 2).tolist() == np.mod(array, 2).tolist()
+    assert (7 % x).tolist() == np.mod(np.float32(7), array).tolist()
+    assert bn.remainder(x, -x).tolist() == [0, 0, 0]
+
+
+def test_windows():
+    x = bn.arange(16).float().reshape(1, 1, 4, 4)
+    columns = bn.unfold(x, 2, stride=2)
+    assert columns.shape == (1, 4, 4) and columns[0, :, 0].tolist() == [0, 1, 4, 5]
+    assert bn.fold(columns, (4, 4), 2, stride=2).tolist() == x.tolist()
+    assert bn.max_pool(x, 3, stride=2).shape == (1, 1, 1, 1)
+    assert bn.max_pool(x, 3, stride=2, ceil_mode=True).flatten().tolist() == [10, 11, 14, 15]
+    assert bn.adaptive_avg_pool(x, 1).item() == 7.5
+    assert bn.nn.functional.adaptive_max_pool2d(x, (2, 1)).flatten().tolist() == [7, 15]
+    assert bn.instance_norm(x).mean().item() == pytest.approx(0, abs=1e-6)
+
+
+def test_attention_of_sequences_is_that_of_each():
+    q, k, v = (bn.randn(6, 2, 4, seed=i) for i in range(3))
+    packed = bn.varlen_attention(q, k, v, [0, 2, 6], is_causal=True)
+    for first, last in ((0, 2), (2, 6)):
+        one = [t[first:last].transpose(0, 1).unsqueeze(0) for t in (q, k, v)]
+        expected = bn.scaled_dot_product_attention(*one, is_causal=True)
+        np.testing.assert_allclose(packed[first:last].numpy(),
+                                   expected[0].transpose(0, 1).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_attention_with_a_mask():
+    q, k, v = (bn.randn(1, 1, 3, 4, seed=i) for i in range(3))
+    causal = bn.tril(bn.ones(3, 3)) > 0
+    np.testing.assert_allclose(
+        bn.scaled_dot_product_attention(q, k, v, causal).numpy(),
+        bn.scaled_dot_product_attention(q, k, v, is_causal=True).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_ctc_loss_of_one_path():
+    # Two frames, the label 1 twice: paths 1 1, 1 _, _ 1 of two equally likely classes.
+    log_probs = bn.log_softmax(bn.zeros(2, 1, 2), -1)
+    lengths = bn.tensor([2]), [1]
+    loss = bn.nn.CTCLoss(reduction="sum")(log_probs, bn.tensor([[1]]), *lengths)
+    assert loss.item() == pytest.approx(-np.log(3 / 4))
+
+
 def test_functional_losses():
     F = bn.nn.functional
     logits = bn.zeros(2, 4)

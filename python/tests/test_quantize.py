@@ -78,3 +78,58 @@ def test_shapes_and_tensors():
 
 def test_block_groups_of_weights():
     assert bn.quantize(data(256, 256), "block", role="weight").scales.shape == (2, 2)
+
+
+RECIPES = ["none", "delayed", "current", "row", "block", "mx", "mxfp8", "mxfp8_e5m2", "mxfp4",
+           "bf16", "f16", "e4m3", "e5m2", "e4m3fnuz", "e2m1"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_any_array(recipe):
+    x = data(6, 40)
+    dense = bn.quantize(np.ascontiguousarray(x[::2, ::-1]), recipe)
+    strided = bn.quantize(x[::2, ::-1], recipe)
+    assert np.array_equal(strided.values, dense.values) and strided.sqnr == dense.sqnr
+    for shape in ((0,), (0, 4), (4, 0), (2, 0, 3)):
+        q = bn.quantize(np.zeros(shape, np.float32), recipe)
+        assert q.values.shape == q.codes.shape == shape and q.saturated == q.underflowed == 0
+    assert bn.quantize(np.float64(1.0), recipe).values == 1
+    assert bn.quantize([[1.0, 2.0]], recipe).values.tolist() == [[1, 2]]
+    zeros = bn.quantize(np.zeros((2, 2), np.float32), recipe)
+    assert zeros.values.tolist() == [[0, 0], [0, 0]] and zeros.sqnr == float("inf")
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_values_that_are_not_finite(recipe):
+    x = data(4, 64)
+    x[0, 0], x[1, 1], x[2, 2] = np.nan, np.inf, -np.inf
+    q = bn.quantize(x, recipe)
+    assert q.values[3].tolist() == bn.quantize(x[3:], recipe).values[0].tolist() or \
+        q.scales.size == 1
+    if not recipe.startswith("mx"):  # a group of MX with NaN is NaN
+        assert not np.isnan(q.sqnr)
+    if recipe != "mxfp4" and recipe != "e2m1":  # e2m1 has no NaN
+        assert np.isnan(q.values[0, 0])
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_torch_tensors(recipe):
+    torch = pytest.importorskip("torch")
+    x = torch.from_numpy(data())
+    expected = bn.quantize(data(), recipe).values
+    for given in (x, x.requires_grad_(), x.detach().T.contiguous().T):
+        q = bn.quantize(given, recipe)
+        assert isinstance(q.values, torch.Tensor) and np.array_equal(q.values.numpy(), expected)
+    assert bn.quantize(torch.ones(()), recipe).values.shape == ()
+
+
+def test_misuse_is_refused():
+    x = data()
+    for options, word in (({"role": "weights"}, "gradient"), ({"recipe": "mxfp9"}, "mxfp9"),
+                          ({"recipe": "mxfp4", "format": "e4m3"}, "e2m1")):
+        with pytest.raises(bn.Error, match=word):
+            bn.quantize(x, **options)
+    for scale in (0.0, -1.0, float("nan"), float("inf")):
+        for format in ("e4m3", "e2m1"):
+            with pytest.raises(bn.Error, match="scale"):
+                bn.quantize(x, "delayed", format, scale=scale)

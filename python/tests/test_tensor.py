@@ -200,3 +200,8 @@ def test_memory_is_counted():
     assert bn.memory_allocated() - before == 4000 and foreign.numel() == 1000
     del x
     assert bn.memory_allocated() == before
+
+
+def test_fp8_tensors_are_printed():
+    x = bn.from_numpy(np.array([1, -2.5], ml_dtypes.float8_e4m3fn))
+    assert x.tolist() == [1, -2.5] and repr(x) == "tensor([ 1. , -2.5], dtype=e4m3)"

@@ -17,8 +17,13 @@
 
 from .module import Module, ModuleList, Parameter, Sequential  # noqa: F401
 from .layers import (  # noqa: F401
-    BatchNorm1d, BatchNorm2d, BatchNorm3d, BCELoss, BCEWithLogitsLoss, Conv1d, Conv2d, Conv3d,
-    CrossEntropyLoss, Dropout, Embedding, Flatten, GELU, GroupNorm, Identity, L1Loss, LayerNorm,
-    Linear, MLP, MSELoss, MultiheadAttention, NLLLoss, ReLU, RMSNorm, Sigmoid, SiLU, Softmax, Tanh)
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, BatchNorm1d, BatchNorm2d, BatchNorm3d,
+    BCELoss, BCEWithLogitsLoss, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d,
+    ConvTranspose3d, CrossEntropyLoss, CTCLoss, Dropout, ELU, Embedding, Flatten, GELU, GroupNorm,
+    Hardsigmoid, Hardswish, Identity, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, L1Loss,
+    LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool1d, MaxPool2d, MaxPool3d, Mish, MLP, MSELoss,
+    MultiheadAttention, NLLLoss, PReLU, ReLU, RMSNorm, Sigmoid, SiLU, Softmax, Softplus, Tanh)
+from .sequence import GRU, LSTM, RNN, MaskedAttention  # noqa: F401
 from .models import GPT, Llama, ResNet  # noqa: F401
 from . import functional, init, utils  # noqa: F401

@@ -1,31 +1,12 @@
 """Layers of the engine, activations and losses, with PyTorch's names and order of arguments."""
 
 from .. import _binade
-from .module import Module
+from .module import Module, NativeLayer, Parameter
 
 _F32 = _binade.f32
 
 
-class _Native(Module):
-    """A layer of the engine: its parameters are those of the native object."""
-
-    def __init__(self, native):
-        super().__init__()
-        object.__setattr__(self, "_native", native)
-
-    def forward(self, x):
-        return self._native(x)
-
-    @property
-    def weight(self):
-        return self._native.weight
-
-    @property
-    def bias(self):
-        return self._native.bias
-
-
-class Linear(_Native):
+class Linear(NativeLayer):
     """activation(x weight^T + bias); in FP8 under amp.fp8_autocast."""
 
     def __init__(self, in_features, out_features, bias=True, device="cpu", dtype=_F32, *,
@@ -37,7 +18,7 @@ class Linear(_Native):
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
 
 
-class Embedding(_Native):
+class Embedding(NativeLayer):
     """Rows of a table by index."""
 
     def __init__(self, num_embeddings, embedding_dim, device="cpu", dtype=_F32, *, std=1.0):
@@ -51,7 +32,7 @@ class Embedding(_Native):
 def _conv(axes):
     native = getattr(_binade, f"_Conv{axes}d")
 
-    class Conv(_Native):
+    class Conv(NativeLayer):
         def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1,
                      groups=1, bias=True, device="cpu", dtype=_F32):
             super().__init__(native(in_channels, out_channels, kernel_size, stride, padding,
@@ -67,14 +48,33 @@ Conv2d = _conv(2)
 Conv3d = _conv(3)
 
 
-class LayerNorm(_Native):
+def _conv_transpose(axes):
+    native = getattr(_binade, f"_ConvTranspose{axes}d")
+
+    class ConvTranspose(NativeLayer):
+        def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0,
+                     output_padding=0, groups=1, bias=True, dilation=1, device="cpu", dtype=_F32):
+            super().__init__(native(in_channels, out_channels, kernel_size, stride, padding,
+                                    output_padding, groups, bias, dilation, device, dtype))
+
+    ConvTranspose.__name__ = ConvTranspose.__qualname__ = f"ConvTranspose{axes}d"
+    ConvTranspose.__doc__ = f"A transposed convolution over {axes} spatial axes."
+    return ConvTranspose
+
+
+ConvTranspose1d = _conv_transpose(1)
+ConvTranspose2d = _conv_transpose(2)
+ConvTranspose3d = _conv_transpose(3)
+
+
+class LayerNorm(NativeLayer):
     """Layer normalization over the last axis."""
 
     def __init__(self, normalized_shape, eps=1e-5, bias=True, device="cpu", dtype=_F32):
         super().__init__(_binade._LayerNorm(_width(normalized_shape), eps, bias, device, dtype))
 
 
-class RMSNorm(_Native):
+class RMSNorm(NativeLayer):
     """Root-mean-square normalization over the last axis."""
 
     def __init__(self, normalized_shape, eps=1e-5, device="cpu", dtype=_F32):
@@ -90,7 +90,7 @@ def _width(normalized_shape):
     return normalized_shape[0]
 
 
-class BatchNorm2d(_Native):
+class BatchNorm2d(NativeLayer):
     """Normalization of each channel of [n, channels, ...] over the batch."""
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, device="cpu", dtype=_F32):
@@ -100,14 +100,32 @@ class BatchNorm2d(_Native):
 BatchNorm1d = BatchNorm3d = BatchNorm2d
 
 
-class GroupNorm(_Native):
+class GroupNorm(NativeLayer):
     """Normalization of groups of channels of one sample."""
 
     def __init__(self, num_groups, num_channels, eps=1e-5, device="cpu", dtype=_F32):
         super().__init__(_binade._GroupNorm(num_groups, num_channels, eps, device, dtype))
 
 
-class MultiheadAttention(_Native):
+class InstanceNorm2d(Module):
+    """Normalization of each channel of each sample by itself, without running statistics."""
+
+    def __init__(self, num_features, eps=1e-5, affine=False, device="cpu", dtype=_F32):
+        super().__init__()
+        self.eps = eps
+        self.weight = self.bias = None
+        if affine:
+            self.weight = Parameter(_binade.ones(num_features, dtype, device))
+            self.bias = Parameter(_binade.zeros(num_features, dtype, device))
+
+    def forward(self, x):
+        return _binade.instance_norm(x, weight=self.weight, bias=self.bias, eps=self.eps)
+
+
+InstanceNorm1d = InstanceNorm3d = InstanceNorm2d
+
+
+class MultiheadAttention(NativeLayer):
     """Self-attention on [batch, tokens, width] with one packed projection."""
 
     weight = bias = None
@@ -118,7 +136,7 @@ class MultiheadAttention(_Native):
                                                      dropout, device, dtype))
 
 
-class MLP(_Native):
+class MLP(NativeLayer):
     """Two linear layers with an activation (gelu_tanh); gated: activation(gate) * up, SwiGLU by
     default."""
 
@@ -128,6 +146,58 @@ class MLP(_Native):
                  dropout=0.0, device="cpu", dtype=_F32):
         super().__init__(_binade._MLP(width, hidden, gated, bias, activation, dropout, device,
                                       dtype))
+
+
+class _Unweighted(Module):
+    """A function of one tensor with fixed options."""
+
+    def __init__(self, function, **options):
+        super().__init__()
+        self._function, self.options = function, options
+
+    def forward(self, x):
+        return self._function(x, **self.options)
+
+    def extra_repr(self):
+        return ", ".join(f"{name}={value}" for name, value in self.options.items())
+
+
+class MaxPool2d(_Unweighted):
+    """The largest element of each window."""
+
+    def __init__(self, kernel_size, stride=None, padding=0, *, ceil_mode=False):
+        super().__init__(_binade.max_pool, kernel_size=kernel_size, stride=stride, padding=padding,
+                         ceil_mode=ceil_mode)
+
+
+class AvgPool2d(_Unweighted):
+    """The mean of each window."""
+
+    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False,
+                 count_include_pad=True):
+        super().__init__(_binade.avg_pool, kernel_size=kernel_size, stride=stride, padding=padding,
+                         ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+
+
+class AdaptiveAvgPool2d(_Unweighted):
+    """Means of windows that give `output_size`."""
+
+    def __init__(self, output_size):
+        super().__init__(_binade.adaptive_avg_pool, output_size=output_size)
+
+
+class AdaptiveMaxPool2d(_Unweighted):
+    """Largest elements of windows that give `output_size`."""
+
+    def __init__(self, output_size):
+        super().__init__(_binade.adaptive_max_pool, output_size=output_size)
+
+
+# A pool reads the number of spatial axes from its input.
+MaxPool1d = MaxPool3d = MaxPool2d
+AvgPool1d = AvgPool3d = AvgPool2d
+AdaptiveAvgPool1d = AdaptiveAvgPool3d = AdaptiveAvgPool2d
+AdaptiveMaxPool1d = AdaptiveMaxPool3d = AdaptiveMaxPool2d
 
 
 class Dropout(Module):
@@ -155,37 +225,63 @@ Sigmoid = _function("Sigmoid", _binade.sigmoid, "1 / (1 + exp(-x)).")
 Identity = _function("Identity", lambda x: x, "x itself.")
 
 
-class GELU(Module):
+Softplus = _function("Softplus", _binade.softplus, "log(1 + exp(x)).")
+Mish = _function("Mish", _binade.mish, "x * tanh(softplus(x)).")
+Hardsigmoid = _function("Hardsigmoid", _binade.hardsigmoid, "x / 6 + 1 / 2, limited to [0, 1].")
+Hardswish = _function("Hardswish", _binade.hardswish, "x * hardsigmoid(x).")
+
+
+class GELU(_Unweighted):
     """x times the normal distribution's cumulative probability."""
 
     def __init__(self, approximate="none"):
+        super().__init__(_binade.gelu, approximate=approximate)
+
+
+class ELU(_Unweighted):
+    """alpha * (exp(x) - 1) below 0, x above."""
+
+    def __init__(self, alpha=1.0):
+        super().__init__(_binade.elu, alpha=alpha)
+
+
+class LeakyReLU(_Unweighted):
+    """max(x, 0) + negative_slope * min(x, 0)."""
+
+    def __init__(self, negative_slope=0.01):
+        super().__init__(_binade.leaky_relu, negative_slope=negative_slope)
+
+
+class PReLU(Module):
+    """max(x, 0) + weight * min(x, 0), with one weight or one per channel (axis 1)."""
+
+    def __init__(self, num_parameters=1, init=0.25, device="cpu", dtype=_F32):
         super().__init__()
-        self.approximate = approximate
+        self.weight = Parameter(_binade.full(num_parameters, init, dtype, device))
 
     def forward(self, x):
-        return _binade.gelu(x, self.approximate)
+        return _binade.prelu(x, self.weight)
 
 
-class Softmax(Module):
+class Softmax(_Unweighted):
     """exp(x) / sum(exp(x)) along an axis."""
 
     def __init__(self, dim=-1):
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, x):
-        return _binade.softmax(x, self.dim)
+        super().__init__(_binade.softmax, dim=dim)
 
 
-class Flatten(Module):
+class LogSoftmax(_Unweighted):
+    """log(softmax(x)) along an axis."""
+
+    def __init__(self, dim=-1):
+        super().__init__(_binade.log_softmax, dim=dim)
+
+
+class Flatten(_Unweighted):
     """Merges axes, all but the first by default."""
 
     def __init__(self, start_dim=1, end_dim=-1):
-        super().__init__()
-        self.start_dim, self.end_dim = start_dim, end_dim
-
-    def forward(self, x):
-        return _binade.flatten(x, self.start_dim, self.end_dim)
+        super().__init__(_binade.flatten, start_dim=start_dim, end_dim=end_dim)
 
 
 def _loss(name, function):
@@ -193,8 +289,8 @@ def _loss(name, function):
         Module.__init__(self)
         self.options = options
 
-    def forward(self, input, target):
-        return function(input, target, **self.options)
+    def forward(self, input, target, *lengths):
+        return function(input, target, *lengths, **self.options)
 
     return type(name, (Module,), {"__init__": __init__, "forward": forward,
                                   "__doc__": function.__doc__, "__module__": __name__})
@@ -206,3 +302,4 @@ L1Loss = _loss("L1Loss", _binade.l1_loss)
 NLLLoss = _loss("NLLLoss", _binade.nll_loss)
 BCELoss = _loss("BCELoss", _binade.binary_cross_entropy)
 BCEWithLogitsLoss = _loss("BCEWithLogitsLoss", _binade.bce_with_logits)
+CTCLoss = _loss("CTCLoss", _binade.ctc_loss)

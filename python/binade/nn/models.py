@@ -19,9 +19,31 @@ class _LanguageModel(Module):
 
     logits = forward
 
-    def loss(self, tokens, targets):
-        """Mean cross entropy of predicting targets, without storing all logits at once."""
-        return self._native.loss(tokens, targets)
+    def loss(self, tokens, targets, *, documents=()):
+        """Mean cross entropy of predicting targets, without storing all logits at once.
+
+        `documents`: offsets, in the flattened batch, of documents that do not see one another.
+        """
+        return self._native.loss(tokens, targets, list(documents))
+
+    def add_adapters(self, rank=8, alpha=16.0, dropout=0.0, targets=("all-linear",)):
+        """Adds low-rank adapters (LoRA) to linear layers, named as Hugging Face names them, and
+        freezes all other parameters. Make the optimizer afterwards.
+
+        >>> import binade as bn
+        >>> model = bn.nn.GPT(layers=1, width=16, heads=2, vocab=32, context=8)
+        >>> model.add_adapters(rank=2, targets=["c_attn"])
+        >>> [name for name, p in model.named_parameters() if p.requires_grad]
+        ['blocks.0.attention.qkv.lora.c_attn.a', 'blocks.0.attention.qkv.lora.c_attn.b']
+        """
+        self._native.add_adapters(rank, alpha, dropout, list(targets))
+
+    def adapter_state_dict(self):
+        """Copies of the adapters' tensors under the names of the package PEFT."""
+        return self._native.adapter_tensors()
+
+    def load_adapter_state_dict(self, state_dict):
+        self._native.load_adapter_tensors(state_dict)
 
     @property
     def vocab(self):

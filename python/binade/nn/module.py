@@ -15,6 +15,35 @@ class Parameter(Tensor):
         if requires_grad:
             self.requires_grad = True
 
+    def __deepcopy__(self, memo):
+        return memo.setdefault(id(self), Parameter(self.detach().clone(), self.requires_grad))
+
+    def __reduce__(self):
+        return Parameter, (self.detach(), self.requires_grad)
+
+
+class RemovableHandle:
+    """A registered hook. Dropping the handle leaves the hook in place."""
+
+    def __init__(self, remove):
+        self._remove = remove
+
+    def remove(self):
+        """Removes the hook; further calls do nothing."""
+        self._remove()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+def _registered(hooks, hook):
+    key = object()
+    hooks[key] = hook
+    return RemovableHandle(lambda: hooks.pop(key, None))
+
 
 def _joined(prefix, name):
     return f"{prefix}.{name}" if prefix else name
@@ -35,27 +64,69 @@ class Module:
         for store in ("_parameters", "_buffers", "_modules"):
             object.__setattr__(self, store, {})
         object.__setattr__(self, "_name", "")
+        object.__setattr__(self, "_pre_hooks", {})
+        object.__setattr__(self, "_hooks", {})
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
     def __call__(self, *args, **kwargs):
         with _binade._module_scope(self._name):
+            if self._pre_hooks or self._hooks:
+                return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
+
+    def _call_with_hooks(self, args, kwargs):
+        for hook in list(self._pre_hooks.values()):
+            result = hook(self, args)
+            if result is not None:
+                args = result if isinstance(result, tuple) else (result,)
+        output = self.forward(*args, **kwargs)
+        for hook in list(self._hooks.values()):
+            result = hook(self, args, output)
+            output = output if result is None else result
+        return output
+
+    def register_forward_pre_hook(self, hook):
+        """Calls hook(module, args) before forward; a result other than None replaces the args."""
+        return _registered(self._pre_hooks, hook)
+
+    def register_forward_hook(self, hook):
+        """Calls hook(module, args, output) after forward; a result replaces the output.
+
+        >>> import binade as bn
+        >>> layer = bn.nn.Linear(2, 3)
+        >>> handle = layer.register_forward_hook(lambda module, args, output: print(output.shape))
+        >>> y = layer(bn.ones(4, 2))
+        (4, 3)
+        >>> handle.remove()
+        """
+        return _registered(self._hooks, hook)
 
     def __setattr__(self, name, value):
         stores = self.__dict__
         if isinstance(value, (Module, Parameter)) and "_modules" not in stores:
             raise AttributeError("call super().__init__() before assigning modules or parameters")
-        if isinstance(value, Module):
+        if "_modules" not in stores:
+            object.__setattr__(self, name, value)
+        elif isinstance(value, Module):
             object.__setattr__(value, "_name", name)
-            self._modules[name] = value
+            self._store(self._modules, name, value)
         elif isinstance(value, Parameter):
-            self._parameters[name] = value
-        elif "_buffers" in stores and name in self._buffers:
+            self._store(self._parameters, name, value)
+        elif name in self._buffers:
             self._buffers[name] = value
         else:
             object.__setattr__(self, name, value)
+            self._parameters.pop(name, None)
+            self._modules.pop(name, None)
+
+    def _store(self, store, name, value):
+        """Puts a value where it belongs and drops what had its name elsewhere."""
+        for other in (self.__dict__, self._parameters, self._modules):
+            if other is not store:
+                other.pop(name, None)
+        store[name] = value
 
     def __getattr__(self, name):
         for store in ("_parameters", "_buffers", "_modules"):
@@ -93,6 +164,24 @@ class Module:
         yield prefix, self
         for name, child in self._modules.items():
             yield from child.named_modules(_joined(prefix, name))
+
+    def get_submodule(self, target):
+        """The module at a path. Layers inside a model of the engine can be hooked, too.
+
+        >>> import binade as bn
+        >>> model = bn.nn.GPT(layers=1, width=16, heads=2, vocab=32, context=8)
+        >>> model.get_submodule("blocks.0.mlp.up").weight.shape
+        (64, 16)
+        """
+        module, rest = self, [part for part in target.split(".") if part]
+        while rest and rest[0] in module._modules:
+            module = module._modules[rest.pop(0)]
+        if not rest:
+            return module
+        layer = None if module._native is None else module._native.layer(".".join(rest))
+        if layer is None:
+            raise AttributeError(f"{type(self).__name__} has no layer at {target!r}")
+        return InnerLayer(layer)
 
     def modules(self):
         return (module for _, module in self.named_modules())
@@ -232,6 +321,12 @@ class Module:
         function(self)
         return self
 
+    def __reduce_ex__(self, protocol):
+        if self._native is not None:
+            raise TypeError(f"{type(self).__name__} is a module of the engine and cannot be copied "
+                            "or pickled: make another and load this one's state_dict()")
+        return super().__reduce_ex__(protocol)
+
     def extra_repr(self):
         return ""
 
@@ -251,6 +346,42 @@ def _dtype_or_none(target):
         return _binade.dtype(target)
     except TypeError:
         return None
+
+
+class NativeLayer(Module):
+    """A layer of the engine: its parameters are those of the native object."""
+
+    def __init__(self, native):
+        super().__init__()
+        object.__setattr__(self, "_native", native)
+
+    def forward(self, x):
+        return self._native(x)
+
+    @property
+    def weight(self):
+        return self._native.weight
+
+    @property
+    def bias(self):
+        return self._native.bias
+
+
+class InnerLayer(NativeLayer):
+    """A layer inside a model of the engine, which calls it and its hooks."""
+
+    def register_forward_pre_hook(self, hook):
+        def call(native, x):
+            result = hook(InnerLayer(native), (x,))
+            return result[0] if isinstance(result, tuple) else result
+
+        return RemovableHandle(self._native.register_forward_pre_hook(call).remove)
+
+    def register_forward_hook(self, hook):
+        def call(native, x, output):
+            return hook(InnerLayer(native), (x,), output)
+
+        return RemovableHandle(self._native.register_forward_hook(call).remove)
 
 
 class Sequential(Module):
