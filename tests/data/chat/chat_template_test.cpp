@@ -140,6 +140,17 @@ TEST(ChatTemplate, AFileOfItsOwnBeatsTheTokenizersConfiguration) {
   EXPECT_EQ(read_chat_template(folder.path(), ChatFormat::chatml)->format, ChatFormat::chatml);
 }
 
+TEST(ChatTemplate, OfSeveralTheDefaultIsTaken) {
+  const TemporaryFolder folder;
+  folder.put("tokenizer_config.json",
+             R"({"chat_template": [{"name": "tool_use", "template": "{{ tools }}"},
+                                   {"name": "default", "template": "[INST] [/INST]"}]})");
+  EXPECT_EQ(read_chat_template(folder.path())->format, ChatFormat::mistral);
+  folder.put("tokenizer_config.json",
+             R"({"chat_template": [{"name": "rag", "template": "{{ documents }}"}]})");
+  EXPECT_FALSE(read_chat_template(folder.path()));
+}
+
 // A tokenizer_config.json in the current folder is not that of bytes.
 TEST(ChatTemplate, BytesHaveNoFolder) {
   const TemporaryFolder folder;

@@ -96,6 +96,17 @@ std::string special_token(const json::Value& root, const char* name) {
   return found->is_object() ? found->at("content").string() : found->string();
 }
 
+// The member chat_template: a text, or a list of templates for several uses, of which transformers
+// takes the one called "default".
+const json::Value* default_template(const json::Value& root) {
+  const json::Value* found = root.find("chat_template");
+  if (found == nullptr || !found->is_array()) return found;
+  for (const json::Value& one : found->array()) {
+    if (one.at("name").string() == "default") return &one.at("template");
+  }
+  return nullptr;
+}
+
 // Appends messages and remembers which bytes are answers.
 class Renderer {
  public:
@@ -281,7 +292,7 @@ std::optional<ChatTemplate> read_chat_template(const fs::path& folder,
     const json::Document document = json::parse(text, {chat_reader, config.string()});
     const json::Value& root = document.root();
     tokens = {special_token(root, "bos_token"), special_token(root, "eos_token")};
-    if (const json::Value* found = root.find("chat_template"); found && found->is_string()) {
+    if (const json::Value* found = default_template(root); found && found->is_string()) {
       jinja = found->string();
       source = config.string() + ", chat_template";
     }
