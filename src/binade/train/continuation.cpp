@@ -76,13 +76,10 @@ Continuation continue_text(nn::LanguageModel& model, const data::Tokenizer& toke
   return result;
 }
 
-std::vector<int64_t> eos_ids(const std::filesystem::path& folder,
-                             const nn::LanguageModelConfig& config) {
-  const std::filesystem::path file = folder / "generation_config.json";
-  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) return config.eos;
-  const std::string text = io::read_text(file, "generate", max_generation_config);
+std::vector<int64_t> parse_eos_ids(std::string_view generation_config, const std::string& file,
+                                   const nn::LanguageModelConfig& config) {
   const json::Document document =
-      json::parse(text, {.reader = "generate", .file = file.string(), .offset = 0});
+      json::parse(generation_config, {.reader = "generate", .file = file, .offset = 0});
   const json::Value* eos = document.root().find("eos_token_id");
   if (eos == nullptr || eos->is_null()) return config.eos;
   constexpr int64_t max_id = INT32_MAX;
@@ -94,6 +91,14 @@ std::vector<int64_t> eos_ids(const std::filesystem::path& folder,
   }
   for (const json::Value& value : eos->array()) ids.push_back(id(value));
   return ids;
+}
+
+std::vector<int64_t> eos_ids(const std::filesystem::path& folder,
+                             const nn::LanguageModelConfig& config) {
+  const std::filesystem::path file = folder / "generation_config.json";
+  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) return config.eos;
+  return parse_eos_ids(io::read_text(file, "generate", max_generation_config), file.string(),
+                       config);
 }
 
 }  // namespace binade::train

@@ -14,11 +14,11 @@
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/base/text.h"
-#include "binade/data/chat/examples.h"
 #include "binade/data/corpus.h"
 #include "binade/data/documents.h"
 #include "binade/io/file.h"
 #include "binade/train/checkpoint_writer.h"
+#include "binade/train/companions.h"
 #include "binade/train/energy.h"
 #include "binade/train/evaluate.h"
 #include "binade/train/follow.h"
@@ -53,37 +53,6 @@ void check_same_tokenizer(const fs::path& checkpoint, const data::Tokenizer& tok
                  .expected = "the tokenizer of the checkpoint, " + in_words(saved),
                  .found = "another: " + in_words(tokenizer.model()),
                  .hint = "resume with the run's own config.toml"});
-}
-
-// Those of the model to start from, with the tokenizer's own instead if it comes from another
-// folder.
-io::CompanionFiles given_companions(const Config& config) {
-  io::CompanionFiles files;
-  const fs::path model =
-      config.init_from.empty() ? fs::path() : io::model_folder(config.init_from, "--init-from");
-  if (!model.empty()) files = io::read_companions(model, "train");
-  std::error_code ignored;
-  if (config.tokenizer == data::byte_tokenizer || config.tokenizer == model.string()) return files;
-  fs::path folder = config.tokenizer;
-  if (!fs::is_directory(folder, ignored)) {
-    // A chat template was read beside the tokenizer's file, and a resumed run needs it again.
-    if (!data::has_examples(config.data)) return files;
-    folder = folder.parent_path();
-  }
-  io::CompanionFiles own = io::read_companions(folder, "train");
-  own.erase("generation_config.json");
-  if (const auto found = files.find("generation_config.json"); found != files.end())
-    own.insert(*found);
-  return own;
-}
-
-io::CompanionFiles companions_of(const Config& config, const fs::path& run) {
-  if (config.resume) return io::read_companions(run, "train");
-  io::CompanionFiles files = given_companions(config);
-  // The format that the model learns takes the place of the one it may have.
-  if (config.chat && data::has_examples(config.data))
-    files["chat_template.jinja"] = data::jinja_of(*config.chat);
-  return files;
 }
 
 // What the user should know before a run continues from `checkpoint`: its later steps may not be
@@ -156,7 +125,7 @@ class Loop {
     full_speed_ = full_speed(config_);
     progress_.set_full_speed(full_speed_);
     memory::reset_peak(trainer_.device());
-    companions_ = companions_of(config_, folder_.path());
+    companions_ = companions_of(config_, *tokenizer_, folder_.path());
     save_settings();
     folder_.note_checkpoint(folder_.resumed() ? folder_.resumed()->step : -1);
     log_.emplace(folder_.path(), trainer_.steps());
