@@ -18,7 +18,7 @@ from ._creation import (  # noqa: F401
 from ._dtypes import (  # noqa: F401
     bfloat16, double, float16, float32, float64, float8_e4m3fn, float8_e5m2, half, int32, int64,
     long, uint8)
-from ._functions import checkpoint, clone, einsum, equal  # noqa: F401
+from ._functions import allclose, checkpoint, clone, einsum, equal  # noqa: F401
 from . import _methods  # noqa: F401  adds methods to Tensor
 from .autograd import enable_grad, no_grad, set_grad_enabled  # noqa: F401
 from .quantization import Quantization, quantize  # noqa: F401

@@ -18,7 +18,14 @@ def einsum(equation, *operands):
 
 def checkpoint(function, *inputs):
     """function(*inputs) without saving activations: the backward runs `function` again."""
-    return _binade._checkpoint(function, list(inputs))
+    def checked(*given):
+        result = function(*given)
+        if not isinstance(result, _binade.Tensor):
+            _binade._fail("checkpoint", argument="function", expected="one that returns a tensor",
+                          found=type(result).__name__)
+        return result
+
+    return _binade._checkpoint(checked, list(inputs))
 
 
 def clone(input):
@@ -36,3 +43,13 @@ def equal(input, other):
     if input.shape != other.shape:
         return False
     return bool((input == other).to(_binade.i32).sum().item() == input.numel())
+
+
+def allclose(input, other, rtol=1e-5, atol=1e-8):
+    """Whether |input - other| <= atol + rtol * |other| for all elements.
+
+    >>> import binade as bn
+    >>> bn.allclose(bn.ones(2), bn.ones(2) + 1e-6)
+    True
+    """
+    return bool(((input - other).abs() <= other.abs() * rtol + atol).all().item())

@@ -153,6 +153,11 @@ def _truth(self):
     return _py_bool(self.item())
 
 
+def _format(self, spec):
+    """A tensor of one element as its number."""
+    return format(self.item(), spec) if spec and self.numel() == 1 else object.__format__(self, spec)
+
+
 def _in_place(function):
     def method(self, other):
         if self.requires_grad and _binade.is_grad_enabled():
@@ -172,7 +177,7 @@ def _install():
         "__len__": _length, "__iter__": _iterate, "__bool__": _truth,
         "__float__": lambda self: float(self.item()), "__int__": lambda self: int(self.item()),
         "__index__": lambda self: int(self.item()),
-        "__hash__": object.__hash__,
+        "__hash__": object.__hash__, "__format__": _format,
         "float": _converter(_binade.f32), "double": _converter(_binade.f64),
         "half": _converter(_binade.f16), "bfloat16": _converter(_binade.bf16),
         "long": _converter(_binade.i64), "int": _converter(_binade.i32),

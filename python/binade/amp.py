@@ -60,6 +60,9 @@ class autocast(_Scoped):
                  policy=None):
         super().__init__()
         kind = str(device_type).split(":")[0]
+        if kind not in ("cpu", "cuda"):
+            _binade._fail("autocast", argument="device_type", expected="cpu or cuda",
+                          found=repr(device_type))
         if dtype is None:
             dtype = _binade.f16 if kind == "cuda" else _binade.bf16
         self._dtype, self._enabled, self._policy = dtype, enabled, policy

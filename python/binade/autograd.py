@@ -43,6 +43,13 @@ class set_grad_enabled(_GradMode):
     """enable_grad() or no_grad() by a value; a context manager only."""
 
 
+def _checked(result, op):
+    """The result of a function in Python, which must be a tensor."""
+    if not isinstance(result, Tensor):
+        _binade._fail(op, argument="result", expected="a tensor", found=type(result).__name__)
+    return result
+
+
 class FunctionCtx:
     """Carries what a Function's forward leaves for its backward."""
 
@@ -94,16 +101,18 @@ class Function:
             given = list(args)
             for place, tensor in zip(places, tensors):
                 given[place] = tensor
-            return cls.forward(ctx, *given)
+            return _checked(cls.forward(ctx, *given), cls.__name__ + ".forward")
 
         def backward(dy):
             gradients = cls.backward(ctx, dy)
             if not isinstance(gradients, tuple):
                 gradients = (gradients,)
-            if len(gradients) < len(args):
+            if len(gradients) != len(args):
                 _binade._fail(cls.__name__ + ".backward", argument="result",
                               expected=f"{len(args)} gradients", found=str(len(gradients)))
-            return [gradients[place] for place in places]
+            return [gradients[place] if gradients[place] is None
+                    else _checked(gradients[place], cls.__name__ + ".backward")
+                    for place in places]
 
         cast = getattr(cls.forward, "_binade_cast", "as_is")
         return _binade._custom(cls.__name__, cast, forward, backward,

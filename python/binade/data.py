@@ -33,7 +33,7 @@ class DataLoader:
 
         def collate(samples):
             batch = collate_fn([sample[0] if single[0] else tuple(sample) for sample in samples])
-            return list(batch) if isinstance(batch, (tuple, list)) else [batch]
+            return [asarray(b) for b in (batch if isinstance(batch, (tuple, list)) else [batch])]
 
         self._single = single
         self._native = _binade._DataLoader(

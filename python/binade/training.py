@@ -1,7 +1,10 @@
 """The trainer: runs as iterators over live metrics, generation, and memory plans."""
 
+import difflib
 import json
 import os
+import threading
+import weakref
 
 from . import _binade
 from ._binade import Config, RunResult  # noqa: F401
@@ -23,7 +26,7 @@ def configuration(file=None, **options):
     known = dict(_binade._keys())
     for name, _ in given:
         if name not in known:
-            near = [k.replace("-", "_") for k in known if k.startswith(name[:3])]
+            near = [k.replace("-", "_") for k in difflib.get_close_matches(name, known)]
             _binade._fail("train", argument=name.replace("-", "_"), expected="a key of the configuration",
                           found="an unknown one", hint="near it: " + ", ".join(near) if near else "")
     return _binade._resolve("" if file is None else str(file), given)
@@ -37,12 +40,29 @@ class TrainingRun:
     run after its step, with a checkpoint, and raises KeyboardInterrupt.
     """
 
+    _lock = threading.Lock()
+    _current = None  # a weak reference to the run in progress: signals belong to one at a time
+
     def __init__(self, config):
         self.config = config
-        self._run = _binade._TrainingRun(config)
+        with TrainingRun._lock:
+            self._await_other()
+            self._run = _binade._TrainingRun(config)
+            TrainingRun._current = weakref.ref(self)
         self._read = 0  # bytes of metrics.jsonl
         self._waiting = []
         self._ended = self._stopped = False
+
+    @staticmethod
+    def _await_other():
+        other = TrainingRun._current and TrainingRun._current()
+        if other is None or other._run.finished:
+            return
+        if not other._stopped:
+            _binade._fail("train", argument="run", expected="one run at a time in a process",
+                          found="another in progress: " + (other.folder or "it begins"),
+                          hint="iterate it to its end, or call its stop()")
+        other._run.wait()
 
     def __iter__(self):
         return self

@@ -45,6 +45,16 @@ class TrainingRun {
     changed_.notify_all();
   }
 
+  bool finished() const {
+    const std::lock_guard lock(mutex_);
+    return finished_;
+  }
+  // Waits for the end of a run that was stopped.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return finished_; });
+  }
+
   std::string folder() const {
     const std::lock_guard lock(mutex_);
     return folder_;
@@ -151,6 +161,8 @@ void bind_train(nb::module_& m) {
       .def(nb::init<const train::Config&>())
       .def("next", &TrainingRun::next, ReleaseGil())
       .def("stop", &TrainingRun::stop, ReleaseGil())
+      .def("wait", &TrainingRun::wait, ReleaseGil())
+      .def_prop_ro("finished", &TrainingRun::finished)
       .def_prop_ro("folder", &TrainingRun::folder)
       .def_prop_ro("first_step", &TrainingRun::first_step)
       .def_prop_ro("result", &TrainingRun::result);

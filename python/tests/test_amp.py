@@ -135,3 +135,8 @@ def test_recipe_options():
         bn.amp.Fp8Recipe("delayed", history=0)
     with pytest.raises(bn.Error):
         bn.amp.Fp8Recipe("nonsense")
+
+
+def test_autocast_knows_its_devices():
+    with pytest.raises(bn.Error, match="cpu or cuda"):
+        bn.autocast("gpu")

@@ -102,3 +102,19 @@ def test_checkpoint_recomputes():
     x = bn.tensor([3.0], requires_grad=True)
     bn.checkpoint(square, x).sum().backward()
     assert x.grad.tolist() == [6] and len(calls) == 2
+
+
+def test_results_that_are_no_tensors_are_named():
+    def apply(forward, backward):
+        name = type("Mine", (bn.autograd.Function,), {"forward": staticmethod(forward),
+                                                      "backward": staticmethod(backward)})
+        name.apply(bn.ones(2, requires_grad=True)).sum().backward()
+
+    with pytest.raises(bn.Error, match="Mine.forward: .* found str"):
+        apply(lambda ctx, x: "text", None)
+    with pytest.raises(bn.Error, match="Mine.backward: .* found ndarray"):
+        apply(lambda ctx, x: x * 1, lambda ctx, dy: dy.numpy())
+    with pytest.raises(bn.Error, match="Mine.backward: .* 1 gradients, found 2"):
+        apply(lambda ctx, x: x * 1, lambda ctx, dy: (dy, dy))
+    with pytest.raises(bn.Error, match="checkpoint: .* found int"):
+        bn.checkpoint(lambda x: 1, bn.ones(1, requires_grad=True))

@@ -85,6 +85,13 @@ def test_assigning_before_init_is_explained():
     with pytest.raises(AttributeError, match="super"):
         Bad()
 
+    class Empty(bn.nn.Module):
+        def __init__(self):
+            pass
+
+    with pytest.raises(AttributeError, match="super"):
+        Empty()(1)
+
 
 def test_a_name_has_one_value():
     module = bn.nn.Module()
@@ -236,6 +243,10 @@ def test_hooks_inside_a_model_of_the_engine():
     up.register_forward_hook(fails)
     with pytest.raises(KeyError, match="mine"):
         model(tokens)
+    other = bn.nn.GPT(1, 16, 2, 50, 8)
+    other.get_submodule("blocks.0.mlp").register_forward_hook(lambda *args: "text")
+    with pytest.raises(bn.Error, match="hook: .* found str"):
+        other(tokens)
     with pytest.raises(AttributeError, match="no layer"):
         model.get_submodule("blocks.7")
 

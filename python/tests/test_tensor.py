@@ -205,3 +205,17 @@ def test_memory_is_counted():
 def test_fp8_tensors_are_printed():
     x = bn.from_numpy(np.array([1, -2.5], ml_dtypes.float8_e4m3fn))
     assert x.tolist() == [1, -2.5] and repr(x) == "tensor([ 1. , -2.5], dtype=e4m3)"
+
+
+def test_numbers_are_formatted():
+    assert f"{bn.tensor([2.5]).sum():.2f}" == "2.50" and "tensor" in f"{bn.ones(1)}"
+    with pytest.raises(TypeError):
+        f"{bn.ones(2):.2f}"
+
+
+def test_patterns():
+    assert bn.eye(2).tolist() == [[1, 0], [0, 1]] and bn.eye(1, 2).shape == (1, 2)
+    assert bn.linspace(0, 1, 3).tolist() == [0, 0.5, 1]
+    assert bn.ones_like(bn.zeros(2, dtype=bn.bf16)).dtype is bn.bf16
+    assert bn.full_like(bn.zeros(2), 3).tolist() == [3, 3]
+    assert bn.allclose(bn.ones(2), bn.ones(2)) and not bn.allclose(bn.ones(1), bn.zeros(1))

@@ -37,6 +37,16 @@ def test_metrics_are_live(tmp_path):
     assert steps[-1] < 5 and run.result.interrupted
 
 
+def test_one_run_at_a_time(tmp_path):
+    first = bn.train(steps=1000, out=tmp_path / "first", **TINY)
+    next(first)
+    with pytest.raises(bn.Error, match="one run at a time"):
+        bn.train(steps=1, out=tmp_path / "second", **TINY)
+    first.stop()
+    assert len(list(bn.train(steps=1, out=tmp_path / "second", **TINY))) == 2
+    assert first.result.interrupted
+
+
 def test_a_run_that_is_dropped_ends(tmp_path):
     run = bn.train(steps=1000, out=tmp_path / "run", **TINY)
     next(run)

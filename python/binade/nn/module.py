@@ -133,6 +133,8 @@ class Module:
             found = self.__dict__.get(store, {})
             if name in found:
                 return found[name]
+        if "_modules" not in self.__dict__ and name in ("_name", "_modules", "_parameters"):
+            raise AttributeError(f"{type(self).__name__}.__init__ does not call super().__init__()")
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __delattr__(self, name):
@@ -367,19 +369,26 @@ class NativeLayer(Module):
         return self._native.bias
 
 
+def _hook_result(result):
+    if result is not None and not isinstance(result, Tensor):
+        _binade._fail("hook", argument="result", expected="a tensor or None",
+                      found=type(result).__name__)
+    return result
+
+
 class InnerLayer(NativeLayer):
     """A layer inside a model of the engine, which calls it and its hooks."""
 
     def register_forward_pre_hook(self, hook):
         def call(native, x):
             result = hook(InnerLayer(native), (x,))
-            return result[0] if isinstance(result, tuple) else result
+            return _hook_result(result[0] if isinstance(result, tuple) else result)
 
         return RemovableHandle(self._native.register_forward_pre_hook(call).remove)
 
     def register_forward_hook(self, hook):
         def call(native, x, output):
-            return hook(InnerLayer(native), (x,), output)
+            return _hook_result(hook(InnerLayer(native), (x,), output))
 
         return RemovableHandle(self._native.register_forward_hook(call).remove)
 
