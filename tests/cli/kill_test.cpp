@@ -126,8 +126,10 @@ TEST_P(KillsSlow, AThousandTimes) {
   if (const std::string missing = missing_for(GetParam()); !missing.empty())
     GTEST_SKIP() << missing;
   const auto count = static_cast<int>(arrangements().size());
+  const auto index = &arrangement_named(GetParam().name) - arrangements().data();
   const int wanted = (kills_wanted(1000) + count - 1) / count;
-  const KillTally tally = KilledRuns(GetParam(), 2).kill_runs(wanted);
+  const KillTally tally =
+      KilledRuns(GetParam(), static_cast<uint64_t>(2 + index)).kill_runs(wanted);
   std::printf(
       "%-28s %5d kills: %5d at random times, %5d at calls; %5d left a half-written "
       "checkpoint, %5d were of resumed runs\n",

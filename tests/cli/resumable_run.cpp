@@ -41,12 +41,17 @@ std::string content_of_model(const fs::path& folder) {
   return all;
 }
 
-// The names of all files. Every start of a run has its own for TensorBoard.
-std::string names_below(const fs::path& folder) {
+// The names of all files but those that every start of a run has for TensorBoard, and those of
+// older checkpoints: a run that fails saves one of its own.
+std::string names_below(const fs::path& folder, const fs::path& last_checkpoint) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.path().parent_path().filename() != "tb")
-      names.push_back(entry.path().lexically_relative(folder).string());
+  for (auto at = fs::recursive_directory_iterator(folder); at != fs::recursive_directory_iterator();
+       ++at) {
+    const std::string name = at->path().filename().string();
+    if (name == "tb" || (name.starts_with("step-") && at->path() != last_checkpoint))
+      at.disable_recursion_pending();
+    else
+      names.push_back(at->path().lexically_relative(folder).string());
   }
   std::sort(names.begin(), names.end());
   std::string all;
@@ -131,11 +136,14 @@ std::vector<std::string> ResumableRun::command(const fs::path& out) const {
   if (fs::exists(out / "config.toml")) {
     line += " --resume";
   } else {
-    line += std::string(" ") + tiny_run +
-            "--eval-every 5 --fp8-history 4 --scale-growth-interval 4 --scale-init 1e9 --keep 2 "
-            "--steps " +
-            std::to_string(length_.steps) + " --checkpoint-every " +
-            std::to_string(length_.checkpoint_every) + " " + options_;
+    line +=
+        std::string(" ") + tiny_run +
+        "--eval-every 5 --fp8-history 4 --scale-growth-interval 4 --keep 2 "
+        // Overflows in the first steps of fp16, so that there is a diagnosis, and not in others.
+        "--scale-init 4e6 "
+        "--steps " +
+        std::to_string(length_.steps) + " --checkpoint-every " +
+        std::to_string(length_.checkpoint_every) + " " + options_;
   }
   std::istringstream stream(line);
   std::vector<std::string> words;
@@ -161,9 +169,8 @@ long ResumableRun::count_calls(const fs::path& out) const {
 }
 
 std::string ResumableRun::outcome(const fs::path& out) const {
-  std::string all =
-      content_of_model(out / "checkpoints" / ("step-" + std::to_string(length_.steps))) +
-      content_of_model(out / "best");
+  const fs::path last = out / "checkpoints" / ("step-" + std::to_string(length_.steps));
+  std::string all = content_of_model(last) + content_of_model(out / "best");
   for (const char* name : {"layers.jsonl", "precision_plan.json", "doctor.txt"})
     all += testing::content_of(out / name);
   std::ifstream log(out / "metrics.jsonl");
@@ -173,7 +180,7 @@ std::string ResumableRun::outcome(const fs::path& out) const {
       record.erase(name);
     all += record.dump() + "\n";
   }
-  return all + names_below(out);
+  return all + names_below(out, last);
 }
 
 }  // namespace binade::cli

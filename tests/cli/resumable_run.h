@@ -45,7 +45,7 @@ class ResumableRun {
   long count_calls(const std::filesystem::path& out) const;
   // Weights, moments and the rest of the trainer's state at the end, the best model, the
   // statistics of layers, plan and diagnoses, the log but for its times and memory, and the names
-  // of all files.
+  // of files but for older checkpoints.
   std::string outcome(const std::filesystem::path& out) const;
 
  private:

@@ -40,19 +40,28 @@ class FaultyRuns {
   std::map<std::string, FaultTally> run(long stride, size_t first_kind, size_t kinds) {
     size_t kind = first_kind;
     for (long at = stride / 2; at < calls_ && !::testing::Test::HasFailure(); at += stride, ++kind)
-      for (size_t i = 0; i < kinds; ++i) run_with(faults[(kind + i) % std::size(faults)], at);
+      for (size_t i = 0; i < kinds; ++i) run_with(faults[(kind + i) % std::size(faults)], at, "");
     return tallies_;
+  }
+
+  // At every call on files whose names begin with `name`. Returns how many calls there were.
+  long run_on(const std::string& name, const std::string& fault) {
+    long at = 0;
+    while (!::testing::Test::HasFailure() && run_with(fault, at, name) != 0) ++at;
+    return at;
   }
 
  private:
   static constexpr RunLength length{.steps = 6, .checkpoint_every = 2};
 
-  void run_with(const std::string& fault, long at) {
-    SCOPED_TRACE(arrangement_.name + ": " + fault + " at call " + std::to_string(at));
+  // A fault at one of the calls on files whose names begin with `name`. Returns the exit code.
+  int run_with(const std::string& fault, long at, const std::string& name) {
+    SCOPED_TRACE(arrangement_.name + ": " + fault + " at call " + std::to_string(at) + " " + name);
     const fs::path run = folder_ / "run", output = folder_ / "output";
     const int status =
         Process(runs_.command_with_fault(
-                    run, {"BINADE_FAULT=" + fault, "BINADE_FAULT_AT=" + std::to_string(at)}),
+                    run, {"BINADE_FAULT_ROOT=" + (name.empty() ? run : run / name).string(),
+                          "BINADE_FAULT=" + fault, "BINADE_FAULT_AT=" + std::to_string(at)}),
                 output)
             .wait();
     // Interruptions and short writes are no failures.
@@ -71,6 +80,7 @@ class FaultyRuns {
     tallies_[fault].ended += status == 0 ? 0 : 1;
     fs::remove_all(run);
     fs::remove(output);
+    return status;
   }
 
   const testing::TemporaryFolder folder_;
@@ -83,6 +93,12 @@ class FaultyRuns {
 
 TEST(Torture, AFaultAtAFewSystemCallsLosesNothing) {
   FaultyRuns(arrangement_named("fp16")).run(29, 0, 1);
+}
+
+// The checkpoint that a run saves before it ends has the step: its diagnosis must not be missing.
+TEST(Torture, AStepIsCompleteIfItsRecordCannotBeWritten) {
+  FaultyRuns runs(arrangement_named("fp16"));
+  EXPECT_GE(runs.run_on("metrics.jsonl", "EIO"), 7);  // a record of each step
 }
 
 // A positive number from the environment, which scripts/torture sets, or 1.
