@@ -51,6 +51,22 @@ TEST(CliCompare, PrintsATableAndWritesAPage) {
   EXPECT_TRUE(std::filesystem::exists(folder / "page/compare.html"));
 }
 
+TEST(CliSweep, PrintsARankingAndWritesAPageAndAPlan) {
+  const testing::TemporaryFolder folder;
+  const std::string out = " --out " + quoted((folder / "swept").string()) + small_model;
+  const Outcome text = binade("sweep --steps 2" + out);
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("blocks.0.mlp.down"));
+  EXPECT_THAT(text.err, HasSubstr("blocks.0.attention.qkv in FP8: loss "));
+  EXPECT_TRUE(std::filesystem::exists(folder / "swept/sweep.html"));
+  const Outcome run = binade("train --precision fp8 --steps 1 --precision-plan " +
+                             quoted((folder / "swept/precision_plan.json").string()) + " --out " +
+                             quoted((folder / "run").string()) + small_model);
+  EXPECT_EQ(run.status, 0) << run.err;
+  const auto json = nlohmann::json::parse(binade("sweep --json --by matmul --steps 1" + out).out);
+  EXPECT_EQ(json.at("ranked").size(), 12u);
+}
+
 TEST(CliCompare, AnInterruptKeepsCompleteRuns) {
   const testing::TemporaryFolder folder;
   const std::string log = quoted((folder / "log").string());
@@ -75,12 +91,17 @@ TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
       {"plan --stpes 3", "--steps"},
       {"compare --precisions fp4", "'fp4'"},
       {"compare --seeds 1", "--seeds"},
+      {"sweep --precision bf16", "fp8, whose layers"},
+      {"sweep --by head", "--by"},
+      {"policy --steps 2", "expected --trace"},
+      {"formats nan", "finite numbers"},
       {"train --precision bf16 --auto-precision --steps 1", "precision 'fp8'"},
       {"train --precision fp8 --precision-plan no-such.json --steps 1", "no-such.json"},
   };
   for (const auto& [arguments, message] : cases) {
-    const Outcome outcome =
-        binade(std::string(arguments) + (arguments[0] == 'l' ? "" : small_model));
+    const std::string given = arguments;
+    const bool takes_a_model = !given.starts_with("lab") && !given.starts_with("formats");
+    const Outcome outcome = binade(given + (takes_a_model ? small_model : ""));
     EXPECT_EQ(outcome.status, 2) << arguments << "\n" << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(message)) << arguments;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;

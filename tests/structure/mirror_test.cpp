@@ -75,6 +75,7 @@ constexpr Covered covered[] = {
     {"lab/experiment_report", "lab/experiments"},
     {"lab/experiments/*", "lab/experiments"},
     {"lab/precision_comparison_report", "lab/precision_comparison"},
+    {"lab/sweep_report", "lab/sweep"},
     {"lab/underflow", "lab/diagnosis"},
     {"nn/fp8_fusion", "nn/fp8_blocks"},
     {"nn/linear", "nn/layers"},

@@ -23,6 +23,7 @@ void add_launch(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_policy(CLI::App& app);
 void add_report(CLI::App& app);
+void add_sweep(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
 void add_version(CLI::App& app);

@@ -82,6 +82,7 @@ int run(int argc, char** argv) {
   binade::cli::add_tokenize(app);
   binade::cli::add_bench(app);
   binade::cli::add_compare(app);
+  binade::cli::add_sweep(app);
   binade::cli::add_plan(app);
   binade::cli::add_lab(app);
   binade::cli::add_policy(app);

@@ -14,13 +14,13 @@
 namespace binade::lab {
 namespace {
 
-// The fraction of zeros in a gradient of magnitude about `size`, computed in `dtype` with the loss
-// multiplied by `scale`.
+// The fraction of zeros in a gradient of magnitude about `size`, with the loss multiplied by
+// `scale`. Each element is rounded to `dtype` once, by itself.
 double zero_fraction(double size, DType dtype, double scale) {
   Tensor x = randn({64, 64}, {1, 1}, dtype);
   x.set_requires_grad();
   x.set_grad_dtype(dtype);
-  const Tensor loss = sum(cast(x * randn({64, 64}, {1, 2}, dtype), DType::f32));
+  const Tensor loss = sum(cast(x, DType::f32) * randn({64, 64}, {1, 2}));
   mul(loss, size * scale).backward();
   const std::vector<double> values = to_vector(x.grad());
   return static_cast<double>(std::count(values.begin(), values.end(), 0.0)) /
@@ -60,11 +60,11 @@ UnderflowResult underflow_experiment(ExperimentReport& report) {
                                .bf16_at_1e9 = zero_fraction(1e-9, DType::bf16, 1),
                                .scaled_at_1e9 = zero_fraction(1e-9, DType::f16, 32768)};
   report.add_conclusion(fmt::format(
-      "at 1e-9, {:.0f}% of f16 gradients are zero and cannot update any weight. bf16 has f32's "
+      "at 1e-9, {:.0f}% of f16 gradients are zero and cannot update any weight; bf16 has f32's "
       "exponents and loses none. Multiplying the loss by 2^15 moves gradients up by fifteen "
-      "binades, "
-      "into the range of f16.",
-      100 * result.at_1e9));
+      "binades: "
+      "then {:.1f}% of them are zero.",
+      100 * result.at_1e9, 100 * result.scaled_at_1e9));
   return result;
 }
 

@@ -1,0 +1,77 @@
+#include "binade/lab/sweep.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "binade/base/error.h"
+#include "binade/cli/commands.h"
+#include "binade/cli/configuration.h"
+#include "binade/io/file.h"
+#include "binade/train/signals.h"
+
+namespace binade::cli {
+namespace {
+
+struct SweepArguments : ConfigArguments {
+  std::string by = "layer";
+  bool json = false;
+};
+
+void write_results(const lab::Sweep& sweep, const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    fail("sweep", {.argument = "--out " + folder.string(),
+                   .expected = "a folder to write to",
+                   .found = error.message()});
+  io::AtomicFile file(folder / "sweep.html", "sweep");
+  file.append(lab::sweep_html(sweep));
+  file.commit();
+  train::write_precision_plan(sweep.plan(), folder / "precision_plan.json");
+}
+
+void run_sweep(const train::Config& config, const SweepArguments& arguments) {
+  const train::SignalGuard signals;
+  lab::SweepOptions options{.by = arguments.by == "matmul" ? lab::SweepOptions::By::matmul
+                                                           : lab::SweepOptions::By::layer};
+  options.on_run = [&](const std::string& line) {
+    fmt::print(stderr, "{}\n", line);
+    return !signals.stop_requested();
+  };
+  const lab::Sweep sweep = lab::sweep(config, options);
+  const std::filesystem::path folder = config.out.empty() ? "sweep" : config.out;
+  write_results(sweep, folder);
+  if (arguments.json) {
+    fmt::print("{}", lab::sweep_json(sweep));
+  } else {
+    fmt::print("{}page: {}\nplan: {}   # for binade train --precision fp8 --precision-plan\n",
+               lab::sweep_text(sweep), (folder / "sweep.html").string(),
+               (folder / "precision_plan.json").string());
+  }
+  // As a shell reports a program that a signal ended.
+  if (sweep.interrupted) throw CLI::RuntimeError(128 + signals.stop_signal());
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "sweep", "Rank layers by how much FP8 costs them, and write a precision plan");
+  auto arguments = std::make_shared<SweepArguments>();
+  command
+      ->add_option("--by", arguments->by,
+                   "layer, or matmul: forward, dgrad and wgrad of each layer, three times as long")
+      ->check(CLI::IsMember({"layer", "matmul"}))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print JSON instead of text");
+  add_configuration(*command, *arguments);
+  command->callback([command, arguments] {
+    run_sweep(configuration(*command, *arguments, {{"steps", "60"}, {"precision", "fp8"}}),
+              *arguments);
+  });
+}
+
+}  // namespace binade::cli
