@@ -10,12 +10,15 @@
 #include "binade/nn/sequential.h"
 #include "binade/ops/activation.h"
 #include "binade/ops/create.h"
+#include "binade/ops/pool.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"
 #include "binade/ops/softmax.h"
 
 namespace binade::nn {
 namespace {
+
+using ::testing::ElementsAre;
 
 TEST(ActivationLayers, AreTheirFunctions) {
   const Tensor x = randn({3, 4, 5}, {1, 1});
@@ -29,6 +32,11 @@ TEST(ActivationLayers, AreTheirFunctions) {
   expect(GELU(), gelu(x));
   expect(GELU(Gelu::tanh), gelu(x, Gelu::tanh));
   expect(SiLU(), silu(x));
+  expect(ELU(), elu(x));
+  expect(ELU(0.5), elu(x, 0.5));
+  expect(Mish(), mish(x));
+  expect(Hardswish(), hardswish(x));
+  expect(Hardsigmoid(), hardsigmoid(x));
   expect(Sigmoid(), sigmoid(x));
   expect(Tanh(), tanh(x));
   expect(Softplus(), softplus(x));
@@ -40,6 +48,19 @@ TEST(ActivationLayers, AreTheirFunctions) {
   expect(AvgPool({.kernel = {3}, .stride = {1}, .padding = {1}}),
          avg_pool(x, {.kernel = {3}, .stride = {1}, .padding = {1}}));
   expect(GlobalAvgPool(), global_avg_pool(x));
+  expect(AdaptiveAvgPool(2), adaptive_avg_pool(x, {2}));
+  expect(AdaptiveMaxPool(3), adaptive_max_pool(x, {3}));
+}
+
+// 5 elements in 2 windows: 0 to 2 and 2 to 4.
+TEST(AdaptivePools, HaveTheSizesAskedFor) {
+  const Tensor x = reshape(arange(2 * 5 * 4, DType::f32), {1, 2, 5, 4});
+  EXPECT_EQ(AdaptiveMaxPool({2, 4})(x).shape(), (Shape{1, 2, 2, 4}));
+  EXPECT_THAT(to_vector(AdaptiveMaxPool({2, 1})(x)), ElementsAre(11, 19, 31, 39));
+  EXPECT_THAT(to_vector(AdaptiveAvgPool({2, 1})(x)), ElementsAre(5.5, 13.5, 25.5, 33.5));
+  EXPECT_EQ(AdaptiveAvgPool({7, 7}).description(), "AdaptiveAvgPool(7 x 7)");
+  EXPECT_TRUE(AdaptiveAvgPool(1).state_dict().empty());
+  EXPECT_THROW(AdaptiveAvgPool({1, 1, 1})(x), Error);
 }
 
 TEST(ActivationLayers, PReluLearnsItsSlopes) {
@@ -55,8 +76,11 @@ TEST(ActivationLayers, PReluLearnsItsSlopes) {
 }
 
 TEST(ActivationLayers, PrintTheirSizes) {
-  const Sequential model{std::make_unique<LeakyReLU>(0.2), std::make_unique<MaxPool>(2),
-                         std::make_unique<PReLU>(), std::make_unique<Softmax>(1)};
+  const Sequential model{std::make_unique<LeakyReLU>(0.2),    std::make_unique<MaxPool>(2),
+                         std::make_unique<PReLU>(),           std::make_unique<Softmax>(1),
+                         std::make_unique<ELU>(0.5),          std::make_unique<Mish>(),
+                         std::make_unique<LogSoftmax>(-1),    std::make_unique<Hardswish>(),
+                         std::make_unique<AdaptiveMaxPool>(3)};
   std::ostringstream out;
   out << model;
   EXPECT_EQ(out.str(),
@@ -64,7 +88,12 @@ TEST(ActivationLayers, PrintTheirSizes) {
             "  0: LeakyReLU(0.2)\n"
             "  1: MaxPool(kernel 2, stride 2, padding 0)\n"
             "  2: PReLU(1), 1 parameter\n"
-            "  3: Softmax(axis 1)\n");
+            "  3: Softmax(axis 1)\n"
+            "  4: ELU(0.5)\n"
+            "  5: Mish\n"
+            "  6: LogSoftmax(axis -1)\n"
+            "  7: Hardswish\n"
+            "  8: AdaptiveMaxPool(3)\n");
 }
 
 }  // namespace

@@ -25,6 +25,21 @@ struct Spread {
   double mean = 0, deviation = 0, largest = 0;
 };
 
+TEST(ManualSeed, RestartsInitialValuesAndDraws) {
+  const auto draw = [] {
+    std::vector<double> values = to_vector(Linear(3, 2).weight);
+    for (const double value : to_vector(randn({4}))) values.push_back(value);
+    return values;
+  };
+  manual_seed(5);
+  const auto first = draw();
+  EXPECT_NE(draw(), first);
+  manual_seed(5);
+  EXPECT_EQ(draw(), first);
+  manual_seed(6);
+  EXPECT_NE(draw(), first);
+}
+
 Spread spread_of(const Tensor& x) {
   Spread s;
   const auto values = to_vector(x);

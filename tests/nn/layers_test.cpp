@@ -104,6 +104,7 @@ TEST(Embedding, LooksRowsUp) {
   EXPECT_THAT(found, ElementsAre(rows[6], rows[7], rows[8], rows[0], rows[1], rows[2]));
   EXPECT_THROW(layer(tensor({4}, {1}, DType::i64)), Error);
   EXPECT_THROW(Embedding({.count = 0, .width = 3}), Error);
+  EXPECT_EQ(Embedding(4, 3).weight.shape(), layer.weight.shape());
 }
 
 // --- convolutions ---
@@ -116,6 +117,8 @@ TEST(Conv, ShapesFollowTheConfiguration) {
   EXPECT_EQ(two.weight.shape(), (Shape{8, 3, 3, 5}));
   EXPECT_EQ(two(random_input({1, 3, 9, 11})).shape(), (Shape{1, 8, 4, 4}));
   EXPECT_FALSE(two.bias.defined());
+  EXPECT_EQ(Conv2d(3, 8, 5).weight.shape(), (Shape{8, 3, 5, 5}));
+  EXPECT_EQ(ConvTranspose2d(3, 8, 5).weight.shape(), (Shape{3, 8, 5, 5}));
   Conv3d three({.in = 2, .out = 2, .kernel = {2}});
   EXPECT_EQ(three(random_input({1, 2, 4, 4, 4})).shape(), (Shape{1, 2, 3, 3, 3}));
   EXPECT_THROW(Conv2d({.in = 3, .out = 4, .options = {.groups = 2}}), Error);
@@ -212,6 +215,30 @@ TEST(GroupNorm, IsTheOpOnItsParameters) {
   EXPECT_EQ(to_vector(layer(x)), to_vector(group_norm(x, 2, layer.weight, layer.bias)));
   EXPECT_THROW(GroupNorm(3, 4)(x), Error);
   EXPECT_THROW(GroupNorm(2, 0), Error);
+}
+
+// A group norm with one channel per group.
+TEST(InstanceNorm, NormalizesEachChannelOfEachSample) {
+  InstanceNorm plain(4);
+  const Tensor x = random_input({3, 4, 5, 6}) * 3 + 1;
+  const Tensor y = plain(x);
+  EXPECT_EQ(to_vector(y), to_vector(group_norm(x, 4)));
+  EXPECT_THAT(to_vector(mean(y, {2, 3})), Each(::testing::DoubleNear(0, 1e-5)));
+  EXPECT_TRUE(plain.state_dict().empty());
+  EXPECT_EQ(plain.description(), "InstanceNorm(4)");
+  plain.eval();
+  EXPECT_EQ(to_vector(plain(x)), to_vector(y)) << "no running statistics";
+
+  InstanceNorm affine(4, {.eps = 1e-3, .affine = true});
+  affine.load_state_dict({{"weight", tensor({1.0, 2.0, 3.0, 4.0})}, {"bias", full({4}, 0.5)}});
+  EXPECT_EQ(to_vector(affine(x)), to_vector(group_norm(x, 4, affine.weight, affine.bias, 1e-3)));
+  EXPECT_THAT(
+      [&] {
+        plain(random_input({3, 5, 6}));
+      },
+      ThrowsMessage<Error>(HasSubstr("expected [n, 4, ...]")));
+  EXPECT_THROW(plain(random_input({4})), Error);
+  EXPECT_THROW(InstanceNorm(0), Error);
 }
 
 // --- dropout ---

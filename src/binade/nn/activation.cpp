@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "binade/nn/init.h"
-#include "binade/ops/activation.h"
 #include "binade/ops/shape.h"
 #include "binade/ops/softmax.h"
 
@@ -13,10 +12,13 @@ std::string LeakyReLU::description() const { return fmt::format("LeakyReLU({:g})
 
 std::string GELU::description() const { return form == Gelu::erf ? "GELU" : "GELU(tanh)"; }
 
-std::string Softmax::description() const { return fmt::format("Softmax(axis {})", axis); }
-Tensor Softmax::forward(const Tensor& x) { return softmax(x, axis); }
+std::string ELU::description() const { return fmt::format("ELU({:g})", alpha); }
 
-std::string LogSoftmax::description() const { return fmt::format("LogSoftmax(axis {})", axis); }
+std::string AxisLayer::description() const {
+  return fmt::format("{}(axis {})", Layer::description(), axis);
+}
+
+Tensor Softmax::forward(const Tensor& x) { return softmax(x, axis); }
 Tensor LogSoftmax::forward(const Tensor& x) { return log_softmax(x, axis); }
 
 PReLU::PReLU(int64_t count, double initial, Placement placement) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "binade/nn/module.h"
+#include "binade/ops/activation.h"
 #include "binade/ops/unary.h"
 
 // Functions without parameters as layers, and PReLU.
@@ -11,10 +12,21 @@ class Identity : public Layer {
   Tensor forward(const Tensor& x) override { return x; }
 };
 
-class ReLU : public Layer {
+// A function of a tensor alone.
+template <Tensor (*function)(const Tensor&)>
+class FunctionLayer : public Layer {
  protected:
-  Tensor forward(const Tensor& x) override { return relu(x); }
+  Tensor forward(const Tensor& x) override { return function(x); }
 };
+
+class ReLU : public FunctionLayer<relu> {};
+class SiLU : public FunctionLayer<silu> {};
+class Mish : public FunctionLayer<mish> {};
+class Hardswish : public FunctionLayer<hardswish> {};
+class Sigmoid : public FunctionLayer<sigmoid> {};
+class Hardsigmoid : public FunctionLayer<hardsigmoid> {};
+class Tanh : public FunctionLayer<tanh> {};
+class Softplus : public FunctionLayer<softplus> {};
 
 class LeakyReLU : public Layer {
  public:
@@ -38,43 +50,37 @@ class GELU : public Layer {
   Tensor forward(const Tensor& x) override { return gelu(x, form); }
 };
 
-class SiLU : public Layer {
- protected:
-  Tensor forward(const Tensor& x) override { return silu(x); }
-};
-
-class Sigmoid : public Layer {
- protected:
-  Tensor forward(const Tensor& x) override { return sigmoid(x); }
-};
-
-class Tanh : public Layer {
- protected:
-  Tensor forward(const Tensor& x) override { return tanh(x); }
-};
-
-class Softplus : public Layer {
- protected:
-  Tensor forward(const Tensor& x) override { return softplus(x); }
-};
-
-class Softmax : public Layer {
+class ELU : public Layer {
  public:
-  explicit Softmax(int64_t axis) : axis(axis) {}
+  explicit ELU(double alpha = 1) : alpha(alpha) {}
+  std::string description() const override;
+
+  double alpha;  // the limit below zero is -alpha
+
+ protected:
+  Tensor forward(const Tensor& x) override { return elu(x, alpha); }
+};
+
+// A function along one axis.
+class AxisLayer : public Layer {
+ public:
+  explicit AxisLayer(int64_t axis) : axis(axis) {}
   std::string description() const override;
 
   int64_t axis;
+};
+
+class Softmax : public AxisLayer {
+ public:
+  using AxisLayer::AxisLayer;
 
  protected:
   Tensor forward(const Tensor& x) override;
 };
 
-class LogSoftmax : public Layer {
+class LogSoftmax : public AxisLayer {
  public:
-  explicit LogSoftmax(int64_t axis) : axis(axis) {}
-  std::string description() const override;
-
-  int64_t axis;
+  using AxisLayer::AxisLayer;
 
  protected:
   Tensor forward(const Tensor& x) override;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include "binade/nn/init.h"
 
@@ -12,19 +14,16 @@ namespace binade::nn {
 
 namespace {
 
-struct Sizes {
-  const char* module;
-  int64_t in, out, groups;
-};
-
 // Checks a layer's sizes and returns its kernel with one size per axis.
-PerAxis checked_kernel(const Sizes& sizes, const PerAxis& kernel, size_t axes) {
-  const auto [module, in, out, groups] = sizes;
+template <class Config>
+PerAxis checked_kernel(const char* module, const Config& config, size_t axes) {
+  const int64_t in = config.in, out = config.out, groups = config.options.groups;
   if (in < 1 || out < 1 || groups < 1 || in % groups != 0 || out % groups != 0) {
     fail(module, {.argument = "in, out",
                   .expected = "at least 1 and multiples of groups (" + std::to_string(groups) + ")",
                   .found = std::to_string(in) + ", " + std::to_string(out)});
   }
+  const PerAxis& kernel = config.kernel;
   if (kernel.size() != 1 && kernel.size() != axes) {
     fail(module, {.argument = "kernel",
                   .expected = "one number or " + std::to_string(axes),
@@ -37,10 +36,20 @@ PerAxis checked_kernel(const Sizes& sizes, const PerAxis& kernel, size_t axes) {
   return kernel.size() == axes ? kernel : PerAxis(axes, kernel[0]);
 }
 
-// 1 / sqrt(inputs of one output), by the weight's second axis as in PyTorch.
-double initial_bound(const Shape& weight) {
-  const int64_t inputs = weight.numel() / weight[0];
-  return 1 / std::sqrt(static_cast<double>(inputs));
+// The initial weight and bias. A convolution's weight is [out, in / groups, kernel...]; a
+// transposed one's has in and out exchanged.
+template <class Config>
+std::pair<Tensor, Tensor> initial_values(const Config& config, size_t axes, Placement placement) {
+  constexpr bool transposed = std::is_same_v<Config, ConvTransposeConfig>;
+  const PerAxis kernel = checked_kernel(transposed ? "ConvTranspose" : "Conv", config, axes);
+  Shape shape = transposed ? Shape{config.in, config.out} : Shape{config.out, config.in};
+  shape[1] /= config.options.groups;
+  for (const int64_t size : kernel) shape.push_back(size);
+  // 1 / sqrt(inputs of one output), by the weight's second axis as in PyTorch.
+  const double bound = 1 / std::sqrt(static_cast<double>(shape.numel() / shape[0]));
+  Tensor weight = init::uniform(shape, bound, placement);
+  Tensor bias = config.bias ? init::uniform({config.out}, bound, placement) : Tensor();
+  return {std::move(weight), std::move(bias)};
 }
 
 template <class Options>
@@ -55,14 +64,7 @@ std::string described(const std::string& name, int64_t in, int64_t out, const Sh
 
 template <int axes>
 Conv<axes>::Conv(const ConvConfig& config, Placement placement) : options(config.options) {
-  const int64_t groups = config.options.groups;
-  Shape shape{config.out, config.in / std::max<int64_t>(groups, 1)};
-  for (const int64_t size :
-       checked_kernel({"Conv", config.in, config.out, groups}, config.kernel, axes))
-    shape.push_back(size);
-  const double bound = initial_bound(shape);
-  weight = init::uniform(shape, bound, placement);
-  if (config.bias) bias = init::uniform({config.out}, bound, placement);
+  std::tie(weight, bias) = initial_values(config, axes, placement);
   add_parameter("weight", weight);
   add_parameter("bias", bias);
 }
@@ -83,14 +85,7 @@ Tensor Conv<axes>::forward(const Tensor& x) {
 template <int axes>
 ConvTranspose<axes>::ConvTranspose(const ConvTransposeConfig& config, Placement placement)
     : options(config.options) {
-  const int64_t groups = config.options.groups;
-  Shape shape{config.in, config.out / std::max<int64_t>(groups, 1)};
-  for (const int64_t size :
-       checked_kernel({"ConvTranspose", config.in, config.out, groups}, config.kernel, axes))
-    shape.push_back(size);
-  const double bound = initial_bound(shape);
-  weight = init::uniform(shape, bound, placement);
-  if (config.bias) bias = init::uniform({config.out}, bound, placement);
+  std::tie(weight, bias) = initial_values(config, axes, placement);
   add_parameter("weight", weight);
   add_parameter("bias", bias);
 }

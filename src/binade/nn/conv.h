@@ -18,6 +18,8 @@ template <int axes>
 class Conv : public Layer {
  public:
   explicit Conv(const ConvConfig& config, Placement placement = {});
+  Conv(int64_t in, int64_t out, int64_t kernel, Placement placement = {})
+      : Conv(ConvConfig{.in = in, .out = out, .kernel = {kernel}}, placement) {}
   std::string description() const override;
 
   Tensor weight, bias;
@@ -44,6 +46,8 @@ template <int axes>
 class ConvTranspose : public Layer {
  public:
   explicit ConvTranspose(const ConvTransposeConfig& config, Placement placement = {});
+  ConvTranspose(int64_t in, int64_t out, int64_t kernel, Placement placement = {})
+      : ConvTranspose(ConvTransposeConfig{.in = in, .out = out, .kernel = {kernel}}, placement) {}
   std::string description() const override;
 
   Tensor weight, bias;

@@ -14,6 +14,15 @@
 #include "binade/ops/shape.h"
 #include "binade/ops/unary.h"
 
+namespace binade {
+
+void manual_seed(uint64_t seed) {
+  random::begin_step(seed, 0);
+  nn::init::restart(seed);
+}
+
+}  // namespace binade
+
 namespace binade::nn::init {
 namespace {
 

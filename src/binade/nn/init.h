@@ -8,6 +8,13 @@
 #include "binade/base/restore.h"
 #include "binade/nn/module.h"
 
+namespace binade {
+
+// Restarts what this thread draws: initial values of parameters, randn and its relatives, dropout.
+void manual_seed(uint64_t seed);
+
+}  // namespace binade
+
 // Initial values of parameters. Each tensor draws from its own random stream, counted per thread in
 // the order of construction, so that a model is a function of its seed.
 namespace binade::nn::init {

@@ -70,6 +70,8 @@ struct EmbeddingConfig {
 class Embedding : public Layer {
  public:
   explicit Embedding(const EmbeddingConfig& config, Placement placement = {});
+  Embedding(int64_t count, int64_t width, Placement placement = {})
+      : Embedding(EmbeddingConfig{.count = count, .width = width}, placement) {}
   std::string description() const override;
 
   Tensor weight;

@@ -109,4 +109,29 @@ std::string GroupNorm::description() const {
 
 Tensor GroupNorm::forward(const Tensor& x) { return group_norm(x, groups, weight, bias, eps); }
 
+InstanceNorm::InstanceNorm(int64_t channels, InstanceNormOptions options, Placement placement)
+    : eps(options.eps), channels_(channels) {
+  require_positive("InstanceNorm", channels);
+  if (options.affine) {
+    weight = init::constant({channels}, 1, placement);
+    bias = init::constant({channels}, 0, placement);
+  }
+  add_parameter("weight", weight);
+  add_parameter("bias", bias);
+}
+
+std::string InstanceNorm::description() const {
+  return "InstanceNorm(" + std::to_string(channels_) + ")";
+}
+
+Tensor InstanceNorm::forward(const Tensor& x) {
+  // Without weights the op takes any number of channels.
+  if (x.rank() < 2 || x.size(1) != channels_) {
+    fail("InstanceNorm", {.argument = "x",
+                          .expected = "[n, " + std::to_string(channels_) + ", ...]",
+                          .found = describe(x)});
+  }
+  return instance_norm(x, weight, bias, eps);
+}
+
 }  // namespace binade::nn

@@ -104,4 +104,27 @@ class GroupNorm : public Layer {
   Tensor forward(const Tensor& x) override;
 };
 
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  bool affine = false;  // weight and bias per channel
+};
+
+// x [n, channels, ...], each channel of each sample by its own statistics, in training and
+// afterwards: PyTorch's default, without running statistics.
+class InstanceNorm : public Layer {
+ public:
+  explicit InstanceNorm(int64_t channels, InstanceNormOptions options = {},
+                        Placement placement = {});
+  std::string description() const override;
+
+  Tensor weight, bias;  // undefined unless affine
+  double eps;
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  int64_t channels_;
+};
+
 }  // namespace binade::nn

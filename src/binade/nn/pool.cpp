@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "binade/ops/pool.h"
+
 namespace binade::nn {
 namespace {
 
@@ -16,5 +18,12 @@ std::string described(const char* name, const PoolOptions& options) {
 
 std::string MaxPool::description() const { return described("MaxPool", options); }
 std::string AvgPool::description() const { return described("AvgPool", options); }
+
+std::string AdaptivePool::description() const {
+  return fmt::format("{}({})", Layer::description(), fmt::join(sizes, " x "));
+}
+
+Tensor AdaptiveAvgPool::forward(const Tensor& x) { return adaptive_avg_pool(x, sizes); }
+Tensor AdaptiveMaxPool::forward(const Tensor& x) { return adaptive_max_pool(x, sizes); }
 
 }  // namespace binade::nn

@@ -31,6 +31,33 @@ class AvgPool : public Layer {
   Tensor forward(const Tensor& x) override { return avg_pool(x, options); }
 };
 
+// A pool whose windows follow from the spatial sizes of its result: one for all axes, or one per
+// axis.
+class AdaptivePool : public Layer {
+ public:
+  explicit AdaptivePool(PerAxis sizes) : sizes(std::move(sizes)) {}
+  explicit AdaptivePool(int64_t size) : sizes{size} {}
+  std::string description() const override;
+
+  PerAxis sizes;
+};
+
+class AdaptiveAvgPool : public AdaptivePool {
+ public:
+  using AdaptivePool::AdaptivePool;
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+};
+
+class AdaptiveMaxPool : public AdaptivePool {
+ public:
+  using AdaptivePool::AdaptivePool;
+
+ protected:
+  Tensor forward(const Tensor& x) override;
+};
+
 // The average of each channel: [n, c, 1, ...].
 class GlobalAvgPool : public Layer {
  protected:
