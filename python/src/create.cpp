@@ -55,7 +55,8 @@ void bind_create(nb::module_& m) {
   m.def("eye", &eye, "n"_a, "m"_a = nb::none(), default_type, default_device, ReleaseGil(),
         "The identity matrix, n x m.");
   m.def("empty_like", &Tensor::empty_like, "input"_a, ReleaseGil());
-  m.def("_arange", &arange, "count"_a, "dtype"_a, "device"_a, ReleaseGil());
+  m.def("_arange", nb::overload_cast<int64_t, DType, Device>(&arange), "count"_a, "dtype"_a,
+        "device"_a, ReleaseGil());
   for (const RandomEntry& entry : random_table) {
     const auto run = entry.run;
     m.def(

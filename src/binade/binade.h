@@ -10,6 +10,7 @@
 #include "binade/autograd/anomaly.h"
 #include "binade/autograd/grad.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"

@@ -149,6 +149,27 @@ TEST(DLPack, WhatCannotBeTakenIsGivenBackAndSaid) {
   refused([](Producer& p) { write_at<int32_t>(p.bytes + versioned_tensor, 16, 99); }, "99");
 }
 
+TEST(FromBlob, IsAViewOfTheProgramsMemory) {
+  std::vector<float> values{1, 2, 3, 4, 5, 6};
+  int released = 0;
+  {
+    const Tensor x =
+        from_blob(values.data(), {2, 3}, DType::f32, Device::cpu(), [&released] { ++released; });
+    EXPECT_EQ(x.data<float>(), values.data());
+    EXPECT_THAT(test::read(sum(x, 1)), ElementsAre(6, 15));
+    const Tensor row = x[1];
+    row.mutable_data<float>()[2] = 9;
+    EXPECT_FALSE(x.is_sole_owner());
+    EXPECT_EQ(released, 0);
+  }
+  EXPECT_EQ(values[5], 9);
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(from_blob(nullptr, {0, 3}).numel(), 0);
+  EXPECT_THAT([] { from_blob(nullptr, {2}); }, ThrowsMessage<Error>(HasSubstr("found null")));
+  EXPECT_THAT([&] { from_blob(values.data(), {2}, DType::f32, Device::meta()); },
+              ThrowsMessage<Error>(HasSubstr("meta")));
+}
+
 TEST(DLPack, RefusesToExportWhatHasNoPlainMemory) {
   EXPECT_THROW(to_dlpack(Tensor()), Error);
   EXPECT_THROW(to_dlpack(Tensor::empty({2}, DType::f32, Device::meta())), Error);

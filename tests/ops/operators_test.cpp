@@ -1,10 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <concepts>
+#include <map>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/ops/arithmetic.h"
+#include "binade/ops/create.h"
 #include "binade/ops/reduce.h"
 #include "binade/ops/shape.h"
 #include "support/tensors.h"
@@ -148,6 +152,35 @@ TEST(Creation, TakesNumbersListsAndLikenesses) {
   EXPECT_EQ(describe(ones_like(x)), describe(x));
   EXPECT_THAT(read(ones_like(x)), testing::Each(1));
   EXPECT_THAT(read(full_like(x, 2.5)), testing::Each(2.5));
+}
+
+TEST(Creation, CountsInSteps) {
+  EXPECT_THAT(read(arange(2, 7)), ElementsAre(2, 3, 4, 5, 6));
+  EXPECT_EQ(arange(2, 7).dtype(), DType::i64);
+  EXPECT_THAT(read(arange(5, -1, -2)), ElementsAre(5, 3, 1));
+  EXPECT_THAT(read(arange(0, 1, 0.25)), ElementsAre(0, 0.25, 0.5, 0.75));
+  EXPECT_EQ(arange(0, 1, 0.25).dtype(), DType::f32);
+  EXPECT_EQ(arange(0, 3, 1, DType::bf16).dtype(), DType::bf16);
+  EXPECT_EQ(arange(3, 3).numel(), 0);
+  EXPECT_EQ(arange(3, 0).numel(), 0);
+  EXPECT_THAT(test::error_of([] { arange(0, 3, 0); }), HasSubstr("arange: step"));
+  EXPECT_THAT(test::error_of([] { arange(0, 1e300); }), HasSubstr("2^53"));
+  EXPECT_THAT(test::error_of([] { arange(0, NAN); }), HasSubstr("arange"));
+}
+
+TEST(Creation, PermutesAllNumbersAlike) {
+  std::vector<double> sorted = read(randperm(100, {1, 2}));
+  EXPECT_EQ(read(randperm(100, {1, 2})), sorted);
+  EXPECT_NE(read(randperm(100, {1, 3})), sorted);
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(sorted, read(arange(100)));
+  EXPECT_EQ(randperm(0).numel(), 0);
+  // Each of the 6 orders of 3 numbers in a sixth of the draws: 1000 of 6000, with a deviation of
+  // sqrt(6000 * 1/6 * 5/6) = 29.
+  std::map<std::vector<double>, int> counts;
+  for (uint64_t stream = 0; stream < 6000; ++stream) ++counts[read(randperm(3, {1, stream}))];
+  ASSERT_EQ(counts.size(), 6u);
+  for (const auto& [order, count] : counts) EXPECT_NEAR(count, 1000, 5 * 29);
 }
 
 TEST(Creation, DrawsFromTheThreadsStream) {

@@ -1,7 +1,9 @@
 #include "binade/ops/create.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "binade/ops/common.h"
 #include "binade/ops/copy.h"
@@ -64,6 +66,23 @@ Tensor arange(int64_t count, DType dtype, Device device) {
   std::vector<int64_t> values(static_cast<size_t>(count));
   std::iota(values.begin(), values.end(), int64_t{0});
   return from_host(values.data(), DType::i64, {count}, dtype, device);
+}
+
+Tensor arange(Scalar first, Scalar last, Scalar step, std::optional<DType> dtype, Device device) {
+  for (const Scalar number : {first, last, step})
+    ops::require_finite("arange", "range", number.value());
+  if (step.value() == 0)
+    fail("arange", {.argument = "step", .expected = "another number than 0", .found = "0"});
+  const double count = std::ceil((last.value() - first.value()) / step.value());
+  if (count > 0x1p53)  // beyond memory, and what a double can count
+    fail("arange",
+         {.argument = "range", .expected = "up to 2^53 numbers", .found = std::to_string(count)});
+  std::vector<double> values(count > 0 ? static_cast<size_t>(count) : 0);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = first.value() + static_cast<double>(i) * step.value();
+  const bool is_integer = first.is_integer() && last.is_integer() && step.is_integer();
+  return tensor(values, {static_cast<int64_t>(values.size())},
+                dtype.value_or(is_integer ? DType::i64 : DType::f32), device);
 }
 
 Tensor linspace(double first, double last, int64_t count, DType dtype, Device device) {
@@ -129,6 +148,16 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, random::Key key, D
   return placed(x, device);
 }
 
+Tensor randperm(int64_t count, random::Key key, Device device) {
+  const Tensor x = arange(count);
+  auto* const values = x.mutable_data<int64_t>();
+  for (int64_t i = count - 1; i > 0; --i) {
+    const auto at = static_cast<uint64_t>(i);
+    std::swap(values[i], values[index_below(at + 1, key, at)]);
+  }
+  return placed(x, device);
+}
+
 Tensor randn(const Shape& shape, std::optional<DType> dtype, Device device) {
   return randn(shape, random::next_key(), dtype.value_or(DType::f32), device);
 }
@@ -139,6 +168,10 @@ Tensor rand(const Shape& shape, std::optional<DType> dtype, Device device) {
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device) {
   return randint(low, high, shape, random::next_key(), device);
+}
+
+Tensor randperm(int64_t count, Device device) {
+  return randperm(count, random::next_key(), device);
 }
 
 Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype, Device device) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binade/base/random.h"
+#include "binade/ops/arithmetic.h"
 #include "binade/tensor/tensor.h"
 
 namespace binade {
@@ -22,6 +23,10 @@ Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
 // 0, 1, ..., count - 1.
 Tensor arange(int64_t count, DType dtype = DType::i64, Device device = Device::cpu());
+// first, first + step, ... before `last`; step may be negative. i64 of integers, else f32, unless a
+// type is named.
+Tensor arange(Scalar first, Scalar last, Scalar step = 1, std::optional<DType> dtype = {},
+              Device device = Device::cpu());
 // `count` numbers from first to last at equal distances; both ends are exact.
 Tensor linspace(double first, double last, int64_t count, DType dtype = DType::f32,
                 Device device = Device::cpu());
@@ -36,11 +41,14 @@ Tensor rand(const Shape& shape, random::Key key, DType dtype = DType::f32,
 // Integers in [low, high), i64.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, random::Key key,
                Device device = Device::cpu());
+// 0 to count - 1 in random order, i64.
+Tensor randperm(int64_t count, random::Key key, Device device = Device::cpu());
 // The same with the next key of this thread, random::next_key(): other numbers at each call, and
 // the same sequence after random::begin_step(seed, 0).
 Tensor randn(const Shape& shape, std::optional<DType> dtype = {}, Device device = Device::cpu());
 Tensor rand(const Shape& shape, std::optional<DType> dtype = {}, Device device = Device::cpu());
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = Device::cpu());
+Tensor randperm(int64_t count, Device device = Device::cpu());
 
 // From values in row-major order, converted to `dtype`.
 Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype = DType::f32,

@@ -213,4 +213,18 @@ DLManagedTensor* to_dlpack_unversioned(const Tensor& tensor) {
 Tensor from_dlpack(DLManagedTensorVersioned* managed) { return imported(managed); }
 Tensor from_dlpack(DLManagedTensor* managed) { return imported(managed); }
 
+Tensor from_blob(void* data, const Shape& shape, DType dtype, Device device,
+                 std::function<void()> release) {
+  const int64_t bytes = shape.numel() * static_cast<int64_t>(size_of(dtype));
+  if ((data == nullptr && bytes > 0) || device.is_meta()) {
+    fail("from_blob", {.argument = "data",
+                       .expected = "memory of a CPU or a GPU",
+                       .found = data == nullptr ? "null" : "the meta device"});
+  }
+  if (!release) release = [] {};
+  auto storage =
+      std::make_shared<Storage>(data, static_cast<size_t>(bytes), device, std::move(release));
+  return Tensor::of_storage(std::move(storage), shape, dense_strides(shape), dtype);
+}
+
 }  // namespace binade

@@ -205,27 +205,6 @@ Tensor select(const Tensor& x, int64_t axis, int64_t index) {
   return squeeze(slice(x, at, positive, positive + 1), at);
 }
 
-Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries) {
-  require_defined("index", "x", x);
-  if (entries.size() > static_cast<size_t>(x.rank())) {
-    fail("index", {.argument = "entries",
-                   .expected = "at most " + std::to_string(x.rank()) + " for " + describe(x),
-                   .found = std::to_string(entries.size())});
-  }
-  Tensor y = x;
-  int axis = 0;
-  for (const IndexEntry& entry : entries) {
-    if (const auto* at = std::get_if<int64_t>(&entry)) {
-      y = select(y, axis, *at);
-    } else {
-      const Slice& range = std::get<Slice>(entry);
-      y = slice(y, axis, range.begin.value_or(0), range.end.value_or(y.shape()[axis]), range.step);
-      ++axis;
-    }
-  }
-  return y;
-}
-
 Tensor Tensor::operator[](int64_t index) const {
   if (rank() == 0) {
     fail("select", {.argument = "x",

@@ -31,10 +31,25 @@ struct Slice {
   int64_t step;
 };
 
-// One entry per axis, from the first: an index, which removes the axis, or a Slice. Python's
-// x[1, 2:] is index(x, {1, Slice(2)}).
-using IndexEntry = std::variant<int64_t, Slice>;
+// A new axis of size 1, and as many whole axes as the other entries leave: Python's None and "...".
+struct NoneEntry {};
+struct EllipsisEntry {};
+inline constexpr NoneEntry None;
+inline constexpr EllipsisEntry Ellipsis;
+
+// One entry per axis, from the first. Python's x[1, 2:] is index(x, {1, Slice(2)}).
+//   an index       removes the axis
+//   a Slice        keeps a part of it
+//   None, Ellipsis see above; true is None, and false a new axis of size 0
+//   a tensor       of i64 or i32 replaces the axis by its own axes, x at these indices; a bool one
+//                  takes as many axes as it has and keeps, as one axis, where it is true
+// The result is a view of x, or a copy if one entry is a tensor. Two tensors are refused.
+using IndexEntry = std::variant<int64_t, bool, Slice, NoneEntry, EllipsisEntry, Tensor>;
 Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries);
+// Writes `values`, broadcast, or one number to the elements of x that index() selects. No index of
+// a tensor may occur twice.
+void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, const Tensor& values);
+void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, double value);
 // Axes of size 1 repeated, and new ones put in front, without copying.
 Tensor expand(const Tensor& x, const Shape& shape);
 Tensor squeeze(const Tensor& x, int64_t axis);
