@@ -135,9 +135,11 @@ class TextReader::File {
                            .offset = offset_ + static_cast<int64_t>(begin)});
     const json::Value* found = document.root().find("text");
     if (found == nullptr)
-      document.root().refuse(R"(a member "text")", "none of that name",
-                             "files of examples are not read from a folder: name them with "
-                             "weights, --data 1*a.jsonl,1*b.jsonl");
+      document.root().refuse(
+          R"(a member "text")", "none of that name",
+          "lines are all texts or, from the first on, all examples: messages, prompt and "
+          "completion, or instruction and output; several files of examples are named with "
+          "weights, --data 1*a.jsonl,1*b.jsonl");
     text += found->string();
     text += '\n';
   }

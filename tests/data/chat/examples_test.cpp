@@ -188,6 +188,11 @@ TEST_F(Examples, AFolderOfThemIsRefusedWithTheWayToNameThem) {
               ::testing::ThrowsMessage<Error>(HasSubstr("1*a.jsonl,1*b.jsonl")));
 }
 
+TEST_F(Examples, OtherNamesOfMembersAreRefusedWithThoseThatAreKnown) {
+  EXPECT_THAT([&] { read_split(source("{\"conversations\": []}\n")); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("messages, prompt and completion")));
+}
+
 TEST_F(Examples, FilesOfTextsAreNotExamples) {
   EXPECT_FALSE(is_example_file(source("{\"text\": \"a\", \"prompt\": \"b\"}\n").where));
   EXPECT_FALSE(is_example_file(folder_.put("data.txt", "{\"prompt\": \"b\"}").string()));
