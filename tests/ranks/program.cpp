@@ -227,7 +227,7 @@ int main(int argc, char** argv) {
     }
     if (scenario == "fault") fault(ranks, argv[2]);
   } catch (const FailedElsewhere&) {
-    return 2;
+    for (;;) ::pause();  // rank 0 ends all: mpirun would end it before it can, if this one returned
   } catch (const std::exception& error) {
     ranks->abort(error.what(), 2);
   }

@@ -189,8 +189,9 @@ void add_train(CLI::App& app) {
       ranks->finalize();
       throw;
     } catch (const std::exception& error) {
-      // What ails all ranks is reported once, by rank 0, which then ends the others.
-      if (ranks->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+      // What ails all ranks is reported once, by rank 0, which then ends the others. On a machine
+      // with more ranks than cores it may be seconds behind.
+      if (ranks->rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
       ranks->abort(error.what(), bad_input);
     }
     ranks->finalize();

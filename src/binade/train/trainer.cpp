@@ -484,6 +484,7 @@ StateDict Trainer::state_dict() {
 
 void Trainer::load_state_dict(const StateDict& state) {
   graph_.reset();
+  hold_weights();
   model_->load_state_dict(below(state, "buffer."), false);
   optimizer_->load_state_dict(below(state, "optimizer."));
   if (sharded_ != nullptr) sharded_->keep_shards();
