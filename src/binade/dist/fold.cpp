@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 
@@ -109,7 +108,6 @@ void Fold::pack(const Bucket& bucket) {
                                             outgoing_.offset() + bucket.starts[i]);
     backend::of(gradient).elementwise.copy(gradient, target);
     parameter.zero_grad();
-    if (options_.release) parameter.autograd_meta()->grad = {};
   }
 }
 

@@ -16,9 +16,6 @@ class Fold {
  public:
   struct Options {
     DType wire = DType::f32;  // f16 or bf16: each gradient is rounded once before it is sent
-    // Whether the buffers of gradients are released once they are sent, or stay for the next
-    // backward.
-    bool release = true;
   };
 
   Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,

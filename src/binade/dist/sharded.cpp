@@ -58,8 +58,7 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
       parameters_(optimizer.parameters()),
       micros_(micros_of(*ranks_, options)),
       fp8_(model),
-      fold_(ranks_, partition_, parameters_,
-            {.wire = options.reduce_dtype, .release = options.stage > 1}),
+      fold_(ranks_, partition_, parameters_, {.wire = options.reduce_dtype}),
       hooks_(std::make_shared<Hooks>()) {
   optimizer.use_gradients(fold_.sums());
   if (options.stage == 3) make_units(model);

@@ -19,9 +19,10 @@ struct ShardedOptions {
   // Of a whole step, on all ranks together: at least as many as ranks. This number, not that of the
   // ranks, defines the arithmetic.
   int64_t micro_batches = 1;
-  // 1: gradients stay whole between steps. 2: they are released as soon as they were sent. 3: of
-  // the parameters of a nn::LanguageModel's blocks, each rank keeps its part, too; the rest is
-  // there while a block runs. Master weights and moments are sharded in all.
+  // 1: gradients are sent when a backward has ended. 2: each bucket of them is sent, and its memory
+  // released, as soon as it is complete. 3: of the parameters of a nn::LanguageModel's blocks, each
+  // rank keeps its part, too; the rest is there while a block runs. Master weights and moments are
+  // sharded in all.
   int stage = 2;
   DType reduce_dtype = DType::f32;  // f16 or bf16: each gradient is rounded once before it is sent
 };
