@@ -173,6 +173,37 @@ TEST(LayerStats, OfLargeMatricesTakeRowsFromTheFirstToTheLast) {
   EXPECT_DOUBLE_EQ(found.input.out_of_range[1].underflow, 0);
 }
 
+// 32 rows of four channels, of which one is a hundred times larger; e4m3 rounds by its scale.
+TEST(LayerStats, ShowOutlierChannelsExponentsAndErrorsOfATensor) {
+  Matrix x(32, std::vector<double>{1, 1.0625, 0.25, 100});
+  LayerStatistics statistics({.scaling = amp::Fp8Scaling::current}, {});
+  {
+    const autograd::OpObserverScope watching(&statistics);
+    linear(tensor_of(x), tensor_of(weights));
+  }
+  const LayerStats found = statistics.ranking().at(0);
+  EXPECT_EQ(found.input.channels, 4);
+  EXPECT_EQ(found.input.outlier_channels, 1);
+  // 0.25 = 2^-2; 1 and 1.0625 are in [1, 2); 100 is in [64, 128).
+  EXPECT_EQ(found.input.first_exponent, -2);
+  EXPECT_EQ(found.input.exponents, (std::vector<double>{0.25, 0, 0.5, 0, 0, 0, 0, 0, 0.25}));
+  EXPECT_EQ(found.input.sqnr[0], 200);  // exact in f16
+  EXPECT_EQ(found.input.sqnr[1], 200);  // and in bf16
+  double signal = 0, noise = 0;
+  const Matrix rounded_x = rounded<e4m3>(x, 448);
+  for (size_t i = 0; i < x.size(); ++i) {
+    for (size_t j = 0; j < x[i].size(); ++j) {
+      signal += x[i][j] * x[i][j];
+      noise += (rounded_x[i][j] - x[i][j]) * (rounded_x[i][j] - x[i][j]);
+    }
+  }
+  EXPECT_NEAR(found.input.sqnr[2], 10 * std::log10(signal / noise), 0.01);
+  const std::string json = ranking_json({found}, 7);
+  for (const char* key :
+       {"\"outlier_channels\":1", "\"first_exponent\":-2", "\"exponents\":[0.25,"})
+    EXPECT_NE(json.find(key), std::string::npos) << json;
+}
+
 // Delayed recipes take the scale they have: one that is too large saturates.
 TEST(LayerStats, OfDelayedRecipesGoByTheirScales) {
   const Tensor scale = full({1}, 448.0 / 10);

@@ -25,6 +25,8 @@ constexpr int64_t sample_size = 32;
 // Elements of a sampled row or column. The ratio of noise to signal hardly depends on how many
 // products a sum has, and copies to the host stay short.
 constexpr int64_t sample_length = 1024;
+// Elements whose rounding to each format is measured: enough for a tenth of a decibel or two.
+constexpr size_t rounded_values = 1024;
 constexpr double max_decibels = 200;  // reported for a matmul without noise
 
 const formats::Format& format_of(DType fp8) {
@@ -49,6 +51,66 @@ Tensor spaced(const Tensor& x, int64_t rows, int64_t columns) {
                    x.offset());
 }
 
+// A value rounded to a format, saturating.
+template <const formats::Format& F>
+double rounded_value(double value) {
+  return formats::decode<F>(formats::encode<F>(
+      static_cast<float>(value), formats::Rounding::nearest_even, formats::Overflow::saturate));
+}
+// In the order of the candidates.
+constexpr double (*round_to_candidate[candidate_count])(double) = {
+    rounded_value<formats::spec::f16>, rounded_value<formats::spec::bf16>,
+    rounded_value<formats::spec::e4m3>, rounded_value<formats::spec::e5m2>};
+
+double decibels_of(double signal, double noise) {
+  if (!(signal > 0)) return std::numeric_limits<double>::quiet_NaN();
+  return noise > 0 ? std::min(max_decibels, 10 * std::log10(signal / noise)) : max_decibels;
+}
+
+// Of about rounded_values elements.
+double sqnr_of(std::span<const float> values, double scale, double (*round)(double)) {
+  // An odd stride, so that it does not stay in some of the channels.
+  const size_t stride = (values.size() / rounded_values) | 1;
+  double signal = 0, noise = 0;
+  for (size_t i = 0; i < values.size(); i += stride) {
+    const double scaled = double{values[i]} * scale, error = round(scaled) - scaled;
+    signal += scaled * scaled;
+    noise += error * error;
+  }
+  return decibels_of(signal, noise);
+}
+
+void count_outlier_channels(const Tensor& sample, TensorStats& stats) {
+  const auto columns = static_cast<size_t>(sample.size(1));
+  std::vector<double> largest(columns);
+  const float* value = sample.data<float>();
+  for (int64_t i = 0; i < sample.size(0); ++i) {
+    for (size_t j = 0; j < columns; ++j, ++value)
+      largest[j] = std::max(largest[j], std::abs(double{*value}));
+  }
+  stats.channels = sample.size(1);
+  if (columns == 0) return;
+  std::vector<double> sorted = largest;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(columns / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const double limit = outlier_factor * *middle;
+  stats.outlier_channels =
+      std::count_if(largest.begin(), largest.end(), [limit](double one) { return one > limit; });
+}
+
+void count_exponents(std::span<const float> values, TensorStats& stats) {
+  std::map<int, int64_t> counts;
+  for (const float value : values) {
+    if (value != 0 && std::isfinite(value)) ++counts[std::ilogb(value)];
+  }
+  if (counts.empty()) return;
+  stats.first_exponent = counts.begin()->first;
+  stats.exponents.resize(static_cast<size_t>(counts.rbegin()->first - stats.first_exponent) + 1);
+  for (const auto& [exponent, count] : counts)
+    stats.exponents[static_cast<size_t>(exponent - stats.first_exponent)] =
+        static_cast<double>(count) / static_cast<double>(values.size());
+}
+
 // `scales` holds the factor each candidate format multiplies values by.
 TensorStats statistics(const Tensor& sample, double amax,
                        const std::array<double, candidate_count>& scales) {
@@ -67,7 +129,10 @@ TensorStats statistics(const Tensor& sample, double amax,
       over += scaled > high;
     }
     stats.out_of_range[f] = {static_cast<double>(under) / count, static_cast<double>(over) / count};
+    stats.sqnr[f] = sqnr_of(values, scales[f], round_to_candidate[f]);
   }
+  count_outlier_channels(sample, stats);
+  count_exponents(values, stats);
   return stats;
 }
 
@@ -121,11 +186,7 @@ Noise noise_of(const Tensor& reference_matrix, const Tensor& rounded_matrix) {
 MatmulStats compare_matmuls(const Tensor& a, const Tensor& b, const Tensor& rounded_a,
                             const Tensor& rounded_b) {
   const Noise outputs = noise_of(linear(a, b), linear(rounded_a, rounded_b));
-  const double decibels =
-      !(outputs.signal > 0) ? std::numeric_limits<double>::quiet_NaN()
-      : outputs.noise > 0 ? std::min(max_decibels, 10 * std::log10(outputs.signal / outputs.noise))
-                          : max_decibels;
-  return {decibels,
+  return {decibels_of(outputs.signal, outputs.noise),
           std::max({outputs.harm, noise_of(a, rounded_a).harm, noise_of(b, rounded_b).harm})};
 }
 
@@ -288,9 +349,15 @@ std::string ranking_json(const std::vector<LayerStats>& layers, int64_t step) {
       for (size_t f = 0; f < candidate_count; ++f) {
         out.key(candidates[f]->name).begin_object();
         out.key("underflow").value(stats->out_of_range[f].underflow);
-        out.key("saturate").value(stats->out_of_range[f].saturate).end_object();
+        out.key("saturate").value(stats->out_of_range[f].saturate).key("sqnr");
+        number(stats->sqnr[f]);
+        out.end_object();
       }
-      out.end_object();
+      out.key("channels").value(stats->channels);
+      out.key("outlier_channels").value(stats->outlier_channels);
+      out.key("first_exponent").value(stats->first_exponent).key("exponents").begin_array();
+      for (const double fraction : stats->exponents) out.value(fraction);
+      out.end_array().end_object();
     }
     const std::pair<const char*, const MatmulStats*> matmuls[] = {
         {"forward", &one.forward}, {"dgrad", &one.dgrad}, {"wgrad", &one.wgrad}};

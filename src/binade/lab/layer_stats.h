@@ -32,7 +32,19 @@ struct TensorStats {
   double amax = 0;
   double zeros = 0;                                           // fraction of elements that are zero
   std::array<OutOfRange, candidate_count> out_of_range = {};  // by candidate format
+  // Signal-to-quantization-noise ratio of the tensor in each candidate format, dB; NaN without a
+  // signal. FP8 has one scale per tensor.
+  std::array<double, candidate_count> sqnr = {};
+  // Channels (columns) of the sample, and those whose largest magnitude exceeds outlier_factor
+  // times the median of all.
+  int64_t channels = 0, outlier_channels = 0;
+  // Fractions of the elements by exponent, from first_exponent on.
+  int first_exponent = 0;
+  std::vector<double> exponents = {};
 };
+// Far beyond the spread of normally distributed channels, and below the outliers of trained models,
+// which are tens to thousands of times larger than other channels.
+inline constexpr double outlier_factor = 20;
 
 // A matmul in FP8 compared with f32, on a sample.
 struct MatmulStats {
