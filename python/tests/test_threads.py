@@ -39,6 +39,8 @@ def test_two_threads_train_as_one_does():
 
 def interrupted(program):
     """The output of a program that gets Ctrl-C after its first line."""
+    # Shells let processes in the background ignore it.
+    program = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)" + program
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
                              env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert child.stdout.readline() == "ready\n"
