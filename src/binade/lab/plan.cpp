@@ -202,21 +202,29 @@ int64_t Forecast::run_peak() const {
 }
 
 int64_t largest_batch(train::Config config, int64_t bytes) {
-  const auto fits = [&config, bytes](int64_t batch) {
-    config.batch = batch;
-    return train::forecast_memory(config).peak <= bytes;
+  struct Point {
+    int64_t batch = 0;
+    double peak = 0;
   };
-  constexpr int64_t most = 65536;
-  int64_t good = 0, bad = 1;
-  while (bad <= most && fits(bad)) {
-    good = bad;
-    bad *= 2;
+  const auto point_at = [&config](int64_t batch) {
+    config.batch = batch;
+    return Point{batch, static_cast<double>(train::forecast_memory(config).peak)};
+  };
+  const auto limit = static_cast<double>(bytes);
+  Point good = point_at(1), bad = point_at(int64_t{1} << 17);  // no machine trains on more
+  if (good.peak > limit) return 0;
+  if (bad.peak <= limit) return bad.batch;
+  // Peaks grow nearly in proportion to the batch: a line finds the largest in a few forecasts.
+  for (int i = 0; bad.batch - good.batch > 1; ++i) {
+    const double slope = (bad.peak - good.peak) / static_cast<double>(bad.batch - good.batch);
+    const auto on_line = static_cast<int64_t>((limit - good.peak) / slope);
+    const bool halve = i % 4 == 3;  // in case they do not
+    const int64_t step = halve ? (bad.batch - good.batch) / 2 : on_line;
+    const Point next =
+        point_at(good.batch + std::clamp<int64_t>(step, 1, bad.batch - good.batch - 1));
+    (next.peak <= limit ? good : bad) = next;
   }
-  while (bad - good > 1) {
-    const int64_t middle = (good + bad) / 2;
-    (fits(middle) ? good : bad) = middle;
-  }
-  return good;
+  return good.batch;
 }
 
 Machine measure_machine(const train::Config& config) {
