@@ -86,7 +86,7 @@ TEST(FromLibTorchTensors, ScalarsAndRankZero) {
   const Tensor r = addmm(a, b, c, 1.0, 0.5);  // a + 0.5 * b c
   EXPECT_THAT(to_vector(r), Each(2.5));
   const Tensor two = zeros({10, 20});
-  fill_(two[1][2], 4);
+  two[1][2] = 4;
   EXPECT_EQ(two[1][2].rank(), 0);
   EXPECT_EQ(sum(two).item(), 4);
   EXPECT_THAT(to_vector(2 * r - 1), Each(4));

@@ -129,6 +129,20 @@ TEST(Indexing, TakesNumbersAndSlices) {
   EXPECT_THAT(test::error_of([&] { index(x, {2}); }), HasSubstr("select: index"));
 }
 
+TEST(Indexing, WritesThroughTemporaries) {
+  const Tensor x = zeros({2, 3});
+  x[1][2] = 4;
+  x[0] = tensor({1.0, 2.0, 3.0});
+  index(x, {1, Slice({}, 2)}) = 7;
+  EXPECT_THAT(read(x), ElementsAre(1, 2, 3, 7, 7, 4));
+  Tensor row = x[0];
+  row = x[1];  // a handle refers to another tensor
+  EXPECT_THAT(read(x), ElementsAre(1, 2, 3, 7, 7, 4));
+  EXPECT_THAT(test::error_of([&] { x[0] = ones({4}); }), HasSubstr("copy_"));
+  const Tensor weight = leaf({1, 2}, {2});
+  EXPECT_THAT(test::error_of([&] { weight[0] = 1; }), HasSubstr("NoGrad"));
+}
+
 TEST(Reductions, TakeOneAxisAsANumber) {
   const Tensor x = reshape(arange(6, DType::f32), {2, 3});
   EXPECT_THAT(read(sum(x, 1)), ElementsAre(3, 12));

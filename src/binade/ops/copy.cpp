@@ -37,6 +37,16 @@ void copy_(const Tensor& x, const Tensor& source) {
   x.bump_version();
 }
 
+Tensor& Tensor::operator=(const Tensor& values) && {
+  copy_(*this, values);
+  return *this;
+}
+
+Tensor& Tensor::operator=(double value) && {
+  fill_(*this, value);
+  return *this;
+}
+
 void add_(const Tensor& x, const Tensor& other, double alpha) {
   check_in_place("add_", x);
   ops::require_shape("add_", "other", other, x.shape());

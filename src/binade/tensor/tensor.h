@@ -44,6 +44,16 @@ struct TensorView {
 class Tensor {
  public:
   Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  ~Tensor() = default;
+  // A handle refers to another tensor from then on.
+  Tensor& operator=(const Tensor& other) & = default;
+  Tensor& operator=(Tensor&& other) & = default;
+  // A temporary, such as x[0] = y or x[1][2] = 4, writes into its elements, as in LibTorch: copy_()
+  // and fill_(). Defined in ops/copy.cpp.
+  Tensor& operator=(const Tensor& values) &&;
+  Tensor& operator=(double value) &&;
 
   // An uninitialized dense tensor, counted under the thread's memory category.
   static Tensor empty(const Shape& shape, DType dtype, Device device = Device::cpu());
