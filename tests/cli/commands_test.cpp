@@ -151,6 +151,8 @@ TEST_F(Commands, GenerateAnswersInTheFormatOfTheRun) {
   EXPECT_EQ(binade("generate --chat --interactive --count 2 " + path("chat")).status, 2);
   EXPECT_THAT(binade("eval " + path("chat") + " --data " + path("chat.jsonl")).out,
               HasSubstr("12 tokens, the answers in "));
+  EXPECT_THAT(binade("eval " + path("chat") + " --data 1*" + path("chat.jsonl")).err,
+              HasSubstr("one file of examples"));
 }
 
 // The same text in bf16: another loss, by rounding errors of 2^-9.

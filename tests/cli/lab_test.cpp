@@ -33,7 +33,8 @@ TEST(CliPlan, PrintsATableAndJson) {
   EXPECT_THAT(text.out, HasSubstr("1.0 GB of memory"));
   // No CPU multiplies FP8 by itself.
   EXPECT_THAT(text.out, HasSubstr("fp8: the numerics are right"));
-  const auto plan = nlohmann::json::parse(binade("plan --json --memory 64MiB" + small_model).out);
+  const auto plan =
+      nlohmann::json::parse(binade("plan --json --device cpu --memory 64MiB" + small_model).out);
   EXPECT_EQ(plan.at("memory"), 64 << 20);
   // The program and its libraries, not what planning itself took.
   EXPECT_GT(plan.at("program"), 4 << 20);
@@ -93,8 +94,11 @@ TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
       {"compare --seeds 1", "--seeds"},
       {"sweep --precision bf16", "fp8, whose layers"},
       {"sweep --by head", "--by"},
+      {"sweep --steps 1 --out /dev/null/x", "/dev/null/x"},
       {"policy --steps 2", "expected --trace"},
       {"formats nan", "finite numbers"},
+      {"formats 3 --json", "excludes"},
+      {"formats 3 --bits", "excludes"},
       {"train --precision bf16 --auto-precision --steps 1", "precision 'fp8'"},
       {"train --precision fp8 --precision-plan no-such.json --steps 1", "no-such.json"},
   };

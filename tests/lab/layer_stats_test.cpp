@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "binade/binade.h"
 
@@ -202,6 +203,17 @@ TEST(LayerStats, ShowOutlierChannelsExponentsAndErrorsOfATensor) {
   for (const char* key :
        {"\"outlier_channels\":1", "\"first_exponent\":-2", "\"exponents\":[0.25,"})
     EXPECT_NE(json.find(key), std::string::npos) << json;
+}
+
+TEST(LayerStats, TensorsWithInfinitiesHaveNoSqnr) {
+  Matrix x = inputs;
+  x[0][0] = std::numeric_limits<double>::infinity();
+  LayerStatistics statistics({.scaling = amp::Fp8Scaling::current}, {});
+  {
+    const autograd::OpObserverScope watching(&statistics);
+    linear(tensor_of(x), tensor_of(weights));
+  }
+  for (const double sqnr : statistics.ranking().at(0).input.sqnr) EXPECT_TRUE(std::isnan(sqnr));
 }
 
 // Delayed recipes take the scale they have: one that is too large saturates.

@@ -44,7 +44,10 @@ void add_formats(CLI::App& app) {
       ->type_name("S")
       ->capture_default_str();
   auto* json = command->add_flag("--json", arguments->json, "Print JSON instead of text");
-  command->add_flag("--bits", arguments->bits, "Draw the bits of each format")->excludes(json);
+  json->excludes(number);
+  command->add_flag("--bits", arguments->bits, "Draw the bits of each format")
+      ->excludes(json)
+      ->excludes(number);
   command->callback([arguments] { fmt::print("{}", formats_output(*arguments)); });
 }
 

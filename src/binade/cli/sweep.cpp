@@ -20,13 +20,16 @@ struct SweepArguments : ConfigArguments {
   bool json = false;
 };
 
-void write_results(const lab::Sweep& sweep, const std::filesystem::path& folder) {
+void create_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
     fail("sweep", {.argument = "--out " + folder.string(),
                    .expected = "a folder to write to",
                    .found = error.message()});
+}
+
+void write_results(const lab::Sweep& sweep, const std::filesystem::path& folder) {
   io::AtomicFile file(folder / "sweep.html", "sweep");
   file.append(lab::sweep_html(sweep));
   file.commit();
@@ -34,15 +37,20 @@ void write_results(const lab::Sweep& sweep, const std::filesystem::path& folder)
 }
 
 void run_sweep(const train::Config& config, const SweepArguments& arguments) {
+  const std::filesystem::path folder = config.out.empty() ? "sweep" : config.out;
   const train::SignalGuard signals;
   lab::SweepOptions options{.by = arguments.by == "matmul" ? lab::SweepOptions::By::matmul
                                                            : lab::SweepOptions::By::layer};
+  // Before the first run: a folder that cannot be written must not cost a sweep.
+  options.prepare = [&](train::Trainer&) { create_folder(folder); };
   options.on_run = [&](const std::string& line) {
     fmt::print(stderr, "{}\n", line);
     return !signals.stop_requested();
   };
   const lab::Sweep sweep = lab::sweep(config, options);
-  const std::filesystem::path folder = config.out.empty() ? "sweep" : config.out;
+  // As a shell reports a program that a signal ended.
+  const int status = sweep.interrupted ? 128 + signals.stop_signal() : 0;
+  if (status != 0 && sweep.ranked.empty()) throw CLI::RuntimeError(status);  // there is no result
   write_results(sweep, folder);
   if (arguments.json) {
     fmt::print("{}", lab::sweep_json(sweep));
@@ -51,8 +59,7 @@ void run_sweep(const train::Config& config, const SweepArguments& arguments) {
                lab::sweep_text(sweep), (folder / "sweep.html").string(),
                (folder / "precision_plan.json").string());
   }
-  // As a shell reports a program that a signal ended.
-  if (sweep.interrupted) throw CLI::RuntimeError(128 + signals.stop_signal());
+  if (status != 0) throw CLI::RuntimeError(status);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "binade/backend/backend.h"
 #include "binade/backend/optimizer.h"
 #include "binade/base/division.h"
+#include "binade/base/restore.h"
 #include "binade/nn/language_model.h"
 #include "binade/ops/arithmetic.h"
 #include "binade/ops/copy.h"
@@ -172,9 +173,8 @@ void Sharded::run_pass(Units::Pass pass, bool has_work, FunctionRef<void()> work
   }
   units_->begin_pass(pass);
   if (has_work) {
-    hooks_->pass = pass;
+    const Restore<std::optional<Units::Pass>> running(hooks_->pass, pass);
     work();
-    hooks_->pass.reset();
   } else {
     // The collectives of the ranks that have work.
     for (size_t unit = 0; unit < units_->size(); ++unit) units_->before_forward(unit);
@@ -206,9 +206,8 @@ void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
     const int64_t leaves = std::min(ranks, options_.micro_batches - first);
     fold_.begin_round(first == 0, static_cast<int>(leaves));
     run_pass(Units::Pass::forward_and_backward, ranks_->rank() < leaves, [&] {
-      hooks_->fold = options_.stage == 2 ? &fold_ : nullptr;
+      const Restore<Fold*> sending(hooks_->fold, options_.stage == 2 ? &fold_ : nullptr);
       backward(first + ranks_->rank());
-      hooks_->fold = nullptr;
     });
     fold_.end_round();
   }

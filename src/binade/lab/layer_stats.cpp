@@ -63,7 +63,9 @@ constexpr double (*round_to_candidate[candidate_count])(double) = {
     rounded_value<formats::spec::e4m3>, rounded_value<formats::spec::e5m2>};
 
 double decibels_of(double signal, double noise) {
-  if (!(signal > 0)) return std::numeric_limits<double>::quiet_NaN();
+  // Of non-finite values, too, there is no ratio.
+  if (!(signal > 0) || !std::isfinite(signal) || !std::isfinite(noise))
+    return std::numeric_limits<double>::quiet_NaN();
   return noise > 0 ? std::min(max_decibels, 10 * std::log10(signal / noise)) : max_decibels;
 }
 

@@ -33,7 +33,7 @@ struct TensorStats {
   double zeros = 0;                                           // fraction of elements that are zero
   std::array<OutOfRange, candidate_count> out_of_range = {};  // by candidate format
   // Signal-to-quantization-noise ratio of the tensor in each candidate format, dB; NaN without a
-  // signal. FP8 has one scale per tensor.
+  // signal or with non-finite elements. FP8 has one scale per tensor.
   std::array<double, candidate_count> sqnr = {};
   // Channels (columns) of the sample, and those whose largest magnitude exceeds outlier_factor
   // times the median of all.
@@ -48,7 +48,8 @@ inline constexpr double outlier_factor = 20;
 
 // A matmul in FP8 compared with f32, on a sample.
 struct MatmulStats {
-  double sqnr = 0;  // signal-to-quantization-noise ratio, dB; NaN if there is no signal
+  // Signal-to-quantization-noise ratio, dB; NaN without a signal or with non-finite elements.
+  double sqnr = 0;
   // Noise / signal, at most 1: the larger of the means over outputs and over operands' channels.
   double harm = 0;
 };

@@ -65,6 +65,7 @@ class SweepRuns {
     if (stopped_) return std::nan("");
     train::Trainer trainer(train::with_precision(config_, precision));
     if (!config_.init_from.empty()) trainer.init_from(config_.init_from);
+    if (!config_.lora_adapter.empty()) trainer.load_adapter(config_.lora_adapter);
     if (options_.prepare) options_.prepare(trainer);
     for (const LayerChoice& choice : choices) {
       amp::Fp8Recipe recipe = trainer.fp8().recipe;

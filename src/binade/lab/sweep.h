@@ -20,8 +20,7 @@ struct SweepOptions {
   By by = By::layer;
   // Called with each run's trainer before its first step, such as to load weights.
   std::function<void(train::Trainer&)> prepare = {};
-  // Called with a line after each run, and with the number of runs done; false ends the sweep,
-  // which keeps what it has.
+  // Called with a line after each run; false ends the sweep, which keeps what it has.
   std::function<bool(const std::string& line)> on_run = {};
 };
 

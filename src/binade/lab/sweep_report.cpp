@@ -27,10 +27,14 @@ std::vector<std::string> summary(const Sweep& sweep) {
                   loss_text(sweep.fp8), excess(sweep.fp8)),
       fmt::format("Differences of up to {:.2f}% are noise.", 100 * sweep.noise)};
   const size_t moved = sweep.plan().layers.size();
-  sentences.push_back(moved == 0 ? "No move of a layer to bf16 lowers the loss by more."
-                                 : fmt::format("With {} of the layers in bf16 it is {} ({}).",
-                                               moved, loss_text(sweep.planned_loss()),
-                                               excess(sweep.planned_loss())));
+  if (moved > 0) {
+    sentences.push_back(fmt::format("With {} of the layers in bf16 it is {} ({}).", moved,
+                                    loss_text(sweep.planned_loss()), excess(sweep.planned_loss())));
+  } else if (!sweep.interrupted) {
+    sentences.push_back("No move of a layer to bf16 lowers the loss by more.");
+  }
+  if (sweep.interrupted)
+    sentences.push_back("The sweep was interrupted: other layers or moves were not tried.");
   return sentences;
 }
 

@@ -34,7 +34,7 @@ void RMSprop::allocate(size_t group, Slot& slot) {
 void RMSprop::set_momentum(double momentum) {
   require("RMSprop", {{.argument = "momentum", .value = momentum}});
   for (size_t group = 0; group < group_options_.size(); ++group) {
-  if (has_momentum_[group]) group_options_[group].momentum = momentum;
+    if (has_momentum_[group]) group_options_[group].momentum = momentum;
   }
 }
 

@@ -252,6 +252,11 @@ EvaluationData evaluation_data(const std::filesystem::path& folder, const std::s
     all.chat = data::read_chat_template(folder, run ? run->chat : std::nullopt);
     if (!model.eos.empty()) all.eos = model.eos.front();
     result = {data::read_all_examples(all), "the answers in " + source, {}};
+  } else if (data::has_examples(data)) {
+    fail("eval", {.argument = "--data",
+                  .expected = "one file of examples, or texts without examples",
+                  .found = data,
+                  .hint = "evaluate its files one by one"});
   } else {
     result = {data::read_tokens(source, vocab, tokenizer.get()), "all of " + source, {}};
   }

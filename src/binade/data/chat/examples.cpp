@@ -156,8 +156,8 @@ class Encoder {
            {.argument = where,
             .expected = "a chat template in the model's folder, to write messages with",
             .found = "none",
-            .hint = "give --chat chatml, llama3, gemma or mistral, or lines with prompt "
-                    "and completion"});
+            .hint = "give --chat chatml, llama3, gemma or mistral to 'binade train', or lines "
+                    "with prompt and completion"});
     const RenderedChat chat = render(*source_.chat, example.messages, where);
     const std::string_view text = chat.text;
     Encoded encoded{ids_of(text), {}};
