@@ -98,6 +98,11 @@ def set_item(self, index, value):
     if not isinstance(value, Tensor):
         from ._creation import tensor
         value = tensor(value, dtype=self.dtype, device=self.device)
+    elif value.requires_grad and _binade.is_grad_enabled():
+        _binade._fail("x[...] =", argument="value",
+                      expected="a tensor without a gradient, or binade.no_grad()",
+                      found="one that requires a gradient",
+                      hint="join results by stack() or cat(), or write value.detach()")
     target = self.detach()
     items = _expanded(self, index)
     tensors = [i for i in items if isinstance(i, Tensor) and (i.ndim > 0 or i.dtype == _BOOL)]

@@ -1,7 +1,19 @@
 """Batches of a dataset: the same order and content for any number of workers."""
 
+import atexit
+import weakref
+
 from . import _binade
 from ._creation import asarray
+
+_loaders = weakref.WeakSet()
+
+
+@atexit.register
+def _end_workers():
+    """Ends all workers: a thread that wants the GIL once Python has ended aborts the process."""
+    for loader in list(_loaders):
+        del loader._native
 
 
 class DataLoader:
@@ -39,6 +51,7 @@ class DataLoader:
         self._native = _binade._DataLoader(
             len(dataset), get, None if collate_fn is None else collate, batch_size, shuffle, seed,
             drop_last, num_workers, prefetch_factor)
+        _loaders.add(self)
 
     def __len__(self):
         """Batches per epoch."""

@@ -28,6 +28,9 @@ void bind_machine(nb::module_& m) {
 NB_MODULE(_binade, m) {
   namespace python = binade::python;
   m.doc() = "The compiled part of the binade package.";
+  // Python's garbage collector does not see cycles through C++: a program with a hook or a graph of
+  // Python functions may end before they are freed, which is no fault of its own.
+  nanobind::set_leak_warnings(false);
   python::bind_errors(m);
   python::bind_dtype(m);
   python::TensorClass tensor = python::bind_tensor(m);

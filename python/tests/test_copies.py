@@ -58,6 +58,8 @@ def test_modules_of_python(copied):
     assert isinstance(other.scale, bn.nn.Parameter) and other.scale.requires_grad
     assert module.scale.tolist() == [1, 1] and other(bn.ones(2)).tolist() == [3, 3]
     assert [n for n, _ in other.named_buffers()] == ["count"]
+    pool = copied(bn.nn.Sequential(bn.nn.MaxPool2d(2), bn.nn.Flatten()))
+    assert pool(bn.ones(1, 3, 4, 4)).shape == (1, 12)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, pickle.dumps])

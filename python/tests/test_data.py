@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 
 import binade as bn
 import numpy as np
@@ -70,3 +72,20 @@ def test_a_loader_that_is_dropped_ends_its_workers():
         return len(os.listdir("/proc/self/task"))
 
     assert threads_after_a_loader(3) == threads_after_a_loader(3) == threads_after_a_loader(0)
+
+
+def test_a_program_ends_while_workers_read():
+    program = """
+import time, binade as bn
+class Slow:
+    def __len__(self):
+        return 100
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return index
+loader = bn.data.DataLoader(Slow(), num_workers=2)
+print(next(iter(loader)).item())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import binade as bn
 import numpy as np
 import pytest
@@ -249,6 +253,17 @@ def test_hooks_inside_a_model_of_the_engine():
         other(tokens)
     with pytest.raises(AttributeError, match="no layer"):
         model.get_submodule("blocks.7")
+
+
+def test_a_program_with_hooks_ends_without_a_message():
+    program = """
+import binade as bn
+model = bn.nn.GPT(1, 16, 2, 50, 8)
+model.get_submodule("blocks.0.mlp").register_forward_hook(lambda module, args, out: None)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_adapters():

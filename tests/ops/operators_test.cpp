@@ -139,8 +139,14 @@ TEST(Indexing, WritesThroughTemporaries) {
   row = x[1];  // a handle refers to another tensor
   EXPECT_THAT(read(x), ElementsAre(1, 2, 3, 7, 7, 4));
   EXPECT_THAT(test::error_of([&] { x[0] = ones({4}); }), HasSubstr("copy_"));
-  const Tensor weight = leaf({1, 2}, {2});
+  const Tensor weight = leaf({1, 2, 3}, {3});
   EXPECT_THAT(test::error_of([&] { weight[0] = 1; }), HasSubstr("NoGrad"));
+  // Their gradient would be lost.
+  EXPECT_THAT(test::error_of([&] { x[0] = weight * 2; }), HasSubstr("stack()"));
+  EXPECT_THAT(test::error_of([&] { index_put_(x, {0}, weight * 2); }), HasSubstr("stack()"));
+  const NoGrad no_grad;
+  x[0] = weight * 2;
+  EXPECT_THAT(read(x[0]), ElementsAre(2, 4, 6));
 }
 
 TEST(Reductions, TakeOneAxisAsANumber) {

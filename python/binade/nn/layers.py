@@ -153,10 +153,11 @@ class _Unweighted(Module):
 
     def __init__(self, function, **options):
         super().__init__()
-        self._function, self.options = function, options
+        # By name, as functions of the engine cannot be copied or pickled.
+        self._function, self.options = function.__name__, options
 
     def forward(self, x):
-        return self._function(x, **self.options)
+        return getattr(_binade, self._function)(x, **self.options)
 
     def extra_repr(self):
         return ", ".join(f"{name}={value}" for name, value in self.options.items())

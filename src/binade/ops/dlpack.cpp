@@ -221,9 +221,12 @@ Tensor from_blob(void* data, const Shape& shape, DType dtype, Device device,
                        .expected = "memory of a CPU or a GPU",
                        .found = data == nullptr ? "null" : "the meta device"});
   }
-  if (!release) release = [] {};
-  auto storage =
-      std::make_shared<Storage>(data, static_cast<size_t>(bytes), device, std::move(release));
+  backend::synchronize_all(device);
+  auto storage = std::make_shared<Storage>(data, static_cast<size_t>(bytes), device,
+                                           [release = std::move(release), device] {
+                                             backend::synchronize_all(device);
+                                             if (release) release();
+                                           });
   return Tensor::of_storage(std::move(storage), shape, dense_strides(shape), dtype);
 }
 

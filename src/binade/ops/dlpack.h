@@ -29,8 +29,9 @@ Tensor from_dlpack(DLManagedTensorVersioned* managed);
 Tensor from_dlpack(DLManagedTensor* managed);
 
 // A tensor over memory of the program itself, elements in row-major order. `release` is called once
-// the last view is gone; without it the memory must outlive all views. The tensor does not see that
-// the program writes to the memory: call bump_version() after that if the tensor was used before.
+// the last view is gone and a GPU has finished with it; without it the memory must outlive all
+// views. The tensor does not see that the program writes to the memory: call bump_version() after
+// that if the tensor was used before.
 Tensor from_blob(void* data, const Shape& shape, DType dtype = DType::f32,
                  Device device = Device::cpu(), std::function<void()> release = {});
 

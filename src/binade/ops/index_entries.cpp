@@ -103,6 +103,7 @@ Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries) {
 void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, const Tensor& values) {
   require_defined("index_put_", "x", x);
   require_defined("index_put_", "values", values);
+  require_outside_of_graph("index_put_", "values", values);
   if (std::none_of(entries.begin(), entries.end(), is_tensor))
     return copy_(index(x, entries), values);
   // The numbers of the selected elements; f64 has them exactly, and index() takes floats alone.

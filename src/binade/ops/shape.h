@@ -47,7 +47,7 @@ inline constexpr EllipsisEntry Ellipsis;
 using IndexEntry = std::variant<int64_t, bool, Slice, NoneEntry, EllipsisEntry, Tensor>;
 Tensor index(const Tensor& x, const std::vector<IndexEntry>& entries);
 // Writes `values`, broadcast, or one number to the elements of x that index() selects. No index of
-// a tensor may occur twice.
+// a tensor may occur twice. Outside of NoGrad, values that require a gradient are refused.
 void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, const Tensor& values);
 void index_put_(const Tensor& x, const std::vector<IndexEntry>& entries, double value);
 // Axes of size 1 repeated, and new ones put in front, without copying.

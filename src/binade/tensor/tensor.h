@@ -51,7 +51,8 @@ class Tensor {
   Tensor& operator=(const Tensor& other) & = default;
   Tensor& operator=(Tensor&& other) & = default;
   // A temporary, such as x[0] = y or x[1][2] = 4, writes into its elements, as in LibTorch: copy_()
-  // and fill_(). Defined in ops/copy.cpp.
+  // and fill_(). Nothing is recorded: outside of NoGrad, values that require a gradient are
+  // refused. Defined in ops/copy.cpp.
   Tensor& operator=(const Tensor& values) &&;
   Tensor& operator=(double value) &&;
 
