@@ -101,8 +101,9 @@ double flops_per_image(const ResNetBench& bench) {
     layer->register_forward_hook(
         [&, weight, is_first](nn::Layer&, const Tensor&, const Tensor& output) {
           // Two per output and weight of one output channel.
-          const auto operations = 2.0 * static_cast<double>(output.numel()) *
-                                  static_cast<double>(weight.numel() / weight.size(0));
+          const int64_t weights = weight.numel() / weight.size(0);
+          const double operations =
+              2.0 * static_cast<double>(output.numel()) * static_cast<double>(weights);
           forward += operations;
           if (is_first) first = operations;
           return Tensor();
