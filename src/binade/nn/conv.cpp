@@ -45,8 +45,8 @@ std::pair<Tensor, Tensor> initial_values(const Config& config, size_t axes, Plac
   Shape shape = transposed ? Shape{config.in, config.out} : Shape{config.out, config.in};
   shape[1] /= config.options.groups;
   for (const int64_t size : kernel) shape.push_back(size);
-  // 1 / sqrt(inputs of one output), by the weight's second axis as in PyTorch.
-  const double bound = 1 / std::sqrt(static_cast<double>(shape.numel() / shape[0]));
+  const int64_t inputs = shape.numel() / shape[0];  // of one output, by the weight's second axis
+  const double bound = 1 / std::sqrt(static_cast<double>(inputs));  // as in PyTorch
   Tensor weight = init::uniform(shape, bound, placement);
   Tensor bias = config.bias ? init::uniform({config.out}, bound, placement) : Tensor();
   return {std::move(weight), std::move(bias)};

@@ -38,6 +38,7 @@ void copy_(const Tensor& x, const Tensor& source) {
 }
 
 Tensor& Tensor::operator=(const Tensor& values) && {
+  if (this == &values) return *this;
   ops::require_outside_of_graph("x[i] = values", "values", values);
   copy_(*this, values);
   return *this;
