@@ -100,10 +100,12 @@ std::optional<Tokens> open_cache(const fs::path& path, const Hash& key) {
   std::memcpy(&found, bytes.data() + tokens.size(), sizeof(Trailer));
   Hasher hasher;
   hasher.add(tokens);
-  const bool is_intact =
-      found.magic == Trailer{}.magic && found.key == key &&
-      (found.width == 1 || found.width == 2 || found.width == 4) && found.count > 0 &&
-      std::cmp_equal(tokens.size(), found.count * found.width) && found.tokens == hasher.digest();
+  const auto size = static_cast<int64_t>(tokens.size());
+  // A quotient: the product of a damaged count may overflow.
+  const bool is_intact = found.magic == Trailer{}.magic && found.key == key &&
+                         (found.width == 1 || found.width == 2 || found.width == 4) &&
+                         found.count > 0 && size % found.width == 0 &&
+                         size / found.width == found.count && found.tokens == hasher.digest();
   if (!is_intact) return {};
   return Tokens(file, tokens.data(), static_cast<int>(found.width), found.count);
 }
