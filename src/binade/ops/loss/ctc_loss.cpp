@@ -74,7 +74,8 @@ Tensor losses_of(const Tensor& log_probs, const Tensor& targets, const CtcLength
   const Tensor losses = Tensor::empty({batch}, x.dtype(), x.device());
   const Tensor alpha =
       Tensor::empty({batch, x.size(0), 2 * labels.size(1) + 1}, x.dtype(), x.device());
-  const auto arguments = [=](const Tensor& in, const CtcLengths& of) {
+  // Without the graph: the backward is part of it, and would keep itself alive.
+  const auto arguments = [=, losses = losses.detach()](const Tensor& in, const CtcLengths& of) {
     return backend::Ctc{.log_probs = in,
                         .targets = labels,
                         .input_lengths = of.input.data(),
