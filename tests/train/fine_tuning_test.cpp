@@ -257,33 +257,32 @@ class ExampleRun : public ::testing::Test {
     return config;
   }
 
+  // Runs it, then resumes it without its last checkpoint.
+  static void expect_the_same_resumed(Config config) {
+    const auto weights_of = [](const RunResult& result) {
+      return testing::content_of(result.checkpoint / "model.safetensors");
+    };
+    const RunResult whole = run(config, Progress::Mode::quiet);
+    const std::string expected = weights_of(whole);
+    fs::remove_all(whole.checkpoint);
+    config.resume = true;
+    EXPECT_EQ(weights_of(run(config, Progress::Mode::quiet)), expected);
+  }
+
   testing::TemporaryFolder folder_;
 };
 
 TEST_F(ExampleRun, ResumesBitForBit) {
-  for (const bool pack : {false, true}) {
-    Config config = this->config(pack ? "packed" : "padded", pack);
-    const RunResult whole = run(config, Progress::Mode::quiet);
-    const std::string expected = testing::content_of(whole.checkpoint / "model.safetensors");
-    fs::remove_all(whole.checkpoint);
-    config.resume = true;
-    EXPECT_EQ(
-        testing::content_of(run(config, Progress::Mode::quiet).checkpoint / "model.safetensors"),
-        expected);
-  }
+  for (const bool pack : {false, true})
+    expect_the_same_resumed(config(pack ? "packed" : "padded", pack));
 }
 
 TEST_F(ExampleRun, MixedWithTextResumesBitForBit) {
   Config config = this->config("mixed", true);
   config.data = "2*" + config.data + ",1*" + folder_.put("text.txt", small_text()).string();
-  const RunResult whole = run(config, Progress::Mode::quiet);
-  const std::string expected = testing::content_of(whole.checkpoint / "model.safetensors");
-  fs::remove_all(whole.checkpoint);
-  config.resume = true;
-  EXPECT_EQ(
-      testing::content_of(run(config, Progress::Mode::quiet).checkpoint / "model.safetensors"),
-      expected);
+  expect_the_same_resumed(config);
   // Other answers of the same text are other data.
+  config.resume = true;
   std::string lines = small_examples();
   const std::string from = R"(", "completion": "27")", to = R"(2", "completion": "7")";
   lines.replace(lines.find(from), from.size(), to);
