@@ -56,6 +56,7 @@ Table read_csv(const std::filesystem::path& file) {
   std::getline(in, line);
   table.names = cells(line);
   for (size_t count = 2; std::getline(in, line); ++count) {
+    if (line.find_first_not_of(" \r") == std::string::npos) continue;  // many files end so
     const std::vector<std::string> row = cells(line);
     if (row.size() != table.names.size()) {
       throw std::runtime_error(place(file, count) + ": expected " +

@@ -142,12 +142,13 @@ TEST_F(Commands, GenerateAnswersInTheFormatOfTheRun) {
   folder_->put("whole.txt", "[INST] hi [/INST]" + text_of(answer) + "[INST] ho [/INST]");
   EXPECT_EQ(text_of(second),
             text_of(json_lines(program + "--json --prompt-file " + path("whole.txt"))));
-  EXPECT_THAT(binade("generate --chat " + path("run")).err,
+  EXPECT_THAT(binade("generate --chat --prompt hi " + path("run")).err,
               HasSubstr("a model with a chat template"));
   EXPECT_EQ(text_of(json_lines(program + "--json --chat-format llama3 --prompt hi")),
             text_of(json_lines(program +
                                "--json --prompt '<|start_header_id|>user<|end_header_id|>\n\n"
                                "hi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n'")));
+  EXPECT_THAT(binade("generate --chat " + path("chat")).err, HasSubstr("no prompt"));
   EXPECT_EQ(binade("generate --chat --interactive --count 2 " + path("chat")).status, 2);
   EXPECT_THAT(binade("eval " + path("chat") + " --data " + path("chat.jsonl")).out,
               HasSubstr("12 tokens, the answers in "));

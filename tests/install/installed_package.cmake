@@ -50,7 +50,7 @@ foreach(i RANGE 1 60)
   math(EXPR double "2 * ${i}")
   string(APPEND table "${i},${double},7\n")
 endforeach()
-file(WRITE "${work}/table.csv" "${table}")
+file(WRITE "${work}/table.csv" "${table}\n")  # with a blank line at its end
 run(COMMAND "${work}/examples/tabular" "${work}/table.csv" "b c" OUTPUT tabular)
 expect_match("${tabular}" "R2 0\\.9")
 file(WRITE "${work}/table.csv" "${table}1,x,3\n")

@@ -35,7 +35,7 @@ constexpr int64_t max_count = 1'000'000;
 
 struct GenerateArguments {
   std::string folder;
-  std::string prompt = "\n";
+  std::optional<std::string> prompt;
   std::string prompt_file, prompts;
   int64_t count = 1;
   bool interactive = false, chat = false, json = false;
@@ -88,7 +88,7 @@ std::vector<std::string> prompts_in(const std::string& file) {
 
 std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
   if (!arguments.prompts.empty()) return prompts_in(arguments.prompts);
-  if (arguments.prompt_file.empty()) return {arguments.prompt};
+  if (arguments.prompt_file.empty()) return {arguments.prompt.value_or("\n")};
   if (arguments.prompt_file == "-") return {{std::istreambuf_iterator<char>(std::cin), {}}};
   return {io::read_text(arguments.prompt_file, "generate", max_prompt)};
 }
@@ -216,6 +216,13 @@ void run(const GenerateArguments& arguments) {
     fail("generate", {.argument = "--count",
                       .expected = "1 in a conversation, which has one answer to each message",
                       .found = std::to_string(arguments.count)});
+  const bool has_prompt =
+      arguments.prompt || !arguments.prompt_file.empty() || !arguments.prompts.empty();
+  if (arguments.chat && !arguments.interactive && !has_prompt)
+    fail("generate", {.argument = "--chat",
+                      .expected = "a message to answer",
+                      .found = "no prompt",
+                      .hint = "give --prompt TEXT, --prompts FILE or --interactive"});
   Generator generator(arguments);
   if (arguments.interactive) return converse(arguments, generator);
   print_all(arguments, generator);
