@@ -1,4 +1,4 @@
-#include "binade/ops/attention.h"
+#include "binade/ops/attention/attention.h"
 
 #include "bindings.h"
 

@@ -1,4 +1,4 @@
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 
 #include "bindings.h"
 

@@ -1,4 +1,4 @@
-#include "binade/ops/quantize.h"
+#include "binade/ops/fp8/quantize.h"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
-#include "binade/ops/rearrange.h"
+#include "binade/ops/shape/rearrange.h"
 
-#include "binade/ops/categorical.h"
-#include "binade/ops/mask.h"
-#include "binade/ops/pad.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/sort.h"
+#include "binade/ops/create/categorical.h"
+#include "binade/ops/index/mask.h"
+#include "binade/ops/index/sort.h"
+#include "binade/ops/shape/pad.h"
+#include "binade/ops/shape/shape.h"
 #include "bindings.h"
 
 // Ops that move, repeat, order or select elements.

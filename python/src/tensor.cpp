@@ -1,8 +1,8 @@
 #include "binade/tensor/tensor.h"
 
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/unary.h"
 #include "bindings.h"
 
 namespace binade::python {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/module_path.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/reduce/reduce.h"
 #include "support/tensors.h"
 
 namespace binade {

@@ -4,14 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/grad_mode.h"
-#include "binade/ops/arithmetic.h"
 #include "binade/ops/custom.h"
-#include "binade/ops/matmul.h"
-#include "binade/ops/norm.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/matmul.h"
+#include "binade/ops/norm/norm.h"
 #include "binade/ops/recompute.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 #include "support/tensors.h"
 
 namespace binade::autograd {

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/node.h"
-#include "binade/ops/arithmetic.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/ops/loss/loss.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/reduce/reduce.h"
 #include "support/tensors.h"
 
 namespace binade::autograd {

@@ -4,9 +4,9 @@
 
 #include <thread>
 
-#include "binade/ops/arithmetic.h"
+#include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/recompute.h"
-#include "binade/ops/reduce.h"
+#include "binade/ops/reduce/reduce.h"
 #include "support/tensors.h"
 
 namespace binade::autograd {

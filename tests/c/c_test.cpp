@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "binade/autograd/op.h"
-#include "binade/ops/create.h"
-#include "binade/ops/linear.h"
+#include "binade/ops/create/create.h"
 #include "binade/ops/loss/loss.h"
-#include "binade/ops/softmax.h"
+#include "binade/ops/matmul/linear.h"
+#include "binade/ops/norm/softmax.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"
 

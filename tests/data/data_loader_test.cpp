@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "binade/base/random.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 
 namespace binade::data {
 namespace {

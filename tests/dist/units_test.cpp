@@ -5,7 +5,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "dist/mpirun.h"
 
 namespace binade::dist {

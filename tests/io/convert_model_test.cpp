@@ -5,8 +5,8 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
 #include "io/temporary_folder.h"
 
 namespace binade::io {

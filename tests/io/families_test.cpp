@@ -6,9 +6,9 @@
 
 #include "binade/io/huggingface.h"
 #include "binade/io/huggingface_config.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/shape/shape.h"
 #include "io/temporary_folder.h"
 
 namespace binade::io {

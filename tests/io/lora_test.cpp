@@ -10,9 +10,9 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/safetensors.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/shape/shape.h"
 #include "io/temporary_folder.h"
 
 namespace binade::io {

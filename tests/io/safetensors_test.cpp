@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "binade/ops/create.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/shape/shape.h"
 #include "io/temporary_folder.h"
 
 namespace binade::io {

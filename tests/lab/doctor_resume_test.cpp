@@ -3,8 +3,8 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/lab/doctor.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
 #include "binade/train/checkpoint.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"

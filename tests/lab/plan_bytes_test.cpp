@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/lab/plan.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/train/trainer.h"
 #include "train/small_run.h"
 

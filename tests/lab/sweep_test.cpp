@@ -6,7 +6,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/base/random.h"
-#include "binade/ops/copy.h"
+#include "binade/ops/create/copy.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"
 

@@ -8,12 +8,12 @@
 
 #include "binade/nn/pool.h"
 #include "binade/nn/sequential.h"
-#include "binade/ops/activation.h"
-#include "binade/ops/create.h"
-#include "binade/ops/pool.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/softmax.h"
+#include "binade/ops/conv/pool.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/norm/softmax.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
 namespace {

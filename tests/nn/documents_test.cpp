@@ -3,9 +3,9 @@
 
 #include "binade/base/random.h"
 #include "binade/nn/language_model.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
 namespace {

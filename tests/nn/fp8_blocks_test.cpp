@@ -8,7 +8,7 @@
 #include "binade/base/random.h"
 #include "binade/nn/language_model.h"
 #include "binade/nn/norm_linear.h"
-#include "binade/ops/copy.h"
+#include "binade/ops/create/copy.h"
 #include "binade/optim/adam.h"
 #include "support/tensors.h"
 

@@ -10,9 +10,9 @@
 #include "binade/base/json.h"
 #include "binade/io/safetensors.h"
 #include "binade/nn/module.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/ops/reduce.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/reduce/reduce.h"
 #include "io/temporary_folder.h"
 
 // modules.safetensors: modules of PyTorch with their parameters, inputs, outputs and gradients.

@@ -8,10 +8,10 @@
 #include "binade/nn/conv.h"
 #include "binade/nn/linear.h"
 #include "binade/nn/sequential.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/matmul.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/matmul/matmul.h"
+#include "binade/ops/shape/shape.h"
 #include "support/values.h"
 
 namespace binade::nn {

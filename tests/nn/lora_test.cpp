@@ -5,11 +5,11 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/nn/linear.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/reduce/reduce.h"
 
 namespace binade::nn {
 namespace {

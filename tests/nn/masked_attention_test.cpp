@@ -4,7 +4,7 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/base/random.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/shape/shape.h"
 #include "nn/golden_modules.h"
 
 namespace binade::nn {

@@ -4,9 +4,9 @@
 #include "binade/amp/fp8.h"
 #include "binade/autograd/module_path.h"
 #include "binade/nn/linear.h"
-#include "binade/ops/arithmetic.h"
+#include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/recompute.h"
-#include "binade/ops/reduce.h"
+#include "binade/ops/reduce/reduce.h"
 #include "support/tensors.h"
 
 // A backward may run where the guards of its forward have ended: what recompute runs again sees

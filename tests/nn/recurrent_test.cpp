@@ -7,8 +7,8 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/base/random.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/shape/shape.h"
 #include "binade/optim/adam.h"
 #include "nn/golden_modules.h"
 

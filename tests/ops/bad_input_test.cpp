@@ -4,14 +4,14 @@
 
 #include <limits>
 
-#include "binade/ops/activation.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/index.h"
-#include "binade/ops/quantize.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/fp8/quantize.h"
+#include "binade/ops/index/index.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 
 // One case a line.
 // clang-format off

@@ -4,18 +4,18 @@
 
 #include <limits>
 
-#include "binade/ops/attention.h"
-#include "binade/ops/conv.h"
-#include "binade/ops/einsum.h"
-#include "binade/ops/linear.h"
+#include "binade/ops/attention/attention.h"
+#include "binade/ops/conv/conv.h"
+#include "binade/ops/conv/sample.h"
 #include "binade/ops/loss/distance.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/loss/margin_loss.h"
-#include "binade/ops/matmul.h"
-#include "binade/ops/norm.h"
-#include "binade/ops/recurrent.h"
-#include "binade/ops/sample.h"
-#include "binade/ops/softmax.h"
+#include "binade/ops/matmul/einsum.h"
+#include "binade/ops/matmul/linear.h"
+#include "binade/ops/matmul/matmul.h"
+#include "binade/ops/matmul/recurrent.h"
+#include "binade/ops/norm/norm.h"
+#include "binade/ops/norm/softmax.h"
 
 // One case a line.
 // clang-format off

@@ -11,11 +11,11 @@
 #include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/gpu.h"
-#include "binade/ops/activation.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/linear.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/linear.h"
+#include "binade/ops/shape/shape.h"
 #include "support/tensors.h"
 
 namespace binade::ops {

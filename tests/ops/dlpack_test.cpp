@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "binade/base/error.h"
-#include "binade/ops/create.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 #include "support/values.h"
 
 // The structs are read and written by the byte offsets of DLPack's specification, so that the

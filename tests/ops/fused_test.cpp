@@ -4,12 +4,12 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/engine.h"
-#include "binade/ops/activation.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/attention.h"
-#include "binade/ops/linear.h"
+#include "binade/ops/attention/attention.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/loss/loss.h"
-#include "binade/ops/norm.h"
+#include "binade/ops/matmul/linear.h"
+#include "binade/ops/norm/norm.h"
 #include "support/tensors.h"
 
 // Fused ops beside their composites at sizes of real use: several tiles, several chunks, partial

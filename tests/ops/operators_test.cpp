@@ -7,10 +7,10 @@
 #include <map>
 
 #include "binade/autograd/grad_mode.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 #include "support/tensors.h"
 
 // Expressions as they are written with LibTorch.

@@ -5,7 +5,7 @@
 #include <limits>
 #include <sstream>
 
-#include "binade/ops/shape.h"
+#include "binade/ops/shape/shape.h"
 #include "support/special_values.h"
 #include "support/tensors.h"
 

@@ -6,13 +6,13 @@
 #include <limits>
 
 #include "binade/base/error.h"
-#include "binade/ops/activation.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/ops/loss/loss.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/softmax.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/norm/softmax.h"
+#include "binade/ops/reduce/reduce.h"
 #include "support/special_values.h"
 #include "support/tensors.h"
 

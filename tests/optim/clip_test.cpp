@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "binade/base/error.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 
 namespace binade::optim {
 namespace {

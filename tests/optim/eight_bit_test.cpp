@@ -4,12 +4,12 @@
 #include <cmath>
 
 #include "binade/formats/dynamic_code.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/ops/linear.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/ops/loss/loss.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/matmul/linear.h"
+#include "binade/ops/reduce/reduce.h"
 #include "binade/optim/adam.h"
 
 namespace binade::optim {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/grad_mode.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
 #include "binade/optim/sgd.h"
 
 namespace binade::optim {

@@ -11,9 +11,9 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/io/safetensors.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/sgd.h"
 #include "io/temporary_folder.h"

@@ -8,9 +8,9 @@
 
 #include "binade/base/error.h"
 #include "binade/formats/dynamic_code.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/optim/adafactor.h"
 #include "binade/optim/adagrad.h"
 #include "binade/optim/adam.h"

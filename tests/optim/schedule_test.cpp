@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "binade/base/error.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/optim/one_cycle.h"
 #include "binade/optim/plateau.h"
 #include "binade/optim/sgd.h"

@@ -5,9 +5,9 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/optimizer_step.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/optim/adam.h"
 #include "binade/optim/sgd.h"
 

@@ -13,9 +13,9 @@
 #include "binade/dist/sharded.h"
 #include "binade/nn/language_model.h"
 #include "binade/nn/linear.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/ops/reduce.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/reduce/reduce.h"
 #include "binade/optim/adam.h"
 
 namespace binade::dist {

@@ -33,8 +33,9 @@ bool matches(const std::string& path) {
 }
 
 TEST(DocumentPaths, SeesPathsAlone) {
-  EXPECT_THAT(paths_in("`ops/norm.cpp`, `x / y`, `ops.def`, ops/no.cpp, `tests/ops/`, `a/b_*.cpp`"),
-              ElementsAre("ops/norm.cpp", "tests/ops/", "a/b_*.cpp"));
+  EXPECT_THAT(
+      paths_in("`ops/norm/norm.cpp`, `x / y`, `ops.def`, ops/no.cpp, `tests/ops/`, `a/b_*.cpp`"),
+      ElementsAre("ops/norm/norm.cpp", "tests/ops/", "a/b_*.cpp"));
 }
 
 // Paths are relative to the project or to src/binade/. Built files are not there in every checkout.

@@ -22,29 +22,30 @@ TEST(IncludeOrder, EveryArrowPointsLeft) {
 }
 
 TEST(IncludeOrder, SeesAnArrowThatPointsRight) {
-  EXPECT_THAT(include_violations("binade/tensor/tensor.cpp", "#include \"binade/ops/norm.h\"\n"),
-              ElementsAre(HasSubstr("the arrow points right")));
+  EXPECT_THAT(
+      include_violations("binade/tensor/tensor.cpp", "#include \"binade/ops/norm/norm.h\"\n"),
+      ElementsAre(HasSubstr("the arrow points right")));
   EXPECT_THAT(include_violations("binade/base/error.h", "  #  include <binade/formats/format.h>\n"),
               ElementsAre(HasSubstr("the arrow points right")));
 }
 
 TEST(IncludeOrder, AcceptsTheSameComponentAndThoseToTheLeft) {
-  EXPECT_THAT(include_violations("binade/ops/norm.cpp",
+  EXPECT_THAT(include_violations("binade/ops/norm/norm.cpp",
                                  "#include <vector>\n"
                                  "#include <fmt/core.h>\n"
                                  "#include \"hwy/highway.h\"\n"
-                                 "#include \"binade/ops/norm.h\"\n"
+                                 "#include \"binade/ops/norm/norm.h\"\n"
                                  "#include \"binade/backend/norm.h\"\n"
                                  "// #include \"binade/cli/commands.h\"\n"),
               IsEmpty());
 }
 
 TEST(IncludeOrder, RefusesOtherWaysAroundTheOrder) {
-  EXPECT_THAT(include_violations("binade/ops/norm.cpp", "#include \"norm.h\"\n"),
+  EXPECT_THAT(include_violations("binade/ops/norm/norm.cpp", "#include \"norm.h\"\n"),
               ElementsAre(HasSubstr("binade/<component>/<stem>.h")));
-  EXPECT_THAT(include_violations("binade/ops/norm.cpp", "#include \"binade/binade.h\"\n"),
+  EXPECT_THAT(include_violations("binade/ops/norm/norm.cpp", "#include \"binade/binade.h\"\n"),
               ElementsAre(HasSubstr("umbrella")));
-  EXPECT_THAT(include_violations("binade/ops/norm.cpp", "#include \"binade/attic/norm.h\"\n"),
+  EXPECT_THAT(include_violations("binade/ops/norm/norm.cpp", "#include \"binade/attic/norm.h\"\n"),
               ElementsAre(HasSubstr("not a component")));
   EXPECT_THAT(include_violations("binade/attic/norm.cpp", ""),
               ElementsAre(HasSubstr("not a component")));

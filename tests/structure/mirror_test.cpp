@@ -45,7 +45,7 @@ constexpr Covered covered[] = {
     {"backend/cpu/gemm/peak_flops", "train/forecast"},
     {"backend/cpu/gemm/tile*", "backend/cpu/gemm/blocked"},
     {"backend/cpu/index/index_add", "backend/cpu/index/index"},
-    {"backend/cpu/index/sort", "ops/sort"},
+    {"backend/cpu/index/sort", "ops/index/sort"},
     {"backend/cpu/norm/norm_rows", "backend/cpu/norm/norm"},
     {"backend/cpu/norm/softmax_rows", "backend/cpu/norm/softmax"},
     {"backend/cpu/reduce/argmax_cumsum", "ops/table"},
@@ -102,7 +102,7 @@ constexpr Covered covered[] = {
     {"train/report/svg", "train/report/report"},
 };
 
-// "src/binade/ops/norm.cpp" -> "ops/norm".
+// "src/binade/ops/norm/norm.cpp" -> "ops/norm/norm".
 std::string stem_path(const std::string& file) {
   const std::string below = file.substr(std::string("src/binade/").size());
   return below.substr(0, below.rfind('.'));

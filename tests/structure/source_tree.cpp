@@ -67,15 +67,14 @@ std::vector<std::string> system_includes(std::string_view text) {
   return paths;
 }
 
-namespace {
-
-// "binade/ops/norm.h" -> "ops"; "" for a file outside the components.
 std::string component_of(const std::string& path) {
   if (!path.starts_with("binade/")) return "";
   const size_t begin = std::string_view("binade/").size();
   const size_t end = path.find('/', begin);
   return end == std::string::npos ? "" : path.substr(begin, end - begin);
 }
+
+namespace {
 
 bool starts_with_any(const std::string& path, const std::vector<std::string_view>& prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(),

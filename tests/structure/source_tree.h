@@ -13,6 +13,10 @@ const std::vector<std::string>& components();
 // Position of `component` in components(), or -1.
 int component_index(std::string_view component);
 
+// The component of a path below src/: "binade/ops/norm/norm.h" -> "ops"; "" for a file outside the
+// components.
+std::string component_of(const std::string& path);
+
 // Paths of the project's headers named by the #include lines of `text`, e.g. "binade/base/error.h".
 std::vector<std::string> project_includes(std::string_view text);
 
@@ -20,7 +24,7 @@ std::vector<std::string> project_includes(std::string_view text);
 std::vector<std::string> system_includes(std::string_view text);
 
 // The includes of one file that break the order of components, or of folders inside one; `path` is
-// relative to src/, e.g. "binade/ops/norm.cpp".
+// relative to src/, e.g. "binade/ops/norm/norm.cpp".
 std::vector<std::string> include_violations(const std::string& path, std::string_view text);
 
 // Files under `folder` (relative to the source root) with one of the extensions, as paths relative

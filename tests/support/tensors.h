@@ -1,6 +1,6 @@
 #pragma once
 
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "support/values.h"
 
 // Small tensors for tests above the ops room.

@@ -7,9 +7,9 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/ops/loss/loss.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/shape/shape.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"

@@ -10,8 +10,8 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
-#include "binade/ops/create.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::train {
 namespace {

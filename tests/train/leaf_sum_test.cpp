@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "binade/formats/number.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/index.h"
-#include "binade/ops/matmul.h"
-#include "binade/ops/reduce.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/index/index.h"
+#include "binade/ops/matmul/matmul.h"
+#include "binade/ops/reduce/reduce.h"
 #include "support/tensors.h"
 
 namespace binade::train {

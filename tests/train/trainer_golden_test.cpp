@@ -6,8 +6,8 @@
 
 #include "binade/io/huggingface.h"
 #include "binade/io/safetensors.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
 #include "binade/train/trainer.h"
 #include "io/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include "binade/base/json.h"
 #include "binade/base/parallel.h"
 #include "binade/bench/machine.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/train/machine.h"
 
 namespace binade::bench {

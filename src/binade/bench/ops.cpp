@@ -7,8 +7,8 @@
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
 #include "binade/bench/machine.h"
-#include "binade/ops/create.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/unary.h"
 
 namespace binade::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "binade/base/error.h"
 #include "binade/bench/machine.h"
 #include "binade/nn/resnet.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/optim/sgd.h"
 #include "binade/train/machine.h"

@@ -2,10 +2,10 @@
 
 #include "binade/base/random.h"
 #include "binade/c/handles.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
 #include "binade/ops/dlpack.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::c {
 namespace {

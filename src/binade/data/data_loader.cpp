@@ -15,7 +15,7 @@
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
 #include "binade/base/restore.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::data {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "binade/base/division.h"
 #include "binade/base/random.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 
 namespace binade::data {
 namespace {

@@ -12,9 +12,9 @@
 #include "binade/base/division.h"
 #include "binade/base/restore.h"
 #include "binade/nn/language_model.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
 
 namespace binade::dist {
 namespace {

@@ -9,7 +9,7 @@
 #include "binade/io/lora.h"
 #include "binade/io/model_folder.h"
 #include "binade/io/tensor_statistics.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/unary.h"
 
 namespace binade::io {
 namespace {

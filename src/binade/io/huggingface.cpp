@@ -12,8 +12,8 @@
 #include "binade/io/huggingface_parts.h"
 #include "binade/io/lora.h"
 #include "binade/nn/init.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::io {
 namespace {

@@ -5,7 +5,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/io/huggingface_config.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::io {
 namespace {

@@ -12,11 +12,11 @@
 #include "binade/base/text.h"
 #include "binade/io/huggingface_parts.h"
 #include "binade/io/safetensors.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/matmul.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/matmul.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::io {
 namespace {

@@ -9,8 +9,8 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/json.h"
 #include "binade/io/safetensors_header.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/shape/shape.h"
 
 static_assert(std::endian::native == std::endian::little,
               "safetensors holds little-endian data, copied as it is");

@@ -14,8 +14,8 @@
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
 #include "binade/io/file.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/reduce.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/reduce/reduce.h"
 
 namespace binade::lab {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "binade/ops/arithmetic.h"
+#include "binade/ops/elementwise/arithmetic.h"
 #include "binade/optim/clip.h"
 
 namespace binade::lab {

@@ -9,8 +9,8 @@
 
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
 
 namespace binade::lab {
 namespace {

@@ -11,9 +11,9 @@
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
-#include "binade/ops/linear.h"
-#include "binade/ops/quantize.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/fp8/quantize.h"
+#include "binade/ops/matmul/linear.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::lab {
 namespace {

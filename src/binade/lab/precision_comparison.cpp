@@ -13,7 +13,7 @@
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "binade/data/corpus.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/trainer.h"
 

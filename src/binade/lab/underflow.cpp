@@ -5,8 +5,8 @@
 
 #include "binade/base/error.h"
 #include "binade/lab/examine.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
 
 namespace binade::lab {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "binade/nn/init.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/softmax.h"
+#include "binade/ops/norm/softmax.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
 

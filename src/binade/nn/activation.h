@@ -1,8 +1,8 @@
 #pragma once
 
 #include "binade/nn/module.h"
-#include "binade/ops/activation.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/elementwise/unary.h"
 
 // Functions without parameters as layers, and PReLU.
 namespace binade::nn {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "binade/nn/module.h"
-#include "binade/ops/conv.h"
+#include "binade/ops/conv/conv.h"
 
 namespace binade::nn {
 

@@ -1,6 +1,6 @@
 #include "binade/nn/fp8_fusion.h"
 
-#include "binade/ops/activation.h"
+#include "binade/ops/elementwise/activation.h"
 
 namespace binade::nn {
 

@@ -8,11 +8,11 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/base/random.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade {
 

@@ -7,15 +7,15 @@
 #include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/init.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/attention.h"
-#include "binade/ops/attention_common.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/index.h"
+#include "binade/ops/attention/attention.h"
+#include "binade/ops/attention/common.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/index/index.h"
 #include "binade/ops/recompute.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
 namespace {

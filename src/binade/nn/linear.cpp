@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "binade/nn/init.h"
-#include "binade/ops/arithmetic.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/ops/fp8/linear.h"
-#include "binade/ops/index.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/index/index.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
 

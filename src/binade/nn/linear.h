@@ -6,7 +6,7 @@
 
 #include "binade/nn/lora.h"
 #include "binade/nn/module.h"
-#include "binade/ops/linear.h"
+#include "binade/ops/matmul/linear.h"
 
 namespace binade::amp {
 class Fp8LinearState;

@@ -4,9 +4,9 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/nn/init.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/linear.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/linear.h"
 
 namespace binade::nn {
 

@@ -8,8 +8,8 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/text.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/elementwise/unary.h"
 
 namespace binade::nn {
 namespace {

@@ -2,10 +2,10 @@
 
 #include "binade/autograd/recompute.h"
 #include "binade/nn/init.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/ops/norm.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/norm/norm.h"
 
 namespace binade::nn {
 namespace {

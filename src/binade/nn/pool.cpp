@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "binade/ops/pool.h"
+#include "binade/ops/conv/pool.h"
 
 namespace binade::nn {
 namespace {

@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "binade/nn/init.h"
-#include "binade/ops/activation.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/ops/linear.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/linear.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
 namespace {

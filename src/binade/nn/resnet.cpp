@@ -1,9 +1,9 @@
 #include "binade/nn/resnet.h"
 
 #include "binade/nn/init.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "binade/ops/activation.h"
+#include "binade/ops/elementwise/activation.h"
 
 namespace binade::nn {
 

@@ -4,11 +4,11 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/fp8_fusion.h"
-#include "binade/ops/activation.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
 namespace {

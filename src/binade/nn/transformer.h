@@ -8,7 +8,7 @@
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
 #include "binade/nn/sequential.h"
-#include "binade/ops/attention.h"
+#include "binade/ops/attention/attention.h"
 
 // The modules that language models consist of.
 namespace binade::nn {

@@ -6,7 +6,7 @@
 
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/unary.h"
 
 namespace binade::ops {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "binade/ops/common.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade {
 namespace {

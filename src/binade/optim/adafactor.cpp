@@ -5,9 +5,9 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/backend/backend.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/reduce/reduce.h"
 
 namespace binade::optim {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
 
 namespace binade::optim {
 

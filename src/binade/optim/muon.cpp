@@ -6,11 +6,11 @@
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/matmul.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/matmul.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::optim {
 namespace {

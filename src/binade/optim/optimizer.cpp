@@ -10,11 +10,11 @@
 #include "binade/backend/transfer.h"
 #include "binade/base/division.h"
 #include "binade/formats/dynamic_code.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::optim {
 namespace {

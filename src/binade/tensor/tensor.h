@@ -52,7 +52,7 @@ class Tensor {
   Tensor& operator=(Tensor&& other) & = default;
   // A temporary, such as x[0] = y or x[1][2] = 4, writes into its elements, as in LibTorch: copy_()
   // and fill_(). Nothing is recorded: outside of NoGrad, values that require a gradient are
-  // refused. Defined in ops/copy.cpp.
+  // refused. Defined in ops/create/copy.cpp.
   Tensor& operator=(const Tensor& values) &&;
   Tensor& operator=(double value) &&;
 
@@ -124,7 +124,7 @@ class Tensor {
   double item() const;
 
   // x[i] is select(x, 0, i): a differentiable view without the first axis. Negative indices count
-  // from the back. Defined in ops/shape.cpp.
+  // from the back. Defined in ops/shape/shape.cpp.
   Tensor operator[](int64_t index) const;
 
   // Number of writes since creation, shared by all views.

@@ -17,7 +17,7 @@
 #include "binade/io/folder.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/lora.h"
-#include "binade/ops/copy.h"
+#include "binade/ops/create/copy.h"
 #include "binade/tensor/memory.h"
 #include "binade/train/init_from.h"
 

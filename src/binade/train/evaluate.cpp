@@ -14,8 +14,8 @@
 #include "binade/data/mixture.h"
 #include "binade/data/tokenizer.h"
 #include "binade/io/file.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/shape/shape.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/eval_mode.h"
 

@@ -14,8 +14,8 @@
 #include "binade/base/error.h"
 #include "binade/base/random.h"
 #include "binade/base/text.h"
-#include "binade/ops/create.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/shape/shape.h"
 #include "binade/train/eval_mode.h"
 
 namespace binade::train {

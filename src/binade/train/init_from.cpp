@@ -12,8 +12,8 @@
 #include "binade/io/huggingface_config.h"
 #include "binade/io/lora.h"
 #include "binade/io/model_folder.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/reduce/reduce.h"
 
 namespace binade::train {
 namespace {

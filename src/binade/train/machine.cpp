@@ -19,7 +19,7 @@
 #include "binade/base/parallel.h"
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/train/config/component_options.h"
 
 namespace binade::train {

@@ -6,9 +6,9 @@
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/gpu.h"
-#include "binade/ops/activation.h"
+#include "binade/ops/elementwise/activation.h"
 #include "binade/ops/fp8/linear.h"
-#include "binade/ops/norm.h"
+#include "binade/ops/norm/norm.h"
 #include "support/tensors.h"
 
 // Fused ops are their composites bit for bit: results, gradients, scales and histories.

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/ops/fp8/linear.h"
 #include "support/values.h"
 

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "binade/backend/gpu.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/quantize.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/fp8/quantize.h"
 #include "support/values.h"
 
 // The three matmuls of a linear layer with scales finer than a tensor.

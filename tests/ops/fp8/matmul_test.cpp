@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/matmul.h"
-#include "binade/ops/quantize.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/fp8/quantize.h"
+#include "binade/ops/matmul/matmul.h"
+#include "binade/ops/shape/shape.h"
 #include "support/tensors.h"
 
 namespace binade::ops {

@@ -1,4 +1,4 @@
-#include "binade/ops/arithmetic.h"
+#include "binade/ops/elementwise/arithmetic.h"
 
 #include "ops/table/description.h"
 

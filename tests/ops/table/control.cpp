@@ -1,8 +1,8 @@
-#include "binade/ops/activation.h"
-#include "binade/ops/arithmetic.h"
 #include "binade/ops/custom.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/ops/recompute.h"
-#include "binade/ops/unary.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {

@@ -1,4 +1,4 @@
-#include "binade/ops/conv.h"
+#include "binade/ops/conv/conv.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "binade/ops/loss/ctc_loss.h"
 
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {

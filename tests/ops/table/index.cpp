@@ -1,8 +1,8 @@
-#include "binade/ops/index.h"
+#include "binade/ops/index/index.h"
 
 #include <numeric>
 
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {

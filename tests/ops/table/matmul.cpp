@@ -2,9 +2,9 @@
 #include <array>
 #include <numbers>
 
-#include "binade/ops/einsum.h"
-#include "binade/ops/linear.h"
-#include "binade/ops/matmul.h"
+#include "binade/ops/matmul/einsum.h"
+#include "binade/ops/matmul/linear.h"
+#include "binade/ops/matmul/matmul.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {

@@ -1,10 +1,10 @@
-#include "binade/ops/rearrange.h"
+#include "binade/ops/shape/rearrange.h"
 
 #include <algorithm>
 
-#include "binade/ops/mask.h"
-#include "binade/ops/pad.h"
-#include "binade/ops/sort.h"
+#include "binade/ops/index/mask.h"
+#include "binade/ops/index/sort.h"
+#include "binade/ops/shape/pad.h"
 #include "ops/table/description.h"
 
 // Ops that move elements to other places, or hide them: exact.

@@ -1,4 +1,4 @@
-#include "binade/ops/recurrent.h"
+#include "binade/ops/matmul/recurrent.h"
 
 #include "ops/table/description.h"
 

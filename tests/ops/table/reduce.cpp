@@ -1,4 +1,4 @@
-#include "binade/ops/reduce.h"
+#include "binade/ops/reduce/reduce.h"
 
 #include <algorithm>
 #include <limits>

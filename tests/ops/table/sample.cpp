@@ -1,4 +1,4 @@
-#include "binade/ops/sample.h"
+#include "binade/ops/conv/sample.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
-#include "binade/ops/shape.h"
+#include "binade/ops/shape/shape.h"
 
-#include "binade/ops/copy.h"
+#include "binade/ops/create/copy.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {

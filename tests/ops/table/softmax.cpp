@@ -1,4 +1,4 @@
-#include "binade/ops/softmax.h"
+#include "binade/ops/norm/softmax.h"
 
 #include <algorithm>
 #include <limits>

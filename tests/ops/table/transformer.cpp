@@ -1,9 +1,9 @@
 #include <limits>
 
 #include "binade/base/random.h"
-#include "binade/ops/activation.h"
-#include "binade/ops/attention.h"
-#include "binade/ops/create.h"
+#include "binade/ops/attention/attention.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/activation.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {

@@ -1,10 +1,10 @@
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/unary.h"
 
 #include <limits>
 #include <numbers>
 
-#include "binade/ops/activation.h"
-#include "binade/ops/arithmetic.h"
+#include "binade/ops/elementwise/activation.h"
+#include "binade/ops/elementwise/arithmetic.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {
@@ -133,7 +133,7 @@ Description prelus() {
           .rounds = Rounds::each};
 }
 
-// Widening; tests/ops/unary_test.cpp has the other pairs of types.
+// Widening; tests/ops/elementwise/unary_test.cpp has the other pairs of types.
 Description casts() {
   Description description = elementwise(
       Op::cast, [](const Tensor& x) { return cast(x, DType::f64); },

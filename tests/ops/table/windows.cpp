@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "binade/ops/pool.h"
-#include "binade/ops/unfold.h"
+#include "binade/ops/conv/pool.h"
+#include "binade/ops/conv/unfold.h"
 #include "ops/table/description.h"
 
 namespace binade::optable {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "binade/base/error.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
 #include "train/small_run.h"

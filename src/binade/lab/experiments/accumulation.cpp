@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/ops/reduce.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/reduce/reduce.h"
 #include "binade/train/report/chart.h"
 
 namespace binade::lab {

@@ -4,14 +4,14 @@
 
 #include <cmath>
 
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/attention.h"
-#include "binade/ops/create.h"
-#include "binade/ops/matmul.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/softmax.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/attention/attention.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/matmul.h"
+#include "binade/ops/norm/softmax.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 #include "binade/train/report/chart.h"
 
 namespace binade::lab {

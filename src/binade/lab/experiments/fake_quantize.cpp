@@ -1,12 +1,12 @@
 #include "binade/lab/experiments/fake_quantize.h"
 
-#include "binade/ops/arithmetic.h"
 #include "binade/ops/custom.h"
-#include "binade/ops/linear.h"
-#include "binade/ops/quantize.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/fp8/quantize.h"
+#include "binade/ops/matmul/linear.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade::lab {
 

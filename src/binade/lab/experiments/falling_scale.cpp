@@ -7,9 +7,9 @@
 #include "binade/lab/experiments.h"
 #include "binade/nn/init.h"
 #include "binade/nn/linear.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/create.h"
 #include "binade/ops/loss/loss.h"
-#include "binade/ops/matmul.h"
+#include "binade/ops/matmul/matmul.h"
 #include "binade/optim/sgd.h"
 #include "binade/train/report/chart.h"
 

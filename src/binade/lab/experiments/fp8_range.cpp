@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/ops/quantize.h"
-#include "binade/ops/reduce.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/fp8/quantize.h"
+#include "binade/ops/reduce/reduce.h"
 #include "binade/train/report/chart.h"
 
 namespace binade::lab {

@@ -9,11 +9,11 @@
 #include "binade/nn/init.h"
 #include "binade/nn/linear.h"
 #include "binade/nn/sequential.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/ops/loss/loss.h"
-#include "binade/ops/unary.h"
 #include "binade/optim/adam.h"
 
 namespace binade::lab {

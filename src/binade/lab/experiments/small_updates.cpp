@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "binade/ops/create.h"
-#include "binade/ops/reduce.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/reduce/reduce.h"
 #include "binade/optim/sgd.h"
 #include "binade/train/report/chart.h"
 

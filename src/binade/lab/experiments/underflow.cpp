@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/create.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/reduce/reduce.h"
 #include "binade/train/report/chart.h"
 
 namespace binade::lab {

@@ -5,10 +5,10 @@
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/language_model.h"
-#include "binade/ops/arithmetic.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
 
 namespace binade::lab {
 namespace {

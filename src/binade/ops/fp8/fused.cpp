@@ -1,7 +1,7 @@
 #include "binade/ops/fp8/fused.h"
 
 #include "binade/autograd/grad_mode.h"
-#include "binade/ops/norm_common.h"
+#include "binade/ops/norm/common.h"
 
 namespace binade {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "binade/amp/fp8_quantizer.h"
 #include "binade/autograd/node.h"
-#include "binade/ops/linear.h"
+#include "binade/ops/matmul/linear.h"
 
 // One linear layer under an FP8 recipe: what fp8_linear and the fused FP8 ops share. Not part of
 // the public interface.

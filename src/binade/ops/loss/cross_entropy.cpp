@@ -2,8 +2,8 @@
 
 #include "binade/base/division.h"
 #include "binade/ops/common.h"
-#include "binade/ops/linear.h"
 #include "binade/ops/loss/loss.h"
+#include "binade/ops/matmul/linear.h"
 
 // The two fused losses: of logits, and of the linear layer that computes them.
 namespace binade {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
-#include "binade/ops/copy.h"
-#include "binade/ops/create.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/copy.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
 
 namespace binade {
 namespace {

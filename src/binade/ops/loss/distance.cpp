@@ -2,11 +2,11 @@
 
 #include <limits>
 
-#include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
-#include "binade/ops/create.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade {
 

@@ -4,14 +4,14 @@
 #include <limits>
 
 #include "binade/autograd/grad_mode.h"
-#include "binade/ops/arithmetic.h"
 #include "binade/ops/common.h"
-#include "binade/ops/create.h"
-#include "binade/ops/index.h"
-#include "binade/ops/reduce.h"
-#include "binade/ops/shape.h"
-#include "binade/ops/softmax.h"
-#include "binade/ops/unary.h"
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/index/index.h"
+#include "binade/ops/norm/softmax.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade {
 namespace {

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <vector>
+
+#include "binade/ops/attention/attention.h"
+
+// Shared by the attention ops and nn/language_model.cpp. Not part of the public interface.
+namespace binade::ops {
+
+void check_options(const char* op, const AttentionOptions& options);
+void check_offsets(const char* op, const char* argument, const std::vector<int64_t>& offsets,
+                   int64_t rows);
+// Packed sequences have no common score matrix that a mask could have the shape of.
+void refuse_mask(const char* op, const AttentionOptions& options);
+void refuse_documents(const char* op, const AttentionOptions& options);
+
+// The kernels know neither windows, caps, masks nor dropout. A window that no query reaches the end
+// of is none.
+bool needs_composite(const AttentionOptions& options, int64_t keys);
+double scale_of(const AttentionOptions& options, int64_t dim);
+bool matmuls_in_tf32();
+// x, or a dense copy if its last axis has gaps.
+Tensor unit_last_stride(const Tensor& x);
+
+struct HeadCounts {
+  int64_t heads, kv_heads, dim;
+};
+// packed_attention of several documents; arguments are checked.
+Tensor packed_documents(const Tensor& qkv, const HeadCounts& counts,
+                        const AttentionOptions& options);
+
+}  // namespace binade::ops

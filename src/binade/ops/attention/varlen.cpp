@@ -1,0 +1,201 @@
+#include <utility>
+
+#include "binade/ops/attention/attention.h"
+#include "binade/ops/attention/common.h"
+#include "binade/ops/common.h"
+#include "binade/ops/shape/shape.h"
+
+// Attention of sequences that are stored one after the other.
+namespace binade {
+namespace {
+
+using namespace ops;
+
+// Rows `begin` .. `end` of x [rows, heads, dim] as one batch entry, [1, heads, end - begin, dim].
+Tensor sequence_of(const Tensor& x, int64_t begin, int64_t end) {
+  const Strides& in = x.strides();
+  return x.strided({1, x.size(1), end - begin, x.size(2)}, {0, in[1], in[0], in[2]},
+                   x.offset() + begin * in[0]);
+}
+
+// Attention of packed sequences: q and out [queries, heads, dim]; k and v [keys, kv_heads, dim].
+// The kernels get one call for each sequence. lse, [heads, rows] of each sequence in turn, is kept
+// for the backward.
+class PackedSequences {
+ public:
+  PackedSequences(SequenceOffsets offsets, const AttentionOptions& options, int64_t dim)
+      : offsets_(std::move(offsets)),
+        scale_(scale_of(options, dim)),
+        causal_(options.causal),
+        tf32_(matmuls_in_tf32()) {
+    if (offsets_.keys.empty()) offsets_.keys = offsets_.queries;
+  }
+
+  void forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out) {
+    lse_ = Tensor::empty({q.size(0), q.size(1)}, accumulation_type(q), q.device());
+    std::vector<backend::AttentionForward> calls;
+    for_each([&](int64_t query, int64_t query_end, int64_t key, int64_t key_end) {
+      calls.push_back({.q = sequence_of(q, query, query_end),
+                       .k = sequence_of(k, key, key_end),
+                       .v = sequence_of(v, key, key_end),
+                       .scale = scale_,
+                       .causal = causal_,
+                       .tf32 = tf32_,
+                       .out = sequence_of(out, query, query_end),
+                       .lse = lse_of(query, query_end)});
+    });
+    backend::of(q).attention.forward_each(calls);
+  }
+
+  struct Backward {
+    Tensor dout, q, k, v, out, dq, dk, dv;
+  };
+  void backward(const Backward& x) const {
+    std::vector<backend::AttentionBackward> calls;
+    for_each([&](int64_t query, int64_t query_end, int64_t key, int64_t key_end) {
+      calls.push_back({.dout = sequence_of(x.dout, query, query_end),
+                       .q = sequence_of(x.q, query, query_end),
+                       .k = sequence_of(x.k, key, key_end),
+                       .v = sequence_of(x.v, key, key_end),
+                       .out = sequence_of(x.out, query, query_end),
+                       .lse = lse_of(query, query_end),
+                       .scale = scale_,
+                       .causal = causal_,
+                       .tf32 = tf32_,
+                       .dq = sequence_of(x.dq, query, query_end),
+                       .dk = sequence_of(x.dk, key, key_end),
+                       .dv = sequence_of(x.dv, key, key_end)});
+    });
+    backend::of(x.q).attention.backward_each(calls);
+  }
+
+ private:
+  // Calls f(query, query_end, key, key_end) for each sequence that is not empty.
+  template <class F>
+  void for_each(F f) const {
+    const std::vector<int64_t>&queries = offsets_.queries, &keys = offsets_.keys;
+    for (size_t i = 0; i + 1 < queries.size(); ++i) {
+      if (queries[i] < queries[i + 1] || keys[i] < keys[i + 1])
+        f(queries[i], queries[i + 1], keys[i], keys[i + 1]);
+    }
+  }
+  Tensor lse_of(int64_t query, int64_t end) const {
+    return viewed(lse_.strided({(end - query) * lse_.size(1)}, {1}, query * lse_.size(1)),
+                  {1, lse_.size(1), end - query});
+  }
+
+  SequenceOffsets offsets_;
+  double scale_;
+  bool causal_, tf32_;
+  Tensor lse_;
+};
+
+void check_varlen(const Tensor& q, const Tensor& k, const Tensor& v, const SequenceOffsets& offsets,
+                  const AttentionOptions& options) {
+  const char* op = "varlen_attention";
+  for (const auto& [name, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
+    require_compute(op, name, *x);
+    require_rank(op, name, *x, 3);
+  }
+  require_shape(op, "v", v, k.shape());
+  if (k.size(2) != q.size(2) || k.size(1) == 0 || q.size(1) % k.size(1) != 0) {
+    fail(op, {.argument = "k",
+              .expected = "q's dim, and heads that divide q's",
+              .found = describe(k) + " for q " + describe(q)});
+  }
+  check_options(op, options);
+  refuse_mask(op, options);
+  refuse_documents(op, options);
+  check_offsets(op, "queries", offsets.queries, q.size(0));
+  if (offsets.keys.empty()) {
+    require_shape(op, "k", k, {q.size(0), k.size(1), k.size(2)});
+    return;
+  }
+  check_offsets(op, "keys", offsets.keys, k.size(0));
+  if (offsets.keys.size() != offsets.queries.size()) {
+    fail(op, {.argument = "keys",
+              .expected = std::to_string(offsets.queries.size()) + " offsets, one per query offset",
+              .found = std::to_string(offsets.keys.size())});
+  }
+}
+
+}  // namespace
+
+Tensor ops::packed_documents(const Tensor& qkv, const HeadCounts& counts,
+                             const AttentionOptions& options) {
+  const Call call(Op::packed_attention, {qkv});
+  const Tensor in = dense(call[0]);
+  const int64_t rows = qkv.size(0) * qkv.size(1), dim = counts.dim;
+  // Heads of a dense buffer as [rows, count, dim].
+  const auto part = [=](const Tensor& x, int64_t first, int64_t count) {
+    return x.strided({rows, count, dim}, {x.size(2), dim, 1}, x.offset() + first * dim);
+  };
+  const auto queries = [=](const Tensor& x) { return part(x, 0, counts.heads); };
+  const auto keys = [=](const Tensor& x) { return part(x, counts.heads, counts.kv_heads); };
+  const auto values = [=](const Tensor& x) {
+    return part(x, counts.heads + counts.kv_heads, counts.kv_heads);
+  };
+  const Tensor y =
+      Tensor::empty({qkv.size(0), qkv.size(1), counts.heads * dim}, in.dtype(), in.device());
+  PackedSequences sequences({options.documents}, options, dim);
+  sequences.forward(queries(in), keys(in), values(in), queries(y));
+  return call.result(y, [=, qkv = Saved(in), y = Saved(y)](const Tensor& dy, GradSlots dx) {
+    const Tensor dqkv = Tensor::empty_like(qkv.get());
+    sequences.backward({.dout = queries(dense(dy)),
+                        .q = queries(qkv),
+                        .k = keys(qkv),
+                        .v = values(qkv),
+                        .out = queries(y),
+                        .dq = queries(dqkv),
+                        .dk = keys(dqkv),
+                        .dv = values(dqkv)});
+    dx[0].add(dqkv);
+  });
+}
+
+Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                        const SequenceOffsets& offsets, const AttentionOptions& options) {
+  check_varlen(q, k, v, offsets, options);
+  if (needs_composite(options, k.size(0)))
+    return varlen_attention_composite(q, k, v, offsets, options);
+  const Call call(Op::varlen_attention, {q, k, v});
+  require_same_dtype("varlen_attention", call[0], call[1]);
+  require_same_dtype("varlen_attention", call[0], call[2]);
+  const Tensor qs = unit_last_stride(call[0]), ks = unit_last_stride(call[1]),
+               vs = unit_last_stride(call[2]);
+  const Tensor y = Tensor::empty(q.shape(), qs.dtype(), q.device());
+  PackedSequences sequences(offsets, options, q.size(2));
+  sequences.forward(qs, ks, vs, y);
+  return call.result(y, [=, q = Saved(qs), k = Saved(ks), v = Saved(vs), y = Saved(y)](
+                            const Tensor& dy, GradSlots dx) {
+    const Tensor dq = Tensor::empty(q->shape(), q->dtype(), dy.device());
+    const Tensor dk = Tensor::empty(k->shape(), k->dtype(), dy.device()),
+                 dv = Tensor::empty_like(dk);
+    sequences.backward(
+        {.dout = dense(dy), .q = q, .k = k, .v = v, .out = y, .dq = dq, .dk = dk, .dv = dv});
+    dx[0].add(dq);
+    dx[1].add(dk);
+    dx[2].add(dv);
+  });
+}
+
+Tensor varlen_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const SequenceOffsets& offsets, const AttentionOptions& options) {
+  check_varlen(q, k, v, offsets, options);
+  Composite call(Op::varlen_attention, {q, k, v});
+  const std::vector<int64_t>&queries = offsets.queries,
+        &keys = offsets.keys.empty() ? queries : offsets.keys;
+  const auto sequence = [](const Tensor& x, int64_t begin, int64_t end) {
+    return unsqueeze(transpose(slice(x, 0, begin, end), 0, 1), 0);
+  };
+  std::vector<Tensor> parts;
+  for (size_t i = 0; i + 1 < queries.size(); ++i) {
+    const Tensor y = scaled_dot_product_attention_composite(
+        sequence(call[0], queries[i], queries[i + 1]), sequence(call[1], keys[i], keys[i + 1]),
+        sequence(call[2], keys[i], keys[i + 1]), options);
+    parts.push_back(transpose(squeeze(y, 0), 0, 1));
+  }
+  return call.result(parts.empty() ? call[0] : cat(parts, 0));
+}
+
+}  // namespace binade

@@ -1,0 +1,187 @@
+#include "binade/ops/matmul/linear.h"
+
+#include "binade/ops/common.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/einsum.h"
+#include "binade/ops/matmul/matmul.h"
+#include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
+
+namespace binade {
+namespace {
+
+using namespace ops;
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require_compute("linear", "x", x);
+  require_compute("linear", "weight", weight);
+  require_rank("linear", "weight", weight, 2);
+  if (x.rank() == 0 || x.size(-1) != weight.size(1)) {
+    fail("linear", {.argument = "x",
+                    .expected = "[..., " + std::to_string(weight.size(1)) + "] for weight " +
+                                describe(weight),
+                    .found = describe(x)});
+  }
+  if (!bias.defined()) return;
+  require_compute("linear", "bias", bias);
+  require_shape("linear", "bias", bias, {weight.size(0)});
+}
+
+// A linear layer's activated result, from the matrix before the activation.
+class ActivationRecompute final : public autograd::ResultRecompute {
+ public:
+  ActivationRecompute(Activation activation, const Tensor& pre, bool has_bias)
+      : activation_(activation), pre_(pre), has_bias_(has_bias) {}
+
+  Tensor compute(const Tensor& gradient) override {
+    const Tensor& pre = pre_;
+    const Tensor y = Tensor::empty_like(pre);
+    // Without a gradient the pass has a second result, which is not read.
+    const Tensor dy = gradient.defined() ? viewed(dense(gradient), pre.shape()) : pre;
+    const Tensor dpre = gradient.defined() ? overwritten_or_new(pre) : Tensor::empty_like(pre);
+    Tensor dbias;
+    if (has_bias_ && gradient.defined())
+      dbias = Tensor::empty({pre.size(1)}, accumulation_type(pre), pre.device());
+    backend::of(pre).activation.activation_backward(
+        {.activation = activation_,
+         .dy = dy,
+         .pre_activation = pre,
+         .dx = dpre,
+         .dbias = dbias.defined() ? backend::Target{.view = dbias} : backend::Target{},
+         .y = y});
+    if (gradient.defined()) early_.set(gradient, {dpre, dbias});
+    return y;
+  }
+
+  // The gradient before the activation; also adds the bias's gradient.
+  Tensor gradient(const Tensor& dy, const GradSlot& bias) {
+    if (const std::optional<Gradients> early = early_.take(dy)) {
+      if (early->dbias.defined()) bias.add(early->dbias);
+      return early->dpre;
+    }
+    return activation_gradient(activation_, viewed(dense(dy), pre_->shape()), pre_, bias);
+  }
+
+ private:
+  struct Gradients {
+    Tensor dpre, dbias;
+  };
+
+  Activation activation_;
+  Saved pre_;
+  bool has_bias_;
+  EarlyGradients<Gradients> early_;
+};
+
+// A matrix as a batch of one, the kernel's layout.
+Tensor matrix(const Tensor& x) {
+  return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
+}
+
+Tensor matrix_transposed(const Tensor& x) {
+  return x.strided({1, x.size(1), x.size(0)}, {0, x.strides()[1], x.strides()[0]}, x.offset());
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  check_linear(x, weight, bias);
+  const Call call(Op::linear, {x, weight, bias});
+  require_same_dtype("linear", call[0], call[1]);
+  const int64_t rows = rows_of(call[0].shape()).rows, in = weight.size(1);
+  const int64_t out = weight.size(0);
+  const Tensor flat = viewed(dense(call[0]), {rows, in});
+  const Tensor y = Tensor::empty({rows, out}, flat.dtype(), flat.device());
+  const bool keeps_pre = activation != Activation::none && call.recording();
+  const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
+  const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
+  const Tensor dense_bias = dense(call[2]);
+  backend::of(y).matmul.matmul(
+      matrix(flat), matrix_transposed(call[1]), matrix(y),
+      {.bias = dense_bias,
+       .activation = activation,
+       .pre_activation = pre.defined() ? TensorView(matrix(pre)) : TensorView(),
+       .tf32 = tf32});
+  Shape shape = x.shape();
+  shape[x.rank() - 1] = out;
+  const auto activated =
+      keeps_pre ? std::make_shared<ActivationRecompute>(activation, pre, call[2].defined())
+                : nullptr;
+  const Tensor result = viewed(y, shape);
+  call.result(result, [=, x = SavedInput(call[0], flat), weight = Saved(call[1])](
+                          const Tensor& dy_given, GradSlots dx) {
+    const auto& kernels = backend::of(dy_given);
+    Tensor dy;
+    if (activated == nullptr) {
+      dy = viewed(dense(dy_given), {rows, out});
+      add_reduced(dx[2], dy);
+    } else {
+      dy = activated->gradient(dy_given, dx[2]);
+    }
+    if (dx[0].needs_grad()) {
+      const auto [buffer, accumulate] = dx[0].target();
+      kernels.matmul.matmul(matrix(dy), matrix(weight), matrix(viewed(buffer, {rows, in})),
+                            {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
+    }
+    if (dx[1].needs_grad()) {
+      const auto [buffer, accumulate] = dx[1].target();
+      kernels.matmul.matmul(matrix_transposed(dy), matrix(x.get(dx[0])), matrix(buffer),
+                            {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
+    }
+  });
+  if (activated != nullptr && recomputes_results(y.device())) offer_recompute(result, activated);
+  return result;
+}
+
+Tensor activate(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return gelu(x, Gelu::erf);
+    case Activation::gelu_tanh:
+      return gelu(x, Gelu::tanh);
+    case Activation::silu:
+      return silu(x);
+  }
+  return x;
+}
+
+Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        Activation activation) {
+  check_linear(x, weight, bias);
+  Composite call(Op::linear, {x, weight, bias});
+  const Tensor y = matmul(call[0], transpose(call[1], 0, 1));
+  return call.result(activate(bias.defined() ? y + call[2] : y, activation));
+}
+
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {
+  require_compute("bilinear", "a", a);
+  require_compute("bilinear", "b", b);
+  require_rank("bilinear", "weight", weight, 3);
+  if (a.rank() == 0 || b.rank() == 0 || a.size(-1) != weight.size(1) ||
+      b.size(-1) != weight.size(2) || rows_of(a.shape()).rows != rows_of(b.shape()).rows) {
+    fail("bilinear", {.argument = "a and b",
+                      .expected = "[..., i] and [..., j] for weight " + describe(weight),
+                      .found = describe(a) + " and " + describe(b)});
+  }
+  require_compute("bilinear", "weight", weight);
+  if (bias.defined()) require_shape("bilinear", "bias", bias, {weight.size(0)});
+  Composite call(Op::bilinear, {a, b, weight, bias});
+  for (const size_t i : {0, 1, 3}) require_same_dtype("bilinear", call[i], call[2]);
+  const int64_t rows = rows_of(a.shape()).rows;
+  const Tensor left = reshape(call[0], {rows, a.size(-1)}),
+               right = reshape(call[1], {rows, b.size(-1)});
+  const Tensor half =
+      reshape(tensordot(left, call[2], {1}, {1}), {rows, weight.size(0), b.size(-1)});
+  Tensor y = sum(half * unsqueeze(right, 1), {-1});
+  if (bias.defined()) y = y + call[3];
+  Shape shape = a.shape();
+  shape[a.rank() - 1] = weight.size(0);
+  return call.result(reshape(y, shape));
+}
+
+}  // namespace binade
