@@ -187,6 +187,7 @@ TEST(PlanText, ShowsEveryCategory) {
   f.snapshot = 44 * mb;
   f.peak = 195 * mb;
   f.saves_during_steps = true;
+  row.process = 255 * mb;
   row.largest_batch = 8;
   row.tokens_per_second = 1234;
   const auto words = [&](int64_t memory) {
@@ -196,10 +197,15 @@ TEST(PlanText, ShowsEveryCategory) {
     for (std::string word; line >> word;) result.push_back(word);
     return result;
   };
-  EXPECT_THAT(words(240 * mb), ::testing::ElementsAre(
-                                   "11", "MB", "33", "MB", "22", "MB", "67", "MB", "15", "MB", "40",
-                                   "MB", "66", "MB", "44", "MB", "239", "MB", "yes", "8", "1,234"));
+  EXPECT_THAT(words(240 * mb),
+              ::testing::ElementsAre("11", "MB", "33", "MB", "22", "MB", "67", "MB", "15", "MB",
+                                     "40", "MB", "66", "MB", "44", "MB", "239", "MB", "255", "MB",
+                                     "yes", "8", "1,234"));
   EXPECT_THAT(words(238 * mb), ::testing::Contains("no"));
+  row.process = 0;  // of a GPU's run
+  row.tokens_per_second = 0.123;
+  EXPECT_THAT(words(240 * mb), ::testing::Contains("-"));
+  EXPECT_EQ(words(240 * mb).back(), "0.12");
 }
 
 // A plan has every precision, with and without recompute, and fits where its forecast does.

@@ -47,16 +47,9 @@ int64_t parse_memory(const std::string& text) {
                 .found = "'" + text + "'"});
 }
 
-// The machine's memory, and what this program took of it before it planned.
-struct PlanMemory {
-  int64_t machine = 0;
-  int64_t program = 0;
-};
-
-void print_json(const std::vector<lab::PlanRow>& rows, const PlanMemory& memory) {
+void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
   json::Writer out(2);
-  out.begin_object().key("memory").value(memory.machine);
-  out.key("program").value(memory.program).key("rows").begin_array();
+  out.begin_object().key("memory").value(memory).key("rows").begin_array();
   for (const lab::PlanRow& row : rows) {
     out.begin_object()
         .key("name")
@@ -77,7 +70,9 @@ void print_json(const std::vector<lab::PlanRow>& rows, const PlanMemory& memory)
     out.key("statistics").value(row.forecast.statistics);
     out.key("snapshot").value(row.forecast.snapshot);
     out.key("step_peak").value(row.forecast.peak);
-    out.key("peak").value(row.forecast.run_peak()).key("largest_batch").value(row.largest_batch);
+    out.key("peak").value(row.forecast.run_peak()).key("rss");
+    row.process > 0 ? out.value(row.process) : out.value(nullptr);
+    out.key("largest_batch").value(row.largest_batch);
     out.key("tokens_per_second").value(row.tokens_per_second).end_object();
   }
   fmt::print("{}\n", out.end_array().end_object().text());
@@ -97,17 +92,19 @@ std::string emulated_precisions(Device device) {
 }
 
 void print_text(const train::Config& config, const std::vector<lab::PlanRow>& rows,
-                const PlanMemory& memory) {
+                int64_t memory) {
   fmt::print(
       "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nBytes are at "
       "the peak of a step, logits those of the loss; copies: 16-bit weights of autocast;\n"
-      "snapshot: what a checkpoint is written from. The peak is that of the whole run; the "
-      "program\n"
-      "itself takes {} more. 'batch' is the largest that fits.\n"
-      "Tokens per second are an upper bound: a roofline of this machine, measured now.\n",
+      "snapshot: what a checkpoint is written from. The peak is that of the whole run; RSS: with "
+      "the\n"
+      "program, its text and the blocks that the allocator keeps. 'batch' is the largest that "
+      "fits.\n"
+      "Tokens per second {}, measured now.\n",
       grouped(rows.front().forecast.parameter_count), config.accumulate, config.batch,
-      config.context, train::bytes_text(memory.machine), lab::plan_text(rows, memory.machine),
-      train::bytes_text(memory.program));
+      config.context, train::bytes_text(memory), lab::plan_text(rows, memory),
+      train::device_of(config).is_cpu() ? "are those of a small model of this kind on this machine"
+                                        : "are an upper bound: a roofline of this machine");
   const std::string emulated = emulated_precisions(train::device_of(config));
   if (!emulated.empty())
     fmt::print(
@@ -182,11 +179,9 @@ void add_plan(CLI::App& app) {
   command->callback([command, arguments] {
     const train::Config config = configuration(*command, *arguments);
     if (arguments->ranks > 0) return plan_ranks(config, *arguments);
-    const PlanMemory memory = {.machine = arguments->memory.empty()
-                                              ? lab::machine_memory()
-                                              : parse_memory(arguments->memory),
-                               .program = lab::process_memory()};
-    const std::vector<lab::PlanRow> rows = lab::plan(config, memory.machine);
+    const int64_t memory =
+        arguments->memory.empty() ? lab::machine_memory() : parse_memory(arguments->memory);
+    const std::vector<lab::PlanRow> rows = lab::plan(config, memory);
     if (arguments->json) return print_json(rows, memory);
     print_text(config, rows, memory);
   });

@@ -29,11 +29,17 @@ void create_folder(const std::filesystem::path& folder) {
                    .found = error.message()});
 }
 
+// A sweep that was interrupted before it moved anything has no plan, which must not replace that of
+// an earlier sweep.
+bool has_plan(const lab::Sweep& sweep) {
+  return !sweep.interrupted || !sweep.plan().layers.empty();
+}
+
 void write_results(const lab::Sweep& sweep, const std::filesystem::path& folder) {
   io::AtomicFile file(folder / "sweep.html", "sweep");
   file.append(lab::sweep_html(sweep));
   file.commit();
-  train::write_precision_plan(sweep.plan(), folder / "precision_plan.json");
+  if (has_plan(sweep)) train::write_precision_plan(sweep.plan(), folder / "precision_plan.json");
 }
 
 void run_sweep(const train::Config& config, const SweepArguments& arguments) {
@@ -55,9 +61,10 @@ void run_sweep(const train::Config& config, const SweepArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}", lab::sweep_json(sweep));
   } else {
-    fmt::print("{}page: {}\nplan: {}   # for binade train --precision fp8 --precision-plan\n",
-               lab::sweep_text(sweep), (folder / "sweep.html").string(),
-               (folder / "precision_plan.json").string());
+    fmt::print("{}page: {}\n", lab::sweep_text(sweep), (folder / "sweep.html").string());
+    if (has_plan(sweep))
+      fmt::print("plan: {}   # for binade train --precision fp8 --precision-plan\n",
+                 (folder / "precision_plan.json").string());
   }
   if (status != 0) throw CLI::RuntimeError(status);
 }

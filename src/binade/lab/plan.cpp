@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
+#include <utility>
 
 #include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
@@ -14,7 +18,9 @@
 #include "binade/autograd/module_path.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/base/parallel.h"
 #include "binade/base/text.h"
+#include "binade/data/corpus.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/forecast.h"
@@ -115,11 +121,16 @@ Work update_work(const train::Config& config, double parameters) {
   return {.bytes = parameters * (3 * 4 + 4 + 4 + 4 + 2 * moment_bytes(config) + copies)};
 }
 
+// Whether any step has statistics (Doctor::needs_statistics).
+bool takes_statistics(const train::Config& config) {
+  const bool first_of_f16 = config.precision == train::Precision::fp16;
+  return config.auto_precision ||
+         (config.layer_stats > 0 && (config.layer_stats <= config.steps || first_of_f16));
+}
+
 // Measures one optimizer step: its ops and the update.
-void measure_step(const train::Config& config, Forecast& forecast) {
+void measure_step(train::MetaRun& run, const train::Config& config, Forecast& forecast) {
   WorkMeter meter;
-  train::MetaRun run(config);
-  run.step();  // the first step creates gradients and FP8 histories
   {
     const autograd::OpObserverScope watching(&meter);
     run.step();
@@ -127,7 +138,7 @@ void measure_step(const train::Config& config, Forecast& forecast) {
   meter.work.push_back(update_work(config, static_cast<double>(forecast.trained_count)));
   forecast.work = std::move(meter.work);
   forecast.weight_copies = meter.weight_copies;
-  if (config.layer_stats > 0 || config.auto_precision) forecast.statistics = meter.statistics;
+  if (takes_statistics(config)) forecast.statistics = meter.statistics;
 }
 
 // The precision whose rate a type's matmuls run at.
@@ -165,15 +176,72 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
   return result;
 }
 
+// One block of the configuration's kind, small enough that its steps take milliseconds, with the
+// same proportions of attention, MLP and head.
+train::Config small_model(train::Config config) {
+  constexpr int64_t max_width = 384, max_tokens = 384, max_vocab = 8192;
+  const int64_t per_head = config.width / config.heads, width = config.width;
+  const int64_t group = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
+  config.heads = std::clamp<int64_t>(max_width / per_head, 1, config.heads);
+  if (config.heads > group) config.heads -= config.heads % group;
+  if (config.kv_heads > 0) config.kv_heads = std::max<int64_t>(config.heads / group, 1);
+  config.width = config.heads * per_head;
+  config.hidden = std::max<int64_t>(config.hidden * config.width / width, 1);
+  config.context = std::min(config.context, max_tokens);
+  config.batch = std::clamp<int64_t>(max_tokens / config.context, 1, config.batch);
+  config.accumulate = 1;
+  config.vocab =
+      std::min({config.vocab, std::max<int64_t>(config.vocab / config.layers, 256), max_vocab});
+  config.layers = 1;
+  config.freeze.clear();  // parameters of other blocks
+  config.overrides = {};
+  config.precision_plan.clear();
+  config.auto_precision = false;
+  return config;
+}
+
+// Seconds of a step of a model with random weights and data, the shorter of a few.
+double measured_step_seconds(const train::Config& config) {
+  train::Trainer trainer(config);
+  const data::Tokens tokens =
+      data::Tokens::of_bytes(std::string(static_cast<size_t>(config.context) + 2, '\1'));
+  trainer.step(tokens);  // allocates
+  double best = std::numeric_limits<double>::infinity(), all = 0;
+  // Long enough for several steps of a small model, and at least two of a large one.
+  constexpr double budget = 0.06;
+  for (int i = 0; i < 2 || all < budget; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    trainer.step(tokens);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, seconds.count());
+    all += seconds.count();
+  }
+  return best;
+}
+
+// Bytes of the tokens that a run holds in memory: those of a text. Token files and large texts are
+// mapped, and what is mapped of them is given back if memory is scarce.
+int64_t data_memory(const train::Config& config) {
+  if (config.data == data::builtin_source)
+    return static_cast<int64_t>(data::builtin_corpus().size());
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(config.data, error);
+  const bool held = !error && std::cmp_less(bytes, data::Source{}.cache_from);
+  return held ? static_cast<int64_t>(bytes) : 0;
+}
+
 }  // namespace
 
 Forecast forecast(const train::Config& config) {
-  const memory::Statistics memory = train::forecast_memory(config);
-  Forecast result{.at_peak = memory.at_peak, .peak = memory.peak};
+  train::MetaRun run(config);
+  run.evaluate();
+  // The second step finds gradients, moments and FP8 histories in place.
+  for (int i = 0; i < 2; ++i) run.step();
+  const memory::Statistics memory = run.memory();
+  Forecast result{.at_peak = memory.at_peak, .peak = memory.peak, .reserved = memory.peak_reserved};
   result.gradients = memory.live[static_cast<size_t>(Category::gradients)];
-  const auto model = train::make_model(config, {Device::meta(), DType::f32});
-  result.parameter_count = model->parameter_count();
-  result.trained_count = train::trained_parameters(*model);
+  result.parameter_count = run.model().parameter_count();
+  result.trained_count = train::trained_parameters(run.model());
   // Adapters are f32 themselves.
   if (config.params == train::ParameterStorage::masters && config.lora_rank == 0)
     result.masters = 4 * result.trained_count;
@@ -181,7 +249,9 @@ Forecast forecast(const train::Config& config) {
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
   result.logits = logits_rows(config.batch * config.context, config.vocab, type, Device::meta()) *
                   config.vocab * static_cast<int64_t>(size_of(type));
-  measure_step(config, result);
+  measure_step(run, config, result);
+  run.model().state_dict();  // as for a checkpoint, which drops FP8 copies of weights
+  result.between_steps = run.memory().allocated;
   result.precision = config.precision;
   const auto stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
   const int64_t weights =
@@ -193,12 +263,11 @@ Forecast forecast(const train::Config& config) {
   return result;
 }
 
-int64_t Forecast::run_peak() const {
+int64_t Forecast::with_run(int64_t steps) const {
   // A step with statistics may run while a checkpoint is written.
-  if (saves_during_steps) return peak + statistics + snapshot;
+  if (saves_during_steps) return steps + statistics + snapshot;
   // At the end no step runs any more: parameters, gradients and the optimizer's state are left.
-  const int64_t left = of(Category::parameters) + gradients + of(Category::optimizer);
-  return std::max(peak + statistics, left + snapshot);
+  return std::max(steps + statistics, between_steps + snapshot);
 }
 
 int64_t largest_batch(train::Config config, int64_t bytes) {
@@ -211,9 +280,20 @@ int64_t largest_batch(train::Config config, int64_t bytes) {
     return Point{batch, static_cast<double>(train::forecast_memory(config).peak)};
   };
   const auto limit = static_cast<double>(bytes);
-  Point good = point_at(1), bad = point_at(int64_t{1} << 17);  // no machine trains on more
+  constexpr int64_t most = int64_t{1} << 17;  // no machine trains on more
+  Point good = point_at(1), bad;
   if (good.peak > limit) return 0;
-  if (bad.peak <= limit) return bad.batch;
+  // A forecast takes longer the larger the batch is, so the search for one that does not fit begins
+  // near those that do.
+  for (int64_t batch = 2;; batch = std::min(8 * batch, most)) {
+    const Point next = point_at(batch);
+    if (next.peak > limit) {
+      bad = next;
+      break;
+    }
+    good = next;
+    if (batch == most) return most;
+  }
   // Peaks grow nearly in proportion to the batch: a line finds the largest in a few forecasts.
   for (int i = 0; bad.batch - good.batch > 1; ++i) {
     const double slope = (bad.peak - good.peak) / static_cast<double>(bad.batch - good.batch);
@@ -230,16 +310,24 @@ int64_t largest_batch(train::Config config, int64_t bytes) {
 Machine measure_machine(const train::Config& config) {
   const Device device = train::device_of(config);
   // The shapes of the model's own layers, as far as they take milliseconds.
-  const train::LayerShape shape = {.rows = std::min<int64_t>(config.batch * config.context, 512),
-                                   .in = std::min<int64_t>(config.width, 1024),
-                                   .out = std::min<int64_t>(config.hidden, 4096)};
-  const auto rate = [&](train::Precision precision) {
-    return train::linear_rate(device, precision, config.fp8_scaling, shape);
-  };
+  const int64_t widest = device.is_cpu() ? 512 : 1024;
+  const train::LayerShape shape = {.rows = std::min<int64_t>(config.batch * config.context, widest),
+                                   .in = std::min<int64_t>(config.width, widest),
+                                   .out = std::min<int64_t>(config.hidden, 4 * widest)};
+  Machine machine{.bandwidth = train::norm_bandwidth(device, shape.rows, shape.in)};
   using train::Precision;
-  return {.flops = {rate(Precision::fp32), rate(Precision::tf32), rate(Precision::bf16),
-                    rate(Precision::fp16), rate(Precision::fp8)},
-          .bandwidth = train::norm_bandwidth(device, shape.rows, shape.in)};
+  for (const Precision precision :
+       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8})
+    machine.flops[static_cast<size_t>(precision)] =
+        train::linear_rate(device, precision, config.fp8_scaling, shape);
+  if (!device.is_cpu()) return machine;
+  for (const Precision precision :
+       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+    const train::Config small = small_model(train::with_precision(config, precision));
+    machine.slowdown[static_cast<size_t>(precision)] =
+        measured_step_seconds(small) / step_seconds(forecast(small), machine);
+  }
+  return machine;
 }
 
 double step_seconds(const Forecast& forecast, const Machine& machine) {
@@ -248,30 +336,36 @@ double step_seconds(const Forecast& forecast, const Machine& machine) {
     seconds += std::max(
         one.flops / machine.flops[static_cast<size_t>(rate_of(one.dtype, forecast.precision))],
         one.bytes / machine.bandwidth);
-  return seconds;
+  return seconds * machine.slowdown[static_cast<size_t>(forecast.precision)];
 }
 
 int64_t machine_memory() {
   return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
 }
 
-int64_t process_memory() {
+int64_t program_memory() {
+  memory::release_cached();
   std::ifstream file("/proc/self/statm");
   int64_t all = 0, resident = 0;
   file >> all >> resident;
-  return file ? resident * ::sysconf(_SC_PAGESIZE) : 0;
+  return file ? resident * ::sysconf(_SC_PAGESIZE) - memory::statistics().reserved : 0;
 }
 
 std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
   train::check_device(config);
+  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   const Machine machine = measure_machine(config);
+  const int64_t program = train::device_of(config).is_cpu() ? program_memory() : 0;
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
   std::vector<PlanRow> rows;
   for (const auto& [name, variant] : variants(config)) {
     PlanRow row{.name = name, .config = variant, .forecast = forecast(variant)};
     // Statistics and checkpoints take the same besides the steps of any batch.
-    const int64_t besides = row.forecast.run_peak() - row.forecast.peak;
-    row.largest_batch = largest_batch(variant, memory - besides);
+    const int64_t left = memory - (row.forecast.run_peak() - row.forecast.peak);
+    // Forecasts of large models take long, and are needless if the weights alone are too large.
+    if (row.forecast.of(Category::parameters) < left)
+      row.largest_batch = largest_batch(variant, left);
+    if (program > 0) row.process = program + data_memory(config) + row.forecast.run_reserved();
     row.tokens_per_second = tokens / step_seconds(row.forecast, machine);
     rows.push_back(std::move(row));
   }
@@ -281,20 +375,23 @@ std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
 std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory) {
   using train::bytes_text;
   std::string text =
-      fmt::format("{:<25}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>5}{:>7}{:>11}\n",
+      fmt::format("{:<25}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}{:>5}{:>7}{:>11}\n",
                   "precision", "weights", "masters", "grads", "moments", "copies", "activ.",
-                  "logits", "snapshot", "peak", "fits", "batch", "tokens/s");
+                  "logits", "snapshot", "peak", "RSS", "fits", "batch", "tokens/s");
   for (const PlanRow& row : rows) {
     const Forecast& f = row.forecast;
     const int64_t activations = f.of(Category::activations) + f.of(Category::workspace);
     const int64_t copies = std::min(f.weight_copies, activations);
-    text += fmt::format(
-        "{:<25}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>5}{:>7}{:>11}\n", row.name,
-        bytes_text(f.of(Category::parameters)), bytes_text(f.masters),
-        bytes_text(f.of(Category::gradients)), bytes_text(f.of(Category::optimizer) - f.masters),
-        bytes_text(copies), bytes_text(activations - copies), bytes_text(f.logits),
-        bytes_text(f.snapshot), bytes_text(f.run_peak()), f.run_peak() <= memory ? "yes" : "no",
-        grouped(row.largest_batch), grouped(std::llround(row.tokens_per_second)));
+    text +=
+        fmt::format("{:<25}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}{:>5}{:>7}{:>11}\n",
+                    row.name, bytes_text(f.of(Category::parameters)), bytes_text(f.masters),
+                    bytes_text(f.of(Category::gradients)),
+                    bytes_text(f.of(Category::optimizer) - f.masters), bytes_text(copies),
+                    bytes_text(activations - copies), bytes_text(f.logits), bytes_text(f.snapshot),
+                    bytes_text(f.run_peak()), row.process > 0 ? bytes_text(row.process) : "-",
+                    f.run_peak() <= memory ? "yes" : "no", grouped(row.largest_batch),
+                    row.tokens_per_second < 10 ? fmt::format("{:.2g}", row.tokens_per_second)
+                                               : grouped(std::llround(row.tokens_per_second)));
   }
   return text;
 }

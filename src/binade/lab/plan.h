@@ -26,6 +26,8 @@ struct Forecast {
   int64_t logits = 0;         // while the loss is computed, which may not be at the peak
   int64_t weight_copies = 0;  // of autocast in 16 bits; among the activations and the workspace
   int64_t peak = 0;           // of the steps
+  int64_t reserved = 0;       // peak with the free blocks that a CPU's allocator keeps
+  int64_t between_steps = 0;  // when a checkpoint is taken
   int64_t statistics = 0;     // samples of all layers in a step with layer statistics
   int64_t snapshot = 0;  // copy of weights and optimizer state that a checkpoint is written from
   bool saves_during_steps = false;  // whether the snapshot lives beside the next steps
@@ -34,7 +36,12 @@ struct Forecast {
 
   int64_t of(memory::Category category) const { return at_peak[static_cast<size_t>(category)]; }
   // Of the whole run on its device: steps, statistics and checkpoints.
-  int64_t run_peak() const;
+  int64_t run_peak() const { return with_run(peak); }
+  // The same with the free blocks that a CPU's allocator keeps.
+  int64_t run_reserved() const { return with_run(reserved); }
+
+ private:
+  int64_t with_run(int64_t steps) const;
 };
 
 // The memory and the work of one training step of the configuration.
@@ -43,11 +50,15 @@ Forecast forecast(const train::Config& config);
 // The largest batch whose peak fits `bytes`; 0 if not even one sequence fits.
 int64_t largest_batch(train::Config config, int64_t bytes);
 
-// Rates that layers of the configuration's sizes reach on its device (train/machine.h), measured in
-// a fraction of a second.
+// What the configuration's device reaches, measured in a fraction of a second: rates on layers of
+// the configuration's sizes (train/machine.h), as far as they take milliseconds.
 struct Machine {
   std::array<double, 5> flops = {};  // FLOP/s of matmuls, by train::Precision
   double bandwidth = 0;              // bytes per second
+  // Seconds of a real step over those of its roofline, by train::Precision: ops other than large
+  // matmuls and norms reach less. Measured on a CPU, with one small block of the model's kind; a
+  // GPU's step is its roofline.
+  std::array<double, 5> slowdown = {1, 1, 1, 1, 1};
 };
 Machine measure_machine(const train::Config& config);
 
@@ -56,15 +67,17 @@ double step_seconds(const Forecast& forecast, const Machine& machine);
 
 // Memory of this machine, bytes.
 int64_t machine_memory();
-// Resident memory of this process, bytes: that of the program and its libraries, which a run needs
-// besides its tensors, while there are none. 0 if unknown.
-int64_t process_memory();
+// Resident memory of this process besides its tensors, bytes: code, libraries, stacks, buffers of
+// kernels. After measure_machine(), which runs the kernels of a training step, a training process
+// has as much. 0 if unknown.
+int64_t program_memory();
 
 // One line of a plan.
 struct PlanRow {
   std::string name;
   train::Config config;
   Forecast forecast;
+  int64_t process = 0;  // peak resident memory of a CPU's run; 0: unknown
   int64_t largest_batch = 0;
   double tokens_per_second = 0;
 };

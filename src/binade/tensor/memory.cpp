@@ -1,6 +1,9 @@
 #include "binade/tensor/memory.h"
 
 #include <fmt/format.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -69,6 +72,8 @@ bool is_guarded(Device device) { return device.is_cpu() && poison() == Poison::g
 using Bytes = std::array<int64_t, category_count>;
 // Free blocks by lifetime and size.
 using FreeLists = std::array<std::unordered_map<size_t, std::vector<void*>>, 2>;
+// How many, of the meta device, which has none.
+using FreeCounts = std::array<std::unordered_map<size_t, int64_t>, 2>;
 
 // The free blocks and the accounting of one device. It counts requested bytes, so that the meta
 // device and a real one agree exactly.
@@ -87,6 +92,8 @@ class DeviceAllocator {
       block = take(bytes, category, device, source, pool);
       if (pool != nullptr) owners_[block] = pool;
       if (device.is_cpu() && poison() == Poison::fill) fill_with_poison(block, block_size(bytes));
+    } else if (bytes > 0) {
+      take_meta(block_size(bytes), category);
     }
     count(static_cast<int64_t>(bytes), category);
     return block;
@@ -97,6 +104,7 @@ class DeviceAllocator {
     const std::lock_guard lock(mutex_);
     statistics_.live[static_cast<size_t>(category)] -= static_cast<int64_t>(bytes);
     statistics_.allocated -= static_cast<int64_t>(bytes);
+    if (device.is_meta() && bytes > 0) return give_meta(block_size(bytes), category);
     if (block == nullptr) return;
     if (is_guarded(device)) return release_guarded(block);
     if (pool != nullptr) owners_.try_emplace(block, pool);
@@ -135,6 +143,10 @@ class DeviceAllocator {
   void release_cached(Device device, const Source& source) {
     const std::lock_guard lock(mutex_);
     drop_free(device, source);
+#ifdef __GLIBC__
+    // free() alone keeps what lies between blocks in use.
+    if (device.is_cpu()) ::malloc_trim(0);
+#endif
   }
 
   Statistics statistics() {
@@ -168,6 +180,19 @@ class DeviceAllocator {
     found->second.pop_back();
     statistics_.cached -= static_cast<int64_t>(size);
     return block;
+  }
+
+  // The meta device counts the blocks that a CPU would hold.
+  void take_meta(size_t size, Category category) {
+    int64_t& free = meta_free_[lifetime(category)][size];
+    if (free == 0) return count_reserved(static_cast<int64_t>(size));
+    --free;
+    statistics_.cached -= static_cast<int64_t>(size);
+  }
+
+  void give_meta(size_t size, Category category) {
+    ++meta_free_[lifetime(category)][size];
+    statistics_.cached += static_cast<int64_t>(size);
   }
 
   void* take(size_t bytes, Category category, Device device, const Source& source,
@@ -274,6 +299,13 @@ class DeviceAllocator {
       }
       by_size.clear();
     }
+    for (auto& counts : meta_free_) {
+      for (const auto& [size, free] : counts) {
+        statistics_.cached -= static_cast<int64_t>(size) * free;
+        count_reserved(-static_cast<int64_t>(size) * free);
+      }
+      counts.clear();
+    }
     for (Region& region : regions_) {
       while (!region.commits.empty() && region.arena.free_at_end() >= region.commits.back()) {
         const size_t bytes = region.commits.back();
@@ -290,6 +322,7 @@ class DeviceAllocator {
   // Without virtual memory.
   FreeLists free_;
   std::unordered_map<const PrivatePool*, FreeLists> private_;
+  FreeCounts meta_free_;
   // With virtual memory.
   std::array<Region, Region::count> regions_;
   std::optional<bool> reserves_;  // whether the device has it

@@ -5,32 +5,59 @@ namespace {
 
 Config on_meta(Config config) {
   config.device = Device::meta();
+  config.eval_batches = 1;  // one takes as much memory as many
   return config;
+}
+
+memory::Statistics without_cache(Device device) {
+  memory::release_cached(device);
+  return memory::statistics(device);
 }
 
 }  // namespace
 
 MetaRun::MetaRun(const Config& config, std::shared_ptr<dist::Communicator> ranks)
-    : trainer_(on_meta(config), std::move(ranks)),
-      // The fewest tokens that batches can be drawn from; their values are never read.
-      tokens_(data::Tokens::of_bytes(std::string(static_cast<size_t>(config.context) + 2, '\0'))) {}
+    : before_(without_cache(Device::meta())), trainer_(on_meta(config), std::move(ranks)) {
+  // Not of the start, when ranks that share the weights have all of them.
+  memory::reset_peak(Device::meta());
+}
+
+void MetaRun::step() {
+  const Config& config = trainer_.config();
+  // Batches of no data: drawing one of a large configuration would take gigabytes.
+  const auto tokens = [&] {
+    return Tensor::empty({config.batch, config.context}, DType::i64, Device::meta());
+  };
+  const std::vector<data::Batch> batches(static_cast<size_t>(trainer_.own_micro_batches()),
+                                         {.tokens = tokens(), .targets = tokens()});
+  trainer_.start_step(batches);
+  trainer_.finish_all();
+}
+
+void MetaRun::evaluate() {
+  // The fewest tokens that a batch can be drawn from; their values are never read.
+  trainer_.evaluate(data::Tokens::of_bytes(
+      std::string(static_cast<size_t>(trainer_.config().context) + 2, '\0')));
+}
+
+memory::Statistics MetaRun::memory() const {
+  memory::Statistics result = memory::statistics(Device::meta());
+  for (size_t i = 0; i < memory::category_count; ++i) {
+    result.live[i] -= before_.live[i];
+    result.at_peak[i] -= before_.live[i];
+  }
+  result.allocated -= before_.allocated;
+  result.peak -= before_.allocated;
+  result.peak_reserved -= before_.reserved;
+  return result;
+}
 
 memory::Statistics forecast_memory(const Config& config,
                                    std::shared_ptr<dist::Communicator> ranks) {
-  const memory::Statistics before = memory::statistics(Device::meta());
   MetaRun run(config, std::move(ranks));
-  // Not of the start, when ranks that share the weights have all of them.
-  memory::reset_peak(Device::meta());
   // Two steps are enough: the second finds gradients, moments and FP8 histories in place.
   for (int i = 0; i < 2; ++i) run.step();
-  memory::Statistics result = memory::statistics(Device::meta());
-  for (size_t i = 0; i < memory::category_count; ++i) {
-    result.live[i] -= before.live[i];
-    result.at_peak[i] -= before.live[i];
-  }
-  result.allocated -= before.allocated;
-  result.peak -= before.allocated;
-  return result;
+  return run.memory();
 }
 
 }  // namespace binade::train

@@ -11,12 +11,16 @@ class MetaRun {
  public:
   explicit MetaRun(const Config& config, std::shared_ptr<dist::Communicator> ranks = nullptr);
 
-  void step() { trainer_.step(tokens_); }
-  int64_t parameter_count() { return trainer_.model().parameter_count(); }
+  void step();
+  // A validation, as runs begin with.
+  void evaluate();
+  // Peak memory of the steps so far, in all and by category.
+  memory::Statistics memory() const;
+  nn::LanguageModel& model() { return trainer_.model(); }
 
  private:
+  memory::Statistics before_;
   Trainer trainer_;
-  data::Tokens tokens_;
 };
 
 // Peak memory of a run's training steps, in all and by category. `ranks`: of a rank of

@@ -124,6 +124,7 @@ class Loop {
     }
     full_speed_ = full_speed(config_);
     progress_.set_full_speed(full_speed_);
+    memory::release_cached(trainer_.device());  // of that measurement
     memory::reset_peak(trainer_.device());
     companions_ = companions_of(config_, *tokenizer_, folder_.path());
     save_settings();
@@ -239,6 +240,8 @@ class Loop {
     stopped_early_ = trainer_.steps() < config_.steps && is_out_of_patience();
     interrupted_ = trainer_.steps() < config_.steps && !stopped_early_;
     if (!folder_.exists()) restore_folder();
+    memory::release_cached(
+        trainer_.device());  // no step follows: the snapshot may have their place
     save();
     note_checkpoint(writer_->wait());
   }
