@@ -311,7 +311,7 @@ TEST(Doctor, RanksLayersAndWritesStatistics) {
   EXPECT_TRUE(lines.starts_with("{\"step\":3,"));
 }
 
-TEST(Doctor, MovesHarmedLayersToBf16AndWritesAPlanThatRunsCanUse) {
+TEST(Doctor, MovesHarmedLayersAndWritesAPlanThatRunsCanUse) {
   const testing::TemporaryFolder folder;
   train::Config config = train::small_config("fp8");
   config.width = 32;
@@ -368,36 +368,74 @@ double hostile_run(train::Config config, const std::string& precision, bool auto
   plant_outlier(trainer, 0);
   Doctor doctor;
   doctor.begin(trainer, folder.path());
-  take_steps(trainer, doctor, tokens, static_cast<int>(config.steps));
+  std::vector<std::string> notes;
+  take_steps(trainer, doctor, tokens, static_cast<int>(config.steps), &notes);
+  for (const std::string& note : notes) std::printf("%s\n", note.c_str());
   EXPECT_EQ(doctor.plan().find("blocks.0.mlp.up") != nullptr, auto_precision);
   return trainer.evaluate(tokens);
 }
 
-// A look with a given harm of the three matmuls.
-LayerStats looked(const std::string& module, std::array<double, 3> harm) {
+using Harm = std::array<double, 3>;
+
+// A look with a given harm of the three matmuls, by the run's recipe and with finer scales.
+LayerStats looked(const std::string& module, Harm harm, Harm finer = {1, 1, 1}) {
   return {.module = module,
-          .forward = {.harm = harm[0]},
-          .dgrad = {.harm = harm[1]},
-          .wgrad = {.harm = harm[2]}};
+          .forward = {.harm = harm[0], .finer_harm = finer[0]},
+          .dgrad = {.harm = harm[1], .finer_harm = finer[1]},
+          .wgrad = {.harm = harm[2], .finer_harm = finer[2]}};
 }
 
 TEST(AutoPrecisionRules, DecideByMediansWithHysteresis) {
   AutoPrecision rules;
   int64_t step = 0;
-  const auto look = [&](std::array<double, 3> harm) {
-    return rules.look({looked("a", harm)}, ++step);
-  };
-  constexpr std::array<double, 3> healthy = {0.02, 0.02, 0.02}, hostile = {0.02, 0.6, 0.02};
+  const auto look = [&](Harm harm) { return rules.look({looked("a", harm)}, ++step); };
+  constexpr Harm healthy = {0.02, 0.02, 0.02}, hostile = {0.02, 0.6, 0.02};
   for (int i = 0; i < 3; ++i) EXPECT_THAT(look(healthy), IsEmpty());
   EXPECT_THAT(look(hostile), IsEmpty());  // one unusual batch
   EXPECT_THAT(look(healthy), IsEmpty());
   EXPECT_THAT(look(hostile), ::testing::SizeIs(1));  // two of three
   const train::Promotion moved = *rules.plan().find("a");
-  EXPECT_TRUE(moved.forward && moved.dgrad && moved.wgrad && !moved.fp8_scaling);
+  EXPECT_TRUE(!moved.forward && moved.dgrad && !moved.wgrad && !moved.fp8_scaling);
   for (int i = 0; i < 5; ++i) EXPECT_THAT(look(healthy), IsEmpty());
   EXPECT_THAT(look(healthy), ::testing::SizeIs(1));  // healthy for long enough
   EXPECT_EQ(rules.plan().find("a"), nullptr);
   for (int i = 0; i < 6; ++i) EXPECT_THAT(look({0.2, 0.2, 0.2}), IsEmpty());  // between the limits
+}
+
+// Finer scales where they mend a matmul, bf16 where they do not, each matmul by itself.
+TEST(AutoPrecisionRules, PreferFinerScalesToBf16) {
+  AutoPrecision rules;
+  int64_t step = 0;
+  const auto look_thrice = [&](Harm harm, Harm finer) {
+    std::vector<train::Promotion> changes;
+    for (int i = 0; i < 3; ++i) {
+      const auto one = rules.look({looked("a", harm, finer)}, ++step);
+      changes.insert(changes.end(), one.begin(), one.end());
+    }
+    return changes;
+  };
+  const auto first = look_thrice({0.6, 0.6, 0.02}, {0.01, 0.2, 0.01});
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].fp8_scaling, amp::Fp8Scaling::row);
+  EXPECT_TRUE(!first[0].forward && first[0].dgrad && !first[0].wgrad);
+  EXPECT_THAT(to_text(first[0]), HasSubstr("FP8 with scales by row, dgrad to bf16"));
+  EXPECT_EQ(first[0].recipe({}).scaling, amp::Fp8Scaling::row);
+  // The layer is healthy with these, whatever the run's recipe would do to it.
+  EXPECT_THAT(look_thrice({0.6, 0.6, 0.6}, {0.01, 0.6, 0.1}), IsEmpty());
+  // Finer scales are of no use any more.
+  const auto second = look_thrice({0.6, 0.6, 0.02}, {0.3, 0.6, 0.01});
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_FALSE(second[0].fp8_scaling);
+  EXPECT_TRUE(second[0].forward && second[0].dgrad && !second[0].wgrad);
+}
+
+TEST(AutoPrecisionRules, MoveFromFineScalesToBf16) {
+  AutoPrecision rules(amp::Fp8Scaling::block);
+  for (int64_t step = 1; step <= 3; ++step)
+    rules.look({looked("a", {0.6, 0.02, 0.02}, {0, 0, 0})}, step);
+  ASSERT_NE(rules.plan().find("a"), nullptr);
+  EXPECT_FALSE(rules.plan().find("a")->fp8_scaling);
+  EXPECT_TRUE(rules.plan().find("a")->forward);
 }
 
 // A run with auto_precision.
@@ -522,7 +560,7 @@ TEST(AutoPrecision, TrainsAModelWithAHostileLayerAsBf16Does) {
   std::printf("bf16 %.4f, fp8 %.4f, with --auto-precision %.4f\n", losses.bf16, losses.fp8,
               losses.moved);
   EXPECT_GT(losses.fp8, 1.03 * losses.bf16);
-  EXPECT_LT(losses.moved, 1.01 * losses.bf16);
+  EXPECT_LT(losses.moved, 1.005 * losses.bf16);
 }
 
 // Real text. Seed noise is about 1%, so the results of three seeds are averaged.

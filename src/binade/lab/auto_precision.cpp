@@ -16,13 +16,23 @@ double largest(const std::array<double, 3>& harm) {
   return *std::max_element(harm.begin(), harm.end());
 }
 
+constexpr bool train::Promotion::*bf16_of[] = {&train::Promotion::forward, &train::Promotion::dgrad,
+                                               &train::Promotion::wgrad};
+
 }  // namespace
 
-std::array<double, 3> AutoPrecision::median(const std::deque<Look>& looks) {
-  std::array<double, 3> result{};
+std::optional<amp::Fp8Scaling> finer_scaling(amp::Fp8Scaling scaling) {
+  const bool one_per_tensor =
+      scaling == amp::Fp8Scaling::delayed || scaling == amp::Fp8Scaling::current;
+  return one_per_tensor ? std::optional(amp::Fp8Scaling::row) : std::nullopt;
+}
+
+AutoPrecision::Harm AutoPrecision::median(const std::deque<Look>& looks, Harm Look::*member) {
+  Harm result{};
   for (size_t matmul = 0; matmul < 3; ++matmul) {
     std::array<double, window> values;
-    for (size_t i = 0; i < window; ++i) values[i] = looks[looks.size() - window + i].harm[matmul];
+    for (size_t i = 0; i < window; ++i)
+      values[i] = (looks[looks.size() - window + i].*member)[matmul];
     std::sort(values.begin(), values.end());
     result[matmul] = values[window / 2];
   }
@@ -32,7 +42,10 @@ std::array<double, 3> AutoPrecision::median(const std::deque<Look>& looks) {
 void AutoPrecision::add(const std::vector<LayerStats>& layers, int64_t step) {
   for (const LayerStats& layer : layers) {
     std::deque<Look>& looks = looks_[layer.module];
-    looks.push_back({step, {layer.forward.harm, layer.dgrad.harm, layer.wgrad.harm}});
+    const auto finer = [](const MatmulStats& stats) { return stats.finer_harm.value_or(1); };
+    looks.push_back({step,
+                     {layer.forward.harm, layer.dgrad.harm, layer.wgrad.harm},
+                     {finer(layer.forward), finer(layer.dgrad), finer(layer.wgrad)}});
     if (looks.size() > healthy_looks) looks.pop_front();
   }
 }
@@ -49,21 +62,30 @@ std::optional<train::Promotion> AutoPrecision::decide(const std::string& module,
     if (look.step > changed) looks.push_back(look);
   }
   if (looks.size() < window) return {};
-  const double harm = largest(median(looks));
-  // One matmul that suffers moves all three: the scales of a delayed recipe belong to the layer.
-  const bool moves = harm > max_harm;
-  const train::Promotion next{.module = module,
-                              .step = step,
-                              .harm = harm,
-                              .forward = moves,
-                              .dgrad = moves,
-                              .wgrad = moves};
-  if (now == nullptr) return moves ? std::optional(next) : std::nullopt;
-  const bool healthy = std::all_of(looks.begin(), looks.end(), [](const Look& look) {
-    return largest(look.harm) < healthy_harm;
-  });
-  // Back to the run's recipe.
-  return healthy && looks.size() >= healthy_looks ? std::optional(next) : std::nullopt;
+  const Harm harm = median(looks, &Look::harm), finer = median(looks, &Look::finer);
+  train::Promotion next{.module = module,
+                        .step = step,
+                        .harm = largest(harm),
+                        .forward = false,
+                        .dgrad = false,
+                        .wgrad = false};
+  bool harmed = false, mends = false;
+  for (size_t i = 0; i < 3; ++i) {
+    const bool is_fp8 = now == nullptr || !(now->*bf16_of[i]);
+    const double current = now != nullptr && now->fp8_scaling ? finer[i] : harm[i];
+    harmed |= is_fp8 && current > max_harm;
+    mends |= finer_ && harm[i] > max_harm && finer[i] <= mended_harm;
+  }
+  const bool healthy = looks.size() >= healthy_looks &&
+                       std::all_of(looks.begin(), looks.end(), [](const Look& look) {
+                         return largest(look.harm) < healthy_harm;
+                       });
+  if (now != nullptr && healthy) return next;  // back to the run's recipe
+  if (!harmed) return {};
+  if (mends) next.fp8_scaling = finer_;
+  for (size_t i = 0; i < 3; ++i)
+    next.*bf16_of[i] = mends ? finer[i] > mended_harm : harm[i] > max_harm;
+  return next;
 }
 
 std::vector<train::Promotion> AutoPrecision::look(const std::vector<LayerStats>& layers,
@@ -80,17 +102,19 @@ std::vector<train::Promotion> AutoPrecision::look(const std::vector<LayerStats>&
 }
 
 std::string to_text(const train::Promotion& change) {
-  std::string to;
+  std::string in_bf16;
   const std::pair<const char*, bool> matmuls[] = {
       {"forward", change.forward}, {"dgrad", change.dgrad}, {"wgrad", change.wgrad}};
-  for (const auto& [name, in_bf16] : matmuls) {
-    if (in_bf16) to += (to.empty() ? "" : ", ") + std::string(name);
+  for (const auto& [name, moves] : matmuls) {
+    if (moves) in_bf16 += (in_bf16.empty() ? "" : ", ") + std::string(name);
   }
   if (change.is_demotion())
     return fmt::format("step {}: {} moves back to the run's FP8 recipe: it loses {:.0f}% there",
                        change.step, change.module, 100 * change.harm);
-  to = change.fp8_scaling ? fmt::format("FP8 with scales by {}", amp::name(*change.fp8_scaling))
-                          : "bf16 (" + to + ")";
+  std::string to = "bf16 (" + in_bf16 + ")";
+  if (change.fp8_scaling)
+    to = fmt::format("FP8 with scales by {}{}", amp::name(*change.fp8_scaling),
+                     in_bf16.empty() ? "" : ", " + in_bf16 + " to bf16");
   return fmt::format("step {}: {} moves to {}: the run's FP8 recipe loses {:.0f}% of its signal",
                      change.step, change.module, to, 100 * change.harm);
 }
@@ -111,7 +135,11 @@ std::vector<PastLook> read_looks(const std::filesystem::path& path, int64_t unti
       LayerStats layer{.module = entry.at("module").string()};
       const std::pair<const char*, MatmulStats*> matmuls[] = {
           {"forward", &layer.forward}, {"dgrad", &layer.dgrad}, {"wgrad", &layer.wgrad}};
-      for (const auto& [name, stats] : matmuls) stats->harm = entry.at(name).at("harm").number();
+      for (const auto& [name, stats] : matmuls) {
+        stats->harm = entry.at(name).at("harm").number();
+        if (const json::Value* finer = entry.at(name).find("finer_harm"))
+          stats->finer_harm = finer->number();
+      }
       look.layers.push_back(std::move(layer));
     }
     looks.push_back(std::move(look));

@@ -11,9 +11,13 @@
 
 namespace binade::lab {
 
-// Decides from the statistics of several steps which layers of an FP8 run need bf16. A layer moves
-// if the median harm of one of its matmuls over the last looks is above max_harm, and back if its
-// harm by the run's recipe stays below healthy_harm.
+// The scales that a layer moves to before bf16; none if the recipe's own are as fine.
+std::optional<amp::Fp8Scaling> finer_scaling(amp::Fp8Scaling scaling);
+
+// Decides from the statistics of several steps how the layers of an FP8 run compute their matmuls.
+// A matmul is harmed if the median harm of the last looks is above max_harm. If a finer recipe
+// mends some of a layer's harmed matmuls, the layer moves to it; those that it does not mend move
+// to bf16. The layer moves back if its harm by the run's recipe stays below healthy_harm.
 class AutoPrecision {
  public:
   // Looks whose median decides: one unusual batch, or the first scale of a delayed recipe, does
@@ -27,6 +31,13 @@ class AutoPrecision {
   static constexpr double max_harm = 0.25;
   // Below the harm of healthy layers beside a hostile one.
   static constexpr double healthy_harm = 0.1;
+  // A finer recipe must leave a matmul as healthy as others are, with some margin: one lost channel
+  // of sixteen is too much.
+  static constexpr double mended_harm = 0.05;
+
+  // Of a run with this recipe.
+  explicit AutoPrecision(amp::Fp8Scaling scaling = amp::Fp8Scaling::delayed)
+      : finer_(finer_scaling(scaling)) {}
 
   // Takes up the state of a run that is resumed: its changes, then each look with add().
   void take_up(const train::PrecisionPlan& plan) { plan_ = plan; }
@@ -38,22 +49,24 @@ class AutoPrecision {
   const train::PrecisionPlan& plan() const { return plan_; }
 
  private:
-  // Of the forward, dgrad and wgrad matmuls of a layer at one step.
+  using Harm = std::array<double, 3>;  // of the forward, dgrad and wgrad matmuls
+  // A layer at one step: by the run's recipe, and with finer scales.
   struct Look {
     int64_t step;
-    std::array<double, 3> harm;
+    Harm harm, finer;
   };
 
   // Over the last looks, of which there are enough.
-  static std::array<double, 3> median(const std::deque<Look>& looks);
+  static Harm median(const std::deque<Look>& looks, Harm Look::*member);
   std::optional<train::Promotion> decide(const std::string& module, int64_t step) const;
 
+  std::optional<amp::Fp8Scaling> finer_;
   train::PrecisionPlan plan_;
   std::map<std::string, std::deque<Look>> looks_;
 };
 
-// "step 8: blocks.1.mlp.up moves to bf16 (forward, dgrad, wgrad): the recipe loses 62% of its
-// signal".
+// "step 8: blocks.1.mlp.up moves to FP8 with scales by row, dgrad to bf16: the run's FP8 recipe
+// loses 62% of its signal".
 std::string to_text(const train::Promotion& change);
 
 // The looks of a run's layers.jsonl up to a step, with their harm.

@@ -247,7 +247,7 @@ void Doctor::take_up(train::Trainer& trainer) {
   diagnosed_ = skipped_in_a_row_.length() > 0 && diagnosed.entries > 0 &&
                diagnosed.last_step > trainer.steps() - skipped_in_a_row_.length();
   configured_fp8_ = trainer.fp8();
-  auto_precision_ = AutoPrecision();
+  auto_precision_ = AutoPrecision(configured_fp8_.recipe.scaling);
   if (!trainer.config().auto_precision) return;
   train::PrecisionPlan saved, plan;
   if (fs::exists(folder_ / plan_file)) saved = train::read_precision_plan(folder_ / plan_file);
@@ -295,7 +295,10 @@ bool Doctor::before_step(train::Trainer& trainer) {
     std::erase_if(buffers, [&](const auto& buffer) {
       return buffer.first.starts_with(one.module + ".fp8.");
     });
-  statistics_ = std::make_shared<LayerStatistics>(trainer.fp8().recipe, buffers);
+  const amp::Fp8Recipe& recipe = trainer.fp8().recipe;
+  statistics_ = std::make_shared<LayerStatistics>(
+      recipe, buffers,
+      trainer.config().auto_precision ? finer_scaling(recipe.scaling) : std::nullopt);
   observer_scope_.emplace(statistics_.get());
   // The next step depends on the statistics; on a CPU, they take time that is not the next step's.
   return trainer.config().auto_precision || !trainer.device().is_cuda();

@@ -37,8 +37,8 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
 //   gradients that are zero, once per series of such steps, and appends the diagnosis to doctor.txt
 //   in the run's folder; explains loss spikes there, too;
 // - appends the statistics of all linear layers to layers.jsonl every `layer_stats` steps;
-// - with auto_precision, moves layers that FP8 harms to bf16, and back, and
-//   lists the changes in precision_plan.json.
+// - with auto_precision, moves matmuls that FP8 harms to finer scales or bf16, and back, and lists
+//   the changes in precision_plan.json.
 class Doctor : public train::Observer {
  public:
   ~Doctor() override;

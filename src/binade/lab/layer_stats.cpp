@@ -182,14 +182,11 @@ Noise noise_of(const Tensor& reference_matrix, const Tensor& rounded_matrix) {
   return result;
 }
 
-// Compares a b^T with the matmul of the rounded operands. Harm weighs all outputs, and all channels
-// of the operands, equally: one giant channel carries most of the signal and would hide the loss of
-// the rest.
-MatmulStats compare_matmuls(const Tensor& a, const Tensor& b, const Tensor& rounded_a,
-                            const Tensor& rounded_b) {
-  const Noise outputs = noise_of(linear(a, b), linear(rounded_a, rounded_b));
-  return {decibels_of(outputs.signal, outputs.noise),
-          std::max({outputs.harm, noise_of(a, rounded_a).harm, noise_of(b, rounded_b).harm})};
+// The harm of rounding a and b, given the noise it causes in a b^T. All outputs, and all channels
+// of the operands, weigh equally: one giant channel carries most of the signal and would hide the
+// loss of the rest.
+double harm_of(const Noise& outputs, const Noise& a, const Noise& b) {
+  return std::max({outputs.harm, a.harm, b.harm});
 }
 
 }  // namespace
@@ -197,8 +194,9 @@ MatmulStats compare_matmuls(const Tensor& a, const Tensor& b, const Tensor& roun
 double LayerStats::harm() const { return std::max({forward.harm, dgrad.harm, wgrad.harm}); }
 
 LayerStatistics::LayerStatistics(amp::Fp8Recipe recipe,
-                                 const std::vector<std::pair<std::string, Tensor>>& buffers)
-    : recipe_(std::move(recipe)), buffers_(buffers.begin(), buffers.end()) {}
+                                 const std::vector<std::pair<std::string, Tensor>>& buffers,
+                                 std::optional<amp::Fp8Scaling> finer)
+    : recipe_(std::move(recipe)), buffers_(buffers.begin(), buffers.end()), finer_(finer) {}
 
 LayerStatistics::HostSample::HostSample(const Sample& sample) {
   const Tensor buffer = sample.buffer.get();
@@ -234,13 +232,13 @@ LayerStatistics::Sample LayerStatistics::sample(const Tensor& x, const std::stri
   return {backend::AsyncCopy(buffer), rows.shape(), columns.shape(), has_scale};
 }
 
-// x [rows, summed axis] after a round trip through FP8.
-Tensor LayerStatistics::rounded(const Tensor& x, Fp8Role role, double scale) const {
-  const DType type = amp::fp8_type(recipe_, role);
-  switch (recipe_.scaling) {
+Tensor LayerStatistics::rounded(const Operand& operand, amp::Fp8Scaling scaling) const {
+  const Tensor& x = operand.x;
+  const DType type = amp::fp8_type(recipe_, operand.role);
+  switch (scaling) {
     case amp::Fp8Scaling::delayed:
     case amp::Fp8Scaling::current:
-      return dequantize(quantize(x, scale, type));
+      return dequantize(quantize(x, operand.scale, type));
     case amp::Fp8Scaling::mx:
       return dequantize(quantize(x, {.dtype = type, .mx = true}));
     case amp::Fp8Scaling::row:
@@ -285,25 +283,39 @@ TensorStats LayerStatistics::tensor_stats(const HostSample& sample, Fp8Role role
   return statistics(sample.rows, sample.amax, scales_for(sample.amax, type, sample.scale(type)));
 }
 
-LayerStats LayerStatistics::stats_of(const Layer& layer) const {
-  const auto compared = [&](const Tensor& a, Fp8Role a_role, double a_scale, const Tensor& b,
-                            Fp8Role b_role, double b_scale) {
-    return compare_matmuls(a, b, rounded(a, a_role, a_scale), rounded(b, b_role, b_scale));
+MatmulStats LayerStatistics::compared(const Operand& a, const Operand& b) const {
+  const Tensor reference = linear(a.x, b.x);
+  MatmulStats stats;
+  const auto harm = [&](amp::Fp8Scaling scaling, double* sqnr) {
+    const Tensor rounded_a = rounded(a, scaling), rounded_b = rounded(b, scaling);
+    const Noise outputs = noise_of(reference, linear(rounded_a, rounded_b));
+    if (sqnr != nullptr) *sqnr = decibels_of(outputs.signal, outputs.noise);
+    return harm_of(outputs, noise_of(a.x, rounded_a), noise_of(b.x, rounded_b));
   };
+  stats.harm = harm(recipe_.scaling, &stats.sqnr);
+  if (finer_) stats.finer_harm = harm(*finer_, nullptr);
+  return stats;
+}
+
+LayerStats LayerStatistics::stats_of(const Layer& layer) const {
   const HostSample x(layer.input), w(layer.weight);
-  const double x_scale = x.scale(amp::fp8_type(recipe_, Fp8Role::activation)),
-               w_scale = w.scale(amp::fp8_type(recipe_, Fp8Role::weight));
+  const auto scale = [this](const HostSample& sample, Fp8Role role) {
+    return sample.scale(amp::fp8_type(recipe_, role));
+  };
+  const double x_scale = scale(x, Fp8Role::activation), w_scale = scale(w, Fp8Role::weight);
   LayerStats stats{.module = layer.module};
   stats.input = tensor_stats(x, Fp8Role::activation);
   stats.weight = tensor_stats(w, Fp8Role::weight);
-  stats.forward = compared(x.rows, Fp8Role::activation, x_scale, w.rows, Fp8Role::weight, w_scale);
+  stats.forward =
+      compared({x.rows, Fp8Role::activation, x_scale}, {w.rows, Fp8Role::weight, w_scale});
   if (!layer.gradient.defined()) return stats;
   const HostSample dy(layer.gradient);
-  const double dy_scale = dy.scale(amp::fp8_type(recipe_, Fp8Role::gradient));
+  const double dy_scale = scale(dy, Fp8Role::gradient);
   stats.gradient = tensor_stats(dy, Fp8Role::gradient);
-  stats.dgrad = compared(dy.rows, Fp8Role::gradient, dy_scale, w.columns, Fp8Role::weight, w_scale);
-  stats.wgrad =
-      compared(dy.columns, Fp8Role::gradient, dy_scale, x.columns, Fp8Role::activation, x_scale);
+  stats.dgrad =
+      compared({dy.rows, Fp8Role::gradient, dy_scale}, {w.columns, Fp8Role::weight, w_scale});
+  stats.wgrad = compared({dy.columns, Fp8Role::gradient, dy_scale},
+                         {x.columns, Fp8Role::activation, x_scale});
   return stats;
 }
 
@@ -366,7 +378,9 @@ std::string ranking_json(const std::vector<LayerStats>& layers, int64_t step) {
     for (const auto& [name, stats] : matmuls) {
       out.key(name).begin_object().key("sqnr");
       number(stats->sqnr);
-      out.key("harm").value(stats->harm).end_object();
+      out.key("harm").value(stats->harm);
+      if (stats->finer_harm) out.key("finer_harm").value(*stats->finer_harm);
+      out.end_object();
     }
     out.end_object();
   }

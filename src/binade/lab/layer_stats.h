@@ -52,6 +52,7 @@ struct MatmulStats {
   double sqnr = 0;
   // Noise / signal, at most 1: the larger of the means over outputs and over operands' channels.
   double harm = 0;
+  std::optional<double> finer_harm = {};  // the same with finer scales, if these were asked for
 };
 
 struct LayerStats {
@@ -65,12 +66,12 @@ struct LayerStats {
 
 // Observes one step and samples the operands of each linear layer's first call on their device,
 // without waiting for it. With a delayed recipe, scales come from `buffers`
-// (nn::Module::named_buffers); otherwise they are computed from the tensors. Does not affect
-// results.
+// (nn::Module::named_buffers); otherwise they are computed from the tensors. `finer`: scales that
+// harm is measured with, too. Does not affect results.
 class LayerStatistics : public autograd::OpObserver {
  public:
-  LayerStatistics(amp::Fp8Recipe recipe,
-                  const std::vector<std::pair<std::string, Tensor>>& buffers);
+  LayerStatistics(amp::Fp8Recipe recipe, const std::vector<std::pair<std::string, Tensor>>& buffers,
+                  std::optional<amp::Fp8Scaling> finer = {});
 
   void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
                std::span<const Tensor> outputs) override;
@@ -106,12 +107,21 @@ class LayerStatistics : public autograd::OpObserver {
   };
 
   Sample sample(const Tensor& x, const std::string& module, const char* stream) const;
-  Tensor rounded(const Tensor& x, amp::Fp8Role role, double scale) const;
+  // One operand of a matmul, [rows, summed axis].
+  struct Operand {
+    const Tensor& x;
+    amp::Fp8Role role;
+    double scale;
+  };
+  // After a round trip through FP8.
+  Tensor rounded(const Operand& operand, amp::Fp8Scaling scaling) const;
+  MatmulStats compared(const Operand& a, const Operand& b) const;
   TensorStats tensor_stats(const HostSample& sample, amp::Fp8Role role) const;
   LayerStats stats_of(const Layer& layer) const;
 
   amp::Fp8Recipe recipe_;
   std::map<std::string, Tensor> buffers_;
+  std::optional<amp::Fp8Scaling> finer_;
   std::vector<Layer> layers_;
 };
 

@@ -87,7 +87,7 @@ constexpr Key all_keys[] = {
     {"precision", "fp8_skip_last", Whole{&C::fp8_skip_last, 0, 1024},
      "Last blocks that do not run in FP8"},
     {"precision", "auto_precision", Switch{&C::auto_precision},
-     "Move layers that FP8 harms to bf16 and back during the run and write the plan of it"},
+     "Move matmuls that FP8 harms to finer scales or bf16 and back, and write the plan of it"},
     {"precision", "precision_plan", Text{&C::precision_plan},
      "Plan of an earlier run: its layers have that precision from the first step (fp8)"},
     {"precision", "scale_init", Real{&C::scale_init, 0x1p-64, 0x1p64}, "Initial loss scale (fp16)"},

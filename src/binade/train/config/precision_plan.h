@@ -9,9 +9,8 @@
 
 namespace binade::train {
 
-// A change of the precision of a linear layer in an FP8 run. A run with auto_precision moves all
-// matmuls of a layer to bf16, or back to its recipe; a plan written by hand may name single matmuls
-// or another recipe.
+// A change of the precision of a linear layer in an FP8 run: single matmuls move to bf16, the
+// others to other scales, or all back to the run's recipe.
 struct Promotion {
   std::string module;
   int64_t step = 0;  // of the run that wrote the plan
