@@ -136,7 +136,7 @@ TEST_P(PlanSlow, ForecastsWhatARunTakes) {
   if (const size_t base = options.find("--init-from base"); base != std::string::npos) {
     const std::string out = (folder / "base").string();
     ASSERT_EQ(
-        binade("train --quiet --device cpu --steps 1 --sample 0 --out " + quoted(out) + " " + wide)
+        binade("train --quiet --device cpu --steps 1 --sample 0 --out " + quoted(out) + " " + gpt)
             .status,
         0);
     options.replace(base, std::string("--init-from base").size(), "--init-from " + out);

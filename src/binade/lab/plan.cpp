@@ -9,18 +9,17 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "binade/amp/autocast.h"
 #include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
-#include "binade/autograd/module_path.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/base/parallel.h"
 #include "binade/base/text.h"
 #include "binade/data/corpus.h"
+#include "binade/lab/layer_stats.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/forecast.h"
@@ -42,22 +41,12 @@ double bytes_of(std::span<const Tensor> tensors) {
 
 double elements(const Tensor& x) { return static_cast<double>(x.numel()); }
 
-// Bytes of the sample that layer statistics take of a tensor (lab/layer_stats.cpp).
-int64_t sample_bytes(const Tensor& x) {
-  const int64_t columns = x.size(-1), rows = x.numel() / std::max<int64_t>(columns, 1);
-  return 4 * (std::min<int64_t>(rows, 32) * std::min<int64_t>(columns, 1024) +
-              std::min<int64_t>(rows, 1024) * std::min<int64_t>(columns, 32) + 2);
-}
-
 // Collects the work of every op of a step.
 class WorkMeter : public autograd::OpObserver {
  public:
-  void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
+  void forward(Op op, std::span<const Tensor>, std::span<const Tensor> compute,
                std::span<const Tensor> outputs) override {
     weight_copies = std::max(weight_copies, amp::cast_cache_bytes());
-    // Input, weight, and a gradient of the result's shape, of each layer's first call.
-    if (op == Op::linear && sampled_.insert(autograd::module_path()).second)
-      statistics += sample_bytes(inputs[0]) + sample_bytes(inputs[1]) + sample_bytes(outputs[0]);
     Work one{.bytes = bytes_of(compute) + bytes_of(outputs), .dtype = compute[0].dtype()};
     if (op == Op::linear) {
       one.flops = 2 * elements(outputs[0]) * static_cast<double>(compute[1].size(1));
@@ -91,11 +80,10 @@ class WorkMeter : public autograd::OpObserver {
   }
 
   std::vector<Work> work;
-  int64_t weight_copies = 0, statistics = 0;
+  int64_t weight_copies = 0;
 
  private:
   bool fp8_ = false;
-  std::set<std::string> sampled_;
 };
 
 // Bytes of moments per parameter: two of AdamW's, one of Lion's and Muon's, next to none of
@@ -138,7 +126,15 @@ void measure_step(train::MetaRun& run, const train::Config& config, Forecast& fo
   meter.work.push_back(update_work(config, static_cast<double>(forecast.trained_count)));
   forecast.work = std::move(meter.work);
   forecast.weight_copies = meter.weight_copies;
-  if (takes_statistics(config)) forecast.statistics = meter.statistics;
+}
+
+// Bytes that a step with statistics takes more than others.
+int64_t statistics_bytes(train::MetaRun& run) {
+  const int64_t before = run.memory().peak;
+  LayerStatistics statistics({}, {});
+  const autograd::OpObserverScope observing(&statistics);
+  run.step();
+  return run.memory().peak - before;
 }
 
 // The precision whose rate a type's matmuls run at.
@@ -249,6 +245,7 @@ Forecast forecast(const train::Config& config) {
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
   result.logits = logits_rows(config.batch * config.context, config.vocab, type, Device::meta()) *
                   config.vocab * static_cast<int64_t>(size_of(type));
+  if (takes_statistics(config)) result.statistics = statistics_bytes(run);
   measure_step(run, config, result);
   run.model().state_dict();  // as for a checkpoint, which drops FP8 copies of weights
   result.between_steps = run.memory().allocated;
