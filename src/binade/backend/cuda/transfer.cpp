@@ -79,6 +79,12 @@ void transfer(const Tensor& x, const Tensor& y) {
   synchronize();
 }
 
+void copy_bytes(Device device, std::byte* to, const std::byte* from, int64_t bytes) {
+  activate(device);
+  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream()),
+        "copy on the GPU");
+}
+
 struct AsyncReadback::Slot {
   Pinned* pinned = nullptr;
   DType dtype = DType::f32;

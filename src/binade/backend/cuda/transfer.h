@@ -11,6 +11,9 @@ namespace binade::backend::cuda {
 // go through pinned memory and do not wait; copies to the host wait for the data.
 void transfer(const Tensor& x, const Tensor& y);
 
+// Copies bytes within the memory of a GPU.
+void copy_bytes(Device device, std::byte* to, const std::byte* from, int64_t bytes);
+
 // A one-element tensor being copied to pinned memory.
 class AsyncReadback {
  public:

@@ -397,6 +397,14 @@ Plan make_plan(Context& context, const BlasGemm& p, const GemmKey& key) {
   if (!plan.supported) return plan;
   plan.algorithm = algorithms.front();
   if (tune && !is_capturing()) {
+    // Work that waits for another rank would hold the lock that the rank may be waiting for.
+    synchronize();
+    const AlgorithmFile::Lock lock(*context.file);
+    const auto tuned_elsewhere = context.file->find_again(key);
+    if (tuned_elsewhere && can_run(context, plan, *tuned_elsewhere)) {
+      plan.algorithm = *tuned_elsewhere;
+      return plan;
+    }
     plan.algorithm = fastest(context, plan, p, algorithms);
     context.file->add(key, plan.algorithm);
   }

@@ -1,9 +1,12 @@
 #include "binade/backend/cuda/matmul/tuning_cache.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -55,6 +58,24 @@ AlgorithmFile::AlgorithmFile(const Gpu& gpu)
 std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find(const GemmKey& key) const {
   const auto found = choices_.find(key);
   return found == choices_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find_again(const GemmKey& key) {
+  if (!path_.empty()) read();
+  return find(key);
+}
+
+AlgorithmFile::Lock::Lock(const AlgorithmFile& file) {
+  if (file.path_.empty()) return;
+  std::error_code error;
+  fs::create_directories(file.path_.parent_path(), error);
+  descriptor_ = ::open((file.path_.string() + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  while (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+AlgorithmFile::Lock::~Lock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void AlgorithmFile::add(const GemmKey& key, const cublasLtMatmulAlgo_t& algorithm) {

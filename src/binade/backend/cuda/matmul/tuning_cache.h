@@ -23,6 +23,21 @@ class AlgorithmFile {
   explicit AlgorithmFile(const Gpu& gpu);
 
   std::optional<cublasLtMatmulAlgo_t> find(const GemmKey& key) const;
+  // The same, with choices that other processes have added meanwhile.
+  std::optional<cublasLtMatmulAlgo_t> find_again(const GemmKey& key);
+  // For its lifetime, other processes with the same file wait in its constructor: the ranks of a
+  // run must multiply alike, so the first to need a GEMM tunes it for all. Without a file, or if it
+  // cannot be locked, nobody waits.
+  class [[nodiscard]] Lock {
+   public:
+    explicit Lock(const AlgorithmFile& file);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    int descriptor_ = -1;
+  };
   // Adds a choice and rewrites the file, keeping choices that other processes have added meanwhile.
   // Failing to write is not an error: the next process tunes again.
   void add(const GemmKey& key, const cublasLtMatmulAlgo_t& algorithm);

@@ -6,42 +6,42 @@
 #include "binade/backend/cuda/common/block_reduce.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/common/multi_tensor.cuh"
+#include "binade/backend/exchange.h"
 
 namespace binade::backend::cuda {
 namespace {
 
 constexpr int threads = 256;
 constexpr int in_flight = 4;  // packs that a thread loads at a time
-constexpr int64_t chunk = 16384;
+constexpr int64_t chunk = gpu_norm_piece;
 constexpr int capacity = 128;
 
 struct GradientTensor {
   void* data;
   int64_t count;
-  int index;  // among all gradients
+  int index;       // among all gradients
+  int first_part;  // of its norm
 };
 using GradientList = TensorList<GradientTensor, capacity, chunk>;
 
-// Calls start(packing, dtype, list) for lists of gradients of the same type; together they hold
-// every gradient once.
+struct GradientKind {
+  DType dtype;
+  bool aligned;
+  auto operator<=>(const GradientKind&) const = default;
+};
+
+// Calls start(kind, list) for lists of gradients of the same kind; together they hold every
+// gradient once.
 template <class F>
-void for_each_list(const char* op, std::span<const TensorView> gradients, F start) {
-  struct Kind {
-    DType dtype;
-    bool aligned;
-    auto operator<=>(const Kind&) const = default;
-  };
-  const auto run = [&](const Kind& kind, const GradientList& list) {
-    const int pack = !kind.aligned ? 1 : kind.dtype == DType::f32 ? 4 : 8;
-    with_packing(kind.dtype, pack, [&](auto packing) { start(packing, kind.dtype, list); });
-  };
-  std::map<Kind, GradientList> lists;
-  int index = 0;
+void for_each_kind(const char* op, std::span<const TensorView> gradients, F run) {
+  std::map<GradientKind, GradientList> lists;
+  int index = 0, first_part = 0;
   for (const TensorView& gradient : gradients) {
     require_compute(op, {&gradient});
-    const Kind kind{gradient.dtype, reinterpret_cast<uintptr_t>(gradient.data) % 16 == 0};
+    const GradientKind kind{gradient.dtype, reinterpret_cast<uintptr_t>(gradient.data) % 16 == 0};
     GradientList& list = lists[kind];
-    list.add({gradient.data, gradient.numel(), index++});
+    list.add({gradient.data, gradient.numel(), index++, first_part});
+    first_part += static_cast<int>(divide_up(gradient.numel(), chunk));
     if (list.full()) {
       run(kind, list);
       list = {};
@@ -50,23 +50,41 @@ void for_each_list(const char* op, std::span<const TensorView> gradients, F star
   for (const auto& [kind, list] : lists) run(kind, list);
 }
 
+// The same by start(packing, dtype, list).
+template <class F>
+void for_each_list(const char* op, std::span<const TensorView> gradients, F start) {
+  for_each_kind(op, gradients, [&](const GradientKind& kind, const GradientList& list) {
+    const int pack = !kind.aligned ? 1 : kind.dtype == DType::f32 ? 4 : 8;
+    with_packing(kind.dtype, pack, [&](auto packing) { start(packing, kind.dtype, list); });
+  });
+}
+
 // Calls f(first element, values) for this thread's packs of [begin, end) and, with one value, for
-// the elements after the last pack.
-template <class C, int N, class F>
+// the elements after the last pack. Packs that are not aligned are loaded by element.
+template <class C, int N, bool Aligned = true, class F>
 __device__ void each_value(const Operand& x, int64_t begin, int64_t end, F f) {
   const int64_t packs_end = end - (end - begin) % N;
   constexpr int64_t step = int64_t{threads} * N;
   for (int64_t at = begin + threadIdx.x * N; at < packs_end; at += in_flight * step) {
-    Fetched<C, N> fetched[in_flight];
+    if constexpr (Aligned) {
+      Fetched<C, N> fetched[in_flight];
 #pragma unroll
-    for (int k = 0; k < in_flight; ++k)
-      if (at + k * step < packs_end) fetched[k] = fetch<C, N>(x, at + k * step);
+      for (int k = 0; k < in_flight; ++k)
+        if (at + k * step < packs_end) fetched[k] = fetch<C, N>(x, at + k * step);
 #pragma unroll
-    for (int k = 0; k < in_flight; ++k) {
-      if (at + k * step >= packs_end) continue;
-      C values[N];
-      widen(fetched[k], x.dtype, values);
-      f(at + k * step, values);
+      for (int k = 0; k < in_flight; ++k) {
+        if (at + k * step >= packs_end) continue;
+        C values[N];
+        widen(fetched[k], x.dtype, values);
+        f(at + k * step, values);
+      }
+    } else {
+      for (int64_t here = at; here < packs_end && here < at + in_flight * step; here += step) {
+        C values[N];
+#pragma unroll
+        for (int i = 0; i < N; ++i) values[i] = load_one<C>(x, here + i);
+        f(here, values);
+      }
     }
   }
   if constexpr (N > 1) {
@@ -130,11 +148,11 @@ struct NormParts {
   GradientList list;
   DType dtype;
   Norm norm;
-  double* parts;  // one per block
+  double* parts;  // one per chunk of every gradient, in their order
   Operand found_inf;
 };
 
-template <class C, int N>
+template <class C, int N, bool Aligned = true>
 __global__ void __launch_bounds__(threads) norm_kernel(const __grid_constant__ NormParts a) {
   static_assert(sizeof(NormParts) <= parameter_bytes);
   __shared__ double scratch[warp_size];
@@ -142,13 +160,13 @@ __global__ void __launch_bounds__(threads) norm_kernel(const __grid_constant__ N
   double total = 0;
   bool finite = true;
   const Operand gradient(a.list.items[item].data, a.dtype);
-  each_value<C, N>(gradient, begin, end, [&]<int M>(int64_t, const C(&values)[M]) {
+  each_value<C, N, Aligned>(gradient, begin, end, [&]<int M>(int64_t, const C(&values)[M]) {
 #pragma unroll
     for (int i = 0; i < M; ++i) finite = finite && isfinite(values[i]);
     total = a.norm.add(total, values);
   });
   total = a.norm.join_block(total, scratch);
-  if (threadIdx.x == 0) a.parts[blockIdx.x] = total;
+  if (threadIdx.x == 0) a.parts[a.list.items[item].first_part + begin / chunk] = total;
   // All threads that write write the same value.
   if (!finite && a.found_inf) store_one(a.found_inf, 0, 1.0f);
 }
@@ -210,17 +228,37 @@ void gradient_norm(std::span<const TensorView> gradients, double p, TensorView n
   int64_t blocks = 0;
   for (const TensorView& gradient : gradients) blocks += divide_up(gradient.numel(), chunk);
   const Tensor parts = workspace({blocks}, DType::f64);
-  auto* next = static_cast<double*>(parts.raw_data());
+  auto* out = static_cast<double*>(parts.raw_data());
   const Norm kind{power_of(p), p};
   for_each_list("gradient_norm", gradients,
                 [&](auto packing, DType dtype, const GradientList& list) {
                   using P = decltype(packing);
                   launch(norm_kernel<typename P::type, P::size>, list.blocks(), threads, 0,
-                         NormParts{list, dtype, kind, next, found_inf});
-                  next += list.blocks();
+                         NormParts{list, dtype, kind, out, found_inf});
                 });
-  launch(finish_norm, 1, finish_threads, 0, static_cast<const double*>(parts.raw_data()), blocks,
-         kind, norm);
+  launch(finish_norm, 1, finish_threads, 0, out, blocks, kind, norm);
+}
+
+// A part of a gradient may begin anywhere, but its sum must be that of the aligned whole.
+void gradient_norm_parts(std::span<const TensorView> gradients, TensorView parts,
+                         TensorView found_inf) {
+  require_compute("gradient_norm_parts", {&found_inf});
+  for_each_kind(
+      "gradient_norm_parts", gradients, [&](const GradientKind& kind, const GradientList& list) {
+        if (kind.dtype != DType::f32)
+          fail(
+              "gradient_norm_parts",
+              {.argument = "gradients", .expected = "f32", .found = std::string(name(kind.dtype))});
+        launch(kind.aligned ? norm_kernel<float, 4> : norm_kernel<float, 4, false>, list.blocks(),
+               threads, 0,
+               NormParts{list, kind.dtype, Norm{NormPower::two, 2}, parts.as<double>(), found_inf});
+      });
+}
+
+void join_norm_parts(TensorView parts, TensorView norm) {
+  require_compute("join_norm_parts", {&norm});
+  launch(finish_norm, 1, finish_threads, 0, parts.as<double>(), parts.numel(),
+         Norm{NormPower::two, 2}, norm);
 }
 
 void unscale(std::span<const TensorView> gradients, TensorView factor, TensorView found_inf,

@@ -334,13 +334,6 @@ void sgd(std::span<const UpdateItem> items, const SgdParams& hyper, UpdateContro
   });
 }
 
-// Gradients are shared among processes on CPUs alone so far.
-[[noreturn]] void refuse_parts() {
-  fail("gradient_norm_parts", {.argument = "device", .expected = "a CPU", .found = "a GPU"});
-}
-void gradient_norm_parts(std::span<const TensorView>, TensorView, TensorView) { refuse_parts(); }
-void join_norm_parts(TensorView, TensorView) { refuse_parts(); }
-
 }  // namespace
 
 const OptimizerKernels optimizer_kernels{.adam = adam,

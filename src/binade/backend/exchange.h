@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "binade/tensor/tensor.h"
+
+// Kernels around what processes exchange (dist/), on any device.
+namespace binade::backend {
+
+// Elements of a gradient whose squares one part of its norm sums on a GPU, where a block of threads
+// sums one; OptimizerKernels::gradient_norm_parts writes one part for each. norm_piece on CPUs.
+inline constexpr int64_t gpu_norm_piece = 16384;
+
+// Copies bytes within the memory of one device, in the order of its work. Null addresses, of the
+// meta device, are ignored.
+void copy_bytes(Device device, std::byte* to, const std::byte* from, int64_t bytes);
+
+// numbers[i] (f64) = scalars[i], and the reverse. Scalars are f64, f32 or i32, with one element
+// each, on the device of `numbers`.
+void collect(std::span<const TensorView> scalars, const Tensor& numbers);
+void distribute(const Tensor& numbers, std::span<const TensorView> scalars);
+
+}  // namespace binade::backend
