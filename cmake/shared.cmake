@@ -13,5 +13,6 @@ set_target_properties(
 target_compile_features(binade_shared PUBLIC cxx_std_20)
 target_include_directories(binade_shared PUBLIC "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/src>")
 target_link_libraries(binade_shared PRIVATE binade_flags ${binade_libraries} ${OpenMP_CXX_LIBRARIES} Threads::Threads
-                                            ${CMAKE_DL_LIBS} ${binade_cuda_libraries} ${binade_mpi_libraries})
+                                            ${CMAKE_DL_LIBS} ${binade_cuda_libraries} ${binade_mpi_libraries}
+                                            ${binade_nccl_libraries})
 target_link_options(binade_shared PRIVATE -Wl,--no-undefined -Wl,-Bsymbolic-functions)

@@ -25,6 +25,11 @@ TEST_F(ShardedMpi, FoldAddsInTheOrderOfMicroBatches) {
   EXPECT_EQ(on_ranks(3, "fold16").out, "0 wrong of 56391\n");
 }
 
+TEST_F(ShardedMpi, TheLibrarysOwnOrderErrsByRoundingsAlone) {
+  for (const int ranks : {1, 2, 3})
+    EXPECT_EQ(on_ranks(ranks, "fold_any").out, "0 wrong of 56391\n") << ranks;
+}
+
 TEST_F(ShardedMpi, StepsHaveTheSameBitsOnAnyNumberOfRanks) {
   const std::string alone = on_ranks(1, "stage2").out;
   EXPECT_THAT(alone, HasSubstr(" 0 0x")) << "no step overflowed";

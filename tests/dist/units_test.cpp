@@ -85,6 +85,31 @@ TEST_F(PassOverUnits, RefusesAnotherOrder) {
   EXPECT_THAT([&] { units.end_pass(); }, ThrowsMessage<Error>(HasSubstr("expected 3 gathered")));
 }
 
+// An exception in a forward leaves the next unit's gather under way.
+TEST_F(PassOverUnits, BeginAgainAfterAPassThatFailed) {
+  const Partition partition(parameters_, 1);
+  Units units(single(), partition, parameters_, {{0, 1}, {2, 3}, {4, 5}});
+  units.shard();
+  units.begin_pass(Units::Pass::forward);
+  units.before_forward(0);
+  units.begin_pass(Units::Pass::forward);
+  for (size_t unit = 0; unit < units.size(); ++unit) units.before_forward(unit);
+  EXPECT_EQ(parameters_[5].data<float>()[0], 6.0f);
+  units.end_pass();
+}
+
+TEST_F(PassOverUnits, WeightsThatRank0AloneHasAreNotSharded) {
+  const Partition partition(parameters_, 1);
+  Units units(single(), partition, parameters_, {{0, 1}, {2, 3}});
+  units.shard();
+  units.gather(Units::Where::first_rank);
+  EXPECT_THAT([&] { units.shard(); },
+              ThrowsMessage<Error>(HasSubstr("expected whole ones on all ranks")));
+  units.gather(Units::Where::all_ranks);
+  units.shard();
+  EXPECT_FALSE(units.is_whole());
+}
+
 TEST_F(PassOverUnits, AreWholeAgainAfterAGather) {
   const Partition partition(parameters_, 1);
   Units units(single(), partition, parameters_, {{0, 1}, {2, 3}});

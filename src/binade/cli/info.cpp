@@ -51,6 +51,8 @@ std::string as_json() {
       .value(lab::machine_memory())
       .key("mpi")
       .value(dist::mpi_version())
+      .key("nccl")
+      .value(dist::nccl_version())
       .key("features")
       .begin_array();
   for (const std::string_view feature : cpu_feature_names()) out.value(feature);

@@ -5,11 +5,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <numeric>
 
+#include "binade/backend/exchange.h"
+#include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "binade/dist/mpi.h"
+#include "binade/dist/nccl.h"
 
 namespace binade::dist {
 namespace {
@@ -28,7 +30,7 @@ void check_size(const std::string& name, int64_t found, int64_t expected) {
 // A process alone, or one of several without the others.
 class Alone final : public Communicator {
  public:
-  using Communicator::Communicator;
+  Alone(int rank, int size, Device device) : Communicator(rank, size), device_(device) {}
 
   std::string describe() const override {
     return size() == 1 ? "one process" : "one process of " + std::to_string(size());
@@ -43,6 +45,10 @@ class Alone final : public Communicator {
   Pending start_all_to_all(Bytes send, Counts, MutableBytes receive, Counts) override {
     return copy(send, receive);
   }
+  Pending start_reduce_scatter(Bytes send, MutableBytes receive, Counts counts) override {
+    const auto before = static_cast<size_t>(total(counts.first(static_cast<size_t>(rank()))));
+    return copy(send.subspan(before, receive.size()), receive);
+  }
   Pending start_all_gather(Bytes send, MutableBytes receive, Counts) override {
     return copy(send, receive);
   }
@@ -53,20 +59,29 @@ class Alone final : public Communicator {
 
  private:
   // As often as it fits. Tensors of the meta device have no data.
-  static Pending copy(Bytes send, MutableBytes receive) {
-    if (send.data() == nullptr || receive.data() == nullptr || send.empty()) return {};
+  Pending copy(Bytes send, MutableBytes receive) const {
+    if (send.empty()) return {};
     for (size_t at = 0; at + send.size() <= receive.size(); at += send.size())
-      std::memcpy(receive.data() + at, send.data(), send.size());
+      backend::copy_bytes(device_, receive.data() + at, send.data(), std::ssize(send));
     return {};
   }
+
+  Device device_;
 };
 
 }  // namespace
 
 void Communicator::note(const std::string& name, int64_t bytes, int64_t sent) {
-  last_ = {last_.number + 1, name, bytes, phase_};
+  last_ = {last_.number + 1, name, bytes, counter_->phase_};
   history_ = XXH3_64bits_withSeed(name.data(), name.size(), history_);
-  traffic_.bytes_sent += sent;
+  counter_->traffic_.bytes_sent += sent;
+}
+
+void Communicator::abort_stuck(const Operation& stuck, double seconds) {
+  abort("waiting in " + stuck.phase + ", " + stuck.name + " for " +
+            std::to_string(static_cast<int64_t>(seconds)) + " s",
+        2);
+  std::abort();  // GCC does not see that the call above never returns
 }
 
 Communicator::Pending Communicator::all_to_all(const std::string& name, Bytes send,
@@ -78,6 +93,16 @@ Communicator::Pending Communicator::all_to_all(const std::string& name, Bytes se
   check_size(name, std::ssize(receive), total(receive_counts));
   note(name, std::ssize(send), std::ssize(send) - send_counts[static_cast<size_t>(rank_)]);
   return start_all_to_all(send, send_counts, receive, receive_counts);
+}
+
+Communicator::Pending Communicator::reduce_scatter(const std::string& name, Bytes send,
+                                                   MutableBytes receive, Counts counts) {
+  const int64_t own = counts[static_cast<size_t>(rank_)];
+  check_size(name, std::ssize(counts), size_);
+  check_size(name, std::ssize(send), total(counts));
+  check_size(name, std::ssize(receive), own);
+  note(name, std::ssize(send), std::ssize(send) - own);
+  return start_reduce_scatter(send, receive, counts);
 }
 
 void Communicator::all_gather(const std::string& name, Bytes send, MutableBytes receive,
@@ -138,18 +163,32 @@ std::string Communicator::broadcast_text(const std::string& name, const std::str
 std::shared_ptr<Communicator> single() { return simulated(0, 1); }
 
 std::shared_ptr<Communicator> simulated(int rank, int size) {
-  return std::make_shared<Alone>(rank, size);
+  return std::make_shared<Alone>(rank, size, Device::cpu());
+}
+
+std::shared_ptr<Communicator> on_device(const std::shared_ptr<Communicator>& ranks, Device device) {
+  if (!device.is_cuda()) return ranks;
+  if (ranks->size() == 1 && nccl_version().empty()) return std::make_shared<Alone>(0, 1, device);
+  if (ranks->device_ranks_ == nullptr) ranks->device_ranks_ = make_nccl(*ranks, device);
+  return ranks->device_ranks_;
+}
+
+Device device_of_rank(const Communicator& ranks, Device device) {
+  const auto gpus = static_cast<int>(backend::gpus().size());
+  if (!device.is_cuda() || ranks.size() == 1 || gpus == 0) return device;
+  return Device::cuda(ranks.local_rank() % gpus);
 }
 
 std::shared_ptr<Communicator> init() {
   const Environment here = environment();
   if (here.size == 1) return single();
   if (here.launcher == "torchrun") {
+    if (!nccl_version().empty() && !backend::gpus().empty()) return init_nccl(here);
     fail("ranks", {.argument = "torchrun",
-                   .expected = "a launcher of MPI programs",
+                   .expected = "GPUs and a build with NCCL, or a launcher of MPI programs",
                    .found = "WORLD_SIZE = " + std::to_string(here.size),
-                   .hint = "torchrun starts processes without MPI, and this version has no NCCL: "
-                           "use mpirun -n N, srun, or binade launch -n N"});
+                   .hint = "torchrun starts processes without MPI: on CPUs use mpirun -n N, srun, "
+                           "or binade launch -n N"});
   }
   return init_mpi(here);
 }

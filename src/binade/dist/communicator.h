@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binade/dist/environment.h"
+#include "binade/tensor/device.h"
 
 namespace binade::dist {
 
@@ -28,11 +29,14 @@ struct Traffic {
 
 // Processes that compute together: each has a rank of 0 to size() - 1. Every member but the
 // accessors is collective: all ranks call it, in the same order. Counts are in bytes, one for each
-// rank. One thread of a process calls it.
+// rank. One thread of a process calls it. Memory is the host's; a communicator of a GPU
+// (on_device()) takes that GPU's, and its collectives run in the order of the GPU's work, while the
+// host never waits.
 class Communicator {
  public:
   // A collective that runs while the caller computes. wait() must come before the buffers are used
-  // or released, and before the Communicator ends.
+  // or released, and before the Communicator ends. Of a GPU: work submitted after wait() comes
+  // after the collective.
   class Pending {
    public:
     Pending() = default;
@@ -68,6 +72,9 @@ class Communicator {
   // `receive` in the same order.
   Pending all_to_all(const std::string& name, Bytes send, Counts send_counts, MutableBytes receive,
                      Counts receive_counts);
+  // f32: the sums of all ranks' `send`, added in an order that the library chooses; rank r gets
+  // part r of them.
+  Pending reduce_scatter(const std::string& name, Bytes send, MutableBytes receive, Counts counts);
   // Every rank's `send` arrives in `receive` of every rank, in the order of ranks.
   void all_gather(const std::string& name, Bytes send, MutableBytes receive, Counts counts);
   // The same while the caller computes.
@@ -83,6 +90,7 @@ class Communicator {
 
   // For messages: what the collectives from here on belong to.
   void set_phase(std::string phase) { phase_ = std::move(phase); }
+  const std::string& phase() const { return phase_; }
   // Seconds until a wait ends the program; a message comes after the smaller of 30 and half of
   // them.
   void set_timeout(double seconds) { timeout_ = seconds; }
@@ -92,23 +100,40 @@ class Communicator {
   uint64_t history() const { return history_; }
   const Traffic& traffic() const { return traffic_; }
 
+  // Of a GPU: from here on, a watchdog follows all work that the GPU has so far. For a replay of
+  // captured collectives, which it does not see.
+  virtual void watch_replay() {}
+
   // Prints "binade: rank 2: message" and ends all ranks with exit code `status`.
   [[noreturn]] virtual void abort(const std::string& message, int status) = 0;
+  // Ends all ranks with a message about an operation that did not end in time: the ranks that no
+  // longer answer, or the operations they stand at.
+  [[noreturn]] virtual void abort_stuck(const Operation& stuck, double seconds);
   // Ends the message layer after a success on all ranks.
   virtual void finalize() = 0;
 
  protected:
   virtual Pending start_all_to_all(Bytes send, Counts send_counts, MutableBytes receive,
                                    Counts receive_counts) = 0;
+  virtual Pending start_reduce_scatter(Bytes send, MutableBytes receive, Counts counts) = 0;
   virtual Pending start_all_gather(Bytes send, MutableBytes receive, Counts counts) = 0;
   virtual Pending start_gather(Bytes send, MutableBytes receive, Counts counts) = 0;
   virtual Pending start_broadcast(MutableBytes bytes) = 0;
   void add_waited(double seconds) { traffic_.waited += seconds; }
+  // Another communicator of the same ranks names the phase and counts this one's bytes.
+  void count_on(Communicator& other) { counter_ = &other; }
+  // Before finalize() ends what it needs.
+  void release_device() { device_ranks_ = nullptr; }
 
  private:
+  friend std::shared_ptr<Communicator> on_device(const std::shared_ptr<Communicator>& ranks,
+                                                 Device device);
+
   void note(const std::string& name, int64_t bytes, int64_t sent);
 
   int rank_, size_;
+  Communicator* counter_ = this;
+  std::shared_ptr<Communicator> device_ranks_;  // see on_device()
   std::string phase_ = "start";
   double timeout_ = 600;
   Operation last_;
@@ -128,7 +153,18 @@ std::shared_ptr<Communicator> simulated(int rank, int size);
 // them. Call it once.
 std::shared_ptr<Communicator> init();
 
-// Whether this build has MPI, and its version: "Open MPI v4.1.4". Empty: no.
+// The same ranks for the memory of a device: NCCL's for a GPU, which each rank must have one of,
+// made once and then returned again; `ranks` themselves for others. Fails if this build has no
+// NCCL. Collective.
+std::shared_ptr<Communicator> on_device(const std::shared_ptr<Communicator>& ranks, Device device);
+
+// The GPU of a rank among those of its machine: cuda:(local rank modulo GPUs). Other devices as
+// given.
+Device device_of_rank(const Communicator& ranks, Device device);
+
+// Whether this build has MPI, and its version: "Open MPI v4.1.4". Empty: no. The same of NCCL:
+// "NCCL 2.28.9".
 std::string mpi_version();
+std::string nccl_version();
 
 }  // namespace binade::dist

@@ -18,6 +18,18 @@ std::span<std::byte> bytes_of(const Tensor& x) {
   return {static_cast<std::byte*>(x.raw_data()), static_cast<size_t>(x.bytes())};
 }
 
+Tensor gradient_of(const Tensor& parameter) {
+  const Tensor gradient = parameter.grad();
+  if (!gradient.defined()) {
+    fail("ranks",
+         {.argument = "gradient of " + describe(parameter),
+          .expected = "one from every micro-batch",
+          .found = "none",
+          .hint = "leave parameters that the loss does not depend on out of the optimizer"});
+  }
+  return gradient;
+}
+
 }  // namespace
 
 Fold::Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,
@@ -29,12 +41,16 @@ Fold::Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,
       send_counts_(static_cast<size_t>(ranks_->size())),
       receive_counts_(send_counts_.size()),
       bucket_of_(parameters_.size()) {
+  if (options_.order == ReduceOrder::any && options_.wire != DType::f32) {
+    fail("ranks", {.argument = "order 'any'",
+                   .expected = "gradients sent in f32",
+                   .found = std::string(name(options_.wire))});
+  }
   for (const Tensor& parameter : parameters_) {
-    if (!parameter.device().is_cuda() && parameter.grad_dtype() == DType::f32) continue;
+    if (parameter.grad_dtype() == DType::f32) continue;
     fail("ranks", {.argument = "parameter " + describe(parameter),
-                   .expected = "f32 gradients on a CPU",
-                   .found = std::string(name(parameter.grad_dtype())) + " on " +
-                            to_string(parameter.device())});
+                   .expected = "f32 gradients",
+                   .found = std::string(name(parameter.grad_dtype()))});
   }
   const Device device = parameters_.front().device();
   const std::vector<Bucket>& buckets = partition.buckets();
@@ -96,14 +112,7 @@ void Fold::pack(const Bucket& bucket) {
   const NoGrad no_grad;
   for (size_t i = 0; i < bucket.parameters.size(); ++i) {
     const Tensor& parameter = parameters_[bucket.parameters[i]];
-    const Tensor gradient = parameter.grad();
-    if (!gradient.defined()) {
-      fail("ranks", {.argument = "gradient of " + describe(parameter),
-                     .expected = "one from every micro-batch",
-                     .found = "none",
-                     .hint = "leave parameters that the loss does not depend on out of the "
-                             "optimizer"});
-    }
+    const Tensor gradient = gradient_of(parameter);
     const Tensor target = outgoing_.strided(parameter.shape(), gradient.strides(),
                                             outgoing_.offset() + bucket.starts[i]);
     backend::of(gradient).elementwise.copy(gradient, target);
@@ -111,9 +120,22 @@ void Fold::pack(const Bucket& bucket) {
   }
 }
 
+void Fold::add_own(const Bucket& bucket, const Tensor& sum) {
+  const NoGrad no_grad;
+  for (size_t i = 0; i < bucket.parameters.size(); ++i) {
+    const Tensor& parameter = parameters_[bucket.parameters[i]];
+    const Tensor gradient = gradient_of(parameter);
+    backend::of(sum).elementwise.axpby(
+        1, gradient, is_first_ ? 0 : 1,
+        sum.strided(parameter.shape(), gradient.strides(), sum.offset() + bucket.starts[i]));
+    parameter.zero_grad();
+  }
+}
+
 void Fold::send(size_t index) {
   add_arrived();
   const Bucket& bucket = partition_.buckets()[index];
+  if (ranks_->size() == 1 && options_.wire == DType::f32) return add_own(bucket, sums_[index]);
   const bool has_leaf = ranks_->rank() < leaves_;
   if (has_leaf) pack(bucket);
   const auto size = static_cast<int64_t>(size_of(options_.wire));
@@ -122,11 +144,19 @@ void Fold::send(size_t index) {
     send_counts_[static_cast<size_t>(rank)] = has_leaf ? bucket.owned(rank).size() * size : 0;
     receive_counts_[static_cast<size_t>(rank)] = rank < leaves_ ? own * size : 0;
   }
+  const std::string name = "fold of bucket " + std::to_string(index);
+  under_way_ = index;
+  if (options_.order == ReduceOrder::any) {
+    if (!has_leaf) backend::of(outgoing_).elementwise.fill(outgoing_, 0);
+    for (int rank = 0; rank < ranks_->size(); ++rank)
+      send_counts_[static_cast<size_t>(rank)] = bucket.owned(rank).size() * size;
+    pending_ = ranks_->reduce_scatter(name, bytes_of(elements(outgoing_, 0, bucket.size)),
+                                      bytes_of(elements(incoming_, 0, own)), send_counts_);
+    return;
+  }
   const Tensor out = elements(outgoing_, 0, has_leaf ? bucket.size : 0);
   const Tensor in = elements(incoming_, 0, own * leaves_);
-  pending_ = ranks_->all_to_all("fold of bucket " + std::to_string(index), bytes_of(out),
-                                send_counts_, bytes_of(in), receive_counts_);
-  under_way_ = index;
+  pending_ = ranks_->all_to_all(name, bytes_of(out), send_counts_, bytes_of(in), receive_counts_);
 }
 
 void Fold::add_arrived() {
@@ -135,7 +165,8 @@ void Fold::add_arrived() {
   const Tensor& sum = sums_[*std::exchange(under_way_, {})];
   const int64_t own = sum.numel();
   if (own == 0) return;
-  for (int rank = 0; rank < leaves_; ++rank) {
+  const int arrived = options_.order == ReduceOrder::any ? 1 : leaves_;
+  for (int rank = 0; rank < arrived; ++rank) {
     backend::of(sum).elementwise.axpby(1, elements(incoming_, rank * own, own),
                                        is_first_ && rank == 0 ? 0 : 1, sum);
   }

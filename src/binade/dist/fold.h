@@ -6,6 +6,7 @@
 
 #include "binade/dist/communicator.h"
 #include "binade/dist/partition.h"
+#include "binade/dist/reduce_order.h"
 
 namespace binade::dist {
 
@@ -16,8 +17,11 @@ class Fold {
  public:
   struct Options {
     DType wire = DType::f32;  // f16 or bf16: each gradient is rounded once before it is sent
+    // `any`: the library's own reduction of each round. Its sums depend on the number of ranks.
+    ReduceOrder order = ReduceOrder::fixed;
   };
 
+  // `ranks` are those of the parameters' device.
   Fold(std::shared_ptr<Communicator> ranks, const Partition& partition,
        std::vector<Tensor> parameters, const Options& options);
 
@@ -41,6 +45,8 @@ class Fold {
   // Waits for the bucket under way and adds its gradients.
   void add_arrived();
   void pack(const Bucket& bucket);
+  // One rank adds its gradients where they are.
+  void add_own(const Bucket& bucket, const Tensor& sum);
 
   std::shared_ptr<Communicator> ranks_;
   const Partition& partition_;

@@ -1,6 +1,10 @@
 #include "binade/dist/fp8_maxima.h"
 
+#include <algorithm>
 #include <string>
+
+#include "binade/backend/backend.h"
+#include "binade/backend/exchange.h"
 
 namespace binade::dist {
 
@@ -42,6 +46,84 @@ void Fp8Maxima::take(const StepWhole& whole) {
     const int64_t dropped = counted_[all[i].name] + whole.sums[i] + whole.most[i];
     *all[i].dropped.mutable_data<int32_t>() = static_cast<int32_t>(dropped);
   }
+}
+
+std::vector<Fp8Maxima::Stream> Fp8Maxima::ordered_streams() const {
+  std::vector<Stream> all = streams();
+  std::stable_partition(all.begin(), all.end(), [](const Stream& one) { return !one.is_weight; });
+  return all;
+}
+
+Tensor Fp8Maxima::dropped_of(const std::vector<Stream>& streams) const {
+  if (streams.empty()) return {};
+  const Tensor result =
+      Tensor::empty({std::ssize(streams)}, DType::f64, streams.front().dropped.device());
+  std::vector<TensorView> scalars;
+  for (const Stream& one : streams) scalars.push_back(one.dropped);
+  backend::collect(scalars, result);
+  return result;
+}
+
+void Fp8Maxima::begin_on_device() {
+  const std::vector<Stream> all = ordered_streams();
+  counted_streams_.clear();
+  for (const Stream& one : all) counted_streams_.push_back(one.name);
+  counted_on_device_ = dropped_of(all);
+}
+
+void Fp8Maxima::add_to(DeviceTally::Part& part) {
+  const std::vector<Stream> all = ordered_streams();
+  if (all.empty()) return;
+  const auto count = std::ssize(all);
+  const Device device = all.front().pending.device();
+  const auto& kernels = backend::of(device);
+  if (std::ssize(counted_streams_) != count) {
+    // The first step has made streams, which had dropped nothing before.
+    const Tensor before = Tensor::empty({count}, DType::f64, device);
+    kernels.elementwise.fill(before, 0);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto known = std::find(counted_streams_.begin(), counted_streams_.end(),
+                                   all[static_cast<size_t>(i)].name);
+      if (known != counted_streams_.end())
+        kernels.elementwise.copy(
+            counted_on_device_.strided({1}, {1}, known - counted_streams_.begin()),
+            before.strided({1}, {1}, i));
+    }
+    counted_on_device_ = before;
+  }
+  part.maxima = Tensor::empty({count}, DType::f64, device);
+  std::vector<TensorView> pending;
+  for (const Stream& one : all) pending.push_back(one.pending);
+  backend::collect(pending, part.maxima);
+  const Tensor added = dropped_of(all);
+  kernels.elementwise.binary(backend::Binary::sub, added, counted_on_device_, added);
+  const auto summed =
+      std::count_if(all.begin(), all.end(), [](const Stream& one) { return !one.is_weight; });
+  part.sums = added.strided({summed}, {1}, 0);
+  part.most = added.strided({count - summed}, {1}, summed);
+}
+
+void Fp8Maxima::take(const DeviceTally::Whole& whole) {
+  const std::vector<Stream> all = ordered_streams();
+  if (all.empty()) return;
+  const auto& kernels = backend::of(whole.maxima);
+  std::vector<TensorView> pending, dropped;
+  for (const Stream& one : all) {
+    pending.push_back(one.pending);
+    dropped.push_back(one.dropped);
+  }
+  backend::distribute(whole.maxima, pending);
+  const int64_t summed = whole.sums.numel();
+  const Tensor total = Tensor::empty({std::ssize(all)}, DType::f64, whole.maxima.device());
+  const auto add = [&](const Tensor& numbers, int64_t at) {
+    if (numbers.numel() == 0) return;
+    kernels.elementwise.binary(backend::Binary::add, numbers,
+                               counted_on_device_.strided({numbers.numel()}, {1}, at),
+                               total.strided({numbers.numel()}, {1}, at));
+  };
+  add(whole.sums, 0);
+  add(whole.most, summed);
+  backend::distribute(total, dropped);
 }
 
 }  // namespace binade::dist

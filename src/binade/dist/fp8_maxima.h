@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/dist/device_tally.h"
 #include "binade/dist/tally.h"
 #include "binade/nn/module.h"
 
@@ -22,6 +23,10 @@ class Fp8Maxima {
   void add_to(StepPart& part);
   // Takes those of all ranks. The state is then that of one process that ran all micro-batches.
   void take(const StepWhole& whole);
+  // The same with numbers that stay on the device.
+  void begin_on_device();
+  void add_to(DeviceTally::Part& part);
+  void take(const DeviceTally::Whole& whole);
 
  private:
   struct Stream {
@@ -30,9 +35,15 @@ class Fp8Maxima {
     bool is_weight = false;  // which every rank quantizes once
   };
   std::vector<Stream> streams() const;
+  // The same with weights last, and the `dropped` of all as one f64 tensor.
+  std::vector<Stream> ordered_streams() const;
+  Tensor dropped_of(const std::vector<Stream>& streams) const;
 
   nn::Module& model_;
   std::map<std::string, int64_t> counted_;  // `dropped` of each stream before the step
+  // The same on a device: streams and their numbers.
+  std::vector<std::string> counted_streams_;
+  Tensor counted_on_device_;
 };
 
 }  // namespace binade::dist

@@ -97,7 +97,16 @@ class Mpi final : public Communicator {
     end(status);
   }
 
+  [[noreturn]] void abort_stuck(const Operation& stuck, double seconds) override {
+    const RollCall answers = roll_call();
+    if (speaker(answers) != rank()) wait_for_the_speaker();
+    const bool all_answer = std::all_of(answers.begin(), answers.end(),
+                                        [](const auto& one) { return one.has_value(); });
+    abort(dist::describe(answers, all_answer ? last() : stuck, seconds), 2);
+  }
+
   void finalize() override {
+    release_device();
     MPI_Comm_free(&data_);
     MPI_Comm_free(&roll_calls_);
     MPI_Finalize();
@@ -112,6 +121,16 @@ class Mpi final : public Communicator {
                          from.counts(), from.offsets(), MPI_BYTE, data_, &request));
     // MPI reads counts and offsets until the operation is complete.
     return Pending([this, request, to, from] { wait(request); });
+  }
+
+  Pending start_reduce_scatter(Bytes send, MutableBytes receive, Counts counts) override {
+    std::vector<int64_t> elements(counts.begin(), counts.end());
+    for (int64_t& count : elements) count /= static_cast<int64_t>(sizeof(float));
+    const Layout to(elements);
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ireduce_scatter(send.data(), receive.data(), to.counts(), MPI_FLOAT, MPI_SUM, data_,
+                              &request));
+    return Pending([this, request, to] { wait(request); });
   }
 
   Pending start_all_gather(Bytes send, MutableBytes receive, Counts counts) override {

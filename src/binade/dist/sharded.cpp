@@ -8,6 +8,7 @@
 #include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
+#include "binade/backend/exchange.h"
 #include "binade/backend/optimizer.h"
 #include "binade/base/division.h"
 #include "binade/base/restore.h"
@@ -29,6 +30,26 @@ std::vector<int64_t> micros_of(const Communicator& ranks, const ShardedOptions& 
   for (int64_t micro = ranks.rank(); micro < options.micro_batches; micro += ranks.size())
     micros.push_back(micro);
   return micros;
+}
+
+// The norm of all gradients, of its parts, and what follows from it.
+optim::Clip clip_of(const Tensor& norm_parts, const Tensor& found_inf, double max_norm) {
+  const auto& kernels = backend::of(norm_parts).optimizer;
+  optim::Clip clip{Tensor::empty_like(found_inf), {}, found_inf};
+  kernels.join_norm_parts(norm_parts, clip.norm);
+  if (max_norm > 0) {
+    clip.factor = Tensor::empty_like(found_inf);
+    kernels.clip_factor(clip.norm, max_norm, clip.factor);
+  }
+  return clip;
+}
+
+// In the order and with the roundings of one process.
+Tensor mean_of(const std::vector<Tensor>& losses) {
+  const NoGrad no_grad;
+  const Tensor mean = zeros({}, DType::f64, losses.front().device());
+  for (const Tensor& loss : losses) add_(mean, loss, 1.0 / static_cast<double>(losses.size()));
+  return mean;
 }
 
 // The number in "blocks.12.mlp.up.weight".
@@ -57,10 +78,16 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
       partition_(std::move(partition)),
       options_(options),
       parameters_(optimizer.parameters()),
+      device_(parameters_.front().device()),
+      device_ranks_(on_device(ranks_, device_)),
       micros_(micros_of(*ranks_, options)),
       fp8_(model),
-      fold_(ranks_, partition_, parameters_, {.wire = options.reduce_dtype}),
+      fold_(device_ranks_, partition_, parameters_,
+            {.wire = options.reduce_dtype, .order = options.order}),
       hooks_(std::make_shared<Hooks>()) {
+  if (device_.is_cuda())
+    device_tally_.emplace(device_ranks_, partition_, parameters_.size(), options.micro_batches,
+                          device_);
   optimizer.use_gradients(fold_.sums());
   if (options.stage == 3) make_units(model);
   for (const Bucket& bucket : partition_.buckets()) {
@@ -85,6 +112,12 @@ Sharded::~Sharded() {
 }
 
 void Sharded::make_units(nn::Module& model) {
+  if (device_.is_cuda()) {
+    fail("ranks", {.argument = "stage",
+                   .expected = "1 or 2 on GPUs",
+                   .found = "3",
+                   .hint = "weights are sharded among CPUs alone so far"});
+  }
   auto* const blocks = dynamic_cast<nn::LanguageModel*>(&model);
   if (blocks == nullptr) {
     fail("ranks", {.argument = "stage",
@@ -123,7 +156,7 @@ void Sharded::make_units(nn::Module& model) {
     }
     complete_buckets_.push_back(complete);
   }
-  units_ = std::make_unique<Units>(ranks_, partition_, parameters_, units);
+  units_ = std::make_unique<Units>(device_ranks_, partition_, parameters_, units);
   units_->shard();
   optimizer_.use_shards(units_->shards());
   hooks_->owner = this;
@@ -200,7 +233,7 @@ void Sharded::keep_shards() {
 }
 
 void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
-  fp8_.begin();
+  device_.is_cuda() ? fp8_.begin_on_device() : fp8_.begin();
   const int64_t ranks = ranks_->size();
   for (int64_t first = 0; first < options_.micro_batches; first += ranks) {
     const int64_t leaves = std::min(ranks, options_.micro_batches - first);
@@ -213,15 +246,28 @@ void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
   }
 }
 
-Sharded::Agreed Sharded::agree(double max_norm, StepPart own, const amp::GradientCheck* check) {
-  const std::vector<Tensor> gradients = optimizer_.gradients();
-  if (const Device device = gradients.front().device(); device.is_meta()) {
-    const Tensor one = Tensor::empty({1}, DType::f32, device);
+void Sharded::take_host_facts(const StepWhole& whole) {
+  all_facts_ = {.stop = whole.stop, .seconds = whole.seconds, .waited = whole.waited};
+}
+
+void Sharded::set_host_facts(const HostFacts& own) {
+  own_facts_ = own;
+  if (device_.is_cuda())
+    take_host_facts(
+        tally(*ranks_, {.stop = own.stop, .seconds = own.seconds, .waited = own.waited}));
+}
+
+Sharded::Agreed Sharded::agree(double max_norm, const std::vector<Tensor>& losses,
+                               const amp::GradientCheck* check) {
+  if (device_.is_meta()) {
+    const Tensor one = Tensor::empty({1}, DType::f32, device_);
     return {.clip = {.norm = one, .factor = max_norm > 0 ? one : Tensor(), .found_inf = one},
-            .losses = std::vector<double>(static_cast<size_t>(options_.micro_batches)),
-            .stop = 0,
-            .waiting = 0};
+            .loss = Tensor::empty({}, DType::f64, device_)};
   }
+  if (device_.is_cuda()) return agree_on_gpu(max_norm, losses, check);
+  const std::vector<Tensor> gradients = optimizer_.gradients();
+  StepPart own{.stop = own_facts_.stop, .seconds = own_facts_.seconds, .waited = own_facts_.waited};
+  for (const Tensor& loss : losses) own.losses.push_back(loss.item());
   int64_t pieces = 0;
   for (const Tensor& gradient : gradients)
     pieces += divide_up(gradient.numel(), backend::norm_piece);
@@ -236,16 +282,11 @@ Sharded::Agreed Sharded::agree(double max_norm, StepPart own, const amp::Gradien
   fp8_.add_to(own);
   const StepWhole whole = tally(*ranks_, own);
   fp8_.take(whole);
+  take_host_facts(whole);
   if (check != nullptr) {
     *check->found_inf.mutable_data<float>() = static_cast<float>(whole.found_inf);
     *check->first_bad.mutable_data<int32_t>() = static_cast<int32_t>(whole.first_bad);
   }
-  Agreed agreed{.clip = {.norm = Tensor::empty({1}, DType::f32),
-                         .factor = {},
-                         .found_inf = full({1}, whole.found_inf, DType::f32)},
-                .losses = {},
-                .stop = whole.stop,
-                .waiting = whole.seconds > 0 ? whole.waited / whole.seconds : 0};
   // The parts of each parameter, in the order of its elements, which is that of its owners.
   std::vector<double> ordered;
   std::vector<size_t> next(whole.norm_parts.size());
@@ -260,33 +301,57 @@ Sharded::Agreed Sharded::agree(double max_norm, StepPart own, const amp::Gradien
   const Tensor all = Tensor::empty({std::ssize(ordered)}, DType::f64);
   if (!ordered.empty())
     std::memcpy(all.mutable_data<double>(), ordered.data(), ordered.size() * sizeof(double));
-  kernels.join_norm_parts(all, agreed.clip.norm);
-  if (max_norm > 0) {
-    agreed.clip.factor = Tensor::empty({1}, DType::f32);
-    kernels.clip_factor(agreed.clip.norm, max_norm, agreed.clip.factor);
-  }
+  std::vector<Tensor> in_order;
   for (int64_t micro = 0; micro < options_.micro_batches; ++micro) {
     const auto& from = whole.losses[static_cast<size_t>(micro % ranks_->size())];
-    const auto index = static_cast<size_t>(micro / ranks_->size());
-    if (index < from.size()) agreed.losses.push_back(from[index]);
+    in_order.push_back(full({}, from.at(static_cast<size_t>(micro / ranks_->size())), DType::f64));
   }
-  return agreed;
+  return {.clip = clip_of(all, full({1}, whole.found_inf, DType::f32), max_norm),
+          .loss = mean_of(in_order)};
+}
+
+Sharded::Agreed Sharded::agree_on_gpu(double max_norm, const std::vector<Tensor>& losses,
+                                      const amp::GradientCheck* check) {
+  const std::vector<Tensor> gradients = optimizer_.gradients();
+  int64_t pieces = 0;
+  for (const Tensor& gradient : gradients)
+    pieces += divide_up(gradient.numel(), backend::gpu_norm_piece);
+  DeviceTally::Part part{.norm_parts = Tensor::empty({pieces}, DType::f64, device_),
+                         .found_inf = zeros({1}, DType::f32, device_),
+                         .first_bad = {},
+                         .losses = losses};
+  backend::of(device_).optimizer.gradient_norm_parts(
+      std::vector<TensorView>(gradients.begin(), gradients.end()), part.norm_parts, part.found_inf);
+  if (check != nullptr) {
+    part.found_inf = check->found_inf;
+    part.first_bad = check->first_bad;
+  }
+  fp8_.add_to(part);
+  const DeviceTally::Whole whole = device_tally_->exchange(part);
+  fp8_.take(whole);
+  const auto& copy = backend::of(device_).elementwise.copy;
+  if (check != nullptr) {
+    copy(whole.found_inf, check->found_inf);
+    copy(whole.first_bad, check->first_bad);
+  }
+  const Tensor found_inf = Tensor::empty({1}, DType::f32, device_);
+  copy(whole.found_inf, found_inf);
+  return {.clip = clip_of(whole.norm_parts, found_inf, max_norm), .loss = mean_of(whole.losses)};
 }
 
 void Sharded::gather_parameters() {
   if (ranks_->size() == 1) return;
   const memory::CategoryGuard category(memory::Category::workspace);
-  const Device device = parameters_.front().device();
   for (size_t b = 0; b < gathered_.size(); ++b) {
     const GatherGroup& group = gathered_[b];
     if (group.bytes() == 0) continue;
     const int64_t own = group.counts()[static_cast<size_t>(ranks_->rank())];
-    const Tensor out = Tensor::empty({own}, DType::u8, device),
-                 in = Tensor::empty({group.bytes()}, DType::u8, device);
+    const Tensor out = Tensor::empty({own}, DType::u8, device_),
+                 in = Tensor::empty({group.bytes()}, DType::u8, device_);
     group.pack(ranks_->rank(), {}, out);
-    ranks_->all_gather("weights of bucket " + std::to_string(b),
-                       {element_bytes(out, 0), static_cast<size_t>(own)},
-                       {element_bytes(in, 0), static_cast<size_t>(group.bytes())}, group.counts());
+    device_ranks_->all_gather(
+        "weights of bucket " + std::to_string(b), {element_bytes(out, 0), static_cast<size_t>(own)},
+        {element_bytes(in, 0), static_cast<size_t>(group.bytes())}, group.counts());
     group.unpack(in, ranks_->rank());
   }
 }
@@ -306,10 +371,13 @@ StateDict Sharded::gather(const StateDict& optimizer_state) {
       counts.push_back(optim::state_elements(name, partition_.owned(index, rank).size()) * size);
     const int64_t elements = optim::state_elements(name, parameter.numel());
     const Shape shape = elements == parameter.numel() ? parameter.shape() : Shape{elements};
-    const Tensor whole = Tensor::empty(ranks_->rank() == 0 ? shape : Shape{0}, own.dtype());
-    ranks_->gather("state " + name, {element_bytes(own, 0), static_cast<size_t>(own.bytes())},
-                   {element_bytes(whole, 0), static_cast<size_t>(whole.bytes())}, counts);
-    result[name] = ranks_->rank() == 0 ? whole : own;
+    const Tensor whole =
+        Tensor::empty(ranks_->rank() == 0 ? shape : Shape{0}, own.dtype(), own.device());
+    device_ranks_->gather("state " + name,
+                          {element_bytes(own, 0), static_cast<size_t>(own.bytes())},
+                          {element_bytes(whole, 0), static_cast<size_t>(whole.bytes())}, counts);
+    // Rank 0's GPU has memory for one whole tensor, its host for all.
+    result[name] = ranks_->rank() == 0 ? to(whole, Device::cpu()) : own;
   }
   return result;
 }
@@ -317,21 +385,21 @@ StateDict Sharded::gather(const StateDict& optimizer_state) {
 ShardedStep Sharded::step(amp::GradScaler& scaler, double max_norm,
                           FunctionRef<Tensor(int64_t)> loss_of) {
   const double fraction = 1.0 / static_cast<double>(options_.micro_batches);
-  StepPart part;
+  std::vector<Tensor> losses;
   optimizer_.zero_grad();
   accumulate([&](int64_t micro) {
     Tensor loss = loss_of(micro);
-    part.losses.push_back(loss.item());
+    losses.push_back(loss.detach());
     if (options_.micro_batches > 1) loss = loss * fraction;
     scaler.scale(loss).backward();
   });
   scaler.unscale(optimizer_);
   std::optional<amp::GradientCheck> check;
   if (scaler.enabled()) check = scaler.check_of(optimizer_);
-  const Agreed agreed = agree(max_norm, std::move(part), check ? &*check : nullptr);
-  ShardedStep result{.gradient_norm = agreed.clip.norm.item(),
-                     .applied = agreed.clip.found_inf.item() == 0};
-  for (const double loss : agreed.losses) result.loss += loss * fraction;
+  const Agreed agreed = agree(max_norm, losses, check ? &*check : nullptr);
+  const ShardedStep result{.loss = agreed.loss.item(),
+                           .gradient_norm = agreed.clip.norm.item(),
+                           .applied = agreed.clip.found_inf.item() == 0};
   if (scaler.enabled()) {
     scaler.step(optimizer_, agreed.clip.factor);
     scaler.update();

@@ -7,6 +7,7 @@
 
 #include "binade/amp/grad_scaler.h"
 #include "binade/base/function_ref.h"
+#include "binade/dist/device_tally.h"
 #include "binade/dist/fold.h"
 #include "binade/dist/fp8_maxima.h"
 #include "binade/dist/tally.h"
@@ -25,6 +26,8 @@ struct ShardedOptions {
   // sharded in all.
   int stage = 2;
   DType reduce_dtype = DType::f32;  // f16 or bf16: each gradient is rounded once before it is sent
+  // `any`: sums of gradients, and so results, depend on the number of ranks.
+  ReduceOrder order = ReduceOrder::fixed;
 };
 
 // Fails unless there is a micro-batch of a step for each rank.
@@ -62,15 +65,22 @@ class Sharded {
   // The parts of a step, for training loops of one's own. First: calls backward(micro) for the
   // micro-batches of this rank and sums the gradients of all.
   void accumulate(FunctionRef<void(int64_t micro)> backward);
-  // Second, after GradScaler::unscale: norm, clip factor and found_inf of the gradients of all
-  // ranks. `own` has this rank's losses and wishes; `check` is the scaler's, if that is enabled.
+  // Second, after GradScaler::unscale: mean loss, norm, clip factor and found_inf of all ranks, on
+  // the parameters' device. `losses` are those of this rank's micro-batches; `check` is the
+  // scaler's, if that is enabled.
   struct Agreed {
     optim::Clip clip;
-    std::vector<double> losses;  // of all micro-batches, in their order
-    int64_t stop = 0;
-    double waiting = 0;  // fraction of all ranks' time before this step
+    Tensor loss;  // f64 scalar: the mean over all micro-batches
   };
-  Agreed agree(double max_norm, StepPart own, const amp::GradientCheck* check);
+  Agreed agree(double max_norm, const std::vector<Tensor>& losses, const amp::GradientCheck* check);
+  // What the hosts tell each other with a step: on CPUs, in agree(); on GPUs, when they start one,
+  // so that hosts and GPUs need not wait for each other.
+  struct HostFacts {
+    int64_t stop = 0;                // the signal that asks the run to end; 0: none
+    double seconds = 0, waited = 0;  // of the steps so far; of all ranks together
+  };
+  void set_host_facts(const HostFacts& own);
+  const HostFacts& host_facts() const { return all_facts_; }
   // Third, after the optimizer's step: every rank gets the elements that the others have updated,
   // of parameters that stay whole.
   void gather_parameters();
@@ -90,6 +100,9 @@ class Sharded {
   const Partition& partition() const { return partition_; }
 
  private:
+  Agreed agree_on_gpu(double max_norm, const std::vector<Tensor>& losses,
+                      const amp::GradientCheck* check);
+  void take_host_facts(const StepWhole& whole);
   // Makes each block of the model a unit.
   void make_units(nn::Module& model);
   void before_block(int64_t block);
@@ -102,9 +115,13 @@ class Sharded {
   Partition partition_;
   ShardedOptions options_;
   std::vector<Tensor> parameters_;
+  Device device_;
+  std::shared_ptr<Communicator> device_ranks_;  // for tensors
   std::vector<int64_t> micros_;
   Fp8Maxima fp8_;
   Fold fold_;
+  std::optional<DeviceTally> device_tally_;  // on a GPU
+  HostFacts own_facts_, all_facts_;
   std::unique_ptr<Units> units_;  // stage 3
   std::vector<std::optional<size_t>> unit_of_block_;
   // Of each unit: the first buckets, whose gradients are complete when its backward begins.

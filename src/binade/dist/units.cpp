@@ -1,17 +1,13 @@
 #include "binade/dist/units.h"
 
-#include <cstring>
 #include <utility>
 
+#include "binade/backend/exchange.h"
 #include "binade/base/error.h"
 #include "binade/tensor/pages.h"
 
 namespace binade::dist {
 namespace {
-
-void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (to != nullptr && from != nullptr) std::memcpy(to, from, static_cast<size_t>(bytes));
-}
 
 Tensor buffer_of(int64_t bytes, Device device) {
   const memory::CategoryGuard category(memory::Category::workspace);
@@ -49,8 +45,8 @@ void GatherGroup::pack(int rank, const std::vector<Tensor>& shards, const Tensor
     const int64_t bytes = owned.size() * static_cast<int64_t>(size_of(parameters_[i].dtype()));
     const bool has_shard = i < shards.size() && shards[i].defined();
     if (bytes > 0)
-      copy_bytes(
-          element_bytes(buffer, at),
+      backend::copy_bytes(
+          buffer.device(), element_bytes(buffer, at),
           has_shard ? element_bytes(shards[i], 0) : element_bytes(parameters_[i], owned.begin),
           bytes);
     at += bytes;
@@ -61,8 +57,8 @@ void GatherGroup::take(int rank, const std::vector<Tensor>& shards) const {
   for (const size_t i : members_) {
     const Range owned = partition_.owned(i, rank);
     if (owned.size() > 0)
-      copy_bytes(element_bytes(shards[i], 0), element_bytes(parameters_[i], owned.begin),
-                 shards[i].bytes());
+      backend::copy_bytes(shards[i].device(), element_bytes(shards[i], 0),
+                          element_bytes(parameters_[i], owned.begin), shards[i].bytes());
   }
 }
 
@@ -73,7 +69,8 @@ void GatherGroup::unpack(const Tensor& buffer, std::optional<int> but) const {
       const Range owned = partition_.owned(i, rank);
       const int64_t bytes = owned.size() * static_cast<int64_t>(size_of(parameters_[i].dtype()));
       if (bytes > 0 && rank != but)
-        copy_bytes(element_bytes(parameters_[i], owned.begin), element_bytes(buffer, at), bytes);
+        backend::copy_bytes(buffer.device(), element_bytes(parameters_[i], owned.begin),
+                            element_bytes(buffer, at), bytes);
       at += bytes;
     }
   }
@@ -102,11 +99,18 @@ Units::Units(std::shared_ptr<Communicator> ranks, const Partition& partition,
 }
 
 Units::~Units() {
+  abandon_gather();
   for (size_t unit = 0; unit < size(); ++unit) restore(unit);
 }
 
 void Units::shard() {
   if (whole_ == Where::nowhere) return;
+  if (whole_ == Where::first_rank) {
+    fail("ranks", {.argument = "parameters to shard",
+                   .expected = "whole ones on all ranks",
+                   .found = "those gathered on rank 0 alone",
+                   .hint = "gather them on all ranks before they are changed"});
+  }
   for (size_t unit = 0; unit < size(); ++unit) {
     groups_[unit].take(ranks_->rank(), shards_);
     release(unit);
@@ -116,6 +120,7 @@ void Units::shard() {
 
 void Units::gather(Where where) {
   if (whole_ >= where) return;
+  abandon_gather();
   for (size_t unit = 0; unit < size(); ++unit) {
     const GatherGroup& group = groups_[unit];
     const bool receives = where == Where::all_ranks || ranks_->rank() == 0;
@@ -148,6 +153,7 @@ size_t Units::unit_at(int64_t position) const {
 }
 
 void Units::begin_pass(Pass pass) {
+  abandon_gather();
   for (size_t unit = 0; unit < size(); ++unit) release(unit);
   whole_ = Where::nowhere;
   position_ = -1;
@@ -198,6 +204,11 @@ void Units::start_gather(size_t unit) {
   pending_ = ranks_->all_gather_async("weights of unit " + std::to_string(unit), whole_of(sent_),
                                       whole_of(received_), group.counts());
   arriving_ = unit;
+}
+
+void Units::abandon_gather() {
+  pending_.wait();
+  sent_ = received_ = {};
 }
 
 void Units::finish_gather() {

@@ -61,7 +61,7 @@ class Units {
   // This rank's elements of each parameter; undefined for those in no unit.
   const std::vector<Tensor>& shards() const { return shards_; }
 
-  // Takes this rank's elements from the parameters, which are whole on all ranks, and releases
+  // Takes this rank's elements from the parameters, which must be whole on all ranks, and releases
   // their memory. Not collective.
   void shard();
   // Whole parameters on all ranks, or on rank 0 alone, until shard() or begin_pass().
@@ -86,6 +86,8 @@ class Units {
   void start_gather(size_t unit);
   // Waits for that gather; the unit's parameters are whole then.
   void finish_gather();
+  // Waits for a gather that an exception in a pass has left under way, before its buffers go.
+  void abandon_gather();
   void restore(size_t unit);
   void release(size_t unit);
 

@@ -41,7 +41,8 @@ void take_step(Trainer& trainer, data::Loader& loader, bool observed) {
   Bystander bystander;
   std::optional<autograd::OpObserverScope> scope;
   if (observed) scope.emplace(&bystander);
-  trainer.step(loader);
+  trainer.start_step(loader);
+  trainer.finished();  // a GPU's last steps run on
 }
 
 // A recipe as Trainer::set_fp8_recipe announces it.
@@ -72,12 +73,15 @@ void agree_with_ranks(const Trainer& trainer, const data::Split& split,
                       const data::Tokenizer& tokenizer) {
   dist::Communicator& ranks = *trainer.ranks();
   const std::string_view model = tokenizer.model();
+  Config config = trainer.config();
+  if (trainer.device().is_cuda()) config.device = Device::cuda();  // each rank has its own
   dist::agree(ranks, {{"version", version()},
-                      {"configuration", to_toml(trainer.config())},
+                      {"configuration", to_toml(config)},
                       {"arithmetic", describe_arithmetic(trainer.device())},
                       {"data", describe_data(split)},
                       {"tokenizer", std::to_string(XXH3_64bits(model.data(), model.size()))},
-                      {"communication", ranks.describe()}});
+                      {"communication", ranks.describe()},
+                      {"NCCL", trainer.device().is_cuda() ? dist::nccl_version() : ""}});
 }
 
 void follow(Trainer& trainer, const data::Split& split) {
@@ -88,6 +92,7 @@ void follow(Trainer& trainer, const data::Split& split) {
   for (;;) {
     const std::string order = ranks.broadcast_text("order", "");
     ranks.set_phase(order);
+    if (!order.starts_with("step ")) trainer.finish_all();
     if (const auto step = argument(order, "step")) {
       // After a load, so that it starts at the right step.
       if (!loader) {

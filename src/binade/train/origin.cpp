@@ -64,7 +64,7 @@ bool changes_bits(std::string_view setting) {
          setting.starts_with("[[precision") || setting.starts_with("[train]") ||
          (setting.starts_with("[lora]") && setting != "[lora]adapter") ||
          setting == "[data]validation" || setting == "[data]pack" ||
-         setting == "[dist]reduce_dtype";
+         setting == "[dist]reduce_dtype" || setting == "[dist]order";
 }
 
 std::string describe_source(const data::Tokens& train, const data::Tokens& validation) {

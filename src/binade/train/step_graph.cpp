@@ -21,8 +21,9 @@ constexpr double worthwhile = 0.25;
 
 }  // namespace
 
-StepGraph::StepGraph(GraphMode requested, Device device)
+StepGraph::StepGraph(GraphMode requested, Device device, std::function<bool(bool)> agree)
     : device_(device),
+      agree_(std::move(agree)),
       mode_(requested == GraphMode::off  ? Mode::off
             : requested == GraphMode::on ? Mode::on
                                          : Mode::undecided) {
@@ -66,7 +67,8 @@ void StepGraph::decide(FunctionRef<void()> step) {
   const auto started = Clock::now();
   backend::synchronize(device_);
   const auto done = Clock::now();
-  mode_ = started - begin > worthwhile * (done - begin) ? Mode::on : Mode::off;
+  const bool pays = started - begin > worthwhile * (done - begin);
+  mode_ = (agree_ ? agree_(pays) : pays) ? Mode::on : Mode::off;
 }
 
 void StepGraph::run_between(FunctionRef<void()> work) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "binade/backend/graph.h"
 #include "binade/train/config/choices.h"
 
@@ -9,8 +11,9 @@ namespace binade::train {
 // are never replays: they tune, allocate and create state that a capture must find.
 class StepGraph {
  public:
-  // Fails for GraphMode::on if the device cannot capture graphs.
-  StepGraph(GraphMode requested, Device device);
+  // Fails for GraphMode::on if the device cannot capture graphs. `agree` makes one choice of those
+  // of all ranks; empty: there are no others.
+  StepGraph(GraphMode requested, Device device, std::function<bool(bool)> agree = {});
 
   // Whether the next step is a replay. It is not while single kernels or ops are observed.
   bool replays_next();
@@ -35,6 +38,7 @@ class StepGraph {
   void decide(FunctionRef<void()> step);
 
   Device device_;
+  std::function<bool(bool)> agree_;
   Mode mode_;
   backend::Graph graph_;
   int64_t steps_run_ = 0;

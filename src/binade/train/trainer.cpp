@@ -75,6 +75,23 @@ void check_modules(const Config& config, nn::Module& model) {
     check_module(one.module, model, config.precision_plan);
 }
 
+Config on_device_of_rank(Config config, const dist::Communicator* ranks) {
+  if (ranks != nullptr) config.device = dist::device_of_rank(*ranks, device_of(config));
+  return config;
+}
+
+// The offsets of packed documents are on the host and change with every step. The memory of shared
+// weights comes and goes.
+GraphMode graph_mode(const Config& config, bool has_ranks) {
+  return config.pack || (has_ranks && config.stage == 3) ? GraphMode::off : config.graph;
+}
+
+// All ranks choose as rank 0 does. Empty: there are no others.
+std::function<bool(bool)> rank_0_decides(const std::shared_ptr<dist::Communicator>& ranks) {
+  if (ranks == nullptr) return {};
+  return [ranks](bool own) { return ranks->broadcast_text("choice", own ? "yes" : "") == "yes"; };
+}
+
 data::Batch on_device(const data::Batch& batch, Device device) {
   return {.tokens = to(batch.tokens, device),
           .targets = to(batch.targets, device),
@@ -108,24 +125,23 @@ Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8
 }
 
 Trainer::Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks)
-    : config_(config),
-      device_(device_of(config)),
+    : config_(on_device_of_rank(config, ranks.get())),
+      device_(device_of(config_)),
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
       fp8_(fp8_state(config)),
-      model_(make_model(config, placement(config))),
-      ranks_(ranks != nullptr && ranks->size() > 1 ? std::move(ranks) : nullptr),
+      model_(make_model(config_, placement(config_))),
+      ranks_(std::move(ranks)),
       optimizer_(new_optimizer()),
-      scaler_(scaler_options(config)),
-      // The offsets of packed documents are on the host and change with every step.
-      graph_(config.pack ? GraphMode::off : config.graph, device_) {
+      scaler_(scaler_options(config_)),
+      graph_(graph_mode(config_, ranks_ != nullptr), device_, rank_0_decides(ranks_)) {
   check_modules(config, *model_);
   make_sums();
 }
 
 std::unique_ptr<optim::Optimizer> Trainer::new_optimizer() {
   if (ranks_ == nullptr) return make_optimizer(config_, *model_);
-  check_rank_device(device_);
+  check_rank_device(config_, device_);
   check_ranks(config_, ranks_->size());
   partition_.emplace(parameters_in_order(config_, *model_), ranks_->size(), trained(*model_));
   return make_optimizer(config_, *model_, partition_->parts(ranks_->rank()));
@@ -140,7 +156,8 @@ void Trainer::make_sums() {
       std::make_unique<dist::Sharded>(*model_, *optimizer_, ranks_, *partition_,
                                       dist::ShardedOptions{.micro_batches = config_.accumulate,
                                                            .stage = static_cast<int>(config_.stage),
-                                                           .reduce_dtype = config_.reduce_dtype});
+                                                           .reduce_dtype = config_.reduce_dtype,
+                                                           .order = config_.order});
 }
 
 void Trainer::announce(const std::string& order) {
@@ -233,34 +250,49 @@ std::vector<RankTime> Trainer::rank_times() {
 }
 
 void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
-  const auto begin = std::chrono::steady_clock::now();
-  const dist::Traffic before = ranks_->traffic();
-  dist::StepPart part{
-      .stop = own_stop_signal_, .seconds = rank_time_.seconds, .waited = rank_time_.waited};
+  std::vector<Tensor> losses;
   {
     const amp::Autocast cast(autocast_);
     const amp::Fp8Autocast fp8(fp8_);
     sharded_->accumulate(
-        [&](int64_t micro) { part.losses.push_back(backward(batch_of(micro), micro).item()); });
+        [&](int64_t micro) { losses.push_back(backward(batch_of(micro), micro)); });
   }
   scaler_.unscale(*optimizer_);
   amp::GradientCheck check;
   if (scaler_.enabled()) check = scaler_.check_of(*optimizer_);
   const dist::Sharded::Agreed agreed =
-      sharded_->agree(config_.clip, std::move(part), scaler_.enabled() ? &check : nullptr);
-  stop_signal_ = static_cast<int>(agreed.stop);
-  waiting_ = agreed.waiting;
-  const Tensor mean = zeros({}, DType::f64);
-  for (const double loss : agreed.losses)
-    add_(mean, full({}, loss, DType::f32), 1.0 / static_cast<double>(config_.accumulate));
-  step.loss = backend::AsyncScalar(mean);
+      sharded_->agree(config_.clip, losses, scaler_.enabled() ? &check : nullptr);
+  step.loss = backend::AsyncScalar(agreed.loss);
   apply(agreed.clip, step);
-  if (agreed.clip.found_inf.item() == 0) sharded_->gather_parameters();
+  // A GPU sends the weights of a skipped step, too: asking it would wait.
+  if (!device_.is_cpu() || agreed.clip.found_inf.item() == 0) sharded_->gather_parameters();
+}
+
+Trainer::PendingStep Trainer::run_step(BatchOf batch_of) {
+  PendingStep step;
+  if (graph_.replays_next()) {
+    step = launch_graph(batch_of);
+  } else {
+    graph_.run([&] { step = launch(batch_of); });
+  }
+  return step;
+}
+
+Trainer::PendingStep Trainer::run_step_on_ranks(BatchOf batch_of) {
+  const auto begin = std::chrono::steady_clock::now();
+  const dist::Traffic before = ranks_->traffic();
+  sharded_->set_host_facts({own_stop_signal_, rank_time_.seconds, rank_time_.waited});
+  PendingStep step = run_step(batch_of);
+  const dist::Sharded::HostFacts& all = sharded_->host_facts();
+  stop_signal_ = static_cast<int>(all.stop);
+  waiting_ = all.seconds > 0 ? all.waited / all.seconds : 0;
   const dist::Traffic& after = ranks_->traffic();
   rank_time_.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   rank_time_.waited += after.waited - before.waited;
-  rank_time_.sent += static_cast<double>(after.bytes_sent - before.bytes_sent);
+  rank_time_.sent += static_cast<double>(after.bytes_sent - before.bytes_sent) + replayed_bytes_;
+  replayed_bytes_ = 0;
+  return step;
 }
 
 void Trainer::update(PendingStep& step) {
@@ -315,12 +347,7 @@ void Trainer::start_on(BatchOf batch_of) {
   random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
   model_->train();
   set_learning_rate();
-  PendingStep step;
-  if (graph_.replays_next()) {
-    step = launch_graph(batch_of);
-  } else {
-    graph_.run([&] { step = launch(batch_of); });
-  }
+  PendingStep step = ranks_ == nullptr ? run_step(batch_of) : run_step_on_ranks(batch_of);
   step.step = ++steps_;
   pending_.push_back(std::move(step));
 }
@@ -338,9 +365,10 @@ Trainer::PendingStep Trainer::launch(BatchOf batch_of) {
 }
 
 Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
-  for (int64_t micro = 0; micro < config_.accumulate; ++micro) {
-    const data::Batch batch = batch_of(micro);
-    if (micro == static_cast<int64_t>(graph_inputs_.size())) {
+  const int64_t stride = ranks_ == nullptr ? 1 : ranks_->size();
+  for (int64_t i = 0; i < own_micro_batches(); ++i) {
+    const data::Batch batch = batch_of(i * stride + (ranks_ == nullptr ? 0 : ranks_->rank()));
+    if (i == static_cast<int64_t>(graph_inputs_.size())) {
       const auto buffer_for = [&](const Tensor& x) {
         return Tensor::empty(x.shape(), x.dtype(), device_);
       };
@@ -349,19 +377,26 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
            .targets = buffer_for(batch.targets),
            .weight = batch.weight.defined() ? buffer_for(batch.weight) : Tensor()});
     }
-    const data::Batch& input = graph_inputs_[static_cast<size_t>(micro)];
+    const data::Batch& input = graph_inputs_[static_cast<size_t>(i)];
     backend::transfer(batch.tokens, input.tokens);
     backend::transfer(batch.targets, input.targets);
     if (batch.weight.defined()) backend::transfer(batch.weight, input.weight);
   }
-  if (!graph_.captured()) {
+  const int64_t sent = ranks_ == nullptr ? 0 : ranks_->traffic().bytes_sent;
+  if (graph_.captured()) {
+    replayed_bytes_ = captured_bytes_;
+  } else {
     const optim::Optimizer::Capture capture(*optimizer_);
     graph_.capture([&] {
-      captured_ = launch([&](int64_t micro) { return graph_inputs_[static_cast<size_t>(micro)]; });
+      captured_ =
+          launch([&](int64_t micro) { return graph_inputs_[static_cast<size_t>(micro / stride)]; });
     });
+    if (ranks_ != nullptr)
+      captured_bytes_ = static_cast<double>(ranks_->traffic().bytes_sent - sent);
   }
   optimizer_->prepare_replay();
   graph_.replay();
+  if (ranks_ != nullptr) dist::on_device(ranks_, device_)->watch_replay();
   scaler_.note_run();
   return captured_.replayed();
 }

@@ -128,6 +128,9 @@ class Trainer {
   };
 
   void start_on(BatchOf batch_of);
+  // Launches a step, by the graph if it may; with the other ranks, and counts the time it took.
+  PendingStep run_step(BatchOf batch_of);
+  PendingStep run_step_on_ranks(BatchOf batch_of);
   // The schedule follows applied steps. A GPU may have skipped some of the unread ones, so it gets
   // a rate for each possible count.
   void set_learning_rate();
@@ -176,6 +179,7 @@ class Trainer {
   amp::SkipStreak skipped_in_a_row_;
   int own_stop_signal_ = 0, stop_signal_ = 0;
   RankTime rank_time_;
+  double captured_bytes_ = 0, replayed_bytes_ = 0;  // sent by the graph's collectives
   double waiting_ = 0;
 };
 

@@ -67,6 +67,7 @@ struct Config {
   // [dist]
   int64_t stage = 2;
   DType reduce_dtype = DType::f32;
+  dist::ReduceOrder order = dist::ReduceOrder::fixed;
   double timeout = 600;  // seconds
   // [run]
   std::string out;

@@ -106,6 +106,11 @@ void check_precision(const Config& c) {
           fmt::format("{}", c.fp8_skip_first + c.fp8_skip_last));
 }
 
+void check_dist(const Config& c) {
+  require(c.order == dist::ReduceOrder::fixed || c.reduce_dtype == DType::f32, "[dist] order",
+          "'fixed' with a 16-bit reduce_dtype", "'any'");
+}
+
 void check_lora(const Config& c) {
   if (c.lora_rank == 0) {
     require(c.lora_adapter.empty(), "[lora] adapter", "a rank above 0 beside it", "rank 0");
@@ -220,6 +225,7 @@ void complete(Config& config, bool vocab_given) {
   check_model(config);
   check_precision(config);
   check_lora(config);
+  check_dist(config);
 }
 
 }  // namespace binade::train
