@@ -133,7 +133,9 @@ void note_write(int descriptor, const std::string& path) {
 void note_rename(const char* from, const char* to, unsigned int flags) {
   State& s = state();
   Rename one{from, to, {}, flags};
-  if (struct stat status = {}; ::lstat(to, &status) == 0 && S_ISREG(status.st_mode)) {
+  // Only for a cut, which ends the process here: another end would leave it in the run's folder.
+  if (struct stat status = {};
+      s.fault == "cut" && ::lstat(to, &status) == 0 && S_ISREG(status.st_mode)) {
     one.backup = parent_of(to) + "/.before-" + std::to_string(s.count);
     if (::link(to, one.backup.c_str()) != 0) one.backup.clear();
   }
