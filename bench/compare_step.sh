@@ -14,7 +14,7 @@ results=${RESULTS:-$(mktemp -d)}
 mkdir -p "$results"
 "$binade" bench step --json "$@" >"$results/binade.json"
 case " $* " in
-  *" cuda "*) BINADE_NONDETERMINISTIC=1 "$binade" bench step --json "$@" >"$results/binade_any_order.json" ;;
+  *" cuda "*) "$binade" bench step --nondeterministic --json "$@" >"$results/binade_any_order.json" ;;
 esac
 # shellcheck disable=SC2086 # options are words
 "${PYTHON:-python3}" "$folder/torch_step.py" ${TORCH_OPTIONS:-} "$@" >"$results/torch.json"

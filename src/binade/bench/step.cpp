@@ -106,10 +106,12 @@ StepTiming bench_step(const train::Config& config, const StepBenchOptions& optio
 }
 
 std::string to_table(const train::Config& config, const std::vector<StepTiming>& timings) {
-  std::string text = fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}\n",
-                                 train::name(config.model), config.layers, config.width,
-                                 config.vocab, config.accumulate * config.batch, config.context,
-                                 device_text(train::device_of(config)));
+  const Device device = train::device_of(config);
+  std::string text =
+      fmt::format("{} {} layers x {}, vocabulary {}, batch {} x {} tokens; {}{}\n",
+                  train::name(config.model), config.layers, config.width, config.vocab,
+                  config.accumulate * config.batch, config.context, device_text(device),
+                  config.nondeterministic && device.is_cuda() ? ", non-deterministic" : "");
   text += fmt::format("{:<9} {:>10} {:>10} {:>9} {:>9} {:>8} {:>7} {:>9} {:>7} {:>6} {:>8}\n",
                       "precision", "tokens/s", "best", "step ms", "best", "TFLOP/s", "peak",
                       "first s", "misses", "graph", "loss");
@@ -133,6 +135,7 @@ std::string to_json(const train::Config& config, const std::vector<StepTiming>& 
   out.key("width").value(config.width).key("vocab").value(config.vocab);
   out.key("batch").value(config.batch).key("accumulate").value(config.accumulate);
   out.key("context").value(config.context).key("params").value(train::name(config.params));
+  out.key("deterministic").value(!config.nondeterministic);
   out.key("flops_per_token").value(train::flops_per_token(train::model_config(config)));
   out.key("results").begin_array();
   for (const StepTiming& f : timings) write(out, f);

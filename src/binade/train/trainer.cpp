@@ -9,6 +9,7 @@
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
+#include "binade/backend/determinism.h"
 #include "binade/backend/transfer.h"
 #include "binade/base/json.h"
 #include "binade/base/random.h"
@@ -353,6 +354,7 @@ void Trainer::start_on(BatchOf batch_of) {
 }
 
 Trainer::PendingStep Trainer::launch(BatchOf batch_of) {
+  const backend::AnyOrder any_order(config_.nondeterministic);
   PendingStep step;
   optimizer_->zero_grad();
   if (sharded_ != nullptr) {

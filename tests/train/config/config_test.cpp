@@ -38,6 +38,7 @@ TEST(Config, EveryKeySurvivesSaving) {
                                       {"fp8-margin", "-3"},
                                       {"lr", "1.25e-7"},
                                       {"recompute", "true"},
+                                      {"nondeterministic", "true"},
                                       {"freeze", "embed*,blocks.0"},
                                       {"dropout", "0.25"},
                                       {"lora-dropout", "0.5"},
@@ -49,6 +50,7 @@ TEST(Config, EveryKeySurvivesSaving) {
   EXPECT_EQ(config.kv_heads, 2);
   EXPECT_EQ(config.fp8_margin, -3);
   EXPECT_TRUE(config.recompute);
+  EXPECT_TRUE(config.nondeterministic);
   EXPECT_EQ(config.freeze, (std::vector<std::string>{"embed*", "blocks.0"}));
   EXPECT_EQ(config.dropout, 0.25);
   EXPECT_EQ(config.lora_dropout, 0.5);

@@ -3,8 +3,6 @@
 #include "binade/backend/cuda/cudnn_plan.h"
 
 #include <bit>
-#include <cstdlib>
-#include <string_view>
 
 #include "binade/backend/cuda/device.h"
 #include "binade/base/error.h"
@@ -39,14 +37,6 @@ class Handle {
 std::vector<int64_t> numbers(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 }  // namespace
-
-bool deterministic() {
-  static const bool required = [] {
-    const char* given = std::getenv("BINADE_NONDETERMINISTIC");
-    return given == nullptr || std::string_view(given) != "1";
-  }();
-  return required;
-}
 
 cudnnHandle_t handle() {
   thread_local std::map<int, Handle> handles;  // by device
@@ -95,6 +85,7 @@ void describe_output(const Attributes& output, const TensorView& x, int64_t uid)
 bool Plans::run(const Key& key, DType io, const Build& build, Pointers pointers) {
   Key device_key = key;
   device_key.push_back(device().index);
+  device_key.push_back(deterministic());
   auto found = graphs_.find(device_key);
   if (found == graphs_.end()) {
     auto graph = std::make_unique<Graph>();

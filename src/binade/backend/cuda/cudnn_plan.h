@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "binade/backend/determinism.h"
 #include "binade/tensor/tensor.h"
 
 // Graphs of cuDNN operations, built once per key and run on the active device's stream. Include it
@@ -17,10 +18,6 @@ namespace binade::backend::cuda::cudnn {
 namespace fe = cudnn_frontend;
 using Graph = fe::graph::Graph;
 using Attributes = std::shared_ptr<fe::graph::Tensor_attributes>;
-
-// Whether results must have the same bits every time: true unless the environment sets
-// BINADE_NONDETERMINISTIC=1.
-bool deterministic();
 
 // This thread's handle on the active device, bound to its stream.
 cudnnHandle_t handle();
@@ -45,8 +42,9 @@ class Plans {
   // Describes an empty graph; builds it and says whether cuDNN can run it.
   using Build = std::function<bool(Graph&)>;
 
-  // Runs the graph of `key`, which `build` makes on first use from an empty one that reads and
-  // writes `io` and computes in f32. False if cuDNN cannot run it, which is remembered.
+  // Runs the graph of `key` and deterministic(), which `build` makes on first use from an empty one
+  // that reads and writes `io` and computes in f32. False if cuDNN cannot run it, which is
+  // remembered.
   bool run(const Key& key, DType io, const Build& build, Pointers pointers);
 
  private:

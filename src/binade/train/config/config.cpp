@@ -13,6 +13,7 @@
 #define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
+#include "binade/backend/determinism.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/text.h"
@@ -402,6 +403,7 @@ Config resolved(const Given& given) {
   }
   if (!params_given) choose_params(config);
   complete(config, vocab_given);
+  config.nondeterministic |= !backend::deterministic();
   return config;
 }
 

@@ -58,6 +58,7 @@ struct Config {
   std::vector<std::string> freeze;  // patterns of parameters' names
   bool recompute = false;
   GraphMode graph = GraphMode::automatic;
+  bool nondeterministic = false;
   int64_t seed = 0, threads = 0;
   // [lora]
   int64_t lora_rank = 0;  // 0: all weights are trained

@@ -44,6 +44,7 @@ constexpr Conditional conditionals[] = {
     {"beta1", has_moments, "with --optimizer adafactor"},
     {"beta2", has_moments, "with --optimizer adafactor"},
     {"graph", is_on_gpu, "without a GPU"},
+    {"nondeterministic", is_on_gpu, "without a GPU"},
 };
 
 void add_without_effect(const Config& config, std::vector<std::string>& result) {

@@ -1,0 +1,23 @@
+#include "binade/backend/determinism.h"
+
+#include <cstdlib>
+#include <string_view>
+
+namespace binade::backend {
+namespace {
+
+bool required_by_environment() {
+  const char* given = std::getenv("BINADE_NONDETERMINISTIC");
+  return given == nullptr || std::string_view(given) != "1";
+}
+
+thread_local bool thread_deterministic = required_by_environment();
+
+}  // namespace
+
+bool deterministic() { return thread_deterministic; }
+
+AnyOrder::AnyOrder(bool allowed)
+    : deterministic_(thread_deterministic, thread_deterministic && !allowed) {}
+
+}  // namespace binade::backend
