@@ -24,9 +24,21 @@ class QuantizeFused : public testing::Test {
     return x;
   }
 
+  // `write` without the data: the transposed data and amax that it had with it.
+  template <class F>
+  void expect_transposed_alone(const QuantizedOutput& complete, const Tensor& transposed,
+                               const Tensor& amax, F write) {
+    const Tensor alone = filled(transposed.shape(), transposed.dtype(), 0),
+                 its_amax = filled({1}, DType::f32, 0);
+    write({.scale = complete.scale, .transposed = alone, .amax = its_amax});
+    EXPECT_TRUE(test::same_bits(alone, transposed));
+    EXPECT_TRUE(test::same_bits(its_amax, amax));
+  }
+
   // `fused(out)` against quantize(x): data, transposed data and amax.
   template <class F>
   void expect_bits_of(const Tensor& x, F fused) {
+    const auto plain = [&](const QuantizedOutput& out) { of(device).quantize.quantize(x, out); };
     for (const DType fp8 : {DType::e4m3, DType::e5m2}) {
       for (const bool with_transposed : {false, true}) {
         SCOPED_TRACE(std::string(name(fp8)) + (with_transposed ? ", transposed too" : ""));
@@ -43,14 +55,37 @@ class QuantizeFused : public testing::Test {
               .amax = out[1]};
           if (direct) {
             fused(output);
+            if (with_transposed) expect_transposed_alone(output, out[2], out[1], fused);
           } else {
-            of(device).quantize.quantize(x, output);
+            plain(output);
+            if (with_transposed) expect_transposed_alone(output, out[2], out[1], plain);
           }
         }
         for (size_t i = 0; i < results[0].size(); ++i)
           EXPECT_TRUE(test::same_bits(results[1][i], results[0][i])) << "result " << i;
       }
     }
+  }
+
+  // quantize_swiglu_backward with swiglu(x) = y as its second output.
+  void expect_gated(const Tensor& dy, const Tensor& x, const Tensor& dx, const Tensor& y,
+                    bool with_data) {
+    const Tensor scale = filled({1}, DType::f32, 37.5), other_scale = filled({1}, DType::f32, 3.5);
+    const auto bytes = [&](const Shape& shape, DType fp8) { return filled(shape, fp8, 0); };
+    const Tensor data[2] = {bytes(dx.shape(), DType::e5m2), bytes(dx.shape(), DType::e5m2)};
+    const Shape columns{y.size(1), y.size(0)};
+    const Tensor gated[2] = {bytes(y.shape(), DType::e4m3), bytes(y.shape(), DType::e4m3)},
+                 transposed[2] = {bytes(columns, DType::e4m3), bytes(columns, DType::e4m3)};
+    const auto& kernels = of(device).quantize;
+    kernels.quantize(dx, {.scale = scale, .data = data[0]});
+    kernels.quantize(y, {.scale = other_scale, .data = gated[0], .transposed = transposed[0]});
+    kernels.quantize_swiglu_backward(dy, x, {.scale = scale, .data = data[1]},
+                                     {.scale = other_scale,
+                                      .data = with_data ? TensorView(gated[1]) : TensorView(),
+                                      .transposed = transposed[1]});
+    EXPECT_TRUE(test::same_bits(data[1], data[0]));
+    EXPECT_TRUE(test::same_bits(transposed[1], transposed[0]));
+    if (with_data) EXPECT_TRUE(test::same_bits(gated[1], gated[0]));
   }
 
   // Full tiles, full chunks, ragged edges, more rows than the CPU computes at a time.
@@ -70,8 +105,9 @@ class QuantizeFused : public testing::Test {
         const Tensor dy = noise(shape, type, 2), dx = Tensor::empty_like(x);
         of(x).activation.swiglu_backward({dy, x, dx});
         expect_bits_of(dx, [&](const QuantizedOutput& out) {
-          of(x).quantize.quantize_swiglu_backward(dy, x, out);
+          of(x).quantize.quantize_swiglu_backward(dy, x, out, {});
         });
+        for (const bool with_data : {false, true}) expect_gated(dy, x, dx, y, with_data);
       }
     }
   }
@@ -92,6 +128,23 @@ class QuantizeFused : public testing::Test {
           });
         }
       }
+    }
+  }
+
+  // norm.forward with a quantized output: the sum, and the data and amax of quantize(y).
+  void expect_quantized_by(NormForward args, const Tensor& sum, const Tensor& y) {
+    const Tensor scale = filled({1}, DType::f32, 37.5), again = Tensor::empty_like(sum);
+    for (const DType fp8 : {DType::e4m3, DType::e5m2}) {
+      const Tensor data[2] = {filled(y.shape(), fp8, 0), filled(y.shape(), fp8, 0)},
+                   amax[2] = {filled({1}, DType::f32, 0), filled({1}, DType::f32, 0)};
+      of(device).quantize.quantize(y, {.scale = scale, .data = data[0], .amax = amax[0]});
+      args.sum = again;
+      args.quantized = {.scale = scale, .data = data[1], .amax = amax[1]};
+      args.rounded = y.dtype();
+      of(device).norm.forward(args);
+      EXPECT_TRUE(test::same_bits(again, sum));
+      EXPECT_TRUE(test::same_bits(data[1], data[0])) << name(fp8);
+      EXPECT_TRUE(test::same_bits(amax[1], amax[0])) << name(fp8);
     }
   }
 
@@ -131,6 +184,7 @@ class QuantizeFused : public testing::Test {
             EXPECT_TRUE(test::same_bits(sum_again, sum));
             EXPECT_TRUE(test::same_bits(mean_again, mean));
             EXPECT_TRUE(test::same_bits(rstd_again, rstd));
+            expect_quantized_by(args, sum, y);
             expect_bits_of(y, [&](const QuantizedOutput& out) {
               kernels.quantize.quantize_norm({.x = sum,
                                               .weight = weight,

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "binade/amp/trace.h"
+#include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/fp8_scale.h"
@@ -57,7 +58,7 @@ void Fp8Stream::create(int length, Device device) {
 // GPUs multiply FP8 matrices only if the reduction axis is contiguous. The forward reduces along
 // rows; dgrad reduces along the weight's columns, wgrad along those of inputs and gradients.
 bool Fp8Quantizer::writes_transposed(Device device) const {
-  if (!device.is_cuda() || !scales_per_tensor(recipe)) return false;
+  if (!device.is_cuda() || !scales_per_tensor(recipe) || rows_only) return false;
   return role == Fp8Role::weight ? recipe.dgrad : recipe.wgrad && backward_follows;
 }
 
@@ -118,6 +119,19 @@ Quantized Fp8Quantizer::quantize(const Tensor& x) const {
   return result;
 }
 
+Quantized DroppedQuantized::restored(
+    FunctionRef<void(const backend::QuantizedOutput&)> write) const {
+  Quantized result{{}, scale_inv, {}};
+  const Device device = scale.device();
+  if (device.is_cuda()) {
+    result.transposed = Tensor::empty({shape[1], shape[0]}, dtype, device);
+  } else {
+    result.data = Tensor::empty(shape, dtype, device);
+  }
+  write({.scale = scale, .data = result.data, .transposed = result.transposed});
+  return result;
+}
+
 bool can_fuse_quantize(const Fp8Recipe& recipe) {
   return recipe.scaling == Fp8Scaling::delayed && recipe.forward && recipe.dgrad && recipe.wgrad &&
          !tracing() && autograd::op_observer() == nullptr;
@@ -126,6 +140,7 @@ bool can_fuse_quantize(const Fp8Recipe& recipe) {
 void Fp8LinearState::forget_weight() {
   rows_ = {};
   columns_ = {};
+  trained_ = evaluated_ = false;
 }
 
 void Fp8LinearState::restart() {
@@ -149,6 +164,7 @@ void Fp8LinearState::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor)
   seen_storage_ = weight_tensor.storage();
   seen_version_ = weight_tensor.version();
   seen_recipe_ = recipe;
+  repeated_ = std::exchange(autograd::grad_enabled() ? trained_ : evaluated_, true);
 }
 
 void Fp8LinearState::flush(const Tensor& weight_tensor) {
@@ -185,6 +201,12 @@ const Quantized& Fp8LinearState::weight_rows(const Fp8Recipe& recipe, const Tens
     rows_ = quantizer.quantize(weight_tensor);
   }
   return rows_;
+}
+
+Quantized Fp8LinearState::weight_rows_once(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
+  if (rows_.defined() || repeated_) return weight_rows(recipe, weight_tensor);
+  const Fp8Quantizer quantizer{recipe, Fp8Role::weight, weight, true, true};
+  return quantizer.quantize(weight_tensor);
 }
 
 const Quantized& Fp8LinearState::weight_columns(const Fp8Recipe& recipe,

@@ -38,6 +38,8 @@ struct Fp8Quantizer {
   // Records the amax for the next step's scale, and writes transposed data too if a backward matmul
   // of the device reads it.
   bool backward_follows;
+  // Leaves transposed data out, which DroppedQuantized computes when a matmul reads it.
+  bool rows_only = false;
 
   // x [rows, columns].
   Quantized quantize(const Tensor& x) const;
@@ -45,11 +47,31 @@ struct Fp8Quantizer {
   // pass.
   Quantized quantize_fused(const Shape& shape, Device device,
                            FunctionRef<void(const backend::QuantizedOutput&)> write) const;
+  // Whether results have transposed data.
+  bool writes_transposed(Device device) const;
 
  private:
   // Uninitialized data for a matrix, without scales.
   Quantized allocate(const Shape& shape, Device device) const;
-  bool writes_transposed(Device device) const;
+};
+
+// What is left of a matrix quantized with a delayed scale whose data is dropped: enough to compute
+// the same data again in the same step.
+struct DroppedQuantized {
+  Shape shape;
+  DType dtype = DType::e4m3;
+  Tensor scale, scale_inv;
+
+  DroppedQuantized() = default;
+  DroppedQuantized(const Fp8Quantizer& quantizer, const Quantized& dropped)
+      : shape(dropped.data.shape()),
+        dtype(dropped.data.dtype()),
+        scale(quantizer.stream.scale),
+        scale_inv(dropped.scale_inv) {}
+
+  // The data as backward matmuls of the device read it: transposed on a GPU. `write` quantizes the
+  // matrix.
+  Quantized restored(FunctionRef<void(const backend::QuantizedOutput&)> write) const;
 };
 
 // Whether kernels may quantize their own output under this recipe: scales are known beforehand, no
@@ -68,6 +90,10 @@ class Fp8LinearState {
   // The weight [out, in] for the forward, and for dgrad: transposed if groups are finer than a
   // tensor. Quantized once per step.
   const Quantized& weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor);
+  // The same for the forward alone, under delayed scaling. A step's first forward does not keep the
+  // data; further ones, of gradient accumulation, do.
+  Quantized weight_rows_once(const Fp8Recipe& recipe, const Tensor& weight_tensor);
+  bool keeps_weight_rows() const { return rows_.defined(); }
   const Quantized& weight_columns(const Fp8Recipe& recipe, const Tensor& weight_tensor);
 
   // Rolls histories now if that is due, so that the saved state is the next step's initial state.
@@ -81,6 +107,8 @@ class Fp8LinearState {
   std::shared_ptr<Storage> seen_storage_;  // of the weight, at the last forward
   uint64_t seen_version_ = 0;
   Fp8Recipe seen_recipe_;
+  bool trained_ = false, evaluated_ = false;  // forwards of this step, with and without gradients
+  bool repeated_ = false;  // the running forward is not the step's first of its kind
   Quantized rows_, columns_;
 };
 

@@ -40,6 +40,7 @@ struct AutogradMeta {
   bool retains_grad = false;                 // a backward adds the result's gradient to `grad`
   int uses = 0;                              // by recorded ops
   std::weak_ptr<ResultRecompute> recompute;  // empty if the result must be kept
+  bool is_kept = false;                      // the node keeps the result for its backward
 
   // Leaves, and results that retain their gradient.
   bool requires_grad = false;

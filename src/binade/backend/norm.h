@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "binade/backend/norm_kind.h"
+#include "binade/backend/quantize.h"
 #include "binade/backend/target.h"
 
 namespace binade::backend {
@@ -20,6 +21,10 @@ struct NormForward {
   TensorView y = {};     // absent: computes only the statistics and the sum
   TensorView mean = {};  // layer norm only
   TensorView rstd = {};
+  // Optional, instead of y and not for f64: y rounded to `rounded` and quantized, the bits of
+  // quantize_norm(). Data in rows only.
+  QuantizedOutput quantized = {};
+  DType rounded = DType::f32;
 };
 
 // Gradients of the same norm. x is the tensor that was normalized: the sum if there was a residual.

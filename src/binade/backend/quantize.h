@@ -23,10 +23,15 @@ struct DelayedRule {
 // A matrix quantized with a given scale: data = values * scale.
 struct QuantizedOutput {
   TensorView scale;  // f32 [1]
-  TensorView data;   // [rows, columns]
+  // Either or both of the same data.
+  TensorView data = {};        // [rows, columns]
+  TensorView transposed = {};  // [columns, rows]
   // Optional.
-  TensorView transposed = {};  // [columns, rows]: the same data
-  TensorView amax = {};        // f32 [1]: becomes the maximum of itself and the values' magnitudes
+  TensorView amax = {};  // f32 [1]: becomes the maximum of itself and the values' magnitudes
+
+  DType dtype() const { return data.present ? data.dtype : transposed.dtype; }
+  int64_t rows() const { return data.present ? data.shape[0] : transposed.shape[1]; }
+  int64_t columns() const { return data.present ? data.shape[1] : transposed.shape[0]; }
 };
 
 // A matrix quantized with scales from its own values, one per group.
@@ -71,8 +76,10 @@ struct QuantizeKernels {
 
   // swiglu(x) in x's type: x [rows, 2 * width], out [rows, width].
   void (*quantize_swiglu)(TensorView x, const QuantizedOutput& out);
-  // swiglu_backward(dy, x) in x's type: dy [rows, width], x and out [rows, 2 * width].
-  void (*quantize_swiglu_backward)(TensorView dy, TensorView x, const QuantizedOutput& out);
+  // swiglu_backward(dy, x) in x's type: dy [rows, width], x and out [rows, 2 * width]. If
+  // `gated` has an output (e4m3, without an amax), quantize_swiglu(x, gated) runs in the same pass.
+  void (*quantize_swiglu_backward)(TensorView dy, TensorView x, const QuantizedOutput& out,
+                                   const QuantizedOutput& gated);
   // activation_backward(dy, pre_activation) in dy's type.
   void (*quantize_activation_backward)(Activation activation, TensorView dy,
                                        TensorView pre_activation, const QuantizedOutput& out);

@@ -179,7 +179,8 @@ void add_fp8(Kernels& list, const Operands& o, const backend::Backend& table) {
                   }});
   list.push_back({"fp8 of swiglu backward bf16", (3 + o.times()) * elements, [&] {
                     table.quantize.quantize_swiglu_backward(
-                        o.half, o.pairs, {o.factor, o.pair_quantized, o.pair_transposed, o.amax});
+                        o.half, o.pairs, {o.factor, o.pair_quantized, o.pair_transposed, o.amax},
+                        {});
                   }});
 }
 

@@ -1,5 +1,6 @@
 #include "binade/nn/fp8_fusion.h"
 
+#include "binade/ops/common.h"
 #include "binade/ops/elementwise/activation.h"
 
 namespace binade::nn {
@@ -14,7 +15,8 @@ std::optional<Fp8Layer> Fp8Fusion::layer(const Linear& linear) {
                   .bias = linear.bias,
                   .activation = linear.activation,
                   .recipe = recipe,
-                  .state = linear.fp8_};
+                  .state = linear.fp8_,
+                  .requantizes = ops::recomputes_results(linear.weight.device())};
 }
 
 std::optional<Fp8Norm> Fp8Fusion::norm(const RowNorm& norm, const Tensor& x) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "binade/nn/init.h"
+#include "binade/ops/common.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/fp8/linear.h"
@@ -52,7 +53,8 @@ Tensor Linear::base(const Tensor& x, Activation activated_by) {
                           .bias = bias,
                           .activation = activated_by,
                           .recipe = recipe,
-                          .state = fp8_});
+                          .state = fp8_,
+                          .requantizes = ops::recomputes_results(weight.device())});
   return linear(x, weight, bias, activated_by);
 }
 

@@ -160,6 +160,12 @@ void offer_recompute(const Tensor& result,
   if (result.autograd_meta() != nullptr) result.autograd_meta()->recompute = recompute;
 }
 
+void mark_kept(const Tensor& result) {
+  if (result.autograd_meta() != nullptr) result.autograd_meta()->is_kept = true;
+}
+
+bool is_kept(const Tensor& x) { return x.autograd_meta() != nullptr && x.autograd_meta()->is_kept; }
+
 Tensor dense(const Tensor& x) {
   if (!x.defined() || x.is_dense()) return x;
   Tensor copy = Tensor::empty(x.shape(), x.dtype(), x.device());

@@ -55,6 +55,11 @@ class SavedInput {
 void offer_recompute(const Tensor& result,
                      const std::shared_ptr<autograd::ResultRecompute>& recompute);
 
+// Notes that the backward of the op that computed `result` keeps it, so that others may keep it
+// without taking memory.
+void mark_kept(const Tensor& result);
+bool is_kept(const Tensor& x);
+
 // Whether elementwise results are computed again instead of kept. On GPUs that costs one write of
 // them, and memory limits what can be trained; CPUs are limited by arithmetic.
 inline bool recomputes_results(Device device) { return device.is_cuda(); }

@@ -76,8 +76,13 @@ std::vector<Tensor> norm_linear(const Case& c, bool fused, std::span<const Tenso
   return {sum, y};
 }
 
+// How a program runs.
+struct Mode {
+  bool fused = false, requantizes = false;
+};
+
 // All results and states of three steps of two micro-batches.
-std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool fused) {
+std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, Mode mode) {
   const auto noise = [&](const Shape& shape, uint64_t stream, DType dtype, bool trains) {
     Tensor x = test::noise(shape, stream, dtype, device);
     if (trains) x.set_requires_grad();
@@ -87,7 +92,8 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool f
     return Fp8Layer{.weight = noise({out, in}, stream, DType::f32, trains),
                     .bias = c.bias ? noise({out}, stream + 1, DType::f32, trains) : Tensor(),
                     .recipe = &c.recipe,
-                    .state = std::make_shared<amp::Fp8LinearState>()};
+                    .state = std::make_shared<amp::Fp8LinearState>(),
+                    .requantizes = mode.requantizes};
   };
   const Fp8Layer up = layer(c.in, 2 * c.width, 1, c.trains_up),
                  down = layer(c.width, c.out, 3, c.trains_down);
@@ -104,7 +110,7 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool f
           noise(shape, 10 + step * 2 + micro, c.type, c.trains_x),
           c.residual ? noise(shape, 30 + step * 2 + micro, c.stream, c.trains_x) : Tensor(), weight,
           bias};
-      const std::vector<Tensor> y = program(c, fused, inputs, up, down);
+      const std::vector<Tensor> y = program(c, mode.fused, inputs, up, down);
       std::vector<Tensor> outputs, seeds;
       for (size_t i = 0; i < y.size(); ++i) {
         left.push_back(y[i].detach());
@@ -134,11 +140,14 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, bool f
 }
 
 void expect_equal(const Case& c, Device device, Fp8Program program) {
-  const std::vector<Tensor> fused = run(c, device, program, true),
-                            expected = run(c, device, program, false);
-  ASSERT_EQ(fused.size(), expected.size());
-  for (size_t i = 0; i < fused.size(); ++i)
-    EXPECT_TRUE(test::same_bits(fused[i], expected[i])) << "result " << i;
+  const std::vector<Tensor> expected = run(c, device, program, {});
+  for (const Mode mode : {Mode{.fused = true}, Mode{.fused = true, .requantizes = true}}) {
+    SCOPED_TRACE(mode.requantizes ? "quantized again" : "kept");
+    const std::vector<Tensor> found = run(c, device, program, mode);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_TRUE(test::same_bits(found[i], expected[i])) << "result " << i;
+  }
 }
 
 const std::vector<std::pair<const char*, Case>>& cases() {
@@ -191,6 +200,55 @@ TEST(Fp8Fused, IsItsComposite) { expect_all_equal(Device::cpu()); }
 TEST(Fp8FusedGpu, IsItsComposite) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   expect_all_equal(Device::cuda());
+}
+
+// What a forward holds for its backward: the sum, its statistics, the hidden values and the result,
+// but no quantized data.
+TEST(Fp8Fused, KeepsNoDataThatItQuantizesAgain) {
+  const Case c{.rows = 64, .in = 128, .width = 128, .out = 128};
+  const auto layer = [&](int64_t in, int64_t out, bool requantizes) {
+    return Fp8Layer{.weight = test::noise_leaf({out, in}, 1),
+                    .recipe = &c.recipe,
+                    .state = std::make_shared<amp::Fp8LinearState>(),
+                    .requantizes = requantizes};
+  };
+  const amp::Fp8Autocast fp8(c.recipe);
+  const amp::Autocast autocast(DType::bf16);
+  const auto held_by = [&](bool requantizes, int forwards) {
+    const Fp8Layer up = layer(c.in, 2 * c.width, requantizes),
+                   down = layer(c.width, c.out, requantizes);
+    const std::vector<Tensor> inputs = {test::noise_leaf({c.rows, c.in}, 2, DType::bf16),
+                                        test::noise_leaf({c.rows, c.in}, 3, DType::bf16),
+                                        test::noise_leaf({c.in}, 4), test::noise_leaf({c.in}, 5)};
+    for (const Fp8Layer* one : {&up, &down}) one->state->begin(c.recipe, one->weight);
+    for (const Fp8Layer* one : {&up, &down}) one->weight.bump_version();
+    std::vector<std::vector<Tensor>> results;
+    const int64_t before = memory::statistics().allocated;
+    for (int i = 0; i < forwards; ++i) results.push_back(norm_mlp(c, true, inputs, up, down));
+    return memory::statistics().allocated - before;
+  };
+  const int64_t weights = 3 * c.in * c.width, activations = c.rows * (c.in + c.width);
+  constexpr int64_t scales = 64;  // of dropped data, a few bytes each
+  EXPECT_NEAR(held_by(false, 1) - held_by(true, 1), weights + activations, scales);
+  // Gradient accumulation quantizes weights a second time and then keeps them.
+  EXPECT_NEAR(held_by(false, 3) - held_by(true, 3), 3 * activations, scales);
+}
+
+// A changed weight means other scales.
+TEST(Fp8Fused, QuantizesNothingAgainAfterAStep) {
+  const Case c;
+  const Fp8Layer up{.weight = test::noise_leaf({2 * c.width, c.in}, 1),
+                    .recipe = &c.recipe,
+                    .state = std::make_shared<amp::Fp8LinearState>(),
+                    .requantizes = true};
+  const std::vector<Tensor> inputs = {test::noise_leaf({c.rows, c.in}, 2, DType::bf16),
+                                      test::noise_leaf({c.rows, c.in}, 3, DType::bf16),
+                                      test::noise_leaf({c.in}, 4), test::noise_leaf({c.in}, 5)};
+  const amp::Fp8Autocast fp8(c.recipe);
+  const amp::Autocast autocast(DType::bf16);
+  const Tensor y = norm_linear(c, true, inputs, up, up)[1];
+  up.weight.bump_version();
+  EXPECT_THROW(y.backward(test::noise(y.shape(), 6, y.dtype())), Error);
 }
 
 // Type conversions that the fused kernels do not do are left to the plain ops.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "binade/amp/autocast.h"
+#include "binade/ops/attention/attention.h"
+#include "binade/ops/elementwise/unary.h"
 #include "binade/ops/fp8/linear.h"
 #include "support/tensors.h"
 
@@ -25,11 +27,45 @@ Matmuls matmuls_of(Run run) {
   return {y, x.grad(), weight.grad()};
 }
 
-Matmuls fp8_matmuls(const Fp8Recipe& recipe) {
+Matmuls fp8_matmuls(const Fp8Recipe& recipe, bool requantizes = false) {
   return matmuls_of([&](const Tensor& x, const Tensor& weight) {
-    return fp8_linear(
-        x, {.weight = weight, .recipe = &recipe, .state = std::make_shared<amp::Fp8LinearState>()});
+    return fp8_linear(x, {.weight = weight,
+                          .recipe = &recipe,
+                          .state = std::make_shared<amp::Fp8LinearState>(),
+                          .requantizes = requantizes});
   });
+}
+
+// Whatever the recipe; those that cannot quantize again keep their data.
+TEST(Fp8Layer, HasTheSameBitsIfItQuantizesAgain) {
+  for (const Fp8Recipe& recipe :
+       {Fp8Recipe{}, Fp8Recipe{.dgrad = false}, Fp8Recipe{.scaling = Fp8Scaling::current},
+        Fp8Recipe{.scaling = Fp8Scaling::row}}) {
+    const Matmuls kept = fp8_matmuls(recipe), again = fp8_matmuls(recipe, true);
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(test::same_bits(again[i], kept[i])) << i;
+  }
+}
+
+// The output of attention is kept by its own backward anyway. Other inputs are not.
+TEST(Fp8Layer, QuantizesAttentionOutputsAgain) {
+  const Tensor qkv = test::noise_leaf({1, 8, 48}, 1, DType::bf16);
+  const Tensor y = packed_attention(qkv, 2, 2);
+  const Fp8Recipe recipe;
+  Fp8Layer layer{.weight = test::noise_leaf({8, 16}, 2, DType::bf16),
+                 .recipe = &recipe,
+                 .state = std::make_shared<amp::Fp8LinearState>(),
+                 .requantizes = true};
+  layer.state->begin(recipe, layer.weight);
+  const ops::Fp8Forward forward{
+      .dtype = DType::bf16, .recording = true, .input_needs_grad = true, .records_amax = true};
+  const auto again = [&](const Tensor& x) {
+    const Tensor values = x.detach().strided({8, 16}, {16, 1}, 0);
+    return static_cast<bool>(ops::quantized_input(layer, forward, x, values).again);
+  };
+  EXPECT_TRUE(again(y));
+  EXPECT_FALSE(again(relu(y)));
+  layer.requantizes = false;
+  EXPECT_FALSE(again(y));
 }
 
 // A matmul in FP8 has the bits of the complete recipe, one that is left out those of linear().

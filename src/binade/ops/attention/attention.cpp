@@ -280,8 +280,8 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                                      .tf32 = tf32,
                                      .out = queries(y),
                                      .lse = lse});
-  return call.result(y, [=, causal = options.causal, qkv = Saved(in), y = Saved(y)](
-                            const Tensor& dy, GradSlots dx) {
+  Tensor result = call.result(y, [=, causal = options.causal, qkv = Saved(in), y = Saved(y)](
+                                     const Tensor& dy, GradSlots dx) {
     const Tensor dqkv = Tensor::empty_like(qkv.get());
     backend::of(dy).attention.backward({.dout = queries(dense(dy)),
                                         .q = queries(qkv),
@@ -297,6 +297,8 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                                         .dv = values(dqkv)});
     dx[0].add(dqkv);
   });
+  mark_kept(result);
+  return result;
 }
 
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,

@@ -32,53 +32,84 @@ struct MlpMatmuls {
 
   // `parameters`: the slots of up's weight and bias, then of down's.
   void backward(const Tensor& dy, GradSlots parameters, const GradSlot::Target& dinput) const {
-    Tensor dgated;
-    {
-      const Fp8LayerMatmuls::Matrix gradient = down.gradient(dy, parameters[3]);
-      down.wgrad(gradient, parameters[2]);
-      if (!up_has_backward) return;
-      dgated = Tensor::empty({dy.size(0), hidden->size(1) / 2}, hidden->dtype(), dy.device());
-      down.dgrad(gradient, {dgated, false});
-    }
-    const auto& kernels = backend::of(dy);
-    const Fp8LayerMatmuls::Matrix gradient = up.gradient(
-        hidden, parameters[1],
+    Fp8LayerMatmuls::Matrix dout = down.gradient(dy, parameters[3]);
+    const bool waits = down.requantizes_input() && up_has_backward;
+    if (!waits) down.wgrad(dout, parameters[2]);
+    if (!up_has_backward) return;
+    Tensor dgated = Tensor::empty({dy.size(0), hidden->size(1) / 2}, hidden->dtype(), dy.device());
+    down.dgrad(dout, {dgated, false});
+    if (!waits) dout = {};
+    Quantized gated;
+    const Fp8LayerMatmuls::Matrix gradient = hidden_gradient(dgated, parameters[1], gated);
+    dgated = {};
+    if (waits) down.wgrad(dout, parameters[2], gated);
+    dout = {};
+    gated = {};
+    if (dinput.buffer.defined()) up.dgrad(gradient, dinput);
+    up.wgrad(gradient, parameters[0]);
+  }
+
+ private:
+  // The gradient before `up`'s matmuls. The pass that computes it also quantizes `gated`, the input
+  // of `down`, if that is needed again and no values of the gradient are.
+  Fp8LayerMatmuls::Matrix hidden_gradient(const Tensor& dgated, const GradSlot& bias,
+                                          Quantized& gated) const {
+    const auto& kernels = backend::of(dgated);
+    return up.gradient(
+        hidden, bias,
         [&](const Tensor& dx) {
           kernels.activation.swiglu_backward({dgated, hidden, dx});
         },
         [&](const backend::QuantizedOutput& dx) {
-          kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx);
+          if (!down.requantizes_input())
+            return kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx, {});
+          gated = down.input_again([&](const backend::QuantizedOutput& out) {
+            kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx, out);
+          });
         });
-    dgated = {};
-    if (dinput.buffer.defined()) up.dgrad(gradient, dinput);
-    up.wgrad(gradient, parameters[0]);
   }
 };
 
 // {the matmuls, y}.
-std::pair<Fp8LayerMatmuls, Tensor> linear_forward(const Fp8Layer& layer, const Quantized& input,
+std::pair<Fp8LayerMatmuls, Tensor> linear_forward(const Fp8Layer& layer,
+                                                  const Fp8LayerMatmuls::Matrix& input,
                                                   const Fp8Forward& forward) {
+  const Tensor& data = input.quantized.data;
   const Tensor y =
-      Tensor::empty({input.data.size(0), layer.weight.size(0)}, forward.dtype, input.data.device());
-  return {Fp8LayerMatmuls(layer, {input}, forward, y), y};
+      Tensor::empty({data.size(0), layer.weight.size(0)}, forward.dtype, data.device());
+  return {Fp8LayerMatmuls(layer, input, forward, y), y};
+}
+
+// The input of `layer` that `quantize` computes. `kept`: its operands are kept for the backward.
+Fp8LayerMatmuls::Matrix computed_input(const Fp8Layer& layer, const Fp8Forward& forward,
+                                       const Shape& shape, Device device, const Quantize& quantize,
+                                       bool kept) {
+  Fp8LayerMatmuls::Matrix input;
+  if (kept && requantizes(layer)) input.again = quantize;
+  amp::Fp8Quantizer quantizer = input_quantizer(layer, forward);
+  quantizer.rows_only = static_cast<bool>(input.again);
+  input.quantized = quantizer.quantize_fused(shape, device, quantize);
+  return input;
 }
 
 std::pair<MlpMatmuls, Tensor> mlp_forward(const Fp8Layer& up, const Fp8Layer& down,
-                                          const Quantized& input, const Fp8Forward& forward) {
-  const Device device = input.data.device();
-  const int64_t rows = input.data.size(0), width = down.weight.size(1);
+                                          const Fp8LayerMatmuls::Matrix& input,
+                                          const Fp8Forward& forward) {
+  const Device device = input.quantized.data.device();
+  const int64_t rows = input.quantized.data.size(0), width = down.weight.size(1);
   const Tensor hidden = Tensor::empty({rows, 2 * width}, forward.dtype, device);
-  const Fp8LayerMatmuls first(up, {input}, forward, hidden);
-  const Quantized gated =
-      input_quantizer(down, forward)
-          .quantize_fused({rows, width}, device, [&](const backend::QuantizedOutput& out) {
-            backend::of(hidden).quantize.quantize_swiglu(hidden, out);
-          });
-  const Tensor y = Tensor::empty({rows, down.weight.size(0)}, forward.dtype, device);
+  const Fp8LayerMatmuls first(up, input, forward, hidden);
   const bool up_has_backward = forward.recording && (forward.input_needs_grad || trains(up));
+  const Fp8LayerMatmuls::Matrix gated = computed_input(
+      down, forward, {rows, width}, device,
+      [hidden = Saved(hidden)](const backend::QuantizedOutput& out) {
+        backend::of(hidden.get()).quantize.quantize_swiglu(hidden, out);
+      },
+      up_has_backward);
+  const Tensor y = Tensor::empty({rows, down.weight.size(0)}, forward.dtype, device);
   Fp8Forward down_forward = forward;
   down_forward.input_needs_grad = up_has_backward;
-  const Fp8LayerMatmuls second(down, {gated}, down_forward, y);
+  const Fp8LayerMatmuls second(down, gated, down_forward, y);
   return {MlpMatmuls{first, second, up_has_backward ? hidden : Tensor(), up_has_backward}, y};
 }
 
@@ -104,21 +135,28 @@ bool may_fuse(const Tensor& x, const Tensor& weight, const Tensor& bias) {
          !double_precision(bias);
 }
 
-// The sum that is normalized and its statistics, with the norm's operands dense.
+// A norm's forward: the sum that is normalized and its statistics, with the operands dense.
 struct NormForward {
-  Tensor sum, weight, bias, mean, rstd;
+  const Fp8Norm& norm;
+  Tensor x, residual, sum, weight, bias, mean, rstd;
 
   NormForward(const Fp8Norm& norm, const Shape& flat)
-      : sum(viewed(dense(norm.x), flat)), weight(dense(norm.weight)), bias(dense(norm.bias)) {
+      : norm(norm),
+        x(viewed(dense(norm.x), flat)),
+        sum(x),
+        weight(dense(norm.weight)),
+        bias(dense(norm.bias)) {
     const Device device = norm.x.device();
-    const Tensor x = sum;
-    Tensor residual;
     if (norm.residual.defined()) {
       residual = viewed(dense(norm.residual), flat);
       sum = Tensor::empty(flat, residual.dtype(), device);
     }
     if (norm.kind == NormKind::layer) mean = Tensor::empty({flat[0]}, DType::f32, device);
     rstd = Tensor::empty({flat[0]}, DType::f32, device);
+  }
+
+  // Computes the sum and its statistics, and quantizes the result if `out` has data.
+  void run(const backend::QuantizedOutput& out = {}) const {
     backend::of(x).norm.forward({.kind = norm.kind,
                                  .x = x,
                                  .residual = residual,
@@ -127,20 +165,39 @@ struct NormForward {
                                  .eps = norm.eps,
                                  .sum = residual.defined() ? sum : Tensor(),
                                  .mean = mean,
-                                 .rstd = rstd});
+                                 .rstd = rstd,
+                                 .quantized = out,
+                                 .rounded = norm.dtype});
   }
 
-  Quantized quantized(const amp::Fp8Quantizer& quantizer, DType dtype) const {
-    const auto write = [&](const backend::QuantizedOutput& out) {
-      backend::of(sum).quantize.quantize_norm(
-          {.x = sum, .weight = weight, .bias = bias, .mean = mean, .rstd = rstd, .dtype = dtype},
-          out);
+  // Quantizes the result again from the sum and its statistics.
+  Quantize quantize() const {
+    return [x = Saved(sum), w = Saved(weight), b = Saved(bias), m = Saved(mean), r = Saved(rstd),
+            dtype = norm.dtype](const backend::QuantizedOutput& out) {
+      backend::of(x.get()).quantize.quantize_norm(
+          {.x = x, .weight = w, .bias = b, .mean = m, .rstd = r, .dtype = dtype}, out);
     };
-    return quantizer.quantize_fused(sum.shape(), sum.device(), write);
+  }
+
+  // Runs it and returns its result as the input of `layer`. `kept`: for the backward.
+  Fp8LayerMatmuls::Matrix input_of(const Fp8Layer& layer, const Fp8Forward& forward,
+                                   bool kept) const {
+    amp::Fp8Quantizer quantizer = input_quantizer(layer, forward);
+    quantizer.rows_only = kept && requantizes(layer);
+    Fp8LayerMatmuls::Matrix input;
+    if (quantizer.rows_only) input.again = quantize();
+    if (quantizer.writes_transposed(x.device())) {
+      run();
+      input.quantized = quantizer.quantize_fused(sum.shape(), x.device(), quantize());
+    } else {
+      input.quantized = quantizer.quantize_fused(
+          sum.shape(), x.device(), [this](const backend::QuantizedOutput& out) { run(out); });
+    }
+    return input;
   }
 };
 
-// run(quantized norm, forward) returns {matmuls, y} of the layers after the norm. `first` is the
+// run(the norm's result, forward) returns {matmuls, y} of the layers after the norm. `first` is the
 // first of them; `parameters` are the weight and bias of each.
 template <class Run>
 std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
@@ -164,8 +221,7 @@ std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
                            .input_needs_grad = dinput,
                            .records_amax = autograd::grad_enabled()};
   const NormForward normed(norm, flat);
-  const auto [matmuls, y] =
-      run(normed.quantized(input_quantizer(first, forward), norm.dtype), forward);
+  const auto [matmuls, y] = run(normed.input_of(first, forward, dinput), forward);
   const Tensor outputs[2] = {viewed(normed.sum, norm.x.shape()),
                              viewed(y, with_last_size(norm.x.shape(), y.size(1)))};
   const NormGradient backward{norm.kind, normed.sum, normed.weight, normed.mean, normed.rstd};
@@ -200,8 +256,8 @@ Tensor fp8_swiglu_mlp(const Tensor& x, const Fp8Layer& up, const Fp8Layer& down)
                            .recording = call.recording(),
                            .input_needs_grad = call.recording() && x.requires_grad(),
                            .records_amax = autograd::grad_enabled()};
-  const Quantized input = input_quantizer(up, forward).quantize(viewed(dense(x), {rows, in}));
-  const auto [matmuls, y] = mlp_forward(up, down, input, forward);
+  const Tensor values = viewed(dense(x), {rows, in});
+  const auto [matmuls, y] = mlp_forward(up, down, quantized_input(up, forward, x, values), forward);
   return call.result(viewed(y, with_last_size(x.shape(), y.size(1))), [matmuls = matmuls,
                                                                        flat = Shape{rows, in},
                                                                        out = y.size(1)](
@@ -215,7 +271,7 @@ std::pair<Tensor, Tensor> fp8_norm_linear(const Fp8Norm& norm, const Fp8Layer& l
   check_layer("weight", layer, norm.x.size(-1));
   layer.state->begin(*layer.recipe, layer.weight);
   return after_norm(norm, layer, {layer.weight, layer.bias},
-                    [&](const Quantized& normed, const Fp8Forward& forward) {
+                    [&](const Fp8LayerMatmuls::Matrix& normed, const Fp8Forward& forward) {
                       return linear_forward(layer, normed, forward);
                     });
 }
@@ -225,7 +281,7 @@ std::pair<Tensor, Tensor> fp8_norm_swiglu_mlp(const Fp8Norm& norm, const Fp8Laye
   check_mlp(up, down, norm.x.size(-1));
   for (const Fp8Layer* layer : {&up, &down}) layer->state->begin(*layer->recipe, layer->weight);
   return after_norm(norm, up, {up.weight, up.bias, down.weight, down.bias},
-                    [&](const Quantized& normed, const Fp8Forward& forward) {
+                    [&](const Fp8LayerMatmuls::Matrix& normed, const Fp8Forward& forward) {
                       return mlp_forward(up, down, normed, forward);
                     });
 }

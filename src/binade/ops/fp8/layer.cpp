@@ -17,6 +17,12 @@ Fp8Quantizer input_quantizer(const Fp8Layer& layer, const Fp8Forward& forward) {
   return {*layer.recipe, Fp8Role::activation, layer.state->input, forward.records_amax};
 }
 
+bool requantizes(const Fp8Layer& layer) {
+  const amp::Fp8Recipe& recipe = *layer.recipe;
+  return layer.requantizes && recipe.scaling == amp::Fp8Scaling::delayed && recipe.forward &&
+         recipe.dgrad && recipe.wgrad;
+}
+
 DType linear_dtype(DType input) {
   const amp::AutocastState& state = amp::autocast_state();
   return state.enabled ? state.dtype : input;
@@ -34,6 +40,20 @@ GradSlot::Target input_target(const GradSlot& slot, const Shape& flat) {
   return target;
 }
 
+Fp8LayerMatmuls::Matrix quantized_input(const Fp8Layer& layer, const Fp8Forward& forward,
+                                        const Tensor& x, const Tensor& values) {
+  Fp8LayerMatmuls::Matrix input{.quantized = {}, .values = values};
+  if (forward.recording && requantizes(layer) && is_kept(x)) {
+    input.again = [saved = Saved(values)](const backend::QuantizedOutput& out) {
+      backend::of(saved.get()).quantize.quantize(saved, out);
+    };
+  }
+  Fp8Quantizer quantizer = input_quantizer(layer, forward);
+  quantizer.rows_only = static_cast<bool>(input.again);
+  input.quantized = quantizer.quantize(values);
+  return input;
+}
+
 Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
                                  const Fp8Forward& forward, const Tensor& y)
     : recipe_(*layer.recipe),
@@ -49,32 +69,47 @@ Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
       .pre_activation = keeps_pre ? TensorView(batch_of_one(pre)) : TensorView(),
       .tf32 = tf32_ && !recipe_.forward,
       .fast_accumulation = recipe_.fast_accumulation};
+  Quantized weight;
   if (recipe_.forward) {
-    fp8_matmul(rowwise(input.quantized),
-               transposed(rowwise(state_->weight_rows(recipe_, layer.weight))), {y, false},
-               epilogue);
+    weight = requantizes(layer) ? state_->weight_rows_once(recipe_, layer.weight)
+                                : state_->weight_rows(recipe_, layer.weight);
+    fp8_matmul(rowwise(input.quantized), transposed(rowwise(weight)), {y, false}, epilogue);
   } else {
     fp8_matmul(as_type(input.values, forward.dtype),
                transposed(as_type(layer.weight, forward.dtype)), {y, false}, epilogue);
   }
   pre_activation_ = Saved(pre);
-  if (forward.recording) save(layer, input);
+  if (forward.recording) save(layer, input, weight);
 }
 
 // Saves what each backward matmul reads and no more.
-void Fp8LayerMatmuls::save(const Fp8Layer& layer, const Matrix& input) {
-  if (layer.weight.requires_grad() && recipe_.wgrad) {
-    const Fp8Quantizer quantizer{recipe_, Fp8Role::activation, state_->input, false};
-    wgrad_input_ = kept_for_wgrad(amp::scales_per_tensor(recipe_)
-                                      ? input.quantized
-                                      : quantizer.quantize(transposed(input.values)));
+void Fp8LayerMatmuls::save(const Fp8Layer& layer, const Matrix& input, const Quantized& weight) {
+  const Fp8Quantizer quantizer{recipe_, Fp8Role::activation, state_->input, false};
+  if (requantizes(layer)) weight_ = Saved(layer.weight);
+  if (layer.weight.requires_grad() && input.again) {
+    wgrad_input_ = {{}, amp::DroppedQuantized(quantizer, input.quantized), input.again};
+  } else if (layer.weight.requires_grad() && recipe_.wgrad) {
+    wgrad_input_ = {kept_for_wgrad(amp::scales_per_tensor(recipe_)
+                                       ? input.quantized
+                                       : quantizer.quantize(transposed(input.values)))};
   } else if (layer.weight.requires_grad()) {
     wgrad_values_ = Saved(converted(input.values, forward_.dtype));
   }
-  if (forward_.input_needs_grad && recipe_.dgrad) {
-    dgrad_weight_ = state_->weight_columns(recipe_, layer.weight);
-  } else if (forward_.input_needs_grad) {
+  if (forward_.input_needs_grad) save_for_dgrad(layer, weight);
+}
+
+void Fp8LayerMatmuls::save_for_dgrad(const Fp8Layer& layer, const Quantized& weight) {
+  if (!recipe_.dgrad) {
     dgrad_weight_values_ = Saved(layer.weight);
+  } else if (requantizes(layer) && !state_->keeps_weight_rows()) {
+    const Fp8Quantizer quantizer{recipe_, Fp8Role::weight, state_->weight, false};
+    dgrad_weight_ = {{},
+                     amp::DroppedQuantized(quantizer, weight),
+                     [values = weight_](const backend::QuantizedOutput& out) {
+                       backend::of(values.get()).quantize.quantize(values, out);
+                     }};
+  } else {
+    dgrad_weight_ = {state_->weight_columns(recipe_, layer.weight)};
   }
 }
 
@@ -132,23 +167,27 @@ void Fp8LayerMatmuls::dgrad(const Matrix& gradient, const GradSlot::Target& dinp
   // Per-tensor weights are quantized as [out, in]; finer groups as [in, out], along the reduction
   // axis.
   fp8_matmul(rowwise(gradient.quantized),
-             amp::scales_per_tensor(recipe_) ? columnwise(dgrad_weight_)
-                                             : transposed(rowwise(dgrad_weight_)),
+             amp::scales_per_tensor(recipe_) ? columnwise(dgrad_weight_.get())
+                                             : transposed(rowwise(dgrad_weight_.get())),
              dinput);
 }
 
-void Fp8LayerMatmuls::wgrad(const Matrix& gradient, const GradSlot& weight) const {
+void Fp8LayerMatmuls::wgrad(const Matrix& gradient, const GradSlot& weight,
+                            const Quantized& input) const {
   if (!weight.needs_grad()) return;
   const GradSlot::Target dweight = weight.target();
   if (!recipe_.wgrad) {
     fp8_matmul(transposed(as_type(gradient.values, forward_.dtype)),
                as_type(wgrad_values_, forward_.dtype), dweight, {.tf32 = tf32_});
   } else if (amp::scales_per_tensor(recipe_)) {
-    fp8_matmul(transposed(columnwise(gradient.quantized)), columnwise(wgrad_input_), dweight);
+    if (wgrad_input_.again) weight_.get();  // fails if the weight, and with it the scale, changed
+    const bool is_given = input.data.defined() || input.transposed.defined();
+    fp8_matmul(transposed(columnwise(gradient.quantized)),
+               columnwise(is_given ? input : wgrad_input_.get()), dweight);
   } else {
     const Fp8Quantizer quantizer{recipe_, Fp8Role::gradient, state_->gradient, false};
     fp8_matmul(rowwise(quantizer.quantize(transposed(gradient.values))),
-               transposed(rowwise(wgrad_input_)), dweight);
+               transposed(rowwise(wgrad_input_.kept)), dweight);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "binade/amp/fp8_quantizer.h"
@@ -15,6 +16,9 @@ struct Fp8Layer {
   Activation activation = Activation::none;
   const amp::Fp8Recipe* recipe;
   std::shared_ptr<amp::Fp8LinearState> state;  // shared with the module
+  // Delayed recipes: the quantized weight, and inputs whose values are kept anyway, are quantized
+  // again in the backward instead of kept.
+  bool requantizes = false;
 };
 
 }  // namespace binade
@@ -32,6 +36,12 @@ struct Fp8Forward {
 
 amp::Fp8Quantizer input_quantizer(const Fp8Layer& layer, const Fp8Forward& forward);
 
+// Quantizes a matrix, which it computes or captures.
+using Quantize = std::function<void(const backend::QuantizedOutput&)>;
+
+// Whether the layer's recipe lets it do without kept data; see Fp8Layer::requantizes.
+bool requantizes(const Fp8Layer& layer);
+
 // The dtype of a linear's result under this thread's autocast state.
 DType linear_dtype(DType input);
 // The shape with `size` as its last axis.
@@ -48,6 +58,7 @@ class Fp8LayerMatmuls {
   struct Matrix {
     Quantized quantized;
     Tensor values = {};
+    Quantize again = {};  // of an input: quantizes it in the backward, so that no data is kept
   };
 
   // Writes y [rows, out] = activation(input weight^T + bias) and saves what the backward reads.
@@ -67,10 +78,27 @@ class Fp8LayerMatmuls {
                   FunctionRef<void(const Tensor&)> write,
                   FunctionRef<void(const backend::QuantizedOutput&)> write_quantized) const;
   void dgrad(const Matrix& gradient, const autograd::GradSlot::Target& dinput) const;
-  void wgrad(const Matrix& gradient, const autograd::GradSlot& weight) const;
+  // `input`, if defined, is the layer's quantized input, which need not be quantized again then.
+  void wgrad(const Matrix& gradient, const autograd::GradSlot& weight,
+             const Quantized& input = {}) const;
+  // Whether wgrad quantizes the input again, and its data by a kernel that computes more than that.
+  bool requantizes_input() const { return static_cast<bool>(wgrad_input_.again); }
+  Quantized input_again(FunctionRef<void(const backend::QuantizedOutput&)> write) const {
+    return wgrad_input_.dropped.restored(write);
+  }
 
  private:
-  void save(const Fp8Layer& layer, const Matrix& input);
+  // A quantized matrix that a backward matmul reads.
+  struct Operand {
+    Quantized kept;
+    amp::DroppedQuantized dropped = {};
+    Quantize again = {};  // empty if the data is kept
+
+    Quantized get() const { return again ? dropped.restored(again) : kept; }
+  };
+
+  void save(const Fp8Layer& layer, const Matrix& input, const Quantized& weight);
+  void save_for_dgrad(const Fp8Layer& layer, const Quantized& weight);
   amp::Fp8Quantizer gradient_quantizer() const;
   Matrix quantized(const Tensor& gradient) const;
 
@@ -80,8 +108,13 @@ class Fp8LayerMatmuls {
   Fp8Forward forward_;
   bool tf32_;  // for matmuls that run in f32
   autograd::Saved pre_activation_;
-  Quantized wgrad_input_, dgrad_weight_;                // for matmuls in FP8
+  Operand wgrad_input_, dgrad_weight_;                  // for matmuls in FP8
   autograd::Saved wgrad_values_, dgrad_weight_values_;  // for the others
+  autograd::Saved weight_;  // unchanged as long as the scales of this step hold
 };
+
+// The input x of a layer, with its values as a matrix.
+Fp8LayerMatmuls::Matrix quantized_input(const Fp8Layer& layer, const Fp8Forward& forward,
+                                        const Tensor& x, const Tensor& values);
 
 }  // namespace binade::ops

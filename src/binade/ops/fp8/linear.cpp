@@ -37,7 +37,7 @@ Tensor fp8_linear(const Tensor& x, const Fp8Layer& layer) {
 
   Fp8LayerMatmuls::Matrix input{.quantized = {}, .values = viewed(dense(x), {rows, in})};
   if (recipe.forward || (recipe.wgrad && amp::scales_per_tensor(recipe)))
-    input.quantized = input_quantizer(layer, forward).quantize(input.values);
+    input = quantized_input(layer, forward, x, input.values);
   const Tensor y = Tensor::empty({rows, out}, dtype, x.device());
   const Fp8LayerMatmuls matmuls(layer, input, forward, y);
   const Tensor result = viewed(y, with_last_size(x.shape(), out));

@@ -121,6 +121,14 @@ void forward_as(const NormForward& a) {
 void forward(const NormForward& args) {
   with_compute_type("norm", args.x.dtype,
                     [&](auto tag) { forward_as<typename decltype(tag)::type>(args); });
+  if (!args.quantized.data.present) return;
+  quantize_kernels.quantize_norm({.x = args.residual.present ? args.sum : args.x,
+                                  .weight = args.weight,
+                                  .bias = args.bias,
+                                  .mean = args.mean,
+                                  .rstd = args.rstd,
+                                  .dtype = args.rounded},
+                                 args.quantized);
 }
 
 // Parameter gradients as partial sums over chunks of rows. The chunks depend only on the number of

@@ -99,18 +99,29 @@ float quantize_rows(const TensorView& x, int64_t begin, int64_t end, const Quant
 // Rows that a thread quantizes at a time: their values stay in the cache.
 constexpr int64_t block_rows = 32;
 
-// run(top, count) quantizes rows [top, top + count) and returns their amax.
+// run(top, count, data) quantizes rows [top, top + count) into the same rows of `data` and returns
+// their amax.
 template <class F>
 void quantize_blocks(const QuantizedOutput& out, F run) {
-  const int64_t rows = out.data.shape[0], blocks = divide_up(rows, block_rows);
+  const int64_t rows = out.rows(), columns = out.columns(), blocks = divide_up(rows, block_rows);
+  std::vector<uint8_t> scratch;
+  TensorView data = out.data;
+  if (!data.present) {
+    scratch.resize(static_cast<size_t>(rows * columns));
+    data = {.data = scratch.data(),
+            .dtype = out.dtype(),
+            .shape = {rows, columns},
+            .strides = {columns, 1},
+            .present = true};
+  }
   std::vector<float> partial(static_cast<size_t>(blocks));
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const int64_t top = block * block_rows;
-      partial[static_cast<size_t>(block)] = run(top, std::min(block_rows, rows - top));
+      partial[static_cast<size_t>(block)] = run(top, std::min(block_rows, rows - top), data);
     }
   });
-  if (out.transposed.present) transpose(out.data, out.transposed);
+  if (out.transposed.present) transpose(data, out.transposed);
   if (out.amax.present) {
     auto* amax = out.amax.as<float>();
     *amax = larger(*amax, row_amax(partial.data(), blocks));
@@ -118,8 +129,8 @@ void quantize_blocks(const QuantizedOutput& out, F run) {
 }
 
 void quantize(TensorView x, const QuantizedOutput& out) {
-  quantize_blocks(out, [&](int64_t top, int64_t count) {
-    return quantize_rows(x, top, top + count, out, out.data);
+  quantize_blocks(out, [&](int64_t top, int64_t count, const TensorView& data) {
+    return quantize_rows(x, top, top + count, out, data);
   });
 }
 
@@ -137,8 +148,8 @@ TensorView rows_of(TensorView x, int64_t top, int64_t count) {
 // Kernels that it calls run on the calling thread, since they are inside a parallel loop.
 template <class F>
 void quantize_fused(DType dtype, const QuantizedOutput& out, F compute) {
-  const int64_t columns = out.data.shape[1];
-  quantize_blocks(out, [&](int64_t top, int64_t count) {
+  const int64_t columns = out.columns();
+  quantize_blocks(out, [&](int64_t top, int64_t count, const TensorView& data) {
     const size_t bytes = static_cast<size_t>(count * columns) * size_of(dtype);
     const auto scratch = std::make_unique_for_overwrite<uint8_t[]>(bytes);
     const TensorView rows{.data = scratch.get(),
@@ -147,7 +158,7 @@ void quantize_fused(DType dtype, const QuantizedOutput& out, F compute) {
                           .strides = {columns, 1},
                           .present = true};
     compute(top, count, rows);
-    return quantize_rows(rows, 0, count, out, rows_of(out.data, top, count));
+    return quantize_rows(rows, 0, count, out, rows_of(data, top, count));
   });
 }
 
@@ -157,7 +168,9 @@ void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
   });
 }
 
-void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out) {
+void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out,
+                              const QuantizedOutput& gated) {
+  if (gated.data.present || gated.transposed.present) quantize_swiglu(x, gated);
   quantize_fused(x.dtype, out, [&](int64_t top, int64_t count, const TensorView& dx) {
     activation_kernels.swiglu_backward({rows_of(dy, top, count), rows_of(x, top, count), dx});
   });

@@ -8,6 +8,7 @@
 #include "binade/backend/cuda/norm/backward.h"
 #include "binade/backend/cuda/norm/batch.h"
 #include "binade/backend/cuda/norm/math.cuh"
+#include "binade/backend/cuda/quantize/tile.cuh"
 
 namespace binade::backend::cuda {
 namespace {
@@ -20,7 +21,26 @@ struct Forward {
   Operand x, residual, weight, bias, sum, y, mean, rstd;
   int64_t rows, width;
   C eps;
+  Operand quantized;  // y rounded to `rounded` and quantized
+  DType rounded;
+  const float* factor;  // that it is multiplied by
+  float* amax;          // or null
 };
+
+// Quantizes some values of y and raises `largest` to their magnitudes.
+template <int N>
+__device__ void quantize_pack(const Forward<float>& a, float factor, int64_t at, float (&y)[N],
+                              uint32_t& largest) {
+  round_to(a.rounded, y);
+#pragma unroll
+  for (int i = 0; i < N; ++i) largest = max(largest, magnitude_bits(y[i]));
+  uint8_t* to = static_cast<uint8_t*>(a.quantized.data) + at;
+  if (a.quantized.dtype == DType::e4m3) {
+    store_encoded<e4m3>(y, factor, to);
+  } else {
+    store_encoded<e5m2>(y, factor, to);
+  }
+}
 
 // A row in registers: thread t of a team of threads holds packs t, t + team, t + 2 team, ...
 template <class C, int N, int K>
@@ -124,15 +144,25 @@ __global__ void __launch_bounds__(max_team) forward_kernel(const __grid_constant
   const C variance = team_sum(squares, scratch) / static_cast<C>(a.width);
   const C scale = C{1} / sqrt(variance + a.eps);
   if (a.rstd && threadIdx.x == 0) store_one(a.rstd, row, scale);
-  if (!a.y) return;
+  if (!a.y && !a.quantized) return;
+  const float factor = a.quantized ? *a.factor : 1;
+  uint32_t largest = 0;
   held.each(a.width, [&](int64_t column, const C(&v)[N]) {
     C weight[N], bias[N], out[N];
     load_parameter(a.weight, column, C{1}, weight);
     load_parameter(a.bias, column, C{0}, bias);
 #pragma unroll
     for (int i = 0; i < N; ++i) out[i] = normed_value(v[i], center, scale, weight[i], bias[i]);
+    if constexpr (std::is_same_v<C, float>) {
+      if (a.quantized) return quantize_pack(a, factor, base + column, out, largest);
+    }
     store(a.y, base + column, out);
   });
+  if (!a.quantized || a.amax == nullptr) return;
+  // Each warp for itself; most find a maximum that is large enough already.
+  largest = reduce_warp(largest, Max());
+  if (threadIdx.x % warp_size == 0 && largest > __ldcg(reinterpret_cast<unsigned*>(a.amax)))
+    atomicMax(reinterpret_cast<unsigned*>(a.amax), largest);
 }
 
 template <class C, int N>
@@ -170,7 +200,11 @@ void forward(const NormForward& args) {
                                .rstd = args.rstd,
                                .rows = args.x.numel() / width,
                                .width = width,
-                               .eps = static_cast<C>(args.eps)});
+                               .eps = static_cast<C>(args.eps),
+                               .quantized = args.quantized.data,
+                               .rounded = args.rounded,
+                               .factor = args.quantized.scale.as<const float>(),
+                               .amax = args.quantized.amax.as<float>()});
   });
 }
 

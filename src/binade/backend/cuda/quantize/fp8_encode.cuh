@@ -37,29 +37,80 @@ __device__ inline uint32_t encode_two(float low, float high) {
 #endif
 }
 
-// Encodes 16 values * scale.
+// Stores N values * scale as adjacent bytes: 1, 4 or 8.
+template <class Q, int N>
+__device__ inline void store_encoded(const float (&values)[N], float scale, uint8_t* to) {
+  if constexpr (N == 1) {
+    *to = encode_one<Q>(values[0] == values[0] ? values[0] * scale : values[0]);
+  } else {
+    uint32_t words[N / 4];
+    bool nan = false;
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      const float* v = values + i;
+      nan |= v[0] != v[0] || v[1] != v[1] || v[2] != v[2] || v[3] != v[3];
+      words[i / 4] = encode_two<Q>(v[0] * scale, v[1] * scale) |
+                     encode_two<Q>(v[2] * scale, v[3] * scale) << 16;
+    }
+#pragma unroll
+    for (int i = 0; i < N / 4; ++i) reinterpret_cast<uint32_t*>(to)[i] = words[i];
+    if (!nan) return;
+#pragma unroll 1
+    for (int i = 0; i < N; ++i) {  // the instruction loses a NaN's sign and payload
+      float value = values[0];
+#pragma unroll
+      for (int j = 1; j < N; ++j) value = i == j ? values[j] : value;
+      if (value != value) to[i] = encode_one<Q>(value);
+    }
+  }
+}
+
+// Magnitudes order like these bits, with NaN above all others.
+__device__ inline uint32_t magnitude_bits(float x) { return formats::float_bits(x) & 0x7fffffffu; }
+
+// Replaces the bytes of NaNs among 16 encoded values: the instruction, and the multiplication
+// before it, lose their sign and payload. Not inlined, since it is seldom called and would take
+// registers.
+struct SixteenFloats {
+  float values[16];
+};
 template <class Q>
-__device__ inline uint4 encode_chunk(const float (&values)[16], float scale) {
-  bool nan = false;
-  uint32_t words[4];
+__device__ __noinline__ uint4 with_nans(SixteenFloats x, uint4 encoded) {
+  uint32_t words[4] = {encoded.x, encoded.y, encoded.z, encoded.w};
+#pragma unroll 1
+  for (int i = 0; i < 16; ++i) {
+    float value = x.values[0];  // of a variable index, without local memory
+#pragma unroll
+    for (int j = 1; j < 16; ++j) value = i == j ? x.values[j] : value;
+    if (value == value) continue;
+    const int shift = i % 4 * 8;
+    const uint32_t byte = uint32_t{encode_one<Q>(value)} << shift;
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      if (i / 4 == j) words[j] = (words[j] & ~(0xffu << shift)) | byte;
+  }
+  return {words[0], words[1], words[2], words[3]};
+}
+
+// Encodes 16 values * scale and raises `largest` to the bits of their magnitudes.
+template <class Q>
+__device__ inline uint4 encode_chunk(const float (&values)[16], float scale, uint32_t& largest) {
+  uint32_t words[4], magnitude = 0;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) magnitude = max(magnitude, magnitude_bits(values[i]));
+  largest = max(largest, magnitude);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const float* v = values + 4 * i;
-    nan |= v[0] != v[0] || v[1] != v[1] || v[2] != v[2] || v[3] != v[3];
     words[i] = encode_two<Q>(v[0] * scale, v[1] * scale) | encode_two<Q>(v[2] * scale, v[3] * scale)
                                                                << 16;
   }
-  if (nan) {  // the instruction and the multiplication before it lose the sign and payload
+  const uint4 encoded{words[0], words[1], words[2], words[3]};
+  if (magnitude <= 0x7f800000u) return encoded;
+  SixteenFloats copy;
 #pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const float x = values[i];
-      if (x == x) continue;
-      __builtin_assume((formats::float_bits(x) & 0x7fffffffu) > 0x7f800000u);
-      const int shift = i % 4 * 8;
-      words[i / 4] = (words[i / 4] & ~(0xffu << shift)) | uint32_t{encode_one<Q>(x)} << shift;
-    }
-  }
-  return {words[0], words[1], words[2], words[3]};
+  for (int i = 0; i < 16; ++i) copy.values[i] = values[i];
+  return with_nans<Q>(copy, encoded);
 }
 
 }  // namespace binade::backend::cuda

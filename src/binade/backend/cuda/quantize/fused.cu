@@ -60,7 +60,7 @@ struct Bounds {
 template <class Reader>
 struct SwiGlu : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, in_flight = 1;
+  static constexpr int parts = 1, others = 0, in_flight = 1, blocks = vectorized ? 3 : 1;
   struct Chunk {
     typename Reader::Chunk gate, up;
   };
@@ -87,10 +87,13 @@ struct SwiGlu : Bounds {
   }
 };
 
-template <class Reader>
+// With swiglu(x) itself as the second matrix if `gated`.
+template <class Reader, bool gated>
 struct SwiGluBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 2, in_flight = 1;
+  static constexpr int parts = 2, others = gated ? 1 : 0;
+  // More loads in flight gain more than a third block.
+  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 2 : 1;
   struct Chunk {
     typename Reader::Chunk dy, gate, up;
   };
@@ -107,7 +110,7 @@ struct SwiGluBackward : Bounds {
     x.load(gate_at + columns, count(row, column), chunk.up);
   }
   __device__ void values(int64_t, int64_t, const Chunk& chunk,
-                         float (&out)[parts][chunk_bytes]) const {
+                         float (&out)[parts + others][chunk_bytes]) const {
     float d[chunk_bytes];
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) {
@@ -118,13 +121,18 @@ struct SwiGluBackward : Bounds {
     swiglu_gradients(Reader::dtype(dtype), d, out[0], out[1]);
     round_to(dtype, out[0]);
     round_to(dtype, out[1]);
+    if constexpr (gated) {
+      round_to(dtype, d);
+#pragma unroll
+      for (int i = 0; i < chunk_bytes; ++i) out[2][i] = d[i];
+    }
   }
 };
 
 template <class Reader>
 struct ActivationBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, in_flight = 1;
+  static constexpr int parts = 1, others = 0, in_flight = 1, blocks = vectorized ? 3 : 1;
   struct Chunk {
     typename Reader::Chunk dy, x;
   };
@@ -161,7 +169,8 @@ struct ActivationBackward : Bounds {
 template <class Reader>
 struct Norm : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, in_flight = vectorized ? 2 : 1;
+  static constexpr int parts = 1, others = 0;
+  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 3 : 1;
   using Chunk = typename Reader::Chunk;
   Reader x;
   Operand weight, bias;
@@ -216,18 +225,19 @@ void require_single(std::initializer_list<const TensorView*> operands) {
 template <class Make>
 void quantize_from(std::initializer_list<const TensorView*> operands, int64_t width,
                    const QuantizedOutput& out, Make make,
-                   std::initializer_list<const TensorView*> parameters = {}) {
+                   std::initializer_list<const TensorView*> parameters = {},
+                   const QuantizedOutput& other = {}) {
   require_single(operands);
   require_single(parameters);
-  if (out.data.numel() == 0) return;
-  const TileOutput tiles(out);
+  if (out.rows() * out.columns() == 0) return;
+  const TileOutput tiles(out, other);
   const DType dtype = (*operands.begin())->dtype;
-  bool vectorized = tiles.is_vectorized(out.data.shape[0], width);
+  bool vectorized = tiles.is_vectorized(out.rows(), width);
   for (const TensorView* x : operands)
     vectorized = vectorized && x->dtype == dtype && packs_fit<uint8_t, chunk_bytes>(x->data);
   for (const TensorView* x : parameters)
     vectorized = vectorized && (!x->present || packs_fit<uint8_t, chunk_bytes>(x->data));
-  const auto start = [&](auto reader) { quantize_tiles(make(reader), out.data.dtype, tiles); };
+  const auto start = [&](auto reader) { quantize_tiles(make(reader), out.dtype(), tiles); };
   if (vectorized && dtype == DType::bf16) return start(TypeTag<VectorReader<bf16>>{});
   if (vectorized && dtype == DType::f16) return start(TypeTag<VectorReader<f16>>{});
   if (vectorized) return start(TypeTag<VectorReader<float>>{});
@@ -237,14 +247,29 @@ void quantize_from(std::initializer_list<const TensorView*> operands, int64_t wi
 }  // namespace
 
 void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
-  const int64_t width = out.data.shape[1];
+  const int64_t width = out.columns();
   quantize_from({&x}, width, out,
                 [&](auto tag) { return SwiGlu<typename decltype(tag)::type>(x, width); });
 }
 
-void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out) {
-  quantize_from({&dy, &x}, dy.shape[1], out,
-                [&](auto tag) { return SwiGluBackward<typename decltype(tag)::type>(dy, x); });
+void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out,
+                              const QuantizedOutput& gated) {
+  // The kernel writes transposed data alone, which is all that a backward matmul reads.
+  if (gated.data.present) quantize_swiglu(x, gated);
+  if (gated.data.present || !gated.transposed.present) {
+    quantize_from({&dy, &x}, dy.shape[1], out, [&](auto tag) {
+      return SwiGluBackward<typename decltype(tag)::type, false>(dy, x);
+    });
+    return;
+  }
+  if (gated.transposed.dtype != DType::e4m3)
+    fail("quantize", {.argument = "gated",
+                      .expected = "e4m3",
+                      .found = std::string(name(gated.transposed.dtype))});
+  quantize_from(
+      {&dy, &x}, dy.shape[1], out,
+      [&](auto tag) { return SwiGluBackward<typename decltype(tag)::type, true>(dy, x); }, {},
+      gated);
 }
 
 void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,

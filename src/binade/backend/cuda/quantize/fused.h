@@ -6,7 +6,8 @@
 namespace binade::backend::cuda {
 
 void quantize_swiglu(TensorView x, const QuantizedOutput& out);
-void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out);
+void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out,
+                              const QuantizedOutput& gated);
 void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
                                   const QuantizedOutput& out);
 void quantize_norm(const NormOperands& norm, const QuantizedOutput& out);

@@ -32,7 +32,8 @@ struct Matrix {
 template <class T, bool vectorized_rows>
 struct Stored : Matrix<T> {
   static constexpr bool vectorized = vectorized_rows;
-  static constexpr int parts = 1, in_flight = vectorized ? 2 : 1;
+  static constexpr int parts = 1, others = 0;
+  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 3 : 1;
   // For any strides, sizes and dtype.
   struct Elements {
     float values[chunk_bytes];
@@ -186,7 +187,7 @@ void quantize(TensorView x, const QuantizedOutput& out) {
   }
   dispatch_floating("quantize", x.dtype, [&](auto from) {
     using T = typename decltype(from)::type;
-    const auto start = [&](const auto& source) { quantize_tiles(source, out.data.dtype, tiles); };
+    const auto start = [&](const auto& source) { quantize_tiles(source, out.dtype(), tiles); };
     if constexpr (!std::is_same_v<T, double>) {
       if (is_vectorized<T>(x, tiles)) return start(Stored<T, true>{Matrix<T>(x)});
     }

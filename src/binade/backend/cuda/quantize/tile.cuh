@@ -9,9 +9,6 @@
 // Quantizes a matrix by tiles, with its transpose and amax; the matrix may be computed on the fly.
 namespace binade::backend::cuda {
 
-// Magnitudes order like these bits, with NaN above all others.
-__device__ inline uint32_t magnitude_bits(float x) { return formats::float_bits(x) & 0x7fffffffu; }
-
 // Raises *amax to the block's maximum. Deterministic, since maxima do not depend on the order. All
 // threads of the block call it.
 __device__ inline void raise_amax(uint32_t bits, float* amax) {
@@ -54,19 +51,24 @@ struct TileOutput {
   const float* scale;
   uint8_t *data, *transposed;
   float* amax;
+  // Of a source's second matrix.
+  const float* other_scale;
+  uint8_t* other;  // transposed
 
-  explicit TileOutput(const QuantizedOutput& out)
+  explicit TileOutput(const QuantizedOutput& out, const QuantizedOutput& second = {})
       : scale(out.scale.as<const float>()),
-        data(out.data.as<uint8_t>()),
+        data(out.data.present ? out.data.as<uint8_t>() : nullptr),
         transposed(out.transposed.present ? out.transposed.as<uint8_t>() : nullptr),
-        amax(out.amax.present ? out.amax.as<float>() : nullptr) {}
+        amax(out.amax.present ? out.amax.as<float>() : nullptr),
+        other_scale(second.scale.as<const float>()),
+        other(second.transposed.present ? second.transposed.as<uint8_t>() : nullptr) {}
 
   // Whether a matrix [rows, columns], of which `part` columns belong together, can be written in
   // aligned chunks of 16.
   bool is_vectorized(int64_t rows, int64_t part) const {
     const auto fits = [](const void* address) { return packs_fit<uint8_t, chunk_bytes>(address); };
-    return part % chunk_bytes == 0 && fits(data) && fits(transposed) &&
-           (transposed == nullptr || rows % chunk_bytes == 0);
+    return part % chunk_bytes == 0 && fits(data) && fits(transposed) && fits(other) &&
+           ((transposed == nullptr && other == nullptr) || rows % chunk_bytes == 0);
   }
 };
 
@@ -74,23 +76,31 @@ struct TileOutput {
 // a matrix [rows, parts * columns]:
 //   vectorized  whether its rows and columns come in chunks of 16 at aligned addresses
 //   parts       matrices side by side that are computed from the same operands
+//   others      1 if it also computes a second matrix [rows, columns], of which the kernel writes
+//   the
+//               transposed data as e4m3
 //   in_flight   chunks loaded before the first is used, limited by registers
+//   blocks      that a multiprocessor must be able to hold, which limits registers
 //   load        loads the operands of 16 adjacent elements of each part
 //   values      computes those elements, 0 past the matrix's end
 template <class Source, class Q>
-__global__ void __launch_bounds__(tile_threads, Source::vectorized ? 3 : 1)
+__global__ void __launch_bounds__(tile_threads, Source::blocks)
     quantize_kernel(const __grid_constant__ Source source, const __grid_constant__ TileOutput out) {
-  constexpr int parts = Source::parts, in_flight = Source::in_flight;
+  constexpr int parts = Source::parts, all = parts + Source::others;
+  constexpr int in_flight = Source::in_flight;
   constexpr bool vectorized = Source::vectorized;
   static_assert(chunks_per_thread % in_flight == 0);
-  __shared__ ByteTile tiles[parts];
+  extern __shared__ uint4 shared_tiles[];
+  ByteTile* tiles = reinterpret_cast<ByteTile*>(shared_tiles);
   const float factor = *out.scale;
+  [[maybe_unused]] const float other_factor = Source::others > 0 ? *out.other_scale : 1;
+  const bool transposes = out.transposed != nullptr || Source::others > 0;
   const int64_t rows = source.rows, columns = source.columns;
   const int64_t left = static_cast<int64_t>(blockIdx.x) * tile_side;
   const int64_t step = static_cast<int64_t>(gridDim.y) * tile_side;
   uint32_t largest = 0;
   for (int64_t top = static_cast<int64_t>(blockIdx.y) * tile_side; top < rows; top += step) {
-    if (out.transposed != nullptr) __syncthreads();  // the previous tile has been read
+    if (transposes) __syncthreads();  // the previous tile has been read
 #pragma unroll 1
     for (int batch = 0; batch < chunks_per_thread; batch += in_flight) {
       typename Source::Chunk loaded[in_flight];
@@ -103,14 +113,16 @@ __global__ void __launch_bounds__(tile_threads, Source::vectorized ? 3 : 1)
       for (int i = 0; i < in_flight; ++i) {
         const int at = (batch + i) * tile_threads + static_cast<int>(threadIdx.x);
         const int64_t row = top + at / tile_chunks, column = left + at % tile_chunks * chunk_bytes;
-        float values[parts][chunk_bytes];
+        float values[all][chunk_bytes];
         source.values(row, column, loaded[i], values);
+        if constexpr (Source::others > 0) {
+          uint32_t unused = 0;
+          tiles[parts].put(at / tile_chunks, at % tile_chunks,
+                           encode_chunk<e4m3>(values[parts], other_factor, unused));
+        }
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
-#pragma unroll
-          for (int j = 0; j < chunk_bytes; ++j)
-            largest = max(largest, magnitude_bits(values[part][j]));
-          const uint4 bytes = encode_chunk<Q>(values[part], factor);
+          const uint4 bytes = encode_chunk<Q>(values[part], factor, largest);
           if (out.transposed != nullptr) tiles[part].put(at / tile_chunks, at % tile_chunks, bytes);
           if (out.data != nullptr && row < rows && column < columns) {
             store_chunk<vectorized>(out.data + (row * parts + part) * columns + column, bytes,
@@ -119,13 +131,14 @@ __global__ void __launch_bounds__(tile_threads, Source::vectorized ? 3 : 1)
         }
       }
     }
-    if (out.transposed == nullptr) continue;
+    if (!transposes) continue;
     __syncthreads();
 #pragma unroll
-    for (int part = 0; part < parts; ++part) {
-      store_transposed<vectorized>(tiles[part],
-                                   out.transposed + (part * columns + left) * rows + top, rows,
-                                   rows - top, columns - left);
+    for (int part = 0; part < all; ++part) {
+      uint8_t* to = part < parts ? out.transposed + part * columns * rows : out.other;
+      if (part < parts && out.transposed == nullptr) continue;
+      store_transposed<vectorized>(tiles[part], to + left * rows + top, rows, rows - top,
+                                   columns - left);
     }
   }
   if (out.amax != nullptr) raise_amax(largest, out.amax);
@@ -145,7 +158,11 @@ template <class Source>
 void quantize_tiles(const Source& source, DType fp8, const TileOutput& out) {
   dispatch_fp8(fp8, [&](auto to) {
     launch(quantize_kernel<Source, typename decltype(to)::type>,
-           tile_grid(source.rows, source.columns), dim3(tile_threads), 0, source, out);
+           tile_grid(source.rows, source.columns), dim3(tile_threads),
+           out.transposed != nullptr || Source::others > 0
+               ? sizeof(ByteTile) * (Source::parts + Source::others)
+               : 0,
+           source, out);
   });
 }
 
