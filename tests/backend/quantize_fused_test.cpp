@@ -85,7 +85,9 @@ class QuantizeFused : public testing::Test {
                                       .transposed = transposed[1]});
     EXPECT_TRUE(test::same_bits(data[1], data[0]));
     EXPECT_TRUE(test::same_bits(transposed[1], transposed[0]));
-    if (with_data) EXPECT_TRUE(test::same_bits(gated[1], gated[0]));
+    if (with_data) {
+      EXPECT_TRUE(test::same_bits(gated[1], gated[0]));
+    }
   }
 
   // Full tiles, full chunks, ragged edges, more rows than the CPU computes at a time.

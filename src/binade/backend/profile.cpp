@@ -3,17 +3,28 @@
 #include <cstddef>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "binade/backend/backend.h"
 
+#ifdef BINADE_CUDA
+#include "binade/backend/cuda/event_clock.h"
+#endif
+
 namespace binade::backend {
+
+// One kernel between two marks.
+struct TimedKernel {
+  Work work;
+  size_t begin, end;
+};
 
 struct ProfilerSession {
   Device device;
-  Profiler::Clock clock = nullptr;
+  std::unique_ptr<WorkClock> clock;
   Backend plain;  // the device's kernels
   Backend timed;  // wrappers that time them
-  WorkSeconds seconds{};
+  std::vector<TimedKernel> kernels = {};
 };
 
 namespace {
@@ -33,9 +44,9 @@ struct Timed {
       Kernel<Args...> kernel;
       const auto* family = reinterpret_cast<const std::byte*>(&(session.plain.*Member));
       std::memcpy(&kernel, family + I * sizeof(kernel), sizeof(kernel));
-      const double start = session.clock(session.device);
+      const size_t begin = session.clock->mark();
       kernel(std::forward<Args>(args)...);
-      session.seconds[static_cast<size_t>(work)] += session.clock(session.device) - start;
+      session.kernels.push_back({work, begin, session.clock->mark()});
     };
   }
 };
@@ -68,7 +79,29 @@ void time_all(Backend& table) {
   time_family<&Backend::quantize, Work::quantize>(table.quantize);
 }
 
+class HostClock final : public WorkClock {
+ public:
+  explicit HostClock(double (*now)()) : now_(now) {}
+
+  size_t mark() override {
+    marks_.push_back(now_());
+    return marks_.size() - 1;
+  }
+  double seconds(size_t first, size_t second) override { return marks_[second] - marks_[first]; }
+
+ private:
+  double (*now_)();
+  std::vector<double> marks_;
+};
+
 }  // namespace
+
+std::unique_ptr<WorkClock> work_clock([[maybe_unused]] Device device, double (*now)()) {
+#ifdef BINADE_CUDA
+  if (device.is_cuda()) return std::make_unique<cuda::EventClock>(device);
+#endif
+  return std::make_unique<HostClock>(now);
+}
 
 std::string_view name(Work work) {
   constexpr std::string_view names[] = {"matrix", "attention", "norm",    "elementwise",
@@ -76,16 +109,21 @@ std::string_view name(Work work) {
   return names[static_cast<size_t>(work)];
 }
 
-Profiler::Profiler(Device device, Clock clock)
-    : session_(
-          new ProfilerSession{.device = device, .clock = clock, .plain = of(device), .timed = {}}),
+Profiler::Profiler(Device device, std::unique_ptr<WorkClock> clock)
+    : session_(new ProfilerSession{
+          .device = device, .clock = std::move(clock), .plain = of(device), .timed = {}}),
       scope_(active_session, session_.get()) {
   time_all(session_->timed);
 }
 
 Profiler::~Profiler() = default;
 
-const WorkSeconds& Profiler::seconds() const { return session_->seconds; }
+WorkSeconds Profiler::seconds() const {
+  WorkSeconds sums{};
+  for (const TimedKernel& kernel : session_->kernels)
+    sums[static_cast<size_t>(kernel.work)] += session_->clock->seconds(kernel.begin, kernel.end);
+  return sums;
+}
 
 const Backend* profiled(Device device) {
   const bool active = active_session != nullptr && device == active_session->device;

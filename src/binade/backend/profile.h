@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -21,17 +22,32 @@ std::string_view name(Work work);
 // Seconds spent in kernels, by category.
 using WorkSeconds = std::array<double, work_count>;
 
-// For its lifetime, times every kernel of a device: of() returns a table that reads `clock` before
-// and after each kernel. The clock must wait for the device, so that kernels do not overlap. Only
-// one profiler may exist, on the thread that runs the ops.
+// Marks points in a device's work and measures the time between them.
+class WorkClock {
+ public:
+  WorkClock() = default;
+  virtual ~WorkClock() = default;
+  WorkClock(const WorkClock&) = delete;
+  WorkClock& operator=(const WorkClock&) = delete;
+
+  // Marks the end of the work so far; returns the mark's number. Does not wait for the device.
+  virtual size_t mark() = 0;
+  // Seconds between two marks. Waits for the second.
+  virtual double seconds(size_t first, size_t second) = 0;
+};
+
+// Marks by events in the stream of a GPU, and otherwise by `now`.
+std::unique_ptr<WorkClock> work_clock(Device device, double (*now)());
+
+// For its lifetime, times every kernel of a device: of() returns a table that marks the begin and
+// the end of each. Only one profiler may exist, on the thread that runs the ops.
 class [[nodiscard]] Profiler {
  public:
-  using Clock = double (*)(Device device);
-
-  Profiler(Device device, Clock clock);
+  Profiler(Device device, std::unique_ptr<WorkClock> clock);
   ~Profiler();
 
-  const WorkSeconds& seconds() const;
+  // Of the kernels so far.
+  WorkSeconds seconds() const;
 
  private:
   std::unique_ptr<ProfilerSession> session_;

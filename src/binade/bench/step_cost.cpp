@@ -84,10 +84,7 @@ StepCost measure_steps(Device device, const StepBenchOptions& options, double st
 void profile_steps(Device device, const StepBenchOptions& options, const Step& step,
                    StepCost& cost) {
   const int64_t steps = std::min<int64_t>(options.steps, 5);
-  const backend::Profiler profiler(device, [](Device on) {
-    wait_for(on);
-    return bench_clock();
-  });
+  const backend::Profiler profiler(device, backend::work_clock(device, bench_clock));
   wait_for(device);
   const double start = bench_clock();
   for (int64_t i = 0; i < steps; ++i) step();
