@@ -51,6 +51,12 @@ Arguments parse(int argc, char** argv) {
   return arguments;
 }
 
+// A batch's images on the device, channels-last on a GPU: it has faster kernels for that order.
+Tensor images_of(const data::Sample& batch, Device device) {
+  const Tensor images = to(batch[0], device);
+  return device.is_cuda() ? channels_last(images) : images;
+}
+
 // The fraction of images whose largest logit is their label's.
 double accuracy(nn::ResNet& model, data::DataLoader& images, Device device) {
   const NoGrad no_grad;
@@ -58,7 +64,7 @@ double accuracy(nn::ResNet& model, data::DataLoader& images, Device device) {
   double correct = 0, all = 0;
   for (const data::Sample& batch : images) {
     const Tensor labels = to(batch[1], device);
-    correct += sum(cast(eq(argmax(model(to(batch[0], device))), labels), DType::f32)).item();
+    correct += sum(cast(eq(argmax(model(images_of(batch, device))), labels), DType::f32)).item();
     all += static_cast<double>(labels.numel());
   }
   model.train();
@@ -83,7 +89,7 @@ double train(nn::ResNet& model, data::DataLoader& images, data::DataLoader& test
       optimizer.zero_grad();
       const Tensor loss = [&] {
         amp::Autocast cast(arguments.precision);
-        return cross_entropy(model(to(batch[0], device)), to(batch[1], device));
+        return cross_entropy(model(images_of(batch, device)), to(batch[1], device));
       }();
       scaler.scale(loss).backward();
       skipped += scaler.step(optimizer).applied() ? 0 : 1;

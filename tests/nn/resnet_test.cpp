@@ -3,7 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <vector>
+
+#include "binade/backend/gpu.h"
 #include "binade/binade.h"
+#include "binade/tensor/memory_format.h"
+#include "support/tensors.h"
 
 namespace binade::nn {
 namespace {
@@ -75,6 +81,51 @@ TEST(ResNet, RefusesStagesThatDoNotMatch) {
         ResNet({.widths = {4, 8}, .blocks = {0, 1}});
       },
       ThrowsMessage<Error>(HasSubstr("at least 1 per stage")));
+}
+
+// The loss and all gradients of a step, the buffers after it.
+std::vector<Tensor> step_of(ResNetBlock block, Device device, MemoryFormat format) {
+  ResNet model({.block = block, .widths = {8, 16}, .blocks = {2, 1}, .classes = 5, .seed = 3},
+               device);
+  Tensor images = to(randn({6, 3, 40, 36}, {4, 1}), device);
+  if (format == MemoryFormat::channels_last) images = channels_last(images);
+  const Tensor loss = cross_entropy(model(images), to(randint(0, 5, {6}, {4, 2}), device));
+  loss.backward();
+  std::vector<Tensor> results{loss.detach()};
+  for (const Tensor& parameter : model.parameters()) results.push_back(parameter.grad());
+  for (const auto& [name, buffer] : model.named_buffers())
+    if (is_floating(buffer.dtype())) results.push_back(buffer);
+  return results;
+}
+
+TEST(ResNet, TakesChannelsLastImages) {
+  for (const ResNetBlock block : {ResNetBlock::basic, ResNetBlock::bottleneck}) {
+    const auto expected = step_of(block, Device::cpu(), MemoryFormat::row_major),
+               found = step_of(block, Device::cpu(), MemoryFormat::channels_last);
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(test::same_bits(found[i], expected[i])) << i;
+  }
+}
+
+TEST(ResNetGpu, ChannelsLastImagesGiveTheStepOfTheCpu) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
+  for (const ResNetBlock block : {ResNetBlock::basic, ResNetBlock::bottleneck}) {
+    const auto expected = step_of(block, Device::cpu(), MemoryFormat::row_major),
+               found = step_of(block, Device::cuda(), MemoryFormat::channels_last),
+               again = step_of(block, Device::cuda(), MemoryFormat::channels_last);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(test::same_bits(found[i], again[i])) << i;
+      const std::vector<double> a = test::read(found[i]), b = test::read(expected[i]);
+      double error = 0, norm = 0;
+      for (size_t j = 0; j < b.size(); ++j) {
+        error += (a[j] - b[j]) * (a[j] - b[j]);
+        norm += b[j] * b[j];
+      }
+      // Some ten layers of f32 roundings, which batch norms of few values enlarge.
+      EXPECT_LE(std::sqrt(error), 1e-4 * std::sqrt(norm) + 1e-9) << i;
+    }
+  }
 }
 
 }  // namespace

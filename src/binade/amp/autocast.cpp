@@ -6,6 +6,7 @@
 #include "binade/amp/trace.h"
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
+#include "binade/tensor/memory_format.h"
 
 namespace binade::amp {
 namespace {
@@ -85,7 +86,7 @@ DType widest(std::span<const Tensor> inputs) {
 }
 
 Tensor converted(const Tensor& x, DType target) {
-  Tensor copy = Tensor::empty(x.shape(), target, x.device());
+  Tensor copy = empty(x.shape(), target, x.device(), memory_format(x));
   backend::of(x).elementwise.copy(x, copy);
   trace_cast(x, copy);
   return copy;

@@ -33,15 +33,16 @@ void add_to_result(AutogradMeta& meta, Tensor gradient) {
   const auto& kernels = backend::of(meta.device).elementwise;
   if (sum.defined()) {
     // Overwrite the first contribution only if it has no other owner and does not broadcast.
-    Tensor target = sum.is_sole_owner() && sum.is_dense()
+    const MemoryFormat format = memory_format(sum);
+    Tensor target = sum.is_sole_owner() && is_in(format, sum)
                         ? sum
-                        : Tensor::empty(meta.shape, meta.dtype, meta.device);
+                        : empty(meta.shape, meta.dtype, meta.device, format);
     kernels.binary(backend::Binary::add, sum, gradient, target);
     sum = std::move(target);
   } else if (gradient.dtype() == meta.dtype) {
     sum = std::move(gradient);
   } else {
-    sum = Tensor::empty(meta.shape, meta.dtype, meta.device);
+    sum = empty(meta.shape, meta.dtype, meta.device, memory_format(gradient));
     kernels.copy(gradient, sum);
     observe_cast(gradient, sum);
   }
@@ -83,7 +84,7 @@ void GradSlot::add(Tensor gradient) const {
   }
 }
 
-GradSlot::Target GradSlot::target() const {
+GradSlot::Target GradSlot::target(MemoryFormat format) const {
   if (meta_->node == nullptr) {
     if (!meta_->grad.defined())
       meta_->grad = new_buffer(*meta_, meta_->grad_dtype, memory::Category::gradients);
@@ -92,9 +93,9 @@ GradSlot::Target GradSlot::target() const {
   Tensor& sum = meta_->node->gradients[static_cast<size_t>(meta_->output)];
   const bool accumulate = sum.defined();
   if (!accumulate) {
-    sum = Tensor::empty(meta_->shape, meta_->dtype, meta_->device);
-  } else if (!sum.is_sole_owner() || !sum.is_dense()) {
-    Tensor copy = Tensor::empty(meta_->shape, meta_->dtype, meta_->device);
+    sum = empty(meta_->shape, meta_->dtype, meta_->device, format);
+  } else if (!sum.is_sole_owner() || !is_in(format, sum)) {
+    Tensor copy = empty(meta_->shape, meta_->dtype, meta_->device, format);
     backend::of(meta_->device).elementwise.copy(sum, copy);
     sum = std::move(copy);
   }

@@ -11,6 +11,7 @@
 #include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/op.h"
 #include "binade/base/restore.h"
+#include "binade/tensor/memory_format.h"
 
 namespace binade::autograd {
 
@@ -47,7 +48,8 @@ class GradSlot {
     Tensor buffer;
     bool accumulate;
   };
-  Target target() const;
+  // The buffer is dense and in the given format; that of a leaf is always row-major.
+  Target target(MemoryFormat format = MemoryFormat::row_major) const;
 
   const Shape& shape() const { return meta_->shape; }
   DType dtype() const { return meta_->dtype; }

@@ -48,7 +48,8 @@ const Backend& cuda_table() {
                                .loss = cuda::loss_kernels,
                                .optimizer = cuda::optimizer_kernels,
                                .scaler = cuda::scaler_kernels,
-                               .quantize = cuda::quantize_kernels};
+                               .quantize = cuda::quantize_kernels,
+                               .channels_last = true};
   return backend;
 }
 

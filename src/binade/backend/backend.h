@@ -36,6 +36,9 @@ struct Backend {
   OptimizerKernels optimizer;
   ScalerKernels scaler;
   QuantizeKernels quantize;
+  // Whether convolutions, batch norm and max pools have kernels for channels-last tensors. Without
+  // them, ops make row-major copies.
+  bool channels_last = false;
 };
 
 // The backend of a device. Fails if this build or machine does not support the device.

@@ -16,7 +16,8 @@ struct ConvGeometry {
 };
 
 // x, dx [n, c, d, h, w]; weight, dweight [o, c / groups, kd, kh, kw]; y, dy [n, o, d', h', w'];
-// bias, optional, one element per channel of the result. All are dense.
+// bias, optional, one element per channel of the result. All are dense; x, dx, y and dy may be
+// channels-last, both of a call alike, if Backend::channels_last.
 struct ConvForward {
   TensorView x = {}, weight = {}, bias = {};
   ConvGeometry geometry = {};

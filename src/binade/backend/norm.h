@@ -67,6 +67,58 @@ struct ChannelNormBackward {
   Target dbias = {};
 };
 
+// Batch norm of rows, with an optional residual and a ReLU in the same pass:
+// y = relu((x - mean) * rstd * weight + bias + residual). x, residual and y are [rows, channels]
+// and dense, as the elements of a channels-last tensor; all others are [channels].
+struct RowBatchNormForward {
+  TensorView x;
+  TensorView residual = {};
+  TensorView weight = {};
+  TensorView bias = {};
+  double eps;
+  bool training = true;  // false: reads mean and rstd instead of writing them
+  bool relu = false;
+  TensorView y;
+  TensorView mean;
+  TensorView rstd;
+  // Moved towards the statistics of the batch by `momentum` if present. The variance is unbiased.
+  TensorView running_mean = {};
+  TensorView running_variance = {};
+  double momentum = 0;
+};
+
+// The first of two steps back: sums over rows of g, the gradient behind the ReLU, and of
+// g * (x - mean).
+struct RowBatchNormSums {
+  TensorView dy;
+  TensorView x;
+  TensorView weight = {};
+  TensorView bias = {};
+  TensorView mean;
+  TensorView rstd;
+  bool relu = false;
+  TensorView y = {};       // the result, which says where the ReLU was 0; absent: computed again
+  TensorView masked = {};  // receives g if present
+  TensorView result = {};  // receives y, without a residual, if present
+  TensorView sums;         // [2, channels] f32 (f64 for f64)
+};
+
+// The second step: gradients from those sums.
+struct RowBatchNormBackward {
+  TensorView dy;  // g if it was written, else as above
+  TensorView x;
+  TensorView weight = {};
+  TensorView bias = {};
+  TensorView mean;
+  TensorView rstd;
+  TensorView sums;
+  bool relu = false;     // whether dy still has to be masked
+  bool training = true;  // false: the statistics did not depend on x
+  TensorView dx;
+  Target dweight = {};
+  Target dbias = {};
+};
+
 // Statistics are f32 (f64 for f64) and two-pass. Parameter gradients are sums over rows in f32 (f64
 // for f64), in a fixed order.
 struct NormKernels {
@@ -76,6 +128,10 @@ struct NormKernels {
   void (*batch_backward)(const ChannelNormBackward& args);
   void (*group_forward)(const ChannelNormForward& args);
   void (*group_backward)(const ChannelNormBackward& args);
+  // Only of backends with Backend::channels_last.
+  void (*row_batch_forward)(const RowBatchNormForward& args) = nullptr;
+  void (*row_batch_sums)(const RowBatchNormSums& args) = nullptr;
+  void (*row_batch_backward)(const RowBatchNormBackward& args) = nullptr;
 };
 
 }  // namespace binade::backend

@@ -111,7 +111,7 @@ std::string_view name(Work work) {
 
 Profiler::Profiler(Device device, std::unique_ptr<WorkClock> clock)
     : session_(new ProfilerSession{
-          .device = device, .clock = std::move(clock), .plain = of(device), .timed = {}}),
+          .device = device, .clock = std::move(clock), .plain = of(device), .timed = of(device)}),
       scope_(active_session, session_.get()) {
   time_all(session_->timed);
 }

@@ -13,8 +13,10 @@
 #include "binade/nn/resnet.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/loss/loss.h"
+#include "binade/ops/shape/shape.h"
 #include "binade/optim/sgd.h"
 #include "binade/train/machine.h"
+#include "binade/train/step_graph.h"
 
 namespace binade::bench {
 namespace {
@@ -40,11 +42,32 @@ class ResNetStepper {
         model_(nn::resnet_config(bench.depth), bench.device),
         optimizer_(model_.parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4}),
         scaler_({.enabled = precision == Precision::fp16, .device = bench.device}),
-        images_(
-            randn({bench.batch, 3, bench.image, bench.image}, {1, 0}, DType::f32, bench.device)),
-        labels_(randint(0, classes, {bench.batch}, {1, 1}, bench.device)) {}
+        // Channels-last, which only GPUs have kernels for.
+        images_(channels_last(
+            randn({bench.batch, 3, bench.image, bench.image}, {1, 0}, DType::f32, bench.device))),
+        labels_(randint(0, classes, {bench.batch}, {1, 1}, bench.device)),
+        graph_(bench.device.is_cuda() ? train::GraphMode::on : train::GraphMode::off,
+               bench.device) {}
 
   void step() {
+    if (!graph_.replays_next()) {
+      graph_.run([this] { launch(); });
+      return;
+    }
+    if (!graph_.captured()) {
+      const optim::Optimizer::Capture capture(optimizer_);
+      graph_.capture([this] { launch(); });
+    }
+    optimizer_.prepare_replay();
+    graph_.replay();
+    scaler_.note_run();
+  }
+
+  // Loss of the last step.
+  double loss() const { return loss_.item(); }
+
+ private:
+  void launch() {
     optimizer_.zero_grad();
     const Tensor loss = forward();
     scaler_.scale(loss).backward();
@@ -53,10 +76,6 @@ class ResNetStepper {
     loss_ = loss.detach();
   }
 
-  // Loss of the last step.
-  double loss() const { return loss_.item(); }
-
- private:
   Tensor forward() {
     std::optional<amp::Autocast> cast;
     if (precision_ == Precision::bf16) cast.emplace(DType::bf16);
@@ -69,6 +88,7 @@ class ResNetStepper {
   optim::SGD optimizer_;
   amp::GradScaler scaler_;
   Tensor images_, labels_, loss_;
+  train::StepGraph graph_;
 };
 
 void write(json::Writer& out, const ResNetTiming& f) {

@@ -88,10 +88,23 @@ void BatchNorm::before_load(const StateDict& state, const std::string& prefix) {
   }
 }
 
-Tensor BatchNorm::forward(const Tensor& x) {
+// Counts the batch.
+BatchNormOptions BatchNorm::options() {
   if (training() && !autograd::recomputing()) batches_ = batches() + 1;
-  return batch_norm(x, weight, bias, running_mean, running_var,
-                    {.training = training(), .momentum = momentum, .eps = eps});
+  return {.training = training(), .momentum = momentum, .eps = eps};
+}
+
+Tensor BatchNorm::forward(const Tensor& x) {
+  return batch_norm(x, weight, bias, running_mean, running_var, options());
+}
+
+Tensor BatchNorm::relu(const Tensor& x, const Tensor& residual) {
+  if (has_hooks()) {
+    const Tensor y = (*this)(x);
+    return binade::relu(residual.defined() ? y + residual : y);
+  }
+  const auto scope = enter();
+  return batch_norm_relu(x, residual, weight, bias, running_mean, running_var, options());
 }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, Placement placement)

@@ -5,6 +5,7 @@
 
 #include "binade/backend/norm_kind.h"
 #include "binade/nn/module.h"
+#include "binade/ops/norm/norm.h"
 
 namespace binade::nn {
 
@@ -75,6 +76,9 @@ class BatchNorm : public Layer {
                      Placement placement = {});
   std::string description() const override;
   int64_t batches() const { return batches_ < 0 ? 0 : batches_; }
+  // relu((*this)(x) + residual), or without the residual if it is undefined, in one pass if
+  // possible.
+  Tensor relu(const Tensor& x, const Tensor& residual = {});
 
   Tensor weight, bias, running_mean, running_var;
   double eps, momentum;
@@ -85,6 +89,8 @@ class BatchNorm : public Layer {
   void before_load(const StateDict& state, const std::string& prefix) override;
 
  private:
+  BatchNormOptions options();
+
   // The count on the host, since the device never reads it; negative: a state without it was
   // loaded.
   int64_t batches_ = 0;

@@ -71,9 +71,9 @@ BasicBlock::BasicBlock(int64_t in, int64_t out, int64_t stride, Placement placem
 }
 
 Tensor BasicBlock::forward(const Tensor& x) {
-  const Tensor hidden = relu(bn1_(conv1_(x)));
+  const Tensor hidden = bn1_.relu(conv1_(x));
   const Tensor shortcut = shortcut_(x);
-  return relu(bn2_(conv2_(hidden)) + shortcut);
+  return bn2_.relu(conv2_(hidden), shortcut);
 }
 
 Bottleneck::Bottleneck(int64_t in, int64_t width, int64_t stride, Placement placement)
@@ -96,10 +96,10 @@ Bottleneck::Bottleneck(int64_t in, int64_t width, int64_t stride, Placement plac
 }
 
 Tensor Bottleneck::forward(const Tensor& x) {
-  const Tensor narrow = relu(bn1_(conv1_(x)));
-  const Tensor hidden = relu(bn2_(conv2_(narrow)));
+  const Tensor narrow = bn1_.relu(conv1_(x));
+  const Tensor hidden = bn2_.relu(conv2_(narrow));
   const Tensor shortcut = shortcut_(x);
-  return relu(bn3_(conv3_(hidden)) + shortcut);
+  return bn3_.relu(conv3_(hidden), shortcut);
 }
 
 ResNetConfig resnet_config(int64_t depth) {
@@ -145,7 +145,7 @@ ResNet::ResNet(const ResNetConfig& config, Device device, DType dtype)
 }
 
 Tensor ResNet::forward(const Tensor& x) {
-  Tensor y = relu(stem_norm_(stem_(x)));
+  Tensor y = stem_norm_.relu(stem_(x));
   if (config_.large_stem) y = max_pool(y, {.kernel = {3}, .stride = {2}, .padding = {1}});
   for (const auto& block : blocks_) y = (*block)(y);
   return head_(flatten(global_avg_pool(y), 1));

@@ -133,7 +133,8 @@ void require_device(std::string_view op, std::string_view argument, const Tensor
             .hint = "move it with to(x, device)"});
 }
 
-SavedInput::SavedInput(const Tensor& input, const Tensor& matrix) : shape_(matrix.shape()) {
+SavedInput::SavedInput(const Tensor& input, const Tensor& matrix)
+    : shape_(matrix.shape()), strides_(matrix.strides()) {
   if (input.autograd_meta() != nullptr) recompute_ = input.autograd_meta()->recompute.lock();
   if (recompute_ == nullptr) kept_ = Saved(matrix);
 }
@@ -144,9 +145,9 @@ Tensor SavedInput::get(const GradSlot& slot) const {
   // A hook may replace the gradient before the input's op sees it.
   const bool complete =
       meta != nullptr && meta->node != nullptr && meta->uses == 1 && meta->hooks.empty();
-  return viewed(recompute_->compute(
-                    complete ? meta->node->gradients[static_cast<size_t>(meta->output)] : Tensor()),
-                shape_);
+  const Tensor result = recompute_->compute(
+      complete ? meta->node->gradients[static_cast<size_t>(meta->output)] : Tensor());
+  return result.strided(shape_, strides_, result.offset());
 }
 
 Tensor overwritten_or_new(const Tensor& saved) {
@@ -173,9 +174,25 @@ Tensor dense(const Tensor& x) {
   return copy;
 }
 
+MemoryFormat native_format(const Tensor& x) {
+  return is_channels_last(x) && backend::of(x).channels_last ? MemoryFormat::channels_last
+                                                             : MemoryFormat::row_major;
+}
+
+Tensor in_format(const Tensor& x, MemoryFormat format) {
+  if (!x.defined() || is_in(format, x)) return x;
+  Tensor copy = empty(x.shape(), x.dtype(), x.device(), format);
+  backend::of(x).elementwise.copy(x, copy);
+  return copy;
+}
+
+Tensor viewed(const Tensor& x, const Shape& shape, MemoryFormat format) {
+  return x.strided(shape, strides_in(format, shape), x.offset());
+}
+
 Tensor converted(const Tensor& x, DType dtype) {
   if (!x.defined() || x.dtype() == dtype) return x;
-  Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
+  Tensor copy = empty(x.shape(), dtype, x.device(), memory_format(x));
   backend::of(x).elementwise.copy(x, copy);
   amp::trace_cast(x, copy);
   return copy;

@@ -7,6 +7,7 @@
 #include "binade/amp/call.h"
 #include "binade/amp/trace.h"
 #include "binade/backend/backend.h"
+#include "binade/tensor/memory_format.h"
 
 // Helpers shared by the files of this folder. Not part of the public interface.
 namespace binade::ops {
@@ -38,7 +39,7 @@ class Composite {
 // again.
 class SavedInput {
  public:
-  // `matrix` has the elements of `input` in the shape that the backward reads.
+  // `matrix` has the elements of `input`, in the same order, in the shape that the backward reads.
   SavedInput(const Tensor& input, const Tensor& matrix);
 
   // The matrix. Call it after the input's gradient was added to `slot`: if that is the complete
@@ -49,6 +50,7 @@ class SavedInput {
   Saved kept_;
   std::shared_ptr<autograd::ResultRecompute> recompute_;
   Shape shape_;
+  Strides strides_;
 };
 
 // Lets ops that save `result` save `recompute` instead, which the result's own backward must own.
@@ -115,6 +117,12 @@ void require_device(std::string_view op, std::string_view argument, const Tensor
 
 // x itself if it is dense, else a dense copy; without autograd.
 Tensor dense(const Tensor& x);
+// The format in which ops on x run: channels-last if x is and its device has kernels for that.
+MemoryFormat native_format(const Tensor& x);
+// Without autograd: x itself if its elements are in this order, else a copy.
+Tensor in_format(const Tensor& x, MemoryFormat format);
+// The elements of x, which are in this order, in another shape of the same order.
+Tensor viewed(const Tensor& x, const Shape& shape, MemoryFormat format);
 // Without autograd: x in another type (x itself if it has that type), a dense view of another
 // shape.
 Tensor converted(const Tensor& x, DType dtype);

@@ -7,6 +7,7 @@
 #include "binade/base/division.h"
 #include "binade/ops/common.h"
 #include "binade/ops/reduce/reduce.h"
+#include "binade/ops/shape/shape.h"
 
 namespace binade {
 namespace {
@@ -39,10 +40,10 @@ Triple spread(std::string_view op, std::string_view argument, const PerAxis& val
   return result;
 }
 
-Tensor as_3d(const Tensor& x) {
+Tensor as_3d(const Tensor& x, MemoryFormat format = MemoryFormat::row_major) {
   Shape shape = x.shape();
   while (shape.rank() < 5) shape.insert(2, 1);
-  return viewed(dense(x), shape);
+  return viewed(in_format(x, format), shape, format);
 }
 
 // From three spatial axes back to the caller's.
@@ -97,6 +98,22 @@ void require_positive(std::string_view op, const Shape& shape, const Tensor& x,
             .found = describe(x) + " for weight " + describe(weight)});
 }
 
+// Calls write(dx, accumulate) with a buffer for the gradient of an input that has `shape` with
+// three spatial axes.
+template <class F>
+void write_gradient(const GradSlot& slot, const Shape& shape, MemoryFormat format, F write) {
+  if (!slot.needs_grad()) return;
+  const bool is_leaf = slot.meta()->node == nullptr;
+  if (format == MemoryFormat::row_major || !is_leaf) {
+    const auto [buffer, accumulate] = slot.target(format);
+    write(viewed(buffer, shape, format), accumulate);
+    return;
+  }
+  const Tensor gradient = empty(shape, slot.dtype(), slot.meta()->device, format);
+  write(gradient, false);
+  slot.add(viewed(gradient, slot.shape(), format));
+}
+
 // Sums the gradient of a convolution's result over all axes but the channels.
 void add_bias_gradient(const GradSlot& slot, const Tensor& dy) {
   if (!slot.needs_grad()) return;
@@ -116,7 +133,8 @@ Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor
       .padding = spread(name(op), "padding", options.padding, axes, 0, 0),
       .dilation = spread(name(op), "dilation", options.dilation, axes, 1, 1),
       .groups = options.groups};
-  const Tensor in = as_3d(call[0]), kernel = as_3d(call[1]);
+  const MemoryFormat format = native_format(call[0]);
+  const Tensor in = as_3d(call[0], format), kernel = as_3d(call[1]);
   Shape shape = in.shape();
   shape[1] = kernel.size(0);
   for (int i = 0; i < 3; ++i) {
@@ -126,32 +144,33 @@ Tensor conv(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor
     shape[2 + i] = slack < 0 ? 0 : slack / geometry.stride[at] + 1;
   }
   require_positive(name(op), shape, x, weight);
-  const Tensor y = Tensor::empty(shape, in.dtype(), in.device());
+  const Tensor y = empty(shape, in.dtype(), in.device(), format);
   backend::of(in).conv.forward(
       {.x = in, .weight = kernel, .bias = dense(call[2]), .geometry = geometry, .y = y});
-  return call.result(
-      viewed(y, without_fillers(shape, axes)),
-      [=, in = Saved(in), kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
-        const Tensor dy = viewed(dense(dy_given), shape);
-        const auto& kernels = backend::of(dy).conv;
-        if (dx[0].needs_grad()) {
-          const auto [buffer, accumulate] = dx[0].target();
-          kernels.backward_input({.dy = dy,
-                                  .weight = kernel,
-                                  .geometry = geometry,
-                                  .dx = viewed(buffer, in->shape()),
-                                  .accumulate = accumulate});
-        }
-        if (dx[1].needs_grad()) {
-          const auto [buffer, accumulate] = dx[1].target();
-          kernels.backward_weight({.x = in,
-                                   .dy = dy,
-                                   .geometry = geometry,
-                                   .dweight = viewed(buffer, kernel->shape()),
-                                   .accumulate = accumulate});
-        }
-        add_bias_gradient(dx[2], dy);
-      });
+  return call.result(viewed(y, without_fillers(shape, axes), format),
+                     [=, in_shape = in.shape(), in = SavedInput(call[0], in),
+                      kernel = Saved(kernel)](const Tensor& dy_given, GradSlots dx) {
+                       const Tensor dy = viewed(in_format(dy_given, format), shape, format);
+                       const auto& kernels = backend::of(dy).conv;
+                       write_gradient(dx[0], in_shape, format,
+                                      [&](const Tensor& buffer, bool accumulate) {
+                                        kernels.backward_input({.dy = dy,
+                                                                .weight = kernel,
+                                                                .geometry = geometry,
+                                                                .dx = buffer,
+                                                                .accumulate = accumulate});
+                                      });
+                       if (dx[1].needs_grad()) {
+                         const Tensor x = in.get(dx[0]);
+                         const auto [buffer, accumulate] = dx[1].target();
+                         kernels.backward_weight({.x = x,
+                                                  .dy = dy,
+                                                  .geometry = geometry,
+                                                  .dweight = viewed(buffer, kernel->shape()),
+                                                  .accumulate = accumulate});
+                       }
+                       add_bias_gradient(dx[2], dy);
+                     });
 }
 
 Tensor conv_transpose(Op op, int axes, const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -211,13 +230,14 @@ struct PoolPlan {
   int axes;
 };
 
-PoolPlan plan_pool(Op op, const Tensor& x, const Tensor& given, const PoolOptions& options) {
+PoolPlan plan_pool(Op op, const Tensor& x, const Tensor& given, const PoolOptions& options,
+                   MemoryFormat format = MemoryFormat::row_major) {
   require_compute(name(op), "x", given);
   const int axes = given.rank() - 2;
   if (axes < 1 || axes > 3)
     fail(name(op),
          {.argument = "x", .expected = "[n, c, 1 to 3 spatial axes]", .found = describe(given)});
-  PoolPlan plan{{}, as_3d(x), {}, axes};
+  PoolPlan plan{{}, as_3d(x, format), {}, axes};
   plan.geometry.kernel = spread(name(op), "kernel", options.kernel, axes, 1, 1);
   plan.geometry.stride = options.stride.empty()
                              ? plan.geometry.kernel
@@ -240,6 +260,30 @@ PoolPlan plan_pool(Op op, const Tensor& x, const Tensor& given, const PoolOption
     plan.shape[2 + i] = windows;
   }
   return plan;
+}
+
+int64_t taps_of(const backend::PoolGeometry& geometry) {
+  return geometry.kernel[0] * geometry.kernel[1] * geometry.kernel[2];
+}
+
+// Positions in a window are saved as bytes.
+constexpr int64_t max_channels_last_taps = 255;
+
+Tensor channels_last_max_pool(const Call& call, const PoolPlan& plan) {
+  constexpr MemoryFormat format = MemoryFormat::channels_last;
+  const Device device = plan.in.device();
+  const Tensor y = empty(plan.shape, plan.in.dtype(), device, format);
+  const Tensor choice = empty(plan.shape, DType::u8, device, format);
+  backend::of(device).pool.channels_last_max_forward(plan.in, plan.geometry, y, choice);
+  return call.result(viewed(y, without_fillers(plan.shape, plan.axes), format),
+                     [choice, geometry = plan.geometry, shape = plan.shape, in = plan.in.shape()](
+                         const Tensor& dy, GradSlots dx) {
+                       const Tensor gradient = empty(in, dy.dtype(), dy.device(), format);
+                       backend::of(dy).pool.channels_last_max_backward(
+                           viewed(in_format(dy, format), shape, format), choice, geometry,
+                           gradient);
+                       dx[0].add(viewed(gradient, dx[0].shape(), format));
+                     });
 }
 
 }  // namespace
@@ -272,6 +316,10 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
 Tensor max_pool(const Tensor& x, const PoolOptions& options) {
   require_defined("max_pool", "x", x);
   const Call call(Op::max_pool, {x});
+  if (native_format(call[0]) == MemoryFormat::channels_last) {
+    const PoolPlan plan = plan_pool(Op::max_pool, call[0], x, options, MemoryFormat::channels_last);
+    if (taps_of(plan.geometry) <= max_channels_last_taps) return channels_last_max_pool(call, plan);
+  }
   const PoolPlan plan = plan_pool(Op::max_pool, call[0], x, options);
   const Tensor y = Tensor::empty(plan.shape, plan.in.dtype(), x.device());
   const Tensor index = Tensor::empty(plan.shape, DType::i64, x.device());
@@ -308,7 +356,18 @@ Tensor global_avg_pool(const Tensor& x) {
          {.argument = "x", .expected = "[n, c, spatial...]", .found = describe(x)});
   Axes axes;
   for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
-  return mean(x, axes, true);
+  if (native_format(x) == MemoryFormat::row_major) return mean(x, axes, true);
+  // The same elements with the channels as the last axis, so that the gradient is channels-last.
+  Axes order{0}, spatial;
+  for (const int64_t axis : axes) {
+    order.push_back(axis);
+    spatial.push_back(axis - 1);
+  }
+  order.push_back(1);
+  Shape shape = Shape::filled(x.rank(), 1);
+  shape[0] = x.size(0);
+  shape[1] = x.size(1);
+  return reshape(mean(permute(x, order), spatial), shape);
 }
 
 }  // namespace binade

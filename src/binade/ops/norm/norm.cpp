@@ -4,6 +4,7 @@
 #include "binade/ops/common.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
+#include "binade/ops/norm/channels_last.h"
 #include "binade/ops/norm/common.h"
 
 namespace binade {
@@ -206,12 +207,45 @@ std::pair<Tensor, Tensor> residual_rms_norm_composite(const Tensor& x, const Ten
       {.kind = NormKind::rms, .x = x, .residual = residual, .weight = weight, .eps = eps});
 }
 
+Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& weight,
+                       const Tensor& bias, const Tensor& running_mean,
+                       const Tensor& running_variance, const BatchNormOptions& options) {
+  if (residual.defined()) {
+    require_compute("batch_norm_relu", "residual", residual);
+    require_defined("batch_norm_relu", "x", x);
+    require_shape("batch_norm_relu", "residual", residual, x.shape());
+  }
+  const Channels channels = channels_of("batch_norm", x, weight, bias, options.eps);
+  check_running({running_mean, running_variance}, x, channels, options);
+  const bool one_type = !residual.defined() || residual.dtype() == x.dtype();
+  if (one_type && native_format(x) == MemoryFormat::channels_last) {
+    return channels_last_batch_norm({.x = x,
+                                     .residual = residual,
+                                     .weight = weight,
+                                     .bias = bias,
+                                     .running_mean = running_mean,
+                                     .running_variance = running_variance,
+                                     .options = options,
+                                     .relu = true});
+  }
+  const Tensor y = batch_norm(x, weight, bias, running_mean, running_variance, options);
+  return relu(residual.defined() ? y + residual : y);
+}
+
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& running_mean, const Tensor& running_variance,
                   const BatchNormOptions& options) {
   const Channels channels = channels_of("batch_norm", x, weight, bias, options.eps);
   const RunningStatistics running{running_mean, running_variance};
   check_running(running, x, channels, options);
+  if (native_format(x) == MemoryFormat::channels_last) {
+    return channels_last_batch_norm({.x = x,
+                                     .weight = weight,
+                                     .bias = bias,
+                                     .running_mean = running_mean,
+                                     .running_variance = running_variance,
+                                     .options = options});
+  }
   const Call call(Op::batch_norm, {x, weight, bias});
   const auto [n, c, inner] = channels;
   const Shape flat{n, c, inner};

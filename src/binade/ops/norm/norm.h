@@ -40,6 +40,11 @@ struct BatchNormOptions {
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& running_mean, const Tensor& running_variance,
                   const BatchNormOptions& options);
+// relu(batch_norm(x) + residual), or without the residual if it is undefined; recorded as
+// batch_norm. On GPUs one pass, for a channels-last x and a residual of its type.
+Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& weight,
+                       const Tensor& bias, const Tensor& running_mean,
+                       const Tensor& running_variance, const BatchNormOptions& options);
 // x [n, c, ...], statistics over c / groups channels of one sample.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);

@@ -260,6 +260,18 @@ Tensor contiguous(const Tensor& x) {
   return call.result(dense(x), [](const Tensor& dy, GradSlots dx) { dx[0].add(dy); });
 }
 
+Tensor channels_last(const Tensor& x) {
+  require_defined("channels_last", "x", x);
+  if (x.rank() < 3 || x.rank() > 5) {
+    fail("channels_last",
+         {.argument = "x", .expected = "[n, c, 1 to 3 spatial axes]", .found = describe(x)});
+  }
+  if (is_channels_last(x)) return x;
+  const Call call(Op::contiguous, {x});
+  return call.result(in_format(x, MemoryFormat::channels_last),
+                     [](const Tensor& dy, GradSlots dx) { dx[0].add(dy); });
+}
+
 Tensor cat(std::span<const Tensor> tensors, int64_t axis) {
   require_tensors("cat", tensors);
   return joined(Op::cat, tensors, normalize_axis("cat", axis, tensors[0].rank()));

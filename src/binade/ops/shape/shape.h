@@ -56,6 +56,11 @@ Tensor squeeze(const Tensor& x, int64_t axis);
 Tensor unsqueeze(const Tensor& x, int64_t axis);
 // x itself if it is dense, else a dense copy.
 Tensor contiguous(const Tensor& x);
+// x [n, c, spatial...] with its elements in the order [n, spatial..., c]; the shape stays. Give it
+// to a convolutional model on a GPU: convolutions, batch norms and pools of such tensors have
+// kernels of their own there, and results that are channels-last too. All other ops take any
+// strides, and the CPU copies to row-major order first.
+Tensor channels_last(const Tensor& x);
 
 // Along an existing axis; along a new one.
 Tensor cat(std::span<const Tensor> tensors, int64_t axis);

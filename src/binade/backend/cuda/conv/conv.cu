@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "binade/backend/cuda/conv/channels_last.h"
 #include "binade/backend/cuda/conv/im2col.h"
 #include "binade/backend/cuda/device.h"
 #include "binade/backend/cuda/kernels.h"
 #include "binade/tensor/memory.h"
+#include "binade/tensor/memory_format.h"
 #ifdef BINADE_CUDNN
 #include "binade/backend/cuda/conv/cudnn.h"
 #endif
@@ -254,8 +256,9 @@ bool rounds_once(const TensorView& bias, const TensorView& y) {
 void forward(const ConvForward& call) {
   const auto& [x, weight, bias, geometry, y] = call;
   if (y.numel() == 0) return;
-  const ConvSizes sizes(x, weight, y, geometry);
   const memory::CategoryGuard guard(memory::Category::workspace);
+  if (is_channels_last(x) || is_channels_last(y)) return channels_last_forward(call);
+  const ConvSizes sizes(x, weight, y, geometry);
   Tensor holder;
   const TensorView wide_bias = as_compute(bias, accumulation_type(x.dtype), holder);
 #ifdef BINADE_CUDNN
@@ -273,8 +276,9 @@ void forward(const ConvForward& call) {
 void backward_input(const ConvBackwardInput& call) {
   const auto& [dy, weight, bias, geometry, dx, accumulate] = call;
   if (dx.numel() == 0) return;
-  const ConvSizes sizes(dx, weight, dy, geometry);
   const memory::CategoryGuard guard(memory::Category::workspace);
+  if (is_channels_last(dx) || is_channels_last(dy)) return channels_last_backward_input(call);
+  const ConvSizes sizes(dx, weight, dy, geometry);
   Tensor holder;
   const TensorView wide_bias = as_compute(bias, accumulation_type(dy.dtype), holder);
 #ifdef BINADE_CUDNN
@@ -298,6 +302,7 @@ void backward_weight(const ConvBackwardWeight& call) {
     return;
   }
   const memory::CategoryGuard guard(memory::Category::workspace);
+  if (is_channels_last(x) || is_channels_last(dy)) return channels_last_backward_weight(call);
 #ifdef BINADE_CUDNN
   if (!accumulate && cudnn::conv_backward_weight(x, dy, geometry, dweight)) return;
 #endif

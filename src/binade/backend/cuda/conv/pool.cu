@@ -147,6 +147,123 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+// ---- channels-last: a thread has a pack of channels at one position ----
+
+// An element of [n, d, h, w, channels / N].
+template <int N>
+struct PackPosition {
+  int64_t image, d, h, w, channel;
+
+  __device__ PackPosition(int64_t item, int64_t d_size, int64_t h_size, int64_t w_size,
+                          int64_t channels) {
+    const int64_t packs = channels / N, position = quotient(item, packs);
+    channel = (item - position * packs) * N;
+    const int64_t row = quotient(position, w_size), slice = quotient(row, h_size);
+    w = position - row * w_size;
+    h = row - slice * h_size;
+    image = quotient(slice, d_size);
+    d = slice - image * d_size;
+  }
+};
+
+template <int N>
+struct alignas(N) Choices {
+  uint8_t at[N];
+};
+
+// Marks a window that lies in padding.
+constexpr uint8_t no_choice = 255;
+
+template <class C, int N>
+__global__ void __launch_bounds__(threads)
+    last_max_forward_kernel(int64_t count, int64_t channels, Operand x,
+                            const __grid_constant__ Windows windows, Operand y, uint8_t* choice) {
+  const Axis &d = windows.d, &h = windows.h, &w = windows.w;
+  for (int64_t item = first_item(); item < count; item += item_step()) {
+    const PackPosition<N> at(item, d.out, h.out, w.out, channels);
+    C best[N];
+    Choices<N> chosen;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      best[i] = -C(INFINITY);
+      chosen.at[i] = no_choice;
+    }
+    for_box(d.inputs(at.d), h.inputs(at.h), w.inputs(at.w), [&](int64_t i, int64_t j, int64_t k) {
+      const int64_t input = ((at.image * d.in + i) * h.in + j) * w.in + k;
+      const int64_t tap =
+          ((i - at.d * d.stride + d.padding) * h.kernel + (j - at.h * h.stride + h.padding)) *
+              w.kernel +
+          (k - at.w * w.stride + w.padding);
+      C values[N];
+      load(x, input * channels + at.channel, values);
+#pragma unroll
+      for (int e = 0; e < N; ++e) {
+        // As in max_forward_kernel.
+        if ((!(values[e] <= best[e]) && best[e] == best[e]) || chosen.at[e] == no_choice) {
+          best[e] = values[e];
+          chosen.at[e] = static_cast<uint8_t>(tap);
+        }
+      }
+    });
+    store(y, item * N, best);
+    reinterpret_cast<Choices<N>*>(choice)[item] = chosen;
+  }
+}
+
+// Each input sums the gradients of the outputs that chose it.
+template <class C, int N>
+__global__ void __launch_bounds__(threads)
+    last_max_backward_kernel(int64_t count, int64_t channels, Operand dy, const uint8_t* choice,
+                             const __grid_constant__ Windows windows, Operand dx) {
+  const Axis &d = windows.d, &h = windows.h, &w = windows.w;
+  for (int64_t item = first_item(); item < count; item += item_step()) {
+    const PackPosition<N> at(item, d.in, h.in, w.in, channels);
+    C sum[N] = {};
+    for_box(
+        d.outputs(at.d), h.outputs(at.h), w.outputs(at.w), [&](int64_t i, int64_t j, int64_t k) {
+          const int64_t output = ((at.image * d.out + i) * h.out + j) * w.out + k;
+          const int64_t tap =
+              ((at.d - i * d.stride + d.padding) * h.kernel + (at.h - j * h.stride + h.padding)) *
+                  w.kernel +
+              (at.w - k * w.stride + w.padding);
+          const int64_t from = output * channels + at.channel;
+          const auto chosen = *reinterpret_cast<const Choices<N>*>(choice + from);
+          C values[N];
+          load(dy, from, values);
+#pragma unroll
+          for (int e = 0; e < N; ++e) sum[e] += chosen.at[e] == tap ? values[e] : C{0};
+        });
+    store(dx, item * N, sum);
+  }
+}
+
+void channels_last_max_forward(TensorView x, const PoolGeometry& geometry, TensorView y,
+                               TensorView choice) {
+  require_compute("max_pool", {&x, &y});
+  const int64_t channels = x.shape[1];
+  with_packing(x.dtype, pack_size(channels, {&x, &y}), [&](auto packing) {
+    using P = decltype(packing);
+    const int64_t count = y.numel() / P::size;
+    launch(last_max_forward_kernel<typename P::type, P::size>, grid_for(count, threads), threads, 0,
+           count, channels, Operand(x), Windows(geometry, x, y), Operand(y), choice.as<uint8_t>());
+  });
+}
+
+void channels_last_max_backward(TensorView dy, TensorView choice, const PoolGeometry& geometry,
+                                TensorView dx) {
+  require_compute("max_pool", {&dy, &dx});
+  const int64_t channels = dx.shape[1];
+  with_packing(dy.dtype, pack_size(channels, {&dy, &dx}), [&](auto packing) {
+    using P = decltype(packing);
+    const int64_t count = dx.numel() / P::size;
+    launch(last_max_backward_kernel<typename P::type, P::size>, grid_for(count, threads), threads,
+           0, count, channels, Operand(dy), choice.as<uint8_t>(), Windows(geometry, dx, dy),
+           Operand(dx));
+  });
+}
+
+// ---- the table ----
+
 void max_forward(TensorView x, const PoolGeometry& geometry, TensorView y, TensorView index) {
   require_compute("max_pool", {&x, &y});
   const int64_t count = y.numel();
@@ -194,6 +311,8 @@ void average_backward(TensorView dy, const PoolGeometry& geometry, TensorView dx
 const PoolKernels pool_kernels{.max_forward = max_forward,
                                .max_backward = max_backward,
                                .average_forward = average_forward,
-                               .average_backward = average_backward};
+                               .average_backward = average_backward,
+                               .channels_last_max_forward = channels_last_max_forward,
+                               .channels_last_max_backward = channels_last_max_backward};
 
 }  // namespace binade::backend::cuda

@@ -8,6 +8,7 @@
 #include "binade/backend/cuda/norm/backward.h"
 #include "binade/backend/cuda/norm/batch.h"
 #include "binade/backend/cuda/norm/math.cuh"
+#include "binade/backend/cuda/norm/row_batch.h"
 #include "binade/backend/cuda/quantize/tile.cuh"
 
 namespace binade::backend::cuda {
@@ -215,6 +216,9 @@ const NormKernels norm_kernels{.forward = forward,
                                .batch_forward = batch_norm_forward,
                                .batch_backward = batch_norm_backward,
                                .group_forward = group_norm_forward,
-                               .group_backward = group_norm_backward};
+                               .group_backward = group_norm_backward,
+                               .row_batch_forward = row_batch_norm_forward,
+                               .row_batch_sums = row_batch_norm_sums,
+                               .row_batch_backward = row_batch_norm_backward};
 
 }  // namespace binade::backend::cuda
