@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(row_threads, resident_moments)
   __syncthreads();
   const int all = t.packs * t.lines;
   for (int i = line * t.packs + threadIdx.x; i < width; i += all) {
-    const int64_t at = (blockIdx.x % t.tiles) * width + i;
+    const int64_t at = int64_t{blockIdx.x} * width + i;
     if (at >= t.channels) continue;
     C total = 0, weighted = 0, sum = 0;
     for (int j = 0; j < t.lines; ++j) {

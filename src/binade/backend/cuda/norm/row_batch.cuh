@@ -20,6 +20,8 @@ struct RowTiling {
   int64_t rows, channels;
   int packs, lines;       // of a block: threads along a row, and rows at a time
   int64_t tiles, splits;  // blocks along a row, and along the rows
+  int64_t chunks;
+  int64_t each, longer;  // the first `longer` blocks have one chunk more than `each`
 
   RowTiling(int64_t rows_given, int64_t channels_given, int pack)
       : rows(rows_given), channels(channels_given) {
@@ -28,37 +30,41 @@ struct RowTiling {
     lines = row_threads / packs;
     tiles = divide_up(all, packs);
     const int64_t blocks = int64_t{properties().multiprocessors} * resident;
-    splits = std::clamp<int64_t>(blocks / std::max<int64_t>(tiles, 1), 1,
-                                 std::max<int64_t>(chunks(), 1));
+    chunks = divide_up(rows, chunk_rows());
+    splits =
+        std::clamp<int64_t>(blocks / std::max<int64_t>(tiles, 1), 1, std::max<int64_t>(chunks, 1));
+    each = chunks / splits;
+    longer = chunks % splits;
   }
 
   BINADE_HD int64_t chunk_rows() const { return int64_t{lines} * held; }
-  BINADE_HD int64_t chunks() const { return (rows + chunk_rows() - 1) / chunk_rows(); }
   // Rows of a block.
   __device__ int64_t rows_of(int64_t split) const {
-    const int64_t all = chunks(), mine = (all - split + splits - 1) / splits;
-    const bool has_last = (all - 1) % splits == split;
-    return mine * chunk_rows() - (has_last ? all * chunk_rows() - rows : 0);
+    const bool has_last = split == (longer > 0 ? longer : splits) - 1;
+    return (each + (split < longer ? 1 : 0)) * chunk_rows() -
+           (has_last ? chunks * chunk_rows() - rows : 0);
   }
-  dim3 grid() const { return dim3(static_cast<unsigned>(tiles * splits)); }
+  dim3 grid() const { return dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(splits)); }
   dim3 block() const { return dim3(static_cast<unsigned>(packs), static_cast<unsigned>(lines)); }
 
-  __device__ int64_t split() const { return blockIdx.x / tiles; }
+  __device__ int64_t split() const { return blockIdx.y; }
   // First channel of this thread; at least `channels` if it has none.
   template <int N>
   __device__ int64_t channel() const {
-    return ((blockIdx.x % tiles) * packs + threadIdx.x) * N;
+    return (int64_t{blockIdx.x} * packs + threadIdx.x) * N;
   }
 
   // Calls f(first, count): this thread's rows are first + k * lines for k < count <= held.
   template <class F>
   __device__ void for_each_chunk(F&& f) const {
-    const int64_t all = chunks();
-    for (int64_t chunk = split(); chunk < all; chunk += splits) {
+    for (int64_t chunk = split(); chunk < chunks; chunk += splits) {
       const int64_t first = chunk * chunk_rows() + threadIdx.y;
       if (first >= rows) continue;
-      const int64_t left = (rows - first + lines - 1) / lines;
-      f(first, left < held ? static_cast<int>(left) : held);
+      int count = held;
+      if (first + int64_t{held - 1} * lines >= rows) {  // without a division, which is slow
+        for (count = 1; first + int64_t{count} * lines < rows;) ++count;
+      }
+      f(first, count);
     }
   }
 };

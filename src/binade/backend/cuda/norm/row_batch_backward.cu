@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(row_threads, resident_blocks)
   const int all = t.packs * t.lines;
   for (int i = line * t.packs + threadIdx.x; i < 2 * width; i += all) {
     const int which = i / width, column = i % width;
-    const int64_t at = (blockIdx.x % t.tiles) * width + column;
+    const int64_t at = int64_t{blockIdx.x} * width + column;
     if (at >= t.channels) continue;
     C sum = 0;
     for (int j = 0; j < t.lines; ++j) sum += shared[which][j * width + column];
