@@ -68,7 +68,7 @@ std::vector<PlannedRun> planned_runs() {
   return runs;
 }
 
-std::vector<std::string> words_of(const std::string& line) {
+std::vector<std::string> split_words(const std::string& line) {
   std::istringstream stream(line);
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
@@ -91,7 +91,7 @@ struct Figures {
 Figures forecast_of(const std::string& options) {
   const json plan = json::parse(binade("plan --json --device cpu " + options).out);
   const auto given = [&](const char* option) { return options.find(option) != std::string::npos; };
-  const std::vector<std::string> words = words_of(options);
+  const std::vector<std::string> words = split_words(options);
   const auto at = std::find(words.begin(), words.end(), "--precision");
   const std::string precision = at == words.end() ? "bf16" : *(at + 1);
   for (const json& row : plan.at("rows")) {
@@ -106,7 +106,7 @@ Figures forecast_of(const std::string& options) {
 Figures measured_of(const std::string& options, const fs::path& run) {
   std::vector<std::string> words = {BINADE_EXECUTABLE, "train",    "--quiet", "--out",
                                     run.string(),      "--device", "cpu"};
-  for (const std::string& word : words_of(options)) words.push_back(word);
+  for (const std::string& word : split_words(options)) words.push_back(word);
   Figures figures;
   Process process(words, run.string() + ".log");
   while (process.running()) {
