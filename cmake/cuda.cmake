@@ -50,6 +50,10 @@ if(BINADE_WERROR)
   target_compile_options(binade_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 target_link_libraries(binade_cuda PRIVATE binade_dependencies)
+# Kernels with Hopper's matmul instructions exist for this architecture only.
+if("${CMAKE_CUDA_ARCHITECTURES}" MATCHES "90a")
+  target_compile_definitions(binade_cuda PRIVATE BINADE_SM90A)
+endif()
 if(binade_cudnn)
   target_compile_definitions(binade_cuda PRIVATE CUDNN_FRONTEND_SKIP_JSON_LIB)
   target_include_directories(binade_cuda SYSTEM PRIVATE "${CUDNN_INCLUDE_DIR}"

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "backend/cpu/values.h"
 #include "binade/backend/attention.h"
 #include "binade/backend/cpu/kernels.h"
+#include "binade/backend/cuda/attention/hopper.h"
 #include "binade/backend/cuda/attention/simt.h"
 #include "binade/backend/cuda/device.h"
 #include "binade/backend/cuda/kernels.h"
@@ -139,6 +141,13 @@ const Implementation tf32{"tf32",
                             return true;
                           },
                           native_kernels.own_rounding, 0x1p-11};
+
+// Its backward after the table's forward.
+const Implementation hopper{"Hopper", table.forward,
+                            [](const Case& c, const Tensors& t) {
+                              return cuda::native::attention_backward_hopper(backward_call(c, t));
+                            },
+                            table.own_rounding};
 
 #ifdef BINADE_CUDNN
 const Implementation cudnn{"cuDNN",
@@ -305,6 +314,23 @@ TEST_F(CudaAttention, Tf32FollowsTheCpu) {
   }
 }
 
+// One tile of keys, several, grouped heads, no mask.
+const Case hopper_cases[] = {
+    {1, 1, 1, 128, 128, 64, true},  {1, 2, 2, 640, 640, 64, true},   {2, 6, 2, 256, 256, 64, true},
+    {1, 4, 2, 256, 256, 64, false}, {1, 1, 1, 128, 128, 128, true},  {1, 2, 2, 384, 384, 128, true},
+    {2, 4, 1, 256, 256, 128, true}, {1, 4, 2, 256, 256, 128, false},
+};
+
+TEST_F(CudaAttention, HopperFollowsTheCpu) {
+  if (!cuda::native::has_hopper_kernels()) GTEST_SKIP() << "kernels of compute capability 9.0";
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const Case& c : hopper_cases) {
+      EXPECT_TRUE(check(hopper, c, dtype)) << c.text(dtype);
+      if (HasFatalFailure()) return;
+    }
+  EXPECT_FALSE(check(hopper, {1, 2, 2, 130, 130, 64, true}, DType::bf16)) << "fills no tile";
+}
+
 #ifdef BINADE_CUDNN
 TEST_F(CudaAttention, CudnnFollowsTheCpu) {
   if (cuda::properties().capability() < 80) GTEST_SKIP() << "cuDNN attends from sm_80 on";
@@ -385,12 +411,15 @@ TEST_F(CudaAttention, TakesPackedBuffers) {
 }
 
 TEST_F(CudaAttention, GivesTheSameBitsEveryTime) {
-  const Case c{4, 8, 4, 300, 300, 64, true};
-  for (const auto& [attention, dtype] :
-       {std::pair(&table, DType::f32), std::pair(&tf32, DType::f32),
-        std::pair(&table, DType::bf16)}) {
+  // 300 queries fill no tile; 1024 are for Hopper's own kernels, more tiles than multiprocessors.
+  const Case odd{4, 8, 4, 300, 300, 64, true}, narrow{8, 12, 12, 1024, 1024, 64, true},
+      wide{4, 8, 4, 1024, 1024, 128, true};
+  for (const auto& [attention, dtype, c] :
+       {std::tuple(&table, DType::f32, odd), std::tuple(&tf32, DType::f32, odd),
+        std::tuple(&table, DType::bf16, odd), std::tuple(&table, DType::bf16, narrow),
+        std::tuple(&table, DType::bf16, wide)}) {
     const Tensors inputs = make_tensors(c, dtype);
-    const auto run = [&, attention = attention] {
+    const auto run = [&, attention = attention, c = c] {
       const Tensors on_gpu = moved(inputs, Device::cuda());
       attention->forward(c, on_gpu);
       attention->backward(c, on_gpu);

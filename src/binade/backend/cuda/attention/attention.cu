@@ -1,15 +1,18 @@
 #include "binade/backend/attention.h"
 
 #include "binade/backend/cuda/attention/decode.h"
+#include "binade/backend/cuda/attention/hopper.h"
 #include "binade/backend/cuda/attention/rope.h"
 #include "binade/backend/cuda/attention/simt.h"
 #include "binade/backend/cuda/kernels.h"
+#include "binade/backend/determinism.h"
 #ifdef BINADE_CUDNN
 #include "binade/backend/cuda/attention/cudnn.h"
 #endif
 
-// cuDNN if it supports the tensors, else Binade's own kernels. Both define lse alike, so that one
-// can compute the forward and the other the backward.
+// cuDNN if it supports the tensors, else Binade's own kernels; the backward on Hopper is Binade's
+// own, which is deterministic without storing the gradients of scores. All define lse alike, so
+// that one can compute the forward and another the backward.
 namespace binade::backend::cuda {
 namespace {
 
@@ -21,6 +24,7 @@ void forward(const AttentionForward& call) {
 }
 
 void backward(const AttentionBackward& call) {
+  if (deterministic() && native::attention_backward_hopper(call)) return;
 #ifdef BINADE_CUDNN
   if (cudnn::attention_backward(call)) return;
 #endif

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "binade/backend/attention.h"
+
+// Attention's backward for GPUs of compute capability 9.0: f16 and bf16, heads of 64 or 128
+// elements, as many queries as keys in multiples of 128. Same bits every time: dq is summed in a
+// fixed order.
+namespace binade::backend::cuda::native {
+
+// Whether the active device runs these kernels and the build has them (sm_90a).
+bool has_hopper_kernels();
+
+// False, with nothing written, if the kernels do not support such tensors or the active device.
+bool attention_backward_hopper(const AttentionBackward& call);
+
+}  // namespace binade::backend::cuda::native

@@ -1,0 +1,292 @@
+#include <algorithm>
+
+#include "binade/backend/cuda/attention/hopper.h"
+#include "binade/backend/cuda/attention/hopper_compute.cuh"
+#include "binade/backend/cuda/common/dynamic_operand.cuh"
+
+// A thread block of three warpgroups owns 128 keys of a head at a time and walks over the queries
+// that see them: one warp loads, one adds dq to f32 sums in memory, two warpgroups compute.
+namespace binade::backend::cuda::native {
+namespace {
+
+constexpr float log2_e = 1.44269504f;
+
+// Takes tiles of keys and copies them and their queries into shared memory. One thread.
+template <class T, class Tile>
+__device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, uint32_t shared,
+                           HopperBarriers barriers) {
+  using namespace hopper;
+  StageRing<2> k, q;
+  StageRing<Tile::v_stages> v;
+  const auto load = [&](uint32_t to, const CUtensorMap& map, int tile_bytes, BoxCorner at,
+                        uint32_t barrier) {
+#pragma unroll
+    for (int i = 0; i < Tile::Dim / 64; ++i) {
+      at.column = 64 * i;
+      load_box(to + i * tile_bytes, map, at, barrier);
+    }
+  };
+  StageRing<2> indices;
+  KeyWalk<Tile> walk(a.sizes);
+  const auto next_tile = [&] {
+    const int index = atomicAdd(a.taken, 1);
+    wait(barriers.index_empty(indices.stage), indices.phase ^ 1);
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared + Tile::indices_at + 4 * indices.stage),
+                 "r"(index)
+                 : "memory");
+    arrive(barriers.index_full(indices.stage));
+    indices.advance();
+    return walk.go_to(index);
+  };
+  for (; next_tile(); k.advance(), v.advance()) {
+    const BoxCorner keys{0, walk.tile * Tile::keys, walk.kv, walk.b};
+    bool first = true;
+    wait(barriers.k_empty(k.stage), k.phase ^ 1);
+    arrive_expecting(barriers.k_full(k.stage), Tile::key_bytes);
+    load(shared + Tile::k_at + k.stage * Tile::key_bytes, maps.k, Tile::key_tile, keys,
+         barriers.k_full(k.stage));
+    walk.for_each_step([&](int h, int query_tile) {
+      const BoxCorner queries{0, query_tile * Tile::queries, h, walk.b};
+      const int64_t row = (int64_t{walk.b} * a.sizes.heads + h) * a.sizes.queries + queries.row;
+      wait(barriers.q_empty(q.stage), q.phase ^ 1);
+      arrive_expecting(barriers.q_full(q.stage), Tile::query_bytes + Tile::statistic_bytes);
+      load(shared + Tile::q_at + q.stage * Tile::query_bytes, maps.q, Tile::query_tile, queries,
+           barriers.q_full(q.stage));
+      load_bulk(shared + Tile::lse_at + q.stage * Tile::statistic_bytes, a.lse + row,
+                Tile::statistic_bytes, barriers.q_full(q.stage));
+      if (first) {
+        wait(barriers.v_empty(v.stage), v.phase ^ 1);
+        arrive_expecting(barriers.v_full(v.stage), Tile::key_bytes);
+        load(shared + Tile::v_at + v.stage * Tile::key_bytes, maps.v, Tile::key_tile, keys,
+             barriers.v_full(v.stage));
+        first = false;
+      }
+      wait(barriers.dout_empty(q.stage), q.phase ^ 1);
+      arrive_expecting(barriers.dout_full(q.stage), Tile::query_bytes + Tile::statistic_bytes);
+      load(shared + Tile::dout_at + q.stage * Tile::query_bytes, maps.dout, Tile::query_tile,
+           queries, barriers.dout_full(q.stage));
+      load_bulk(shared + Tile::delta_at + q.stage * Tile::statistic_bytes, a.delta + row,
+                Tile::statistic_bytes, barriers.dout_full(q.stage));
+      q.advance();
+    });
+  }
+}
+
+// Adds the dq of each step to its sums. One thread. Tiles of keys add in descending order, in which
+// thread blocks take them: the first unfinished one never waits, so all finish. The thread block
+// that adds before this one is a step ahead, so waits are short.
+template <class T, class Tile>
+__device__ void add_parts(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers) {
+  using namespace hopper;
+  constexpr int part = Tile::part_bytes / sizeof(float);
+  uint32_t phase = 0;
+  KeyWalk<Tile> walk(a.sizes);
+  IndexReader<Tile> indices(shared, barriers);
+  while (walk.go_to(indices.next([](uint32_t barrier) { arrive(barrier); }))) {
+    walk.for_each_step([&](int h, int query_tile) {
+      const int64_t tile = (int64_t{walk.b} * a.sizes.heads + h) * walk.query_tiles() + query_tile;
+      const int last =
+          a.sizes.causal ? query_tile * Tile::queries / Tile::keys : walk.key_tiles() - 1;
+      const int turn = last - walk.tile;
+      if (turn > 0) wait_turn(a.turns + tile, turn);
+#pragma unroll
+      for (int group = 0; group < 2; ++group) {
+        float* const to = a.dq + (2 * tile + group) * part;
+        const uint32_t from = shared + Tile::part_at + group * Tile::part_bytes;
+        wait(barriers.part_full(group), phase);
+        if (turn == 0)
+          store_bulk(to, from, Tile::part_bytes);
+        else
+          add_bulk(to, from, Tile::part_bytes);
+        commit_bulk();
+      }
+      phase ^= 1;
+      wait_bulk_read<1>();
+      arrive(barriers.part_empty(0));
+      wait_bulk_read<0>();
+      arrive(barriers.part_empty(1));
+      end_turn(a.turns + tile, turn);
+    });
+  }
+}
+
+template <class T, class Tile>
+__global__ void __launch_bounds__(Tile::threads, 1)
+    backward_kernel(const __grid_constant__ HopperArguments<T> a,
+                    const __grid_constant__ HopperMaps maps) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const uint32_t shared = hopper::shared_address(memory);
+  const HopperBarriers barriers{shared + Tile::barriers_at};
+  if (threadIdx.x == 0) barriers.init();
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    hopper::shrink_registers<Tile::loader_registers>();
+    if (threadIdx.x == 0) load_tiles<T, Tile>(a, maps, shared, barriers);
+    if (threadIdx.x == warp_size) add_parts<T, Tile>(a, shared, barriers);
+  } else {
+    hopper::grow_registers<Tile::registers>();
+    HopperCompute<T, Tile>(a, shared, barriers).run();
+  }
+#endif
+}
+
+// delta = the sums of dout * out over rows, lse for base 2 and negated; no turns and tiles taken.
+template <class T, class Tile>
+__global__ void __launch_bounds__(256)
+    prepare_kernel(Heads<T> dout, Heads<T> out, const float* lse, HopperArguments<T> a,
+                   float* delta, float* lse2) {
+  constexpr int lanes = Tile::Dim / 8;  // per row
+  const int64_t thread = first_item(), row = thread / lanes;
+  const int queries = a.sizes.queries, heads = a.sizes.heads;
+  const int64_t rows = a.sizes.batch * heads * queries;
+  if (thread < rows / Tile::queries) a.turns[thread] = 0;
+  if (thread == 0) *a.taken = 0;
+  if (row >= rows) return;
+  const int64_t head = row / queries, at = row % queries, column = thread % lanes * 8;
+  const int64_t b = head / heads, h = head % heads;
+  const auto x = load_pack<T, 8>(dout.at(b, h) + at * dout.row + column);
+  const auto y = load_pack<T, 8>(out.at(b, h) + at * out.row + column);
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(y[i]);
+#pragma unroll
+  for (int i = lanes / 2; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
+  if (column != 0) return;
+  delta[row] = sum;
+  lse2[row] = -log2_e * lse[row];
+}
+
+// dq from its f32 sums. A block of threads for each tile of queries.
+template <class T, class Tile>
+__global__ void __launch_bounds__(256) finish_kernel(HopperArguments<T> a, Heads<T> dq) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  const int tiles = a.sizes.queries / Tile::queries, heads = a.sizes.heads;
+  const int64_t tile = blockIdx.x, head = tile / tiles;
+  const int group = static_cast<int>(threadIdx.x) / 128, thread = threadIdx.x % 128;
+  const int lane = thread % warp_size;
+  const float4* const from =
+      reinterpret_cast<const float4*>(a.dq) + (tile * 2 + group) * 1024 + thread;
+  constexpr bool by_query = Tile::queries == 128;
+  const int64_t row = tile % tiles * Tile::queries + (by_query ? group * 64 : 0) +
+                      thread / warp_size * 16 + lane / 4;
+  T* const to =
+      dq.at(head / heads, head % heads) + row * dq.row + (by_query ? 0 : group * 64) + lane % 4 * 8;
+#pragma unroll
+  for (int i = 0; i < 8; i += 4) {
+    uint32_t low[4], high[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float4 x = from[(i + j) * 128];
+      low[j] = narrow_pair<T>(x.x * a.scale, x.y * a.scale);
+      high[j] = narrow_pair<T>(x.z * a.scale, x.w * a.scale);
+    }
+    transpose_quad(low);
+    transpose_quad(high);
+    *reinterpret_cast<uint4*>(to + 8 * i) = make_uint4(low[0], low[1], low[2], low[3]);
+    *reinterpret_cast<uint4*>(to + 8 * dq.row + 8 * i) =
+        make_uint4(high[0], high[1], high[2], high[3]);
+  }
+#endif
+}
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+// The driver's function: found at run time, as programs also start without a driver.
+EncodeTiled encode_tiled() {
+  static const EncodeTiled function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result;
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
+                                                                12000, cudaEnableDefault, &result);
+    return status == cudaSuccess ? reinterpret_cast<EncodeTiled>(found) : nullptr;
+  }();
+  return function;
+}
+
+// Describes x in boxes of `rows` rows and 64 columns. False if the driver refuses.
+bool encode(CUtensorMap& map, const TensorView& x, int rows) {
+  const auto size = [&](int axis) { return static_cast<cuuint64_t>(x.shape[axis]); };
+  const auto bytes = [&](int axis) { return static_cast<cuuint64_t>(x.strides[axis]) * 2; };
+  const cuuint64_t sizes[] = {size(3), size(2), size(1), size(0)};
+  const cuuint64_t strides[] = {bytes(2), bytes(1), bytes(0)};
+  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(rows), 1, 1}, steps[] = {1, 1, 1, 1};
+  const auto type =
+      x.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  return encode_tiled()(&map, type, 4, x.data, sizes, strides, box, steps,
+                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+bool supports(const AttentionBackward& call) {
+  const TensorView &q = call.q, &k = call.k;
+  if (!has_hopper_kernels() || encode_tiled() == nullptr) return false;
+  if (q.dtype != DType::f16 && q.dtype != DType::bf16) return false;
+  if (q.shape[3] != 64 && q.shape[3] != 128) return false;
+  if (q.numel() == 0 || q.shape[2] != k.shape[2] || q.shape[2] % 128 != 0) return false;
+  if (!call.lse.is_dense()) return false;
+  const TensorView* tensors[] = {&call.dout, &q,       &k,       &call.v,
+                                 &call.out,  &call.dq, &call.dk, &call.dv};
+  return std::all_of(std::begin(tensors), std::end(tensors), [&](const TensorView* x) {
+    return x->dtype == q.dtype && Heads<bf16>(*x).packed;
+  });
+}
+
+template <class T, class Tile>
+bool run_backward(const AttentionBackward& call) {
+  HopperMaps maps;
+  if (!encode(maps.q, call.q, Tile::queries) || !encode(maps.dout, call.dout, Tile::queries) ||
+      !encode(maps.k, call.k, Tile::keys) || !encode(maps.v, call.v, Tile::keys))
+    return false;
+  const Sizes sizes(call.q, call.k, call.causal);
+  const int64_t rows = sizes.batch * sizes.heads * sizes.queries;
+  const Tensor sums = workspace({rows, Tile::Dim}, DType::f32);
+  const Tensor statistics = workspace({2, rows}, DType::f32);
+  const Tensor counts = workspace({rows / Tile::queries + 1}, DType::i32);
+  float* const delta = static_cast<float*>(statistics.raw_data());
+  int* const turns = static_cast<int*>(counts.raw_data());
+  const HopperArguments<T> arguments{.dk = Heads<T>(call.dk),
+                                     .dv = Heads<T>(call.dv),
+                                     .sizes = sizes,
+                                     .scale = static_cast<float>(call.scale),
+                                     .lse = delta + rows,
+                                     .delta = delta,
+                                     .dq = static_cast<float*>(sums.raw_data()),
+                                     .turns = turns,
+                                     .taken = turns + rows / Tile::queries};
+  launch(prepare_kernel<T, Tile>,
+         static_cast<unsigned>(ceil_div<int64_t>(rows * (Tile::Dim / 8), 256)), 256, 0,
+         Heads<T>(call.dout), Heads<T>(call.out), call.lse.as<float>(), arguments, delta,
+         delta + rows);
+  const int64_t tiles = sizes.batch * sizes.kv_heads * (sizes.keys / Tile::keys);
+  launch(backward_kernel<T, Tile>,
+         static_cast<unsigned>(std::min<int64_t>(tiles, properties().multiprocessors)),
+         Tile::threads, Tile::shared_bytes, arguments, maps);
+  launch(finish_kernel<T, Tile>, static_cast<unsigned>(rows / Tile::queries), 256, 0, arguments,
+         Heads<T>(call.dq));
+  return true;
+}
+
+template <class T>
+bool run_backward(const AttentionBackward& call) {
+  return call.q.shape[3] == 64 ? run_backward<T, HopperTile<64>>(call)
+                               : run_backward<T, HopperTile<128>>(call);
+}
+
+}  // namespace
+
+bool has_hopper_kernels() {
+#ifdef BINADE_SM90A
+  return properties().capability() == 90;
+#else
+  return false;  // the kernels are empty
+#endif
+}
+
+bool attention_backward_hopper(const AttentionBackward& call) {
+  if (!supports(call)) return false;
+  return call.q.dtype == DType::f16 ? run_backward<f16>(call) : run_backward<bf16>(call);
+}
+
+}  // namespace binade::backend::cuda::native

@@ -1,0 +1,317 @@
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "binade/backend/cuda/attention/hopper_tile.cuh"
+
+// The computing warpgroups of Hopper's attention backward.
+namespace binade::backend::cuda::native {
+
+// Two adjacent elements in one register, the first one low.
+template <class T>
+__device__ inline uint32_t narrow_pair(float low, float high) {
+  uint32_t pair;
+  if constexpr (std::is_same_v<T, f16>)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+template <class T>
+__device__ inline float2 widen_pair(uint32_t pair) {
+  if constexpr (std::is_same_v<T, f16>)
+    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+  else
+    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+}
+
+// 4 x 4 transpose among the four lanes that hold a row of a matmul's result: from 2 columns of four
+// groups of 8 to all 8 columns of one.
+__device__ inline void transpose_quad(uint32_t (&x)[4]) {
+  const bool odd = threadIdx.x % 2 != 0, upper = threadIdx.x / 2 % 2 != 0;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const uint32_t other = __shfl_xor_sync(~0u, odd ? x[i] : x[i + 1], 1);
+    x[i] = odd ? other : x[i];
+    x[i + 1] = odd ? x[i + 1] : other;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t other = __shfl_xor_sync(~0u, upper ? x[i] : x[i + 2], 2);
+    x[i] = upper ? other : x[i];
+    x[i + 2] = upper ? x[i + 2] : other;
+  }
+}
+
+__device__ inline float2 load_two(uint32_t address) {
+  float2 x;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(address));
+  return x;
+}
+
+__device__ inline float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// One of two warpgroups: it owns 64 keys of each tile. Scores are computed transposed, [keys,
+// queries], so that probabilities P and the gradients of scores dS are register operands of
+// dv += P^T dout and dk += dS^T q; dS goes through shared memory for dq = dS k.
+template <class T, class Tile>
+class HopperCompute {
+ public:
+  __device__ HopperCompute(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers)
+      : a_(a),
+        shared_(shared),
+        barriers_(barriers),
+        indices_(shared, barriers),
+        group_(static_cast<int>(threadIdx.x) / 128 - 1),
+        warp_(static_cast<int>(threadIdx.x) / 32 % 4),
+        lane_(static_cast<int>(threadIdx.x) % 32) {}
+
+  // Matmuls of a step overlap those of its neighbors: dk is computed beside the next scores, dq
+  // beside the next dv. The first dq means nothing: computing it keeps branches away from matmuls.
+  __device__ void run() {
+    using namespace hopper;
+    KeyWalk<Tile> walk(a_.sizes);
+    const auto next_tile = [&] {
+      return walk.go_to(indices_.next([&](uint32_t barrier) { arrive_warp(barrier); }));
+    };
+    bool more = next_tile(), first = true;  // first: of the steps of a tile of keys
+    if (!more) return;
+    int query_tile = walk.first_query_tile(), left = walk.steps();
+    float dk[sums], dv[sums];
+    wait(barriers_.k_full(k_.stage), k_.phase);
+    for (int step = 0; more; ++step) {
+      float s[scores], dp[scores], dq[32];
+      uint32_t p[pairs], ds[pairs];
+      wait(barriers_.q_full(q_.stage), q_.phase);
+      score_matmul(s, k_address(), q_address());
+      wait_matmuls<1>();
+      if (step > 0) arrive_warp(barriers_.q_empty(q_.stage ^ 1));
+      if (first) wait(barriers_.v_full(v_.stage), v_.phase);
+      wait(barriers_.dout_full(q_.stage), q_.phase);
+      score_matmul(dp, v_address(), dout_address());
+      wait_matmuls<1>();
+      hold(s);
+      probabilities(s, walk.tile, query_tile, p);
+      key_matmul(dv, p, dout_address(), !first);
+      if (step > 0) wait_gradients();
+      query_matmul(dq, first ? k_.stage ^ 1 : k_.stage);
+      wait_matmuls<2>();
+      hold(dp);
+      if (left == 1) arrive_warp(barriers_.v_empty(v_.stage));
+      score_gradients(dp, p, ds);
+      store_gradients(ds);
+      key_matmul(dk, ds, q_address(), !first);
+      wait_matmuls<1>();
+      hold(dq);
+      // The other warpgroup may read these gradients, and overwrite those of the step before.
+      arrive_warp(barriers_.gradients_full());
+      arrive_warp(barriers_.dout_empty(q_.stage));
+      if (first && step > 0) arrive_warp(barriers_.k_empty(k_.stage ^ 1));
+      if (step > 0) store_part(dq);
+      if (left == 1) {
+        wait_matmuls<0>();
+        hold(dk);
+        hold(dv);
+        store_sums(dv, a_.dv, walk, 1);
+        store_sums(dk, a_.dk, walk, a_.scale);
+      }
+      q_.advance();
+      gradient_stage_ ^= 1;
+      first = --left == 0;
+      if (first) {
+        more = next_tile();
+        k_.advance();
+        v_.advance();
+        query_tile = walk.first_query_tile();
+        left = walk.steps();
+        if (more) wait(barriers_.k_full(k_.stage), k_.phase);
+      } else if (++query_tile == walk.query_tiles()) {
+        query_tile = walk.first_query_tile();  // of the next head
+      }
+    }
+    last_part();
+  }
+
+ private:
+  static constexpr int scores = Tile::queries / 2, pairs = scores / 2, sums = Tile::Dim / 2;
+  static constexpr int sixteen_rows = 16 * Tile::row_bytes / 16;  // in units of operands' addresses
+
+  __device__ uint32_t k_address(int stage) const {
+    return shared_ + Tile::k_at + stage * Tile::key_bytes;
+  }
+  __device__ uint32_t k_address() const { return k_address(k_.stage); }
+  __device__ uint32_t v_address() const {
+    return shared_ + Tile::v_at + v_.stage * Tile::key_bytes;
+  }
+  __device__ uint32_t q_address() const {
+    return shared_ + Tile::q_at + q_.stage * Tile::query_bytes;
+  }
+  __device__ uint32_t dout_address() const {
+    return shared_ + Tile::dout_at + q_.stage * Tile::query_bytes;
+  }
+  __device__ void arrive_warp(uint32_t barrier) const {
+    __syncwarp();
+    if (lane_ == 0) hopper::arrive(barrier);
+  }
+
+  // x = the warpgroup's rows of a tile of keys times all rows of a tile of queries.
+  __device__ void score_matmul(float (&x)[scores], uint32_t keys, uint32_t queries) const {
+    hopper::fence_matmuls();
+    const uint64_t a = hopper::operand_at(hopper::operand(), keys + group_ * 64 * Tile::row_bytes);
+    const uint64_t b = hopper::operand_at(hopper::operand(), queries);
+#pragma unroll
+    for (int i = 0; i < Tile::Dim / 16; ++i) {
+      const int column = i % 4 * 32;
+      hopper::matmul<T, 0, 0>(x, a + (i / 4 * Tile::key_tile + column) / 16,
+                              b + (i / 4 * Tile::query_tile + column) / 16, i > 0);
+    }
+    hopper::commit_matmuls();
+  }
+
+  // x (+)= the pairs, transposed scores, times a tile of queries.
+  __device__ void key_matmul(float (&x)[sums], const uint32_t (&scores)[pairs], uint32_t queries,
+                             bool add) const {
+    hopper::fence_matmuls();
+    const uint64_t b = hopper::operand_at(hopper::operand(Tile::query_tile), queries);
+#pragma unroll
+    for (int i = 0; i < Tile::queries / 16; ++i)
+      hopper::matmul<T, 1>(x, scores + 4 * i, b + i * sixteen_rows, i > 0 || add);
+    hopper::commit_matmuls();
+  }
+
+  // dq of the step before: 64 queries and 64 columns.
+  __device__ void query_matmul(float (&x)[32], int k_stage) const {
+    constexpr bool by_query = Tile::queries == 128;  // else the warpgroups divide the columns
+    hopper::fence_matmuls();
+    const uint64_t a =
+        hopper::operand_at(hopper::operand(), shared_ + Tile::gradient_at +
+                                                  (gradient_stage_ ^ 1) * Tile::gradient_bytes +
+                                                  (by_query ? group_ * Tile::key_tile : 0));
+    const uint64_t b = hopper::operand_at(
+        hopper::operand(), k_address(k_stage) + (by_query ? 0 : group_ * Tile::key_tile));
+#pragma unroll
+    for (int i = 0; i < Tile::keys / 16; ++i)
+      hopper::matmul<T, 1, 1>(x, a + i * sixteen_rows, b + i * sixteen_rows, i > 0);
+    hopper::commit_matmuls();
+  }
+
+  // p = exp(scale * s - lse), 0 where the mask hides the key.
+  __device__ void probabilities(float (&s)[scores], int key_tile, int query_tile,
+                                uint32_t (&p)[pairs]) const {
+    const int key = key_tile * Tile::keys, query = query_tile * Tile::queries;
+    if (a_.sizes.causal && query < key + Tile::keys) {
+      const int distance = key + group_ * 64 + warp_ * 16 + lane_ / 4 - query - lane_ % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < scores; ++i)
+        if (distance + i / 2 % 2 * 8 > i / 4 * 8 + i % 2) s[i] = -INFINITY;
+    }
+    constexpr float log2_e = 1.44269504f;
+    const float factor = a_.scale * log2_e;
+    const uint32_t lse = shared_ + Tile::lse_at + q_.stage * Tile::statistic_bytes + lane_ % 4 * 8;
+#pragma unroll
+    for (int j = 0; j < scores / 4; ++j) {
+      const float2 l = load_two(lse + 32 * j);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = 4 * j + 2 * half;
+        p[i / 2] = narrow_pair<T>(fast_exp2(fmaf(s[i], factor, l.x)),
+                                  fast_exp2(fmaf(s[i + 1], factor, l.y)));
+      }
+    }
+  }
+
+  // ds = p * (dp - delta)
+  __device__ void score_gradients(const float (&dp)[scores], const uint32_t (&p)[pairs],
+                                  uint32_t (&ds)[pairs]) const {
+    const uint32_t delta =
+        shared_ + Tile::delta_at + q_.stage * Tile::statistic_bytes + lane_ % 4 * 8;
+#pragma unroll
+    for (int j = 0; j < scores / 4; ++j) {
+      const float2 d = load_two(delta + 32 * j);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = 4 * j + 2 * half;
+        const float2 wide = widen_pair<T>(p[i / 2]);
+        ds[i / 2] = narrow_pair<T>(wide.x * (dp[i] - d.x), wide.y * (dp[i + 1] - d.y));
+      }
+    }
+  }
+
+  // dS^T as tiles [keys, 64 queries] for matmuls to read.
+  __device__ void store_gradients(const uint32_t (&ds)[pairs]) const {
+    const int row = group_ * 64 + warp_ * 16 + lane_ % 16, upper = lane_ / 16;
+    const uint32_t to = shared_ + Tile::gradient_at + gradient_stage_ * Tile::gradient_bytes +
+                        row * Tile::row_bytes;
+#pragma unroll
+    for (int i = 0; i < Tile::queries / 16; ++i) {
+      const int piece = (i % 4 * 2 + upper) ^ (row % 8);
+      hopper::store_matrices(to + i / 4 * Tile::key_tile + piece * 16, ds + 4 * i);
+    }
+    hopper::fence_async_shared();
+  }
+  __device__ void wait_gradients() {
+    hopper::wait(barriers_.gradients_full(), gradient_phase_);
+    gradient_phase_ ^= 1;
+  }
+
+  // Hands dq to the warp that adds it, in the order in which threads hold it.
+  __device__ void store_part(const float (&dq)[32]) {
+    hopper::wait(barriers_.part_empty(group_), part_phase_ ^ 1);
+    part_phase_ ^= 1;
+    const uint32_t to =
+        shared_ + Tile::part_at + group_ * Tile::part_bytes + threadIdx.x % 128 * 16;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to + i * 128 * 16),
+                   "f"(dq[4 * i]), "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
+                   : "memory");
+    }
+    hopper::fence_async_shared();
+    arrive_warp(barriers_.part_full(group_));
+  }
+  __device__ void last_part() {
+    float dq[32];
+    wait_gradients();
+    query_matmul(dq, k_.stage ^ 1);
+    hopper::wait_matmuls<0>();
+    hopper::hold(dq);
+    store_part(dq);
+  }
+
+  __device__ void store_sums(const float (&x)[sums], const Heads<T>& to, const KeyWalk<Tile>& walk,
+                             float scale) const {
+    const int64_t row = walk.tile * Tile::keys + group_ * 64 + warp_ * 16 + lane_ / 4;
+    T* const at = to.at(walk.b, walk.kv) + row * to.row + lane_ % 4 * 8;
+#pragma unroll
+    for (int i = 0; i < sums; i += 16) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        uint32_t r[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int e = i + 4 * j + 2 * half;
+          r[j] = narrow_pair<T>(x[e] * scale, x[e + 1] * scale);
+        }
+        transpose_quad(r);
+        *reinterpret_cast<uint4*>(at + half * 8 * to.row + 2 * i) =
+            make_uint4(r[0], r[1], r[2], r[3]);
+      }
+    }
+  }
+
+  const HopperArguments<T>& a_;
+  const uint32_t shared_;
+  const HopperBarriers barriers_;
+  IndexReader<Tile> indices_;
+  const int group_, warp_, lane_;
+  StageRing<2> k_, q_;
+  StageRing<Tile::v_stages> v_;
+  int gradient_stage_ = 0;
+  uint32_t gradient_phase_ = 0, part_phase_ = 0;
+};
+
+}  // namespace binade::backend::cuda::native

@@ -1,0 +1,189 @@
+#pragma once
+
+#include "binade/backend/cuda/attention/common.cuh"
+#include "binade/backend/cuda/common/hopper.cuh"
+
+// Tiles of Hopper's attention backward, the order in which thread blocks take them, and the
+// barriers between the warps of a thread block.
+namespace binade::backend::cuda::native {
+
+// Sizes and places in shared memory for heads of `Dim` elements. Tiles of 64 columns.
+template <int Dim_>
+struct HopperTile {
+  static constexpr int Dim = Dim_, keys = 128;
+  // As many as the registers of two warpgroups can hold results for.
+  static constexpr int queries = Dim == 64 ? 128 : 64;
+  static constexpr int threads = 384;
+  // The compiler gives each thread 168 registers; the loading warpgroup leaves most of its own to
+  // the two that compute.
+  static constexpr int loader_registers = Dim == 64 ? 40 : 24;
+  static constexpr int registers = (3 * 168 - loader_registers) / 2;
+
+  static constexpr int row_bytes = 128;  // of a tile
+  static constexpr int key_tile = keys * row_bytes, query_tile = queries * row_bytes;
+  static constexpr int key_bytes = Dim / 64 * key_tile, query_bytes = Dim / 64 * query_tile;
+  static constexpr int gradient_bytes = queries / 64 * key_tile;  // dS, [keys, queries]
+  static constexpr int part_bytes = 64 * 64 * 4;                  // dq of one warpgroup
+  static constexpr int statistic_bytes = queries * 4;
+
+  // Shared memory holds two stages of all but v, whose second one would not fit heads of 128.
+  static constexpr int v_stages = Dim == 64 ? 2 : 1;
+  static constexpr int k_at = 0, v_at = k_at + 2 * key_bytes;
+  static constexpr int q_at = v_at + v_stages * key_bytes, dout_at = q_at + 2 * query_bytes;
+  static constexpr int gradient_at = dout_at + 2 * query_bytes;
+  static constexpr int part_at = gradient_at + 2 * gradient_bytes;
+  static constexpr int lse_at = part_at + 2 * part_bytes, delta_at = lse_at + 2 * statistic_bytes;
+  static constexpr int barriers_at = delta_at + 2 * statistic_bytes;
+  static constexpr int indices_at = barriers_at + 200, shared_bytes = indices_at + 8;
+  static_assert(shared_bytes <= 227 * 1024);
+};
+
+// Arguments of the kernel beside its tensor maps.
+template <class T>
+struct HopperArguments {
+  Heads<T> dk, dv;
+  Sizes sizes;
+  float scale;
+  const float *lse, *delta;  // [batch, heads, queries]: -lse * log2(e), and the sums of dout * out
+  float* dq;                 // [batch, heads, tiles, 2, 8, 128, 4]: f32 sums as threads hold them
+  int* turns;                // [batch, heads, tiles]: how many blocks have added to each tile of dq
+  int* taken;                // how many tiles of keys have been taken
+};
+
+struct HopperMaps {
+  CUtensorMap q, k, v, dout;
+};
+
+// The tiles of keys that a thread block takes, one after the other. All warps walk alike.
+template <class Tile>
+class KeyWalk {
+ public:
+  int b = 0, kv = 0;
+  int tile = 0;  // the tile of keys
+
+  __device__ explicit KeyWalk(const Sizes& sizes) : sizes_(sizes) {}
+
+  // Goes to a tile by its index among those of all heads, last ones of a head first. False after
+  // the last one.
+  __device__ bool go_to(int index) {
+    if (index >= sizes_.batch * sizes_.kv_heads * key_tiles()) return false;
+    const int head = index / key_tiles();
+    b = head / sizes_.kv_heads;
+    kv = head % sizes_.kv_heads;
+    tile = key_tiles() - 1 - index % key_tiles();
+    return true;
+  }
+
+  __device__ int key_tiles() const { return sizes_.keys / Tile::keys; }
+  __device__ int query_tiles() const { return sizes_.queries / Tile::queries; }
+  // The first tile of queries that see the tile of keys.
+  __device__ int first_query_tile() const {
+    return sizes_.causal ? tile * (Tile::keys / Tile::queries) : 0;
+  }
+  // Tiles of queries of all heads that read the tile of keys.
+  __device__ int steps() const { return sizes_.group() * (query_tiles() - first_query_tile()); }
+
+  // Calls f(h, tile of queries) for each step.
+  template <class F>
+  __device__ void for_each_step(F&& f) const {
+    for (int h = kv * sizes_.group(); h < (kv + 1) * sizes_.group(); ++h)
+      for (int q = first_query_tile(); q < query_tiles(); ++q) f(h, q);
+  }
+
+ private:
+  const Sizes& sizes_;
+};
+
+// Barriers in shared memory: a stage is full once its copies or writes are complete, and empty once
+// its readers are done.
+struct HopperBarriers {
+  uint32_t base;
+
+  __device__ uint32_t k_full(int stage) const { return base + 8 * stage; }
+  __device__ uint32_t k_empty(int stage) const { return base + 16 + 8 * stage; }
+  __device__ uint32_t v_full(int stage) const { return base + 32 + 8 * stage; }
+  __device__ uint32_t v_empty(int stage) const { return base + 48 + 8 * stage; }
+  __device__ uint32_t q_full(int stage) const { return base + 64 + 8 * stage; }
+  __device__ uint32_t q_empty(int stage) const { return base + 80 + 8 * stage; }
+  __device__ uint32_t dout_full(int stage) const { return base + 96 + 8 * stage; }
+  __device__ uint32_t dout_empty(int stage) const { return base + 112 + 8 * stage; }
+  __device__ uint32_t gradients_full() const { return base + 128; }
+  // Of each computing warpgroup.
+  __device__ uint32_t part_full(int group) const { return base + 136 + 8 * group; }
+  __device__ uint32_t part_empty(int group) const { return base + 152 + 8 * group; }
+  __device__ uint32_t index_full(int stage) const { return base + 168 + 8 * stage; }
+  __device__ uint32_t index_empty(int stage) const { return base + 184 + 8 * stage; }
+
+  __device__ void init() const {
+    constexpr int warps = 8;  // that compute; one lane of each arrives
+    for (int i = 0; i < 2; ++i) {
+      for (const uint32_t full : {k_full(i), v_full(i), q_full(i), dout_full(i), index_full(i)})
+        hopper::init_barrier(full, 1);
+      for (const uint32_t empty : {k_empty(i), v_empty(i), q_empty(i), dout_empty(i)})
+        hopper::init_barrier(empty, warps);
+      hopper::init_barrier(index_empty(i), warps + 1);  // and the thread that adds dq
+      hopper::init_barrier(part_full(i), warps / 2);
+      hopper::init_barrier(part_empty(i), 1);
+    }
+    hopper::init_barrier(gradients_full(), warps);
+    hopper::publish_barriers();
+  }
+};
+
+// A position in a ring of stages. Readers wait for `phase` of a full stage, writers for the other
+// phase of an empty one.
+template <int Stages>
+struct StageRing {
+  int stage = 0;
+  uint32_t phase = 0;
+
+  __device__ void advance() {
+    if (++stage == Stages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// Waits until `turn` thread blocks have added to a tile of dq.
+__device__ inline void wait_turn(const int* turns, int turn) {
+  int done = 0;
+  do {
+    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(turns) : "memory");
+  } while (done != turn);
+  hopper::fence_async();
+}
+__device__ inline void end_turn(int* turns, int turn) {
+  hopper::wait_bulk<0>();
+  hopper::fence_async();
+  asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(turns), "r"(turn + 1) : "memory");
+}
+
+// The indices of tiles that the loading thread has taken.
+template <class Tile>
+class IndexReader {
+ public:
+  __device__ IndexReader(uint32_t shared, HopperBarriers barriers)
+      : shared_(shared), barriers_(barriers) {}
+
+  // arrive(barrier): says that this reader is done.
+  template <class F>
+  __device__ int next(F&& arrive) {
+    hopper::wait(barriers_.index_full(ring_.stage), ring_.phase);
+    int index = 0;
+    asm volatile("ld.shared.b32 %0, [%1];"
+                 : "=r"(index)
+                 : "r"(shared_ + Tile::indices_at + 4 * ring_.stage)
+                 : "memory");
+    arrive(barriers_.index_empty(ring_.stage));
+    ring_.advance();
+    return index;
+  }
+
+ private:
+  const uint32_t shared_;
+  const HopperBarriers barriers_;
+  StageRing<2> ring_;
+};
+
+}  // namespace binade::backend::cuda::native
