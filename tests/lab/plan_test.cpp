@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "binade/io/huggingface.h"
 #include "binade/lab/doctor.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/forecast.h"
@@ -187,6 +188,34 @@ TEST(Forecast, CountsTheWork) {
   const double once = total();
   config.recompute = true;
   EXPECT_GT(total(), 1.2 * once);  // the blocks' forward runs twice
+}
+
+// The small model of the measurement has one block: kinds of layers, adapters and skipped layers
+// that the configuration names by block must not be looked for in it.
+TEST(MeasureMachine, TakesModelsWhoseBlocksDiffer) {
+  train::Config config = train::small_config("fp8");
+  config.model = train::ModelFamily::llama;
+  config.architecture =
+      io::config_json({.layers = 2,
+                       .width = config.width,
+                       .heads = 2,
+                       .kv_heads = 2,
+                       .hidden = config.hidden,
+                       .vocab = config.vocab,
+                       .context = config.context,
+                       .norm = nn::NormKind::rms,
+                       .bias = false,
+                       .qkv_bias = true,
+                       .gated = true,
+                       .learned_positions = false,
+                       .window = 4,
+                       .layer_types = {nn::LayerAttention::full, nn::LayerAttention::sliding},
+                       .tied_head = false});
+  config.tied_head = false;
+  config.fp8_skip_last = 2;
+  config.lora_rank = 2;
+  config.lora_targets = {"model.layers.1.self_attn.q_proj"};
+  EXPECT_GT(step_seconds(forecast(config), measure_machine(config)), 0);
 }
 
 TEST(StepSeconds, IsTheSlowerOfArithmeticAndTraffic) {

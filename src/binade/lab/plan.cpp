@@ -19,6 +19,8 @@
 #include "binade/base/parallel.h"
 #include "binade/base/text.h"
 #include "binade/data/corpus.h"
+#include "binade/io/huggingface.h"
+#include "binade/io/lora.h"
 #include "binade/lab/layer_stats.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/train/config/presets.h"
@@ -172,6 +174,21 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
   return result;
 }
 
+// Takes away what names other blocks than the first.
+void keep_one_block(train::Config& config) {
+  config.fp8_skip_first = config.fp8_skip_last = 0;
+  const auto names_a_block = [](const std::string& target) {
+    return target.find('.') != std::string::npos;
+  };
+  if (std::any_of(config.lora_targets.begin(), config.lora_targets.end(), names_a_block))
+    config.lora_targets = {std::string(io::all_linear)};
+  if (config.architecture.empty()) return;
+  nn::LanguageModelConfig model = io::parse_config(config.architecture, "[model] architecture");
+  model.layers = 1;
+  if (!model.layer_types.empty()) model.layer_types.resize(1);
+  config.architecture = io::config_json(model);
+}
+
 // One block of the configuration's kind, small enough that its steps take milliseconds, with the
 // same proportions of attention, MLP and head.
 train::Config small_model(train::Config config) {
@@ -186,6 +203,7 @@ train::Config small_model(train::Config config) {
   config.context = std::min(config.context, max_tokens);
   config.batch = std::clamp<int64_t>(max_tokens / config.context, 1, config.batch);
   config.accumulate = 1;
+  keep_one_block(config);
   config.vocab =
       std::min({config.vocab, std::max<int64_t>(config.vocab / config.layers, 256), max_vocab});
   config.layers = 1;
