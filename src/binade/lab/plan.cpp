@@ -323,6 +323,7 @@ int64_t largest_batch(train::Config config, int64_t bytes) {
 }
 
 Machine measure_machine(const train::Config& config) {
+  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   const Device device = train::device_of(config);
   // The shapes of the model's own layers, as far as they take milliseconds.
   const int64_t widest = device.is_cpu() ? 512 : 1024;
@@ -368,7 +369,6 @@ int64_t program_memory() {
 
 std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
   train::check_device(config);
-  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   const Machine machine = measure_machine(config);
   const int64_t program = train::device_of(config).is_cpu() ? program_memory() : 0;
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
