@@ -103,8 +103,9 @@ void print_text(const train::Config& config, const std::vector<lab::PlanRow>& ro
       "Tokens per second {}, measured now.\n",
       grouped(rows.front().forecast.parameter_count), config.accumulate, config.batch,
       config.context, train::bytes_text(memory), lab::plan_text(rows, memory),
-      train::device_of(config).is_cpu() ? "are those of a small model of this kind on this machine"
-                                        : "are an upper bound: a roofline of this machine");
+      train::device_of(config).is_cpu()
+          ? "follow from steps of a small model of this kind on this machine"
+          : "are an upper bound: a roofline of this machine");
   const std::string emulated = emulated_precisions(train::device_of(config));
   if (!emulated.empty())
     fmt::print(

@@ -144,8 +144,7 @@ constexpr Key all_keys[] = {
      "rounds each once, on one rank too"},
     {"dist", "order", choice<&C::order, order_names>,
      "Order in which ranks' gradients are added: fixed, for the same bits on any number of ranks, "
-     "or "
-     "any, the message library's own"},
+     "or any, the message library's own, which is not reproducible"},
     {"dist", "timeout", Real{&C::timeout, 1, 1e9},
      "Seconds that a rank waits for another before the run ends and names it"},
     {"run", "out", Text{&C::out}, "Folder of the run; empty: the next free runs/N"},

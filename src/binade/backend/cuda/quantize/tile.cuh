@@ -76,9 +76,8 @@ struct TileOutput {
 // a matrix [rows, parts * columns]:
 //   vectorized  whether its rows and columns come in chunks of 16 at aligned addresses
 //   parts       matrices side by side that are computed from the same operands
-//   others      1 if it also computes a second matrix [rows, columns], of which the kernel writes
-//   the
-//               transposed data as e4m3
+//   others      1 if it also computes a second matrix [rows, columns], which the kernel writes
+//               transposed, as e4m3
 //   in_flight   chunks loaded before the first is used, limited by registers
 //   blocks      that a multiprocessor must be able to hold, which limits registers
 //   load        loads the operands of 16 adjacent elements of each part
