@@ -135,7 +135,10 @@ void require_device(std::string_view op, std::string_view argument, const Tensor
 
 SavedInput::SavedInput(const Tensor& input, const Tensor& matrix)
     : shape_(matrix.shape()), strides_(matrix.strides()) {
-  if (input.autograd_meta() != nullptr) recompute_ = input.autograd_meta()->recompute.lock();
+  // The input's op would not compute a copy in another order again.
+  const bool is_view = matrix.storage() == input.storage();
+  if (is_view && input.autograd_meta() != nullptr)
+    recompute_ = input.autograd_meta()->recompute.lock();
   if (recompute_ == nullptr) kept_ = Saved(matrix);
 }
 

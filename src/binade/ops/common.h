@@ -39,7 +39,8 @@ class Composite {
 // again.
 class SavedInput {
  public:
-  // `matrix` has the elements of `input`, in the same order, in the shape that the backward reads.
+  // `matrix` has the elements of `input` in the shape that the backward reads. It is kept if it is
+  // a copy, whose order may be another one.
   SavedInput(const Tensor& input, const Tensor& matrix);
 
   // The matrix. Call it after the input's gradient was added to `slot`: if that is the complete

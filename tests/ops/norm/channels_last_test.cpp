@@ -11,6 +11,7 @@
 #include "binade/ops/conv/conv.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/linear.h"
 #include "binade/ops/shape/shape.h"
 #include "binade/tensor/memory_format.h"
 #include "support/tensors.h"
@@ -204,6 +205,18 @@ TEST(ChannelsLastGpu, MovesRunningStatistics) {
   };
   const auto expected = moved({DType::f32, Device::cpu(), MemoryFormat::row_major}),
              found = moved({DType::f32, Device::cuda(), MemoryFormat::channels_last});
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LT(relative_error(found[i], expected[i]), tolerance(DType::f32)) << i;
+}
+
+// A matmul reads the result in row-major order, which is not that of computing it again.
+TEST(ChannelsLastGpu, AMatmulAfterABatchNormAgreesWithTheCpu) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
+  const Case test{"linear", {2, 8, 3, 5}, {{8}, {8}, {7, 5}}, [](const Tensor& x, const auto& p) {
+                    return linear(batch_norm_of(true, true, false)(x, p), p[2]);
+                  }};
+  const auto expected = run(test, {DType::f64, Device::cpu(), MemoryFormat::row_major}),
+             found = run(test, {DType::f32, Device::cuda(), MemoryFormat::channels_last});
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_LT(relative_error(found[i], expected[i]), tolerance(DType::f32)) << i;
 }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr MemoryFormat channels_last_format = MemoryFormat::channels_last;
 
-// The elements of a channels-channels_last_format tensor as rows of channels.
+// The elements of a channels-last tensor as rows of channels.
 Tensor as_rows(const Tensor& x) {
   const int64_t channels = x.size(1);
   return viewed(x, {x.numel() / channels, channels});

@@ -7,7 +7,7 @@ namespace binade::ops {
 
 struct ChannelsLastBatchNorm {
   const Tensor& x;
-  const Tensor& residual = {};  // optional, with x's type
+  Tensor residual = {};  // optional, with x's type
   const Tensor& weight;
   const Tensor& bias;
   const Tensor& running_mean;
