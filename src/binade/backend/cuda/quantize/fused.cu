@@ -60,7 +60,8 @@ struct Bounds {
 template <class Reader>
 struct SwiGlu : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, others = 0, in_flight = 1, blocks = vectorized ? 3 : 1;
+  static constexpr int parts = 1, others = 0;
+  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 3 : 1;
   struct Chunk {
     typename Reader::Chunk gate, up;
   };
