@@ -112,12 +112,6 @@ Sharded::~Sharded() {
 }
 
 void Sharded::make_units(nn::Module& model) {
-  if (device_.is_cuda()) {
-    fail("ranks", {.argument = "stage",
-                   .expected = "1 or 2 on GPUs",
-                   .found = "3",
-                   .hint = "weights are sharded among CPUs alone so far"});
-  }
   auto* const blocks = dynamic_cast<nn::LanguageModel*>(&model);
   if (blocks == nullptr) {
     fail("ranks", {.argument = "stage",

@@ -364,11 +364,12 @@ std::string_view name(Category category) {
   return names[static_cast<size_t>(category)];
 }
 
-void drop_pages(const Storage& storage) {
-  if (storage.device().is_cuda())
-    fail("memory", {.argument = "pages to drop",
-                    .expected = "memory of a CPU",
-                    .found = to_string(storage.device())});
+void drop_pages(Storage& storage) {
+  if (storage.device().is_cuda()) {
+    release(std::exchange(storage.data_, nullptr), storage.bytes(), storage.category(),
+            storage.device());
+    return;
+  }
   // Pages that other blocks share stay.
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<uintptr_t>(storage.data());
@@ -378,7 +379,12 @@ void drop_pages(const Storage& storage) {
   allocator_of(storage.device()).book(-static_cast<int64_t>(storage.bytes()), storage.category());
 }
 
-void restore_pages(const Storage& storage) {
+void restore_pages(Storage& storage) {
+  if (storage.device().is_cuda()) {
+    storage.data_ =
+        static_cast<std::byte*>(acquire(storage.bytes(), storage.category(), storage.device()));
+    return;
+  }
   allocator_of(storage.device()).book(static_cast<int64_t>(storage.bytes()), storage.category());
 }
 

@@ -10,6 +10,12 @@
 
 namespace binade {
 
+class Storage;
+namespace memory {
+void drop_pages(Storage& storage);  // see pages.h
+void restore_pages(Storage& storage);
+}  // namespace memory
+
 // A block of memory shared by the tensors that view it; freed with the last of them.
 class Storage {
  public:
@@ -32,6 +38,9 @@ class Storage {
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
+  friend void memory::drop_pages(Storage& storage);
+  friend void memory::restore_pages(Storage& storage);
+
   std::byte* data_;
   size_t bytes_;
   Device device_;

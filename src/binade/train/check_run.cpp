@@ -12,15 +12,8 @@
 
 namespace binade::train {
 
-void check_rank_device(const Config& config, Device device) {
-  if (!device.is_cuda()) return;
-  if (config.stage == 3) {
-    fail("train", {.argument = "stage",
-                   .expected = "1 or 2 on GPUs",
-                   .found = "3",
-                   .hint = "weights are sharded among CPUs alone so far"});
-  }
-  if (!dist::nccl_version().empty()) return;
+void check_rank_device(Device device) {
+  if (!device.is_cuda() || !dist::nccl_version().empty()) return;
   fail("train", {.argument = "device",
                  .expected = "cpu on many ranks, or a build with NCCL",
                  .found = to_string(device),
@@ -40,7 +33,7 @@ void check_ranks(const Config& config, int ranks) {
 void check_run(const Config& config, int ranks) {
   check_device(config);
   check_ranks(config, ranks);
-  if (ranks > 1) check_rank_device(config, device_of(config));
+  if (ranks > 1) check_rank_device(device_of(config));
   const auto checkpoint = check_run_folder(config);
   const nn::LanguageModelConfig model = model_config(config);
   if (checkpoint) {
