@@ -38,6 +38,13 @@ std::string support_text(Device device) {
   return text;
 }
 
+// How many processes can train together, and by which libraries.
+std::string ranks_text() {
+  const std::string mpi = dist::mpi_version(), nccl = dist::nccl_version();
+  if (mpi.empty() && nccl.empty()) return "one: this build has no MPI";
+  return "many, by " + mpi + (mpi.empty() || nccl.empty() ? "" : " and ") + nccl;
+}
+
 std::string as_json() {
   json::Writer out(2);
   out.begin_object()
@@ -81,9 +88,7 @@ std::string as_text() {
       "cpu       {}\ncores     {}, {} threads in use\nmemory    {}\nfeatures  {}\nranks     {}\n\n"
       "matmuls on the CPU\n",
       train::cpu_name(), std::thread::hardware_concurrency(), threads(),
-      train::bytes_text(lab::machine_memory()), fmt::join(cpu_feature_names(), " "),
-      dist::mpi_version().empty() ? "one: this build has no MPI"
-                                  : "many, by " + dist::mpi_version());
+      train::bytes_text(lab::machine_memory()), fmt::join(cpu_feature_names(), " "), ranks_text());
   text += support_text(Device::cpu());
   int index = 0;
   for (const backend::Gpu& gpu : backend::gpus()) {
