@@ -208,7 +208,7 @@ void speed(const std::string& precision, const std::string& graph) {
   for (size_t i = 0; i < text.size(); ++i)
     text[i] = static_cast<char>('a' + random::bits(3, 0, i) % 26);
   const data::Tokens tokens = data::Tokens::of_bytes(text);
-  constexpr int turns = 7, steps = 8;
+  constexpr int turns = 5, steps = 6;
   train::Trainer plain(config), ranked(config, single());
   struct Side {
     const char* name;

@@ -85,6 +85,10 @@ TEST(Origin, ListsSettingsThatChangeBits) {
   before.overrides.push_back({.module = "blocks.0", .fp8 = false});
   EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)),
               ElementsAre("fp8 false -> unset", "module \"blocks.0\" -> unset"));
+  before = after;
+  before.order = dist::ReduceOrder::any;
+  EXPECT_THAT(changed_settings(to_toml(before), to_toml(after)),
+              ElementsAre("order \"any\" -> \"fixed\""));
 }
 
 }  // namespace

@@ -189,6 +189,8 @@ TEST(Config, RefusesBadFiles) {
       {"[precision]\nfp8_skip_first = 3\nfp8_skip_last = 2",
        "together at most the 4 layers, found 5"},
       {"[precision]\nfp8_history = 0", "[precision] fp8_history"},
+      {"[dist]\norder = \"any\"\nreduce_dtype = \"bf16\"",
+       "[dist] order: expected 'fixed' with a 16-bit reduce_dtype, found 'any'"},
       {"[precision]\nscale_init = 0.0", "[precision] scale_init"},
       {"[run]\nresume = true", "--out with the folder of the run"},
       {"[train]\nsteps = 1\nsteps = 2", "line 3"},
