@@ -64,8 +64,8 @@ inline constexpr Named<OptimizerKind> optimizer_names[] = {{"adamw", OptimizerKi
                                                            {"muon", OptimizerKind::muon}};
 inline constexpr Named<DType> reduce_names[] = {
     {"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}};
-inline constexpr Named<dist::ReduceOrder> order_names[] = {{"fixed", dist::ReduceOrder::fixed},
-                                                           {"any", dist::ReduceOrder::any}};
+inline constexpr Named<dist::ReduceOrder> reduce_order_names[] = {
+    {"fixed", dist::ReduceOrder::fixed}, {"any", dist::ReduceOrder::any}};
 inline constexpr Named<amp::Fp8Format> fp8_format_names[] = {{"hybrid", amp::Fp8Format::hybrid},
                                                              {"e4m3", amp::Fp8Format::e4m3}};
 inline constexpr Named<GraphMode> graph_names[] = {

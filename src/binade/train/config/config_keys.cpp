@@ -142,7 +142,7 @@ constexpr Key all_keys[] = {
     {"dist", "reduce_dtype", choice<&C::reduce_dtype, reduce_names>,
      "Type of micro-batches' gradients between ranks; they are summed in f32. A 16-bit type "
      "rounds each once, on one rank too"},
-    {"dist", "order", choice<&C::order, order_names>,
+    {"dist", "order", choice<&C::order, reduce_order_names>,
      "Order in which ranks' gradients are added: fixed, for the same bits on any number of ranks, "
      "or any, the message library's own, which is not reproducible"},
     {"dist", "timeout", Real{&C::timeout, 1, 1e9},
