@@ -31,6 +31,7 @@ target_link_libraries(_binade PRIVATE binade binade_dependencies)
 # Bindings are never hot, but nanobind's templates are slow to compile.
 binade_compile(_binade -O1)
 target_precompile_headers(_binade PRIVATE python/src/bindings.h)
+set_target_properties(_binade PROPERTIES UNITY_BUILD ${BINADE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 # GCC notes that C++14 and C++17 pass some pairs differently; nothing here is called from C++14.
 target_compile_options(_binade PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi>)
 # Another extension in the same process may carry other versions of the same libraries.

@@ -2,6 +2,9 @@
 find_package(GTest REQUIRED)
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.cpp)
+# Not called by anyone, so it is a source of every executable.
+set(poison_source "${CMAKE_CURRENT_SOURCE_DIR}/tests/support/poison.cpp")
+list(REMOVE_ITEM support_sources "${poison_source}")
 file(GLOB_RECURSE test_files CONFIGURE_DEPENDS tests/*_test.cpp)
 
 set(test_folders "")
@@ -54,29 +57,32 @@ function(binade_compile_test target)
 endfunction()
 binade_compile_test(test_headers)
 
+# Compiled once; an executable links what it calls.
+add_library(test_support STATIC ${support_sources})
+binade_compile_test(test_support)
+target_precompile_headers(test_support REUSE_FROM test_headers)
+
 # These tests link only the components up to their own; the others may use the whole library.
 set(standalone_components base formats backend ops data)
 # These read the sources or run the program.
 set(tests_without_library structure cli)
-# Each file of these has its own `kernels` and `Case`.
-set(tests_file_by_file backend)
+# Highway includes it once per instruction set.
+set_source_files_properties(tests/backend/cpu/rows/vector_math_test.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 foreach(folder IN LISTS test_folders)
   file(GLOB_RECURSE folder_sources CONFIGURE_DEPENDS "tests/${folder}/*.cpp")
   set(target "test_${folder}")
   add_executable(${target} ${folder_sources})
   target_precompile_headers(${target} REUSE_FROM test_headers)
-  if(NOT folder IN_LIST tests_file_by_file)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ${binade_unity} UNITY_BUILD_BATCH_SIZE 16)
-  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BINADE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   if(folder IN_LIST standalone_components)
     target_sources(${target} PRIVATE ${binade_objects_up_to_${folder}})
-    target_link_libraries(${target} PRIVATE ${binade_libraries})
+    target_link_libraries(${target} PRIVATE test_support ${binade_libraries})
   elseif(NOT folder IN_LIST tests_without_library)
-    target_link_libraries(${target} PRIVATE binade)
+    target_link_libraries(${target} PRIVATE test_support binade)
   endif()
   if(NOT folder IN_LIST tests_without_library)
-    target_sources(${target} PRIVATE ${support_sources})
+    target_sources(${target} PRIVATE "${poison_source}")
   endif()
   binade_compile_test(${target})
   binade_discover_suites(${target} "${folder}")

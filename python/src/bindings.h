@@ -43,14 +43,17 @@ nb::object dtype_object(DType dtype);
 
 std::optional<Device> device_from(nb::handle object);
 
+// Sizes of the axes as the options of convolutions and pools take them.
+inline std::vector<int64_t> per_axis(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
 // None for an absent tensor.
 inline std::optional<Tensor> optional_of(const Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-inline Tensor or_undefined(const std::optional<Tensor>& tensor) {
-  return tensor.value_or(Tensor());
-}
+using MaybeTensor = std::optional<Tensor>;
+
+inline Tensor or_undefined(const MaybeTensor& tensor) { return tensor.value_or(Tensor()); }
 
 // A Python object that C++ may drop on a thread without the GIL.
 class SharedObject {

@@ -14,10 +14,6 @@
 namespace binade::python {
 namespace {
 
-using MaybeTensor = std::optional<Tensor>;
-
-PerAxis per_axis(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
 struct ConvEntry {
   const char* name;
   Tensor (*run)(const Tensor&, const Tensor&, const Tensor&, const ConvOptions&);

@@ -17,8 +17,6 @@ namespace {
 
 using nn::Placement;
 
-PerAxis per_axis(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
 // What a hook in Python returned: None changes nothing.
 Tensor hook_result(const nb::object& result) {
   return result.is_none() ? Tensor() : nb::cast<Tensor>(result);

@@ -136,7 +136,7 @@ void bind_kind(nb::module_& m, const char* name) {
   });
 }
 
-void bind_base(nb::module_& m) {
+void bind_optimizer_base(nb::module_& m) {
   nb::class_<Optimizer, amp::Steppable>(m, "_Optimizer")
       .def(
           "step", [](Optimizer& self) { self.step(); }, ReleaseGil())
@@ -156,7 +156,7 @@ void bind_base(nb::module_& m) {
 }  // namespace
 
 void bind_optim(nb::module_& m) {
-  bind_base(m);
+  bind_optimizer_base(m);
   bind_kind<SGD, SgdGroup, sgd_options>(m, "_SGD");
   bind_kind<Adam, AdamGroup, adam_options>(m, "_Adam");
   bind_kind<AdamW, AdamGroup, adam_options>(m, "_AdamW");

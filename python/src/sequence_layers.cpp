@@ -8,8 +8,6 @@
 namespace binade::python {
 namespace {
 
-using MaybeTensor = std::optional<Tensor>;
-
 nn::RecurrentConfig recurrent_config(int64_t in, int64_t hidden, int64_t layers, bool bias,
                                      bool batch_first, double dropout, bool bidirectional) {
   return {.in = in,

@@ -9,7 +9,7 @@
 #include "binade/backend/transfer.h"
 #include "support/values.h"
 
-namespace binade::backend {
+namespace binade::backend::async_copy_test {
 namespace {
 
 TEST(AsyncCopy, OfACpuTensorIsThatTensor) {
@@ -44,4 +44,4 @@ TEST_F(AsyncCopyGpu, KeepsTheValuesOfItsConstruction) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::async_copy_test

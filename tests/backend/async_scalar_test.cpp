@@ -4,7 +4,7 @@
 
 #include "support/values.h"
 
-namespace binade::backend {
+namespace binade::backend::async_scalar_test {
 namespace {
 
 TEST(AsyncScalar, OutsideOfACaptureKeepsItsValue) {
@@ -19,4 +19,4 @@ TEST(AsyncScalar, OutsideOfACaptureKeepsItsValue) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::async_scalar_test

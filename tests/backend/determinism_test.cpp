@@ -6,7 +6,7 @@
 #include <string_view>
 #include <thread>
 
-namespace binade::backend {
+namespace binade::backend::determinism_test {
 namespace {
 
 TEST(Determinism, IsGivenUpByGuardsAlone) {
@@ -41,4 +41,4 @@ TEST(Determinism, IsGivenUpByTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::determinism_test

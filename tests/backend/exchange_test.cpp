@@ -8,7 +8,7 @@
 #include "binade/backend/gpu.h"
 #include "binade/backend/transfer.h"
 
-namespace binade::backend {
+namespace binade::backend::exchange_test {
 namespace {
 
 // Scalars of all types there and back, on a device.
@@ -74,4 +74,4 @@ TEST(ExchangeGpu, PartsOfTheNormHaveTheBitsOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::exchange_test

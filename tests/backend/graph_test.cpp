@@ -8,7 +8,7 @@
 #include "binade/backend/transfer.h"
 #include "support/values.h"
 
-namespace binade::backend {
+namespace binade::backend::graph_test {
 namespace {
 
 TEST(Graph, IsNotSupportedOnACpu) {
@@ -108,4 +108,4 @@ TEST_F(GraphGpu, WorkThatFailsLeavesTheDeviceUsable) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::graph_test

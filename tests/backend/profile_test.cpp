@@ -8,7 +8,7 @@
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
 
-namespace binade::backend {
+namespace binade::backend::profile_test {
 namespace {
 
 int ticks = 0;
@@ -66,4 +66,4 @@ TEST(ProfilerGpu, TimesKernelsInTheirStream) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::profile_test

@@ -6,7 +6,7 @@
 #include "support/values.h"
 
 // A matrix quantized as it is computed has the bits of the matrix computed, rounded and quantized.
-namespace binade::backend {
+namespace binade::backend::quantize_fused_test {
 namespace {
 
 class QuantizeFused : public testing::Test {
@@ -219,4 +219,4 @@ TEST_F(QuantizeFusedGpu, Norms) { norms(); }
 TEST_F(QuantizeFusedGpu, TheGradientOfEveryActivation) { activation_backward(); }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::quantize_fused_test

@@ -5,7 +5,7 @@
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 
-namespace binade::backend {
+namespace binade::backend::side_stream_test {
 namespace {
 
 TEST(SideStream, NeedsAGpu) {
@@ -26,4 +26,4 @@ TEST(SideStreamGpu, FollowsTheDeviceAndIsFollowed) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::side_stream_test

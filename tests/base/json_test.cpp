@@ -9,6 +9,7 @@
 
 #include "binade/base/error.h"
 #include "binade/base/random.h"
+#include "support/error_of.h"
 
 namespace binade::json {
 namespace {
@@ -17,15 +18,6 @@ using ::testing::HasSubstr;
 
 Document read(std::string_view text) {
   return parse(text, {.reader = "reader", .file = "some.json"});
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Json, ReadsEveryKindOfValue) {
@@ -134,7 +126,7 @@ TEST(Json, RefusesBadTextSayingWhere) {
       {"True", 0, "invalid literal"},
   };
   for (const Bad& bad : table) {
-    const std::string error = error_of([&] { read(bad.text); });
+    const std::string error = test::error_of([&] { read(bad.text); });
     EXPECT_THAT(error, HasSubstr("reader: some.json at byte " + std::to_string(bad.offset)))
         << bad.text.substr(0, 40);
     EXPECT_THAT(error, HasSubstr(bad.part)) << bad.text.substr(0, 40);
@@ -150,7 +142,7 @@ TEST(Json, BoundsTheNumberOfValues) {
   std::string text = "[";
   for (int64_t i = 1; i < max_values - 1; ++i) text += "1,";
   EXPECT_NO_THROW(read(text + "1]"));
-  EXPECT_THAT(error_of([&] { read(text + "1,1]"); }),
+  EXPECT_THAT(test::error_of([&] { read(text + "1,1]"); }),
               HasSubstr("at most " + std::to_string(max_values) + " values"));
 }
 
@@ -158,30 +150,31 @@ TEST(Json, AccessorsNameFileByteAndPath) {
   const Document document = read(R"({"a":{"b":[1,{"c":"text"}]},"n":300,"x":1.5})");
   const Value& root = document.root();
   const Value& c = root.at("a").at("b").array()[1].at("c");
-  EXPECT_EQ(error_of([&] { c.integer(0, 9); }),
+  EXPECT_EQ(test::error_of([&] { c.integer(0, 9); }),
             "reader: some.json at byte 18 (a.b[1].c): expected a whole number from 0 to 9, found "
             "\"text\"");
-  EXPECT_THAT(error_of([&] { root.at("n").integer(0, 255); }),
+  EXPECT_THAT(test::error_of([&] { root.at("n").integer(0, 255); }),
               HasSubstr("(n): expected a whole number from 0 to 255, found 300"));
-  EXPECT_THAT(error_of([&] { root.at("x").integer(0, 9); }), HasSubstr("found 1.5"));
-  EXPECT_THAT(error_of([&] { root.at("n").string(); }), HasSubstr("expected a string, found 300"));
-  EXPECT_THAT(error_of([&] { root.at("n").boolean(); }), HasSubstr("expected true or false"));
-  EXPECT_THAT(error_of([&] { root.at("n").object(); }), HasSubstr("expected an object"));
-  EXPECT_THAT(error_of([&] { root.at("a").array(); }),
+  EXPECT_THAT(test::error_of([&] { root.at("x").integer(0, 9); }), HasSubstr("found 1.5"));
+  EXPECT_THAT(test::error_of([&] { root.at("n").string(); }),
+              HasSubstr("expected a string, found 300"));
+  EXPECT_THAT(test::error_of([&] { root.at("n").boolean(); }), HasSubstr("expected true or false"));
+  EXPECT_THAT(test::error_of([&] { root.at("n").object(); }), HasSubstr("expected an object"));
+  EXPECT_THAT(test::error_of([&] { root.at("a").array(); }),
               HasSubstr("expected an array, found an object of 1"));
-  EXPECT_THAT(error_of([&] { c.number(); }), HasSubstr("expected a number"));
-  EXPECT_THAT(error_of([&] { root.at("missing"); }),
+  EXPECT_THAT(test::error_of([&] { c.number(); }), HasSubstr("expected a number"));
+  EXPECT_THAT(test::error_of([&] { root.at("missing"); }),
               HasSubstr("expected a member \"missing\", found none of that name"));
-  EXPECT_THAT(error_of([&] { c.refuse("this", "that", "do so"); }),
+  EXPECT_THAT(test::error_of([&] { c.refuse("this", "that", "do so"); }),
               HasSubstr("expected this, found that; do so"));
 }
 
 TEST(Json, MessagesEscapeControlCharacters) {
-  const std::string error = error_of(
+  const std::string error = test::error_of(
       [] { read("{\"\\u001b[31m" + std::string(500, 'x') + "\":1}").root().at("y").string(); });
   EXPECT_EQ(error.find('\x1b'), std::string::npos);
   const Document document = read("[\"\\u001b]0;title\\u0007" + std::string(500, 'x') + "\"]");
-  const std::string long_error = error_of([&] { document.root().array()[0].number(); });
+  const std::string long_error = test::error_of([&] { document.root().array()[0].number(); });
   EXPECT_THAT(long_error, HasSubstr("\\x1b]0;title\\x07"));
   EXPECT_LT(long_error.size(), 250u);
 }

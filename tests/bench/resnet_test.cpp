@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "binade/base/error.h"
+#include "support/error_of.h"
 
 namespace binade::bench {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 // torchvision states 4.089 billion multiply-adds for the forward of ResNet-50 and 1.814 for that of
 // ResNet-18 at 224 x 224. A step has three times as many, less the 118,013,952 of the images'
@@ -26,8 +26,8 @@ TEST(ResNetBench, CountsOperations) {
 }
 
 TEST(ResNetBench, RefusesPrecisionsWithoutConvolutions) {
-  EXPECT_THAT([] { bench_resnet({}, train::Precision::fp8); },
-              ThrowsMessage<Error>(HasSubstr("fp32, bf16 or fp16")));
+  EXPECT_THAT(test::error_of([] { bench_resnet({}, train::Precision::fp8); }),
+              HasSubstr("fp32, bf16 or fp16"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "binade/base/error.h"
 #include "data/small_model.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
@@ -39,9 +40,9 @@ TEST(Corpus, JsonLinesAreTheirTexts) {
   EXPECT_EQ(read_text(path.string()), "one\ntwo\n\u00E4\n");
   EXPECT_EQ(read_text(folder.path().string()), "one\ntwo\n\u00E4\n");
   folder.put("a.jsonl", "{\"text\":\"one\"}\n{\"body\":\"two\"}\n");
-  EXPECT_THAT([&] { read_text(path.string()); },
-              ::testing::ThrowsMessage<Error>(::testing::AllOf(
-                  ::testing::HasSubstr("a.jsonl at byte 15"), ::testing::HasSubstr("\"text\""))));
+  EXPECT_THAT(test::error_of([&] { read_text(path.string()); }),
+              ::testing::AllOf(::testing::HasSubstr("a.jsonl at byte 15"),
+                               ::testing::HasSubstr("\"text\"")));
 }
 
 TEST(Corpus, RefusesWhatIsNotThere) {

@@ -12,6 +12,7 @@
 
 #include "binade/base/random.h"
 #include "binade/ops/create/create.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
@@ -240,19 +241,19 @@ class Uneven : public Squares {
 };
 
 TEST(DataLoader, RefusesBadInput) {
-  EXPECT_THAT([] { DataLoader(squares(0), {}); }, ThrowsMessage<Error>(HasSubstr("samples")));
-  EXPECT_THAT([] { DataLoader(squares(3), {.batch = 4, .drop_last = true}); },
-              ThrowsMessage<Error>(HasSubstr("full batch")));
+  EXPECT_THAT(test::error_of([] { DataLoader(squares(0), {}); }), HasSubstr("samples"));
+  EXPECT_THAT(test::error_of([] { DataLoader(squares(3), {.batch = 4, .drop_last = true}); }),
+              HasSubstr("full batch"));
   EXPECT_THROW(DataLoader(squares(3), {.batch = 0}), Error);
   EXPECT_THROW(DataLoader(squares(3), {.workers = -1}), Error);
   EXPECT_THROW(DataLoader(squares(3), {.prefetch = 0}), Error);
   EXPECT_THROW(DataLoader(nullptr, {}), Error);
   EXPECT_THROW(DataLoader(squares(3), {.collate = nullptr}), Error);
   DataLoader loader(squares(3), {});
-  EXPECT_THAT([&] { loader.seek({0, 4}); }, ThrowsMessage<Error>(HasSubstr("position")));
+  EXPECT_THAT(test::error_of([&] { loader.seek({0, 4}); }), HasSubstr("position"));
   EXPECT_THROW(loader.seek({-1, 0}), Error);
   DataLoader uneven(std::make_shared<Uneven>(2), {.batch = 2});
-  EXPECT_THAT([&] { uneven.next(); }, ThrowsMessage<Error>(HasSubstr("tensors in each")));
+  EXPECT_THAT(test::error_of([&] { uneven.next(); }), HasSubstr("tensors in each"));
 }
 
 }  // namespace

@@ -6,13 +6,13 @@
 #include "binade/base/error.h"
 #include "binade/base/parallel.h"
 #include "data/small_model.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 class SentencePieceKinds : public ::testing::TestWithParam<TokenizerKind> {};
 
@@ -76,11 +76,11 @@ TEST(SentencePiece, IdsPastTheVocabularyAreQuestionMarks) {
 
 TEST(SentencePiece, VocabulariesThatDoNotFitTheTextAreRefused) {
   const std::string text = small_training_text();
-  EXPECT_THAT([&] { train_sentencepiece(text, 262, TokenizerKind::bpe, "small"); },
-              ThrowsMessage<Error>(
-                  AllOf(HasSubstr("small, --vocab 262"), HasSubstr("Vocabulary size is smaller"))));
-  EXPECT_THAT([&] { train_sentencepiece(text, 100000, TokenizerKind::unigram, "small"); },
-              ThrowsMessage<Error>(HasSubstr("Vocabulary size too high")));
+  EXPECT_THAT(test::error_of([&] { train_sentencepiece(text, 262, TokenizerKind::bpe, "small"); }),
+              AllOf(HasSubstr("small, --vocab 262"), HasSubstr("Vocabulary size is smaller")));
+  EXPECT_THAT(
+      test::error_of([&] { train_sentencepiece(text, 100000, TokenizerKind::unigram, "small"); }),
+      HasSubstr("Vocabulary size too high"));
   EXPECT_THROW(train_sentencepiece("", 300, TokenizerKind::bpe, "empty"), Error);
 }
 

@@ -6,13 +6,13 @@
 #include "binade/base/error.h"
 #include "data/packed.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::string text_at(const std::filesystem::path& where) {
   TextReader reader(where.string());
@@ -47,9 +47,8 @@ TEST(TextReader, GivesLongFilesWhole) {
   const std::string one = "{\"text\":\"" + std::string(3 << 20, 'x') + "\"}";
   EXPECT_TRUE(text_at(folder.put("b.jsonl", one)) == std::string(3 << 20, 'x') + "\n");
   folder.put("a.jsonl", lines + "{\"body\":\"two\"}\n");
-  EXPECT_THAT([&] { text_at(folder / "a.jsonl"); },
-              ThrowsMessage<Error>(
-                  AllOf(HasSubstr("\"text\""), HasSubstr("byte " + std::to_string(lines.size())))));
+  EXPECT_THAT(test::error_of([&] { text_at(folder / "a.jsonl"); }),
+              AllOf(HasSubstr("\"text\""), HasSubstr("byte " + std::to_string(lines.size()))));
 }
 
 TEST(TextReader, OfAFolderFilesThatAreNoTextsAreSkipped) {
@@ -65,7 +64,7 @@ TEST(TextReader, OtherCompressedFilesAreRefused) {
   folder.put("a.txt", "text");
   const auto path = folder.put("b.txt.xz", "x");
   for (const auto& where : {path, folder.path()})
-    EXPECT_THAT([&] { text_at(where); }, ThrowsMessage<Error>(HasSubstr("unxz")));
+    EXPECT_THAT(test::error_of([&] { text_at(where); }), HasSubstr("unxz"));
 }
 
 }  // namespace

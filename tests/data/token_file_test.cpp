@@ -8,6 +8,7 @@
 
 #include "binade/base/error.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
@@ -92,8 +93,8 @@ TEST(TokenFile, RefusesShardsShorterThanABatch) {
   const testing::TemporaryFolder folder;
   const auto path = folder.put("a.bin", bytes_of<uint16_t>({1, 2, 3}));
   EXPECT_EQ(read_token_file(path, 10, 3).size(), 3);
-  EXPECT_THAT([&] { read_token_file(path, 10, 4); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("at least one batch of 4 ids, found 3")));
+  EXPECT_THAT(test::error_of([&] { read_token_file(path, 10, 4); }),
+              HasSubstr("at least one batch of 4 ids, found 3"));
 }
 
 TEST(TokenFile, RefusesBadFiles) {

@@ -11,13 +11,13 @@
 #include "binade/data/tokenizer_json/tokenizer_json.h"
 #include "data/small_model.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(Tokenizer, BytesAreTheirOwnIds) {
   const auto tokenizer = open_tokenizer("bytes");
@@ -61,12 +61,12 @@ TEST(Tokenizer, AStreamHasTheIdsOfTheWholeText) {
 TEST(Tokenizer, OfAModelsFolder) {
   const testing::TemporaryFolder folder;
   EXPECT_EQ(tokenizer_of(folder.path(), 256)->model(), "");
-  EXPECT_THAT([&] { tokenizer_of(folder.path(), 50257); },
-              ThrowsMessage<Error>(HasSubstr("a tokenizer: the model has 50257 tokens")));
+  EXPECT_THAT(test::error_of([&] { tokenizer_of(folder.path(), 50257); }),
+              HasSubstr("a tokenizer: the model has 50257 tokens"));
   folder.put("tokenizer.model", small_model());
   EXPECT_EQ(tokenizer_of(folder.path(), 1000)->vocab(), small_vocab);
-  EXPECT_THAT([&] { tokenizer_of(folder.path(), 256); },
-              ThrowsMessage<Error>(HasSubstr("at most the model's 256 pieces, found 320")));
+  EXPECT_THAT(test::error_of([&] { tokenizer_of(folder.path(), 256); }),
+              HasSubstr("at most the model's 256 pieces, found 320"));
 }
 
 }  // namespace

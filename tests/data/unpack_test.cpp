@@ -6,12 +6,12 @@
 #include "binade/base/error.h"
 #include "data/packed.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::string unpacked(const std::filesystem::path& path, size_t block) {
   const auto file = open_unpacked(path);
@@ -53,15 +53,13 @@ TEST(Unpack, RefusesDamagedAndTruncatedFiles) {
        {std::pair<std::string, std::string>{"a.gz", gzipped(text)}, {"a.zst", zstandard(text)}}) {
     for (const size_t length : {size_t{0}, size_t{3}, packed.size() / 2, packed.size() - 1}) {
       const auto path = folder.put(name, packed.substr(0, length));
-      EXPECT_THAT([&] { unpacked(path, 4096); },
-                  ThrowsMessage<Error>(HasSubstr("a truncated file")))
+      EXPECT_THAT(test::error_of([&] { unpacked(path, 4096); }), HasSubstr("a truncated file"))
           << name << " " << length;
     }
     std::string damaged = packed;
     damaged[0] = 'x';
     const auto path = folder.put(name, damaged);
-    EXPECT_THAT([&] { unpacked(path, 4096); },
-                ThrowsMessage<Error>(HasSubstr(path.filename().string())));
+    EXPECT_THAT(test::error_of([&] { unpacked(path, 4096); }), HasSubstr(path.filename().string()));
   }
 }
 
@@ -71,8 +69,8 @@ TEST(Unpack, RefusesFilesMadeToFillADisk) {
   const std::string zeros(100 << 20, 'a');
   for (const auto& path :
        {folder.put("a.gz", gzipped(zeros)), folder.put("a.zst", zstandard(zeros))}) {
-    EXPECT_THAT([&] { unpacked(path, 1 << 20); },
-                ThrowsMessage<Error>(HasSubstr("at most 200 times its size")));
+    EXPECT_THAT(test::error_of([&] { unpacked(path, 1 << 20); }),
+                HasSubstr("at most 200 times its size"));
   }
 }
 

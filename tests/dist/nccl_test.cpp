@@ -6,6 +6,7 @@
 #include "binade/backend/gpu.h"
 #include "binade/base/error.h"
 #include "dist/mpirun.h"
+#include "support/error_of.h"
 
 // Ranks that share one GPU, which NCCL takes for those of several machines: slow, but the same
 // collectives.
@@ -13,12 +14,11 @@ namespace binade::dist {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(Nccl, IsRefusedWithAWordIfTheBuildHasNone) {
   if (!nccl_version().empty()) GTEST_SKIP() << "this build has NCCL";
-  EXPECT_THAT([] { on_device(simulated(0, 2), Device::cuda()); },
-              ThrowsMessage<Error>(HasSubstr("a build with NCCL")));
+  EXPECT_THAT(test::error_of([] { on_device(simulated(0, 2), Device::cuda()); }),
+              HasSubstr("a build with NCCL"));
   const auto alone = single();
   EXPECT_EQ(on_device(alone, Device::cpu()), alone);
 }

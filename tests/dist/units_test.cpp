@@ -7,12 +7,12 @@
 #include "binade/base/error.h"
 #include "binade/ops/create/create.h"
 #include "dist/mpirun.h"
+#include "support/error_of.h"
 
 namespace binade::dist {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 class UnitsMpi : public MpiTest {};
 
@@ -79,10 +79,10 @@ TEST_F(PassOverUnits, RefusesAnotherOrder) {
   units.shard();
   units.begin_pass(Units::Pass::forward);
   units.before_forward(0);
-  EXPECT_THAT([&] { units.before_forward(2); },
-              ThrowsMessage<Error>(HasSubstr("unit 2: expected a forward and a backward that run "
-                                             "each unit once, in order")));
-  EXPECT_THAT([&] { units.end_pass(); }, ThrowsMessage<Error>(HasSubstr("expected 3 gathered")));
+  EXPECT_THAT(test::error_of([&] { units.before_forward(2); }),
+              HasSubstr("unit 2: expected a forward and a backward that run "
+                        "each unit once, in order"));
+  EXPECT_THAT(test::error_of([&] { units.end_pass(); }), HasSubstr("expected 3 gathered"));
 }
 
 // An exception in a forward leaves the next unit's gather under way.
@@ -103,8 +103,8 @@ TEST_F(PassOverUnits, WeightsThatRank0AloneHasAreNotSharded) {
   Units units(single(), partition, parameters_, {{0, 1}, {2, 3}});
   units.shard();
   units.gather(Units::Where::first_rank);
-  EXPECT_THAT([&] { units.shard(); },
-              ThrowsMessage<Error>(HasSubstr("expected whole ones on all ranks")));
+  EXPECT_THAT(test::error_of([&] { units.shard(); }),
+              HasSubstr("expected whole ones on all ranks"));
   units.gather(Units::Where::all_ranks);
   units.shard();
   EXPECT_FALSE(units.is_whole());

@@ -8,6 +8,7 @@
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::io {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using testing::content_of;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
-using ::testing::ThrowsMessage;
 
 nn::Llama small_llama() {
   return nn::Llama({.layers = 2,
@@ -79,16 +79,18 @@ TEST(Convert, ReplacesAModelOnlyWhenForced) {
   save_pretrained(small_llama(), folder / "a");
   convert_pretrained(folder / "a", folder / "b");
   const std::string before = content_of(folder / "b/model.safetensors");
-  EXPECT_THAT([&] { convert_pretrained(folder / "a", folder / "b", {.dtype = DType::bf16}); },
-              ThrowsMessage<Error>(HasSubstr("--force")));
+  EXPECT_THAT(test::error_of(
+                  [&] { convert_pretrained(folder / "a", folder / "b", {.dtype = DType::bf16}); }),
+              HasSubstr("--force"));
   EXPECT_EQ(content_of(folder / "b/model.safetensors"), before);
   convert_pretrained(folder / "a", folder / "b", {.dtype = DType::bf16, .force = true});
   EXPECT_EQ(stored_type(folder / "b"), DType::bf16);
   folder.put("b/tokenizer.json", "another model's");
   convert_pretrained(folder / "a", folder / "b", {.force = true});
   EXPECT_FALSE(std::filesystem::exists(folder / "b/tokenizer.json"));
-  EXPECT_THAT([&] { convert_pretrained(folder / "a", folder / "a", {.force = true}); },
-              ThrowsMessage<Error>(HasSubstr("another folder")));
+  EXPECT_THAT(
+      test::error_of([&] { convert_pretrained(folder / "a", folder / "a", {.force = true}); }),
+      HasSubstr("another folder"));
 }
 
 TEST(Convert, RefusesWeightsThatDoNotFit) {
@@ -99,8 +101,9 @@ TEST(Convert, RefusesWeightsThatDoNotFit) {
     fill_(model.head_weight(), 1e6);
   }
   save_pretrained(model, folder / "a");
-  EXPECT_THAT([&] { convert_pretrained(folder / "a", folder / "b", {.dtype = DType::f16}); },
-              ThrowsMessage<Error>(::testing::AllOf(HasSubstr("head"), HasSubstr("bf16"))));
+  EXPECT_THAT(test::error_of(
+                  [&] { convert_pretrained(folder / "a", folder / "b", {.dtype = DType::f16}); }),
+              ::testing::AllOf(HasSubstr("head"), HasSubstr("bf16")));
   EXPECT_FALSE(std::filesystem::exists(folder / "b/config.json"));
   EXPECT_NO_THROW(convert_pretrained(folder / "a", folder / "b", {.dtype = DType::bf16}));
 }

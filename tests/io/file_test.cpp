@@ -9,6 +9,7 @@
 
 #include "binade/base/error.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::io {
 namespace {
@@ -17,7 +18,6 @@ using ::binade::testing::content_of;
 using ::binade::testing::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::string text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
@@ -41,22 +41,21 @@ TEST(MappedFile, HoldsTheBytes) {
 
 TEST(MappedFile, RefusesWhatIsNoFile) {
   const TemporaryFolder folder;
-  EXPECT_THAT([&] { MappedFile(folder / "absent", "reader"); },
-              ThrowsMessage<Error>(
-                  AllOf(HasSubstr("reader: "), HasSubstr("absent"), HasSubstr("No such file"))));
-  EXPECT_THAT([&] { MappedFile(folder.path(), "reader"); },
-              ThrowsMessage<Error>(HasSubstr("expected a regular file, found a folder")));
+  EXPECT_THAT(test::error_of([&] { MappedFile(folder / "absent", "reader"); }),
+              AllOf(HasSubstr("reader: "), HasSubstr("absent"), HasSubstr("No such file")));
+  EXPECT_THAT(test::error_of([&] { MappedFile(folder.path(), "reader"); }),
+              HasSubstr("expected a regular file, found a folder"));
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_THAT([&] { MappedFile(folder / "pipe", "reader"); },
-              ThrowsMessage<Error>(HasSubstr("expected a regular file")));
+  EXPECT_THAT(test::error_of([&] { MappedFile(folder / "pipe", "reader"); }),
+              HasSubstr("expected a regular file"));
 }
 
 TEST(ReadText, IsBounded) {
   const TemporaryFolder folder;
   const auto path = folder.put("text", "12345");
   EXPECT_EQ(read_text(path, "reader", 5), "12345");
-  EXPECT_THAT([&] { read_text(path, "reader", 4); },
-              ThrowsMessage<Error>(HasSubstr("expected at most 4 bytes, found 5")));
+  EXPECT_THAT(test::error_of([&] { read_text(path, "reader", 4); }),
+              HasSubstr("expected at most 4 bytes, found 5"));
 }
 
 TEST(AtomicFile, AppearsAtCommitAlone) {
@@ -105,14 +104,12 @@ TEST(AtomicFile, RemovesLeftovers) {
 TEST(AtomicFile, SaysWhyItCannotWrite) {
   const TemporaryFolder folder;
   EXPECT_THAT(
-      [&] { AtomicFile(folder / "absent/file", "writer"); },
-      ThrowsMessage<Error>(AllOf(HasSubstr("writer: "),
-                                 HasSubstr("expected a file to create, found No such file"))));
+      test::error_of([&] { AtomicFile(folder / "absent/file", "writer"); }),
+      AllOf(HasSubstr("writer: "), HasSubstr("expected a file to create, found No such file")));
   std::filesystem::create_directory(folder / "taken");
   folder.put("taken/inside", "x");
   AtomicFile file(folder / "taken", "writer");
-  EXPECT_THAT([&] { file.commit(); },
-              ThrowsMessage<Error>(HasSubstr("expected a file to put in place")));
+  EXPECT_THAT(test::error_of([&] { file.commit(); }), HasSubstr("expected a file to put in place"));
 }
 
 TEST(AtomicFile, AFullDiskIsAnErrorAndChangesNothing) {
@@ -149,9 +146,8 @@ TEST(MappedFile, AFileThatShrinksIsAnErrorNotASignal) {
     EXPECT_NO_THROW(check_mapped_files("reader"));
     std::filesystem::resize_file(path, 10);
     EXPECT_EQ(file.bytes()[99'999], std::byte{0});
-    EXPECT_THAT([] { check_mapped_files("reader"); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("reader: " + path.string()),
-                                           HasSubstr("expected 100000 bytes"))));
+    EXPECT_THAT(test::error_of([] { check_mapped_files("reader"); }),
+                AllOf(HasSubstr("reader: " + path.string()), HasSubstr("expected 100000 bytes")));
     EXPECT_THROW(file.check_intact("reader"), Error);
     EXPECT_NO_THROW(whole.check_intact("reader"));
   }
@@ -170,10 +166,10 @@ TEST(AppendFile, GrowsAndSaysWhatFails) {
     file.sync();
   }
   AppendFile full("/dev/full", "writer");
-  EXPECT_THAT([&] { full.append("x"); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("writer: /dev/full"), HasSubstr("No space"))));
-  EXPECT_THAT([&] { AppendFile(folder / "no/such", "writer"); },
-              ThrowsMessage<Error>(HasSubstr("No such file")));
+  EXPECT_THAT(test::error_of([&] { full.append("x"); }),
+              AllOf(HasSubstr("writer: /dev/full"), HasSubstr("No space")));
+  EXPECT_THAT(test::error_of([&] { AppendFile(folder / "no/such", "writer"); }),
+              HasSubstr("No such file"));
 }
 
 }  // namespace

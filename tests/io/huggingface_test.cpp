@@ -8,6 +8,7 @@
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/shape/shape.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::io {
 namespace {
@@ -17,7 +18,6 @@ using ::binade::testing::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::ThrowsMessage;
 
 constexpr nn::GPTConfig tiny_gpt{.layers = 2, .width = 12, .heads = 3, .vocab = 17, .context = 8};
 constexpr nn::LlamaConfig tiny_llama{
@@ -110,10 +110,9 @@ TEST(HuggingFace, ATiedHeadMayBeThereTwiceIfItIsTheSame) {
   weights["lm_head.weight"] = clone(weights.at("transformer.wte.weight"));
   EXPECT_NO_THROW(load_huggingface(model, weights));
   weights["lm_head.weight"].mutable_data<float>()[5] += 1;
-  EXPECT_THAT(
-      [&] { load_huggingface(model, weights); },
-      ThrowsMessage<Error>(AllOf(HasSubstr("lm_head.weight"), HasSubstr("transformer.wte.weight"),
-                                 HasSubstr("tie_word_embeddings"))));
+  EXPECT_THAT(test::error_of([&] { load_huggingface(model, weights); }),
+              AllOf(HasSubstr("lm_head.weight"), HasSubstr("transformer.wte.weight"),
+                    HasSubstr("tie_word_embeddings")));
 }
 
 TEST(HuggingFace, TypesAreConverted) {
@@ -137,16 +136,15 @@ TEST(HuggingFace, OneErrorNamesEveryDifferenceAndNothingChanges) {
   weights["model.layers.0.mlp.up_proj.weight"] = zeros({12, 10});
   weights["model.layers.0.mlp.gate_proj.weight"] = zeros({10, 12}, DType::i64);
   weights["model.layers.2.mlp.up_proj.weight"] = zeros({10, 12});
-  EXPECT_THAT([&] { load_huggingface(model, weights); },
-              ThrowsMessage<Error>(
-                  AllOf(HasSubstr("missing: model.norm.weight [12]"),
-                        HasSubstr("missing: model.layers.1.self_attn.k_proj.weight [4, 12]"),
-                        HasSubstr("model.layers.0.mlp.up_proj.weight: expected [10, 12] of a "
-                                  "floating type, found [12, 10] f32"),
-                        HasSubstr("model.layers.0.mlp.gate_proj.weight: expected [10, 12] of a "
-                                  "floating type, found [10, 12] i64"),
-                        HasSubstr("not in this model: \"model.layers.2.mlp.up_proj.weight\""),
-                        Not(HasSubstr("q_proj")))));
+  EXPECT_THAT(test::error_of([&] { load_huggingface(model, weights); }),
+              AllOf(HasSubstr("missing: model.norm.weight [12]"),
+                    HasSubstr("missing: model.layers.1.self_attn.k_proj.weight [4, 12]"),
+                    HasSubstr("model.layers.0.mlp.up_proj.weight: expected [10, 12] of a "
+                              "floating type, found [12, 10] f32"),
+                    HasSubstr("model.layers.0.mlp.gate_proj.weight: expected [10, 12] of a "
+                              "floating type, found [10, 12] i64"),
+                    HasSubstr("not in this model: \"model.layers.2.mlp.up_proj.weight\""),
+                    Not(HasSubstr("q_proj"))));
   expect_equal(to_huggingface(model), before);
   EXPECT_THROW(load_huggingface(model, {}), Error);
   EXPECT_THROW(load_huggingface(model, recorded_weights("gpt2_run.safetensors")), Error);
@@ -155,9 +153,8 @@ TEST(HuggingFace, OneErrorNamesEveryDifferenceAndNothingChanges) {
 TEST(HuggingFace, ModelsInBetweenHaveNoLayout) {
   const nn::LanguageModel model(
       {.layers = 1, .width = 8, .heads = 2, .hidden = 16, .vocab = 5, .context = 4, .gated = true});
-  EXPECT_THAT([&] { to_huggingface(model); },
-              ThrowsMessage<Error>(
-                  AllOf(HasSubstr("a GPT-2"), HasSubstr("LayerNorm, biases, SwiGLU, learned"))));
+  EXPECT_THAT(test::error_of([&] { to_huggingface(model); }),
+              AllOf(HasSubstr("a GPT-2"), HasSubstr("LayerNorm, biases, SwiGLU, learned")));
 }
 
 TEST(Pretrained, ComesBackTheSame) {
@@ -207,22 +204,21 @@ TEST(Pretrained, RefusesAConfigurationThatItsWeightsContradict) {
   wide.heads = 4;
   write_config(folder / "config.json", wide);
   const int64_t before = memory::peak();
-  EXPECT_THAT(
-      [&] { load_pretrained(folder.path()); },
-      ThrowsMessage<Error>(HasSubstr("transformer.wte.weight: expected [1073741824, 1048576]")));
+  EXPECT_THAT(test::error_of([&] { load_pretrained(folder.path()); }),
+              HasSubstr("transformer.wte.weight: expected [1073741824, 1048576]"));
   EXPECT_EQ(memory::peak(), before);
-  EXPECT_THAT([&] { load_pretrained(folder / "absent"); },
-              ThrowsMessage<Error>(HasSubstr("config.json")));
+  EXPECT_THAT(test::error_of([&] { load_pretrained(folder / "absent"); }),
+              HasSubstr("config.json"));
   std::filesystem::remove(folder / "model.safetensors");
-  EXPECT_THAT([&] { load_pretrained(folder.path()); },
-              ThrowsMessage<Error>(HasSubstr("model.safetensors.index.json")));
+  EXPECT_THAT(test::error_of([&] { load_pretrained(folder.path()); }),
+              HasSubstr("model.safetensors.index.json"));
 }
 
 TEST(Pretrained, SaysWhyAFolderCannotBeWritten) {
   const TemporaryFolder folder;
   folder.put("file", "x");
-  EXPECT_THAT([&] { save_pretrained(nn::GPT(tiny_gpt), folder / "file/inside"); },
-              ThrowsMessage<Error>(HasSubstr("a folder to write to")));
+  EXPECT_THAT(test::error_of([&] { save_pretrained(nn::GPT(tiny_gpt), folder / "file/inside"); }),
+              HasSubstr("a folder to write to"));
 }
 
 }  // namespace

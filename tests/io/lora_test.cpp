@@ -14,6 +14,7 @@
 #include "binade/ops/create/create.h"
 #include "binade/ops/shape/shape.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::io {
 namespace {
@@ -135,17 +136,8 @@ TEST(LoraTargets, AreSuffixesNamesPatternsOrAllLinear) {
   EXPECT_EQ(adapters_with({"*.0.*"}), 7);
 }
 
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(LoraTargets, ThatNameNothingAreRefused) {
-  const std::string message = message_of([] { adapters_with({"q_proj", "lm_head"}); });
+  const std::string message = test::error_of([] { adapters_with({"q_proj", "lm_head"}); });
   EXPECT_THAT(message, HasSubstr("\"lm_head\""));
   EXPECT_THAT(message, HasSubstr("all-linear, down_proj, gate_proj"));
 }
@@ -205,7 +197,7 @@ TEST_F(AdapterFolder, OtherVariantsAreRefused) {
         R"("r": 2, "lora_alpha": 4, "modules_to_save": ["lm_head"])",
         R"("r": 0, "lora_alpha": 4)"}) {
     write(settings);
-    EXPECT_THAT(message_of([&] { read_adapter_config(folder_ / "adapter"); }),
+    EXPECT_THAT(test::error_of([&] { read_adapter_config(folder_ / "adapter"); }),
                 HasSubstr("adapter_config.json"))
         << settings;
   }
@@ -214,13 +206,13 @@ TEST_F(AdapterFolder, OtherVariantsAreRefused) {
 TEST_F(AdapterFolder, TensorsOfNoLayerAreNamed) {
   tensors_["base_model.model.lm_head.weight"] = zeros({2, 2});
   write(R"("r": 2, "lora_alpha": 4)");
-  EXPECT_THAT(message_of([&] { update(); }),
+  EXPECT_THAT(test::error_of([&] { update(); }),
               HasSubstr("not in this model: \"base_model.model.lm_head.weight\""));
 }
 
 TEST_F(AdapterFolder, ABaseThatIsNotThereIsNamed) {
   std::filesystem::remove_all(folder_ / "base");
-  EXPECT_THAT(message_of([&] { load_pretrained(folder_ / "adapter"); }),
+  EXPECT_THAT(test::error_of([&] { load_pretrained(folder_ / "adapter"); }),
               HasSubstr("which is not there"));
 }
 

@@ -7,6 +7,7 @@
 #include "binade/binade.h"
 #include "binade/nn/init.h"
 #include "binade/nn/norm_linear.h"
+#include "support/error_of.h"
 
 namespace binade::nn {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -93,7 +93,7 @@ TEST(Linear, IsTheOpOnItsParameters) {
   Linear bare({.in = 5, .out = 3, .bias = false, .deviation = 0.02});
   EXPECT_FALSE(bare.bias.defined());
   EXPECT_EQ(bare.parameters().size(), 1u);
-  EXPECT_THAT([] { Linear({.in = 0, .out = 3}); }, ThrowsMessage<Error>(HasSubstr("found 0, 3")));
+  EXPECT_THAT(test::error_of([] { Linear({.in = 0, .out = 3}); }), HasSubstr("found 0, 3"));
   EXPECT_THROW(Linear({.in = 3, .out = -1}), Error);
 }
 
@@ -123,8 +123,8 @@ TEST(Conv, ShapesFollowTheConfiguration) {
   EXPECT_EQ(three(random_input({1, 2, 4, 4, 4})).shape(), (Shape{1, 2, 3, 3, 3}));
   EXPECT_THROW(Conv2d({.in = 3, .out = 4, .options = {.groups = 2}}), Error);
   EXPECT_THROW(Conv2d({.in = 4, .out = 4, .kernel = {3, 3, 3}}), Error);
-  EXPECT_THAT([] { Conv2d({.in = 4, .out = 4, .kernel = {0}}); },
-              ThrowsMessage<Error>(HasSubstr("kernel: expected at least 1")));
+  EXPECT_THAT(test::error_of([] { Conv2d({.in = 4, .out = 4, .kernel = {0}}); }),
+              HasSubstr("kernel: expected at least 1"));
 }
 
 // --- norms ---
@@ -232,11 +232,10 @@ TEST(InstanceNorm, NormalizesEachChannelOfEachSample) {
   InstanceNorm affine(4, {.eps = 1e-3, .affine = true});
   affine.load_state_dict({{"weight", tensor({1.0, 2.0, 3.0, 4.0})}, {"bias", full({4}, 0.5)}});
   EXPECT_EQ(to_vector(affine(x)), to_vector(group_norm(x, 4, affine.weight, affine.bias, 1e-3)));
-  EXPECT_THAT(
-      [&] {
-        plain(random_input({3, 5, 6}));
-      },
-      ThrowsMessage<Error>(HasSubstr("expected [n, 4, ...]")));
+  EXPECT_THAT(test::error_of([&] {
+                plain(random_input({3, 5, 6}));
+              }),
+              HasSubstr("expected [n, 4, ...]"));
   EXPECT_THROW(plain(random_input({4})), Error);
   EXPECT_THROW(InstanceNorm(0), Error);
 }
@@ -297,8 +296,8 @@ TEST(Dropout, PassesThroughWithoutTraining) {
 TEST(Sequential, RefusesLayersItDoesNotHave) {
   Sequential model(std::make_unique<Function>(relu));
   EXPECT_NO_THROW(model[0]);
-  EXPECT_THAT([&] { model[1]; },
-              ::testing::ThrowsMessage<Error>("Sequential: index: expected fewer than 1, found 1"));
+  EXPECT_THAT(test::error_of([&] { model[1]; }),
+              "Sequential: index: expected fewer than 1, found 1");
   EXPECT_THROW(std::as_const(model)[7], Error);
 }
 

@@ -6,12 +6,12 @@
 #include "binade/base/random.h"
 #include "binade/ops/shape/shape.h"
 #include "nn/golden_modules.h"
+#include "support/error_of.h"
 
 namespace binade::nn {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(MaskedAttention, AgreesWithPyTorch) {
   const json::Document document = golden::cases("attention");
@@ -79,28 +79,24 @@ TEST(MaskedAttention, RefusesBadInput) {
   EXPECT_THROW(MaskedAttention({.width = 8, .heads = 2, .dropout = -1}), Error);
   MaskedAttention attention({.width = 8, .heads = 2});
   const Tensor x = zeros({5, 3, 8});
-  EXPECT_THAT([&] { attention(x, zeros({5, 2, 8}), x); }, ThrowsMessage<Error>(HasSubstr("key")));
-  EXPECT_THAT(
-      [&] {
-        attention(x, x, zeros({4, 3, 8}));
-      },
-      ThrowsMessage<Error>(HasSubstr("as many as keys")));
-  EXPECT_THAT([&] { attention(zeros({5, 3, 7}), x, x); }, ThrowsMessage<Error>(HasSubstr("query")));
-  EXPECT_THAT(
-      [&] {
-        attention(x, x, x, {.key_padding = zeros({5, 3}, DType::boolean)});
-      },
-      ThrowsMessage<Error>(HasSubstr("masks.key_padding")));
-  EXPECT_THAT(
-      [&] {
-        attention(x, x, x, {.attention = zeros({5, 4})});
-      },
-      ThrowsMessage<Error>(HasSubstr("[5, 5]")));
-  EXPECT_THAT(
-      [&] {
-        attention(x, x, x, {.attention = zeros({5, 5}, DType::i64)});
-      },
-      ThrowsMessage<Error>(HasSubstr("bool or floating")));
+  EXPECT_THAT(test::error_of([&] { attention(x, zeros({5, 2, 8}), x); }), HasSubstr("key"));
+  EXPECT_THAT(test::error_of([&] {
+                attention(x, x, zeros({4, 3, 8}));
+              }),
+              HasSubstr("as many as keys"));
+  EXPECT_THAT(test::error_of([&] { attention(zeros({5, 3, 7}), x, x); }), HasSubstr("query"));
+  EXPECT_THAT(test::error_of([&] {
+                attention(x, x, x, {.key_padding = zeros({5, 3}, DType::boolean)});
+              }),
+              HasSubstr("masks.key_padding"));
+  EXPECT_THAT(test::error_of([&] {
+                attention(x, x, x, {.attention = zeros({5, 4})});
+              }),
+              HasSubstr("[5, 5]"));
+  EXPECT_THAT(test::error_of([&] {
+                attention(x, x, x, {.attention = zeros({5, 5}, DType::i64)});
+              }),
+              HasSubstr("bool or floating"));
 }
 
 }  // namespace

@@ -11,12 +11,12 @@
 #include "binade/ops/shape/shape.h"
 #include "binade/optim/adam.h"
 #include "nn/golden_modules.h"
+#include "support/error_of.h"
 
 namespace binade::nn {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::unique_ptr<Recurrent> recurrent_of(const json::Value& item) {
   const json::Value& params = item.at("params");
@@ -108,23 +108,21 @@ TEST(Recurrent, LearnsToRemember) {
 }
 
 TEST(Recurrent, RefusesBadInput) {
-  EXPECT_THAT([] { LSTM({.in = 3, .hidden = 0}); }, ThrowsMessage<Error>(HasSubstr("LSTM")));
+  EXPECT_THAT(test::error_of([] { LSTM({.in = 3, .hidden = 0}); }), HasSubstr("LSTM"));
   EXPECT_THROW(GRU({.in = 3, .hidden = 2, .dropout = 2}), Error);
   LSTM lstm({.in = 3, .hidden = 4, .batch_first = true});
-  EXPECT_THAT([&] { lstm(zeros({2, 5, 4})); }, ThrowsMessage<Error>(HasSubstr("batch, time, 3")));
+  EXPECT_THAT(test::error_of([&] { lstm(zeros({2, 5, 4})); }), HasSubstr("batch, time, 3"));
   EXPECT_THROW(lstm(zeros({2, 3})), Error);
   EXPECT_THROW(lstm(zeros({2, 0, 3})), Error);
   EXPECT_THROW(lstm(Tensor()), Error);
-  EXPECT_THAT(
-      [&] {
-        lstm(zeros({2, 5, 3}), {.hidden = zeros({1, 3, 4}), .cell = {}});
-      },
-      ThrowsMessage<Error>(HasSubstr("initial.hidden")));
-  EXPECT_THAT(
-      [&] {
-        lstm(zeros({2, 5, 3}), {.hidden = zeros({1, 2, 4}), .cell = {}});
-      },
-      ThrowsMessage<Error>(HasSubstr("both hidden and cell")));
+  EXPECT_THAT(test::error_of([&] {
+                lstm(zeros({2, 5, 3}), {.hidden = zeros({1, 3, 4}), .cell = {}});
+              }),
+              HasSubstr("initial.hidden"));
+  EXPECT_THAT(test::error_of([&] {
+                lstm(zeros({2, 5, 3}), {.hidden = zeros({1, 2, 4}), .cell = {}});
+              }),
+              HasSubstr("both hidden and cell"));
 }
 
 }  // namespace

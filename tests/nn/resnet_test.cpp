@@ -9,13 +9,13 @@
 #include "binade/backend/gpu.h"
 #include "binade/binade.h"
 #include "binade/tensor/memory_format.h"
+#include "support/error_of.h"
 #include "support/tensors.h"
 
 namespace binade::nn {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(ResNet, ResNet18HasTorchvisionsCountAndNames) {
   ResNet model({}, Device::meta());
@@ -60,7 +60,7 @@ TEST(ResNet, EveryDepthHasTorchvisionsCount) {
       {18, 11'689'512}, {34, 21'797'672}, {101, 44'549'160}, {152, 60'192'808}};
   for (const auto& [depth, count] : counts)
     EXPECT_EQ(ResNet(resnet_config(depth), Device::meta()).parameter_count(), count) << depth;
-  EXPECT_THAT([] { resnet_config(20); }, ThrowsMessage<Error>(HasSubstr("18, 34, 50, 101 or 152")));
+  EXPECT_THAT(test::error_of([] { resnet_config(20); }), HasSubstr("18, 34, 50, 101 or 152"));
 }
 
 TEST(ResNet, SmallStemKeepsSmallImages) {
@@ -70,17 +70,15 @@ TEST(ResNet, SmallStemKeepsSmallImages) {
 }
 
 TEST(ResNet, RefusesStagesThatDoNotMatch) {
-  EXPECT_THAT(
-      [] {
-        ResNet({.widths = {4, 8}, .blocks = {1}});
-      },
-      ThrowsMessage<Error>(HasSubstr("1 for 2 widths")));
+  EXPECT_THAT(test::error_of([] {
+                ResNet({.widths = {4, 8}, .blocks = {1}});
+              }),
+              HasSubstr("1 for 2 widths"));
   EXPECT_THROW(ResNet({.widths = {}, .blocks = {}}), Error);
-  EXPECT_THAT(
-      [] {
-        ResNet({.widths = {4, 8}, .blocks = {0, 1}});
-      },
-      ThrowsMessage<Error>(HasSubstr("at least 1 per stage")));
+  EXPECT_THAT(test::error_of([] {
+                ResNet({.widths = {4, 8}, .blocks = {0, 1}});
+              }),
+              HasSubstr("at least 1 per stage"));
 }
 
 // The loss and all gradients of a step, the buffers after it.

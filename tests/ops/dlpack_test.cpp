@@ -10,6 +10,7 @@
 #include "binade/ops/create/create.h"
 #include "binade/ops/reduce/reduce.h"
 #include "binade/ops/shape/shape.h"
+#include "support/error_of.h"
 #include "support/values.h"
 
 // The structs are read and written by the byte offsets of DLPack's specification, so that the
@@ -19,7 +20,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 constexpr size_t versioned_tensor = 32, flags_offset = 24;
 
@@ -137,7 +137,7 @@ TEST(DLPack, WhatCannotBeTakenIsGivenBackAndSaid) {
   const auto refused = [](auto change, const char* words) {
     Producer producer;
     change(producer);
-    EXPECT_THAT([&] { from_dlpack(producer.managed()); }, ThrowsMessage<Error>(HasSubstr(words)));
+    EXPECT_THAT(test::error_of([&] { from_dlpack(producer.managed()); }), HasSubstr(words));
     EXPECT_EQ(producer.released, 1) << words;
   };
   refused([](Producer& p) { write_at<uint32_t>(p.bytes, 0, 2); }, "DLPack 2");
@@ -165,9 +165,9 @@ TEST(FromBlob, IsAViewOfTheProgramsMemory) {
   EXPECT_EQ(values[5], 9);
   EXPECT_EQ(released, 1);
   EXPECT_EQ(from_blob(nullptr, {0, 3}).numel(), 0);
-  EXPECT_THAT([] { from_blob(nullptr, {2}); }, ThrowsMessage<Error>(HasSubstr("found null")));
-  EXPECT_THAT([&] { from_blob(values.data(), {2}, DType::f32, Device::meta()); },
-              ThrowsMessage<Error>(HasSubstr("meta")));
+  EXPECT_THAT(test::error_of([] { from_blob(nullptr, {2}); }), HasSubstr("found null"));
+  EXPECT_THAT(test::error_of([&] { from_blob(values.data(), {2}, DType::f32, Device::meta()); }),
+              HasSubstr("meta"));
 }
 
 TEST(DLPack, RefusesToExportWhatHasNoPlainMemory) {
@@ -175,7 +175,7 @@ TEST(DLPack, RefusesToExportWhatHasNoPlainMemory) {
   EXPECT_THROW(to_dlpack(Tensor::empty({2}, DType::f32, Device::meta())), Error);
   Tensor leaf = full({2}, 1, DType::f32);
   leaf.set_requires_grad();
-  EXPECT_THAT([&] { to_dlpack(leaf); }, ThrowsMessage<Error>(HasSubstr("detach")));
+  EXPECT_THAT(test::error_of([&] { to_dlpack(leaf); }), HasSubstr("detach"));
 }
 
 }  // namespace

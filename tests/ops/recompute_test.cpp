@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <functional>
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/autograd_meta.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "binade/autograd/engine.h"
+#include "binade/backend/transfer.h"
 #include "support/values.h"
 
 namespace binade::optable {

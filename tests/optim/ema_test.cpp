@@ -7,13 +7,13 @@
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/optim/sgd.h"
+#include "support/error_of.h"
 
 namespace binade::optim {
 namespace {
 
 using ::testing::Each;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 void set(const Tensor& parameter, double value) {
   const NoGrad no_grad;
@@ -93,11 +93,11 @@ TEST(Ema, ContinuesFromItsState) {
 
 TEST(Ema, RefusesBadInput) {
   const Tensor w = ones({4}).set_requires_grad(), other = ones({5}).set_requires_grad();
-  EXPECT_THAT([&] { EMA({w}, 1); }, ThrowsMessage<Error>(HasSubstr("decay")));
+  EXPECT_THAT(test::error_of([&] { EMA({w}, 1); }), HasSubstr("decay"));
   EXPECT_THROW(EMA({w}, -0.1), Error);
   EMA a({w}), b({other}), c({w, other});
-  EXPECT_THAT([&] { a.load_state_dict(b.state_dict()); },
-              ThrowsMessage<Error>(HasSubstr("another model")));
+  EXPECT_THAT(test::error_of([&] { a.load_state_dict(b.state_dict()); }),
+              HasSubstr("another model"));
   EXPECT_THROW(a.load_state_dict(c.state_dict()), Error);
   EXPECT_THROW(a.load_state_dict({}), Error);
   EXPECT_THROW(static_cast<void>(a.of(other)), Error);

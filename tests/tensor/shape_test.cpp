@@ -8,18 +8,10 @@
 #include <utility>
 
 #include "binade/base/error.h"
+#include "support/error_of.h"
 
 namespace binade {
 namespace {
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(Shape, HoldsItsSizes) {
   const Shape shape{2, 3, 5};
@@ -38,13 +30,13 @@ TEST(Shape, HoldsItsSizes) {
 TEST(Shape, RefusesAxesItDoesNotHave) {
   Shape shape{2, 3};
   for (const int axis : {-1, 2, 7, 100}) {
-    EXPECT_EQ(error_of([&] { static_cast<void>(std::as_const(shape)[axis]); }),
+    EXPECT_EQ(test::error_of([&] { static_cast<void>(std::as_const(shape)[axis]); }),
               "shape: axis: expected 0 to 1 for [2, 3], found " + std::to_string(axis));
-    EXPECT_NE(error_of([&] { shape[axis] = 1; }), "");
+    EXPECT_NE(test::error_of([&] { shape[axis] = 1; }), "");
   }
-  EXPECT_EQ(error_of([] { static_cast<void>(Shape().front()); }),
+  EXPECT_EQ(test::error_of([] { static_cast<void>(Shape().front()); }),
             "shape: axis: expected no axis: this is the shape of a scalar, found 0");
-  EXPECT_NE(error_of([] { static_cast<void>(Shape().back()); }), "");
+  EXPECT_NE(test::error_of([] { static_cast<void>(Shape().back()); }), "");
 }
 
 TEST(Shape, ComparesByRankAndSizes) {
@@ -69,15 +61,16 @@ TEST(Shape, GrowsAndShrinksAnywhere) {
 TEST(Shape, HasEightAxesAtMost) {
   Shape shape = Shape::filled(max_rank, 1);
   EXPECT_EQ(shape.rank(), 8);
-  EXPECT_EQ(error_of([&] { shape.push_back(1); }), "shape: rank: expected at most 8, found 9");
+  EXPECT_EQ(test::error_of([&] { shape.push_back(1); }),
+            "shape: rank: expected at most 8, found 9");
   EXPECT_EQ(shape.rank(), 8);
-  EXPECT_NE(error_of([] { Shape{1, 2, 3, 4, 5, 6, 7, 8, 9}; }), "");
+  EXPECT_NE(test::error_of([] { Shape{1, 2, 3, 4, 5, 6, 7, 8, 9}; }), "");
 }
 
 TEST(Shape, CountsWithoutOverflow) {
   const int64_t half = int64_t{1} << 32;
   EXPECT_EQ((Shape{half, half / 2 - 1}.numel()), half * (half / 2 - 1));
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(test::error_of([&] {
               Shape{half, half}.numel();
             }),
             "shape: sizes: expected fewer than 2^63 elements, found [4294967296, 4294967296]");
@@ -110,11 +103,11 @@ TEST(Shape, BroadcastsAsPyTorchDoes) {
     EXPECT_EQ(broadcast("add", c.a, c.b), c.result) << to_string(c.a) << " " << to_string(c.b);
     EXPECT_EQ(broadcast("add", c.b, c.a), c.result) << to_string(c.b) << " " << to_string(c.a);
   }
-  EXPECT_EQ(error_of([] {
+  EXPECT_EQ(test::error_of([] {
               broadcast("add", {2, 3}, {2});
             }),
             "add: operands: expected shapes that broadcast, found [2, 3] and [2]");
-  EXPECT_NE(error_of([] { broadcast("add", {0}, {2}); }), "");
+  EXPECT_NE(test::error_of([] { broadcast("add", {0}, {2}); }), "");
 }
 
 TEST(Shape, AxesCountFromEitherEnd) {
@@ -125,10 +118,10 @@ TEST(Shape, AxesCountFromEitherEnd) {
   for (const int64_t axis : {int64_t{3}, int64_t{-4}, std::numeric_limits<int64_t>::max(),
                              std::numeric_limits<int64_t>::min()}) {
     EXPECT_EQ(
-        error_of([&] { normalize_axis("sum", axis, 3); }),
+        test::error_of([&] { normalize_axis("sum", axis, 3); }),
         "sum: axis: expected an axis of a tensor with 3 dimensions, found " + std::to_string(axis));
   }
-  EXPECT_NE(error_of([] { normalize_axis("sum", 0, 0); }), "");
+  EXPECT_NE(test::error_of([] { normalize_axis("sum", 0, 0); }), "");
 }
 
 }  // namespace

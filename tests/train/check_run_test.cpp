@@ -8,21 +8,13 @@
 #include "binade/base/error.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 #include "train/small_run.h"
 
 namespace binade::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
-}
 
 // Each of these is refused by a run, and by its check with the same message, which changes nothing.
 TEST(CheckRun, RefusesWhatARunRefuses) {
@@ -60,18 +52,18 @@ TEST(CheckRun, RefusesWhatARunRefuses) {
       changed([&](Config& c) { c.init_from = pickled.string(); }),
   };
   for (const Config& config : bad) {
-    const std::string checked = message_of([&] { check_run(config); });
+    const std::string checked = test::error_of([&] { check_run(config); });
     EXPECT_FALSE(fs::exists(folder / "new")) << checked;
-    EXPECT_EQ(checked, message_of([&] { run(config, Progress::Mode::quiet); }));
-    EXPECT_NE(checked, "none");
+    EXPECT_EQ(checked, test::error_of([&] { run(config, Progress::Mode::quiet); }));
+    EXPECT_NE(checked, "");
     fs::remove_all(folder / "new");
   }
-  EXPECT_EQ(message_of([&] { check_run(changed([](Config&) {})); }), "none");
+  EXPECT_EQ(test::error_of([&] { check_run(changed([](Config&) {})); }), "");
   Config resumed = good;
   resumed.resume = true;
-  EXPECT_EQ(message_of([&] { check_run(resumed); }), "none");
+  EXPECT_EQ(test::error_of([&] { check_run(resumed); }), "");
   resumed.width = 32;
-  EXPECT_NE(message_of([&] { check_run(resumed); }), "none");
+  EXPECT_NE(test::error_of([&] { check_run(resumed); }), "");
 }
 
 }  // namespace

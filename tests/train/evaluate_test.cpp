@@ -12,13 +12,13 @@
 #include "binade/ops/shape/shape.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 #include "train/small_run.h"
 
 namespace binade::train {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 constexpr nn::GPTConfig tiny{.layers = 1, .width = 16, .heads = 2, .vocab = 256, .context = 8};
 
@@ -141,10 +141,10 @@ TEST(EvaluationData, IsTheValidationPartOfTheRunOrAllOfAFile) {
   EXPECT_EQ(part.bytes, part.tokens.size() - 1);
   EXPECT_EQ(evaluation_data(run.checkpoint, config.data, {.vocab = 256}).tokens.size(),
             static_cast<int64_t>(small_text().size()));
-  EXPECT_THAT([&] { evaluation_data(folder.path(), config.data, {.vocab = 500}); },
-              ThrowsMessage<Error>(HasSubstr("token file (.bin) of the 500 ids")));
-  EXPECT_THAT([&] { evaluation_data(folder.path(), "", {.vocab = 256}); },
-              ThrowsMessage<Error>(HasSubstr("--data")));
+  EXPECT_THAT(test::error_of([&] { evaluation_data(folder.path(), config.data, {.vocab = 500}); }),
+              HasSubstr("token file (.bin) of the 500 ids"));
+  EXPECT_THAT(test::error_of([&] { evaluation_data(folder.path(), "", {.vocab = 256}); }),
+              HasSubstr("--data"));
 }
 
 }  // namespace

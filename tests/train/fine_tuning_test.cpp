@@ -16,6 +16,7 @@
 #include "binade/train/checkpoint.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 #include "train/small_run.h"
 
 namespace binade::train {
@@ -288,8 +289,8 @@ TEST_F(ExampleRun, MixedWithTextResumesBitForBit) {
   lines.replace(lines.find(from), from.size(), to);
   folder_.put("data.jsonl", lines);
   config.steps = 6;
-  EXPECT_THAT([&] { run(config, Progress::Mode::quiet); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("--allow-changes")));
+  EXPECT_THAT(test::error_of([&] { run(config, Progress::Mode::quiet); }),
+              HasSubstr("--allow-changes"));
 }
 
 // The validation loss counts each answer token once, packed or not.

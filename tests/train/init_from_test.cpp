@@ -13,6 +13,7 @@
 #include "binade/train/loop.h"
 #include "binade/train/trainer.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 #include "train/small_run.h"
 
 namespace binade::train {
@@ -20,7 +21,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 class InitFrom : public ::testing::Test {
  protected:
@@ -74,7 +74,7 @@ TEST_F(InitFrom, ASavedConfigurationNeedsTheFolderNoMore) {
   const Config config = configured({});
   std::filesystem::remove_all(folder_ / "model");
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
-  EXPECT_THAT([&] { configured({}); }, ThrowsMessage<Error>(HasSubstr("nothing there")));
+  EXPECT_THAT(test::error_of([&] { configured({}); }), HasSubstr("nothing there"));
 }
 
 TEST_F(InitFrom, RefusesWeightsThatAreNotFinite) {
@@ -84,9 +84,9 @@ TEST_F(InitFrom, RefusesWeightsThatAreNotFinite) {
   }
   io::save_pretrained(model_, folder_ / "model");
   const Config config = configured({});
-  EXPECT_THAT([&] { Trainer(config).init_from(config.init_from); },
-              ThrowsMessage<Error>(AllOf(HasSubstr(model_.named_parameters()[2].first),
-                                         HasSubstr("weights that are finite in f32"))));
+  EXPECT_THAT(test::error_of([&] { Trainer(config).init_from(config.init_from); }),
+              AllOf(HasSubstr(model_.named_parameters()[2].first),
+                    HasSubstr("weights that are finite in f32")));
 }
 
 TEST_F(InitFrom, TheFirstStepIsTakenFromThoseWeights) {
@@ -116,32 +116,28 @@ TEST_F(InitFrom, OtherSizesAreNamed) {
     load_initial_weights(model, config.init_from);
   };
   EXPECT_NO_THROW(start({{"context", "8"}}));
-  EXPECT_THAT(
-      [&] {
-        start({{"layers", "3"}});
-      },
-      ThrowsMessage<Error>(AllOf(HasSubstr("layers 3"), HasSubstr("found 2"))));
-  EXPECT_THAT(
-      [&] {
-        start({{"vocab", "300"}, {"data", "x.bin"}});
-      },
-      ThrowsMessage<Error>(HasSubstr("vocab 300")));
-  EXPECT_THAT(
-      [&] {
-        start({{"context", "32"}});
-      },
-      ThrowsMessage<Error>(HasSubstr("use --context 16 or less")));
-  EXPECT_THAT(
-      [&] {
-        start({{"model", "gpt2"}, {"kv-heads", "4"}});
-      },
-      ThrowsMessage<Error>(HasSubstr("kv_heads 4")));
+  EXPECT_THAT(test::error_of([&] {
+                start({{"layers", "3"}});
+              }),
+              AllOf(HasSubstr("layers 3"), HasSubstr("found 2")));
+  EXPECT_THAT(test::error_of([&] {
+                start({{"vocab", "300"}, {"data", "x.bin"}});
+              }),
+              HasSubstr("vocab 300"));
+  EXPECT_THAT(test::error_of([&] {
+                start({{"context", "32"}});
+              }),
+              HasSubstr("use --context 16 or less"));
+  EXPECT_THAT(test::error_of([&] {
+                start({{"model", "gpt2"}, {"kv-heads", "4"}});
+              }),
+              HasSubstr("kv_heads 4"));
 }
 
 TEST_F(InitFrom, TextByBytesNeedsAModelOfBytes) {
   io::save_pretrained(nn::GPT({.layers = 1, .width = 8, .heads = 2, .vocab = 300, .context = 8}),
                       folder_ / "model");
-  EXPECT_THAT([&] { configured({}); }, ThrowsMessage<Error>(HasSubstr("token file (.bin)")));
+  EXPECT_THAT(test::error_of([&] { configured({}); }), HasSubstr("token file (.bin)"));
   EXPECT_NO_THROW(configured({{"data", "some.bin"}}));
 }
 

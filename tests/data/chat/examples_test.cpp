@@ -7,6 +7,7 @@
 #include "binade/data/documents.h"
 #include "data/packed.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
@@ -143,8 +144,7 @@ TEST_F(Examples, AllOfThemHaveNoneHeldOut) {
   Source given = source("{\"prompt\": \"2+2=\", \"completion\": \"4\"}\n");
   EXPECT_EQ(rows_of(read_all_examples(given)), std::vector<std::string>{"2+2=____|...4....|"});
   given.context = 3;
-  EXPECT_THAT([&] { read_all_examples(given); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("at least 1 example")));
+  EXPECT_THAT(test::error_of([&] { read_all_examples(given); }), HasSubstr("at least 1 example"));
 }
 
 // Text becomes documents that fill the context, all of it targets.
@@ -184,13 +184,13 @@ TEST_F(Examples, ATokenizerWithoutATokenForTheEndGivesAWarning) {
 
 TEST_F(Examples, AFolderOfThemIsRefusedWithTheWayToNameThem) {
   source("{\"prompt\": \"2+2=\", \"completion\": \"4\"}\n");
-  EXPECT_THAT([&] { read_split({.where = folder_.path().string()}); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("1*a.jsonl,1*b.jsonl")));
+  EXPECT_THAT(test::error_of([&] { read_split({.where = folder_.path().string()}); }),
+              HasSubstr("1*a.jsonl,1*b.jsonl"));
 }
 
 TEST_F(Examples, OtherNamesOfMembersAreRefusedWithThoseThatAreKnown) {
-  EXPECT_THAT([&] { read_split(source("{\"conversations\": []}\n")); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("messages, prompt and completion")));
+  EXPECT_THAT(test::error_of([&] { read_split(source("{\"conversations\": []}\n")); }),
+              HasSubstr("messages, prompt and completion"));
 }
 
 TEST_F(Examples, FilesOfTextsAreNotExamples) {

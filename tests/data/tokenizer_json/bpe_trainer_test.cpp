@@ -9,12 +9,12 @@
 #include "binade/data/tokenizer_json/tokenizer_json.h"
 #include "binade/io/file.h"
 #include "data/small_model.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 // tests/golden/tokenizer_json.py has the package learn from the same text.
 TEST(BpeTrainer, LearnsWhatThePackageLearns) {
@@ -61,10 +61,10 @@ TEST(BpeTrainer, TextComesBackAsItWas) {
 }
 
 TEST(BpeTrainer, RefusesVocabulariesThatDoNotFit) {
-  EXPECT_THAT([&] { train_byte_level_bpe("aaaa", 256, "small"); },
-              ThrowsMessage<Error>(HasSubstr("at least 257")));
-  EXPECT_THAT([&] { train_byte_level_bpe("some text", 300, "small"); },
-              ThrowsMessage<Error>(HasSubstr("small, --vocab 300: expected a text with pieces")));
+  EXPECT_THAT(test::error_of([&] { train_byte_level_bpe("aaaa", 256, "small"); }),
+              HasSubstr("at least 257"));
+  EXPECT_THAT(test::error_of([&] { train_byte_level_bpe("some text", 300, "small"); }),
+              HasSubstr("small, --vocab 300: expected a text with pieces"));
 }
 
 }  // namespace

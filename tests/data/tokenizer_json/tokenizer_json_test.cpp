@@ -10,13 +10,13 @@
 #include "binade/data/tokenizer_json/write.h"
 #include "data/small_model.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::data {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(TokenizerJson, OfBytesIsBytes) {
   const auto tokenizer = tokenizer_json_of(byte_tokenizer_json(), "bytes");
@@ -45,23 +45,23 @@ TEST(TokenizerJson, FromVocabAndMerges) {
             tokenizer->encode("ab  abab"));
 
   folder.put("merges.txt", "a b\na c\n");
-  EXPECT_THAT([&] { open_tokenizer(folder.path().string()); },
-              ThrowsMessage<Error>(HasSubstr("merges.txt, line 2")));
+  EXPECT_THAT(test::error_of([&] { open_tokenizer(folder.path().string()); }),
+              HasSubstr("merges.txt, line 2"));
   folder.put("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
-  EXPECT_THAT([&] { open_tokenizer(folder.path().string()); },
-              ThrowsMessage<Error>(HasSubstr("Qwen2Tokenizer")));
+  EXPECT_THAT(test::error_of([&] { open_tokenizer(folder.path().string()); }),
+              HasSubstr("Qwen2Tokenizer"));
 }
 
 TEST(TokenizerJson, AFolderIsItsFirstTokenizer) {
   const testing::TemporaryFolder folder;
-  EXPECT_THAT([&] { open_tokenizer(folder.path().string()); },
-              ThrowsMessage<Error>(HasSubstr("none of them")));
+  EXPECT_THAT(test::error_of([&] { open_tokenizer(folder.path().string()); }),
+              HasSubstr("none of them"));
   folder.put("vocab.json", "{}");
   folder.put("tokenizer.json", byte_tokenizer_json());
   EXPECT_EQ(open_tokenizer(folder.path().string())->vocab(), 256);
   EXPECT_EQ(tokenizer_of(folder.path(), 300)->vocab(), 256);
-  EXPECT_THAT([&] { tokenizer_of(folder.path(), 200); },
-              ThrowsMessage<Error>(HasSubstr("at most the model's 200 pieces, found 256")));
+  EXPECT_THAT(test::error_of([&] { tokenizer_of(folder.path(), 200); }),
+              HasSubstr("at most the model's 200 pieces, found 256"));
 }
 
 TEST(TokenizerJson, WhatTransformersNeedsBesideAModel) {

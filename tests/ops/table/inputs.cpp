@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "binade/backend/transfer.h"
 #include "binade/base/random.h"
 #include "support/values.h"
 

@@ -11,6 +11,7 @@
 #include "binade/ops/create/create.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 #include "train/small_run.h"
 
 namespace binade::train {
@@ -21,7 +22,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 using testing::TemporaryFolder;
-using ::testing::ThrowsMessage;
 
 TEST(Inspect, TellsOfEveryTensor) {
   const TemporaryFolder folder;
@@ -43,8 +43,8 @@ TEST(Inspect, TellsOfEveryTensor) {
     EXPECT_EQ(one.at("exponents"), (nlohmann::json{{"0", 1}, {"1", 1}, {"2", 1}}));
   }
   EXPECT_THAT(inspect(folder / "x.safetensors", "b").tensors, SizeIs(1));
-  EXPECT_THAT([&] { inspect(folder / "x.safetensors", "zz"); },
-              ThrowsMessage<Error>(HasSubstr("\"zz\"")));
+  EXPECT_THAT(test::error_of([&] { inspect(folder / "x.safetensors", "zz"); }),
+              HasSubstr("\"zz\""));
 }
 
 TEST(Inspect, ShowsNamesThatATerminalWouldObey) {
@@ -78,8 +78,7 @@ TEST(Inspect, ReadsRunsAndCheckpoints) {
   EXPECT_THAT(text, AllOf(HasSubstr("\nmodel.safetensors\n"), HasSubstr("\ntrainer.safetensors\n"),
                           HasSubstr("wte.weight"), HasSubstr("\nall")));
   std::filesystem::resize_file(run.checkpoint / "model.safetensors", 100);
-  EXPECT_THAT([&] { inspect(folder / "run"); },
-              ThrowsMessage<Error>(HasSubstr("model.safetensors")));
+  EXPECT_THAT(test::error_of([&] { inspect(folder / "run"); }), HasSubstr("model.safetensors"));
 }
 
 TEST(Inspect, ReadsTokenFiles) {
@@ -102,9 +101,9 @@ TEST(Inspect, ReadsTokenFiles) {
 TEST(Inspect, RefusesWhatItDoesNotKnow) {
   const TemporaryFolder folder;
   EXPECT_THROW(inspect(folder / "none.safetensors"), Error);
-  EXPECT_THAT([&] { inspect(folder.path()); }, ThrowsMessage<Error>(HasSubstr("none in it")));
-  EXPECT_THAT([&] { inspect(folder.put("a.txt", "hello, world")); },
-              ThrowsMessage<Error>(HasSubstr("something else")));
+  EXPECT_THAT(test::error_of([&] { inspect(folder.path()); }), HasSubstr("none in it"));
+  EXPECT_THAT(test::error_of([&] { inspect(folder.put("a.txt", "hello, world")); }),
+              HasSubstr("something else"));
 }
 
 }  // namespace

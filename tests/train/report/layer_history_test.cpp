@@ -6,6 +6,7 @@
 
 #include "binade/base/error.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 
 namespace binade::train {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::ThrowsMessage;
 
 std::string layer(const std::string& module, double harm) {
   return fmt::format(
@@ -68,7 +68,7 @@ TEST(LayerHistory, NothingAndNonsense) {
   EXPECT_TRUE(read_layer_history(folder / "layers.jsonl").steps.empty());
   EXPECT_EQ(layer_charts({}), "");
   const auto file = folder.put("layers.jsonl", "{\"step\":1}\n");
-  EXPECT_THAT([&] { read_layer_history(file); }, ThrowsMessage<Error>(HasSubstr("layers.jsonl")));
+  EXPECT_THAT(test::error_of([&] { read_layer_history(file); }), HasSubstr("layers.jsonl"));
 }
 
 }  // namespace

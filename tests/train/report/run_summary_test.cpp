@@ -8,6 +8,7 @@
 #include "binade/train/report/run_comparison.h"
 #include "binade/version.h"
 #include "io/temporary_folder.h"
+#include "support/error_of.h"
 #include "train/small_run.h"
 
 namespace binade::train {
@@ -16,7 +17,6 @@ namespace {
 using testing::content_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::ThrowsMessage;
 
 class Summary : public ::testing::Test {
  protected:
@@ -80,12 +80,12 @@ TEST_F(Summary, TokenizersAreComparedInBitsPerByte) {
 }
 
 TEST_F(Summary, SaysWhatIsMissing) {
-  EXPECT_THAT([&] { read_run(folder_ / "none"); }, ThrowsMessage<Error>(HasSubstr("config.toml")));
+  EXPECT_THAT(test::error_of([&] { read_run(folder_ / "none"); }), HasSubstr("config.toml"));
   const auto run = trained("run");
   folder_.put("run/summary.json", R"({"parameters": 1})");
-  EXPECT_THAT([&] { read_run(run); }, ThrowsMessage<Error>(HasSubstr("summary.json")));
+  EXPECT_THAT(test::error_of([&] { read_run(run); }), HasSubstr("summary.json"));
   folder_.put("run/metrics.jsonl", "");
-  EXPECT_THAT([&] { read_run(run); }, ThrowsMessage<Error>(HasSubstr("at least one step")));
+  EXPECT_THAT(test::error_of([&] { read_run(run); }), HasSubstr("at least one step"));
 }
 
 TEST_F(Summary, SeveralRunsShareOnePage) {

@@ -8,7 +8,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_attention_test {
 namespace {
 
 const AttentionKernels& kernels = cpu::attention_kernels;
@@ -463,4 +463,4 @@ TEST(CpuRope, TakesStridedViewsAndLeavesTheRestAlone) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_attention_test

@@ -14,7 +14,7 @@
 #include "formats/targets.h"
 
 // Panels rounded to bf16 by the kernel against the same panels computed in f32.
-namespace binade::backend::cpu::attention {
+namespace binade::backend::cpu::attention::tile_test {
 namespace {
 
 using Numbers = std::vector<float>;
@@ -220,4 +220,4 @@ TEST(CpuAttentionTile, NanStaysNan) {
 }
 
 }  // namespace
-}  // namespace binade::backend::cpu::attention
+}  // namespace binade::backend::cpu::attention::tile_test

@@ -5,7 +5,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_conv_test {
 namespace {
 
 const ConvKernels& kernels = cpu::conv_kernels;
@@ -264,4 +264,4 @@ TEST(CpuConv, GradientsAreTheTransposedMaps) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_conv_test

@@ -7,7 +7,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_pool_test {
 namespace {
 
 const PoolKernels& kernels = cpu::pool_kernels;
@@ -194,4 +194,4 @@ TEST(CpuPool, IsTheSameForAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_pool_test

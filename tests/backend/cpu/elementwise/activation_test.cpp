@@ -9,7 +9,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_activation_test {
 namespace {
 
 const ActivationKernels& kernels = cpu::activation_kernels;
@@ -293,4 +293,4 @@ TEST(CpuActivation, BitsDoNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_activation_test

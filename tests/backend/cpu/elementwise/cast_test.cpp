@@ -10,7 +10,7 @@
 #include "binade/backend/cpu/rows/dense_rows.h"
 
 // Every way of the CPU's kernels from one type to another gives what cast() does.
-namespace binade::backend {
+namespace binade::backend::cpu_cast_test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -185,4 +185,4 @@ TEST(CpuCast, IntegersRoundOnceToSmallFloats) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_cast_test

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-namespace binade::backend {
+namespace binade::backend::cpu_elementwise_test {
 namespace {
 
 struct Operation {
@@ -337,4 +337,4 @@ TEST(CpuElementwise, ThreadsDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_elementwise_test

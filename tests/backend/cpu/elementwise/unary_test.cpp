@@ -8,7 +8,7 @@
 #include <numbers>
 #include <vector>
 
-namespace binade::backend {
+namespace binade::backend::cpu_unary_test {
 namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -297,4 +297,4 @@ TEST(CpuElementwise, DerivativesAtKinks) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_unary_test

@@ -9,7 +9,7 @@
 
 // gemm_blocked with kernels of other shapes than this machine's: cache blocking, the width of
 // strips and the depth of blocks must not change results.
-namespace binade::backend::cpu {
+namespace binade::backend::cpu::blocked_test {
 namespace {
 
 using gemm_cases::Matrix;
@@ -91,4 +91,4 @@ TEST(CpuGemmBlocked, DeepPanelsAgreeWithDouble) {
 }
 
 }  // namespace
-}  // namespace binade::backend::cpu
+}  // namespace binade::backend::cpu::blocked_test

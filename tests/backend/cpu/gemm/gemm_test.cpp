@@ -14,7 +14,7 @@
 #include "binade/base/parallel.h"
 #include "support/thread_count.h"
 
-namespace binade::backend::cpu {
+namespace binade::backend::cpu::gemm_test {
 namespace {
 
 using namespace gemm_cases;
@@ -457,4 +457,4 @@ TEST(CpuGemmLevels, AgreeWithinTheRoundingOfSums) {
 }
 
 }  // namespace
-}  // namespace binade::backend::cpu
+}  // namespace binade::backend::cpu::gemm_test

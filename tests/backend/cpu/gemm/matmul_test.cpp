@@ -7,7 +7,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_matmul_test {
 namespace {
 
 const MatmulKernels& kernels = cpu::matmul_kernels;
@@ -239,4 +239,4 @@ TEST(CpuMatmul, BitsDoNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_matmul_test

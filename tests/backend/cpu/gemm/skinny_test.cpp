@@ -4,7 +4,7 @@
 
 // Products with one row or one column. Operands are small whole numbers, so that every sum is exact
 // in f32 whatever its order.
-namespace binade::backend::cpu {
+namespace binade::backend::cpu::skinny_test {
 namespace {
 
 using gemm_cases::Matrix;
@@ -61,4 +61,4 @@ TEST(CpuSkinny, AnyDepthAndLayout) {
 }
 
 }  // namespace
-}  // namespace binade::backend::cpu
+}  // namespace binade::backend::cpu::skinny_test

@@ -6,7 +6,7 @@
 #include "backend/cpu/layouts.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_index_test {
 namespace {
 
 const IndexKernels& kernels() { return cpu::index_kernels; }
@@ -221,4 +221,4 @@ TEST(CpuIndex, ThreadsDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_index_test

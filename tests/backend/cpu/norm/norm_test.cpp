@@ -8,7 +8,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_norm_test {
 namespace {
 
 const NormKernels& kernels = cpu::norm_kernels;
@@ -342,7 +342,7 @@ struct SetNorm {
   Shape set_shape() const { return batch ? Shape{channels} : Shape{n, groups}; }
   // Rows of `inner` sum in the compute type, then rows join in f64 or channels one by one.
   double steps() const {
-    return backend::steps(batch ? inner : channels * inner) + static_cast<double>(channels);
+    return cpu_norm_test::steps(batch ? inner : channels * inner) + static_cast<double>(channels);
   }
 };
 
@@ -538,4 +538,4 @@ TEST(CpuSetNorms, BitsDoNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_norm_test

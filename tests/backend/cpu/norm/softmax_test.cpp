@@ -8,7 +8,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_softmax_test {
 namespace {
 
 const SoftmaxKernels& kernels = cpu::softmax_kernels;
@@ -196,4 +196,4 @@ TEST(CpuSoftmax, BitsDoNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_softmax_test

@@ -6,7 +6,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_quantize_test {
 namespace {
 
 const QuantizeKernels& kernels = cpu::quantize_kernels;
@@ -53,4 +53,4 @@ TEST(CpuQuantize, AmaxGrowsInTheSamePass) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_quantize_test

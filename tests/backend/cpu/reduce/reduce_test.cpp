@@ -7,7 +7,7 @@
 #include "backend/cpu/layouts.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_reduce_test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -348,4 +348,4 @@ TEST(CpuReduce, ThreadsDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_reduce_test

@@ -7,7 +7,7 @@
 #include "binade/backend/optimizer.h"
 
 // What is looked for in all gradients at once: the first that is not finite, and the norm.
-namespace binade::backend {
+namespace binade::backend::cpu_gradients_test {
 namespace {
 
 const OptimizerKernels& gradient_kernels = cpu::optimizer_kernels;
@@ -76,4 +76,4 @@ TEST(CpuClipFactor, HasPyTorchsEpsilon) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_gradients_test

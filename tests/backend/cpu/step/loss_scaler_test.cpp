@@ -7,7 +7,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_loss_scaler_test {
 namespace {
 
 const ScalerKernels& scaler = cpu::scaler_kernels;
@@ -102,4 +102,4 @@ TEST(CpuLossScaler, InvertsInDouble) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_loss_scaler_test

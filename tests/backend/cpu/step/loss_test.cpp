@@ -8,7 +8,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_loss_test {
 namespace {
 
 const LossKernels& kernels = cpu::loss_kernels;
@@ -255,4 +255,4 @@ TEST(CpuLoss, BitsDoNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_loss_test

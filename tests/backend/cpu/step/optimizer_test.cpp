@@ -8,7 +8,7 @@
 #include "backend/cpu/values.h"
 #include "binade/backend/cpu/kernels.h"
 
-namespace binade::backend {
+namespace binade::backend::cpu_optimizer_test {
 namespace {
 
 const OptimizerKernels& kernels = cpu::optimizer_kernels;
@@ -446,4 +446,4 @@ TEST(CpuOptimizer, NormsDoNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cpu_optimizer_test

@@ -19,7 +19,7 @@
 #include "binade/backend/cuda/attention/cudnn.h"
 #endif
 
-namespace binade::backend {
+namespace binade::backend::cuda_attention_test {
 namespace {
 
 struct Case {
@@ -517,6 +517,6 @@ TEST_F(CudaRope, FollowsTheCpu) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cuda_attention_test
 
 #endif  // BINADE_CUDA

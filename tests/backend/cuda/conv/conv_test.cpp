@@ -12,7 +12,7 @@
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/transfer.h"
 
-namespace binade::backend {
+namespace binade::backend::cuda_conv_test {
 namespace {
 
 struct Case {
@@ -172,6 +172,6 @@ TEST_F(CudaConv, GivesTheSameBitsEveryTime) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cuda_conv_test
 
 #endif  // BINADE_CUDA

@@ -5,11 +5,12 @@
 
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
+#include "binade/backend/transfer.h"
 #include "binade/base/random.h"
 #include "support/values.h"
 
 // Casts and quantized bytes are the CPU's bit for bit.
-namespace binade::backend {
+namespace binade::backend::cuda_cast_test {
 namespace {
 
 class CastGpu : public testing::Test {
@@ -123,4 +124,4 @@ TEST_F(CastGpu, QuantizedBytesAreTheCpus) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cuda_cast_test

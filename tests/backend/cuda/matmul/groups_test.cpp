@@ -9,7 +9,7 @@
 #include "binade/backend/transfer.h"
 
 // Matmuls of FP8 operands with scales finer than a tensor, on a GPU and on the CPU.
-namespace binade::backend {
+namespace binade::backend::cuda_groups_test {
 namespace {
 
 using MatmulGroupsGpu = MatmulGpuTest;
@@ -200,4 +200,4 @@ TEST_F(MatmulGroupsGpu, HopperMultipliesTheCodes) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cuda_groups_test

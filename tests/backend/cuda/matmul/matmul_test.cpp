@@ -8,7 +8,7 @@
 #include "binade/backend/transfer.h"
 
 // Matmuls on a GPU equal the CPU's within the roundings of both.
-namespace binade::backend {
+namespace binade::backend::cuda_matmul_test {
 namespace {
 
 using MatmulGpu = MatmulGpuTest;
@@ -183,4 +183,4 @@ TEST_F(MatmulGpu, NanAndInfinityPassTheActivations) {
 }
 
 }  // namespace
-}  // namespace binade::backend
+}  // namespace binade::backend::cuda_matmul_test

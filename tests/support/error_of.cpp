@@ -1,0 +1,16 @@
+#include "support/error_of.h"
+
+#include "binade/base/error.h"
+
+namespace binade::test {
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace binade::test
