@@ -29,8 +29,8 @@ void read_sizes(const json::Value& root, const Family& family, LanguageModelConf
   config.layers = root.at(keys.layers).integer(1, max_layers);
   config.width = root.at(keys.width).integer(1, max_size);
   config.heads = root.at(keys.heads).integer(1, max_size);
-  config.hidden = given(root, keys.hidden) == nullptr && family.type == "gpt2"
-                      ? 4 * config.width
+  config.hidden = given(root, keys.hidden) == nullptr && family.hidden_ratio != 0
+                      ? family.hidden_ratio * config.width
                       : root.at(keys.hidden).integer(1, max_size);
   config.vocab = root.at("vocab_size").integer(1, max_size);
   config.context = root.at(keys.context).integer(1, max_context);
@@ -255,7 +255,7 @@ void write_family(json::Writer& out, const Family& family, const LanguageModelCo
   if (!config.learned_positions) write_rope(out, family, config);
   write_windows(out, family, config);
   write_scores(out, keys, config);
-  if (family.type == "gpt2") {
+  if (family.writes_dropout) {
     out.key("embd_pdrop").value(config.dropout).key("resid_pdrop").value(config.dropout);
     out.key("attn_pdrop").value(0.0);
   }

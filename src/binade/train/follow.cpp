@@ -14,6 +14,7 @@
 #include "binade/dist/agreement.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/order.h"
 #include "binade/train/origin.h"
 #include "binade/train/run_folder.h"
 #include "binade/train/signals.h"
@@ -31,18 +32,24 @@ class Bystander : public autograd::OpObserver {
   void after_backward(const autograd::Node&, std::span<const Tensor>) override {}
 };
 
-// The text after "word ", if `order` starts with that.
-std::optional<std::string> argument(const std::string& order, const std::string& word) {
-  if (!order.starts_with(word + " ")) return {};
-  return order.substr(word.size() + 1);
-}
-
 void take_step(Trainer& trainer, data::Loader& loader, bool observed) {
   Bystander bystander;
   std::optional<autograd::OpObserverScope> scope;
   if (observed) scope.emplace(&bystander);
   trainer.start_step(loader);
   trainer.finished();  // a GPU's last steps run on
+}
+
+// Made after a load, so that the loader starts at the right step.
+data::Loader::Options loader_options(const Trainer& trainer) {
+  const dist::Communicator& ranks = *trainer.ranks();
+  const Config& config = trainer.config();
+  return {.shape = {config.batch, config.context},
+          .accumulate = config.accumulate,
+          .first = ranks.rank(),
+          .stride = ranks.size(),
+          .seed = static_cast<uint64_t>(config.seed),
+          .step = trainer.steps()};
 }
 
 // A recipe as Trainer::set_fp8_recipe announces it.
@@ -86,47 +93,46 @@ void agree_with_ranks(const Trainer& trainer, const data::Split& split,
 
 void follow(Trainer& trainer, const data::Split& split) {
   dist::Communicator& ranks = *trainer.ranks();
-  const Config& config = trainer.config();
   std::optional<data::Loader> loader;
   const SignalGuard signals;
   for (;;) {
-    const std::string order = ranks.broadcast_text("order", "");
-    ranks.set_phase(order);
-    if (!order.starts_with("step ")) trainer.finish_all();
-    if (const auto step = argument(order, "step")) {
-      // After a load, so that it starts at the right step.
-      if (!loader) {
-        loader.emplace(split.train,
-                       data::Loader::Options{.shape = {config.batch, config.context},
-                                             .accumulate = config.accumulate,
-                                             .first = ranks.rank(),
-                                             .stride = ranks.size(),
-                                             .seed = static_cast<uint64_t>(config.seed),
-                                             .step = trainer.steps()});
-      }
-      trainer.set_stop_signal(signals.stop_signal());
-      take_step(trainer, *loader, step->ends_with("observed"));
-    } else if (order == "evaluate") {
-      trainer.evaluate(split.validation);
-    } else if (order == "state") {
-      require_finite(trainer);
-      trainer.state_dict();
-    } else if (const auto path = argument(order, "load")) {
-      load_checkpoint(trainer, *path);
-    } else if (const auto model = argument(order, "init")) {
-      trainer.init_from(*model);
-    } else if (const auto adapter = argument(order, "adapter")) {
-      trainer.load_adapter(*adapter);
-    } else if (const auto recipe = argument(order, "recipe")) {
-      set_recipe(trainer, *recipe);
-    } else if (order == "weights") {
-      trainer.gather_weights();
-    } else if (order == "times") {
-      trainer.rank_times();
-    } else if (order == "end") {
-      return;
-    } else {
-      fail("ranks", {.argument = "order", .expected = "one of rank 0's", .found = order});
+    const std::string text = ranks.broadcast_text("order", "");
+    ranks.set_phase(text);
+    const Command command = parse_command(text);
+    if (command.order != Order::step) trainer.finish_all();
+    switch (command.order) {
+      case Order::step:
+        if (!loader) loader.emplace(split.train, loader_options(trainer));
+        trainer.set_stop_signal(signals.stop_signal());
+        take_step(trainer, *loader, command.argument.ends_with("observed"));
+        break;
+      case Order::evaluate:
+        trainer.evaluate(split.validation);
+        break;
+      case Order::state:
+        require_finite(trainer);
+        trainer.state_dict();
+        break;
+      case Order::weights:
+        trainer.gather_weights();
+        break;
+      case Order::times:
+        trainer.rank_times();
+        break;
+      case Order::load:
+        load_checkpoint(trainer, command.argument);
+        break;
+      case Order::init:
+        trainer.init_from(command.argument);
+        break;
+      case Order::adapter:
+        trainer.load_adapter(command.argument);
+        break;
+      case Order::recipe:
+        set_recipe(trainer, command.argument);
+        break;
+      case Order::end:
+        return;
     }
   }
 }

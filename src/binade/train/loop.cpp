@@ -116,7 +116,7 @@ class Loop {
         warnings.push_back(std::move(one));
       // A checkpoint of adapters does not hold the weights they adapt.
       if (config_.lora_rank > 0) trainer_.init_from(config_.init_from);
-      trainer_.announce("load " + from->path.string());
+      trainer_.announce({Order::load, from->path.string()});
       load_checkpoint(trainer_, from->path);
     } else if (!config_.init_from.empty()) {
       trainer_.init_from(config_.init_from);
@@ -144,7 +144,7 @@ class Loop {
     seconds_ = log_->seconds();
     train();
     RunResult result = finish();
-    trainer_.announce("end");
+    trainer_.announce({Order::end});
     return result;
   }
 

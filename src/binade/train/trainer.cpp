@@ -161,15 +161,11 @@ void Trainer::make_sums() {
                                                            .order = config_.order});
 }
 
-void Trainer::announce(const std::string& order) {
+void Trainer::announce(const Command& command) {
   if (ranks_ == nullptr) return;
+  const std::string order = to_text(command);
   ranks_->set_phase(order);
   if (ranks_->rank() == 0) ranks_->broadcast_text("order", order);
-}
-
-std::string Trainer::order_of_next_step() const {
-  return "step " + std::to_string(steps_ + 1) +
-         (autograd::op_observer() == nullptr ? "" : " observed");
 }
 
 int64_t Trainer::own_micro_batches() const {
@@ -177,7 +173,7 @@ int64_t Trainer::own_micro_batches() const {
 }
 
 void Trainer::init_from(const std::filesystem::path& given) {
-  announce("init " + given.string());
+  announce({Order::init, given.string()});
   hold_weights();
   load_initial_weights(*model_, given);
   // Master weights are copies of the parameters. Those of 16-bit parameters, which were rounded
@@ -200,7 +196,7 @@ void Trainer::init_from(const std::filesystem::path& given) {
 }
 
 void Trainer::load_adapter(const std::filesystem::path& folder) {
-  announce("adapter " + folder.string());
+  announce({Order::adapter, folder.string()});
   hold_weights();
   io::load_adapter_tensors(*model_, io::load_safetensors(folder / "adapter_model.safetensors"));
   if (sharded_ != nullptr) sharded_->keep_shards();
@@ -232,7 +228,7 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
 
 void Trainer::gather_weights() {
   if (sharded_ == nullptr) return;
-  announce("weights");
+  announce({Order::weights});
   sharded_->gather_weights(dist::Units::Where::first_rank);
 }
 
@@ -242,7 +238,7 @@ void Trainer::hold_weights() {
 
 std::vector<RankTime> Trainer::rank_times() {
   if (ranks_ == nullptr) return {};
-  announce("times");
+  announce({Order::times});
   std::vector<RankTime> all(static_cast<size_t>(ranks_->size()));
   ranks_->all_gather("times", std::as_bytes(std::span(&rank_time_, 1)),
                      std::as_writable_bytes(std::span(all)),
@@ -344,7 +340,8 @@ void Trainer::set_learning_rate() {
 
 void Trainer::start_on(BatchOf batch_of) {
   read_results(max_pending());
-  announce(order_of_next_step());
+  const char* observed = autograd::op_observer() == nullptr ? "" : " observed";
+  announce({Order::step, std::to_string(steps_ + 1) + observed});
   random::begin_step(static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(steps_));
   model_->train();
   set_learning_rate();
@@ -460,17 +457,18 @@ StepResult Trainer::step(data::Loader& loader) {
 
 void Trainer::set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe) {
   check_module(module, *model_, "a module with its own FP8 recipe");
-  announce(fmt::format("recipe {} {} {} {} {} {} {} {} {} {} {} {}",
-                       static_cast<int>(recipe.scaling), static_cast<int>(recipe.format),
-                       recipe.history, int{recipe.most_recent}, recipe.margin,
-                       int{recipe.power_of_two}, recipe.eps, int{recipe.forward}, int{recipe.dgrad},
-                       int{recipe.wgrad}, int{recipe.fast_accumulation}, module));
+  announce(
+      {Order::recipe,
+       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(recipe.scaling),
+                   static_cast<int>(recipe.format), recipe.history, int{recipe.most_recent},
+                   recipe.margin, int{recipe.power_of_two}, recipe.eps, int{recipe.forward},
+                   int{recipe.dgrad}, int{recipe.wgrad}, int{recipe.fast_accumulation}, module)});
   fp8_.overrides[module] = recipe;
   graph_.reset();
 }
 
 double Trainer::evaluate(const data::Tokens& tokens) {
-  announce("evaluate");
+  announce({Order::evaluate});
   const NoGrad no_grad;
   const EvalMode eval_mode(*model_);
   std::vector<backend::AsyncScalar> losses;  // read at the end, so that a GPU never waits
@@ -503,7 +501,7 @@ StateDict Trainer::state_dict() {
                         .expected = "no unfinished step",
                         .found = std::to_string(pending_.size()),
                         .hint = "call finish_all() first"});
-  announce("state");
+  announce({Order::state});
   if (sharded_ != nullptr) sharded_->gather_weights(dist::Units::Where::first_rank);
   StateDict state;
   const StateDict model_state = model().state_dict();  // flushes FP8 histories

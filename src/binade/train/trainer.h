@@ -13,6 +13,7 @@
 #include "binade/dist/sharded.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/leaf_sum.h"
+#include "binade/train/order.h"
 #include "binade/train/rank_time.h"
 #include "binade/train/step_graph.h"
 
@@ -80,9 +81,9 @@ class Trainer {
   std::vector<RankTime> rank_times();
   // The fraction of their time that all ranks have waited for others before the last step.
   double waiting() const { return waiting_; }
-  // Tells the other ranks what rank 0 is about to do: "load PATH", "end". What the
-  // members of this class do they announce themselves. Does nothing on other ranks.
-  void announce(const std::string& order);
+  // Tells the other ranks what rank 0 is about to do. What the members of this class do they
+  // announce themselves. Does nothing on other ranks.
+  void announce(const Command& command);
   // Rank 0 gets all weights until the next step or evaluation, if the ranks share them: for work
   // on the model outside of these. Collective.
   void gather_weights();
@@ -139,7 +140,6 @@ class Trainer {
   // The same by the graph, which is captured first if it was not yet.
   PendingStep launch_graph(BatchOf batch_of);
   // "step 12", with a word if its ops are observed, which may change how they are computed.
-  std::string order_of_next_step() const;
   std::unique_ptr<optim::Optimizer> new_optimizer();
   // Whatever the optimizer's parameters are now, gradients of micro-batches add up there.
   void make_sums();

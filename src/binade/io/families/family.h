@@ -50,11 +50,13 @@ struct Family {
   // Values that transformers takes for keys that are missing.
   double eps = 1e-6, theta = 10000, rotary_fraction = 1;
   bool tied = false;
-  int64_t head_dim = 0;  // 0: width / heads
+  int64_t head_dim = 0;      // 0: width / heads
+  int64_t hidden_ratio = 0;  // hidden / width if the key is missing; 0: it must be there
   int64_t window = 0;
   Windows windows = Windows::none;
   bool scales_rope = true;        // linear and llama3
   bool scales_embedding = false;  // by sqrt(width)
+  bool writes_dropout = false;    // under GPT-2's names
   // Flags whose other value is a variant that Binade does not have.
   std::vector<std::pair<std::string_view, bool>> required = {};
 
