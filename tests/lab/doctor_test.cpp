@@ -8,6 +8,7 @@
 #include <set>
 
 #include "binade/autograd/grad_mode.h"
+#include "binade/base/error.h"
 #include "binade/base/random.h"
 #include "binade/data/batches.h"
 #include "binade/data/corpus.h"
@@ -309,6 +310,34 @@ TEST(Doctor, RanksLayersAndWritesStatistics) {
   const std::string lines = testing::content_of(folder / "layers.jsonl");
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
   EXPECT_TRUE(lines.starts_with("{\"step\":3,"));
+}
+
+TEST(Doctor, MeasuresSelectedLayers) {
+  const testing::TemporaryFolder folder;
+  train::Config config = train::small_config();
+  config.layer_stats = 1;
+  config.layer_stats_modules = {"blocks.*.mlp"};
+  train::Trainer trainer(config);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, text(), 1);
+  std::vector<std::string> modules;
+  for (const LayerStats& layer : doctor.ranking()) modules.push_back(layer.module);
+  EXPECT_THAT(modules, ::testing::UnorderedElementsAre("blocks.0.mlp.up", "blocks.0.mlp.down",
+                                                       "blocks.1.mlp.up", "blocks.1.mlp.down"));
+  // Scalars for TensorBoard.
+  std::string events;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "tb/layers"))
+    events += testing::content_of(file.path());
+  for (const char* tag :
+       {"harm/blocks.0.mlp.up", "input_amax/blocks.1.mlp.down",
+        "gradient_sqnr_e4m3/blocks.0.mlp.down", "weight_underflow_f16/blocks.1.mlp.up"})
+    EXPECT_THAT(events, HasSubstr(tag));
+  EXPECT_THAT(events, ::testing::Not(HasSubstr("attention")));
+  config.layer_stats_modules = {"blocks.7"};
+  train::Trainer other(config);
+  EXPECT_THAT([&] { doctor.begin(other, folder.path()); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("'blocks.7'")));
 }
 
 TEST(Doctor, MovesHarmedLayersAndWritesAPlanThatRunsCanUse) {

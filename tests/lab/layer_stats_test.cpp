@@ -18,6 +18,14 @@ const Matrix inputs = {{1, -0.3, 2e-6, 100}, {0.7, 1e-9, -5, 3}, {0, 0.26, 1.5, 
 const Matrix weights = {{0.5, 0.11, -0.02, 0.003}, {-0.25, 1e-7, 0.9, 0.04}};
 const Matrix gradients = {{1e-4, -3e-5}, {2e-9, 7e-4}, {0, 5e-4}};
 
+TEST(MatchesModule, TakesPatternsAndModulesWithAllBelowThem) {
+  EXPECT_TRUE(matches_module("blocks.*.mlp", "blocks.10.mlp.up"));
+  EXPECT_TRUE(matches_module("blocks.0", "blocks.0.attention.qkv"));
+  EXPECT_TRUE(matches_module("*.up", "blocks.0.mlp.up"));
+  EXPECT_FALSE(matches_module("blocks.1", "blocks.10.mlp.up"));
+  EXPECT_FALSE(matches_module("mlp", "blocks.0.mlp.up"));
+}
+
 Tensor tensor_of(const Matrix& m) {
   std::vector<double> values;
   for (const auto& row : m) values.insert(values.end(), row.begin(), row.end());

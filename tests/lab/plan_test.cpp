@@ -226,10 +226,13 @@ TEST(StepSeconds, IsTheSlowerOfArithmeticAndTraffic) {
                    {.flops = 100, .bytes = 1, .dtype = DType::f16},
                    {.flops = 1, .bytes = 80, .dtype = DType::bf16}};
   // fp32, tf32, bf16, fp16 and fp8: each at its own rate.
-  const Machine machine{.flops = {100, 125, 200, 50, 400}, .bandwidth = 20};
+  Machine machine{.flops = {100, 125, 200, 50, 400}, .bandwidth = 20};
   EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 1 + 0.5 + 0.25 + 2 + 4);
   forecast.precision = train::Precision::tf32;
   EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 0.8 + 0.5 + 0.25 + 2 + 4);
+  // The last is the update.
+  machine.slowdown[static_cast<size_t>(train::Precision::tf32)] = {.micro_batches = 2, .update = 3};
+  EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 2 * (0.8 + 0.5 + 0.25 + 2) + 3 * 4);
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 constexpr const char* plan_file = "precision_plan.json";
 constexpr const char* layers_file = "layers.jsonl";
 constexpr const char* diagnoses_file = "doctor.txt";
+// Apart from the run's own events: TensorBoard follows one file of a folder.
+constexpr const char* events_folder = "tb/layers";
 // Skips in a row from which on the loss scaler alone does not explain them.
 constexpr int64_t unexplained_skips = 3;
 constexpr int64_t max_file = int64_t{1} << 32;  // of statistics and diagnoses
@@ -177,6 +179,20 @@ class StepReplays {
   std::optional<TrainerReplay> other_;
 };
 
+// Fails for a pattern of layer_stats_modules that no layer has.
+void check_patterns(train::Trainer& trainer) {
+  const NamedTensors parameters = trainer.model().named_parameters();
+  for (const std::string& pattern : trainer.config().layer_stats_modules) {
+    const auto names = [&pattern](const auto& parameter) {
+      return matches_module(pattern, parameter.first.substr(0, parameter.first.rfind('.')));
+    };
+    if (std::none_of(parameters.begin(), parameters.end(), names))
+      fail("doctor", {.argument = "[run] layer_stats_modules",
+                      .expected = "modules of the model, such as blocks.0 or blocks.*.mlp",
+                      .found = "'" + pattern + "'"});
+  }
+}
+
 double weight_norm(train::Trainer& trainer) {
   const NoGrad no_grad;
   const amp::Autocast off(amp::disabled_autocast());
@@ -236,6 +252,9 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
 
 void Doctor::begin(train::Trainer& trainer, const fs::path& folder) {
   folder_ = folder;
+  check_patterns(trainer);
+  first_step_ = trainer.steps();
+  events_.reset();
   take_up(trainer);
 }
 
@@ -296,9 +315,10 @@ bool Doctor::before_step(train::Trainer& trainer) {
       return buffer.first.starts_with(one.module + ".fp8.");
     });
   const amp::Fp8Recipe& recipe = trainer.fp8().recipe;
-  statistics_ = std::make_shared<LayerStatistics>(
-      recipe, buffers,
-      trainer.config().auto_precision ? finer_scaling(recipe.scaling) : std::nullopt);
+  const train::Config& config = trainer.config();
+  LayerStatistics::Options options{.modules = config.layer_stats_modules};
+  if (config.auto_precision) options.finer = finer_scaling(recipe.scaling);
+  statistics_ = std::make_shared<LayerStatistics>(recipe, buffers, std::move(options));
   observer_scope_.emplace(statistics_.get());
   // The next step depends on the statistics; on a CPU, they take time that is not the next step's.
   return trainer.config().auto_precision || !trainer.device().is_cuda();
@@ -316,7 +336,7 @@ void Doctor::end_observation(const train::Trainer& trainer) {
   };
   pending_.push_back(
       {observed_step_,
-       std::async(in_background ? std::launch::async : std::launch::deferred, compute)});
+       std::async(in_background ? std::launch::async : std::launch::deferred, compute).share()});
 }
 
 void Doctor::finish_rankings(size_t left) {
@@ -326,7 +346,9 @@ void Doctor::finish_rankings(size_t left) {
   while (!pending_.empty() && (pending_.size() > left || ready(pending_.front()))) {
     ranking_ = pending_.front().layers.get();
     ranked_step_ = pending_.front().step;
-    append_line(layers_file, ranking_json(ranking_, pending_.front().step));
+    append_line(layers_file, ranking_json(ranking_, ranked_step_));
+    if (!events_) events_.emplace(folder_ / events_folder, first_step_);
+    add_events(*events_, ranking_, ranked_step_);
     pending_.pop_front();
   }
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "binade/io/tensorboard.h"
 #include "binade/lab/auto_precision.h"
 #include "binade/lab/diagnosis.h"
 #include "binade/lab/layer_stats.h"
@@ -36,7 +37,9 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
 // - replays a step with a non-finite loss, a skip that the loss scaler does not explain, or
 //   gradients that are zero, once per series of such steps, and appends the diagnosis to doctor.txt
 //   in the run's folder; explains loss spikes there, too;
-// - appends the statistics of all linear layers to layers.jsonl every `layer_stats` steps;
+// - appends the statistics of linear layers to layers.jsonl, and to tb/layers for TensorBoard,
+// every
+//   `layer_stats` steps;
 // - with auto_precision, moves matmuls that FP8 harms to finer scales or bf16, and back, and lists
 //   the changes in precision_plan.json.
 class Doctor : public train::Observer {
@@ -80,13 +83,15 @@ class Doctor : public train::Observer {
   void append_line(const char* file, const std::string& text);
 
   std::filesystem::path folder_;
-  std::set<std::string> unsynced_;  // files with lines that a power cut would take
+  int64_t first_step_ = 0;                 // of this process
+  std::optional<io::EventWriter> events_;  // created with the first statistics
+  std::set<std::string> unsynced_;         // files with lines that a power cut would take
   std::shared_ptr<LayerStatistics> statistics_;
   std::optional<autograd::OpObserverScope> observer_scope_;
   int64_t observed_step_ = 0;
   struct PendingRanking {
     int64_t step;
-    std::future<std::vector<LayerStats>> layers;
+    std::shared_future<std::vector<LayerStats>> layers;  // read again if writing them failed
   };
   std::deque<PendingRanking> pending_;
   std::vector<LayerStats> ranking_;

@@ -11,6 +11,7 @@
 #include "binade/autograd/module_path.h"
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
+#include "binade/base/text.h"
 #include "binade/ops/fp8/quantize.h"
 #include "binade/ops/matmul/linear.h"
 #include "binade/ops/shape/shape.h"
@@ -191,12 +192,18 @@ double harm_of(const Noise& outputs, const Noise& a, const Noise& b) {
 
 }  // namespace
 
+bool matches_module(const std::string& pattern, const std::string& module) {
+  return matches_glob(pattern, module) || matches_glob(pattern + ".*", module);
+}
+
 double LayerStats::harm() const { return std::max({forward.harm, dgrad.harm, wgrad.harm}); }
 
 LayerStatistics::LayerStatistics(amp::Fp8Recipe recipe,
                                  const std::vector<std::pair<std::string, Tensor>>& buffers,
-                                 std::optional<amp::Fp8Scaling> finer)
-    : recipe_(std::move(recipe)), buffers_(buffers.begin(), buffers.end()), finer_(finer) {}
+                                 Options options)
+    : recipe_(std::move(recipe)),
+      buffers_(buffers.begin(), buffers.end()),
+      options_(std::move(options)) {}
 
 LayerStatistics::HostSample::HostSample(const Sample& sample) {
   const Tensor buffer = sample.buffer.get();
@@ -258,6 +265,12 @@ void LayerStatistics::forward(Op op, std::span<const Tensor> inputs, std::span<c
   if (op != Op::linear || inputs[0].numel() == 0) return;
   // Adapters, which never run in FP8, have two matmuls under one path.
   if (module.find(".lora.") != std::string::npos) return;
+  const auto& patterns = options_.modules;
+  const bool selected =
+      patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) {
+        return matches_module(pattern, module);
+      });
+  if (!selected) return;
   const auto seen = [&module](const Layer& layer) { return layer.module == module; };
   if (std::any_of(layers_.begin(), layers_.end(), seen)) return;
   const MeasurementScope measurement;
@@ -293,7 +306,7 @@ MatmulStats LayerStatistics::compared(const Operand& a, const Operand& b) const 
     return harm_of(outputs, noise_of(a.x, rounded_a), noise_of(b.x, rounded_b));
   };
   stats.harm = harm(recipe_.scaling, &stats.sqnr);
-  if (finer_) stats.finer_harm = harm(*finer_, nullptr);
+  if (options_.finer) stats.finer_harm = harm(*options_.finer, nullptr);
   return stats;
 }
 
@@ -344,6 +357,33 @@ std::string ranking_text(const std::vector<LayerStats>& layers, size_t max_layer
                         one.weight.amax, one.gradient.amax, 100 * one.gradient.zeros);
   }
   return text;
+}
+
+void add_events(io::EventWriter& events, const std::vector<LayerStats>& layers, int64_t step) {
+  std::vector<std::pair<std::string, double>> values;
+  for (const LayerStats& layer : layers) {
+    const auto add = [&](const std::string& kind, double value) {
+      if (std::isfinite(value)) values.emplace_back(kind + "/" + layer.module, value);
+    };
+    add("harm", layer.harm());
+    const std::pair<const char*, const TensorStats*> tensors[] = {
+        {"input", &layer.input}, {"weight", &layer.weight}, {"gradient", &layer.gradient}};
+    for (const auto& [name, stats] : tensors) {
+      const std::string tensor = name;
+      add(tensor + "_amax", stats->amax);
+      add(tensor + "_zeros", stats->zeros);
+      add(tensor + "_outlier_channels", static_cast<double>(stats->outlier_channels));
+      for (size_t f = 0; f < candidate_count; ++f) {
+        const std::string format(candidates[f]->name);
+        add(tensor + "_sqnr_" + format, stats->sqnr[f]);
+        add(tensor + "_underflow_" + format, stats->out_of_range[f].underflow);
+        add(tensor + "_saturate_" + format, stats->out_of_range[f].saturate);
+      }
+    }
+  }
+  std::vector<io::Scalar> scalars;
+  for (const auto& [tag, value] : values) scalars.push_back({tag, value});
+  events.add(step, scalars);
 }
 
 std::string ranking_json(const std::vector<LayerStats>& layers, int64_t step) {

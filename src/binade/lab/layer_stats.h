@@ -11,6 +11,7 @@
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/async_copy.h"
 #include "binade/formats/format.h"
+#include "binade/io/tensorboard.h"
 #include "binade/nn/module.h"
 
 // Statistics of linear layers: their value ranges and the error that FP8 causes.
@@ -64,14 +65,23 @@ struct LayerStats {
   double harm() const;
 };
 
+// Whether a pattern with * and ? names the module or one that it is in.
+bool matches_module(const std::string& pattern, const std::string& module);
+
 // Observes one step and samples the operands of each linear layer's first call on their device,
 // without waiting for it. With a delayed recipe, scales come from `buffers`
-// (nn::Module::named_buffers); otherwise they are computed from the tensors. `finer`: scales that
-// harm is measured with, too. Does not affect results.
+// (nn::Module::named_buffers); otherwise they are computed from the tensors. Does not affect
+// results.
 class LayerStatistics : public autograd::OpObserver {
  public:
+  struct Options {
+    std::optional<amp::Fp8Scaling> finer = {};  // scales that harm is measured with, too
+    std::vector<std::string> modules = {};      // patterns (matches_module); empty: all
+  };
   LayerStatistics(amp::Fp8Recipe recipe, const std::vector<std::pair<std::string, Tensor>>& buffers,
-                  std::optional<amp::Fp8Scaling> finer = {});
+                  Options options);
+  LayerStatistics(amp::Fp8Recipe recipe, const std::vector<std::pair<std::string, Tensor>>& buffers)
+      : LayerStatistics(std::move(recipe), buffers, Options()) {}
 
   void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
                std::span<const Tensor> outputs) override;
@@ -121,12 +131,15 @@ class LayerStatistics : public autograd::OpObserver {
 
   amp::Fp8Recipe recipe_;
   std::map<std::string, Tensor> buffers_;
-  std::optional<amp::Fp8Scaling> finer_;
+  Options options_;
   std::vector<Layer> layers_;
 };
 
 // A table of the first `max_layers` layers.
 std::string ranking_text(const std::vector<LayerStats>& layers, size_t max_layers = 10);
+// The numbers of all layers as scalars for TensorBoard, grouped by tensor and kind:
+// "input_sqnr_e4m3/blocks.0.mlp.up". Those without a value are left out.
+void add_events(io::EventWriter& events, const std::vector<LayerStats>& layers, int64_t step);
 // All layers as one line of JSON.
 std::string ranking_json(const std::vector<LayerStats>& layers, int64_t step);
 

@@ -131,9 +131,9 @@ void measure_step(train::MetaRun& run, const train::Config& config, Forecast& fo
 }
 
 // Bytes that a step with statistics takes more than others.
-int64_t statistics_bytes(train::MetaRun& run) {
+int64_t statistics_bytes(train::MetaRun& run, const train::Config& config) {
   const int64_t before = run.memory().peak;
-  LayerStatistics statistics({}, {});
+  LayerStatistics statistics({}, {}, {.modules = config.layer_stats_modules});
   const autograd::OpObserverScope observing(&statistics);
   run.step();
   return run.memory().peak - before;
@@ -189,10 +189,11 @@ void keep_one_block(train::Config& config) {
   config.architecture = io::config_json(model);
 }
 
-// One block of the configuration's kind, small enough that its steps take milliseconds, with the
-// same proportions of attention, MLP and head.
+// One block of the configuration's kind, small enough that its steps take milliseconds, with about
+// the same proportions of attention, MLP and head, and of tokens to weights: casts and quantization
+// of weights take time, too.
 train::Config small_model(train::Config config) {
-  constexpr int64_t max_width = 384, max_tokens = 384, max_vocab = 8192;
+  constexpr int64_t max_width = 256, max_tokens = 512, max_vocab = 4096;
   const int64_t per_head = config.width / config.heads, width = config.width;
   const int64_t group = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
   config.heads = std::clamp<int64_t>(max_width / per_head, 1, config.heads);
@@ -200,14 +201,16 @@ train::Config small_model(train::Config config) {
   if (config.kv_heads > 0) config.kv_heads = std::max<int64_t>(config.heads / group, 1);
   config.width = config.heads * per_head;
   config.hidden = std::max<int64_t>(config.hidden * config.width / width, 1);
-  config.context = std::min(config.context, max_tokens);
-  config.batch = std::clamp<int64_t>(max_tokens / config.context, 1, config.batch);
+  const int64_t tokens = std::min(config.batch * config.context * config.width / width, max_tokens);
+  config.context = std::clamp<int64_t>(tokens, 1, config.context);
+  config.batch = std::max<int64_t>(tokens / config.context, 1);
   config.accumulate = 1;
   keep_one_block(config);
   config.vocab =
       std::min({config.vocab, std::max<int64_t>(config.vocab / config.layers, 256), max_vocab});
   config.layers = 1;
-  config.freeze.clear();  // parameters of other blocks
+  config.freeze.clear();  // names of other blocks
+  config.layer_stats_modules.clear();
   config.overrides = {};
   config.precision_plan.clear();
   config.auto_precision = false;
@@ -222,7 +225,7 @@ double measured_step_seconds(const train::Config& config) {
   trainer.step(tokens);  // allocates
   double best = std::numeric_limits<double>::infinity(), all = 0;
   // Long enough for several steps of a small model, and at least two of a large one.
-  constexpr double budget = 0.06;
+  constexpr double budget = 0.05;
   for (int i = 0; i < 2 || all < budget; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     trainer.step(tokens);
@@ -233,11 +236,53 @@ double measured_step_seconds(const train::Config& config) {
   return best;
 }
 
+struct StepTime {
+  double micro_batches = 0, update = 0;  // seconds
+};
+
+StepTime roofline_of(const Forecast& forecast, const Machine& machine) {
+  StepTime time;
+  for (const Work& one : forecast.work) {
+    const train::Precision rate = rate_of(one.dtype, forecast.precision);
+    const double seconds = std::max(one.flops / machine.flops[static_cast<size_t>(rate)],
+                                    one.bytes / machine.bandwidth);
+    (&one == &forecast.work.back() ? time.update : time.micro_batches) += seconds;
+  }
+  return time;
+}
+
+// The shapes of the model's own layers, as far as they take milliseconds.
+train::LayerShape layer_shape(const train::Config& config, Device device) {
+  const int64_t widest = device.is_cpu() ? 512 : 1024;
+  return {.rows = std::min<int64_t>(config.batch * config.context, 512),
+          .in = std::min<int64_t>(config.width, widest),
+          .out = std::min<int64_t>(config.hidden, 3 * widest)};
+}
+
+// By steps of a small model in the configuration's precision.
+Machine::Slowdown measure_slowdown(const train::Config& config, const Machine& machine) {
+  train::Config small = small_model(config);
+  const Device device = train::device_of(config);
+  // Narrow layers are slower than those of the model.
+  Machine narrow{.bandwidth = machine.bandwidth};
+  narrow.flops.fill(
+      train::linear_rate(device, config.precision, config.fp8_scaling, layer_shape(small, device)));
+  const StepTime roofline = roofline_of(forecast(small), narrow);
+  // One micro-batch more takes its own time, and no update. On a busy machine it may seem to take
+  // next to none.
+  const double one = measured_step_seconds(small);
+  small.accumulate = 2;
+  const double micro_batch = std::clamp(measured_step_seconds(small) - one, one / 10, one);
+  return {.micro_batches = micro_batch / roofline.micro_batches,
+          .update = (one - micro_batch) / roofline.update};
+}
+
 // Bytes of the tokens that a run holds in memory: those of a text. Token files and large texts are
 // mapped, and what is mapped of them is given back if memory is scarce.
 int64_t data_memory(const train::Config& config) {
+  // In the program's file, and copied.
   if (config.data == data::builtin_source)
-    return static_cast<int64_t>(data::builtin_corpus().size());
+    return 2 * static_cast<int64_t>(data::builtin_corpus().size());
   std::error_code error;
   const auto bytes = std::filesystem::file_size(config.data, error);
   const bool held = !error && std::cmp_less(bytes, data::Source{}.cache_from);
@@ -263,7 +308,7 @@ Forecast forecast(const train::Config& config) {
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
   result.logits = logits_rows(config.batch * config.context, config.vocab, type, Device::meta()) *
                   config.vocab * static_cast<int64_t>(size_of(type));
-  if (takes_statistics(config)) result.statistics = statistics_bytes(run);
+  if (takes_statistics(config)) result.statistics = statistics_bytes(run, config);
   measure_step(run, config, result);
   run.model().state_dict();  // as for a checkpoint, which drops FP8 copies of weights
   result.between_steps = run.memory().allocated;
@@ -324,35 +369,24 @@ int64_t largest_batch(train::Config config, int64_t bytes) {
 
 Machine measure_machine(const train::Config& config) {
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
-  const Device device = train::device_of(config);
-  // The shapes of the model's own layers, as far as they take milliseconds.
-  const int64_t widest = device.is_cpu() ? 512 : 1024;
-  const train::LayerShape shape = {.rows = std::min<int64_t>(config.batch * config.context, widest),
-                                   .in = std::min<int64_t>(config.width, widest),
-                                   .out = std::min<int64_t>(config.hidden, 4 * widest)};
-  Machine machine{.bandwidth = train::norm_bandwidth(device, shape.rows, shape.in)};
   using train::Precision;
-  for (const Precision precision :
-       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8})
-    machine.flops[static_cast<size_t>(precision)] =
-        train::linear_rate(device, precision, config.fp8_scaling, shape);
-  if (!device.is_cpu()) return machine;
+  const Device device = train::device_of(config);
+  const train::LayerShape shape = layer_shape(config, device);
+  Machine machine{.bandwidth = train::norm_bandwidth(device, shape.rows, shape.in)};
   for (const Precision precision :
        {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
-    const train::Config small = small_model(train::with_precision(config, precision));
-    machine.slowdown[static_cast<size_t>(precision)] =
-        measured_step_seconds(small) / step_seconds(forecast(small), machine);
+    const auto at = static_cast<size_t>(precision);
+    machine.flops[at] = train::linear_rate(device, precision, config.fp8_scaling, shape);
+    if (device.is_cpu())
+      machine.slowdown[at] = measure_slowdown(train::with_precision(config, precision), machine);
   }
   return machine;
 }
 
 double step_seconds(const Forecast& forecast, const Machine& machine) {
-  double seconds = 0;
-  for (const Work& one : forecast.work)
-    seconds += std::max(
-        one.flops / machine.flops[static_cast<size_t>(rate_of(one.dtype, forecast.precision))],
-        one.bytes / machine.bandwidth);
-  return seconds * machine.slowdown[static_cast<size_t>(forecast.precision)];
+  const StepTime roofline = roofline_of(forecast, machine);
+  const Machine::Slowdown& slowdown = machine.slowdown[static_cast<size_t>(forecast.precision)];
+  return slowdown.micro_batches * roofline.micro_batches + slowdown.update * roofline.update;
 }
 
 int64_t machine_memory() {

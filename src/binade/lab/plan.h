@@ -31,7 +31,7 @@ struct Forecast {
   int64_t statistics = 0;     // samples of all layers in a step with layer statistics
   int64_t snapshot = 0;  // copy of weights and optimizer state that a checkpoint is written from
   bool saves_during_steps = false;  // whether the snapshot lives beside the next steps
-  std::vector<Work> work;           // of one optimizer step
+  std::vector<Work> work;           // of one optimizer step; the last is the update
   train::Precision precision = train::Precision::fp32;
 
   int64_t of(memory::Category category) const { return at_peak[static_cast<size_t>(category)]; }
@@ -55,10 +55,13 @@ int64_t largest_batch(train::Config config, int64_t bytes);
 struct Machine {
   std::array<double, 5> flops = {};  // FLOP/s of matmuls, by train::Precision
   double bandwidth = 0;              // bytes per second
-  // Seconds of a real step over those of its roofline, by train::Precision: ops other than large
+  // Seconds of real steps over those of their roofline, by train::Precision: ops other than large
   // matmuls and norms reach less. Measured on a CPU, with one small block of the model's kind; a
   // GPU's step is its roofline.
-  std::array<double, 5> slowdown = {1, 1, 1, 1, 1};
+  struct Slowdown {
+    double micro_batches = 1, update = 1;
+  };
+  std::array<Slowdown, 5> slowdown = {};
 };
 Machine measure_machine(const train::Config& config);
 

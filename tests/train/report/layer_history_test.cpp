@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "binade/base/error.h"
 #include "io/temporary_folder.h"
 #include "support/error_of.h"
@@ -35,11 +37,30 @@ TEST(LayerHistory, IsInTheModelsOrder) {
   EXPECT_THAT(history.steps, ElementsAre(10, 20));
   EXPECT_EQ(history.layers[0][0].harm, 0.25);
   EXPECT_EQ(history.layers[1][0].harm, 0.75);
-  EXPECT_EQ(history.layers[1][1].input, 8);
+  EXPECT_EQ(history.layers[1][1].tensors[0].amax, 8);
   const std::string html = layer_charts(history);
   EXPECT_THAT(html, HasSubstr("blocks.10.up"));
   EXPECT_THAT(html, HasSubstr("Largest magnitudes"));
   EXPECT_THAT(html, Not(HasSubstr("nan")));
+}
+
+TEST(LayerHistory, HasTheStatisticsOfTensors) {
+  const testing::TemporaryFolder folder;
+  const std::string tensor =
+      R"({"amax":2,"zeros":0.5,"e4m3":{"underflow":0.25,"saturate":0,"sqnr":30},"channels":8,)"
+      R"("outlier_channels":2,"first_exponent":-3,"exponents":[0.5,0.25]})";
+  const LayerHistory history = read_layer_history(folder.put(
+      "layers.jsonl", line(1, fmt::format(R"({{"module":"a","harm":0,"input":{0},"weight":{0},)"
+                                          R"("gradient":{0}}})",
+                                          tensor))));
+  const LayerHistory::Tensor& found = history.layers.at(0).at(0).tensors[2];
+  EXPECT_EQ(found.zeros, 0.5);
+  EXPECT_EQ(found.outliers, 0.25);
+  EXPECT_EQ(found.sqnr[2], 30);
+  EXPECT_EQ(found.underflow[2], 0.25);
+  EXPECT_TRUE(std::isnan(found.sqnr[0]));  // the file has none
+  EXPECT_EQ(found.first_exponent, -3);
+  EXPECT_THAT(found.exponents, ElementsAre(0.5, 0.25));
 }
 
 // A resumed run repeats steps; a killed one leaves part of a line.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "binade/train/report/chart.h"
+#include "io/temporary_folder.h"
 
 namespace binade::train {
 namespace {
@@ -179,6 +180,33 @@ TEST(Report, BitsPerByteAreLossesInAnotherUnit) {
   EXPECT_DOUBLE_EQ(*run.bits_per_byte(std::log(2)), 0.5);
   run.bytes_per_token = 0;
   EXPECT_FALSE(run.bits_per_byte(1));
+}
+
+TEST(Report, LinksToThePageOfItsLayers) {
+  const testing::TemporaryFolder folder;
+  RunSummary run = summary();
+  EXPECT_THAT(report_html(run), Not(HasSubstr("layers.html")));
+  run.layers = {.modules = {"blocks.0.mlp.up"}, .steps = {1}, .layers = {{LayerHistory::Layer{}}}};
+  write_report(run, folder / "report.html");
+  EXPECT_THAT(testing::content_of(folder / "report.html"), HasSubstr("href=\"layers.html\""));
+  EXPECT_THAT(testing::content_of(folder / "layers.html"), HasSubstr("blocks.0.mlp.up"));
+}
+
+TEST(Report, ListsTheMovesOfAutoPrecision) {
+  RunSummary run = summary();
+  EXPECT_THAT(report_html(run), Not(HasSubstr("Precision of layers")));
+  run.config.auto_precision = true;
+  EXPECT_THAT(report_html(run), HasSubstr("No layer moved"));
+  run.moves.layers = {{.module = "blocks.0.mlp.up",
+                       .step = 4,
+                       .harm = 0.98,
+                       .fp8_scaling = amp::Fp8Scaling::row,
+                       .forward = false,
+                       .dgrad = true,
+                       .wgrad = false}};
+  const std::string html = report_html(run);
+  for (const char* part : {"blocks.0.mlp.up", ">FP8, row<", ">bf16<", ">98%<"})
+    EXPECT_THAT(html, HasSubstr(part));
 }
 
 TEST(Report, ARunWithoutStepsHasOne) { EXPECT_THAT(report_html({}), HasSubstr("</html>")); }

@@ -74,6 +74,7 @@ struct Config {
   std::string out;
   int64_t eval_every = 200, eval_batches = 8, log_every = 50, checkpoint_every = 400, keep = 2,
           sample = 400, layer_stats = 100, patience = 0;
+  std::vector<std::string> layer_stats_modules;  // patterns; empty: all linear layers
   bool keep_best = false;
   bool resume = false, start_over = false, allow_changes = false, dry_run = false;
   double time_limit = 0;  // seconds; 0: none

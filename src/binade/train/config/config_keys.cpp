@@ -160,6 +160,9 @@ constexpr Key all_keys[] = {
      "Tokens to generate at the end, after two lines at each validation; 0: none"},
     {"run", "layer_stats", Whole{&C::layer_stats, 0, most},
      "Steps between per-layer statistics; 0: none"},
+    {"run", "layer_stats_modules", List{&C::layer_stats_modules},
+     "Linear layers with statistics: patterns with * and ?, or modules and all below them, such as "
+     "blocks.*.mlp; empty: all"},
     {"run", "keep_best", Switch{&C::keep_best},
      "Write the model with the lowest validation loss to best/ in the run's folder"},
     {"run", "patience", Whole{&C::patience, 0, most},

@@ -11,7 +11,7 @@
 #include "binade/base/json.h"
 #include "binade/formats/format.h"
 #include "binade/io/file.h"
-#include "binade/train/report/svg.h"
+#include "binade/train/report/heat_map.h"
 
 namespace binade::train {
 namespace {
@@ -38,18 +38,43 @@ std::vector<Line> complete_lines(std::string_view text) {
   return lines;
 }
 
-double amax(const json::Value& layer, const char* tensor) {
-  const json::Value& value = layer.at(tensor).at("amax");
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.number();
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+double number_or_nan(const json::Value& object, const char* name) {
+  const json::Value* const value = object.find(name);
+  return value == nullptr || value->is_null() ? unknown : value->number();
+}
+
+LayerHistory::Tensor parse_tensor(const json::Value& value) {
+  LayerHistory::Tensor tensor{
+      .amax = number_or_nan(value, "amax"),
+      .zeros = number_or_nan(value, "zeros"),
+      .outliers = number_or_nan(value, "outlier_channels") / number_or_nan(value, "channels")};
+  for (size_t i = 0; i < LayerHistory::formats; ++i) {
+    const json::Value* const format = value.find(LayerHistory::format_names[i]);
+    const auto member = [&](const char* name) {
+      return format == nullptr ? unknown : number_or_nan(*format, name);
+    };
+    tensor.sqnr[i] = member("sqnr");
+    tensor.underflow[i] = member("underflow");
+    tensor.saturate[i] = member("saturate");
+  }
+  if (const json::Value* first = value.find("first_exponent"))
+    tensor.first_exponent = first->integer(-2000, 2000);
+  if (const json::Value* exponents = value.find("exponents")) {
+    for (const json::Value& fraction : exponents->array())
+      tensor.exponents.push_back(fraction.number());
+  }
+  return tensor;
 }
 
 ByModule parse_layers(const json::Value& root) {
   ByModule layers;
-  for (const json::Value& layer : root.at("layers").array()) {
-    layers[layer.at("module").string()] = {.harm = layer.at("harm").number(),
-                                           .input = amax(layer, "input"),
-                                           .weight = amax(layer, "weight"),
-                                           .gradient = amax(layer, "gradient")};
+  for (const json::Value& entry : root.at("layers").array()) {
+    LayerHistory::Layer& layer = layers[entry.at("module").string()];
+    layer.harm = entry.at("harm").number();
+    for (size_t i = 0; i < layer.tensors.size(); ++i)
+      layer.tensors[i] = parse_tensor(entry.at(LayerHistory::tensor_names[i]));
   }
   return layers;
 }
@@ -75,7 +100,49 @@ bool module_order(const std::string& a, const std::string& b) {
   return a.size() < b.size();
 }
 
-// The modules with the largest harm at any time, in the order of the model.
+std::string harm_map(const LayerHistory& history) {
+  const std::vector<size_t> rows = most_harmed(history);
+  HeatMap map{.title = "Harm of FP8 by layer over time",
+              .steps = history.steps,
+              .rows = {},
+              .light = 1e-3,  // usual
+              .dark = 1,
+              .logarithmic = true,
+              .style = format_style("fp8")};
+  if (rows.size() < history.modules.size())
+    map.title += fmt::format(", the {} most harmed of {}", rows.size(), history.modules.size());
+  for (const size_t row : rows) {
+    map.rows.push_back({history.modules[row], {}});
+    for (const auto& layers : history.layers) map.rows.back().values.push_back(layers[row].harm);
+  }
+  return heat_map(map);
+}
+
+std::string magnitude_chart(const LayerHistory& history) {
+  Series input{"inputs", {}, {.color = Style::ink}},
+      weight{"weights", {}, {.color = Style::ink, .dash = 1}},
+      gradient{"gradients", {}, {.color = Style::ink, .dash = 2}},
+      f16{"largest f16", {}, format_style("f16")}, e4m3{"largest e4m3", {}, format_style("e4m3")};
+  const auto largest = [](const std::vector<LayerHistory::Layer>& layers, size_t tensor) {
+    double result = 0;
+    for (const LayerHistory::Layer& layer : layers)
+      result = std::max(result, layer.tensors[tensor].amax);
+    return std::log2(result);
+  };
+  for (size_t i = 0; i < history.steps.size(); ++i) {
+    const auto step = static_cast<double>(history.steps[i]);
+    input.points.emplace_back(step, largest(history.layers[i], 0));
+    weight.points.emplace_back(step, largest(history.layers[i], 1));
+    gradient.points.emplace_back(step, largest(history.layers[i], 2));
+    f16.points.emplace_back(step, std::log2(formats::spec::f16.max()));
+    e4m3.points.emplace_back(step, std::log2(formats::spec::e4m3.max()));
+  }
+  return line_chart({"Largest magnitudes in linear layers", "step", "log2 of the magnitude"},
+                    {input, weight, gradient, f16, e4m3});
+}
+
+}  // namespace
+
 std::vector<size_t> most_harmed(const LayerHistory& history) {
   std::vector<double> worst(history.modules.size(), 0);
   for (const auto& layers : history.layers) {
@@ -89,67 +156,6 @@ std::vector<size_t> most_harmed(const LayerHistory& history) {
   std::sort(order.begin(), order.end());
   return order;
 }
-
-// One row per layer, one column per record; the darker, the more harm.
-std::string harm_map(const LayerHistory& history) {
-  const std::vector<size_t> rows = most_harmed(history);
-  size_t longest = 0;
-  for (const size_t row : rows) longest = std::max(longest, history.modules[row].size());
-  const double names = std::min(8.3 * static_cast<double>(longest) + 8, svg::width * 0.52);
-  const double row_height = 21, columns = svg::width - names - 60;
-  const double width = columns / static_cast<double>(history.steps.size());
-  const double floor = row_height * static_cast<double>(rows.size());
-  std::string title = "Harm of FP8 by layer over time";
-  if (rows.size() < history.modules.size())
-    title += fmt::format(", the {} most harmed of {}", rows.size(), history.modules.size());
-  std::string svg = svg::open_figure(title, floor + 40);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const double y = row_height * static_cast<double>(i);
-    svg += svg::text("label", "start", 0, y + 16, history.modules[rows[i]]);
-    for (size_t j = 0; j < history.steps.size(); ++j) {
-      // From 0.001, which is usual, to 1 on a logarithmic scale.
-      const double harm = std::max(history.layers[j][rows[i]].harm, 1e-3);
-      svg += fmt::format(
-          "<rect class=\"f{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{}\" "
-          "fill-opacity=\"{:.2f}\"/>",
-          format_style("fp8").color, names + width * static_cast<double>(j), y + 1, width + 0.1,
-          row_height - 2, 0.06 + 0.94 * (1 + std::log10(harm) / 3));
-    }
-    svg += svg::text("tick", "start", names + columns + 6, y + 16,
-                     fmt::format("{:.2g}", history.layers.back()[rows[i]].harm));
-  }
-  svg += svg::text("tick", "start", names, floor + 16, fmt::format("{}", history.steps.front()));
-  svg += svg::text("tick", "end", names + columns, floor + 16,
-                   fmt::format("{}", history.steps.back()));
-  svg += svg::text("label", "middle", names + columns / 2, floor + 34, "step");
-  return svg + svg::text("tick", "start", names + columns + 6, floor + 16, "last") +
-         svg::close_figure;
-}
-
-std::string magnitude_chart(const LayerHistory& history) {
-  Series input{"inputs", {}, {.color = Style::ink}},
-      weight{"weights", {}, {.color = Style::ink, .dash = 1}},
-      gradient{"gradients", {}, {.color = Style::ink, .dash = 2}},
-      f16{"largest f16", {}, format_style("f16")}, e4m3{"largest e4m3", {}, format_style("e4m3")};
-  const auto largest = [](const std::vector<LayerHistory::Layer>& layers,
-                          double LayerHistory::Layer::*member) {
-    double result = 0;
-    for (const LayerHistory::Layer& layer : layers) result = std::max(result, layer.*member);
-    return std::log2(result);
-  };
-  for (size_t i = 0; i < history.steps.size(); ++i) {
-    const auto step = static_cast<double>(history.steps[i]);
-    input.points.emplace_back(step, largest(history.layers[i], &LayerHistory::Layer::input));
-    weight.points.emplace_back(step, largest(history.layers[i], &LayerHistory::Layer::weight));
-    gradient.points.emplace_back(step, largest(history.layers[i], &LayerHistory::Layer::gradient));
-    f16.points.emplace_back(step, std::log2(formats::spec::f16.max()));
-    e4m3.points.emplace_back(step, std::log2(formats::spec::e4m3.max()));
-  }
-  return line_chart({"Largest magnitudes in linear layers", "step", "log2 of the magnitude"},
-                    {input, weight, gradient, f16, e4m3});
-}
-
-}  // namespace
 
 LayerHistory read_layer_history(const std::filesystem::path& path) {
   if (std::error_code error; !std::filesystem::exists(path, error)) return {};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -8,10 +10,23 @@
 namespace binade::train {
 
 struct LayerHistory {
-  // The largest magnitudes of a layer's tensors, and the harm of FP8.
+  // By these indices: the tensors of a layer, and the formats their statistics are for.
+  static constexpr const char* tensor_names[] = {"input", "weight", "gradient"};
+  static constexpr const char* format_names[] = {"f16", "bf16", "e4m3", "e5m2"};
+  static constexpr size_t formats = 4;
+
+  // NaN if a file has no such value.
+  struct Tensor {
+    double amax = 0, zeros = 0;  // largest magnitude, fraction of zeros
+    double outliers = 0;         // fraction of channels with outliers
+    std::array<double, formats> sqnr = {}, underflow = {}, saturate = {};  // dB, fractions
+    // Fractions of the elements by exponent, from first_exponent on.
+    int64_t first_exponent = 0;
+    std::vector<double> exponents = {};
+  };
   struct Layer {
-    double harm = 0;
-    double input = 0, weight = 0, gradient = 0;  // amax
+    double harm = 0;  // of FP8
+    std::array<Tensor, 3> tensors = {};
   };
   std::vector<std::string> modules;        // in the order of the model
   std::vector<int64_t> steps;              // ascending
@@ -21,6 +36,10 @@ struct LayerHistory {
 // The records of a file, at most 200 of them, evenly spread. An incomplete last line is ignored;
 // of two records of one step the later counts. Empty if there is no such file.
 LayerHistory read_layer_history(const std::filesystem::path& path);
+
+// The modules to show, by index in the order of the model: those that FP8 harms most, as many as a
+// chart has room for.
+std::vector<size_t> most_harmed(const LayerHistory& history);
 
 // Charts of the harm of FP8 by layer and of the largest magnitudes. Empty without records.
 std::string layer_charts(const LayerHistory& history);

@@ -15,6 +15,7 @@
 #include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
+#include "binade/train/report/layer_page.h"
 #include "binade/version.h"
 
 namespace binade::train {
@@ -75,6 +76,23 @@ std::string rank_table(const RunSummary& run) {
                           bytes_text(static_cast<int64_t>(rank.sent))});
   }
   return "<h2>Ranks</h2>\n" + to_html(table);
+}
+
+// The moves of auto_precision.
+std::string move_table(const RunSummary& run) {
+  if (!run.config.auto_precision) return "";
+  if (run.moves.layers.empty())
+    return "<h2>Precision of layers</h2>\n<p>No layer moved: FP8 harmed none.</p>\n";
+  Table table{.header = {"step", "layer", "forward", "dgrad", "wgrad", "lost by the run's recipe"}};
+  for (const Promotion& move : run.moves.layers) {
+    const std::string fp8 =
+        fmt::format("FP8, {}", amp::name(move.fp8_scaling.value_or(run.config.fp8_scaling)));
+    const auto precision = [&fp8](bool in_bf16) { return in_bf16 ? "bf16" : fp8; };
+    table.rows.push_back({std::to_string(move.step), escaped(move.module), precision(move.forward),
+                          precision(move.dgrad), precision(move.wgrad),
+                          fmt::format("{:.0f}%", 100 * move.harm)});
+  }
+  return "<h2>Precision of layers</h2>\n" + to_html(table);
 }
 
 std::string tiles(const RunSummary& run) {
@@ -150,6 +168,20 @@ std::string family_name(const Config& config) {
   return config.model == ModelFamily::llama ? "Llama" : "GPT-2";
 }
 
+std::string run_title(const RunSummary& run) {
+  return fmt::format("{} in {}, {} parameters", family_name(run.config), name(run.config.precision),
+                     grouped(run.parameters));
+}
+
+std::string run_facts(const RunSummary& run) {
+  return facts({{"Finished", run.origin.date},
+                {"Binade", run.origin.version},
+                {"on", run.origin.machine},
+                {"Command", run.origin.command}});
+}
+
+constexpr const char* layer_page_file = "layers.html";
+
 }  // namespace
 
 Provenance provenance(const Config& config) {
@@ -166,29 +198,35 @@ std::optional<double> RunSummary::bits_per_byte(double loss) const {
 
 std::string report_html(const RunSummary& run) {
   const Config& c = run.config;
-  const std::string title = fmt::format("{} in {}, {} parameters", family_name(c),
-                                        name(c.precision), grouped(run.parameters));
   std::string html = fmt::format(
       "<p>{} layers, width {}, {} heads, context {}; trained on {} with batches of {} x {} "
       "sequences.</p>\n",
       c.layers, c.width, c.heads, c.context, escaped(c.data), c.accumulate, c.batch);
-  html += facts({{"Finished", run.origin.date},
-                 {"Binade", run.origin.version},
-                 {"on", run.origin.machine},
-                 {"Command", run.origin.command}});
+  html += run_facts(run);
   html += tiles(run) + "<main>\n" + charts(run) + "</main>\n";
+  if (!run.layers.steps.empty())
+    html += fmt::format(
+        "<p><a href=\"{0}\">{0}</a>: statistics of inputs, weights and gradients over time.</p>\n",
+        layer_page_file);
   if (!run.sample.empty())
     html += fmt::format("<h2>A sample of its text</h2>\n<pre>{}</pre>\n", escaped(run.sample));
-  html += rank_table(run);
+  html += move_table(run) + rank_table(run);
   html += fmt::format("<details><summary>Configuration</summary>\n<pre>{}</pre></details>\n",
                       escaped(to_toml(c)));
-  return page(title, html);
+  return page(run_title(run), html);
 }
 
 void write_report(const RunSummary& run, const std::filesystem::path& path) {
-  io::AtomicFile file(path, "report");
-  file.append(report_html(run));
-  file.commit();
+  const auto write = [](const std::filesystem::path& to, const std::string& html) {
+    io::AtomicFile file(to, "report");
+    file.append(html);
+    file.commit();
+  };
+  // First, since the report links to it.
+  if (!run.layers.steps.empty())
+    write(std::filesystem::path(path).replace_filename(layer_page_file),
+          layer_page(run.layers, "Linear layers of " + run_title(run), run_facts(run)));
+  write(path, report_html(run));
 }
 
 }  // namespace binade::train

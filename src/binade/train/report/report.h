@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "binade/tensor/memory.h"
+#include "binade/train/config/precision_plan.h"
 #include "binade/train/metrics.h"
 #include "binade/train/rank_time.h"
 #include "binade/train/report/layer_history.h"
@@ -36,6 +37,7 @@ struct RunSummary {
   Provenance origin = {};
   std::vector<RankTime> ranks = {};  // empty: one process
   LayerHistory layers = {};
+  PrecisionPlan moves = {};  // of auto_precision
 
   // A loss in nats per token as bits per byte of text; nothing if bytes_per_token is unknown.
   std::optional<double> bits_per_byte(double loss) const;

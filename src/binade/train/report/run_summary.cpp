@@ -93,6 +93,9 @@ RunSummary read_run(const std::filesystem::path& folder) {
                   .found = "none"});
   }
   run.layers = read_layer_history(folder / "layers.jsonl");
+  const std::filesystem::path plan = folder / "precision_plan.json";
+  if (std::error_code error; run.config.auto_precision && std::filesystem::exists(plan, error))
+    run.moves = read_precision_plan(plan);
   run.bytes_per_token = known_bytes_per_token(run.config);
   if (std::error_code error; std::filesystem::exists(folder / file_name, error)) {
     read_summary(folder / file_name, run);
