@@ -225,7 +225,7 @@ double measured_step_seconds(const train::Config& config) {
   trainer.step(tokens);  // allocates
   double best = std::numeric_limits<double>::infinity(), all = 0;
   // Long enough for several steps of a small model, and at least two of a large one.
-  constexpr double budget = 0.05;
+  constexpr double budget = 0.03;
   for (int i = 0; i < 2 || all < budget; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     trainer.step(tokens);
