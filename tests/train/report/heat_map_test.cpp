@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-size_t count(const std::string& text, const std::string& part) {
+size_t squares_of(const std::string& text, const std::string& part) {
   size_t found = 0;
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
   return found;
@@ -31,10 +31,10 @@ TEST(HeatMap, ShowsNamesStepsValuesAndALegend) {
   for (const char* text : {"Noise", "first &amp; best", "second", ">10<", ">30<", ">step<", ">0 %<",
                            ">100 %<", "class=\"f2\""})
     EXPECT_THAT(svg, HasSubstr(text));
-  EXPECT_EQ(count(svg, "<rect"), 5u + 7u);  // values, and squares of the legend
+  EXPECT_EQ(squares_of(svg, "<rect"), 5u + 7u);  // values, and squares of the legend
   // The darkest value and the darkest square; a value in the middle and the square there.
-  EXPECT_EQ(count(svg, "fill-opacity=\"1.00\""), 2u);
-  EXPECT_EQ(count(svg, "fill-opacity=\"0.53\""), 2u);
+  EXPECT_EQ(squares_of(svg, "fill-opacity=\"1.00\""), 2u);
+  EXPECT_EQ(squares_of(svg, "fill-opacity=\"0.53\""), 2u);
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
@@ -46,8 +46,8 @@ TEST(HeatMap, GoesByOrdersOfMagnitudeIfLogarithmic) {
                                     .dark = 1,
                                     .logarithmic = true});
   // Both below the lightest, and the lightest of the legend; halfway, and its middle.
-  EXPECT_EQ(count(svg, "fill-opacity=\"0.06\""), 3u);
-  EXPECT_EQ(count(svg, "fill-opacity=\"0.53\""), 2u);
+  EXPECT_EQ(squares_of(svg, "fill-opacity=\"0.06\""), 3u);
+  EXPECT_EQ(squares_of(svg, "fill-opacity=\"0.53\""), 2u);
 }
 
 TEST(HeatMap, IsEmptyWithoutValues) {

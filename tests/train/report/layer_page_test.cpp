@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-LayerHistory history_of(int steps) {
+LayerHistory studied_history(int steps) {
   LayerHistory history{.modules = {"blocks.0.mlp.up", "blocks.0.mlp.down"}};
   for (int step = 1; step <= steps; ++step) {
     history.steps.push_back(step);
@@ -26,7 +26,7 @@ LayerHistory history_of(int steps) {
 }
 
 TEST(LayerPage, ShowsEachTensor) {
-  const std::string html = layer_page(history_of(4), "A <study>", "<p>facts</p>");
+  const std::string html = layer_page(studied_history(4), "A <study>", "<p>facts</p>");
   EXPECT_THAT(html, HasSubstr("A &lt;study&gt;"));
   EXPECT_THAT(html, HasSubstr("<p>facts</p>"));
   EXPECT_THAT(html, HasSubstr("2 linear layers in 4 steps with statistics, from step 1 to 4"));
