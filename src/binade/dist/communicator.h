@@ -103,6 +103,8 @@ class Communicator {
   // Of a GPU: from here on, a watchdog follows all work that the GPU has so far. For a replay of
   // captured collectives, which it does not see.
   virtual void watch_replay() {}
+  // Of a GPU: ends all ranks if a collective has failed, of which the host learns in no other way.
+  virtual void check_alive() {}
 
   // Prints "binade: rank 2: message" and ends all ranks with exit code `status`.
   [[noreturn]] virtual void abort(const std::string& message, int status) = 0;

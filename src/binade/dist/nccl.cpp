@@ -316,6 +316,16 @@ class Nccl final : public Communicator {
   }
   void finalize() override {}
 
+  // The host learns of a failure with its next operation.
+  void check_alive() override {
+    const auto failure = watchdog_.failure();
+    if (!failure) return;
+    if (failure->error.empty()) host_.abort_stuck(failure->operation, failure->seconds);
+    fail("ranks", {.argument = failure->operation.phase + ", " + failure->operation.name,
+                   .expected = "success",
+                   .found = failure->error});
+  }
+
   void watch_replay() override {
     check_alive();
     stream_.follow_device();
@@ -342,16 +352,6 @@ class Nccl final : public Communicator {
   }
 
  private:
-  // The host learns of a failure with its next operation.
-  void check_alive() {
-    const auto failure = watchdog_.failure();
-    if (!failure) return;
-    if (failure->error.empty()) host_.abort_stuck(failure->operation, failure->seconds);
-    fail("ranks", {.argument = failure->operation.phase + ", " + failure->operation.name,
-                   .expected = "success",
-                   .found = failure->error});
-  }
-
   template <class F>
   Pending run(F work) {
     check_alive();
