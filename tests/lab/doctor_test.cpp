@@ -467,6 +467,16 @@ TEST(AutoPrecisionRules, MoveFromFineScalesToBf16) {
   EXPECT_TRUE(rules.plan().find("a")->forward);
 }
 
+TEST(AutoPrecisionRules, KeepMatmulsInBf16WhileOthersFollow) {
+  AutoPrecision rules;
+  int64_t step = 0;
+  for (int i = 0; i < 3; ++i) rules.look({looked("a", {0.6, 0.02, 0.02})}, ++step);
+  // The first is no longer above the limit, but not healthy either.
+  for (int i = 0; i < 3; ++i) rules.look({looked("a", {0.2, 0.6, 0.02})}, ++step);
+  const train::Promotion moved = *rules.plan().find("a");
+  EXPECT_TRUE(moved.forward && moved.dgrad && !moved.wgrad);
+}
+
 // A run with auto_precision.
 struct AutoRun {
   train::PrecisionPlan plan;

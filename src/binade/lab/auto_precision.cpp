@@ -83,8 +83,10 @@ std::optional<train::Promotion> AutoPrecision::decide(const std::string& module,
   if (now != nullptr && healthy) return next;  // back to the run's recipe
   if (!harmed) return {};
   if (mends) next.fp8_scaling = finer_;
-  for (size_t i = 0; i < 3; ++i)
-    next.*bf16_of[i] = mends ? finer[i] > mended_harm : harm[i] > max_harm;
+  for (size_t i = 0; i < 3; ++i) {
+    const bool in_bf16 = now != nullptr && now->*bf16_of[i];  // and stays there until it is healthy
+    next.*bf16_of[i] = mends ? finer[i] > mended_harm : in_bf16 || harm[i] > max_harm;
+  }
   return next;
 }
 

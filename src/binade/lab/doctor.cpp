@@ -346,9 +346,10 @@ void Doctor::finish_rankings(size_t left) {
   while (!pending_.empty() && (pending_.size() > left || ready(pending_.front()))) {
     ranking_ = pending_.front().layers.get();
     ranked_step_ = pending_.front().step;
-    append_line(layers_file, ranking_json(ranking_, ranked_step_));
     if (!events_) events_.emplace(folder_ / events_folder, first_step_);
     add_events(*events_, ranking_, ranked_step_);
+    append_line(layers_file,
+                ranking_json(ranking_, ranked_step_));  // last: a retry adds no second line
     pending_.pop_front();
   }
 }

@@ -37,9 +37,8 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
 // - replays a step with a non-finite loss, a skip that the loss scaler does not explain, or
 //   gradients that are zero, once per series of such steps, and appends the diagnosis to doctor.txt
 //   in the run's folder; explains loss spikes there, too;
-// - appends the statistics of linear layers to layers.jsonl, and to tb/layers for TensorBoard,
-// every
-//   `layer_stats` steps;
+// - appends the statistics of linear layers to layers.jsonl, and to tb/layers for TensorBoard, in
+//   every `layer_stats`-th step;
 // - with auto_precision, moves matmuls that FP8 harms to finer scales or bf16, and back, and lists
 //   the changes in precision_plan.json.
 class Doctor : public train::Observer {
