@@ -213,7 +213,7 @@ TEST_F(RanksMpi, RefuseProcessesWithoutMpi) {
   const Outcome torchrun =
       run_shell("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=29500 " + run);
   EXPECT_EQ(torchrun.status, 2);
-  EXPECT_THAT(torchrun.err, HasSubstr("torchrun: expected a launcher of MPI programs, found "
+  EXPECT_THAT(torchrun.err, HasSubstr("a launcher of MPI programs, found "
                                       "WORLD_SIZE = 2; torchrun starts processes without MPI"));
   // srun without --mpi=pmix starts processes that MPI does not connect.
   const Outcome srun = run_shell("SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0 " + run);
