@@ -125,6 +125,15 @@ std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Ne
   return plans;
 }
 
+namespace {
+
+// Three digits of small numbers, all of large ones: "0.0392 s", "3,475 s".
+std::string seconds_text(double seconds) {
+  return (seconds < 999.5 ? fmt::format("{:.3g}", seconds) : grouped(std::llround(seconds))) + " s";
+}
+
+}  // namespace
+
 std::string rank_plan_text(const std::vector<RankPlan>& plans) {
   std::string text = fmt::format(
       "{:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>9}  {:>9}  {:>5}  {:>12}\n", "ranks", "stage 1",
@@ -135,11 +144,11 @@ std::string rank_plan_text(const std::vector<RankPlan>& plans) {
   for (const RankPlan& plan : plans) {
     const auto bar = static_cast<size_t>(std::lround(bar_width * plan.tokens_per_second / best));
     text += fmt::format(
-        "{:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7.3g} s  {:>7.3g} s  {:>4.0f}%  {:>12}  {}\n",
-        plan.ranks, train::bytes_text(plan.memory[0]), train::bytes_text(plan.memory[1]),
-        train::bytes_text(plan.memory[2]), train::bytes_text(plan.bytes_sent), plan.compute,
-        plan.communication, 100 * plan.idle, grouped(static_cast<int64_t>(plan.tokens_per_second)),
-        std::string(bar, '#'));
+        "{:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>9}  {:>9}  {:>4.0f}%  {:>12}  {}\n", plan.ranks,
+        train::bytes_text(plan.memory[0]), train::bytes_text(plan.memory[1]),
+        train::bytes_text(plan.memory[2]), train::bytes_text(plan.bytes_sent),
+        seconds_text(plan.compute), seconds_text(plan.communication), 100 * plan.idle,
+        grouped(static_cast<int64_t>(plan.tokens_per_second)), std::string(bar, '#'));
   }
   return text;
 }
