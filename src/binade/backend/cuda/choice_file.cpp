@@ -1,9 +1,12 @@
 #include "binade/backend/cuda/choice_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 
@@ -36,6 +39,24 @@ ChoiceFile::ChoiceFile(std::string_view library, size_t version, const Gpu& gpu)
 std::optional<std::string> ChoiceFile::find(const std::string& problem) const {
   const auto found = choices_.find(problem);
   return found == choices_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<std::string> ChoiceFile::find_again(const std::string& problem) {
+  if (!path_.empty()) read();
+  return find(problem);
+}
+
+ChoiceFile::Lock::Lock(const ChoiceFile& file) {
+  if (file.path_.empty()) return;
+  std::error_code error;
+  fs::create_directories(file.path_.parent_path(), error);
+  descriptor_ = ::open((file.path_.string() + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  while (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+ChoiceFile::Lock::~Lock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void ChoiceFile::add(const std::string& problem, const std::string& choice) {

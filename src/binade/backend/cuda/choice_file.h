@@ -19,6 +19,21 @@ class ChoiceFile {
   ChoiceFile(std::string_view library, size_t version, const Gpu& gpu);
 
   std::optional<std::string> find(const std::string& problem) const;
+  // The same, with choices that other processes have added meanwhile.
+  std::optional<std::string> find_again(const std::string& problem);
+  // For its lifetime, other processes with the same file wait in its constructor: the ranks of a
+  // run must compute alike, so the first to meet a problem tunes it for all. Without a file, or if
+  // it cannot be locked, nobody waits.
+  class [[nodiscard]] Lock {
+   public:
+    explicit Lock(const ChoiceFile& file);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    int descriptor_ = -1;
+  };
   // Adds a choice and rewrites the file, keeping choices that other processes have added meanwhile.
   // Neither text contains bars or line breaks. Failing to write is not an error: the next process
   // tunes again.

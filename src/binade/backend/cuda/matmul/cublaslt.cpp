@@ -399,7 +399,7 @@ Plan make_plan(Context& context, const BlasGemm& p, const GemmKey& key) {
   if (tune && !is_capturing()) {
     // Work that waits for another rank would hold the lock that the rank may be waiting for.
     synchronize();
-    const AlgorithmFile::Lock lock(*context.file);
+    const ChoiceFile::Lock lock = context.file->lock();
     const auto tuned_elsewhere = context.file->find_again(key);
     if (tuned_elsewhere && can_run(context, plan, *tuned_elsewhere)) {
       plan.algorithm = *tuned_elsewhere;
