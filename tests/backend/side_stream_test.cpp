@@ -10,7 +10,7 @@ namespace {
 
 TEST(SideStream, NeedsAGpu) {
   if (!gpus().empty()) GTEST_SKIP() << "there is a GPU";
-  EXPECT_THROW(SideStream(Device::cuda()), Error);
+  EXPECT_THROW(SideStream{Device::cuda()}, Error);
 }
 
 TEST(SideStreamGpu, FollowsTheDeviceAndIsFollowed) {

@@ -53,6 +53,8 @@ class GradSlot {
 
   const Shape& shape() const { return meta_->shape; }
   DType dtype() const { return meta_->dtype; }
+  // The type of target()'s buffer: a leaf's may be wider than the leaf.
+  DType gradient_dtype() const { return meta_->node == nullptr ? meta_->grad_dtype : meta_->dtype; }
 
   // For the engine.
   std::shared_ptr<AutogradMeta>& meta() { return meta_; }

@@ -109,7 +109,7 @@ void write_gradient(const GradSlot& slot, const Shape& shape, MemoryFormat forma
     write(viewed(buffer, shape, format), accumulate);
     return;
   }
-  const Tensor gradient = empty(shape, slot.dtype(), slot.meta()->device, format);
+  const Tensor gradient = empty(shape, slot.gradient_dtype(), slot.meta()->device, format);
   write(gradient, false);
   slot.add(viewed(gradient, slot.shape(), format));
 }
