@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "binade/base/error.h"
 
@@ -101,8 +100,8 @@ TEST(SafetensorsHeader, RefusesThroughTheDocument) {
   }
 }
 
-// As large as a file may have it. Processor time, since other tests run at the same time.
-TEST(SafetensorsHeader, OpensSixHundredThousandTensorsInTwoSeconds) {
+// As large as a file may have it. Work that grows with the square would outlast ctest's limit.
+TEST(SafetensorsHeader, OpensSixHundredThousandTensors) {
   constexpr int64_t count = 600'000;
   std::string text = R"({"__metadata__":{"format":"pt"})";
   for (int64_t i = 0; i < count; ++i)
@@ -110,12 +109,9 @@ TEST(SafetensorsHeader, OpensSixHundredThousandTensorsInTwoSeconds) {
         R"(,"model.layers.{}.weight":{{"dtype":"F32","shape":[1,1],"data_offsets":[{},{}]}})", i,
         4 * i, 4 * i + 4);
   text += "}";
-  const std::clock_t begin = std::clock();
   const Header header = read_header(header_of(text, 4 * count));
-  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   ASSERT_EQ(std::ssize(header.entries), count);
   EXPECT_EQ(header.entries.back().offset - header.entries.front().offset, 4 * (count - 1));
-  EXPECT_LT(seconds, 2.0);
 }
 
 }  // namespace

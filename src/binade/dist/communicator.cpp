@@ -72,8 +72,7 @@ class Alone final : public Communicator {
 }  // namespace
 
 void Communicator::note(const std::string& name, int64_t bytes, int64_t sent) {
-  // Ranks that a GPU's failed collective has let go would wait for each other once more.
-  if (device_ranks_ != nullptr) device_ranks_->check_alive();
+  check_device();
   last_ = {last_.number + 1, name, bytes, counter_->phase_};
   history_ = XXH3_64bits_withSeed(name.data(), name.size(), history_);
   counter_->traffic_.bytes_sent += sent;

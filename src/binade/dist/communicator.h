@@ -124,6 +124,11 @@ class Communicator {
   void add_waited(double seconds) { traffic_.waited += seconds; }
   // Another communicator of the same ranks names the phase and counts this one's bytes.
   void count_on(Communicator& other) { counter_ = &other; }
+  // Ends all ranks if a collective between their GPUs has failed: ranks that it has let go would
+  // otherwise wait for each other once more.
+  void check_device() {
+    if (device_ranks_ != nullptr) device_ranks_->check_alive();
+  }
   // Before finalize() ends what it needs.
   void release_device() { device_ranks_ = nullptr; }
 

@@ -221,6 +221,7 @@ class Mpi final : public Communicator {
 
   void watch(Clock::time_point begin, bool& warned) {
     answer_questions(nullptr);
+    check_device();
     const double elapsed = seconds_since(begin);
     const bool expired = elapsed >= timeout();
     if (!expired && (warned || elapsed < std::min(warning_time, timeout() / 2))) return;

@@ -467,6 +467,7 @@ class NcclHost final : public Communicator {
       ncclResult_t error = ncclSuccess;
       ncclCommGetAsyncError(collectives_.get(), &error);
       check_nccl(error, "messages between ranks");
+      check_device();
       if (elapsed_since(begin) > timeout()) abort_stuck(last(), elapsed_since(begin));
     }
     cudaGetLastError();  // clears "not ready"
