@@ -71,7 +71,8 @@ bool forward_by_cudnn(const ConvForward& call) {
 }
 
 bool backward_input_by_cudnn(const ConvBackwardInput& call) {
-  if (call.bias.present) return false;
+  // The gradient of a 16-bit leaf is f32, and its sums are not to be rounded before.
+  if (call.bias.present || call.dx.dtype != call.dy.dtype) return false;
   const Tensor weight = rearranged(call.weight);
   if (!call.accumulate) return cudnn::conv_backward_input(call.dy, weight, call.geometry, call.dx);
   const Tensor added = new_scratch(call.dx.shape, call.dx.dtype, MemoryFormat::channels_last);
