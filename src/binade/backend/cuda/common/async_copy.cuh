@@ -19,6 +19,21 @@ __device__ inline void copy_async(void* shared, const void* global, bool inside)
 #endif
 }
 
+// Makes a group of the copies this thread started since its last group.
+__device__ inline void end_copy_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;\n" ::: "memory");
+#endif
+}
+
+// Waits for this thread's groups of copies except the last N.
+template <int N>
+__device__ inline void wait_copy_groups() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(N) : "memory");
+#endif
+}
+
 // Waits for the copies this thread started.
 __device__ inline void wait_copies() {
 #if __CUDA_ARCH__ >= 800

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -53,6 +54,25 @@ bool map_dense(Binary op, const TensorView& a, const TensorView& b, const Tensor
   }
 }
 
+// x times one f32 element, which is read on the device: gradients times a loss's gradient.
+struct TimesElement {
+  using Value = float;
+  const float* factor;
+  __device__ float operator()(const float (&x)[1], float) const {
+    return binary_value(Binary::mul, x[0], __ldg(factor));
+  }
+};
+
+// y = a * b for a 16-bit matrix and one f32 element; false, with nothing done, for other operands.
+bool multiply_by_element(const TensorView& a, const TensorView& b, const TensorView& y) {
+  const bool is_element =
+      std::all_of(b.strides.begin(), b.strides.end(), [](int64_t stride) { return stride == 0; });
+  if (b.dtype != DType::f32 || !is_element) return false;
+  const TimesElement f{b.as<const float>()};
+  return map_packs<bf16, bf16, TimesElement, 1, 2>(f, {a}, {y}) ||
+         map_packs<f16, f16, TimesElement, 1, 2>(f, {a}, {y});
+}
+
 // Ops whose results on integers have a fraction, kept if the output can hold it.
 bool has_fraction(Binary op) {
   return op == Binary::div || op == Binary::pow || op == Binary::atan2;
@@ -89,6 +109,7 @@ void binary(Binary op, TensorView a, TensorView b, TensorView y) {
   if (y.numel() == 0) return;
   simplify({&a, &b, &y});
   if (map_dense(op, a, b, y)) return;
+  if (op == Binary::mul && multiply_by_element(a, b, y)) return;
   const bool integers = is_integer(a.dtype) && is_integer(b.dtype);
   if (integers && !(has_fraction(op) && is_floating(y.dtype)) && op != Binary::atan2) {
     return map_elements<RuntimeOp<int64_t>, 2>({op}, {a, b}, {y});

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "binade/backend/cuda/common/block_reduce.cuh"
-#include "binade/backend/cuda/common/dynamic_operand.cuh"
+#include "binade/backend/cuda/norm/backward.cuh"
 
 namespace binade::backend::cuda {
 namespace {
@@ -13,46 +12,16 @@ struct Backward {
   bool centered;  // layer norm
   Operand dy, dsum, x, weight, mean, rstd;
   TargetOperand dx;
-  C* partials;  // [blocks][weight, bias][width]; null if no parameter needs a gradient
+  NormPartials<C> partials;
   int64_t rows, width;
 
-  __device__ C* weight_part(int64_t block) const { return partials + 2 * block * width; }
-  __device__ C* bias_part(int64_t block) const { return weight_part(block) + width; }
   __device__ C center(int64_t row) const { return centered ? load_one<C>(mean, row) : C{0}; }
-};
-
-// dx = scale * dy * weight + slope * (x - center) + offset, from the sums of g = dy * weight and of
-// g * (x - center) over the row.
-template <class C>
-struct Line {
-  C slope, offset;
-
-  __device__ Line(const Backward<C>& a, C scale, C plain, C products) {
-    const C count = static_cast<C>(a.width);
-    slope = -scale * scale * scale * (products / count);
-    offset = a.centered ? -scale * (plain / count) : C{0};
+  __device__ NormLine<C> line(C scale, C plain, C products) const {
+    return {centered, width, scale, plain, products};
   }
 };
 
-// The sums over a row's threads. A block of one row alternates between two halves of `scratch` (2 x
-// 2 x 32), so that one barrier per row is enough: no thread is more than one row ahead.
-template <class C>
-__device__ void team_sums(C& a, C& b, C* scratch, int parity) {
-  a = reduce_warp(a, Sum());
-  b = reduce_warp(b, Sum());
-  if (blockDim.x == warp_size) return;
-  const int lane = threadIdx.x % warp_size, warps = blockDim.x / warp_size;
-  C* half = scratch + parity * 2 * warp_size;
-  if (lane == 0) {
-    half[threadIdx.x / warp_size] = a;
-    half[warp_size + threadIdx.x / warp_size] = b;
-  }
-  __syncthreads();
-  a = reduce_warp(lane < warps ? half[lane] : C{0}, Sum());
-  b = reduce_warp(lane < warps ? half[warp_size + lane] : C{0}, Sum());
-}
-
-// The packs of a row that thread t of its team reads: t, t + team, t + 2 team, ...
+// This thread's packs of a row.
 template <class C, int N, int K>
 struct RowPart {
   Fetched<C, N> dy[K], x[K], dsum[K];
@@ -71,9 +40,7 @@ struct RowPart {
     scale = load_one<C>(a.rstd, row);
   }
 
-  __device__ static int64_t column_of(int k) {
-    return static_cast<int64_t>(k * blockDim.x + threadIdx.x) * N;
-  }
+  __device__ static int64_t column_of(int k) { return team_column<N>(k); }
 };
 
 // Sums of a row for its dx; adds the row's terms to the parameters' gradients.
@@ -100,7 +67,7 @@ __device__ void add_row(const Backward<C>& a, const RowPart<C, N, K>& part, C& p
 
 template <class C, int N, int K>
 __device__ void write_dx(const Backward<C>& a, const RowPart<C, N, K>& part, int64_t row,
-                         const Line<C>& line) {
+                         const NormLine<C>& line) {
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const int64_t column = part.column_of(k);
@@ -128,30 +95,6 @@ __device__ void write_dx(const Backward<C>& a, const RowPart<C, N, K>& part, int
   }
 }
 
-// Writes the block's sums to the workspace: those of its teams, added in order in shared memory.
-template <class C, int N, int K>
-__device__ void write_partials(const Backward<C>& a, C* shared, const C (&dweight)[K][N],
-                               const C (&dbias)[K][N]) {
-  for (unsigned team = 0; team < blockDim.y; ++team) {
-    if (threadIdx.y == team) {
-      const bool last = team + 1 == blockDim.y;
-      C* weight_to = last ? a.weight_part(blockIdx.x) : shared;
-      C* bias_to = last ? a.bias_part(blockIdx.x) : shared + a.width;
-#pragma unroll
-      for (int k = 0; k < K; ++k) {
-        const int64_t column = RowPart<C, N, K>::column_of(k);
-        if (column >= a.width) continue;
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
-          weight_to[column + i] = dweight[k][i] + (team > 0 ? shared[column + i] : C{0});
-          bias_to[column + i] = dbias[k][i] + (team > 0 ? shared[a.width + column + i] : C{0});
-        }
-      }
-    }
-    __syncthreads();
-  }
-}
-
 // A block processes rows a grid apart and keeps the sums for the parameters in registers. The next
 // row is loaded while the current one is processed.
 template <class C, int N, int K, int Threads>
@@ -176,9 +119,9 @@ __global__ void __launch_bounds__(Threads) backward_kernel(const __grid_constant
     add_row(a, part, plain, products, dweight, dbias);
     if (!a.dx) continue;
     team_sums(plain, products, scratch, parity);
-    write_dx(a, part, row, Line<C>(a, part.scale, plain, products));
+    write_dx(a, part, row, a.line(part.scale, plain, products));
   }
-  if (a.partials != nullptr) write_partials(a, reinterpret_cast<C*>(dynamic), dweight, dbias);
+  if (a.partials) a.partials.write(reinterpret_cast<C*>(dynamic), dweight, dbias);
 }
 
 // ---- rows too wide for registers: a pass for dx, another for the parameters ----
@@ -200,7 +143,7 @@ __global__ void __launch_bounds__(wide_threads) wide_dx(const __grid_constant__ 
     products += g * (load_one<C>(a.x, base + column) - center);
   }
   team_sums(plain, products, scratch, 0);
-  const Line<C> line(a, scale, plain, products);
+  const NormLine<C> line = a.line(scale, plain, products);
   for (int64_t column = threadIdx.x; column < a.width; column += blockDim.x) {
     const C deviation = load_one<C>(a.x, base + column) - center;
     C out = gradient(column) * scale + (deviation * line.slope + line.offset);
@@ -220,8 +163,8 @@ __global__ void wide_parameters(const __grid_constant__ Backward<C> a) {
     dweight += dy * (deviation * load_one<C>(a.rstd, row));
     dbias += dy;
   }
-  a.weight_part(blockIdx.y)[column] = dweight;
-  a.bias_part(blockIdx.y)[column] = dbias;
+  a.partials.weight(blockIdx.y)[column] = dweight;
+  a.partials.bias(blockIdx.y)[column] = dbias;
 }
 
 // ---- the parameters' gradients, from the sums of all blocks ----
@@ -254,30 +197,6 @@ struct Parameters {
   Target dweight, dbias;
 };
 
-// The workspace of the blocks' sums.
-template <class C>
-class Partials {
- public:
-  Partials(Backward<C>& a, const Parameters& parameters, int64_t blocks)
-      : blocks_(blocks), width_(a.width), parameters_(parameters) {
-    if (!parameters.dweight.present() && !parameters.dbias.present()) return;
-    sums_ = workspace({blocks, 2, a.width}, dtype_of<C>);
-    a.partials = static_cast<C*>(sums_.raw_data());
-  }
-
-  void finish() const {
-    if (!sums_.defined()) return;
-    launch(finish_parameters<C>, dim3(static_cast<unsigned>(divide_up(width_, warp_size)), 2),
-           dim3(warp_size, finish_rows), 0, static_cast<const C*>(sums_.raw_data()), blocks_,
-           width_, parameters_.dweight, parameters_.dbias);
-  }
-
- private:
-  int64_t blocks_, width_;
-  Parameters parameters_;
-  Tensor sums_;
-};
-
 template <class C, int N, int K, int Threads>
 void start_held(Backward<C> a, int64_t team, const Parameters& parameters) {
   const auto kernel = backward_kernel<C, N, K, Threads>;
@@ -290,23 +209,25 @@ void start_held(Backward<C> a, int64_t team, const Parameters& parameters) {
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   const int64_t blocks = std::min(divide_up(a.rows, per_block),
                                   int64_t{properties().multiprocessors} * std::max(resident, 1));
-  const Partials<C> partials(a, parameters, blocks);
+  const NormParameterSums<C> sums(parameters.dweight, parameters.dbias, blocks, a.width);
+  a.partials = sums.partials();
   launch(kernel, static_cast<unsigned>(blocks), block, shared, a);
-  partials.finish();
+  sums.finish();
 }
 
 template <class C>
 void start_wide(Backward<C> a, const Parameters& parameters) {
   constexpr int64_t max_chunks = 64;
   const int64_t chunks = std::min(a.rows, max_chunks);
-  const Partials<C> partials(a, parameters, chunks);
+  const NormParameterSums<C> sums(parameters.dweight, parameters.dbias, chunks, a.width);
+  a.partials = sums.partials();
   if (a.dx.data != nullptr) launch(wide_dx<C>, static_cast<unsigned>(a.rows), wide_threads, 0, a);
-  if (a.partials != nullptr) {
+  if (a.partials.data != nullptr) {
     constexpr int threads = 128;
     const auto columns = static_cast<unsigned>(divide_up(a.width, threads));
     launch(wide_parameters<C>, dim3(columns, static_cast<unsigned>(chunks)), threads, 0, a);
   }
-  partials.finish();
+  sums.finish();
 }
 
 template <class C, int N>
@@ -324,12 +245,30 @@ void start_backward(const Backward<C>& a, const Parameters& parameters) {
 
 }  // namespace
 
+template <class C>
+NormParameterSums<C>::NormParameterSums(const Target& dweight, const Target& dbias, int64_t blocks,
+                                        int64_t width)
+    : blocks_(blocks), width_(width), dweight_(dweight), dbias_(dbias) {
+  if (dweight.present() || dbias.present()) sums_ = workspace({blocks, 2, width}, dtype_of<C>);
+}
+
+template <class C>
+void NormParameterSums<C>::finish() const {
+  if (!sums_.defined()) return;
+  launch(finish_parameters<C>, dim3(static_cast<unsigned>(divide_up(width_, warp_size)), 2),
+         dim3(warp_size, finish_rows), 0, static_cast<const C*>(sums_.raw_data()), blocks_, width_,
+         dweight_, dbias_);
+}
+
+template class NormParameterSums<float>;
+template class NormParameterSums<double>;
+
 void norm_backward(const NormBackward& args) {
   require_compute("norm_backward",
                   {&args.dy, &args.dsum, &args.x, &args.weight, &args.mean, &args.rstd,
                    &args.dx.view, &args.dweight.view, &args.dbias.view});
   const int64_t width = args.x.shape.back();
-  if (width == 0) return;
+  if (width == 0 || norm_backward_16bit(args)) return;
   const int pack = pack_size(width, {&args.dy, &args.dsum, &args.x, &args.dx.view}, {&args.weight});
   with_packing(args.x.dtype, pack, [&](auto packing) {
     using P = decltype(packing);
@@ -342,7 +281,7 @@ void norm_backward(const NormBackward& args) {
                         .mean = args.mean,
                         .rstd = args.rstd,
                         .dx = args.dx,
-                        .partials = nullptr,
+                        .partials = {},
                         .rows = args.x.numel() / width,
                         .width = width};
     start_backward<C, P::size>(a, {args.dweight, args.dbias});

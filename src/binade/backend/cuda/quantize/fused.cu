@@ -49,6 +49,8 @@ struct ElementReader {
 struct Bounds {
   int64_t rows, columns;
 
+  static __device__ NoColumns columns_at(int64_t) { return {}; }
+
   // The number of elements of a row from `column` on.
   __device__ int64_t count(int64_t row, int64_t column) const {
     return row < rows ? columns - column : 0;
@@ -75,8 +77,7 @@ struct SwiGlu : Bounds {
     x.load(at, count(row, column), chunk.gate);
     x.load(at + columns, count(row, column), chunk.up);
   }
-  __device__ void values(int64_t, int64_t, const Chunk& chunk,
-                         float (&out)[parts][chunk_bytes]) const {
+  __device__ void values(NoColumns, const Chunk& chunk, float (&out)[parts][chunk_bytes]) const {
     float gate[chunk_bytes];
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) {
@@ -110,7 +111,7 @@ struct SwiGluBackward : Bounds {
     x.load(gate_at, count(row, column), chunk.gate);
     x.load(gate_at + columns, count(row, column), chunk.up);
   }
-  __device__ void values(int64_t, int64_t, const Chunk& chunk,
+  __device__ void values(NoColumns, const Chunk& chunk,
                          float (&out)[parts + others][chunk_bytes]) const {
     float d[chunk_bytes];
 #pragma unroll
@@ -154,8 +155,7 @@ struct ActivationBackward : Bounds {
     dy.load(at, count(row, column), chunk.dy);
     x.load(at, count(row, column), chunk.x);
   }
-  __device__ void values(int64_t, int64_t, const Chunk& chunk,
-                         float (&out)[parts][chunk_bytes]) const {
+  __device__ void values(NoColumns, const Chunk& chunk, float (&out)[parts][chunk_bytes]) const {
     float v[chunk_bytes];
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) {
@@ -167,12 +167,21 @@ struct ActivationBackward : Bounds {
   }
 };
 
-template <class Reader>
+// `affine`: with means or a bias, which rms norm does not have.
+template <class Reader, bool affine>
 struct Norm : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 1, others = 0;
-  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 3 : 1;
-  using Chunk = typename Reader::Chunk;
+  static constexpr int in_flight = vectorized ? 2 : 1;
+  static constexpr int blocks = !vectorized ? 1 : affine ? 2 : 3;  // the bias takes registers
+  struct Columns {
+    float weight[chunk_bytes], bias[affine ? chunk_bytes : 1];
+  };
+  struct Chunk {
+    typename Reader::Chunk x;
+    float center, scale;
+    bool exists;
+  };
   Reader x;
   Operand weight, bias;
   const float *mean, *rstd;  // mean is null for rms
@@ -187,25 +196,37 @@ struct Norm : Bounds {
         rstd(norm.rstd.as<const float>()),
         dtype(norm.dtype) {}
 
-  __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
-    x.load(row * columns + column, count(row, column), chunk);
-  }
-  __device__ void values(int64_t row, int64_t column, const Chunk& chunk,
-                         float (&out)[parts][chunk_bytes]) const {
-    constexpr int pack = vectorized ? 8 : 1;  // of parameters
-    const int64_t existing = count(row, column);
-    const float center = mean != nullptr && existing > 0 ? mean[row] : 0;
-    const float scale = existing > 0 ? rstd[row] : 0;
+  // The parameters are 0 past the matrix's end.
+  __device__ Columns columns_at(int64_t column) const {
+    constexpr int pack = vectorized ? 8 : 1;
+    Columns result = {};
 #pragma unroll
     for (int i = 0; i < chunk_bytes; i += pack) {
-      float w[pack] = {}, b[pack] = {};
-      if (i < existing) {
-        load_parameter(weight, column + i, 1.0f, w);
-        load_parameter(bias, column + i, 0.0f, b);
-      }
+      if (column + i >= columns) continue;
+      float values[pack];
+      load_parameter(weight, column + i, 1.0f, values);
 #pragma unroll
-      for (int j = 0; j < pack; ++j)
-        out[0][i + j] = normed_value(chunk[i + j], center, scale, w[j], b[j]);
+      for (int j = 0; j < pack; ++j) result.weight[i + j] = values[j];
+      if constexpr (!affine) continue;
+      load_parameter(bias, column + i, 0.0f, values);
+#pragma unroll
+      for (int j = 0; j < pack; ++j) result.bias[affine ? i + j : 0] = values[j];
+    }
+    return result;
+  }
+  __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
+    x.load(row * columns + column, count(row, column), chunk.x);
+    chunk.exists = count(row, column) > 0;
+    chunk.center = affine && mean != nullptr && chunk.exists ? mean[row] : 0;
+    chunk.scale = chunk.exists ? rstd[row] : 0;
+  }
+  __device__ void values(const Columns& parameters, const Chunk& chunk,
+                         float (&out)[parts][chunk_bytes]) const {
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; ++i) {
+      const float y = normed_value(chunk.x[i], chunk.center, chunk.scale, parameters.weight[i],
+                                   affine ? parameters.bias[i] : 0.0f);
+      out[0][i] = chunk.exists ? y : 0;
     }
     round_to(dtype, out[0]);
   }
@@ -281,9 +302,12 @@ void quantize_activation_backward(Activation activation, TensorView dy, TensorVi
 }
 
 void quantize_norm(const NormOperands& norm, const QuantizedOutput& out) {
-  quantize_from({&norm.x}, norm.x.shape[1], out,
-                [&](auto tag) { return Norm<typename decltype(tag)::type>(norm); },
-                {&norm.weight, &norm.bias});
+  const auto run = [&](auto affine) {
+    quantize_from({&norm.x}, norm.x.shape[1], out,
+                  [&](auto tag) { return Norm<typename decltype(tag)::type, affine.value>(norm); },
+                  {&norm.weight, &norm.bias});
+  };
+  norm.mean.present || norm.bias.present ? run(std::true_type()) : run(std::false_type());
 }
 
 }  // namespace binade::backend::cuda

@@ -56,8 +56,8 @@ struct Stored : Matrix<T> {
       }
     }
   }
-  __device__ void values(int64_t, int64_t, const Chunk& chunk,
-                         float (&out)[parts][chunk_bytes]) const {
+  static __device__ NoColumns columns_at(int64_t) { return {}; }
+  __device__ void values(NoColumns, const Chunk& chunk, float (&out)[parts][chunk_bytes]) const {
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) out[0][i] = chunk[i];
   }

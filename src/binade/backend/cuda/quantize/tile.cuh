@@ -72,6 +72,9 @@ struct TileOutput {
   }
 };
 
+// Of a source that needs nothing per column.
+struct NoColumns {};
+
 // A block quantizes 128 x 128 elements at a time, and transposes them in shared memory. A Source is
 // a matrix [rows, parts * columns]:
 //   vectorized  whether its rows and columns come in chunks of 16 at aligned addresses
@@ -80,8 +83,9 @@ struct TileOutput {
 //               transposed, as e4m3
 //   in_flight   chunks loaded before the first is used, limited by registers
 //   blocks      that a multiprocessor must be able to hold, which limits registers
+//   columns_at  loads what 16 adjacent columns of all rows need
 //   load        loads the operands of 16 adjacent elements of each part
-//   values      computes those elements, 0 past the matrix's end
+//   values      computes those elements from both, 0 past the matrix's end
 template <class Source, class Q>
 __global__ void __launch_bounds__(tile_threads, Source::blocks)
     quantize_kernel(const __grid_constant__ Source source, const __grid_constant__ TileOutput out) {
@@ -97,6 +101,9 @@ __global__ void __launch_bounds__(tile_threads, Source::blocks)
   const int64_t rows = source.rows, columns = source.columns;
   const int64_t left = static_cast<int64_t>(blockIdx.x) * tile_side;
   const int64_t step = static_cast<int64_t>(gridDim.y) * tile_side;
+  static_assert(tile_threads % tile_chunks == 0);  // so a thread's chunks are in the same columns
+  const auto shared_by_rows =
+      source.columns_at(left + static_cast<int>(threadIdx.x) % tile_chunks * chunk_bytes);
   uint32_t largest = 0;
   for (int64_t top = static_cast<int64_t>(blockIdx.y) * tile_side; top < rows; top += step) {
     if (transposes) __syncthreads();  // the previous tile has been read
@@ -113,7 +120,7 @@ __global__ void __launch_bounds__(tile_threads, Source::blocks)
         const int at = (batch + i) * tile_threads + static_cast<int>(threadIdx.x);
         const int64_t row = top + at / tile_chunks, column = left + at % tile_chunks * chunk_bytes;
         float values[all][chunk_bytes];
-        source.values(row, column, loaded[i], values);
+        source.values(shared_by_rows, loaded[i], values);
         if constexpr (Source::others > 0) {
           uint32_t unused = 0;
           tiles[parts].put(at / tile_chunks, at % tile_chunks,
