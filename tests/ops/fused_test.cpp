@@ -201,6 +201,22 @@ TEST(Fused, LinearCrossEntropyInChunksOfAnySize) {
   }
 }
 
+// GPT-2's head is worth more than its layers, and chunks cost it more than they save; Llama's is
+// small, and so are its chunks. Sizes are those of the published models.
+TEST(LinearCrossEntropy, ChunksOfAGpuFollowTheHeadsSize) {
+  const auto rows = [](int64_t all, int64_t classes, int64_t width) {
+    return logits_rows(all, {.classes = classes, .width = width, .dtype = DType::bf16},
+                       Device::cuda());
+  };
+  EXPECT_EQ(rows(65536, 50304, 768), 16384);
+  EXPECT_EQ(rows(16384, 32000, 2048), 4096);
+  EXPECT_EQ(rows(16384, 32000, 4096), 4096);
+  EXPECT_EQ(rows(16384, 128256, 4096), 4096);
+  EXPECT_EQ(rows(16384, 256, 384), 16384);  // 8 MiB of logits in all
+  EXPECT_EQ(rows(0, 256, 384), 1);
+  EXPECT_EQ(rows(12289, 32000, 2048), 4097);  // equal ones, since no tile divides them
+}
+
 // Logits of the whole vocabulary never exist: the chunk decides the memory.
 TEST(Fused, LinearCrossEntropyKeepsOnlyAChunkOfLogits) {
   const auto peak_of = [](bool fused) {

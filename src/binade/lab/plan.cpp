@@ -306,8 +306,10 @@ Forecast forecast(const train::Config& config) {
     result.masters = 4 * result.trained_count;
   const DType type =
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
-  result.logits = logits_rows(config.batch * config.context, config.vocab, type, Device::meta()) *
-                  config.vocab * static_cast<int64_t>(size_of(type));
+  result.logits =
+      logits_rows(config.batch * config.context,
+                  {.classes = config.vocab, .width = config.width, .dtype = type}, Device::meta()) *
+      config.vocab * static_cast<int64_t>(size_of(type));
   if (takes_statistics(config)) result.statistics = statistics_bytes(run, config);
   measure_step(run, config, result);
   run.model().state_dict();  // as for a checkpoint, which drops FP8 copies of weights

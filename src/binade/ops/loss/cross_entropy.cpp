@@ -197,12 +197,26 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   });
 }
 
-// Few enough to stay in or near a CPU's cache, enough to fill a GPU. There each chunk also costs a
-// read and a write of the weight's gradient.
-int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device) {
-  const int64_t bytes = int64_t{device.is_cuda() ? 2048 : 64} << 20;
-  int64_t fitting = bytes / (classes * static_cast<int64_t>(size_of(dtype)));
-  fitting = std::max<int64_t>(fitting, 1);
+namespace {
+
+// Rows of logits for which a chunk is worth its cost. On a CPU these stay in or near its cache. On
+// a GPU each chunk reads and writes the f32 gradient of the weight, as long as a matmul of about
+// 200 rows takes.
+int64_t fitting_rows(const HeadSize& head, Device device) {
+  const int64_t row_bytes = head.classes * static_cast<int64_t>(size_of(head.dtype));
+  if (!device.is_cuda()) return std::max<int64_t>((int64_t{64} << 20) / row_bytes, 1);
+  // A layer has about 12 width^2 weights: a head of more than four layers is a large part of a
+  // step, and its chunks are long. The step of a smaller head hardly notices the 5% of 4096 rows.
+  constexpr int64_t least_rows = 4096;
+  if (head.classes > 4 * 12 * head.width)
+    return std::max<int64_t>((int64_t{2048} << 20) / row_bytes, 1);
+  return std::max<int64_t>((int64_t{256} << 20) / row_bytes, least_rows);
+}
+
+}  // namespace
+
+int64_t logits_rows(int64_t rows, const HeadSize& head, Device device) {
+  const int64_t fitting = fitting_rows(head, device);
   if (rows <= fitting) return std::max<int64_t>(rows, 1);
   // Chunks of equal size, in whole tiles if possible: a short last one would not fill a GPU.
   constexpr int64_t tile = 1024;
@@ -232,8 +246,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   if (call.recording() && x.requires_grad()) head.dx = Tensor::empty_like(head.x);
   if (call.recording() && weight.requires_grad())
     head.dweight = Tensor::empty(head.weight.shape(), accumulation_type(head.x), head.x.device());
-  head.run(chunk_rows > 0 ? chunk_rows
-                          : logits_rows(rows, weight.size(0), head.x.dtype(), x.device()));
+  const HeadSize size{.classes = weight.size(0), .width = width, .dtype = head.x.dtype()};
+  head.run(chunk_rows > 0 ? chunk_rows : logits_rows(rows, size, x.device()));
 
   const Tensor row = row_weight(targets, options, head.losses.dtype());
   return call.result(total(head.losses, row), [row, dx_unit = head.dx, dweight_unit = head.dweight,

@@ -28,8 +28,14 @@ Tensor cross_entropy_composite(const Tensor& logits, const Tensor& target,
 // [classes, width].
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             CrossEntropyOptions options = {}, int64_t chunk_rows = 0);
-// The default chunk_rows: about 64 MiB of logits, 2 GiB on a GPU.
-int64_t logits_rows(int64_t rows, int64_t classes, DType dtype, Device device);
+// A linear layer whose results are logits.
+struct HeadSize {
+  int64_t classes = 0, width = 0;
+  DType dtype = DType::f32;  // of the logits
+};
+// The default chunk_rows: about 64 MiB of logits. On a GPU 256 MiB but at least 4096 rows, and 2
+// GiB for a head of more weights than four layers of its width.
+int64_t logits_rows(int64_t rows, const HeadSize& head, Device device);
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
                                       CrossEntropyOptions options = {});
 
