@@ -28,7 +28,15 @@ class GroupOptions {
   double number(const char* name) const { return get<double>(name); }
   bool flag(const char* name) const { return get<bool>(name); }
   MasterOptions master() const {
-    return {.masters = flag("master_weights"),
+    const nb::object given = options_["master_weights"];
+    const bool is_text = nb::isinstance<nb::str>(given);
+    if (is_text && nb::cast<std::string>(given) != "split") {
+      fail("optimizer", {.argument = "master_weights",
+                         .expected = "True, False or 'split'",
+                         .found = "'" + nb::cast<std::string>(given) + "'"});
+    }
+    return {.masters = is_text || nb::cast<bool>(given),
+            .split_masters = is_text,
             .stochastic_rounding = flag("stochastic_rounding"),
             .seed = get<uint64_t>("seed")};
   }

@@ -19,7 +19,8 @@ class UnitsMpi : public MpiTest {};
 // Masters, moments, losses, norms and loss scales of stage 3 are those of one process, and the
 // blocks' parameters take the memory of a rank's part.
 TEST_F(UnitsMpi, StageThreeHasTheBitsOfOneProcess) {
-  for (const std::string options : {"f32 plain", "bf16 recompute", "f16 recompute", "f16 plain"}) {
+  for (const std::string options :
+       {"f32 plain", "bf16 recompute", "bf16 plain split", "f16 recompute", "f16 plain"}) {
     SCOPED_TRACE(options);
     const std::string alone = on_ranks(1, "language 2 " + options).out;
     ASSERT_THAT(alone, HasSubstr("blocks.2.mlp.down.weight"));
@@ -31,6 +32,8 @@ TEST_F(UnitsMpi, StageThreeHasTheBitsOfOneProcess) {
       EXPECT_EQ(on_ranks(ranks, "language 3 " + options).out, alone) << ranks;
   }
   EXPECT_EQ(on_ranks(3, "language 1 bf16 recompute").out, on_ranks(1, "language 3 bf16 plain").out);
+  EXPECT_EQ(on_ranks(3, "language 1 bf16 recompute split").out,
+            on_ranks(1, "language 3 bf16 plain split").out);
 }
 
 // Three units of two parameters each, on one rank of two without the other.

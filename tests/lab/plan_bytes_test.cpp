@@ -66,6 +66,7 @@ TEST(PlanBytes, OfParametersGradientsAndOptimizerAreKnown) {
                           {"bf16", ParameterStorage::masters, DType::f32, 2, 12},
                           {"bf16", ParameterStorage::autocast, DType::bf16, 4, 4},
                           {"bf16", ParameterStorage::masters, DType::bf16, 2, 8},
+                          {"bf16", ParameterStorage::split, DType::f32, 2, 10},
                           {"tf32", ParameterStorage::autocast, DType::f32, 4, 8}};
   for (const Expected& expected : all) {
     SCOPED_TRACE(std::string(expected.precision) + " moments " +
@@ -78,7 +79,10 @@ TEST(PlanBytes, OfParametersGradientsAndOptimizerAreKnown) {
     EXPECT_EQ(found.gradients, 4 * all_parameters);
     EXPECT_EQ(found.of(Category::gradients), gradients_at_peak(expected.precision));
     EXPECT_EQ(found.of(Category::optimizer), expected.optimizer * all_parameters);
-    EXPECT_EQ(found.masters, expected.params == ParameterStorage::masters ? 4 * all_parameters : 0);
+    const int64_t master = expected.params == ParameterStorage::masters ? 4
+                           : expected.params == ParameterStorage::split ? 2
+                                                                        : 0;
+    EXPECT_EQ(found.masters, master * all_parameters);
   }
 }
 
@@ -164,6 +168,8 @@ TEST(PlanWork, EndsWithTheUpdate) {
   EXPECT_EQ(each(update(config)), 12 + 12 + 8);
   config.params = ParameterStorage::masters;
   EXPECT_EQ(each(update(config)), 12 + 12 + 8 + 2);  // the 16-bit copy
+  config.params = ParameterStorage::split;
+  EXPECT_EQ(each(update(config)), 12 + 12 + 8);  // which is half of the master here
 }
 
 // --- text ---

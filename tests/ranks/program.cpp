@@ -140,13 +140,14 @@ uint64_t hash_of(const Tensor& tensor) {
 
 // A language model whose parameters have owners on several ranks; with f16 parameters the loss
 // scale overflows at first. Prints what must depend neither on the ranks nor on the stage.
-void language(const Ranks& ranks, int stage, DType dtype, bool recompute) {
+void language(const Ranks& ranks, int stage, DType dtype, bool recompute, bool split) {
   nn::GPT model(
       {.layers = 3, .width = 96, .heads = 2, .vocab = 300, .context = 8, .recompute = recompute},
       Device::cpu(), dtype);
   const Partition partition(model.parameters(), ranks->size(), {}, 60000);
-  optim::AdamW optimizer(model.parameters(),
-                         {.lr = 1e-2, .master = {.parts = partition.parts(ranks->rank())}});
+  optim::AdamW optimizer(
+      model.parameters(),
+      {.lr = 1e-2, .master = {.split_masters = split, .parts = partition.parts(ranks->rank())}});
   amp::GradScaler scaler(
       {.enabled = dtype == DType::f16, .init_scale = 0x1p21, .growth_interval = 2});
   Sharded sharded(model, optimizer, ranks, partition, {.micro_batches = 5, .stage = stage});
@@ -296,7 +297,7 @@ int main(int argc, char** argv) {
                type == "f32"    ? binade::DType::f32
                : type == "bf16" ? binade::DType::bf16
                                 : binade::DType::f16,
-               std::string(argv[4]) == "recompute");
+               std::string(argv[4]) == "recompute", argc > 5 && std::string(argv[5]) == "split");
     }
     if (scenario == "speed") speed(argv[2], argv[3]);
     if (scenario == "fault") fault(ranks, argv[2]);

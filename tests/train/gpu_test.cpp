@@ -224,6 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         GraphCase{"fp32", "fp32"}, GraphCase{"bf16", "bf16"},
         GraphCase{"bf16_masters", "bf16", [](Config& c) { c.params = ParameterStorage::masters; }},
+        GraphCase{"bf16_split", "bf16", [](Config& c) { c.params = ParameterStorage::split; }},
         GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.accumulate = 2; }},
         GraphCase{"bf16_recompute", "bf16", [](Config& c) { c.recompute = true; }},
         GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model = ModelFamily::llama; }},

@@ -90,7 +90,7 @@ TEST_F(InitFrom, RefusesWeightsThatAreNotFinite) {
 }
 
 TEST_F(InitFrom, TheFirstStepIsTakenFromThoseWeights) {
-  for (const char* params : {"autocast", "masters"}) {
+  for (const char* params : {"autocast", "masters", "split"}) {
     const Config config = configured({{"params", params}, {"lr", "0"}});
     Trainer trainer(config);
     trainer.init_from(config.init_from);

@@ -33,6 +33,9 @@ std::vector<Case> cases() {
     one.config.recompute = true;
     result.push_back(one);
   }
+  Case split{"bf16_split", small_config("bf16")};
+  split.config.params = ParameterStorage::split;
+  result.push_back(split);
   Case overflowing{"fp16_overflowing", small_config("fp16")};
   overflowing.config.scale_init = 0x1p40;  // the first steps are skipped
   overflowing.config.recompute = true;

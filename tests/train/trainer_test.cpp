@@ -342,7 +342,8 @@ TEST(TrainerLearningRate, GoesOnWhereASavedRunHadCome) {
 // Each trains, and its state brings back the run bit for bit, with 16-bit parameters, too.
 TEST(TrainerOptimizers, ResumeBitForBit) {
   for (const auto& [name, kind] : optimizer_names) {
-    for (const ParameterStorage params : {ParameterStorage::autocast, ParameterStorage::masters}) {
+    for (const ParameterStorage params :
+         {ParameterStorage::autocast, ParameterStorage::masters, ParameterStorage::split}) {
       SCOPED_TRACE(name);
       Config config = config_of("bf16", params, 1, 1);
       config.optimizer = kind;

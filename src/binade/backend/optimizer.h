@@ -29,6 +29,11 @@ struct OptimizerKernels {
   // factor = min(1, max_norm / (norm + 1e-6))
   void (*clip_factor)(TensorView norm, double max_norm, TensorView factor);
 
+  // Master weights (f32) to bf16 parameters and their rests (formats/split_f32.h), and back. All
+  // have the same number of elements. rest: see UpdateItem; if absent, it is not written.
+  void (*split_master)(TensorView master, TensorView parameter, TensorView rest);
+  void (*join_master)(TensorView parameter, TensorView rest, TensorView master);
+
   // CPU only; the optimizers refuse parameters on a GPU. Adam's `third` and 8-bit moments, too.
   void (*rmsprop)(std::span<const UpdateItem> items, const RmspropParams& hyper,
                   UpdateControl control) = nullptr;

@@ -8,13 +8,15 @@
 namespace binade::backend {
 
 // One parameter of a multi-tensor update. The update changes `master`, f32; `copy`, if present, is
-// the low-precision parameter derived from it.
+// the low-precision parameter derived from it. If `rest` is present, `master` is a bf16 parameter,
+// and the two are the halves of an f32 master weight (formats/split_f32.h).
 struct UpdateItem {
   TensorView master;
-  TensorView gradient;  // f32, f16 or bf16
-  TensorView first;     // momentum or first moment: f32, bf16 or u8 (8-bit moments)
-  TensorView second;    // second moment
-  TensorView third;     // largest second moment (amsgrad) or mean gradient (centered RMSprop)
+  TensorView rest = {};  // int16_t in u8, two for each element
+  TensorView gradient;   // f32, f16 or bf16
+  TensorView first;      // momentum or first moment: f32, bf16 or u8 (8-bit moments)
+  TensorView second;     // second moment
+  TensorView third;      // largest second moment (amsgrad) or mean gradient (centered RMSprop)
   // f32, of 8-bit moments: the largest magnitude of each formats::dynamic_block elements.
   TensorView first_scale, second_scale;
   TensorView copy;

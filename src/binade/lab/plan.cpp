@@ -163,9 +163,14 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
       for (const bool recompute : {false, true}) {
         if (masters && !train::uses_autocast(precision)) continue;
         train::Config config = train::with_precision(given, precision);
-        config.params = masters ? ParameterStorage::masters : ParameterStorage::autocast;
+        const auto with_masters =
+            given.params == ParameterStorage::split && precision != Precision::fp16
+                ? ParameterStorage::split
+                : ParameterStorage::masters;
+        config.params = masters ? with_masters : ParameterStorage::autocast;
         config.recompute = recompute;
-        result.emplace_back(fmt::format("{}{}{}", name(precision), masters ? ", masters" : "",
+        result.emplace_back(fmt::format("{}{}{}", name(precision),
+                                        masters ? fmt::format(", {}", name(config.params)) : "",
                                         recompute ? ", recompute" : ""),
                             config);
       }
@@ -302,8 +307,9 @@ Forecast forecast(const train::Config& config) {
   result.parameter_count = run.model().parameter_count();
   result.trained_count = train::trained_parameters(run.model());
   // Adapters are f32 themselves.
-  if (config.params == train::ParameterStorage::masters && config.lora_rank == 0)
-    result.masters = 4 * result.trained_count;
+  if (config.params != train::ParameterStorage::autocast && config.lora_rank == 0)
+    result.masters =
+        (config.params == train::ParameterStorage::split ? 2 : 4) * result.trained_count;
   const DType type =
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
   result.logits =

@@ -8,9 +8,6 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
-#include "binade/base/division.h"
-#include "binade/formats/dynamic_code.h"
-#include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
@@ -22,10 +19,6 @@ namespace {
 constexpr int64_t hyper_size = 8;  // of UpdateControl::hyper
 
 }  // namespace
-
-int64_t state_elements(std::string_view entry, int64_t count) {
-  return entry.ends_with("_scale") ? divide_up(count, formats::dynamic_block) : count;
-}
 
 Shape Optimizer::part_shape(const Slot& slot) const {
   return options_.parts.empty() ? slot.parameter.shape() : Shape{slot.part.count};
@@ -111,7 +104,9 @@ void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
     slot.part = {0, parameter.numel()};
     if (!options_.parts.empty()) slot.part = checked_part(known.size() - 1, parameter);
     const bool low = parameter.dtype() == DType::f16 || parameter.dtype() == DType::bf16;
-    if (low && options_.masters) {
+    if (parameter.dtype() == DType::bf16 && options_.masters && options_.split_masters) {
+      slot.rest = new_state(parameter, Shape{2 * slot.part.count}, DType::u8);
+    } else if (low && options_.masters) {
       slot.master = Tensor::empty(part_shape(slot), DType::f32, parameter.device());
       backend::of(parameter).elementwise.copy(part_of(slot, parameter), slot.master);
       slot.version = parameter.version();
@@ -190,31 +185,22 @@ void Optimizer::set_momentum(double) {
 }
 
 Tensor Optimizer::gradient_of(const Slot& slot, const StepControl& control) {
-  const Tensor gradient = cast(slot.parameter.grad(), accumulation_type(master_in(slot).dtype()));
+  const Tensor gradient = cast(slot.parameter.grad(), accumulation_type(slot.parameter.dtype()));
   return control.gradient_factor.defined() ? gradient * reshape(control.gradient_factor, {})
                                            : gradient;
 }
 
-const Tensor& Optimizer::master_in(const Slot& slot) {
+Tensor Optimizer::master_in(const Slot& slot) {
+  if (slot.rest.defined()) return joined(slot.parameter, slot);
   return slot.master.defined() ? slot.master : slot.parameter;
 }
 
 void Optimizer::write_master(const Slot& slot, const Tensor& value) {
+  if (slot.rest.defined())
+    return backend::of(value).optimizer.split_master(contiguous(value), slot.parameter, slot.rest);
   const auto& kernels = backend::of(value).elementwise;
   kernels.copy(value, master_in(slot));
   if (slot.master.defined()) kernels.copy(slot.master, slot.parameter);
-}
-
-std::vector<std::pair<std::string, Tensor*>> Optimizer::named_state(Slot& slot) {
-  std::vector<std::pair<std::string, Tensor*>> result;
-  const std::pair<const char*, Tensor*> all[] = {
-      {"master", &slot.master},           {"first", &slot.first},
-      {"second", &slot.second},           {"third", &slot.third},
-      {"first_scale", &slot.first_scale}, {"second_scale", &slot.second_scale}};
-  for (const auto& [name, tensor] : all) {
-    if (tensor->defined()) result.emplace_back(name, tensor);
-  }
-  return result;
 }
 
 std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) const {
@@ -225,6 +211,7 @@ std::map<int64_t, Optimizer::Peers> Optimizer::by_count(std::span<Slot*> slots) 
     const bool has_master = slot->master.defined();
     const Tensor parameter = own_elements(*slot);
     peers.items.push_back({.master = has_master ? slot->master : parameter,
+                           .rest = slot->rest,
                            .gradient = gradient_of(*slot),
                            .first = slot->first,
                            .second = slot->second,
@@ -449,91 +436,6 @@ size_t Optimizer::checked(size_t group) const {
   fail(name_, {.argument = "group",
                .expected = "fewer than " + std::to_string(groups_.size()),
                .found = std::to_string(group)});
-}
-
-Tensor Optimizer::master_of(const Tensor& parameter) {
-  for (Slot* slot : all_slots()) {
-    if (!slot->parameter.same_as(parameter)) continue;
-    refresh_master(*slot);
-    return slot->master.defined() ? slot->master : own_elements(*slot);
-  }
-  fail(name_, {.argument = "parameter",
-               .expected = "one of this optimizer's",
-               .found = describe(parameter)});
-}
-
-void Optimizer::forget_skipped() {
-  if (!skipped_.defined()) return;
-  const int64_t applied = steps();
-  known_skipped_ -= started_ - applied;
-  started_ = applied;
-  for (Slot* slot : all_slots()) slot->steps -= static_cast<int64_t>(slot->skipped.item());
-  backend::of(skipped_).elementwise.fill(skipped_, 0);
-}
-
-StateDict Optimizer::state_dict() {
-  forget_skipped();
-  for (Slot* slot : all_slots()) refresh_master(*slot);
-  StateDict state;
-  state["steps"] = full({}, static_cast<double>(started_), DType::i64);
-  size_t index = 0;
-  for (Group& group : groups_) {
-    for (Slot& slot : group.slots) {
-      const std::string prefix = std::to_string(index++) + ".";
-      for (const auto& [name, tensor] : named_state(slot)) state[prefix + name] = *tensor;
-      state[prefix + "steps"] = full({}, static_cast<double>(slot.steps), DType::i64);
-    }
-  }
-  return state;
-}
-
-void Optimizer::load_state_dict(const StateDict& state) {
-  const StateDict mine = state_dict();
-  const std::vector<Slot*> slots = all_slots();
-  // Of the whole tensor, whatever part of it this process has.
-  const auto shape_of = [&](const std::string& name, const Tensor& tensor) {
-    if (options_.parts.empty() || name.ends_with("steps")) return tensor.shape();
-    const Tensor& parameter = slots[std::stoul(name)]->parameter;
-    const int64_t elements = state_elements(name, parameter.numel());
-    return elements == parameter.numel() ? parameter.shape() : Shape{elements};
-  };
-  for (const auto& [name, tensor] : mine) {
-    const auto found = state.find(name);
-    const Shape expected = shape_of(name, tensor);
-    if (found == state.end() || found->second.shape() != expected) {
-      fail(name_,
-           {.argument = "state " + name,
-            .expected = to_string(expected) + " " + std::string(binade::name(tensor.dtype())) +
-                        " " + to_string(tensor.device()),
-            .found = found == state.end() ? "nothing" : describe(found->second),
-            .hint = "the state belongs to another model or optimizer"});
-    }
-    if (name.ends_with("steps") && !(found->second.item() >= 0)) {
-      fail(name_, {.argument = "state " + name,
-                   .expected = "at least 0",
-                   .found = std::to_string(found->second.item())});
-    }
-  }
-  if (state.size() != mine.size()) {
-    fail(name_, {.argument = "state",
-                 .expected = std::to_string(mine.size()) + " entries",
-                 .found = std::to_string(state.size())});
-  }
-  const NoGrad no_grad;
-  started_ = static_cast<int64_t>(state.at("steps").item());
-  size_t index = 0;
-  for (Group& group : groups_) {
-    for (Slot& slot : group.slots) {
-      const std::string prefix = std::to_string(index++) + ".";
-      for (const auto& [name, tensor] : named_state(slot))
-        copy_(*tensor, part_of(slot, name, state.at(prefix + name)));
-      if (slot.master.defined()) {
-        copy_(slot.parameter, state.at(prefix + "master"));
-        slot.version = slot.parameter.version();
-      }
-      slot.steps = static_cast<int64_t>(state.at(prefix + "steps").item());
-    }
-  }
 }
 
 }  // namespace binade::optim

@@ -23,7 +23,13 @@ struct Part {
 
 // Options every optimizer has.
 struct MasterOptions {
-  bool masters = true;               // f32 master weights for 16-bit parameters
+  bool masters = true;  // f32 master weights for 16-bit parameters
+  // Stores the master weight of a bf16 parameter as that parameter and 16 bits beside it
+  // (formats/split_f32.h): 2 bytes less for each element. Updates and state_dict() are those of f32
+  // master weights, but a master weight midway between two bf16 numbers is rounded to the one of
+  // larger magnitude, and one whose parameter is written keeps its lower bits: it differs from the
+  // written number by at most half a unit in the parameter's last place.
+  bool split_masters = false;
   bool stochastic_rounding = false;  // of updated 16-bit parameters without master weights
   uint64_t seed = 0;                 // of stochastic rounding
   // The elements of each parameter, in the order of all groups, that this process updates; others
@@ -102,8 +108,12 @@ class Optimizer : public amp::Steppable {
   void load_state_dict(const StateDict& state);
 
   // The f32 tensor that an update of `parameter` changes: its master weight, or itself; of these
-  // the part that this process updates.
+  // the part that this process updates. A copy if master weights are split.
   Tensor master_of(const Tensor& parameter);
+  // Writes the master weight of `parameter`, of which `values` are the part that this process
+  // updates, and the parameter itself if the two share bits or are the same. For weights that are
+  // known more exactly than in the parameter's type.
+  void set_master(const Tensor& parameter, const Tensor& values);
 
  protected:
   struct Slot {
@@ -112,6 +122,7 @@ class Optimizer : public amp::Steppable {
     Tensor gradient;       // of the part; undefined: the parameter's own
     Tensor shard;          // the part's elements; undefined: in the parameter
     Tensor master;         // undefined if the parameter itself is updated
+    Tensor rest;           // of a split master weight; see backend::UpdateItem
     uint64_t version = 0;  // of the parameter when it was last rounded from the master weight
     Tensor first, second, third;       // see backend::UpdateItem
     Tensor first_scale, second_scale;  // of 8-bit moments
@@ -168,7 +179,7 @@ class Optimizer : public amp::Steppable {
   // For updates by plain ops: the gradient times the control's factor, in the master weight's type.
   static Tensor gradient_of(const Slot& slot, const StepControl& control);
   // The f32 or f64 tensor that such an update starts from, and the write of its result.
-  static const Tensor& master_in(const Slot& slot);
+  static Tensor master_in(const Slot& slot);
   static void write_master(const Slot& slot, const Tensor& value);
   const MasterOptions& options() const { return options_; }
   // Calls of step() that the host did not know to be skipped.
@@ -177,6 +188,10 @@ class Optimizer : public amp::Steppable {
  private:
   // The tensors of a slot's state with their names.
   static std::vector<std::pair<std::string, Tensor*>> named_state(Slot& slot);
+  // The slot of a parameter, or a failure.
+  Slot& slot_of(const Tensor& parameter);
+  // The f32 master weight of a slot with a rest: its halves, of which `parameter` is one.
+  static Tensor joined(const Tensor& parameter, const Slot& slot);
   // The part of `whole`, which is shaped as the slot's parameter.
   Tensor part_of(const Slot& slot, const Tensor& whole) const;
   // The same of an entry of its state.
@@ -194,8 +209,10 @@ class Optimizer : public amp::Steppable {
   // A group's index, or a failure.
   size_t checked(size_t group) const;
   // Makes a master weight follow a parameter that was written since the last step: weights loaded
-  // after the optimizer was created, for example.
+  // after the optimizer was created, for example. A split one follows by itself.
   void refresh_master(Slot& slot) const;
+  // Splits a whole master weight into the parameter and the rest of the slot's part.
+  void load_split(Slot& slot, const Tensor& whole) const;
   // Counts a step for the slots with a gradient and marks their data as changed.
   void count_step();
   // Counts, on the device, the steps that the flag skips: for each slot with a gradient, and in

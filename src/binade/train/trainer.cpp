@@ -182,14 +182,14 @@ void Trainer::init_from(const std::filesystem::path& given) {
   leaf_sum_.reset();
   optimizer_ = new_optimizer();
   make_sums();
-  if (config_.params == ParameterStorage::masters && config_.lora_rank == 0) {
+  if (config_.params != ParameterStorage::autocast && config_.lora_rank == 0) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);
     const auto from = exact.parameters(), to = model_->parameters();
     const NoGrad no_grad;
     for (size_t i = 0; i < to.size(); ++i) {
       if (!to[i].requires_grad()) continue;
-      copy_(optimizer_->master_of(to[i]), optimizer_->own_part(to[i], from[i]));
+      optimizer_->set_master(to[i], optimizer_->own_part(to[i], from[i]));
     }
   }
   graph_.reset();

@@ -25,6 +25,7 @@ enum class Precision : uint8_t { fp32, tf32, bf16, fp16, fp8 };
 enum class ParameterStorage : uint8_t {
   autocast,  // f32 parameters, cast once per step
   masters,   // 16-bit parameters; the optimizer holds f32 master weights
+  split,     // the same with bf16 parameters, which are the upper bits of the master weights
 };
 
 enum class OptimizerKind : uint8_t { adamw, lion, adafactor, muon };
@@ -53,7 +54,9 @@ inline constexpr Named<Precision> precision_names[] = {{"fp32", Precision::fp32}
                                                        {"fp16", Precision::fp16},
                                                        {"fp8", Precision::fp8}};
 inline constexpr Named<ParameterStorage> parameter_names[] = {
-    {"autocast", ParameterStorage::autocast}, {"masters", ParameterStorage::masters}};
+    {"autocast", ParameterStorage::autocast},
+    {"masters", ParameterStorage::masters},
+    {"split", ParameterStorage::split}};
 inline constexpr Named<std::optional<DType>> residual_names[] = {
     {"auto", {}}, {"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}};
 inline constexpr Named<DType> moments_names[] = {

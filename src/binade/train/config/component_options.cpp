@@ -150,8 +150,8 @@ int64_t trained_parameters(const nn::Module& model) {
 }
 
 nn::Placement placement(const Config& config) {
-  const bool masters = config.params == ParameterStorage::masters;
-  return {device_of(config), masters ? autocast_type(config.precision) : DType::f32};
+  const bool is_wide = config.params == ParameterStorage::autocast;
+  return {device_of(config), is_wide ? DType::f32 : autocast_type(config.precision)};
 }
 
 namespace {
@@ -172,8 +172,16 @@ std::vector<Group> decay_groups(const std::vector<Tensor>& parameters, Options o
   return groups;
 }
 
+optim::MasterOptions master_options(const Config& config, std::vector<optim::Part> parts = {}) {
+  return {.split_masters = config.params == ParameterStorage::split, .parts = std::move(parts)};
+}
+
 optim::AdamOptions adam_options(const Config& config) {
-  return {.lr = config.lr, .beta1 = config.beta1, .beta2 = config.beta2, .moments = config.moments};
+  return {.lr = config.lr,
+          .beta1 = config.beta1,
+          .beta2 = config.beta2,
+          .moments = config.moments,
+          .master = master_options(config)};
 }
 
 // Muon for the matrices of the blocks, AdamW for embeddings, head and vectors, at one learning
@@ -182,7 +190,8 @@ std::unique_ptr<optim::Optimizer> make_muon(const Config& config, const nn::Modu
   optim::MuonGroup hidden{{},
                           {.lr = config.lr,
                            .weight_decay = config.weight_decay,
-                           .scale = optim::MuonScale::match_rms_adamw}};
+                           .scale = optim::MuonScale::match_rms_adamw,
+                           .master = master_options(config)}};
   std::vector<Tensor> rest;
   for (const auto& [name, parameter] : model.named_parameters()) {
     if (!parameter.requires_grad()) continue;
@@ -220,13 +229,14 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn:
                                        .beta1 = config.beta1,
                                        .beta2 = config.beta2,
                                        .momentum = config.moments,
-                                       .master = {.parts = std::move(parts)}};
+                                       .master = master_options(config, std::move(parts))};
       return std::make_unique<optim::Lion>(
           decay_groups<optim::LionGroup>(parameters, options, decay));
     }
     case OptimizerKind::adafactor:
       return std::make_unique<optim::Adafactor>(decay_groups<optim::AdafactorGroup>(
-          parameters, optim::AdafactorOptions{.lr = config.lr}, decay));
+          parameters, optim::AdafactorOptions{.lr = config.lr, .master = master_options(config)},
+          decay));
     case OptimizerKind::muon:
       break;
   }

@@ -70,7 +70,7 @@ constexpr Key all_keys[] = {
     {"precision", "precision", choice<&C::precision, precision_names>, "Matmul precision"},
     {"precision", "params", choice<&C::params, parameter_names>,
      "autocast: f32 parameters, cast once per step; masters: 16-bit parameters, f32 master weights "
-     "in the optimizer"},
+     "in the optimizer; split: bf16 parameters and the lower bits of f32 master weights"},
     {"precision", "residual", choice<&C::residual, residual_names>,
      "Type of the residual stream; auto: that of the embedding's output"},
     {"precision", "moments", choice<&C::moments, moments_names>,

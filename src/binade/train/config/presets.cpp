@@ -92,8 +92,11 @@ void complete_vocab(Config& c, bool given) {
 void check_precision(const Config& c) {
   const bool low = uses_autocast(c.precision);
   require(low || c.params == ParameterStorage::autocast, "[precision] params",
-          fmt::format("'autocast' with precision {}", name(c.precision)), "'masters'",
-          "masters go with bf16, fp16 and fp8");
+          fmt::format("'autocast' with precision {}", name(c.precision)),
+          fmt::format("'{}'", name(c.params)), "masters go with bf16, fp16 and fp8");
+  require(c.params != ParameterStorage::split || c.precision != Precision::fp16,
+          "[precision] params", "'autocast' or 'masters' with precision fp16", "'split'",
+          "the upper bits of an f32 number are a bf16 number, not an f16 one");
   require(low || c.residual.value_or(DType::f32) == DType::f32, "[precision] residual",
           fmt::format("'auto' or 'f32' with precision {}", name(c.precision)),
           fmt::format("'{}'", name_in(residual_names, c.residual)));
@@ -200,6 +203,8 @@ Config with_precision(Config config, Precision precision) {
     config.params = ParameterStorage::autocast;
     config.residual = {};
   }
+  if (precision == Precision::fp16 && config.params == ParameterStorage::split)
+    config.params = ParameterStorage::masters;
   if (precision != Precision::fp8) {
     config.auto_precision = false;
     config.precision_plan.clear();

@@ -12,6 +12,7 @@
 #include "binade/base/parallel.h"
 #include "binade/formats/convert.h"
 #include "binade/formats/dynamic_code.h"
+#include "binade/formats/split_f32.h"
 
 namespace binade::backend::cpu {
 namespace {
@@ -122,6 +123,63 @@ T* load_mutable(const TensorView& view, const Piece& p, T* scratch) {
   return const_cast<T*>(load(view, p.at, p.count, scratch));
 }
 
+// ---- master weights in two halves ----
+
+void join_piece(const TensorView& parameter, const TensorView& rest, const Piece& p,
+                float* master) {
+  const auto* nearest = parameter.as<const bf16>() + p.at;
+  const auto* rests = rest.as<const int16_t>() + p.at;
+  for (int64_t i = 0; i < p.count; ++i) master[i] = formats::join(nearest[i], rests[i]);
+}
+
+void split_piece(const float* master, const TensorView& parameter, const TensorView& rest,
+                 const Piece& p) {
+  auto* nearest = parameter.as<bf16>() + p.at;
+  if (!rest.present) {
+    for (int64_t i = 0; i < p.count; ++i) nearest[i] = formats::split(master[i]).nearest;
+    return;
+  }
+  auto* rests = rest.as<int16_t>() + p.at;
+  for (int64_t i = 0; i < p.count; ++i) {
+    const formats::SplitF32 halves = formats::split(master[i]);
+    nearest[i] = halves.nearest;
+    rests[i] = halves.rest;
+  }
+}
+
+void split_master(TensorView master, TensorView parameter, TensorView rest) {
+  for_each_piece(
+      1, [&](size_t) { return master.numel(); },
+      [&](const Piece& p) { split_piece(master.as<const float>() + p.at, parameter, rest, p); });
+}
+
+void join_master(TensorView parameter, TensorView rest, TensorView master) {
+  for_each_piece(
+      1, [&](size_t) { return master.numel(); },
+      [&](const Piece& p) { join_piece(parameter, rest, p, master.as<float>() + p.at); });
+}
+
+// A piece of the master weights of an item, in place if possible.
+template <class T>
+T* load_master(const UpdateItem& item, const Piece& p, T* scratch) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (item.rest.present) {
+      join_piece(item.master, item.rest, p, scratch);
+      return scratch;
+    }
+  }
+  return load_mutable(item.master, p, scratch);
+}
+
+template <class T>
+void store_master(const T* values, const UpdateItem& item, const Piece& p,
+                  const MasterRounding& rounding) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (item.rest.present) return split_piece(values, item.master, item.rest, p);
+  }
+  store_master(values, item.master, p, rounding);
+}
+
 static_assert(piece % formats::dynamic_block == 0);  // so that no block is in two pieces
 
 // A moment, which may be 8 bits with a scale per block.
@@ -167,12 +225,12 @@ void update_pieces(std::span<const UpdateItem> items, const MasterRounding& roun
         const Moment first{item.first, item.first_scale, formats::DynamicSign::either},
             second{item.second, item.second_scale, formats::DynamicSign::positive};
         const UpdateRows<T> rows{.gradient = load(item.gradient, p.at, p.count, g_scratch),
-                                 .parameter = load_mutable(item.master, p, p_scratch),
+                                 .parameter = load_master(item, p, p_scratch),
                                  .first = first.load(p, scratch[0]),
                                  .second = second.load(p, scratch[1]),
                                  .third = load_mutable(item.third, p, scratch[2])};
         change(rows, p.count);
-        store_master(rows.parameter, item.master, p, rounding);
+        store_master(rows.parameter, item, p, rounding);
         first.store(rows.first, p);
         second.store(rows.second, p);
         if (rows.third != nullptr) store(rows.third, item.third, p.at, p.count);
@@ -365,6 +423,8 @@ const OptimizerKernels optimizer_kernels{.adam = adam,
                                          .join_norm_parts = join_norm_parts,
                                          .unscale = unscale,
                                          .clip_factor = clip_factor,
+                                         .split_master = split_master,
+                                         .join_master = join_master,
                                          .rmsprop = rmsprop,
                                          .adagrad = adagrad,
                                          .lion = lion};

@@ -5,9 +5,11 @@
 
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/common/multi_tensor.cuh"
+#include "binade/backend/cuda/common/pack.cuh"
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/step/multi_tensor_gradients.h"
 #include "binade/backend/optimizer_step.h"
+#include "binade/formats/split_f32.h"
 
 namespace binade::backend::cuda {
 namespace {
@@ -133,7 +135,7 @@ struct SgdRule : SgdStep<C> {
 // ---- the kernel: one update of many tensors that share their types ----
 
 struct UpdateTensors {
-  void *master, *gradient, *first, *second, *copy;
+  void *master, *rest, *gradient, *first, *second, *copy;
   const float* skipped;
   int64_t count;
   uint64_t first_index;  // of its elements among those of all tensors
@@ -146,7 +148,7 @@ struct UpdateTypes {
   auto operator<=>(const UpdateTypes&) const = default;
 };
 
-constexpr int capacity = 56;
+constexpr int capacity = 48;  // as many as fit into a kernel's parameters
 using UpdateList = TensorList<UpdateTensors, capacity, chunk>;
 
 template <class Rule>
@@ -181,14 +183,20 @@ __device__ float round_randomly(float x, uint32_t bits) {
   return formats::decode<F>(code);
 }
 
+// N rests of split master weights (formats/split_f32.h).
+template <int N>
+using Rests = Pack<int16_t, N>;
+
 template <class Rule, int N>
 struct Elements {
   using C = typename Rule::type;
   Fetched<C, N> gradient, master, first, second;
+  Rests<N> rests;
 
   __device__ void read(const Update<Rule>& u, const UpdateTensors& t, int64_t at) {
     gradient = fetch<C, N>({t.gradient, u.types.gradient}, at);
     master = fetch<C, N>({t.master, u.types.master}, at);
+    if (t.rest != nullptr) rests = load_pack<int16_t, N>(static_cast<const int16_t*>(t.rest) + at);
     if (t.first != nullptr) first = fetch<C, N>({t.first, u.types.first}, at);
     if (t.second != nullptr) second = fetch<C, N>({t.second, u.types.second}, at);
   }
@@ -199,6 +207,7 @@ struct Elements {
     C g[N], p[N], m[N] = {}, v[N] = {};
     widen(gradient, u.types.gradient, g);
     widen(master, u.types.master, p);
+    if (t.rest != nullptr) join_rests(p);
     if (t.first != nullptr) widen(first, u.types.first, m);
     if (t.second != nullptr) widen(second, u.types.second, v);
 #pragma unroll
@@ -207,7 +216,32 @@ struct Elements {
     if (t.second != nullptr) store({t.second, u.types.second}, at, v);
     if (t.copy != nullptr) store({t.copy, u.types.copy}, at, p);
     if constexpr (Stochastic) round_master(u, t, at, p);
+    if (t.rest != nullptr) split_rests(t, at, p);
     store({t.master, u.types.master}, at, p);
+  }
+
+  // p is of bf16 values. Only f32 master weights are split.
+  __device__ void join_rests(C (&p)[N]) const {
+    if constexpr (std::is_same_v<C, float>) {
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        p[i] = formats::join(bf16::from_bits(static_cast<uint16_t>(__float_as_uint(p[i]) >> 16)),
+                             rests[i]);
+    }
+  }
+
+  // Stores the rests and leaves the bf16 values in p.
+  __device__ static void split_rests(const UpdateTensors& t, int64_t at, C (&p)[N]) {
+    if constexpr (std::is_same_v<C, float>) {
+      Rests<N> kept;
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const formats::SplitF32 halves = formats::split(p[i]);
+        kept[i] = halves.rest;
+        p[i] = __uint_as_float(uint32_t{halves.nearest.bits} << 16);
+      }
+      store_pack(static_cast<int16_t*>(t.rest) + at, kept);
+    }
   }
 
   // Rounds p to values of the master's type, which storing does not change.
@@ -271,6 +305,7 @@ UpdateTypes types_of(const UpdateItem& item) {
     const auto address = reinterpret_cast<uintptr_t>(view->data);
     if (view->dtype == DType::f64 || address % (pack * size_of(view->dtype)) != 0) packed = false;
   }
+  if (item.rest.present && !packs_fit<int16_t, pack>(item.rest.data)) packed = false;
   return {item.master.dtype, item.gradient.dtype, item.first.dtype,
           item.second.dtype, item.copy.dtype,     packed};
 }
@@ -306,6 +341,7 @@ void update_all(std::span<const UpdateItem> items, const Rule& rule, const Param
     const UpdateTypes types = types_of(item);
     UpdateList& list = lists[types];
     list.add({.master = item.master.data,
+              .rest = item.rest.present ? item.rest.data : nullptr,
               .gradient = item.gradient.data,
               .first = item.first.data,
               .second = item.second.data,
@@ -334,6 +370,33 @@ void sgd(std::span<const UpdateItem> items, const SgdParams& hyper, UpdateContro
   });
 }
 
+// ---- master weights in two halves, outside of updates ----
+
+__global__ void __launch_bounds__(threads)
+    split_kernel(const float* master, bf16* parameter, int16_t* rest, int64_t count) {
+  for (int64_t at = first_item(); at < count; at += item_step()) {
+    const formats::SplitF32 halves = formats::split(master[at]);
+    parameter[at] = halves.nearest;
+    if (rest != nullptr) rest[at] = halves.rest;
+  }
+}
+
+__global__ void __launch_bounds__(threads)
+    join_kernel(const bf16* parameter, const int16_t* rest, float* master, int64_t count) {
+  for (int64_t at = first_item(); at < count; at += item_step())
+    master[at] = formats::join(parameter[at], rest[at]);
+}
+
+void split_master(TensorView master, TensorView parameter, TensorView rest) {
+  launch(split_kernel, grid_for(master.numel(), threads), threads, 0, master.as<const float>(),
+         parameter.as<bf16>(), rest.present ? rest.as<int16_t>() : nullptr, master.numel());
+}
+
+void join_master(TensorView parameter, TensorView rest, TensorView master) {
+  launch(join_kernel, grid_for(master.numel(), threads), threads, 0, parameter.as<const bf16>(),
+         rest.as<const int16_t>(), master.as<float>(), master.numel());
+}
+
 }  // namespace
 
 const OptimizerKernels optimizer_kernels{.adam = adam,
@@ -342,6 +405,8 @@ const OptimizerKernels optimizer_kernels{.adam = adam,
                                          .gradient_norm_parts = gradient_norm_parts,
                                          .join_norm_parts = join_norm_parts,
                                          .unscale = unscale,
-                                         .clip_factor = clip_factor};
+                                         .clip_factor = clip_factor,
+                                         .split_master = split_master,
+                                         .join_master = join_master};
 
 }  // namespace binade::backend::cuda
