@@ -210,7 +210,7 @@ int64_t fitting_rows(const HeadSize& head, Device device) {
   constexpr int64_t least_rows = 4096;
   if (head.classes > 4 * 12 * head.width)
     return std::max<int64_t>((int64_t{2048} << 20) / row_bytes, 1);
-  return std::max<int64_t>((int64_t{256} << 20) / row_bytes, least_rows);
+  return std::max<int64_t>((int64_t{512} << 20) / row_bytes, least_rows);
 }
 
 }  // namespace
