@@ -3,41 +3,61 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace binade::backend::determinism_test {
 namespace {
 
-TEST(Determinism, IsGivenUpByGuardsAlone) {
-  ASSERT_TRUE(deterministic());
-  {
-    const AnyOrder outer(true);
-    EXPECT_FALSE(deterministic());
-    const AnyOrder inner(false);
-    EXPECT_FALSE(deterministic());
+constexpr const char* variable = "BINADE_NONDETERMINISTIC";
+
+// Runs each test without the variable, whatever the environment has. A thread reads it once, so
+// that the tests run in new ones.
+class Determinism : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const char* given = std::getenv(variable)) given_ = given;
+    unsetenv(variable);
   }
-  EXPECT_TRUE(deterministic());
-  const AnyOrder required(false);
-  EXPECT_TRUE(deterministic());
+  void TearDown() override { given_ ? setenv(variable, given_->c_str(), 1) : unsetenv(variable); }
+
+  template <class F>
+  static void in_new_thread(F&& body) {
+    std::thread(std::forward<F>(body)).join();
+  }
+
+ private:
+  std::optional<std::string> given_;
+};
+
+TEST_F(Determinism, IsGivenUpByGuardsAlone) {
+  in_new_thread([] {
+    ASSERT_TRUE(deterministic());
+    {
+      const AnyOrder outer(true);
+      EXPECT_FALSE(deterministic());
+      const AnyOrder inner(false);
+      EXPECT_FALSE(deterministic());
+    }
+    EXPECT_TRUE(deterministic());
+    const AnyOrder required(false);
+    EXPECT_TRUE(deterministic());
+  });
 }
 
-TEST(Determinism, BelongsToAThread) {
+TEST_F(Determinism, BelongsToAThread) {
   const AnyOrder guard(true);
-  bool elsewhere = false;
-  std::thread([&] { elsewhere = deterministic(); }).join();
-  EXPECT_TRUE(elsewhere);
+  in_new_thread([] { EXPECT_TRUE(deterministic()); });
 }
 
-// A new thread reads the environment again.
-TEST(Determinism, IsGivenUpByTheEnvironment) {
+TEST_F(Determinism, IsGivenUpByTheEnvironment) {
   for (const char* value : {"0", "1"}) {
-    ASSERT_EQ(setenv("BINADE_NONDETERMINISTIC", value, 1), 0);
-    bool found = false;
-    std::thread([&] { found = deterministic(); }).join();
-    EXPECT_EQ(found, std::string_view(value) == "0");
+    ASSERT_EQ(setenv(variable, value, 1), 0);
+    in_new_thread([&] { EXPECT_EQ(deterministic(), std::string_view(value) == "0"); });
   }
-  unsetenv("BINADE_NONDETERMINISTIC");
 }
 
 }  // namespace
