@@ -21,7 +21,7 @@ std::vector<Fault> all_faults() {
   for (const auto& group :
        {faults::forward_faults(), faults::backward_faults(), faults::mask_faults(),
         faults::divergence_faults(), faults::underflow_faults(), faults::state_faults(),
-        faults::graph_faults()})
+        faults::graph_faults(), faults::everyday_faults()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

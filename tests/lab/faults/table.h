@@ -55,6 +55,7 @@ std::vector<Fault> divergence_faults();
 std::vector<Fault> underflow_faults();
 std::vector<Fault> state_faults();
 std::vector<Fault> graph_faults();  // recompute, reuse, accumulation, custom ops
+std::vector<Fault> everyday_faults();
 std::vector<UpdateFault> update_faults();
 
 inline Tensor constant(double value, const Shape& shape = {4, 8}, DType dtype = DType::f32) {
