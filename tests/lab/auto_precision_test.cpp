@@ -10,6 +10,7 @@
 #include "binade/base/random.h"
 #include "binade/data/corpus.h"
 #include "binade/data/tokens.h"
+#include "binade/ops/create/create.h"
 #include "io/temporary_folder.h"
 #include "lab/planted_run.h"
 #include "train/small_run.h"
@@ -220,6 +221,37 @@ TEST(AutoPrecision, FindsPlantedLayers) {
     llama.model = *train::find_named(train::model_names, "llama");
     found += clearly_found(auto_run(llama, hot_embedding, 5), "blocks.0.attention.qkv");
     EXPECT_EQ(found, 10) << "seed " << config.seed;
+  }
+}
+
+// An outlier that comes and goes: its layer moves, and back when it is healthy, with scales of its
+// own from now on. Those from before the move would flush all weights to zero, for as many steps as
+// the history is long.
+TEST(AutoPrecision, ALayerThatRecoversMovesBackForGood) {
+  const testing::TemporaryFolder folder;
+  train::Config config = small_fp8();
+  config.auto_precision = true;
+  config.fp8_history = 1024;
+  config.steps = 400;
+  const std::string layer = "blocks.1.mlp.up";
+  train::Trainer trainer(config);
+  const double healthy_weight = to_vector(parameter(trainer, layer + ".weight"))[0];
+  plant_outlier(trainer);
+  Doctor doctor;
+  doctor.begin(trainer, folder.path());
+  take_steps(trainer, doctor, train::small_tokens(), 5);
+  ASSERT_NE(doctor.plan().find(layer), nullptr);
+  plant(trainer, layer + ".weight", 0, healthy_weight);
+  plant(trainer, layer + ".bias", 0, 0);
+  // Six healthy looks, of which the last ones are 25 steps apart, and three more after them.
+  take_steps(trainer, doctor, train::small_tokens(), 170);
+  EXPECT_EQ(doctor.plan().find(layer), nullptr);
+  ASSERT_EQ(doctor.plan().layers.size(), 2u) << to_text(doctor.plan().layers.back());
+  for (const PastLook& look : read_looks(folder / "layers.jsonl", 175)) {
+    if (look.step <= doctor.plan().layers[1].step) continue;
+    const auto stats = std::find_if(look.layers.begin(), look.layers.end(),
+                                    [&](const LayerStats& one) { return one.module == layer; });
+    EXPECT_LT(stats->harm(), AutoPrecision::healthy_harm) << "step " << look.step;
   }
 }
 

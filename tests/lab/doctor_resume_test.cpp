@@ -171,6 +171,65 @@ TEST(DoctorResume, LeavesTheFilesOfTheUninterruptedRun) {
   }
 }
 
+// A layer of which one or two matmuls are in bf16: the scales that the others use go on, and are in
+// the checkpoint with those that wait.
+TEST(DoctorResume, KeepsTheScalesOfPartlyMovedLayers) {
+  constexpr int64_t steps = 6, at = 3;
+  const train::PrecisionPlan plan{.layers = {{.module = "blocks.0.mlp.up",
+                                              .step = 0,
+                                              .harm = 0.5,
+                                              .forward = false,
+                                              .dgrad = true,
+                                              .wgrad = false},
+                                             {.module = "blocks.1.mlp.up",
+                                              .step = 0,
+                                              .harm = 0.5,
+                                              .forward = true,
+                                              .dgrad = true,
+                                              .wgrad = false}}};
+  const testing::TemporaryFolder straight, stopped;
+  std::filesystem::path checkpoint;
+  const auto go_on = [&](train::Trainer& trainer, const testing::TemporaryFolder& folder) {
+    Doctor doctor;
+    doctor.begin(trainer, folder.path());
+    EXPECT_EQ(trainer.fp8().overrides.size(), 2u);
+    while (trainer.steps() < steps) {
+      doctor.before_step(trainer);
+      const train::StepResult result = trainer.step(train::small_tokens());
+      doctor.after_step(trainer, train::small_tokens(), result);
+      if (trainer.steps() == at)
+        checkpoint = train::save_checkpoint(trainer, folder / "checkpoints", 2);
+    }
+  };
+  for (const testing::TemporaryFolder* folder : {&straight, &stopped})
+    train::write_precision_plan(plan, *folder / "precision_plan.json");
+  train::Trainer uninterrupted(promoting_config());
+  go_on(uninterrupted, straight);
+  {
+    train::Trainer first(promoting_config());
+    go_on(first, stopped);
+  }
+  train::Trainer resumed(promoting_config());
+  train::load_checkpoint(resumed, checkpoint);
+  go_on(resumed, stopped);
+  EXPECT_TRUE(outcome_of(resumed, stopped.path()) == outcome_of(uninterrupted, straight.path()));
+  EXPECT_EQ(testing::content_of(stopped / "layers.jsonl"),
+            testing::content_of(straight / "layers.jsonl"));
+  // The weight of the second layer is in no FP8 matmul; its input and gradient are.
+  const std::pair<const char*, bool> expected[] = {{"blocks.0.mlp.up.fp8.weight.history", true},
+                                                   {"blocks.0.mlp.up.fp8.gradient.history", true},
+                                                   {"blocks.1.mlp.up.fp8.input.history", true},
+                                                   {"blocks.1.mlp.up.fp8.weight.history", false},
+                                                   {"blocks.1.mlp.up.fp8.gradient.history", true}};
+  for (const auto& [name, in_use] : expected) {
+    for (const auto& [path, tensor] : resumed.model().named_buffers()) {
+      if (path == name) {
+        EXPECT_EQ(to_vector(tensor)[0] > 0, in_use) << name;
+      }
+    }
+  }
+}
+
 TEST(DoctorResume, DropsDiagnosesOfLaterSteps) {
   const testing::TemporaryFolder folder;
   folder.put("doctor.txt", "doctor, step 0: a\n  more\ndoctor, step 1: b\n  more\n");

@@ -10,7 +10,6 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/grad_mode.h"
-#include "binade/autograd/module_path.h"
 #include "binade/base/parallel.h"
 #include "binade/base/random.h"
 #include "binade/io/file.h"
@@ -281,11 +280,10 @@ void Doctor::take_up(train::Trainer& trainer) {
   if (plan != saved) train::write_precision_plan(plan, folder_ / plan_file);
 }
 
-void Doctor::apply(train::Trainer& trainer, const train::Promotion& change) const {
-  const amp::Fp8Autocast configured(configured_fp8_);
-  const autograd::ModulePathGuard path(change.module);
-  if (const amp::Fp8Recipe* recipe = amp::fp8_recipe())
-    trainer.set_fp8_recipe(change.module, change.recipe(*recipe));
+void Doctor::apply(train::Trainer& trainer, const train::Promotion& change,
+                   const train::Fp8Amaxes& amaxes) const {
+  if (const auto recipe = train::recipe_of(configured_fp8_, change.module))
+    trainer.set_fp8_recipe(change.module, change.recipe(*recipe), amaxes);
 }
 
 bool Doctor::needs_statistics(const train::Config& config, int64_t step) const {
@@ -308,12 +306,22 @@ bool Doctor::before_step(train::Trainer& trainer) {
   end_observation(trainer);
   if (!needs_statistics(trainer.config(), trainer.steps() + 1)) return false;
   observed_step_ = trainer.steps() + 1;
-  // Layers that do not run by the run's recipe have outdated scales of it.
+  // Delayed scales that no matmul of a layer uses any more are outdated.
   NamedTensors buffers = trainer.model().named_buffers();
-  for (const train::Promotion& one : plan().current())
-    std::erase_if(buffers, [&](const auto& buffer) {
-      return buffer.first.starts_with(one.module + ".fp8.");
-    });
+  for (const train::Promotion& one : plan().current()) {
+    const auto recipe = train::recipe_of(trainer.fp8(), one.module);
+    const train::DelayedScales used =
+        recipe ? train::delayed_scales(*recipe) : train::DelayedScales{};
+    const std::pair<const char*, bool> streams[] = {
+        {"input", used.input}, {"weight", used.weight}, {"gradient", used.gradient}};
+    for (const auto& [name, is_used] : streams) {
+      const std::string prefix = fmt::format("{}.fp8.{}.", one.module, name);
+      if (!is_used)
+        std::erase_if(buffers, [&prefix = prefix](const auto& buffer) {
+          return buffer.first.starts_with(prefix);
+        });
+    }
+  }
   const amp::Fp8Recipe& recipe = trainer.fp8().recipe;
   const train::Config& config = trainer.config();
   LayerStatistics::Options options{.modules = config.layer_stats_modules};
@@ -364,7 +372,16 @@ std::vector<std::string> Doctor::take_statistics(train::Trainer& trainer, size_t
 std::vector<std::string> Doctor::adapt(train::Trainer& trainer, int64_t step) {
   std::vector<std::string> notes;
   for (const train::Promotion& change : auto_precision_.look(ranking_, step)) {
-    apply(trainer, change);
+    const auto layer = std::find_if(ranking_.begin(), ranking_.end(), [&](const LayerStats& one) {
+      return one.module == change.module;
+    });
+    const auto before = train::recipe_of(trainer.fp8(), change.module);
+    const train::DelayedScales used =
+        before ? train::delayed_scales(*before) : train::DelayedScales{};
+    apply(trainer, change,
+          {.input = used.input ? 0 : layer->input.amax,
+           .weight = used.weight ? 0 : layer->weight.amax,
+           .gradient = used.gradient ? 0 : layer->gradient.amax});
     notes.push_back(to_text(change));
   }
   train::write_precision_plan(plan(), folder_ / plan_file);

@@ -70,7 +70,8 @@ class Doctor : public train::Observer {
   std::vector<std::string> take_statistics(train::Trainer& trainer, size_t left);
   // Gives layers the precision that the newest statistics call for.
   std::vector<std::string> adapt(train::Trainer& trainer, int64_t step);
-  void apply(train::Trainer& trainer, const train::Promotion& change) const;
+  void apply(train::Trainer& trainer, const train::Promotion& change,
+             const train::Fp8Amaxes& amaxes = {}) const;
   // Whether a step needs a diagnosis.
   bool is_suspicious(const train::Trainer& trainer, const train::StepResult& result);
   void remember(train::Trainer& trainer, const train::StepResult& result);

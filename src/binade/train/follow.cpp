@@ -57,13 +57,14 @@ void set_recipe(Trainer& trainer, const std::string& text) {
   std::istringstream in(text);
   int scaling = 0, format = 0;
   amp::Fp8Recipe recipe;
+  Fp8Amaxes amaxes;
   std::string module;
   in >> scaling >> format >> recipe.history >> recipe.most_recent >> recipe.margin >>
       recipe.power_of_two >> recipe.eps >> recipe.forward >> recipe.dgrad >> recipe.wgrad >>
-      recipe.fast_accumulation >> module;
+      recipe.fast_accumulation >> amaxes.input >> amaxes.weight >> amaxes.gradient >> module;
   recipe.scaling = static_cast<amp::Fp8Scaling>(scaling);
   recipe.format = static_cast<amp::Fp8Format>(format);
-  trainer.set_fp8_recipe(module, recipe);
+  trainer.set_fp8_recipe(module, recipe, amaxes);
 }
 
 }  // namespace

@@ -455,15 +455,18 @@ StepResult Trainer::step(data::Loader& loader) {
   return finish_all().back();
 }
 
-void Trainer::set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe) {
+void Trainer::set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe,
+                             const Fp8Amaxes& amaxes) {
   check_module(module, *model_, "a module with its own FP8 recipe");
   announce(
       {Order::recipe,
-       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(recipe.scaling),
+       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(recipe.scaling),
                    static_cast<int>(recipe.format), recipe.history, int{recipe.most_recent},
                    recipe.margin, int{recipe.power_of_two}, recipe.eps, int{recipe.forward},
-                   int{recipe.dgrad}, int{recipe.wgrad}, int{recipe.fast_accumulation}, module)});
+                   int{recipe.dgrad}, int{recipe.wgrad}, int{recipe.fast_accumulation},
+                   amaxes.input, amaxes.weight, amaxes.gradient, module)});
   fp8_.overrides[module] = recipe;
+  restart_scales(*model_, module, recipe, amaxes);
   graph_.reset();
 }
 

@@ -12,6 +12,7 @@
 #include "binade/data/loader.h"
 #include "binade/dist/sharded.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/fp8_scales.h"
 #include "binade/train/leaf_sum.h"
 #include "binade/train/order.h"
 #include "binade/train/rank_time.h"
@@ -64,8 +65,10 @@ class Trainer {
   // Takes one step and waits for it.
   StepResult step(const data::Tokens& tokens);
   StepResult step(data::Loader& loader);
-  // From the next step on, the linear layers of `module` run by this recipe.
-  void set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe);
+  // From the next step on, the linear layers of `module` run by this recipe. Delayed scales that
+  // come into use again after a pause start from `amaxes`, since their own histories are outdated.
+  void set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe,
+                      const Fp8Amaxes& amaxes = {});
   const amp::Fp8State& fp8() const { return fp8_; }
   // Mean loss over the validation batches, without FP8, whose histories stay as they are.
   double evaluate(const data::Tokens& tokens);
