@@ -71,17 +71,20 @@ TEST(CliSweep, PrintsARankingAndWritesAPageAndAPlan) {
   EXPECT_EQ(json.at("ranked").size(), 12u);
 }
 
-// Interrupted after its first layer, a sweep has a ranking, but has moved nothing yet.
+// Interrupted after its first matmul of twelve, a sweep has a ranking, but has moved nothing yet.
 TEST(CliSweep, AnInterruptKeepsAnEarlierPlan) {
   const testing::TemporaryFolder folder;
   std::filesystem::create_directory(folder / "swept");
   const std::string plan = "{\"layers\": []}  \n";
   const auto file = folder.put("swept/precision_plan.json", plan);
-  const std::string log = quoted((folder / "log").string());
-  const Outcome outcome = run_shell(quoted(BINADE_EXECUTABLE) + " sweep --steps 60 --out " +
-                                    quoted((folder / "swept").string()) + small_model + " 2> " +
-                                    log + " & pid=$!; until grep -qs ' in FP8: loss' " + log +
-                                    "; do kill -0 $pid || exit 1; done; kill -INT $pid; wait $pid");
+  const std::string lines = quoted((folder / "lines").string());
+  // A pipe has the line at once: eleven runs are left when the signal comes. A second one would end
+  // the program.
+  const Outcome outcome = run_shell(
+      "mkfifo " + lines + " && { " + quoted(BINADE_EXECUTABLE) + " sweep --by matmul --steps 60 " +
+      "--out " + quoted((folder / "swept").string()) + small_model + " 2> " + lines +
+      " & pid=$!; while read -r line; do case $sent$line in blocks*' in FP8: loss'*) " +
+      "kill -INT $pid; sent=yes;; esac; done < " + lines + "; wait $pid; }");
   EXPECT_EQ(outcome.status, 130) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("blocks.0.attention.qkv"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("plan:")));
@@ -104,6 +107,38 @@ TEST(CliCompare, AnInterruptKeepsCompleteRuns) {
   EXPECT_TRUE(std::filesystem::exists(folder / "page/compare.html"));
 }
 
+// One command compares auto-precision with bf16 and plain fp8; the report has the result, also when
+// it is written again.
+TEST(CliTrain, BaselinesOfAutoPrecisionAreInTheReport) {
+  const testing::TemporaryFolder folder;
+  const std::string run = quoted((folder / "run").string());
+  const std::string train = "train --precision fp8 --auto-precision --out " + run;
+  const Outcome alone = binade(train + " --steps 2" + small_model);
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("train --resume --baselines --out"));
+  EXPECT_THAT(testing::content_of(folder / "run/report.html"), HasSubstr("Not measured"));
+
+  const Outcome compared = binade("train --resume --baselines --out " + run);
+  EXPECT_EQ(compared.status, 0) << compared.err;
+  EXPECT_THAT(compared.out, HasSubstr("baseline bf16:"));
+  EXPECT_THAT(compared.out, HasSubstr("fp8, auto-precision"));
+  for (const char* precision : {"bf16", "fp8"}) {
+    const std::string toml =
+        testing::content_of(folder / "run/baselines" / precision / "config.toml");
+    EXPECT_THAT(toml, HasSubstr("precision = \"" + std::string(precision) + "\""));
+    EXPECT_THAT(toml, HasSubstr("auto_precision = false"));
+  }
+  EXPECT_EQ(binade("report " + run).status, 0);
+  EXPECT_THAT(testing::content_of(folder / "run/report.html"), HasSubstr("to bf16"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/baselines.html"));
+
+  // Complete ones are not trained again; JSON has their losses.
+  const Outcome again = binade("train --resume --baselines --json --out " + run);
+  const std::string last = again.out.substr(again.out.rfind('\n', again.out.size() - 2) + 1);
+  EXPECT_EQ(nlohmann::json::parse(last).at("baselines").size(), 2u);
+  EXPECT_THAT(again.out, Not(HasSubstr("\"step\":1,")));
+}
+
 TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
   const std::pair<const char*, const char*> cases[] = {
       {"lab no-such", "no-such"},
@@ -121,6 +156,7 @@ TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
       {"formats 3 --json", "excludes"},
       {"formats 3 --bits", "excludes"},
       {"train --precision bf16 --auto-precision --steps 1", "precision 'fp8'"},
+      {"train --precision fp8 --baselines --steps 1", "--auto-precision"},
       {"train --precision fp8 --precision-plan no-such.json --steps 1", "no-such.json"},
   };
   for (const auto& [arguments, message] : cases) {

@@ -9,15 +9,18 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
 
+#include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/terminal.h"
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
 #include "binade/dist/communicator.h"
+#include "binade/lab/baselines.h"
 #include "binade/lab/doctor.h"
 #include "binade/nn/language_model.h"
 #include "binade/train/check_run.h"
@@ -25,6 +28,8 @@
 #include "binade/train/config/warnings.h"
 #include "binade/train/forecast.h"
 #include "binade/train/loop.h"
+#include "binade/train/report/run_comparison.h"
+#include "binade/train/report/run_summary.h"
 
 namespace binade::cli {
 namespace {
@@ -32,6 +37,7 @@ namespace {
 struct RunArguments : ConfigArguments {
   bool quiet = false;
   bool json = false;
+  bool baselines = false;
 };
 
 void describe_run(const train::Config& config, bool json) {
@@ -65,7 +71,20 @@ void describe_run(const train::Config& config, bool json) {
              grouped(memory.peak), train::bytes_text(memory.peak));
 }
 
-void print_json(const train::RunResult& result) {
+// The last validation losses of a run's baselines, as far as there are any.
+void write_baselines(json::Writer& out, const train::RunSummary& run) {
+  if (run.baselines.empty()) return;
+  out.key("baselines").begin_object();
+  for (const train::RunSummary& one : run.baselines) {
+    double loss = NAN;
+    for (const train::Record& record : one.records) loss = record.validation_loss.value_or(loss);
+    out.key(one.name);
+    std::isfinite(loss) ? out.value(loss) : out.value(nullptr);
+  }
+  out.end_object();
+}
+
+void print_json(const train::RunResult& result, const train::Config& config) {
   json::Writer out;
   out.begin_object()
       .key("folder")
@@ -85,8 +104,10 @@ void print_json(const train::RunResult& result) {
   }
   if (std::isfinite(result.last_validation_loss.value_or(NAN)))
     out.key("validation_loss").value(*result.last_validation_loss);
-  out.key("seconds").value(result.seconds).key("sample").value(result.sample).end_object();
-  fmt::print("{}\n", out.text());
+  out.key("seconds").value(result.seconds).key("sample").value(result.sample);
+  if (config.auto_precision && !result.interrupted)
+    write_baselines(out, train::read_run(result.folder));
+  fmt::print("{}\n", out.end_object().text());
 }
 
 // A word of shell: as it is, or in quotes if it has other than plain characters.
@@ -114,11 +135,24 @@ void print_loss(const train::RunResult& result) {
              train::time_text(result.elapsed));
 }
 
-void print_result(const train::RunResult& result, const std::string& program) {
+// Of a run with --auto-precision: its baselines, or how to train them.
+void print_baselines(const train::RunSummary& run, const std::string& program,
+                     const std::string& folder) {
+  if (run.baselines.empty())
+    fmt::print("baselines:   {} train --resume --baselines --out {}   # bf16 and plain fp8\n",
+               program, folder);
+  else
+    fmt::print("\nwith the same seed, data and steps:\n{}\n", train::baselines_text(run));
+}
+
+void print_result(const train::RunResult& result, const train::Config& config,
+                  const std::string& program, bool baselines) {
   const std::string folder = shell_word(result.folder.string());
   if (result.interrupted) {
-    fmt::print("stopped after step {}; continue with:\n  {} train --resume --out {}\n",
-               result.steps, program, folder);
+    fmt::print(
+        "stopped {}; continue with:\n  {} train --resume{} --out {}\n",
+        result.steps < config.steps ? fmt::format("after step {}", result.steps) : "in a baseline",
+        program, baselines ? " --baselines" : "", folder);
   }
   if (result.stopped_early)
     fmt::print("stopped after step {}: the validation loss has stopped falling\n", result.steps);
@@ -127,6 +161,8 @@ void print_result(const train::RunResult& result, const std::string& program) {
   if (!result.best.empty() && result.best_validation_loss)
     fmt::print("best:        {:.4f} at step {}, in {}\n", *result.best_validation_loss,
                result.best_step, result.best.string());
+  if (config.auto_precision && !result.interrupted)
+    print_baselines(train::read_run(result.folder), program, folder);
   fmt::print("report:      {}\n", result.report.string());
   if (result.interrupted) return;
   fmt::print("more text:   {} generate {}\n", program, folder);
@@ -145,11 +181,35 @@ int exit_code(const train::RunResult& result) {
   return result.signal != 0 ? 128 + result.signal : 124;
 }
 
+void check_baselines(const train::Config& config, int ranks) {
+  if (!config.auto_precision)
+    fail("train", {.argument = "--baselines",
+                   .expected = "--auto-precision, whose runs are compared with bf16 and plain fp8",
+                   .found = "a run without it"});
+  if (ranks > 1)
+    fail("train", {.argument = "--baselines",
+                   .expected = "one process",
+                   .found = fmt::format("{} ranks", ranks)});
+}
+
+// Trains the baselines of a complete run. Returns one that was interrupted.
+std::optional<train::RunResult> train_baselines(const train::Config& config,
+                                                const train::RunResult& run,
+                                                train::Progress::Mode mode) {
+  using Mode = train::Progress::Mode;
+  const bool quiet = mode != Mode::normal;
+  return lab::train_baselines(config, run, quiet ? Mode::quiet : mode,
+                              [quiet](const std::string& line) {
+                                if (!quiet) fmt::print("\n{}\n", line);
+                              });
+}
+
 void train_on(CLI::App& command, const RunArguments& arguments,
               const std::shared_ptr<dist::Communicator>& ranks) {
   const train::Config config = configuration(command, arguments);
   // A reader that has gone away must not decide the exit code.
   std::signal(SIGPIPE, SIG_IGN);
+  if (arguments.baselines) check_baselines(config, ranks->size());
   using Mode = train::Progress::Mode;
   if (ranks->rank() != 0) {
     if (!config.dry_run) train::run(config, Mode::quiet, nullptr, ranks);
@@ -162,10 +222,17 @@ void train_on(CLI::App& command, const RunArguments& arguments,
   }
   const Mode mode = arguments.json ? Mode::json : arguments.quiet ? Mode::quiet : Mode::normal;
   lab::Doctor doctor;
-  const train::RunResult result = train::run(config, mode, &doctor, ranks);
+  train::RunResult result = train::run(config, mode, &doctor, ranks);
+  if (arguments.baselines && !result.interrupted) {
+    if (const auto stopped = train_baselines(config, result, mode)) {
+      result.interrupted = true;
+      result.signal = stopped->signal;
+    }
+  }
   try {
-    if (mode == Mode::json) print_json(result);
-    if (mode == Mode::normal) print_result(result, command.get_parent()->get_name());
+    if (mode == Mode::json) print_json(result, config);
+    if (mode == Mode::normal)
+      print_result(result, config, command.get_parent()->get_name(), arguments.baselines);
   } catch (const std::system_error&) {  // main() reports that the output could not be written
   }
   if (result.interrupted) throw CLI::RuntimeError(exit_code(result));
@@ -179,6 +246,8 @@ void add_train(CLI::App& app) {
   auto arguments = std::make_shared<RunArguments>();
   auto* quiet = command->add_flag("--quiet", arguments->quiet, "Print only errors");
   command->add_flag("--json", arguments->json, "Print lines of JSON")->excludes(quiet);
+  command->add_flag("--baselines", arguments->baselines,
+                    "With --auto-precision: then train bf16 and plain fp8 alike, to compare");
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
     const std::shared_ptr<dist::Communicator> ranks = dist::init();

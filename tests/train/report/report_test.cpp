@@ -5,8 +5,10 @@
 
 #include <cmath>
 #include <set>
+#include <sstream>
 
 #include "binade/train/report/chart.h"
+#include "binade/train/report/run_comparison.h"
 #include "io/temporary_folder.h"
 
 namespace binade::train {
@@ -207,6 +209,35 @@ TEST(Report, ListsTheMovesOfAutoPrecision) {
   const std::string html = report_html(run);
   for (const char* part : {"blocks.0.mlp.up", ">FP8, row<", ">bf16<", ">98%<"})
     EXPECT_THAT(html, HasSubstr(part));
+}
+
+TEST(Report, ComparesAutoPrecisionWithItsBaselines) {
+  const testing::TemporaryFolder folder;
+  RunSummary run = summary();
+  EXPECT_THAT(report_html(run), Not(HasSubstr("plain FP8")));
+  run.config.auto_precision = true;
+  EXPECT_THAT(report_html(run), HasSubstr("--resume --baselines"));
+  const double losses[] = {2.0, 2.5};
+  const char* names[] = {"bf16", "fp8"};
+  for (int i = 0; i < 2; ++i) {
+    RunSummary baseline = summary();
+    baseline.name = names[i];
+    baseline.config.precision = parse_precision(names[i]);
+    baseline.records.back().validation_loss = losses[i];
+    run.baselines.push_back(baseline);
+  }
+  run.config.precision = Precision::fp8;
+  run.records.back().validation_loss = 2.01;
+  write_report(run, folder / "report.html");
+  const std::string html = testing::content_of(folder / "report.html");
+  for (const char* part : {">2.0100<", ">+0.50%<", ">+25.00%<", "href=\"baselines.html\""})
+    EXPECT_THAT(html, HasSubstr(part));
+  EXPECT_THAT(testing::content_of(folder / "baselines.html"), HasSubstr("fp8, auto-precision"));
+  const std::string text = baselines_text(run);
+  for (const char* part : {"fp8, auto-precision", "2.0100", "+0.50%", "+25.00%"})
+    EXPECT_THAT(text, HasSubstr(part));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
 TEST(Report, ARunWithoutStepsHasOne) { EXPECT_THAT(report_html({}), HasSubstr("</html>")); }

@@ -16,10 +16,14 @@
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
 #include "binade/train/report/layer_page.h"
+#include "binade/train/report/run_comparison.h"
 #include "binade/version.h"
 
 namespace binade::train {
 namespace {
+
+constexpr const char* layer_page_file = "layers.html";
+constexpr const char* baselines_page_file = "baselines.html";
 
 template <class F>
 Series series(std::string name, const RunSummary& run, F&& value) {
@@ -93,6 +97,22 @@ std::string move_table(const RunSummary& run) {
                           fmt::format("{:.0f}%", 100 * move.harm)});
   }
   return "<h2>Precision of layers</h2>\n" + to_html(table);
+}
+
+// A run with auto_precision beside bf16 and plain FP8.
+std::string baseline_section(const RunSummary& run) {
+  if (!run.config.auto_precision) return "";
+  const std::string heading = "<h2>Against bf16 and plain FP8</h2>\n";
+  if (run.baselines.empty())
+    return heading + fmt::format(
+                         "<p>Not measured. <code>binade train --resume --baselines --out {}</code> "
+                         "trains both with the same seed, data and steps.</p>\n",
+                         escaped(run.name));
+  return heading + baselines_html(run) +
+         fmt::format(
+             "<p>Same seed, data and steps. Curves: <a href=\"{0}\">{0}</a>. One seed says "
+             "nothing about differences as small as those between seeds.</p>\n",
+             baselines_page_file);
 }
 
 std::string tiles(const RunSummary& run) {
@@ -180,8 +200,6 @@ std::string run_facts(const RunSummary& run) {
                 {"Command", run.origin.command}});
 }
 
-constexpr const char* layer_page_file = "layers.html";
-
 }  // namespace
 
 Provenance provenance(const Config& config) {
@@ -210,7 +228,7 @@ std::string report_html(const RunSummary& run) {
         layer_page_file);
   if (!run.sample.empty())
     html += fmt::format("<h2>A sample of its text</h2>\n<pre>{}</pre>\n", escaped(run.sample));
-  html += move_table(run) + rank_table(run);
+  html += move_table(run) + baseline_section(run) + rank_table(run);
   html += fmt::format("<details><summary>Configuration</summary>\n<pre>{}</pre></details>\n",
                       escaped(to_toml(c)));
   return page(run_title(run), html);
@@ -222,10 +240,12 @@ void write_report(const RunSummary& run, const std::filesystem::path& path) {
     file.append(html);
     file.commit();
   };
-  // First, since the report links to it.
+  // First, since the report links to them.
   if (!run.layers.steps.empty())
     write(std::filesystem::path(path).replace_filename(layer_page_file),
           layer_page(run.layers, "Linear layers of " + run_title(run), run_facts(run)));
+  if (!run.baselines.empty())
+    write(std::filesystem::path(path).replace_filename(baselines_page_file), baselines_page(run));
   write(path, report_html(run));
 }
 

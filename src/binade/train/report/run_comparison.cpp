@@ -129,6 +129,11 @@ double last_validation(const RunSummary& run) {
   return result;
 }
 
+double tokens_per_second(const RunSummary& run) {
+  const Record& last = run.records.back();
+  return static_cast<double>(last.step) * tokens_per_step(run) / last.seconds;
+}
+
 constexpr Column columns[] = {
     {"run", [](const RunSummary& r) { return r.name; }},
     {"precision", [](const RunSummary& r) { return std::string(name(r.config.precision)); }},
@@ -144,8 +149,7 @@ constexpr Column columns[] = {
      [](const RunSummary& r) { return number_or_dash(r.records.back().loss, "{:.4f}"); }},
     {"tokens/s",
      [](const RunSummary& r) {
-       const Record& last = r.records.back();
-       const double speed = static_cast<double>(last.step) * tokens_per_step(r) / last.seconds;
+       const double speed = tokens_per_second(r);
        return std::isfinite(speed) ? grouped(std::llround(speed)) : "–";
      }},
     {"peak memory", [](const RunSummary& r) { return bytes_text(r.records.back().memory); }},
@@ -173,7 +177,54 @@ std::string introduction(const std::vector<RunSummary>& runs) {
                "the text behind the tokens is not known.</p>\n";
 }
 
+std::vector<RunSummary> with_baselines(const RunSummary& run) {
+  std::vector<RunSummary> runs = {run};
+  runs[0].name = "fp8, auto-precision";
+  runs.insert(runs.end(), run.baselines.begin(), run.baselines.end());
+  return runs;
+}
+
+// The header, then a row per run; the loss is relative to that of bf16.
+std::vector<std::vector<std::string>> baseline_rows(const RunSummary& run) {
+  const auto bf16 =
+      std::find_if(run.baselines.begin(), run.baselines.end(),
+                   [](const RunSummary& one) { return one.config.precision == Precision::bf16; });
+  const double reference = bf16 == run.baselines.end() ? nothing : last_validation(*bf16);
+  std::vector<std::vector<std::string>> rows = {
+      {"run", "validation loss", "to bf16", "steps", "tokens/s", "peak memory"}};
+  for (const RunSummary& one : with_baselines(run)) {
+    const double loss = last_validation(one), speed = tokens_per_second(one);
+    rows.push_back({one.name, std::isfinite(loss) ? fmt::format("{:.4f}", loss) : "not finite",
+                    one.config.precision == Precision::bf16
+                        ? ""
+                        : number_or_dash(100 * (loss / reference - 1), "{:+.2f}%"),
+                    grouped(one.records.back().step),
+                    std::isfinite(speed) ? grouped(std::llround(speed)) : "–",
+                    bytes_text(one.records.back().memory)});
+  }
+  return rows;
+}
+
 }  // namespace
+
+std::string baselines_html(const RunSummary& run) {
+  if (run.baselines.empty() || run.records.empty()) return "";
+  std::vector<std::vector<std::string>> rows = baseline_rows(run);
+  Table table{.header = rows.front(), .detail = {"steps", "peak memory"}};
+  table.rows.assign(rows.begin() + 1, rows.end());
+  return to_html(table);
+}
+
+std::string baselines_text(const RunSummary& run) {
+  if (run.baselines.empty() || run.records.empty()) return "";
+  std::string text;
+  for (const std::vector<std::string>& row : baseline_rows(run))
+    text += fmt::format("{:<21}{:>16}{:>10}{:>9}{:>10}{:>13}\n", row[0], row[1], row[2], row[3],
+                        row[4], row[5]);
+  return text;
+}
+
+std::string baselines_page(const RunSummary& run) { return comparison_html(with_baselines(run)); }
 
 std::string comparison_html(const std::vector<RunSummary>& runs) {
   return page(fmt::format("{} runs", runs.size()),

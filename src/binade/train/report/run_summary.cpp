@@ -83,6 +83,10 @@ void write_summary(const RunSummary& run, const std::filesystem::path& folder) {
   file.commit();
 }
 
+std::filesystem::path baseline_folder(const std::filesystem::path& run, const char* precision) {
+  return run / "baselines" / precision;
+}
+
 RunSummary read_run(const std::filesystem::path& folder) {
   RunSummary run{.name = folder.lexically_normal().string()};
   run.config = resolve({.file = folder / "config.toml", .options = {}});
@@ -96,6 +100,14 @@ RunSummary read_run(const std::filesystem::path& folder) {
   const std::filesystem::path plan = folder / "precision_plan.json";
   if (std::error_code error; run.config.auto_precision && std::filesystem::exists(plan, error))
     run.moves = read_precision_plan(plan);
+  for (const char* precision : baseline_precisions) {
+    const std::filesystem::path baseline = baseline_folder(folder, precision);
+    std::error_code error;
+    if (!run.config.auto_precision || !std::filesystem::exists(baseline / file_name, error))
+      continue;
+    run.baselines.push_back(read_run(baseline));
+    run.baselines.back().name = precision;
+  }
   run.bytes_per_token = known_bytes_per_token(run.config);
   if (std::error_code error; std::filesystem::exists(folder / file_name, error)) {
     read_summary(folder / file_name, run);

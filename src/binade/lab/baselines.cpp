@@ -1,0 +1,51 @@
+#include "binade/lab/baselines.h"
+
+#include <fmt/format.h>
+
+#include "binade/lab/doctor.h"
+#include "binade/train/config/presets.h"
+#include "binade/train/report/run_summary.h"
+
+namespace binade::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// The run's configuration in another precision, in a folder of its own.
+train::Config baseline_config(train::Config config, const char* precision, const fs::path& folder) {
+  config.auto_precision = false;
+  config.precision_plan.clear();
+  config.out = folder.string();
+  config.resume = is_file(folder / "config.toml");
+  config.sample = 0;  // the report compares losses
+  return train::with_precision(std::move(config), train::parse_precision(precision));
+}
+
+// The summary is written at the end of a run, or when it is interrupted.
+bool is_complete(const fs::path& folder, int64_t steps) {
+  return is_file(folder / "summary.json") && train::read_run(folder).records.back().step >= steps;
+}
+
+}  // namespace
+
+std::optional<train::RunResult> train_baselines(
+    const train::Config& config, const train::RunResult& run, train::Progress::Mode mode,
+    const std::function<void(const std::string&)>& log) {
+  for (const char* precision : train::baseline_precisions) {
+    const fs::path folder = train::baseline_folder(run.folder, precision);
+    if (is_complete(folder, config.steps)) continue;
+    if (log) log(fmt::format("baseline {}:", precision));
+    Doctor doctor;
+    train::RunResult result = train::run(baseline_config(config, precision, folder), mode, &doctor);
+    if (result.interrupted) return result;
+  }
+  train::write_report(train::read_run(run.folder), run.report);
+  return {};
+}
+
+}  // namespace binade::lab
