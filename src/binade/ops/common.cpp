@@ -178,8 +178,10 @@ Tensor dense(const Tensor& x) {
 }
 
 MemoryFormat native_format(const Tensor& x) {
-  return is_channels_last(x) && backend::of(x).channels_last ? MemoryFormat::channels_last
-                                                             : MemoryFormat::row_major;
+  const bool is_image = x.rank() >= 4;
+  return is_image && is_channels_last(x) && backend::of(x).channels_last
+             ? MemoryFormat::channels_last
+             : MemoryFormat::row_major;
 }
 
 Tensor in_format(const Tensor& x, MemoryFormat format) {

@@ -118,7 +118,9 @@ void require_device(std::string_view op, std::string_view argument, const Tensor
 
 // x itself if it is dense, else a dense copy; without autograd.
 Tensor dense(const Tensor& x);
-// The format in which ops on x run: channels-last if x is and its device has kernels for that.
+// The format in which ops on x run: channels-last if x has two or three spatial axes in it and its
+// device has kernels for that. With one axis the strides are those of any transposed matrix, whose
+// owner did not ask for gradients of weights that are rounded once more.
 MemoryFormat native_format(const Tensor& x);
 // Without autograd: x itself if its elements are in this order, else a copy.
 Tensor in_format(const Tensor& x, MemoryFormat format);
