@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "binade/base/json.h"
 #include "binade/formats/format.h"
 
 namespace binade::formats {
@@ -27,26 +27,27 @@ TEST(FormatTable, TextHasOneAlignedLinePerFormat) {
 }
 
 TEST(FormatTable, JsonReadsBackExactly) {
-  const nlohmann::json table = nlohmann::json::parse(table_json());
+  const json::Document document = json::parse(table_json(), {.reader = "test", .file = "table"});
+  const std::vector<json::Value>& table = document.root().array();
   ASSERT_EQ(table.size(), std::size(all));
   for (size_t i = 0; i < std::size(all); ++i) {
     const Format& format = *all[i];
-    const nlohmann::json& row = table[i];
-    EXPECT_EQ(row.size(), 13u);
-    EXPECT_EQ(row.at("name"), format.name);
-    EXPECT_EQ(row.at("bits"), format.bits());
-    EXPECT_EQ(row.at("exponent"), format.exponent_bits);
-    EXPECT_EQ(row.at("mantissa"), format.mantissa_bits);
-    EXPECT_EQ(row.at("bias"), format.bias());
-    EXPECT_EQ(row.at("max").get<double>(), format.max());
-    EXPECT_EQ(row.at("min_normal").get<double>(), format.min_normal());
-    EXPECT_EQ(row.at("epsilon").get<double>(), format.epsilon());
-    EXPECT_EQ(row.at("decimal_digits").get<double>(), format.decimal_digits());
-    EXPECT_EQ(row.at("infinity"), format.has_infinity());
-    EXPECT_EQ(row.at("nan"), format.has_nan());
-    EXPECT_EQ(row.at("use"), format.use);
+    const json::Value& row = table[i];
+    EXPECT_EQ(row.object().size(), 13u);
+    EXPECT_EQ(row.at("name").string(), format.name);
+    EXPECT_EQ(row.at("bits").number(), format.bits());
+    EXPECT_EQ(row.at("exponent").number(), format.exponent_bits);
+    EXPECT_EQ(row.at("mantissa").number(), format.mantissa_bits);
+    EXPECT_EQ(row.at("bias").number(), format.bias());
+    EXPECT_EQ(row.at("max").number(), format.max());
+    EXPECT_EQ(row.at("min_normal").number(), format.min_normal());
+    EXPECT_EQ(row.at("epsilon").number(), format.epsilon());
+    EXPECT_EQ(row.at("decimal_digits").number(), format.decimal_digits());
+    EXPECT_EQ(row.at("infinity").boolean(), format.has_infinity());
+    EXPECT_EQ(row.at("nan").boolean(), format.has_nan());
+    EXPECT_EQ(row.at("use").string(), format.use);
     if (format.has_subnormals())
-      EXPECT_EQ(row.at("min_subnormal").get<double>(), format.min_subnormal());
+      EXPECT_EQ(row.at("min_subnormal").number(), format.min_subnormal());
     else
       EXPECT_TRUE(row.at("min_subnormal").is_null());
   }

@@ -21,7 +21,7 @@
 namespace binade {
 namespace {
 
-using Function = std::function<Tensor(std::span<const Tensor>)>;
+using Block = std::function<Tensor(std::span<const Tensor>)>;
 using test::noise_leaf;
 
 // The result of a function and the gradient of every leaf.
@@ -50,7 +50,7 @@ Outcome run(bool checkpointed, DType dtype,
   return outcome;
 }
 
-Tensor maybe(bool checkpointed, const Function& f, std::span<const Tensor> inputs) {
+Tensor maybe(bool checkpointed, const Block& f, std::span<const Tensor> inputs) {
   return checkpointed ? checkpoint(f, inputs) : f(inputs);
 }
 
@@ -118,7 +118,7 @@ TEST_P(CheckpointBits, AreThoseOfAPlainCallUnderAutocast) {
 
 TEST_P(CheckpointBits, AreThoseOfAPlainCallWhenNested) {
   expect_equal([](bool on, std::span<const Tensor> in) {
-    const Function inner = [on](std::span<const Tensor> x) { return maybe(on, block, x); };
+    const Block inner = [on](std::span<const Tensor> x) { return maybe(on, block, x); };
     return maybe(
         on,
         [inner](std::span<const Tensor> x) {

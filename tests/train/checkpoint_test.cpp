@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
+#include "binade/base/json.h"
 #include "binade/io/huggingface.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
@@ -35,14 +35,16 @@ TEST(Checkpoint, HoldsAModelAndAManifestOfItsFiles) {
   const fs::path saved = save_checkpoint(trainer, folder.path(), 2);
   EXPECT_EQ(saved, folder / "step-1");
   EXPECT_EQ(io::load_pretrained(saved)->parameter_count(), trainer.model().parameter_count());
-  const auto manifest = nlohmann::json::parse(testing::content_of(saved / "manifest.json"));
-  EXPECT_EQ(manifest.at("step"), 1);
+  const json::Document parsed = json::parse(testing::content_of(saved / "manifest.json"), {});
+  const json::Value& manifest = parsed.root();
+  EXPECT_EQ(manifest.at("step").number(), 1);
   for (const auto& entry : fs::directory_iterator(saved)) {
     const std::string name = entry.path().filename().string();
     if (name == "manifest.json") continue;
-    EXPECT_EQ(manifest.at("files").at(name).at("bytes"), fs::file_size(entry.path())) << name;
+    EXPECT_EQ(manifest.at("files").at(name).at("bytes").number(), fs::file_size(entry.path()))
+        << name;
   }
-  EXPECT_EQ(manifest.at("files").size(), 4u);
+  EXPECT_EQ(manifest.at("files").object().size(), 4u);
 }
 
 TEST(Checkpoint, KeepsTheNewest) {

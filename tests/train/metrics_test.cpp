@@ -6,9 +6,10 @@
 #include <cerrno>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "binade/base/error.h"
+#include "binade/base/json.h"
 #include "io/system_calls.h"
 #include "io/temporary_folder.h"
 #include "support/values.h"
@@ -46,7 +47,7 @@ TEST(Metrics, FilesHoldWhatWasAdded) {
   EXPECT_EQ(log.seconds(), 1.25);
   std::istringstream lines(testing::content_of(folder / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);)
-    EXPECT_EQ(nlohmann::json::parse(line).at("loss"), 1.0 / 3);
+    EXPECT_EQ(json::parse(line, {}).root().at("loss").number(), 1.0 / 3);
   std::istringstream csv(testing::content_of(folder / "metrics.csv"));
   std::vector<std::string> rows;
   for (std::string line; std::getline(csv, line);) rows.push_back(line);
@@ -78,9 +79,9 @@ TEST(Metrics, NumbersThatAreNotFiniteAreNull) {
   Record r = sample(1);
   r.loss = std::nan("");
   r.gradient_norm = std::numeric_limits<double>::infinity();
-  const auto parsed = nlohmann::json::parse(to_json(r));
-  EXPECT_TRUE(parsed.at("loss").is_null());
-  EXPECT_TRUE(parsed.at("gradient_norm").is_null());
+  const json::Document parsed = json::parse(to_json(r), {});
+  EXPECT_TRUE(parsed.root().at("loss").is_null());
+  EXPECT_TRUE(parsed.root().at("gradient_norm").is_null());
 }
 
 TEST(Metrics, OpeningForResumeDropsLaterSteps) {

@@ -335,7 +335,7 @@ class Checker {
   std::vector<std::string_view> symbols_;
 };
 
-std::string text_of(const Field& field) {
+std::string string_of(const Field& field) {
   return {reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size()};
 }
 
@@ -343,7 +343,7 @@ SentencePieceContents::Piece read_piece(Reader& reader) {
   SentencePieceContents::Piece piece;
   while (!reader.done()) {
     const Field field = reader.next();
-    if (field.number == Piece::piece_text) piece.text = text_of(field);
+    if (field.number == Piece::piece_text) piece.text = string_of(field);
     if (field.number == Piece::piece_score) std::memcpy(&piece.score, &field.value, 4);
     if (field.number == Piece::piece_type)
       piece.type = static_cast<SentencePieceContents::Type>(field.value);
@@ -365,7 +365,7 @@ void read_normalizer(Reader& reader, SentencePieceContents& contents) {
   constexpr uint32_t add_dummy_prefix = 3, remove_extra_whitespaces = 4;
   while (!reader.done()) {
     const Field field = reader.next();
-    if (field.number == charsmap) contents.charsmap = text_of(field);
+    if (field.number == charsmap) contents.charsmap = string_of(field);
     if (field.number == add_dummy_prefix) contents.add_dummy_prefix = field.value != 0;
     if (field.number == remove_extra_whitespaces)
       contents.remove_extra_whitespaces = field.value != 0;

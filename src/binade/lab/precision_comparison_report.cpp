@@ -32,7 +32,7 @@ std::string difference(const Comparison& comparison, const ComparedRun& run) {
                      comparison.is_outside_noise(run) ? " *" : "");
 }
 
-std::vector<std::vector<std::string>> rows(const Comparison& comparison) {
+std::vector<std::vector<std::string>> table_rows(const Comparison& comparison) {
   std::vector<std::vector<std::string>> result;
   for (const ComparedRun& run : comparison.runs) {
     const auto bytes = [&run](Category category) {
@@ -172,7 +172,7 @@ std::string exponent_charts(const Comparison& comparison) {
 }
 
 std::string results(const Comparison& comparison) {
-  train::Table table{.header = header, .rows = rows(comparison), .detail = detail};
+  train::Table table{.header = header, .rows = table_rows(comparison), .detail = detail};
   for (std::vector<std::string>& row : table.rows)
     row[0] = train::swatch(train::format_style(row[0])) + train::escaped(row[0]);
   return train::to_html(table) + fmt::format("<p>{}</p>\n", train::escaped(noise_text(comparison)));
@@ -182,7 +182,7 @@ std::string results(const Comparison& comparison) {
 
 std::string compare_text(const Comparison& comparison) {
   ExperimentReport report;
-  report.add_table(header, rows(comparison));
+  report.add_table(header, table_rows(comparison));
   report.add_paragraph(noise_text(comparison));
   return report.text();
 }

@@ -5,9 +5,9 @@
 
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "binade/base/error.h"
+#include "binade/base/json.h"
 #include "binade/ops/create/create.h"
 #include "binade/train/loop.h"
 #include "io/temporary_folder.h"
@@ -35,12 +35,14 @@ TEST(Inspect, TellsOfEveryTensor) {
               AllOf(HasSubstr("F32"), HasSubstr("[2, 2]"), HasSubstr("25.00%"), HasSubstr("50.00%"),
                     HasSubstr("2^-1 "), HasSubstr("#"), HasSubstr("non-finite")));
   EXPECT_THAT(inspection_text(found, false), Not(HasSubstr("2^")));
-  const auto json = nlohmann::json::parse(inspection_json(found));
-  for (const auto& one : json.at("tensors")) {
-    if (one.at("name") != "a") continue;
-    EXPECT_EQ(one.at("min"), -4);
-    EXPECT_EQ(one.at("zeros"), 1);
-    EXPECT_EQ(one.at("exponents"), (nlohmann::json{{"0", 1}, {"1", 1}, {"2", 1}}));
+  const json::Document parsed = json::parse(inspection_json(found), {});
+  for (const json::Value& one : parsed.root().at("tensors").array()) {
+    if (one.at("name").string() != "a") continue;
+    EXPECT_EQ(one.at("min").number(), -4);
+    EXPECT_EQ(one.at("zeros").number(), 1);
+    const json::Value& exponents = one.at("exponents");
+    EXPECT_EQ(exponents.object().size(), 3u);
+    for (const char* power : {"0", "1", "2"}) EXPECT_EQ(exponents.at(power).number(), 1) << power;
   }
   EXPECT_THAT(inspect(folder / "x.safetensors", "b").tensors, SizeIs(1));
   EXPECT_THAT(test::error_of([&] { inspect(folder / "x.safetensors", "zz"); }),
@@ -95,7 +97,8 @@ TEST(Inspect, ReadsTokenFiles) {
   const Inspection shard =
       inspect(folder.put("b.bin", header + std::string("\x01\x00\x00\x00\x02\x00\x01\x00", 8)));
   EXPECT_THAT(shard.kind, AllOf(HasSubstr("llm.c"), HasSubstr("32 bits")));
-  EXPECT_EQ(nlohmann::json::parse(inspection_json(shard)).at("tokens").at("largest"), 65538);
+  const json::Document parsed = json::parse(inspection_json(shard), {});
+  EXPECT_EQ(parsed.root().at("tokens").at("largest").number(), 65538);
 }
 
 TEST(Inspect, RefusesWhatItDoesNotKnow) {

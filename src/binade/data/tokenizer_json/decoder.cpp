@@ -8,12 +8,12 @@
 namespace binade::data {
 namespace {
 
-using Tokens = std::vector<std::string>;
+using TokenTexts = std::vector<std::string>;
 
 // Bounds for hostile files; real ones replace a character by a space.
 constexpr size_t max_decoder_growth = 16, max_decoder_extra = 64 << 10;
 
-size_t bytes_in(const Tokens& tokens) {
+size_t bytes_in(const TokenTexts& tokens) {
   size_t bytes = 0;
   for (const std::string& token : tokens) bytes += token.size();
   return bytes;
@@ -43,7 +43,7 @@ std::optional<char> byte_in(std::string_view token) {
 }
 
 struct ApplyDecoder {
-  Tokens& tokens;
+  TokenTexts& tokens;
   size_t limit;
 
   void operator()(ByteLevelDecoder) const {
