@@ -31,7 +31,10 @@ compare() {
     compare gpt2-masters-$context $gpt2 --context $context --batch $((65536 / context)) --precision bf16 --params masters
   done
   for batch in 1 4 16; do
-    compare gpt2-masters-b$batch $gpt2 --context 1024 --batch $batch --precision bf16 --params masters
+    (
+      TORCH_OPTIONS=${TORCH_OPTIONS:---mode compiled,graphs --attention default}
+      compare gpt2-masters-b$batch $gpt2 --context 1024 --batch $batch --precision bf16 --params masters
+    )
   done
   compare llama-masters $llama --context 2048 --batch 8 --precision bf16,fp8 --params masters
   compare slice8b-masters $slice8b --context 4096 --batch 4 --precision bf16,fp8 --params masters
