@@ -27,6 +27,18 @@ class ResultRecompute {
   virtual Tensor compute(const Tensor& gradient) = 0;
 };
 
+// Takes the sums of a result's gradient over all axes but the last: the gradient of a bias. An op
+// that computes the whole gradient of the result can add them up in the same pass.
+class GradientSums {
+ public:
+  GradientSums() = default;
+  virtual ~GradientSums() = default;
+  GradientSums(const GradientSums&) = delete;
+  GradientSums& operator=(const GradientSums&) = delete;
+
+  virtual void set(const Tensor& gradient, const Tensor& sums) = 0;
+};
+
 // The autograd state of a tensor. It holds none of the tensor's data, so that a graph keeps alive
 // only what its backward needs.
 struct AutogradMeta {
@@ -36,11 +48,12 @@ struct AutogradMeta {
 
   // Results of recorded ops.
   std::shared_ptr<Node> node;
-  int output = 0;                            // index among the node's outputs
-  bool retains_grad = false;                 // a backward adds the result's gradient to `grad`
-  int uses = 0;                              // by recorded ops
-  std::weak_ptr<ResultRecompute> recompute;  // empty if the result must be kept
-  bool is_kept = false;                      // the node keeps the result for its backward
+  int output = 0;                             // index among the node's outputs
+  bool retains_grad = false;                  // a backward adds the result's gradient to `grad`
+  int uses = 0;                               // by recorded ops
+  std::weak_ptr<ResultRecompute> recompute;   // empty if the result must be kept
+  std::weak_ptr<GradientSums> gradient_sums;  // empty if the node's backward needs none
+  bool is_kept = false;                       // the node keeps the result for its backward
 
   // Leaves, and results that retain their gradient.
   bool requires_grad = false;

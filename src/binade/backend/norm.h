@@ -37,6 +37,7 @@ struct NormBackward {
   TensorView mean = {};  // layer norm only
   TensorView rstd;
   Target dx = {};
+  Target dx_sums = {};  // [1, width], over the rows of dx as stored; needs a dx
   Target dweight = {};
   Target dbias = {};
 };

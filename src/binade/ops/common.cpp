@@ -22,6 +22,12 @@ std::vector<Tensor> cast_recorded(Op op, std::span<const Tensor> inputs, bool na
   return result;
 }
 
+// Whether the one op that uses a result computes the gradient that the result's own op sees. A hook
+// may replace it.
+bool gets_whole_gradient(const autograd::AutogradMeta& meta) {
+  return meta.node != nullptr && meta.uses == 1 && meta.hooks.empty();
+}
+
 }  // namespace
 
 Composite::Composite(Op op, std::initializer_list<Tensor> inputs, bool named)
@@ -145,9 +151,7 @@ SavedInput::SavedInput(const Tensor& input, const Tensor& matrix)
 Tensor SavedInput::get(const GradSlot& slot) const {
   if (recompute_ == nullptr) return kept_;
   const autograd::AutogradMeta* meta = slot.meta().get();
-  // A hook may replace the gradient before the input's op sees it.
-  const bool complete =
-      meta != nullptr && meta->node != nullptr && meta->uses == 1 && meta->hooks.empty();
+  const bool complete = meta != nullptr && gets_whole_gradient(*meta);
   const Tensor result = recompute_->compute(
       complete ? meta->node->gradients[static_cast<size_t>(meta->output)] : Tensor());
   return result.strided(shape_, strides_, result.offset());
@@ -162,6 +166,17 @@ Tensor overwritten_or_new(const Tensor& saved) {
 void offer_recompute(const Tensor& result,
                      const std::shared_ptr<autograd::ResultRecompute>& recompute) {
   if (result.autograd_meta() != nullptr) result.autograd_meta()->recompute = recompute;
+}
+
+void offer_gradient_sums(const Tensor& result,
+                         const std::shared_ptr<autograd::GradientSums>& sums) {
+  if (result.autograd_meta() != nullptr) result.autograd_meta()->gradient_sums = sums;
+}
+
+std::shared_ptr<autograd::GradientSums> gradient_sums(const GradSlot& slot, DType dtype) {
+  if (!slot.needs_grad() || slot.dtype() != dtype || !gets_whole_gradient(*slot.meta()))
+    return nullptr;
+  return slot.meta()->gradient_sums.lock();
 }
 
 void mark_kept(const Tensor& result) {

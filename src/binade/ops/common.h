@@ -94,6 +94,13 @@ class EarlyGradients {
   std::optional<Gradients> gradients_;
 };
 
+// Lets the op that computes the whole gradient of `result` pass its sums to `sums`, which the
+// result's own backward must own.
+void offer_gradient_sums(const Tensor& result, const std::shared_ptr<autograd::GradientSums>& sums);
+// The receiver for the sums of a gradient in `dtype` that will be added to `slot`; null if the op
+// behind it needs none, or if that gradient is not the whole one.
+std::shared_ptr<autograd::GradientSums> gradient_sums(const GradSlot& slot, DType dtype);
+
 // Each check fails with the op, the argument, the expected and the found value.
 void require_defined(std::string_view op, std::string_view argument, const Tensor& x);
 // For values written into another tensor, which records nothing: their gradient would be lost.

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "binade/base/error.h"
+#include "binade/ops/elementwise/arithmetic.h"
+#include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/linear.h"
 #include "binade/ops/norm/norm.h"
 #include "binade/ops/reduce/reduce.h"
 #include "support/tensors.h"
@@ -46,9 +51,11 @@ TEST(NormGradient, AddsTheSumsOwnGradient) {
       {.kind = backend::NormKind::rms, .x = x, .eps = 0, .y = y, .rstd = rstd});
   const NormGradient gradient{backend::NormKind::rms, x, {}, {}, rstd};
   const GradSlot unused(nullptr);
-  EXPECT_TRUE(test::same_bits(gradient.through_sum(dsum, {}, unused, unused), dsum));
-  const std::vector<double> alone = test::read(gradient.through_sum({}, dy, unused, unused)),
-                            both = test::read(gradient.through_sum(dsum, dy, unused, unused)),
+  EXPECT_TRUE(test::same_bits(gradient.through_sum(dsum, {}, unused, unused, unused), dsum));
+  const std::vector<double> alone =
+                                test::read(gradient.through_sum({}, dy, unused, unused, unused)),
+                            both =
+                                test::read(gradient.through_sum(dsum, dy, unused, unused, unused)),
                             own = test::read(dsum);
   for (size_t i = 0; i < both.size(); ++i)
     EXPECT_EQ(both[i], static_cast<float>(alone[i]) + static_cast<float>(own[i]));
@@ -70,6 +77,77 @@ TEST(NormGradient, EachParameterAccumulatesForItself) {
   EXPECT_EQ(bias_same, bias_alone);
   for (size_t i = 0; i < weight_alone.size(); ++i)
     EXPECT_EQ(weight_added[i], static_cast<float>(weight_alone[i]) + 1.0f);
+}
+
+// A linear layer whose result is added to a residual stream and normed. `use` may do more with the
+// layer's result before the backward.
+struct BiasRun {
+  Tensor bias_gradient;
+
+  template <class Use>
+  explicit BiasRun(DType dtype, Use use) {
+    const Tensor x = cast(test::noise({2, 5, 4}, 1), dtype),
+                 weight = cast(test::noise({6, 4}, 2), dtype);
+    Tensor bias = cast(test::noise({6}, 3), dtype);
+    bias.set_requires_grad();
+    const Tensor result = linear(x, weight, bias);
+    Tensor more = use(result);
+    const auto [stream, normed] = residual_layer_norm(
+        result, cast(test::noise({2, 5, 6}, 4), dtype), cast(test::noise({6}, 5), dtype), {});
+    Tensor loss = sum(cast(stream * cast(test::noise({2, 5, 6}, 6), dtype), DType::f32)) +
+                  sum(cast(normed * cast(test::noise({2, 5, 6}, 7), dtype), DType::f32));
+    if (more.defined()) loss = loss + more;
+    loss.backward();
+    bias_gradient = bias.grad();
+  }
+};
+
+Tensor nothing(const Tensor&) { return {}; }
+
+// The norm's backward computes the sums that are the gradient of the layer's bias.
+TEST(GradientSums, ReachTheOpThatAskedForThem) {
+  struct Receiver final : autograd::GradientSums {
+    void set(const Tensor& gradient, const Tensor& sums) override { got = {gradient, sums}; }
+    std::pair<Tensor, Tensor> got;
+  };
+  const auto receiver = std::make_shared<Receiver>();
+  const BiasRun run(DType::bf16, [&](const Tensor& result) {
+    offer_gradient_sums(result, receiver);
+    return Tensor();
+  });
+  const auto& [gradient, sums] = receiver->got;
+  ASSERT_TRUE(sums.defined());
+  EXPECT_EQ(gradient.dtype(), DType::bf16);
+  const std::vector<double> values = test::read(gradient), found = test::read(sums);
+  for (size_t column = 0; column < 6; ++column) {
+    double total = 0, size = 0;
+    for (size_t row = 0; row < 10; ++row) {
+      total += values[6 * row + column];
+      size += std::abs(values[6 * row + column]);
+    }
+    EXPECT_NEAR(found[column], total, 10 * epsilon(DType::f32) * size);
+  }
+  EXPECT_TRUE(test::same_bits(BiasRun(DType::bf16, nothing).bias_gradient, run.bias_gradient));
+}
+
+// A hook may replace the gradient after its sums were computed.
+TEST(GradientSums, AreNotThoseOfAReplacedGradient) {
+  const std::vector<double> once = test::read(BiasRun(DType::f32, nothing).bias_gradient);
+  const BiasRun doubled(DType::f32, [](const Tensor& result) {
+    autograd::on_gradient(result, [](const Tensor& gradient) { return gradient * 2; });
+    return Tensor();
+  });
+  const std::vector<double> twice = test::read(doubled.bias_gradient);
+  for (size_t i = 0; i < once.size(); ++i) EXPECT_EQ(twice[i], 2 * once[i]);
+}
+
+// The sum of all elements has the gradient 1 everywhere: 10 rows add 10.
+TEST(GradientSums, AreNotThoseOfAPartOfTheGradient) {
+  const std::vector<double> once = test::read(BiasRun(DType::f64, nothing).bias_gradient);
+  const BiasRun used_twice(DType::f64,
+                           [](const Tensor& result) { return sum(cast(result, DType::f32)); });
+  const std::vector<double> found = test::read(used_twice.bias_gradient);
+  for (size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(found[i], once[i] + 10, 1e-12);
 }
 
 }  // namespace

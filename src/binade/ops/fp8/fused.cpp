@@ -235,7 +235,7 @@ std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
                                     {dinput ? viewed(dnormed, flat) : Tensor(), false});
                  }
                  if (!dinput) return;
-                 const Tensor gradient = backward.through_sum(dy[0], dnormed, dx[1], dx[2]);
+                 const Tensor gradient = backward.through_sum(dy[0], dnormed, dx[1], dx[2], dx[0]);
                  dx[0].add(gradient);
                  dx[3].add(gradient);
                });

@@ -74,6 +74,24 @@ class ActivationRecompute final : public autograd::ResultRecompute {
   EarlyGradients<Gradients> early_;
 };
 
+// The gradient of a linear layer's bias.
+class BiasGradient final : public autograd::GradientSums {
+ public:
+  void set(const Tensor& gradient, const Tensor& sums) override { early_.set(gradient, sums); }
+
+  // Adds the sums of dy, which `rows` is a view of.
+  void add(const Tensor& dy, const Tensor& rows, const GradSlot& bias) {
+    if (const std::optional<Tensor> early = early_.take(dy)) {
+      bias.add(*early);
+    } else {
+      add_reduced(bias, rows);
+    }
+  }
+
+ private:
+  EarlyGradients<Tensor> early_;
+};
+
 // A matrix as a batch of one, the kernel's layout.
 Tensor matrix(const Tensor& x) {
   return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
@@ -108,6 +126,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const auto activated =
       keeps_pre ? std::make_shared<ActivationRecompute>(activation, pre, call[2].defined())
                 : nullptr;
+  const auto bias_gradient = keeps_pre || !call[2].defined() || !call.recording()
+                                 ? nullptr
+                                 : std::make_shared<BiasGradient>();
   const Tensor result = viewed(y, shape);
   call.result(result, [=, x = SavedInput(call[0], flat), weight = Saved(call[1])](
                           const Tensor& dy_given, GradSlots dx) {
@@ -115,7 +136,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     Tensor dy;
     if (activated == nullptr) {
       dy = viewed(dense(dy_given), {rows, out});
-      add_reduced(dx[2], dy);
+      if (bias_gradient != nullptr) bias_gradient->add(dy_given, dy, dx[2]);
     } else {
       dy = activated->gradient(dy_given, dx[2]);
     }
@@ -130,6 +151,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
                             {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
     }
   });
+  offer_gradient_sums(result, bias_gradient);
   if (activated != nullptr && recomputes_results(y.device())) offer_recompute(result, activated);
   return result;
 }

@@ -31,8 +31,10 @@ void check_norm(std::string_view op, const NormArguments& args) {
 }
 
 void NormGradient::run(const Tensor& dy, const Tensor& dsum, const backend::Target& dx,
-                       const GradSlot& dweight, const GradSlot& dbias) const {
+                       const GradSlot& dweight, const GradSlot& dbias,
+                       const Tensor& dx_sums) const {
   const Shape& flat = x->shape();
+  const Tensor sums = dx_sums.defined() ? viewed(dx_sums, {1, flat[1]}) : Tensor();
   backend::of(dy).norm.backward({.kind = kind,
                                  .dy = viewed(dense(dy), flat),
                                  .dsum = dsum.defined() ? viewed(dense(dsum), flat) : Tensor(),
@@ -41,15 +43,21 @@ void NormGradient::run(const Tensor& dy, const Tensor& dsum, const backend::Targ
                                  .mean = mean,
                                  .rstd = rstd,
                                  .dx = dx,
+                                 .dx_sums = {.view = sums},
                                  .dweight = target_of(dweight),
                                  .dbias = target_of(dbias)});
 }
 
 Tensor NormGradient::through_sum(const Tensor& dsum, const Tensor& dy, const GradSlot& dweight,
-                                 const GradSlot& dbias) const {
+                                 const GradSlot& dbias, const GradSlot& addend) const {
   if (!dy.defined()) return dsum;
   const Tensor gradient = Tensor::empty(dy.shape(), x->dtype(), dy.device());
-  run(dy, dsum, {.view = viewed(gradient, x->shape())}, dweight, dbias);
+  const auto receiver = gradient_sums(addend, gradient.dtype());
+  Tensor sums;
+  if (receiver != nullptr)
+    sums = Tensor::empty({x->size(1)}, accumulation_type(gradient), dy.device());
+  run(dy, dsum, {.view = viewed(gradient, x->shape())}, dweight, dbias, sums);
+  if (receiver != nullptr) receiver->set(gradient, sums);
   return gradient;
 }
 

@@ -24,13 +24,15 @@ struct NormGradient {
   backend::NormKind kind;
   Saved x, weight, mean, rstd;
 
-  // Writes x's gradient, dsum included (optional), and the gradients of the parameters.
+  // Writes x's gradient, dsum included (optional), and the gradients of the parameters. `dx_sums`
+  // (optional) [width] receives the sums over dx's rows.
   void run(const Tensor& dy, const Tensor& dsum, const backend::Target& dx, const GradSlot& dweight,
-           const GradSlot& dbias) const;
+           const GradSlot& dbias, const Tensor& dx_sums = {}) const;
   // The gradient of a sum: dy (undefined: none) reached its norm and dsum the sum itself. Both
-  // addends have this gradient; it is computed once, in the sum's type.
+  // addends have this gradient; it is computed once, in the sum's type. `addend` is the slot of the
+  // first, whose op may need the gradient's sums.
   Tensor through_sum(const Tensor& dsum, const Tensor& dy, const GradSlot& dweight,
-                     const GradSlot& dbias) const;
+                     const GradSlot& dbias, const GradSlot& addend) const;
 };
 
 // The type a fused norm writes for the next op: the autocast type, unless the residual stream or

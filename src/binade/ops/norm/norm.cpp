@@ -74,7 +74,7 @@ std::pair<Tensor, Tensor> residual_norm(Op op, const NormArguments& args) {
   const Tensor outputs[2] = {viewed(sum, args.x.shape()), viewed(y, args.x.shape())};
   const NormGradient gradient{args.kind, sum, weight, mean, rstd};
   call.results(outputs, [gradient](std::span<const Tensor> dy, GradSlots dx) {
-    const Tensor dsum = gradient.through_sum(dy[0], dy[1], dx[1], dx[2]);
+    const Tensor dsum = gradient.through_sum(dy[0], dy[1], dx[1], dx[2], dx[0]);
     dx[0].add(dsum);
     dx[3].add(dsum);
   });

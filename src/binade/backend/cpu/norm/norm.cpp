@@ -7,6 +7,7 @@
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/norm/norm_rows.h"
 #include "binade/backend/cpu/rows/dense_rows.h"
+#include "binade/backend/reduce.h"
 #include "binade/base/division.h"
 #include "binade/base/parallel.h"
 
@@ -216,6 +217,7 @@ void backward_as(const NormBackward& a) {
 void backward(const NormBackward& args) {
   with_compute_type("norm_backward", args.x.dtype,
                     [&](auto tag) { backward_as<typename decltype(tag)::type>(args); });
+  if (args.dx_sums.present()) reduce_kernels.reduce(Reduction::sum, args.dx.view, args.dx_sums);
 }
 
 // ---- batch norm: a channel is n rows of `inner` elements; its sums are added up in f64 ----

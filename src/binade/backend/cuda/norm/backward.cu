@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/norm/backward.cuh"
 
 namespace binade::backend::cuda {
@@ -16,8 +17,8 @@ struct Backward {
   int64_t rows, width;
 
   __device__ C center(int64_t row) const { return centered ? load_one<C>(mean, row) : C{0}; }
-  __device__ NormLine<C> line(C scale, C plain, C products) const {
-    return {centered, width, scale, plain, products};
+  __device__ NormLine<C> line(C scale, const C (&sums)[2]) const {
+    return {centered, width, scale, sums};
   }
 };
 
@@ -45,7 +46,7 @@ struct RowPart {
 
 // Sums of a row for its dx; adds the row's terms to the parameters' gradients.
 template <class C, int N, int K>
-__device__ void add_row(const Backward<C>& a, const RowPart<C, N, K>& part, C& plain, C& products,
+__device__ void add_row(const Backward<C>& a, const RowPart<C, N, K>& part, C (&sums)[2],
                         C (&dweight)[K][N], C (&dbias)[K][N]) {
 #pragma unroll
   for (int k = 0; k < K; ++k) {
@@ -57,8 +58,8 @@ __device__ void add_row(const Backward<C>& a, const RowPart<C, N, K>& part, C& p
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const C deviation = x[i] - part.center, g = dy[i] * weight[i];
-      plain += g;
-      products += g * deviation;
+      sums[1] += g;
+      sums[0] += g * deviation;
       dweight[k][i] += dy[i] * (deviation * part.scale);
       dbias[k][i] += dy[i];
     }
@@ -100,7 +101,7 @@ __device__ void write_dx(const Backward<C>& a, const RowPart<C, N, K>& part, int
 template <class C, int N, int K, int Threads>
 __global__ void __launch_bounds__(Threads) backward_kernel(const __grid_constant__ Backward<C> a) {
   extern __shared__ __align__(16) unsigned char dynamic[];
-  __shared__ C scratch[4 * warp_size];
+  __shared__ C scratch[2][2][warp_size];
   constexpr bool ahead = K <= 3;  // more would not fit in registers
   C dweight[K][N] = {}, dbias[K][N] = {};
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.y;
@@ -115,13 +116,15 @@ __global__ void __launch_bounds__(Threads) backward_kernel(const __grid_constant
     } else {
       part.read(a, row);
     }
-    C plain = 0, products = 0;
-    add_row(a, part, plain, products, dweight, dbias);
+    C sums[2] = {};
+    add_row(a, part, sums, dweight, dbias);
     if (!a.dx) continue;
-    team_sums(plain, products, scratch, parity);
-    write_dx(a, part, row, a.line(part.scale, plain, products));
+    team_sums(sums, scratch, parity);
+    write_dx(a, part, row, a.line(part.scale, sums));
   }
-  if (a.partials) a.partials.write(reinterpret_cast<C*>(dynamic), dweight, dbias);
+  if (!a.partials) return;
+  a.partials.write(weight_sum, reinterpret_cast<C*>(dynamic), dweight);
+  a.partials.write(bias_sum, reinterpret_cast<C*>(dynamic), dbias);
 }
 
 // ---- rows too wide for registers: a pass for dx, another for the parameters ----
@@ -130,20 +133,20 @@ constexpr int wide_threads = 512;
 
 template <class C>
 __global__ void __launch_bounds__(wide_threads) wide_dx(const __grid_constant__ Backward<C> a) {
-  __shared__ C scratch[4 * warp_size];
+  __shared__ C scratch[2][2][warp_size];
   const int64_t row = blockIdx.x, base = row * a.width;
   const C center = a.center(row), scale = load_one<C>(a.rstd, row);
   const auto gradient = [&](int64_t column) {
     return load_one<C>(a.dy, base + column) * (a.weight ? load_one<C>(a.weight, column) : C{1});
   };
-  C plain = 0, products = 0;
+  C sums[2] = {};
   for (int64_t column = threadIdx.x; column < a.width; column += blockDim.x) {
     const C g = gradient(column);
-    plain += g;
-    products += g * (load_one<C>(a.x, base + column) - center);
+    sums[1] += g;
+    sums[0] += g * (load_one<C>(a.x, base + column) - center);
   }
-  team_sums(plain, products, scratch, 0);
-  const NormLine<C> line = a.line(scale, plain, products);
+  team_sums(sums, scratch, 0);
+  const NormLine<C> line = a.line(scale, sums);
   for (int64_t column = threadIdx.x; column < a.width; column += blockDim.x) {
     const C deviation = load_one<C>(a.x, base + column) - center;
     C out = gradient(column) * scale + (deviation * line.slope + line.offset);
@@ -163,63 +166,64 @@ __global__ void wide_parameters(const __grid_constant__ Backward<C> a) {
     dweight += dy * (deviation * load_one<C>(a.rstd, row));
     dbias += dy;
   }
-  a.partials.weight(blockIdx.y)[column] = dweight;
-  a.partials.bias(blockIdx.y)[column] = dbias;
+  a.partials.of(blockIdx.y, weight_sum)[column] = dweight;
+  a.partials.of(blockIdx.y, bias_sum)[column] = dbias;
 }
 
-// ---- the parameters' gradients, from the sums of all blocks ----
+// ---- the sums of all blocks ----
 
 constexpr int finish_rows = 32;
 
+struct FinishTargets {
+  TargetOperand of[3];  // by NormSum
+};
+
 template <class C>
-__global__ void finish_parameters(const C* partials, int64_t blocks, int64_t width,
-                                  TargetOperand dweight, TargetOperand dbias) {
+__global__ void finish_sums(NormPartials<C> partials, int64_t blocks,
+                            const __grid_constant__ FinishTargets targets) {
   __shared__ C sums[finish_rows][warp_size];
-  const TargetOperand& target = blockIdx.y == 0 ? dweight : dbias;
+  const int kind = static_cast<int>(blockIdx.y);
+  const TargetOperand& target = targets.of[kind];
   if (!target) return;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * warp_size + threadIdx.x;
   C sum = 0;
-  if (column < width) {
+  if (column < partials.width) {
 #pragma unroll 4
     for (int64_t block = threadIdx.y; block < blocks; block += finish_rows)
-      sum += partials[(2 * block + blockIdx.y) * width + column];
+      sum += partials.of(block, kind)[column];
   }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || column >= width) return;
+  if (threadIdx.y != 0 || column >= partials.width) return;
   for (int i = 1; i < finish_rows; ++i) sum += sums[i][threadIdx.x];
   store_one(target, column, sum);
 }
 
 // ---- on the host ----
 
-struct Parameters {
-  Target dweight, dbias;
-};
-
 template <class C, int N, int K, int Threads>
-void start_held(Backward<C> a, int64_t team, const Parameters& parameters) {
+void start_held(Backward<C> a, int64_t team, const NormSumTargets& targets) {
   const auto kernel = backward_kernel<C, N, K, Threads>;
   const int per_block = team == warp_size ? Threads / warp_size : 1;
   const dim3 block(static_cast<unsigned>(team), per_block);
-  const size_t shared = per_block > 1 ? 2 * static_cast<size_t>(a.width) * sizeof(C) : 0;
+  const size_t shared = per_block > 1 ? static_cast<size_t>(a.width) * sizeof(C) : 0;
   int resident = 1;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel,
                                                       static_cast<int>(block.x * block.y), shared),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   const int64_t blocks = std::min(divide_up(a.rows, per_block),
                                   int64_t{properties().multiprocessors} * std::max(resident, 1));
-  const NormParameterSums<C> sums(parameters.dweight, parameters.dbias, blocks, a.width);
+  const NormSums<C> sums(targets, blocks, a.width);
   a.partials = sums.partials();
   launch(kernel, static_cast<unsigned>(blocks), block, shared, a);
   sums.finish();
 }
 
 template <class C>
-void start_wide(Backward<C> a, const Parameters& parameters) {
+void start_wide(Backward<C> a, const NormSumTargets& targets) {
   constexpr int64_t max_chunks = 64;
   const int64_t chunks = std::min(a.rows, max_chunks);
-  const NormParameterSums<C> sums(parameters.dweight, parameters.dbias, chunks, a.width);
+  const NormSums<C> sums(targets, chunks, a.width);
   a.partials = sums.partials();
   if (a.dx.data != nullptr) launch(wide_dx<C>, static_cast<unsigned>(a.rows), wide_threads, 0, a);
   if (a.partials.data != nullptr) {
@@ -231,37 +235,48 @@ void start_wide(Backward<C> a, const Parameters& parameters) {
 }
 
 template <class C, int N>
-void start_backward(const Backward<C>& a, const Parameters& parameters) {
+void start_backward(const Backward<C>& a, const NormSumTargets& targets) {
   constexpr int warp_block = 128, block = 512;
   const int64_t packs = a.width / N;
   const auto team_for = [&](int held) { return warp_size * divide_up(packs, held * warp_size); };
-  if (packs <= warp_size) return start_held<C, N, 1, warp_block>(a, warp_size, parameters);
-  if (packs <= 2 * warp_size) return start_held<C, N, 2, warp_block>(a, warp_size, parameters);
-  if (packs <= 3 * warp_size) return start_held<C, N, 3, warp_block>(a, warp_size, parameters);
-  if (packs <= 2 * block) return start_held<C, N, 2, block>(a, team_for(2), parameters);
-  if (packs <= 4 * block) return start_held<C, N, 4, block>(a, team_for(4), parameters);
-  start_wide<C>(a, parameters);
+  if (packs <= warp_size) return start_held<C, N, 1, warp_block>(a, warp_size, targets);
+  if (packs <= 2 * warp_size) return start_held<C, N, 2, warp_block>(a, warp_size, targets);
+  if (packs <= 3 * warp_size) return start_held<C, N, 3, warp_block>(a, warp_size, targets);
+  if (packs <= 2 * block) return start_held<C, N, 2, block>(a, team_for(2), targets);
+  if (packs <= 4 * block) return start_held<C, N, 4, block>(a, team_for(4), targets);
+  start_wide<C>(a, targets);
 }
 
 }  // namespace
 
 template <class C>
-NormParameterSums<C>::NormParameterSums(const Target& dweight, const Target& dbias, int64_t blocks,
-                                        int64_t width)
-    : blocks_(blocks), width_(width), dweight_(dweight), dbias_(dbias) {
-  if (dweight.present() || dbias.present()) sums_ = workspace({blocks, 2, width}, dtype_of<C>);
+NormSums<C>::NormSums(const NormSumTargets& targets, int64_t blocks, int64_t width)
+    : targets_(targets), blocks_(blocks), width_(width) {
+  const bool any = std::any_of(targets.begin(), targets.end(),
+                               [](const Target& target) { return target.present(); });
+  const int64_t kinds = targets[dx_sum].present() ? 3 : 2;
+  if (any) sums_ = workspace({blocks, kinds, width}, dtype_of<C>);
 }
 
 template <class C>
-void NormParameterSums<C>::finish() const {
-  if (!sums_.defined()) return;
-  launch(finish_parameters<C>, dim3(static_cast<unsigned>(divide_up(width_, warp_size)), 2),
-         dim3(warp_size, finish_rows), 0, static_cast<const C*>(sums_.raw_data()), blocks_, width_,
-         dweight_, dbias_);
+NormPartials<C> NormSums<C>::partials() const {
+  if (!sums_.defined()) return {};
+  return {.data = static_cast<C*>(sums_.raw_data()),
+          .width = width_,
+          .kinds = static_cast<int>(sums_.size(1))};
 }
 
-template class NormParameterSums<float>;
-template class NormParameterSums<double>;
+template <class C>
+void NormSums<C>::finish() const {
+  if (!sums_.defined()) return;
+  const dim3 grid(static_cast<unsigned>(divide_up(width_, warp_size)),
+                  static_cast<unsigned>(sums_.size(1)));
+  launch(finish_sums<C>, grid, dim3(warp_size, finish_rows), 0, partials(), blocks_,
+         FinishTargets{{targets_[weight_sum], targets_[bias_sum], targets_[dx_sum]}});
+}
+
+template class NormSums<float>;
+template class NormSums<double>;
 
 void norm_backward(const NormBackward& args) {
   require_compute("norm_backward",
@@ -286,6 +301,7 @@ void norm_backward(const NormBackward& args) {
                         .width = width};
     start_backward<C, P::size>(a, {args.dweight, args.dbias});
   });
+  if (args.dx_sums.present()) reduce_kernels.reduce(Reduction::sum, args.dx.view, args.dx_sums);
 }
 
 }  // namespace binade::backend::cuda

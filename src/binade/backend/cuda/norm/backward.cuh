@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+
 #include "binade/backend/cuda/common/block_reduce.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
+#include "binade/backend/cuda/common/pack.cuh"
 #include "binade/backend/norm.h"
 
 // Parts of the kernels for norm backward. A row belongs to a team of threads along x: a warp, of
@@ -15,64 +18,69 @@ __device__ inline int64_t team_column(int k) {
   return static_cast<int64_t>(k * blockDim.x + threadIdx.x) * N;
 }
 
-// dx = scale * dy * weight + slope * (x - center) + offset, from the sums of g = dy * weight and of
-// g * (x - center) over the row.
+// dx = scale * dy * weight + slope * (x - center) + offset, from the sums over the row of
+// g * (x - center), where g = dy * weight, and, for a layer norm, of g.
 template <class C>
 struct NormLine {
-  C slope, offset;
+  C slope, offset = 0;
 
-  __device__ NormLine(bool centered, int64_t width, C scale, C plain, C products) {
+  template <int M>
+  __device__ NormLine(bool centered, int64_t width, C scale, const C (&sums)[M]) {
     const C count = static_cast<C>(width);
-    slope = -scale * scale * scale * (products / count);
-    offset = centered ? -scale * (plain / count) : C{0};
+    slope = -scale * scale * scale * (sums[0] / count);
+    if constexpr (M > 1) offset = centered ? -scale * (sums[1] / count) : C{0};
   }
 };
 
-// The sums over a row's threads. A block of one row alternates between two halves of `scratch` (2 x
-// 2 x 32), so that one barrier per row is enough: no thread is more than one row ahead.
-template <class C>
-__device__ inline void team_sums(C& a, C& b, C* scratch, int parity) {
-  a = reduce_warp(a, Sum());
-  b = reduce_warp(b, Sum());
+// M sums over a row's threads. A block of one row alternates between two halves of `scratch`, so
+// that one barrier per row is enough: no thread is more than one row ahead.
+template <class C, int M>
+__device__ inline void team_sums(C (&sums)[M], C (&scratch)[2][M][warp_size], int parity) {
+#pragma unroll
+  for (int m = 0; m < M; ++m) sums[m] = reduce_warp(sums[m], Sum());
   if (blockDim.x == warp_size) return;
   const int lane = threadIdx.x % warp_size, warps = blockDim.x / warp_size;
-  C* half = scratch + parity * 2 * warp_size;
   if (lane == 0) {
-    half[threadIdx.x / warp_size] = a;
-    half[warp_size + threadIdx.x / warp_size] = b;
+#pragma unroll
+    for (int m = 0; m < M; ++m) scratch[parity][m][threadIdx.x / warp_size] = sums[m];
   }
   __syncthreads();
-  a = reduce_warp(lane < warps ? half[lane] : C{0}, Sum());
-  b = reduce_warp(lane < warps ? half[warp_size + lane] : C{0}, Sum());
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+    sums[m] = reduce_warp(lane < warps ? scratch[parity][m][lane] : C{0}, Sum());
 }
 
-// The parameters' gradients as sums per block: [blocks][weight, bias][width], or null if no
-// parameter needs a gradient.
+// The sums over rows per block: [blocks][weight, bias, perhaps dx][width], or null if none is
+// needed.
 template <class C>
 struct NormPartials {
   C* data = nullptr;
   int64_t width = 0;
+  int kinds = 2;
 
   __device__ explicit operator bool() const { return data != nullptr; }
-  __device__ C* weight(int64_t block) const { return data + 2 * block * width; }
-  __device__ C* bias(int64_t block) const { return weight(block) + width; }
+  __device__ C* of(int64_t block, int kind) const { return data + (kinds * block + kind) * width; }
 
-  // Writes the block's sums: those of its teams, added in order in `shared` (2 x width).
+  // Writes one kind of the block's sums: those of its teams, added in order in `shared` (width,
+  // aligned to 16 bytes). In units of 16 bytes, because a thread's columns lie side by side: single
+  // stores took a tenth of the kernel.
   template <int N, int K>
-  __device__ void write(C* shared, const C (&dweight)[K][N], const C (&dbias)[K][N]) const {
+  __device__ void write(int kind, C* shared, const C (&sums)[K][N]) const {
+    constexpr int unit = N % 4 == 0 ? 4 : 1;
     for (unsigned team = 0; team < blockDim.y; ++team) {
       if (threadIdx.y == team) {
-        const bool last = team + 1 == blockDim.y;
-        C* weight_to = last ? weight(blockIdx.x) : shared;
-        C* bias_to = last ? bias(blockIdx.x) : shared + width;
+        C* to = team + 1 == blockDim.y ? of(blockIdx.x, kind) : shared;
 #pragma unroll
         for (int k = 0; k < K; ++k) {
           const int64_t column = team_column<N>(k);
           if (column >= width) continue;
 #pragma unroll
-          for (int i = 0; i < N; ++i) {
-            weight_to[column + i] = dweight[k][i] + (team > 0 ? shared[column + i] : C{0});
-            bias_to[column + i] = dbias[k][i] + (team > 0 ? shared[width + column + i] : C{0});
+          for (int i = 0; i < N; i += unit) {
+            Pack<C, unit> total = {};
+            if (team > 0) total = load_pack<C, unit>(shared + column + i);
+#pragma unroll
+            for (int j = 0; j < unit; ++j) total[j] = sums[k][i + j] + total[j];
+            store_pack(to + column + i, total);
           }
         }
       }
@@ -81,21 +89,24 @@ struct NormPartials {
   }
 };
 
-// The blocks' sums in memory and the gradients they belong to. Only of float and double.
-template <class C>
-class NormParameterSums {
- public:
-  NormParameterSums(const Target& dweight, const Target& dbias, int64_t blocks, int64_t width);
+enum NormSum { weight_sum, bias_sum, dx_sum };
 
-  NormPartials<C> partials() const {
-    return {.data = sums_.defined() ? static_cast<C*>(sums_.raw_data()) : nullptr, .width = width_};
-  }
+// The targets of the sums over all rows, by NormSum.
+using NormSumTargets = std::array<Target, 3>;
+
+// The blocks' sums in memory. Only of float and double.
+template <class C>
+class NormSums {
+ public:
+  NormSums(const NormSumTargets& targets, int64_t blocks, int64_t width);
+
+  NormPartials<C> partials() const;
   // Adds up the blocks' sums, after the kernel that wrote them.
   void finish() const;
 
  private:
+  NormSumTargets targets_;
   int64_t blocks_, width_;
-  Target dweight_, dbias_;
   Tensor sums_;
 };
 

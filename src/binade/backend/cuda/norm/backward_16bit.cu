@@ -55,10 +55,48 @@ struct Ring {
   }
 };
 
-template <bool centered, class T, int K>
+// What a kernel computes beside dx and the weight's gradient.
+enum class Extra { none, bias, bias_and_dx_sums };
+
+struct RowStatistics {
+  float center, scale;
+
+  template <class T>
+  __device__ static RowStatistics load(const Rows<T>& a, int64_t row) {
+    if (row >= a.rows) return {};
+    return {a.mean != nullptr ? a.mean[row] : 0, a.rstd[row]};
+  }
+};
+
+// Sums of a row for its dx, as NormLine takes them; adds the row's terms to the parameters'
+// gradients.
+template <class T, int K, int M>
+__device__ void add_row(const Rows<T>& a, const Ring<K>& ring, int stage,
+                        const float (&weight)[K][pack], RowStatistics row, float (&sums)[M],
+                        float (&dweight)[K][pack], float (&dbias)[K][pack]) {
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (team_column<pack>(k) >= a.width) continue;
+    float dy[pack], x[pack];
+    ring.template read<T>(stage, 0, k, dy);
+    ring.template read<T>(stage, 1, k, x);
+#pragma unroll
+    for (int i = 0; i < pack; ++i) {
+      const float deviation = M > 1 ? x[i] - row.center : x[i], g = dy[i] * weight[k][i];
+      sums[0] += g * deviation;
+      dweight[k][i] += dy[i] * (deviation * row.scale);
+      if constexpr (M == 1) continue;
+      sums[M - 1] += g;
+      dbias[k][i] += dy[i];
+    }
+  }
+}
+
+template <Extra extra, class T, int K>
 __device__ void write_dx(const Rows<T>& a, const Ring<K>& ring, int stage,
-                         const float (&weight)[K][pack], int64_t row, float center, float scale,
-                         const NormLine<float>& line) {
+                         const float (&weight)[K][pack], int64_t row, RowStatistics statistics,
+                         const NormLine<float>& line, float (&dx_sums)[K][pack]) {
+  constexpr bool centered = extra != Extra::none;
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const int64_t column = team_column<pack>(k), at = row * a.width + column;
@@ -68,8 +106,8 @@ __device__ void write_dx(const Rows<T>& a, const Ring<K>& ring, int stage,
     ring.template read<T>(stage, 1, k, x);
 #pragma unroll
     for (int i = 0; i < pack; ++i) {
-      const float deviation = centered ? x[i] - center : x[i];
-      out[i] = dy[i] * weight[k][i] * scale + (deviation * line.slope + line.offset);
+      const float deviation = centered ? x[i] - statistics.center : x[i];
+      out[i] = dy[i] * weight[k][i] * statistics.scale + (deviation * line.slope + line.offset);
     }
     if (a.dsum) {
       ring.template read<T>(stage, 2, k, more);
@@ -82,19 +120,26 @@ __device__ void write_dx(const Rows<T>& a, const Ring<K>& ring, int stage,
 #pragma unroll
       for (int i = 0; i < pack; ++i) out[i] += more[i];
     }
+    if constexpr (extra == Extra::bias_and_dx_sums) {
+      round_to(dtype_of<T>, out);
+#pragma unroll
+      for (int i = 0; i < pack; ++i) dx_sums[k][i] += out[i];
+    }
     store(dx, at, out);
   }
 }
 
 // A block computes rows a grid apart and keeps the parameters' gradients in registers.
-template <class T, int K, int Threads, int Blocks, bool centered>
+template <class T, int K, int Threads, int Blocks, Extra extra>
 __global__ void __launch_bounds__(Threads, Blocks)
     backward_rows_kernel(const __grid_constant__ Rows<T> a) {
+  constexpr bool centered = extra != Extra::none;
   extern __shared__ uint4 dynamic[];
-  __shared__ float scratch[4 * warp_size];
+  constexpr int sum_count = centered ? 2 : 1;
+  __shared__ float scratch[2][sum_count][warp_size];
   const Ring<K> ring{dynamic + threadIdx.y * blockDim.x + threadIdx.x,
                      static_cast<int>(blockDim.x * blockDim.y)};
-  float dweight[K][pack] = {}, dbias[K][pack] = {}, weight[K][pack] = {};
+  float dweight[K][pack] = {}, dbias[K][pack] = {}, dx_sums[K][pack] = {}, weight[K][pack] = {};
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.y;
   int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
 #pragma unroll
@@ -104,42 +149,26 @@ __global__ void __launch_bounds__(Threads, Blocks)
     if (team_column<pack>(k) < a.width)
       load_parameter(a.weight, team_column<pack>(k), 1.0f, weight[k]);
   }
-  float next_center = centered && row < a.rows ? a.mean[row] : 0;
-  float next_scale = row < a.rows ? a.rstd[row] : 0;
+  RowStatistics next = RowStatistics::load(a, row);
   for (int stage = 0, parity = 0; row < a.rows; row += step, parity ^= 1) {
-    const float center = next_center, scale = next_scale;
-    const int64_t next = row + step;
+    const RowStatistics statistics = next;
     wait_copy_groups<stages - 2>();
     ring.copy_row(a, row + (stages - 1) * step, (stage + stages - 1) % stages);
-    if (next < a.rows) {
-      if (centered) next_center = a.mean[next];
-      next_scale = a.rstd[next];
-    }
-    float plain = 0, products = 0;
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      if (team_column<pack>(k) >= a.width) continue;
-      float dy[pack], x[pack];
-      ring.template read<T>(stage, 0, k, dy);
-      ring.template read<T>(stage, 1, k, x);
-#pragma unroll
-      for (int i = 0; i < pack; ++i) {
-        const float deviation = centered ? x[i] - center : x[i], g = dy[i] * weight[k][i];
-        plain += g;
-        products += g * deviation;
-        dweight[k][i] += dy[i] * (deviation * scale);
-        if (centered) dbias[k][i] += dy[i];
-      }
-    }
-    team_sums(plain, products, scratch, parity);
-    write_dx<centered>(a, ring, stage, weight, row, center, scale,
-                       NormLine<float>(centered, a.width, scale, plain, products));
+    next = RowStatistics::load(a, row + step);
+    float sums[sum_count] = {};
+    add_row(a, ring, stage, weight, statistics, sums, dweight, dbias);
+    team_sums(sums, scratch, parity);
+    write_dx<extra>(a, ring, stage, weight, row, statistics,
+                    NormLine<float>(centered, a.width, statistics.scale, sums), dx_sums);
     stage = (stage + 1) % stages;
   }
   if (!a.partials) return;
   wait_copies();
   __syncthreads();  // the ring is no longer read
-  a.partials.write(reinterpret_cast<float*>(dynamic), dweight, dbias);
+  float* shared = reinterpret_cast<float*>(dynamic);
+  a.partials.write(weight_sum, shared, dweight);
+  if (centered) a.partials.write(bias_sum, shared, dbias);
+  if (extra == Extra::bias_and_dx_sums) a.partials.write(dx_sum, shared, dx_sums);
 }
 
 // ---- on the host ----
@@ -148,13 +177,13 @@ struct Launch {
   const NormBackward& args;
   int64_t rows, width;
 
-  template <class T, int K, int Threads, int Blocks, bool centered>
+  template <class T, int K, int Threads, int Blocks, Extra extra>
   void start(int64_t team) const {
-    const auto kernel = backward_rows_kernel<T, K, Threads, Blocks, centered>;
+    const auto kernel = backward_rows_kernel<T, K, Threads, Blocks, extra>;
     const int per_block = team == warp_size ? Threads / warp_size : 1;
     const dim3 block(static_cast<unsigned>(team), per_block);
     const size_t shared = std::max(sizeof(uint4) * stages * 3 * K * block.x * block.y,
-                                   per_block > 1 ? 2 * sizeof(float) * width : size_t{0});
+                                   per_block > 1 ? sizeof(float) * width : size_t{0});
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared)),
           "cudaFuncSetAttribute");
@@ -164,7 +193,7 @@ struct Launch {
           "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     const int64_t blocks = std::min(divide_up(rows, per_block),
                                     int64_t{properties().multiprocessors} * std::max(resident, 1));
-    const NormParameterSums<float> sums(args.dweight, args.dbias, blocks, width);
+    const NormSums<float> sums({args.dweight, args.dbias, args.dx_sums}, blocks, width);
     const auto statistics = [](const TensorView& x) {
       return x.present ? x.as<const float>() : nullptr;
     };
@@ -182,18 +211,19 @@ struct Launch {
     sums.finish();
   }
 
-  // A warp per row if it can hold the row, else a block. Blocks of four warps are small enough for
-  // four of them on a multiprocessor.
-  template <class T, bool centered>
+  // A warp per row if it can hold the row, else a block. More warps on a multiprocessor than those
+  // of three blocks of 128 threads gain nothing.
+  template <class T, Extra extra>
   bool start_for_width() const {
     constexpr int warps = 128, block = 512;
     const int64_t packs = width / pack;
-    if (packs <= warp_size) return start<T, 1, warps, 4, centered>(warp_size), true;
-    if (packs <= 2 * warp_size) return start<T, 2, warps, 4, centered>(warp_size), true;
-    if (packs <= 3 * warp_size) return start<T, 3, warps, 4, centered>(warp_size), true;
-    if (packs > 2 * block) return false;
-    start<T, 2, block, 1, centered>(warp_size * divide_up(packs, 2 * warp_size));
-    return true;
+    if (packs <= warp_size) return start<T, 1, warps, 3, extra>(warp_size), true;
+    if (packs <= 2 * warp_size) return start<T, 2, warps, 3, extra>(warp_size), true;
+    if (packs <= 3 * warp_size) return start<T, 3, warps, 3, extra>(warp_size), true;
+    const auto team_for = [&](int held) { return warp_size * divide_up(packs, held * warp_size); };
+    if (packs <= block) return start<T, 1, block, 2, extra>(team_for(1)), true;
+    if (packs <= 2 * block) return start<T, 2, block, 1, extra>(team_for(2)), true;
+    return false;
   }
 };
 
@@ -206,15 +236,19 @@ bool norm_backward_16bit(const NormBackward& args) {
   const auto same = [&](const TensorView& x) { return !x.present || x.dtype == type; };
   if (type != DType::bf16 && type != DType::f16) return false;
   if (!args.dx.present() || args.x.numel() == 0) return false;
+  if (args.kind == NormKind::rms && (args.dbias.present() || args.dx_sums.present())) return false;
   if (!same(args.dy) || !same(args.dsum) || !same(args.dx.view)) return false;
   if (!is_f32(args.mean) || !is_f32(args.rstd)) return false;
   if (pack_size(width, {&args.dy, &args.dsum, &args.x, &args.dx.view}, {&args.weight}) != pack)
     return false;
   const Launch launch{args, args.x.numel() / width, width};
-  const bool centered = args.kind == NormKind::layer;
-  if (type == DType::bf16)
-    return centered ? launch.start_for_width<bf16, true>() : launch.start_for_width<bf16, false>();
-  return centered ? launch.start_for_width<f16, true>() : launch.start_for_width<f16, false>();
+  const auto start = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (args.kind == NormKind::rms) return launch.start_for_width<T, Extra::none>();
+    if (!args.dx_sums.present()) return launch.start_for_width<T, Extra::bias>();
+    return launch.start_for_width<T, Extra::bias_and_dx_sums>();
+  };
+  return type == DType::bf16 ? start(TypeTag<bf16>{}) : start(TypeTag<f16>{});
 }
 
 }  // namespace binade::backend::cuda
