@@ -188,7 +188,7 @@ __global__ void finish_sums(NormPartials<C> partials, int64_t blocks,
   const int64_t column = static_cast<int64_t>(blockIdx.x) * warp_size + threadIdx.x;
   C sum = 0;
   if (column < partials.width) {
-#pragma unroll 4
+#pragma unroll 8
     for (int64_t block = threadIdx.y; block < blocks; block += finish_rows)
       sum += partials.of(block, kind)[column];
   }

@@ -33,9 +33,7 @@ template <class T, bool vectorized_rows>
 struct Stored : Matrix<T> {
   static constexpr bool vectorized = vectorized_rows;
   static constexpr int parts = 1, others = 0;
-  // Four blocks of a 16-bit matrix leave fewer multiprocessors idle at the end than three.
-  static constexpr int in_flight = vectorized ? 2 : 1;
-  static constexpr int blocks = !vectorized ? 1 : sizeof(T) == 2 ? 4 : 3;
+  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 3 : 1;
   // For any strides, sizes and dtype.
   struct Elements {
     float values[chunk_bytes];
