@@ -1,6 +1,8 @@
 #include "binade/ops/fp8/fused.h"
 
 #include "binade/autograd/grad_mode.h"
+#include "binade/base/function_ref.h"
+#include "binade/ops/fp8/matmul.h"
 #include "binade/ops/norm/common.h"
 
 namespace binade {
@@ -30,30 +32,54 @@ struct MlpMatmuls {
   Saved hidden;
   bool up_has_backward;  // whether anything before `down` needs a gradient
 
-  // `parameters`: the slots of up's weight and bias, then of down's.
-  void backward(const Tensor& dy, GradSlots parameters, const GradSlot::Target& dinput) const {
+  // `parameters`: the slots of up's weight and bias, then of down's. dinput() as in
+  // Fp8LayerMatmuls::backward.
+  void backward(const Tensor& dy, GradSlots parameters,
+                FunctionRef<GradSlot::Target()> dinput) const {
     Fp8LayerMatmuls::Matrix dout = down.gradient(dy, parameters[3]);
     const bool waits = down.requantizes_input() && up_has_backward;
     if (!waits) down.wgrad(dout, parameters[2]);
     if (!up_has_backward) return;
+    const bool is_tight = waits && sets_peak();
     Tensor dgated = Tensor::empty({dy.size(0), hidden->size(1) / 2}, hidden->dtype(), dy.device());
     down.dgrad(dout, {dgated, false});
-    if (!waits) dout = {};
+    amp::DroppedQuantized dropped;
+    if (is_tight) dropped = down.dropped(dout);
+    if (!waits || is_tight) dout = {};
+    dout.quantized = kept_for_wgrad(dout.quantized);
     Quantized gated;
-    const Fp8LayerMatmuls::Matrix gradient = hidden_gradient(dgated, parameters[1], gated);
+    Fp8LayerMatmuls::Matrix gradient =
+        hidden_gradient(dgated, parameters[1], waits && !is_tight ? &gated : nullptr);
     dgated = {};
+    if (is_tight) {
+      dout.quantized = dropped.restored(
+          [&](const backend::QuantizedOutput& out) { backend::of(dy).quantize.quantize(dy, out); });
+    }
     if (waits) down.wgrad(dout, parameters[2], gated);
     dout = {};
     gated = {};
-    if (dinput.buffer.defined()) up.dgrad(gradient, dinput);
+    const GradSlot::Target target = dinput();
+    if (target.buffer.defined()) up.dgrad(gradient, target);
+    gradient.quantized = kept_for_wgrad(gradient.quantized);
     up.wgrad(gradient, parameters[0]);
   }
 
  private:
+  // Whether the fastest order of the backward would take more memory than was ever taken: so in the
+  // last block of a model, whose backward runs while all activations are there. Then `dy` and
+  // `gated` are quantized again later, by passes of their own.
+  bool sets_peak() const {
+    // Of each element of `gated`: 2 bytes of its gradient, 4 of that of `hidden` in both orders of
+    // its data, and its own.
+    const int64_t bytes = (2 + 4 + 1) * hidden->numel() / 2;
+    const Device device = hidden->device();
+    return memory::allocated(device) + bytes > memory::peak(device);
+  }
+
   // The gradient before `up`'s matmuls. The pass that computes it also quantizes `gated`, the input
-  // of `down`, if that is needed again and no values of the gradient are.
+  // of `down`, if that is wanted and no values of the gradient are.
   Fp8LayerMatmuls::Matrix hidden_gradient(const Tensor& dgated, const GradSlot& bias,
-                                          Quantized& gated) const {
+                                          Quantized* gated) const {
     const auto& kernels = backend::of(dgated);
     return up.gradient(
         hidden, bias,
@@ -61,9 +87,9 @@ struct MlpMatmuls {
           kernels.activation.swiglu_backward({dgated, hidden, dx});
         },
         [&](const backend::QuantizedOutput& dx) {
-          if (!down.requantizes_input())
+          if (gated == nullptr)
             return kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx, {});
-          gated = down.input_again([&](const backend::QuantizedOutput& out) {
+          *gated = down.input_again([&](const backend::QuantizedOutput& out) {
             kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx, out);
           });
         });
@@ -230,9 +256,12 @@ std::pair<Tensor, Tensor> after_norm(const Fp8Norm& norm, const Fp8Layer& first,
                 dtype = norm.dtype, out = y.size(1)](std::span<const Tensor> dy, GradSlots dx) {
                  Tensor dnormed;
                  if (dy[1].defined()) {
-                   if (dinput) dnormed = Tensor::empty(full, dtype, dy[1].device());
-                   matmuls.backward(viewed(dense(dy[1]), {flat[0], out}), dx.subspan(4),
-                                    {dinput ? viewed(dnormed, flat) : Tensor(), false});
+                   const auto target = [&]() -> GradSlot::Target {
+                     if (!dinput) return {{}, false};
+                     dnormed = Tensor::empty(full, dtype, dy[1].device());
+                     return {viewed(dnormed, flat), false};
+                   };
+                   matmuls.backward(viewed(dense(dy[1]), {flat[0], out}), dx.subspan(4), target);
                  }
                  if (!dinput) return;
                  const Tensor gradient = backward.through_sum(dy[0], dnormed, dx[1], dx[2], dx[0]);
@@ -258,13 +287,12 @@ Tensor fp8_swiglu_mlp(const Tensor& x, const Fp8Layer& up, const Fp8Layer& down)
                            .records_amax = autograd::grad_enabled()};
   const Tensor values = viewed(dense(x), {rows, in});
   const auto [matmuls, y] = mlp_forward(up, down, quantized_input(up, forward, x, values), forward);
-  return call.result(viewed(y, with_last_size(x.shape(), y.size(1))), [matmuls = matmuls,
-                                                                       flat = Shape{rows, in},
-                                                                       out = y.size(1)](
-                                                                          const Tensor& dy,
-                                                                          GradSlots dx) {
-    matmuls.backward(viewed(dense(dy), {flat[0], out}), dx.subspan(1), input_target(dx[0], flat));
-  });
+  return call.result(
+      viewed(y, with_last_size(x.shape(), y.size(1))),
+      [matmuls = matmuls, flat = Shape{rows, in}, out = y.size(1)](const Tensor& dy, GradSlots dx) {
+        matmuls.backward(viewed(dense(dy), {flat[0], out}), dx.subspan(1),
+                         [&] { return input_target(dx[0], flat); });
+      });
 }
 
 std::pair<Tensor, Tensor> fp8_norm_linear(const Fp8Norm& norm, const Fp8Layer& layer) {

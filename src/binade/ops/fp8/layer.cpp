@@ -114,9 +114,10 @@ void Fp8LayerMatmuls::save_for_dgrad(const Fp8Layer& layer, const Quantized& wei
 }
 
 void Fp8LayerMatmuls::backward(const Tensor& dy, GradSlots parameters,
-                               const GradSlot::Target& dinput) const {
+                               FunctionRef<GradSlot::Target()> dinput) const {
   const Matrix dpre = gradient(dy, parameters[1]);
-  if (dinput.buffer.defined()) dgrad(dpre, dinput);
+  const GradSlot::Target target = dinput();
+  if (target.buffer.defined()) dgrad(dpre, target);
   wgrad(dpre, parameters[0]);
 }
 

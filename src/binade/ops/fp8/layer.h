@@ -5,6 +5,7 @@
 
 #include "binade/amp/fp8_quantizer.h"
 #include "binade/autograd/node.h"
+#include "binade/base/function_ref.h"
 #include "binade/ops/matmul/linear.h"
 
 // One linear layer under an FP8 recipe: what fp8_linear and the fused FP8 ops share. Not part of
@@ -65,10 +66,10 @@ class Fp8LayerMatmuls {
   Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input, const Fp8Forward& forward,
                   const Tensor& y);
 
-  // The backward. `parameters` are the slots of weight and bias; `dinput` has no buffer if the
-  // input needs no gradient.
+  // The backward. `parameters` are the slots of weight and bias. dinput() is called when its memory
+  // is needed; it has no buffer if the input needs no gradient.
   void backward(const Tensor& dy, autograd::GradSlots parameters,
-                const autograd::GradSlot::Target& dinput) const;
+                FunctionRef<autograd::GradSlot::Target()> dinput) const;
 
   // Its parts. The gradient before the activation; also adds the bias's gradient.
   Matrix gradient(const Tensor& dy, const autograd::GradSlot& bias) const;
@@ -77,6 +78,10 @@ class Fp8LayerMatmuls {
   Matrix gradient(const Tensor& hidden, const autograd::GradSlot& bias,
                   FunctionRef<void(const Tensor&)> write,
                   FunctionRef<void(const backend::QuantizedOutput&)> write_quantized) const;
+  // A gradient whose data is dropped between two uses.
+  amp::DroppedQuantized dropped(const Matrix& gradient) const {
+    return {gradient_quantizer(), gradient.quantized};
+  }
   void dgrad(const Matrix& gradient, const autograd::GradSlot::Target& dinput) const;
   // `input`, if defined, is the layer's quantized input, which need not be quantized again then.
   void wgrad(const Matrix& gradient, const autograd::GradSlot& weight,

@@ -42,10 +42,11 @@ Tensor fp8_linear(const Tensor& x, const Fp8Layer& layer) {
   const Fp8LayerMatmuls matmuls(layer, input, forward, y);
   const Tensor result = viewed(y, with_last_size(x.shape(), out));
   if (!forward.recording) return call.result(result);
-  return call.result(result, [matmuls, flat = Shape{rows, in}, out](const Tensor& dy,
-                                                                    GradSlots dx) {
-    matmuls.backward(viewed(dense(dy), {flat[0], out}), dx.subspan(1), input_target(dx[0], flat));
-  });
+  return call.result(result,
+                     [matmuls, flat = Shape{rows, in}, out](const Tensor& dy, GradSlots dx) {
+                       matmuls.backward(viewed(dense(dy), {flat[0], out}), dx.subspan(1),
+                                        [&] { return input_target(dx[0], flat); });
+                     });
 }
 
 }  // namespace binade
