@@ -122,6 +122,21 @@ def test_low_precision_parameters_have_masters():
     assert w.tolist() == [1 - 2.0**-7] * 4
 
 
+def test_split_masters_are_those_of_f32():
+    states = []
+    for masters in (True, "split"):
+        w = bn.ones(4, dtype=bn.bf16, requires_grad=True)
+        optimizer = bn.optim.AdamW([w], lr=1e-4, master_weights=masters)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step()
+        states.append(optimizer.state_dict()["0.master"].tolist())
+    assert states[0] == states[1] != [1.0] * 4
+    with pytest.raises(Exception, match="True, False or 'split'"):
+        bn.optim.SGD([w], lr=0.1, master_weights="whole")
+
+
 def test_state_round_trip():
     w = bn.ones(2, requires_grad=True)
     optimizer = bn.optim.Adam([w])

@@ -29,6 +29,7 @@ std::vector<Setup> cases() {
         result.push_back({model, precision, "autocast", recompute});
       for (const char* precision : {"bf16", "fp16", "fp8"})
         result.push_back({model, precision, "masters", recompute});
+      result.push_back({model, "bf16", "split", recompute});
     }
   }
   return result;

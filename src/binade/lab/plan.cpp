@@ -324,9 +324,10 @@ Forecast forecast(const train::Config& config) {
   const auto stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
   const int64_t weights =
       config.lora_rank > 0 ? 4 * result.trained_count : stored * result.parameter_count;
-  // A GPU's snapshot is in the host's memory.
+  // A GPU's snapshot is in the host's memory. Split master weights are saved in f32.
+  const int64_t joined = config.params == train::ParameterStorage::split ? result.masters : 0;
   if (!train::device_of(config).is_cuda())
-    result.snapshot = weights + result.of(Category::optimizer);
+    result.snapshot = weights + result.of(Category::optimizer) + joined;
   result.saves_during_steps = config.checkpoint_every > 0 && config.checkpoint_every < config.steps;
   return result;
 }
