@@ -45,9 +45,9 @@ class Options {
     if (option->kind == BND_INT) return {option->integer};
     return {option->list, option->list + option->count};
   }
-  std::string text(std::string_view name, std::optional<std::string> otherwise = {}) const {
-    const bnd_option* option = find(name, BND_TEXT, otherwise.has_value());
-    return option ? std::string(option->text) : *otherwise;
+  std::string text(std::string_view name, const char* otherwise = nullptr) const {
+    const bnd_option* option = find(name, BND_TEXT, otherwise != nullptr);
+    return option ? option->text : otherwise;
   }
   Shape shape(std::string_view name) const { return Shape(std::span<const int64_t>(list(name))); }
 
