@@ -176,6 +176,10 @@ void GradScaler::unscale(Steppable& optimizer) {
   state.stage = Stage::unscaled;
 }
 
+GradScaler::PerOptimizer& GradScaler::state_of(Steppable& optimizer) {
+  return optimizers_[&optimizer];
+}
+
 GradientCheck GradScaler::check_of(Steppable& optimizer) {
   const PerOptimizer& state = state_of(optimizer);
   if (state.stage != Stage::unscaled) {

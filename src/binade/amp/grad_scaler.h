@@ -115,7 +115,7 @@ class GradScaler {
     backend::AsyncScalar found_inf, scale;
   };
 
-  PerOptimizer& state_of(Steppable& optimizer) { return optimizers_[&optimizer]; }
+  PerOptimizer& state_of(Steppable& optimizer);
   void require_scale(const char* call) const;
   void check_gradients(Steppable& optimizer, PerOptimizer& state);
   // Reads the outcomes that are old enough not to wait for, or all of them.

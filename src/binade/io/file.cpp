@@ -249,6 +249,8 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
   if (!write_all(descriptor_, bytes)) refuse("to write");
 }
 
+void AtomicFile::append(std::string_view text) { append(std::as_bytes(std::span(text))); }
+
 void AtomicFile::overwrite(int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);

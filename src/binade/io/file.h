@@ -51,7 +51,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void append(std::span<const std::byte> bytes);
-  void append(std::string_view text) { append(std::as_bytes(std::span(text))); }
+  void append(std::string_view text);
   // Replaces bytes that were appended, such as a header with a count.
   void overwrite(int64_t offset, std::span<const std::byte> bytes);
   void commit();

@@ -5,7 +5,7 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/lab/divergence.h"
-#include "binade/lab/fault.h"
+#include "binade/lab/finding.h"
 
 // Finds the cause of a non-finite value, or of gradients that are lost, and a change that cures it.
 namespace binade::lab {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/lab/fault.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/optim/clip.h"
 

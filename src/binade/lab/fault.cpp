@@ -11,6 +11,7 @@
 #include "binade/backend/backend.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::lab {
 namespace {

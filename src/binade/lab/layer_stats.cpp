@@ -12,6 +12,7 @@
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
 #include "binade/base/text.h"
+#include "binade/io/tensorboard.h"
 #include "binade/ops/fp8/quantize.h"
 #include "binade/ops/matmul/linear.h"
 #include "binade/ops/shape/shape.h"

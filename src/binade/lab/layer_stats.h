@@ -11,8 +11,11 @@
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/async_copy.h"
 #include "binade/formats/format.h"
-#include "binade/io/tensorboard.h"
 #include "binade/nn/module.h"
+
+namespace binade::io {
+class EventWriter;  // io/tensorboard.h
+}
 
 // Statistics of linear layers: their value ranges and the error that FP8 causes.
 namespace binade::lab {

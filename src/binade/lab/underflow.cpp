@@ -5,6 +5,7 @@
 
 #include "binade/base/error.h"
 #include "binade/lab/examine.h"
+#include "binade/lab/fault.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
 

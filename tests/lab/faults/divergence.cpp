@@ -1,5 +1,7 @@
 #include "lab/faults/table.h"
 
+#include <cmath>
+
 // Runs that diverge, which look like faults of precision in the step that fails; and runs that do
 // not.
 namespace binade::lab::faults {
