@@ -5,7 +5,8 @@
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 
 // A thread block of three warpgroups owns 128 keys of a head at a time and walks over the queries
-// that see them: one warp loads, one adds dq to f32 sums in memory, two warpgroups compute.
+// that see them: one warp loads, two warpgroups compute and add dq to f32 sums in memory, two warps
+// keep the order of these additions. The thread block that adds last writes dq.
 namespace binade::backend::cuda::native {
 namespace {
 
@@ -16,8 +17,7 @@ template <class T, class Tile>
 __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, uint32_t shared,
                            HopperBarriers barriers) {
   using namespace hopper;
-  StageRing<2> k, q;
-  StageRing<Tile::v_stages> v;
+  StageRing<2> k, v, q;
   const auto load = [&](uint32_t to, const CUtensorMap& map, int tile_bytes, BoxCorner at,
                         uint32_t barrier) {
 #pragma unroll
@@ -72,40 +72,42 @@ __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, 
   }
 }
 
-// Adds the dq of each step to its sums. One thread. Tiles of keys add in descending order, in which
-// thread blocks take them: the first unfinished one never waits, so all finish. The thread block
-// that adds before this one is a step ahead, so waits are short.
+// Says when it is the turn of a step to add to dq. One thread. Tiles of keys add in descending
+// order, in which thread blocks take them: the first unfinished one never waits, so all finish. The
+// thread block that adds before this one is a step ahead, so waits are short.
 template <class T, class Tile>
-__device__ void add_parts(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers) {
+__device__ void await_turns(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers) {
   using namespace hopper;
-  constexpr int part = Tile::part_bytes / sizeof(float);
-  uint32_t phase = 0;
+  uint32_t phase = 1;  // of the step before; there is none before the first
   KeyWalk<Tile> walk(a.sizes);
   IndexReader<Tile> indices(shared, barriers);
   while (walk.go_to(indices.next([](uint32_t barrier) { arrive(barrier); }))) {
-    walk.for_each_step([&](int h, int query_tile) {
-      const int64_t tile = (int64_t{walk.b} * a.sizes.heads + h) * walk.query_tiles() + query_tile;
-      const int last =
-          a.sizes.causal ? query_tile * Tile::queries / Tile::keys : walk.key_tiles() - 1;
-      const int turn = last - walk.tile;
-      if (turn > 0) wait_turn(a.turns + tile, turn);
-#pragma unroll
-      for (int group = 0; group < 2; ++group) {
-        float* const to = a.dq + (2 * tile + group) * part;
-        const uint32_t from = shared + Tile::part_at + group * Tile::part_bytes;
-        wait(barriers.part_full(group), phase);
-        if (turn == 0)
-          store_bulk(to, from, Tile::part_bytes);
-        else
-          add_bulk(to, from, Tile::part_bytes);
-        commit_bulk();
-      }
+    walk.for_each_step([&](int h, int q) {
+      const DqTile tile = walk.dq_tile(h, q);
+      if (tile.turn > 0) wait_turn(a.turns + tile.index, tile.turn);
+      wait(barriers.added(), phase);
       phase ^= 1;
-      wait_bulk_read<1>();
-      arrive(barriers.part_empty(0));
-      wait_bulk_read<0>();
-      arrive(barriers.part_empty(1));
-      end_turn(a.turns + tile, turn);
+      arrive(barriers.turn());
+    });
+  }
+}
+
+// Ends the turns of steps that have added. One thread, and another than the one above: a turn ends
+// when memory has the sums, and the next step need not wait for that.
+template <class T, class Tile>
+__device__ void end_turns(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers) {
+  using namespace hopper;
+  uint32_t phase = 0;
+  KeyWalk<Tile> walk(a.sizes);
+  IndexReader<Tile> indices(shared, barriers);
+  arrive(barriers.turn());
+  while (walk.go_to(indices.next([](uint32_t barrier) { arrive(barrier); }))) {
+    walk.for_each_step([&](int h, int q) {
+      const DqTile tile = walk.dq_tile(h, q);
+      wait(barriers.added(), phase);
+      phase ^= 1;
+      arrive(barriers.turn());
+      if (!tile.last) end_turn(a.turns + tile.index, tile.turn);
     });
   }
 }
@@ -123,7 +125,8 @@ __global__ void __launch_bounds__(Tile::threads, 1)
   if (threadIdx.x < 128) {
     hopper::shrink_registers<Tile::loader_registers>();
     if (threadIdx.x == 0) load_tiles<T, Tile>(a, maps, shared, barriers);
-    if (threadIdx.x == warp_size) add_parts<T, Tile>(a, shared, barriers);
+    if (threadIdx.x == warp_size) await_turns<T, Tile>(a, shared, barriers);
+    if (threadIdx.x == 2 * warp_size) end_turns<T, Tile>(a, shared, barriers);
   } else {
     hopper::grow_registers<Tile::registers>();
     HopperCompute<T, Tile>(a, shared, barriers).run();
@@ -153,41 +156,8 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
   for (int i = lanes / 2; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
   if (column != 0) return;
-  delta[row] = sum;
-  lse2[row] = -log2_e * lse[row];
-}
-
-// dq from its f32 sums. A block of threads for each tile of queries.
-template <class T, class Tile>
-__global__ void __launch_bounds__(256) finish_kernel(HopperArguments<T> a, Heads<T> dq) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  const int tiles = a.sizes.queries / Tile::queries, heads = a.sizes.heads;
-  const int64_t tile = blockIdx.x, head = tile / tiles;
-  const int group = static_cast<int>(threadIdx.x) / 128, thread = threadIdx.x % 128;
-  const int lane = thread % warp_size;
-  const float4* const from =
-      reinterpret_cast<const float4*>(a.dq) + (tile * 2 + group) * 1024 + thread;
-  constexpr bool by_query = Tile::queries == 128;
-  const int64_t row = tile % tiles * Tile::queries + (by_query ? group * 64 : 0) +
-                      thread / warp_size * 16 + lane / 4;
-  T* const to =
-      dq.at(head / heads, head % heads) + row * dq.row + (by_query ? 0 : group * 64) + lane % 4 * 8;
-#pragma unroll
-  for (int i = 0; i < 8; i += 4) {
-    uint32_t low[4], high[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const float4 x = from[(i + j) * 128];
-      low[j] = narrow_pair<T>(x.x * a.scale, x.y * a.scale);
-      high[j] = narrow_pair<T>(x.z * a.scale, x.w * a.scale);
-    }
-    transpose_quad(low);
-    transpose_quad(high);
-    *reinterpret_cast<uint4*>(to + 8 * i) = make_uint4(low[0], low[1], low[2], low[3]);
-    *reinterpret_cast<uint4*>(to + 8 * dq.row + 8 * i) =
-        make_uint4(high[0], high[1], high[2], high[3]);
-  }
-#endif
+  delta[statistic_index(row)] = sum;
+  lse2[statistic_index(row)] = -log2_e * lse[row];
 }
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
@@ -246,13 +216,14 @@ bool run_backward(const AttentionBackward& call) {
   const Tensor counts = workspace({rows / Tile::queries + 1}, DType::i32);
   float* const delta = static_cast<float*>(statistics.raw_data());
   int* const turns = static_cast<int*>(counts.raw_data());
-  const HopperArguments<T> arguments{.dk = Heads<T>(call.dk),
+  const HopperArguments<T> arguments{.dq = Heads<T>(call.dq),
+                                     .dk = Heads<T>(call.dk),
                                      .dv = Heads<T>(call.dv),
                                      .sizes = sizes,
                                      .scale = static_cast<float>(call.scale),
                                      .lse = delta + rows,
                                      .delta = delta,
-                                     .dq = static_cast<float*>(sums.raw_data()),
+                                     .sums = static_cast<float*>(sums.raw_data()),
                                      .turns = turns,
                                      .taken = turns + rows / Tile::queries};
   launch(prepare_kernel<T, Tile>,
@@ -263,8 +234,6 @@ bool run_backward(const AttentionBackward& call) {
   launch(backward_kernel<T, Tile>,
          static_cast<unsigned>(std::min<int64_t>(tiles, properties().multiprocessors)),
          Tile::threads, Tile::shared_bytes, arguments, maps);
-  launch(finish_kernel<T, Tile>, static_cast<unsigned>(rows / Tile::queries), 256, 0, arguments,
-         Heads<T>(call.dq));
   return true;
 }
 

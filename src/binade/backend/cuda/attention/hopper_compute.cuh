@@ -43,10 +43,21 @@ __device__ inline void transpose_quad(uint32_t (&x)[4]) {
   }
 }
 
-__device__ inline float2 load_two(uint32_t address) {
-  float2 x;
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(address));
+__device__ inline float4 load_four(uint32_t address) {
+  float4 x;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "r"(address));
   return x;
+}
+// Of memory that other thread blocks wrote.
+__device__ inline float4 load_four(const float* x) {
+  float4 y;
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(y.x), "=f"(y.y), "=f"(y.z), "=f"(y.w)
+               : "l"(x)
+               : "memory");
+  return y;
 }
 
 __device__ inline float fast_exp2(float x) {
@@ -80,7 +91,7 @@ class HopperCompute {
     };
     bool more = next_tile(), first = true;  // first: of the steps of a tile of keys
     if (!more) return;
-    int query_tile = walk.first_query_tile(), left = walk.steps();
+    int h = walk.first_head(), query_tile = walk.first_query_tile(), left = walk.steps();
     float dk[sums], dv[sums];
     wait(barriers_.k_full(k_.stage), k_.phase);
     for (int step = 0; more; ++step) {
@@ -111,12 +122,11 @@ class HopperCompute {
       arrive_warp(barriers_.gradients_full());
       arrive_warp(barriers_.dout_empty(q_.stage));
       if (first && step > 0) arrive_warp(barriers_.k_empty(k_.stage ^ 1));
-      if (step > 0) store_part(dq);
+      if (step > 0) add_part(dq);
+      part_ = walk.dq_tile(h, query_tile);
       if (left == 1) {
+        store_sums(dv, a_.dv, walk, 1);  // beside the matmul of dk
         wait_matmuls<0>();
-        hold(dk);
-        hold(dv);
-        store_sums(dv, a_.dv, walk, 1);
         store_sums(dk, a_.dk, walk, a_.scale);
       }
       q_.advance();
@@ -126,11 +136,13 @@ class HopperCompute {
         more = next_tile();
         k_.advance();
         v_.advance();
+        h = walk.first_head();
         query_tile = walk.first_query_tile();
         left = walk.steps();
         if (more) wait(barriers_.k_full(k_.stage), k_.phase);
       } else if (++query_tile == walk.query_tiles()) {
-        query_tile = walk.first_query_tile();  // of the next head
+        query_tile = walk.first_query_tile();
+        ++h;
       }
     }
     last_part();
@@ -138,6 +150,7 @@ class HopperCompute {
 
  private:
   static constexpr int scores = Tile::queries / 2, pairs = scores / 2, sums = Tile::Dim / 2;
+  static constexpr bool by_query = Tile::queries == 128;  // else warpgroups divide dq's columns
   static constexpr int sixteen_rows = 16 * Tile::row_bytes / 16;  // in units of operands' addresses
 
   __device__ uint32_t k_address(int stage) const {
@@ -152,6 +165,10 @@ class HopperCompute {
   }
   __device__ uint32_t dout_address() const {
     return shared_ + Tile::dout_at + q_.stage * Tile::query_bytes;
+  }
+  // This thread's first statistics of a tile of queries.
+  __device__ uint32_t statistics(int at) const {
+    return shared_ + at + q_.stage * Tile::statistic_bytes + lane_ % 4 * 16;
   }
   __device__ void arrive_warp(uint32_t barrier) const {
     __syncwarp();
@@ -185,7 +202,6 @@ class HopperCompute {
 
   // dq of the step before: 64 queries and 64 columns.
   __device__ void query_matmul(float (&x)[32], int k_stage) const {
-    constexpr bool by_query = Tile::queries == 128;  // else the warpgroups divide the columns
     hopper::fence_matmuls();
     const uint64_t a =
         hopper::operand_at(hopper::operand(), shared_ + Tile::gradient_at +
@@ -211,32 +227,29 @@ class HopperCompute {
     }
     constexpr float log2_e = 1.44269504f;
     const float factor = a_.scale * log2_e;
-    const uint32_t lse = shared_ + Tile::lse_at + q_.stage * Tile::statistic_bytes + lane_ % 4 * 8;
+    const uint32_t lse = statistics(Tile::lse_at);
 #pragma unroll
-    for (int j = 0; j < scores / 4; ++j) {
-      const float2 l = load_two(lse + 32 * j);
+    for (int i = 0; i < scores; i += 8) {
+      const float4 l = load_four(lse + 8 * i);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int i = 4 * j + 2 * half;
-        p[i / 2] = narrow_pair<T>(fast_exp2(fmaf(s[i], factor, l.x)),
-                                  fast_exp2(fmaf(s[i + 1], factor, l.y)));
-      }
+      for (int j = i; j < i + 8; j += 2)
+        p[j / 2] = narrow_pair<T>(fast_exp2(fmaf(s[j], factor, j < i + 4 ? l.x : l.z)),
+                                  fast_exp2(fmaf(s[j + 1], factor, j < i + 4 ? l.y : l.w)));
     }
   }
 
   // ds = p * (dp - delta)
   __device__ void score_gradients(const float (&dp)[scores], const uint32_t (&p)[pairs],
                                   uint32_t (&ds)[pairs]) const {
-    const uint32_t delta =
-        shared_ + Tile::delta_at + q_.stage * Tile::statistic_bytes + lane_ % 4 * 8;
+    const uint32_t delta = statistics(Tile::delta_at);
 #pragma unroll
-    for (int j = 0; j < scores / 4; ++j) {
-      const float2 d = load_two(delta + 32 * j);
+    for (int i = 0; i < scores; i += 8) {
+      const float4 d = load_four(delta + 8 * i);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int i = 4 * j + 2 * half;
-        const float2 wide = widen_pair<T>(p[i / 2]);
-        ds[i / 2] = narrow_pair<T>(wide.x * (dp[i] - d.x), wide.y * (dp[i + 1] - d.y));
+      for (int j = i; j < i + 8; j += 2) {
+        const float2 wide = widen_pair<T>(p[j / 2]);
+        ds[j / 2] = narrow_pair<T>(wide.x * (dp[j] - (j < i + 4 ? d.x : d.z)),
+                                   wide.y * (dp[j + 1] - (j < i + 4 ? d.y : d.w)));
       }
     }
   }
@@ -258,20 +271,46 @@ class HopperCompute {
     gradient_phase_ ^= 1;
   }
 
-  // Hands dq to the warp that adds it, in the order in which threads hold it.
-  __device__ void store_part(const float (&dq)[32]) {
-    hopper::wait(barriers_.part_empty(group_), part_phase_ ^ 1);
-    part_phase_ ^= 1;
-    const uint32_t to =
-        shared_ + Tile::part_at + group_ * Tile::part_bytes + threadIdx.x % 128 * 16;
+  // Adds the dq of the step before to its sums; the last one writes dq.
+  __device__ void add_part(float (&dq)[32]) {
+    hopper::wait(barriers_.turn(), turn_phase_);
+    turn_phase_ ^= 1;
+    float* const sums =
+        a_.sums + (int64_t{2} * part_.index + group_) * 4096 + threadIdx.x % 128 * 4;
+    if (part_.last) {
+      finish_part(dq, sums);
+    } else if (part_.turn == 0) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to + i * 128 * 16),
-                   "f"(dq[4 * i]), "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
-                   : "memory");
+      for (int i = 0; i < 32; i += 4)
+        __stcg(reinterpret_cast<float4*>(sums + 128 * i),
+               make_float4(dq[i], dq[i + 1], dq[i + 2], dq[i + 3]));
+    } else {
+#pragma unroll
+      for (int i = 0; i < 32; i += 4) hopper::add_four(sums + 128 * i, dq + i);
     }
-    hopper::fence_async_shared();
-    arrive_warp(barriers_.part_full(group_));
+    arrive_warp(barriers_.added());
+  }
+  // dq = the sums of all parts.
+  __device__ void finish_part(float (&dq)[32], const float* sums) const {
+    if (part_.turn > 0) {
+      float4 sum[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum[i] = load_four(sums + 512 * i);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        dq[4 * i] += sum[i].x;
+        dq[4 * i + 1] += sum[i].y;
+        dq[4 * i + 2] += sum[i].z;
+        dq[4 * i + 3] += sum[i].w;
+      }
+    }
+    const int tiles = a_.sizes.queries / Tile::queries, heads = a_.sizes.heads;
+    const int head = part_.index / tiles;
+    const int64_t row =
+        part_.index % tiles * Tile::queries + (by_query ? group_ * 64 : 0) + first_row();
+    store_rows(
+        dq, a_.dq.at(head / heads, head % heads) + row * a_.dq.row + (by_query ? 0 : group_ * 64),
+        a_.dq.row, a_.scale);
   }
   __device__ void last_part() {
     float dq[32];
@@ -279,15 +318,23 @@ class HopperCompute {
     query_matmul(dq, k_.stage ^ 1);
     hopper::wait_matmuls<0>();
     hopper::hold(dq);
-    store_part(dq);
+    add_part(dq);
   }
 
-  __device__ void store_sums(const float (&x)[sums], const Heads<T>& to, const KeyWalk<Tile>& walk,
+  // dk or dv of a tile of keys.
+  __device__ void store_sums(float (&x)[sums], const Heads<T>& to, const KeyWalk<Tile>& walk,
                              float scale) const {
-    const int64_t row = walk.tile * Tile::keys + group_ * 64 + warp_ * 16 + lane_ / 4;
-    T* const at = to.at(walk.b, walk.kv) + row * to.row + lane_ % 4 * 8;
+    hopper::hold(x);
+    const int64_t row = walk.tile * Tile::keys + group_ * 64 + first_row();
+    store_rows(x, to.at(walk.b, walk.kv) + row * to.row, to.row, scale);
+  }
+
+  // The rows and columns that this thread and its neighbors hold. `at`: its first row.
+  template <int N>
+  __device__ void store_rows(const float (&x)[N], T* at, int64_t row_stride, float scale) const {
+    at += lane_ % 4 * 8;
 #pragma unroll
-    for (int i = 0; i < sums; i += 16) {
+    for (int i = 0; i < N; i += 16) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         uint32_t r[4];
@@ -297,21 +344,22 @@ class HopperCompute {
           r[j] = narrow_pair<T>(x[e] * scale, x[e + 1] * scale);
         }
         transpose_quad(r);
-        *reinterpret_cast<uint4*>(at + half * 8 * to.row + 2 * i) =
+        *reinterpret_cast<uint4*>(at + half * 8 * row_stride + 2 * i) =
             make_uint4(r[0], r[1], r[2], r[3]);
       }
     }
   }
+  __device__ int first_row() const { return warp_ * 16 + lane_ / 4; }
 
   const HopperArguments<T>& a_;
   const uint32_t shared_;
   const HopperBarriers barriers_;
   IndexReader<Tile> indices_;
   const int group_, warp_, lane_;
-  StageRing<2> k_, q_;
-  StageRing<Tile::v_stages> v_;
+  StageRing<2> k_, v_, q_;
   int gradient_stage_ = 0;
-  uint32_t gradient_phase_ = 0, part_phase_ = 0;
+  uint32_t gradient_phase_ = 0, turn_phase_ = 0;
+  DqTile part_;  // of the step before
 };
 
 }  // namespace binade::backend::cuda::native

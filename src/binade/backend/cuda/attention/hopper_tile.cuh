@@ -23,35 +23,46 @@ struct HopperTile {
   static constexpr int key_tile = keys * row_bytes, query_tile = queries * row_bytes;
   static constexpr int key_bytes = Dim / 64 * key_tile, query_bytes = Dim / 64 * query_tile;
   static constexpr int gradient_bytes = queries / 64 * key_tile;  // dS, [keys, queries]
-  static constexpr int part_bytes = 64 * 64 * 4;                  // dq of one warpgroup
   static constexpr int statistic_bytes = queries * 4;
 
-  // Shared memory holds two stages of all but v, whose second one would not fit heads of 128.
-  static constexpr int v_stages = Dim == 64 ? 2 : 1;
+  // Shared memory holds two stages of all.
   static constexpr int k_at = 0, v_at = k_at + 2 * key_bytes;
-  static constexpr int q_at = v_at + v_stages * key_bytes, dout_at = q_at + 2 * query_bytes;
+  static constexpr int q_at = v_at + 2 * key_bytes, dout_at = q_at + 2 * query_bytes;
   static constexpr int gradient_at = dout_at + 2 * query_bytes;
-  static constexpr int part_at = gradient_at + 2 * gradient_bytes;
-  static constexpr int lse_at = part_at + 2 * part_bytes, delta_at = lse_at + 2 * statistic_bytes;
+  static constexpr int lse_at = gradient_at + 2 * gradient_bytes,
+                       delta_at = lse_at + 2 * statistic_bytes;
   static constexpr int barriers_at = delta_at + 2 * statistic_bytes;
-  static constexpr int indices_at = barriers_at + 200, shared_bytes = indices_at + 8;
+  static constexpr int indices_at = barriers_at + 184, shared_bytes = indices_at + 8;
   static_assert(shared_bytes <= 227 * 1024);
 };
 
 // Arguments of the kernel beside its tensor maps.
 template <class T>
 struct HopperArguments {
-  Heads<T> dk, dv;
+  Heads<T> dq, dk, dv;
   Sizes sizes;
   float scale;
-  const float *lse, *delta;  // [batch, heads, queries]: -lse * log2(e), and the sums of dout * out
-  float* dq;                 // [batch, heads, tiles, 2, 8, 128, 4]: f32 sums as threads hold them
-  int* turns;                // [batch, heads, tiles]: how many blocks have added to each tile of dq
-  int* taken;                // how many tiles of keys have been taken
+  // -lse * log2(e), and the sums of dout * out: [batch, heads, queries] by statistic_index().
+  const float *lse, *delta;
+  float* sums;  // [batch, heads, tiles, 2, 8, 128, 4]: dq in f32 as threads hold it
+  int* turns;   // [batch, heads, tiles]: how many blocks have added to each tile of dq
+  int* taken;   // how many tiles of keys have been taken
 };
 
 struct HopperMaps {
   CUtensorMap q, k, v, dout;
+};
+
+// The index of a query's statistics: of 16 queries, a thread reads four that are not adjacent.
+__device__ inline int64_t statistic_index(int64_t query) {
+  return query / 16 * 16 + query % 8 / 2 * 4 + query / 8 % 2 * 2 + query % 2;
+}
+
+// A tile of dq to which a step adds.
+struct DqTile {
+  int index = 0;      // among those of all heads
+  int turn = 0;       // how many tiles of keys add before this step
+  bool last = false;  // no tile of keys adds after it
 };
 
 // The tiles of keys that a thread block takes, one after the other. All warps walk alike.
@@ -80,13 +91,21 @@ class KeyWalk {
   __device__ int first_query_tile() const {
     return sizes_.causal ? tile * (Tile::keys / Tile::queries) : 0;
   }
+  // The first head that reads the keys.
+  __device__ int first_head() const { return kv * sizes_.group(); }
   // Tiles of queries of all heads that read the tile of keys.
   __device__ int steps() const { return sizes_.group() * (query_tiles() - first_query_tile()); }
+
+  // Tiles of keys add to dq in descending order.
+  __device__ DqTile dq_tile(int h, int q) const {
+    const int first = sizes_.causal ? q * Tile::queries / Tile::keys : key_tiles() - 1;
+    return {(b * sizes_.heads + h) * query_tiles() + q, first - tile, tile == 0};
+  }
 
   // Calls f(h, tile of queries) for each step.
   template <class F>
   __device__ void for_each_step(F&& f) const {
-    for (int h = kv * sizes_.group(); h < (kv + 1) * sizes_.group(); ++h)
+    for (int h = first_head(); h < first_head() + sizes_.group(); ++h)
       for (int q = first_query_tile(); q < query_tiles(); ++q) f(h, q);
   }
 
@@ -108,11 +127,12 @@ struct HopperBarriers {
   __device__ uint32_t dout_full(int stage) const { return base + 96 + 8 * stage; }
   __device__ uint32_t dout_empty(int stage) const { return base + 112 + 8 * stage; }
   __device__ uint32_t gradients_full() const { return base + 128; }
-  // Of each computing warpgroup.
-  __device__ uint32_t part_full(int group) const { return base + 136 + 8 * group; }
-  __device__ uint32_t part_empty(int group) const { return base + 152 + 8 * group; }
-  __device__ uint32_t index_full(int stage) const { return base + 168 + 8 * stage; }
-  __device__ uint32_t index_empty(int stage) const { return base + 184 + 8 * stage; }
+  // A step may add to dq, and has issued its additions. Both threads that keep turns arrive at the
+  // former once they know the latter of the step before, so that neither misses a phase.
+  __device__ uint32_t turn() const { return base + 136; }
+  __device__ uint32_t added() const { return base + 144; }
+  __device__ uint32_t index_full(int stage) const { return base + 152 + 8 * stage; }
+  __device__ uint32_t index_empty(int stage) const { return base + 168 + 8 * stage; }
 
   __device__ void init() const {
     constexpr int warps = 8;  // that compute; one lane of each arrives
@@ -121,11 +141,11 @@ struct HopperBarriers {
         hopper::init_barrier(full, 1);
       for (const uint32_t empty : {k_empty(i), v_empty(i), q_empty(i), dout_empty(i)})
         hopper::init_barrier(empty, warps);
-      hopper::init_barrier(index_empty(i), warps + 1);  // and the thread that adds dq
-      hopper::init_barrier(part_full(i), warps / 2);
-      hopper::init_barrier(part_empty(i), 1);
+      hopper::init_barrier(index_empty(i), warps + 2);  // and the threads that keep turns
     }
     hopper::init_barrier(gradients_full(), warps);
+    hopper::init_barrier(turn(), 2);
+    hopper::init_barrier(added(), warps);
     hopper::publish_barriers();
   }
 };
@@ -145,17 +165,17 @@ struct StageRing {
   }
 };
 
-// Waits until `turn` thread blocks have added to a tile of dq.
+// Waits until `turn` thread blocks have added to a tile of dq. No acquire: sums are added to and
+// read where the additions of all thread blocks are, in the L2 cache, and an acquire would drop the
+// L1 cache and with it the loading warps' local memory.
 __device__ inline void wait_turn(const int* turns, int turn) {
   int done = 0;
   do {
-    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(turns) : "memory");
+    asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(turns) : "memory");
   } while (done != turn);
-  hopper::fence_async();
 }
+// After the additions of all threads of this block that arrived before.
 __device__ inline void end_turn(int* turns, int turn) {
-  hopper::wait_bulk<0>();
-  hopper::fence_async();
   asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(turns), "r"(turn + 1) : "memory");
 }
 

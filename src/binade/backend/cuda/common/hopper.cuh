@@ -54,11 +54,10 @@ __device__ inline void wait(uint32_t barrier, uint32_t parity) {
   }
 }
 
-// Bulk copies and matmuls see this thread's earlier writes to shared memory, or to any.
+// Bulk copies and matmuls see this thread's earlier writes to shared memory.
 __device__ inline void fence_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-__device__ inline void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
 // ---- Bulk copies, started by one thread.
 
@@ -83,30 +82,13 @@ __device__ inline void load_bulk(uint32_t to, const void* from, uint32_t bytes, 
       : "memory");
 }
 
-__device__ inline void store_bulk(float* to, uint32_t from, uint32_t bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
-               "r"(bytes)
+// ---- Additions
+
+// sums += x, four elements in the L2 cache. `sums` is a multiple of 16 bytes.
+__device__ inline void add_four(float* sums, const float* x) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums), "f"(x[0]),
+               "f"(x[1]), "f"(x[2]), "f"(x[3])
                : "memory");
-}
-
-__device__ inline void add_bulk(float* to, uint32_t from, uint32_t bytes) {
-  asm volatile(
-      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
-      "r"(from), "r"(bytes)
-      : "memory");
-}
-
-// Stores and additions since the last call become a group.
-__device__ inline void commit_bulk() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-// Waits until at most `Pending` groups are incomplete, or have yet to read their source.
-template <int Pending>
-__device__ inline void wait_bulk() {
-  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
-}
-template <int Pending>
-__device__ inline void wait_bulk_read() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
 }
 
 // ---- Matmuls of 64 x N x 16 by a warpgroup, in the background.
