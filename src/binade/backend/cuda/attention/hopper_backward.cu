@@ -10,8 +10,6 @@
 namespace binade::backend::cuda::native {
 namespace {
 
-constexpr float log2_e = 1.44269504f;
-
 // Takes tiles of keys and copies them and their queries into shared memory. One thread.
 template <class T, class Tile>
 __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, uint32_t shared,
@@ -52,7 +50,7 @@ __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, 
       arrive_expecting(barriers.q_full(q.stage), Tile::query_bytes + Tile::statistic_bytes);
       load(shared + Tile::q_at + q.stage * Tile::query_bytes, maps.q, Tile::query_tile, queries,
            barriers.q_full(q.stage));
-      load_bulk(shared + Tile::lse_at + q.stage * Tile::statistic_bytes, a.lse + row,
+      load_bulk(shared + Tile::statistics_at + q.stage * Tile::statistic_bytes, a.statistics + row,
                 Tile::statistic_bytes, barriers.q_full(q.stage));
       if (first) {
         wait(barriers.v_empty(v.stage), v.phase ^ 1);
@@ -62,11 +60,9 @@ __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, 
         first = false;
       }
       wait(barriers.dout_empty(q.stage), q.phase ^ 1);
-      arrive_expecting(barriers.dout_full(q.stage), Tile::query_bytes + Tile::statistic_bytes);
+      arrive_expecting(barriers.dout_full(q.stage), Tile::query_bytes);
       load(shared + Tile::dout_at + q.stage * Tile::query_bytes, maps.dout, Tile::query_tile,
            queries, barriers.dout_full(q.stage));
-      load_bulk(shared + Tile::delta_at + q.stage * Tile::statistic_bytes, a.delta + row,
-                Tile::statistic_bytes, barriers.dout_full(q.stage));
       q.advance();
     });
   }
@@ -134,11 +130,12 @@ __global__ void __launch_bounds__(Tile::threads, 1)
 #endif
 }
 
-// delta = the sums of dout * out over rows, lse for base 2 and negated; no turns and tiles taken.
+// The statistics of queries, delta being the sums of dout * out over rows; no turns and tiles
+// taken.
 template <class T, class Tile>
 __global__ void __launch_bounds__(256)
     prepare_kernel(Heads<T> dout, Heads<T> out, const float* lse, HopperArguments<T> a,
-                   float* delta, float* lse2) {
+                   QueryStatistics* statistics) {
   constexpr int lanes = Tile::Dim / 8;  // per row
   const int64_t thread = first_item(), row = thread / lanes;
   const int queries = a.sizes.queries, heads = a.sizes.heads;
@@ -156,8 +153,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
   for (int i = lanes / 2; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
   if (column != 0) return;
-  delta[statistic_index(row)] = sum;
-  lse2[statistic_index(row)] = -log2_e * lse[row];
+  statistics[row] = {split(-lse[row] / a.scale), split(-sum)};
 }
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
@@ -212,24 +208,22 @@ bool run_backward(const AttentionBackward& call) {
   const Sizes sizes(call.q, call.k, call.causal);
   const int64_t rows = sizes.batch * sizes.heads * sizes.queries;
   const Tensor sums = workspace({rows, Tile::Dim}, DType::f32);
-  const Tensor statistics = workspace({2, rows}, DType::f32);
+  const Tensor statistics = workspace({rows, sizeof(QueryStatistics) / sizeof(float)}, DType::f32);
   const Tensor counts = workspace({rows / Tile::queries + 1}, DType::i32);
-  float* const delta = static_cast<float*>(statistics.raw_data());
+  QueryStatistics* const of_queries = static_cast<QueryStatistics*>(statistics.raw_data());
   int* const turns = static_cast<int*>(counts.raw_data());
   const HopperArguments<T> arguments{.dq = Heads<T>(call.dq),
                                      .dk = Heads<T>(call.dk),
                                      .dv = Heads<T>(call.dv),
                                      .sizes = sizes,
                                      .scale = static_cast<float>(call.scale),
-                                     .lse = delta + rows,
-                                     .delta = delta,
+                                     .statistics = of_queries,
                                      .sums = static_cast<float*>(sums.raw_data()),
                                      .turns = turns,
                                      .taken = turns + rows / Tile::queries};
   launch(prepare_kernel<T, Tile>,
          static_cast<unsigned>(ceil_div<int64_t>(rows * (Tile::Dim / 8), 256)), 256, 0,
-         Heads<T>(call.dout), Heads<T>(call.out), call.lse.as<float>(), arguments, delta,
-         delta + rows);
+         Heads<T>(call.dout), Heads<T>(call.out), call.lse.as<float>(), arguments, of_queries);
   const int64_t tiles = sizes.batch * sizes.kv_heads * (sizes.keys / Tile::keys);
   launch(backward_kernel<T, Tile>,
          static_cast<unsigned>(std::min<int64_t>(tiles, properties().multiprocessors)),

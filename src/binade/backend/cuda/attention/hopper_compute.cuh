@@ -43,13 +43,6 @@ __device__ inline void transpose_quad(uint32_t (&x)[4]) {
   }
 }
 
-__device__ inline float4 load_four(uint32_t address) {
-  float4 x;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-               : "r"(address));
-  return x;
-}
 // Of memory that other thread blocks wrote.
 __device__ inline float4 load_four(const float* x) {
   float4 y;
@@ -98,12 +91,12 @@ class HopperCompute {
       float s[scores], dp[scores], dq[32];
       uint32_t p[pairs], ds[pairs];
       wait(barriers_.q_full(q_.stage), q_.phase);
-      score_matmul(s, k_address(), q_address());
+      score_matmul(s, k_address(), q_address(), 0);
       wait_matmuls<1>();
       if (step > 0) arrive_warp(barriers_.q_empty(q_.stage ^ 1));
       if (first) wait(barriers_.v_full(v_.stage), v_.phase);
       wait(barriers_.dout_full(q_.stage), q_.phase);
-      score_matmul(dp, v_address(), dout_address());
+      score_matmul(dp, v_address(), dout_address(), 1);
       wait_matmuls<1>();
       hold(s);
       probabilities(s, walk.tile, query_tile, p);
@@ -113,13 +106,21 @@ class HopperCompute {
       wait_matmuls<2>();
       hold(dp);
       if (left == 1) arrive_warp(barriers_.v_empty(v_.stage));
-      score_gradients(dp, p, ds);
-      store_gradients(ds);
-      key_matmul(dk, ds, q_address(), !first);
+      if constexpr (Tile::Dim == 64) {
+        score_gradients<0, scores>(dp, p, ds);
+        store_gradients(ds, step);
+        key_matmul(dk, ds, q_address(), !first);
+      } else {  // half of them are multiplied while the others are computed
+        score_gradients<0, scores / 2>(dp, p, ds);
+        key_matmuls<0, Tile::queries / 2>(dk, ds, q_address(), !first);
+        score_gradients<scores / 2, scores>(dp, p, ds);
+        key_matmuls<Tile::queries / 2, Tile::queries>(dk, ds, q_address(), true);
+        commit_matmuls();
+        store_gradients(ds, step);
+      }
       wait_matmuls<1>();
       hold(dq);
-      // The other warpgroup may read these gradients, and overwrite those of the step before.
-      arrive_warp(barriers_.gradients_full());
+      arrive_warp(barriers_.gradients_empty());
       arrive_warp(barriers_.dout_empty(q_.stage));
       if (first && step > 0) arrive_warp(barriers_.k_empty(k_.stage ^ 1));
       if (step > 0) add_part(dq);
@@ -166,38 +167,50 @@ class HopperCompute {
   __device__ uint32_t dout_address() const {
     return shared_ + Tile::dout_at + q_.stage * Tile::query_bytes;
   }
-  // This thread's first statistics of a tile of queries.
-  __device__ uint32_t statistics(int at) const {
-    return shared_ + at + q_.stage * Tile::statistic_bytes + lane_ % 4 * 16;
-  }
   __device__ void arrive_warp(uint32_t barrier) const {
     __syncwarp();
     if (lane_ == 0) hopper::arrive(barrier);
   }
 
-  // x = the warpgroup's rows of a tile of keys times all rows of a tile of queries.
-  __device__ void score_matmul(float (&x)[scores], uint32_t keys, uint32_t queries) const {
+  // x = the warpgroup's rows of a tile of keys times all rows of a tile of queries, plus a
+  // statistic of each query: 0 for minus_lse, 1 for minus_delta. A matmul with ones adds its three
+  // parts, which takes fewer instructions than to load and add it.
+  __device__ void score_matmul(float (&x)[scores], uint32_t keys, uint32_t queries,
+                               int statistic) const {
     hopper::fence_matmuls();
+    const int pair = lane_ % 4 - 2 * statistic;  // of columns; the third part has a zero beside it
+    const uint32_t one = 0x3f80, ones = pair == 0 ? one | one << 16 : pair == 1 ? one : 0;
+    const uint32_t rows[] = {ones, ones, 0, 0};
+    hopper::matmul<bf16, 0>(
+        x, rows,
+        hopper::operand_at(hopper::narrow_operand(),
+                           shared_ + Tile::statistics_at + q_.stage * Tile::statistic_bytes),
+        0);
     const uint64_t a = hopper::operand_at(hopper::operand(), keys + group_ * 64 * Tile::row_bytes);
     const uint64_t b = hopper::operand_at(hopper::operand(), queries);
 #pragma unroll
     for (int i = 0; i < Tile::Dim / 16; ++i) {
       const int column = i % 4 * 32;
       hopper::matmul<T, 0, 0>(x, a + (i / 4 * Tile::key_tile + column) / 16,
-                              b + (i / 4 * Tile::query_tile + column) / 16, i > 0);
+                              b + (i / 4 * Tile::query_tile + column) / 16, 1);
     }
     hopper::commit_matmuls();
   }
 
-  // x (+)= the pairs, transposed scores, times a tile of queries.
+  // x (+)= the pairs, transposed scores, times a tile of queries, or some of its rows.
   __device__ void key_matmul(float (&x)[sums], const uint32_t (&scores)[pairs], uint32_t queries,
                              bool add) const {
+    key_matmuls<0, Tile::queries>(x, scores, queries, add);
+    hopper::commit_matmuls();
+  }
+  template <int From, int To>
+  __device__ void key_matmuls(float (&x)[sums], const uint32_t (&scores)[pairs], uint32_t queries,
+                              bool add) const {
     hopper::fence_matmuls();
     const uint64_t b = hopper::operand_at(hopper::operand(Tile::query_tile), queries);
 #pragma unroll
-    for (int i = 0; i < Tile::queries / 16; ++i)
-      hopper::matmul<T, 1>(x, scores + 4 * i, b + i * sixteen_rows, i > 0 || add);
-    hopper::commit_matmuls();
+    for (int i = From / 16; i < To / 16; ++i)
+      hopper::matmul<T, 1>(x, scores + 4 * i, b + i * sixteen_rows, i > From / 16 || add);
   }
 
   // dq of the step before: 64 queries and 64 columns.
@@ -215,7 +228,7 @@ class HopperCompute {
     hopper::commit_matmuls();
   }
 
-  // p = exp(scale * s - lse), 0 where the mask hides the key.
+  // p = exp(scale * s), 0 where the mask hides the key.
   __device__ void probabilities(float (&s)[scores], int key_tile, int query_tile,
                                 uint32_t (&p)[pairs]) const {
     const int key = key_tile * Tile::keys, query = query_tile * Tile::queries;
@@ -227,35 +240,25 @@ class HopperCompute {
     }
     constexpr float log2_e = 1.44269504f;
     const float factor = a_.scale * log2_e;
-    const uint32_t lse = statistics(Tile::lse_at);
 #pragma unroll
-    for (int i = 0; i < scores; i += 8) {
-      const float4 l = load_four(lse + 8 * i);
-#pragma unroll
-      for (int j = i; j < i + 8; j += 2)
-        p[j / 2] = narrow_pair<T>(fast_exp2(fmaf(s[j], factor, j < i + 4 ? l.x : l.z)),
-                                  fast_exp2(fmaf(s[j + 1], factor, j < i + 4 ? l.y : l.w)));
-    }
+    for (int i = 0; i < scores; i += 2)
+      p[i / 2] = narrow_pair<T>(fast_exp2(s[i] * factor), fast_exp2(s[i + 1] * factor));
   }
 
-  // ds = p * (dp - delta)
+  // ds = p * dp, of these of the thread's elements
+  template <int From, int To>
   __device__ void score_gradients(const float (&dp)[scores], const uint32_t (&p)[pairs],
                                   uint32_t (&ds)[pairs]) const {
-    const uint32_t delta = statistics(Tile::delta_at);
 #pragma unroll
-    for (int i = 0; i < scores; i += 8) {
-      const float4 d = load_four(delta + 8 * i);
-#pragma unroll
-      for (int j = i; j < i + 8; j += 2) {
-        const float2 wide = widen_pair<T>(p[j / 2]);
-        ds[j / 2] = narrow_pair<T>(wide.x * (dp[j] - (j < i + 4 ? d.x : d.z)),
-                                   wide.y * (dp[j + 1] - (j < i + 4 ? d.y : d.w)));
-      }
+    for (int i = From; i < To; i += 2) {
+      const float2 wide = widen_pair<T>(p[i / 2]);
+      ds[i / 2] = narrow_pair<T>(wide.x * dp[i], wide.y * dp[i + 1]);
     }
   }
 
-  // dS^T as tiles [keys, 64 queries] for matmuls to read.
-  __device__ void store_gradients(const uint32_t (&ds)[pairs]) const {
+  // dS^T as tiles [keys, 64 queries] for the matmuls of both warpgroups to read.
+  __device__ void store_gradients(const uint32_t (&ds)[pairs], int step) {
+    if (step > 0) wait_gradients_read();
     const int row = group_ * 64 + warp_ * 16 + lane_ % 16, upper = lane_ / 16;
     const uint32_t to = shared_ + Tile::gradient_at + gradient_stage_ * Tile::gradient_bytes +
                         row * Tile::row_bytes;
@@ -265,10 +268,16 @@ class HopperCompute {
       hopper::store_matrices(to + i / 4 * Tile::key_tile + piece * 16, ds + 4 * i);
     }
     hopper::fence_async_shared();
+    arrive_warp(barriers_.gradients_full());
   }
   __device__ void wait_gradients() {
     hopper::wait(barriers_.gradients_full(), gradient_phase_);
     gradient_phase_ ^= 1;
+  }
+  // Waits until those of the step before the last have been read, which this step overwrites.
+  __device__ void wait_gradients_read() {
+    hopper::wait(barriers_.gradients_empty(), read_phase_);
+    read_phase_ ^= 1;
   }
 
   // Adds the dq of the step before to its sums; the last one writes dq.
@@ -358,7 +367,7 @@ class HopperCompute {
   const int group_, warp_, lane_;
   StageRing<2> k_, v_, q_;
   int gradient_stage_ = 0;
-  uint32_t gradient_phase_ = 0, turn_phase_ = 0;
+  uint32_t gradient_phase_ = 0, read_phase_ = 0, turn_phase_ = 0;
   DqTile part_;  // of the step before
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cuda_bf16.h>
+
 #include "binade/backend/cuda/attention/common.cuh"
 #include "binade/backend/cuda/common/hopper.cuh"
 
@@ -23,17 +25,32 @@ struct HopperTile {
   static constexpr int key_tile = keys * row_bytes, query_tile = queries * row_bytes;
   static constexpr int key_bytes = Dim / 64 * key_tile, query_bytes = Dim / 64 * query_tile;
   static constexpr int gradient_bytes = queries / 64 * key_tile;  // dS, [keys, queries]
-  static constexpr int statistic_bytes = queries * 4;
+  static constexpr int statistic_bytes = queries * 16;
 
   // Shared memory holds two stages of all.
   static constexpr int k_at = 0, v_at = k_at + 2 * key_bytes;
   static constexpr int q_at = v_at + 2 * key_bytes, dout_at = q_at + 2 * query_bytes;
   static constexpr int gradient_at = dout_at + 2 * query_bytes;
-  static constexpr int lse_at = gradient_at + 2 * gradient_bytes,
-                       delta_at = lse_at + 2 * statistic_bytes;
-  static constexpr int barriers_at = delta_at + 2 * statistic_bytes;
-  static constexpr int indices_at = barriers_at + 184, shared_bytes = indices_at + 8;
+  static constexpr int statistics_at = gradient_at + 2 * gradient_bytes;
+  static constexpr int barriers_at = statistics_at + 2 * statistic_bytes;
+  static constexpr int indices_at = barriers_at + 192, shared_bytes = indices_at + 8;
   static_assert(shared_bytes <= 227 * 1024);
+};
+
+// An f32 as three bf16 whose sum it is, and a zero, for matmuls to add.
+__device__ inline uint2 split(float x) {
+  uint32_t bits[3];
+  for (uint32_t& part : bits) {
+    part = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+    x -= __uint_as_float(part << 16);
+  }
+  return {bits[0] | bits[1] << 16, bits[2]};
+}
+
+// Of a query: what its scores lack to be log(probability) / scale, and what the gradients of its
+// probabilities lack to be those of its scores over its probabilities.
+struct alignas(16) QueryStatistics {
+  uint2 minus_lse, minus_delta;
 };
 
 // Arguments of the kernel beside its tensor maps.
@@ -42,8 +59,7 @@ struct HopperArguments {
   Heads<T> dq, dk, dv;
   Sizes sizes;
   float scale;
-  // -lse * log2(e), and the sums of dout * out: [batch, heads, queries] by statistic_index().
-  const float *lse, *delta;
+  const QueryStatistics* statistics;  // [batch, heads, queries]
   float* sums;  // [batch, heads, tiles, 2, 8, 128, 4]: dq in f32 as threads hold it
   int* turns;   // [batch, heads, tiles]: how many blocks have added to each tile of dq
   int* taken;   // how many tiles of keys have been taken
@@ -52,11 +68,6 @@ struct HopperArguments {
 struct HopperMaps {
   CUtensorMap q, k, v, dout;
 };
-
-// The index of a query's statistics: of 16 queries, a thread reads four that are not adjacent.
-__device__ inline int64_t statistic_index(int64_t query) {
-  return query / 16 * 16 + query % 8 / 2 * 4 + query / 8 % 2 * 2 + query % 2;
-}
 
 // A tile of dq to which a step adds.
 struct DqTile {
@@ -127,6 +138,7 @@ struct HopperBarriers {
   __device__ uint32_t dout_full(int stage) const { return base + 96 + 8 * stage; }
   __device__ uint32_t dout_empty(int stage) const { return base + 112 + 8 * stage; }
   __device__ uint32_t gradients_full() const { return base + 128; }
+  __device__ uint32_t gradients_empty() const { return base + 184; }
   // A step may add to dq, and has issued its additions. Both threads that keep turns arrive at the
   // former once they know the latter of the step before, so that neither misses a phase.
   __device__ uint32_t turn() const { return base + 136; }
@@ -144,6 +156,7 @@ struct HopperBarriers {
       hopper::init_barrier(index_empty(i), warps + 2);  // and the threads that keep turns
     }
     hopper::init_barrier(gradients_full(), warps);
+    hopper::init_barrier(gradients_empty(), warps);
     hopper::init_barrier(turn(), 2);
     hopper::init_barrier(added(), warps);
     hopper::publish_barriers();

@@ -119,6 +119,11 @@ __host__ __device__ constexpr uint64_t operand(uint32_t tile_bytes = 1024) {
   constexpr uint64_t swizzle_128 = uint64_t{1} << 62, eight_rows = 1024;
   return swizzle_128 | eight_rows / 16 << 32 | uint64_t{tile_bytes} / 16 << 16;
 }
+// One of 8 columns, 16 bytes a row, that is read for 16: the other operand has zeros there.
+__host__ __device__ constexpr uint64_t narrow_operand() {
+  constexpr uint64_t eight_rows = 128;
+  return eight_rows / 16 << 32;
+}
 __device__ inline uint64_t operand_at(uint64_t operand, uint32_t address) {
   return operand | (address & 0x3ffff) / 16;
 }
