@@ -25,6 +25,7 @@ namespace {
 struct Case {
   int64_t batch, heads, kv_heads, queries, keys, dim;
   bool causal;
+  double q_factor = 1;
 
   Shape q_shape() const { return {batch, heads, queries, dim}; }
   Shape k_shape() const { return {batch, kv_heads, keys, dim}; }
@@ -34,7 +35,8 @@ struct Case {
     std::string text(name(dtype));
     for (const int64_t size : {batch, heads, kv_heads, queries, keys, dim})
       text += " " + std::to_string(size);
-    return text + (causal ? " causal" : "");
+    return text + (causal ? " causal" : "") +
+           (q_factor != 1 ? " q x " + std::to_string(q_factor) : "");
   }
 };
 
@@ -54,7 +56,9 @@ struct Tensors {
 };
 
 Tensors make_tensors(const Case& c, DType dtype) {
-  return {.q = noise(c.q_shape(), dtype, 1),
+  Values q = read(noise(c.q_shape(), dtype, 1));
+  for (double& x : q) x *= c.q_factor;
+  return {.q = make(c.q_shape(), dtype, q),
           .k = noise(c.k_shape(), dtype, 2),
           .v = noise(c.k_shape(), dtype, 3),
           .dout = noise(c.q_shape(), dtype, 4),
@@ -314,11 +318,13 @@ TEST_F(CudaAttention, Tf32FollowsTheCpu) {
   }
 }
 
-// One tile of keys, several, grouped heads, no mask.
+// One tile of keys, several, grouped heads, no mask, scores that bf16 does not hold.
 const Case hopper_cases[] = {
-    {1, 1, 1, 128, 128, 64, true},  {1, 2, 2, 640, 640, 64, true},   {2, 6, 2, 256, 256, 64, true},
-    {1, 4, 2, 256, 256, 64, false}, {1, 1, 1, 128, 128, 128, true},  {1, 2, 2, 384, 384, 128, true},
-    {2, 4, 1, 256, 256, 128, true}, {1, 4, 2, 256, 256, 128, false},
+    {1, 1, 1, 128, 128, 64, true},     {1, 2, 2, 640, 640, 64, true},
+    {2, 6, 2, 256, 256, 64, true},     {1, 4, 2, 256, 256, 64, false},
+    {1, 2, 1, 384, 384, 64, true, 32}, {1, 1, 1, 128, 128, 128, true},
+    {1, 2, 2, 384, 384, 128, true},    {2, 4, 1, 256, 256, 128, true},
+    {1, 4, 2, 256, 256, 128, false},   {1, 2, 1, 384, 384, 128, false, 32},
 };
 
 TEST_F(CudaAttention, HopperFollowsTheCpu) {

@@ -15,7 +15,7 @@ template <class T, class Tile>
 __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, uint32_t shared,
                            HopperBarriers barriers) {
   using namespace hopper;
-  StageRing<2> k, v, q;
+  StageRing<2> k, q;  // v goes to the stage of k
   const auto load = [&](uint32_t to, const CUtensorMap& map, int tile_bytes, BoxCorner at,
                         uint32_t barrier) {
 #pragma unroll
@@ -36,7 +36,7 @@ __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, 
     indices.advance();
     return walk.go_to(index);
   };
-  for (; next_tile(); k.advance(), v.advance()) {
+  for (; next_tile(); k.advance()) {
     const BoxCorner keys{0, walk.tile * Tile::keys, walk.kv, walk.b};
     bool first = true;
     wait(barriers.k_empty(k.stage), k.phase ^ 1);
@@ -53,10 +53,10 @@ __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, 
       load_bulk(shared + Tile::statistics_at + q.stage * Tile::statistic_bytes, a.statistics + row,
                 Tile::statistic_bytes, barriers.q_full(q.stage));
       if (first) {
-        wait(barriers.v_empty(v.stage), v.phase ^ 1);
-        arrive_expecting(barriers.v_full(v.stage), Tile::key_bytes);
-        load(shared + Tile::v_at + v.stage * Tile::key_bytes, maps.v, Tile::key_tile, keys,
-             barriers.v_full(v.stage));
+        wait(barriers.v_empty(k.stage), k.phase ^ 1);
+        arrive_expecting(barriers.v_full(k.stage), Tile::key_bytes);
+        load(shared + Tile::v_at + k.stage * Tile::key_bytes, maps.v, Tile::key_tile, keys,
+             barriers.v_full(k.stage));
         first = false;
       }
       wait(barriers.dout_empty(q.stage), q.phase ^ 1);

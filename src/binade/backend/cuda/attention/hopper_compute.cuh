@@ -87,28 +87,28 @@ class HopperCompute {
     int h = walk.first_head(), query_tile = walk.first_query_tile(), left = walk.steps();
     float dk[sums], dv[sums];
     wait(barriers_.k_full(k_.stage), k_.phase);
-    for (int step = 0; more; ++step) {
+    for (bool started = false; more; started = true) {
       float s[scores], dp[scores], dq[32];
       uint32_t p[pairs], ds[pairs];
       wait(barriers_.q_full(q_.stage), q_.phase);
       score_matmul(s, k_address(), q_address(), 0);
       wait_matmuls<1>();
-      if (step > 0) arrive_warp(barriers_.q_empty(q_.stage ^ 1));
-      if (first) wait(barriers_.v_full(v_.stage), v_.phase);
+      if (started) arrive_warp(barriers_.q_empty(q_.stage ^ 1));
+      if (first) wait(barriers_.v_full(k_.stage), k_.phase);
       wait(barriers_.dout_full(q_.stage), q_.phase);
       score_matmul(dp, v_address(), dout_address(), 1);
       wait_matmuls<1>();
       hold(s);
       probabilities(s, walk.tile, query_tile, p);
       key_matmul(dv, p, dout_address(), !first);
-      if (step > 0) wait_gradients();
+      if (started) wait_gradients();
       query_matmul(dq, first ? k_.stage ^ 1 : k_.stage);
       wait_matmuls<2>();
       hold(dp);
-      if (left == 1) arrive_warp(barriers_.v_empty(v_.stage));
+      if (left == 1) arrive_warp(barriers_.v_empty(k_.stage));
       if constexpr (Tile::Dim == 64) {
         score_gradients<0, scores>(dp, p, ds);
-        store_gradients(ds, step);
+        store_gradients(ds, started);
         key_matmul(dk, ds, q_address(), !first);
       } else {  // half of them are multiplied while the others are computed
         score_gradients<0, scores / 2>(dp, p, ds);
@@ -116,14 +116,14 @@ class HopperCompute {
         score_gradients<scores / 2, scores>(dp, p, ds);
         key_matmuls<Tile::queries / 2, Tile::queries>(dk, ds, q_address(), true);
         commit_matmuls();
-        store_gradients(ds, step);
+        store_gradients(ds, started);
       }
       wait_matmuls<1>();
       hold(dq);
       arrive_warp(barriers_.gradients_empty());
       arrive_warp(barriers_.dout_empty(q_.stage));
-      if (first && step > 0) arrive_warp(barriers_.k_empty(k_.stage ^ 1));
-      if (step > 0) add_part(dq);
+      if (first && started) arrive_warp(barriers_.k_empty(k_.stage ^ 1));
+      if (started) add_part(dq);
       part_ = walk.dq_tile(h, query_tile);
       if (left == 1) {
         store_sums(dv, a_.dv, walk, 1);  // beside the matmul of dk
@@ -131,12 +131,10 @@ class HopperCompute {
         store_sums(dk, a_.dk, walk, a_.scale);
       }
       q_.advance();
-      gradient_stage_ ^= 1;
       first = --left == 0;
       if (first) {
         more = next_tile();
         k_.advance();
-        v_.advance();
         h = walk.first_head();
         query_tile = walk.first_query_tile();
         left = walk.steps();
@@ -159,7 +157,7 @@ class HopperCompute {
   }
   __device__ uint32_t k_address() const { return k_address(k_.stage); }
   __device__ uint32_t v_address() const {
-    return shared_ + Tile::v_at + v_.stage * Tile::key_bytes;
+    return shared_ + Tile::v_at + k_.stage * Tile::key_bytes;
   }
   __device__ uint32_t q_address() const {
     return shared_ + Tile::q_at + q_.stage * Tile::query_bytes;
@@ -216,10 +214,9 @@ class HopperCompute {
   // dq of the step before: 64 queries and 64 columns.
   __device__ void query_matmul(float (&x)[32], int k_stage) const {
     hopper::fence_matmuls();
-    const uint64_t a =
-        hopper::operand_at(hopper::operand(), shared_ + Tile::gradient_at +
-                                                  (gradient_stage_ ^ 1) * Tile::gradient_bytes +
-                                                  (by_query ? group_ * Tile::key_tile : 0));
+    const uint64_t a = hopper::operand_at(
+        hopper::operand(), shared_ + Tile::gradient_at + (q_.stage ^ 1) * Tile::gradient_bytes +
+                               (by_query ? group_ * Tile::key_tile : 0));
     const uint64_t b = hopper::operand_at(
         hopper::operand(), k_address(k_stage) + (by_query ? 0 : group_ * Tile::key_tile));
 #pragma unroll
@@ -257,33 +254,26 @@ class HopperCompute {
   }
 
   // dS^T as tiles [keys, 64 queries] for the matmuls of both warpgroups to read.
-  __device__ void store_gradients(const uint32_t (&ds)[pairs], int step) {
-    if (step > 0) wait_gradients_read();
+  __device__ void store_gradients(const uint32_t (&ds)[pairs], bool started) {
+    if (started) hopper::wait(barriers_.gradients_empty(), phase_before());
     const int row = group_ * 64 + warp_ * 16 + lane_ % 16, upper = lane_ / 16;
-    const uint32_t to = shared_ + Tile::gradient_at + gradient_stage_ * Tile::gradient_bytes +
-                        row * Tile::row_bytes;
+    const uint32_t to = shared_ + Tile::gradient_at + q_.stage * Tile::gradient_bytes +
+                        row * Tile::row_bytes + (upper ^ row % 8) * 16;
 #pragma unroll
-    for (int i = 0; i < Tile::queries / 16; ++i) {
-      const int piece = (i % 4 * 2 + upper) ^ (row % 8);
-      hopper::store_matrices(to + i / 4 * Tile::key_tile + piece * 16, ds + 4 * i);
-    }
+    for (int i = 0; i < Tile::queries / 16; ++i)
+      hopper::store_matrices((to ^ i % 4 * 32) + i / 4 * Tile::key_tile, ds + 4 * i);
     hopper::fence_async_shared();
     arrive_warp(barriers_.gradients_full());
   }
-  __device__ void wait_gradients() {
-    hopper::wait(barriers_.gradients_full(), gradient_phase_);
-    gradient_phase_ ^= 1;
+  __device__ void wait_gradients() const {
+    hopper::wait(barriers_.gradients_full(), phase_before());
   }
-  // Waits until those of the step before the last have been read, which this step overwrites.
-  __device__ void wait_gradients_read() {
-    hopper::wait(barriers_.gradients_empty(), read_phase_);
-    read_phase_ ^= 1;
-  }
+  // Barriers with one phase a step: that of the step before.
+  __device__ uint32_t phase_before() const { return q_.stage ^ 1; }
 
   // Adds the dq of the step before to its sums; the last one writes dq.
   __device__ void add_part(float (&dq)[32]) {
-    hopper::wait(barriers_.turn(), turn_phase_);
-    turn_phase_ ^= 1;
+    hopper::wait(barriers_.turn(), phase_before());
     float* const sums =
         a_.sums + (int64_t{2} * part_.index + group_) * 4096 + threadIdx.x % 128 * 4;
     if (part_.last) {
@@ -365,10 +355,8 @@ class HopperCompute {
   const HopperBarriers barriers_;
   IndexReader<Tile> indices_;
   const int group_, warp_, lane_;
-  StageRing<2> k_, v_, q_;
-  int gradient_stage_ = 0;
-  uint32_t gradient_phase_ = 0, read_phase_ = 0, turn_phase_ = 0;
-  DqTile part_;  // of the step before
+  StageRing<2> k_, q_;  // v is in the stage of k
+  DqTile part_;         // of the step before
 };
 
 }  // namespace binade::backend::cuda::native
