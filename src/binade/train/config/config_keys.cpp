@@ -120,8 +120,9 @@ constexpr Key all_keys[] = {
      "Whether a GPU's steps are captured as a graph and replayed; auto: if launching kernels takes "
      "a good part of a step's time"},
     {"train", "nondeterministic", Switch{&C::nondeterministic},
-     "Let a GPU add up gradients of 16-bit attention in any order, which can be faster at long "
-     "contexts; two runs then differ in their last bits"},
+     "Let a GPU without Binade's own kernel add up gradients of 16-bit attention in any order, "
+     "which "
+     "can be faster at long contexts; two runs then differ in their last bits"},
     {"train", "seed", Whole{&C::seed, 0, 9e15}, "Seed of the initial weights and the data order"},
     {"train", "threads", Whole{&C::threads, 0, 1024},
      "CPU threads; 0: all. Results do not depend on it"},

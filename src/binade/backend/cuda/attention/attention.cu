@@ -5,14 +5,13 @@
 #include "binade/backend/cuda/attention/rope.h"
 #include "binade/backend/cuda/attention/simt.h"
 #include "binade/backend/cuda/kernels.h"
-#include "binade/backend/determinism.h"
 #ifdef BINADE_CUDNN
 #include "binade/backend/cuda/attention/cudnn.h"
 #endif
 
 // cuDNN if it supports the tensors, else Binade's own kernels; the backward on Hopper is Binade's
-// own, which is deterministic without storing the gradients of scores. All define lse alike, so
-// that one can compute the forward and another the backward.
+// own, which is deterministic without storing the gradients of scores, and faster than cuDNN's that
+// is not. All define lse alike, so that one can compute the forward and another the backward.
 namespace binade::backend::cuda {
 namespace {
 
@@ -24,7 +23,7 @@ void forward(const AttentionForward& call) {
 }
 
 void backward(const AttentionBackward& call) {
-  if (deterministic() && native::attention_backward_hopper(call)) return;
+  if (native::attention_backward_hopper(call)) return;
 #ifdef BINADE_CUDNN
   if (cudnn::attention_backward(call)) return;
 #endif
