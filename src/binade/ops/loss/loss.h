@@ -33,7 +33,7 @@ struct HeadSize {
   int64_t classes = 0, width = 0;
   DType dtype = DType::f32;  // of the logits
 };
-// The default chunk_rows: about 64 MiB of logits. On a GPU 512 MiB but at least 4096 rows, and 2
+// The default chunk_rows: about 64 MiB of logits. On a GPU 384 MiB but at least 4096 rows, and 2
 // GiB for a head of more weights than four layers of its width.
 int64_t logits_rows(int64_t rows, const HeadSize& head, Device device);
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,
