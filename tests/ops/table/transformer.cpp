@@ -59,7 +59,7 @@ Array attention(const Array& q, const Array& k, const Array& v, bool causal, dou
         for (int64_t s = 0; s < keys; ++s) {
           if (causal && s > t + keys - queries) continue;
           if (mask.values != nullptr) {
-            const Real& entry = broadcast_at(*mask.values, {b, h, t, s});
+            const Real entry = broadcast_at(*mask.values, {b, h, t, s});
             if (mask.is_boolean && entry.value == 0) continue;
             if (!mask.is_boolean) biases.push_back(entry);
           }
