@@ -237,6 +237,35 @@ TEST(SplitMasters, CanBeSet) {
   EXPECT_TRUE(test::same_bits(whole.master_of(b[0]), values));
 }
 
+// A process that updates a part of a parameter has the same parameter as all others.
+TEST(SplitMasters, OfAPartAreSetWithTheWholeParameter) {
+  const std::vector<double> ties = {1 + 0x1p-8, -1 - 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8};
+  const Tensor given = tensor(ties, {4});
+  const Tensor a = zeros({4}, DType::bf16).set_requires_grad(),
+               b = zeros({4}, DType::bf16).set_requires_grad();
+  SGD all({a}, {.master = split_masters}),
+      half({b}, {.master = {.split_masters = true, .parts = {{2, 2}}}});
+  all.set_master(a, given);
+  half.set_master(b, given);
+  EXPECT_EQ(to_vector(half.master_of(b)), std::vector<double>(ties.begin() + 2, ties.end()));
+  EXPECT_EQ(to_vector(a), (std::vector<double>{1 + 0x1p-7, -1 - 0x1p-7, 1 + 0x1p-6, 1 + 0x1p-7}));
+  EXPECT_EQ(to_vector(b), to_vector(a));
+}
+
+// Stochastic rounding is for parameters without master weights.
+void expect_exact_with_stochastic_rounding(Device device) {
+  const SplitTensors a = bf16_parameters(device), b = bf16_parameters(device);
+  AdamW plain(a, {.master = split_masters}),
+      rounding(b, {.master = {.split_masters = true, .stochastic_rounding = true}});
+  take_split_steps(plain, 0, 3);
+  take_split_steps(rounding, 0, 3);
+  expect_same_state(rounding.state_dict(), plain.state_dict());
+}
+
+TEST(SplitMasters, AreNotRoundedStochastically) {
+  expect_exact_with_stochastic_rounding(Device::cpu());
+}
+
 // A step that the scaler skips changes neither half.
 TEST(SplitMasters, StayAsTheyAreInASkippedStep) {
   const SplitTensors a = bf16_parameters();
@@ -331,6 +360,11 @@ TEST(SplitMastersGpu, HaveTheBitsOfF32MasterWeightsAndOfTheCpu) {
     EXPECT_LT(ties, 12);
     for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(test::same_bits(test::on_host(a[i]), c[i]));
   }
+}
+
+TEST(SplitMastersGpu, AreNotRoundedStochastically) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  expect_exact_with_stochastic_rounding(Device::cuda());
 }
 
 TEST(SplitMastersGpu, OfPartsAreThoseOfTheWhole) {

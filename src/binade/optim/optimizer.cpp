@@ -388,17 +388,6 @@ std::vector<Tensor> Optimizer::gradients() const {
   return result;
 }
 
-Tensor Optimizer::own_part(const Tensor& parameter, const Tensor& whole) const {
-  for (const Group& group : groups_) {
-    for (const Slot& slot : group.slots) {
-      if (slot.parameter.same_as(parameter)) return part_of(slot, whole);
-    }
-  }
-  fail(name_, {.argument = "parameter",
-               .expected = "one of this optimizer's",
-               .found = describe(parameter)});
-}
-
 void Optimizer::set_lr_after(int64_t updates, std::span<const double> rates) {
   constexpr size_t most = 1 + backend::RatesAfterSkips::capacity;
   if (rates.empty() || rates.size() > most) {

@@ -66,8 +66,6 @@ class Optimizer : public amp::Steppable {
   // [count], that steps use instead of the parameters' own, whose memory may be released between
   // uses (dist/units.h). Undefined: the parameter's own.
   void use_shards(std::vector<Tensor> shards);
-  // `whole` is shaped as a parameter of this optimizer: its elements that this process updates.
-  Tensor own_part(const Tensor& parameter, const Tensor& whole) const;
   size_t group_count() const { return groups_.size(); }
   double lr(size_t group = 0) const { return groups_[checked(group)].lr; }
   // Sets the learning rate of every group, scaled by the ratio its group started with.
@@ -110,10 +108,11 @@ class Optimizer : public amp::Steppable {
   // The f32 tensor that an update of `parameter` changes: its master weight, or itself; of these
   // the part that this process updates. A copy if master weights are split.
   Tensor master_of(const Tensor& parameter);
-  // Writes the master weight of `parameter`, of which `values` are the part that this process
-  // updates, and the parameter itself if the two share bits or are the same. For weights that are
-  // known more exactly than in the parameter's type.
-  void set_master(const Tensor& parameter, const Tensor& values);
+  // Writes the master weight of `parameter`: of `whole`, which is shaped as the parameter, the part
+  // that this process updates. If the two share bits, all of the parameter is written, too, so that
+  // it is the same in every process. For weights that are known more exactly than in the
+  // parameter's type.
+  void set_master(const Tensor& parameter, const Tensor& whole);
 
  protected:
   struct Slot {

@@ -35,16 +35,11 @@ Tensor Optimizer::master_of(const Tensor& parameter) {
   return slot.master.defined() ? slot.master : own_elements(slot);
 }
 
-void Optimizer::set_master(const Tensor& parameter, const Tensor& values) {
+void Optimizer::set_master(const Tensor& parameter, const Tensor& whole) {
   const NoGrad no_grad;
-  const Slot& slot = slot_of(parameter);
-  if (!slot.rest.defined()) return copy_(master_of(parameter), values);
-  const Tensor own = own_elements(slot),
-               wide = Tensor::empty(own.shape(), DType::f32, own.device());
-  copy_(wide, values);
-  backend::of(own).optimizer.split_master(wide, own, slot.rest);
-  own.bump_version();
-  parameter.bump_version();  // it is not the shard's storage
+  Slot& slot = slot_of(parameter);
+  if (slot.rest.defined()) return load_split(slot, whole);
+  copy_(master_of(parameter), part_of(slot, whole));
 }
 
 std::vector<std::pair<std::string, Tensor*>> Optimizer::named_state(Slot& slot) {

@@ -181,7 +181,6 @@ void Trainer::init_from(const std::filesystem::path& given) {
   sharded_.reset();
   leaf_sum_.reset();
   optimizer_ = new_optimizer();
-  make_sums();
   if (config_.params != ParameterStorage::autocast && config_.lora_rank == 0) {
     nn::LanguageModel exact(model_->config());
     load_initial_weights(exact, given);
@@ -189,9 +188,10 @@ void Trainer::init_from(const std::filesystem::path& given) {
     const NoGrad no_grad;
     for (size_t i = 0; i < to.size(); ++i) {
       if (!to[i].requires_grad()) continue;
-      optimizer_->set_master(to[i], optimizer_->own_part(to[i], from[i]));
+      optimizer_->set_master(to[i], from[i]);
     }
   }
+  make_sums();  // stage 3 shards the weights
   graph_.reset();
 }
 
@@ -458,13 +458,15 @@ StepResult Trainer::step(data::Loader& loader) {
 void Trainer::set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe,
                              const Fp8Amaxes& amaxes) {
   check_module(module, *model_, "a module with its own FP8 recipe");
+  // Streams do not read infinities.
+  const auto known = [](double amax) { return std::isfinite(amax) ? amax : 0; };
   announce(
       {Order::recipe,
        fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(recipe.scaling),
                    static_cast<int>(recipe.format), recipe.history, int{recipe.most_recent},
                    recipe.margin, int{recipe.power_of_two}, recipe.eps, int{recipe.forward},
                    int{recipe.dgrad}, int{recipe.wgrad}, int{recipe.fast_accumulation},
-                   amaxes.input, amaxes.weight, amaxes.gradient, module)});
+                   known(amaxes.input), known(amaxes.weight), known(amaxes.gradient), module)});
   fp8_.overrides[module] = recipe;
   restart_scales(*model_, module, recipe, amaxes);
   graph_.reset();

@@ -130,6 +130,17 @@ TEST(GradientSums, ReachTheOpThatAskedForThem) {
   EXPECT_TRUE(test::same_bits(BiasRun(DType::bf16, nothing).bias_gradient, run.bias_gradient));
 }
 
+TEST(GradientSums, AreNotAskedForByAFrozenBias) {
+  const Tensor x = test::noise({2, 4}, 1), weight = test::noise({6, 4}, 2).set_requires_grad();
+  Tensor bias = test::noise({6}, 3);
+  const auto asks = [&] {
+    return !linear(x, weight, bias).autograd_meta()->gradient_sums.expired();
+  };
+  EXPECT_FALSE(asks());
+  bias.set_requires_grad();
+  EXPECT_TRUE(asks());
+}
+
 // A hook may replace the gradient after its sums were computed.
 TEST(GradientSums, AreNotThoseOfAReplacedGradient) {
   const std::vector<double> once = test::read(BiasRun(DType::f32, nothing).bias_gradient);

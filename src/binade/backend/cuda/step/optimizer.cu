@@ -215,8 +215,11 @@ struct Elements {
     if (t.first != nullptr) store({t.first, u.types.first}, at, m);
     if (t.second != nullptr) store({t.second, u.types.second}, at, v);
     if (t.copy != nullptr) store({t.copy, u.types.copy}, at, p);
-    if constexpr (Stochastic) round_master(u, t, at, p);
-    if (t.rest != nullptr) split_rests(t, at, p);
+    if (t.rest != nullptr) {
+      split_rests(t, at, p);
+    } else if constexpr (Stochastic) {
+      round_master(u, t, at, p);
+    }
     store({t.master, u.types.master}, at, p);
   }
 
