@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numbers>
+#include <type_traits>
 
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/elementwise/activation_math.cuh"
@@ -141,10 +142,25 @@ struct RowPacks {
   }
 };
 
-template <class C, int N>
-__global__ void __launch_bounds__(threads)
-    activation_backward_rows(const __grid_constant__ BackwardPack<C, N> f, int64_t rows,
+// f with operands of type T, which the compiler then knows; f itself if T is void.
+template <class T, class C, int N>
+__device__ decltype(auto) typed(const BackwardPack<C, N>& f) {
+  if constexpr (std::is_void_v<T>) {
+    return (f);
+  } else {
+    const auto of_type = [](const Operand& x) { return Operand(x.data, dtype_of<T>); };
+    return BackwardPack<C, N>{f.activation, of_type(f.dy), of_type(f.x), of_type(f.dx),
+                              of_type(f.y)};
+  }
+}
+
+// T: the type of all operands, or void if they differ. Of 16-bit operands, two blocks on a
+// multiprocessor that keep everything in registers are faster than three or four.
+template <class C, int N, class T>
+__global__ void __launch_bounds__(threads, std::is_void_v<T> ? 3 : 2)
+    activation_backward_rows(const __grid_constant__ BackwardPack<C, N> given, int64_t rows,
                              int64_t width, C* partials) {
+  const auto& f = typed<T>(given);
   __shared__ C sums[row_threads][warp_size * N];
   const int64_t left = static_cast<int64_t>(blockIdx.x) * warp_size * N;
   const int64_t column = left + threadIdx.x * N;
@@ -177,9 +193,9 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-template <class C, int N>
+template <class T, class C, int N>
 void start_rows(const BackwardPack<C, N>& f, int64_t rows, const Target& dbias) {
-  const auto kernel = activation_backward_rows<C, N>;
+  const auto kernel = activation_backward_rows<C, N, T>;
   const int64_t width = dbias.view.numel();
   int resident = 1;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0),
@@ -208,11 +224,16 @@ void activation_backward(const ActivationBackward& args) {
     using P = decltype(packing);
     const BackwardPack<typename P::type, P::size> f{args.activation, args.dy, args.pre_activation,
                                                     args.dx, args.y};
-    if (args.dbias.present()) {
-      start_rows(f, total / width, args.dbias);
-    } else {
-      for_each_pack(f, total);
+    if (!args.dbias.present()) return for_each_pack(f, total);
+    if constexpr (P::size == 8) {
+      const auto all_are = [&](DType dtype) {
+        return args.dy.dtype == dtype && args.pre_activation.dtype == dtype &&
+               args.dx.dtype == dtype && (!args.y.present || args.y.dtype == dtype);
+      };
+      if (all_are(DType::bf16)) return start_rows<bf16>(f, total / width, args.dbias);
+      if (all_are(DType::f16)) return start_rows<f16>(f, total / width, args.dbias);
     }
+    start_rows<void>(f, total / width, args.dbias);
   });
 }
 
