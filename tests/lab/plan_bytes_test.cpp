@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "binade/lab/plan.h"
 #include "binade/ops/create/create.h"
 #include "binade/train/trainer.h"
@@ -208,6 +211,12 @@ TEST(PlanText, ShowsEveryCategory) {
   row.tokens_per_second = 0.123;
   EXPECT_THAT(words(240 * mb), ::testing::Contains("-"));
   EXPECT_EQ(words(240 * mb).back(), "0.12");
+  // On a narrow terminal in two tables.
+  row.name = "fp16, masters, recompute";
+  const std::string narrow = plan_text({row}, 240 * mb, 80);
+  EXPECT_EQ(std::count(narrow.begin(), narrow.end(), '\n'), 5);
+  std::istringstream lines(narrow);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
 // A plan has every precision, with and without recompute, and fits where its forecast does.

@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "binade/io/huggingface.h"
 #include "binade/lab/doctor.h"
 #include "binade/train/checkpoint.h"
 #include "binade/train/forecast.h"
@@ -189,51 +188,6 @@ TEST(Forecast, CountsTheWork) {
   const double once = total();
   config.recompute = true;
   EXPECT_GT(total(), 1.2 * once);  // the blocks' forward runs twice
-}
-
-// The small model of the measurement has one block: kinds of layers, adapters and skipped layers
-// that the configuration names by block must not be looked for in it.
-TEST(MeasureMachine, TakesModelsWhoseBlocksDiffer) {
-  train::Config config = train::small_config("fp8");
-  config.model = train::ModelFamily::llama;
-  config.architecture =
-      io::config_json({.layers = 2,
-                       .width = config.width,
-                       .heads = 2,
-                       .kv_heads = 2,
-                       .hidden = config.hidden,
-                       .vocab = config.vocab,
-                       .context = config.context,
-                       .norm = nn::NormKind::rms,
-                       .bias = false,
-                       .qkv_bias = true,
-                       .gated = true,
-                       .learned_positions = false,
-                       .window = 4,
-                       .layer_types = {nn::LayerAttention::full, nn::LayerAttention::sliding},
-                       .tied_head = false});
-  config.tied_head = false;
-  config.fp8_skip_last = 2;
-  config.lora_rank = 2;
-  config.lora_targets = {"model.layers.1.self_attn.q_proj"};
-  EXPECT_GT(step_seconds(forecast(config), measure_machine(config)), 0);
-}
-
-TEST(StepSeconds, IsTheSlowerOfArithmeticAndTraffic) {
-  Forecast forecast;
-  forecast.work = {{.flops = 100, .bytes = 1, .dtype = DType::f32},
-                   {.flops = 100, .bytes = 1, .dtype = DType::bf16},
-                   {.flops = 100, .bytes = 1, .dtype = DType::e4m3},
-                   {.flops = 100, .bytes = 1, .dtype = DType::f16},
-                   {.flops = 1, .bytes = 80, .dtype = DType::bf16}};
-  // fp32, tf32, bf16, fp16 and fp8: each at its own rate.
-  Machine machine{.flops = {100, 125, 200, 50, 400}, .bandwidth = 20};
-  EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 1 + 0.5 + 0.25 + 2 + 4);
-  forecast.precision = train::Precision::tf32;
-  EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 0.8 + 0.5 + 0.25 + 2 + 4);
-  // The last is the update.
-  machine.slowdown[static_cast<size_t>(train::Precision::tf32)] = {.micro_batches = 2, .update = 3};
-  EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 2 * (0.8 + 0.5 + 0.25 + 2) + 3 * 4);
 }
 
 }  // namespace

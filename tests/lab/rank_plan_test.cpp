@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "binade/base/error.h"
 #include "binade/dist/communicator.h"
 #include "binade/train/trainer.h"
@@ -114,6 +116,9 @@ TEST(RankPlan, GoesUpToThousands) {
   ASSERT_EQ(plans.size(), 13u);
   EXPECT_EQ(plans.back().ranks, 4096);
   EXPECT_THAT(rank_plan_text(plans), HasSubstr(" 4096  "));
+  EXPECT_THAT(rank_plan_text(plans), HasSubstr("  ########################"));
+  std::istringstream lines(rank_plan_text(plans, 80));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_THROW(plan_up_to(train::small_config(), 2, {}), Error);
 }
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <memory>
 
 #include "binade/amp/capability.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/base/terminal.h"
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
@@ -91,26 +93,29 @@ std::string emulated_precisions(Device device) {
   return names;
 }
 
+// The columns to print in: files have lines of any length.
+int text_width() {
+  return terminal::is_terminal(stdout) ? terminal::width(stdout) : std::numeric_limits<int>::max();
+}
+
 void print_text(const train::Config& config, const std::vector<lab::PlanRow>& rows,
                 int64_t memory) {
   fmt::print(
-      "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\nBytes are at "
-      "the peak of a step, logits those of the loss; copies: 16-bit weights of autocast;\n"
-      "snapshot: what a checkpoint is written from. The peak is that of the whole run; RSS: with "
-      "the\n"
-      "program, its text and the blocks that the allocator keeps. 'batch' is the largest that "
-      "fits.\n"
-      "Tokens per second {}, measured now.\n",
+      "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\n"
+      "Bytes are at the peak of a step; logits: those of the loss; copies: 16-bit\n"
+      "weights of autocast; snapshot: what a checkpoint is written from. The peak is\n"
+      "that of the whole run; RSS: with the program, its text and the blocks that the\n"
+      "allocator keeps. 'batch' is the largest that fits. Tokens per second {}.\n",
       grouped(rows.front().forecast.parameter_count), config.accumulate, config.batch,
-      config.context, train::bytes_text(memory), lab::plan_text(rows, memory),
+      config.context, train::bytes_text(memory), lab::plan_text(rows, memory, text_width()),
       train::device_of(config).is_cpu()
-          ? "follow from steps of a small model of this kind on this machine"
-          : "are an upper bound: a roofline of this machine");
+          ? "follow\nfrom steps of a small model of this kind on this machine, measured now"
+          : "are\nan upper bound: a roofline of this machine, measured now");
   const std::string emulated = emulated_precisions(train::device_of(config));
   if (!emulated.empty())
     fmt::print(
-        "This machine emulates {}: the numerics are right, but matmuls run in a wider "
-        "type, which saves no time.\n",
+        "This machine emulates {}: the numerics are right, but\nmatmuls run in a wider type, which "
+        "saves no time.\n",
         emulated);
 }
 
@@ -137,14 +142,16 @@ void plan_ranks(const train::Config& config, const PlanArguments& arguments) {
   const std::vector<lab::RankPlan> plans = lab::plan_up_to(config, arguments.ranks, network);
   if (arguments.json) return print_json(plans);
   fmt::print(
-      "{} micro-batches of {} x {} tokens per step, {} of a machine, {} GB/s inside of it and {} "
-      "GB/s out of it\n\n{}\nMemory is that of one rank at the peak of its steps. Sent bytes and "
-      "times are those of stage {}. Compute is a roofline of this machine, measured now; no "
-      "overlap "
-      "with the network is assumed.\n",
+      "{} micro-batches of {} x {} tokens per step\n{} of a machine, {} GB/s inside of it and {} "
+      "GB/s "
+      "out of it\n\n{}\n"
+      "Memory is that of one rank at the peak of its steps. Sent bytes and times are\n"
+      "those of stage {}. Compute follows from measurements of this machine, now; no\n"
+      "overlap with the network is assumed.\n",
       config.accumulate, config.batch, config.context,
       network.per_node == 1 ? "one rank" : fmt::format("{} ranks", network.per_node),
-      network.inside / 1e9, network.between / 1e9, lab::rank_plan_text(plans), config.stage);
+      network.inside / 1e9, network.between / 1e9, lab::rank_plan_text(plans, text_width()),
+      config.stage);
 }
 
 }  // namespace

@@ -4,11 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <utility>
 
 #include "binade/amp/autocast.h"
@@ -16,16 +14,13 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
-#include "binade/base/parallel.h"
 #include "binade/base/text.h"
 #include "binade/data/corpus.h"
-#include "binade/io/huggingface.h"
-#include "binade/io/lora.h"
 #include "binade/lab/layer_stats.h"
+#include "binade/lab/step_time.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/forecast.h"
-#include "binade/train/machine.h"
 #include "binade/train/progress.h"
 
 namespace binade::lab {
@@ -49,7 +44,9 @@ class WorkMeter : public autograd::OpObserver {
   void forward(Op op, std::span<const Tensor>, std::span<const Tensor> compute,
                std::span<const Tensor> outputs) override {
     weight_copies = std::max(weight_copies, amp::cast_cache_bytes());
-    Work one{.bytes = bytes_of(compute) + bytes_of(outputs), .dtype = compute[0].dtype()};
+    Work one{.kind = kind_of(op),
+             .bytes = bytes_of(compute) + bytes_of(outputs),
+             .dtype = compute[0].dtype()};
     if (op == Op::linear) {
       one.flops = 2 * elements(outputs[0]) * static_cast<double>(compute[1].size(1));
       if (amp::fp8_recipe() != nullptr) one.dtype = DType::e4m3;
@@ -66,7 +63,9 @@ class WorkMeter : public autograd::OpObserver {
 
   void after_backward(const autograd::Node& node, std::span<const Tensor> dy) override {
     if (node.opaque) return;  // the ops inside it were counted
-    Work one{.bytes = 2 * bytes_of(dy), .dtype = dy[0].defined() ? dy[0].dtype() : DType::f32};
+    Work one{.kind = kind_of(node.op),
+             .bytes = 2 * bytes_of(dy),
+             .dtype = dy[0].defined() ? dy[0].dtype() : DType::f32};
     for (const autograd::GradSlot& slot : node.inputs) {
       if (!slot.needs_grad()) continue;
       one.bytes +=
@@ -108,7 +107,8 @@ double moment_bytes(const train::Config& config) {
 // Norm, clipping and the optimizer read and write each parameter's master, moments and gradient.
 Work update_work(const train::Config& config, double parameters) {
   const double copies = config.params == train::ParameterStorage::masters ? 2 : 0;
-  return {.bytes = parameters * (3 * 4 + 4 + 4 + 4 + 2 * moment_bytes(config) + copies)};
+  return {.kind = WorkKind::update,
+          .bytes = parameters * (3 * 4 + 4 + 4 + 4 + 2 * moment_bytes(config) + copies)};
 }
 
 // Whether any step has statistics (Doctor::needs_statistics).
@@ -116,6 +116,15 @@ bool takes_statistics(const train::Config& config) {
   const bool first_of_f16 = config.precision == train::Precision::fp16;
   return config.auto_precision ||
          (config.layer_stats > 0 && (config.layer_stats <= config.steps || first_of_f16));
+}
+
+// Blocks whose statistics are taken, per step on average.
+double observed_blocks(const train::Config& config) {
+  if (!takes_statistics(config)) return 0;
+  // Those of selected modules only are few, and so are the looks of auto_precision (every 25
+  // steps).
+  if (config.layer_stats == 0 || !config.layer_stats_modules.empty()) return 0;
+  return static_cast<double>(config.layers) / static_cast<double>(config.layer_stats);
 }
 
 // Measures one optimizer step: its ops and the update.
@@ -137,21 +146,6 @@ int64_t statistics_bytes(train::MetaRun& run, const train::Config& config) {
   const autograd::OpObserverScope observing(&statistics);
   run.step();
   return run.memory().peak - before;
-}
-
-// The precision whose rate a type's matmuls run at.
-train::Precision rate_of(DType dtype, train::Precision run) {
-  using train::Precision;
-  switch (dtype) {
-    case DType::bf16:
-      return Precision::bf16;
-    case DType::f16:
-      return Precision::fp16;
-    case DType::e4m3:
-      return Precision::fp8;
-    default:
-      return run == Precision::tf32 ? Precision::tf32 : Precision::fp32;
-  }
 }
 
 std::vector<std::pair<std::string, train::Config>> variants(const train::Config& given) {
@@ -177,109 +171,6 @@ std::vector<std::pair<std::string, train::Config>> variants(const train::Config&
     }
   }
   return result;
-}
-
-// Takes away what names other blocks than the first.
-void keep_one_block(train::Config& config) {
-  config.fp8_skip_first = config.fp8_skip_last = 0;
-  const auto names_a_block = [](const std::string& target) {
-    return target.find('.') != std::string::npos;
-  };
-  if (std::any_of(config.lora_targets.begin(), config.lora_targets.end(), names_a_block))
-    config.lora_targets = {std::string(io::all_linear)};
-  if (config.architecture.empty()) return;
-  nn::LanguageModelConfig model = io::parse_config(config.architecture, "[model] architecture");
-  model.layers = 1;
-  if (!model.layer_types.empty()) model.layer_types.resize(1);
-  config.architecture = io::config_json(model);
-}
-
-// One block of the configuration's kind, small enough that its steps take milliseconds, with about
-// the same proportions of attention, MLP and head, and of tokens to weights: casts and quantization
-// of weights take time, too.
-train::Config small_model(train::Config config) {
-  constexpr int64_t max_width = 256, max_tokens = 512, max_vocab = 4096;
-  const int64_t per_head = config.width / config.heads, width = config.width;
-  const int64_t group = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
-  config.heads = std::clamp<int64_t>(max_width / per_head, 1, config.heads);
-  if (config.heads > group) config.heads -= config.heads % group;
-  if (config.kv_heads > 0) config.kv_heads = std::max<int64_t>(config.heads / group, 1);
-  config.width = config.heads * per_head;
-  config.hidden = std::max<int64_t>(config.hidden * config.width / width, 1);
-  const int64_t tokens = std::min(config.batch * config.context * config.width / width, max_tokens);
-  config.context = std::clamp<int64_t>(tokens, 1, config.context);
-  config.batch = std::max<int64_t>(tokens / config.context, 1);
-  config.accumulate = 1;
-  keep_one_block(config);
-  config.vocab =
-      std::min({config.vocab, std::max<int64_t>(config.vocab / config.layers, 256), max_vocab});
-  config.layers = 1;
-  config.freeze.clear();  // names of other blocks
-  config.layer_stats_modules.clear();
-  config.overrides = {};
-  config.precision_plan.clear();
-  config.auto_precision = false;
-  return config;
-}
-
-// Seconds of a step of a model with random weights and data, the shorter of a few.
-double measured_step_seconds(const train::Config& config) {
-  train::Trainer trainer(config);
-  const data::Tokens tokens =
-      data::Tokens::of_bytes(std::string(static_cast<size_t>(config.context) + 2, '\1'));
-  trainer.step(tokens);  // allocates
-  double best = std::numeric_limits<double>::infinity(), all = 0;
-  // Long enough for several steps of a small model, and at least two of a large one.
-  constexpr double budget = 0.03;
-  for (int i = 0; i < 2 || all < budget; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    trainer.step(tokens);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, seconds.count());
-    all += seconds.count();
-  }
-  return best;
-}
-
-struct StepTime {
-  double micro_batches = 0, update = 0;  // seconds
-};
-
-StepTime roofline_of(const Forecast& forecast, const Machine& machine) {
-  StepTime time;
-  for (const Work& one : forecast.work) {
-    const train::Precision rate = rate_of(one.dtype, forecast.precision);
-    const double seconds = std::max(one.flops / machine.flops[static_cast<size_t>(rate)],
-                                    one.bytes / machine.bandwidth);
-    (&one == &forecast.work.back() ? time.update : time.micro_batches) += seconds;
-  }
-  return time;
-}
-
-// The shapes of the model's own layers, as far as they take milliseconds.
-train::LayerShape layer_shape(const train::Config& config, Device device) {
-  const int64_t widest = device.is_cpu() ? 512 : 1024;
-  return {.rows = std::min<int64_t>(config.batch * config.context, 512),
-          .in = std::min<int64_t>(config.width, widest),
-          .out = std::min<int64_t>(config.hidden, 3 * widest)};
-}
-
-// By steps of a small model in the configuration's precision.
-Machine::Slowdown measure_slowdown(const train::Config& config, const Machine& machine) {
-  train::Config small = small_model(config);
-  const Device device = train::device_of(config);
-  // Narrow layers are slower than those of the model.
-  Machine narrow{.bandwidth = machine.bandwidth};
-  narrow.flops.fill(
-      train::linear_rate(device, config.precision, config.fp8_scaling, layer_shape(small, device)));
-  const StepTime roofline = roofline_of(forecast(small), narrow);
-  // One micro-batch more takes its own time, and no update. On a busy machine it may seem to take
-  // next to none.
-  const double one = measured_step_seconds(small);
-  small.accumulate = 2;
-  const double micro_batch = std::clamp(measured_step_seconds(small) - one, one / 10, one);
-  return {.micro_batches = micro_batch / roofline.micro_batches,
-          .update = (one - micro_batch) / roofline.update};
 }
 
 // Bytes of the tokens that a run holds in memory: those of a text. Token files and large texts are
@@ -321,6 +212,7 @@ Forecast forecast(const train::Config& config) {
   run.model().state_dict();  // as for a checkpoint, which drops FP8 copies of weights
   result.between_steps = run.memory().allocated;
   result.precision = config.precision;
+  result.observed_blocks = observed_blocks(config);
   const auto stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
   const int64_t weights =
       config.lora_rank > 0 ? 4 * result.trained_count : stored * result.parameter_count;
@@ -376,28 +268,6 @@ int64_t largest_batch(train::Config config, int64_t bytes) {
   return good.batch;
 }
 
-Machine measure_machine(const train::Config& config) {
-  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
-  using train::Precision;
-  const Device device = train::device_of(config);
-  const train::LayerShape shape = layer_shape(config, device);
-  Machine machine{.bandwidth = train::norm_bandwidth(device, shape.rows, shape.in)};
-  for (const Precision precision :
-       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
-    const auto at = static_cast<size_t>(precision);
-    machine.flops[at] = train::linear_rate(device, precision, config.fp8_scaling, shape);
-    if (device.is_cpu())
-      machine.slowdown[at] = measure_slowdown(train::with_precision(config, precision), machine);
-  }
-  return machine;
-}
-
-double step_seconds(const Forecast& forecast, const Machine& machine) {
-  const StepTime roofline = roofline_of(forecast, machine);
-  const Machine::Slowdown& slowdown = machine.slowdown[static_cast<size_t>(forecast.precision)];
-  return slowdown.micro_batches * roofline.micro_batches + slowdown.update * roofline.update;
-}
-
 int64_t machine_memory() {
   return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
 }
@@ -430,28 +300,90 @@ std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
   return rows;
 }
 
-std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory) {
-  using train::bytes_text;
-  std::string text =
-      fmt::format("{:<25}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}{:>5}{:>7}{:>11}\n",
-                  "precision", "weights", "masters", "grads", "moments", "copies", "activ.",
-                  "logits", "snapshot", "peak", "RSS", "fits", "batch", "tokens/s");
-  for (const PlanRow& row : rows) {
-    const Forecast& f = row.forecast;
-    const int64_t activations = f.of(Category::activations) + f.of(Category::workspace);
-    const int64_t copies = std::min(f.weight_copies, activations);
-    text +=
-        fmt::format("{:<25}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}{:>5}{:>7}{:>11}\n",
-                    row.name, bytes_text(f.of(Category::parameters)), bytes_text(f.masters),
-                    bytes_text(f.of(Category::gradients)),
-                    bytes_text(f.of(Category::optimizer) - f.masters), bytes_text(copies),
-                    bytes_text(activations - copies), bytes_text(f.logits), bytes_text(f.snapshot),
-                    bytes_text(f.run_peak()), row.process > 0 ? bytes_text(row.process) : "-",
-                    f.run_peak() <= memory ? "yes" : "no", grouped(row.largest_batch),
-                    row.tokens_per_second < 10 ? fmt::format("{:.2g}", row.tokens_per_second)
-                                               : grouped(std::llround(row.tokens_per_second)));
+namespace {
+
+struct PlanColumn {
+  const char* header;
+  int width;
+  std::string (*text)(const PlanRow& row, int64_t memory);
+};
+
+int64_t activations_and_copies(const Forecast& f) {
+  return f.of(Category::activations) + f.of(Category::workspace);
+}
+int64_t copies_at_peak(const Forecast& f) {
+  return std::min(f.weight_copies, activations_and_copies(f));
+}
+
+std::string speed_text(double tokens_per_second) {
+  return tokens_per_second < 10 ? fmt::format("{:.2g}", tokens_per_second)
+                                : grouped(std::llround(tokens_per_second));
+}
+
+// The memory of a step by its parts, then the whole run.
+constexpr PlanColumn step_columns[] = {
+    {"weights", 8,
+     [](const PlanRow& r, int64_t) {
+       return train::bytes_text(r.forecast.of(Category::parameters));
+     }},
+    {"masters", 8, [](const PlanRow& r, int64_t) { return train::bytes_text(r.forecast.masters); }},
+    {"grads", 8,
+     [](const PlanRow& r, int64_t) {
+       return train::bytes_text(r.forecast.of(Category::gradients));
+     }},
+    {"moments", 8,
+     [](const PlanRow& r, int64_t) {
+       return train::bytes_text(r.forecast.of(Category::optimizer) - r.forecast.masters);
+     }},
+    {"copies", 8,
+     [](const PlanRow& r, int64_t) { return train::bytes_text(copies_at_peak(r.forecast)); }},
+    {"activ.", 8,
+     [](const PlanRow& r, int64_t) {
+       return train::bytes_text(activations_and_copies(r.forecast) - copies_at_peak(r.forecast));
+     }},
+    {"logits", 8, [](const PlanRow& r, int64_t) { return train::bytes_text(r.forecast.logits); }}};
+constexpr PlanColumn run_columns[] = {
+    {"snapshot", 9,
+     [](const PlanRow& r, int64_t) { return train::bytes_text(r.forecast.snapshot); }},
+    {"peak", 8, [](const PlanRow& r, int64_t) { return train::bytes_text(r.forecast.run_peak()); }},
+    {"RSS", 8,
+     [](const PlanRow& r, int64_t) {
+       return r.process > 0 ? train::bytes_text(r.process) : std::string("-");
+     }},
+    {"fits", 5,
+     [](const PlanRow& r, int64_t memory) {
+       return std::string(r.forecast.run_peak() <= memory ? "yes" : "no");
+     }},
+    {"batch", 8, [](const PlanRow& r, int64_t) { return grouped(r.largest_batch); }},
+    {"tokens/s", 11, [](const PlanRow& r, int64_t) { return speed_text(r.tokens_per_second); }}};
+
+// The name of a row and some columns.
+std::string table_text(const std::vector<PlanRow>& rows, int64_t memory,
+                       std::span<const std::span<const PlanColumn>> groups) {
+  constexpr int name_width = 24;
+  std::string text = fmt::format("{:<{}}", "precision", name_width);
+  for (const auto& group : groups) {
+    for (const PlanColumn& column : group)
+      text += fmt::format("{:>{}}", column.header, column.width);
   }
-  return text;
+  for (const PlanRow& row : rows) {
+    text += fmt::format("\n{:<{}}", row.name, name_width);
+    for (const auto& group : groups) {
+      for (const PlanColumn& column : group)
+        text += fmt::format("{:>{}}", column.text(row, memory), column.width);
+    }
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory, int width) {
+  using Groups = std::vector<std::span<const PlanColumn>>;
+  const std::string wide = table_text(rows, memory, Groups{step_columns, run_columns});
+  if (std::cmp_less_equal(wide.find('\n'), width)) return wide;
+  return table_text(rows, memory, Groups{run_columns}) + "\n" +
+         table_text(rows, memory, Groups{step_columns});
 }
 
 }  // namespace binade::lab

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,8 +13,13 @@
 // The memory and time a run will need, before anything is allocated (train/forecast.h).
 namespace binade::lab {
 
+// Ops by how close they come to the roofline; loss: the head's matmul with the cross entropy.
+enum class WorkKind : uint8_t { linear, attention, loss, other, update };
+constexpr size_t work_kinds = 5;
+
 // One op of a step in a roofline model: it takes as long as its arithmetic or its memory traffic.
 struct Work {
+  WorkKind kind = WorkKind::other;
   double flops = 0;
   double bytes = 0;
   DType dtype = DType::f32;  // of the matmuls
@@ -31,7 +38,8 @@ struct Forecast {
   int64_t statistics = 0;     // samples of all layers in a step with layer statistics
   int64_t snapshot = 0;  // copy of weights and optimizer state that a checkpoint is written from
   bool saves_during_steps = false;  // whether the snapshot lives beside the next steps
-  std::vector<Work> work;           // of one optimizer step; the last is the update
+  std::vector<Work> work;           // of one optimizer step
+  double observed_blocks = 0;       // whose layers' statistics are taken, per step on average
   train::Precision precision = train::Precision::fp32;
 
   int64_t of(memory::Category category) const { return at_peak[static_cast<size_t>(category)]; }
@@ -49,24 +57,6 @@ Forecast forecast(const train::Config& config);
 
 // The largest batch whose peak fits `bytes`; 0 if not even one sequence fits.
 int64_t largest_batch(train::Config config, int64_t bytes);
-
-// What the configuration's device reaches, measured in a fraction of a second: rates on layers of
-// the configuration's sizes (train/machine.h), as far as they take milliseconds.
-struct Machine {
-  std::array<double, 5> flops = {};  // FLOP/s of matmuls, by train::Precision
-  double bandwidth = 0;              // bytes per second
-  // Seconds of real steps over those of their roofline, by train::Precision: ops other than large
-  // matmuls and norms reach less. Measured on a CPU, with one small block of the model's kind; a
-  // GPU's step is its roofline.
-  struct Slowdown {
-    double micro_batches = 1, update = 1;
-  };
-  std::array<Slowdown, 5> slowdown = {};
-};
-Machine measure_machine(const train::Config& config);
-
-// Seconds of one optimizer step by the roofline model.
-double step_seconds(const Forecast& forecast, const Machine& machine);
 
 // Memory of this machine, bytes.
 int64_t machine_memory();
@@ -88,6 +78,8 @@ struct PlanRow {
 // Forecasts of the configuration in each precision, with and without recompute, for a machine with
 // `memory` bytes.
 std::vector<PlanRow> plan(const train::Config& config, int64_t memory);
-std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory);
+// In lines of at most `width` characters if that is 80 or more.
+std::string plan_text(const std::vector<PlanRow>& rows, int64_t memory,
+                      int width = std::numeric_limits<int>::max());
 
 }  // namespace binade::lab

@@ -6,12 +6,14 @@
 #include <cmath>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "binade/base/division.h"
 #include "binade/base/error.h"
 #include "binade/base/text.h"
 #include "binade/dist/communicator.h"
 #include "binade/dist/partition.h"
+#include "binade/lab/step_time.h"
 #include "binade/nn/language_model.h"
 #include "binade/train/check_run.h"
 #include "binade/train/config/component_options.h"
@@ -134,21 +136,25 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
-std::string rank_plan_text(const std::vector<RankPlan>& plans) {
-  std::string text = fmt::format(
-      "{:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>9}  {:>9}  {:>5}  {:>12}\n", "ranks", "stage 1",
-      "stage 2", "stage 3", "sent/step", "compute", "network", "idle", "tokens/s");
+std::string rank_plan_text(const std::vector<RankPlan>& plans, int width) {
+  std::string text =
+      fmt::format("{:>5}{:>9}{:>9}{:>9}{:>10}{:>10}{:>10}{:>6}{:>11}\n", "ranks", "stage 1",
+                  "stage 2", "stage 3", "sent/step", "compute", "network", "idle", "tokens/s");
   double best = 0;
   for (const RankPlan& plan : plans) best = std::max(best, plan.tokens_per_second);
-  constexpr double bar_width = 24;
+  constexpr int bar_width = 24;
+  // Behind the table, which ends with a line break, and two spaces.
+  const bool has_bars = std::cmp_less_equal(text.size() + 1 + bar_width, width);
   for (const RankPlan& plan : plans) {
+    text +=
+        fmt::format("{:>5}{:>9}{:>9}{:>9}{:>10}{:>10}{:>10}{:>5.0f}%{:>11}", plan.ranks,
+                    train::bytes_text(plan.memory[0]), train::bytes_text(plan.memory[1]),
+                    train::bytes_text(plan.memory[2]), train::bytes_text(plan.bytes_sent),
+                    seconds_text(plan.compute), seconds_text(plan.communication), 100 * plan.idle,
+                    plan.tokens_per_second < 10 ? fmt::format("{:.2g}", plan.tokens_per_second)
+                                                : grouped(std::llround(plan.tokens_per_second)));
     const auto bar = static_cast<size_t>(std::lround(bar_width * plan.tokens_per_second / best));
-    text += fmt::format(
-        "{:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>9}  {:>9}  {:>4.0f}%  {:>12}  {}\n", plan.ranks,
-        train::bytes_text(plan.memory[0]), train::bytes_text(plan.memory[1]),
-        train::bytes_text(plan.memory[2]), train::bytes_text(plan.bytes_sent),
-        seconds_text(plan.compute), seconds_text(plan.communication), 100 * plan.idle,
-        grouped(static_cast<int64_t>(plan.tokens_per_second)), std::string(bar, '#'));
+    text += (has_bars ? "  " + std::string(bar, '#') : "") + "\n";
   }
   return text;
 }

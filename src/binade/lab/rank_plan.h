@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double c
                     const Network& network);
 // 1, 2, 4, ... and `most` ranks. Fails if a step has fewer micro-batches than that.
 std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Network& network);
-std::string rank_plan_text(const std::vector<RankPlan>& plans);
+// With bars of the speed if lines of `width` characters, at least 80, have space for them.
+std::string rank_plan_text(const std::vector<RankPlan>& plans,
+                           int width = std::numeric_limits<int>::max());
 
 }  // namespace binade::lab

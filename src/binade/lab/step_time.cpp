@@ -1,0 +1,261 @@
+#include "binade/lab/step_time.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "binade/amp/fp8.h"
+#include "binade/autograd/node.h"
+#include "binade/autograd/op_observer.h"
+#include "binade/base/function_ref.h"
+#include "binade/base/parallel.h"
+#include "binade/data/tokens.h"
+#include "binade/io/huggingface.h"
+#include "binade/io/lora.h"
+#include "binade/lab/layer_stats.h"
+#include "binade/train/config/presets.h"
+#include "binade/train/machine.h"
+#include "binade/train/trainer.h"
+
+namespace binade::lab {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using TimeByKind = std::array<double, work_kinds>;  // seconds
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double& of(TimeByKind& time, WorkKind kind) { return time[static_cast<size_t>(kind)]; }
+double of(const TimeByKind& time, WorkKind kind) { return time[static_cast<size_t>(kind)]; }
+
+double sum(const TimeByKind& time) {
+  double all = 0;
+  for (const double seconds : time) all += seconds;
+  return all;
+}
+
+// The precision whose rate a type's matmuls run at.
+train::Precision rate_of(DType dtype, train::Precision run) {
+  using train::Precision;
+  switch (dtype) {
+    case DType::bf16:
+      return Precision::bf16;
+    case DType::f16:
+      return Precision::fp16;
+    case DType::e4m3:
+      return Precision::fp8;
+    default:
+      return run == Precision::tf32 ? Precision::tf32 : Precision::fp32;
+  }
+}
+
+TimeByKind roofline_of(const Forecast& forecast, const Machine& machine) {
+  TimeByKind time = {};
+  for (const Work& one : forecast.work) {
+    const train::Precision rate = rate_of(one.dtype, forecast.precision);
+    of(time, one.kind) += std::max(one.flops / machine.flops[static_cast<size_t>(rate)],
+                                   one.bytes / machine.bandwidth);
+  }
+  return time;
+}
+
+// Takes away what names other blocks than the first.
+void keep_one_block(train::Config& config) {
+  config.fp8_skip_first = config.fp8_skip_last = 0;
+  const auto names_a_block = [](const std::string& target) {
+    return target.find('.') != std::string::npos;
+  };
+  if (std::any_of(config.lora_targets.begin(), config.lora_targets.end(), names_a_block))
+    config.lora_targets = {std::string(io::all_linear)};
+  if (config.architecture.empty()) return;
+  nn::LanguageModelConfig model = io::parse_config(config.architecture, "[model] architecture");
+  model.layers = 1;
+  if (!model.layer_types.empty()) model.layer_types.resize(1);
+  config.architecture = io::config_json(model);
+}
+
+// One block of the configuration's kind, small enough that its steps take milliseconds. It has the
+// model's tokens as far as they go, beside which casts and quantization of weights take time.
+train::Config small_model(train::Config config) {
+  constexpr int64_t max_width = 256, max_tokens = 512, max_vocab = 512;
+  const int64_t per_head = config.width / config.heads, width = config.width;
+  const int64_t group = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
+  config.heads = std::clamp<int64_t>(max_width / per_head, 1, config.heads);
+  if (config.heads > group) config.heads -= config.heads % group;
+  if (config.kv_heads > 0) config.kv_heads = std::max<int64_t>(config.heads / group, 1);
+  config.width = config.heads * per_head;
+  config.hidden = std::max<int64_t>(config.hidden * config.width / width, 1);
+  const int64_t tokens = std::min(config.batch * config.context, max_tokens);
+  config.context = std::min(config.context, tokens);
+  config.batch = tokens / config.context;
+  config.accumulate = 1;
+  keep_one_block(config);
+  config.vocab = std::min(config.vocab, max_vocab);
+  config.layers = 1;
+  config.freeze.clear();  // names of other blocks
+  config.layer_stats_modules.clear();
+  config.overrides = {};
+  config.precision_plan.clear();
+  config.auto_precision = false;
+  return config;
+}
+
+// The shapes of the model's own layers, as far as they take milliseconds.
+train::LayerShape layer_shape(const train::Config& config, Device device) {
+  const int64_t widest = device.is_cpu() ? 512 : 1024, most_rows = device.is_cpu() ? 256 : 512;
+  return {.rows = std::min<int64_t>(config.batch * config.context, most_rows),
+          .in = std::min<int64_t>(config.width, widest),
+          .out = std::min<int64_t>(config.hidden, 3 * widest)};
+}
+
+// Times the ops of a step on a CPU by kind; the rest of the step, after the last op, is the update.
+class StepClock : public autograd::OpObserver {
+ public:
+  void begin() {
+    time_ = {};
+    last_ = Clock::now();
+  }
+  TimeByKind end() {
+    add(WorkKind::update);
+    return time_;
+  }
+
+  void forward(Op op, std::span<const Tensor>, std::span<const Tensor>,
+               std::span<const Tensor>) override {
+    add(kind_of(op));
+  }
+  void after_backward(const autograd::Node& node, std::span<const Tensor>) override {
+    add(kind_of(node.op));
+  }
+
+ private:
+  void add(WorkKind kind) {
+    of(time_, kind) += seconds_since(last_);
+    last_ = Clock::now();
+  }
+
+  Clock::time_point last_;
+  TimeByKind time_ = {};
+};
+
+// Calls `timed` as often as fits a few hundredths of a second.
+void repeat(int at_least, FunctionRef<double()> timed) {
+  constexpr double budget = 0.03;
+  double all = 0;
+  for (int i = 0; i < at_least || all < budget; ++i) all += timed();
+}
+
+// The time of a step of a model with random weights and data, the shortest of a few.
+struct MeasuredStep {
+  TimeByKind time = {};
+  double statistics = 0;  // seconds more in a step with layer statistics
+};
+
+MeasuredStep measure_step_time(const train::Config& config) {
+  train::Trainer trainer(config);
+  const data::Tokens tokens =
+      data::Tokens::of_bytes(std::string(static_cast<size_t>(config.context) + 2, '\1'));
+  trainer.step(tokens);  // allocates
+  double best = std::numeric_limits<double>::infinity();
+  repeat(2, [&] {
+    const auto begin = Clock::now();
+    trainer.step(tokens);
+    const double seconds = seconds_since(begin);
+    best = std::min(best, seconds);
+    return seconds;
+  });
+  MeasuredStep result;
+  double best_observed = std::numeric_limits<double>::infinity();
+  StepClock clock;
+  repeat(1, [&] {
+    const autograd::OpObserverScope observing(&clock);
+    clock.begin();
+    trainer.step(tokens);
+    const TimeByKind time = clock.end();
+    if (sum(time) < best_observed) result.time = time;
+    best_observed = std::min(best_observed, sum(time));
+    return sum(time);
+  });
+  // An observed step fuses less.
+  for (double& seconds : result.time) seconds *= best / best_observed;
+  if (config.layer_stats > 0) {
+    const auto begin = Clock::now();
+    LayerStatistics statistics(trainer.fp8().recipe, trainer.model().named_buffers());
+    {
+      const autograd::OpObserverScope observing(&statistics);
+      trainer.step(tokens);
+    }
+    statistics.ranking();
+    result.statistics = std::max(seconds_since(begin) - best, 0.0);
+  }
+  return result;
+}
+
+// Seconds in steps of the small model over those of its roofline; `narrow`: the rates of its
+// matmuls, which are slower than those of the model.
+Machine::Slowdown slowdown_of(const train::Config& small, const MeasuredStep& measured,
+                              const Machine& narrow, const Machine& machine) {
+  const Forecast work = forecast(small);
+  TimeByKind roofline = roofline_of(work, narrow);
+  // A head of attention is as wide in both models.
+  of(roofline, WorkKind::attention) = of(roofline_of(work, machine), WorkKind::attention);
+  Machine::Slowdown result = Machine::no_slowdown;
+  for (size_t kind = 0; kind < work_kinds; ++kind) {
+    if (roofline[kind] > 0) result[kind] = measured.time[kind] / roofline[kind];
+  }
+  return result;
+}
+
+}  // namespace
+
+WorkKind kind_of(Op op) {
+  switch (op) {
+    case Op::linear:
+      return WorkKind::linear;
+    case Op::packed_attention:
+      return WorkKind::attention;
+    case Op::linear_cross_entropy:
+      return WorkKind::loss;
+    default:
+      return WorkKind::other;
+  }
+}
+
+Machine measure_machine(const train::Config& config) {
+  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
+  using train::Precision;
+  const Device device = train::device_of(config);
+  const train::LayerShape shape = layer_shape(config, device);
+  const train::Config small = small_model(config);
+  Machine machine{.bandwidth = train::norm_bandwidth(device, shape.rows, shape.in)};
+  Machine narrow{.bandwidth = machine.bandwidth};
+  // FP8 comes last: a run's other matmuls are in the precisions before.
+  for (const Precision precision :
+       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+    const auto at = static_cast<size_t>(precision);
+    const auto rate = [&](const train::LayerShape& layer) {
+      return train::linear_rate(device, precision, config.fp8_scaling, layer);
+    };
+    machine.flops[at] = rate(shape);
+    if (!device.is_cpu()) continue;
+    narrow.flops[at] = rate(layer_shape(small, device));
+    const train::Config step = train::with_precision(small, precision);
+    const MeasuredStep measured = measure_step_time(step);
+    machine.slowdown[at] = slowdown_of(step, measured, narrow, machine);
+    machine.statistics[at] = measured.statistics;
+  }
+  return machine;
+}
+
+double step_seconds(const Forecast& forecast, const Machine& machine) {
+  const TimeByKind roofline = roofline_of(forecast, machine);
+  const auto at = static_cast<size_t>(forecast.precision);
+  double seconds = forecast.observed_blocks * machine.statistics[at];
+  for (size_t kind = 0; kind < work_kinds; ++kind)
+    seconds += machine.slowdown[at][kind] * roofline[kind];
+  return seconds;
+}
+
+}  // namespace binade::lab
