@@ -56,6 +56,12 @@ TEST(StepSeconds, IsTheSlowerOfArithmeticAndTraffic) {
   forecast.observed_blocks = 3;
   machine.slowdown[tf32] = Machine::no_slowdown;
   EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 0.8 + 0.5 + 0.25 + 2 + 4 + 3 * 0.5);
+  machine.weight_cast[tf32] = 0.125;
+  forecast.parameter_count = 8;
+  forecast.observed_blocks = 0;
+  EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 0.8 + 0.5 + 0.25 + 2 + 4);
+  forecast.casts_weights = true;
+  EXPECT_DOUBLE_EQ(step_seconds(forecast, machine), 0.8 + 0.5 + 0.25 + 2 + 4 + 1);
 }
 
 // Statistics of every block in each n-th step.

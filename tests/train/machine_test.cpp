@@ -40,6 +40,9 @@ TEST(Machine, RatesOfLayersArePositive) {
     for (const auto scaling : {amp::Fp8Scaling::delayed, amp::Fp8Scaling::mx})
       EXPECT_GT(linear_rate(Device::cpu(), precision, scaling, {16, 32, 64}), 0);
   }
+  EXPECT_EQ(weight_cast_seconds(Device::cpu(), Precision::fp32, {}, {16, 32, 64}), 0);
+  // Far more than noise: a thousand casts of a matrix for sixteen rows.
+  EXPECT_GT(weight_cast_seconds(Device::cpu(), Precision::fp8, {}, {16, 512, 512}), 0);
   EXPECT_GT(norm_bandwidth(Device::cpu(), 64, 128), slow);
 }
 

@@ -213,6 +213,9 @@ Forecast forecast(const train::Config& config) {
   result.between_steps = run.memory().allocated;
   result.precision = config.precision;
   result.observed_blocks = observed_blocks(config);
+  result.casts_weights = train::uses_autocast(config.precision) &&
+                         (config.params == train::ParameterStorage::autocast ||
+                          config.precision == train::Precision::fp8);
   const auto stored = static_cast<int64_t>(size_of(train::placement(config).dtype));
   const int64_t weights =
       config.lora_rank > 0 ? 4 * result.trained_count : stored * result.parameter_count;

@@ -91,6 +91,7 @@ train::Config small_model(train::Config config) {
   config.context = std::min(config.context, tokens);
   config.batch = tokens / config.context;
   config.accumulate = 1;
+  config.params = train::ParameterStorage::autocast;
   keep_one_block(config);
   config.vocab = std::min(config.vocab, max_vocab);
   config.layers = 1;
@@ -193,8 +194,15 @@ MeasuredStep measure_step_time(const train::Config& config) {
   return result;
 }
 
+double cast_seconds(const Forecast& forecast, const Machine& machine) {
+  if (!forecast.casts_weights) return 0;
+  return machine.weight_cast[static_cast<size_t>(forecast.precision)] *
+         static_cast<double>(forecast.parameter_count);
+}
+
 // Seconds in steps of the small model over those of its roofline; `narrow`: the rates of its
-// matmuls, which are slower than those of the model.
+// matmuls, which are slower than those of the model. Casts of weights count by themselves, since
+// the model may have more tokens for them.
 Machine::Slowdown slowdown_of(const train::Config& small, const MeasuredStep& measured,
                               const Machine& narrow, const Machine& machine) {
   const Forecast work = forecast(small);
@@ -205,6 +213,10 @@ Machine::Slowdown slowdown_of(const train::Config& small, const MeasuredStep& me
   for (size_t kind = 0; kind < work_kinds; ++kind) {
     if (roofline[kind] > 0) result[kind] = measured.time[kind] / roofline[kind];
   }
+  const double linear = of(measured.time, WorkKind::linear);
+  // At most half of it: a busy machine may make casts seem to take longer than the whole step.
+  const double casts = std::min(cast_seconds(work, machine), linear / 2);
+  result[static_cast<size_t>(WorkKind::linear)] = (linear - casts) / of(roofline, WorkKind::linear);
   return result;
 }
 
@@ -241,6 +253,8 @@ Machine measure_machine(const train::Config& config) {
     machine.flops[at] = rate(shape);
     if (!device.is_cpu()) continue;
     narrow.flops[at] = rate(layer_shape(small, device));
+    machine.weight_cast[at] =
+        train::weight_cast_seconds(device, precision, config.fp8_scaling, shape);
     const train::Config step = train::with_precision(small, precision);
     const MeasuredStep measured = measure_step_time(step);
     machine.slowdown[at] = slowdown_of(step, measured, narrow, machine);
@@ -252,7 +266,8 @@ Machine measure_machine(const train::Config& config) {
 double step_seconds(const Forecast& forecast, const Machine& machine) {
   const TimeByKind roofline = roofline_of(forecast, machine);
   const auto at = static_cast<size_t>(forecast.precision);
-  double seconds = forecast.observed_blocks * machine.statistics[at];
+  double seconds =
+      forecast.observed_blocks * machine.statistics[at] + cast_seconds(forecast, machine);
   for (size_t kind = 0; kind < work_kinds; ++kind)
     seconds += machine.slowdown[at][kind] * roofline[kind];
   return seconds;

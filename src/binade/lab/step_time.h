@@ -24,7 +24,8 @@ struct Machine {
   // By train::Precision.
   std::array<Slowdown, 5> slowdown = {no_slowdown, no_slowdown, no_slowdown, no_slowdown,
                                       no_slowdown};
-  std::array<double, 5> statistics = {};  // seconds of layer statistics of a block
+  std::array<double, 5> weight_cast = {};  // seconds per weight and step
+  std::array<double, 5> statistics = {};   // seconds of layer statistics of a block
 };
 Machine measure_machine(const train::Config& config);
 

@@ -19,6 +19,7 @@
 #include "binade/base/parallel.h"
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
+#include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/train/config/component_options.h"
 
@@ -206,6 +207,26 @@ double linear_rate(Device device, Precision precision, amp::Fp8Scaling scaling,
   constexpr double matmuls = 3;  // forward, and the gradients of the input and of the weight
   return matmuls * 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.in) *
          static_cast<double>(shape.out) / best_seconds(device, [&] { layer(x).backward(dy); });
+}
+
+double weight_cast_seconds(Device device, Precision precision, amp::Fp8Scaling scaling,
+                           const LayerShape& shape) {
+  if (!uses_autocast(precision)) return 0;
+  constexpr int64_t rows = 16;  // next to nothing beside the cast
+  nn::Linear layer({.in = shape.in, .out = shape.out, .bias = false}, {device, DType::f32});
+  const Tensor x = randn({rows, shape.in}, {1, 1}, DType::f32, device).set_requires_grad();
+  const Tensor dy = randn({rows, shape.out}, {1, 2}, value_type(precision), device);
+  const PrecisionScope scope(precision, scaling);
+  const auto changed = [&layer] {
+    const NoGrad no_grad;
+    fill_(layer.weight.strided({1}, {1}, 0), 0.5);
+  };
+  const double first = best_seconds(device, [&] {
+    changed();
+    layer(x).backward(dy);
+  });
+  const double later = best_seconds(device, [&] { layer(x).backward(dy); });
+  return std::max(first - later, 0.0) / static_cast<double>(shape.in * shape.out);
 }
 
 double norm_bandwidth(Device device, int64_t rows, int64_t width) {

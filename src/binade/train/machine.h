@@ -29,6 +29,11 @@ struct LayerShape {
 double linear_rate(Device device, Precision precision, amp::Fp8Scaling scaling,
                    const LayerShape& shape);
 
+// Seconds per weight that the first forward and backward of a step take longer than later ones,
+// because they cast the weight to 16 bits or quantize it.
+double weight_cast_seconds(Device device, Precision precision, amp::Fp8Scaling scaling,
+                           const LayerShape& shape);
+
 // Bytes per second that a norm with a residual reaches in training, forward and backward in f32.
 double norm_bandwidth(Device device, int64_t rows, int64_t width);
 
