@@ -76,10 +76,9 @@ void keep_one_block(train::Config& config) {
   config.architecture = io::config_json(model);
 }
 
-// One block of the configuration's kind, small enough that its steps take milliseconds. It has the
-// model's tokens as far as they go, beside which casts and quantization of weights take time.
+// One block of the configuration's kind, small enough that its steps take milliseconds.
 train::Config small_model(train::Config config) {
-  constexpr int64_t max_width = 256, max_tokens = 512, max_vocab = 512;
+  constexpr int64_t max_width = 256, max_tokens = 256, max_vocab = 512;
   const int64_t per_head = config.width / config.heads, width = config.width;
   const int64_t group = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
   config.heads = std::clamp<int64_t>(max_width / per_head, 1, config.heads);
@@ -141,9 +140,9 @@ class StepClock : public autograd::OpObserver {
   TimeByKind time_ = {};
 };
 
-// Calls `timed` as often as fits a few hundredths of a second.
+// Calls `timed` as often as fits a fiftieth of a second.
 void repeat(int at_least, FunctionRef<double()> timed) {
-  constexpr double budget = 0.03;
+  constexpr double budget = 0.02;
   double all = 0;
   for (int i = 0; i < at_least || all < budget; ++i) all += timed();
 }

@@ -28,8 +28,9 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// Long enough for several calls, short enough to go unnoticed at the start of a run.
-constexpr double budget = 0.06;
+// Seconds: long enough for several calls, short enough to go unnoticed at the start of a run. A
+// plan measures many kinds of layers.
+constexpr double budget = 0.06, budget_of_layers = 0.025;
 // Calls timed together: waiting for a GPU costs as much as a short kernel.
 constexpr double seconds_between_waits = 0.005;
 // Sides of a square matmul that keeps a device busy for milliseconds.
@@ -82,7 +83,7 @@ DType value_type(Precision precision) {
 
 // Seconds of one call, the best of several within the budget. The first call is discarded: it
 // allocates, and on a GPU it tunes.
-double best_seconds(Device device, FunctionRef<void()> call) {
+double best_seconds(Device device, double budget_seconds, FunctionRef<void()> call) {
   const auto seconds_of = [&](int64_t calls) {
     backend::synchronize(device);
     const auto begin = SteadyClock::now();
@@ -92,7 +93,7 @@ double best_seconds(Device device, FunctionRef<void()> call) {
   };
   seconds_of(1);
   double best = seconds_of(1), spent = best;
-  while (spent < budget) {
+  while (spent < budget_seconds) {
     const auto calls =
         std::clamp<int64_t>(static_cast<int64_t>(seconds_between_waits / best), 1, 1000);
     const double elapsed = seconds_of(calls);
@@ -111,7 +112,7 @@ double measure_matmul(Device device, Precision precision) {
   nn::Linear layer({.in = n, .out = n, .bias = false}, {device, type});
   const Tensor x = full({n, n}, 0.5, type, device);
   const auto side = static_cast<double>(n);
-  return 2 * side * side * side / best_seconds(device, [&] { layer(x); });
+  return 2 * side * side * side / best_seconds(device, budget, [&] { layer(x); });
 }
 
 }  // namespace
@@ -201,12 +202,13 @@ double matmul_rate(Device device, Precision precision) {
 double linear_rate(Device device, Precision precision, amp::Fp8Scaling scaling,
                    const LayerShape& shape) {
   nn::Linear layer({.in = shape.in, .out = shape.out, .bias = false}, {device, DType::f32});
-  const Tensor x = randn({shape.rows, shape.in}, {1, 1}, DType::f32, device).set_requires_grad();
-  const Tensor dy = randn({shape.rows, shape.out}, {1, 2}, value_type(precision), device);
+  const Tensor x = full({shape.rows, shape.in}, 0.5, DType::f32, device).set_requires_grad();
+  const Tensor dy = full({shape.rows, shape.out}, 0.5, value_type(precision), device);
   const PrecisionScope scope(precision, scaling);
   constexpr double matmuls = 3;  // forward, and the gradients of the input and of the weight
   return matmuls * 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.in) *
-         static_cast<double>(shape.out) / best_seconds(device, [&] { layer(x).backward(dy); });
+         static_cast<double>(shape.out) /
+         best_seconds(device, budget_of_layers, [&] { layer(x).backward(dy); });
 }
 
 double weight_cast_seconds(Device device, Precision precision, amp::Fp8Scaling scaling,
@@ -214,18 +216,18 @@ double weight_cast_seconds(Device device, Precision precision, amp::Fp8Scaling s
   if (!uses_autocast(precision)) return 0;
   constexpr int64_t rows = 16;  // next to nothing beside the cast
   nn::Linear layer({.in = shape.in, .out = shape.out, .bias = false}, {device, DType::f32});
-  const Tensor x = randn({rows, shape.in}, {1, 1}, DType::f32, device).set_requires_grad();
-  const Tensor dy = randn({rows, shape.out}, {1, 2}, value_type(precision), device);
+  const Tensor x = full({rows, shape.in}, 0.5, DType::f32, device).set_requires_grad();
+  const Tensor dy = full({rows, shape.out}, 0.5, value_type(precision), device);
   const PrecisionScope scope(precision, scaling);
   const auto changed = [&layer] {
     const NoGrad no_grad;
     fill_(layer.weight.strided({1}, {1}, 0), 0.5);
   };
-  const double first = best_seconds(device, [&] {
+  const double first = best_seconds(device, budget_of_layers, [&] {
     changed();
     layer(x).backward(dy);
   });
-  const double later = best_seconds(device, [&] { layer(x).backward(dy); });
+  const double later = best_seconds(device, budget_of_layers, [&] { layer(x).backward(dy); });
   return std::max(first - later, 0.0) / static_cast<double>(shape.in * shape.out);
 }
 
@@ -236,7 +238,7 @@ double norm_bandwidth(Device device, int64_t rows, int64_t width) {
   // Forward: x, the residual, their sum and the norm; backward: dy, the sum and dx.
   constexpr double tensors = 7;
   return tensors * static_cast<double>(x.bytes()) /
-         best_seconds(device, [&] { norm->add(x, dy).second.backward(dy); });
+         best_seconds(device, budget_of_layers, [&] { norm->add(x, dy).second.backward(dy); });
 }
 
 }  // namespace binade::train
