@@ -101,7 +101,7 @@ int text_width() {
 void print_text(const train::Config& config, const std::vector<lab::PlanRow>& rows,
                 int64_t memory) {
   fmt::print(
-      "{} parameters, {} x {} sequences of {} tokens per step, {} of memory\n\n{}\n"
+      "{} parameters\n{} x {} sequences of {} tokens per step, {} of memory\n\n{}\n"
       "Bytes are at the peak of a step; logits: those of the loss; copies: 16-bit\n"
       "weights of autocast; snapshot: what a checkpoint is written from. The peak is\n"
       "that of the whole run; RSS: with the program, its text and the blocks that the\n"

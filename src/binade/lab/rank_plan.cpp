@@ -138,7 +138,7 @@ std::string seconds_text(double seconds) {
 
 std::string rank_plan_text(const std::vector<RankPlan>& plans, int width) {
   std::string text =
-      fmt::format("{:>5}{:>9}{:>9}{:>9}{:>10}{:>10}{:>10}{:>6}{:>11}\n", "ranks", "stage 1",
+      fmt::format("{:>5}{:>8}{:>8}{:>8}{:>10}{:>13}{:>10}{:>6}{:>11}\n", "ranks", "stage 1",
                   "stage 2", "stage 3", "sent/step", "compute", "network", "idle", "tokens/s");
   double best = 0;
   for (const RankPlan& plan : plans) best = std::max(best, plan.tokens_per_second);
@@ -147,7 +147,7 @@ std::string rank_plan_text(const std::vector<RankPlan>& plans, int width) {
   const bool has_bars = std::cmp_less_equal(text.size() + 1 + bar_width, width);
   for (const RankPlan& plan : plans) {
     text +=
-        fmt::format("{:>5}{:>9}{:>9}{:>9}{:>10}{:>10}{:>10}{:>5.0f}%{:>11}", plan.ranks,
+        fmt::format("{:>5}{:>8}{:>8}{:>8}{:>10}{:>13}{:>10}{:>5.0f}%{:>11}", plan.ranks,
                     train::bytes_text(plan.memory[0]), train::bytes_text(plan.memory[1]),
                     train::bytes_text(plan.memory[2]), train::bytes_text(plan.bytes_sent),
                     seconds_text(plan.compute), seconds_text(plan.communication), 100 * plan.idle,
