@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "binade/base/error.h"
 #include "binade/lab/doctor.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/report/run_summary.h"
@@ -40,9 +41,17 @@ std::optional<train::RunResult> train_baselines(
     const fs::path folder = train::baseline_folder(run.folder, precision);
     if (is_complete(folder, config.steps)) continue;
     if (log) log(fmt::format("baseline {}:", precision));
-    Doctor doctor;
-    train::RunResult result = train::run(baseline_config(config, precision, folder), mode, &doctor);
-    if (result.interrupted) return result;
+    try {
+      Doctor doctor;
+      train::RunResult result =
+          train::run(baseline_config(config, precision, folder), mode, &doctor);
+      if (result.interrupted) return result;
+    } catch (const Error& error) {
+      // One that diverges is a result, too: it is listed with the steps that it took.
+      if (!is_file(folder / "metrics.jsonl")) throw;
+      if (log) log(fmt::format("baseline {} ended early: {}", precision, error.what()));
+      train::write_summary(train::read_run(folder), folder);
+    }
   }
   train::write_report(train::read_run(run.folder), run.report);
   return {};
