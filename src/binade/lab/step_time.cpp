@@ -140,9 +140,9 @@ class StepClock : public autograd::OpObserver {
   TimeByKind time_ = {};
 };
 
-// Calls `timed` as often as fits a fiftieth of a second.
+// Calls `timed` for a time that is short, because a plan does it ten times.
 void repeat(int at_least, FunctionRef<double()> timed) {
-  constexpr double budget = 0.02;
+  constexpr double budget = 0.015;  // seconds
   double all = 0;
   for (int i = 0; i < at_least || all < budget; ++i) all += timed();
 }
