@@ -189,14 +189,18 @@ int64_t data_memory(const train::Config& config) {
 
 Forecast forecast(const train::Config& config) {
   train::MetaRun run(config);
-  run.evaluate();
-  // The second step finds gradients, moments and FP8 histories in place.
-  for (int i = 0; i < 2; ++i) run.step();
-  const memory::Statistics memory = run.memory();
-  Forecast result{.at_peak = memory.at_peak, .peak = memory.peak, .reserved = memory.peak_reserved};
-  result.gradients = memory.live[static_cast<size_t>(Category::gradients)];
+  Forecast result;
   result.parameter_count = run.model().parameter_count();
   result.trained_count = train::trained_parameters(run.model());
+  run.evaluate();
+  run.step();
+  // The second step finds gradients, moments and FP8 histories in place.
+  measure_step(run, config, result);
+  const memory::Statistics memory = run.memory();
+  result.at_peak = memory.at_peak;
+  result.peak = memory.peak;
+  result.reserved = memory.peak_reserved;
+  result.gradients = memory.live[static_cast<size_t>(Category::gradients)];
   // Adapters are f32 themselves.
   if (config.params != train::ParameterStorage::autocast && config.lora_rank == 0)
     result.masters =
@@ -208,7 +212,6 @@ Forecast forecast(const train::Config& config) {
                   {.classes = config.vocab, .width = config.width, .dtype = type}, Device::meta()) *
       config.vocab * static_cast<int64_t>(size_of(type));
   if (takes_statistics(config)) result.statistics = statistics_bytes(run, config);
-  measure_step(run, config, result);
   run.model().state_dict();  // as for a checkpoint, which drops FP8 copies of weights
   result.between_steps = run.memory().allocated;
   result.precision = config.precision;

@@ -78,7 +78,7 @@ void keep_one_block(train::Config& config) {
 
 // One block of the configuration's kind, small enough that its steps take milliseconds.
 train::Config small_model(train::Config config) {
-  constexpr int64_t max_width = 256, max_tokens = 256, max_vocab = 512;
+  constexpr int64_t max_width = 256, max_tokens = 512, max_vocab = 512;
   const int64_t per_head = config.width / config.heads, width = config.width;
   const int64_t group = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
   config.heads = std::clamp<int64_t>(max_width / per_head, 1, config.heads);
@@ -142,7 +142,7 @@ class StepClock : public autograd::OpObserver {
 
 // Calls `timed` for a time that is short, because a plan does it ten times.
 void repeat(int at_least, FunctionRef<double()> timed) {
-  constexpr double budget = 0.015;  // seconds
+  constexpr double budget = 0.01;  // seconds
   double all = 0;
   for (int i = 0; i < at_least || all < budget; ++i) all += timed();
 }

@@ -30,7 +30,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 // Seconds: long enough for several calls, short enough to go unnoticed at the start of a run. A
 // plan measures many kinds of layers.
-constexpr double budget = 0.06, budget_of_layers = 0.015;
+constexpr double budget = 0.06, budget_of_layers = 0.01;
 // Calls timed together: waiting for a GPU costs as much as a short kernel.
 constexpr double seconds_between_waits = 0.005;
 // Sides of a square matmul that keeps a device busy for milliseconds.

@@ -141,6 +141,19 @@ TEST(GradientSums, AreNotAskedForByAFrozenBias) {
   EXPECT_TRUE(asks());
 }
 
+// The cast of the bias has no gradient, the bias has. The sum's gradient is 1: 2 rows add 2.
+TEST(GradientSums, ReachABiasThatAutocastCasts) {
+  const Tensor bias = test::noise({6}, 3).set_requires_grad();
+  Tensor y;
+  {
+    const amp::Autocast autocast(DType::bf16);
+    y = linear(test::noise({2, 4}, 1), test::noise({6, 4}, 2), bias);
+  }
+  ASSERT_EQ(y.dtype(), DType::bf16);
+  sum(y).backward();
+  for (const double gradient : test::read(bias.grad())) EXPECT_EQ(gradient, 2);
+}
+
 // A hook may replace the gradient after its sums were computed.
 TEST(GradientSums, AreNotThoseOfAReplacedGradient) {
   const std::vector<double> once = test::read(BiasRun(DType::f32, nothing).bias_gradient);

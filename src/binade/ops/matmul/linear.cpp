@@ -126,7 +126,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const auto activated =
       keeps_pre ? std::make_shared<ActivationRecompute>(activation, pre, call[2].defined())
                 : nullptr;
-  const bool needs_sums = call.recording() && !keeps_pre && call[2].requires_grad();
+  // Of the bias itself: its cast in call[2] is without autograd.
+  const bool needs_sums = call.recording() && !keeps_pre && bias.defined() && bias.requires_grad();
   const auto bias_gradient = needs_sums ? std::make_shared<BiasGradient>() : nullptr;
   const Tensor result = viewed(y, shape);
   call.result(result, [=, x = SavedInput(call[0], flat), weight = Saved(call[1])](
