@@ -286,6 +286,27 @@ int64_t program_memory() {
   return file ? resident * ::sysconf(_SC_PAGESIZE) - memory::statistics().reserved : 0;
 }
 
+namespace {
+
+PlanRow forecast_row(const std::string& name, const train::Config& config, int64_t memory) {
+  PlanRow row{.name = name, .config = config, .forecast = forecast(config)};
+  // Statistics and checkpoints take the same besides the steps of any batch.
+  const int64_t left = memory - (row.forecast.run_peak() - row.forecast.peak);
+  // Forecasts of large models take long, and are needless if the weights alone are too large.
+  if (row.forecast.of(Category::parameters) < left) row.largest_batch = largest_batch(config, left);
+  return row;
+}
+
+// TF32 changes nothing but the rate of matmuls.
+PlanRow tf32_row(const std::string& name, const train::Config& config, PlanRow fp32) {
+  fp32.name = name;
+  fp32.config = config;
+  fp32.forecast.precision = config.precision;
+  return fp32;
+}
+
+}  // namespace
+
 std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
   train::check_device(config);
   const Machine machine = measure_machine(config);
@@ -293,12 +314,10 @@ std::vector<PlanRow> plan(const train::Config& config, int64_t memory) {
   const auto tokens = static_cast<double>(config.accumulate * config.batch * config.context);
   std::vector<PlanRow> rows;
   for (const auto& [name, variant] : variants(config)) {
-    PlanRow row{.name = name, .config = variant, .forecast = forecast(variant)};
-    // Statistics and checkpoints take the same besides the steps of any batch.
-    const int64_t left = memory - (row.forecast.run_peak() - row.forecast.peak);
-    // Forecasts of large models take long, and are needless if the weights alone are too large.
-    if (row.forecast.of(Category::parameters) < left)
-      row.largest_batch = largest_batch(variant, left);
+    // Two rows before it is the same in fp32: with or without recompute.
+    PlanRow row = variant.precision == train::Precision::tf32
+                      ? tf32_row(name, variant, rows[rows.size() - 2])
+                      : forecast_row(name, variant, memory);
     if (program > 0) row.process = program + data_memory(config) + row.forecast.run_reserved();
     row.tokens_per_second = tokens / step_seconds(row.forecast, machine);
     rows.push_back(std::move(row));
