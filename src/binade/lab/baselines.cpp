@@ -47,7 +47,7 @@ std::optional<train::RunResult> train_baselines(
           train::run(baseline_config(config, precision, folder), mode, &doctor);
       if (result.interrupted) return result;
     } catch (const Error& error) {
-      // One that diverges is a result, too: it is listed with the steps that it took.
+      // One that ended early, above all by diverging, is a result too: it is listed with its steps.
       if (!is_file(folder / "metrics.jsonl")) throw;
       if (log) log(fmt::format("baseline {} ended early: {}", precision, error.what()));
       train::write_summary(train::read_run(folder), folder);
