@@ -42,7 +42,11 @@ TEST(Machine, RatesOfLayersArePositive) {
   }
   EXPECT_EQ(weight_cast_seconds(Device::cpu(), Precision::fp32, {}, {16, 32, 64}), 0);
   // Far more than noise: a thousand casts of a matrix for sixteen rows.
-  EXPECT_GT(weight_cast_seconds(Device::cpu(), Precision::fp8, {}, {16, 512, 512}), 0);
+  // Other tests may take the cores away from one of its two measurements, but not five times.
+  double seconds = 0;
+  for (int i = 0; i < 5 && seconds == 0; ++i)
+    seconds = weight_cast_seconds(Device::cpu(), Precision::fp8, {}, {16, 2048, 2048});
+  EXPECT_GT(seconds, 0);
   EXPECT_GT(norm_bandwidth(Device::cpu(), 64, 128), slow);
 }
 
