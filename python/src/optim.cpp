@@ -23,25 +23,42 @@ class GroupOptions {
 
   template <class T>
   T get(const char* name) const {
-    return nb::cast<T>(options_[name]);
+    try {
+      return nb::cast<T>(options_[name]);
+    } catch (const std::bad_cast&) {
+      refuse(name, expected_text<T>());
+    }
   }
   double number(const char* name) const { return get<double>(name); }
   bool flag(const char* name) const { return get<bool>(name); }
   MasterOptions master() const {
     const nb::object given = options_["master_weights"];
-    const bool is_text = nb::isinstance<nb::str>(given);
-    if (is_text && nb::cast<std::string>(given) != "split") {
-      fail("optimizer", {.argument = "master_weights",
-                         .expected = "True, False or 'split'",
-                         .found = "'" + nb::cast<std::string>(given) + "'"});
-    }
-    return {.masters = is_text || nb::cast<bool>(given),
-            .split_masters = is_text,
+    const bool split = nb::isinstance<nb::str>(given) && nb::cast<std::string>(given) == "split";
+    if (!split && !nb::isinstance<nb::bool_>(given))
+      refuse("master_weights", "True, False or 'split'");
+    return {.masters = split || nb::cast<bool>(given),
+            .split_masters = split,
             .stochastic_rounding = flag("stochastic_rounding"),
             .seed = get<uint64_t>("seed")};
   }
 
  private:
+  template <class T>
+  static const char* expected_text() {
+    if (std::is_same_v<T, bool>) return "True or False";
+    if (std::is_same_v<T, DType>) return "a dtype";
+    if (std::is_same_v<T, std::string>) return "a string";
+    if (std::is_integral_v<T>)
+      return std::is_signed_v<T> ? "an integer" : "an integer of at least 0";
+    return std::is_floating_point_v<T> ? "a number" : "a tuple of numbers";
+  }
+
+  [[noreturn]] void refuse(const char* name, const char* expected) const {
+    fail("optimizer", {.argument = name,
+                       .expected = expected,
+                       .found = nb::cast<std::string>(nb::repr(options_[name]))});
+  }
+
   nb::dict options_;
 };
 

@@ -133,8 +133,17 @@ def test_split_masters_are_those_of_f32():
             optimizer.step()
         states.append(optimizer.state_dict()["0.master"].tolist())
     assert states[0] == states[1] != [1.0] * 4
-    with pytest.raises(Exception, match="True, False or 'split'"):
-        bn.optim.SGD([w], lr=0.1, master_weights="whole")
+    for bad in ("whole", None, 1):
+        with pytest.raises(bn.Error, match=f"master_weights: expected True, False or 'split', found {bad!r}"):
+            bn.optim.SGD([w], lr=0.1, master_weights=bad)
+
+
+def test_options_of_a_wrong_type_are_named():
+    w = bn.ones(4, requires_grad=True)
+    with pytest.raises(bn.Error, match="momentum: expected a number, found None"):
+        bn.optim.SGD([w], lr=0.1, momentum=None)
+    with pytest.raises(bn.Error, match="betas: expected a tuple of numbers, found 0.9"):
+        bn.optim.AdamW([w], betas=0.9)
 
 
 def test_state_round_trip():
