@@ -139,6 +139,25 @@ TEST(CliTrain, BaselinesOfAutoPrecisionAreInTheReport) {
   EXPECT_THAT(again.out, Not(HasSubstr("\"step\":1,")));
 }
 
+TEST(CliTrain, AnInterruptedBaselineContinues) {
+  const testing::TemporaryFolder folder;
+  const std::string run = quoted((folder / "run").string());
+  // The shell waits for the first steps of the baseline, then interrupts.
+  const Outcome outcome =
+      run_shell(quoted(BINADE_EXECUTABLE) + " train --precision fp8 --auto-precision --baselines " +
+                "--steps 400 --out " + run + small_model + " & pid=$!; until grep -qs step " + run +
+                "/baselines/bf16/metrics.jsonl" +
+                "; do kill -0 $pid || exit 1; done; kill -INT $pid; wait $pid");
+  EXPECT_EQ(outcome.status, 130) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("stopped in a baseline; continue with:"));
+  EXPECT_THAT(outcome.out, HasSubstr("train --resume --baselines --out"));
+  const Outcome continued = binade("train --resume --baselines --out " + run);
+  EXPECT_EQ(continued.status, 0) << continued.err;
+  for (const char* precision : {"bf16", "fp8"})
+    EXPECT_THAT(testing::content_of(folder / "run/baselines" / precision / "metrics.jsonl"),
+                HasSubstr("\"step\":400"));
+}
+
 TEST(CliLab, BadInputIsOneMessageAndExitCodeTwo) {
   const std::pair<const char*, const char*> cases[] = {
       {"lab no-such", "no-such"},

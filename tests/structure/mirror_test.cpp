@@ -67,7 +67,6 @@ constexpr Covered covered[] = {
     {"dist/tally", "dist/sharded"},
     {"io/families/*", "io/families"},
     {"io/huggingface_parts", "io/huggingface"},
-    {"lab/baselines", "cli/lab"},
     {"lab/cure", "lab/diagnosis"},
     {"lab/divergence", "lab/diagnosis"},
     {"lab/element_labels", "lab/fault"},

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "binade/amp/call.h"
+#include "binade/amp/diverged_error.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 
@@ -274,12 +275,13 @@ void GradScaler::note(const PendingIteration& iteration) {
   overflows_.note(applied);
   if (applied) return;
   if (options_.minimum_scale > 0 && iteration.scale.get() <= options_.minimum_scale) {
-    fail("update", {.argument = "loss scale",
-                    .expected = "finite gradients at the minimum scale " +
-                                fmt::format("{}", options_.minimum_scale),
-                    .found = "an overflow",
-                    .hint = "scaling is not the problem: look for an exploding or NaN activation, "
-                            "lower the learning rate, or use bf16"});
+    throw DivergedError(
+        "update", {.argument = "loss scale",
+                   .expected = "finite gradients at the minimum scale " +
+                               fmt::format("{}", options_.minimum_scale),
+                   .found = "an overflow",
+                   .hint = "scaling is not the problem: look for an exploding or NaN activation, "
+                           "lower the learning rate, or use bf16"});
   }
   note_overflow();
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "binade/base/error.h"
+#include "binade/amp/diverged_error.h"
 #include "binade/lab/doctor.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/report/run_summary.h"
@@ -46,10 +46,10 @@ std::optional<train::RunResult> train_baselines(
       train::RunResult result =
           train::run(baseline_config(config, precision, folder), mode, &doctor);
       if (result.interrupted) return result;
-    } catch (const Error& error) {
-      // One that ended early, above all by diverging, is a result too: it is listed with its steps.
+    } catch (const amp::DivergedError& error) {
+      // A result too: it is listed with its steps.
       if (!is_file(folder / "metrics.jsonl")) throw;
-      if (log) log(fmt::format("baseline {} ended early: {}", precision, error.what()));
+      if (log) log(fmt::format("baseline {} diverged: {}", precision, error.what()));
       train::write_summary(train::read_run(folder), folder);
     }
   }

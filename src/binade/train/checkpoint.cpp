@@ -10,6 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "binade/amp/diverged_error.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
@@ -141,10 +142,11 @@ void require_finite(Trainer& trainer) {
     const auto bad = std::find_if_not(values.begin(), values.end(),
                                       [](float value) { return std::isfinite(value); });
     if (bad == values.end()) continue;
-    fail(checkpoint_op, {.argument = name,
-                         .expected = "finite weights",
-                         .found = fmt::format("{}", *bad),
-                         .hint = "nothing was written; earlier checkpoints are untouched"});
+    throw amp::DivergedError(checkpoint_op,
+                             {.argument = name,
+                              .expected = "finite weights",
+                              .found = fmt::format("{}", *bad),
+                              .hint = "nothing was written; earlier checkpoints are untouched"});
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "binade/amp/autocast.h"
+#include "binade/amp/diverged_error.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/determinism.h"
@@ -436,11 +437,12 @@ StepResult Trainer::read(const PendingStep& step) {
   result.skipped = skipped_;
   skipped_in_a_row_.note(result.applied);
   if (skipped_in_a_row_.length() >= skip_budget) {
-    fail("train",
-         {.argument = "step " + std::to_string(result.step),
-          .expected = "finite gradients",
-          .found = std::to_string(skipped_in_a_row_.length()) + " skipped steps in a row",
-          .hint = "lower --lr, or try another --precision; the last checkpoint is untouched"});
+    throw amp::DivergedError(
+        "train",
+        {.argument = "step " + std::to_string(result.step),
+         .expected = "finite gradients",
+         .found = std::to_string(skipped_in_a_row_.length()) + " skipped steps in a row",
+         .hint = "lower --lr, or try another --precision; the last checkpoint is untouched"});
   }
   return result;
 }
