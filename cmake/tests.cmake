@@ -57,9 +57,11 @@ function(binade_compile_test target)
 endfunction()
 binade_compile_test(test_headers)
 
-# Compiled once; an executable links what it calls.
-add_library(test_support STATIC ${support_sources})
+# Compiled once; an executable links what it calls. Tests of several folders run the program.
+set(command_source "${CMAKE_CURRENT_SOURCE_DIR}/tests/cli/command.cpp")
+add_library(test_support STATIC ${support_sources} "${command_source}")
 binade_compile_test(test_support)
+target_compile_definitions(test_support PRIVATE BINADE_EXECUTABLE="$<TARGET_FILE:binade_cli>")
 target_precompile_headers(test_support REUSE_FROM test_headers)
 
 # These tests link only the components up to their own; the others may use the whole library.
@@ -71,6 +73,7 @@ set_source_files_properties(tests/backend/cpu/rows/vector_math_test.cpp PROPERTI
 
 foreach(folder IN LISTS test_folders)
   file(GLOB_RECURSE folder_sources CONFIGURE_DEPENDS "tests/${folder}/*.cpp")
+  list(REMOVE_ITEM folder_sources "${command_source}")
   set(target "test_${folder}")
   add_executable(${target} ${folder_sources})
   target_precompile_headers(${target} REUSE_FROM test_headers)
@@ -81,6 +84,8 @@ foreach(folder IN LISTS test_folders)
     target_link_libraries(${target} PRIVATE test_support ${binade_libraries})
   elseif(NOT folder IN_LIST tests_without_library)
     target_link_libraries(${target} PRIVATE test_support binade)
+  else()
+    target_link_libraries(${target} PRIVATE test_support)
   endif()
   if(NOT folder IN_LIST tests_without_library)
     target_sources(${target} PRIVATE "${poison_source}")
@@ -127,7 +132,6 @@ foreach(target IN ITEMS test_cli test_bad_files test_dist test_docs)
                                                BINADE_VERSION="${PROJECT_VERSION}")
   add_dependencies(${target} binade_cli)
 endforeach()
-target_sources(test_bad_files PRIVATE tests/cli/command.cpp)
 # A program for mpirun.
 add_executable(ranks_program tests/ranks/program.cpp)
 add_executable(ranks_example examples/ranks/main.cpp)
@@ -135,11 +139,9 @@ foreach(program IN ITEMS ranks_program ranks_example)
   target_link_libraries(${program} PRIVATE binade binade_dependencies)
   binade_compile(${program} -O0)
 endforeach()
-target_sources(test_dist PRIVATE tests/cli/command.cpp)
 target_compile_definitions(test_dist PRIVATE BINADE_RANKS_PROGRAM="$<TARGET_FILE:ranks_program>"
                                              BINADE_RANKS_EXAMPLE="$<TARGET_FILE:ranks_example>")
 add_dependencies(test_dist ranks_program ranks_example)
-target_sources(test_docs PRIVATE tests/cli/command.cpp)
 # Preloaded into runs of the program: its system calls fail.
 add_library(binade_fail_calls MODULE tests/preload/fail_calls.cpp)
 target_link_libraries(binade_fail_calls PRIVATE ${CMAKE_DL_LIBS})

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <map>
 
 #include "amp/golden.h"
@@ -13,13 +12,20 @@ namespace binade {
 namespace {
 
 using Inputs = std::span<const Tensor>;
-using Program = std::function<Tensor(Inputs)>;
+using Program = Tensor (*)(Inputs);
+
+template <Tensor (*function)(const Tensor&)>
+Tensor call_unary(Inputs x) {
+  return function(x[0]);
+}
 
 // How to call an op of the recorded lists: the shapes of its floating inputs, and the call.
 struct OpCall {
   std::vector<Shape> shapes;
   Program call;
 };
+
+CellWeights cell_weights(Inputs x) { return {x[2], x[3], {}, {}}; }
 
 Tensor index() { return tensor(std::vector<int64_t>{0, 1}, {2}); }
 
@@ -49,29 +55,27 @@ const std::map<std::string, OpCall>& calls() {
                                            return scaled_dot_product_attention(x[0], x[1], x[2]);
                                          }};
     t["einsum"] = {{m, m}, [](Inputs x) { return einsum("ij,jk->ik", x); }};
-    const std::pair<const char*, Tensor (*)(const Tensor&)> unary[] = {{"exp", exp},
-                                                                       {"expm1", expm1},
-                                                                       {"log", log},
-                                                                       {"log2", log2},
-                                                                       {"log10", log10},
-                                                                       {"log1p", log1p},
-                                                                       {"reciprocal", reciprocal},
-                                                                       {"rsqrt", rsqrt},
-                                                                       {"tan", tan},
-                                                                       {"sinh", sinh},
-                                                                       {"cosh", cosh},
-                                                                       {"acos", acos},
-                                                                       {"asin", asin},
-                                                                       {"erfinv", erfinv},
-                                                                       {"softplus", softplus},
-                                                                       {"abs", abs},
-                                                                       {"sqrt", sqrt},
-                                                                       {"tanh", tanh},
-                                                                       {"sigmoid", sigmoid},
-                                                                       {"relu", relu},
-                                                                       {"silu", silu}};
-    for (const auto& [name, function] : unary)
-      t[name] = {{m}, [function = function](Inputs x) { return function(x[0]); }};
+    t["exp"] = {{m}, call_unary<exp>};
+    t["expm1"] = {{m}, call_unary<expm1>};
+    t["log"] = {{m}, call_unary<log>};
+    t["log2"] = {{m}, call_unary<log2>};
+    t["log10"] = {{m}, call_unary<log10>};
+    t["log1p"] = {{m}, call_unary<log1p>};
+    t["reciprocal"] = {{m}, call_unary<reciprocal>};
+    t["rsqrt"] = {{m}, call_unary<rsqrt>};
+    t["tan"] = {{m}, call_unary<tan>};
+    t["sinh"] = {{m}, call_unary<sinh>};
+    t["cosh"] = {{m}, call_unary<cosh>};
+    t["acos"] = {{m}, call_unary<acos>};
+    t["asin"] = {{m}, call_unary<asin>};
+    t["erfinv"] = {{m}, call_unary<erfinv>};
+    t["softplus"] = {{m}, call_unary<softplus>};
+    t["abs"] = {{m}, call_unary<abs>};
+    t["sqrt"] = {{m}, call_unary<sqrt>};
+    t["tanh"] = {{m}, call_unary<tanh>};
+    t["sigmoid"] = {{m}, call_unary<sigmoid>};
+    t["relu"] = {{m}, call_unary<relu>};
+    t["silu"] = {{m}, call_unary<silu>};
     t["pow"] = {{m}, [](Inputs x) { return pow(x[0], 2.0); }};
     t["gelu"] = {{m}, [](Inputs x) { return gelu(x[0]); }};
     t["layer_norm"] = {{m}, [](Inputs x) { return layer_norm(x[0]); }};
@@ -107,15 +111,14 @@ const std::map<std::string, OpCall>& calls() {
     t["cat"] = {{m, m}, [](Inputs x) { return cat(x, 0); }};
     t["stack"] = {{m, m}, [](Inputs x) { return stack(x, 0); }};
     t["tensordot"] = {{m, m}, [](Inputs x) { return tensordot(x[0], x[1], {1}, {0}); }};
-    const auto weights = [](Inputs x) { return CellWeights{x[2], x[3], {}, {}}; };
     t["rnn_tanh_cell"] = {{m, m, m, m},
-                          [=](Inputs x) { return rnn_tanh_cell(x[0], x[1], weights(x)); }};
+                          [](Inputs x) { return rnn_tanh_cell(x[0], x[1], cell_weights(x)); }};
     t["rnn_relu_cell"] = {{m, m, m, m},
-                          [=](Inputs x) { return rnn_relu_cell(x[0], x[1], weights(x)); }};
+                          [](Inputs x) { return rnn_relu_cell(x[0], x[1], cell_weights(x)); }};
     t["lstm_cell"] = {{m, m, {8, 2}, {8, 2}, m},
-                      [=](Inputs x) { return lstm_cell(x[0], x[1], x[4], weights(x)).first; }};
+                      [](Inputs x) { return lstm_cell(x[0], x[1], x[4], cell_weights(x)).first; }};
     t["gru_cell"] = {{m, m, {6, 2}, {6, 2}},
-                     [=](Inputs x) { return gru_cell(x[0], x[1], weights(x)); }};
+                     [](Inputs x) { return gru_cell(x[0], x[1], cell_weights(x)); }};
     t["upsample_nearest2d"] = {{{1, 1, 2, 2}},
                                [](Inputs x) { return upsample_nearest2d(x[0], 4, 4); }};
     t["upsample_bilinear2d"] = {{{1, 1, 2, 2}},

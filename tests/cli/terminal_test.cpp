@@ -1,15 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "cli/command.h"
 #include "io/temporary_folder.h"
+#include "support/pattern.h"
 
 // The commands on a terminal.
 namespace binade::cli {
 namespace {
 
+using test::Pattern;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -21,7 +21,7 @@ const std::string terminal_run =
     "--eval-every 6 --checkpoint-every 4 --layer-stats 5 --sample 20 ";
 
 std::string without_colors(const std::string& text) {
-  return std::regex_replace(text, std::regex("\x1b\\[[0-9]*m"), "");
+  return Pattern("\x1b\\[[0-9]*m").replace(text, "");
 }
 
 // The lines that a terminal shows in the end: "\r" goes back, and the end of each line is cleared.
@@ -30,10 +30,10 @@ struct Screen {
 
   explicit Screen(const std::string& output) {
     std::string line, written;
-    const std::string text = std::regex_replace(without_colors(output), std::regex("\r+\n"), "\n");
+    const std::string text = Pattern("\r+\n").replace(without_colors(output), "\n");
     for (const char c : text) {
       if (c == '\r' || c == '\n') {
-        written = std::regex_replace(written, std::regex("\x1b\\[K"), "");
+        written = Pattern("\x1b\\[K").replace(written, "");
         line = std::exchange(written, {});
       } else {
         written += c;
@@ -51,7 +51,7 @@ TEST(CliTerminal, AnUpdatingLineNeverWrapsAndLeavesNothingBehind) {
     ASSERT_EQ(outcome.status, 0) << outcome.out;
     const Screen screen(outcome.out);
     for (const std::string& line : screen.lines) {
-      const bool is_progress = std::regex_search(line, std::regex("^(step )?[0-9]+/12"));
+      const bool is_progress = !Pattern("^(step )?[0-9]+/12").find_all(line).empty();
       if (!is_progress) continue;
       EXPECT_THAT(line, HasSubstr("val ")) << "a line that should have been removed";
       EXPECT_LT(line.size(), static_cast<size_t>(columns));

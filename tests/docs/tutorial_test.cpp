@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <regex>
 
 #include "binade/data/tokenizer.h"
 #include "binade/io/huggingface.h"
@@ -10,6 +9,7 @@
 #include "cli/command.h"
 #include "document_programs.h"
 #include "io/temporary_folder.h"
+#include "support/pattern.h"
 
 // Runs the programs and commands of docs/ from the documents' own text, so that they stay true.
 namespace binade::docs {
@@ -124,13 +124,9 @@ TEST(Troubleshooting, MessagesExist) {
     if (entry.path().extension() == ".cpp") sources += content_of(entry.path());
   }
   const std::string page = content_of(documents / "troubleshooting.md");
-  const std::regex row("\\n\\| `([^`]+)` \\|");
-  int count = 0;
-  for (std::sregex_iterator match(page.begin(), page.end(), row), end; match != end; ++match) {
-    EXPECT_NE(sources.find((*match)[1]), std::string::npos) << (*match)[1];
-    ++count;
-  }
-  EXPECT_GT(count, 20);
+  const auto rows = test::Pattern("\\n\\| `([^`]+)` \\|").find_all(page);
+  EXPECT_GT(rows.size(), 20u);
+  for (const auto& row : rows) EXPECT_NE(sources.find(row[1]), std::string::npos) << row[1];
 }
 
 }  // namespace

@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <regex>
 #include <set>
 #include <string>
 
 #include "io/temporary_folder.h"
+#include "support/pattern.h"
 
 namespace {
 
 namespace fs = std::filesystem;
+using binade::test::Pattern;
 using binade::testing::content_of;
 
 const fs::path root = BINADE_SOURCE_DIR;
@@ -21,15 +22,15 @@ const fs::path root = BINADE_SOURCE_DIR;
 // File name to the names of its tests.
 using Programs = std::map<std::string, std::set<std::string>>;
 
-Programs matches(const std::string& text, const std::regex& pattern, const std::string& file = {}) {
+Programs matches(const std::string& text, const Pattern& pattern, const std::string& file = {}) {
   Programs result;
-  for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match)
-    result[file.empty() ? (*match)[2].str() : file].insert((*match)[1]);
+  for (const Pattern::Match& match : pattern.find_all(text))
+    result[file.empty() ? match[2] : file].insert(match[1]);
   return result;
 }
 
 Programs in_the_sources() {
-  static const std::regex test(R"(\nTEST\(FromLibTorch\w+, (\w+)\))");
+  static const Pattern test(R"(\nTEST\(FromLibTorch\w+, (\w+)\))");
   Programs result;
   for (const auto& entry : fs::directory_iterator(root / "tests/from_libtorch")) {
     if (entry.path().filename() != "list_test.cpp")
@@ -46,7 +47,7 @@ std::string without_space(const std::string& text) {
 }
 
 TEST(FromLibTorchPage, ListsEveryProgram) {
-  static const std::regex row(R"(\n\| `(\w+)` \|[^\n]*\(\.\./tests/from_libtorch/(\w+\.cpp)\))");
+  static const Pattern row(R"(\n\| `(\w+)` \|[^\n]*\(\.\./tests/from_libtorch/(\w+\.cpp)\))");
   const Programs listed = matches(content_of(root / "docs/from-libtorch.md"), row);
   EXPECT_EQ(listed, in_the_sources());
   size_t count = 0;

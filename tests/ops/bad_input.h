@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
 #include <vector>
 
@@ -18,7 +17,7 @@ inline constexpr int64_t huge = int64_t{1} << 62;
 struct Bad {
   const char* op;
   const char* argument;
-  std::function<void()> call;
+  void (*call)();
 };
 
 inline Tensor f(const Shape& shape) { return zeros(shape, DType::f32); }

@@ -165,9 +165,9 @@ TEST(BadInput, Indices) {
 }
 
 TEST(BadInput, Creation) {
-  const double values[] = {1, 2, 3};
+  static const double values[] = {1, 2, 3};
   expect_refused({
-      {"tensor", "values", [&] { tensor(values, {2, 2}); }},
+      {"tensor", "values", [] { tensor(values, {2, 2}); }},
       {"tensor", "values", [] { tensor({1, 2}, {3}); }},
       {"empty", "shape", [] { zeros({-1}); }},
       {"empty", "shape", [] { zeros({huge, 8}, DType::u8); }},

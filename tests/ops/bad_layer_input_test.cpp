@@ -138,32 +138,33 @@ TEST(BadInput, Norms) {
   });
 }
 
+void sdpa(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {}) {
+  scaled_dot_product_attention(q, k, v, options);
+}
+
+void rotate(const Tensor& x, int64_t start, int64_t rotated) {
+  const auto [cosine, sine] = rope_tables(4, 6);
+  rope(x, cosine, sine, start, rotated);
+}
+
 TEST(BadInput, Transformers) {
-  const auto sdpa = [](const Tensor& q, const Tensor& k, const Tensor& v,
-                       AttentionOptions options = {}) {
-    return [=] { scaled_dot_product_attention(q, k, v, options); };
-  };
   const char* attention = "scaled_dot_product_attention";
-  const auto tables = rope_tables(4, 6);
-  const auto transposed = [=](const Shape& x, int64_t start, int64_t rotated) {
-    return [=] { rope(f(x), tables.first, tables.second, start, rotated); };
-  };
   expect_refused({
       {"softmax", "axis", [] { softmax(f({2, 3}), 2); }},
       {"softmax", "axis", [] { softmax(f({}), 0); }},
       {"log_softmax", "x", [] { log_softmax(i({3})); }},
       {"logsumexp", "x", [] { logsumexp(none); }},
-      {attention, "q", sdpa(f({2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}))},
-      {attention, "k", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 5}), f({1, 2, 3, 5}))},
-      {attention, "v", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 5, 4}))},
-      {attention, "heads", sdpa(f({1, 3, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}))},
-      {attention, "heads", sdpa(f({1, 3, 3, 4}), f({1, 0, 3, 4}), f({1, 0, 3, 4}))},
-      {attention, "inputs", sdpa(f({1, 2, 3, 4}), h({1, 2, 3, 4}), h({1, 2, 3, 4}))},
-      {attention, "scale", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.scale = nan})},
-      {attention, "mask", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.mask = f({2, 3})})},
-      {attention, "mask", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.mask = i({3, 3})})},
-      {attention, "dropout", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.dropout = 1.5})},
-      {attention, "documents", sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.documents = {0, 3}})},
+      {attention, "q", [] { sdpa(f({2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4})); }},
+      {attention, "k", [] { sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 5}), f({1, 2, 3, 5})); }},
+      {attention, "v", [] { sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 5, 4})); }},
+      {attention, "heads", [] { sdpa(f({1, 3, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4})); }},
+      {attention, "heads", [] { sdpa(f({1, 3, 3, 4}), f({1, 0, 3, 4}), f({1, 0, 3, 4})); }},
+      {attention, "inputs", [] { sdpa(f({1, 2, 3, 4}), h({1, 2, 3, 4}), h({1, 2, 3, 4})); }},
+      {attention, "scale", [] { sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.scale = nan}); }},
+      {attention, "mask", [] { sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.mask = f({2, 3})}); }},
+      {attention, "mask", [] { sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.mask = i({3, 3})}); }},
+      {attention, "dropout", [] { sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.dropout = 1.5}); }},
+      {attention, "documents", [] { sdpa(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}), {.documents = {0, 3}}); }},
       {"varlen_attention", "q", [] { varlen_attention(f({1, 3, 2, 4}), f({3, 2, 4}), f({3, 2, 4}), {{0, 3}}); }},
       {"varlen_attention", "k", [] { varlen_attention(f({3, 3, 4}), f({3, 2, 4}), f({3, 2, 4}), {{0, 3}}); }},
       {"varlen_attention", "k", [] { varlen_attention(f({3, 2, 4}), f({4, 2, 4}), f({4, 2, 4}), {{0, 3}}); }},
@@ -179,15 +180,15 @@ TEST(BadInput, Transformers) {
       {"packed_attention", "heads", [] { packed_attention(f({2, 3, 12}), 3, 2); }},
       {"packed_attention", "heads", [] { packed_attention(f({2, 3, 12}), huge, huge); }},
       {"packed_attention", "scale", [] { packed_attention(f({2, 3, 12}), 2, 1, {.causal = true, .scale = infinity}); }},
-      {"rope", "x", transposed({2, 3, 6}, 0, -1)},
-      {"rope", "cosine", transposed({2, 3, 2, 8}, 0, -1)},
-      {"rope", "start", transposed({2, 3, 2, 6}, 2, -1)},
-      {"rope", "start", transposed({2, 3, 2, 6}, -1, -1)},
-      {"rope", "start", transposed({2, 3, 2, 6}, std::numeric_limits<int64_t>::max(), -1)},
-      {"rope", "rotated", transposed({2, 3, 2, 6}, 0, 3)},
-      {"rope", "sine", [&] { rope(f({2, 3, 2, 6}), tables.first, f({3, 3})); }},
-      {"rope", "cosine", [&] { rope(f({2, 3, 2, 6}), d({4, 3}), d({4, 3})); }},
-      {"rope", "cosine", [&] { rope(m({2, 3, 2, 6}), tables.first, tables.second); }},
+      {"rope", "x", [] { rotate(f({2, 3, 6}), 0, -1); }},
+      {"rope", "cosine", [] { rotate(f({2, 3, 2, 8}), 0, -1); }},
+      {"rope", "start", [] { rotate(f({2, 3, 2, 6}), 2, -1); }},
+      {"rope", "start", [] { rotate(f({2, 3, 2, 6}), -1, -1); }},
+      {"rope", "start", [] { rotate(f({2, 3, 2, 6}), std::numeric_limits<int64_t>::max(), -1); }},
+      {"rope", "rotated", [] { rotate(f({2, 3, 2, 6}), 0, 3); }},
+      {"rope", "sine", [] { rope(f({2, 3, 2, 6}), rope_tables(4, 6).first, f({3, 3})); }},
+      {"rope", "cosine", [] { rope(f({2, 3, 2, 6}), d({4, 3}), d({4, 3})); }},
+      {"rope", "cosine", [] { rotate(m({2, 3, 2, 6}), 0, -1); }},
       {"rope_tables", "positions, dim, theta", [] { rope_tables(4, 5); }},
       {"rope_tables", "positions, dim, theta", [] { rope_tables(0, 4); }},
       {"rope_tables", "positions, dim, theta", [] { rope_tables(4, 4, infinity); }},

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "binade/amp/trace.h"
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/gpu.h"
+#include "binade/base/function_ref.h"
 #include "binade/tensor/memory.h"
 #include "ops/walk.h"
 #include "support/values.h"
@@ -291,7 +291,7 @@ bool any_case(const Description& description, F f) {
   return std::any_of(description.cases.begin(), description.cases.end(), f);
 }
 
-bool all_inputs(const Case& test, const std::function<bool(const Shape&)>& f) {
+bool all_inputs(const Case& test, FunctionRef<bool(const Shape&)> f) {
   return std::all_of(test.inputs.begin(), test.inputs.end(),
                      [&](const Input& input) { return f(input.shape); });
 }

@@ -1,33 +1,33 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
+#include <filesystem>
+#include <set>
 
 #include "structure/source_tree.h"
+#include "support/pattern.h"
 
 namespace binade::structure {
 namespace {
 
+using test::Pattern;
 using ::testing::ElementsAre;
 
 // What stands in backquotes and looks like a path: names joined by slashes, perhaps with a *.
 std::vector<std::string> paths_in(const std::string& text) {
-  static const std::regex quoted("`([A-Za-z0-9_.*-]+/[A-Za-z0-9_.*/-]*)`");
+  static const Pattern quoted("`([A-Za-z0-9_.*-]+/[A-Za-z0-9_.*/-]*)`");
   std::vector<std::string> paths;
-  for (std::sregex_iterator match(text.begin(), text.end(), quoted), end; match != end; ++match) {
-    paths.push_back((*match)[1]);
-  }
+  for (const Pattern::Match& match : quoted.find_all(text)) paths.push_back(match[1]);
   return paths;
 }
 
 // Whether a file matches a path in which * stands for a part of one name.
 bool matches(const std::string& path) {
   if (path.find('*') == std::string::npos) return source_exists(path);
-  const std::regex pattern(std::regex_replace(std::regex_replace(path, std::regex("\\."), "\\."),
-                                              std::regex("\\*"), "[^/]*"));
+  const Pattern pattern(Pattern("\\*").replace(Pattern("\\.").replace(path, "\\."), "[^/]*"));
   const std::string folder = path.substr(0, path.rfind('/', path.find('*')));
   for (const std::string& file : files_under(folder, {".h", ".cpp", ".cu", ".cuh"})) {
-    if (std::regex_match(file, pattern)) return true;
+    if (!pattern.match(file).empty()) return true;
   }
   return false;
 }
@@ -48,6 +48,21 @@ TEST(DocumentPaths, Exist) {
       EXPECT_TRUE(matches(path) || matches("src/binade/" + path))
           << document << " names `" << path << "`, which does not exist";
     }
+  }
+}
+
+// Every folder inside a component is described.
+TEST(DocumentPaths, HaveEveryFolder) {
+  const std::string architecture = read_source("docs/architecture.md");
+  std::set<std::string> folders;
+  for (const std::string& file : files_under("src/binade", {".h", ".cpp"}))
+    folders.insert(std::filesystem::path(file).parent_path().lexically_relative("src/binade"));
+  EXPECT_GT(folders.size(), 40u);
+  for (const std::string& folder : folders) {
+    if (folder.find('/') == std::string::npos || folder.ends_with("cpu") ||
+        folder.ends_with("cuda"))
+      continue;
+    EXPECT_NE(architecture.find("`" + folder + "/`"), std::string::npos) << folder;
   }
 }
 

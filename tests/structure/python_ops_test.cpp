@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <set>
 #include <string>
 
 #include "structure/source_tree.h"
+#include "support/pattern.h"
 
 // The Python package has every op of ops.def. Its own tests ask the built package; this one also
 // runs where the package cannot be built.
@@ -13,9 +13,7 @@ namespace {
 
 std::set<std::string> matches(const std::string& text, const char* pattern) {
   std::set<std::string> found;
-  const std::regex regex(pattern);
-  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match)
-    found.insert((*match)[1]);
+  for (const auto& match : test::Pattern(pattern).find_all(text)) found.insert(match[1]);
   return found;
 }
 

@@ -4,7 +4,7 @@
 
 namespace binade::test {
 
-std::string error_of(const std::function<void()>& f) {
+std::string error_of(FunctionRef<void()> f) {
   try {
     f();
   } catch (const Error& error) {

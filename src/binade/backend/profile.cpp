@@ -31,6 +31,11 @@ namespace {
 
 ProfilerSession* active_session = nullptr;
 
+// Not inlined into the wrappers, of which there is one for every kernel.
+[[gnu::noinline]] void add_timed(Work work, size_t begin) {
+  active_session->kernels.push_back({work, begin, active_session->clock->mark()});
+}
+
 // Converts to a kernel of any type that calls and times entry I of the family at `Member`.
 template <auto Member, size_t I, Work work>
 struct Timed {
@@ -40,13 +45,12 @@ struct Timed {
   template <class... Args>
   constexpr operator Kernel<Args...>() const {
     return [](Args... args) {
-      ProfilerSession& session = *active_session;
       Kernel<Args...> kernel;
-      const auto* family = reinterpret_cast<const std::byte*>(&(session.plain.*Member));
+      const auto* family = reinterpret_cast<const std::byte*>(&(active_session->plain.*Member));
       std::memcpy(&kernel, family + I * sizeof(kernel), sizeof(kernel));
-      const size_t begin = session.clock->mark();
+      const size_t begin = active_session->clock->mark();
       kernel(std::forward<Args>(args)...);
-      session.kernels.push_back({work, begin, session.clock->mark()});
+      add_timed(work, begin);
     };
   }
 };

@@ -10,7 +10,7 @@ int64_t Array::flat(const Shape& index) const {
   return at;
 }
 
-void for_each_index(const Shape& shape, const std::function<void(const Shape& index)>& f) {
+void for_each_index(const Shape& shape, FunctionRef<void(const Shape& index)> f) {
   Shape index = Shape::filled(shape.rank(), 0);
   for (int64_t left = shape.numel(); left > 0; --left) {
     f(index);
@@ -41,13 +41,13 @@ Shape broadcast_shape(const Shape& a, const Shape& b) {
   return shape;
 }
 
-Array map(const Array& x, const std::function<Real(const Real&)>& f) {
+Array map(const Array& x, FunctionRef<Real(const Real&)> f) {
   Array y(x.shape);
   for (int64_t i = 0; i < x.numel(); ++i) y[i] = f(x[i]);
   return y;
 }
 
-Array zip(const Array& a, const Array& b, const std::function<Real(const Real&, const Real&)>& f) {
+Array zip(const Array& a, const Array& b, FunctionRef<Real(const Real&, const Real&)> f) {
   Array y(broadcast_shape(a.shape, b.shape));
   int64_t i = 0;
   for_each_index(y.shape, [&](const Shape& index) {
@@ -57,7 +57,7 @@ Array zip(const Array& a, const Array& b, const std::function<Real(const Real&, 
 }
 
 Array reduce(const Array& x, const std::vector<int64_t>& axes, bool keep,
-             const std::function<Real(std::span<const Real>)>& f) {
+             FunctionRef<Real(std::span<const Real>)> f) {
   Shape kept = x.shape, dropped;
   std::vector<bool> reduced(static_cast<size_t>(x.shape.rank()), axes.empty());
   for (const int64_t axis : axes)
@@ -80,8 +80,7 @@ Array reduce(const Array& x, const std::vector<int64_t>& axes, bool keep,
   return y;
 }
 
-Array along(const Array& x, int64_t axis,
-            const std::function<std::vector<Real>(std::span<const Real>)>& f) {
+Array along(const Array& x, int64_t axis, FunctionRef<std::vector<Real>(std::span<const Real>)> f) {
   const int at = static_cast<int>(axis < 0 ? axis + x.shape.rank() : axis);
   Array y(x.shape);
   Shape lines = x.shape;

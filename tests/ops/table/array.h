@@ -1,9 +1,9 @@
 #pragma once
 
-#include <functional>
 #include <span>
 #include <vector>
 
+#include "binade/base/function_ref.h"
 #include "binade/tensor/shape.h"
 #include "ops/table/real.h"
 
@@ -34,22 +34,21 @@ struct Array {
 using Arrays = std::span<const Array>;
 
 // Calls f with every index of a shape, in row-major order.
-void for_each_index(const Shape& shape, const std::function<void(const Shape& index)>& f);
+void for_each_index(const Shape& shape, FunctionRef<void(const Shape& index)> f);
 
 // The element of `x` that an index of a wider shape broadcasts from.
 const Real& broadcast_at(const Array& x, const Shape& index);
 
 Shape broadcast_shape(const Shape& a, const Shape& b);
 
-Array map(const Array& x, const std::function<Real(const Real&)>& f);
-Array zip(const Array& a, const Array& b, const std::function<Real(const Real&, const Real&)>& f);
+Array map(const Array& x, FunctionRef<Real(const Real&)> f);
+Array zip(const Array& a, const Array& b, FunctionRef<Real(const Real&, const Real&)> f);
 
 // f of all elements along `axes` (none: all of them), for each of the other indices.
 Array reduce(const Array& x, const std::vector<int64_t>& axes, bool keep,
-             const std::function<Real(std::span<const Real>)>& f);
+             FunctionRef<Real(std::span<const Real>)> f);
 // f of each line along one axis, giving a line of the same length.
-Array along(const Array& x, int64_t axis,
-            const std::function<std::vector<Real>(std::span<const Real>)>& f);
+Array along(const Array& x, int64_t axis, FunctionRef<std::vector<Real>(std::span<const Real>)> f);
 
 Array permuted(const Array& x, const std::vector<int64_t>& order);
 inline Array reshaped(const Array& x, const Shape& shape) { return {shape, x.values}; }

@@ -28,7 +28,7 @@ Shape index_of(int64_t a, int64_t b, const Shape& rest) {
 // Calls f(position in x, position in y) for each pair that one tap of the kernel joins: x = y *
 // stride + tap * dilation - padding.
 void for_each_tap(const Shape& x, const Shape& y, const Shape& tap, const ConvOptions& options,
-                  const std::function<void(const Shape&, const Shape&)>& f) {
+                  FunctionRef<void(const Shape&, const Shape&)> f) {
   for_each_index(y, [&](const Shape& out) {
     Shape in = out;
     for (int axis = 0; axis < y.rank(); ++axis) {
@@ -121,7 +121,7 @@ Case transpose_case(ConvTranspose f, const std::string& name, const Shape& x, co
 
 // Pooling windows: the elements of x under each element of y, and how many a window has in all.
 Array pooled(const Array& x, const PoolOptions& options,
-             const std::function<Real(const std::vector<Real>&, int64_t)>& f) {
+             FunctionRef<Real(const std::vector<Real>&, int64_t)> f) {
   const PerAxis stride = options.stride.empty() ? options.kernel : options.stride;
   Shape result = x.shape, kernel;
   for (int axis = 0; axis < x.shape.rank() - 2; ++axis) {

@@ -18,7 +18,7 @@ struct Source {
   Shape at;
   bool exists = true;
 };
-Array moved(const Array& x, const Shape& shape, const std::function<Source(const Shape&)>& from,
+Array moved(const Array& x, const Shape& shape, FunctionRef<Source(const Shape&)> from,
             double otherwise = 0) {
   Array y(shape);
   for_each_index(shape, [&](const Shape& i) {

@@ -69,7 +69,7 @@ Real smallest(Line x) {
                            [](const Real& a, const Real& b) { return a.value < b.value; });
 }
 
-std::vector<Real> mapped(Line x, const std::function<Real(const Real&)>& f) {
+std::vector<Real> mapped(Line x, Real (*f)(const Real&)) {
   std::vector<Real> y;
   for (const Real& v : x) y.push_back(f(v));
   return y;

@@ -21,7 +21,7 @@ Case nearest_case(const std::string& name, const Shape& x, int64_t height, int64
 }
 
 // The blend of two neighbours along one axis of `lines`, its weights rounded to the tensor's type.
-Real blended(const std::function<Real(int64_t)>& pixel, int64_t in, int64_t out, int64_t i) {
+Real blended(FunctionRef<Real(int64_t)> pixel, int64_t in, int64_t out, int64_t i) {
   const double place = std::max(
       0.0,
       (static_cast<double>(i) + 0.5) * static_cast<double>(in) / static_cast<double>(out) - 0.5);

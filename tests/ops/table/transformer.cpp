@@ -14,7 +14,7 @@ using Line = std::span<const Real>;
 // One query and the keys it sees: softmax of scaled dot products, then the weighted sum of values.
 void attend(Line q, const std::vector<std::vector<Real>>& keys,
             const std::vector<std::vector<Real>>& values, std::span<const Real> biases,
-            double scale, const std::function<void(int64_t, Real)>& write) {
+            double scale, FunctionRef<void(int64_t, Real)> write) {
   std::vector<Real> scores;
   double most = -std::numeric_limits<double>::infinity();
   for (const auto& key : keys) {

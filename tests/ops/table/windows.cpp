@@ -13,7 +13,7 @@ int64_t one_of(const List& list, size_t axis) { return list[std::min(axis, list.
 
 // Calls f(column index, image index) for every element of every window inside the image.
 void for_windows(const Shape& image, const WindowOptions& o,
-                 const std::function<void(const Shape&, const Shape&)>& f) {
+                 FunctionRef<void(const Shape&, const Shape&)> f) {
   List count(2);
   for (size_t a = 0; a < 2; ++a) {
     const int64_t reach = one_of(o.dilation, a) * (one_of(o.kernel, a) - 1) + 1;

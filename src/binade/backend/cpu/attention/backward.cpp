@@ -10,13 +10,13 @@ namespace binade::backend::cpu::attention {
 namespace {
 
 // One per thread, kept between calls.
-struct Scratch {
+struct BackwardScratch {
   ScratchBuffer keys, values, keys_by_channel, queries, queries_by_channel, dout, dout_by_channel,
       scores, gradients, p, ds, ds_of_queries, ds_rows, dq, dk, dv, statistics;
 };
 
-Scratch& scratch() {
-  thread_local Scratch buffers;
+BackwardScratch& backward_scratch() {
+  thread_local BackwardScratch buffers;
   return buffers;
 }
 
@@ -38,12 +38,14 @@ class Backward {
         scale_(static_cast<T>(call.scale)),
         exponent_scale_(static_cast<T>(call.scale * std::numbers::log2e)),
         sizes_(sizes),
-        keys_(scratch().keys, matmuls_.right_bytes(key_block, sizes.dim), sizes.key_blocks()),
-        values_(scratch().values, matmuls_.right_bytes(key_block, sizes.dim), sizes.key_blocks()),
-        keys_by_channel_(scratch().keys_by_channel, matmuls_.left_bytes(sizes.dim, key_block),
-                         sizes.key_blocks()),
-        dk_(scratch().dk.get<T>(key_blocks * key_tile_)),
-        dv_(scratch().dv.get<T>(key_blocks * key_tile_)) {}
+        keys_(backward_scratch().keys, matmuls_.right_bytes(key_block, sizes.dim),
+              sizes.key_blocks()),
+        values_(backward_scratch().values, matmuls_.right_bytes(key_block, sizes.dim),
+                sizes.key_blocks()),
+        keys_by_channel_(backward_scratch().keys_by_channel,
+                         matmuls_.left_bytes(sizes.dim, key_block), sizes.key_blocks()),
+        dk_(backward_scratch().dk.get<T>(key_blocks * key_tile_)),
+        dv_(backward_scratch().dv.get<T>(key_blocks * key_tile_)) {}
 
   // dk and dv of the keys in `keys` (from a block's start), summed over the heads that read
   // kv_head. With `outputs.dq`, `keys` must be all keys.
@@ -261,25 +263,26 @@ class Backward {
   T *dk_, *dv_;  // of the current range of keys, block by block
   const int64_t query_bytes_ = matmuls_.left_bytes(sizes_.query_block, sizes_.dim),
                 channel_bytes_ = matmuls_.left_bytes(sizes_.dim, sizes_.query_block);
-  char* packed_queries_ = scratch().queries.get<char>(query_bytes_);
-  char* packed_dout_ = scratch().dout.get<char>(query_bytes_);
-  char* packed_queries_by_channel_ = scratch().queries_by_channel.get<char>(channel_bytes_);
-  char* packed_dout_by_channel_ = scratch().dout_by_channel.get<char>(channel_bytes_);
+  char* packed_queries_ = backward_scratch().queries.get<char>(query_bytes_);
+  char* packed_dout_ = backward_scratch().dout.get<char>(query_bytes_);
+  char* packed_queries_by_channel_ =
+      backward_scratch().queries_by_channel.get<char>(channel_bytes_);
+  char* packed_dout_by_channel_ = backward_scratch().dout_by_channel.get<char>(channel_bytes_);
   const int64_t tile_ = matmuls_.padded_columns(key_block) * score_capacity_,
                 rounded_ = matmuls_.rounds() ? tile_ : 0;
   // A tile if scores become operands in place; one panel if they are rounded first.
   const int64_t results_ = matmuls_.rounds() ? width_ * score_capacity_ : tile_;
-  T* scores_ = scratch().scores.get<T>(results_);
-  T* gradients_ = scratch().gradients.get<T>(results_);
-  bf16* rounded_p_ = scratch().p.get<bf16>(rounded_);
-  bf16* rounded_ds_ = scratch().ds.get<bf16>(rounded_);
-  bf16* ds_rows_ = scratch().ds_rows.get<bf16>(rounded_);
+  T* scores_ = backward_scratch().scores.get<T>(results_);
+  T* gradients_ = backward_scratch().gradients.get<T>(results_);
+  bf16* rounded_p_ = backward_scratch().p.get<bf16>(rounded_);
+  bf16* rounded_ds_ = backward_scratch().ds.get<bf16>(rounded_);
+  bf16* ds_rows_ = backward_scratch().ds_rows.get<bf16>(rounded_);
   // With groups of 2, ds is stored in rows and packing makes the operand whose rows are queries.
   const bool gradients_in_rows_ = matmuls_.right_group() == 2;
-  void* packed_ds_of_queries_ = scratch().ds_of_queries.get<char>(
+  void* packed_ds_of_queries_ = backward_scratch().ds_of_queries.get<char>(
       matmuls_.right_bytes(sizes_.query_block, matmuls_.padded_columns(key_block)));
-  T* dq_ = scratch().dq.get<T>(query_tile_);
-  T* lse_ = scratch().statistics.get<T>(2 * sizes_.query_block);
+  T* dq_ = backward_scratch().dq.get<T>(query_tile_);
+  T* lse_ = backward_scratch().statistics.get<T>(2 * sizes_.query_block);
   T* delta_ = lse_ + sizes_.query_block;
 };
 

@@ -9,12 +9,12 @@ namespace binade::backend::cpu::attention {
 namespace {
 
 // One per thread, kept between calls.
-struct Scratch {
+struct ForwardScratch {
   ScratchBuffer keys, values, queries, scores, probabilities, out, statistics;
 };
 
-Scratch& scratch() {
-  thread_local Scratch buffers;
+ForwardScratch& forward_scratch() {
+  thread_local ForwardScratch buffers;
   return buffers;
 }
 
@@ -25,8 +25,10 @@ class Forward {
       : call_(call),
         scale_(static_cast<T>(call.scale * std::numbers::log2e)),
         sizes_(sizes),
-        keys_(scratch().keys, matmuls_.left_bytes(key_block, sizes.dim), sizes.key_blocks()),
-        values_(scratch().values, matmuls_.left_bytes(sizes.dim, key_block), sizes.key_blocks()) {}
+        keys_(forward_scratch().keys, matmuls_.left_bytes(key_block, sizes.dim),
+              sizes.key_blocks()),
+        values_(forward_scratch().values, matmuls_.left_bytes(sizes.dim, key_block),
+                sizes.key_blocks()) {}
 
   // Attends the block of queries from `first` on.
   void run(int64_t batch, int64_t head, int64_t first) {
@@ -122,12 +124,12 @@ class Forward {
   PackedKeys values_;     // left, rows are channels
   PackedTile queries_{};  // right
   char* packed_queries_ =
-      scratch().queries.get<char>(matmuls_.right_bytes(sizes_.query_block, sizes_.dim));
+      forward_scratch().queries.get<char>(matmuls_.right_bytes(sizes_.query_block, sizes_.dim));
   // Of the current panel.
-  T* scores_ = scratch().scores.get<T>(width_ * score_capacity_);
-  bf16* rounded_ = scratch().probabilities.get<bf16>(width_ * score_capacity_);
-  T* out_ = scratch().out.get<T>(columns_ * capacity_);
-  T* maximum_ = scratch().statistics.get<T>(3 * columns_);
+  T* scores_ = forward_scratch().scores.get<T>(width_ * score_capacity_);
+  bf16* rounded_ = forward_scratch().probabilities.get<bf16>(width_ * score_capacity_);
+  T* out_ = forward_scratch().out.get<T>(columns_ * capacity_);
+  T* maximum_ = forward_scratch().statistics.get<T>(3 * columns_);
   T* sum_ = maximum_ + columns_;
   T* correction_ = sum_ + columns_;
 };

@@ -11,35 +11,35 @@
 namespace binade::backend::cpu {
 namespace {
 
-using Vector = uint32_t __attribute__((vector_size(16)));
+using Vector128 = uint32_t __attribute__((vector_size(16)));
 
-Vector load(const void* p) {
-  Vector v;
+Vector128 load_128(const void* p) {
+  Vector128 v;
   std::memcpy(&v, p, sizeof v);
   return v;
 }
 
-void store(void* p, Vector v) { std::memcpy(p, &v, sizeof v); }
+void store_128(void* p, Vector128 v) { std::memcpy(p, &v, sizeof v); }
 
 // out[k][r] = in[r][k] for a square of units of 4 or 8 bytes, a vector wide; strides in bytes.
 // Unlike attention's transpose it moves groups of elements of any type and needs no run-time
 // dispatch: it is inlined into packing.
 template <int unit>
 void transpose(const char* in, int64_t in_stride, char* out, int64_t out_stride) {
-  const Vector r0 = load(in), r1 = load(in + in_stride);
+  const Vector128 r0 = load_128(in), r1 = load_128(in + in_stride);
   if constexpr (unit == 8) {
-    store(out, __builtin_shufflevector(r0, r1, 0, 1, 4, 5));
-    store(out + out_stride, __builtin_shufflevector(r0, r1, 2, 3, 6, 7));
+    store_128(out, __builtin_shufflevector(r0, r1, 0, 1, 4, 5));
+    store_128(out + out_stride, __builtin_shufflevector(r0, r1, 2, 3, 6, 7));
   } else {
-    const Vector r2 = load(in + 2 * in_stride), r3 = load(in + 3 * in_stride);
-    const Vector a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
-    const Vector b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
-    const Vector c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-    const Vector d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-    store(out, __builtin_shufflevector(a, b, 0, 1, 4, 5));
-    store(out + out_stride, __builtin_shufflevector(a, b, 2, 3, 6, 7));
-    store(out + 2 * out_stride, __builtin_shufflevector(c, d, 0, 1, 4, 5));
-    store(out + 3 * out_stride, __builtin_shufflevector(c, d, 2, 3, 6, 7));
+    const Vector128 r2 = load_128(in + 2 * in_stride), r3 = load_128(in + 3 * in_stride);
+    const Vector128 a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    const Vector128 b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    const Vector128 c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    const Vector128 d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    store_128(out, __builtin_shufflevector(a, b, 0, 1, 4, 5));
+    store_128(out + out_stride, __builtin_shufflevector(a, b, 2, 3, 6, 7));
+    store_128(out + 2 * out_stride, __builtin_shufflevector(c, d, 0, 1, 4, 5));
+    store_128(out + 3 * out_stride, __builtin_shufflevector(c, d, 2, 3, 6, 7));
   }
 }
 
@@ -81,16 +81,17 @@ template <int group>
   static_assert(group == 2 || group == 4 || group == 8);
   using Halves = uint16_t __attribute__((vector_size(16)));
   using Doubles = uint64_t __attribute__((vector_size(16)));
-  Vector v[8];
+  Vector128 v[8];
   for (int g = 0; g < group; g += 2) {
-    const Halves a = reinterpret_cast<Halves>(load(in + g * k_stride));
-    const Halves b = reinterpret_cast<Halves>(load(in + (g + 1) * k_stride));
-    v[g] = reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
-    v[g + 1] = reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+    const Halves a = reinterpret_cast<Halves>(load_128(in + g * k_stride));
+    const Halves b = reinterpret_cast<Halves>(load_128(in + (g + 1) * k_stride));
+    v[g] = reinterpret_cast<Vector128>(__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
+    v[g + 1] =
+        reinterpret_cast<Vector128>(__builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
   }
   if constexpr (group >= 4) {
     for (int g = 0; g < group; g += 4) {
-      const Vector a = v[g], b = v[g + 1], c = v[g + 2], d = v[g + 3];
+      const Vector128 a = v[g], b = v[g + 1], c = v[g + 2], d = v[g + 3];
       v[g] = __builtin_shufflevector(a, c, 0, 4, 1, 5);
       v[g + 1] = __builtin_shufflevector(a, c, 2, 6, 3, 7);
       v[g + 2] = __builtin_shufflevector(b, d, 0, 4, 1, 5);
@@ -100,13 +101,13 @@ template <int group>
   if constexpr (group == 8) {
     for (int i = 0; i < 4; ++i) {
       const Doubles a = reinterpret_cast<Doubles>(v[i]), b = reinterpret_cast<Doubles>(v[i + 4]);
-      store(out + 2 * i * out_stride,
-            reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 0, 2)));
-      store(out + (2 * i + 1) * out_stride,
-            reinterpret_cast<Vector>(__builtin_shufflevector(a, b, 1, 3)));
+      store_128(out + 2 * i * out_stride,
+                reinterpret_cast<Vector128>(__builtin_shufflevector(a, b, 0, 2)));
+      store_128(out + (2 * i + 1) * out_stride,
+                reinterpret_cast<Vector128>(__builtin_shufflevector(a, b, 1, 3)));
     }
   } else {
-    for (int g = 0; g < group; ++g) store(out + 8 * g, v[g]);
+    for (int g = 0; g < group; ++g) store_128(out + 8 * g, v[g]);
   }
 }
 

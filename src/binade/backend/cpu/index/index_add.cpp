@@ -31,7 +31,7 @@ struct Scatter {
 
 // One piece of work: lines [first, first + lines) and the targets t with t % owners == owner.
 // Owners interleave because frequent indices tend to be close to each other.
-struct Piece {
+struct ScatterPiece {
   int64_t first, lines;
   int64_t owner, owners;
 
@@ -42,7 +42,7 @@ struct Piece {
 template <class T>
 class SumsInPlace {
  public:
-  SumsInPlace(const Scatter& s, const Piece& piece)
+  SumsInPlace(const Scatter& s, const ScatterPiece& piece)
       : base_(s.y.as<T>() + offset_in(s.y, piece.first)),
         step_(s.y_step),
         stride_(s.y.strides.back()) {}
@@ -62,7 +62,7 @@ class SumsInPlace {
 template <class T>
 class SumsBeside {
  public:
-  SumsBeside(const Scatter& s, const Piece& piece)
+  SumsBeside(const Scatter& s, const ScatterPiece& piece)
       : s_(s), piece_(piece), base_(offset_in(s.y, piece.first)), stride_(s.y.strides.back()) {
     const int64_t targets = divide_up(s.targets, piece.owners);
     slots_.assign(static_cast<size_t>(targets), -1);
@@ -91,7 +91,7 @@ class SumsBeside {
 
  private:
   const Scatter& s_;
-  const Piece piece_;
+  const ScatterPiece piece_;
   int64_t base_, stride_;
   std::vector<int64_t> slots_;  // by target / owners
   std::vector<int64_t> used_;   // targets by slot
@@ -100,7 +100,7 @@ class SumsBeside {
 
 // One index for all lines: adds runs.
 template <class T, class Sums>
-void add_runs(const Scatter& s, const Piece& piece, Sums sums) {
+void add_runs(const Scatter& s, const ScatterPiece& piece, Sums sums) {
   const int64_t x_base = offset_in(s.x, piece.first), x_stride = s.x.strides.back();
   const int64_t stride = sums.stride();
   int64_t targets[block_size];
@@ -124,7 +124,7 @@ void add_runs(const Scatter& s, const Piece& piece, Sums sums) {
 
 // An index for each element, several lines side by side.
 template <class T, class Sums>
-void add_elements(const Scatter& s, const Piece& piece, Sums sums) {
+void add_elements(const Scatter& s, const ScatterPiece& piece, Sums sums) {
   const int64_t x_base = offset_in(s.x, piece.first), index_base = offset_in(s.index, piece.first);
   const int64_t stride = sums.stride();
   int64_t targets[lines_together];
@@ -141,7 +141,7 @@ void add_elements(const Scatter& s, const Piece& piece, Sums sums) {
 
 // The same for one line, which runs along the axis.
 template <class T, class Sums>
-void add_line(const Scatter& s, const Piece& piece, Sums sums) {
+void add_line(const Scatter& s, const ScatterPiece& piece, Sums sums) {
   const int64_t x_base = offset_in(s.x, piece.first), index_base = offset_in(s.index, piece.first);
   int64_t targets[block_size];
   T values[block_size];
@@ -158,7 +158,7 @@ void add_line(const Scatter& s, const Piece& piece, Sums sums) {
 enum class Method { runs, elements, line };
 
 template <class T, class Sums>
-void add_piece(Method method, const Scatter& s, const Piece& piece) {
+void add_piece(Method method, const Scatter& s, const ScatterPiece& piece) {
   switch (method) {
     case Method::runs:
       return add_runs<T>(s, piece, Sums(s, piece));
@@ -190,21 +190,21 @@ void scatter(const Scatter& s) {
   // If there are fewer lines than threads, the threads divide the targets too.
   const bool small = outer * blocks * work < elementwise_grain;
   const int64_t owners = small || outer * blocks >= threads() ? 1 : threads();
-  parallel_for(outer * blocks * owners, owners > 1 ? 1 : grain_for(work),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t item = begin; item < end; ++item) {
-                   const int64_t block = item / owners % blocks, matrix = item / owners / blocks;
-                   const Piece piece{.first = matrix * s.width() + block * together,
-                                     .lines = std::min(together, s.width() - block * together),
-                                     .owner = item % owners,
-                                     .owners = owners};
-                   if (s.y.dtype == dtype_of<T>) {
-                     add_piece<T, SumsInPlace<T>>(method, s, piece);
-                   } else {
-                     add_piece<T, SumsBeside<T>>(method, s, piece);
-                   }
-                 }
-               });
+  parallel_for(
+      outer * blocks * owners, owners > 1 ? 1 : grain_for(work), [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t block = item / owners % blocks, matrix = item / owners / blocks;
+          const ScatterPiece piece{.first = matrix * s.width() + block * together,
+                                   .lines = std::min(together, s.width() - block * together),
+                                   .owner = item % owners,
+                                   .owners = owners};
+          if (s.y.dtype == dtype_of<T>) {
+            add_piece<T, SumsInPlace<T>>(method, s, piece);
+          } else {
+            add_piece<T, SumsBeside<T>>(method, s, piece);
+          }
+        }
+      });
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ template <class T>
 using Row = std::vector<T>;
 
 // Rows per thread at a time: some thousand elements, so that starting a thread pays off.
-int64_t grain_for(int64_t width) {
+int64_t rows_per_thread(int64_t width) {
   return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, width));
 }
 
@@ -82,7 +82,7 @@ void forward_as(const NormForward& a) {
   const int64_t rows = width == 0 ? 0 : a.x.numel() / width;
   const NormRows<T>& math = norm_rows<T>();
   const Parameter<T> weight(a.weight, width, T{1}), bias(a.bias, width, T{0});
-  parallel_for(rows, grain_for(width), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, rows_per_thread(width), [&](int64_t begin, int64_t end) {
     Row<T> x_scratch(width), other_scratch(width), y_scratch(width);
     for (int64_t row = begin; row < end; ++row) {
       const int64_t at = row * width;
@@ -235,31 +235,32 @@ void batch_forward_as(const ChannelNormForward& a) {
   const Channels shape(a.x);
   const NormRows<T>& math = norm_rows<T>();
   const Parameter<T> weight(a.weight, shape.channels, T{1}), bias(a.bias, shape.channels, T{0});
-  parallel_for(shape.channels, grain_for(shape.per_channel()), [&](int64_t begin, int64_t end) {
-    Row<T> x_scratch(shape.inner), y_scratch(shape.inner);
-    for (int64_t channel = begin; channel < end; ++channel) {
-      const auto row = [&](int64_t i) {
-        return load(a.x, shape.at(i, channel), shape.inner, x_scratch.data());
-      };
-      if (a.training) {
-        double total = 0, squares = 0;
-        for (int64_t i = 0; i < shape.n; ++i) total += math.sum(row(i), shape.inner);
-        const T center = static_cast<T>(total / static_cast<double>(shape.per_channel()));
-        for (int64_t i = 0; i < shape.n; ++i)
-          squares += math.square_sum(row(i), center, shape.inner);
-        store_at(center, a.mean, channel);
-        store_at(inverse_deviation(static_cast<T>(squares), shape.per_channel(), a.eps), a.rstd,
-                 channel);
-      }
-      const T center = value_at<T>(a.mean, channel);
-      const T scale = value_at<T>(a.rstd, channel) * weight[channel];
-      for (int64_t i = 0; i < shape.n; ++i) {
-        T* out = row_target(a.y, shape.at(i, channel), y_scratch.data());
-        math.affine(row(i), center, scale, bias[channel], shape.inner, out);
-        store(out, a.y, shape.at(i, channel), shape.inner);
-      }
-    }
-  });
+  parallel_for(
+      shape.channels, rows_per_thread(shape.per_channel()), [&](int64_t begin, int64_t end) {
+        Row<T> x_scratch(shape.inner), y_scratch(shape.inner);
+        for (int64_t channel = begin; channel < end; ++channel) {
+          const auto row = [&](int64_t i) {
+            return load(a.x, shape.at(i, channel), shape.inner, x_scratch.data());
+          };
+          if (a.training) {
+            double total = 0, squares = 0;
+            for (int64_t i = 0; i < shape.n; ++i) total += math.sum(row(i), shape.inner);
+            const T center = static_cast<T>(total / static_cast<double>(shape.per_channel()));
+            for (int64_t i = 0; i < shape.n; ++i)
+              squares += math.square_sum(row(i), center, shape.inner);
+            store_at(center, a.mean, channel);
+            store_at(inverse_deviation(static_cast<T>(squares), shape.per_channel(), a.eps), a.rstd,
+                     channel);
+          }
+          const T center = value_at<T>(a.mean, channel);
+          const T scale = value_at<T>(a.rstd, channel) * weight[channel];
+          for (int64_t i = 0; i < shape.n; ++i) {
+            T* out = row_target(a.y, shape.at(i, channel), y_scratch.data());
+            math.affine(row(i), center, scale, bias[channel], shape.inner, out);
+            store(out, a.y, shape.at(i, channel), shape.inner);
+          }
+        }
+      });
 }
 
 void batch_forward(const ChannelNormForward& args) {
@@ -272,39 +273,40 @@ void batch_backward_as(const ChannelNormBackward& a) {
   const Channels shape(a.x);
   const NormRows<T>& math = norm_rows<T>();
   const Parameter<T> weight(a.weight, shape.channels, T{1});
-  parallel_for(shape.channels, grain_for(shape.per_channel()), [&](int64_t begin, int64_t end) {
-    Row<T> dy_scratch(shape.inner), x_scratch(shape.inner), dx_scratch(shape.inner);
-    for (int64_t channel = begin; channel < end; ++channel) {
-      const T center = value_at<T>(a.mean, channel), scale = value_at<T>(a.rstd, channel);
-      double plain = 0, centered = 0;
-      for (int64_t i = 0; i < shape.n; ++i) {
-        const T* g = load(a.dy, shape.at(i, channel), shape.inner, dy_scratch.data());
-        const T* in = load(a.x, shape.at(i, channel), shape.inner, x_scratch.data());
-        plain += math.sum(g, shape.inner);
-        centered += math.centered_dot(g, in, center, shape.inner);
-      }
-      store_at(static_cast<T>(centered) * scale, a.dweight, channel);
-      store_at(static_cast<T>(plain), a.dbias, channel);
-      if (!a.dx.present) continue;
-      const double count = static_cast<double>(shape.per_channel());
-      const T factor = scale * weight[channel];
-      Line<T> line{.slope = 0, .offset = 0};
-      if (a.training) {
-        line = {.slope = -factor * scale * scale * static_cast<T>(centered / count),
-                .offset = -factor * static_cast<T>(plain / count)};
-      }
-      for (int64_t i = 0; i < shape.n; ++i) {
-        const int64_t at = shape.at(i, channel);
-        T* out = row_target(a.dx, at, dx_scratch.data());
-        math.gradient({.dy = load(a.dy, at, shape.inner, dy_scratch.data()),
-                       .x = load(a.x, at, shape.inner, x_scratch.data()),
-                       .center = center,
-                       .scale = factor},
-                      line, shape.inner, out);
-        store(out, a.dx, at, shape.inner);
-      }
-    }
-  });
+  parallel_for(
+      shape.channels, rows_per_thread(shape.per_channel()), [&](int64_t begin, int64_t end) {
+        Row<T> dy_scratch(shape.inner), x_scratch(shape.inner), dx_scratch(shape.inner);
+        for (int64_t channel = begin; channel < end; ++channel) {
+          const T center = value_at<T>(a.mean, channel), scale = value_at<T>(a.rstd, channel);
+          double plain = 0, centered = 0;
+          for (int64_t i = 0; i < shape.n; ++i) {
+            const T* g = load(a.dy, shape.at(i, channel), shape.inner, dy_scratch.data());
+            const T* in = load(a.x, shape.at(i, channel), shape.inner, x_scratch.data());
+            plain += math.sum(g, shape.inner);
+            centered += math.centered_dot(g, in, center, shape.inner);
+          }
+          store_at(static_cast<T>(centered) * scale, a.dweight, channel);
+          store_at(static_cast<T>(plain), a.dbias, channel);
+          if (!a.dx.present) continue;
+          const double count = static_cast<double>(shape.per_channel());
+          const T factor = scale * weight[channel];
+          Line<T> line{.slope = 0, .offset = 0};
+          if (a.training) {
+            line = {.slope = -factor * scale * scale * static_cast<T>(centered / count),
+                    .offset = -factor * static_cast<T>(plain / count)};
+          }
+          for (int64_t i = 0; i < shape.n; ++i) {
+            const int64_t at = shape.at(i, channel);
+            T* out = row_target(a.dx, at, dx_scratch.data());
+            math.gradient({.dy = load(a.dy, at, shape.inner, dy_scratch.data()),
+                           .x = load(a.x, at, shape.inner, x_scratch.data()),
+                           .center = center,
+                           .scale = factor},
+                          line, shape.inner, out);
+            store(out, a.dx, at, shape.inner);
+          }
+        }
+      });
 }
 
 void batch_backward(const ChannelNormBackward& args) {
@@ -331,7 +333,7 @@ void group_forward_as(const ChannelNormForward& a) {
   const int64_t size = shape.size(), channels = shape.groups * shape.channels;
   const NormRows<T>& math = norm_rows<T>();
   const Parameter<T> weight(a.weight, channels, T{1}), bias(a.bias, channels, T{0});
-  parallel_for(shape.count(), grain_for(size), [&](int64_t begin, int64_t end) {
+  parallel_for(shape.count(), rows_per_thread(size), [&](int64_t begin, int64_t end) {
     Row<T> x_scratch(size), y_scratch(size);
     for (int64_t group = begin; group < end; ++group) {
       const T* in = load(a.x, group * size, size, x_scratch.data());
@@ -363,7 +365,7 @@ void group_backward_as(const ChannelNormBackward& a) {
   const Parameter<T> weight(a.weight, channels, T{1});
   // Per sample and channel: the sums of dy and of dy * (x - mean) * rstd.
   Row<T> plain(static_cast<size_t>(shape.n * channels)), centered(plain.size());
-  parallel_for(shape.count(), grain_for(size), [&](int64_t begin, int64_t end) {
+  parallel_for(shape.count(), rows_per_thread(size), [&](int64_t begin, int64_t end) {
     Row<T> dy_scratch(size), x_scratch(size), dx_scratch(size);
     for (int64_t group = begin; group < end; ++group) {
       const T* g = load(a.dy, group * size, size, dy_scratch.data());
@@ -416,7 +418,7 @@ void normalize(const TensorView& x, const TensorView& weight, const TensorView& 
   const int64_t rows = x.shape[0], width = x.shape[1];
   const NormRows<float>& math = norm_rows<float>();
   const Parameter<float> w(weight, width, 1), b(bias, width, 0);
-  parallel_for(rows, grain_for(width), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, rows_per_thread(width), [&](int64_t begin, int64_t end) {
     Row<float> x_scratch(width), y_scratch(width);
     for (int64_t row = begin; row < end; ++row) {
       const float* in = load(x, row * width, width, x_scratch.data());

@@ -92,11 +92,11 @@ std::vector<int64_t> best_indices(bool largest, const ReductionAxes& axes) {
 }
 
 // The elements along one axis form a line; `view` has the other axes, one position for each line.
-struct Lines {
+struct CumsumLines {
   const TensorView& view;
   int64_t start, step;  // offset of a line's first element, distance between its elements
 
-  Lines(const TensorView& others, int64_t count, int64_t stride, bool reverse)
+  CumsumLines(const TensorView& others, int64_t count, int64_t stride, bool reverse)
       : view(others), start(reverse ? (count - 1) * stride : 0), step(reverse ? -stride : stride) {}
 
   int64_t first(int64_t line) const { return start + offset_in(view, line); }
@@ -104,7 +104,7 @@ struct Lines {
 
 // One line of a running sum. Sums are double: the chain of additions limits the speed anyway.
 template <class T, class Sum>
-void cumsum_line(const Lines& x, const Lines& y, int64_t line, int64_t count) {
+void cumsum_line(const CumsumLines& x, const CumsumLines& y, int64_t line, int64_t count) {
   const int64_t from = x.first(line), to = y.first(line);
   T values[block_size];
   Sum sum{}, sums[block_size];
@@ -117,7 +117,8 @@ void cumsum_line(const Lines& x, const Lines& y, int64_t line, int64_t count) {
 
 // n lines side by side, from `line` on.
 template <class T, class Sum>
-void cumsum_lines(const Lines& x, const Lines& y, int64_t line, int64_t n, int64_t count) {
+void cumsum_lines(const CumsumLines& x, const CumsumLines& y, int64_t line, int64_t n,
+                  int64_t count) {
   const int64_t from = x.first(line), to = y.first(line);
   T values[block_size];
   Sum sums[block_size] = {};
@@ -129,7 +130,7 @@ void cumsum_lines(const Lines& x, const Lines& y, int64_t line, int64_t n, int64
 }
 
 template <class T, class Sum>
-void cumsum_as(const Lines& x, const Lines& y, int64_t count, bool side_by_side) {
+void cumsum_as(const CumsumLines& x, const CumsumLines& y, int64_t count, bool side_by_side) {
   const int64_t lines = x.view.numel();
   if (!side_by_side) {
     parallel_for(lines, grain_for(count), [&](int64_t begin, int64_t end) {
@@ -168,7 +169,7 @@ void cumsum(TensorView x, int axis, bool reverse, TensorView y) {
   if (y.numel() == 0) return;
   const ReductionAxes axes(x, y, axis);
   const int64_t count = x.shape[axis];
-  const Lines from(axes.kept, count, x.strides[axis], reverse),
+  const CumsumLines from(axes.kept, count, x.strides[axis], reverse),
       to(axes.kept_y, count, y.strides[axis], reverse);
   with_exact_type(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -14,7 +14,7 @@ namespace {
 
 // Types that formats/convert.h converts to and from float in bulk.
 template <class T>
-constexpr bool is_small = std::is_class_v<T>;
+constexpr bool has_bulk_conversion = std::is_class_v<T>;
 
 // Below this number of elements the call costs more than vector code saves.
 constexpr int64_t bulk = 16;
@@ -26,7 +26,7 @@ void read_typed(const S* in, int64_t stride, int64_t n, T* out) {
   } else if (stride == 1) {
     if constexpr (std::is_same_v<T, S>) {
       std::memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
-    } else if constexpr (is_small<S> && std::is_same_v<T, float>) {
+    } else if constexpr (has_bulk_conversion<S> && std::is_same_v<T, float>) {
       if (n >= bulk) return formats::widen(in, out, static_cast<size_t>(n));
       for (int64_t i = 0; i < n; ++i) out[i] = in[i];
     } else {
@@ -42,7 +42,7 @@ void write_typed(const T* values, S* out, int64_t stride, int64_t n) {
   if (stride == 1) {
     if constexpr (std::is_same_v<T, S>) {
       std::memcpy(out, values, static_cast<size_t>(n) * sizeof(T));
-    } else if constexpr (is_small<S> && std::is_same_v<T, float>) {
+    } else if constexpr (has_bulk_conversion<S> && std::is_same_v<T, float>) {
       if (n >= bulk) return formats::narrow(values, out, static_cast<size_t>(n));
       for (int64_t i = 0; i < n; ++i) out[i] = S(values[i]);
     } else {

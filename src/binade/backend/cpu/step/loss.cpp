@@ -25,7 +25,7 @@ void check_target(const char* op, const TensorView& target) {
   }
 }
 
-int64_t grain_for(int64_t classes) {
+int64_t loss_rows_per_thread(int64_t classes) {
   return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, classes));
 }
 
@@ -72,7 +72,7 @@ void gradient_of(const T* x, int64_t label, T normalizer, T loss_gradient,
 // Calls body(row, scratch of a row's size) for all rows.
 template <class T, class F>
 void for_each_row(int64_t rows, int64_t classes, F body) {
-  parallel_for(rows, grain_for(classes), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, loss_rows_per_thread(classes), [&](int64_t begin, int64_t end) {
     std::vector<T> scratch(static_cast<size_t>(classes));
     for (int64_t row = begin; row < end; ++row) body(row, scratch.data());
   });

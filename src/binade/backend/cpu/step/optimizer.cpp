@@ -17,10 +17,8 @@
 namespace binade::backend::cpu {
 namespace {
 
-// All tensors form one list of pieces of at most this many elements, so that threads share large
+// All tensors form one list of pieces of at most norm_piece elements, so that threads share large
 // and small tensors evenly. The pieces depend only on the tensors' sizes.
-constexpr int64_t piece = norm_piece;
-
 struct Piece {
   int64_t index;  // of all pieces
   size_t item;
@@ -32,7 +30,7 @@ struct Piece {
 template <class Size>
 int64_t piece_count(size_t items, Size size) {
   int64_t count = 0;
-  for (size_t i = 0; i < items; ++i) count += divide_up(size(i), piece);
+  for (size_t i = 0; i < items; ++i) count += divide_up(size(i), norm_piece);
   return count;
 }
 
@@ -44,7 +42,7 @@ void for_each_piece(size_t items, Size size, F body) {
   };
   std::vector<Start> starts(items + 1);
   for (size_t i = 0; i < items; ++i) {
-    starts[i + 1] = {starts[i].piece + divide_up(size(i), piece), starts[i].element + size(i)};
+    starts[i + 1] = {starts[i].piece + divide_up(size(i), norm_piece), starts[i].element + size(i)};
   }
   parallel_for(starts[items].piece, 4, [&](int64_t begin, int64_t end) {
     const auto after =
@@ -53,8 +51,9 @@ void for_each_piece(size_t items, Size size, F body) {
     size_t item = static_cast<size_t>(after - starts.begin()) - 1;
     for (int64_t index = begin; index < end; ++index) {
       while (index >= starts[item + 1].piece) ++item;
-      const int64_t at = (index - starts[item].piece) * piece;
-      body(Piece{index, item, at, std::min(piece, size(item) - at), starts[item].element + at});
+      const int64_t at = (index - starts[item].piece) * norm_piece;
+      body(
+          Piece{index, item, at, std::min(norm_piece, size(item) - at), starts[item].element + at});
     }
   });
 }
@@ -180,7 +179,7 @@ void store_master(const T* values, const UpdateItem& item, const Piece& p,
   store_master(values, item.master, p, rounding);
 }
 
-static_assert(piece % formats::dynamic_block == 0);  // so that no block is in two pieces
+static_assert(norm_piece % formats::dynamic_block == 0);  // so that no block is in two pieces
 
 // A moment, which may be 8 bits with a scale per block.
 struct Moment {
@@ -221,7 +220,7 @@ void update_pieces(std::span<const UpdateItem> items, const MasterRounding& roun
       items.size(), [&](size_t i) { return items[i].master.numel(); },
       [&](const Piece& p) {
         const UpdateItem& item = items[p.item];
-        T g_scratch[piece], p_scratch[piece], scratch[3][piece];
+        T g_scratch[norm_piece], p_scratch[norm_piece], scratch[3][norm_piece];
         const Moment first{item.first, item.first_scale, formats::DynamicSign::either},
             second{item.second, item.second_scale, formats::DynamicSign::positive};
         const UpdateRows<T> rows{.gradient = load(item.gradient, p.at, p.count, g_scratch),
@@ -310,7 +309,7 @@ void raise(const TensorView& flag) {
 // A piece in f64, exact for every type.
 const double* load_double(const TensorView& x, const Piece& p, double* scratch) {
   if (x.dtype == DType::f64) return load(x, p.at, p.count, scratch);
-  float narrow[piece];
+  float narrow[norm_piece];
   const float* values = load(x, p.at, p.count, narrow);
   for (int64_t i = 0; i < p.count; ++i) scratch[i] = values[i];
   return scratch;
@@ -349,7 +348,7 @@ bool norm_parts(std::span<const TensorView> gradients, double p, std::span<doubl
   const auto size = [&](size_t i) { return gradients[i].numel(); };
   std::vector<uint8_t> bad(parts.size());
   for_each_piece(gradients.size(), size, [&](const Piece& at) {
-    double scratch[piece];
+    double scratch[norm_piece];
     const double* x = load_double(gradients[at.item], at, scratch);
     const double part = norm_part(p, x, at.count);
     parts[static_cast<size_t>(at.index)] = part;
@@ -393,7 +392,7 @@ void unscale(std::span<const TensorView> gradients, TensorView factor, TensorVie
     const TensorView& gradient = gradients[at.item];
     with_compute_type("unscale", gradient.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      T scratch[piece];
+      T scratch[norm_piece];
       const T* x = load(gradient, at.at, at.count, scratch);
       T* out = row_target(gradient, at.at, scratch);
       const T scale = static_cast<T>(*factor.as<float>());
