@@ -244,7 +244,7 @@ void bind_models(nb::module_& m) {
   nb::class_<nn::GPT, nn::LanguageModel>(m, "_GPT").def(
       "__init__", [](nn::GPT* self, int64_t layers, int64_t width, int64_t heads, int64_t vocab,
                      int64_t context, double dropout, std::optional<DType> residual, bool recompute,
-                     uint64_t seed, Device device, DType dtype) {
+                     int64_t keep_activations, uint64_t seed, Device device, DType dtype) {
         new (self) nn::GPT({.layers = layers,
                             .width = width,
                             .heads = heads,
@@ -253,6 +253,7 @@ void bind_models(nb::module_& m) {
                             .dropout = dropout,
                             .residual = residual,
                             .recompute = recompute,
+                            .keep_activations = keep_activations,
                             .seed = seed},
                            device, dtype);
       });
@@ -260,8 +261,8 @@ void bind_models(nb::module_& m) {
       .def("__init__",
            [](nn::Llama* self, int64_t layers, int64_t width, int64_t heads, int64_t kv_heads,
               int64_t hidden, int64_t vocab, int64_t context, double eps, double rope_theta,
-              bool tied_head, std::optional<DType> residual, bool recompute, uint64_t seed,
-              Device device, DType dtype) {
+              bool tied_head, std::optional<DType> residual, bool recompute,
+              int64_t keep_activations, uint64_t seed, Device device, DType dtype) {
              new (self) nn::Llama({.layers = layers,
                                    .width = width,
                                    .heads = heads,
@@ -274,6 +275,7 @@ void bind_models(nb::module_& m) {
                                    .tied_head = tied_head,
                                    .residual = residual,
                                    .recompute = recompute,
+                                   .keep_activations = keep_activations,
                                    .seed = seed},
                                   device, dtype);
            });

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "binade/amp/fp8.h"
 #include "binade/amp/fp8_quantizer.h"
@@ -101,6 +102,42 @@ TEST_F(KnownAmaxes, AreNotRecordedWithoutGradients) {
   EXPECT_THAT(state("input.pending"), ElementsAre(2));
   sgd.step();
   EXPECT_THAT(state("input.history"), ElementsAre(2, 0, 0, 0));
+}
+
+// A step's first amax raises what is pending directly, later ones are recorded: a non-finite one
+// is dropped in both cases, and the finite ones of the step stay.
+TEST_F(KnownAmaxes, AreDroppedIfTheyAreNotFinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Fp8Recipe recipe{.history = 4};
+  forward_and_backward(recipe, infinity);
+  sgd.zero_grad();
+  const NoGrad no_grad;
+  fill_(layer.weight, 0.5);  // ends the step
+  EXPECT_THAT(state("input.history"), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(state("input.scale"), ElementsAre(1));
+  EXPECT_THAT(state("input.dropped"), ElementsAre(1));
+  for (const auto& [first, second] : {std::pair(infinity, 3.0), std::pair(3.0, infinity)}) {
+    SCOPED_TRACE(first);
+    {
+      const autograd::EnableGrad grad;
+      for (const double x : {first, second}) {
+        const amp::Fp8Autocast fp8(recipe);
+        layer(full({2, 8}, x));
+      }
+    }
+    EXPECT_THAT(state("input.pending"), ElementsAre(3));
+    fill_(layer.weight, 0.5);
+    EXPECT_EQ(state("input.history")[0], 3);
+    EXPECT_THAT(state("input.scale"), ElementsAre(static_cast<float>(448 / 3.0)));
+  }
+  EXPECT_THAT(state("input.dropped"), ElementsAre(3));
+  {
+    const autograd::EnableGrad grad;
+    const amp::Fp8Autocast fp8(recipe);
+    layer(full({2, 8}, infinity));
+  }
+  EXPECT_THAT(state("input.pending"), ElementsAre(0));  // of a saved state
+  EXPECT_THAT(state("input.dropped"), ElementsAre(4));
 }
 
 // A layer that has run takes a saved state as a new one does: nothing of its past rolls in.

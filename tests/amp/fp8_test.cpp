@@ -52,6 +52,7 @@ void expect_bytes(const Tensor& data, const Tensor& expected, DType dtype) {
 void roll(amp::Fp8Stream& stream, double max_value, backend::DelayedRule rule = {}) {
   const backend::DelayedScale rolled[] = {{.history = stream.history,
                                            .pending = stream.pending,
+                                           .dropped = stream.dropped,
                                            .scale = stream.scale,
                                            .scale_inv = stream.scale_inv,
                                            .max_value = max_value,

@@ -69,6 +69,7 @@ const std::vector<Arrangement>& arrangements() {
       {"fp16", "--precision fp16"},
       {"fp8", "--precision fp8"},
       {"bf16 masters, recompute", "--precision bf16 --params masters --recompute"},
+      {"fp8 split, bf16 gradients", "--precision fp8 --params split --gradients bf16"},
       {"fp16 masters, bf16 moments", "--precision fp16 --params masters --moments bf16"},
       {"fp8 masters, accumulate 3", "--precision fp8 --params masters --accumulate 3"},
       {"fp8 auto precision", "--precision fp8 --auto-precision --layer-stats 2"},

@@ -86,12 +86,12 @@ TEST(PlanBytes, OfParametersGradientsAndOptimizerAreKnown) {
 }
 
 // The scaler and FP8's scales are few, and counted: scale, tracker and hysteresis; three streams of
-// a history and four numbers for each linear layer, and its weight in FP8 with two numbers.
+// a history and four numbers for each linear layer, and its weight in FP8 with one number.
 TEST(PlanBytes, IncludeTheStateOfScalersAndScales) {
   const int64_t history = planned("fp8").fp8_history;
-  EXPECT_EQ(forecast(planned("fp8")).of(Category::parameters),
-            4 * all_parameters + layers * 4 * 3 * (history + 4) * 4 +
-                layers * (block_matrices + 4 * 2 * 4));
+  EXPECT_EQ(
+      forecast(planned("fp8")).of(Category::parameters),
+      4 * all_parameters + layers * 4 * 3 * (history + 4) * 4 + layers * (block_matrices + 4 * 4));
   EXPECT_GE(forecast(planned("fp16")).of(Category::optimizer), 8 * all_parameters + 4 + 2 * 4);
   EXPECT_LT(forecast(planned("fp16")).of(Category::optimizer), 8 * all_parameters + 64);
 }

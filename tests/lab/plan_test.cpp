@@ -173,6 +173,24 @@ TEST(Forecast, KnowsTheLogits) {
   EXPECT_EQ(forecast(config_of({"gpt2", "fp32", "autocast", false})).logits, 4 * 24 * 256 * 4);
 }
 
+// A row of logits is 64 KiB: a CPU takes 64 MiB at a time; a GPU at most 384 MiB, which divides
+// 16384 rows into three chunks of whole tiles of 128 rows.
+TEST(Forecast, CountsTheLogitsOfItsDevice) {
+  train::Config config = config_of({"gpt2", "bf16", "autocast", false});
+  config.vocab = 32768;
+  config.width = 1024;
+  config.context = 1024;
+  config.batch = 16;
+  config.device = Device::cpu();
+  const Forecast cpu = forecast(config);
+  config.device = Device::cuda();
+  const Forecast gpu = forecast(config);
+  constexpr int64_t row = 32768 * 2;
+  EXPECT_EQ(cpu.logits, 1024 * row);
+  EXPECT_EQ(gpu.logits, 5504 * row);
+  EXPECT_GT(gpu.peak, cpu.peak);
+}
+
 // The rule of thumb of 6 flops per token and matmul parameter, plus attention.
 TEST(Forecast, CountsTheWork) {
   train::Config config = config_of({"gpt2", "bf16", "autocast", false});

@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <vector>
 
+#include "binade/autograd/anomaly.h"
 #include "binade/autograd/autograd_meta.h"
+#include "binade/autograd/grad.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/autograd/op_observer.h"
+#include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
+#include "binade/base/function_ref.h"
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
@@ -129,6 +133,93 @@ TEST(SavedInput, GetsNoGradientThatAHookMayReplace) {
   EXPECT_FALSE(again->gradients[0].defined());
 }
 
+// x * 2. Its gradient, passed on as a matmul, becomes ones here instead of the matmul's result.
+class DoubledFromMatmul final : public autograd::ResultRecompute {
+ public:
+  explicit DoubledFromMatmul(const Tensor& x) : x_(x) {}
+  Tensor compute(const Tensor&) override {
+    const NoGrad plain;
+    return x_ * 2.0;
+  }
+  Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient) override {
+    EXPECT_EQ(a.shape(), (Shape{1, 1}));
+    EXPECT_EQ(b.shape(), (Shape{1, 2}));
+    backend::of(gradient).elementwise.fill(gradient, 1);
+    return compute(gradient);
+  }
+
+ private:
+  Tensor x_;
+};
+
+// The gradient of x through linear(x * 2, [3, 4]): 6, 8, or 2, 2 if it was passed on as a matmul.
+// `prepare` gets x * 2, `walk` the result.
+std::vector<double> gradient_through(
+    DType dtype, FunctionRef<void(const Tensor&)> prepare,
+    FunctionRef<void(const Tensor&)> walk = [](const Tensor& y) { y.backward(); }) {
+  const Tensor x = test::leaf({1, 2}, {1, 2}, dtype), weight = test::leaf({3, 4}, {1, 2}, dtype);
+  const auto again = std::make_shared<DoubledFromMatmul>(x.detach());
+  const Tensor doubled = x * 2.0;
+  offer_recompute(doubled, again);
+  prepare(doubled);
+  walk(linear(doubled, weight));
+  EXPECT_THAT(test::read(weight.grad()), ElementsAre(2, 4));
+  return test::read(x.grad());
+}
+
+TEST(SavedInput, PassesItsGradientOnAsAMatmul) {
+  EXPECT_THAT(gradient_through(DType::bf16, [](const Tensor&) {}), ElementsAre(2, 2));
+  EXPECT_THAT(gradient_through(DType::f32, [](const Tensor&) {}), ElementsAre(6, 8))
+      << "no device has such a kernel for f32";
+}
+
+struct NoOpObserver final : autograd::OpObserver {
+  void forward(Op, std::span<const Tensor>, std::span<const Tensor>,
+               std::span<const Tensor>) override {}
+  void after_backward(const autograd::Node&, std::span<const Tensor>) override {}
+};
+
+TEST(SavedInput, HasAWholeGradientIfOtherCodeReadsItToo) {
+  const auto nothing = [](const Tensor&) {};
+  const auto backward = [](const Tensor& y) { y.backward(); };
+  EXPECT_THAT(gradient_through(DType::bf16, [](const Tensor& x) { x.retain_grad(); }),
+              ElementsAre(6, 8));
+  EXPECT_THAT(gradient_through(DType::bf16,
+                               [](const Tensor& x) {
+                                 autograd::on_gradient(x, [](const Tensor&) { return Tensor(); });
+                               }),
+              ElementsAre(6, 8));
+  EXPECT_THAT(gradient_through(DType::bf16, nothing,
+                               [](const Tensor& y) { y.backward({}, RetainGraph::yes); }),
+              ElementsAre(6, 8));
+  NoOpObserver observer;
+  EXPECT_THAT(gradient_through(DType::bf16, nothing,
+                               [&](const Tensor& y) {
+                                 const autograd::OpObserverScope observing(&observer);
+                                 backward(y);
+                               }),
+              ElementsAre(6, 8));
+  EXPECT_THAT(gradient_through(DType::bf16, nothing,
+                               [&](const Tensor& y) {
+                                 const autograd::DetectAnomaly detecting;
+                                 backward(y);
+                               }),
+              ElementsAre(6, 8));
+}
+
+// The walk towards x * 2 ends there and returns its gradient.
+TEST(SavedInput, HasAWholeGradientThatIsAskedFor) {
+  const Tensor x = test::leaf({1, 2}, {1, 2}, DType::bf16),
+               weight = test::leaf({3, 4}, {1, 2}, DType::bf16);
+  const auto again = std::make_shared<DoubledFromMatmul>(x.detach());
+  const Tensor doubled = x * 2.0;
+  offer_recompute(doubled, again);
+  const std::vector<Tensor> gradients =
+      autograd::grad({linear(doubled, weight)}, {doubled, weight});
+  EXPECT_THAT(test::read(gradients[0]), ElementsAre(3, 4));
+  EXPECT_THAT(test::read(gradients[1]), ElementsAre(2, 4));
+}
+
 TEST(SavedInput, IsKeptIfItsOpIsGone) {
   const Tensor x = test::leaf({1, 2}, {1, 2}), weight = test::leaf({3, 4}, {1, 2});
   Tensor doubled = x * 2.0;
@@ -154,8 +245,8 @@ TEST(EarlyGradients, AreThoseOfOneUnchangedGradient) {
 
 // The gradients of linear(f(x), weight) on a GPU, with f's result computed again, against those
 // with its result kept: a leaf of its own.
-void expect_gradients_of_a_kept_result(const std::function<Tensor(const Tensor&)>& f,
-                                       const Shape& shape, int64_t width) {
+void expect_gradients_of_a_kept_result(FunctionRef<Tensor(const Tensor&)> f, const Shape& shape,
+                                       int64_t width) {
   const Device gpu = Device::cuda();
   const Tensor x = test::noise_leaf(shape, 1, DType::bf16, gpu),
                same_x = test::noise_leaf(shape, 1, DType::bf16, gpu),
@@ -177,6 +268,40 @@ void expect_gradients_of_a_kept_result(const std::function<Tensor(const Tensor&)
 TEST(RecomputedResultGpu, SwiGluHasTheBitsOfAKeptOne) {
   if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
   expect_gradients_of_a_kept_result([](const Tensor& x) { return swiglu(x); }, {33, 80}, 40);
+}
+
+// Matrices large enough for the kernel that computes the gradient before the activation in the
+// matmul, against the same matmuls with an observer, for which the gradient is written. Only sums'
+// order differs, so that elements may be rounded to a neighbor.
+TEST(RecomputedResultGpu, GradientsThatAreNotWrittenAreThoseThatAre) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "no GPU";
+  const Device gpu = Device::cuda();
+  for (const bool gated : {false, true}) {
+    const auto gradients = [&](autograd::OpObserver* observer) {
+      const autograd::OpObserverScope observing(observer);
+      const auto leaf = [&](const Shape& shape, uint64_t stream) {
+        return test::noise_leaf(shape, stream, DType::bf16, gpu);
+      };
+      const Tensor x = leaf({5632, 64}, 1), up = leaf({gated ? 2560 : 1280, 64}, 2),
+                   bias = leaf({gated ? 2560 : 1280}, 3), down = leaf({128, 1280}, 4);
+      const Tensor hidden = linear(x, up, bias, gated ? Activation::none : Activation::gelu_tanh);
+      linear(gated ? swiglu(hidden) : hidden, down)
+          .backward(test::noise({5632, 128}, 5, DType::bf16, gpu));
+      std::vector<std::vector<double>> result;
+      for (const Tensor& leaf : {x, up, bias, down}) result.push_back(test::read(leaf.grad()));
+      return result;
+    };
+    NoOpObserver observer;
+    const auto found = gradients(nullptr), expected = gradients(&observer);
+    for (size_t i = 0; i < found.size(); ++i) {
+      double error = 0, norm = 0;
+      for (size_t j = 0; j < found[i].size(); ++j) {
+        error += std::pow(found[i][j] - expected[i][j], 2);
+        norm += std::pow(expected[i][j], 2);
+      }
+      EXPECT_LE(std::sqrt(error), 0x1p-8 * std::sqrt(norm)) << "leaf " << i << " gated " << gated;
+    }
+  }
 }
 
 // A graph that is kept computes the same again: nothing that was saved is overwritten.

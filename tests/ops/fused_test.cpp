@@ -204,13 +204,14 @@ TEST(Fused, LinearCrossEntropyInChunksOfAnySize) {
 // GPT-2's head is worth more than its layers, and chunks cost it more than they save; Llama's is
 // small, and so are its chunks. Sizes are those of the published models.
 TEST(LinearCrossEntropy, ChunksOfAGpuFollowTheHeadsSize) {
-  const auto rows = [](int64_t all, int64_t classes, int64_t width) {
-    return logits_rows(all, {.classes = classes, .width = width, .dtype = DType::bf16},
+  const auto rows = [](int64_t all, int64_t classes, int64_t width, bool fp8 = false) {
+    return logits_rows(all, {.classes = classes, .width = width, .dtype = DType::bf16, .fp8 = fp8},
                        Device::cuda());
   };
   EXPECT_EQ(rows(65536, 50304, 768), 16384);
   EXPECT_EQ(rows(16384, 32000, 2048), 5504);  // three chunks, in tiles of 128 rows
   EXPECT_EQ(rows(16384, 32000, 4096), 5504);
+  EXPECT_EQ(rows(16384, 32000, 2048, true), 4096);
   EXPECT_EQ(rows(16384, 128256, 4096), 4096);
   EXPECT_EQ(rows(16384, 256, 384), 16384);  // 8 MiB of logits in all
   EXPECT_EQ(rows(0, 256, 384), 1);

@@ -8,7 +8,9 @@
 #include "binade/autograd/autograd_meta.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
+#include "binade/base/function_ref.h"
 #include "binade/base/random.h"
+#include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -39,7 +41,7 @@ void expect_same_bits(const Outcome& a, const Outcome& b) {
 
 // Runs `program(checkpointed, leaves)` on fresh leaves of the given type.
 Outcome run(bool checkpointed, DType dtype,
-            const std::function<Tensor(bool, std::span<const Tensor>)>& program) {
+            FunctionRef<Tensor(bool, std::span<const Tensor>)> program) {
   random::begin_step(3, 1);
   const std::vector<Tensor> leaves = {noise_leaf({5, 8}, 1, dtype), noise_leaf({8, 8}, 2, dtype),
                                       noise_leaf({8}, 3, dtype)};
@@ -56,7 +58,7 @@ Tensor maybe(bool checkpointed, const Block& f, std::span<const Tensor> inputs) 
 
 class CheckpointBits : public testing::TestWithParam<DType> {
  protected:
-  void expect_equal(const std::function<Tensor(bool, std::span<const Tensor>)>& program) {
+  void expect_equal(FunctionRef<Tensor(bool, std::span<const Tensor>)> program) {
     expect_same_bits(run(false, GetParam(), program), run(true, GetParam(), program));
   }
 };
@@ -323,6 +325,30 @@ TEST(Recompute, ListedParametersAreFinishedAsTheirPartsAre) {
               listed ? (std::vector<std::string>{"part 1", "gradient 1", "part 0", "gradient 0"})
                      : (std::vector<std::string>{"part 1", "part 0", "gradient 1", "gradient 0"}));
   }
+}
+
+// Only GPUs compute results again; a recomputed part follows the choice of its first run.
+TEST(Recompute, KeepResultsHoldsWithinItsScopeAndInRecomputedParts) {
+  EXPECT_TRUE(ops::recomputes_results(Device::cuda()));
+  EXPECT_FALSE(ops::recomputes_results(Device::cpu()));
+  std::vector<bool> seen;
+  const auto part = [&seen](std::span<const Tensor> in) {
+    seen.push_back(ops::recomputes_results(Device::cuda()));
+    return in[0] * in[0];
+  };
+  Tensor y;
+  {
+    const KeepResults keep;
+    EXPECT_FALSE(ops::recomputes_results(Device::cuda()));
+    {
+      const KeepResults again(false);
+      EXPECT_TRUE(ops::recomputes_results(Device::cuda()));
+    }
+    y = checkpoint(part, {noise_leaf({4}, 1)});
+  }
+  EXPECT_TRUE(ops::recomputes_results(Device::cuda()));
+  sum(y).backward();
+  EXPECT_EQ(seen, (std::vector<bool>{false, false}));
 }
 
 }  // namespace

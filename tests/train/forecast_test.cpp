@@ -45,6 +45,27 @@ TEST(Forecast, KnowsFinerFp8Scales) {
   }
 }
 
+TEST(Forecast, IsWhatARunWithAnFp8HeadTakes) {
+  Config config = small_config("fp8");
+  config.fp8_head = true;
+  expect_what_a_run_takes(config, "FP8 head");
+}
+
+// The gradients of its logits are there a second time, in one byte each.
+TEST(Forecast, ChunksOfAnFp8HeadAreShorter) {
+  Config config = small_config("fp8");
+  config.device = Device::cuda();
+  config.vocab = 32000;
+  config.width = 2048;
+  config.context = 2048;
+  config.batch = 8;
+  EXPECT_EQ(loss_chunk(config), 5504);
+  config.fp8_head = true;
+  EXPECT_EQ(loss_chunk(config), 4096);
+  config.precision = Precision::bf16;
+  EXPECT_EQ(loss_chunk(config), 5504);
+}
+
 TEST(Forecast, NeedsNoMemoryForALargeModel) {
   const Config config = resolve({.file = {}, .options = {{"preset", "gpt2-1.5b"}, {"batch", "1"}}});
   const int64_t before = memory::statistics().misses;

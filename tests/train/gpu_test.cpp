@@ -77,6 +77,30 @@ TEST_P(TrainingGpu, GivesTheSameBitsTwice) {
     EXPECT_TRUE(test::same_bits(tensor, two.state.at(name))) << name;
 }
 
+// Kept results come from the forward's kernels, computed ones from the backward's: the same values
+// up to a rounding, so the tolerance is that of FollowsTheCpu.
+TEST_P(TrainingGpu, KeptActivationsFollowTheCpuAndTakeMemory) {
+  const std::string precision = GetParam();
+  for (const ModelFamily family : {ModelFamily::gpt2, ModelFamily::llama}) {
+    Config config = hundred_steps(precision);
+    config.model = family;
+    config.steps = 20;
+    config.batch = 16;
+    const auto peak = [&](int64_t kept) {
+      config.keep_activations = kept;
+      memory::reset_peak(Device::cuda());
+      const int64_t before = memory::allocated(Device::cuda());
+      const Trained gpu = train(config, Device::cuda());
+      const Trained cpu = train(config, Device::cpu());
+      const double tolerance = precision == "fp8" ? 1e-2 : 1e-3;
+      for (size_t i = 0; i < gpu.losses.size(); ++i)
+        EXPECT_NEAR(gpu.losses[i], cpu.losses[i], tolerance * cpu.losses[i]) << "step " << i + 1;
+      return memory::peak(Device::cuda()) - before;
+    };
+    EXPECT_LT(peak(0), peak(config.layers));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, TrainingGpu,
                          ::testing::Values("fp32", "tf32", "bf16", "fp16", "fp8"));
 
@@ -227,6 +251,12 @@ INSTANTIATE_TEST_SUITE_P(
         GraphCase{"bf16_split", "bf16", [](Config& c) { c.params = ParameterStorage::split; }},
         GraphCase{"bf16_accumulate", "bf16", [](Config& c) { c.accumulate = 2; }},
         GraphCase{"bf16_recompute", "bf16", [](Config& c) { c.recompute = true; }},
+        GraphCase{"fp8_bf16_gradients", "fp8",
+                  [](Config& c) {
+                    c.params = ParameterStorage::masters;
+                    c.gradients = DType::bf16;
+                  }},
+        GraphCase{"bf16_kept", "bf16", [](Config& c) { c.keep_activations = 1; }},
         GraphCase{"bf16_llama", "bf16", [](Config& c) { c.model = ModelFamily::llama; }},
         GraphCase{"fp16_skips", "fp16", [](Config& c) { c.scale_init = 0x1p27; }},
         GraphCase{"fp16_grows", "fp16", [](Config& c) { c.scale_growth_interval = 2; }},

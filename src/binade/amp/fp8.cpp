@@ -83,4 +83,11 @@ const Fp8Recipe* fp8_recipe() {
   return excluded || !(recipe->forward || recipe->dgrad || recipe->wgrad) ? nullptr : recipe;
 }
 
+const Fp8Recipe* fp8_head_recipe() {
+  const Fp8Recipe* recipe = fp8_recipe();
+  const bool has_head =
+      recipe != nullptr && recipe->head && recipe->forward && recipe->dgrad && recipe->wgrad;
+  return has_head ? recipe : nullptr;
+}
+
 }  // namespace binade::amp

@@ -42,6 +42,10 @@ struct Fp8Recipe {
   bool wgrad = true;
   // Forward matmuls may accumulate in the tensor cores' shorter registers, which is faster.
   bool fast_accumulation = true;
+  // linear_cross_entropy, the LM head of language models, runs in FP8 too: with scales per tensor
+  // from the values themselves, whatever `scaling` says, and a constant scale for the gradients of
+  // logits, which lie in [-1, 1]. Needs all three matmuls in FP8.
+  bool head = false;
   // Blocks that run without FP8, counted from the model's ends, and module paths that do, with all
   // modules below them.
   int64_t skip_first = 0;
@@ -83,5 +87,7 @@ class Fp8Autocast {
 
 // The recipe of the current module; null if it runs without FP8.
 const Fp8Recipe* fp8_recipe();
+// The same for an LM head; null if the recipe leaves heads out.
+const Fp8Recipe* fp8_head_recipe();
 
 }  // namespace binade::amp

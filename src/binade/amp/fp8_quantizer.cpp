@@ -51,8 +51,12 @@ void Fp8Stream::create(int length, Device device) {
   pending = filled_state({1}, 0, DType::f32, device);
   dropped = filled_state({1}, 0, DType::i32, device);
   // Allocated now, so that the first step holds as many blocks as later ones.
-  prepared = Tensor::empty({2}, DType::f32, device);
-  is_prepared = false;
+  prepared = Tensor::empty({1}, DType::f32, device);
+  is_prepared = has_no_amax = false;
+}
+
+void Fp8Stream::settle() {
+  if (defined()) backend::of(pending).quantize.record_amax({}, pending, dropped);
 }
 
 // GPUs multiply FP8 matrices only if the reduction axis is contiguous. The forward reduces along
@@ -75,20 +79,25 @@ Quantized Fp8Quantizer::quantize_fused(
     FunctionRef<void(const backend::QuantizedOutput&)> write) const {
   const auto& kernels = backend::of(device);
   Quantized result = allocate(shape, device);
-  // A copy of scale_inv, because the stream's own changes at the next step, and an amax.
+  // A copy of scale_inv, because the stream's own changes at the next step.
   const bool prepared = std::exchange(stream.is_prepared, false);
-  const Tensor numbers =
-      prepared ? std::exchange(stream.prepared, {}) : Tensor::empty({2}, DType::f32, device);
-  result.scale_inv = numbers.strided({1, 1}, {1, 1}, 0);
-  Tensor amax;
-  if (backward_follows) amax = numbers.strided({1}, {1}, 1);
-  if (!prepared) {
+  const Tensor scale_inv =
+      prepared ? std::exchange(stream.prepared, {}) : Tensor::empty({1}, DType::f32, device);
+  result.scale_inv = scale_inv.strided({1, 1}, {1, 1}, 0);
+  if (!prepared)
     kernels.elementwise.copy(stream.scale_inv.strided({1, 1}, {1, 1}, 0), result.scale_inv);
-    if (backward_follows) kernels.elementwise.fill(amax, 0);
+  const bool is_first = backward_follows && std::exchange(stream.has_no_amax, false);
+  Tensor amax;
+  if (is_first) {
+    amax = stream.pending;
+  } else if (backward_follows) {
+    amax = Tensor::empty({1}, DType::f32, device);
+    kernels.elementwise.fill(amax, 0);
   }
   write(
       {.scale = stream.scale, .data = result.data, .transposed = result.transposed, .amax = amax});
-  if (backward_follows) kernels.quantize.record_amax(amax, stream.pending, stream.dropped);
+  if (backward_follows && !is_first)
+    kernels.quantize.record_amax(amax, stream.pending, stream.dropped);
   return result;
 }
 
@@ -145,7 +154,8 @@ void Fp8LinearState::forget_weight() {
 
 void Fp8LinearState::restart() {
   seen_storage_ = nullptr;
-  for (Fp8Stream* stream : {&input, &weight, &gradient}) stream->is_prepared = false;
+  for (Fp8Stream* stream : {&input, &weight, &gradient})
+    stream->is_prepared = stream->has_no_amax = false;
   forget_weight();
 }
 
@@ -180,11 +190,12 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
   std::vector<backend::DelayedScale> rolled;
   for (const auto& [stream, role] : streams) {
     if (!stream->prepared.defined())
-      stream->prepared = Tensor::empty({2}, DType::f32, weight_tensor.device());
-    stream->is_prepared = true;
+      stream->prepared = Tensor::empty({1}, DType::f32, weight_tensor.device());
+    stream->is_prepared = stream->has_no_amax = true;
     rolled.push_back(
         {.history = stream->history,
          .pending = stream->pending,
+         .dropped = stream->dropped,
          .scale = stream->scale,
          .scale_inv = stream->scale_inv,
          .max_value = backend::fp8_max(fp8_type(seen_recipe_, role)),
@@ -192,6 +203,11 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
          .prepared = stream->prepared});
   }
   backend::of(weight_tensor).quantize.roll(rolled);
+}
+
+void Fp8LinearState::before_save(const Tensor& weight_tensor) {
+  flush(weight_tensor);
+  for (Fp8Stream* stream : {&input, &weight, &gradient}) stream->settle();
 }
 
 const Quantized& Fp8LinearState::weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor) {

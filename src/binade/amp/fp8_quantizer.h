@@ -19,15 +19,22 @@ struct Fp8Stream {
   Tensor history;    // f32 [length], newest first
   Tensor scale;      // f32 [1]
   Tensor scale_inv;  // f32 [1]
-  Tensor pending;    // f32 [1]: largest amax of the current step
-  Tensor dropped;    // i32 [1]: number of non-finite amaxes
-  // f32 [2]: a copy of scale_inv and an amax of 0, for a step's first quantization. Rolling writes
-  // it, which saves that quantization two kernels. Not part of the saved state.
+  // f32 [1]: largest amax of the current step. Non-finite until settle() or the next roll if the
+  // step's first amax is.
+  Tensor pending;
+  Tensor dropped;  // i32 [1]: number of non-finite amaxes
+  // f32 [1]: a copy of scale_inv for a step's first quantization. Rolling writes it, which saves
+  // that quantization a kernel. Not part of the saved state.
   Tensor prepared;
   bool is_prepared = false;
+  // `pending` is 0, so that the step's first quantization can raise it without a kernel that
+  // records its amax.
+  bool has_no_amax = false;
 
   bool defined() const { return scale.defined(); }
   void create(int length, Device device);
+  // Drops a non-finite amax of the current step from `pending`.
+  void settle();
 };
 
 // Quantizes the tensors of one role of a layer: e4m3, or e5m2 for gradients of hybrid recipes.
@@ -98,6 +105,8 @@ class Fp8LinearState {
 
   // Rolls histories now if that is due, so that the saved state is the next step's initial state.
   void flush(const Tensor& weight_tensor);
+  // flush() if that is due; else drops non-finite amaxes, so that the saved state has none.
+  void before_save(const Tensor& weight_tensor);
   // Keeps the streams as they are, which were loaded: the next forward is like a first one.
   void restart();
 

@@ -27,6 +27,8 @@ Tensor gradient_of(const AutogradMeta& meta) {
 
 DetectAnomaly::DetectAnomaly() : scope_(thread_detects, true) {}
 
+bool detects_anomalies() { return thread_detects; }
+
 void check_for_anomaly(const Node& node) {
   if (!thread_detects) return;
   for (size_t i = 0; i < node.inputs.size(); ++i) {

@@ -17,6 +17,8 @@ class [[nodiscard]] DetectAnomaly {
   Restore<bool> scope_;
 };
 
+bool detects_anomalies();
+
 // For the engine: fails if the backward of `node` wrote NaN. Does nothing outside of DetectAnomaly.
 void check_for_anomaly(const Node& node);
 

@@ -25,6 +25,14 @@ class ResultRecompute {
   // The result. `gradient`, if defined, is the result's complete gradient, so that the op can
   // compute its own gradients in the same pass and keep them for its backward.
   virtual Tensor compute(const Tensor& gradient) = 0;
+
+  // The same if the complete gradient is the matmul a b, which only this op reads: `gradient`, the
+  // tensor that its backward will be passed, may stay unwritten. Undefined, with nothing computed,
+  // for ops that need it written.
+  virtual Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient) {
+    static_cast<void>(a), static_cast<void>(b), static_cast<void>(gradient);
+    return {};
+  }
 };
 
 // Takes the sums of a result's gradient over all axes but the last: the gradient of a bias. An op

@@ -31,6 +31,13 @@ BINADE_HD inline float larger(float amax, float value) {
   return amax != amax || magnitude <= amax ? amax : magnitude;
 }
 
+// Drops a non-finite amax.
+BINADE_HD inline void settle_amax(float& amax, int32_t& dropped) {
+  if (finite(amax)) return;
+  amax = 0;
+  ++dropped;
+}
+
 // The scale of a group in quantize_groups.
 BINADE_HD inline float scale_for(float amax, float max_value, ScaleRule rule) {
   if (amax == 0 || !finite(amax)) return 1;

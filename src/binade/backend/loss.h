@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "binade/backend/quantize.h"
 #include "binade/tensor/tensor.h"
 
 namespace binade::backend {
@@ -15,6 +16,10 @@ struct CrossEntropyForward {
   int64_t ignore_index;
   TensorView losses;    // [rows], f32 (f64 for f64)
   TensorView lse = {};  // [rows], kept for the backward; cross_entropy_to_gradient needs none
+  // Of cross_entropy_to_gradient alone, optional: where it writes dlogits, rounded to the logits'
+  // type and quantized. Columns of `data` past the classes become 0. Its rows may lie in the memory
+  // of the logits' rows, and `transposed` needs `data`; there is no amax.
+  QuantizedOutput quantized = {};
 };
 
 // dlogits = (softmax - smoothed target) * dlosses[row]. They have the strides of the logits and may

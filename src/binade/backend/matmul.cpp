@@ -45,6 +45,12 @@ TensorView transposed(TensorView x) {
   return x;
 }
 
+TensorView batch_of_one(TensorView x) {
+  x.shape = {1, x.shape[0], x.shape[1]};
+  x.strides = {0, x.strides[0], x.strides[1]};
+  return x;
+}
+
 void matmul_dequantized(const MatmulDevice& on, TensorView a, TensorView b, TensorView y,
                         Epilogue epilogue) {
   const memory::CategoryGuard category(memory::Category::workspace);

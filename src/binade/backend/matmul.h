@@ -24,11 +24,19 @@ struct Epilogue {
   ScaleGroup group_b = {};
 };
 
+struct ActivationBackward;
+struct SwiGluBackward;
+
 // y [batch, m, n] = a [batch, m, k] x b [batch, k, n], any strides, a stride of 0 repeats a batch.
 // Accumulates in f32 (f64 for f64). An operand with scales finer than a tensor is one matrix, dense
 // along the summed axis; devices that cannot multiply such operands dequantize them to f32 first.
+//
+// The other two: args.dy [m, n] = a [m, k] x b [k, n], then the kernel of activation.h that reads
+// it. Devices that compute both in one pass leave args.dy unwritten.
 struct MatmulKernels {
   void (*matmul)(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue);
+  void (*matmul_activation_backward)(TensorView a, TensorView b, const ActivationBackward& args);
+  void (*matmul_swiglu_backward)(TensorView a, TensorView b, const SwiGluBackward& args);
 };
 
 // For implementations of `matmul`.
@@ -42,6 +50,9 @@ void require_floating(const TensorView& a, const TensorView& b, const TensorView
 
 // A batch of matrices with rows and columns exchanged.
 TensorView transposed(TensorView x);
+
+// A matrix as a batch of one.
+TensorView batch_of_one(TensorView x);
 
 struct QuantizeKernels;
 

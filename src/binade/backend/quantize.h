@@ -56,10 +56,11 @@ struct NormOperands {
 struct DelayedScale {
   TensorView history;           // f32 [steps]: amaxes, newest first
   TensorView pending;           // f32 [1]: amax of the current step
+  TensorView dropped;           // i32 [1]: number of non-finite amaxes
   TensorView scale, scale_inv;  // f32 [1]
   double max_value;             // of the FP8 type
   DelayedRule rule = {};
-  TensorView prepared = {};  // optional, f32 [2]: becomes the new scale_inv and an amax of 0
+  TensorView prepared = {};  // optional, f32 [1]: becomes a copy of the new scale_inv
 };
 
 // Inputs may have any strides (a transpose is quantized as a view); quantized data is dense. Casts
@@ -92,11 +93,13 @@ struct QuantizeKernels {
   void (*quantize_mx)(TensorView x, TensorView data, TensorView scale_inv);
   // x = data * scale_inv of its group (f32, or e8m0 in u8).
   void (*dequantize)(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x);
-  // pending = max(pending, amax), or dropped (i32 [1]) + 1 if amax is non-finite.
+  // pending = max(pending, amax), or dropped (i32 [1]) + 1 if amax is non-finite. A step's first
+  // quantization may have raised `pending` itself: if that is non-finite, it becomes 0 and is
+  // counted as dropped, also without an `amax`.
   void (*record_amax)(TensorView amax, TensorView pending, TensorView dropped);
-  // For each stream: shifts the history by one step, puts `pending` in front, resets it to 0, and
-  // sets scale = max_value / amax by the rule. An amax of 0 keeps the scale; an infinite scale
-  // becomes the largest float.
+  // For each stream: shifts the history by one step, puts `pending` in front (0 if it is
+  // non-finite, which counts as dropped), resets it to 0, and sets scale = max_value / amax by the
+  // rule. An amax of 0 keeps the scale; an infinite scale becomes the largest float.
   void (*roll)(std::span<const DelayedScale> streams);
 };
 

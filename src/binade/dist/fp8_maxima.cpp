@@ -23,6 +23,11 @@ std::vector<Fp8Maxima::Stream> Fp8Maxima::streams() const {
   return result;
 }
 
+void Fp8Maxima::settle(const std::vector<Stream>& streams) {
+  for (const Stream& one : streams)
+    backend::of(one.pending).quantize.record_amax({}, one.pending, one.dropped);
+}
+
 void Fp8Maxima::begin() {
   counted_.clear();
   for (const Stream& stream : streams())
@@ -31,6 +36,7 @@ void Fp8Maxima::begin() {
 
 void Fp8Maxima::add_to(StepPart& part) {
   const std::vector<Stream> all = streams();
+  settle(all);
   for (size_t i = 0; i < all.size(); ++i) {
     part.maxima.push_back(all[i].pending.item());
     const int64_t added = static_cast<int64_t>(all[i].dropped.item()) - counted_[all[i].name];
@@ -74,6 +80,7 @@ void Fp8Maxima::begin_on_device() {
 void Fp8Maxima::add_to(DeviceTally::Part& part) {
   const std::vector<Stream> all = ordered_streams();
   if (all.empty()) return;
+  settle(all);
   const auto count = std::ssize(all);
   const Device device = all.front().pending.device();
   const auto& kernels = backend::of(device);

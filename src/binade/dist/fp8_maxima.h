@@ -35,6 +35,8 @@ class Fp8Maxima {
     bool is_weight = false;  // which every rank quantizes once
   };
   std::vector<Stream> streams() const;
+  // Drops this rank's non-finite amaxes, so that those of other ranks stay.
+  static void settle(const std::vector<Stream>& streams);
   // The same with weights last, and the `dropped` of all as one f64 tensor.
   std::vector<Stream> ordered_streams() const;
   Tensor dropped_of(const std::vector<Stream>& streams) const;

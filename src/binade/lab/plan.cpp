@@ -18,7 +18,6 @@
 #include "binade/data/corpus.h"
 #include "binade/lab/layer_stats.h"
 #include "binade/lab/step_time.h"
-#include "binade/ops/loss/loss.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/forecast.h"
 #include "binade/train/progress.h"
@@ -54,6 +53,7 @@ class WorkMeter : public autograd::OpObserver {
       // The matmul and, computed with it, both of its gradients.
       const double matmuls = autograd::grad_enabled() ? 3 : 1;
       one.flops = matmuls * 2 * elements(compute[0]) * static_cast<double>(compute[1].size(0));
+      if (amp::fp8_head_recipe() != nullptr) one.dtype = DType::e4m3;
     } else if (op == Op::packed_attention) {
       one.flops = 2 * elements(outputs[0]) * static_cast<double>(compute[0].size(1));
     }
@@ -107,8 +107,9 @@ double moment_bytes(const train::Config& config) {
 // Norm, clipping and the optimizer read and write each parameter's master, moments and gradient.
 Work update_work(const train::Config& config, double parameters) {
   const double copies = config.params == train::ParameterStorage::masters ? 2 : 0;
+  const auto gradient = static_cast<double>(size_of(config.gradients));
   return {.kind = WorkKind::update,
-          .bytes = parameters * (3 * 4 + 4 + 4 + 4 + 2 * moment_bytes(config) + copies)};
+          .bytes = parameters * (3 * gradient + 3 * 4 + 2 * moment_bytes(config) + copies)};
 }
 
 // Whether any step has statistics (Doctor::needs_statistics).
@@ -207,10 +208,7 @@ Forecast forecast(const train::Config& config) {
         (config.params == train::ParameterStorage::split ? 2 : 4) * result.trained_count;
   const DType type =
       train::uses_autocast(config.precision) ? train::autocast_type(config.precision) : DType::f32;
-  result.logits =
-      logits_rows(config.batch * config.context,
-                  {.classes = config.vocab, .width = config.width, .dtype = type}, Device::meta()) *
-      config.vocab * static_cast<int64_t>(size_of(type));
+  result.logits = train::loss_chunk(config) * config.vocab * static_cast<int64_t>(size_of(type));
   if (takes_statistics(config)) result.statistics = statistics_bytes(run, config);
   run.model().state_dict();  // as for a checkpoint, which drops FP8 copies of weights
   result.between_steps = run.memory().allocated;

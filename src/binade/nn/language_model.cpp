@@ -241,6 +241,7 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
     const Fp8LayerScope fp8(static_cast<int64_t>(i), config_.layers);
     const auto index = static_cast<int64_t>(i);
     if (hooks_.before) hooks_.before(index);
+    const KeepResults keep(index < config_.keep_activations);
     if (!config_.recompute || cache != nullptr) {
       std::tie(branch, residual) = block->forward(
           branch, residual, cache != nullptr ? &cache->layers_[i] : nullptr, documents);
@@ -301,7 +302,7 @@ Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets, CrossEnt
   const auto scope = enter();
   const Tensor x = features(tokens, nullptr, documents);
   if (config_.logit_softcap != 0) return cross_entropy(head_logits(x), targets, options);
-  return linear_cross_entropy(x, head_weight(), targets, options);
+  return linear_cross_entropy(x, head_weight(), targets, options, loss_chunk_);
 }
 
 GPT::GPT(const GPTConfig& config, Device device, DType dtype)
@@ -314,6 +315,7 @@ GPT::GPT(const GPTConfig& config, Device device, DType dtype)
                      .dropout = config.dropout,
                      .residual = config.residual,
                      .recompute = config.recompute,
+                     .keep_activations = config.keep_activations,
                      .seed = config.seed},
                     {device, dtype}) {}
 
@@ -334,6 +336,7 @@ Llama::Llama(const LlamaConfig& config, Device device, DType dtype)
                      .tied_head = config.tied_head,
                      .residual = config.residual,
                      .recompute = config.recompute,
+                     .keep_activations = config.keep_activations,
                      .seed = config.seed},
                     {device, dtype}) {}
 

@@ -50,7 +50,10 @@ struct LanguageModelConfig {
   double dropout = 0;
   std::optional<DType> residual;  // type of the residual stream; none: that of the embedding
   bool recompute = false;         // recompute blocks in the backward instead of saving activations
-  uint64_t seed = 0;              // of the initial weights
+  // Blocks, from the first, whose results of activations and FP8 data a GPU keeps for the backward
+  // instead of computing them again (KeepResults).
+  int64_t keep_activations = 0;
+  uint64_t seed = 0;  // of the initial weights
   // Facts for files and for generating text; the model itself does not use them.
   std::string family = {};  // model_type of its config.json; empty: the first that fits
   std::optional<int64_t> bos = {};
@@ -113,6 +116,9 @@ class LanguageModel : public Module {
   const LanguageModelConfig& config() const { return config_; }
   const Tensor& head_weight() const { return head_.defined() ? head_ : embedding_.weight; }
   void set_recompute(bool recompute) { config_.recompute = recompute; }
+  // Rows of logits that loss() computes at a time. 0, the default: as many as suit the device, see
+  // logits_rows().
+  void set_loss_chunk(int64_t rows) { loss_chunk_ = rows; }
   void set_block_hooks(BlockHooks hooks) { hooks_ = std::move(hooks); }
 
  private:
@@ -137,6 +143,7 @@ class LanguageModel : public Module {
 
   LanguageModelConfig config_;
   Embedding embedding_;
+  int64_t loss_chunk_ = 0;
   double embedding_scale_;
   std::unique_ptr<Embedding> positions_;
   Dropout dropout_;
@@ -156,6 +163,7 @@ struct GPTConfig {
   double dropout = 0;
   std::optional<DType> residual = {};
   bool recompute = false;
+  int64_t keep_activations = 0;  // as in LanguageModelConfig
   uint64_t seed = 0;
 };
 
@@ -178,6 +186,7 @@ struct LlamaConfig {
   bool tied_head = false;
   std::optional<DType> residual = {};
   bool recompute = false;
+  int64_t keep_activations = 0;  // as in LanguageModelConfig
   uint64_t seed = 0;
 };
 

@@ -111,7 +111,7 @@ LoraAdapter* Linear::find_adapter(const std::string& name) const {
   return nullptr;
 }
 
-void Linear::before_save() { fp8_->flush(weight); }
+void Linear::before_save() { fp8_->before_save(weight); }
 
 void Linear::before_load(const StateDict& state, const std::string& prefix) {
   const auto history = state.find(prefix + "fp8.input.history");

@@ -4,8 +4,10 @@
 
 #include <cmath>
 
+#include "binade/autograd/anomaly.h"
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/autograd/op_observer.h"
 #include "binade/ops/elementwise/unary.h"
 
 namespace binade::ops {
@@ -154,7 +156,24 @@ Tensor SavedInput::get(const GradSlot& slot) const {
   const bool complete = meta != nullptr && gets_whole_gradient(*meta);
   const Tensor result = recompute_->compute(
       complete ? meta->node->gradients[static_cast<size_t>(meta->output)] : Tensor());
-  return result.strided(shape_, strides_, result.offset());
+  return matrix_of(result);
+}
+
+Tensor SavedInput::get_from_matmul(const GradSlot& slot, const Tensor& a, const Tensor& b) const {
+  const autograd::AutogradMeta* meta = slot.meta().get();
+  if (recompute_ == nullptr || meta == nullptr || !gets_whole_gradient(*meta) ||
+      meta->retains_grad || meta->dtype != a.dtype())
+    return {};
+  // A walk towards given tensors, which keeps the graph, may return this gradient.
+  if (!autograd::releases_graph() || autograd::op_observer() != nullptr ||
+      autograd::detects_anomalies() ||
+      meta->node->gradients[static_cast<size_t>(meta->output)].defined())
+    return {};
+  const Tensor gradient = Tensor::empty(meta->shape, meta->dtype, meta->device);
+  const Tensor result = recompute_->compute_from_matmul(a, b, gradient);
+  if (!result.defined()) return {};
+  slot.add(gradient);
+  return matrix_of(result);
 }
 
 Tensor overwritten_or_new(const Tensor& saved) {

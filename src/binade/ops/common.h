@@ -47,7 +47,16 @@ class SavedInput {
   // gradient, the input's own op may use it in the same pass.
   Tensor get(const GradSlot& slot) const;
 
+  // The matrix, if its gradient a b goes nowhere but to the input's own op, which then computes its
+  // gradients in the same pass. Undefined, with nothing added to `slot`, if other code reads it
+  // too.
+  Tensor get_from_matmul(const GradSlot& slot, const Tensor& a, const Tensor& b) const;
+
  private:
+  Tensor matrix_of(const Tensor& result) const {
+    return result.strided(shape_, strides_, result.offset());
+  }
+
   Saved kept_;
   std::shared_ptr<autograd::ResultRecompute> recompute_;
   Shape shape_;
@@ -64,8 +73,9 @@ void mark_kept(const Tensor& result);
 bool is_kept(const Tensor& x);
 
 // Whether elementwise results are computed again instead of kept. On GPUs that costs one write of
-// them, and memory limits what can be trained; CPUs are limited by arithmetic.
-inline bool recomputes_results(Device device) { return device.is_cuda(); }
+// them, and memory limits what can be trained; CPUs are limited by arithmetic. False within
+// KeepResults.
+bool recomputes_results(Device device);
 
 // A buffer like `saved` for a gradient that is computed from it element by element: `saved` itself
 // if nothing else will read it, else a new one.

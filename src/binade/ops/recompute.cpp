@@ -18,12 +18,15 @@ namespace {
 using namespace ops;
 using ManyFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 
+thread_local bool keeps_results = false;
+
 // The thread state that a forward depends on.
 struct ForwardState {
   amp::AutocastState autocast = amp::autocast_state();
   amp::Fp8State fp8 = amp::fp8_state();
   std::string path = autograd::module_path();
   random::Context random = random::context();
+  bool keeps_results = binade::keeps_results;
 };
 
 std::vector<Tensor> recomputed(const ManyFunction& fn, const ForwardState& state,
@@ -34,6 +37,7 @@ std::vector<Tensor> recomputed(const ManyFunction& fn, const ForwardState& state
   const autograd::RecomputeScope recompute;
   const autograd::EnableGrad enable_grad;
   const Restore<random::Context> random(random::context(), state.random);
+  const KeepResults keep(state.keeps_results);
   return fn(inputs);
 }
 
@@ -70,6 +74,10 @@ void clear_unwritten(std::span<const Tensor> leaves) {
 }
 
 }  // namespace
+
+bool ops::recomputes_results(Device device) { return device.is_cuda() && !keeps_results; }
+
+KeepResults::KeepResults(bool keep) : restore_(keeps_results, keep) {}
 
 std::vector<Tensor> checkpoint_many(ManyFunction fn, std::span<const Tensor> inputs,
                                     std::span<const Tensor> parameters) {

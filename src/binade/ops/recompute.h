@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "binade/base/restore.h"
 #include "binade/tensor/tensor.h"
 
 namespace binade {
@@ -21,5 +22,16 @@ Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& fn,
 std::vector<Tensor> checkpoint_many(std::function<std::vector<Tensor>(std::span<const Tensor>)> fn,
                                     std::span<const Tensor> inputs,
                                     std::span<const Tensor> parameters = {});
+
+// On GPUs the backward computes results of activations and FP8 data again instead of keeping them
+// from the forward. While this lives, forwards on this thread keep them: faster, more memory. On
+// CPUs they are always kept.
+class KeepResults {
+ public:
+  explicit KeepResults(bool keep = true);
+
+ private:
+  Restore<bool> restore_;
+};
 
 }  // namespace binade

@@ -1,5 +1,8 @@
 #include "binade/train/forecast.h"
 
+#include "binade/ops/loss/loss.h"
+#include "binade/train/config/component_options.h"
+
 namespace binade::train {
 namespace {
 
@@ -16,8 +19,19 @@ memory::Statistics without_cache(Device device) {
 
 }  // namespace
 
+int64_t loss_chunk(const Config& config) {
+  const DType type = uses_autocast(config.precision) ? autocast_type(config.precision) : DType::f32;
+  return logits_rows(config.batch * config.context,
+                     {.classes = config.vocab,
+                      .width = config.width,
+                      .dtype = type,
+                      .fp8 = config.precision == Precision::fp8 && config.fp8_head},
+                     device_of(config));
+}
+
 MetaRun::MetaRun(const Config& config, std::shared_ptr<dist::Communicator> ranks)
     : before_(without_cache(Device::meta())), trainer_(on_meta(config), std::move(ranks)) {
+  trainer_.model().set_loss_chunk(loss_chunk(config));
   // Not of the start, when ranks that share the weights have all of them.
   memory::reset_peak(Device::meta());
 }

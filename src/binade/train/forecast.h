@@ -7,6 +7,9 @@
 // allocate and compute nothing.
 namespace binade::train {
 
+// Rows of logits that the loss of a run computes at a time: more on a GPU.
+int64_t loss_chunk(const Config& config);
+
 class MetaRun {
  public:
   explicit MetaRun(const Config& config, std::shared_ptr<dist::Communicator> ranks = nullptr);

@@ -3,46 +3,19 @@
 #include "binade/backend/cuda/choice_file.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <string>
+
+#include "backend/cuda/cache_folder.h"
 
 namespace binade::backend::cuda {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A cache folder of its own.
-class ChoiceFileTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const char* value = getenv("XDG_CACHE_HOME")) previous_ = value;
-    folder_ = fs::path(testing::TempDir()) / "choice_file_test";
-    fs::remove_all(folder_);
-    setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
-  }
-  void TearDown() override {
-    fs::remove_all(folder_);
-    if (previous_) {
-      setenv("XDG_CACHE_HOME", previous_->c_str(), 1);
-    } else {
-      unsetenv("XDG_CACHE_HOME");
-    }
-  }
-
-  static Gpu gpu() {
-    Gpu gpu;
-    gpu.name = "GPU 1/2";
-    gpu.multiprocessors = 7;
-    return gpu;
-  }
-
-  fs::path folder_;
-  std::optional<std::string> previous_;
-};
+using ChoiceFileTest = CacheFolderTest;
 
 TEST_F(ChoiceFileTest, KeepsChoicesForLaterProcesses) {
   ChoiceFile first("library", 3, gpu());

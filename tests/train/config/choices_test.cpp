@@ -29,6 +29,7 @@ TEST(Choices, NamesAndValuesFindEachOther) {
   expect_one_name_per_value(parameter_names);
   expect_one_name_per_value(residual_names);
   expect_one_name_per_value(moments_names);
+  expect_one_name_per_value(gradient_names);
   expect_one_name_per_value(optimizer_names);
   expect_one_name_per_value(fp8_scaling_names);
   expect_one_name_per_value(fp8_format_names);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/unary.h"
 #include "support/values.h"
 #include "train/small_run.h"
 
@@ -20,6 +22,7 @@ TEST(ComponentOptions, AnFp8RecipeHasEverySettingOfItsRun) {
   config.fp8_margin = 3;
   config.fp8_skip_first = 1;
   config.fp8_skip_last = 2;
+  config.fp8_head = true;
   const amp::Fp8State state = fp8_state(config);
   EXPECT_TRUE(state.enabled);
   EXPECT_EQ(state.recipe.scaling, amp::Fp8Scaling::current);
@@ -28,7 +31,37 @@ TEST(ComponentOptions, AnFp8RecipeHasEverySettingOfItsRun) {
   EXPECT_EQ(state.recipe.margin, 3);
   EXPECT_EQ(state.recipe.skip_first, 1);
   EXPECT_EQ(state.recipe.skip_last, 2);
+  EXPECT_TRUE(state.recipe.head);
   EXPECT_FALSE(fp8_state(small_config("bf16")).enabled);
+}
+
+// One rounding of the f32 gradient; those of the head, the embedding and the norms stay f32.
+TEST(ComponentOptions, GradientsInBf16AreThoseInF32RoundedOnce) {
+  for (const ParameterStorage params : {ParameterStorage::masters, ParameterStorage::split}) {
+    Config config = small_config("bf16");
+    config.params = params;
+    const auto gradients = [&](DType dtype) {
+      config.gradients = dtype;
+      const auto model = make_model(config, placement(config));
+      const Tensor tokens = zeros({1, config.context}, DType::i64);
+      model->loss(tokens, tokens).backward();
+      std::map<std::string, Tensor> result;
+      for (const auto& [name, parameter] : model->named_parameters())
+        result[name] = parameter.grad();
+      return result;
+    };
+    const auto wide = gradients(DType::f32), rounded = gradients(DType::bf16);
+    int64_t matrices = 0;
+    for (const auto& [name, gradient] : wide) {
+      EXPECT_EQ(gradient.dtype(), DType::f32) << name;
+      const bool is_matrix = name.starts_with("blocks.") && gradient.rank() == 2;
+      matrices += is_matrix ? 1 : 0;
+      EXPECT_EQ(rounded.at(name).dtype(), is_matrix ? DType::bf16 : DType::f32) << name;
+      EXPECT_EQ(to_vector(rounded.at(name)), to_vector(cast(gradient, rounded.at(name).dtype())))
+          << name;
+    }
+    EXPECT_EQ(matrices, 4 * config.layers);
+  }
 }
 
 // A cooldown takes the last fifth of the steps after the warmup.

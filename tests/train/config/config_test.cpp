@@ -36,8 +36,10 @@ TEST(Config, EveryKeySurvivesSaving) {
                                       {"precision", "fp8"},
                                       {"fp8-scaling", "mx"},
                                       {"fp8-margin", "-3"},
+                                      {"fp8-head", "true"},
                                       {"lr", "1.25e-7"},
                                       {"recompute", "true"},
+                                      {"keep-activations", "2"},
                                       {"nondeterministic", "true"},
                                       {"freeze", "embed*,blocks.0"},
                                       {"dropout", "0.25"},
@@ -49,7 +51,9 @@ TEST(Config, EveryKeySurvivesSaving) {
   EXPECT_EQ(resolve_text(to_toml(config), "saved"), config);
   EXPECT_EQ(config.kv_heads, 2);
   EXPECT_EQ(config.fp8_margin, -3);
+  EXPECT_TRUE(config.fp8_head);
   EXPECT_TRUE(config.recompute);
+  EXPECT_EQ(config.keep_activations, 2);
   EXPECT_TRUE(config.nondeterministic);
   EXPECT_EQ(config.freeze, (std::vector<std::string>{"embed*", "blocks.0"}));
   EXPECT_EQ(config.dropout, 0.25);
@@ -183,6 +187,10 @@ TEST(Config, RefusesBadFiles) {
       {"[model]\npreset = \"huge\"", "expected one of tiny, small, gpt2-124m"},
       {"[precision]\nprecision = \"fp4\"",
        "expected one of fp32, tf32, bf16, fp16, fp8, found \"fp4\""},
+      {"[precision]\ngradients = \"bf16\"",
+       "expected 'f32' with precision bf16 and params autocast, found 'bf16'"},
+      {"[precision]\nparams = \"split\"\ngradients = \"bf16\"\n[train]\naccumulate = 2",
+       "expected 'f32' with accumulate above 1, found 'bf16'"},
       {"[precision]\nprecision = \"fp32\"\nparams = \"masters\"",
        "masters go with bf16, fp16 and fp8"},
       {"[precision]\nprecision = \"fp32\"\nresidual = \"bf16\"", "[precision] residual"},

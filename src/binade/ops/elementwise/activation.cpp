@@ -41,6 +41,15 @@ class SwiGluRecompute final : public autograd::ResultRecompute {
     return y;
   }
 
+  Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient) override {
+    const Tensor& x = x_;
+    const Shape shape{x.size(0), x.size(1) / 2};
+    const Tensor y = Tensor::empty(shape, x.dtype(), x.device()), dx = overwritten_or_new(x);
+    backend::of(x).matmul.matmul_swiglu_backward(a, b, {viewed(gradient, shape), x, dx, y});
+    early_.set(gradient, dx);
+    return y;
+  }
+
   // The gradient of x.
   Tensor gradient(const Tensor& dy) {
     if (const std::optional<Tensor> early = early_.take(dy)) return *early;

@@ -1,7 +1,13 @@
 #include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
 
+#include "binade/amp/fp8_quantizer.h"
+#include "binade/backend/fp8_scale.h"
 #include "binade/base/division.h"
 #include "binade/ops/common.h"
+#include "binade/ops/fp8/matmul.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/matmul/linear.h"
 
@@ -30,11 +36,12 @@ Tensor part(const Tensor& t, int64_t start, int64_t count) {
   return t.strided(shape, t.strides(), t.offset() + start * t.strides()[0]);
 }
 
-// A GPU's fast matmuls need every side to be a multiple of 16 bytes: there an odd vocabulary is
-// padded with rows of zeros. No loss reads their logits, so the gradients of these are zero.
-Tensor with_aligned_rows(const Tensor& weight) {
+// A GPU's fast matmuls in `dtype` need every side to be a multiple of 16 bytes: there an odd
+// vocabulary is padded with rows of zeros. No loss reads their logits, so the gradients of these
+// are zero.
+Tensor with_aligned_rows(const Tensor& weight, DType dtype) {
   const int64_t classes = weight.size(0);
-  const int64_t rows = round_up(classes, 16 / static_cast<int64_t>(size_of(weight.dtype())));
+  const int64_t rows = round_up(classes, 16 / static_cast<int64_t>(size_of(dtype)));
   if (!weight.device().is_cuda() || rows == classes) return weight;
   const Tensor result = Tensor::empty({rows, weight.size(1)}, weight.dtype(), weight.device());
   const auto& elementwise = backend::of(weight).elementwise;
@@ -106,6 +113,56 @@ void check_linear(const Tensor& x, const Tensor& weight, const CrossEntropyOptio
   }
 }
 
+// The operands of a head's matmuls in FP8.
+struct Fp8HeadOperands {
+  bool fast_accumulation;
+  Quantized x, weight;
+  // Gradients of logits are at most 1 for a row weight of 1, so their scale is a constant.
+  DType gradient_type;
+  Tensor scale, scale_inv;
+  Tensor transposed;  // memory for a chunk's gradients, if matmuls of the device read it
+
+  Fp8HeadOperands(const amp::Fp8Recipe& given, const Tensor& x_values, const Tensor& weight_values,
+                  const std::pair<bool, bool>& needs_grad)
+      : fast_accumulation(given.fast_accumulation),
+        gradient_type(amp::fp8_type(given, amp::Fp8Role::gradient)) {
+    const Device device = x_values.device();
+    amp::Fp8Recipe recipe = given;
+    recipe.scaling = amp::Fp8Scaling::current;
+    amp::Fp8Stream none;  // of delayed scaling alone
+    x = amp::Fp8Quantizer{recipe, amp::Fp8Role::activation, none, needs_grad.second}.quantize(
+        x_values);
+    weight =
+        amp::Fp8Quantizer{recipe, amp::Fp8Role::weight, none, true, !needs_grad.first}.quantize(
+            weight_values);
+    scale = Tensor::empty({1}, DType::f32, device);
+    scale_inv = Tensor::empty({1, 1}, DType::f32, device);
+    const double largest = std::ldexp(1.0, backend::fp8_max_exponent(gradient_type));
+    backend::of(device).elementwise.fill(scale, largest);
+    backend::of(device).elementwise.fill(scale_inv, 1 / largest);
+  }
+
+  // The gradients of a chunk, in the memory of its logits.
+  Quantized gradients(const Tensor& logits) const {
+    const int64_t rows = logits.size(0), columns = logits.size(1);
+    const auto pitch = static_cast<int64_t>(size_of(logits.dtype())) * columns;
+    Quantized result{
+        Tensor::of_storage(logits.storage(), {rows, columns}, {pitch, 1}, gradient_type),
+        scale_inv,
+        {}};
+    if (transposed.defined()) result.transposed = transposed.strided({columns, rows}, {rows, 1}, 0);
+    return result;
+  }
+
+  // The rows of x of a chunk, as wgrad reads them.
+  ScaledMatrix x_columns(int64_t start, int64_t count) const {
+    if (!x.transposed.defined()) return {part(x.data, start, count), x.scale_inv};
+    const Tensor& all = x.transposed;
+    return {all.strided({count, all.size(0)}, {1, all.strides()[0]}, all.offset() + start),
+            x.scale_inv};
+  }
+};
+
 // x weight^T and its cross entropy, some rows at a time; the logits of a chunk become their own
 // gradient. Gradients are computed for a row weight of 1 and scaled in the backward: in 16 bits
 // they are then of the size of probabilities, and do not underflow before the loss scale is
@@ -116,23 +173,27 @@ struct ChunkedHead {
   CrossEntropyOptions options;
   Tensor losses;       // [rows]
   Tensor dx, dweight;  // undefined if not needed
-  Tensor lse, logits;
+  std::optional<Fp8HeadOperands> fp8 = {};
+  Tensor lse = {}, logits = {};
   bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
 
   void run(int64_t chunk_rows) {
     const int64_t rows = x.size(0);
     const int64_t chunk = std::clamp<int64_t>(chunk_rows, 1, std::max<int64_t>(rows, 1));
     lse = Tensor::empty({chunk}, losses.dtype(), x.device());
-    logits = new_logits(chunk);
+    logits = new_logits(chunk, x.dtype());
+    // A GPU multiplies FP8 matrices only if the reduction axis is contiguous.
+    if (fp8 && dweight.defined() && x.device().is_cuda())
+      fp8->transposed = new_logits(chunk, fp8->gradient_type);
     if (dweight.defined() && rows == 0) backend::of(x).elementwise.fill(dweight, 0);
     for (int64_t start = 0; start < rows; start += chunk)
       run_chunk(start, std::min(chunk, rows - start));
   }
 
  private:
-  Tensor new_logits(int64_t rows) const {
+  Tensor new_logits(int64_t rows, DType dtype) const {
     const memory::CategoryGuard category(memory::Category::logits);
-    return Tensor::empty({rows, weight.size(0)}, x.dtype(), x.device());
+    return Tensor::empty({rows, weight.size(0)}, dtype, x.device());
   }
 
   static Tensor matrix(const Tensor& t, bool transposed = false) {
@@ -149,19 +210,38 @@ struct ChunkedHead {
         .smoothing = options.smoothing,
         .ignore_index = options.ignore_index,
         .losses = part(losses, start, count)};
-    kernels.matmul.matmul(matrix(in), matrix(weight, true), matrix(out), {.tf32 = tf32});
+    if (fp8) {
+      fp8_matmul(rowwise({part(fp8->x.data, start, count), fp8->x.scale_inv, {}}),
+                 transposed(rowwise(fp8->weight)), {out, false},
+                 {.fast_accumulation = fp8->fast_accumulation});
+    } else {
+      kernels.matmul.matmul(matrix(in), matrix(weight, true), matrix(out), {.tf32 = tf32});
+    }
     if (!dx.defined() && !dweight.defined()) {
       args.lse = part(lse, 0, count);
       kernels.loss.cross_entropy(args);
       return;
     }
+    const GradSlot::Target dx_rows{dx.defined() ? part(dx, start, count) : Tensor(), false};
+    if (fp8) return fp8_gradients(args, out, start, dx_rows);
     kernels.loss.cross_entropy_to_gradient(args);
     if (dx.defined())
-      kernels.matmul.matmul(matrix(out), matrix(weight), matrix(part(dx, start, count)),
-                            {.tf32 = tf32});
+      kernels.matmul.matmul(matrix(out), matrix(weight), matrix(dx_rows.buffer), {.tf32 = tf32});
     if (dweight.defined())
       kernels.matmul.matmul(matrix(out, true), matrix(in), matrix(dweight),
                             {.beta = start == 0 ? 0.0f : 1.0f, .tf32 = tf32});
+  }
+
+  void fp8_gradients(backend::CrossEntropyForward args, const Tensor& chunk_logits, int64_t start,
+                     const GradSlot::Target& dx_rows) const {
+    const Quantized gradients = fp8->gradients(chunk_logits);
+    args.quantized = {
+        .scale = fp8->scale, .data = gradients.data, .transposed = gradients.transposed};
+    backend::of(x).loss.cross_entropy_to_gradient(args);
+    if (dx.defined()) fp8_matmul(rowwise(gradients), columnwise(fp8->weight), dx_rows);
+    if (dweight.defined())
+      fp8_matmul(transposed(columnwise(gradients)), fp8->x_columns(start, chunk_logits.size(0)),
+                 {dweight, start > 0});
   }
 };
 
@@ -213,7 +293,8 @@ namespace {
 // a GPU each chunk reads and writes the f32 gradient of the weight, as long as a matmul of about
 // 200 rows takes.
 int64_t fitting_rows(const HeadSize& head, Device device) {
-  const int64_t row_bytes = head.classes * static_cast<int64_t>(size_of(head.dtype));
+  const auto logit_bytes = static_cast<int64_t>(size_of(head.dtype));
+  const int64_t row_bytes = head.classes * (logit_bytes + (head.fp8 && device.is_cuda() ? 1 : 0));
   if (!device.is_cuda()) return std::max<int64_t>((int64_t{64} << 20) / row_bytes, 1);
   // A layer has about 12 width^2 weights: a head of more than four layers is a large part of a
   // step, and its chunks are long. The step of a smaller head hardly notices the 5% of 4096 rows.
@@ -249,8 +330,10 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   const Tensor targets = viewed(dense(target), {rows});
   require_classes("linear_cross_entropy", targets, weight.size(0), options.ignore_index);
 
+  const amp::Fp8Recipe* recipe = call[0].dtype() == DType::f64 ? nullptr : amp::fp8_head_recipe();
+  const DType matmul_type = recipe != nullptr ? DType::e4m3 : call[1].dtype();
   ChunkedHead head{.x = viewed(dense(call[0]), {rows, width}),
-                   .weight = with_aligned_rows(call[1]),
+                   .weight = with_aligned_rows(call[1], matmul_type),
                    .target = targets,
                    .classes = weight.size(0),
                    .options = options};
@@ -258,7 +341,11 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   if (call.recording() && x.requires_grad()) head.dx = Tensor::empty_like(head.x);
   if (call.recording() && weight.requires_grad())
     head.dweight = Tensor::empty(head.weight.shape(), accumulation_type(head.x), head.x.device());
-  const HeadSize size{.classes = weight.size(0), .width = width, .dtype = head.x.dtype()};
+  if (recipe != nullptr)
+    head.fp8.emplace(*recipe, head.x, head.weight,
+                     std::pair(head.dx.defined(), head.dweight.defined()));
+  const HeadSize size{
+      .classes = weight.size(0), .width = width, .dtype = head.x.dtype(), .fp8 = recipe != nullptr};
   head.run(chunk_rows > 0 ? chunk_rows : logits_rows(rows, size, x.device()));
 
   const Tensor row = row_weight(targets, options, head.losses.dtype());

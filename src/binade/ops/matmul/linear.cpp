@@ -36,22 +36,24 @@ class ActivationRecompute final : public autograd::ResultRecompute {
 
   Tensor compute(const Tensor& gradient) override {
     const Tensor& pre = pre_;
-    const Tensor y = Tensor::empty_like(pre);
-    // Without a gradient the pass has a second result, which is not read.
-    const Tensor dy = gradient.defined() ? viewed(dense(gradient), pre.shape()) : pre;
-    const Tensor dpre = gradient.defined() ? overwritten_or_new(pre) : Tensor::empty_like(pre);
-    Tensor dbias;
-    if (has_bias_ && gradient.defined())
-      dbias = Tensor::empty({pre.size(1)}, accumulation_type(pre), pre.device());
-    backend::of(pre).activation.activation_backward(
-        {.activation = activation_,
-         .dy = dy,
-         .pre_activation = pre,
-         .dx = dpre,
-         .dbias = dbias.defined() ? backend::Target{.view = dbias} : backend::Target{},
-         .y = y});
-    if (gradient.defined()) early_.set(gradient, {dpre, dbias});
+    const auto& kernels = backend::of(pre).activation;
+    if (gradient.defined()) {
+      return with_gradients(pre, gradient, viewed(dense(gradient), pre.shape()),
+                            kernels.activation_backward);
+    }
+    // The pass has a second result, which is not read.
+    const Tensor y = Tensor::empty_like(pre), unused = Tensor::empty_like(pre);
+    kernels.activation_backward(
+        {.activation = activation_, .dy = pre, .pre_activation = pre, .dx = unused, .y = y});
     return y;
+  }
+
+  Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient) override {
+    const Tensor& pre = pre_;
+    return with_gradients(pre, gradient, viewed(gradient, pre.shape()),
+                          [&](const backend::ActivationBackward& args) {
+                            backend::of(a).matmul.matmul_activation_backward(a, b, args);
+                          });
   }
 
   // The gradient before the activation; also adds the bias's gradient.
@@ -67,6 +69,23 @@ class ActivationRecompute final : public autograd::ResultRecompute {
   struct Gradients {
     Tensor dpre, dbias;
   };
+
+  // The result; keeps the gradients that the kernel computes from dy, a view of `gradient`.
+  template <class Kernel>
+  Tensor with_gradients(const Tensor& pre, const Tensor& gradient, const Tensor& dy,
+                        Kernel kernel) {
+    const Tensor y = Tensor::empty_like(pre), dpre = overwritten_or_new(pre);
+    Tensor dbias;
+    if (has_bias_) dbias = Tensor::empty({pre.size(1)}, accumulation_type(pre), pre.device());
+    kernel({.activation = activation_,
+            .dy = dy,
+            .pre_activation = pre,
+            .dx = dpre,
+            .dbias = has_bias_ ? backend::Target{.view = dbias} : backend::Target{},
+            .y = y});
+    early_.set(gradient, {dpre, dbias});
+    return y;
+  }
 
   Activation activation_;
   Saved pre_;
@@ -140,15 +159,18 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     } else {
       dy = activated->gradient(dy_given, dx[2]);
     }
-    if (dx[0].needs_grad()) {
+    // x, if it is needed and was computed along with its gradient.
+    Tensor flat;
+    if (dx[1].needs_grad() && size_of(dy.dtype()) == 2) flat = x.get_from_matmul(dx[0], dy, weight);
+    if (dx[0].needs_grad() && !flat.defined()) {
       const auto [buffer, accumulate] = dx[0].target();
       kernels.matmul.matmul(matrix(dy), matrix(weight), matrix(viewed(buffer, {rows, in})),
                             {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
     }
     if (dx[1].needs_grad()) {
       const auto [buffer, accumulate] = dx[1].target();
-      kernels.matmul.matmul(matrix_transposed(dy), matrix(x.get(dx[0])), matrix(buffer),
-                            {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
+      kernels.matmul.matmul(matrix_transposed(dy), matrix(flat.defined() ? flat : x.get(dx[0])),
+                            matrix(buffer), {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
     }
   });
   offer_gradient_sums(result, bias_gradient);

@@ -61,6 +61,7 @@ inline constexpr Named<std::optional<DType>> residual_names[] = {
     {"auto", {}}, {"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}};
 inline constexpr Named<DType> moments_names[] = {
     {"f32", DType::f32}, {"bf16", DType::bf16}, {"8bit", DType::u8}};
+inline constexpr Named<DType> gradient_names[] = {{"f32", DType::f32}, {"bf16", DType::bf16}};
 inline constexpr Named<OptimizerKind> optimizer_names[] = {{"adamw", OptimizerKind::adamw},
                                                            {"lion", OptimizerKind::lion},
                                                            {"adafactor", OptimizerKind::adafactor},

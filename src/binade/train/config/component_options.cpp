@@ -104,9 +104,23 @@ nn::LanguageModelConfig model_config(const Config& config) {
   model.dropout = config.dropout;
   model.residual = config.residual;
   model.recompute = config.recompute;
+  model.keep_activations = config.keep_activations;
   model.seed = static_cast<uint64_t>(config.seed);
   return model;
 }
+
+namespace {
+
+// Not those of the head and the embedding, which are sums of several matmuls or of rows.
+void set_gradient_types(const nn::LanguageModel& model, DType dtype) {
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    const bool is_matrix = name.starts_with("blocks.") && parameter.rank() == 2;
+    if (is_matrix && parameter.dtype() == DType::bf16 && parameter.requires_grad())
+      parameter.set_grad_dtype(dtype);
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement) {
   auto model = std::make_unique<nn::LanguageModel>(model_config(config), placement);
@@ -116,6 +130,7 @@ std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placemen
                               .dropout = config.lora_dropout,
                               .targets = config.lora_targets});
   freeze(*model, config.freeze);
+  set_gradient_types(*model, config.gradients);
   return model;
 }
 
@@ -262,6 +277,7 @@ amp::Fp8State fp8_state(const Config& config) {
                               .format = config.fp8_format,
                               .history = static_cast<int>(config.fp8_history),
                               .margin = static_cast<int>(config.fp8_margin),
+                              .head = config.fp8_head,
                               .skip_first = config.fp8_skip_first,
                               .skip_last = config.fp8_skip_last};
   amp::Fp8State state = fp8_state_of(config.precision == Precision::fp8, recipe, config.overrides);

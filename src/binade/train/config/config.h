@@ -37,10 +37,11 @@ struct Config {
   Precision precision = Precision::bf16;
   ParameterStorage params = ParameterStorage::autocast;
   std::optional<DType> residual;  // none: as the embedding gives it
-  DType moments = DType::f32;
+  DType moments = DType::f32, gradients = DType::f32;
   amp::Fp8Scaling fp8_scaling = amp::Fp8Scaling::delayed;
   amp::Fp8Format fp8_format = amp::Fp8Format::hybrid;
   int64_t fp8_history = 16, fp8_margin = 0, fp8_skip_first = 0, fp8_skip_last = 0;
+  bool fp8_head = false;
   bool auto_precision = false;
   std::string precision_plan;
   double scale_init = 65536;
@@ -57,6 +58,7 @@ struct Config {
   double dropout = 0;
   std::vector<std::string> freeze;  // patterns of parameters' names
   bool recompute = false;
+  int64_t keep_activations = 0;
   GraphMode graph = GraphMode::automatic;
   bool nondeterministic = false;
   int64_t seed = 0, threads = 0;

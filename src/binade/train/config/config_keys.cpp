@@ -75,6 +75,9 @@ constexpr Key all_keys[] = {
      "Type of the residual stream; auto: that of the embedding's output"},
     {"precision", "moments", choice<&C::moments, moments_names>,
      "Type of Adam's moments (adamw, muon) and Lion's momentum (f32, bf16)"},
+    {"precision", "gradients", choice<&C::gradients, gradient_names>,
+     "Type of the gradients of blocks' matrices with bf16 parameters; bf16: rounded once, after "
+     "f32 sums"},
     {"precision", "fp8_scaling", choice<&C::fp8_scaling, fp8_scaling_names>, "FP8 scaling recipe"},
     {"precision", "fp8_format", choice<&C::fp8_format, fp8_format_names>,
      "hybrid: e4m3 forward, e5m2 for gradients; e4m3: everywhere"},
@@ -86,6 +89,8 @@ constexpr Key all_keys[] = {
      "First blocks that do not run in FP8"},
     {"precision", "fp8_skip_last", Whole{&C::fp8_skip_last, 0, 1024},
      "Last blocks that do not run in FP8"},
+    {"precision", "fp8_head", Switch{&C::fp8_head},
+     "LM head in FP8 too: e4m3, scaled by its own values, and gradients of logits in e5m2"},
     {"precision", "auto_precision", Switch{&C::auto_precision},
      "Move matmuls that FP8 harms to finer scales or bf16 and back, and write the plan of it"},
     {"precision", "precision_plan", Text{&C::precision_plan},
@@ -116,6 +121,9 @@ constexpr Key all_keys[] = {
      "it, such as embedding or blocks.0"},
     {"train", "recompute", Switch{&C::recompute},
      "Recompute blocks in backward instead of keeping their activations"},
+    {"train", "keep_activations", Whole{&C::keep_activations, 0, most_of_a_size},
+     "Blocks whose activation functions and FP8 data a GPU keeps for the backward instead of "
+     "computing them again: faster, more memory. CPUs always keep them"},
     {"train", "graph", choice<&C::graph, graph_names>,
      "Whether a GPU's steps are captured as a graph and replayed; auto: if launching kernels takes "
      "a good part of a step's time"},

@@ -97,6 +97,14 @@ void check_precision(const Config& c) {
   require(c.params != ParameterStorage::split || c.precision != Precision::fp16,
           "[precision] params", "'autocast' or 'masters' with precision fp16", "'split'",
           "the upper bits of an f32 number are a bf16 number, not an f16 one");
+  const bool in_bf16 = c.precision == Precision::bf16 || c.precision == Precision::fp8;
+  require(c.gradients == DType::f32 || (in_bf16 && c.params != ParameterStorage::autocast),
+          "[precision] gradients",
+          fmt::format("'f32' with precision {} and params {}", name(c.precision), name(c.params)),
+          "'bf16'", "bf16 gradients go with bf16 parameters: params 'masters' or 'split'");
+  require(c.gradients == DType::f32 || c.accumulate == 1, "[precision] gradients",
+          "'f32' with accumulate above 1", "'bf16'",
+          "sums of micro-batches' gradients would be rounded to bf16, too");
   require(low || c.residual.value_or(DType::f32) == DType::f32, "[precision] residual",
           fmt::format("'auto' or 'f32' with precision {}", name(c.precision)),
           fmt::format("'{}'", name_in(residual_names, c.residual)));
@@ -205,6 +213,7 @@ Config with_precision(Config config, Precision precision) {
   }
   if (precision == Precision::fp16 && config.params == ParameterStorage::split)
     config.params = ParameterStorage::masters;
+  if (!uses_autocast(precision) || precision == Precision::fp16) config.gradients = DType::f32;
   if (precision != Precision::fp8) {
     config.auto_precision = false;
     config.precision_plan.clear();

@@ -36,6 +36,7 @@ constexpr Conditional conditionals[] = {
     {"fp8_margin", is_delayed, "without --precision fp8 and its delayed scaling"},
     {"fp8_skip_first", is_fp8, "without --precision fp8"},
     {"fp8_skip_last", is_fp8, "without --precision fp8"},
+    {"fp8_head", is_fp8, "without --precision fp8"},
     {"scale_init", is_fp16, "without --precision fp16"},
     {"scale_growth_interval", is_fp16, "without --precision fp16"},
     {"alpha", has_lora, "without --lora-rank"},
@@ -43,6 +44,7 @@ constexpr Conditional conditionals[] = {
     {"moments", has_moments, "with --optimizer adafactor"},
     {"beta1", has_moments, "with --optimizer adafactor"},
     {"beta2", has_moments, "with --optimizer adafactor"},
+    {"keep_activations", is_on_gpu, "without a GPU"},
     {"graph", is_on_gpu, "without a GPU"},
     {"nondeterministic", is_on_gpu, "without a GPU"},
 };

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "backend/cpu/values.h"
+#include "binade/backend/activation.h"
 #include "binade/backend/cpu/kernels.h"
 
 namespace binade::backend::cpu_matmul_test {
@@ -236,6 +237,27 @@ TEST(CpuMatmul, BitsDoNotDependOnThreads) {
   }
   expect_same_bits(results[1], results[0], "2 threads");
   expect_same_bits(results[2], results[0], "8 threads");
+}
+
+// relu' is 0 or 1 and silu'(0) 1/2, so that gradients are sums of whole numbers.
+TEST(CpuMatmul, ActivationsBackwardFollowsTheMatmul) {
+  const Tensor a = make({2, 2}, DType::f32, {1, 2, 3, 4}),
+               b = make({2, 2}, DType::f32, {5, 6, 7, 8});
+  const Tensor dy = filled({2, 2}, DType::f32, NAN), dx = filled({2, 2}, DType::f32, NAN);
+  const Tensor dbias = filled({2}, DType::f32, NAN);
+  kernels.matmul_activation_backward(a, b,
+                                     {.activation = Activation::relu,
+                                      .dy = dy,
+                                      .pre_activation = make({2, 2}, DType::f32, {1, -1, 2, 3}),
+                                      .dx = dx,
+                                      .dbias = {.view = dbias}});
+  EXPECT_EQ(read(dx), (Values{19, 0, 43, 50}));
+  EXPECT_EQ(read(dbias), (Values{62, 50}));
+
+  const Tensor x = make({2, 4}, DType::f32, {0, 0, 2, 4, 0, 0, 6, 8});  // gates of 0
+  const Tensor wide = filled({2, 4}, DType::f32, NAN);
+  kernels.matmul_swiglu_backward(a, b, {dy, x, wide});
+  EXPECT_EQ(read(wide), (Values{19, 44, 0, 0, 129, 200, 0, 0}));
 }
 
 }  // namespace

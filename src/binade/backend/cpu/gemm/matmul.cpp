@@ -1,5 +1,6 @@
 #include "binade/backend/matmul.h"
 
+#include "binade/backend/activation.h"
 #include "binade/backend/cpu/gemm/gemm.h"
 #include "binade/backend/cpu/kernels.h"
 
@@ -31,8 +32,20 @@ void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) 
   gemm(problem);
 }
 
+void matmul_activation_backward(TensorView a, TensorView b, const ActivationBackward& args) {
+  matmul(batch_of_one(a), batch_of_one(b), batch_of_one(args.dy), {});
+  activation_kernels.activation_backward(args);
+}
+
+void matmul_swiglu_backward(TensorView a, TensorView b, const SwiGluBackward& args) {
+  matmul(batch_of_one(a), batch_of_one(b), batch_of_one(args.dy), {});
+  activation_kernels.swiglu_backward(args);
+}
+
 }  // namespace
 
-const MatmulKernels matmul_kernels{.matmul = matmul};
+const MatmulKernels matmul_kernels{.matmul = matmul,
+                                   .matmul_activation_backward = matmul_activation_backward,
+                                   .matmul_swiglu_backward = matmul_swiglu_backward};
 
 }  // namespace binade::backend::cpu

@@ -276,18 +276,18 @@ void dequantize(TensorView data, TensorView scale_inv, ScaleGroup group, TensorV
 }
 
 void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
-  const float value = *amax.as<float>();
-  if (finite(value)) {
-    *pending.as<float>() = std::max(*pending.as<float>(), value);
-  } else {
-    ++*dropped.as<int32_t>();
-  }
+  settle_amax(*pending.as<float>(), *dropped.as<int32_t>());
+  if (!amax.present) return;
+  float value = *amax.as<float>();
+  settle_amax(value, *dropped.as<int32_t>());
+  *pending.as<float>() = std::max(*pending.as<float>(), value);
 }
 
 void roll_one(const DelayedScale& stream) {
   float* past = stream.history.as<float>();
   const int64_t length = stream.history.numel();
   std::move_backward(past, past + length - 1, past + length);
+  settle_amax(*stream.pending.as<float>(), *stream.dropped.as<int32_t>());
   past[0] = std::exchange(*stream.pending.as<float>(), 0.0f);
   const float amax = stream.rule.most_recent ? past[0] : *std::max_element(past, past + length);
   if (amax == 0) return;
@@ -299,9 +299,7 @@ void roll_one(const DelayedScale& stream) {
 void roll(std::span<const DelayedScale> streams) {
   for (const DelayedScale& stream : streams) {
     roll_one(stream);
-    if (!stream.prepared.present) continue;
-    stream.prepared.as<float>()[0] = *stream.scale_inv.as<float>();
-    stream.prepared.as<float>()[1] = 0;
+    if (stream.prepared.present) *stream.prepared.as<float>() = *stream.scale_inv.as<float>();
   }
 }
 

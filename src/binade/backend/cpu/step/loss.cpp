@@ -9,6 +9,7 @@
 #include "binade/backend/cpu/rows/dense_rows.h"
 #include "binade/backend/cpu/step/ctc.h"
 #include "binade/base/parallel.h"
+#include "binade/formats/convert.h"
 
 namespace binade::backend::cpu {
 namespace {
@@ -116,9 +117,24 @@ void cross_entropy_backward(const CrossEntropyBackward& args) {
   });
 }
 
+// Quantizes a row of dlogits, which may lie in the same memory.
+void quantize_gradient(const TensorView& dlogits, int64_t row, const QuantizedOutput& out) {
+  const int64_t classes = dlogits.shape.back();
+  std::vector<float> values(static_cast<size_t>(out.columns()));  // 0 past the classes
+  const float* x = load(dlogits, row * dlogits.strides[0], classes, values.data());
+  const float scale = *out.scale.as<float>();
+  for (int64_t i = 0; i < classes; ++i) values[static_cast<size_t>(i)] = x[i] * scale;
+  const auto narrow = [&](auto* data) {
+    formats::narrow(values.data(), data + row * out.data.strides[0], values.size(),
+                    formats::Rounding::nearest_even, formats::Overflow::saturate);
+  };
+  out.dtype() == DType::e4m3 ? narrow(out.data.as<e4m3>()) : narrow(out.data.as<e5m2>());
+}
+
 void cross_entropy_to_gradient(const CrossEntropyForward& args) {
   check_target("cross_entropy_to_gradient", args.target);
   const TensorView& logits = args.logits;
+  const QuantizedOutput& quantized = args.quantized;
   const LossOptions options{args.smoothing, args.ignore_index, logits.shape.back()};
   with_compute_type("cross_entropy_to_gradient", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -136,6 +152,7 @@ void cross_entropy_to_gradient(const CrossEntropyForward& args) {
       }
       store(out, logits, at, options.classes);
       store(&loss, args.losses, row, 1);
+      if (quantized.data.present) quantize_gradient(logits, row, quantized);
     });
   });
 }

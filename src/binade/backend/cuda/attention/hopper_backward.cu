@@ -3,6 +3,7 @@
 #include "binade/backend/cuda/attention/hopper.h"
 #include "binade/backend/cuda/attention/hopper_compute.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
+#include "binade/backend/cuda/common/tensor_map.h"
 
 // A thread block of three warpgroups owns 128 keys of a head at a time and walks over the queries
 // that see them: one warp loads, two warpgroups compute and add dq to f32 sums in memory, two warps
@@ -131,20 +132,20 @@ __global__ void __launch_bounds__(Tile::threads, 1)
 }
 
 // The statistics of queries, delta being the sums of dout * out over rows; no turns and tiles
-// taken.
+// taken. The grid is [batch, blocks of queries, heads]: no divisions, and blocks that run together
+// read whole rows of packed heads.
 template <class T, class Tile>
 __global__ void __launch_bounds__(256)
     prepare_kernel(Heads<T> dout, Heads<T> out, const float* lse, HopperArguments<T> a,
                    QueryStatistics* statistics) {
   constexpr int lanes = Tile::Dim / 8;  // per row
-  const int64_t thread = first_item(), row = thread / lanes;
-  const int queries = a.sizes.queries, heads = a.sizes.heads;
-  const int64_t rows = a.sizes.batch * heads * queries;
-  if (thread < rows / Tile::queries) a.turns[thread] = 0;
-  if (thread == 0) *a.taken = 0;
-  if (row >= rows) return;
-  const int64_t head = row / queries, at = row % queries, column = thread % lanes * 8;
-  const int64_t b = head / heads, h = head % heads;
+  const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.x);
+  const int thread = static_cast<int>(blockIdx.y * 256 + threadIdx.x);
+  const int at = thread / lanes, column = thread % lanes * 8;
+  const int64_t head = int64_t{b} * a.sizes.heads + h, row = head * a.sizes.queries + at;
+  const int tiles = a.sizes.queries / Tile::queries;
+  if (thread < tiles) a.turns[head * tiles + thread] = 0;
+  if (head == 0 && thread == 0) *a.taken = 0;
   const auto x = load_pack<T, 8>(dout.at(b, h) + at * dout.row + column);
   const auto y = load_pack<T, 8>(out.at(b, h) + at * out.row + column);
   float sum = 0;
@@ -156,20 +157,6 @@ __global__ void __launch_bounds__(256)
   statistics[row] = {split(-lse[row] / a.scale), split(-sum)};
 }
 
-using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-
-// The driver's function: found at run time, as programs also start without a driver.
-EncodeTiled encode_tiled() {
-  static const EncodeTiled function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result;
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
-                                                                12000, cudaEnableDefault, &result);
-    return status == cudaSuccess ? reinterpret_cast<EncodeTiled>(found) : nullptr;
-  }();
-  return function;
-}
-
 // Describes x in boxes of `rows` rows and 64 columns. False if the driver refuses.
 bool encode(CUtensorMap& map, const TensorView& x, int rows) {
   const auto size = [&](int axis) { return static_cast<cuuint64_t>(x.shape[axis]); };
@@ -179,18 +166,20 @@ bool encode(CUtensorMap& map, const TensorView& x, int rows) {
   const cuuint32_t box[] = {64, static_cast<cuuint32_t>(rows), 1, 1}, steps[] = {1, 1, 1, 1};
   const auto type =
       x.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  return encode_tiled()(&map, type, 4, x.data, sizes, strides, box, steps,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return tensor_map_encoder()(&map, type, 4, x.data, sizes, strides, box, steps,
+                              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 bool supports(const AttentionBackward& call) {
   const TensorView &q = call.q, &k = call.k;
-  if (!has_hopper_kernels() || encode_tiled() == nullptr) return false;
+  if (!has_hopper_kernels() || tensor_map_encoder() == nullptr) return false;
   if (q.dtype != DType::f16 && q.dtype != DType::bf16) return false;
   if (q.shape[3] != 64 && q.shape[3] != 128) return false;
   if (q.numel() == 0 || q.shape[2] != k.shape[2] || q.shape[2] % 128 != 0) return false;
+  // The second and third axis of a grid have at most 65535 blocks, here of 16 queries or more.
+  if (q.shape[0] > 65535 || q.shape[2] > 65535 * 16) return false;
   if (!call.lse.is_dense()) return false;
   const TensorView* tensors[] = {&call.dout, &q,       &k,       &call.v,
                                  &call.out,  &call.dq, &call.dk, &call.dv};
@@ -221,9 +210,11 @@ bool run_backward(const AttentionBackward& call) {
                                      .sums = static_cast<float*>(sums.raw_data()),
                                      .turns = turns,
                                      .taken = turns + rows / Tile::queries};
-  launch(prepare_kernel<T, Tile>,
-         static_cast<unsigned>(ceil_div<int64_t>(rows * (Tile::Dim / 8), 256)), 256, 0,
-         Heads<T>(call.dout), Heads<T>(call.out), call.lse.as<float>(), arguments, of_queries);
+  const dim3 grid(static_cast<unsigned>(sizes.heads),
+                  static_cast<unsigned>(sizes.queries / (256 / (Tile::Dim / 8))),
+                  static_cast<unsigned>(sizes.batch));
+  launch(prepare_kernel<T, Tile>, grid, 256, 0, Heads<T>(call.dout), Heads<T>(call.out),
+         call.lse.as<float>(), arguments, of_queries);
   const int64_t tiles = sizes.batch * sizes.kv_heads * (sizes.keys / Tile::keys);
   launch(backward_kernel<T, Tile>,
          static_cast<unsigned>(std::min<int64_t>(tiles, properties().multiprocessors)),

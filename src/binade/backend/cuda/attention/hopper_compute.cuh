@@ -7,16 +7,7 @@
 // The computing warpgroups of Hopper's attention backward.
 namespace binade::backend::cuda::native {
 
-// Two adjacent elements in one register, the first one low.
-template <class T>
-__device__ inline uint32_t narrow_pair(float low, float high) {
-  uint32_t pair;
-  if constexpr (std::is_same_v<T, f16>)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
+using hopper::narrow_pair;
 template <class T>
 __device__ inline float2 widen_pair(uint32_t pair) {
   if constexpr (std::is_same_v<T, f16>)

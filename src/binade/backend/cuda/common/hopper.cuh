@@ -82,6 +82,19 @@ __device__ inline void load_bulk(uint32_t to, const void* from, uint32_t bytes, 
       : "memory");
 }
 
+// ---- Conversions
+
+// Two adjacent elements in one register, the first one low.
+template <class T>
+__device__ inline uint32_t narrow_pair(float low, float high) {
+  uint32_t pair;
+  if constexpr (std::is_same_v<T, f16>)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
 // ---- Additions
 
 // sums += x, four elements in the L2 cache. `sums` is a multiple of 16 bytes.

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <initializer_list>
 #include <limits>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "binade/backend/cuda/choice_file.h"
 #include "binade/backend/cuda/cudnn_plan.h"
 #include "binade/backend/cuda/device.h"
+#include "binade/backend/cuda/tuning.h"
 #include "binade/backend/determinism.h"
 #include "binade/tensor/memory.h"
 
@@ -175,20 +175,12 @@ float measure(Graph& graph, int64_t engine, const ConvProblem& problem) {
   return end.since(begin);
 }
 
-bool is_tuning_enabled() {
-  static const bool enabled = [] {
-    const char* value = std::getenv("BINADE_TUNE");
-    return value == nullptr || std::string_view(value) != "0";
-  }();
-  return enabled;
-}
-
 // The engine that was the fastest when this machine first met the problem, so that results have the
 // same bits in every process. Small problems, and all with BINADE_TUNE=0, take cuDNN's first.
 int64_t choose_engine(Graph& graph, const ConvProblem& problem) {
   static std::mutex mutex;
   static ChoiceFile file("cudnn-conv", cudnnGetVersion(), properties());
-  const bool tunes = is_tuning_enabled() && problem.flops() > flops_worth_tuning;
+  const bool tunes = tuning() != Tuning::off && problem.flops() > flops_worth_tuning;
   const std::vector<int64_t> engines = build_engines(graph, tunes ? tuned_candidates : 1);
   if (engines.empty()) return -1;
   if (!tunes) return engines.front();

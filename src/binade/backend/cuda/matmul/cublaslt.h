@@ -45,8 +45,8 @@ struct BlasGemm {
 
 // Runs the GEMM on the active device's stream. False, with nothing written, if cuBLASLt has no
 // algorithm for it. On first use, a large GEMM is timed with several algorithms and the fastest is
-// remembered, also for later processes; with BINADE_TUNE=0 in the environment, the algorithm that
-// cuBLASLt's heuristic ranks first is used.
+// remembered, also for later processes (tuning.h); without tuning, the algorithm that cuBLASLt's
+// heuristic ranks first is used.
 bool blas_gemm(const BlasGemm& gemm);
 
 }  // namespace binade::backend::cuda

@@ -8,6 +8,7 @@
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/matmul/cublaslt.h"
 #include "binade/backend/cuda/matmul/epilogue.h"
+#include "binade/backend/cuda/matmul/fused_backward.h"
 #include "binade/base/division.h"
 
 namespace binade::backend::cuda {
@@ -373,8 +374,22 @@ void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) 
   }
 }
 
+void matmul_activation_backward(TensorView a, TensorView b, const ActivationBackward& args) {
+  if (fused_activation_backward(a, b, args)) return;
+  matmul(batch_of_one(a), batch_of_one(b), batch_of_one(args.dy), {});
+  activation_kernels.activation_backward(args);
+}
+
+void matmul_swiglu_backward(TensorView a, TensorView b, const SwiGluBackward& args) {
+  if (fused_swiglu_backward(a, b, args)) return;
+  matmul(batch_of_one(a), batch_of_one(b), batch_of_one(args.dy), {});
+  activation_kernels.swiglu_backward(args);
+}
+
 }  // namespace
 
-const MatmulKernels matmul_kernels{.matmul = matmul};
+const MatmulKernels matmul_kernels{.matmul = matmul,
+                                   .matmul_activation_backward = matmul_activation_backward,
+                                   .matmul_swiglu_backward = matmul_swiglu_backward};
 
 }  // namespace binade::backend::cuda

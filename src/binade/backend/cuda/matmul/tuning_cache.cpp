@@ -26,18 +26,23 @@ std::optional<cublasLtMatmulAlgo_t> parse(const std::optional<std::string>& choi
 
 }  // namespace
 
-AlgorithmFile::AlgorithmFile(const Gpu& gpu) : file_("cublaslt", cublasLtGetVersion(), gpu) {}
+AlgorithmFile::AlgorithmFile(const Gpu& gpu, Tuning tuning)
+    : tuning_(tuning),
+      brief_("cublaslt", cublasLtGetVersion(), gpu),
+      sustained_("cublaslt-sustained", cublasLtGetVersion(), gpu) {}
 
 std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find(const GemmKey& key) const {
-  return parse(file_.find(text_of(key)));
+  const std::string problem = text_of(key);
+  const std::optional<std::string> sustained = sustained_.find(problem);
+  return parse(sustained ? sustained : own().find(problem));
 }
 
 std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find_again(const GemmKey& key) {
-  return parse(file_.find_again(text_of(key)));
+  return parse(own().find_again(text_of(key)));
 }
 
 void AlgorithmFile::add(const GemmKey& key, const cublasLtMatmulAlgo_t& algorithm) {
-  file_.add(text_of(key), fmt::format(" {:x}", fmt::join(algorithm.data, " ")));
+  own().add(text_of(key), fmt::format(" {:x}", fmt::join(algorithm.data, " ")));
 }
 
 }  // namespace binade::backend::cuda

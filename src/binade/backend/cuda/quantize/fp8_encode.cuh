@@ -52,8 +52,12 @@ __device__ inline void store_encoded(const float (&values)[N], float scale, uint
       words[i / 4] = encode_two<Q>(v[0] * scale, v[1] * scale) |
                      encode_two<Q>(v[2] * scale, v[3] * scale) << 16;
     }
+    if (N == 8 && reinterpret_cast<uintptr_t>(to) % 8 == 0) {
+      *reinterpret_cast<uint2*>(to) = {words[0], words[N / 4 - 1]};
+    } else {
 #pragma unroll
-    for (int i = 0; i < N / 4; ++i) reinterpret_cast<uint32_t*>(to)[i] = words[i];
+      for (int i = 0; i < N / 4; ++i) reinterpret_cast<uint32_t*>(to)[i] = words[i];
+    }
     if (!nan) return;
 #pragma unroll 1
     for (int i = 0; i < N; ++i) {  // the instruction loses a NaN's sign and payload

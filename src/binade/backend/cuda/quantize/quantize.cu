@@ -103,18 +103,20 @@ __global__ void scale_kernel(const float* amax, float max_value, ScaleRule rule,
 }
 
 __global__ void record_kernel(const float* amax, float* pending, int32_t* dropped) {
-  if (finite(*amax)) {
-    if (*pending < *amax) *pending = *amax;
-  } else {
-    ++*dropped;
-  }
+  settle_amax(*pending, *dropped);
+  if (amax == nullptr) return;
+  float value = *amax;
+  settle_amax(value, *dropped);
+  if (*pending < value) *pending = value;
 }
 
 // DelayedScale as the kernel takes it.
 struct RollArgs {
   float* history;
   int64_t length;  // of the history
-  float *pending, *scale, *scale_inv;
+  float* pending;
+  int32_t* dropped;
+  float *scale, *scale_inv;
   float* prepared;  // or null
   float max_value;
   DelayedRule rule;
@@ -129,7 +131,9 @@ __global__ void __launch_bounds__(1024) roll_kernel(const __grid_constant__ Roll
   const RollArgs& a = list.streams[blockIdx.x];
   __shared__ float scratch[warp_size];
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const float newest = *a.pending;
+  int32_t dropped = 0;
+  float newest = *a.pending;
+  settle_amax(newest, dropped);
   float amax = newest;
   for (int64_t begin = (a.length - 1) / threads * threads; begin >= 0; begin -= threads) {
     const int64_t at = begin + thread;
@@ -143,13 +147,12 @@ __global__ void __launch_bounds__(1024) roll_kernel(const __grid_constant__ Roll
   amax = reduce_block(amax, Max{}, 0.0f, scratch);
   if (thread != 0) return;
   *a.pending = 0;
+  if (dropped > 0) *a.dropped += dropped;
   if (amax != 0) {
     *a.scale = delayed_scale(amax, a.max_value, a.rule.margin);
     *a.scale_inv = 1 / *a.scale;
   }
-  if (a.prepared == nullptr) return;
-  a.prepared[0] = *a.scale_inv;
-  a.prepared[1] = 0;
+  if (a.prepared != nullptr) *a.prepared = *a.scale_inv;
 }
 
 // Whether x and both results come in aligned chunks of 16.
@@ -219,8 +222,8 @@ void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
 }
 
 void record_amax(TensorView amax, TensorView pending, TensorView dropped) {
-  launch(record_kernel, dim3(1), dim3(1), 0, amax.as<const float>(), pending.as<float>(),
-         dropped.as<int32_t>());
+  launch(record_kernel, dim3(1), dim3(1), 0, amax.present ? amax.as<const float>() : nullptr,
+         pending.as<float>(), dropped.as<int32_t>());
 }
 
 void roll(std::span<const DelayedScale> streams) {
@@ -234,6 +237,7 @@ void roll(std::span<const DelayedScale> streams) {
           .history = stream.history.as<float>(),
           .length = stream.history.numel(),
           .pending = stream.pending.as<float>(),
+          .dropped = stream.dropped.as<int32_t>(),
           .scale = stream.scale.as<float>(),
           .scale_inv = stream.scale_inv.as<float>(),
           .prepared = stream.prepared.present ? stream.prepared.as<float>() : nullptr,

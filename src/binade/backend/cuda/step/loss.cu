@@ -7,6 +7,8 @@
 #include "binade/backend/cuda/common/block_reduce.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/kernels.h"
+#include "binade/backend/cuda/matmul/epilogue.h"
+#include "binade/backend/cuda/quantize/tile.cuh"
 
 namespace binade::backend::cuda {
 namespace {
@@ -270,13 +272,14 @@ struct RowGradient {
     return ignored ? C{0} : exp_of<C, N>(value - normalizer) * gradient - per_class;
   }
 
-  // dx[to...] from x[from...]; they may be the same.
-  __device__ void write(const RowSpan<N>& span, const Operand& x, int64_t from, const Operand& dx,
-                        int64_t to) const {
+  // Writes the gradients of the row x[from...] by write(column, values).
+  template <class Write>
+  __device__ void each(const RowSpan<N>& span, const Operand& x, int64_t from, Write write) const {
     span.each_single([&](int64_t column) {
       C value = of_logit(load_one<C>(x, from + column));
       if (column == label && !ignored) value -= at_label;
-      store_one(dx, to + column, value);
+      C one[1] = {value};
+      write(column, one);
     });
     span.template each_pack<C>(x, from, [&](int64_t column, const Fetched<C, N>& fetched) {
       C values[N];
@@ -288,8 +291,14 @@ struct RowGradient {
         for (int i = 0; i < N; ++i)
           if (column + i == label) values[i] -= at_label;
       }
-      store(dx, to + column, values);
+      write(column, values);
     });
+  }
+
+  // dx[to...] from x[from...]; they may be the same.
+  __device__ void write(const RowSpan<N>& span, const Operand& x, int64_t from, const Operand& dx,
+                        int64_t to) const {
+    each(span, x, from, [&](int64_t column, auto& values) { store(dx, to + column, values); });
   }
 };
 
@@ -332,9 +341,42 @@ __device__ void hold_row(const RowSpan<N>& span, const Operand& x, int64_t base,
   wait_copies();
 }
 
+// Quantized gradients.
+struct GradientOutput {
+  const float* scale;
+  uint8_t* data;  // null: the logits become their gradients
+  DType dtype;
+  int64_t row_stride, columns;
+
+  // Quantizes values of a row, rounded to `rounded` first. `factor` is *scale.
+  template <int N>
+  __device__ void write(int64_t row, int64_t column, DType rounded, float factor,
+                        float (&values)[N]) const {
+    round_to(rounded, values);
+    uint8_t* to = data + row * row_stride + column;
+    dtype == DType::e4m3 ? encode<e4m3>(values, factor, to) : encode<e5m2>(values, factor, to);
+  }
+
+  // Columns past the classes become 0.
+  __device__ void pad(int64_t row, int64_t classes) const {
+    for (int64_t column = classes + threadIdx.x; column < columns; column += blockDim.x)
+      data[row * row_stride + column] = 0;
+  }
+
+ private:
+  template <class Q, int N>
+  static __device__ void encode(const float (&values)[N], float factor, uint8_t* to) {
+    if (reinterpret_cast<uintptr_t>(to) % 4 == 0 || N == 1)
+      return store_encoded<Q>(values, factor, to);
+#pragma unroll
+    for (int i = 0; i < N; ++i) store_encoded<Q>({values[i]}, factor, to + i);
+  }
+};
+
 template <class C, int N>
 __global__ void __launch_bounds__(max_threads)
-    cross_entropy_to_gradient_kernel(const __grid_constant__ CrossEntropy<C> a) {
+    cross_entropy_to_gradient_kernel(const __grid_constant__ CrossEntropy<C> a,
+                                     const __grid_constant__ GradientOutput quantized) {
   extern __shared__ __align__(16) unsigned char dynamic[];
   __shared__ C scratch[warp_size];
   const int64_t row = blockIdx.x, base = row * a.row_stride, label = a.targets[row];
@@ -351,21 +393,58 @@ __global__ void __launch_bounds__(max_threads)
     sums = sum_row(span, held, 0, a.smoothing > 0, scratch);
     loss = a.loss(sums, label_logit);
   }
-  RowGradient<C, N>(a, label, C{1}, sums.normalizer()).write(span, held, 0, a.logits, base);
   if (threadIdx.x == 0) store_one(a.losses, row, loss);
+  const RowGradient<C, N> gradient(a, label, C{1}, sums.normalizer());
+  if constexpr (std::is_same_v<C, float>) {
+    if (quantized.data != nullptr) {
+      const float factor = *quantized.scale;
+      gradient.each(span, held, 0, [&](int64_t column, auto& values) {
+        quantized.write(row, column, a.logits.dtype, factor, values);
+      });
+      return quantized.pad(row, a.classes);
+    }
+  }
+  gradient.write(span, held, 0, a.logits, base);
 }
 
 template <class C, int N>
-void launch_to_gradient(const CrossEntropy<C>& a, int64_t rows, size_t shared) {
+void launch_to_gradient(const CrossEntropy<C>& a, int64_t rows, size_t shared,
+                        const QuantizedOutput& quantized) {
   const auto kernel = cross_entropy_to_gradient_kernel<C, N>;
   // As many blocks as fit: some load their rows while others compute.
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         "cudaFuncSetAttribute");
-  launch(kernel, static_cast<unsigned>(rows), threads_for(a.classes / N), shared, a);
+  GradientOutput out{};
+  if (quantized.data.present) {
+    out = {.scale = quantized.scale.as<const float>(),
+           .data = quantized.data.as<uint8_t>(),
+           .dtype = quantized.data.dtype,
+           .row_stride = quantized.data.strides[0],
+           .columns = quantized.data.shape[1]};
+  }
+  launch(kernel, static_cast<unsigned>(rows), threads_for(a.classes / N), shared, a, out);
 }
 
-void cross_entropy_to_gradient(const CrossEntropyForward& args) {
+// Quantizes dlogits, which may lie in the same memory, by way of a copy.
+void quantize_gradient(const TensorView& dlogits, const QuantizedOutput& out) {
+  const int64_t rows = dlogits.shape[0], classes = dlogits.shape[1];
+  const Tensor copy = workspace(dlogits.shape, out.data.dtype);
+  quantize_kernels.quantize(dlogits, {.scale = out.scale, .data = copy});
+  auto* data = out.data.as<uint8_t>();
+  const auto pitch = static_cast<size_t>(out.data.strides[0]);
+  check(cudaMemcpy2DAsync(data, pitch, copy.raw_data(), static_cast<size_t>(classes),
+                          static_cast<size_t>(classes), static_cast<size_t>(rows),
+                          cudaMemcpyDeviceToDevice, stream()),
+        "cudaMemcpy2DAsync");
+  if (out.data.shape[1] == classes) return;
+  check(
+      cudaMemset2DAsync(data + classes, pitch, 0, static_cast<size_t>(out.data.shape[1] - classes),
+                        static_cast<size_t>(rows), stream()),
+      "cudaMemset2DAsync");
+}
+
+void to_gradient(const CrossEntropyForward& args) {
   const TensorView& logits = args.logits;
   const Targets targets = targets_of("cross_entropy_to_gradient", args.target);
   require_compute("cross_entropy_to_gradient", {&logits, &args.losses});
@@ -377,13 +456,15 @@ void cross_entropy_to_gradient(const CrossEntropyForward& args) {
     CrossEntropyForward forward = args;
     forward.lse = lse;
     cross_entropy(forward);
-    return cross_entropy_backward({.dlosses = {},
-                                   .logits = logits,
-                                   .target = args.target,
-                                   .lse = lse,
-                                   .smoothing = args.smoothing,
-                                   .ignore_index = args.ignore_index,
-                                   .dlogits = logits});
+    cross_entropy_backward({.dlosses = {},
+                            .logits = logits,
+                            .target = args.target,
+                            .lse = lse,
+                            .smoothing = args.smoothing,
+                            .ignore_index = args.ignore_index,
+                            .dlogits = logits});
+    if (args.quantized.data.present) quantize_gradient(logits, args.quantized);
+    return;
   }
   with_packing(logits.dtype, pack, [&](auto packing) {
     using P = decltype(packing);
@@ -391,9 +472,22 @@ void cross_entropy_to_gradient(const CrossEntropyForward& args) {
     if constexpr (P::size > 1) {
       CrossEntropy<C> a = describe<C>(targets, args);
       a.losses = args.losses;
-      launch_to_gradient<C, P::size>(a, args.target.numel(), static_cast<size_t>(shared));
+      launch_to_gradient<C, P::size>(a, args.target.numel(), static_cast<size_t>(shared),
+                                     args.quantized);
     }
   });
+}
+
+void cross_entropy_to_gradient(const CrossEntropyForward& args) {
+  if (args.target.numel() == 0) return;
+  to_gradient(args);
+  if (!args.quantized.transposed.present) return;
+  const auto as_batch = [](TensorView x) {
+    x.shape.insert(0, 1);
+    x.strides.insert(0, 0);
+    return x;
+  };
+  transpose_bytes(as_batch(args.quantized.data), as_batch(args.quantized.transposed));
 }
 
 // ---- counting ----

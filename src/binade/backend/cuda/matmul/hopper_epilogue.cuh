@@ -1,0 +1,261 @@
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <numbers>
+
+#include "binade/backend/cuda/matmul/hopper_pipeline.cuh"
+
+// The backward of activations on tiles of their gradient that lie in shared memory.
+namespace binade::backend::cuda::fused {
+
+// ---- Eight elements of 16 bits
+
+template <class T>
+__device__ inline void widen(const uint4& pack, float (&x)[8]) {
+  const uint32_t pairs[] = {pack.x, pack.y, pack.z, pack.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (std::is_same_v<T, f16>) {
+      const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&pairs[i]));
+      x[2 * i] = pair.x, x[2 * i + 1] = pair.y;
+    } else {
+      x[2 * i] = __uint_as_float(pairs[i] << 16);
+      x[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
+    }
+  }
+}
+
+template <class T>
+__device__ inline uint4 narrow(const float (&x)[8]) {
+  return {narrow_pair<T>(x[0], x[1]), narrow_pair<T>(x[2], x[3]), narrow_pair<T>(x[4], x[5]),
+          narrow_pair<T>(x[6], x[7])};
+}
+
+template <class T>
+__device__ inline uint4 load(const T* from) {
+  return *reinterpret_cast<const uint4*>(from);
+}
+template <class T>
+__device__ inline void store(T* to, const uint4& pack) {
+  *reinterpret_cast<uint4*>(to) = pack;
+}
+__device__ inline uint4 load_shared(uint32_t from) {
+  uint4 x;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "r"(from)
+               : "memory");
+  return x;
+}
+
+// ---- Functions, with relative errors of about 2^-20, which vanish when results are rounded
+
+// 1 / (1 + 2^x)
+__device__ inline float inverse_of_one_plus_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  y += 1;
+  asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(y));
+  return y;
+}
+
+// The smaller one, or NaN.
+__device__ inline float min_or_nan(float x, float y) {
+  asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
+  return x;
+}
+
+// ---- Epilogues. `at` is the index of eight elements in a matrix of `pitch` columns.
+
+// dx = dy gelu'(x) with the tanh form of GELU; y = gelu(x). dx may be x.
+template <class T>
+struct GeluBackward {
+  using Loaded = uint4;
+  // Rows that a warp loads ahead: enough to cover the latency of memory.
+  static constexpr int rows_ahead = 8;
+
+  const T* x;
+  T *dx, *y;
+  float* sums;  // [m / Tile::rows, n]: of the columns of dx in each row of tiles; or null
+  int pitch;
+
+  __device__ Loaded fetch(int64_t at) const { return load(x + at); }
+
+  __device__ void finish(int64_t at, int, const uint4& dy, const Loaded& loaded,
+                         float (&sum)[8]) const {
+    constexpr float log2e = static_cast<float>(std::numbers::log2e);
+    constexpr float linear = static_cast<float>(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+    constexpr float cubic = 0.044715f * linear;
+    float d[8], v[8];
+    widen<T>(dy, d);
+    widen<T>(loaded, v);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      // Past 20 the gate is 0 or 1; bounding the square keeps it finite.
+      const float square = min_or_nan(v[i] * v[i], 400.0f);
+      const float gate =
+          inverse_of_one_plus_exp2(v[i] * fmaf(-cubic * log2e, square, -linear * log2e));
+      const float slope =
+          fmaf(fmaf(-gate, gate, gate) * v[i], fmaf(3 * cubic, square, linear), gate);
+      d[i] *= slope;
+      sum[i] += d[i];
+      v[i] *= gate;
+    }
+    store(dx + at, narrow<T>(d));
+    store(y + at, narrow<T>(v));
+  }
+};
+
+// A row of x and dx is gate, then up; y = silu(gate) up. dx may be x.
+template <class T>
+struct SwiGluBackwardTile {
+  struct Loaded {
+    uint4 gate, up;
+  };
+  static constexpr int rows_ahead = 4;
+
+  const T* x;
+  T *dx, *y;
+  float* sums;  // null
+  int pitch;    // of x and dx
+
+  __device__ Loaded fetch(int64_t at) const { return {load(x + at), load(x + at + pitch / 2)}; }
+
+  __device__ void finish(int64_t at, int column, const uint4& dy, const Loaded& loaded,
+                         float (&)[8]) const {
+    constexpr float log2e = static_cast<float>(std::numbers::log2e);
+    float d[8], gate[8], up[8];
+    widen<T>(dy, d);
+    widen<T>(loaded.gate, gate);
+    widen<T>(loaded.up, up);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float sigmoid = inverse_of_one_plus_exp2(-log2e * gate[i]), silu = gate[i] * sigmoid;
+      gate[i] = d[i] * up[i] * fmaf(silu, 1 - sigmoid, sigmoid);
+      const float value = silu * up[i];
+      up[i] = d[i] * silu;
+      d[i] = value;
+    }
+    store(dx + at, narrow<T>(gate));
+    store(dx + at + pitch / 2, narrow<T>(up));
+    store(y + (at + column) / 2, narrow<T>(d));
+  }
+};
+
+// ---- Processing
+
+// Processes every third row of the tiles. A lane holds eight columns.
+template <class E>
+class Processor {
+ public:
+  __device__ Processor(const E& e, int warp, uint32_t shared, Barriers barriers)
+      : e_(e), warp_(warp), shared_(shared), barriers_(barriers) {}
+
+  __device__ void run(const MatmulSizes& sizes) {
+    TileWalk walk(sizes);
+    int64_t at = first(walk);
+    if (!walk.at_end()) {
+#pragma unroll
+      for (int i = 0; i < E::rows_ahead; ++i) loaded_[i] = e_.fetch(at + i * step());
+    }
+    for (uint32_t phase = 0; !walk.at_end(); phase ^= 1) {
+      const int row = walk.row, column = walk.column;
+      walk.advance();
+      const int64_t next = first(walk);
+      float sum[8] = {};
+      process(at, next, column + lane() * 8, phase, sum);
+      if (e_.sums != nullptr) add_sums(sum, row / Tile::rows, column, sizes.n);
+      at = next;
+    }
+  }
+
+ private:
+  static constexpr int warps = Tile::processing_warps, ahead = E::rows_ahead;
+
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  // To this warp's next row.
+  __device__ int64_t step() const { return int64_t{warps} * e_.pitch; }
+  // This warp's first row of a tile.
+  __device__ int64_t first(const TileWalk& walk) const {
+    return int64_t{walk.row + warp_} * e_.pitch + walk.column + lane() * 8;
+  }
+
+  // The warp's rows of the tile at `at`. Loads its first rows of the tile at `next_tile`.
+  __device__ void process(int64_t at, int64_t next_tile, int column, uint32_t phase,
+                          float (&sum)[8]) {
+    using namespace hopper;
+    bool lower_ready = false, upper_done = false;
+    wait(barriers_.results_full(0), phase);
+#pragma unroll 1
+    for (int top = warp_; top < Tile::rows; top += warps * ahead) {
+      const bool last = top + warps * ahead >= Tile::rows;
+      if (!lower_ready && top + warps * (ahead - 1) >= Tile::half_rows) {
+        wait(barriers_.results_full(1), phase);
+        lower_ready = true;
+      }
+      int64_t next = last ? next_tile : at + ahead * step();
+#pragma unroll
+      for (int i = 0; i < ahead; ++i, at += step(), next += step()) {
+        const int row = top + i * warps;
+        const typename E::Loaded current = loaded_[i];
+        if (last || row + warps * ahead < Tile::rows) loaded_[i] = e_.fetch(next);
+        if (row < Tile::rows) e_.finish(at, column, result(row), current, sum);
+      }
+      if (!upper_done && top + warps * ahead >= Tile::half_rows) {
+        arrive_once(barriers_.results_empty(0));
+        upper_done = true;
+      }
+    }
+    arrive_once(barriers_.results_empty(1));
+  }
+
+  __device__ uint4 result(int row) const {
+    return load_shared(shared_ + Tile::results_at + row * Tile::result_row_bytes +
+                       (lane() ^ row % 8) * 16);
+  }
+
+  __device__ static void arrive_once(uint32_t barrier) {
+    __syncwarp();
+    if (lane() == 0) hopper::arrive(barrier);
+  }
+
+  // Adds the warps' sums of a tile in their order.
+  __device__ void add_sums(const float (&sum)[8], int tile_row, int column, int n) const {
+    const uint32_t sums = shared_ + Tile::sums_at;
+    synchronize();  // the sums of the tile before are read
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      asm volatile(
+          "st.shared.f32 [%0], %1;" ::"r"(sums + 4 * (warp_ * Tile::columns + lane() * 8 + i)),
+          "f"(sum[i])
+          : "memory");
+    synchronize();
+    for (int i = warp_ * 32 + lane(); i < Tile::columns; i += warps * 32) {
+      float total = 0;
+#pragma unroll
+      for (int warp = 0; warp < warps; ++warp) {
+        float x;
+        asm volatile("ld.shared.f32 %0, [%1];"
+                     : "=f"(x)
+                     : "r"(sums + 4 * (warp * Tile::columns + i))
+                     : "memory");
+        total += x;
+      }
+      e_.sums[int64_t{tile_row} * n + column + i] = total;
+    }
+  }
+
+  // The processing warps.
+  __device__ static void synchronize() {
+    asm volatile("bar.sync 1, %0;" ::"n"(warps * 32) : "memory");
+  }
+
+  const E& e_;
+  int warp_;
+  uint32_t shared_;
+  Barriers barriers_;
+  typename E::Loaded loaded_[ahead];
+};
+
+}  // namespace binade::backend::cuda::fused
