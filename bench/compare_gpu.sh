@@ -25,7 +25,11 @@ compare() {
 }
 # shellcheck disable=SC2086 # options are words
 {
+  gradients="--gradients bf16"
+  BINADE_OPTIONS=$gradients
+  export BINADE_OPTIONS
   compare gpt2-masters $gpt2 --context 1024 --batch 64 --precision bf16 --params masters
+  BINADE_OPTIONS=
   compare gpt2-autocast $gpt2 --context 1024 --batch 64 --precision bf16,fp16 --params autocast
   for context in 2048 4096 8192 16384; do
     compare gpt2-masters-$context $gpt2 --context $context --batch $((65536 / context)) --precision bf16 --params masters
@@ -36,8 +40,10 @@ compare() {
       compare gpt2-masters-b$batch $gpt2 --context 1024 --batch $batch --precision bf16 --params masters
     )
   done
+  BINADE_OPTIONS="--params split $gradients"
   compare llama-masters $llama --context 2048 --batch 8 --precision bf16,fp8 --params masters
   compare slice8b-masters $slice8b --context 4096 --batch 4 --precision bf16,fp8 --params masters
+  BINADE_OPTIONS=
   TORCH_OPTIONS="--mode eager"
   compare gpt2-tf32 $gpt2 --context 1024 --batch 32 --precision tf32
   compare gpt2-fp32 $gpt2 --context 1024 --batch 16 --precision fp32

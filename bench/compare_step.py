@@ -5,6 +5,7 @@ Utilization is model FLOP utilization: 6 operations per weight of a matmul and 6
 for causal attention, per token, over the data sheet's dense rate in 16 bits (for fp8: in FP8).
 """
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -33,17 +34,19 @@ def mib(result, key="peak_bytes"):
 def row(label, result, torch, binade):
     ratio = result["tokens_per_second"] / torch["tokens_per_second"]
     memory = f"{result['peak_bytes'] / torch['peak_bytes']:.2f}x" if "peak_bytes" in torch else "-"
-    print(f"{label:<34} {result['tokens_per_second']:>12,.0f} {ratio:>7.2f}x {utilization(binade, result):>12} "
+    print(f"{label:<52} {result['tokens_per_second']:>12,.0f} {ratio:>7.2f}x {utilization(binade, result):>12} "
           f"{mib(result):>12} {memory:>7} {mib(result, 'peak_reserved_bytes'):>13} "
           f"{result['first_step_since_model_s']:>13.1f}")
 
 
 def main():
-    binade, any_order, torch = (load(sys.argv[1], name) for name in ("binade", "binade_any_order", "torch"))
+    binade, any_order, options, torch = (load(sys.argv[1], name) for name in (
+        "binade", "binade_any_order", "binade_options", "torch"))
+    others = [(any_order, "non-deterministic"), (options, os.environ.get("BINADE_OPTIONS"))]
     print(f"Binade: {binade['device']}; PyTorch {torch['torch']}: {torch['device']}; {binade['model']} "
           f"{binade['layers']} x {binade['width']}, batch {binade['batch']} x {binade['context']}, "
           f"--params {binade['params']}")
-    print(f"{'':<34} {'tokens/s':>12} {'ratio':>8} {'utilization':>12} {'memory, MiB':>12} {'ratio':>7} "
+    print(f"{'':<52} {'tokens/s':>12} {'ratio':>8} {'utilization':>12} {'memory, MiB':>12} {'ratio':>7} "
           f"{'reserved, MiB':>13} {'first step, s':>13}")
     for result in binade["results"]:
         peers = [r for r in torch["results"] if r["precision"] == result["precision"]]
@@ -52,9 +55,10 @@ def main():
         best = max(peers, key=lambda r: r["tokens_per_second"])
         row(f"{result['precision']} PyTorch {best['mode']} {best['attention']}", best, best, binade)
         row(f"{result['precision']} Binade", result, best, binade)
-        for other in any_order["results"] if any_order else []:
-            if other["precision"] == result["precision"]:
-                row(f"{result['precision']} Binade, non-deterministic", other, best, binade)
+        for run, label in others:
+            for other in run["results"] if run else []:
+                if other["precision"] == result["precision"]:
+                    row(f"{result['precision']} Binade, {label}", other, best, binade)
 
 
 if __name__ == "__main__":
