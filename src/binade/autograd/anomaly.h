@@ -17,6 +17,7 @@ class [[nodiscard]] DetectAnomaly {
   Restore<bool> scope_;
 };
 
+// Whether this thread is within DetectAnomaly.
 bool detects_anomalies();
 
 // For the engine: fails if the backward of `node` wrote NaN. Does nothing outside of DetectAnomaly.

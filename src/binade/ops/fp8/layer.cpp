@@ -66,7 +66,7 @@ Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
   const backend::Epilogue epilogue{
       .bias = layer.bias,
       .activation = layer.activation,
-      .pre_activation = keeps_pre ? TensorView(batch_of_one(pre)) : TensorView(),
+      .pre_activation = keeps_pre ? backend::batch_of_one(pre) : TensorView(),
       .tf32 = tf32_ && !recipe_.forward,
       .fast_accumulation = recipe_.fast_accumulation};
   Quantized weight;

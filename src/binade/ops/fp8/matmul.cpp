@@ -27,12 +27,9 @@ void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const autograd::Gr
   epilogue.scale_b = b.scale_inv;
   epilogue.group_a = a.group;
   epilogue.group_b = b.group;
-  backend::of(y.buffer).matmul.matmul(batch_of_one(a.matrix), batch_of_one(b.matrix),
-                                      batch_of_one(y.buffer), epilogue);
-}
-
-Tensor batch_of_one(const Tensor& x) {
-  return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
+  backend::of(y.buffer).matmul.matmul(backend::batch_of_one(a.matrix),
+                                      backend::batch_of_one(b.matrix),
+                                      backend::batch_of_one(y.buffer), epilogue);
 }
 
 Quantized kept_for_wgrad(Quantized q) {

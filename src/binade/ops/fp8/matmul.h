@@ -29,9 +29,6 @@ ScaledMatrix transposed(const ScaledMatrix& x);
 void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const autograd::GradSlot::Target& y,
                 backend::Epilogue epilogue = {});
 
-// A matrix in the shape that kernels take: a batch of one.
-Tensor batch_of_one(const Tensor& x);
-
 // q without the data that wgrad does not read.
 Quantized kept_for_wgrad(Quantized q);
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <utility>
 
 #include "binade/amp/fp8_quantizer.h"
 #include "binade/backend/fp8_scale.h"
@@ -16,6 +15,7 @@ namespace binade {
 namespace {
 
 using namespace ops;
+using backend::batch_of_one;
 using backend::Binary;
 
 void check(Op op, const Tensor& x, const Tensor& target, int64_t classes,
@@ -122,19 +122,22 @@ struct Fp8HeadOperands {
   Tensor scale, scale_inv;
   Tensor transposed;  // memory for a chunk's gradients, if matmuls of the device read it
 
+  struct Needed {
+    bool dx, dweight;
+  };
+
   Fp8HeadOperands(const amp::Fp8Recipe& given, const Tensor& x_values, const Tensor& weight_values,
-                  const std::pair<bool, bool>& needs_grad)
+                  Needed needed)
       : fast_accumulation(given.fast_accumulation),
         gradient_type(amp::fp8_type(given, amp::Fp8Role::gradient)) {
     const Device device = x_values.device();
     amp::Fp8Recipe recipe = given;
     recipe.scaling = amp::Fp8Scaling::current;
     amp::Fp8Stream none;  // of delayed scaling alone
-    x = amp::Fp8Quantizer{recipe, amp::Fp8Role::activation, none, needs_grad.second}.quantize(
+    x = amp::Fp8Quantizer{recipe, amp::Fp8Role::activation, none, needed.dweight}.quantize(
         x_values);
-    weight =
-        amp::Fp8Quantizer{recipe, amp::Fp8Role::weight, none, true, !needs_grad.first}.quantize(
-            weight_values);
+    weight = amp::Fp8Quantizer{recipe, amp::Fp8Role::weight, none, true, !needed.dx}.quantize(
+        weight_values);
     scale = Tensor::empty({1}, DType::f32, device);
     scale_inv = Tensor::empty({1, 1}, DType::f32, device);
     const double largest = std::ldexp(1.0, backend::fp8_max_exponent(gradient_type));
@@ -196,11 +199,6 @@ struct ChunkedHead {
     return Tensor::empty({rows, weight.size(0)}, dtype, x.device());
   }
 
-  static Tensor matrix(const Tensor& t, bool transposed = false) {
-    const int r = transposed ? 1 : 0, c = 1 - r;
-    return t.strided({1, t.size(r), t.size(c)}, {0, t.strides()[r], t.strides()[c]}, t.offset());
-  }
-
   void run_chunk(int64_t start, int64_t count) const {
     const auto& kernels = backend::of(x);
     const Tensor in = part(x, start, count), out = part(logits, 0, count);
@@ -215,7 +213,8 @@ struct ChunkedHead {
                  transposed(rowwise(fp8->weight)), {out, false},
                  {.fast_accumulation = fp8->fast_accumulation});
     } else {
-      kernels.matmul.matmul(matrix(in), matrix(weight, true), matrix(out), {.tf32 = tf32});
+      kernels.matmul.matmul(batch_of_one(in), backend::transposed(batch_of_one(weight)),
+                            batch_of_one(out), {.tf32 = tf32});
     }
     if (!dx.defined() && !dweight.defined()) {
       args.lse = part(lse, 0, count);
@@ -226,9 +225,11 @@ struct ChunkedHead {
     if (fp8) return fp8_gradients(args, out, start, dx_rows);
     kernels.loss.cross_entropy_to_gradient(args);
     if (dx.defined())
-      kernels.matmul.matmul(matrix(out), matrix(weight), matrix(dx_rows.buffer), {.tf32 = tf32});
+      kernels.matmul.matmul(batch_of_one(out), batch_of_one(weight), batch_of_one(dx_rows.buffer),
+                            {.tf32 = tf32});
     if (dweight.defined())
-      kernels.matmul.matmul(matrix(out, true), matrix(in), matrix(dweight),
+      kernels.matmul.matmul(backend::transposed(batch_of_one(out)), batch_of_one(in),
+                            batch_of_one(dweight),
                             {.beta = start == 0 ? 0.0f : 1.0f, .tf32 = tf32});
   }
 
@@ -342,8 +343,9 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   if (call.recording() && weight.requires_grad())
     head.dweight = Tensor::empty(head.weight.shape(), accumulation_type(head.x), head.x.device());
   if (recipe != nullptr)
-    head.fp8.emplace(*recipe, head.x, head.weight,
-                     std::pair(head.dx.defined(), head.dweight.defined()));
+    head.fp8.emplace(
+        *recipe, head.x, head.weight,
+        Fp8HeadOperands::Needed{.dx = head.dx.defined(), .dweight = head.dweight.defined()});
   const HeadSize size{
       .classes = weight.size(0), .width = width, .dtype = head.x.dtype(), .fp8 = recipe != nullptr};
   head.run(chunk_rows > 0 ? chunk_rows : logits_rows(rows, size, x.device()));

@@ -12,6 +12,7 @@ namespace binade {
 namespace {
 
 using namespace ops;
+using backend::batch_of_one;
 
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_compute("linear", "x", x);
@@ -111,15 +112,6 @@ class BiasGradient final : public autograd::GradientSums {
   EarlyGradients<Tensor> early_;
 };
 
-// A matrix as a batch of one, the kernel's layout.
-Tensor matrix(const Tensor& x) {
-  return x.strided({1, x.size(0), x.size(1)}, {0, x.strides()[0], x.strides()[1]}, x.offset());
-}
-
-Tensor matrix_transposed(const Tensor& x) {
-  return x.strided({1, x.size(1), x.size(0)}, {0, x.strides()[1], x.strides()[0]}, x.offset());
-}
-
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
@@ -134,12 +126,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
   const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
   const Tensor dense_bias = dense(call[2]);
-  backend::of(y).matmul.matmul(
-      matrix(flat), matrix_transposed(call[1]), matrix(y),
-      {.bias = dense_bias,
-       .activation = activation,
-       .pre_activation = pre.defined() ? TensorView(matrix(pre)) : TensorView(),
-       .tf32 = tf32});
+  backend::of(y).matmul.matmul(batch_of_one(flat), backend::transposed(batch_of_one(call[1])),
+                               batch_of_one(y),
+                               {.bias = dense_bias,
+                                .activation = activation,
+                                .pre_activation = pre.defined() ? batch_of_one(pre) : TensorView(),
+                                .tf32 = tf32});
   Shape shape = x.shape();
   shape[x.rank() - 1] = out;
   const auto activated =
@@ -164,13 +156,15 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     if (dx[1].needs_grad() && size_of(dy.dtype()) == 2) flat = x.get_from_matmul(dx[0], dy, weight);
     if (dx[0].needs_grad() && !flat.defined()) {
       const auto [buffer, accumulate] = dx[0].target();
-      kernels.matmul.matmul(matrix(dy), matrix(weight), matrix(viewed(buffer, {rows, in})),
+      kernels.matmul.matmul(batch_of_one(dy), batch_of_one(weight.get()),
+                            batch_of_one(viewed(buffer, {rows, in})),
                             {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
     }
     if (dx[1].needs_grad()) {
       const auto [buffer, accumulate] = dx[1].target();
-      kernels.matmul.matmul(matrix_transposed(dy), matrix(flat.defined() ? flat : x.get(dx[0])),
-                            matrix(buffer), {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
+      kernels.matmul.matmul(backend::transposed(batch_of_one(dy)),
+                            batch_of_one(flat.defined() ? flat : x.get(dx[0])),
+                            batch_of_one(buffer), {.beta = accumulate ? 1.0f : 0.0f, .tf32 = tf32});
     }
   });
   offer_gradient_sums(result, bias_gradient);

@@ -7,9 +7,6 @@
 // fixed order.
 namespace binade::backend::cuda::native {
 
-// Whether the active device runs these kernels and the build has them (sm_90a).
-bool has_hopper_kernels();
-
 // False, with nothing written, if the kernels do not support such tensors or the active device.
 bool attention_backward_hopper(const AttentionBackward& call);
 

@@ -157,24 +157,9 @@ __global__ void __launch_bounds__(256)
   statistics[row] = {split(-lse[row] / a.scale), split(-sum)};
 }
 
-// Describes x in boxes of `rows` rows and 64 columns. False if the driver refuses.
-bool encode(CUtensorMap& map, const TensorView& x, int rows) {
-  const auto size = [&](int axis) { return static_cast<cuuint64_t>(x.shape[axis]); };
-  const auto bytes = [&](int axis) { return static_cast<cuuint64_t>(x.strides[axis]) * 2; };
-  const cuuint64_t sizes[] = {size(3), size(2), size(1), size(0)};
-  const cuuint64_t strides[] = {bytes(2), bytes(1), bytes(0)};
-  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(rows), 1, 1}, steps[] = {1, 1, 1, 1};
-  const auto type =
-      x.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  return tensor_map_encoder()(&map, type, 4, x.data, sizes, strides, box, steps,
-                              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
 bool supports(const AttentionBackward& call) {
   const TensorView &q = call.q, &k = call.k;
-  if (!has_hopper_kernels() || tensor_map_encoder() == nullptr) return false;
+  if (!has_hopper_kernels()) return false;
   if (q.dtype != DType::f16 && q.dtype != DType::bf16) return false;
   if (q.shape[3] != 64 && q.shape[3] != 128) return false;
   if (q.numel() == 0 || q.shape[2] != k.shape[2] || q.shape[2] % 128 != 0) return false;
@@ -191,8 +176,9 @@ bool supports(const AttentionBackward& call) {
 template <class T, class Tile>
 bool run_backward(const AttentionBackward& call) {
   HopperMaps maps;
-  if (!encode(maps.q, call.q, Tile::queries) || !encode(maps.dout, call.dout, Tile::queries) ||
-      !encode(maps.k, call.k, Tile::keys) || !encode(maps.v, call.v, Tile::keys))
+  if (!encode_boxes(maps.q, call.q, Tile::queries) ||
+      !encode_boxes(maps.dout, call.dout, Tile::queries) ||
+      !encode_boxes(maps.k, call.k, Tile::keys) || !encode_boxes(maps.v, call.v, Tile::keys))
     return false;
   const Sizes sizes(call.q, call.k, call.causal);
   const int64_t rows = sizes.batch * sizes.heads * sizes.queries;
@@ -229,14 +215,6 @@ bool run_backward(const AttentionBackward& call) {
 }
 
 }  // namespace
-
-bool has_hopper_kernels() {
-#ifdef BINADE_SM90A
-  return properties().capability() == 90;
-#else
-  return false;  // the kernels are empty
-#endif
-}
 
 bool attention_backward_hopper(const AttentionBackward& call) {
   if (!supports(call)) return false;

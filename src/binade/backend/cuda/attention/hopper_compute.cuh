@@ -1,20 +1,13 @@
 #pragma once
 
-#include <cuda_fp16.h>
-
 #include "binade/backend/cuda/attention/hopper_tile.cuh"
+#include "binade/backend/cuda/common/fast_exp2.cuh"
 
 // The computing warpgroups of Hopper's attention backward.
 namespace binade::backend::cuda::native {
 
 using hopper::narrow_pair;
-template <class T>
-__device__ inline float2 widen_pair(uint32_t pair) {
-  if constexpr (std::is_same_v<T, f16>)
-    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
-  else
-    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
-}
+using hopper::widen_pair;
 
 // 4 x 4 transpose among the four lanes that hold a row of a matmul's result: from 2 columns of four
 // groups of 8 to all 8 columns of one.
@@ -41,12 +34,6 @@ __device__ inline float4 load_four(const float* x) {
                : "=f"(y.x), "=f"(y.y), "=f"(y.z), "=f"(y.w)
                : "l"(x)
                : "memory");
-  return y;
-}
-
-__device__ inline float fast_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -93,6 +94,14 @@ __device__ inline uint32_t narrow_pair(float low, float high) {
   else
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
   return pair;
+}
+
+template <class T>
+__device__ inline float2 widen_pair(uint32_t pair) {
+  if constexpr (std::is_same_v<T, f16>)
+    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+  else
+    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
 }
 
 // ---- Additions

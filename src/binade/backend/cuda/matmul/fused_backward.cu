@@ -49,28 +49,6 @@ __global__ void __launch_bounds__(Tile::threads, 1) BINADE_CLUSTER
 }
 #undef BINADE_CLUSTER
 
-// Describes a dense matrix in boxes of `rows` rows and 64 columns. False if the driver refuses.
-bool encode_matrix(CUtensorMap& map, const TensorView& x, int rows) {
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(x.shape[1]),
-                              static_cast<cuuint64_t>(x.shape[0])};
-  const cuuint64_t strides[] = {sizes[0] * 2};
-  const cuuint32_t box[] = {Tile::box, static_cast<cuuint32_t>(rows)}, steps[] = {1, 1};
-  const auto type =
-      x.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  return tensor_map_encoder()(&map, type, 2, x.data, sizes, strides, box, steps,
-                              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
-bool runs_here() {
-#ifdef BINADE_SM90A
-  return properties().capability() == 90 && tensor_map_encoder() != nullptr;
-#else
-  return false;  // the kernels are empty
-#endif
-}
-
 // Whether a b consists of whole tiles that occupy the GPU most of the time: of fewer, cuBLASLt's
 // smaller ones are faster.
 bool has_whole_tiles(const TensorView& a, const TensorView& b) {
@@ -95,7 +73,7 @@ bool is_uniform(const TensorView& a, std::initializer_list<const TensorView*> ma
 template <class T, class E>
 bool run(const TensorView& a, const TensorView& b, const E& epilogue) {
   OperandMaps maps;
-  if (!encode_matrix(maps.a, a, Tile::rows) || !encode_matrix(maps.b, b, Tile::depth)) return false;
+  if (!encode_boxes(maps.a, a, Tile::rows) || !encode_boxes(maps.b, b, Tile::depth)) return false;
   const MatmulSizes sizes{static_cast<int>(a.shape[0]), static_cast<int>(b.shape[1]),
                           static_cast<int>(a.shape[1])};
   const int blocks = properties().multiprocessors / Tile::cluster * Tile::cluster;
@@ -137,14 +115,14 @@ bool run_swiglu(const TensorView& a, const TensorView& b, const SwiGluBackward& 
 
 bool fused_activation_backward(const TensorView& a, const TensorView& b,
                                const ActivationBackward& args) {
-  if (!runs_here() || args.activation != Activation::gelu_tanh || !args.y.present ||
+  if (!has_hopper_kernels() || args.activation != Activation::gelu_tanh || !args.y.present ||
       !has_whole_tiles(a, b) || !is_uniform(a, {&a, &b, &args.pre_activation, &args.dx, &args.y}))
     return false;
   return a.dtype == DType::f16 ? run_gelu<f16>(a, b, args) : run_gelu<bf16>(a, b, args);
 }
 
 bool fused_swiglu_backward(const TensorView& a, const TensorView& b, const SwiGluBackward& args) {
-  if (!runs_here() || !args.y.present || !has_whole_tiles(a, b) ||
+  if (!has_hopper_kernels() || !args.y.present || !has_whole_tiles(a, b) ||
       !is_uniform(a, {&a, &b, &args.x, &args.dx, &args.y}))
     return false;
   return a.dtype == DType::f16 ? run_swiglu<f16>(a, b, args) : run_swiglu<bf16>(a, b, args);

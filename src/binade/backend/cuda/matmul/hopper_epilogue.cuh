@@ -1,9 +1,8 @@
 #pragma once
 
-#include <cuda_fp16.h>
-
 #include <numbers>
 
+#include "binade/backend/cuda/common/fast_exp2.cuh"
 #include "binade/backend/cuda/matmul/hopper_pipeline.cuh"
 
 // The backward of activations on tiles of their gradient that lie in shared memory.
@@ -16,13 +15,8 @@ __device__ inline void widen(const uint4& pack, float (&x)[8]) {
   const uint32_t pairs[] = {pack.x, pack.y, pack.z, pack.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if constexpr (std::is_same_v<T, f16>) {
-      const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&pairs[i]));
-      x[2 * i] = pair.x, x[2 * i + 1] = pair.y;
-    } else {
-      x[2 * i] = __uint_as_float(pairs[i] << 16);
-      x[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
-    }
+    const float2 pair = hopper::widen_pair<T>(pairs[i]);
+    x[2 * i] = pair.x, x[2 * i + 1] = pair.y;
   }
 }
 
@@ -53,9 +47,7 @@ __device__ inline uint4 load_shared(uint32_t from) {
 
 // 1 / (1 + 2^x)
 __device__ inline float inverse_of_one_plus_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  y += 1;
+  float y = fast_exp2(x) + 1;
   asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(y));
   return y;
 }

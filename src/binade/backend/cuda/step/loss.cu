@@ -6,6 +6,7 @@
 #include "binade/backend/cuda/common/async_copy.cuh"
 #include "binade/backend/cuda/common/block_reduce.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
+#include "binade/backend/cuda/common/fast_exp2.cuh"
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/matmul/epilogue.h"
 #include "binade/backend/cuda/quantize/tile.cuh"
@@ -40,9 +41,7 @@ template <class C, int N>
 __device__ C exp_of(C x) {
   if constexpr (N == 8) {
     constexpr float log2_e = 1.4426950408889634f;
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * log2_e));
-    return y;
+    return fast_exp2(x * log2_e);
   } else {
     return exp(x);
   }
@@ -482,12 +481,7 @@ void cross_entropy_to_gradient(const CrossEntropyForward& args) {
   if (args.target.numel() == 0) return;
   to_gradient(args);
   if (!args.quantized.transposed.present) return;
-  const auto as_batch = [](TensorView x) {
-    x.shape.insert(0, 1);
-    x.strides.insert(0, 0);
-    return x;
-  };
-  transpose_bytes(as_batch(args.quantized.data), as_batch(args.quantized.transposed));
+  transpose_bytes(batch_of_one(args.quantized.data), batch_of_one(args.quantized.transposed));
 }
 
 // ---- counting ----
