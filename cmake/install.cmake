@@ -19,6 +19,7 @@ endif()
 
 # Followed when installing: an edit may have changed what binade.h includes since CMake ran.
 install(CODE "
+  cmake_policy(SET CMP0011 NEW)  # the file sets policies for itself alone
   include(\"${CMAKE_CURRENT_SOURCE_DIR}/cmake/public_headers.cmake\")
   binade_public_headers(headers \"${CMAKE_CURRENT_SOURCE_DIR}/src\")
   foreach(header IN LISTS headers)
