@@ -66,5 +66,16 @@ TEST(CheckRun, RefusesWhatARunRefuses) {
   EXPECT_NE(test::error_of([&] { check_run(resumed); }), "");
 }
 
+// With one micro-batch, as bf16 gradients require.
+TEST(CheckRanks, Bf16GradientsAreRefusedWithTheReason) {
+  Config config = small_config("bf16");
+  config.params = ParameterStorage::split;
+  config.gradients = DType::bf16;
+  config.accumulate = 1;
+  EXPECT_EQ(test::error_of([&] { check_ranks(config, 1); }), "");
+  EXPECT_THAT(test::error_of([&] { check_ranks(config, 2); }),
+              ::testing::HasSubstr("gradients: expected f32 on many ranks, which sum them"));
+}
+
 }  // namespace
 }  // namespace binade::train

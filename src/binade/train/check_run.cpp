@@ -22,13 +22,14 @@ void check_rank_device(Device device) {
 
 void check_ranks(const Config& config, int ranks) {
   if (ranks == 1) return;
-  dist::check_micro_batches(config.accumulate, ranks);
+  // First: the hint for too few micro-batches is one that bf16 gradients exclude.
   if (config.gradients != DType::f32) {
     fail("train", {.argument = "gradients",
                    .expected = "f32 on many ranks, which sum them",
                    .found = std::string(name_in(gradient_names, config.gradients)),
                    .hint = "--reduce-dtype bf16 sends them in 16 bits"});
   }
+  dist::check_micro_batches(config.accumulate, ranks);
   if (config.optimizer == OptimizerKind::adamw || config.optimizer == OptimizerKind::lion) return;
   fail("train", {.argument = "optimizer",
                  .expected = "adamw or lion on many ranks",
