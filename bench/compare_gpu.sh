@@ -25,15 +25,14 @@ compare() {
 }
 # shellcheck disable=SC2086 # options are words
 {
-  gradients="--gradients bf16"
-  BINADE_OPTIONS=$gradients
-  export BINADE_OPTIONS
+  gradients="--gradients bf16" # as in PyTorch's bf16 models
+  export BINADE_OPTIONS="$gradients"
   compare gpt2-masters $gpt2 --context 1024 --batch 64 --precision bf16 --params masters
-  BINADE_OPTIONS=
-  compare gpt2-autocast $gpt2 --context 1024 --batch 64 --precision bf16,fp16 --params autocast
   for context in 2048 4096 8192 16384; do
     compare gpt2-masters-$context $gpt2 --context $context --batch $((65536 / context)) --precision bf16 --params masters
   done
+  BINADE_OPTIONS=
+  compare gpt2-autocast $gpt2 --context 1024 --batch 64 --precision bf16,fp16 --params autocast
   for batch in 1 4 16; do
     (
       TORCH_OPTIONS=${TORCH_OPTIONS:---mode compiled,graphs --attention default}
