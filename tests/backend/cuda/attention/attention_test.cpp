@@ -12,6 +12,7 @@
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cuda/attention/hopper.h"
 #include "binade/backend/cuda/attention/simt.h"
+#include "binade/backend/cuda/common/tensor_map.h"
 #include "binade/backend/cuda/device.h"
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/transfer.h"
@@ -328,7 +329,7 @@ const Case hopper_cases[] = {
 };
 
 TEST_F(CudaAttention, HopperFollowsTheCpu) {
-  if (!cuda::native::has_hopper_kernels()) GTEST_SKIP() << "kernels of compute capability 9.0";
+  if (!cuda::has_hopper_kernels()) GTEST_SKIP() << "kernels of compute capability 9.0";
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const Case& c : hopper_cases) {
       EXPECT_TRUE(check(hopper, c, dtype)) << c.text(dtype);

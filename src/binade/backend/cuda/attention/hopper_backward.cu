@@ -4,6 +4,7 @@
 #include "binade/backend/cuda/attention/hopper_compute.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/common/tensor_map.h"
+#include "binade/backend/cuda/device.h"
 
 // A thread block of three warpgroups owns 128 keys of a head at a time and walks over the queries
 // that see them: one warp loads, two warpgroups compute and add dq to f32 sums in memory, two warps
