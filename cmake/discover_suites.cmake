@@ -44,4 +44,8 @@ foreach(line IN LISTS listing)
   add_test("${name}" "${binade_test_executable}" "--gtest_filter=${suite}.*" --gtest_brief=1)
   set_tests_properties(
     "${name}" PROPERTIES LABELS "${labels}" WORKING_DIRECTORY "${binade_test_directory}" TIMEOUT 1500)
+  # Suites on a GPU run side by side: threads that spin while they wait take the cores of the others' references.
+  if(labels MATCHES "gpu")
+    set_tests_properties("${name}" PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=4;OMP_WAIT_POLICY=passive")
+  endif()
 endforeach()
