@@ -141,11 +141,13 @@ class DoubledFromMatmul final : public autograd::ResultRecompute {
     const NoGrad plain;
     return x_ * 2.0;
   }
-  Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient) override {
+  Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient,
+                             const Tensor& kept) override {
     EXPECT_EQ(a.shape(), (Shape{1, 1}));
     EXPECT_EQ(b.shape(), (Shape{1, 2}));
     backend::of(gradient).elementwise.fill(gradient, 1);
-    return compute(gradient);
+    EXPECT_EQ(kept.defined(), keeps_result);
+    return keeps_result ? kept : compute(gradient);
   }
 
  private:
@@ -165,6 +167,19 @@ std::vector<double> gradient_through(
   walk(linear(doubled, weight));
   EXPECT_THAT(test::read(weight.grad()), ElementsAre(2, 4));
   return test::read(x.grad());
+}
+
+// A kept result is not computed again, and its gradient is passed on all the same.
+TEST(SavedInput, PassesItsGradientOnIfItsResultIsKept) {
+  const Tensor x = test::leaf({1, 2}, {1, 2}, DType::bf16),
+               weight = test::leaf({3, 4}, {1, 2}, DType::bf16);
+  const auto again = std::make_shared<DoubledFromMatmul>(x.detach());
+  again->keeps_result = true;
+  const Tensor doubled = x * 2.0;
+  offer_recompute(doubled, again);
+  linear(doubled, weight).backward();
+  EXPECT_THAT(test::read(weight.grad()), ElementsAre(2, 4));
+  EXPECT_THAT(test::read(x.grad()), ElementsAre(2, 2));
 }
 
 TEST(SavedInput, PassesItsGradientOnAsAMatmul) {

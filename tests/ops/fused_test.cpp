@@ -5,7 +5,9 @@
 
 #include "binade/amp/autocast.h"
 #include "binade/autograd/engine.h"
+#include "binade/backend/gpu.h"
 #include "binade/ops/attention/attention.h"
+#include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/loss/loss.h"
@@ -216,6 +218,34 @@ TEST(LinearCrossEntropy, ChunksOfAGpuFollowTheHeadsSize) {
   EXPECT_EQ(rows(16384, 256, 384), 16384);  // 8 MiB of logits in all
   EXPECT_EQ(rows(0, 256, 384), 1);
   EXPECT_EQ(rows(65537, 50304, 768), 16512);
+}
+
+// Chunks of enough rows that GPUs with a kernel for it compute the loss within the matmul, a last
+// one that is too short for that, and classes that are no multiple of what matmuls need. Gradients
+// of logits are rounded to bf16, and rows of x times their factors once more.
+TEST(LinearCrossEntropyGpu, GradientsFollowTheComposite) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  const Device gpu = Device::cuda();
+  constexpr int64_t batch = 2, length = 2866, width = 128, classes = 1283;
+  const Tensor target = to(randint(-1, classes, {batch, length}, {3, 4}), gpu);
+  const CrossEntropyOptions options{.ignore_index = -1};
+  const auto run = [&](bool fused) {
+    const Tensor x = test::noise_leaf({batch, length, width}, 1, DType::bf16, gpu),
+                 weight = test::noise_leaf({classes, width}, 2, DType::bf16, gpu);
+    const Tensor loss = fused ? linear_cross_entropy(x, weight, target, options, 2816)
+                              : linear_cross_entropy_composite(x, weight, target, options);
+    (loss * 3.0).backward();
+    return std::vector{test::read(loss), test::read(x.grad()), test::read(weight.grad())};
+  };
+  const auto found = run(true), expected = run(false);
+  for (size_t i = 0; i < found.size(); ++i) {
+    double error = 0, norm = 0;
+    for (size_t j = 0; j < found[i].size(); ++j) {
+      error += std::pow(found[i][j] - expected[i][j], 2);
+      norm += std::pow(expected[i][j], 2);
+    }
+    EXPECT_LE(std::sqrt(error), 0x1p-7 * std::sqrt(norm)) << i;
+  }
 }
 
 // Logits of the whole vocabulary never exist: the chunk decides the memory.

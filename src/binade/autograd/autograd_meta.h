@@ -28,11 +28,16 @@ class ResultRecompute {
 
   // The same if the complete gradient is the matmul a b, which only this op reads: `gradient`, the
   // tensor that its backward will be passed, may stay unwritten. Undefined, with nothing computed,
-  // for ops that need it written.
-  virtual Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient) {
-    static_cast<void>(a), static_cast<void>(b), static_cast<void>(gradient);
+  // for ops that need it written. Returns `kept`, the result, if it is defined.
+  virtual Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient,
+                                     const Tensor& kept) {
+    static_cast<void>(a), static_cast<void>(b);
+    static_cast<void>(gradient), static_cast<void>(kept);
     return {};
   }
+
+  // Whether ops that save the result keep it and use this for its gradient only.
+  bool keeps_result = false;
 };
 
 // Takes the sums of a result's gradient over all axes but the last: the gradient of a bias. An op

@@ -34,6 +34,17 @@ struct CrossEntropyBackward {
   TensorView dlogits;
 };
 
+// The cross entropy of a linear layer's results x [rows, k] weight^T. The weight [n, k] may have
+// more rows than there are classes.
+struct LinearCrossEntropy {
+  TensorView x;
+  TensorView weight;
+  // Its logits [rows, classes], rows of n elements, receive dlogits / factors[row] for dlosses of
+  // 1, and 0 past the classes. lse and quantized are not used.
+  CrossEntropyForward loss;
+  TensorView factors;  // [rows], f32
+};
+
 // Connectionist temporal classification of log-probabilities [time, batch, classes] and targets
 // [batch, length], i64. All tensors are dense; the floating ones are f32, or all are f64.
 struct Ctc {

@@ -2,7 +2,13 @@
 
 #include <utility>
 
+#include "binade/backend/loss.h"
 #include "binade/backend/quantize.h"
+
+#ifdef BINADE_CUDA
+#include "binade/backend/cuda/device.h"
+#include "binade/backend/cuda/matmul/fused_cross_entropy.h"
+#endif
 
 namespace binade::backend {
 namespace {
@@ -22,6 +28,17 @@ TensorView only_matrix(const char* argument, const TensorView& x) {
 }
 
 }  // namespace
+
+bool fuses_cross_entropy([[maybe_unused]] const LinearCrossEntropy& args,
+                         [[maybe_unused]] Device device) {
+#ifdef BINADE_CUDA
+  if (device.is_cuda()) {
+    cuda::activate(device);
+    return cuda::fuses_cross_entropy(args);
+  }
+#endif
+  return false;
+}
 
 bool has_groups(const Epilogue& epilogue) {
   return epilogue.group_a != ScaleGroup{} || epilogue.group_b != ScaleGroup{};

@@ -26,18 +26,27 @@ struct Epilogue {
 
 struct ActivationBackward;
 struct SwiGluBackward;
+struct LinearCrossEntropy;
 
 // y [batch, m, n] = a [batch, m, k] x b [batch, k, n], any strides, a stride of 0 repeats a batch.
 // Accumulates in f32 (f64 for f64). An operand with scales finer than a tensor is one matrix, dense
 // along the summed axis; devices that cannot multiply such operands dequantize them to f32 first.
 //
-// The other two: args.dy [m, n] = a [m, k] x b [k, n], then the kernel of activation.h that reads
+// The next two: args.dy [m, n] = a [m, k] x b [k, n], then the kernel of activation.h that reads
 // it. Devices that compute both in one pass leave args.dy unwritten.
+//
+// The last one computes a loss and its gradients within the matmul; only for arguments for which
+// fuses_cross_entropy().
 struct MatmulKernels {
   void (*matmul)(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue);
   void (*matmul_activation_backward)(TensorView a, TensorView b, const ActivationBackward& args);
   void (*matmul_swiglu_backward)(TensorView a, TensorView b, const SwiGluBackward& args);
+  void (*matmul_cross_entropy)(const LinearCrossEntropy& args) = nullptr;
 };
+
+// Whether matmul_cross_entropy of the device supports these arguments and is faster than a matmul
+// and a kernel for the loss.
+bool fuses_cross_entropy(const LinearCrossEntropy& args, Device device);
 
 // For implementations of `matmul`.
 

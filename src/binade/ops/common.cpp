@@ -147,11 +147,11 @@ SavedInput::SavedInput(const Tensor& input, const Tensor& matrix)
   const bool is_view = matrix.storage() == input.storage();
   if (is_view && input.autograd_meta() != nullptr)
     recompute_ = input.autograd_meta()->recompute.lock();
-  if (recompute_ == nullptr) kept_ = Saved(matrix);
+  if (recompute_ == nullptr || recompute_->keeps_result) kept_ = Saved(matrix);
 }
 
 Tensor SavedInput::get(const GradSlot& slot) const {
-  if (recompute_ == nullptr) return kept_;
+  if (recompute_ == nullptr || recompute_->keeps_result) return kept_;
   const autograd::AutogradMeta* meta = slot.meta().get();
   const bool complete = meta != nullptr && gets_whole_gradient(*meta);
   const Tensor result = recompute_->compute(
@@ -170,7 +170,8 @@ Tensor SavedInput::get_from_matmul(const GradSlot& slot, const Tensor& a, const 
       meta->node->gradients[static_cast<size_t>(meta->output)].defined())
     return {};
   const Tensor gradient = Tensor::empty(meta->shape, meta->dtype, meta->device);
-  const Tensor result = recompute_->compute_from_matmul(a, b, gradient);
+  const Tensor kept = recompute_->keeps_result ? kept_.get() : Tensor();
+  const Tensor result = recompute_->compute_from_matmul(a, b, gradient, kept);
   if (!result.defined()) return {};
   slot.add(gradient);
   return matrix_of(result);

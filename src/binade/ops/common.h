@@ -36,7 +36,7 @@ class Composite {
 };
 
 // An input saved for a backward: the tensor or, if its op offers that, the means to compute it
-// again.
+// again or to compute its op's gradients along with its own.
 class SavedInput {
  public:
   // `matrix` has the elements of `input` in the shape that the backward reads. It is kept if it is

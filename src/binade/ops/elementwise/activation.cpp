@@ -41,11 +41,14 @@ class SwiGluRecompute final : public autograd::ResultRecompute {
     return y;
   }
 
-  Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient) override {
+  Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient,
+                             const Tensor& kept) override {
     const Tensor& x = x_;
     const Shape shape{x.size(0), x.size(1) / 2};
-    const Tensor y = Tensor::empty(shape, x.dtype(), x.device()), dx = overwritten_or_new(x);
-    backend::of(x).matmul.matmul_swiglu_backward(a, b, {viewed(gradient, shape), x, dx, y});
+    const Tensor dx = overwritten_or_new(x);
+    const Tensor y = kept.defined() ? kept : Tensor::empty(shape, x.dtype(), x.device());
+    backend::of(x).matmul.matmul_swiglu_backward(
+        a, b, {viewed(gradient, shape), x, dx, kept.defined() ? TensorView() : TensorView(y)});
     early_.set(gradient, dx);
     return y;
   }
@@ -121,7 +124,10 @@ Tensor swiglu(const Tensor& x) {
   call.result(result, [again, full = x.shape()](const Tensor& dy, GradSlots dx) {
     dx[0].add(viewed(again->gradient(dy), full));
   });
-  if (recomputes_results(y.device())) offer_recompute(result, again);
+  if (y.device().is_cuda()) {
+    again->keeps_result = !recomputes_results(y.device());
+    offer_recompute(result, again);
+  }
   return result;
 }
 

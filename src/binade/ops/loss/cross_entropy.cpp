@@ -79,11 +79,17 @@ Tensor total(const Tensor& losses, const Tensor& weight) {
   return viewed(sum, {});
 }
 
-// a * b, where b has one element or a's shape.
+// a * b, where b expands to a's shape.
 Tensor scaled(const Tensor& a, const Tensor& b, DType dtype) {
   const Tensor y = Tensor::empty(a.shape(), dtype, a.device());
   backend::of(a).elementwise.binary(Binary::mul, a, TensorView(b).expanded(a.shape()), y);
   return y;
+}
+
+// The factors of rows, times one element, for a tensor of this shape.
+Tensor row_factors(const Tensor& factors, const Tensor& element, Shape shape) {
+  shape[shape.rank() - 1] = 1;
+  return viewed(scaled(factors, element, factors.dtype()), shape);
 }
 
 // Adds a * factor to a gradient; the first is written where it stays.
@@ -177,6 +183,7 @@ struct ChunkedHead {
   Tensor losses;       // [rows]
   Tensor dx, dweight;  // undefined if not needed
   std::optional<Fp8HeadOperands> fp8 = {};
+  Tensor factors = {};  // [rows]: of the rows of dx; undefined if all are 1
   Tensor lse = {}, logits = {};
   bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
 
@@ -189,6 +196,7 @@ struct ChunkedHead {
     if (fp8 && dweight.defined() && x.device().is_cuda())
       fp8->transposed = new_logits(chunk, fp8->gradient_type);
     if (dweight.defined() && rows == 0) backend::of(x).elementwise.fill(dweight, 0);
+    if (fuses(0, std::min(chunk, rows))) factors = Tensor::empty({rows}, DType::f32, x.device());
     for (int64_t start = 0; start < rows; start += chunk)
       run_chunk(start, std::min(chunk, rows - start));
   }
@@ -199,15 +207,41 @@ struct ChunkedHead {
     return Tensor::empty({rows, weight.size(0)}, dtype, x.device());
   }
 
+  bool needs_gradients() const { return dx.defined() || dweight.defined(); }
+
+  backend::CrossEntropyForward loss_of(int64_t start, int64_t count) const {
+    return {.logits = logits.strided({count, classes}, logits.strides(), logits.offset()),
+            .target = part(target, start, count),
+            .smoothing = options.smoothing,
+            .ignore_index = options.ignore_index,
+            .losses = part(losses, start, count),
+            .lse = part(lse, 0, count)};
+  }
+
+  // The factors of a chunk's rows.
+  Tensor factors_of(int64_t start, int64_t count) const {
+    return viewed(part(factors, start, count), {count, 1});
+  }
+
+  backend::LinearCrossEntropy fused(int64_t start, int64_t count) const {
+    return {.x = part(x, start, count),
+            .weight = weight,
+            .loss = loss_of(start, count),
+            .factors = factors.defined() ? TensorView(factors_of(start, count)) : TensorView()};
+  }
+  bool fuses(int64_t start, int64_t count) const {
+    return !fp8 && needs_gradients() &&
+           backend::fuses_cross_entropy(fused(start, count), x.device());
+  }
+
   void run_chunk(int64_t start, int64_t count) const {
     const auto& kernels = backend::of(x);
     const Tensor in = part(x, start, count), out = part(logits, 0, count);
-    backend::CrossEntropyForward args{
-        .logits = out.strided({count, classes}, out.strides(), out.offset()),
-        .target = part(target, start, count),
-        .smoothing = options.smoothing,
-        .ignore_index = options.ignore_index,
-        .losses = part(losses, start, count)};
+    if (factors.defined() && fuses(start, count)) {
+      kernels.matmul.matmul_cross_entropy(fused(start, count));
+      return multiply(out, scaled(in, factors_of(start, count), in.dtype()), start);
+    }
+    if (factors.defined()) kernels.elementwise.fill(factors_of(start, count), 1);
     if (fp8) {
       fp8_matmul(rowwise({part(fp8->x.data, start, count), fp8->x.scale_inv, {}}),
                  transposed(rowwise(fp8->weight)), {out, false},
@@ -216,32 +250,34 @@ struct ChunkedHead {
       kernels.matmul.matmul(batch_of_one(in), backend::transposed(batch_of_one(weight)),
                             batch_of_one(out), {.tf32 = tf32});
     }
-    if (!dx.defined() && !dweight.defined()) {
-      args.lse = part(lse, 0, count);
-      kernels.loss.cross_entropy(args);
-      return;
-    }
-    const GradSlot::Target dx_rows{dx.defined() ? part(dx, start, count) : Tensor(), false};
-    if (fp8) return fp8_gradients(args, out, start, dx_rows);
-    kernels.loss.cross_entropy_to_gradient(args);
-    if (dx.defined())
-      kernels.matmul.matmul(batch_of_one(out), batch_of_one(weight), batch_of_one(dx_rows.buffer),
-                            {.tf32 = tf32});
-    if (dweight.defined())
-      kernels.matmul.matmul(backend::transposed(batch_of_one(out)), batch_of_one(in),
-                            batch_of_one(dweight),
-                            {.beta = start == 0 ? 0.0f : 1.0f, .tf32 = tf32});
+    if (!needs_gradients()) return kernels.loss.cross_entropy(loss_of(start, count));
+    if (fp8) return fp8_gradients(out, start);
+    kernels.loss.cross_entropy_to_gradient(loss_of(start, count));
+    multiply(out, in, start);
   }
 
-  void fp8_gradients(backend::CrossEntropyForward args, const Tensor& chunk_logits, int64_t start,
-                     const GradSlot::Target& dx_rows) const {
+  // The gradients of a chunk, from those of its logits and its rows of x.
+  void multiply(const Tensor& dlogits, const Tensor& in, int64_t start) const {
+    const auto& kernels = backend::of(x).matmul;
+    if (dx.defined())
+      kernels.matmul(batch_of_one(dlogits), batch_of_one(weight),
+                     batch_of_one(part(dx, start, dlogits.size(0))), {.tf32 = tf32});
+    if (dweight.defined())
+      kernels.matmul(backend::transposed(batch_of_one(dlogits)), batch_of_one(in),
+                     batch_of_one(dweight), {.beta = start == 0 ? 0.0f : 1.0f, .tf32 = tf32});
+  }
+
+  void fp8_gradients(const Tensor& chunk_logits, int64_t start) const {
+    const int64_t count = chunk_logits.size(0);
     const Quantized gradients = fp8->gradients(chunk_logits);
+    backend::CrossEntropyForward args = loss_of(start, count);
     args.quantized = {
         .scale = fp8->scale, .data = gradients.data, .transposed = gradients.transposed};
     backend::of(x).loss.cross_entropy_to_gradient(args);
-    if (dx.defined()) fp8_matmul(rowwise(gradients), columnwise(fp8->weight), dx_rows);
+    if (dx.defined())
+      fp8_matmul(rowwise(gradients), columnwise(fp8->weight), {part(dx, start, count), false});
     if (dweight.defined())
-      fp8_matmul(transposed(columnwise(gradients)), fp8->x_columns(start, chunk_logits.size(0)),
+      fp8_matmul(transposed(columnwise(gradients)), fp8->x_columns(start, count),
                  {dweight, start > 0});
   }
 };
@@ -351,13 +387,16 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   head.run(chunk_rows > 0 ? chunk_rows : logits_rows(rows, size, x.device()));
 
   const Tensor row = row_weight(targets, options, head.losses.dtype());
-  return call.result(total(head.losses, row), [row, dx_unit = head.dx, dweight_unit = head.dweight,
-                                               full = x.shape(), classes = head.classes](
-                                                  const Tensor& dy, GradSlots dx) {
-    const Tensor factor = scaled(viewed(dy, {1}), finite_weight(row), dy.dtype());
-    if (dx_unit.defined()) add_scaled(dx[0], viewed(dx_unit, full), factor);
-    if (dweight_unit.defined()) add_scaled(dx[1], part(dweight_unit, 0, classes), factor);
-  });
+  return call.result(
+      total(head.losses, row),
+      [row, dx_unit = head.dx, dweight_unit = head.dweight, factors = head.factors,
+       full = x.shape(), classes = head.classes](const Tensor& dy, GradSlots dx) {
+        const Tensor factor = scaled(viewed(dy, {1}), finite_weight(row), dy.dtype());
+        if (dx_unit.defined())
+          add_scaled(dx[0], viewed(dx_unit, full),
+                     factors.defined() ? row_factors(factors, factor, full) : factor);
+        if (dweight_unit.defined()) add_scaled(dx[1], part(dweight_unit, 0, classes), factor);
+      });
 }
 
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& weight, const Tensor& target,

@@ -39,7 +39,7 @@ class ActivationRecompute final : public autograd::ResultRecompute {
     const Tensor& pre = pre_;
     const auto& kernels = backend::of(pre).activation;
     if (gradient.defined()) {
-      return with_gradients(pre, gradient, viewed(dense(gradient), pre.shape()),
+      return with_gradients(pre, gradient, {.dy = viewed(dense(gradient), pre.shape())},
                             kernels.activation_backward);
     }
     // The pass has a second result, which is not read.
@@ -49,9 +49,10 @@ class ActivationRecompute final : public autograd::ResultRecompute {
     return y;
   }
 
-  Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient) override {
+  Tensor compute_from_matmul(const Tensor& a, const Tensor& b, const Tensor& gradient,
+                             const Tensor& kept) override {
     const Tensor& pre = pre_;
-    return with_gradients(pre, gradient, viewed(gradient, pre.shape()),
+    return with_gradients(pre, gradient, {.dy = viewed(gradient, pre.shape()), .y = kept},
                           [&](const backend::ActivationBackward& args) {
                             backend::of(a).matmul.matmul_activation_backward(a, b, args);
                           });
@@ -71,19 +72,25 @@ class ActivationRecompute final : public autograd::ResultRecompute {
     Tensor dpre, dbias;
   };
 
-  // The result; keeps the gradients that the kernel computes from dy, a view of `gradient`.
+  struct Operands {
+    Tensor dy;      // a view of the result's gradient
+    Tensor y = {};  // the result, if it was kept
+  };
+
+  // The result; keeps the gradients that the kernel computes from dy.
   template <class Kernel>
-  Tensor with_gradients(const Tensor& pre, const Tensor& gradient, const Tensor& dy,
+  Tensor with_gradients(const Tensor& pre, const Tensor& gradient, const Operands& given,
                         Kernel kernel) {
-    const Tensor y = Tensor::empty_like(pre), dpre = overwritten_or_new(pre);
+    const Tensor y = given.y.defined() ? given.y : Tensor::empty_like(pre);
+    const Tensor dpre = overwritten_or_new(pre);
     Tensor dbias;
     if (has_bias_) dbias = Tensor::empty({pre.size(1)}, accumulation_type(pre), pre.device());
     kernel({.activation = activation_,
-            .dy = dy,
+            .dy = given.dy,
             .pre_activation = pre,
             .dx = dpre,
             .dbias = has_bias_ ? backend::Target{.view = dbias} : backend::Target{},
-            .y = y});
+            .y = given.y.defined() ? TensorView() : TensorView(y)});
     early_.set(gradient, {dpre, dbias});
     return y;
   }
@@ -168,7 +175,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     }
   });
   offer_gradient_sums(result, bias_gradient);
-  if (activated != nullptr && recomputes_results(y.device())) offer_recompute(result, activated);
+  if (activated != nullptr && y.device().is_cuda()) {
+    activated->keeps_result = !recomputes_results(y.device());
+    offer_recompute(result, activated);
+  }
   return result;
 }
 

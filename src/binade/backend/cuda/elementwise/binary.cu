@@ -73,6 +73,41 @@ bool multiply_by_element(const TensorView& a, const TensorView& b, const TensorV
          map_packs<f16, f16, TimesElement, 1, 2>(f, {a}, {y});
 }
 
+template <class T>
+__global__ void __launch_bounds__(elementwise_threads)
+    rows_kernel(const T* x, const float* factors, T* y, int64_t packs, int packs_per_row) {
+  constexpr int n = access_bytes / sizeof(T);
+  for (int64_t at = first_item(); at < packs; at += item_step()) {
+    const float factor = factors[at / packs_per_row];
+    Pack<T, n> pack = load_pack<T, n>(x + at * n);
+#pragma unroll
+    for (int i = 0; i < n; ++i)
+      pack[i] = cast<T>(binary_value(Binary::mul, cast<float>(pack[i]), factor));
+    store_pack<T, n>(y + at * n, pack);
+  }
+}
+
+template <class T>
+bool multiply_rows_as(const TensorView& a, const TensorView& b, const TensorView& y) {
+  constexpr int64_t n = access_bytes / sizeof(T);
+  if (a.dtype != dtype_of<T> || y.dtype != dtype_of<T> || a.shape[1] % n != 0 ||
+      !packs_fit<T, n>(a.data) || !packs_fit<T, n>(y.data))
+    return false;
+  const int64_t packs = a.numel() / n;
+  launch(rows_kernel<T>, grid_for(packs, elementwise_threads), elementwise_threads, 0,
+         a.as<const T>(), b.as<const float>(), y.as<T>(), packs, static_cast<int>(a.shape[1] / n));
+  return true;
+}
+
+// y = a * b for dense 16-bit matrices and an f32 element for each row; false, with nothing done,
+// for other operands.
+bool multiply_rows(const TensorView& a, const TensorView& b, const TensorView& y) {
+  if (b.dtype != DType::f32 || b.rank() != 2 || b.strides[0] != 1 || b.strides[1] != 0 ||
+      !a.is_dense() || !y.is_dense() || a.shape[1] > INT32_MAX)
+    return false;
+  return multiply_rows_as<bf16>(a, b, y) || multiply_rows_as<f16>(a, b, y);
+}
+
 // Ops whose results on integers have a fraction, kept if the output can hold it.
 bool has_fraction(Binary op) {
   return op == Binary::div || op == Binary::pow || op == Binary::atan2;
@@ -109,7 +144,7 @@ void binary(Binary op, TensorView a, TensorView b, TensorView y) {
   if (y.numel() == 0) return;
   simplify({&a, &b, &y});
   if (map_dense(op, a, b, y)) return;
-  if (op == Binary::mul && multiply_by_element(a, b, y)) return;
+  if (op == Binary::mul && (multiply_by_element(a, b, y) || multiply_rows(a, b, y))) return;
   const bool integers = is_integer(a.dtype) && is_integer(b.dtype);
   if (integers && !(has_fraction(op) && is_floating(y.dtype)) && op != Binary::atan2) {
     return map_elements<RuntimeOp<int64_t>, 2>({op}, {a, b}, {y});

@@ -2,70 +2,19 @@
 
 #include <numbers>
 
-#include "binade/backend/cuda/common/fast_exp2.cuh"
-#include "binade/backend/cuda/matmul/hopper_pipeline.cuh"
+#include "binade/backend/cuda/matmul/hopper_results.cuh"
 
 // The backward of activations on tiles of their gradient that lie in shared memory.
 namespace binade::backend::cuda::fused {
 
-// ---- Eight elements of 16 bits
-
-template <class T>
-__device__ inline void widen(const uint4& pack, float (&x)[8]) {
-  const uint32_t pairs[] = {pack.x, pack.y, pack.z, pack.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 pair = hopper::widen_pair<T>(pairs[i]);
-    x[2 * i] = pair.x, x[2 * i + 1] = pair.y;
-  }
-}
-
-template <class T>
-__device__ inline uint4 narrow(const float (&x)[8]) {
-  return {narrow_pair<T>(x[0], x[1]), narrow_pair<T>(x[2], x[3]), narrow_pair<T>(x[4], x[5]),
-          narrow_pair<T>(x[6], x[7])};
-}
-
-template <class T>
-__device__ inline uint4 load(const T* from) {
-  return *reinterpret_cast<const uint4*>(from);
-}
-template <class T>
-__device__ inline void store(T* to, const uint4& pack) {
-  *reinterpret_cast<uint4*>(to) = pack;
-}
-__device__ inline uint4 load_shared(uint32_t from) {
-  uint4 x;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "r"(from)
-               : "memory");
-  return x;
-}
-
-// ---- Functions, with relative errors of about 2^-20, which vanish when results are rounded
-
-// 1 / (1 + 2^x)
-__device__ inline float inverse_of_one_plus_exp2(float x) {
-  float y = fast_exp2(x) + 1;
-  asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(y));
-  return y;
-}
-
-// The smaller one, or NaN.
-__device__ inline float min_or_nan(float x, float y) {
-  asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
-  return x;
-}
-
 // ---- Epilogues. `at` is the index of eight elements in a matrix of `pitch` columns.
 
-// dx = dy gelu'(x) with the tanh form of GELU; y = gelu(x). dx may be x.
+// dx = dy gelu'(x) with the tanh form of GELU; y = gelu(x), if it is not null. dx may be x.
 template <class T>
 struct GeluBackward {
   using Loaded = uint4;
   // Rows that a warp loads ahead: enough to cover the latency of memory.
-  static constexpr int rows_ahead = 8;
+  static constexpr int rows_ahead = 4;
 
   const T* x;
   T *dx, *y;
@@ -95,17 +44,17 @@ struct GeluBackward {
       v[i] *= gate;
     }
     store(dx + at, narrow<T>(d));
-    store(y + at, narrow<T>(v));
+    if (y != nullptr) store(y + at, narrow<T>(v));
   }
 };
 
-// A row of x and dx is gate, then up; y = silu(gate) up. dx may be x.
+// A row of x and dx is gate, then up; y = silu(gate) up, if it is not null. dx may be x.
 template <class T>
 struct SwiGluBackwardTile {
   struct Loaded {
     uint4 gate, up;
   };
-  static constexpr int rows_ahead = 4;
+  static constexpr int rows_ahead = 2;
 
   const T* x;
   T *dx, *y;
@@ -131,16 +80,18 @@ struct SwiGluBackwardTile {
     }
     store(dx + at, narrow<T>(gate));
     store(dx + at + pitch / 2, narrow<T>(up));
-    store(y + (at + column) / 2, narrow<T>(d));
+    if (y != nullptr) store(y + (at + column) / 2, narrow<T>(d));
   }
 };
 
 // ---- Processing
 
-// Processes every third row of the tiles. A lane holds eight columns.
+// Processes every seventh row of the tiles. A lane holds eight columns.
 template <class E>
 class Processor {
  public:
+  using Parameters = E;
+
   __device__ Processor(const E& e, int warp, uint32_t shared, Barriers barriers)
       : e_(e), warp_(warp), shared_(shared), barriers_(barriers) {}
 
@@ -165,7 +116,6 @@ class Processor {
  private:
   static constexpr int warps = Tile::processing_warps, ahead = E::rows_ahead;
 
-  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
   // To this warp's next row.
   __device__ int64_t step() const { return int64_t{warps} * e_.pitch; }
   // This warp's first row of a tile.
@@ -192,24 +142,14 @@ class Processor {
         const int row = top + i * warps;
         const typename E::Loaded current = loaded_[i];
         if (last || row + warps * ahead < Tile::rows) loaded_[i] = e_.fetch(next);
-        if (row < Tile::rows) e_.finish(at, column, result(row), current, sum);
+        if (row < Tile::rows) e_.finish(at, column, load_result(shared_, row), current, sum);
       }
       if (!upper_done && top + warps * ahead >= Tile::half_rows) {
-        arrive_once(barriers_.results_empty(0));
+        arrive_as_warp(barriers_.results_empty(0));
         upper_done = true;
       }
     }
-    arrive_once(barriers_.results_empty(1));
-  }
-
-  __device__ uint4 result(int row) const {
-    return load_shared(shared_ + Tile::results_at + row * Tile::result_row_bytes +
-                       (lane() ^ row % 8) * 16);
-  }
-
-  __device__ static void arrive_once(uint32_t barrier) {
-    __syncwarp();
-    if (lane() == 0) hopper::arrive(barrier);
+    arrive_as_warp(barriers_.results_empty(1));
   }
 
   // Adds the warps' sums of a tile in their order.

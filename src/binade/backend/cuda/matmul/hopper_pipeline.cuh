@@ -3,19 +3,21 @@
 #include <type_traits>
 
 #include "binade/backend/cuda/common/hopper.cuh"
+#include "binade/backend/cuda/common/launch.cuh"
 
 // A matmul c [m, n] = a [m, k] b [k, n] of 16-bit operands in tiles that pass through shared
-// memory: one warp loads operands, two warpgroups multiply, and three warps process the tile
-// before.
+// memory: one warp loads operands, two warpgroups multiply, and seven warps process the tile
+// before. Operands are read as zeros past their ends, so that the last tiles need not be whole.
 namespace binade::backend::cuda::fused {
 
 // Of one thread block. Two of them, a cluster, share the columns and each other's loads of b.
 struct Tile {
   static constexpr int rows = 128, columns = 256, depth = 64;
   static constexpr int cluster = 2;
-  static constexpr int processing_warps = 3;
-  // 168 registers a thread: 128 of them hold results.
-  static constexpr int threads = 384;
+  static constexpr int processing_warps = 7;
+  static constexpr int threads = 512, first_multiplying_warp = processing_warps + 1;
+  // Registers of a thread: 128 of a multiplying one hold results.
+  static constexpr int multiplying_registers = 160, processing_registers = 96;
 
   // Operands lie in boxes of 64 columns, 128 bytes a row.
   static constexpr int row_bytes = 128, box = 64;
@@ -35,6 +37,13 @@ struct Tile {
 
 struct MatmulSizes {
   int m, n, k;
+  const void* bias = nullptr;  // [n], added to results before they are rounded
+};
+
+// How the second operand is stored.
+enum class Order {
+  k_by_n,  // rows of n elements
+  n_by_k   // rows of k elements, which lie side by side as those of the first
 };
 
 // Barriers in shared memory. A stage of operands is full once its loads are complete and empty once
@@ -70,8 +79,8 @@ class TileWalk {
   int row = 0, column = 0;  // the first ones
 
   __device__ explicit TileWalk(const MatmulSizes& sizes)
-      : down_(sizes.m / (Tile::rows * Tile::cluster)),
-        across_(sizes.n / Tile::columns),
+      : down_(ceil_div(sizes.m, Tile::rows * Tile::cluster)),
+        across_(ceil_div(sizes.n, Tile::columns)),
         index_(static_cast<int>(blockIdx.x) / Tile::cluster) {
     go();
   }
@@ -150,47 +159,30 @@ __device__ inline void synchronize_cluster() {
 
 using hopper::narrow_pair;
 
-// d = a b, or d += a b if `add`, of 64 x 256 x 16; a is K-major, b is not.
-#define BINADE_OUT8(d, i)                                                                     \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
-      "+f"(d[i + 6]), "+f"(d[i + 7])
-#define BINADE_OUT32(d, i) \
-  BINADE_OUT8(d, i), BINADE_OUT8(d, i + 8), BINADE_OUT8(d, i + 16), BINADE_OUT8(d, i + 24)
-#define BINADE_MATMUL_64X256(type)                                                                 \
-  "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\nwgmma.mma_async.sync.aligned.m64n256k16.f32." type   \
-  "." type                                                                                         \
-  " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"   \
-  "%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"   \
-  "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,"   \
-  "%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,"   \
-  "%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113," \
-  "%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, %128, %129, p, 1, 1, "  \
-  "0, 1;\n}"
-template <class T>
-__device__ inline void matmul(float (&d)[128], uint64_t a, uint64_t b, int add) {
-  if constexpr (std::is_same_v<T, f16>) {
-    asm volatile(BINADE_MATMUL_64X256("f16")
-                 : BINADE_OUT32(d, 0), BINADE_OUT32(d, 32), BINADE_OUT32(d, 64), BINADE_OUT32(d, 96)
-                 : "l"(a), "l"(b), "r"(add));
-  } else {
-    asm volatile(BINADE_MATMUL_64X256("bf16")
-                 : BINADE_OUT32(d, 0), BINADE_OUT32(d, 32), BINADE_OUT32(d, 64), BINADE_OUT32(d, 96)
-                 : "l"(a), "l"(b), "r"(add));
-  }
-}
-#undef BINADE_OUT8
-#undef BINADE_OUT32
-#undef BINADE_MATMUL_64X256
-
 // ---- Loading and multiplying
 
+// Loads this thread block's part of b's stage for both of its cluster.
+template <Order order>
+__device__ inline void load_b(uint32_t to, const CUtensorMap& b, const MatrixCorner& at,
+                              uint32_t full) {
+  const int half = static_cast<int>(blockIdx.x) % Tile::cluster;
+  if constexpr (order == Order::n_by_k) {
+    constexpr int rows = Tile::columns / Tile::cluster;
+    load_box_to_cluster(to + half * rows * Tile::row_bytes, b, {at.row, at.column + half * rows},
+                        full);
+  } else {
+    constexpr int boxes = Tile::columns / Tile::box / Tile::cluster;
+#pragma unroll
+    for (int i = half * boxes; i < (half + 1) * boxes; ++i)
+      load_box_to_cluster(to + i * Tile::b_box_bytes, b, {at.column + i * Tile::box, at.row}, full);
+  }
+}
+
 // Loads the operands of all tiles. One thread.
+template <Order order>
 __device__ inline void load_operands(const CUtensorMap& a, const CUtensorMap& b,
                                      const MatmulSizes& sizes, uint32_t shared, Barriers barriers) {
   using namespace hopper;
-  // Each thread block of a cluster loads a part of b for both.
-  constexpr int boxes = Tile::columns / Tile::box / Tile::cluster;
-  const int first_box = static_cast<int>(blockIdx.x) % Tile::cluster * boxes;
   Ring ring;
   for (TileWalk walk(sizes); !walk.at_end(); walk.advance()) {
     for (int k = 0; k < sizes.k; k += Tile::depth, ring.advance()) {
@@ -198,16 +190,13 @@ __device__ inline void load_operands(const CUtensorMap& a, const CUtensorMap& b,
       wait(barriers.empty(ring.stage), ring.phase ^ 1);
       arrive_expecting(full, Tile::stage_bytes);
       fused::load_box(to, a, {k, walk.row}, full);
-#pragma unroll
-      for (int i = first_box; i < first_box + boxes; ++i)
-        load_box_to_cluster(to + Tile::a_bytes + i * Tile::b_box_bytes, b,
-                            {walk.column + i * Tile::box, k}, full);
+      load_b<order>(to + Tile::a_bytes, b, {walk.column, k}, full);
     }
   }
 }
 
 // The rows of a tile that a warpgroup multiplies: its upper or its lower half.
-template <class T>
+template <class T, Order order>
 class Multiplier {
  public:
   __device__ Multiplier(int half, uint32_t shared, Barriers barriers)
@@ -217,8 +206,9 @@ class Multiplier {
     using namespace hopper;
     uint32_t phase = 1;
     for (TileWalk walk(sizes); !walk.at_end(); walk.advance(), phase ^= 1) {
-      float d[128];
+      float d[2][64];
       multiply(d, sizes.k / Tile::depth);
+      if (sizes.bias != nullptr) add(d, static_cast<const T*>(sizes.bias) + walk.column);
       wait(barriers_.results_empty(half_), phase);
       store(d);
       __syncwarp();
@@ -227,20 +217,31 @@ class Multiplier {
   }
 
  private:
-  __device__ void multiply(float (&d)[128], int steps) {
+  // Two halves of the columns: matmuls of 256 columns would need more registers than the compiler
+  // grants a kernel of so many threads.
+  __device__ void multiply(float (&d)[2][64], int steps) {
     using namespace hopper;
-    constexpr int k_bytes = 16 * 2, k_rows_bytes = 16 * Tile::row_bytes;  // 16 deep in a and b
+    // 16 deep in a and b.
+    constexpr int a_bytes = 16 * 2,
+                  b_bytes = order == Order::n_by_k ? 16 * 2 : 16 * Tile::row_bytes;
+    constexpr uint32_t b_tile_bytes = order == Order::n_by_k ? 1024 : Tile::b_box_bytes;
+    constexpr int half_b = Tile::columns * Tile::depth * 2 / 2;
+    constexpr int transposed = order == Order::k_by_n ? 1 : 0;
     const uint64_t a = operand_at(operand(), shared_ + half_ * Tile::half_rows * Tile::row_bytes);
-    const uint64_t b = operand_at(operand(Tile::b_box_bytes), shared_ + Tile::a_bytes);
+    const uint64_t b = operand_at(operand(b_tile_bytes), shared_ + Tile::a_bytes);
     int before = 0;
     for (int step = 0; step < steps; ++step) {
       wait(barriers_.full(ring_.stage), ring_.phase);
       fence_matmuls();
       const uint32_t stage = ring_.stage * (Tile::stage_bytes / 16);
 #pragma unroll
-      for (int i = 0; i < Tile::depth / 16; ++i)
-        matmul<T>(d, a + stage + i * (k_bytes / 16), b + stage + i * (k_rows_bytes / 16),
-                  step > 0 || i > 0);
+      for (int i = 0; i < Tile::depth / 16; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          hopper::matmul<T, 0, transposed>(d[half], a + stage + i * (a_bytes / 16),
+                                           b + stage + i * (b_bytes / 16) + half * (half_b / 16),
+                                           step > 0 || i > 0);
+      }
       commit_matmuls();
       if (step > 0) {
         wait_matmuls<1>();
@@ -250,8 +251,20 @@ class Multiplier {
       ring_.advance();
     }
     wait_matmuls<0>();
-    hold(d);
+    hold(d[0]);
+    hold(d[1]);
     release(before);
+  }
+
+  // Adds to each column.
+  __device__ void add(float (&d)[2][64], const T* bias) const {
+    bias += threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 128; i += 4) {
+      float* r = &d[i / 64][i % 64];
+      const float2 x = hopper::widen_pair<T>(*reinterpret_cast<const uint32_t*>(bias + i / 4 * 8));
+      r[0] += x.x, r[1] += x.y, r[2] += x.x, r[3] += x.y;
+    }
   }
 
   // This warp has read a stage that both thread blocks load into.
@@ -261,7 +274,7 @@ class Multiplier {
   }
 
   // Rounds results to T, row by row. 16-byte pieces are swizzled by the row's last three bits.
-  __device__ void store(const float (&d)[128]) const {
+  __device__ void store(const float (&d)[2][64]) const {
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
               lane = static_cast<int>(threadIdx.x) % 32;
     const int row = half_ * Tile::half_rows + warp * 16 + lane % 16;
@@ -269,9 +282,9 @@ class Multiplier {
         shared_ + Tile::results_at + row * Tile::result_row_bytes + (lane / 16 ^ lane % 8) * 16;
 #pragma unroll
     for (int i = 0; i < 128; i += 8) {
-      const uint32_t x[4] = {narrow_pair<T>(d[i], d[i + 1]), narrow_pair<T>(d[i + 2], d[i + 3]),
-                             narrow_pair<T>(d[i + 4], d[i + 5]),
-                             narrow_pair<T>(d[i + 6], d[i + 7])};
+      const float* r = &d[i / 64][i % 64];
+      const uint32_t x[4] = {narrow_pair<T>(r[0], r[1]), narrow_pair<T>(r[2], r[3]),
+                             narrow_pair<T>(r[4], r[5]), narrow_pair<T>(r[6], r[7])};
       hopper::store_matrices(to ^ (i / 4 * 16), x);
     }
   }

@@ -9,6 +9,8 @@
 #include "binade/backend/cuda/matmul/cublaslt.h"
 #include "binade/backend/cuda/matmul/epilogue.h"
 #include "binade/backend/cuda/matmul/fused_backward.h"
+#include "binade/backend/cuda/matmul/fused_cross_entropy.h"
+#include "binade/backend/cuda/matmul/fused_forward.h"
 #include "binade/base/division.h"
 
 namespace binade::backend::cuda {
@@ -283,6 +285,7 @@ void multiply(const TensorView& a, const TensorView& b, const TensorView& y, con
         e.bias.present ? bias_as(e.bias, accumulation_type(y.dtype), workspace) : TensorView();
     return finish(y, bias, e.pre_activation, y, e.activation);
   }
+  if (fused_gelu(a, b, y, e)) return;
   const BlasGemm p = describe_gemm(a, b, y, e, workspace);
   if (run(p, y, e, true, workspace) || run(p, y, e, false, workspace)) return;
   fail("matmul", {.argument = "a, b, y",
@@ -390,6 +393,7 @@ void matmul_swiglu_backward(TensorView a, TensorView b, const SwiGluBackward& ar
 
 const MatmulKernels matmul_kernels{.matmul = matmul,
                                    .matmul_activation_backward = matmul_activation_backward,
-                                   .matmul_swiglu_backward = matmul_swiglu_backward};
+                                   .matmul_swiglu_backward = matmul_swiglu_backward,
+                                   .matmul_cross_entropy = fused_cross_entropy};
 
 }  // namespace binade::backend::cuda

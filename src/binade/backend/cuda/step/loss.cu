@@ -10,6 +10,7 @@
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/matmul/epilogue.h"
 #include "binade/backend/cuda/quantize/tile.cuh"
+#include "binade/backend/cuda/step/targets.cuh"
 
 namespace binade::backend::cuda {
 namespace {
@@ -17,24 +18,6 @@ namespace {
 constexpr int max_threads = 512;
 constexpr int in_flight = 4;  // packs that a thread loads at a time
 constexpr int line = 16;      // bytes of a pack
-
-struct Targets {
-  const void* data;
-  bool wide;  // i64
-
-  __device__ int64_t operator[](int64_t row) const {
-    return wide ? static_cast<const int64_t*>(data)[row] : static_cast<const int32_t*>(data)[row];
-  }
-};
-
-Targets targets_of(const char* op, const TensorView& target) {
-  if (target.dtype != DType::i64 && target.dtype != DType::i32) {
-    fail(
-        op,
-        {.argument = "target", .expected = "i64 or i32", .found = std::string(name(target.dtype))});
-  }
-  return {target.data, target.dtype == DType::i64};
-}
 
 // e^x as accurate as the elements: for 16-bit ones the hardware's approximation suffices.
 template <class C, int N>

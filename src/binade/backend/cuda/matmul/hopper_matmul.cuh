@@ -1,0 +1,98 @@
+#pragma once
+
+#include <algorithm>
+
+#include "binade/backend/cuda/common/pack.cuh"
+#include "binade/backend/cuda/common/tensor_map.h"
+#include "binade/backend/cuda/device.h"
+#include "binade/backend/cuda/matmul/hopper_pipeline.cuh"
+#include "binade/tensor/tensor.h"
+
+// Launches matmuls whose tiles of results are processed in shared memory, for GPUs of compute
+// capability 9.0.
+namespace binade::backend::cuda::fused {
+
+struct OperandMaps {
+  CUtensorMap a, b;
+};
+
+// Compilers refuse clusters for older GPUs, where this kernel is empty.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define BINADE_CLUSTER __cluster_dims__(Tile::cluster, 1, 1)
+#else
+#define BINADE_CLUSTER
+#endif
+
+// Process: what a processing warp does with the results, constructed from its Parameters.
+template <class T, Order order, class Process>
+__global__ void __launch_bounds__(Tile::threads, 1) BINADE_CLUSTER
+    fused_kernel(const __grid_constant__ OperandMaps maps,
+                 const __grid_constant__ typename Process::Parameters parameters,
+                 const MatmulSizes sizes) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const uint32_t shared = hopper::shared_address(memory);
+  const Barriers barriers{shared + Tile::barriers_at};
+  if (threadIdx.x == 0) barriers.init();
+  synchronize_cluster();
+  const int warp = static_cast<int>(threadIdx.x) / warp_size;
+  if (warp >= Tile::first_multiplying_warp) {
+    hopper::grow_registers<Tile::multiplying_registers>();
+    const int half = (warp - Tile::first_multiplying_warp) / 4;
+    Multiplier<T, order>(half, shared, barriers).run(sizes);
+  } else {
+    hopper::shrink_registers<Tile::processing_registers>();
+    if (warp > 0) {
+      Process(parameters, warp - 1, shared, barriers).run(sizes);
+    } else if (threadIdx.x == 0) {
+      load_operands<order>(maps.a, maps.b, sizes, shared, barriers);
+    }
+  }
+  __syncwarp();
+  synchronize_cluster();  // neither thread block ends while the other one writes to it
+#endif
+}
+#undef BINADE_CLUSTER
+
+// Whether tiles of m x n results occupy the active device most of the time: of fewer, cuBLASLt's
+// smaller ones are faster.
+inline bool occupies_gpu(int64_t m, int64_t n) {
+  const int64_t pairs = divide_up(m, Tile::rows * Tile::cluster) * divide_up(n, Tile::columns);
+  const int64_t clusters = properties().multiprocessors / Tile::cluster;
+  const int64_t capacity = divide_up(pairs, clusters) * clusters;
+  return pairs <= INT32_MAX && 5 * pairs >= 4 * capacity;
+}
+
+// Whether m x n results, sums of k products, consist of whole tiles that occupy the active device.
+inline bool has_whole_tiles(int64_t m, int64_t n, int64_t k) {
+  return m % (Tile::rows * Tile::cluster) == 0 && n % Tile::columns == 0 && k % Tile::depth == 0 &&
+         k > 0 && std::max({m, 2 * n, k}) <= INT32_MAX && occupies_gpu(m, n);
+}
+
+// All present matrices have a's 16-bit type, are dense and start at multiples of 16 bytes.
+inline bool is_uniform(const TensorView& a, std::initializer_list<const TensorView*> matrices) {
+  if (a.dtype != DType::f16 && a.dtype != DType::bf16) return false;
+  return std::all_of(matrices.begin(), matrices.end(), [&](const TensorView* x) {
+    return !x->present || (x->dtype == a.dtype && x->is_dense() && packs_fit<bf16, 8>(x->data));
+  });
+}
+
+// Multiplies a [m, k] by b, which is [k, n] or [n, k] by `order`, and adds the bias, if there is
+// one. False if the driver refuses.
+template <class T, Order order, class Process>
+bool run(const TensorView& a, const TensorView& b, const typename Process::Parameters& parameters,
+         const void* bias = nullptr) {
+  constexpr bool by_rows = order == Order::n_by_k;
+  OperandMaps maps;
+  if (!encode_boxes(maps.a, a, Tile::rows) ||
+      !encode_boxes(maps.b, b, by_rows ? Tile::columns / Tile::cluster : Tile::depth))
+    return false;
+  const MatmulSizes sizes{static_cast<int>(a.shape[0]), static_cast<int>(b.shape[by_rows ? 0 : 1]),
+                          static_cast<int>(a.shape[1]), bias};
+  const int blocks = properties().multiprocessors / Tile::cluster * Tile::cluster;
+  launch(fused_kernel<T, order, Process>, static_cast<unsigned>(blocks), Tile::threads,
+         Tile::shared_bytes, maps, parameters, sizes);
+  return true;
+}
+
+}  // namespace binade::backend::cuda::fused

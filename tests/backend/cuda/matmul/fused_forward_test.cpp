@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "backend/cuda/matmul/near_cpu.h"
+#include "backend/cuda/matmul/spread.h"
+#include "binade/backend/activation.h"
+#include "binade/backend/backend.h"
+#include "binade/backend/transfer.h"
+
+// Matmuls followed by GELU, on a GPU: x against the definition in double, y against GELU of that x.
+// The sizes are whole tiles of Hopper's fused kernel, or not.
+namespace binade::backend::cuda_fused_forward_test {
+namespace {
+
+using FusedForwardGpu = MatmulGpuTest;
+
+struct Case {
+  DType dtype;
+  int64_t m, n, k;  // x is [m, n]
+  bool bias = false;
+
+  bool has_whole_tiles() const { return m % 256 == 0; }
+  std::string text() const {
+    return std::string(name(dtype)) + " " + std::to_string(m) + " x " + std::to_string(n) + " x " +
+           std::to_string(k);
+  }
+};
+
+constexpr Case cases[] = {{DType::bf16, 5632, 1536, 192, true},
+                          {DType::f16, 5632, 1536, 64},
+                          {DType::bf16, 300, 264, 100, true}};
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+struct Operands {
+  Tensor a, weight, bias;
+
+  explicit Operands(const Case& c)
+      : a(spread({c.m, c.k}, c.dtype, 1)),
+        weight(spread({c.n, c.k}, c.dtype, 2)),
+        bias(c.bias ? spread({c.n}, c.dtype, 3) : filled({c.n}, c.dtype, 0)) {}
+};
+
+// x = a weight^T + bias, summed in f32 and rounded; other kernels than the fused one may round
+// before they add the bias, too.
+void expect_linear(const Case& c, const Operands& operands, const Values& x) {
+  const Values a = read(operands.a), weight = read(operands.weight), bias = read(operands.bias);
+  for (int64_t row = 0; row < c.m; row += 151) {
+    for (int64_t column = 0; column < c.n; ++column) {
+      const double added = bias[static_cast<size_t>(column)];
+      double sum = added, size = std::abs(added);
+      for (int64_t i = 0; i < c.k; ++i) {
+        const double term =
+            a[static_cast<size_t>(row * c.k + i)] * weight[static_cast<size_t>(column * c.k + i)];
+        sum += term;
+        size += std::abs(term);
+      }
+      const double error = static_cast<double>(c.k + 1) * epsilon(DType::f32) * size;
+      ASSERT_LE(std::abs(x[static_cast<size_t>(row * c.n + column)] - sum),
+                error + storage_error(c.dtype, std::abs(sum) + error) +
+                    (c.has_whole_tiles() ? 0 : storage_error(c.dtype, sum - added)))
+          << c.text() << " at " << row << ", " << column;
+    }
+  }
+}
+
+// f is approximate to about 2^-20. cuBLASLt's GELU is one of x before it is rounded, which moves it
+// by up to half a unit of x; its slope is at most 1.13.
+void expect_activated(const Case& c, double found, double x, double expected) {
+  const double error = 0x1p-17 * std::abs(x) + 1.13 * storage_error(c.dtype, x);
+  ASSERT_LE(std::abs(found - expected), error + storage_error(c.dtype, std::abs(expected) + error))
+      << c.text() << ": expected " << expected << ", found " << found;
+}
+
+TEST_F(FusedForwardGpu, GeluEqualsItsDefinition) {
+  const Device gpu = Device::cuda();
+  for (const Case& c : cases) {
+    const Operands operands(c);
+    const Tensor pre = transfer(filled({c.m, c.n}, c.dtype, NAN), gpu),
+                 y = transfer(filled({c.m, c.n}, c.dtype, NAN), gpu), a = transfer(operands.a, gpu),
+                 weight = transfer(operands.weight, gpu), bias = transfer(operands.bias, gpu);
+    of(gpu).matmul.matmul(batch_of_one(a), transposed(batch_of_one(weight)), batch_of_one(y),
+                          {.bias = c.bias ? TensorView(bias) : TensorView(),
+                           .activation = Activation::gelu_tanh,
+                           .pre_activation = batch_of_one(pre)});
+    const Values x = read(transfer(pre, Device::cpu())), found = read(transfer(y, Device::cpu()));
+    expect_linear(c, operands, x);
+    for (size_t i = 0; i < x.size() && !HasFatalFailure(); i += 7) {
+      const double linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+      expect_activated(c, found[i], x[i],
+                       x[i] * sigmoid(linear * (x[i] + 0.044715 * x[i] * x[i] * x[i])));
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace binade::backend::cuda_fused_forward_test
