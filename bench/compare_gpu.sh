@@ -25,8 +25,8 @@ compare() {
 }
 # shellcheck disable=SC2086 # options are words
 {
-  gradients="--gradients bf16" # as in PyTorch's bf16 models
-  export BINADE_OPTIONS="$gradients"
+  # Gradients in bf16, as in PyTorch's bf16 models; as many kept activations as leave 3/4 of its memory.
+  export BINADE_OPTIONS="--gradients bf16 --keep-activations 7"
   compare gpt2-masters $gpt2 --context 1024 --batch 64 --precision bf16 --params masters
   for context in 2048 4096 8192 16384; do
     compare gpt2-masters-$context $gpt2 --context $context --batch $((65536 / context)) --precision bf16 --params masters
@@ -39,9 +39,15 @@ compare() {
       compare gpt2-masters-b$batch $gpt2 --context 1024 --batch $batch --precision bf16 --params masters
     )
   done
-  BINADE_OPTIONS="--params split $gradients"
-  compare llama-masters $llama --context 2048 --batch 8 --precision bf16,fp8 --params masters
-  compare slice8b-masters $slice8b --context 4096 --batch 4 --precision bf16,fp8 --params masters
+  split="--params split --gradients bf16"
+  BINADE_OPTIONS="$split --keep-activations 18"
+  compare llama-masters $llama --context 2048 --batch 8 --precision bf16 --params masters
+  BINADE_OPTIONS="$split --fp8-head"
+  compare llama-masters-fp8 $llama --context 2048 --batch 8 --precision fp8 --params masters
+  BINADE_OPTIONS="$split --keep-activations 8"
+  compare slice8b-masters $slice8b --context 4096 --batch 4 --precision bf16 --params masters
+  BINADE_OPTIONS="$split --fp8-head"
+  compare slice8b-masters-fp8 $slice8b --context 4096 --batch 4 --precision fp8 --params masters
   BINADE_OPTIONS=
   TORCH_OPTIONS="--mode eager"
   compare gpt2-tf32 $gpt2 --context 1024 --batch 32 --precision tf32
