@@ -262,7 +262,7 @@ class Reference {
   double score_error_, sum_error_, relative_;
 };
 
-class CudaAttention : public testing::Test {
+class AttentionGpu : public testing::Test {
  protected:
   void SetUp() override {
     if (cuda::devices().empty()) GTEST_SKIP() << "no GPU";
@@ -282,7 +282,7 @@ class CudaAttention : public testing::Test {
   }
 };
 
-TEST_F(CudaAttention, NativeKernelsFollowTheCpu) {
+TEST_F(AttentionGpu, NativeKernelsFollowTheCpu) {
   for (const DType dtype : compute_types)
     for (const Case& c : cases) {
       check(native_kernels, c, dtype);
@@ -290,7 +290,7 @@ TEST_F(CudaAttention, NativeKernelsFollowTheCpu) {
     }
 }
 
-TEST_F(CudaAttention, TheTableFollowsTheCpu) {
+TEST_F(AttentionGpu, TheTableFollowsTheCpu) {
   for (const DType dtype : compute_types)
     for (const Case& c : cases) {
       check(table, c, dtype);
@@ -298,7 +298,7 @@ TEST_F(CudaAttention, TheTableFollowsTheCpu) {
     }
 }
 
-TEST_F(CudaAttention, Tf32FollowsTheCpu) {
+TEST_F(AttentionGpu, Tf32FollowsTheCpu) {
   for (const Case& c : cases) {
     check(tf32, c, DType::f32);
     if (HasFatalFailure()) return;
@@ -328,7 +328,7 @@ const Case hopper_cases[] = {
     {1, 4, 2, 256, 256, 128, false},   {1, 2, 1, 384, 384, 128, false, 32},
 };
 
-TEST_F(CudaAttention, HopperFollowsTheCpu) {
+TEST_F(AttentionGpu, HopperFollowsTheCpu) {
   if (!cuda::has_hopper_kernels()) GTEST_SKIP() << "kernels of compute capability 9.0";
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const Case& c : hopper_cases) {
@@ -339,7 +339,7 @@ TEST_F(CudaAttention, HopperFollowsTheCpu) {
 }
 
 #ifdef BINADE_CUDNN
-TEST_F(CudaAttention, CudnnFollowsTheCpu) {
+TEST_F(AttentionGpu, CudnnFollowsTheCpu) {
   if (cuda::properties().capability() < 80) GTEST_SKIP() << "cuDNN attends from sm_80 on";
   for (const DType dtype : {DType::f16, DType::bf16}) {
     int served = 0;
@@ -355,7 +355,7 @@ TEST_F(CudaAttention, CudnnFollowsTheCpu) {
 }
 
 // The statistics mean the same: one's forward meets the other's backward.
-TEST_F(CudaAttention, CudnnAndNativeKernelsShareTheirLse) {
+TEST_F(AttentionGpu, CudnnAndNativeKernelsShareTheirLse) {
   if (cuda::properties().capability() < 80) GTEST_SKIP() << "cuDNN attends from sm_80 on";
   const Case c{2, 4, 2, 192, 192, 64, true};
   const Tensors inputs = make_tensors(c, DType::bf16);
@@ -372,7 +372,7 @@ TEST_F(CudaAttention, CudnnAndNativeKernelsShareTheirLse) {
 #endif
 
 // q, k and v in one buffer [batch, tokens, heads + 2 kv_heads, dim], gradients in another.
-TEST_F(CudaAttention, TakesPackedBuffers) {
+TEST_F(AttentionGpu, TakesPackedBuffers) {
   for (const Case& c : {Case{2, 3, 3, 70, 70, 40, true}, Case{2, 4, 2, 128, 128, 64, true},
                         Case{1, 4, 4, 50, 50, 7, false}}) {
     for (const DType dtype : compute_types) {
@@ -417,7 +417,7 @@ TEST_F(CudaAttention, TakesPackedBuffers) {
   }
 }
 
-TEST_F(CudaAttention, GivesTheSameBitsEveryTime) {
+TEST_F(AttentionGpu, GivesTheSameBitsEveryTime) {
   // 300 queries fill no tile; 1024 are for Hopper's own kernels, more tiles than multiprocessors.
   const Case odd{4, 8, 4, 300, 300, 64, true}, narrow{8, 12, 12, 1024, 1024, 64, true},
       wide{4, 8, 4, 1024, 1024, 128, true};
@@ -445,7 +445,7 @@ TEST_F(CudaAttention, GivesTheSameBitsEveryTime) {
 }
 
 // Heads of this length are worked on two at a time, as what is kept between kernels is bounded.
-TEST_F(CudaAttention, GivesTheSameBitsOneHeadAtATime) {
+TEST_F(AttentionGpu, GivesTheSameBitsOneHeadAtATime) {
   const Case c{1, 3, 3, 8192, 8192, 64, true}, one{1, 1, 1, 8192, 8192, 64, true};
   const Tensors inputs = make_tensors(c, DType::f32), together = moved(inputs, Device::cuda());
   native_kernels.forward(c, together);
@@ -471,7 +471,7 @@ TEST_F(CudaAttention, GivesTheSameBitsOneHeadAtATime) {
   EXPECT_FALSE(std::isnan(largest(found.dq) + found.dq.data<float>()[0]));
 }
 
-TEST_F(CudaAttention, NanReachesTheRowsThatSeeIt) {
+TEST_F(AttentionGpu, NanReachesTheRowsThatSeeIt) {
   const Case c{1, 1, 1, 4, 4, 8, false};
   for (const Implementation* attention : {&table, &tf32}) {
     const Tensors inputs = make_tensors(c, DType::f32);
@@ -484,9 +484,9 @@ TEST_F(CudaAttention, NanReachesTheRowsThatSeeIt) {
   }
 }
 
-using CudaRope = CudaAttention;
+using RopeGpu = AttentionGpu;
 
-TEST_F(CudaRope, FollowsTheCpu) {
+TEST_F(RopeGpu, FollowsTheCpu) {
   struct Sizes {
     int64_t batch, tokens, heads, dim, start;
   };

@@ -50,7 +50,7 @@ const Case cases[] = {
     {0, 2, 3, {1, 4, 4}, {1, 3, 3}, {}},
 };
 
-class CudaConv : public testing::Test {
+class ConvGpu : public testing::Test {
  protected:
   void SetUp() override {
     if (cuda::devices().empty()) GTEST_SKIP() << "no GPU";
@@ -73,7 +73,7 @@ void expect_close(const Tensor& on_gpu, const Tensor& expected, int64_t terms, D
   expect_within(read(transfer(on_gpu, Device::cpu())), values, bound, what);
 }
 
-TEST_F(CudaConv, ForwardFollowsTheCpu) {
+TEST_F(ConvGpu, ForwardFollowsTheCpu) {
   for (const DType dtype : compute_types) {
     for (const Case& c : cases) {
       const Tensor x = noise(c.x_shape(), dtype, 1), weight = noise(c.weight_shape(), dtype, 2);
@@ -93,7 +93,7 @@ TEST_F(CudaConv, ForwardFollowsTheCpu) {
   }
 }
 
-TEST_F(CudaConv, BackwardInputFollowsTheCpu) {
+TEST_F(ConvGpu, BackwardInputFollowsTheCpu) {
   for (const DType dtype : compute_types) {
     for (const Case& c : cases) {
       const Tensor dy = noise(c.y_shape(), dtype, 1), weight = noise(c.weight_shape(), dtype, 2);
@@ -120,7 +120,7 @@ TEST_F(CudaConv, BackwardInputFollowsTheCpu) {
   }
 }
 
-TEST_F(CudaConv, BackwardWeightFollowsTheCpu) {
+TEST_F(ConvGpu, BackwardWeightFollowsTheCpu) {
   for (const DType dtype : compute_types) {
     for (const DType result : {dtype, dtype == DType::f64 ? dtype : DType::f32}) {
       for (const Case& c : cases) {
@@ -145,7 +145,7 @@ TEST_F(CudaConv, BackwardWeightFollowsTheCpu) {
   }
 }
 
-TEST_F(CudaConv, GivesTheSameBitsEveryTime) {
+TEST_F(ConvGpu, GivesTheSameBitsEveryTime) {
   const Case c{8, 32, 48, {1, 20, 20}, {1, 3, 3}, {.padding = {0, 1, 1}}};
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensor x = to_gpu(noise(c.x_shape(), dtype, 1)),
