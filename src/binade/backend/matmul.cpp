@@ -13,11 +13,8 @@
 namespace binade::backend {
 namespace {
 
-// The one matrix of a batch.
-TensorView only_matrix(const char* argument, const TensorView& x) {
-  TensorView matrix = x;
-  matrix.shape = {x.shape[1], x.shape[2]};
-  matrix.strides = {x.strides[1], x.strides[2]};
+TensorView require_one_matrix(const char* argument, const TensorView& x) {
+  const TensorView matrix = only_matrix(x);
   if (x.shape[0] != 1 || !matrix.is_dense()) {
     fail("matmul", {.argument = argument,
                     .expected = "one matrix, dense along the summed axis, where scales are finer "
@@ -68,15 +65,21 @@ TensorView batch_of_one(TensorView x) {
   return x;
 }
 
+TensorView only_matrix(TensorView batch) {
+  batch.shape = {batch.shape[1], batch.shape[2]};
+  batch.strides = {batch.strides[1], batch.strides[2]};
+  return batch;
+}
+
 void matmul_dequantized(const MatmulDevice& on, TensorView a, TensorView b, TensorView y,
                         Epilogue epilogue) {
   const memory::CategoryGuard category(memory::Category::workspace);
   Tensor held[2];
   const auto values = [&](const char* argument, const TensorView& quantized, TensorView& scale,
                           ScaleGroup& group, Tensor& result) {
-    const TensorView matrix = only_matrix(argument, quantized);
+    const TensorView matrix = require_one_matrix(argument, quantized);
     result = Tensor::empty(quantized.shape, DType::f32, on.device);
-    on.quantize.dequantize(matrix, scale, group, only_matrix(argument, result));
+    on.quantize.dequantize(matrix, scale, group, require_one_matrix(argument, result));
     scale = {};
     group = {};
     return TensorView(result);

@@ -7,7 +7,7 @@ namespace binade::backend {
 
 // Applied to a matmul's result before it is stored: y = act(alpha * a b + beta * y + bias), in f32
 // (f64 for f64). If y has 16 bits and there is an activation, CPUs round act's argument to y's type
-// first, as if matmul and activation were two ops; GPUs do not.
+// first, as if matmul and activation were two ops; GPUs may.
 struct Epilogue {
   float alpha = 1;
   float beta = 0;        // 0 never reads y
@@ -60,8 +60,9 @@ void require_floating(const TensorView& a, const TensorView& b, const TensorView
 // A batch of matrices with rows and columns exchanged.
 TensorView transposed(TensorView x);
 
-// A matrix as a batch of one.
+// A matrix as a batch of one, and the matrix of such a batch.
 TensorView batch_of_one(TensorView x);
+TensorView only_matrix(TensorView batch);
 
 struct QuantizeKernels;
 

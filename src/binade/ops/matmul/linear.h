@@ -7,7 +7,7 @@ namespace binade {
 
 // activation(x weight^T + bias): x [..., in], weight [out, in], bias [out] or undefined. The matmul
 // applies bias and activation itself, in f32 (f64 for f64), before it rounds the result to x's
-// type. For 16-bit types CPUs round the activation's argument to that type first; GPUs do not.
+// type. For 16-bit types CPUs round the activation's argument to that type first; GPUs may.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 

@@ -7,15 +7,6 @@
 namespace binade::backend::cuda {
 namespace {
 
-using fused::Tile;
-
-// The matrix of a batch of one.
-TensorView only_matrix(TensorView x) {
-  x.shape.erase(0);
-  x.strides.erase(0);
-  return x;
-}
-
 template <class T>
 bool run_gelu(const TensorView& a, const TensorView& weight, const TensorView& pre,
               const TensorView& y, const TensorView& bias) {
@@ -37,7 +28,8 @@ bool fused_gelu(const TensorView& a, const TensorView& b, const TensorView& y,
   if (!has_hopper_kernels() ||
       !fused::has_whole_tiles(left.shape[0], weight.shape[0], left.shape[1]) ||
       !fused::is_uniform(left, {&left, &weight, &pre, &result}) ||
-      (bias.present && (bias.dtype != y.dtype || !bias.is_dense())))
+      (bias.present &&
+       (bias.dtype != y.dtype || !bias.is_dense() || !packs_fit<bf16, 2>(bias.data))))
     return false;
   return y.dtype == DType::f16 ? run_gelu<f16>(left, weight, pre, result, bias)
                                : run_gelu<bf16>(left, weight, pre, result, bias);

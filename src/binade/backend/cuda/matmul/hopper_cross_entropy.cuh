@@ -27,13 +27,12 @@ struct RelativeExponentials {
   int tiles;
 };
 
-// Processes every seventh row of the tiles.
 class ExponentialProcessor {
  public:
   using Parameters = RelativeExponentials;
 
-  __device__ ExponentialProcessor(const Parameters& p, int warp, uint32_t shared, Barriers barriers)
-      : p_(p), warp_(warp), shared_(shared), barriers_(barriers) {}
+  __device__ ExponentialProcessor(const Parameters& p, const ProcessingWarp& warp)
+      : p_(p), warp_(warp) {}
 
   __device__ void run(const MatmulSizes& sizes) {
     uint32_t phase = 0;
@@ -55,7 +54,7 @@ class ExponentialProcessor {
   };
 
   // The warp's rows of a tile in their order.
-  __device__ int row_at(int step) const { return warp_ + step * warps; }
+  __device__ int row_at(int step) const { return warp_.index + step * warps; }
 
   __device__ Facts facts_of(int tile_row, int part) const {
     const int row = row_at(lane() + part * warp_size), at = tile_row + row;
@@ -64,23 +63,15 @@ class ExponentialProcessor {
   }
 
   __device__ void process(const TileWalk& walk, uint32_t phase) const {
-    using namespace hopper;
     const Facts facts[] = {facts_of(walk.row, 0), facts_of(walk.row, 1)};
-    bool lower_ready = false, upper_done = false;
-    wait(barriers_.results_full(0), phase);
+    ResultHalves halves(warp_.barriers, phase);
 #pragma unroll 1
     for (int step = 0; row_at(step) < Tile::rows; step += at_once) {
-      if (!lower_ready && row_at(step + at_once - 1) >= Tile::half_rows) {
-        wait(barriers_.results_full(1), phase);
-        lower_ready = true;
-      }
+      halves.before(row_at(step + at_once - 1));
       process_rows(walk, facts, step);
-      if (!upper_done && row_at(step + at_once) >= Tile::half_rows) {
-        arrive_as_warp(barriers_.results_empty(0));
-        upper_done = true;
-      }
+      halves.after(row_at(step + at_once));
     }
-    arrive_as_warp(barriers_.results_empty(1));
+    halves.end();
   }
 
   __device__ void process_rows(const TileWalk& walk, const Facts (&facts)[2], int first) const {
@@ -109,7 +100,7 @@ class ExponentialProcessor {
   __device__ float process_row(const TileWalk& walk, int row, const Facts& of_row) const {
     const int column = walk.column + lane() * 8, at = walk.row + row;
     float x[8];
-    widen<bf16>(load_result(shared_, row), x);
+    widen<bf16>(load_result(warp_.shared, row), x);
     const bool is_zero = of_row.reference == std::numeric_limits<float>::infinity();
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -121,9 +112,7 @@ class ExponentialProcessor {
   }
 
   const Parameters& p_;
-  int warp_;
-  uint32_t shared_;
-  Barriers barriers_;
+  ProcessingWarp warp_;
 };
 
 }  // namespace binade::backend::cuda::fused

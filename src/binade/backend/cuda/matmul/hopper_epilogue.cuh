@@ -25,23 +25,15 @@ struct GeluBackward {
 
   __device__ void finish(int64_t at, int, const uint4& dy, const Loaded& loaded,
                          float (&sum)[8]) const {
-    constexpr float log2e = static_cast<float>(std::numbers::log2e);
-    constexpr float linear = static_cast<float>(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
-    constexpr float cubic = 0.044715f * linear;
     float d[8], v[8];
     widen<T>(dy, d);
     widen<T>(loaded, v);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      // Past 20 the gate is 0 or 1; bounding the square keeps it finite.
-      const float square = min_or_nan(v[i] * v[i], 400.0f);
-      const float gate =
-          inverse_of_one_plus_exp2(v[i] * fmaf(-cubic * log2e, square, -linear * log2e));
-      const float slope =
-          fmaf(fmaf(-gate, gate, gate) * v[i], fmaf(3 * cubic, square, linear), gate);
-      d[i] *= slope;
+      const GeluGate gate(v[i]);
+      d[i] *= gate.slope(v[i]);
       sum[i] += d[i];
-      v[i] *= gate;
+      v[i] *= gate.value;
     }
     store(dx + at, narrow<T>(d));
     if (y != nullptr) store(y + at, narrow<T>(v));
@@ -86,14 +78,12 @@ struct SwiGluBackwardTile {
 
 // ---- Processing
 
-// Processes every seventh row of the tiles. A lane holds eight columns.
 template <class E>
 class Processor {
  public:
   using Parameters = E;
 
-  __device__ Processor(const E& e, int warp, uint32_t shared, Barriers barriers)
-      : e_(e), warp_(warp), shared_(shared), barriers_(barriers) {}
+  __device__ Processor(const E& e, const ProcessingWarp& warp) : e_(e), warp_(warp) {}
 
   __device__ void run(const MatmulSizes& sizes) {
     TileWalk walk(sizes);
@@ -120,50 +110,42 @@ class Processor {
   __device__ int64_t step() const { return int64_t{warps} * e_.pitch; }
   // This warp's first row of a tile.
   __device__ int64_t first(const TileWalk& walk) const {
-    return int64_t{walk.row + warp_} * e_.pitch + walk.column + lane() * 8;
+    return int64_t{walk.row + warp_.index} * e_.pitch + walk.column + lane() * 8;
   }
 
   // The warp's rows of the tile at `at`. Loads its first rows of the tile at `next_tile`.
   __device__ void process(int64_t at, int64_t next_tile, int column, uint32_t phase,
                           float (&sum)[8]) {
-    using namespace hopper;
-    bool lower_ready = false, upper_done = false;
-    wait(barriers_.results_full(0), phase);
+    ResultHalves halves(warp_.barriers, phase);
 #pragma unroll 1
-    for (int top = warp_; top < Tile::rows; top += warps * ahead) {
+    for (int top = warp_.index; top < Tile::rows; top += warps * ahead) {
       const bool last = top + warps * ahead >= Tile::rows;
-      if (!lower_ready && top + warps * (ahead - 1) >= Tile::half_rows) {
-        wait(barriers_.results_full(1), phase);
-        lower_ready = true;
-      }
+      halves.before(top + warps * (ahead - 1));
       int64_t next = last ? next_tile : at + ahead * step();
 #pragma unroll
       for (int i = 0; i < ahead; ++i, at += step(), next += step()) {
         const int row = top + i * warps;
         const typename E::Loaded current = loaded_[i];
         if (last || row + warps * ahead < Tile::rows) loaded_[i] = e_.fetch(next);
-        if (row < Tile::rows) e_.finish(at, column, load_result(shared_, row), current, sum);
+        if (row < Tile::rows) e_.finish(at, column, load_result(warp_.shared, row), current, sum);
       }
-      if (!upper_done && top + warps * ahead >= Tile::half_rows) {
-        arrive_as_warp(barriers_.results_empty(0));
-        upper_done = true;
-      }
+      halves.after(top + warps * ahead);
     }
-    arrive_as_warp(barriers_.results_empty(1));
+    halves.end();
   }
 
   // Adds the warps' sums of a tile in their order.
   __device__ void add_sums(const float (&sum)[8], int tile_row, int column, int n) const {
-    const uint32_t sums = shared_ + Tile::sums_at;
+    const uint32_t sums = warp_.shared + Tile::sums_at;
     synchronize();  // the sums of the tile before are read
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      asm volatile(
-          "st.shared.f32 [%0], %1;" ::"r"(sums + 4 * (warp_ * Tile::columns + lane() * 8 + i)),
-          "f"(sum[i])
-          : "memory");
+      asm volatile("st.shared.f32 [%0], %1;" ::"r"(
+                       sums + 4 * (warp_.index * Tile::columns + lane() * 8 + i)),
+                   "f"(sum[i])
+                   : "memory");
     synchronize();
-    for (int i = warp_ * 32 + lane(); i < Tile::columns; i += warps * 32) {
+    for (int i = warp_.index * 32 + lane(); i < Tile::columns; i += warps * 32) {
       float total = 0;
 #pragma unroll
       for (int warp = 0; warp < warps; ++warp) {
@@ -184,9 +166,7 @@ class Processor {
   }
 
   const E& e_;
-  int warp_;
-  uint32_t shared_;
-  Barriers barriers_;
+  ProcessingWarp warp_;
   typename E::Loaded loaded_[ahead];
 };
 

@@ -5,7 +5,7 @@
 #include "binade/backend/cuda/common/pack.cuh"
 #include "binade/backend/cuda/common/tensor_map.h"
 #include "binade/backend/cuda/device.h"
-#include "binade/backend/cuda/matmul/hopper_pipeline.cuh"
+#include "binade/backend/cuda/matmul/hopper_results.cuh"
 #include "binade/tensor/tensor.h"
 
 // Launches matmuls whose tiles of results are processed in shared memory, for GPUs of compute
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) BINADE_CLUSTER
   } else {
     hopper::shrink_registers<Tile::processing_registers>();
     if (warp > 0) {
-      Process(parameters, warp - 1, shared, barriers).run(sizes);
+      Process(parameters, ProcessingWarp{warp - 1, shared, barriers}).run(sizes);
     } else if (threadIdx.x == 0) {
       load_operands<order>(maps.a, maps.b, sizes, shared, barriers);
     }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <numbers>
+
 #include "binade/backend/cuda/common/fast_exp2.cuh"
 #include "binade/backend/cuda/matmul/hopper_pipeline.cuh"
 
@@ -56,6 +58,26 @@ __device__ inline float min_or_nan(float x, float y) {
   return x;
 }
 
+// GELU in its tanh form is x times this gate.
+struct GeluGate {
+  static constexpr float log2e = static_cast<float>(std::numbers::log2e);
+  static constexpr float linear =
+      static_cast<float>(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+  static constexpr float cubic = 0.044715f * linear;
+
+  float square, value;
+
+  // Past 20 the gate is 0 or 1; bounding the square keeps it finite.
+  __device__ explicit GeluGate(float x)
+      : square(min_or_nan(x * x, 400.0f)),
+        value(inverse_of_one_plus_exp2(x * fmaf(-cubic * log2e, square, -linear * log2e))) {}
+
+  // The derivative of GELU.
+  __device__ float slope(float x) const {
+    return fmaf(fmaf(-value, value, value) * x, fmaf(3 * cubic, square, linear), value);
+  }
+};
+
 // ---- Warps
 
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_size; }
@@ -70,5 +92,41 @@ __device__ inline void arrive_as_warp(uint32_t barrier) {
   __syncwarp();
   if (lane() == 0) hopper::arrive(barrier);
 }
+
+// One of the warps that process tiles: it has every seventh row.
+struct ProcessingWarp {
+  int index;
+  uint32_t shared;
+  Barriers barriers;
+};
+
+// The halves of a tile's results, as a warp comes to their rows from the first to the last.
+class ResultHalves {
+ public:
+  __device__ ResultHalves(Barriers barriers, uint32_t phase) : barriers_(barriers), phase_(phase) {
+    hopper::wait(barriers_.results_full(0), phase_);
+  }
+
+  // Before reading rows up to this one.
+  __device__ void before(int last_row) {
+    if (!lower_ready_ && last_row >= Tile::half_rows) {
+      hopper::wait(barriers_.results_full(1), phase_);
+      lower_ready_ = true;
+    }
+  }
+  // After reading all rows of this warp before this one.
+  __device__ void after(int next_row) {
+    if (!upper_done_ && next_row >= Tile::half_rows) {
+      arrive_as_warp(barriers_.results_empty(0));
+      upper_done_ = true;
+    }
+  }
+  __device__ void end() { arrive_as_warp(barriers_.results_empty(1)); }
+
+ private:
+  Barriers barriers_;
+  uint32_t phase_;
+  bool lower_ready_ = false, upper_done_ = false;
+};
 
 }  // namespace binade::backend::cuda::fused
