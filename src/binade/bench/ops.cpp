@@ -7,6 +7,7 @@
 #include "binade/backend/backend.h"
 #include "binade/base/json.h"
 #include "binade/bench/machine.h"
+#include "binade/formats/dynamic_code.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/unary.h"
 
@@ -46,7 +47,8 @@ struct Operands {
   Tensor f32 = random({rows, width}, DType::f32, 0), f32_out = empty({rows, width}, DType::f32);
   Tensor bf16 = random({rows, width}, DType::bf16, 1),
          other = random({rows, width}, DType::bf16, 2),
-         bf16_out = empty({rows, width}, DType::bf16), sum = empty({rows, width}, DType::bf16);
+         bf16_out = empty({rows, width}, DType::bf16),
+         sum = zeros({rows, width}, DType::bf16, device);
   Tensor pairs = random({rows / 2, 2 * width}, DType::bf16, 3),
          half = random({rows / 2, width}, DType::bf16, 4);
   Tensor weight = ones({width}, DType::f32, device), bias = zeros({width}, DType::f32, device);
@@ -56,6 +58,12 @@ struct Operands {
   Tensor losses = empty({rows}, DType::f32), ones_of_rows = ones({rows}, DType::f32, device);
   Tensor moments = zeros({rows, width}, DType::f32, device),
          squares = zeros({rows, width}, DType::f32, device);
+  Tensor weights = random({rows, width}, DType::f32, 7),
+         rest = zeros({rows, width, 2}, DType::u8, device);  // of split master weights
+  Tensor moment_codes = zeros({rows, width}, DType::u8, device),
+         square_codes = zeros({rows, width}, DType::u8, device),
+         moment_scales = zeros({rows * width / formats::dynamic_block}, DType::f32, device),
+         square_scales = zeros({rows * width / formats::dynamic_block}, DType::f32, device);
   Tensor norm = empty({1}, DType::f32), factor = ones({1}, DType::f32, device);
   Tensor index = randint(0, rows, {rows}, {1, 6}, device);
   Tensor quantized = empty({rows, width}, DType::e4m3),
@@ -185,12 +193,33 @@ void add_fp8(Kernels& list, const Operands& o, const backend::Backend& table) {
 }
 
 void add_optimizer(Kernels& list, const Operands& o, const backend::Backend& table) {
-  list.push_back(
-      {"adamw f32, bf16 copy", 30 * elements, [&] {
-         const backend::UpdateItem item{o.f32_out, o.f32, o.moments, o.squares, o.bf16_out};
-         table.optimizer.adam({&item, 1}, {.lr = 1e-6, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
-                              {.gradient_factor = o.factor});
-       }});
+  const auto adamw = [&](const char* name, double bytes, const backend::UpdateItem& item) {
+    list.push_back({name, bytes * elements, [&o, &table, item] {
+                      table.optimizer.adam({&item, 1},
+                                           {.lr = 1e-6, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
+                                           {.gradient_factor = o.factor});
+                    }});
+  };
+  adamw("adamw f32, bf16 copy", 30,
+        {.master = o.weights,
+         .gradient = o.f32,
+         .first = o.moments,
+         .second = o.squares,
+         .copy = o.bf16_out});
+  adamw("adamw split, bf16 gradients", 26,
+        {.master = o.sum,
+         .rest = o.rest,
+         .gradient = o.bf16,
+         .first = o.moments,
+         .second = o.squares});
+  adamw("adamw split, 8-bit moments", 14,
+        {.master = o.sum,
+         .rest = o.rest,
+         .gradient = o.bf16,
+         .first = o.moment_codes,
+         .second = o.square_codes,
+         .first_scale = o.moment_scales,
+         .second_scale = o.square_scales});
   list.push_back({"gradient norm f32", 4 * elements, [&] {
                     const TensorView gradient = o.f32;
                     table.optimizer.gradient_norm({&gradient, 1}, 2, o.norm, {});
