@@ -343,7 +343,7 @@ TEST(SplitMastersGpu, HaveTheBitsOfF32MasterWeightsAndOfTheCpu) {
   if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
   for (const SplitKind& kind : split_kinds()) {
     const std::string name = kind.name;
-    if (name != "SGD" && name != "AdamW" && name != "AdamW, bf16 moments") continue;
+    if (name != "SGD" && !name.starts_with("AdamW")) continue;
     SCOPED_TRACE(name);
     const SplitTensors a = bf16_parameters(Device::cuda()), b = bf16_parameters(Device::cuda()),
                        c = bf16_parameters();

@@ -34,7 +34,7 @@ struct OptimizerKernels {
   void (*split_master)(TensorView master, TensorView parameter, TensorView rest);
   void (*join_master)(TensorView parameter, TensorView rest, TensorView master);
 
-  // CPU only; the optimizers refuse parameters on a GPU. Adam's `third` and 8-bit moments, too.
+  // CPU only; the optimizers refuse parameters on a GPU. Adam's `third`, too.
   void (*rmsprop)(std::span<const UpdateItem> items, const RmspropParams& hyper,
                   UpdateControl control) = nullptr;
   void (*adagrad)(std::span<const UpdateItem> items, const AdagradParams& hyper,

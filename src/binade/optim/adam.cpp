@@ -71,7 +71,6 @@ void Adam::allocate(size_t group, Slot& slot) {
   const AdamOptions& given = group_options_[group];
   const Tensor& parameter = slot.parameter;
   if (given.amsgrad) refuse_gpu(parameter, "amsgrad");
-  if (given.moments == DType::u8) refuse_gpu(parameter, "moments");
   if (given.moments == DType::u8 && slot.part.count > 0 &&
       slot.part.begin % formats::dynamic_block != 0) {
     fail(name(), {.argument = "parts",

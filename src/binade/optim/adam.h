@@ -14,8 +14,7 @@ struct AdamOptions {
   std::optional<double> weight_decay = {};  // default: 0 for Adam, 0.01 for AdamW
   // Type of the moments: f32; bf16, which halves the optimizer's memory; or u8, which takes a
   // quarter of it: bitsandbytes' dynamic 8-bit code with an f32 scale per 256 elements
-  // (formats/dynamic_code.h), on the CPU. Parameters of fewer than 4096 elements have f32 instead
-  // of u8.
+  // (formats/dynamic_code.h). Parameters of fewer than 4096 elements have f32 instead of u8.
   DType moments = DType::f32;
   // Divides by the largest second moment so far instead of the present one. Not with u8 moments.
   bool amsgrad = false;

@@ -81,11 +81,7 @@ TEST(ComponentOptions, RefuseOptimizersThatAGpuDoesNotHave) {
   config.device = Device::cuda();
   config.optimizer = OptimizerKind::lion;
   EXPECT_THAT(test::error_of([&] { check_device(config); }),
-              AllOf(HasSubstr("--optimizer"), HasSubstr("lion with f32 moments")));
-  config.optimizer = OptimizerKind::adamw;
-  config.moments = DType::u8;
-  EXPECT_THAT(test::error_of([&] { check_device(config); }),
-              AllOf(HasSubstr("--moments"), HasSubstr("adamw with 8bit moments")));
+              AllOf(HasSubstr("--optimizer"), HasSubstr("lion")));
   config.device = Device::cpu();
   check_device(config);
 }

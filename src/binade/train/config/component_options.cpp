@@ -62,12 +62,10 @@ Device device_of(const Config& config) {
 
 void check_device(const Config& config) {
   const Device device = device_of(config);
-  const bool is_adamw = config.optimizer == OptimizerKind::adamw && config.moments != DType::u8;
-  if (device.is_cuda() && !is_adamw) {
-    fail("config", {.argument = config.moments == DType::u8 ? "--moments" : "--optimizer",
-                    .expected = "adamw with f32 or bf16 moments on a GPU",
-                    .found = std::string(name_in(optimizer_names, config.optimizer)) + " with " +
-                             std::string(name_in(moments_names, config.moments)) + " moments",
+  if (device.is_cuda() && config.optimizer != OptimizerKind::adamw) {
+    fail("config", {.argument = "--optimizer",
+                    .expected = "adamw on a GPU",
+                    .found = std::string(name_in(optimizer_names, config.optimizer)),
                     .hint = "other optimizers run with --device cpu"});
   }
   if (!device.is_cuda() || std::cmp_less(device.index, backend::gpus().size())) return;

@@ -20,7 +20,7 @@ struct TensorList {
   int size = 0;
 
   bool full() const { return size == Capacity; }
-  unsigned blocks() const { return first_block[size]; }
+  BINADE_HD unsigned blocks() const { return first_block[size]; }
   void add(const Item& item) {
     items[size] = item;
     first_block[size + 1] = first_block[size] + static_cast<unsigned>(divide_up(item.count, Chunk));

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <bit>
 #include <cstdint>
 
 #include "binade/backend/cast.h"
@@ -28,9 +29,16 @@ __device__ inline Pack<T, N> load_pack(const T* from) {
   return *reinterpret_cast<const Pack<T, N>*>(from);
 }
 
+// As one word where there is one: elements that are computed one by one would be stored so, too.
 template <class T, int N>
 __device__ inline void store_pack(T* to, const Pack<T, N>& pack) {
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+  if constexpr (sizeof(pack) == 4) {
+    *reinterpret_cast<uint32_t*>(to) = std::bit_cast<uint32_t>(pack);
+  } else if constexpr (sizeof(pack) == 8) {
+    *reinterpret_cast<uint64_t*>(to) = std::bit_cast<uint64_t>(pack);
+  } else {
+    *reinterpret_cast<Pack<T, N>*>(to) = pack;
+  }
 }
 
 // Whether an address may be read in packs of N elements of T.
