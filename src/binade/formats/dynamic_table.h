@@ -40,8 +40,10 @@ BINADE_HD inline uint8_t dynamic_code(float value, uint32_t nearest, uint32_t ze
   if constexpr (Sign == DynamicSign::positive) {
     return static_cast<uint8_t>(value > 0 ? (nearest > 0 ? nearest : 1) : 0);
   } else {
-    const bool negative = std::bit_cast<uint32_t>(value) >> 31 != 0;
-    return static_cast<uint8_t>(negative ? (nearest < zero ? zero - nearest : 0) : zero + nearest);
+    const int32_t sign = static_cast<int32_t>(std::bit_cast<uint32_t>(value)) >> 31;  // 0 or -1
+    const int32_t code =
+        static_cast<int32_t>(zero) + ((static_cast<int32_t>(nearest) ^ sign) - sign);
+    return static_cast<uint8_t>(code > 0 ? code : 0);
   }
 }
 
