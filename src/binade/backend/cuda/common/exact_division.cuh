@@ -9,7 +9,7 @@
 namespace binade::backend::cuda {
 
 // The smallest and the largest magnitude of many numbers; NaN is larger than all.
-struct Range {
+struct MagnitudeRange {
   uint32_t least = ~0u, most = 0;  // bits, which have the order of the numbers
 
   __device__ void add(float x) {

@@ -71,6 +71,7 @@ struct Elements {
   }
 };
 
+// Three blocks at a time on a multiprocessor have enough loads in flight.
 template <class Rule, bool Stochastic>
 __global__ void __launch_bounds__(threads, 3)
     update_kernel(const __grid_constant__ Update<Rule> u) {

@@ -29,6 +29,7 @@ __device__ void adam_moments(const AdamStep<C>& s, C g, C& p, C& m, C& v) {
   m = fma(s.beta1, m, product(s.fresh1, g));
   v = fma(s.beta2, v, product(product(s.fresh2, g), g));
 }
+
 // Not inlined: the branches of divisions and roots would take registers from the usual case.
 template <class C>
 __device__ __noinline__ C adam_change(C step_size, C root_correction2, C eps, C m, C v) {
@@ -39,7 +40,7 @@ __device__ __noinline__ C adam_change(C step_size, C root_correction2, C eps, C 
 template <class C, int N>
 __device__ void adam_weights(const AdamStep<C>& s, C (&p)[N], const C (&m)[N], const C (&v)[N]) {
   if constexpr (std::is_same_v<C, float>) {
-    Range sizes, squares;
+    MagnitudeRange sizes, squares;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       sizes.add(product(s.step_size, m[i]));
