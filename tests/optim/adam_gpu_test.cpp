@@ -117,10 +117,9 @@ TEST_P(AdamGpu, ShowsANonFiniteGradient) {
     w.set_grad(to(tensor(gradient, {4096}), device));
     adams.back()->step();
   }
-  const auto states = [](Adam& adam) { return adam.state_dict(); };
-  for (const auto& [name, tensor] : states(*adams[1])) {
-    const auto found = to_vector(test::on_host(states(*adams[0]).at(name))),
-               expected = to_vector(tensor);
+  const StateDict on_gpu = adams[0]->state_dict(), on_cpu = adams[1]->state_dict();
+  for (const auto& [name, tensor] : on_cpu) {
+    const auto found = to_vector(test::on_host(on_gpu.at(name))), expected = to_vector(tensor);
     for (size_t i = 0; i < found.size(); ++i)
       EXPECT_TRUE(found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i])))
           << name << " " << i << ": " << found[i] << " instead of " << expected[i];

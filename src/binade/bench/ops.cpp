@@ -206,20 +206,12 @@ void add_optimizer(Kernels& list, const Operands& o, const backend::Backend& tab
          .first = o.moments,
          .second = o.squares,
          .copy = o.bf16_out});
-  adamw("adamw split, bf16 gradients", 26,
-        {.master = o.sum,
-         .rest = o.rest,
-         .gradient = o.bf16,
-         .first = o.moments,
-         .second = o.squares});
-  adamw("adamw split, 8-bit moments", 14,
-        {.master = o.sum,
-         .rest = o.rest,
-         .gradient = o.bf16,
-         .first = o.moment_codes,
-         .second = o.square_codes,
-         .first_scale = o.moment_scales,
-         .second_scale = o.square_scales});
+  backend::UpdateItem split{.master = o.sum, .rest = o.rest, .gradient = o.bf16};
+  split.first = o.moments, split.second = o.squares;
+  adamw("adamw split, bf16 gradients", 26, split);
+  split.first = o.moment_codes, split.second = o.square_codes;
+  split.first_scale = o.moment_scales, split.second_scale = o.square_scales;
+  adamw("adamw split, 8-bit moments", 14, split);
   list.push_back({"gradient norm f32", 4 * elements, [&] {
                     const TensorView gradient = o.f32;
                     table.optimizer.gradient_norm({&gradient, 1}, 2, o.norm, {});

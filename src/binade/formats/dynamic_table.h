@@ -14,13 +14,13 @@ struct DynamicTable {
   int zero = 0;             // the index of 0
 
   // Quotients from 2^-23 to 1 that share their exponent and 7 bits of their mantissa form a cell.
-  // At most one middle of two numbers lies in a cell. Smaller quotients are nearest to zero.
+  // At most one midpoint of two numbers lies in a cell. Smaller quotients are nearest to zero.
   static constexpr int cell_shift = 16;
   static constexpr uint32_t first_cell = std::bit_cast<uint32_t>(0x1p-23f) >> cell_shift;
   static constexpr uint32_t cell_count =
       (std::bit_cast<uint32_t>(1.0f) >> cell_shift) - first_cell + 1;
   // Upper half: the number nearest to the cell's smallest quotient, counted from zero. Lower half:
-  // what the lower half of a quotient that is nearer to the next number carries over.
+  // what, added to the lower half of a quotient, carries into the upper one above the midpoint.
   uint32_t cells[cell_count] = {};
 };
 
@@ -68,7 +68,7 @@ constexpr void fill_numbers(DynamicTable& table, DynamicSign sign) {
 }
 
 constexpr void fill_cells(DynamicTable& table) {
-  const auto middle_bits = [&table](uint32_t number) {
+  const auto midpoint_bits = [&table](uint32_t number) {
     const float* at = table.numbers + table.zero + number;
     return at == table.numbers + 255 ? ~0u : std::bit_cast<uint32_t>((at[0] + at[1]) / 2);
   };
@@ -76,12 +76,13 @@ constexpr void fill_cells(DynamicTable& table) {
   for (uint32_t i = 0; i < DynamicTable::cell_count; ++i) {
     const uint32_t cell = DynamicTable::first_cell + i;
     const auto is_here = [&](uint32_t number) {
-      return middle_bits(number) >> DynamicTable::cell_shift == cell;
+      return midpoint_bits(number) >> DynamicTable::cell_shift == cell;
     };
-    while (cell << DynamicTable::cell_shift > middle_bits(nearest)) ++nearest;
-    if (is_here(nearest) && is_here(nearest + 1)) throw "two middles in a cell";
+    while (cell << DynamicTable::cell_shift > midpoint_bits(nearest)) ++nearest;
+    if (is_here(nearest) && is_here(nearest + 1))
+      throw "two midpoints in a cell";  // at compile time
     table.cells[i] =
-        nearest << 16 | (is_here(nearest) ? 0xffff - (middle_bits(nearest) & 0xffff) : 0);
+        nearest << 16 | (is_here(nearest) ? 0xffff - (midpoint_bits(nearest) & 0xffff) : 0);
   }
 }
 

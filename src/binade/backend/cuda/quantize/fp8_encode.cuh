@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "binade/backend/cuda/common/magnitude.cuh"
 #include "binade/formats/number.h"
 
 // Encodes floats as FP8: round to nearest even, saturating; NaN keeps its sign and payload.
@@ -68,9 +69,6 @@ __device__ inline void store_encoded(const float (&values)[N], float scale, uint
     }
   }
 }
-
-// Magnitudes order like these bits, with NaN above all others.
-__device__ inline uint32_t magnitude_bits(float x) { return formats::float_bits(x) & 0x7fffffffu; }
 
 // Replaces the bytes of NaNs among 16 encoded values: the instruction, and the multiplication
 // before it, lose their sign and payload. Not inlined, since it is seldom called and would take

@@ -1,8 +1,8 @@
 #include "binade/backend/cuda/step/adam_8bit.h"
 
-#include <map>
-
-#include "binade/backend/cuda/common/exact_division.cuh"
+#include "binade/backend/cuda/common/block_reduce.cuh"
+#include "binade/backend/cuda/common/magnitude.cuh"
+#include "binade/backend/cuda/common/rounded_division.cuh"
 #include "binade/backend/cuda/step/update_rules.cuh"
 #include "binade/backend/cuda/step/update_weights.cuh"
 #include "binade/formats/dynamic_table.h"
@@ -17,14 +17,22 @@ using formats::DynamicSign;
 using formats::DynamicTable;
 using Rule = AdamRule<float>;
 
-constexpr int threads = 256, warps = threads / 32;
+constexpr int threads = 256, warps = threads / warp_size;
 constexpr int blocks_each = 2;  // of threads, on a multiprocessor at a time
-constexpr int per_thread = formats::dynamic_block / 32;
+constexpr int per_thread = formats::dynamic_block / warp_size;
 constexpr int64_t chunk = warps * formats::dynamic_block * 16;
 
 struct Tensors : UpdateWeights {
   uint8_t *first, *second;
   float *first_scale, *second_scale;
+
+  Tensors() = default;
+  Tensors(const PlacedItem& placed)  // NOLINT: implicit, so that lists take items
+      : UpdateWeights(placed),
+        first(placed.item->first.as<uint8_t>()),
+        second(placed.item->second.as<uint8_t>()),
+        first_scale(placed.item->first_scale.as<float>()),
+        second_scale(placed.item->second_scale.as<float>()) {}
 };
 
 struct Types : WeightTypes {
@@ -53,25 +61,13 @@ __device__ const DynamicTable positive_table = formats::dynamic_table<DynamicSig
 
 // ---- the code of moments ----
 
-__device__ float magnitude(float x) { return __uint_as_float(__float_as_uint(x) & 0x7fffffff); }
-
-__device__ uint32_t warp_largest(uint32_t x) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(~0u, x);
-#else
-  for (int lanes = 16; lanes > 0; lanes /= 2) x = max(x, __shfl_xor_sync(~0u, x, lanes));
-  return x;
-#endif
-}
-
 // The scale of a warp's values; their codes are zero if it is not above zero and finite.
 template <int Packs, int N>
 __device__ float scale_of(const float (&values)[Packs][N]) {
   uint32_t most = 0;
 #pragma unroll
-  for (int i = 0; i < Packs * N; ++i)
-    most = max(most, __float_as_uint(magnitude(values[i / N][i % N])));
-  const float largest = __uint_as_float(warp_largest(most));
+  for (int i = 0; i < Packs * N; ++i) most = max(most, magnitude_bits(values[i / N][i % N]));
+  const float largest = __uint_as_float(reduce_warp(most, Max{}));
   return isfinite(largest) ? largest : __uint_as_float(0x7fc00000);
 }
 
@@ -80,14 +76,14 @@ template <DynamicSign Sign, int Packs, int N>
 __device__ void encode(const DynamicTable& table, const float (&values)[Packs][N], float scale,
                        Pack<uint8_t, N> (&codes)[Packs]) {
   constexpr uint32_t zero = formats::dynamic_table<Sign>.zero;
-  // A power of two that moves the scale to where quotients are exact.
+  // A power of two that moves the scale to where quotients are correctly rounded.
   const float factor = scale < 0x1p-76f ? 0x1p+96f : scale > 0x1p+100f ? 0x1p-64f : 1;
-  const ExactDivisor quotient = ExactDivisor::of(scale * factor);
+  const Divisor divisor = Divisor::of(scale * factor);
 #pragma unroll
   for (int i = 0; i < Packs * N; ++i) {
     const float value = values[i / N][i % N];
     const uint32_t nearest =
-        formats::nearest_number(table.cells, quotient(magnitude(value) * factor));
+        formats::nearest_number(table.cells, divisor.quotient(fabsf(value) * factor));
     codes[i / N][i % N] = formats::dynamic_code<Sign>(value, nearest, zero);
   }
 }
@@ -122,7 +118,7 @@ class Block {
 #pragma unroll
     for (int k = 0; k < packs; ++k) {
       float g[N], p[N];
-      weights_[k].widen_to(g, p, t_, types_);
+      weights_[k].widen_to(g, p, types_);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         m[k][i] = either.numbers[first_[k][i]] * first_scale_;
@@ -143,7 +139,7 @@ class Block {
 
  private:
   __device__ int64_t at(int k) const {
-    return begin_ + (k * 32 + static_cast<int>(threadIdx.x) % 32) * N;
+    return begin_ + (k * warp_size + static_cast<int>(threadIdx.x) % warp_size) * N;
   }
 
   template <DynamicSign Sign>
@@ -161,7 +157,7 @@ class Block {
 #pragma unroll
     for (int k = 0; k < packs; ++k)
       if (at(k) < end_) store_pack(to + at(k), codes[k]);
-    if (threadIdx.x % 32 == 0) scales[begin_ / formats::dynamic_block] = scale;
+    if (threadIdx.x % warp_size == 0) scales[begin_ / formats::dynamic_block] = scale;
   }
 
   const Tensors& t_;
@@ -180,14 +176,6 @@ __device__ void load_table(const DynamicTable& from, DynamicTable& to) {
     reinterpret_cast<uint32_t*>(&to)[i] = reinterpret_cast<const uint32_t*>(&from)[i];
 }
 
-__device__ AdamStep<float> step_of(const Update& u, const Tensors& tensors) {
-  Rule rule = u.rule;
-  u.control.apply(rule);
-  if (tensors.skipped != nullptr && *tensors.skipped > 0)
-    rule.without(static_cast<int64_t>(*tensors.skipped));
-  return rule;
-}
-
 template <int N, bool Stochastic>
 __global__ void __launch_bounds__(threads, N == 1 ? 1 : blocks_each)
     adam_8bit_kernel(const __grid_constant__ Update u) {
@@ -201,9 +189,10 @@ __global__ void __launch_bounds__(threads, N == 1 ? 1 : blocks_each)
   for (unsigned index = blockIdx.x; index < chunks; index += gridDim.x) {
     const auto [item, begin, end] = u.list.part(index);
     const Tensors& tensors = u.list.items[item];
-    const AdamStep<float> adam_step = step_of(u, tensors);
+    const AdamStep<float> adam_step = u.control.rule_for(tensors, u.rule);
     constexpr int64_t step = warps * formats::dynamic_block;
-    for (int64_t at = begin + threadIdx.x / 32 * formats::dynamic_block; at < end; at += step) {
+    for (int64_t at = begin + threadIdx.x / warp_size * formats::dynamic_block; at < end;
+         at += step) {
       Block<N> block(tensors, u.types, at, min(at + formats::dynamic_block, end));
       block.read();
       block.template update<Stochastic>(adam_step, either, positive, u.key);
@@ -215,7 +204,9 @@ __global__ void __launch_bounds__(threads, N == 1 ? 1 : blocks_each)
 
 void adam_8bit(std::span<const PlacedItem> items, const AdamParams& hyper,
                const UpdateControl& control) {
-  const auto start = [&](const Types& types, const List& list) {
+  for (const PlacedItem& placed : items)
+    require_compute("adam", {&placed.item->master, &placed.item->gradient, &placed.item->copy});
+  for_each_list<Types, List>(items, [&](const Types& types, const List& list) {
     const Update update{.list = list,
                         .types = types,
                         .rule = Rule(hyper),
@@ -227,23 +218,7 @@ void adam_8bit(std::span<const PlacedItem> items, const AdamParams& hyper,
     if (types.packed)
       kernel = stochastic ? &adam_8bit_kernel<n, true> : &adam_8bit_kernel<n, false>;
     launch(kernel, grid_for(list.blocks(), 1, blocks_each), threads, 0, update);
-  };
-  std::map<Types, List> lists;
-  for (const auto& [item, first_index] : items) {
-    require_compute("adam", {&item->master, &item->gradient, &item->copy});
-    const Types types(*item);
-    List& list = lists[types];
-    list.add({{*item, first_index},
-              item->first.as<uint8_t>(),
-              item->second.as<uint8_t>(),
-              item->first_scale.as<float>(),
-              item->second_scale.as<float>()});
-    if (list.full()) {
-      start(types, list);
-      list = {};
-    }
-  }
-  for (const auto& [types, list] : lists) start(types, list);
+  });
 }
 
 }  // namespace binade::backend::cuda

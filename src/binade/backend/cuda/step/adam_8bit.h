@@ -2,15 +2,9 @@
 
 #include <span>
 
-#include "binade/backend/update.h"
+#include "binade/backend/cuda/step/placed_item.h"
 
 namespace binade::backend::cuda {
-
-// An item of an update and the index of its first element among those of all items.
-struct PlacedItem {
-  const UpdateItem* item;
-  uint64_t first_index;
-};
 
 // OptimizerKernels' adam of items with 8-bit moments, whose master weights are not f64. Same bits
 // as on the CPU.

@@ -1,6 +1,6 @@
 #include "binade/backend/optimizer.h"
 
-#include <map>
+#include <vector>
 
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/step/adam_8bit.h"
@@ -19,6 +19,10 @@ constexpr int64_t chunk = int64_t{threads} * update_pack * in_flight * 8;
 
 struct UpdateTensors : UpdateWeights {
   void *first, *second;
+
+  UpdateTensors() = default;
+  UpdateTensors(const PlacedItem& placed)  // NOLINT: implicit, so that lists take items
+      : UpdateWeights(placed), first(placed.item->first.data), second(placed.item->second.data) {}
 };
 
 struct UpdateTypes : WeightTypes {
@@ -61,7 +65,7 @@ struct Elements {
   __device__ void update(const Update<Rule>& u, const Rule& rule, const UpdateTensors& t,
                          int64_t at) const {
     C g[N], p[N], m[N] = {}, v[N] = {};
-    weights.widen_to(g, p, t, u.types);
+    weights.widen_to(g, p, u.types);
     if (t.first != nullptr) widen(first, u.types.first, m);
     if (t.second != nullptr) widen(second, u.types.second, v);
     rule.update(g, p, m, v, t.first != nullptr);
@@ -77,12 +81,9 @@ __global__ void __launch_bounds__(threads, 3)
     update_kernel(const __grid_constant__ Update<Rule> u) {
   static_assert(sizeof(Update<Rule>) <= parameter_bytes);
   if (u.control.skips()) return;
-  Rule rule = u.rule;
-  u.control.apply(rule);
   const auto [item, begin, end] = u.list.part(blockIdx.x);
   const UpdateTensors& tensors = u.list.items[item];
-  if (tensors.skipped != nullptr && *tensors.skipped > 0)
-    rule.without(static_cast<int64_t>(*tensors.skipped));
+  const Rule rule = u.control.rule_for(tensors, u.rule);
   int64_t singles = begin;
   if constexpr (std::is_same_v<typename Rule::type, float>) {
     if (u.types.packed) {
@@ -109,63 +110,54 @@ __global__ void __launch_bounds__(threads, 3)
 
 // ---- on the host ----
 
-// One launch per list of tensors with the same types.
 template <class Rule, class Params>
 void update_all(std::span<const PlacedItem> items, const Rule& rule, const Params& hyper,
                 const UpdateControl& control) {
-  const auto start = [&](const UpdateTypes& types, const UpdateList& list) {
-    const Update<Rule> update{.list = list,
-                              .types = types,
-                              .rule = rule,
-                              .control = DeviceControl(control),
-                              .key = rounding_key(hyper)};
-    auto* kernel = update_kernel<Rule, false>;
-    if constexpr (std::is_same_v<typename Rule::type, float>) {
-      if (rounds_randomly(hyper, types)) kernel = update_kernel<Rule, true>;
-    }
-    launch(kernel, list.blocks(), threads, 0, update);
-  };
-  std::map<UpdateTypes, UpdateList> lists;
-  for (const auto& [item, first_index] : items) {
+  for (const PlacedItem& placed : items) {
+    const UpdateItem& item = *placed.item;
     require_compute(Rule::name,
-                    {&item->master, &item->gradient, &item->first, &item->second, &item->copy});
-    const UpdateTypes types(*item);
-    UpdateList& list = lists[types];
-    list.add({{*item, first_index}, item->first.data, item->second.data});
-    if (list.full()) {
-      start(types, list);
-      list = {};
-    }
+                    {&item.master, &item.gradient, &item.first, &item.second, &item.copy});
   }
-  for (const auto& [types, list] : lists) start(types, list);
+  for_each_list<UpdateTypes, UpdateList>(
+      items, [&](const UpdateTypes& types, const UpdateList& list) {
+        const Update<Rule> update{.list = list,
+                                  .types = types,
+                                  .rule = rule,
+                                  .control = DeviceControl(control),
+                                  .key = rounding_key(hyper)};
+        auto* kernel = update_kernel<Rule, false>;
+        if constexpr (std::is_same_v<typename Rule::type, float>) {
+          if (rounds_randomly(hyper, types)) kernel = update_kernel<Rule, true>;
+        }
+        launch(kernel, list.blocks(), threads, 0, update);
+      });
 }
 
-// Items with 8-bit moments go to a kernel of their own.
-struct PlacedItems {
-  std::vector<PlacedItem> plain, with_8bit_moments;
-
-  explicit PlacedItems(std::span<const UpdateItem> items) {
-    uint64_t first_index = 0;
-    for (const UpdateItem& item : items) {
-      const bool narrow = item.first.present && item.first.dtype == DType::u8;
-      (narrow ? with_8bit_moments : plain).push_back({&item, first_index});
-      first_index += static_cast<uint64_t>(item.master.numel());
-    }
+// The items that are wanted, each with its place among all.
+template <class F>
+std::vector<PlacedItem> placed(std::span<const UpdateItem> items, F wanted) {
+  std::vector<PlacedItem> result;
+  uint64_t first_index = 0;
+  for (const UpdateItem& item : items) {
+    if (wanted(item)) result.push_back({&item, first_index});
+    first_index += static_cast<uint64_t>(item.master.numel());
   }
-};
+  return result;
+}
 
 void adam(std::span<const UpdateItem> items, const AdamParams& hyper, UpdateControl control) {
-  const PlacedItems placed(items);
+  const auto is_8bit = [](const UpdateItem& item) { return item.first.dtype == DType::u8; };
+  const auto plain = placed(items, [&](const UpdateItem& item) { return !is_8bit(item); });
   with_master_type(items, [&](auto tag) {
-    update_all(placed.plain, AdamRule<typename decltype(tag)::type>(hyper), hyper, control);
+    update_all(plain, AdamRule<typename decltype(tag)::type>(hyper), hyper, control);
   });
-  adam_8bit(placed.with_8bit_moments, hyper, control);
+  adam_8bit(placed(items, is_8bit), hyper, control);
 }
 
 void sgd(std::span<const UpdateItem> items, const SgdParams& hyper, UpdateControl control) {
-  const PlacedItems placed(items);
+  const auto all = placed(items, [](const UpdateItem&) { return true; });
   with_master_type(items, [&](auto tag) {
-    update_all(placed.plain, SgdRule<typename decltype(tag)::type>(hyper), hyper, control);
+    update_all(all, SgdRule<typename decltype(tag)::type>(hyper), hyper, control);
   });
 }
 

@@ -2,7 +2,8 @@
 
 #include <type_traits>
 
-#include "binade/backend/cuda/common/exact_division.cuh"
+#include "binade/backend/cuda/common/magnitude.cuh"
+#include "binade/backend/cuda/common/rounded_division.cuh"
 #include "binade/backend/optimizer_step.h"
 
 // The updates of elements by each optimizer. Same bits as the CPU's.
@@ -48,10 +49,12 @@ __device__ void adam_weights(const AdamStep<C>& s, C (&p)[N], const C (&m)[N], c
     }
     if (sizes.is_within(0x1p-80f, 0x1p+60f) && squares.is_within(0x1p-100f, 0x1p+40f) &&
         s.eps < 0x1p+20f && s.root_correction2 > 0x1p-12f) {
-      const ExactDivisor corrected = ExactDivisor::of(s.root_correction2);
+      const Divisor correction = Divisor::of(s.root_correction2);
 #pragma unroll
-      for (int i = 0; i < N; ++i)
-        p[i] -= ExactDivisor::of(corrected(exact_root(v[i])) + s.eps)(product(s.step_size, m[i]));
+      for (int i = 0; i < N; ++i) {
+        const float root = correction.quotient(square_root(v[i]));
+        p[i] -= Divisor::of(root + s.eps).quotient(product(s.step_size, m[i]));
+      }
       return;
     }
   }

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <map>
+#include <span>
+
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/common/multi_tensor.cuh"
 #include "binade/backend/cuda/common/pack.cuh"
+#include "binade/backend/cuda/step/placed_item.h"
 #include "binade/backend/optimizer_step.h"
 #include "binade/formats/split_f32.h"
 
@@ -20,14 +24,14 @@ struct UpdateWeights {
   uint64_t first_index;  // of its elements among those of all parameters
 
   UpdateWeights() = default;
-  UpdateWeights(const UpdateItem& item, uint64_t first)
-      : master(item.master.data),
-        rest(item.rest.data),
-        gradient(item.gradient.data),
-        copy(item.copy.data),
-        skipped(item.skipped.as<float>()),
-        count(item.master.numel()),
-        first_index(first) {}
+  explicit UpdateWeights(const PlacedItem& placed)
+      : master(placed.item->master.data),
+        rest(placed.item->rest.data),
+        gradient(placed.item->gradient.data),
+        copy(placed.item->copy.data),
+        skipped(placed.item->skipped.as<float>()),
+        count(placed.item->master.numel()),
+        first_index(placed.first_index) {}
 };
 
 struct WeightTypes {
@@ -57,13 +61,16 @@ struct DeviceControl {
 
   __device__ bool skips() const { return skip != nullptr && *skip != 0; }
 
+  // The rule of this step for a parameter, given the host's.
   template <class Rule>
-  __device__ void apply(Rule& rule) const {
+  __device__ Rule rule_for(const UpdateWeights& t, Rule rule) const {
     using C = typename Rule::type;
     if (hyper != nullptr) rule.set(hyper);
     if (skipped_steps != nullptr && *skipped_steps > rule.after_skips.known)
       rule.set_rate(learning_rate(rule.lr, rule.after_skips, *skipped_steps));
     if (factor != nullptr) rule.gradient_factor = static_cast<C>(*factor);
+    if (t.skipped != nullptr && *t.skipped > 0) rule.without(static_cast<int64_t>(*t.skipped));
+    return rule;
   }
 
  private:
@@ -102,8 +109,7 @@ class WeightElements {
     if (types.has_rest) rests_ = load_pack<int16_t, N>(static_cast<const int16_t*>(t.rest) + at);
   }
 
-  __device__ void widen_to(C (&g)[N], C (&p)[N], const UpdateWeights& t,
-                           const WeightTypes& types) const {
+  __device__ void widen_to(C (&g)[N], C (&p)[N], const WeightTypes& types) const {
     widen(gradient_, types.gradient, g);
     widen(master_, types.master, p);
     if (types.has_rest) join_rests(p);
@@ -176,6 +182,21 @@ inline bool is_packed(const TensorView& view) {
 inline bool has_packed_weights(const UpdateItem& item) {
   return is_packed(item.master) && is_packed(item.gradient) && is_packed(item.copy) &&
          (!item.rest.present || packs_fit<int16_t, update_pack>(item.rest.data));
+}
+
+// Calls start(types, list) with lists of items that have the same Types.
+template <class Types, class List, class F>
+void for_each_list(std::span<const PlacedItem> items, F start) {
+  std::map<Types, List> lists;
+  for (const PlacedItem& placed : items) {
+    const Types types(*placed.item);
+    List& list = lists[types];
+    list.add({placed});
+    if (!list.full()) continue;
+    start(types, list);
+    list = {};
+  }
+  for (const auto& [types, list] : lists) start(types, list);
 }
 
 // Whether masters of such types are rounded stochastically.
