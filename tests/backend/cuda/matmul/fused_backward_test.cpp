@@ -28,7 +28,7 @@ struct Case {
 };
 
 constexpr Case cases[] = {{DType::bf16, 5632, 1280, 192},
-                          {DType::f16, 5632, 1280, 64},
+                          {DType::f16, 5632, 1280, 128},
                           {DType::bf16, 5632, 1280, 320, true, true},
                           {DType::bf16, 5632, 1280, 128, true, false, true},
                           {DType::bf16, 300, 264, 100}};

@@ -29,7 +29,7 @@ struct Case {
 };
 
 constexpr Case cases[] = {{DType::bf16, 5632, 1536, 192, true},
-                          {DType::f16, 5632, 1536, 64},
+                          {DType::f16, 5632, 1536, 128},
                           {DType::bf16, 300, 264, 100, true}};
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }

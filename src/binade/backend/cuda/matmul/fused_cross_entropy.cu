@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "binade/backend/cuda/common/block_reduce.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/common/pack.cuh"
 #include "binade/backend/cuda/matmul/hopper_cross_entropy.cuh"
@@ -135,8 +136,8 @@ bool fuses_cross_entropy(const LinearCrossEntropy& args) {
   return has_hopper_kernels() && args.loss.smoothing == 0 && is_supported(args.x) &&
          is_supported(args.weight) && y.dtype == DType::bf16 && packs_fit<bf16, pack>(y.data) &&
          y.strides[1] == 1 && (rows == 1 || y.strides[0] == n) && n % pack == 0 &&
-         width % Tile::depth == 0 && width > 0 && std::max({rows, width, n}) < INT32_MAX / 2 &&
-         fused::occupies_gpu(rows, n);
+         width % Tile::depth == 0 && width >= Tile::least_depth &&
+         std::max({rows, width, n}) < INT32_MAX / 2 && fused::occupies_gpu(rows, n);
 }
 
 void fused_cross_entropy(const LinearCrossEntropy& args) {

@@ -11,8 +11,8 @@ template <class T>
 bool run_gelu(const TensorView& a, const TensorView& weight, const TensorView& pre,
               const TensorView& y, const TensorView& bias) {
   return fused::run<T, fused::Order::n_by_k, fused::ForwardProcessor<T>>(
-      a, weight, {.x = pre.as<T>(), .y = y.as<T>(), .pitch = static_cast<int>(y.shape[1])},
-      bias.present ? bias.data : nullptr);
+      a, weight, {.y = y.as<T>(), .pitch = static_cast<int>(y.shape[1])},
+      bias.present ? bias.data : nullptr, pre);
 }
 
 }  // namespace

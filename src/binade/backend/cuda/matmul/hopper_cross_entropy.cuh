@@ -3,7 +3,6 @@
 #include <limits>
 #include <numbers>
 
-#include "binade/backend/cuda/common/block_reduce.cuh"
 #include "binade/backend/cuda/matmul/hopper_results.cuh"
 #include "binade/backend/cuda/step/targets.cuh"
 
@@ -30,6 +29,7 @@ struct RelativeExponentials {
 class ExponentialProcessor {
  public:
   using Parameters = RelativeExponentials;
+  static constexpr bool stores_results = false;
 
   __device__ ExponentialProcessor(const Parameters& p, const ProcessingWarp& warp)
       : p_(p), warp_(warp) {}
@@ -40,75 +40,113 @@ class ExponentialProcessor {
   }
 
  private:
-  static constexpr int warps = Tile::processing_warps;
-  // Rows whose sums a warp forms together: each waits for five exchanges between lanes.
   static constexpr int at_once = 4;
-  static constexpr int steps = ceil_div(Tile::rows, warps);
-  static_assert(steps <= 2 * warp_size);
+  using Group = RowGroup<at_once>;
+  static constexpr int warps = Tile::processing_warps;
   static constexpr uint32_t all_lanes = 0xffffffff;
+  static_assert(ceil_div(Tile::rows, warps) <= warp_size && warp_size % at_once == 0);
 
-  // Of this lane's row among the warp's first or last 32.
+  // Of the warp's row of this lane's number.
   struct Facts {
     float reference;
     int label;
+    uint32_t special;  // bit i: row i of the warp is not like most
   };
 
-  // The warp's rows of a tile in their order.
-  __device__ int row_at(int step) const { return warp_.index + step * warps; }
+  __device__ Facts facts_of(const TileWalk& walk) const {
+    const int row = warp_.index + lane() * warps, at = walk.row + row;
+    Facts facts{0, -1, 0};
+    if (row < Tile::rows && at < p_.rows)
+      facts = {p_.references[at], static_cast<int>(p_.targets[at]), 0};
+    const bool has_label = facts.label >= walk.column && facts.label < walk.column + Tile::columns;
+    facts.special = __ballot_sync(
+        all_lanes, row < Tile::rows && (at >= p_.rows || has_label || is_zero(facts.reference) ||
+                                        walk.column + Tile::columns > p_.classes));
+    return facts;
+  }
 
-  __device__ Facts facts_of(int tile_row, int part) const {
-    const int row = row_at(lane() + part * warp_size), at = tile_row + row;
-    if (row >= Tile::rows || at >= p_.rows) return {0, -1};
-    return {p_.references[at], static_cast<int>(p_.targets[at])};
+  // Whether all exponentials of a row are to be 0.
+  __device__ static bool is_zero(float reference) {
+    return reference == std::numeric_limits<float>::infinity();
   }
 
   __device__ void process(const TileWalk& walk, uint32_t phase) const {
-    const Facts facts[] = {facts_of(walk.row, 0), facts_of(walk.row, 1)};
-    ResultHalves halves(warp_.barriers, phase);
-#pragma unroll 1
-    for (int step = 0; row_at(step) < Tile::rows; step += at_once) {
-      halves.before(row_at(step + at_once - 1));
-      process_rows(walk, facts, step);
-      halves.after(row_at(step + at_once));
-    }
-    halves.end();
+    const Facts facts = facts_of(walk);
+    for_each_group<at_once>(warp_, phase, [&](const Group& group) {
+      constexpr uint32_t rows = (1u << at_once) - 1;
+      const bool special = (facts.special >> group.top / warps & rows) != 0;
+      special ? process_group<true>(walk, facts, group) : process_group<false>(walk, facts, group);
+    });
   }
 
-  __device__ void process_rows(const TileWalk& walk, const Facts (&facts)[2], int first) const {
+  template <bool special>
+  __device__ void process_group(const TileWalk& walk, const Facts& facts,
+                                const Group& group) const {
+    uint4 packs[at_once];
     float sums[at_once];
+    group.load_results(warp_.shared, packs);
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
-      const int step = first + i, row = row_at(step);
-      const bool first_part = step < warp_size;
-      const float reference = first_part ? facts[0].reference : facts[1].reference;
-      const int label = first_part ? facts[0].label : facts[1].label;
-      const Facts of_row{__shfl_sync(all_lanes, reference, step % warp_size),
-                         __shfl_sync(all_lanes, label, step % warp_size)};
-      const bool inside = row < Tile::rows && walk.row + row < p_.rows;
-      sums[i] = inside ? process_row(walk, row, of_row) : 0;
-    }
+      const int source = group.top / warps + i;
+      const float reference = __shfl_sync(all_lanes, facts.reference, source);
+      float x[8];
+      widen<bf16>(packs[i], x);
+      if constexpr (special)
+        keep_label(walk, group.row(i), __shfl_sync(all_lanes, facts.label, source), x);
 #pragma unroll
-    for (int i = 0; i < at_once; ++i) {
-      const float sum = reduce_warp(sums[i], Sum());
-      const int row = row_at(first + i);
-      if (lane() == i && row < Tile::rows && walk.row + row < p_.rows)
-        p_.sums[int64_t{walk.row + row} * p_.tiles + walk.column / Tile::columns] = sum;
+      for (int j = 0; j < 8; ++j) x[j] = exp_of_difference(x[j] - reference);
+      if constexpr (special) zero_missing(walk, is_zero(reference), x);
+      if (is_inside<special>(walk, group.row(i))) store_row(walk, group.row(i), x);
+      sums[i] = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
     }
+    const float sum = sum_rows(sums);
+    const int row = group.row(lane() / 8);
+    if (lane() % 8 == 0 && is_inside<special>(walk, row))
+      p_.sums[int64_t{walk.row + row} * p_.tiles + walk.column / Tile::columns] = sum;
   }
 
-  // Returns the sum of this lane's exponentials.
-  __device__ float process_row(const TileWalk& walk, int row, const Facts& of_row) const {
-    const int column = walk.column + lane() * 8, at = walk.row + row;
-    float x[8];
-    widen<bf16>(load_result(warp_.shared, row), x);
-    const bool is_zero = of_row.reference == std::numeric_limits<float>::infinity();
+  // Rows of groups that are not special lie in the matrix if they lie in the tile.
+  template <bool special>
+  __device__ bool is_inside(const TileWalk& walk, int row) const {
+    return row < Tile::rows && (!special || walk.row + row < p_.rows);
+  }
+
+  __device__ void keep_label(const TileWalk& walk, int row, int label,
+                             const float (&logits)[8]) const {
+    const int column = walk.column + lane() * 8;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (column + i == of_row.label && of_row.label < p_.classes) p_.label_logits[at] = x[i];
-      x[i] = is_zero || column + i >= p_.classes ? 0 : exp_of_difference(x[i] - of_row.reference);
-    }
-    if (column < p_.pitch) store(p_.y + int64_t{at} * p_.pitch + column, narrow<bf16>(x));
-    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+    for (int i = 0; i < 8; ++i)
+      if (column + i == label && label < p_.classes && is_inside<true>(walk, row))
+        p_.label_logits[walk.row + row] = logits[i];
+  }
+
+  // All of the row, or what lies past the classes.
+  __device__ void zero_missing(const TileWalk& walk, bool all, float (&x)[8]) const {
+    const int column = walk.column + lane() * 8;
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (all || column + i >= p_.classes) x[i] = 0;
+  }
+
+  __device__ void store_row(const TileWalk& walk, int row, const float (&x)[8]) const {
+    const int column = walk.column + lane() * 8;
+    if (column < p_.pitch)
+      store(p_.y + int64_t{walk.row + row} * p_.pitch + column, narrow<bf16>(x));
+  }
+
+  // The sum of row i over the lanes, in lanes 8 i to 8 i + 7. The additions are those of a row by
+  // itself, but every exchange is of two rows: lanes send one and keep the other.
+  __device__ static float sum_rows(const float (&x)[at_once]) {
+    static_assert(at_once == 4);
+    const bool lower_rows = (lane() & 16) != 0, odd_rows = (lane() & 8) != 0;
+    const float even =
+        (lower_rows ? x[2] : x[0]) + __shfl_xor_sync(all_lanes, lower_rows ? x[0] : x[2], 16);
+    const float odd =
+        (lower_rows ? x[3] : x[1]) + __shfl_xor_sync(all_lanes, lower_rows ? x[1] : x[3], 16);
+    float sum = (odd_rows ? odd : even) + __shfl_xor_sync(all_lanes, odd_rows ? even : odd, 8);
+#pragma unroll
+    for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(all_lanes, sum, step);
+    return sum;
   }
 
   const Parameters& p_;

@@ -82,6 +82,7 @@ template <class E>
 class Processor {
  public:
   using Parameters = E;
+  static constexpr bool stores_results = false;
 
   __device__ Processor(const E& e, const ProcessingWarp& warp) : e_(e), warp_(warp) {}
 
@@ -116,22 +117,22 @@ class Processor {
   // The warp's rows of the tile at `at`. Loads its first rows of the tile at `next_tile`.
   __device__ void process(int64_t at, int64_t next_tile, int column, uint32_t phase,
                           float (&sum)[8]) {
-    ResultHalves halves(warp_.barriers, phase);
-#pragma unroll 1
-    for (int top = warp_.index; top < Tile::rows; top += warps * ahead) {
-      const bool last = top + warps * ahead >= Tile::rows;
-      halves.before(top + warps * (ahead - 1));
-      int64_t next = last ? next_tile : at + ahead * step();
+    for_each_group<ahead>(warp_, phase, [&](const RowGroup<ahead>& group) {
+      const bool last = group.row(ahead) >= Tile::rows;
+      const int64_t next = last ? next_tile : at + ahead * step();
+      uint4 dy[ahead];
+      typename E::Loaded current[ahead];
+      group.load_results(warp_.shared, dy);
 #pragma unroll
-      for (int i = 0; i < ahead; ++i, at += step(), next += step()) {
-        const int row = top + i * warps;
-        const typename E::Loaded current = loaded_[i];
-        if (last || row + warps * ahead < Tile::rows) loaded_[i] = e_.fetch(next);
-        if (row < Tile::rows) e_.finish(at, column, load_result(warp_.shared, row), current, sum);
+      for (int i = 0; i < ahead; ++i) {
+        current[i] = loaded_[i];
+        if (last || group.row(ahead + i) < Tile::rows) loaded_[i] = e_.fetch(next + i * step());
       }
-      halves.after(top + warps * ahead);
-    }
-    halves.end();
+#pragma unroll
+      for (int i = 0; i < ahead; ++i)
+        if (group.exists(i)) e_.finish(at + i * step(), column, dy[i], current[i], sum);
+      at = next;
+    });
   }
 
   // Adds the warps' sums of a tile in their order.

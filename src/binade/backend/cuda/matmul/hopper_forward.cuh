@@ -5,22 +5,18 @@
 // GELU of tiles of a matmul's results.
 namespace binade::backend::cuda::fused {
 
-// y = gelu(x), the tanh form, where x are the results; both are stored.
+// y = gelu(x), the tanh form, where x are the results.
 template <class T>
 struct GeluForward {
-  T *x, *y;
+  T* y;
   int pitch;
 
-  // `row` within the tile.
-  __device__ void finish(const TileWalk& walk, uint32_t shared, int row) const {
-    const int64_t at = int64_t{walk.row + row} * pitch + walk.column + lane() * 8;
-    const uint4 pack = load_result(shared, row);
+  __device__ void finish(int64_t at, const uint4& pack) const {
     float v[8];
     widen<T>(pack, v);
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] *= GeluGate(v[i]).value;
-    store(x + at, pack);
-    store(y + at, narrow<T>(v));
+    store_streaming(y + at, narrow<T>(v));
   }
 };
 
@@ -28,25 +24,31 @@ template <class T>
 class ForwardProcessor {
  public:
   using Parameters = GeluForward<T>;
+  static constexpr bool stores_results = true;
 
   __device__ ForwardProcessor(const Parameters& gelu, const ProcessingWarp& warp)
       : gelu_(gelu), warp_(warp) {}
 
   __device__ void run(const MatmulSizes& sizes) const {
     uint32_t phase = 0;
-    for (TileWalk walk(sizes); !walk.at_end(); walk.advance(), phase ^= 1) {
-      for (int half = 0; half < 2; ++half) {
-        hopper::wait(warp_.barriers.results_full(half), phase);
-        const int first = half * Tile::half_rows;
-#pragma unroll 4
-        for (int row = warp_.index; row < Tile::half_rows; row += Tile::processing_warps)
-          gelu_.finish(walk, warp_.shared, first + row);
-        arrive_as_warp(warp_.barriers.results_empty(half));
-      }
-    }
+    for (TileWalk walk(sizes); !walk.at_end(); walk.advance(), phase ^= 1)
+      for_each_group<at_once>(warp_, phase, [&](const Group& group) { process(walk, group); });
   }
 
  private:
+  static constexpr int at_once = 4;
+  using Group = RowGroup<at_once>;
+
+  __device__ void process(const TileWalk& walk, const Group& group) const {
+    uint4 packs[at_once];
+    group.load_results(warp_.shared, packs);
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      const int64_t row = walk.row + group.row(i);
+      if (group.exists(i)) gelu_.finish(row * gelu_.pitch + walk.column + lane() * 8, packs[i]);
+    }
+  }
+
   const Parameters& gelu_;
   ProcessingWarp warp_;
 };

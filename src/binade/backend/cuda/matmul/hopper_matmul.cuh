@@ -12,8 +12,9 @@
 // capability 9.0.
 namespace binade::backend::cuda::fused {
 
-struct OperandMaps {
+struct MatrixMaps {
   CUtensorMap a, b;
+  CUtensorMap results;  // if the results are stored as they are
 };
 
 // Compilers refuse clusters for older GPUs, where this kernel is empty.
@@ -23,10 +24,11 @@ struct OperandMaps {
 #define BINADE_CLUSTER
 #endif
 
-// Process: what a processing warp does with the results, constructed from its Parameters.
+// Process: what a processing warp does with the results, constructed from its Parameters. If it
+// says so (stores_results), they are stored as well.
 template <class T, Order order, class Process>
 __global__ void __launch_bounds__(Tile::threads, 1) BINADE_CLUSTER
-    fused_kernel(const __grid_constant__ OperandMaps maps,
+    fused_kernel(const __grid_constant__ MatrixMaps maps,
                  const __grid_constant__ typename Process::Parameters parameters,
                  const MatmulSizes sizes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -39,7 +41,8 @@ __global__ void __launch_bounds__(Tile::threads, 1) BINADE_CLUSTER
   if (warp >= Tile::first_multiplying_warp) {
     hopper::grow_registers<Tile::multiplying_registers>();
     const int half = (warp - Tile::first_multiplying_warp) / 4;
-    Multiplier<T, order>(half, shared, barriers).run(sizes);
+    const CUtensorMap* results = Process::stores_results ? &maps.results : nullptr;
+    Multiplier<T, order>(half, shared, barriers, results).run(sizes);
   } else {
     hopper::shrink_registers<Tile::processing_registers>();
     if (warp > 0) {
@@ -66,7 +69,7 @@ inline bool occupies_gpu(int64_t m, int64_t n) {
 // Whether m x n results, sums of k products, consist of whole tiles that occupy the active device.
 inline bool has_whole_tiles(int64_t m, int64_t n, int64_t k) {
   return m % (Tile::rows * Tile::cluster) == 0 && n % Tile::columns == 0 && k % Tile::depth == 0 &&
-         k > 0 && std::max({m, 2 * n, k}) <= INT32_MAX && occupies_gpu(m, n);
+         k >= Tile::least_depth && std::max({m, 2 * n, k}) <= INT32_MAX && occupies_gpu(m, n);
 }
 
 // All present matrices have a's 16-bit type, are dense and start at multiples of 16 bytes.
@@ -78,14 +81,15 @@ inline bool is_uniform(const TensorView& a, std::initializer_list<const TensorVi
 }
 
 // Multiplies a [m, k] by b, which is [k, n] or [n, k] by `order`, and adds the bias, if there is
-// one. False if the driver refuses.
+// one. `results` receives the sums if Process stores them. False if the driver refuses.
 template <class T, Order order, class Process>
 bool run(const TensorView& a, const TensorView& b, const typename Process::Parameters& parameters,
-         const void* bias = nullptr) {
+         const void* bias = nullptr, const TensorView& results = {}) {
   constexpr bool by_rows = order == Order::n_by_k;
-  OperandMaps maps;
+  MatrixMaps maps;
   if (!encode_boxes(maps.a, a, Tile::rows) ||
-      !encode_boxes(maps.b, b, by_rows ? Tile::columns / Tile::cluster : Tile::depth))
+      !encode_boxes(maps.b, b, by_rows ? Tile::columns / Tile::cluster : Tile::depth) ||
+      (Process::stores_results && !encode_boxes(maps.results, results, Tile::half_rows)))
     return false;
   const MatmulSizes sizes{static_cast<int>(a.shape[0]), static_cast<int>(b.shape[by_rows ? 0 : 1]),
                           static_cast<int>(a.shape[1]), bias};

@@ -13,6 +13,7 @@ namespace binade::backend::cuda::fused {
 // Of one thread block. Two of them, a cluster, share the columns and each other's loads of b.
 struct Tile {
   static constexpr int rows = 128, columns = 256, depth = 64;
+  static constexpr int least_depth = 2 * depth;  // of a matmul
   static constexpr int cluster = 2;
   static constexpr int processing_warps = 7;
   static constexpr int threads = 512, first_multiplying_warp = processing_warps + 1;
@@ -26,10 +27,10 @@ struct Tile {
   // As many as fit beside a tile of results.
   static constexpr int stages = 3;
   static constexpr int half_rows = rows / 2;  // of one multiplying warpgroup
-  static constexpr int result_row_bytes = columns * 2;
 
-  static constexpr int results_at = stages * stage_bytes;
-  static constexpr int sums_at = results_at + rows * result_row_bytes;
+  // Results lie in boxes of 64 columns, too.
+  static constexpr int results_at = stages * stage_bytes, result_box_bytes = rows * row_bytes;
+  static constexpr int sums_at = results_at + columns / box * result_box_bytes;
   static constexpr int barriers_at = sums_at + processing_warps * columns * 4;
   static constexpr int shared_bytes = barriers_at + 16 * stages + 32;
   static_assert(shared_bytes <= 227 * 1024);
@@ -116,6 +117,7 @@ struct Ring {
     stage = 0;
     phase ^= 1;
   }
+  __device__ int stage_before() const { return (stage == 0 ? Tile::stages : stage) - 1; }
 };
 
 // ---- Instructions
@@ -133,6 +135,20 @@ __device__ inline void load_box(uint32_t to, const CUtensorMap& map, const Matri
       "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier)
       : "memory");
 }
+// From shared memory to the box of a matrix.
+__device__ inline void store_box(const CUtensorMap& map, const MatrixCorner& at, uint32_t from) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
+      "r"(at.column), "r"(at.row), "r"(from)
+      : "memory");
+}
+// This thread's stores so far are one group.
+__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until this thread's stores have read shared memory.
+__device__ inline void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
 // Into that of both thread blocks of a cluster, completing on the barriers of both.
 __device__ inline void load_box_to_cluster(uint32_t to, const CUtensorMap& map,
                                            const MatrixCorner& at, uint32_t barrier) {
@@ -195,31 +211,70 @@ __device__ inline void load_operands(const CUtensorMap& a, const CUtensorMap& b,
   }
 }
 
-// The rows of a tile that a warpgroup multiplies: its upper or its lower half.
+// The rows of a tile that a warpgroup multiplies: its upper or its lower half. A thread has two
+// times 64 results, from the left and the right half of the columns: matmuls of 256 columns would
+// need more registers than the compiler grants a kernel of so many threads.
 template <class T, Order order>
 class Multiplier {
  public:
-  __device__ Multiplier(int half, uint32_t shared, Barriers barriers)
-      : half_(half), shared_(shared), barriers_(barriers) {}
+  // `results`: where results go as they are, or null.
+  __device__ Multiplier(int half, uint32_t shared, Barriers barriers, const CUtensorMap* results)
+      : half_(half), shared_(shared), barriers_(barriers), results_(results) {}
 
   __device__ void run(const MatmulSizes& sizes) {
     using namespace hopper;
     uint32_t phase = 1;
     for (TileWalk walk(sizes); !walk.at_end(); walk.advance(), phase ^= 1) {
-      float d[2][64];
-      multiply(d, sizes.k / Tile::depth);
-      if (sizes.bias != nullptr) add(d, static_cast<const T*>(sizes.bias) + walk.column);
+      float left[64], right[64];
+      multiply(left, right, sizes.k / Tile::depth);
+      // The matmuls of the right half are still at work.
       wait(barriers_.results_empty(half_), phase);
-      store(d);
+      if (results_ != nullptr) wait_until_stored();
+      store<0>(left, sizes, walk.column);
+      wait_matmuls<0>();
+      hold(right);
+      release();
+      store<1>(right, sizes, walk.column);
+      if (results_ != nullptr) start_storing({walk.column, walk.row + half_ * Tile::half_rows});
       __syncwarp();
       if (threadIdx.x % 32 == 0) arrive(barriers_.results_full(half_));
     }
+    if (results_ != nullptr) wait_until_stored();
   }
 
  private:
-  // Two halves of the columns: matmuls of 256 columns would need more registers than the compiler
-  // grants a kernel of so many threads.
-  __device__ void multiply(float (&d)[2][64], int steps) {
+  // Two or more steps. At its end the left half is complete; matmuls of the last step's right half
+  // are at work.
+  __device__ void multiply(float (&left)[64], float (&right)[64], int steps) {
+    using namespace hopper;
+    start_step<false>(left, right);
+    ring_.advance();
+#pragma unroll 1
+    for (int step = 2; step < steps; ++step) {
+      start_step<true>(left, right);
+      wait_matmuls<2>();
+      release();
+      ring_.advance();
+    }
+    start_step<true>(left, right);
+    wait_matmuls<1>();
+    hold(left);
+    release();
+    ring_.advance();
+  }
+
+  // Of a stage: two groups of matmuls.
+  template <bool add>
+  __device__ void start_step(float (&left)[64], float (&right)[64]) {
+    using namespace hopper;
+    wait(barriers_.full(ring_.stage), ring_.phase);
+    fence_matmuls();
+    start_half<0, add>(left);
+    start_half<1, add>(right);
+  }
+
+  template <int side, bool add>
+  __device__ void start_half(float (&d)[64]) {
     using namespace hopper;
     // 16 deep in a and b.
     constexpr int a_bytes = 16 * 2,
@@ -227,71 +282,85 @@ class Multiplier {
     constexpr uint32_t b_tile_bytes = order == Order::n_by_k ? 1024 : Tile::b_box_bytes;
     constexpr int half_b = Tile::columns * Tile::depth * 2 / 2;
     constexpr int transposed = order == Order::k_by_n ? 1 : 0;
-    const uint64_t a = operand_at(operand(), shared_ + half_ * Tile::half_rows * Tile::row_bytes);
-    const uint64_t b = operand_at(operand(b_tile_bytes), shared_ + Tile::a_bytes);
-    int before = 0;
-    for (int step = 0; step < steps; ++step) {
-      wait(barriers_.full(ring_.stage), ring_.phase);
-      fence_matmuls();
-      const uint32_t stage = ring_.stage * (Tile::stage_bytes / 16);
+    const uint32_t stage = shared_ + ring_.stage * Tile::stage_bytes;
+    const uint64_t a = operand_at(operand(), stage + half_ * Tile::half_rows * Tile::row_bytes);
+    const uint64_t b = operand_at(operand(b_tile_bytes), stage + Tile::a_bytes + side * half_b);
 #pragma unroll
-      for (int i = 0; i < Tile::depth / 16; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-          hopper::matmul<T, 0, transposed>(d[half], a + stage + i * (a_bytes / 16),
-                                           b + stage + i * (b_bytes / 16) + half * (half_b / 16),
-                                           step > 0 || i > 0);
-      }
-      commit_matmuls();
-      if (step > 0) {
-        wait_matmuls<1>();
-        release(before);
-      }
-      before = ring_.stage;
-      ring_.advance();
-    }
-    wait_matmuls<0>();
-    hold(d[0]);
-    hold(d[1]);
-    release(before);
+    for (int i = 0; i < Tile::depth / 16; ++i)
+      hopper::matmul<T, 0, transposed>(d, a + i * (a_bytes / 16), b + i * (b_bytes / 16),
+                                       add || i > 0);
+    commit_matmuls();
   }
 
-  // Adds to each column.
-  __device__ void add(float (&d)[2][64], const T* bias) const {
-    bias += threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < 128; i += 4) {
-      float* r = &d[i / 64][i % 64];
-      const float2 x = hopper::widen_pair<T>(*reinterpret_cast<const uint32_t*>(bias + i / 4 * 8));
-      r[0] += x.x, r[1] += x.y, r[2] += x.x, r[3] += x.y;
-    }
-  }
-
-  // This warp has read a stage that both thread blocks load into.
-  __device__ void release(int stage) const {
+  // This warp has read the stage before, which both thread blocks load into.
+  __device__ void release() const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane < Tile::cluster) arrive_at(barriers_.empty(stage), lane);
+    if (lane < Tile::cluster) arrive_at(barriers_.empty(ring_.stage_before()), lane);
   }
 
-  // Rounds results to T, row by row. 16-byte pieces are swizzled by the row's last three bits.
-  __device__ void store(const float (&d)[2][64]) const {
+  // Adds the bias and rounds to T. 16-byte pieces are swizzled by the row's last three bits.
+  template <int side>
+  __device__ void store(float (&d)[64], const MatmulSizes& sizes, int column) const {
+    constexpr int half_columns = Tile::columns / 2;
+    if (sizes.bias != nullptr)
+      add(d, static_cast<const T*>(sizes.bias) + column + side * half_columns);
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
               lane = static_cast<int>(threadIdx.x) % 32;
     const int row = half_ * Tile::half_rows + warp * 16 + lane % 16;
-    const uint32_t to =
-        shared_ + Tile::results_at + row * Tile::result_row_bytes + (lane / 16 ^ lane % 8) * 16;
+    const uint32_t to = shared_ + Tile::results_at + row * Tile::row_bytes +
+                        (lane / 16 ^ lane % 8) * 16 +
+                        side * (half_columns / Tile::box) * Tile::result_box_bytes;
 #pragma unroll
-    for (int i = 0; i < 128; i += 8) {
-      const float* r = &d[i / 64][i % 64];
-      const uint32_t x[4] = {narrow_pair<T>(r[0], r[1]), narrow_pair<T>(r[2], r[3]),
-                             narrow_pair<T>(r[4], r[5]), narrow_pair<T>(r[6], r[7])};
-      hopper::store_matrices(to ^ (i / 4 * 16), x);
+    for (int i = 0; i < 64; i += 8) {  // 16 columns
+      const uint32_t x[4] = {narrow_pair<T>(d[i], d[i + 1]), narrow_pair<T>(d[i + 2], d[i + 3]),
+                             narrow_pair<T>(d[i + 4], d[i + 5]),
+                             narrow_pair<T>(d[i + 6], d[i + 7])};
+      hopper::store_matrices(
+          (to ^ i * 2 % Tile::box * 2) + i * 2 / Tile::box * Tile::result_box_bytes, x);
     }
+  }
+
+  // Adds to each column.
+  __device__ void add(float (&d)[64], const T* bias) const {
+    bias += threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 64; i += 4) {
+      const float2 x = hopper::widen_pair<T>(*reinterpret_cast<const uint32_t*>(bias + i / 4 * 8));
+      d[i] += x.x, d[i + 1] += x.y, d[i + 2] += x.x, d[i + 3] += x.y;
+    }
+  }
+
+  // The warpgroup's results from shared memory to where they go, by one thread, in the background.
+  __device__ void start_storing(const MatrixCorner& at) const {
+    hopper::fence_async_shared();
+    synchronize();
+    if (threadIdx.x % group_threads != 0) return;
+#pragma unroll
+    for (int box = 0; box < Tile::columns / Tile::box; ++box)
+      store_box(*results_, {at.column + box * Tile::box, at.row},
+                shared_ + Tile::results_at + box * Tile::result_box_bytes +
+                    half_ * Tile::half_rows * Tile::row_bytes);
+    commit_stores();
+  }
+  __device__ void wait_until_stored() const {
+    if (threadIdx.x % group_threads == 0) wait_for_stores();
+    synchronize();
+  }
+
+  static constexpr int group_threads = 128;
+
+  // The warpgroup.
+  __device__ void synchronize() const {
+    if (half_ == 0)
+      asm volatile("bar.sync 2, %0;" ::"n"(group_threads) : "memory");
+    else
+      asm volatile("bar.sync 3, %0;" ::"n"(group_threads) : "memory");
   }
 
   int half_;
   uint32_t shared_;
   Barriers barriers_;
+  const CUtensorMap* results_;
   Ring ring_;
 };
 

@@ -34,6 +34,11 @@ template <class T>
 __device__ inline void store(T* to, const uint4& pack) {
   *reinterpret_cast<uint4*>(to) = pack;
 }
+// For what is read much later, if at all: it need not stay in the cache.
+template <class T>
+__device__ inline void store_streaming(T* to, const uint4& pack) {
+  __stcs(reinterpret_cast<uint4*>(to), pack);
+}
 __device__ inline uint4 load_shared(uint32_t from) {
   uint4 x;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -82,12 +87,6 @@ struct GeluGate {
 
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_size; }
 
-// This lane's eight elements of a row of the tile.
-__device__ inline uint4 load_result(uint32_t shared, int row) {
-  return load_shared(shared + Tile::results_at + row * Tile::result_row_bytes +
-                     (lane() ^ row % 8) * 16);
-}
-
 __device__ inline void arrive_as_warp(uint32_t barrier) {
   __syncwarp();
   if (lane() == 0) hopper::arrive(barrier);
@@ -128,5 +127,39 @@ class ResultHalves {
   uint32_t phase_;
   bool lower_ready_ = false, upper_done_ = false;
 };
+
+// Rows of a tile that a warp processes together, from `top` on: the more, the more instructions are
+// independent. Past the tile's end it is the last row again.
+template <int count>
+struct RowGroup {
+  int top;
+
+  __device__ int row(int i) const { return top + i * Tile::processing_warps; }
+  __device__ bool exists(int i) const { return row(i) < Tile::rows; }
+
+  // This lane's eight elements of each row. Loads of all rows come before the first is used, since
+  // the compiler does not move them past stores.
+  __device__ void load_results(uint32_t shared, uint4 (&packs)[count]) const {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int at = min(row(i), Tile::rows - 1);
+      packs[i] = load_shared(shared + Tile::results_at + lane() / 8 * Tile::result_box_bytes +
+                             at * Tile::row_bytes + (lane() % 8 ^ at % 8) * 16);
+    }
+  }
+};
+
+// Calls f with each group of the warp's rows, in their order, once their results are there.
+template <int count, class F>
+__device__ inline void for_each_group(const ProcessingWarp& warp, uint32_t phase, F f) {
+  ResultHalves halves(warp.barriers, phase);
+#pragma unroll 1
+  for (RowGroup<count> group{warp.index}; group.exists(0); group.top = group.row(count)) {
+    halves.before(group.row(count - 1));
+    f(group);
+    halves.after(group.row(count));
+  }
+  halves.end();
+}
 
 }  // namespace binade::backend::cuda::fused
