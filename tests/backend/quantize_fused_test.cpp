@@ -201,6 +201,44 @@ class QuantizeFused : public testing::Test {
       }
     }
   }
+
+  // {batch, tokens, heads, dim}: whole tiles, heads of other sizes, one that crosses tiles, halves
+  // that chunks do not divide, and more rows of a sequence than the CPU computes at a time.
+  void rope() {
+    const std::vector<Shape> all = {{2, 64, 3, 128}, {3, 16, 4, 64}, {2, 48, 3, 256},
+                                    {1, 5, 3, 20},   {2, 7, 1, 2},   {2, 150, 3, 32}};
+    for (const Shape& shape : all) {
+      for (const DType type : types) {
+        for (const bool inverse : {false, true}) {
+          SCOPED_TRACE(to_string(shape) + std::string(name(type)) + (inverse ? " inverse" : ""));
+          const int64_t start = 3, rotated = std::max<int64_t>(1, shape[2] - 1);
+          const Shape table{start + shape[1], shape[3] / 2};
+          const Tensor x = noise(shape, type, 9), cosine = noise(table, DType::f32, 10),
+                       sine = noise(table, DType::f32, 11), y = Tensor::empty_like(x);
+          const auto heads = [&](const Tensor& t) {
+            return t.strided({shape[0], shape[1], rotated, shape[3]}, t.strides(), 0);
+          };
+          of(x).elementwise.copy(x, y);
+          of(x).attention.rope({.x = heads(x),
+                                .cosine = cosine,
+                                .sine = sine,
+                                .start = start,
+                                .inverse = inverse,
+                                .y = heads(y)});
+          const Shape matrix{shape[0] * shape[1], shape[2] * shape[3]};
+          expect_bits_of(y.strided(matrix, {matrix[1], 1}, 0), [&](const QuantizedOutput& out) {
+            of(x).quantize.quantize_rope({.x = x,
+                                          .rotated = rotated,
+                                          .cosine = cosine,
+                                          .sine = sine,
+                                          .start = start,
+                                          .inverse = inverse},
+                                         out);
+          });
+        }
+      }
+    }
+  }
 };
 
 class QuantizeFusedGpu : public QuantizeFused {
@@ -214,7 +252,9 @@ class QuantizeFusedGpu : public QuantizeFused {
 TEST_F(QuantizeFused, SwigluAndItsGradient) { swiglu(); }
 TEST_F(QuantizeFused, TheGradientOfEveryActivation) { activation_backward(); }
 TEST_F(QuantizeFused, Norms) { norms(); }
+TEST_F(QuantizeFused, Rope) { rope(); }
 TEST_F(QuantizeFusedGpu, SwigluAndItsGradient) { swiglu(); }
+TEST_F(QuantizeFusedGpu, Rope) { rope(); }
 TEST_F(QuantizeFusedGpu, Norms) { norms(); }
 TEST_F(QuantizeFusedGpu, TheGradientOfEveryActivation) { activation_backward(); }
 

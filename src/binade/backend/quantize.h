@@ -52,6 +52,15 @@ struct NormOperands {
   DType dtype;
 };
 
+// The operands of a rotary embedding of some heads: see RotaryEmbedding.
+struct RotatedHeads {
+  TensorView x;     // [batch, tokens, heads, dim], dense
+  int64_t rotated;  // the number of its first heads that are rotated; the others stay as they are
+  TensorView cosine, sine;
+  int64_t start = 0;
+  bool inverse = false;
+};
+
 // The delayed scale of one stream of tensors.
 struct DelayedScale {
   TensorView history;           // f32 [steps]: amaxes, newest first
@@ -71,7 +80,7 @@ struct QuantizeKernels {
   void (*amax)(TensorView x, TensorView amax);
   void (*quantize)(TensorView x, const QuantizedOutput& out);
 
-  // The next four quantize a matrix that is computed on the fly and never stored. The result is bit
+  // The next five quantize a matrix that is computed on the fly and never stored. The result is bit
   // for bit that of the kernel that computes it, rounding included, followed by quantize().
   // Operands are dense, f32, f16 or bf16.
 
@@ -85,6 +94,8 @@ struct QuantizeKernels {
   void (*quantize_activation_backward)(Activation activation, TensorView dy,
                                        TensorView pre_activation, const QuantizedOutput& out);
   void (*quantize_norm)(const NormOperands& norm, const QuantizedOutput& out);
+  // rope in x's type: out [batch * tokens, heads * dim].
+  void (*quantize_rope)(const RotatedHeads& heads, const QuantizedOutput& out);
 
   // Each group's scale is max / amax by the rule, or 1 if amax is 0 or non-finite.
   void (*quantize_groups)(TensorView x, const GroupQuantizedOutput& out);

@@ -37,6 +37,15 @@ std::optional<Fp8Fusion::SumAndResult> Fp8Fusion::after_norm(const Fp8Norm& norm
   const auto scope = attention.enter();
   const std::optional<Fp8Layer> qkv = layer(attention.qkv);
   if (!qkv || norm.x.rank() != 3) return std::nullopt;
+  if (attention.only_rotates() && keeps_type(Op::rope, norm.x)) {
+    const auto [sum, packed] =
+        fp8_norm_linear_rope(norm, *qkv,
+                             {.cosine = attention.cosine_,
+                              .sine = attention.sine_,
+                              .dim = attention.head_dim_,
+                              .rotated = attention.heads_ + attention.kv_heads_});
+    return std::pair(sum, attention.attend(packed));
+  }
   const auto [sum, packed] = fp8_norm_linear(norm, *qkv);
   return std::pair(sum, attention.attend(attention.positioned(packed, 0)));
 }
@@ -46,7 +55,7 @@ std::optional<Fp8Fusion::SumAndResult> Fp8Fusion::after_norm(const Fp8Norm& norm
   const auto scope = mlp.enter();
   const std::optional<Fp8Layer> up = layer(mlp.up), down = layer(mlp.down);
   if (!up) return std::nullopt;
-  if (mlp.is_swiglu() && down && swiglu_keeps_type(norm.x)) {
+  if (mlp.is_swiglu() && down && keeps_type(Op::swiglu, norm.x)) {
     const auto [sum, y] = fp8_norm_swiglu_mlp(norm, *up, *down);
     return std::pair(sum, mlp.dropout_(y));
   }

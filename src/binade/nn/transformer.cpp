@@ -128,6 +128,10 @@ Tensor MultiheadAttention::rotated(const Tensor& packed, int64_t start) const {
   return reshape(cat({first, channels[1]}, 3), packed.shape());
 }
 
+bool MultiheadAttention::only_rotates() const {
+  return cosine_.defined() && 2 * cosine_.size(1) == head_dim_ && qk_norm_ == QueryKeyNorm::none;
+}
+
 Tensor MultiheadAttention::attend(const Tensor& packed, const std::vector<int64_t>& documents) {
   AttentionOptions options = options_;
   options.documents = documents;
@@ -226,7 +230,7 @@ MLP::MLP(const MLPConfig& config, Placement placement)
 Tensor MLP::forward(const Tensor& x) {
   if (!gated_) return dropout_(down(up(x)));
   const std::optional<Fp8Layer> first = Fp8Fusion::layer(up), second = Fp8Fusion::layer(down);
-  if (is_swiglu() && first && second && swiglu_keeps_type(x))
+  if (is_swiglu() && first && second && keeps_type(Op::swiglu, x))
     return dropout_(fp8_swiglu_mlp(x, *first, *second));
   return dropout_(down(gate(up(x))));
 }

@@ -78,6 +78,8 @@ class MultiheadAttention : public Layer {
   Tensor positioned(const Tensor& packed, int64_t start);
   Tensor normalized(const Tensor& packed);
   Tensor rotated(const Tensor& packed, int64_t start) const;
+  // Whether `positioned` rotates whole heads and does nothing else.
+  bool only_rotates() const;
   // Creates the buffers of `past` for tokens like these, and fails if they do not fit.
   void prepare(const Tensor& packed, int64_t tokens, KeyValues& past) const;
   // Attention over whole sequences of packed q, k and v, and the output projection.

@@ -274,10 +274,10 @@ TEST(Fp8Fused, ReplacesNoNormThatConvertsTypes) {
   auto policy = std::make_shared<amp::Policy>();
   policy->set(Op::residual_layer_norm, CastClass::f32).set(Op::swiglu, CastClass::f32);
   EXPECT_TRUE(fp8_residual_norm(NormKind::layer, x, x, weight, {}, 1e-5));
-  EXPECT_TRUE(swiglu_keeps_type(x));
+  EXPECT_TRUE(keeps_type(Op::swiglu, x));
   const amp::Autocast wide(DType::bf16, {.policy = policy});
   EXPECT_FALSE(fp8_residual_norm(NormKind::layer, x, x, weight, {}, 1e-5));
-  EXPECT_FALSE(swiglu_keeps_type(x));
+  EXPECT_FALSE(keeps_type(Op::swiglu, x));
 }
 
 }  // namespace

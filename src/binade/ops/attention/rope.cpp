@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "binade/autograd/op_observer.h"
+#include "binade/ops/attention/rotation.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -45,42 +46,56 @@ int64_t check_rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, in
   return rotated < 0 ? x.size(2) : rotated;
 }
 
-// Tables, first position and number of rotated heads of a rope call.
-struct Rotation {
-  Tensor cosine, sine;
-  int64_t start, rotated;
-  bool inverse = false;
-};
-
-// Rotates dense x into y, which may be x.
-void rotate(const Tensor& in, const Tensor& y, const Rotation& rotation) {
-  const int64_t rotated = rotation.rotated;
-  const auto heads = [](const Tensor& t, int64_t first, int64_t count) {
-    return t.strided({t.size(0), t.size(1), count, t.size(3)}, t.strides(),
-                     t.offset() + first * t.strides()[2]);
-  };
-  backend::of(in).attention.rope({.x = heads(in, 0, rotated),
-                                  .cosine = rotation.cosine,
-                                  .sine = rotation.sine,
-                                  .start = rotation.start,
-                                  .inverse = rotation.inverse,
-                                  .y = heads(y, 0, rotated)});
-  const int64_t rest = in.size(2) - rotated;
-  if (rest > 0 && in.raw_data() != y.raw_data())
-    backend::of(in).elementwise.copy(heads(in, rotated, rest), heads(y, rotated, rest));
-}
-
 // The gradient, in dy's own memory if nothing else reads that.
-Tensor rotate_back(const Tensor& dy, Rotation rotation) {
-  rotation.inverse = true;
+Tensor rotate_back(const Tensor& dy, const Rotation& rotation) {
   const bool in_place = dy.is_sole_owner() && autograd::op_observer() == nullptr;
   const Tensor in = dense(dy);
   const Tensor dx = in_place ? in : Tensor::empty_like(in);
-  rotate(in, dx, rotation);
+  rotation.inverted()(in, dx);
   return dx;
 }
 
 }  // namespace
+
+namespace ops {
+
+Rotation Rotation::of(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
+                      int64_t rotated) {
+  return {cosine, sine, start, check_rope(x, cosine, sine, start, rotated)};
+}
+
+Rotation Rotation::inverted() const {
+  Rotation result = *this;
+  result.inverse = !inverse;
+  return result;
+}
+
+void Rotation::operator()(const Tensor& x, const Tensor& y) const {
+  const auto heads = [](const Tensor& t, int64_t first, int64_t count) {
+    return t.strided({t.size(0), t.size(1), count, t.size(3)}, t.strides(),
+                     t.offset() + first * t.strides()[2]);
+  };
+  backend::of(x).attention.rope({.x = heads(x, 0, rotated),
+                                 .cosine = cosine,
+                                 .sine = sine,
+                                 .start = start,
+                                 .inverse = inverse,
+                                 .y = heads(y, 0, rotated)});
+  const int64_t rest = x.size(2) - rotated;
+  if (rest > 0 && x.raw_data() != y.raw_data())
+    backend::of(x).elementwise.copy(heads(x, rotated, rest), heads(y, rotated, rest));
+}
+
+backend::RotatedHeads Rotation::operands(const Tensor& x) const {
+  return {.x = x,
+          .rotated = rotated,
+          .cosine = cosine,
+          .sine = sine,
+          .start = start,
+          .inverse = inverse};
+}
+
+}  // namespace ops
 
 std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double theta, Device device) {
   if (positions < 1 || dim < 2 || dim % 2 != 0 || !(theta > 0) || std::isinf(theta)) {
@@ -125,11 +140,11 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, std::span<const float> 
 
 Tensor rope(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t start,
             int64_t rotated_given) {
-  const Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
+  const Rotation rotation = Rotation::of(x, cosine, sine, start, rotated_given);
   const Call call(Op::rope, {x});
   const Tensor in = dense(call[0]);
   const Tensor y = Tensor::empty_like(in);
-  rotate(in, y, rotation);
+  rotation(in, y);
   return call.result(y,
                      [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate_back(dy, rotation)); });
 }
@@ -138,10 +153,10 @@ Tensor rope_(const Tensor& x, const Tensor& cosine, const Tensor& sine, int64_t 
              int64_t rotated_given) {
   // An observer may look at x later.
   if (autograd::op_observer() != nullptr) return rope(x, cosine, sine, start, rotated_given);
-  const Rotation rotation{cosine, sine, start, check_rope(x, cosine, sine, start, rotated_given)};
+  const Rotation rotation = Rotation::of(x, cosine, sine, start, rotated_given);
   const Call call(Op::rope, {x});
   const Tensor y = dense(call[0]).detach();
-  rotate(y, y, rotation);
+  rotation(y, y);
   y.bump_version();
   return call.result(y,
                      [=](const Tensor& dy, GradSlots dx) { dx[0].add(rotate_back(dy, rotation)); });

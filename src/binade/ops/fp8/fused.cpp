@@ -2,6 +2,7 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/function_ref.h"
+#include "binade/ops/attention/rotation.h"
 #include "binade/ops/fp8/matmul.h"
 #include "binade/ops/norm/common.h"
 
@@ -93,6 +94,25 @@ struct MlpMatmuls {
             kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx, out);
           });
         });
+  }
+};
+
+// A layer whose result is rotated.
+struct RotatedMatmuls {
+  Fp8LayerMatmuls linear;
+  Rotation rotation;
+  Shape heads;  // [batch, tokens, heads, dim]
+
+  // As Fp8LayerMatmuls::backward.
+  void backward(const Tensor& dy, GradSlots parameters,
+                FunctionRef<GradSlot::Target()> dinput) const {
+    const Rotation back = rotation.inverted();
+    const auto write = [&](const Tensor& dx) { back(viewed(dy, heads), viewed(dx, heads)); };
+    const auto write_quantized = [&](const backend::QuantizedOutput& out) {
+      backend::of(dy).quantize.quantize_rope(back.operands(viewed(dy, heads)), out);
+    };
+    linear.backward(linear.gradient(dy, parameters[1], write, write_quantized), parameters[0],
+                    dinput);
   }
 };
 
@@ -304,6 +324,22 @@ std::pair<Tensor, Tensor> fp8_norm_linear(const Fp8Norm& norm, const Fp8Layer& l
                     });
 }
 
+std::pair<Tensor, Tensor> fp8_norm_linear_rope(const Fp8Norm& norm, const Fp8Layer& layer,
+                                               const Fp8Rope& rope) {
+  check_layer("weight", layer, norm.x.size(-1));
+  layer.state->begin(*layer.recipe, layer.weight);
+  const Shape heads{norm.x.size(0), norm.x.size(1), layer.weight.size(0) / rope.dim, rope.dim};
+  return after_norm(norm, layer, {layer.weight, layer.bias},
+                    [&](const Fp8LayerMatmuls::Matrix& normed, const Fp8Forward& forward) {
+                      const auto [linear, y] = linear_forward(layer, normed, forward);
+                      const Tensor result = viewed(y, heads);
+                      const Rotation rotation =
+                          Rotation::of(result, rope.cosine, rope.sine, 0, rope.rotated);
+                      rotation(result, result);
+                      return std::pair(RotatedMatmuls{linear, rotation, heads}, y);
+                    });
+}
+
 std::pair<Tensor, Tensor> fp8_norm_swiglu_mlp(const Fp8Norm& norm, const Fp8Layer& up,
                                               const Fp8Layer& down) {
   check_mlp(up, down, norm.x.size(-1));
@@ -314,10 +350,10 @@ std::pair<Tensor, Tensor> fp8_norm_swiglu_mlp(const Fp8Norm& norm, const Fp8Laye
                     });
 }
 
-bool swiglu_keeps_type(const Tensor& x) {
+bool keeps_type(Op op, const Tensor& x) {
   if (x.defined() && x.dtype() == DType::f64) return false;
   if (!amp::autocast_state().enabled) return true;
-  const CastClass cast = amp::class_of(Op::swiglu);
+  const CastClass cast = amp::class_of(op);
   return cast == CastClass::as_is || cast == CastClass::lower || cast == CastClass::promote;
 }
 

@@ -20,17 +20,26 @@ struct Fp8Norm {
   DType dtype;
 };
 
+// A rotary embedding of the first `rotated` heads of `dim` elements.
+struct Fp8Rope {
+  Tensor cosine, sine;
+  int64_t dim, rotated;
+};
+
 // down(swiglu(up(x))).
 Tensor fp8_swiglu_mlp(const Tensor& x, const Fp8Layer& up, const Fp8Layer& down);
 // {sum, layer(norm of sum)}: the sum is x itself without a residual.
 std::pair<Tensor, Tensor> fp8_norm_linear(const Fp8Norm& norm, const Fp8Layer& layer);
+// {sum, rope_(layer(norm of sum))}, where x [batch, tokens, width] and the layer has no activation.
+std::pair<Tensor, Tensor> fp8_norm_linear_rope(const Fp8Norm& norm, const Fp8Layer& layer,
+                                               const Fp8Rope& rope);
 // {sum, down(swiglu(up(norm of sum)))}.
 std::pair<Tensor, Tensor> fp8_norm_swiglu_mlp(const Fp8Norm& norm, const Fp8Layer& up,
                                               const Fp8Layer& down);
 
-// Whether autocast keeps the type of swiglu(x) in the current module: only then can the ops above
-// replace it.
-bool swiglu_keeps_type(const Tensor& x);
+// Whether autocast keeps the type of `op` of a layer's result in the current module, where x is the
+// layer's input: only then can the ops above replace it.
+bool keeps_type(Op op, const Tensor& x);
 
 // The norm that the ops above fuse in place of residual_layer_norm or residual_rms_norm, and of
 // layer_norm or rms_norm, in the current module; none if those convert types in a way that the

@@ -115,10 +115,14 @@ void Fp8LayerMatmuls::save_for_dgrad(const Fp8Layer& layer, const Quantized& wei
 
 void Fp8LayerMatmuls::backward(const Tensor& dy, GradSlots parameters,
                                FunctionRef<GradSlot::Target()> dinput) const {
-  const Matrix dpre = gradient(dy, parameters[1]);
+  backward(gradient(dy, parameters[1]), parameters[0], dinput);
+}
+
+void Fp8LayerMatmuls::backward(const Matrix& gradient, const GradSlot& weight,
+                               FunctionRef<GradSlot::Target()> dinput) const {
   const GradSlot::Target target = dinput();
-  if (target.buffer.defined()) dgrad(dpre, target);
-  wgrad(dpre, parameters[0]);
+  if (target.buffer.defined()) dgrad(gradient, target);
+  wgrad(gradient, weight);
 }
 
 Fp8Quantizer Fp8LayerMatmuls::gradient_quantizer() const {

@@ -71,6 +71,10 @@ class Fp8LayerMatmuls {
   void backward(const Tensor& dy, autograd::GradSlots parameters,
                 FunctionRef<autograd::GradSlot::Target()> dinput) const;
 
+  // The rest of it after `gradient`.
+  void backward(const Matrix& gradient, const autograd::GradSlot& weight,
+                FunctionRef<autograd::GradSlot::Target()> dinput) const;
+
   // Its parts. The gradient before the activation; also adds the bias's gradient.
   Matrix gradient(const Tensor& dy, const autograd::GradSlot& bias) const;
   // The same for a gradient of hidden's shape and dtype that a kernel computes: `write` its values,

@@ -193,6 +193,35 @@ void quantize_norm(const NormOperands& norm, const QuantizedOutput& out) {
   });
 }
 
+// Heads [first, first + count) of rows of a matrix, as tokens of one sequence.
+TensorView heads_of(TensorView rows, int64_t first, int64_t count, int64_t dim) {
+  rows.data = rows.as<uint8_t>() + first * dim * static_cast<int64_t>(size_of(rows.dtype));
+  rows.shape = {1, rows.shape[0], count, dim};
+  rows.strides = {rows.shape[1] * rows.strides[0], rows.strides[0], dim, 1};
+  return rows;
+}
+
+void quantize_rope(const RotatedHeads& call, const QuantizedOutput& out) {
+  const int64_t tokens = call.x.shape[1], heads = call.x.shape[2], dim = call.x.shape[3];
+  TensorView x = call.x;
+  x.shape = {out.rows(), out.columns()};
+  x.strides = {out.columns(), 1};
+  quantize_fused(x.dtype, out, [&](int64_t top, int64_t count, const TensorView& y) {
+    for (int64_t row = top, next = 0; row < top + count; row = next) {
+      next = std::min(top + count, (row / tokens + 1) * tokens);  // of the same sequence
+      const TensorView from = rows_of(x, row, next - row), to = rows_of(y, row - top, next - row);
+      attention_kernels.rope({.x = heads_of(from, 0, call.rotated, dim),
+                              .cosine = call.cosine,
+                              .sine = call.sine,
+                              .start = call.start + row % tokens,
+                              .inverse = call.inverse,
+                              .y = heads_of(to, 0, call.rotated, dim)});
+      elementwise_kernels.copy(heads_of(from, call.rotated, heads - call.rotated, dim),
+                               heads_of(to, call.rotated, heads - call.rotated, dim));
+    }
+  });
+}
+
 void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   if (rows == 0 || columns == 0) return;
@@ -311,6 +340,7 @@ const QuantizeKernels quantize_kernels{.amax = amax,
                                        .quantize_swiglu_backward = quantize_swiglu_backward,
                                        .quantize_activation_backward = quantize_activation_backward,
                                        .quantize_norm = quantize_norm,
+                                       .quantize_rope = quantize_rope,
                                        .quantize_groups = quantize_groups,
                                        .quantize_mx = quantize_mx,
                                        .dequantize = dequantize,

@@ -1,5 +1,6 @@
 #include "binade/backend/cuda/attention/rope.h"
 
+#include "binade/backend/cuda/attention/rotation.cuh"
 #include "binade/backend/cuda/common/launch.cuh"
 #include "binade/backend/cuda/common/pack.cuh"
 
@@ -52,8 +53,8 @@ __global__ void rope_kernel(Tokens<T> x, const float* cosine, const float* sine,
     for (int n = 0; n < N; ++n) {
       const C u = static_cast<C>(a[n]), v = static_cast<C>(b[n]);
       const C signed_sine = sign * static_cast<C>(s[n]);
-      rotated_a[n] = cast<T>(u * static_cast<C>(c[n]) - v * signed_sine);
-      rotated_b[n] = cast<T>(v * static_cast<C>(c[n]) + u * signed_sine);
+      rotated_a[n] = cast<T>(rotated_element(u, v, static_cast<C>(c[n]), -signed_sine));
+      rotated_b[n] = cast<T>(rotated_element(v, u, static_cast<C>(c[n]), signed_sine));
     }
     store_pack(to, rotated_a);
     store_pack(to + sizes.half, rotated_b);

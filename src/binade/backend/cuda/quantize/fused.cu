@@ -1,5 +1,6 @@
 #include "binade/backend/cuda/quantize/fused.h"
 
+#include "binade/backend/cuda/attention/rotation.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/elementwise/activation_math.cuh"
 #include "binade/backend/cuda/norm/math.cuh"
@@ -232,6 +233,100 @@ struct Norm : Bounds {
   }
 };
 
+// Heads side by side, of which the first ones are rotated.
+template <class Reader>
+struct Rotated : Bounds {
+  static constexpr bool vectorized = Reader::vectorized;
+  static constexpr int parts = 1, others = 0;
+  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 3 : 1;
+  // What an element of a column is rotated with.
+  struct Place {
+    int to_other;  // the distance of the other element; 0 if none is rotated
+    uint32_t angle;
+    float factor;  // of the sine
+  };
+  struct Columns {
+    Place first;
+    int column;
+  };
+  struct Chunk {
+    typename Reader::Chunk own;
+    uint32_t row;
+  };
+  Reader x;
+  DType dtype;
+  const float *cosine, *sine;
+  uint32_t tokens;
+  int dim, rotated_columns;
+  float sign;
+
+  explicit Rotated(const RotatedHeads& heads)
+      : Bounds{heads.x.shape[0] * heads.x.shape[1], heads.x.shape[2] * heads.x.shape[3]},
+        x(heads.x),
+        dtype(heads.x.dtype),
+        cosine(heads.cosine.as<const float>() + heads.start * (heads.x.shape[3] / 2)),
+        sine(heads.sine.as<const float>() + heads.start * (heads.x.shape[3] / 2)),
+        tokens(static_cast<uint32_t>(heads.x.shape[1])),
+        dim(static_cast<int>(heads.x.shape[3])),
+        rotated_columns(static_cast<int>(heads.rotated) * dim),
+        sign(heads.inverse ? -1.0f : 1.0f) {}
+
+  __device__ Place place_of(int column) const {
+    if (column >= rotated_columns) return {};
+    const int half = dim / 2, pair = column % half;
+    const bool second = column % dim != pair;
+    return {second ? -half : half, static_cast<uint32_t>(pair), second ? sign : -sign};
+  }
+  __device__ Columns columns_at(int64_t column) const {
+    return {place_of(static_cast<int>(column)), static_cast<int>(column)};
+  }
+
+  __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
+    x.load(row * columns + column, count(row, column), chunk.own);
+    chunk.row = static_cast<uint32_t>(row);
+  }
+  // Other elements and angles are loaded here: neighbors have brought most of them to the cache.
+  __device__ void values(const Columns& at, const Chunk& chunk,
+                         float (&out)[parts][chunk_bytes]) const {
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; ++i) out[0][i] = chunk.own[i];
+    if constexpr (vectorized) {  // the columns are of one half of a head
+      if (at.first.to_other != 0 && count(chunk.row, at.column) > 0)
+        rotate_all(at, chunk.row, out[0]);
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < chunk_bytes && i < count(chunk.row, at.column); ++i)
+        rotate_one(place_of(at.column + i), at.column + i, chunk.row, out[0][i]);
+    }
+    round_to(dtype, out[0]);
+  }
+
+ private:
+  __device__ uint32_t angle_at(const Place& place, uint32_t row) const {
+    return row % tokens * static_cast<uint32_t>(dim / 2) + place.angle;
+  }
+
+  __device__ void rotate_all(const Columns& at, uint32_t row, float (&own)[chunk_bytes]) const {
+    typename Reader::Chunk other;
+    x.load(row * columns + at.column + at.first.to_other, chunk_bytes, other);
+    const uint32_t angle = angle_at(at.first, row);
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; i += 4) {
+      const auto c = load_pack<float, 4>(cosine + angle + i),
+                 s = load_pack<float, 4>(sine + angle + i);
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        own[i + j] = rotated_element(own[i + j], other[i + j], c[j], at.first.factor * s[j]);
+    }
+  }
+  __device__ void rotate_one(const Place& place, int column, uint32_t row, float& own) const {
+    if (place.to_other == 0) return;
+    const float other = load_one<float>(x.x, row * columns + column + place.to_other);
+    const uint32_t angle = angle_at(place, row);
+    own = rotated_element(own, other, cosine[angle], place.factor * sine[angle]);
+  }
+};
+
 // ---- on the host ----
 
 void require_single(std::initializer_list<const TensorView*> operands) {
@@ -308,6 +403,13 @@ void quantize_norm(const NormOperands& norm, const QuantizedOutput& out) {
                   {&norm.weight, &norm.bias});
   };
   norm.mean.present || norm.bias.present ? run(std::true_type()) : run(std::false_type());
+}
+
+void quantize_rope(const RotatedHeads& heads, const QuantizedOutput& out) {
+  // Chunks must not cross from one half of a head to the other.
+  quantize_from({&heads.x}, heads.x.shape[3] / 2, out,
+                [&](auto tag) { return Rotated<typename decltype(tag)::type>(heads); },
+                {&heads.cosine, &heads.sine});
 }
 
 }  // namespace binade::backend::cuda

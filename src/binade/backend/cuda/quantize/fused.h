@@ -11,5 +11,6 @@ void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput
 void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
                                   const QuantizedOutput& out);
 void quantize_norm(const NormOperands& norm, const QuantizedOutput& out);
+void quantize_rope(const RotatedHeads& heads, const QuantizedOutput& out);
 
 }  // namespace binade::backend::cuda
