@@ -53,8 +53,8 @@ __global__ void rope_kernel(Tokens<T> x, const float* cosine, const float* sine,
     for (int n = 0; n < N; ++n) {
       const C u = static_cast<C>(a[n]), v = static_cast<C>(b[n]);
       const C signed_sine = sign * static_cast<C>(s[n]);
-      rotated_a[n] = cast<T>(rotated_element(u, v, static_cast<C>(c[n]), -signed_sine));
-      rotated_b[n] = cast<T>(rotated_element(v, u, static_cast<C>(c[n]), signed_sine));
+      rotated_a[n] = cast<T>(rotated_element(u, static_cast<C>(c[n]), v, -signed_sine));
+      rotated_b[n] = cast<T>(rotated_element(u, signed_sine, v, static_cast<C>(c[n])));
     }
     store_pack(to, rotated_a);
     store_pack(to + sizes.half, rotated_b);

@@ -4,11 +4,11 @@
 
 namespace binade::backend::cuda {
 
-// An element of a pair after its rotation. `signed_sine` is negative for the pair's first element,
-// and once more if the rotation is an inverse.
+// An element of a rotated pair: u times cosine less v times sine, or u times sine plus v times
+// cosine. Kernels that rotate agree in every bit by this order of operations.
 template <class C>
-__device__ inline C rotated_element(C own, C other, C cosine, C signed_sine) {
-  return fma(own, cosine, other * signed_sine);
+__device__ inline C rotated_element(C u, C of_u, C v, C of_v) {
+  return fma(u, of_u, v * of_v);
 }
 
 }  // namespace binade::backend::cuda

@@ -128,8 +128,8 @@ class ResultHalves {
   bool lower_ready_ = false, upper_done_ = false;
 };
 
-// Rows of a tile that a warp processes together, from `top` on: the more, the more instructions are
-// independent. Past the tile's end it is the last row again.
+// Rows of a tile that a warp processes together, from `top` on: the more, the more instructions do
+// not wait for each other.
 template <int count>
 struct RowGroup {
   int top;
@@ -137,8 +137,8 @@ struct RowGroup {
   __device__ int row(int i) const { return top + i * Tile::processing_warps; }
   __device__ bool exists(int i) const { return row(i) < Tile::rows; }
 
-  // This lane's eight elements of each row. Loads of all rows come before the first is used, since
-  // the compiler does not move them past stores.
+  // This lane's eight elements of each row, of the tile's last one past its end. All rows are
+  // loaded before the first is used, since the compiler does not move loads past stores.
   __device__ void load_results(uint32_t shared, uint4 (&packs)[count]) const {
 #pragma unroll
     for (int i = 0; i < count; ++i) {

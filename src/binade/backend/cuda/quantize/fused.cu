@@ -241,12 +241,12 @@ struct Rotated : Bounds {
   static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 3 : 1;
   // What an element of a column is rotated with.
   struct Place {
-    int to_other;  // the distance of the other element; 0 if none is rotated
-    uint32_t angle;
-    float factor;  // of the sine
+    int to_other;  // the distance of the other element of its pair; 0 if nothing is rotated
+    int pair;
+    bool second;  // of its pair
   };
   struct Columns {
-    Place first;
+    Place place;  // of the first one
     int column;
   };
   struct Chunk {
@@ -275,7 +275,7 @@ struct Rotated : Bounds {
     if (column >= rotated_columns) return {};
     const int half = dim / 2, pair = column % half;
     const bool second = column % dim != pair;
-    return {second ? -half : half, static_cast<uint32_t>(pair), second ? sign : -sign};
+    return {second ? -half : half, pair, second};
   }
   __device__ Columns columns_at(int64_t column) const {
     return {place_of(static_cast<int>(column)), static_cast<int>(column)};
@@ -291,7 +291,7 @@ struct Rotated : Bounds {
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) out[0][i] = chunk.own[i];
     if constexpr (vectorized) {  // the columns are of one half of a head
-      if (at.first.to_other != 0 && count(chunk.row, at.column) > 0)
+      if (at.place.to_other != 0 && count(chunk.row, at.column) > 0)
         rotate_all(at, chunk.row, out[0]);
     } else {
 #pragma unroll 1
@@ -302,28 +302,42 @@ struct Rotated : Bounds {
   }
 
  private:
-  __device__ uint32_t angle_at(const Place& place, uint32_t row) const {
-    return row % tokens * static_cast<uint32_t>(dim / 2) + place.angle;
+  // What a pair's two elements are multiplied by, with signs: cosine and -sine for the first
+  // element of the result, sine and cosine for the second.
+  struct Factors {
+    const float *of_first, *of_second;
+    float first_sign, second_sign;
+  };
+  __device__ Factors factors_at(const Place& place, uint32_t row) const {
+    const uint32_t angle =
+        row % tokens * static_cast<uint32_t>(dim / 2) + static_cast<uint32_t>(place.pair);
+    if (place.second) return {sine + angle, cosine + angle, sign, 1};
+    return {cosine + angle, sine + angle, 1, -sign};
   }
 
   __device__ void rotate_all(const Columns& at, uint32_t row, float (&own)[chunk_bytes]) const {
     typename Reader::Chunk other;
-    x.load(row * columns + at.column + at.first.to_other, chunk_bytes, other);
-    const uint32_t angle = angle_at(at.first, row);
+    x.load(row * columns + at.column + at.place.to_other, chunk_bytes, other);
+    const Factors factors = factors_at(at.place, row);
 #pragma unroll
     for (int i = 0; i < chunk_bytes; i += 4) {
-      const auto c = load_pack<float, 4>(cosine + angle + i),
-                 s = load_pack<float, 4>(sine + angle + i);
+      const auto of_first = load_pack<float, 4>(factors.of_first + i),
+                 of_second = load_pack<float, 4>(factors.of_second + i);
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        own[i + j] = rotated_element(own[i + j], other[i + j], c[j], at.first.factor * s[j]);
+      for (int j = 0; j < 4; ++j) {
+        const float first = at.place.second ? other[i + j] : own[i + j],
+                    second = at.place.second ? own[i + j] : other[i + j];
+        own[i + j] = rotated_element(first, factors.first_sign * of_first[j], second,
+                                     factors.second_sign * of_second[j]);
+      }
     }
   }
   __device__ void rotate_one(const Place& place, int column, uint32_t row, float& own) const {
     if (place.to_other == 0) return;
     const float other = load_one<float>(x.x, row * columns + column + place.to_other);
-    const uint32_t angle = angle_at(place, row);
-    own = rotated_element(own, other, cosine[angle], place.factor * sine[angle]);
+    const Factors factors = factors_at(place, row);
+    own = rotated_element(place.second ? other : own, factors.first_sign * *factors.of_first,
+                          place.second ? own : other, factors.second_sign * *factors.of_second);
   }
 };
 
