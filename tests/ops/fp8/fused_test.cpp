@@ -6,9 +6,11 @@
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/gpu.h"
+#include "binade/ops/attention/rope.h"
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/fp8/linear.h"
 #include "binade/ops/norm/norm.h"
+#include "binade/ops/shape/shape.h"
 #include "support/tensors.h"
 
 // Fused ops are their composites bit for bit: results, gradients, scales and histories.
@@ -72,6 +74,24 @@ std::vector<Tensor> norm_linear(const Case& c, bool fused, std::span<const Tenso
     if (fused) return fp8_norm_linear(fused_norm(c, in), layer);
     const auto [sum, normed] = plain_norm(c, in);
     return std::pair(sum, apply(normed, layer));
+  }();
+  return {sum, y};
+}
+
+// All heads but the last one are rotated.
+std::vector<Tensor> norm_linear_rope(const Case& c, bool fused, std::span<const Tensor> in,
+                                     const Fp8Layer& up, const Fp8Layer&) {
+  const int64_t out = up.weight.size(0), dim = out % 32 == 0 ? 32 : 2, rotated = out / dim - 1;
+  const auto [cosine, sine] = rope_tables(in[0].size(1), dim, 10000, in[0].device());
+  const auto [sum, y] = [&] {
+    if (fused) {
+      return fp8_norm_linear_rope(fused_norm(c, in), up,
+                                  {.cosine = cosine, .sine = sine, .dim = dim, .rotated = rotated});
+    }
+    const auto [sum, normed] = plain_norm(c, in);
+    const Tensor y = apply(normed, up);
+    const Tensor heads = reshape(y, {y.size(0), y.size(1), out / dim, dim});
+    return std::pair(sum, reshape(rope_(heads, cosine, sine, 0, rotated), y.shape()));
   }();
   return {sum, y};
 }
@@ -188,8 +208,10 @@ const std::vector<std::pair<const char*, Case>>& norm_cases() {
 }
 
 void expect_all_equal(Device device) {
-  const std::pair<const char*, Fp8Program> programs[] = {
-      {"mlp", mlp}, {"norm_mlp", norm_mlp}, {"norm_linear", norm_linear}};
+  const std::pair<const char*, Fp8Program> programs[] = {{"mlp", mlp},
+                                                         {"norm_mlp", norm_mlp},
+                                                         {"norm_linear", norm_linear},
+                                                         {"norm_linear_rope", norm_linear_rope}};
   for (const auto& [program_name, program] : programs) {
     for (const auto* list : {&cases(), &norm_cases()}) {
       if (program == mlp && list == &norm_cases()) continue;
