@@ -50,7 +50,8 @@ class ExponentialProcessor {
   struct Facts {
     float reference;
     int label;
-    uint32_t special;  // bit i: row i of the warp is not like most
+    // Bit i: row i of the warp has its label in the tile or is to be 0, or the matrix ends there.
+    uint32_t special;
   };
 
   __device__ Facts facts_of(const TileWalk& walk) const {
