@@ -5,6 +5,7 @@
 #include "binade/backend/cuda/common/pack.cuh"
 #include "binade/backend/cuda/common/tensor_map.h"
 #include "binade/backend/cuda/device.h"
+#include "binade/backend/cuda/matmul/hopper_multiplier.cuh"
 #include "binade/backend/cuda/matmul/hopper_results.cuh"
 #include "binade/tensor/tensor.h"
 

@@ -22,8 +22,8 @@ __device__ inline void widen(const uint4& pack, float (&x)[8]) {
 
 template <class T>
 __device__ inline uint4 narrow(const float (&x)[8]) {
-  return {narrow_pair<T>(x[0], x[1]), narrow_pair<T>(x[2], x[3]), narrow_pair<T>(x[4], x[5]),
-          narrow_pair<T>(x[6], x[7])};
+  return {hopper::narrow_pair<T>(x[0], x[1]), hopper::narrow_pair<T>(x[2], x[3]),
+          hopper::narrow_pair<T>(x[4], x[5]), hopper::narrow_pair<T>(x[6], x[7])};
 }
 
 template <class T>
