@@ -56,13 +56,12 @@ __device__ inline void store_chunk(uint8_t* to, uint4 bytes, int64_t count) {
   }
 }
 
-// Writes the tile transposed: its column c becomes row c of `to`, whose rows are `pitch` bytes
-// apart. Only the first `rows` and `columns` of the tile are valid. All 256 threads must call it,
-// after a
-// __syncthreads().
-template <bool vectorized>
+// Writes the tile transposed: its column c becomes row place(c) of `to`, whose rows are `pitch`
+// bytes apart; chunks of columns stay adjacent. Only the first `rows` and `columns` of the tile are
+// valid. All 256 threads must call it, after a __syncthreads().
+template <bool vectorized, class Place>
 __device__ inline void store_transposed(const ByteTile& tile, uint8_t* to, int64_t pitch,
-                                        int64_t rows, int64_t columns) {
+                                        int64_t rows, int64_t columns, Place place) {
   // Eight neighboring lanes write 128 bytes of one column.
   const int lane = threadIdx.x % warp_size;
   const int top = lane % 8 * chunk_bytes;
@@ -77,14 +76,20 @@ __device__ inline void store_transposed(const ByteTile& tile, uint8_t* to, int64
 #pragma unroll
     for (int c = 0; c < 4; ++c) transposed[c][i] = column[c];
   }
+  const auto first = place(4 * word);
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
-    const int column = 4 * word + c;
-    if (column >= columns) return;
+    if (4 * word + c >= columns) return;
     store_chunk<vectorized>(
-        to + column * pitch + top,
+        to + (first + c) * pitch + top,
         {transposed[c][0], transposed[c][1], transposed[c][2], transposed[c][3]}, rows - top);
   }
+}
+// Of columns that stay where they are.
+template <bool vectorized>
+__device__ inline void store_transposed(const ByteTile& tile, uint8_t* to, int64_t pitch,
+                                        int64_t rows, int64_t columns) {
+  store_transposed<vectorized>(tile, to, pitch, rows, columns, [](int column) { return column; });
 }
 
 // One block per tile, rows of tiles along y; kernels loop over more than fit.

@@ -49,6 +49,8 @@ struct Bounds {
   int64_t rows, columns;
 
   static __device__ NoColumns columns_at(int64_t) { return {}; }
+  // Parts are side by side.
+  __device__ int64_t place(int part, int64_t column) const { return part * columns + column; }
 
   // The number of elements of a row from `column` on.
   __device__ int64_t count(int64_t row, int64_t column) const {

@@ -57,6 +57,7 @@ struct Stored : Matrix<T> {
     }
   }
   static __device__ NoColumns columns_at(int64_t) { return {}; }
+  static __device__ int64_t place(int, int64_t column) { return column; }
   __device__ void values(NoColumns, const Chunk& chunk, float (&out)[parts][chunk_bytes]) const {
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) out[0][i] = chunk[i];

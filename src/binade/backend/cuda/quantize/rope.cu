@@ -6,110 +6,116 @@ namespace binade::backend::cuda {
 namespace {
 
 // Heads side by side, of which the first ones are rotated.
-template <class Reader>
-struct Rotated : Bounds {
-  static constexpr bool vectorized = Reader::vectorized;
-  static constexpr int parts = 1, others = 0;
-  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 3 : 1;
-  // What an element of a column is rotated with.
-  struct Place {
-    int to_other;  // the distance of the other element of its pair; 0 if nothing is rotated
-    int pair;
-    bool second;  // of its pair
-  };
-  struct Columns {
-    Place place;  // of the first one
-    int column;
-  };
-  struct Chunk {
-    typename Reader::Chunk own;
-    uint32_t row;
-  };
-  Reader x;
+struct Heads : Bounds {
+  static constexpr int others = 0;
   DType dtype;
   const float *cosine, *sine;
   uint32_t tokens;
-  int dim, rotated_columns;
+  int half, rotated_heads;
   float sign;
 
-  explicit Rotated(const RotatedHeads& heads)
-      : Bounds{heads.x.shape[0] * heads.x.shape[1], heads.x.shape[2] * heads.x.shape[3]},
-        x(heads.x),
+  Heads(const RotatedHeads& heads, int parts)
+      : Bounds{heads.x.shape[0] * heads.x.shape[1], heads.x.shape[2] * heads.x.shape[3] / parts},
         dtype(heads.x.dtype),
         cosine(heads.cosine.as<const float>() + heads.start * (heads.x.shape[3] / 2)),
         sine(heads.sine.as<const float>() + heads.start * (heads.x.shape[3] / 2)),
         tokens(static_cast<uint32_t>(heads.x.shape[1])),
-        dim(static_cast<int>(heads.x.shape[3])),
-        rotated_columns(static_cast<int>(heads.rotated) * dim),
+        half(static_cast<int>(heads.x.shape[3] / 2)),
+        rotated_heads(static_cast<int>(heads.rotated)),
         sign(heads.inverse ? -1.0f : 1.0f) {}
 
-  __device__ Place place_of(int column) const {
-    if (column >= rotated_columns) return {};
-    const int half = dim / 2, pair = column % half;
-    const bool second = column % dim != pair;
-    return {second ? -half : half, pair, second};
+  // Where the factors of a row's pair are.
+  __device__ uint32_t angle(uint32_t row, int pair) const {
+    return row % tokens * static_cast<uint32_t>(half) + static_cast<uint32_t>(pair);
   }
-  __device__ Columns columns_at(int64_t column) const {
-    return {place_of(static_cast<int>(column)), static_cast<int>(column)};
+  // The elements of a rotated pair.
+  __device__ float first_of(float first, float second, float cos, float sin) const {
+    return rotated_element(first, cos, second, -sign * sin);
   }
+  __device__ float second_of(float first, float second, float cos, float sin) const {
+    return rotated_element(first, sign * sin, second, cos);
+  }
+};
+
+// The parts are the first and the second halves of all heads, so that a thread has whole pairs and
+// loads every operand once. Chunks must not cross from one half of a head to the other.
+template <class Reader>
+struct RotatedHalves : Heads {
+  static constexpr bool vectorized = true;
+  static constexpr int parts = 2;
+  // A chunk has loads enough, factors included; f32 takes the registers of a third block.
+  static constexpr int in_flight = 1, blocks = sizeof(typename Reader::Chunk) > 32 ? 2 : 3;
+  struct Chunk {
+    typename Reader::Chunk first, second;
+    Words<float> cosine, sine;
+    bool rotated;
+  };
+  Reader x;
+
+  explicit RotatedHalves(const RotatedHeads& heads) : Heads(heads, parts), x(heads.x) {}
+
+  __device__ int64_t place(int part, int64_t column) const {
+    const int head = static_cast<int>(column) / half;
+    return column + head * half + part * half;
+  }
+  __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
+    const int64_t at = row * parts * columns + place(0, column);
+    x.load(at, count(row, column), chunk.first);
+    x.load(at + half, count(row, column), chunk.second);
+    chunk.rotated = row < rows && column < int64_t{rotated_heads} * half;
+    const uint32_t from = angle(static_cast<uint32_t>(row), static_cast<int>(column) % half);
+    chunk.cosine.load(cosine + from, chunk.rotated);
+    chunk.sine.load(sine + from, chunk.rotated);
+  }
+  __device__ void values(NoColumns, const Chunk& chunk, float (&out)[parts][chunk_bytes]) const {
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; ++i) {
+      const float first = chunk.first[i], second = chunk.second[i];
+      const float cos = chunk.cosine[i], sin = chunk.sine[i];
+      out[0][i] = chunk.rotated ? first_of(first, second, cos, sin) : first;
+      out[1][i] = chunk.rotated ? second_of(first, second, cos, sin) : second;
+    }
+    round_to(Reader::dtype(dtype), out[0]);
+    round_to(Reader::dtype(dtype), out[1]);
+  }
+};
+
+// Element by element, for heads of any size.
+struct RotatedElements : Heads {
+  static constexpr bool vectorized = false;
+  static constexpr int parts = 1, in_flight = 1, blocks = 1;
+  struct Chunk {
+    ElementReader::Chunk own;
+    int64_t row, column;
+  };
+  ElementReader x;
+
+  explicit RotatedElements(const RotatedHeads& heads) : Heads(heads, parts), x(heads.x) {}
 
   __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
     x.load(row * columns + column, count(row, column), chunk.own);
-    chunk.row = static_cast<uint32_t>(row);
+    chunk.row = row;
+    chunk.column = column;
   }
-  // Other elements and angles are loaded here: neighbors have brought most of them to the cache.
-  __device__ void values(const Columns& at, const Chunk& chunk,
-                         float (&out)[parts][chunk_bytes]) const {
-#pragma unroll
-    for (int i = 0; i < chunk_bytes; ++i) out[0][i] = chunk.own[i];
-    if constexpr (vectorized) {  // the columns are of one half of a head
-      if (at.place.to_other != 0 && count(chunk.row, at.column) > 0)
-        rotate_all(at, chunk.row, out[0]);
-    } else {
+  __device__ void values(NoColumns, const Chunk& chunk, float (&out)[parts][chunk_bytes]) const {
 #pragma unroll 1
-      for (int i = 0; i < chunk_bytes && i < count(chunk.row, at.column); ++i)
-        rotate_one(place_of(at.column + i), at.column + i, chunk.row, out[0][i]);
+    for (int i = 0; i < chunk_bytes; ++i) {
+      out[0][i] = chunk.own[i];
+      if (i < count(chunk.row, chunk.column))
+        rotate(chunk.row, static_cast<int>(chunk.column) + i, out[0][i]);
     }
     round_to(dtype, out[0]);
   }
 
  private:
-  // What a pair's two elements are multiplied by, with signs: cosine and -sine for the first
-  // element of the result, sine and cosine for the second.
-  struct Factors {
-    const float *of_first, *of_second;
-    float first_sign, second_sign;
-  };
-  __device__ Factors factors_at(const Place& place, uint32_t row) const {
-    const uint32_t angle =
-        row % tokens * static_cast<uint32_t>(dim / 2) + static_cast<uint32_t>(place.pair);
-    if (place.second) return {sine + angle, cosine + angle, sign, 1};
-    return {cosine + angle, sine + angle, 1, -sign};
-  }
-
-  __device__ void rotate_all(const Columns& at, uint32_t row, float (&own)[chunk_bytes]) const {
-    typename Reader::Chunk other;
-    x.load(row * columns + at.column + at.place.to_other, chunk_bytes, other);
-    const Factors factors = factors_at(at.place, row);
-#pragma unroll
-    for (int i = 0; i < chunk_bytes; i += 4) {
-      const auto of_first = load_pack<float, 4>(factors.of_first + i),
-                 of_second = load_pack<float, 4>(factors.of_second + i);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float first = at.place.second ? other[i + j] : own[i + j],
-                    second = at.place.second ? own[i + j] : other[i + j];
-        own[i + j] = rotated_element(first, factors.first_sign * of_first[j], second,
-                                     factors.second_sign * of_second[j]);
-      }
-    }
-  }
-  __device__ void rotate_one(const Place& place, int column, uint32_t row, float& own) const {
-    if (place.to_other == 0) return;
-    const float other = load_one<float>(x.x, row * columns + column + place.to_other);
-    const Factors factors = factors_at(place, row);
-    own = rotated_element(place.second ? other : own, factors.first_sign * *factors.of_first,
-                          place.second ? own : other, factors.second_sign * *factors.of_second);
+  __device__ void rotate(int64_t row, int column, float& own) const {
+    const int head = column / (2 * half), pair = column % half;
+    if (head >= rotated_heads) return;
+    const bool is_first = column % (2 * half) < half;
+    const float other = load_one<float>(x.x, row * columns + column + (is_first ? half : -half));
+    const uint32_t at = angle(static_cast<uint32_t>(row), pair);
+    own = is_first ? first_of(own, other, cosine[at], sine[at])
+                   : second_of(other, own, cosine[at], sine[at]);
   }
 };
 
@@ -118,7 +124,14 @@ struct Rotated : Bounds {
 void quantize_rope(const RotatedHeads& heads, const QuantizedOutput& out) {
   // Chunks must not cross from one half of a head to the other.
   quantize_from({&heads.x}, heads.x.shape[3] / 2, out,
-                [&](auto tag) { return Rotated<typename decltype(tag)::type>(heads); },
+                [&](auto tag) {
+                  using Reader = typename decltype(tag)::type;
+                  if constexpr (Reader::vectorized) {
+                    return RotatedHalves<Reader>(heads);
+                  } else {
+                    return RotatedElements(heads);
+                  }
+                },
                 {&heads.cosine, &heads.sine});
 }
 

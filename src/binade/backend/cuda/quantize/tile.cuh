@@ -78,7 +78,8 @@ struct NoColumns {};
 // A block quantizes 128 x 128 elements at a time, and transposes them in shared memory. A Source is
 // a matrix [rows, parts * columns]:
 //   vectorized  whether its rows and columns come in chunks of 16 at aligned addresses
-//   parts       matrices side by side that are computed from the same operands
+//   parts       matrices that are computed from the same operands
+//   place       where a part's column is in the whole matrix; columns of a chunk stay adjacent
 //   others      1 if it also computes a second matrix [rows, columns], which the kernel writes
 //               transposed, as e4m3
 //   in_flight   chunks loaded before the first is used, limited by registers
@@ -131,8 +132,8 @@ __global__ void __launch_bounds__(tile_threads, Source::blocks)
           const uint4 bytes = encode_chunk<Q>(values[part], factor, largest);
           if (out.transposed != nullptr) tiles[part].put(at / tile_chunks, at % tile_chunks, bytes);
           if (out.data != nullptr && row < rows && column < columns) {
-            store_chunk<vectorized>(out.data + (row * parts + part) * columns + column, bytes,
-                                    columns - column);
+            store_chunk<vectorized>(out.data + row * parts * columns + source.place(part, column),
+                                    bytes, columns - column);
           }
         }
       }
@@ -141,10 +142,12 @@ __global__ void __launch_bounds__(tile_threads, Source::blocks)
     __syncthreads();
 #pragma unroll
     for (int part = 0; part < all; ++part) {
-      uint8_t* to = part < parts ? out.transposed + part * columns * rows : out.other;
       if (part < parts && out.transposed == nullptr) continue;
-      store_transposed<vectorized>(tiles[part], to + left * rows + top, rows, rows - top,
-                                   columns - left);
+      store_transposed<vectorized>(tiles[part], (part < parts ? out.transposed : out.other) + top,
+                                   rows, rows - top, columns - left, [&](int column) {
+                                     return part < parts ? source.place(part, left + column)
+                                                         : left + column;
+                                   });
     }
   }
   if (out.amax != nullptr) raise_amax(largest, out.amax);
