@@ -248,6 +248,34 @@ TEST(LinearCrossEntropyGpu, GradientsFollowTheComposite) {
   }
 }
 
+// The gradient of qkv's bias: a GPU with a kernel for it sums columns before it rounds them. The
+// definition sums the gradient that attention alone has for the same q, k and v.
+TEST(PackedAttentionGpu, BiasGradientIsTheSumOfQkvs) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  const Device gpu = Device::cuda();
+  constexpr int64_t batch = 3, tokens = 256, heads = 4, kv_heads = 2, width = 96;
+  constexpr int64_t channels = (heads + 2 * kv_heads) * 64;
+  const Tensor x = test::noise({batch, tokens, width}, 1, DType::bf16, gpu),
+               weight = test::noise({channels, width}, 2, DType::bf16, gpu) * (1.0 / 16),
+               dy = test::noise({batch, tokens, heads * 64}, 4, DType::bf16, gpu);
+  const Tensor bias = test::noise_leaf({channels}, 3, DType::bf16, gpu);
+  const Tensor projected = linear(x, weight, bias);
+  Tensor leaf = projected.detach();
+  leaf.set_requires_grad();
+  packed_attention(projected, heads, kv_heads, {.causal = true}).backward(dy);
+  packed_attention(leaf, heads, kv_heads, {.causal = true}).backward(dy);
+  const std::vector<double> found = test::read(bias.grad()), gradient = test::read(leaf.grad());
+  for (size_t c = 0; c < channels; ++c) {
+    double total = 0, size = 0;
+    for (size_t i = c; i < gradient.size(); i += channels) {
+      total += gradient[i];
+      size += std::abs(gradient[i]);
+    }
+    const double rounding = epsilon(DType::bf16) / 2 * (size + std::abs(total));
+    EXPECT_NEAR(found[c], total, batch * tokens * epsilon(DType::f32) * size + rounding) << c;
+  }
+}
+
 // Logits of the whole vocabulary never exist: the chunk decides the memory.
 TEST(Fused, LinearCrossEntropyKeepsOnlyAChunkOfLogits) {
   const auto peak_of = [](bool fused) {

@@ -26,6 +26,9 @@ struct AttentionBackward {
   bool causal = false;
   bool tf32 = false;
   TensorView dq = {}, dk = {}, dv = {};
+  // If present, [heads + 2 * kv_heads, dim] f32, dense: receives the sums of dq, dk and dv over
+  // batch and tokens, before these are rounded. Only for arguments for which sums_gradients().
+  TensorView sums = {};
 };
 
 // Rotate-half rotary embedding of x [batch, tokens, heads, dim] (last stride 1) by position +
@@ -60,5 +63,8 @@ struct AttentionKernels {
   void (*rope)(const RotaryEmbedding&);
   void (*decode)(const AttentionDecode&);
 };
+
+// Whether `backward` of the device can compute `sums` along with these gradients.
+bool sums_gradients(const AttentionBackward& args, Device device);
 
 }  // namespace binade::backend

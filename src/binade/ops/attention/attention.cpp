@@ -282,19 +282,27 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                                      .lse = lse});
   Tensor result = call.result(y, [=, causal = options.causal, qkv = Saved(in), y = Saved(y)](
                                      const Tensor& dy, GradSlots dx) {
-    const Tensor dqkv = Tensor::empty_like(qkv.get());
-    backend::of(dy).attention.backward({.dout = queries(dense(dy)),
-                                        .q = queries(qkv),
-                                        .k = keys(qkv),
-                                        .v = values(qkv),
-                                        .out = queries(y),
-                                        .lse = lse,
-                                        .scale = scale,
-                                        .causal = causal,
-                                        .tf32 = tf32,
-                                        .dq = queries(dqkv),
-                                        .dk = keys(dqkv),
-                                        .dv = values(dqkv)});
+    const Tensor dqkv = Tensor::empty_like(qkv.get()), dout = dense(dy);
+    backend::AttentionBackward args{.dout = queries(dout),
+                                    .q = queries(qkv),
+                                    .k = keys(qkv),
+                                    .v = values(qkv),
+                                    .out = queries(y),
+                                    .lse = lse,
+                                    .scale = scale,
+                                    .causal = causal,
+                                    .tf32 = tf32,
+                                    .dq = queries(dqkv),
+                                    .dk = keys(dqkv),
+                                    .dv = values(dqkv)};
+    const auto receiver = gradient_sums(dx[0], dqkv.dtype());
+    Tensor sums;
+    if (receiver != nullptr && backend::sums_gradients(args, dy.device())) {
+      sums = Tensor::empty({qkv->size(2)}, accumulation_type(dqkv), dy.device());
+      args.sums = viewed(sums, {qkv->size(2) / dim, dim});
+    }
+    backend::of(dy).attention.backward(args);
+    if (sums.defined()) receiver->set(dqkv, sums);
     dx[0].add(dqkv);
   });
   mark_kept(result);

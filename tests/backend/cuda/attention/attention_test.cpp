@@ -338,6 +338,55 @@ TEST_F(AttentionGpu, HopperFollowsTheCpu) {
   EXPECT_FALSE(check(hopper, {1, 2, 2, 130, 130, 64, true}, DType::bf16)) << "fills no tile";
 }
 
+// Sums over batch and tokens of a gradient [batch, heads, tokens, dim], and of its magnitudes.
+struct HeadSums {
+  Values total, size;
+
+  explicit HeadSums(const Tensor& x) {
+    const Values values = read(transfer(x, Device::cpu()));
+    const int64_t heads = x.size(1), tokens = x.size(2), dim = x.size(3);
+    total.resize(static_cast<size_t>(heads * dim));
+    size.resize(total.size());
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      const auto to = static_cast<size_t>(i / (tokens * dim) % heads * dim + i % dim);
+      total[to] += values[static_cast<size_t>(i)];
+      size[to] += std::abs(values[static_cast<size_t>(i)]);
+    }
+  }
+};
+
+// The gradients are the same as without sums, and the sums are theirs before they are rounded.
+TEST_F(AttentionGpu, HopperSumsItsGradients) {
+  if (!cuda::has_hopper_kernels()) GTEST_SKIP() << "kernels of compute capability 9.0";
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const Case& c : hopper_cases) {
+      const Tensors plain = moved(make_tensors(c, dtype), Device::cuda());
+      table.forward(c, plain);
+      const Tensors summed = moved(plain, Device::cuda());
+      AttentionBackward call = backward_call(c, summed);
+      ASSERT_EQ(sums_gradients(call, Device::cuda()), c.dim == 64) << c.text(dtype);
+      if (c.dim != 64) continue;
+      const Tensor sums =
+          transfer(filled({c.heads + 2 * c.kv_heads, c.dim}, DType::f32, NAN), Device::cuda());
+      call.sums = sums;
+      ASSERT_TRUE(cuda::native::attention_backward_hopper(call));
+      ASSERT_TRUE(hopper.backward(c, plain));
+      Values expected, bound;
+      for (const auto& [own, other] :
+           {std::pair(&summed.dq, &plain.dq), {&summed.dk, &plain.dk}, {&summed.dv, &plain.dv}}) {
+        EXPECT_EQ(read(transfer(*own, Device::cpu())), read(transfer(*other, Device::cpu())));
+        const HeadSums of(*own);
+        expected.insert(expected.end(), of.total.begin(), of.total.end());
+        for (const double size : of.size)
+          bound.push_back(
+              (static_cast<double>(c.batch * c.keys) * epsilon(DType::f32) + epsilon(dtype) / 2) *
+              size);
+      }
+      expect_within(read(transfer(sums, Device::cpu())), expected, bound, "sums " + c.text(dtype));
+    }
+  }
+}
+
 #ifdef BINADE_CUDNN
 TEST_F(AttentionGpu, CudnnFollowsTheCpu) {
   if (cuda::properties().capability() < 80) GTEST_SKIP() << "cuDNN attends from sm_80 on";

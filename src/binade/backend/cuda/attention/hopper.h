@@ -10,4 +10,7 @@ namespace binade::backend::cuda::native {
 // False, with nothing written, if the kernels do not support such tensors or the active device.
 bool attention_backward_hopper(const AttentionBackward& call);
 
+// Whether it supports them and computes `sums` too: for heads of 64 elements.
+bool sums_gradients_hopper(const AttentionBackward& call);
+
 }  // namespace binade::backend::cuda::native

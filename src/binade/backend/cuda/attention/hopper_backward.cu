@@ -5,6 +5,7 @@
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/common/tensor_map.h"
 #include "binade/backend/cuda/device.h"
+#include "binade/backend/cuda/kernels.h"
 
 // A thread block of three warpgroups owns 128 keys of a head at a time and walks over the queries
 // that see them: one warp loads, two warpgroups compute and add dq to f32 sums in memory, two warps
@@ -110,7 +111,7 @@ __device__ void end_turns(const HopperArguments<T>& a, uint32_t shared, HopperBa
   }
 }
 
-template <class T, class Tile>
+template <class T, class Tile, bool Sums>
 __global__ void __launch_bounds__(Tile::threads, 1)
     backward_kernel(const __grid_constant__ HopperArguments<T> a,
                     const __grid_constant__ HopperMaps maps) {
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     if (threadIdx.x == 2 * warp_size) end_turns<T, Tile>(a, shared, barriers);
   } else {
     hopper::grow_registers<Tile::registers>();
-    HopperCompute<T, Tile>(a, shared, barriers).run();
+    HopperCompute<T, Tile, Sums>(a, shared, barriers).run();
   }
 #endif
 }
@@ -174,7 +175,7 @@ bool supports(const AttentionBackward& call) {
   });
 }
 
-template <class T, class Tile>
+template <class T, class Tile, bool Sums>
 bool run_backward(const AttentionBackward& call) {
   HopperMaps maps;
   if (!encode_boxes(maps.q, call.q, Tile::queries) ||
@@ -186,36 +187,52 @@ bool run_backward(const AttentionBackward& call) {
   const Tensor sums = workspace({rows, Tile::Dim}, DType::f32);
   const Tensor statistics = workspace({rows, sizeof(QueryStatistics) / sizeof(float)}, DType::f32);
   const Tensor counts = workspace({rows / Tile::queries + 1}, DType::i32);
+  const int64_t tiles = sizes.batch * (sizes.keys / Tile::keys);
+  const int64_t channels = (sizes.heads + 2 * sizes.kv_heads) * Tile::Dim;
+  Tensor column_sums;
+  if (Sums) column_sums = workspace({tiles * Tile::warps, channels}, DType::f32);
   QueryStatistics* const of_queries = static_cast<QueryStatistics*>(statistics.raw_data());
   int* const turns = static_cast<int*>(counts.raw_data());
-  const HopperArguments<T> arguments{.dq = Heads<T>(call.dq),
-                                     .dk = Heads<T>(call.dk),
-                                     .dv = Heads<T>(call.dv),
-                                     .sizes = sizes,
-                                     .scale = static_cast<float>(call.scale),
-                                     .statistics = of_queries,
-                                     .sums = static_cast<float*>(sums.raw_data()),
-                                     .turns = turns,
-                                     .taken = turns + rows / Tile::queries};
+  const HopperArguments<T> arguments{
+      .dq = Heads<T>(call.dq),
+      .dk = Heads<T>(call.dk),
+      .dv = Heads<T>(call.dv),
+      .sizes = sizes,
+      .scale = static_cast<float>(call.scale),
+      .statistics = of_queries,
+      .sums = static_cast<float*>(sums.raw_data()),
+      .turns = turns,
+      .taken = turns + rows / Tile::queries,
+      .column_sums = Sums ? static_cast<float*>(column_sums.raw_data()) : nullptr};
   const dim3 grid(static_cast<unsigned>(sizes.heads),
                   static_cast<unsigned>(sizes.queries / (256 / (Tile::Dim / 8))),
                   static_cast<unsigned>(sizes.batch));
   launch(prepare_kernel<T, Tile>, grid, 256, 0, Heads<T>(call.dout), Heads<T>(call.out),
          call.lse.as<float>(), arguments, of_queries);
-  const int64_t tiles = sizes.batch * sizes.kv_heads * (sizes.keys / Tile::keys);
-  launch(backward_kernel<T, Tile>,
-         static_cast<unsigned>(std::min<int64_t>(tiles, properties().multiprocessors)),
-         Tile::threads, Tile::shared_bytes, arguments, maps);
+  const int64_t blocks = std::min<int64_t>(tiles * sizes.kv_heads, properties().multiprocessors);
+  launch(backward_kernel<T, Tile, Sums>, static_cast<unsigned>(blocks), Tile::threads,
+         Tile::shared_bytes, arguments, maps);
+  if (Sums) {
+    TensorView to = call.sums;
+    to.shape = {1, channels};
+    to.strides = {channels, 1};
+    reduce_kernels.reduce(Reduction::sum, column_sums, {.view = to});
+  }
   return true;
 }
 
 template <class T>
 bool run_backward(const AttentionBackward& call) {
-  return call.q.shape[3] == 64 ? run_backward<T, HopperTile<64>>(call)
-                               : run_backward<T, HopperTile<128>>(call);
+  if (call.q.shape[3] == 128) return run_backward<T, HopperTile<128>, false>(call);
+  return call.sums.present ? run_backward<T, HopperTile<64>, true>(call)
+                           : run_backward<T, HopperTile<64>, false>(call);
 }
 
 }  // namespace
+
+bool sums_gradients_hopper(const AttentionBackward& call) {
+  return supports(call) && call.q.shape[3] == 64;
+}
 
 bool attention_backward_hopper(const AttentionBackward& call) {
   if (!supports(call)) return false;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "binade/backend/cuda/attention/hopper_column_sums.cuh"
 #include "binade/backend/cuda/attention/hopper_tile.cuh"
 #include "binade/backend/cuda/common/fast_exp2.cuh"
 
@@ -39,8 +40,9 @@ __device__ inline float4 load_four(const float* x) {
 
 // One of two warpgroups: it owns 64 keys of each tile. Scores are computed transposed, [keys,
 // queries], so that probabilities P and the gradients of scores dS are register operands of
-// dv += P^T dout and dk += dS^T q; dS goes through shared memory for dq = dS k.
-template <class T, class Tile>
+// dv += P^T dout and dk += dS^T q; dS goes through shared memory for dq = dS k. If `Sums`, it also
+// sums the columns of dq, dk and dv.
+template <class T, class Tile, bool Sums>
 class HopperCompute {
  public:
   __device__ HopperCompute(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers)
@@ -104,9 +106,9 @@ class HopperCompute {
       if (started) add_part(dq);
       part_ = walk.dq_tile(h, query_tile);
       if (left == 1) {
-        store_sums(dv, a_.dv, walk, 1);  // beside the matmul of dk
+        store_keys(dv, a_.dv, walk, 1, a_.sizes.kv_heads);  // beside the matmul of dk
         wait_matmuls<0>();
-        store_sums(dk, a_.dk, walk, a_.scale);
+        store_keys(dk, a_.dk, walk, a_.scale, 0);
       }
       q_.advance();
       first = --left == 0;
@@ -288,6 +290,7 @@ class HopperCompute {
     store_rows(
         dq, a_.dq.at(head / heads, head % heads) + row * a_.dq.row + (by_query ? 0 : group_ * 64),
         a_.dq.row, a_.scale);
+    sum_columns(dq, a_.scale, head / heads, part_.index % tiles, head % heads);
   }
   __device__ void last_part() {
     float dq[32];
@@ -298,12 +301,25 @@ class HopperCompute {
     add_part(dq);
   }
 
-  // dk or dv of a tile of keys.
-  __device__ void store_sums(float (&x)[sums], const Heads<T>& to, const KeyWalk<Tile>& walk,
-                             float scale) const {
+  // dk or dv of a tile of keys; `first`: of its heads among those of both.
+  __device__ void store_keys(float (&x)[sums], const Heads<T>& to, const KeyWalk<Tile>& walk,
+                             float scale, int first) const {
     hopper::hold(x);
     const int64_t row = walk.tile * Tile::keys + group_ * 64 + first_row();
     store_rows(x, to.at(walk.b, walk.kv) + row * to.row, to.row, scale);
+    sum_columns(x, scale, walk.b, walk.tile, a_.sizes.heads + first + walk.kv);
+  }
+
+  // `head`: among those of q, k and v.
+  template <int N>
+  __device__ void sum_columns(const float (&x)[N], float scale, int64_t b, int tile,
+                              int head) const {
+    if constexpr (Sums) {
+      static_assert(Tile::Dim == 64 && Tile::queries == Tile::keys);
+      const int tiles = a_.sizes.keys / Tile::keys, heads = a_.sizes.heads + 2 * a_.sizes.kv_heads;
+      const int64_t part = (b * tiles + tile) * Tile::warps + group_ * 4 + warp_;
+      store_column_sums(x, scale, a_.column_sums + (part * heads + head) * Tile::Dim);
+    }
   }
 
   // The rows and columns that this thread and its neighbors hold. `at`: its first row.

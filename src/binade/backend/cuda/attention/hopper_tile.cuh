@@ -15,7 +15,7 @@ struct HopperTile {
   static constexpr int Dim = Dim_, keys = 128;
   // As many as the registers of two warpgroups can hold results for.
   static constexpr int queries = Dim == 64 ? 128 : 64;
-  static constexpr int threads = 384;
+  static constexpr int threads = 384, warps = 8;  // warps that compute
   // The compiler gives each thread 168 registers; the loading warpgroup leaves most of its own to
   // the two that compute.
   static constexpr int loader_registers = Dim == 64 ? 40 : 24;
@@ -66,6 +66,9 @@ struct HopperArguments {
   float* sums;  // [batch, heads, tiles, 2, 8, 128, 4]: dq in f32 as threads hold it
   int* turns;   // [batch, heads, tiles]: how many blocks have added to each tile of dq
   int* taken;   // how many tiles of keys have been taken
+  // If needed, sums of columns by each warp that computes: [batch, tiles, warps, heads of q, k and
+  // v, Dim].
+  float* column_sums;
 };
 
 struct HopperMaps {
@@ -150,7 +153,7 @@ struct HopperBarriers {
   __device__ uint32_t index_empty(int stage) const { return base + 168 + 8 * stage; }
 
   __device__ void init() const {
-    constexpr int warps = 8;  // that compute; one lane of each arrives
+    constexpr int warps = HopperTile<64>::warps;  // one lane of each arrives
     for (int i = 0; i < 2; ++i) {
       for (const uint32_t full : {k_full(i), v_full(i), q_full(i), dout_full(i), index_full(i)})
         hopper::init_barrier(full, 1);
