@@ -276,6 +276,42 @@ TEST(PackedAttentionGpu, BiasGradientIsTheSumOfQkvs) {
   }
 }
 
+// Sizes for which a GPU with a kernel for it computes SwiGLU within the matmul before it.
+TEST(LinearSwiGluGpu, FollowsTheComposite) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  const Device gpu = Device::cuda();
+  const auto run = [&](bool fused) {
+    const Tensor x = test::noise_leaf({2, 1408, 2048}, 1, DType::bf16, gpu),
+                 bias = test::noise_leaf({3072}, 3, DType::bf16, gpu);
+    Tensor weight = test::noise({3072, 2048}, 2, DType::bf16, gpu) * (1.0 / 32);
+    weight = weight.detach().set_requires_grad();
+    const auto [hidden, given] = linear_with_swiglu(x, weight, bias);
+    const Tensor y =
+        fused ? swiglu(hidden, given) : swiglu_composite(linear_composite(x, weight, bias));
+    y.backward(test::noise(y.shape(), 4, DType::bf16, gpu));
+    return std::vector{test::read(y), test::read(x.grad()), test::read(weight.grad()),
+                       test::read(bias.grad())};
+  };
+  const auto found = run(true), expected = run(false);
+  for (size_t i = 0; i < found.size(); ++i) {
+    double error = 0, norm = 0;
+    for (size_t j = 0; j < found[i].size(); ++j) {
+      error += std::pow(found[i][j] - expected[i][j], 2);
+      norm += std::pow(expected[i][j], 2);
+    }
+    EXPECT_LE(std::sqrt(error), 0x1p-7 * std::sqrt(norm)) << i;
+  }
+}
+
+// Without such a kernel the op is the plain one.
+TEST(LinearSwiGlu, IsComputedFromTheResultElsewhere) {
+  const Tensor x = test::noise({3, 8}, 1), weight = test::noise({12, 8}, 2);
+  const auto [hidden, given] = linear_with_swiglu(x, weight);
+  EXPECT_FALSE(given.defined());
+  EXPECT_TRUE(test::same_bits(hidden, linear(x, weight)));
+  EXPECT_TRUE(test::same_bits(swiglu(hidden, given), swiglu(hidden)));
+}
+
 // Logits of the whole vocabulary never exist: the chunk decides the memory.
 TEST(Fused, LinearCrossEntropyKeepsOnlyAChunkOfLogits) {
   const auto peak_of = [](bool fused) {

@@ -8,6 +8,7 @@
 #ifdef BINADE_CUDA
 #include "binade/backend/cuda/device.h"
 #include "binade/backend/cuda/matmul/fused_cross_entropy.h"
+#include "binade/backend/cuda/matmul/fused_forward.h"
 #endif
 
 namespace binade::backend {
@@ -25,6 +26,16 @@ TensorView require_one_matrix(const char* argument, const TensorView& x) {
 }
 
 }  // namespace
+
+bool fuses_swiglu([[maybe_unused]] const LinearSwiGlu& args, [[maybe_unused]] Device device) {
+#ifdef BINADE_CUDA
+  if (device.is_cuda()) {
+    cuda::activate(device);
+    return cuda::fuses_swiglu(args);
+  }
+#endif
+  return false;
+}
 
 bool fuses_cross_entropy([[maybe_unused]] const LinearCrossEntropy& args,
                          [[maybe_unused]] Device device) {

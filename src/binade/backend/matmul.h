@@ -24,6 +24,13 @@ struct Epilogue {
   ScaleGroup group_b = {};
 };
 
+// x [m, 2 n] = a [m, k] weight^T + bias, weight being [2 n, k], and y [m, n] = swiglu(x) of the
+// rounded x. Matrices are dense.
+struct LinearSwiGlu {
+  TensorView a = {}, weight = {}, bias = {};
+  TensorView x = {}, y = {};
+};
+
 struct ActivationBackward;
 struct SwiGluBackward;
 struct LinearCrossEntropy;
@@ -35,17 +42,19 @@ struct LinearCrossEntropy;
 // The next two: args.dy [m, n] = a [m, k] x b [k, n], then the kernel of activation.h that reads
 // it. Devices that compute both in one pass leave args.dy unwritten.
 //
-// The last one computes a loss and its gradients within the matmul; only for arguments for which
-// fuses_cross_entropy().
+// The last two compute SwiGLU, or a loss and its gradients, within the matmul; only for arguments
+// for which fuses_swiglu() or fuses_cross_entropy().
 struct MatmulKernels {
   void (*matmul)(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue);
   void (*matmul_activation_backward)(TensorView a, TensorView b, const ActivationBackward& args);
   void (*matmul_swiglu_backward)(TensorView a, TensorView b, const SwiGluBackward& args);
+  void (*matmul_swiglu)(const LinearSwiGlu& args) = nullptr;
   void (*matmul_cross_entropy)(const LinearCrossEntropy& args) = nullptr;
 };
 
-// Whether matmul_cross_entropy of the device supports these arguments and is faster than a matmul
-// and a kernel for the loss.
+// Whether the kernel of the device supports these arguments and is faster than a matmul and a
+// kernel for SwiGLU or the loss.
+bool fuses_swiglu(const LinearSwiGlu& args, Device device);
 bool fuses_cross_entropy(const LinearCrossEntropy& args, Device device);
 
 // For implementations of `matmul`.

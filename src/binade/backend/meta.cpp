@@ -21,6 +21,7 @@ const Backend& table() {
                                    .matmul = {.matmul = matmul,
                                               .matmul_activation_backward = DoNothing{},
                                               .matmul_swiglu_backward = DoNothing{},
+                                              .matmul_swiglu = DoNothing{},
                                               .matmul_cross_entropy = DoNothing{}},
                                    .conv = idle<ConvKernels>(),
                                    .pool = idle<PoolKernels>(),

@@ -63,6 +63,13 @@ Tensor Linear::forward(const Tensor& x) {
   return activate(adapted(base(x, Activation::none), x), activation);
 }
 
+std::pair<Tensor, Tensor> Linear::with_swiglu(const Tensor& x) {
+  if (has_hooks() || has_adapters() || activation != Activation::none) return {(*this)(x), {}};
+  const auto scope = enter();
+  if (amp::fp8_recipe() != nullptr) return {forward(x), {}};
+  return linear_with_swiglu(x, weight, bias);
+}
+
 Tensor Linear::adapted(const Tensor& y, const Tensor& x) {
   std::vector<Tensor> parts;  // of the channels, in order
   int64_t end = 0;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "binade/nn/lora.h"
@@ -40,6 +41,9 @@ class Linear : public Layer {
   // The adapter of that name, or null.
   LoraAdapter* find_adapter(const std::string& name) const;
   bool has_adapters() const { return !adapters_.empty(); }
+
+  // (*this)(x), and swiglu of it if one kernel computes both; see linear_with_swiglu.
+  std::pair<Tensor, Tensor> with_swiglu(const Tensor& x);
 
   Tensor weight, bias;
   Activation activation;

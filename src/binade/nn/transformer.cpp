@@ -232,6 +232,10 @@ Tensor MLP::forward(const Tensor& x) {
   const std::optional<Fp8Layer> first = Fp8Fusion::layer(up), second = Fp8Fusion::layer(down);
   if (is_swiglu() && first && second && keeps_type(Op::swiglu, x))
     return dropout_(fp8_swiglu_mlp(x, *first, *second));
+  if (is_swiglu()) {
+    const auto [hidden, gated] = up.with_swiglu(x);
+    return dropout_(down(swiglu(hidden, gated)));
+  }
   return dropout_(down(gate(up(x))));
 }
 

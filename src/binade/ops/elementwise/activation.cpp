@@ -110,13 +110,17 @@ Tensor hardswish(const Tensor& x) {
   });
 }
 
-Tensor swiglu(const Tensor& x) {
+Tensor swiglu(const Tensor& x) { return swiglu(x, {}); }
+
+Tensor swiglu(const Tensor& x, const Tensor& given) {
   const int64_t width = check_swiglu(x);
   const Call call(Op::swiglu, {x});
   const int64_t rows = rows_of(x.shape()).rows;
   const Tensor in = viewed(dense(call[0]), {rows, 2 * width});
-  const Tensor y = Tensor::empty({rows, width}, in.dtype(), in.device());
-  backend::of(in).activation.swiglu(in, y);
+  // Autocast may want another type than it was computed in.
+  const bool is_given = given.defined() && given.dtype() == in.dtype();
+  const Tensor y = is_given ? given : Tensor::empty({rows, width}, in.dtype(), in.device());
+  if (!is_given) backend::of(in).activation.swiglu(in, y);
   Shape shape = x.shape();
   shape[x.rank() - 1] = width;
   const Tensor result = viewed(y, shape);

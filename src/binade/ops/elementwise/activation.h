@@ -14,6 +14,9 @@ Tensor hardswish(const Tensor& x);
 
 // silu(gate) * up of x [..., 2 * width], which holds gate then up.
 Tensor swiglu(const Tensor& x);
+// The same where a kernel has computed it from x along with x: `given`, [rows, width] of x's type
+// or undefined.
+Tensor swiglu(const Tensor& x, const Tensor& given);
 Tensor swiglu_composite(const Tensor& x);
 
 // Zeroes elements with probability p and scales the rest by 1 / (1 - p); returns x unless

@@ -119,9 +119,39 @@ class BiasGradient final : public autograd::GradientSums {
   EarlyGradients<Tensor> early_;
 };
 
-}  // namespace
+// What a linear layer's kernel is to compute.
+struct Forward {
+  Tensor x, weight, bias;  // x [rows, in]
+  Activation activation;
+  Tensor y, pre;  // pre may be undefined
+  bool tf32;
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  void run() const {
+    backend::of(y).matmul.matmul(
+        batch_of_one(x), backend::transposed(batch_of_one(weight)), batch_of_one(y),
+        {.bias = bias,
+         .activation = activation,
+         .pre_activation = pre.defined() ? batch_of_one(pre) : TensorView(),
+         .tf32 = tf32});
+  }
+
+  // Runs it with SwiGLU of y, which is returned, or undefined if no kernel computes both.
+  Tensor run_with_swiglu() const {
+    backend::LinearSwiGlu args{.a = x, .weight = weight, .bias = bias, .x = y};
+    if (!backend::fuses_swiglu(args, y.device())) {
+      run();
+      return {};
+    }
+    const Tensor gated = Tensor::empty({y.size(0), y.size(1) / 2}, y.dtype(), y.device());
+    args.y = gated;
+    backend::of(y).matmul.matmul_swiglu(args);
+    return gated;
+  }
+};
+
+// `gated`: if not null, receives SwiGLU of the result if the kernel computes that, too.
+Tensor linear_into(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                   Tensor* gated) {
   check_linear(x, weight, bias);
   const Call call(Op::linear, {x, weight, bias});
   require_same_dtype("linear", call[0], call[1]);
@@ -132,13 +162,18 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const bool keeps_pre = activation != Activation::none && call.recording();
   const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
   const bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
-  const Tensor dense_bias = dense(call[2]);
-  backend::of(y).matmul.matmul(batch_of_one(flat), backend::transposed(batch_of_one(call[1])),
-                               batch_of_one(y),
-                               {.bias = dense_bias,
-                                .activation = activation,
-                                .pre_activation = pre.defined() ? batch_of_one(pre) : TensorView(),
-                                .tf32 = tf32});
+  const Forward forward{.x = flat,
+                        .weight = call[1],
+                        .bias = dense(call[2]),
+                        .activation = activation,
+                        .y = y,
+                        .pre = pre,
+                        .tf32 = tf32};
+  if (gated != nullptr) {
+    *gated = forward.run_with_swiglu();
+  } else {
+    forward.run();
+  }
   Shape shape = x.shape();
   shape[x.rank() - 1] = out;
   const auto activated =
@@ -180,6 +215,19 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     offer_recompute(result, activated);
   }
   return result;
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  return linear_into(x, weight, bias, activation, nullptr);
+}
+
+std::pair<Tensor, Tensor> linear_with_swiglu(const Tensor& x, const Tensor& weight,
+                                             const Tensor& bias) {
+  Tensor gated;
+  const Tensor y = linear_into(x, weight, bias, Activation::none, &gated);
+  return {y, gated};
 }
 
 Tensor activate(const Tensor& x, Activation activation) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "binade/backend/activation_function.h"
 #include "binade/tensor/tensor.h"
 
@@ -14,6 +16,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 // The same by plain ops: the definition and the oracle.
 Tensor linear_composite(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Activation activation = Activation::none);
+
+// linear(x, weight, bias), and swiglu of it if a kernel of the device computes both in one pass:
+// swiglu(first, second) records that op.
+std::pair<Tensor, Tensor> linear_with_swiglu(const Tensor& x, const Tensor& weight,
+                                             const Tensor& bias = {});
 
 // The activation as an op of its own.
 Tensor activate(const Tensor& x, Activation activation);

@@ -31,6 +31,9 @@ constexpr Case cases[] = {{DType::bf16, 5632, 1280, 192},
                           {DType::f16, 5632, 1280, 128},
                           {DType::bf16, 5632, 1280, 320, true, true},
                           {DType::bf16, 5632, 1280, 128, true, false, true},
+                          // Sums long enough for three warps to process tiles.
+                          {DType::bf16, 5632, 1280, 2048, true, true},
+                          {DType::f16, 5632, 1280, 2112, false, false, true},
                           {DType::bf16, 300, 264, 100}};
 
 // A value and how far a kernel's may be from it.

@@ -9,8 +9,8 @@
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
 
-// Matmuls followed by GELU, on a GPU: x against the definition in double, y against GELU of that x.
-// The sizes are whole tiles of Hopper's fused kernel, or not.
+// Matmuls followed by GELU or SwiGLU, on a GPU: x against the definition in double, y against the
+// activation of that x. The sizes are whole tiles of Hopper's fused kernels, or not.
 namespace binade::backend::cuda_fused_forward_test {
 namespace {
 
@@ -30,6 +30,7 @@ struct Case {
 
 constexpr Case cases[] = {{DType::bf16, 5632, 1536, 192, true},
                           {DType::f16, 5632, 1536, 128},
+                          {DType::bf16, 5632, 1536, 2048, true},  // three warps process tiles
                           {DType::bf16, 300, 264, 100, true}};
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -94,6 +95,52 @@ TEST_F(FusedForwardGpu, GeluEqualsItsDefinition) {
     }
     if (HasFatalFailure()) return;
   }
+}
+
+// Gates and what they are multiplied with are half of x's columns apart.
+TEST_F(FusedForwardGpu, SwiGluEqualsItsDefinition) {
+  const Device gpu = Device::cuda();
+  for (const Case& c :
+       {Case{DType::bf16, 2816, 3072, 2048, true}, {DType::f16, 5632, 1536, 2112}}) {
+    const Operands operands(c);
+    const int64_t width = c.n / 2;
+    const Tensor x = transfer(filled({c.m, c.n}, c.dtype, NAN), gpu),
+                 y = transfer(filled({c.m, width}, c.dtype, NAN), gpu),
+                 a = transfer(operands.a, gpu), weight = transfer(operands.weight, gpu),
+                 bias = transfer(operands.bias, gpu);
+    const LinearSwiGlu args{
+        .a = a, .weight = weight, .bias = c.bias ? TensorView(bias) : TensorView(), .x = x, .y = y};
+    if (!fuses_swiglu(args, gpu)) GTEST_SKIP() << "kernels of compute capability 9.0";
+    of(gpu).matmul.matmul_swiglu(args);
+    const Values hidden = read(transfer(x, Device::cpu())),
+                 found = read(transfer(y, Device::cpu()));
+    expect_linear(c, operands, hidden);
+    for (int64_t i = 0; i < c.m * width && !HasFatalFailure(); i += 7) {
+      const auto at = static_cast<size_t>(i / width * c.n + i % width);
+      const double gate = hidden[at], up = hidden[at + static_cast<size_t>(width)];
+      const double expected = gate * sigmoid(gate) * up, error = 0x1p-17 * std::abs(gate * up);
+      ASSERT_LE(std::abs(found[static_cast<size_t>(i)] - expected),
+                error + storage_error(c.dtype, std::abs(expected) + error))
+          << c.text() << " at " << i;
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Shorter sums and partial tiles are left to a matmul and a kernel for SwiGLU.
+TEST_F(FusedForwardGpu, SwiGluIsFusedWhereThatIsFaster) {
+  const auto fuses = [](int64_t m, int64_t n, int64_t k, DType dtype) {
+    const auto empty = [&](int64_t rows, int64_t columns) {
+      return Tensor::empty({rows, columns}, dtype, Device::cuda());
+    };
+    const Tensor a = empty(m, k), weight = empty(n, k), x = empty(m, n);
+    return fuses_swiglu({.a = a, .weight = weight, .x = x}, Device::cuda());
+  };
+  EXPECT_FALSE(fuses(2816, 3072, 1024, DType::bf16));
+  EXPECT_FALSE(fuses(2800, 3072, 2048, DType::bf16));
+  EXPECT_FALSE(fuses(2816, 3000, 2048, DType::bf16));
+  EXPECT_FALSE(fuses(256, 256, 2048, DType::bf16)) << "one tile does not occupy the GPU";
+  EXPECT_FALSE(fuses(2816, 3072, 2048, DType::f32));
 }
 
 }  // namespace

@@ -164,6 +164,12 @@ __device__ inline uint64_t operand_at(uint64_t operand, uint32_t address) {
   BINADE_LIST32                                                                               \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53," \
   "%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define BINADE_LIST128                                                               \
+  BINADE_LIST64                                                                      \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83" \
+  ",%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102"  \
+  ",%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118" \
+  ",%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define BINADE_MATMUL(shape, type, list, operands, add, transposed)                                \
   "{\n.reg .pred p;\nsetp.ne.b32 p, " add ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." type \
   "." type " {" list "}, " operands ", p, 1, 1, " transposed ";\n}"
@@ -191,6 +197,21 @@ __device__ inline void matmul(float (&d)[64], uint64_t a, uint64_t b, int add) {
     asm volatile(BINADE_MATMUL("m64n128k16", "bf16", BINADE_LIST64, "%64, %65", "%66", "%67, %68")
                  : BINADE_OUT32(d, 0), BINADE_OUT32(d, 32)
                  : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB));
+  }
+}
+
+template <class T, int TransposeA, int TransposeB>
+__device__ inline void matmul(float (&d)[128], uint64_t a, uint64_t b, int add) {
+  if constexpr (std::is_same_v<T, f16>) {
+    asm volatile(
+        BINADE_MATMUL("m64n256k16", "f16", BINADE_LIST128, "%128, %129", "%130", "%131, %132")
+        : BINADE_OUT32(d, 0), BINADE_OUT32(d, 32), BINADE_OUT32(d, 64), BINADE_OUT32(d, 96)
+        : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB));
+  } else {
+    asm volatile(
+        BINADE_MATMUL("m64n256k16", "bf16", BINADE_LIST128, "%128, %129", "%130", "%131, %132")
+        : BINADE_OUT32(d, 0), BINADE_OUT32(d, 32), BINADE_OUT32(d, 64), BINADE_OUT32(d, 96)
+        : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB));
   }
 }
 
@@ -228,6 +249,7 @@ __device__ inline void matmul(float (&d)[64], const uint32_t* a, uint64_t b, int
 #undef BINADE_OUT32
 #undef BINADE_LIST32
 #undef BINADE_LIST64
+#undef BINADE_LIST128
 #undef BINADE_MATMUL
 
 // ---- Registers

@@ -15,7 +15,10 @@ using fused::Tile;
 
 template <class T, class E>
 bool run(const TensorView& a, const TensorView& b, const E& epilogue) {
-  return fused::run<T, fused::Order::k_by_n, fused::Processor<E>>(a, b, epilogue);
+  constexpr auto order = fused::Order::k_by_n;
+  if (fused::has_long_sums(a.shape[1]))
+    return fused::run<T, order, fused::Processor<E, fused::ThreeProcess>>(a, b, epilogue);
+  return fused::run<T, order, fused::Processor<E, fused::SevenProcess>>(a, b, epilogue);
 }
 
 template <class T>

@@ -11,4 +11,8 @@ namespace binade::backend::cuda {
 bool fused_gelu(const TensorView& a, const TensorView& b, const TensorView& y,
                 const Epilogue& epilogue);
 
+// For the same GPUs, types and matrices, and sums of 2048 products or more: see matmul_swiglu.
+bool fuses_swiglu(const LinearSwiGlu& args);
+void fused_swiglu(const LinearSwiGlu& args);
+
 }  // namespace binade::backend::cuda

@@ -29,9 +29,10 @@ struct RelativeExponentials {
 class ExponentialProcessor {
  public:
   using Parameters = RelativeExponentials;
+  using Team = SevenProcess;
   static constexpr bool stores_results = false;
 
-  __device__ ExponentialProcessor(const Parameters& p, const ProcessingWarp& warp)
+  __device__ ExponentialProcessor(const Parameters& p, const ProcessingWarp<Team>& warp)
       : p_(p), warp_(warp) {}
 
   __device__ void run(const MatmulSizes& sizes) {
@@ -41,8 +42,8 @@ class ExponentialProcessor {
 
  private:
   static constexpr int at_once = 4;
-  using Group = RowGroup<at_once>;
-  static constexpr int warps = Tile::processing_warps;
+  using Group = RowGroup<Team, at_once>;
+  static constexpr int warps = Team::processing_warps;
   static constexpr uint32_t all_lanes = 0xffffffff;
   static_assert(ceil_div(Tile::rows, warps) <= warp_size && warp_size % at_once == 0);
 
@@ -151,7 +152,7 @@ class ExponentialProcessor {
   }
 
   const Parameters& p_;
-  ProcessingWarp warp_;
+  ProcessingWarp<Team> warp_;
 };
 
 }  // namespace binade::backend::cuda::fused

@@ -78,13 +78,14 @@ struct SwiGluBackwardTile {
 
 // ---- Processing
 
-template <class E>
+template <class E, class Team_>
 class Processor {
  public:
   using Parameters = E;
+  using Team = Team_;
   static constexpr bool stores_results = false;
 
-  __device__ Processor(const E& e, const ProcessingWarp& warp) : e_(e), warp_(warp) {}
+  __device__ Processor(const E& e, const ProcessingWarp<Team>& warp) : e_(e), warp_(warp) {}
 
   __device__ void run(const MatmulSizes& sizes) {
     TileWalk walk(sizes);
@@ -105,7 +106,7 @@ class Processor {
   }
 
  private:
-  static constexpr int warps = Tile::processing_warps, ahead = E::rows_ahead;
+  static constexpr int warps = Team::processing_warps, ahead = E::rows_ahead;
 
   // To this warp's next row.
   __device__ int64_t step() const { return int64_t{warps} * e_.pitch; }
@@ -117,7 +118,7 @@ class Processor {
   // The warp's rows of the tile at `at`. Loads its first rows of the tile at `next_tile`.
   __device__ void process(int64_t at, int64_t next_tile, int column, uint32_t phase,
                           float (&sum)[8]) {
-    for_each_group<ahead>(warp_, phase, [&](const RowGroup<ahead>& group) {
+    for_each_group<ahead>(warp_, phase, [&](const RowGroup<Team, ahead>& group) {
       const bool last = group.row(ahead) >= Tile::rows;
       const int64_t next = last ? next_tile : at + ahead * step();
       uint4 dy[ahead];
@@ -167,7 +168,7 @@ class Processor {
   }
 
   const E& e_;
-  ProcessingWarp warp_;
+  ProcessingWarp<Team> warp_;
   typename E::Loaded loaded_[ahead];
 };
 

@@ -25,29 +25,31 @@ struct MatrixMaps {
 #define BINADE_CLUSTER
 #endif
 
-// Process: what a processing warp does with the results, constructed from its Parameters. If it
-// says so (stores_results), they are stored as well.
+// Process: what a processing warp of its Team does with the results, constructed from its
+// Parameters. If it says so (stores_results), they are stored as well.
 template <class T, Order order, class Process>
-__global__ void __launch_bounds__(Tile::threads, 1) BINADE_CLUSTER
+__global__ void __launch_bounds__(Process::Team::threads, 1) BINADE_CLUSTER
     fused_kernel(const __grid_constant__ MatrixMaps maps,
                  const __grid_constant__ typename Process::Parameters parameters,
                  const MatmulSizes sizes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Team = typename Process::Team;
+  constexpr int first_multiplying_warp = Team::processing_warps + 1;
   extern __shared__ __align__(1024) unsigned char memory[];
   const uint32_t shared = hopper::shared_address(memory);
   const Barriers barriers{shared + Tile::barriers_at};
-  if (threadIdx.x == 0) barriers.init();
+  if (threadIdx.x == 0) barriers.init(Team::processing_warps);
   synchronize_cluster();
   const int warp = static_cast<int>(threadIdx.x) / warp_size;
-  if (warp >= Tile::first_multiplying_warp) {
-    hopper::grow_registers<Tile::multiplying_registers>();
-    const int half = (warp - Tile::first_multiplying_warp) / 4;
+  if (warp >= first_multiplying_warp) {
+    hopper::grow_registers<Team::multiplying_registers>();
+    const int half = (warp - first_multiplying_warp) / 4;
     const CUtensorMap* results = Process::stores_results ? &maps.results : nullptr;
-    Multiplier<T, order>(half, shared, barriers, results).run(sizes);
+    Multiplier<T, order, Team>(half, shared, barriers, results).run(sizes);
   } else {
-    hopper::shrink_registers<Tile::processing_registers>();
+    hopper::shrink_registers<Team::processing_registers>();
     if (warp > 0) {
-      Process(parameters, ProcessingWarp{warp - 1, shared, barriers}).run(sizes);
+      Process(parameters, ProcessingWarp<Team>{warp - 1, shared, barriers}).run(sizes);
     } else if (threadIdx.x == 0) {
       load_operands<order>(maps.a, maps.b, sizes, shared, barriers);
     }
@@ -73,6 +75,9 @@ inline bool has_whole_tiles(int64_t m, int64_t n, int64_t k) {
          k >= Tile::least_depth && std::max({m, 2 * n, k}) <= INT32_MAX && occupies_gpu(m, n);
 }
 
+// Whether sums of k products take so long that three warps process a tile meanwhile.
+inline bool has_long_sums(int64_t k) { return k >= 2048; }
+
 // All present matrices have a's 16-bit type, are dense and start at multiples of 16 bytes.
 inline bool is_uniform(const TensorView& a, std::initializer_list<const TensorView*> matrices) {
   if (a.dtype != DType::f16 && a.dtype != DType::bf16) return false;
@@ -81,21 +86,28 @@ inline bool is_uniform(const TensorView& a, std::initializer_list<const TensorVi
   });
 }
 
-// Multiplies a [m, k] by b, which is [k, n] or [n, k] by `order`, and adds the bias, if there is
-// one. `results` receives the sums if Process stores them. False if the driver refuses.
+// What a matmul may have beside its operands.
+struct RunOptions {
+  const void* bias = nullptr;
+  TensorView results = {};  // receives the sums, if Process stores them
+  int64_t apart = Tile::columns / 2;
+};
+
+// Multiplies a [m, k] by b, which is [k, n] or [n, k] by `order`. False if the driver refuses.
 template <class T, Order order, class Process>
 bool run(const TensorView& a, const TensorView& b, const typename Process::Parameters& parameters,
-         const void* bias = nullptr, const TensorView& results = {}) {
+         const RunOptions& options = {}) {
   constexpr bool by_rows = order == Order::n_by_k;
   MatrixMaps maps;
   if (!encode_boxes(maps.a, a, Tile::rows) ||
       !encode_boxes(maps.b, b, by_rows ? Tile::columns / Tile::cluster : Tile::depth) ||
-      (Process::stores_results && !encode_boxes(maps.results, results, Tile::half_rows)))
+      (Process::stores_results && !encode_boxes(maps.results, options.results, Tile::half_rows)))
     return false;
   const MatmulSizes sizes{static_cast<int>(a.shape[0]), static_cast<int>(b.shape[by_rows ? 0 : 1]),
-                          static_cast<int>(a.shape[1]), bias};
+                          static_cast<int>(a.shape[1]), options.bias,
+                          static_cast<int>(options.apart)};
   const int blocks = properties().multiprocessors / Tile::cluster * Tile::cluster;
-  launch(fused_kernel<T, order, Process>, static_cast<unsigned>(blocks), Tile::threads,
+  launch(fused_kernel<T, order, Process>, static_cast<unsigned>(blocks), Process::Team::threads,
          Tile::shared_bytes, maps, parameters, sizes);
   return true;
 }

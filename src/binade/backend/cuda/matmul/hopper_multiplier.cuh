@@ -5,10 +5,9 @@
 // The multiplying warpgroups of Hopper's matmuls.
 namespace binade::backend::cuda::fused {
 
-// The rows of a tile that a warpgroup multiplies: its upper or its lower half. A thread has two
-// times 64 results, from the left and the right half of the columns: matmuls of 256 columns would
-// need more registers than the compiler grants a kernel of so many threads.
-template <class T, Order order>
+// The rows of a tile that a warpgroup multiplies: its upper or its lower half. A thread has 128
+// results, which the Team's matmuls compute at once or in two halves of the columns, its sides.
+template <class T, Order order, class Team>
 class Multiplier {
  public:
   // `results`: where results go as they are, or null.
@@ -19,17 +18,21 @@ class Multiplier {
     using namespace hopper;
     uint32_t phase = 1;
     for (TileWalk walk(sizes); !walk.at_end(); walk.advance(), phase ^= 1) {
-      float left[64], right[64];
-      multiply(left, right, sizes.k / Tile::depth);
-      // The matmuls of the right half are still at work.
+      Side d[sides];
+      multiply(d, sizes.k / Tile::depth);
+      if constexpr (sides == 1) release();
       wait(barriers_.results_empty(half_), phase);
       if (results_ != nullptr) wait_until_stored();
-      store<0>(left, sizes, walk.column);
-      wait_matmuls<0>();
-      hold(right);
-      release();
-      store<1>(right, sizes, walk.column);
-      if (results_ != nullptr) start_storing({walk.column, walk.row + half_ * Tile::half_rows});
+      store<0>(d[0], sizes, walk.column);
+      if constexpr (sides == 2) {
+        // The matmuls of the right half were still at work.
+        wait_matmuls<0>();
+        hold(d[1]);
+        release();
+        store<1>(d[1], sizes, walk.column);
+      }
+      if (results_ != nullptr)
+        start_storing({walk.column, walk.row + half_ * Tile::half_rows}, sizes);
       __syncwarp();
       if (threadIdx.x % 32 == 0) arrive(barriers_.results_full(half_));
     }
@@ -37,48 +40,50 @@ class Multiplier {
   }
 
  private:
-  // Two or more steps. At its end the left half is complete; matmuls of the last step's right half
-  // are at work.
-  __device__ void multiply(float (&left)[64], float (&right)[64], int steps) {
+  static constexpr int sides = Team::sides, side_columns = Tile::columns / sides;
+  using Side = float[side_columns / 2];
+
+  // Two or more steps. At its end the first side is complete; if there is a second, its last
+  // matmuls are at work.
+  __device__ void multiply(Side (&d)[sides], int steps) {
     using namespace hopper;
-    start_step<false>(left, right);
+    start_step<false>(d);
     ring_.advance();
 #pragma unroll 1
     for (int step = 2; step < steps; ++step) {
-      start_step<true>(left, right);
-      wait_matmuls<2>();
+      start_step<true>(d);
+      wait_matmuls<sides>();
       release();
       ring_.advance();
     }
-    start_step<true>(left, right);
-    wait_matmuls<1>();
-    hold(left);
+    start_step<true>(d);
+    wait_matmuls<sides - 1>();
+    hold(d[0]);
     release();
     ring_.advance();
   }
 
-  // Of a stage: two groups of matmuls.
+  // Of a stage: a group of matmuls for each side.
   template <bool add>
-  __device__ void start_step(float (&left)[64], float (&right)[64]) {
-    using namespace hopper;
-    wait(barriers_.full(ring_.stage), ring_.phase);
-    fence_matmuls();
-    start_half<0, add>(left);
-    start_half<1, add>(right);
+  __device__ void start_step(Side (&d)[sides]) {
+    hopper::wait(barriers_.full(ring_.stage), ring_.phase);
+    hopper::fence_matmuls();
+#pragma unroll
+    for (int side = 0; side < sides; ++side) start_side<add>(d[side], side);
   }
 
-  template <int side, bool add>
-  __device__ void start_half(float (&d)[64]) {
+  template <bool add>
+  __device__ void start_side(Side& d, int side) {
     using namespace hopper;
     // 16 deep in a and b.
     constexpr int a_bytes = 16 * 2,
                   b_bytes = order == Order::n_by_k ? 16 * 2 : 16 * Tile::row_bytes;
     constexpr uint32_t b_tile_bytes = order == Order::n_by_k ? 1024 : Tile::b_box_bytes;
-    constexpr int half_b = Tile::columns * Tile::depth * 2 / 2;
+    constexpr int side_bytes = side_columns * Tile::depth * 2;
     constexpr int transposed = order == Order::k_by_n ? 1 : 0;
     const uint32_t stage = shared_ + ring_.stage * Tile::stage_bytes;
     const uint64_t a = operand_at(operand(), stage + half_ * Tile::half_rows * Tile::row_bytes);
-    const uint64_t b = operand_at(operand(b_tile_bytes), stage + Tile::a_bytes + side * half_b);
+    const uint64_t b = operand_at(operand(b_tile_bytes), stage + Tile::a_bytes + side * side_bytes);
 #pragma unroll
     for (int i = 0; i < Tile::depth / 16; ++i)
       hopper::matmul<T, 0, transposed>(d, a + i * (a_bytes / 16), b + i * (b_bytes / 16),
@@ -94,18 +99,16 @@ class Multiplier {
 
   // Adds the bias and rounds to T. 16-byte pieces are swizzled by the row's last three bits.
   template <int side>
-  __device__ void store(float (&d)[64], const MatmulSizes& sizes, int column) const {
-    constexpr int half_columns = Tile::columns / 2;
-    if (sizes.bias != nullptr)
-      add(d, static_cast<const T*>(sizes.bias) + column + side * half_columns);
+  __device__ void store(Side& d, const MatmulSizes& sizes, int column) const {
+    if (sizes.bias != nullptr) add<side>(d, sizes, column);
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
               lane = static_cast<int>(threadIdx.x) % 32;
     const int row = half_ * Tile::half_rows + warp * 16 + lane % 16;
     const uint32_t to = shared_ + Tile::results_at + row * Tile::row_bytes +
                         (lane / 16 ^ lane % 8) * 16 +
-                        side * (half_columns / Tile::box) * Tile::result_box_bytes;
+                        side * (side_columns / Tile::box) * Tile::result_box_bytes;
 #pragma unroll
-    for (int i = 0; i < 64; i += 8) {  // 16 columns
+    for (int i = 0; i < side_columns / 2; i += 8) {  // 16 columns
       const uint32_t x[4] = {
           hopper::narrow_pair<T>(d[i], d[i + 1]), hopper::narrow_pair<T>(d[i + 2], d[i + 3]),
           hopper::narrow_pair<T>(d[i + 4], d[i + 5]), hopper::narrow_pair<T>(d[i + 6], d[i + 7])};
@@ -114,24 +117,26 @@ class Multiplier {
     }
   }
 
-  // Adds to each column.
-  __device__ void add(float (&d)[64], const T* bias) const {
-    bias += threadIdx.x % 4 * 2;
+  // Adds the bias.
+  template <int side>
+  __device__ void add(Side& d, const MatmulSizes& sizes, int column) const {
+    const T* bias = static_cast<const T*>(sizes.bias) + column + threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < 64; i += 4) {
-      const float2 x = hopper::widen_pair<T>(*reinterpret_cast<const uint32_t*>(bias + i / 4 * 8));
+    for (int i = 0; i < side_columns / 2; i += 4) {
+      const int at = sizes.place(side * side_columns + i / 4 * 8);
+      const float2 x = hopper::widen_pair<T>(*reinterpret_cast<const uint32_t*>(bias + at));
       d[i] += x.x, d[i + 1] += x.y, d[i + 2] += x.x, d[i + 3] += x.y;
     }
   }
 
   // The warpgroup's results from shared memory to where they go, by one thread, in the background.
-  __device__ void start_storing(const MatrixCorner& at) const {
+  __device__ void start_storing(const MatrixCorner& at, const MatmulSizes& sizes) const {
     hopper::fence_async_shared();
     synchronize();
     if (threadIdx.x % group_threads != 0) return;
 #pragma unroll
     for (int box = 0; box < Tile::columns / Tile::box; ++box)
-      store_box(*results_, {at.column + box * Tile::box, at.row},
+      store_box(*results_, {at.column + sizes.place(box * Tile::box), at.row},
                 shared_ + Tile::results_at + box * Tile::result_box_bytes +
                     half_ * Tile::half_rows * Tile::row_bytes);
     commit_stores();

@@ -6,7 +6,7 @@
 #include "binade/backend/cuda/common/launch.cuh"
 
 // A matmul c [m, n] = a [m, k] b [k, n] of 16-bit operands in tiles that pass through shared
-// memory: one warp loads operands, two warpgroups multiply, and seven warps process the tile
+// memory: one warp loads operands, two warpgroups multiply, and other warps process the tile
 // before. Operands are read as zeros past their ends, so that the last tiles need not be whole.
 namespace binade::backend::cuda::fused {
 
@@ -15,10 +15,7 @@ struct Tile {
   static constexpr int rows = 128, columns = 256, depth = 64;
   static constexpr int least_depth = 2 * depth;  // of a matmul
   static constexpr int cluster = 2;
-  static constexpr int processing_warps = 7;
-  static constexpr int threads = 512, first_multiplying_warp = processing_warps + 1;
-  // Registers of a thread: 128 of a multiplying one hold results.
-  static constexpr int multiplying_registers = 160, processing_registers = 96;
+  static constexpr int most_processing_warps = 7;
 
   // Operands lie in boxes of 64 columns, 128 bytes a row.
   static constexpr int row_bytes = 128, box = 64;
@@ -31,14 +28,43 @@ struct Tile {
   // Results lie in boxes of 64 columns, too.
   static constexpr int results_at = stages * stage_bytes, result_box_bytes = rows * row_bytes;
   static constexpr int sums_at = results_at + columns / box * result_box_bytes;
-  static constexpr int barriers_at = sums_at + processing_warps * columns * 4;
+  static constexpr int barriers_at = sums_at + most_processing_warps * columns * 4;
   static constexpr int shared_bytes = barriers_at + 16 * stages + 32;
   static_assert(shared_bytes <= 227 * 1024);
+};
+
+// The warps of a thread block, and the registers of their threads: 128 of a multiplying one hold
+// results.
+
+// Seven warps process, for tiles that are multiplied in a short time. The compiler grants so many
+// threads too few registers for matmuls of all columns of a tile: each is divided in two.
+struct SevenProcess {
+  static constexpr int processing_warps = 7, threads = 512;
+  static constexpr int multiplying_registers = 160, processing_registers = 96;
+  static constexpr int sides = 2;
+};
+// Three warps process, for sums that take long enough. Matmuls of all columns read less of shared
+// memory, whose bandwidth limits them.
+struct ThreeProcess {
+  static constexpr int processing_warps = 3, threads = 384;
+  static constexpr int multiplying_registers = 184, processing_registers = 136;
+  static constexpr int sides = 1;
 };
 
 struct MatmulSizes {
   int m, n, k;
   const void* bias = nullptr;  // [n], added to results before they are rounded
+  // A tile may have columns of two places: the right half begins `apart` columns after the left.
+  int apart = Tile::columns / 2;
+
+  // Where a column of a tile is, from the tile's first one.
+  __device__ int place(int column) const {
+    return column < Tile::columns / 2 ? column : column - Tile::columns / 2 + apart;
+  }
+  // From a tile to the next.
+  __device__ int step() const {
+    return apart == Tile::columns / 2 ? Tile::columns : Tile::columns / 2;
+  }
 };
 
 // How the second operand is stored.
@@ -59,7 +85,7 @@ struct Barriers {
   __device__ uint32_t results_empty(int half) const { return results_full(half) + 16; }
 
   // One thread.
-  __device__ void init() const {
+  __device__ void init(int processing_warps) const {
     constexpr int multiplying_warps = 4;  // of a warpgroup
     for (int stage = 0; stage < Tile::stages; ++stage) {
       hopper::init_barrier(full(stage), 1);
@@ -67,7 +93,7 @@ struct Barriers {
     }
     for (int half = 0; half < 2; ++half) {
       hopper::init_barrier(results_full(half), multiplying_warps);
-      hopper::init_barrier(results_empty(half), Tile::processing_warps);
+      hopper::init_barrier(results_empty(half), processing_warps);
     }
     hopper::publish_barriers();
   }
@@ -82,6 +108,7 @@ class TileWalk {
   __device__ explicit TileWalk(const MatmulSizes& sizes)
       : down_(ceil_div(sizes.m, Tile::rows * Tile::cluster)),
         across_(ceil_div(sizes.n, Tile::columns)),
+        step_(sizes.step()),
         index_(static_cast<int>(blockIdx.x) / Tile::cluster) {
     go();
   }
@@ -101,10 +128,10 @@ class TileWalk {
     const int rows = min(group_rows, down_ - group * group_rows);
     const int cluster_row = group * group_rows + in_group % rows;
     row = (cluster_row * Tile::cluster + static_cast<int>(blockIdx.x) % Tile::cluster) * Tile::rows;
-    column = in_group / rows * Tile::columns;
+    column = in_group / rows * step_;
   }
 
-  int down_, across_, index_;
+  int down_, across_, step_, index_;
 };
 
 // The place in a ring of stages, and the parity of the current round.
@@ -178,17 +205,18 @@ __device__ inline void synchronize_cluster() {
 // Loads this thread block's part of b's stage for both of its cluster.
 template <Order order>
 __device__ inline void load_b(uint32_t to, const CUtensorMap& b, const MatrixCorner& at,
-                              uint32_t full) {
+                              const MatmulSizes& sizes, uint32_t full) {
   const int half = static_cast<int>(blockIdx.x) % Tile::cluster;
   if constexpr (order == Order::n_by_k) {
     constexpr int rows = Tile::columns / Tile::cluster;
-    load_box_to_cluster(to + half * rows * Tile::row_bytes, b, {at.row, at.column + half * rows},
-                        full);
+    load_box_to_cluster(to + half * rows * Tile::row_bytes, b,
+                        {at.row, at.column + sizes.place(half * rows)}, full);
   } else {
     constexpr int boxes = Tile::columns / Tile::box / Tile::cluster;
 #pragma unroll
     for (int i = half * boxes; i < (half + 1) * boxes; ++i)
-      load_box_to_cluster(to + i * Tile::b_box_bytes, b, {at.column + i * Tile::box, at.row}, full);
+      load_box_to_cluster(to + i * Tile::b_box_bytes, b,
+                          {at.column + sizes.place(i * Tile::box), at.row}, full);
   }
 }
 
@@ -204,7 +232,7 @@ __device__ inline void load_operands(const CUtensorMap& a, const CUtensorMap& b,
       wait(barriers.empty(ring.stage), ring.phase ^ 1);
       arrive_expecting(full, Tile::stage_bytes);
       fused::load_box(to, a, {k, walk.row}, full);
-      load_b<order>(to + Tile::a_bytes, b, {walk.column, k}, full);
+      load_b<order>(to + Tile::a_bytes, b, {walk.column, k}, sizes, full);
     }
   }
 }

@@ -92,8 +92,11 @@ __device__ inline void arrive_as_warp(uint32_t barrier) {
   if (lane() == 0) hopper::arrive(barrier);
 }
 
-// One of the warps that process tiles: it has every seventh row.
+// One of the warps that process tiles: it has every seventh row, if there are seven.
+template <class Team>
 struct ProcessingWarp {
+  static constexpr int warps = Team::processing_warps;
+
   int index;
   uint32_t shared;
   Barriers barriers;
@@ -130,31 +133,33 @@ class ResultHalves {
 
 // Rows of a tile that a warp processes together, from `top` on: the more, the more instructions do
 // not wait for each other.
-template <int count>
+template <class Team, int count>
 struct RowGroup {
   int top;
 
-  __device__ int row(int i) const { return top + i * Tile::processing_warps; }
+  __device__ int row(int i) const { return top + i * Team::processing_warps; }
   __device__ bool exists(int i) const { return row(i) < Tile::rows; }
 
-  // This lane's eight elements of each row, of the tile's last one past its end. All rows are
-  // loaded before the first is used, since the compiler does not move loads past stores.
+  // Eight elements of a row from column 8 * part on, of the tile's last row past its end.
+  __device__ uint4 load_result(uint32_t shared, int i, int part) const {
+    const int at = min(row(i), Tile::rows - 1);
+    return load_shared(shared + Tile::results_at + part / 8 * Tile::result_box_bytes +
+                       at * Tile::row_bytes + (part % 8 ^ at % 8) * 16);
+  }
+  // This lane's elements of each row. All rows are loaded before the first is used, since the
+  // compiler does not move loads past stores.
   __device__ void load_results(uint32_t shared, uint4 (&packs)[count]) const {
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-      const int at = min(row(i), Tile::rows - 1);
-      packs[i] = load_shared(shared + Tile::results_at + lane() / 8 * Tile::result_box_bytes +
-                             at * Tile::row_bytes + (lane() % 8 ^ at % 8) * 16);
-    }
+    for (int i = 0; i < count; ++i) packs[i] = load_result(shared, i, lane());
   }
 };
 
 // Calls f with each group of the warp's rows, in their order, once their results are there.
-template <int count, class F>
-__device__ inline void for_each_group(const ProcessingWarp& warp, uint32_t phase, F f) {
+template <int count, class Team, class F>
+__device__ inline void for_each_group(const ProcessingWarp<Team>& warp, uint32_t phase, F f) {
   ResultHalves halves(warp.barriers, phase);
 #pragma unroll 1
-  for (RowGroup<count> group{warp.index}; group.exists(0); group.top = group.row(count)) {
+  for (RowGroup<Team, count> group{warp.index}; group.exists(0); group.top = group.row(count)) {
     halves.before(group.row(count - 1));
     f(group);
     halves.after(group.row(count));

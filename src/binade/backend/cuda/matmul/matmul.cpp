@@ -394,6 +394,7 @@ void matmul_swiglu_backward(TensorView a, TensorView b, const SwiGluBackward& ar
 const MatmulKernels matmul_kernels{.matmul = matmul,
                                    .matmul_activation_backward = matmul_activation_backward,
                                    .matmul_swiglu_backward = matmul_swiglu_backward,
+                                   .matmul_swiglu = fused_swiglu,
                                    .matmul_cross_entropy = fused_cross_entropy};
 
 }  // namespace binade::backend::cuda
