@@ -312,6 +312,16 @@ TEST(LinearSwiGlu, IsComputedFromTheResultElsewhere) {
   EXPECT_TRUE(test::same_bits(swiglu(hidden, given), swiglu(hidden)));
 }
 
+// One that was computed in another type than autocast wants is not used; one of another shape is an
+// error.
+TEST(SwiGlu, TakesAGivenResultOfItsTypeAndShape) {
+  const Tensor x = test::noise({2, 3, 8}, 1), y = swiglu(x);
+  const Tensor flat = test::noise({6, 4}, 2), half = test::noise({6, 4}, 2, DType::bf16);
+  EXPECT_EQ(test::read(swiglu(x, flat)), test::read(flat));
+  EXPECT_TRUE(test::same_bits(swiglu(x, half), y));
+  EXPECT_THROW(swiglu(x, test::noise({3, 8}, 2)), Error);
+}
+
 // Logits of the whole vocabulary never exist: the chunk decides the memory.
 TEST(Fused, LinearCrossEntropyKeepsOnlyAChunkOfLogits) {
   const auto peak_of = [](bool fused) {

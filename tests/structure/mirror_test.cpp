@@ -23,6 +23,7 @@ constexpr Covered covered[] = {
     {"amp/policy", "amp/autocast"},
     {"amp/trace", "amp/autocast"},
     {"autograd/cast_observer", "amp/autocast"},
+    {"backend/attention", "backend/cuda/attention/attention"},
     {"backend/backend", "ops/table"},
     {"backend/gpu", "backend/graph"},
     {"backend/matmul", "ops/fp8/matmul"},

@@ -95,8 +95,6 @@ __device__ inline void arrive_as_warp(uint32_t barrier) {
 // One of the warps that process tiles: it has every seventh row, if there are seven.
 template <class Team>
 struct ProcessingWarp {
-  static constexpr int warps = Team::processing_warps;
-
   int index;
   uint32_t shared;
   Barriers barriers;
