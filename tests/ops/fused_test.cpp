@@ -220,6 +220,19 @@ TEST(LinearCrossEntropy, ChunksOfAGpuFollowTheHeadsSize) {
   EXPECT_EQ(rows(65537, 50304, 768), 16512);
 }
 
+// Each tensor differs by at most 2^-7 of its norm, a unit of bf16.
+void expect_close(const std::vector<std::vector<double>>& found,
+                  const std::vector<std::vector<double>>& expected) {
+  for (size_t i = 0; i < found.size(); ++i) {
+    double error = 0, norm = 0;
+    for (size_t j = 0; j < found[i].size(); ++j) {
+      error += std::pow(found[i][j] - expected[i][j], 2);
+      norm += std::pow(expected[i][j], 2);
+    }
+    EXPECT_LE(std::sqrt(error), 0x1p-7 * std::sqrt(norm)) << i;
+  }
+}
+
 // Chunks of enough rows that GPUs with a kernel for it compute the loss within the matmul, a last
 // one that is too short for that, and classes that are no multiple of what matmuls need. Gradients
 // of logits are rounded to bf16, and rows of x times their factors once more.
@@ -237,15 +250,7 @@ TEST(LinearCrossEntropyGpu, GradientsFollowTheComposite) {
     (loss * 3.0).backward();
     return std::vector{test::read(loss), test::read(x.grad()), test::read(weight.grad())};
   };
-  const auto found = run(true), expected = run(false);
-  for (size_t i = 0; i < found.size(); ++i) {
-    double error = 0, norm = 0;
-    for (size_t j = 0; j < found[i].size(); ++j) {
-      error += std::pow(found[i][j] - expected[i][j], 2);
-      norm += std::pow(expected[i][j], 2);
-    }
-    EXPECT_LE(std::sqrt(error), 0x1p-7 * std::sqrt(norm)) << i;
-  }
+  expect_close(run(true), run(false));
 }
 
 // The gradient of qkv's bias: a GPU with a kernel for it sums columns before it rounds them. The
@@ -285,22 +290,16 @@ TEST(LinearSwiGluGpu, FollowsTheComposite) {
                  bias = test::noise_leaf({3072}, 3, DType::bf16, gpu);
     Tensor weight = test::noise({3072, 2048}, 2, DType::bf16, gpu) * (1.0 / 32);
     weight = weight.detach().set_requires_grad();
-    const auto [hidden, given] = linear_with_swiglu(x, weight, bias);
-    const Tensor y =
-        fused ? swiglu(hidden, given) : swiglu_composite(linear_composite(x, weight, bias));
+    const auto activated = [&] {
+      const auto [hidden, given] = linear_with_swiglu(x, weight, bias);
+      return swiglu(hidden, given);
+    };
+    const Tensor y = fused ? activated() : swiglu_composite(linear_composite(x, weight, bias));
     y.backward(test::noise(y.shape(), 4, DType::bf16, gpu));
     return std::vector{test::read(y), test::read(x.grad()), test::read(weight.grad()),
                        test::read(bias.grad())};
   };
-  const auto found = run(true), expected = run(false);
-  for (size_t i = 0; i < found.size(); ++i) {
-    double error = 0, norm = 0;
-    for (size_t j = 0; j < found[i].size(); ++j) {
-      error += std::pow(found[i][j] - expected[i][j], 2);
-      norm += std::pow(expected[i][j], 2);
-    }
-    EXPECT_LE(std::sqrt(error), 0x1p-7 * std::sqrt(norm)) << i;
-  }
+  expect_close(run(true), run(false));
 }
 
 // Without such a kernel the op is the plain one.

@@ -117,7 +117,10 @@ Tensor swiglu(const Tensor& x, const Tensor& given) {
   const Call call(Op::swiglu, {x});
   const int64_t rows = rows_of(x.shape()).rows;
   const Tensor in = viewed(dense(call[0]), {rows, 2 * width});
-  if (given.defined()) require_shape("swiglu", "given", given, {rows, width});
+  if (given.defined()) {
+    require_shape("swiglu", "given", given, {rows, width});
+    require_device("swiglu", "given", given, in);
+  }
   // Autocast may want another type than it was computed in.
   const bool is_given = given.defined() && given.dtype() == in.dtype();
   const Tensor y = is_given ? given : Tensor::empty({rows, width}, in.dtype(), in.device());

@@ -135,13 +135,11 @@ struct Forward {
          .tf32 = tf32});
   }
 
-  // Runs it with SwiGLU of y, which is returned, or undefined if no kernel computes both.
+  // Runs it along with SwiGLU of y, which it returns. Undefined, with nothing run, if no kernel
+  // computes both.
   Tensor run_with_swiglu() const {
     backend::LinearSwiGlu args{.a = x, .weight = weight, .bias = bias, .x = y};
-    if (!backend::fuses_swiglu(args, y.device())) {
-      run();
-      return {};
-    }
+    if (!backend::fuses_swiglu(args, y.device())) return {};
     const Tensor gated = Tensor::empty({y.size(0), y.size(1) / 2}, y.dtype(), y.device());
     args.y = gated;
     backend::of(y).matmul.matmul_swiglu(args);
@@ -150,8 +148,8 @@ struct Forward {
 };
 
 // `gated`: if not null, receives SwiGLU of the result if the kernel computes that, too.
-Tensor linear_into(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
-                   Tensor* gated) {
+Tensor recorded_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       Activation activation, Tensor* gated) {
   check_linear(x, weight, bias);
   const Call call(Op::linear, {x, weight, bias});
   require_same_dtype("linear", call[0], call[1]);
@@ -169,11 +167,8 @@ Tensor linear_into(const Tensor& x, const Tensor& weight, const Tensor& bias, Ac
                         .y = y,
                         .pre = pre,
                         .tf32 = tf32};
-  if (gated != nullptr) {
-    *gated = forward.run_with_swiglu();
-  } else {
-    forward.run();
-  }
+  if (gated != nullptr) *gated = forward.run_with_swiglu();
+  if (gated == nullptr || !gated->defined()) forward.run();
   Shape shape = x.shape();
   shape[x.rank() - 1] = out;
   const auto activated =
@@ -220,13 +215,13 @@ Tensor linear_into(const Tensor& x, const Tensor& weight, const Tensor& bias, Ac
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  return linear_into(x, weight, bias, activation, nullptr);
+  return recorded_linear(x, weight, bias, activation, nullptr);
 }
 
 std::pair<Tensor, Tensor> linear_with_swiglu(const Tensor& x, const Tensor& weight,
                                              const Tensor& bias) {
   Tensor gated;
-  const Tensor y = linear_into(x, weight, bias, Activation::none, &gated);
+  const Tensor y = recorded_linear(x, weight, bias, Activation::none, &gated);
   return {y, gated};
 }
 

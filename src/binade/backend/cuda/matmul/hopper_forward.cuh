@@ -5,6 +5,15 @@
 // GELU and SwiGLU of tiles of a matmul's results.
 namespace binade::backend::cuda::fused {
 
+// Calls f(tile, group) with all groups of a warp's rows, tile after tile.
+template <int count, class Team, class F>
+__device__ inline void for_each_group_of_tiles(const ProcessingWarp<Team>& warp,
+                                               const MatmulSizes& sizes, F f) {
+  uint32_t phase = 0;
+  for (TileWalk walk(sizes); !walk.at_end(); walk.advance(), phase ^= 1)
+    for_each_group<count>(warp, phase, [&](const auto& group) { f(walk, group); });
+}
+
 // y = gelu(x), the tanh form, where x are the results.
 template <class T>
 struct GeluForward {
@@ -31,9 +40,8 @@ class GeluProcessor {
       : gelu_(gelu), warp_(warp) {}
 
   __device__ void run(const MatmulSizes& sizes) const {
-    uint32_t phase = 0;
-    for (TileWalk walk(sizes); !walk.at_end(); walk.advance(), phase ^= 1)
-      for_each_group<at_once>(warp_, phase, [&](const Group& group) { process(walk, group); });
+    for_each_group_of_tiles<at_once>(
+        warp_, sizes, [&](const TileWalk& walk, const Group& group) { process(walk, group); });
   }
 
  private:
@@ -84,9 +92,8 @@ class SwiGluProcessor {
       : swiglu_(swiglu), warp_(warp) {}
 
   __device__ void run(const MatmulSizes& sizes) const {
-    uint32_t phase = 0;
-    for (TileWalk walk(sizes); !walk.at_end(); walk.advance(), phase ^= 1)
-      for_each_group<2 * pairs>(warp_, phase, [&](const Group& group) { process(walk, group); });
+    for_each_group_of_tiles<2 * pairs>(
+        warp_, sizes, [&](const TileWalk& walk, const Group& group) { process(walk, group); });
   }
 
  private:

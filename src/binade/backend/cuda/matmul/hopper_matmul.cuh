@@ -89,8 +89,8 @@ inline bool is_uniform(const TensorView& a, std::initializer_list<const TensorVi
 // What a matmul may have beside its operands.
 struct RunOptions {
   const void* bias = nullptr;
-  TensorView results = {};  // receives the sums, if Process stores them
-  int64_t apart = Tile::columns / 2;
+  TensorView results = {};            // receives the sums, if Process stores them
+  int64_t apart = Tile::columns / 2;  // as in MatmulSizes
 };
 
 // Multiplies a [m, k] by b, which is [k, n] or [n, k] by `order`. False if the driver refuses.
