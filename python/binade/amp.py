@@ -87,7 +87,7 @@ class Fp8Recipe(_binade._Fp8Recipe):
 
     scaling: "delayed", "current", "row", "block" or "mx". format: "hybrid" (e4m3, gradients e5m2)
     or "e4m3". Other options: history, most_recent, margin (delayed); power_of_two, eps (current,
-    row); forward, dgrad, wgrad; head; skip_first, skip_last, exclude; fast_accumulation.
+    row); forward, dgrad, wgrad; head, hidden; skip_first, skip_last, exclude; fast_accumulation.
 
     >>> import binade as bn
     >>> bn.amp.Fp8Recipe("mx").scaling

@@ -115,6 +115,7 @@ void bind_fp8(nb::module_& m) {
       .def_rw("wgrad", &Fp8Recipe::wgrad)
       .def_rw("fast_accumulation", &Fp8Recipe::fast_accumulation)
       .def_rw("head", &Fp8Recipe::head)
+      .def_rw("hidden", &Fp8Recipe::hidden)
       .def_rw("skip_first", &Fp8Recipe::skip_first)
       .def_rw("skip_last", &Fp8Recipe::skip_last)
       .def_rw("exclude", &Fp8Recipe::exclude)

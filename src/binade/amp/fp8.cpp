@@ -90,4 +90,9 @@ const Fp8Recipe* fp8_head_recipe() {
   return has_head ? recipe : nullptr;
 }
 
+bool stores_hidden(const Fp8Recipe& recipe) {
+  return recipe.hidden && recipe.scaling == Fp8Scaling::delayed && recipe.forward && recipe.dgrad &&
+         recipe.wgrad;
+}
+
 }  // namespace binade::amp

@@ -46,6 +46,10 @@ struct Fp8Recipe {
   // from the values themselves, whatever `scaling` says, and a constant scale for the gradients of
   // logits, which lie in [-1, 1]. Needs all three matmuls in FP8.
   bool head = false;
+  // What SwiGLU reads, the result of a gated MLP's first linear, is stored in e4m3 instead of the
+  // autocast type: half the memory, and a rounding more. Under delayed scaling, with all three
+  // matmuls in FP8; without effect otherwise.
+  bool hidden = false;
   // Blocks that run without FP8, counted from the model's ends, and module paths that do, with all
   // modules below them.
   int64_t skip_first = 0;
@@ -89,5 +93,7 @@ class Fp8Autocast {
 const Fp8Recipe* fp8_recipe();
 // The same for an LM head; null if the recipe leaves heads out.
 const Fp8Recipe* fp8_head_recipe();
+// Whether the recipe's `hidden` has an effect.
+bool stores_hidden(const Fp8Recipe& recipe);
 
 }  // namespace binade::amp

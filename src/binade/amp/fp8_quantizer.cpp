@@ -1,8 +1,5 @@
 #include "binade/amp/fp8_quantizer.h"
 
-#include <utility>
-#include <vector>
-
 #include "binade/amp/trace.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
@@ -152,20 +149,31 @@ void Fp8LinearState::forget_weight() {
   trained_ = evaluated_ = false;
 }
 
+std::vector<std::pair<Fp8Stream*, Fp8Role>> Fp8LinearState::streams() {
+  std::vector<std::pair<Fp8Stream*, Fp8Role>> all = {
+      {&input, Fp8Role::activation}, {&weight, Fp8Role::weight}, {&gradient, Fp8Role::gradient}};
+  if (result.defined()) all.emplace_back(&result, Fp8Role::activation);
+  return all;
+}
+
 void Fp8LinearState::restart() {
   seen_storage_ = nullptr;
-  for (Fp8Stream* stream : {&input, &weight, &gradient})
-    stream->is_prepared = stream->has_no_amax = false;
+  for (const auto& [stream, role] : streams()) stream->is_prepared = stream->has_no_amax = false;
   forget_weight();
 }
 
-void Fp8LinearState::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
-  if (recipe.scaling == Fp8Scaling::delayed &&
-      (!input.defined() || input.history.numel() != recipe.history)) {
+void Fp8LinearState::begin(const Fp8Recipe& recipe, const Tensor& weight_tensor,
+                           bool stores_result) {
+  const auto is_missing = [&recipe](const Fp8Stream& stream) {
+    return recipe.scaling == Fp8Scaling::delayed &&
+           (!stream.defined() || stream.history.numel() != recipe.history);
+  };
+  if (is_missing(input)) {
     for (Fp8Stream* stream : {&input, &weight, &gradient})
       stream->create(recipe.history, weight_tensor.device());
     seen_storage_ = nullptr;
   }
+  if (stores_result && is_missing(result)) result.create(recipe.history, weight_tensor.device());
   flush(weight_tensor);
   if (seen_storage_ != weight_tensor.storage() || seen_version_ != weight_tensor.version() ||
       seen_recipe_ != recipe) {
@@ -185,10 +193,8 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
   // layer that was moved out of FP8 keeps its state.
   restart();
   if (seen_recipe_.scaling != Fp8Scaling::delayed) return;
-  const std::pair<Fp8Stream*, Fp8Role> streams[] = {
-      {&input, Fp8Role::activation}, {&weight, Fp8Role::weight}, {&gradient, Fp8Role::gradient}};
   std::vector<backend::DelayedScale> rolled;
-  for (const auto& [stream, role] : streams) {
+  for (const auto& [stream, role] : streams()) {
     if (!stream->prepared.defined())
       stream->prepared = Tensor::empty({1}, DType::f32, weight_tensor.device());
     stream->is_prepared = stream->has_no_amax = true;
@@ -207,7 +213,7 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
 
 void Fp8LinearState::before_save(const Tensor& weight_tensor) {
   flush(weight_tensor);
-  for (Fp8Stream* stream : {&input, &weight, &gradient}) stream->settle();
+  for (const auto& [stream, role] : streams()) stream->settle();
 }
 
 const Quantized& Fp8LinearState::weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "binade/amp/fp8.h"
 #include "binade/backend/quantize.h"
 #include "binade/base/function_ref.h"
@@ -14,7 +17,7 @@ ScaleGroup scale_group(const Fp8Recipe& recipe, Fp8Role role);
 // True if a whole tensor shares one scale.
 bool scales_per_tensor(const Fp8Recipe& recipe);
 
-// The scale of one layer's inputs, weights or gradients under delayed scaling.
+// The scale of one layer's inputs, weights, gradients or results under delayed scaling.
 struct Fp8Stream {
   Tensor history;    // f32 [length], newest first
   Tensor scale;      // f32 [1]
@@ -91,9 +94,10 @@ bool can_fuse_quantize(const Fp8Recipe& recipe);
 class Fp8LinearState {
  public:
   Fp8Stream input, weight, gradient;
+  Fp8Stream result;  // undefined unless the layer's result is stored in FP8
 
   // Called by each forward: rolls histories if the weight changed since the last one.
-  void begin(const Fp8Recipe& recipe, const Tensor& weight_tensor);
+  void begin(const Fp8Recipe& recipe, const Tensor& weight_tensor, bool stores_result = false);
   // The weight [out, in] for the forward, and for dgrad: transposed if groups are finer than a
   // tensor. Quantized once per step.
   const Quantized& weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor);
@@ -112,6 +116,7 @@ class Fp8LinearState {
 
  private:
   void forget_weight();
+  std::vector<std::pair<Fp8Stream*, Fp8Role>> streams();
 
   std::shared_ptr<Storage> seen_storage_;  // of the weight, at the last forward
   uint64_t seen_version_ = 0;

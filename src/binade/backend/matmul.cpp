@@ -18,8 +18,7 @@ TensorView require_one_matrix(const char* argument, const TensorView& x) {
   const TensorView matrix = only_matrix(x);
   if (x.shape[0] != 1 || !matrix.is_dense()) {
     fail("matmul", {.argument = argument,
-                    .expected = "one matrix, dense along the summed axis, where scales are finer "
-                                "than a tensor",
+                    .expected = "one dense matrix (an operand along the summed axis) beside scales",
                     .found = to_string(x.shape) + " with strides " + to_string(x.strides)});
   }
   return matrix;
@@ -80,6 +79,17 @@ TensorView only_matrix(TensorView batch) {
   batch.shape = {batch.shape[1], batch.shape[2]};
   batch.strides = {batch.strides[1], batch.strides[2]};
   return batch;
+}
+
+void matmul_quantized(const MatmulDevice& on, TensorView a, TensorView b, TensorView y,
+                      Epilogue epilogue) {
+  const memory::CategoryGuard category(memory::Category::workspace);
+  const TensorView matrix = require_one_matrix("y", y);
+  const QuantizedOutput out{.scale = epilogue.scale_y, .data = matrix, .amax = epilogue.amax_y};
+  epilogue.scale_y = epilogue.amax_y = {};
+  const Tensor values = Tensor::empty(matrix.shape, DType::f32, on.device);
+  on.matmul.matmul(a, b, batch_of_one(values), epilogue);
+  on.quantize.quantize(values, out);
 }
 
 void matmul_dequantized(const MatmulDevice& on, TensorView a, TensorView b, TensorView y,

@@ -22,6 +22,10 @@ struct Epilogue {
   TensorView scale_b = {};
   ScaleGroup group_a = {};
   ScaleGroup group_b = {};
+  // FP8 y of one matrix: y = values * scale_y (f32 [1]), saturated. amax_y (f32 [1], optional) must
+  // be 0 and becomes the largest magnitude of the values.
+  TensorView scale_y = {};
+  TensorView amax_y = {};
 };
 
 // x [m, 2 n] = a [m, k] weight^T + bias, weight being [2 n, k], and y [m, n] = swiglu(x) of the
@@ -81,6 +85,10 @@ struct MatmulDevice {
   const MatmulKernels& matmul;
   const QuantizeKernels& quantize;
 };
+
+// Multiplies into f32 and quantizes that, for `scale_y`.
+void matmul_quantized(const MatmulDevice& on, TensorView a, TensorView b, TensorView y,
+                      Epilogue epilogue);
 
 // Dequantizes the operands that have scales finer than a tensor to f32 and multiplies those.
 void matmul_dequantized(const MatmulDevice& on, TensorView a, TensorView b, TensorView y,

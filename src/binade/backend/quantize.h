@@ -34,6 +34,20 @@ struct QuantizedOutput {
   int64_t columns() const { return data.present ? data.shape[1] : transposed.shape[0]; }
 };
 
+// A matrix as it is stored: values, or FP8 data that stand for data * scale_inv, rounded to
+// `dtype`.
+struct StoredMatrix {
+  TensorView data;
+  TensorView scale_inv = {};  // f32 [1], of FP8 data
+  DType dtype = data.dtype;   // of the values
+
+  StoredMatrix(TensorView values) : data(values) {}  // NOLINT: implicit, as most are values
+  StoredMatrix(const Tensor& values) : StoredMatrix(TensorView(values)) {}  // NOLINT
+  StoredMatrix(TensorView data, TensorView scale_inv, DType dtype)
+      : data(data), scale_inv(scale_inv), dtype(dtype) {}
+  bool is_quantized() const { return is_fp8(data.dtype); }
+};
+
 // A matrix quantized with scales from its own values, one per group.
 struct GroupQuantizedOutput {
   ScaleGroup group = {};
@@ -82,13 +96,13 @@ struct QuantizeKernels {
 
   // The next five quantize a matrix that is computed on the fly and never stored. The result is bit
   // for bit that of the kernel that computes it, rounding included, followed by quantize().
-  // Operands are dense, f32, f16 or bf16.
+  // Operands are dense, f32, f16 or bf16; x of the first two may be stored in e4m3.
 
   // swiglu(x) in x's type: x [rows, 2 * width], out [rows, width].
-  void (*quantize_swiglu)(TensorView x, const QuantizedOutput& out);
+  void (*quantize_swiglu)(const StoredMatrix& x, const QuantizedOutput& out);
   // swiglu_backward(dy, x) in x's type: dy [rows, width], x and out [rows, 2 * width]. If
   // `gated` has an output (e4m3, without an amax), quantize_swiglu(x, gated) runs in the same pass.
-  void (*quantize_swiglu_backward)(TensorView dy, TensorView x, const QuantizedOutput& out,
+  void (*quantize_swiglu_backward)(TensorView dy, const StoredMatrix& x, const QuantizedOutput& out,
                                    const QuantizedOutput& gated);
   // activation_backward(dy, pre_activation) in dy's type.
   void (*quantize_activation_backward)(Activation activation, TensorView dy,

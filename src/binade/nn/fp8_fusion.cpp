@@ -11,12 +11,7 @@ std::optional<Fp8Layer> Fp8Fusion::layer(const Linear& linear) {
   if (recipe == nullptr || !amp::can_fuse_quantize(*recipe) || linear.has_adapters() ||
       linear.has_hooks())
     return std::nullopt;
-  return Fp8Layer{.weight = linear.weight,
-                  .bias = linear.bias,
-                  .activation = linear.activation,
-                  .recipe = recipe,
-                  .state = linear.fp8_,
-                  .requantizes = ops::recomputes_results(linear.weight.device())};
+  return linear.fp8_layer(*recipe, linear.activation);
 }
 
 std::optional<Fp8Norm> Fp8Fusion::norm(const RowNorm& norm, const Tensor& x) {

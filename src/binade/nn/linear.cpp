@@ -14,7 +14,9 @@
 namespace binade::nn {
 
 Linear::Linear(const LinearConfig& config, Placement placement)
-    : activation(config.activation), fp8_(std::make_shared<amp::Fp8LinearState>()) {
+    : activation(config.activation),
+      feeds_swiglu_(config.feeds_swiglu),
+      fp8_(std::make_shared<amp::Fp8LinearState>()) {
   if (config.in < 1 || config.out < 1) {
     fail("Linear", {.argument = "in, out",
                     .expected = "at least 1",
@@ -32,7 +34,8 @@ Linear::Linear(const LinearConfig& config, Placement placement)
   add_parameter("bias", bias);
   const std::pair<const char*, amp::Fp8Stream*> streams[] = {{"fp8.input.", &fp8_->input},
                                                              {"fp8.weight.", &fp8_->weight},
-                                                             {"fp8.gradient.", &fp8_->gradient}};
+                                                             {"fp8.gradient.", &fp8_->gradient},
+                                                             {"fp8.result.", &fp8_->result}};
   for (const auto& [name, stream] : streams) {
     add_buffer(std::string(name) + "history", stream->history);
     add_buffer(std::string(name) + "scale", stream->scale);
@@ -47,14 +50,19 @@ std::string Linear::description() const {
          (bias.defined() ? ")" : ", no bias)");
 }
 
+Fp8Layer Linear::fp8_layer(const amp::Fp8Recipe& recipe, Activation activated_by) const {
+  return {.weight = weight,
+          .bias = bias,
+          .activation = activated_by,
+          .recipe = &recipe,
+          .state = fp8_,
+          .requantizes = ops::recomputes_results(weight.device()),
+          .is_hidden = feeds_swiglu_ && adapters_.empty()};
+}
+
 Tensor Linear::base(const Tensor& x, Activation activated_by) {
   if (const amp::Fp8Recipe* recipe = amp::fp8_recipe())
-    return fp8_linear(x, {.weight = weight,
-                          .bias = bias,
-                          .activation = activated_by,
-                          .recipe = recipe,
-                          .state = fp8_,
-                          .requantizes = ops::recomputes_results(weight.device())});
+    return fp8_linear(x, fp8_layer(*recipe, activated_by));
   return linear(x, weight, bias, activated_by);
 }
 
@@ -123,9 +131,11 @@ void Linear::before_save() { fp8_->before_save(weight); }
 void Linear::before_load(const StateDict& state, const std::string& prefix) {
   const auto history = state.find(prefix + "fp8.input.history");
   if (history == state.end()) return;
-  for (amp::Fp8Stream* stream : {&fp8_->input, &fp8_->weight, &fp8_->gradient}) {
-    stream->create(static_cast<int>(history->second.numel()), weight.device());
-  }
+  const auto length = static_cast<int>(history->second.numel());
+  for (amp::Fp8Stream* stream : {&fp8_->input, &fp8_->weight, &fp8_->gradient})
+    stream->create(length, weight.device());
+  fp8_->result = {};
+  if (state.contains(prefix + "fp8.result.history")) fp8_->result.create(length, weight.device());
   fp8_->restart();
 }
 

@@ -9,9 +9,13 @@
 #include "binade/nn/module.h"
 #include "binade/ops/matmul/linear.h"
 
-namespace binade::amp {
-class Fp8LinearState;
+namespace binade {
+struct Fp8Layer;
 }
+namespace binade::amp {
+struct Fp8Recipe;
+class Fp8LinearState;
+}  // namespace binade::amp
 
 namespace binade::nn {
 
@@ -23,10 +27,11 @@ struct LinearConfig {
   bool bias = true;
   Activation activation = Activation::none;
   double deviation = 0;  // of normal initial weights; 0: uniform in +-1/sqrt(in), as in PyTorch
+  bool feeds_swiglu = false;  // SwiGLU alone reads its result; see Fp8Recipe::hidden
 };
 
 // activation(x weight^T + bias), weight [out, in]. Under amp::Fp8Autocast its matmuls run in FP8;
-// the scales and histories of delayed recipes are buffers fp8.{input,weight,gradient}.*.
+// the scales and histories of delayed recipes are buffers fp8.{input,weight,gradient,result}.*.
 class Linear : public Layer {
  public:
   explicit Linear(const LinearConfig& config, Placement placement = {});
@@ -55,11 +60,14 @@ class Linear : public Layer {
 
  private:
   friend struct Fp8Fusion;
+  // The arguments of FP8 ops.
+  Fp8Layer fp8_layer(const amp::Fp8Recipe& recipe, Activation activated_by) const;
   // The layer without its adapters.
   Tensor base(const Tensor& x, Activation activated_by);
   // y, the layer's output before the activation, with the adapters' additions.
   Tensor adapted(const Tensor& y, const Tensor& x);
 
+  bool feeds_swiglu_;
   std::shared_ptr<amp::Fp8LinearState> fp8_;
   std::vector<std::pair<std::string, std::unique_ptr<LoraAdapter>>> adapters_;  // by channel
 };

@@ -208,7 +208,9 @@ MLP::MLP(const MLPConfig& config, Placement placement)
           .bias = config.bias,
           .activation =
               config.gated ? Activation::none : config.activation.value_or(Activation::gelu_tanh),
-          .deviation = config.deviation},
+          .deviation = config.deviation,
+          .feeds_swiglu =
+              config.gated && config.activation.value_or(Activation::silu) == Activation::silu},
          placement),
       down({.in = config.hidden,
             .out = config.width,

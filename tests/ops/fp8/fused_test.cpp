@@ -109,15 +109,16 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, Mode m
     if (trains) x.set_requires_grad();
     return x;
   };
-  const auto layer = [&](int64_t in, int64_t out, uint64_t stream, bool trains) {
+  const auto layer = [&](int64_t in, int64_t out, uint64_t stream, bool trains, bool hidden) {
     return Fp8Layer{.weight = noise({out, in}, stream, DType::f32, trains),
                     .bias = c.bias ? noise({out}, stream + 1, DType::f32, trains) : Tensor(),
                     .recipe = &c.recipe,
                     .state = std::make_shared<amp::Fp8LinearState>(),
-                    .requantizes = mode.requantizes};
+                    .requantizes = mode.requantizes,
+                    .is_hidden = hidden};
   };
-  const Fp8Layer up = layer(c.in, 2 * c.width, 1, c.trains_up),
-                 down = layer(c.width, c.out, 3, c.trains_down);
+  const Fp8Layer up = layer(c.in, 2 * c.width, 1, c.trains_up, true),
+                 down = layer(c.width, c.out, 3, c.trains_down, false);
   const Tensor weight = noise({c.in}, 5, DType::f32, c.trains_norm),
                bias = noise({c.in}, 6, DType::f32, c.trains_norm);
   const amp::Fp8Autocast fp8(c.recipe);
@@ -156,7 +157,8 @@ std::vector<Tensor> run(const Case& c, Device device, Fp8Program program, Mode m
       if (x.defined() && x.requires_grad()) left.push_back(x.grad());
     }
     for (const amp::Fp8Stream* stream :
-         {&one->state->input, &one->state->weight, &one->state->gradient}) {
+         {&one->state->input, &one->state->weight, &one->state->gradient, &one->state->result}) {
+      if (!stream->defined()) continue;
       for (const Tensor& x : {stream->history, stream->scale, stream->pending, stream->dropped})
         left.push_back(x);
     }
@@ -190,7 +192,18 @@ const std::vector<std::pair<const char*, Case>>& cases() {
       {"x needs no gradient", {.trains_x = false}},
       {"nothing trains",
        {.trains_up = false, .trains_down = false, .trains_x = false, .trains_norm = false}},
-      {"e4m3 everywhere", {.recipe = {.format = amp::Fp8Format::e4m3, .history = 2}}}};
+      {"e4m3 everywhere", {.recipe = {.format = amp::Fp8Format::e4m3, .history = 2}}},
+      {"hidden", {.recipe = {.history = 3, .hidden = true}}},
+      {"hidden, f16",
+       {.type = DType::f16, .recipe = {.history = 3, .hidden = true}, .stream = DType::f16}},
+      {"hidden, no autocast",
+       {.type = DType::f32, .recipe = {.history = 3, .hidden = true}, .stream = DType::f32}},
+      {"hidden, ragged",
+       {.rows = 38, .in = 19, .width = 27, .out = 11, .recipe = {.history = 3, .hidden = true}}},
+      {"hidden, large",
+       {.rows = 272, .in = 48, .width = 144, .out = 160, .recipe = {.hidden = true}}},
+      {"hidden, bias", {.bias = true, .recipe = {.history = 3, .hidden = true}}},
+      {"hidden, up is frozen", {.trains_up = false, .recipe = {.history = 3, .hidden = true}}}};
   return all;
 }
 
@@ -260,6 +273,32 @@ TEST(Fp8Fused, KeepsNoDataThatItQuantizesAgain) {
   EXPECT_NEAR(held_by(false, 1) - held_by(true, 1), weights + activations, scales);
   // Gradient accumulation quantizes weights a second time and then keeps them.
   EXPECT_NEAR(held_by(false, 3) - held_by(true, 3), 3 * activations, scales);
+}
+
+// Half of 16-bit values, and a scale.
+TEST(Fp8Fused, KeepsHiddenInFp8) {
+  const Case c{.rows = 64, .in = 128, .width = 128, .out = 128};
+  const amp::Autocast autocast(DType::bf16);
+  const auto held_by = [&](bool hidden) {
+    const Fp8Recipe recipe{.history = 3, .hidden = hidden};
+    const amp::Fp8Autocast fp8(recipe);
+    const auto layer = [&](int64_t in, int64_t out) {
+      return Fp8Layer{.weight = test::noise_leaf({out, in}, 1),
+                      .recipe = &recipe,
+                      .state = std::make_shared<amp::Fp8LinearState>(),
+                      .requantizes = true,
+                      .is_hidden = true};
+    };
+    const Fp8Layer up = layer(c.in, 2 * c.width), down = layer(c.width, c.out);
+    const Tensor x = test::noise_leaf({c.rows, c.in}, 2, DType::bf16);
+    fp8_swiglu_mlp(x, up, down);  // creates the scales
+    for (const Fp8Layer* one : {&up, &down}) one->weight.bump_version();
+    const int64_t before = memory::statistics().allocated;
+    const Tensor y = fp8_swiglu_mlp(x, up, down);
+    return memory::statistics().allocated - before;
+  };
+  constexpr int64_t scales = 64;
+  EXPECT_NEAR(held_by(false) - held_by(true), c.rows * 2 * c.width, scales);
 }
 
 // A changed weight means other scales.

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+#include <set>
+
 #include "binade/amp/autocast.h"
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/elementwise/unary.h"
@@ -44,6 +48,64 @@ TEST(Fp8Layer, HasTheSameBitsIfItQuantizesAgain) {
     const Matmuls kept = fp8_matmuls(recipe), again = fp8_matmuls(recipe, true);
     for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(test::same_bits(again[i], kept[i])) << i;
   }
+}
+
+// A result that SwiGLU reads: e4m3 under the scale of past amaxes, then values again. Gradients are
+// those of a layer without it.
+TEST(Fp8Layer, StoresAHiddenResultInE4m3) {
+  const Fp8Recipe recipe{.history = 2, .hidden = true};
+  const auto state = std::make_shared<amp::Fp8LinearState>(),
+             plain_state = std::make_shared<amp::Fp8LinearState>();
+  const Tensor x = test::noise_leaf({24, 40}, 1, DType::bf16),
+               weight = test::noise_leaf({56, 40}, 2);
+  const amp::Autocast autocast(DType::bf16);
+  const auto run = [&](bool is_hidden, const std::shared_ptr<amp::Fp8LinearState>& of) {
+    return fp8_linear(x,
+                      {.weight = weight, .recipe = &recipe, .state = of, .is_hidden = is_hidden});
+  };
+  for (int step = 0; step < 2; ++step) {
+    const Tensor plain = run(false, plain_state);
+    const Tensor y = run(true, state);
+    const auto scale = static_cast<float>(state->result.scale.item());
+    const std::vector<double> values = test::read(y), exact = test::read(plain);
+    double amax = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      // The values before are rounded to bf16 here, to f32 there: one binade of e4m3 has 8 numbers.
+      const double magnitude = std::max(std::abs(exact[i]) * scale, 0x1p-6);
+      EXPECT_NEAR(values[i] * scale, exact[i] * scale, magnitude * (1.0 / 16 + 1.0 / 128));
+      amax = std::max(amax, std::abs(exact[i]));
+    }
+    EXPECT_NEAR(state->result.pending.item(), amax, amax / 256);
+    // Afterwards the scale makes the most of e4m3, with as many distinct values as it has at most.
+    EXPECT_NEAR(scale, step == 0 ? 1 : 448 / amax, step == 0 ? 0 : 448 / amax / 100);
+    EXPECT_LT(std::set<double>(values.begin(), values.end()).size(), 256u);
+    weight.bump_version();
+  }
+  const auto gradients = [&](bool is_hidden) {
+    const Tensor y = run(is_hidden, std::make_shared<amp::Fp8LinearState>());
+    x.zero_grad();
+    weight.zero_grad();
+    y.backward(test::noise(y.shape(), 3, y.dtype()));
+    return std::array{x.grad(), weight.grad()};
+  };
+  const auto stored = gradients(true), plain = gradients(false);
+  for (size_t i = 0; i < stored.size(); ++i) EXPECT_TRUE(test::same_bits(stored[i], plain[i])) << i;
+}
+
+// Recipes without delayed scales, or with a matmul in another type, have values.
+TEST(Fp8Layer, StoresNoOtherResults) {
+  Fp8Recipe recipe{.hidden = true};
+  Fp8Layer layer{.recipe = &recipe, .is_hidden = true};
+  EXPECT_TRUE(ops::stores_result(layer));
+  layer.activation = Activation::relu;
+  EXPECT_FALSE(ops::stores_result(layer));
+  layer.activation = Activation::none;
+  recipe.wgrad = false;
+  EXPECT_FALSE(ops::stores_result(layer));
+  recipe = {.scaling = Fp8Scaling::current, .hidden = true};
+  EXPECT_FALSE(ops::stores_result(layer));
+  recipe = {};
+  EXPECT_FALSE(ops::stores_result(layer));
 }
 
 // The output of attention is kept by its own backward anyway. Other inputs are not.

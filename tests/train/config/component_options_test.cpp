@@ -23,6 +23,7 @@ TEST(ComponentOptions, AnFp8RecipeHasEverySettingOfItsRun) {
   config.fp8_skip_first = 1;
   config.fp8_skip_last = 2;
   config.fp8_head = true;
+  config.fp8_hidden = true;
   const amp::Fp8State state = fp8_state(config);
   EXPECT_TRUE(state.enabled);
   EXPECT_EQ(state.recipe.scaling, amp::Fp8Scaling::current);
@@ -32,6 +33,7 @@ TEST(ComponentOptions, AnFp8RecipeHasEverySettingOfItsRun) {
   EXPECT_EQ(state.recipe.skip_first, 1);
   EXPECT_EQ(state.recipe.skip_last, 2);
   EXPECT_TRUE(state.recipe.head);
+  EXPECT_TRUE(state.recipe.hidden);
   EXPECT_FALSE(fp8_state(small_config("bf16")).enabled);
 }
 

@@ -31,6 +31,10 @@ TEST(Warnings, NamesSettingsWithoutEffect) {
   EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"fp8-scaling", "mx"}}), IsEmpty());
   EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"fp8-scaling", "mx"}, {"fp8-history", "4"}}),
               ElementsAre(HasSubstr("--fp8-history")));
+  EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"model", "llama"}, {"fp8-hidden", "true"}}),
+              IsEmpty());
+  EXPECT_THAT(warnings_of({{"precision", "fp8"}, {"model", "gpt2"}, {"fp8-hidden", "true"}}),
+              ElementsAre(HasSubstr("--fp8-hidden has no effect")));
   EXPECT_THAT(warnings_of({{"device", "cpu"}, {"graph", "off"}}),
               ElementsAre("--graph has no effect without a GPU"));
 }

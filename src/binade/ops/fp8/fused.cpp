@@ -27,10 +27,28 @@ bool trains(const Fp8Layer& layer) {
   return layer.weight.requires_grad() || (layer.bias.defined() && layer.bias.requires_grad());
 }
 
+// What SwiGLU reads: values, or FP8 data that stand for values of `dtype`.
+struct Hidden {
+  Saved data;
+  Saved scale_inv = {};  // of FP8 data
+  DType dtype = DType::f32;
+
+  backend::StoredMatrix stored() const {
+    return is_fp8(data->dtype()) ? backend::StoredMatrix(data, scale_inv, dtype)
+                                 : backend::StoredMatrix(data.get());
+  }
+  Tensor values() const {
+    if (!is_fp8(data->dtype())) return data;
+    const Tensor result = Tensor::empty(data->shape(), dtype, data->device());
+    backend::of(result).quantize.dequantize(data, scale_inv, {}, result);
+    return result;
+  }
+};
+
 // Two layers around swiglu.
 struct MlpMatmuls {
   Fp8LayerMatmuls up, down;
-  Saved hidden;
+  Hidden hidden;
   bool up_has_backward;  // whether anything before `down` needs a gradient
 
   // `parameters`: the slots of up's weight and bias, then of down's. dinput() as in
@@ -42,7 +60,8 @@ struct MlpMatmuls {
     if (!waits) down.wgrad(dout, parameters[2]);
     if (!up_has_backward) return;
     const bool is_tight = waits && sets_peak();
-    Tensor dgated = Tensor::empty({dy.size(0), hidden->size(1) / 2}, hidden->dtype(), dy.device());
+    Tensor dgated =
+        Tensor::empty({dy.size(0), hidden.data->size(1) / 2}, hidden.dtype, dy.device());
     down.dgrad(dout, {dgated, false});
     amp::DroppedQuantized dropped;
     if (is_tight) dropped = down.dropped(dout);
@@ -72,8 +91,8 @@ struct MlpMatmuls {
   bool sets_peak() const {
     // Of each element of `gated`: 2 bytes of its gradient, 4 of that of `hidden` in both orders of
     // its data, and its own.
-    const int64_t bytes = (2 + 4 + 1) * hidden->numel() / 2;
-    const Device device = hidden->device();
+    const int64_t bytes = (2 + 4 + 1) * hidden.data->numel() / 2;
+    const Device device = hidden.data->device();
     return memory::allocated(device) + bytes > memory::peak(device);
   }
 
@@ -83,15 +102,16 @@ struct MlpMatmuls {
                                           Quantized* gated) const {
     const auto& kernels = backend::of(dgated);
     return up.gradient(
-        hidden, bias,
+        hidden.data->shape(), hidden.dtype, bias,
         [&](const Tensor& dx) {
-          kernels.activation.swiglu_backward({dgated, hidden, dx});
+          const Tensor values = hidden.values();
+          kernels.activation.swiglu_backward({dgated, values, dx});
         },
         [&](const backend::QuantizedOutput& dx) {
           if (gated == nullptr)
-            return kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx, {});
+            return kernels.quantize.quantize_swiglu_backward(dgated, hidden.stored(), dx, {});
           *gated = down.input_again([&](const backend::QuantizedOutput& out) {
-            kernels.quantize.quantize_swiglu_backward(dgated, hidden, dx, out);
+            kernels.quantize.quantize_swiglu_backward(dgated, hidden.stored(), dx, out);
           });
         });
   }
@@ -111,20 +131,10 @@ struct RotatedMatmuls {
     const auto write_quantized = [&](const backend::QuantizedOutput& out) {
       backend::of(dy).quantize.quantize_rope(back.operands(viewed(dy, heads)), out);
     };
-    linear.backward(linear.gradient(dy, parameters[1], write, write_quantized), parameters[0],
-                    dinput);
+    linear.backward(linear.gradient(dy.shape(), dy.dtype(), parameters[1], write, write_quantized),
+                    parameters[0], dinput);
   }
 };
-
-// {the matmuls, y}.
-std::pair<Fp8LayerMatmuls, Tensor> linear_forward(const Fp8Layer& layer,
-                                                  const Fp8LayerMatmuls::Matrix& input,
-                                                  const Fp8Forward& forward) {
-  const Tensor& data = input.quantized.data;
-  const Tensor y =
-      Tensor::empty({data.size(0), layer.weight.size(0)}, forward.dtype, data.device());
-  return {Fp8LayerMatmuls(layer, input, forward, y), y};
-}
 
 // The input of `layer` that `quantize` computes. `kept`: its operands are kept for the backward.
 Fp8LayerMatmuls::Matrix computed_input(const Fp8Layer& layer, const Fp8Forward& forward,
@@ -138,25 +148,35 @@ Fp8LayerMatmuls::Matrix computed_input(const Fp8Layer& layer, const Fp8Forward& 
   return input;
 }
 
+std::pair<Fp8LayerMatmuls, Hidden> hidden_forward(const Fp8Layer& up,
+                                                  const Fp8LayerMatmuls::Matrix& input,
+                                                  const Fp8Forward& forward) {
+  if (!stores_result(up)) {
+    const auto [matmuls, y] = values_forward(up, input, forward);
+    return {matmuls, {Saved(y), {}, forward.dtype}};
+  }
+  const auto [matmuls, y] = stored_forward(up, input, forward);
+  return {matmuls, {Saved(y.data), Saved(y.scale_inv), forward.dtype}};
+}
+
 std::pair<MlpMatmuls, Tensor> mlp_forward(const Fp8Layer& up, const Fp8Layer& down,
                                           const Fp8LayerMatmuls::Matrix& input,
                                           const Fp8Forward& forward) {
   const Device device = input.quantized.data.device();
   const int64_t rows = input.quantized.data.size(0), width = down.weight.size(1);
-  const Tensor hidden = Tensor::empty({rows, 2 * width}, forward.dtype, device);
-  const Fp8LayerMatmuls first(up, input, forward, hidden);
+  const auto [first, hidden] = hidden_forward(up, input, forward);
   const bool up_has_backward = forward.recording && (forward.input_needs_grad || trains(up));
   const Fp8LayerMatmuls::Matrix gated = computed_input(
       down, forward, {rows, width}, device,
-      [hidden = Saved(hidden)](const backend::QuantizedOutput& out) {
-        backend::of(hidden.get()).quantize.quantize_swiglu(hidden, out);
+      [hidden = hidden](const backend::QuantizedOutput& out) {
+        backend::of(hidden.data.get()).quantize.quantize_swiglu(hidden.stored(), out);
       },
       up_has_backward);
   const Tensor y = Tensor::empty({rows, down.weight.size(0)}, forward.dtype, device);
   Fp8Forward down_forward = forward;
   down_forward.input_needs_grad = up_has_backward;
   const Fp8LayerMatmuls second(down, gated, down_forward, y);
-  return {MlpMatmuls{first, second, up_has_backward ? hidden : Tensor(), up_has_backward}, y};
+  return {MlpMatmuls{first, second, up_has_backward ? hidden : Hidden(), up_has_backward}, y};
 }
 
 void check_mlp(const Fp8Layer& up, const Fp8Layer& down, int64_t in) {
@@ -300,7 +320,7 @@ Tensor fp8_swiglu_mlp(const Tensor& x, const Fp8Layer& up, const Fp8Layer& down)
   const amp::Autocast off(amp::disabled_autocast());  // FP8 is quantized from the values as given
   const Call call(Op::linear, {x, up.weight, up.bias, down.weight, down.bias});
   const auto [rows, in] = rows_of(x.shape());
-  for (const Fp8Layer* layer : {&up, &down}) layer->state->begin(*layer->recipe, layer->weight);
+  for (const Fp8Layer* layer : {&up, &down}) begin(*layer);
   const Fp8Forward forward{.dtype = dtype,
                            .recording = call.recording(),
                            .input_needs_grad = call.recording() && x.requires_grad(),
@@ -317,21 +337,21 @@ Tensor fp8_swiglu_mlp(const Tensor& x, const Fp8Layer& up, const Fp8Layer& down)
 
 std::pair<Tensor, Tensor> fp8_norm_linear(const Fp8Norm& norm, const Fp8Layer& layer) {
   check_layer("weight", layer, norm.x.size(-1));
-  layer.state->begin(*layer.recipe, layer.weight);
+  begin(layer);
   return after_norm(norm, layer, {layer.weight, layer.bias},
                     [&](const Fp8LayerMatmuls::Matrix& normed, const Fp8Forward& forward) {
-                      return linear_forward(layer, normed, forward);
+                      return values_forward(layer, normed, forward);
                     });
 }
 
 std::pair<Tensor, Tensor> fp8_norm_linear_rope(const Fp8Norm& norm, const Fp8Layer& layer,
                                                const Fp8Rope& rope) {
   check_layer("weight", layer, norm.x.size(-1));
-  layer.state->begin(*layer.recipe, layer.weight);
+  begin(layer);
   const Shape heads{norm.x.size(0), norm.x.size(1), layer.weight.size(0) / rope.dim, rope.dim};
   return after_norm(norm, layer, {layer.weight, layer.bias},
                     [&](const Fp8LayerMatmuls::Matrix& normed, const Fp8Forward& forward) {
-                      const auto [linear, y] = linear_forward(layer, normed, forward);
+                      const auto [linear, y] = values_forward(layer, normed, forward);
                       const Tensor result = viewed(y, heads);
                       const Rotation rotation =
                           Rotation::of(result, rope.cosine, rope.sine, 0, rope.rotated);
@@ -343,7 +363,7 @@ std::pair<Tensor, Tensor> fp8_norm_linear_rope(const Fp8Norm& norm, const Fp8Lay
 std::pair<Tensor, Tensor> fp8_norm_swiglu_mlp(const Fp8Norm& norm, const Fp8Layer& up,
                                               const Fp8Layer& down) {
   check_mlp(up, down, norm.x.size(-1));
-  for (const Fp8Layer* layer : {&up, &down}) layer->state->begin(*layer->recipe, layer->weight);
+  for (const Fp8Layer* layer : {&up, &down}) begin(*layer);
   return after_norm(norm, up, {up.weight, up.bias, down.weight, down.bias},
                     [&](const Fp8LayerMatmuls::Matrix& normed, const Fp8Forward& forward) {
                       return mlp_forward(up, down, normed, forward);

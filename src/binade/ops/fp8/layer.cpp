@@ -1,5 +1,8 @@
 #include "binade/ops/fp8/layer.h"
 
+#include <optional>
+
+#include "binade/amp/trace.h"
 #include "binade/ops/common.h"
 #include "binade/ops/fp8/matmul.h"
 
@@ -21,6 +24,15 @@ bool requantizes(const Fp8Layer& layer) {
   const amp::Fp8Recipe& recipe = *layer.recipe;
   return layer.requantizes && recipe.scaling == amp::Fp8Scaling::delayed && recipe.forward &&
          recipe.dgrad && recipe.wgrad;
+}
+
+bool stores_result(const Fp8Layer& layer) {
+  return layer.is_hidden && layer.activation == Activation::none &&
+         amp::stores_hidden(*layer.recipe);
+}
+
+void begin(const Fp8Layer& layer) {
+  layer.state->begin(*layer.recipe, layer.weight, stores_result(layer));
 }
 
 DType linear_dtype(DType input) {
@@ -54,15 +66,42 @@ Fp8LayerMatmuls::Matrix quantized_input(const Fp8Layer& layer, const Fp8Forward&
   return input;
 }
 
+std::pair<Fp8LayerMatmuls, Quantized> stored_forward(const Fp8Layer& layer,
+                                                     const Fp8LayerMatmuls::Matrix& input,
+                                                     const Fp8Forward& forward) {
+  const Tensor& rows = input.quantized.data;
+  Fp8Quantizer quantizer{*layer.recipe, Fp8Role::activation, layer.state->result,
+                         forward.records_amax};
+  quantizer.rows_only = true;  // no matmul reads it
+  std::optional<Fp8LayerMatmuls> matmuls;
+  const Quantized y = quantizer.quantize_fused(
+      {rows.size(0), layer.weight.size(0)}, rows.device(),
+      [&](const backend::QuantizedOutput& out) { matmuls.emplace(layer, input, forward, out); });
+  return {*matmuls, y};
+}
+
+std::pair<Fp8LayerMatmuls, Tensor> values_forward(const Fp8Layer& layer,
+                                                  const Fp8LayerMatmuls::Matrix& input,
+                                                  const Fp8Forward& forward) {
+  const Tensor& rows = input.values.defined() ? input.values : input.quantized.data;
+  const Tensor y =
+      Tensor::empty({rows.size(0), layer.weight.size(0)}, forward.dtype, rows.device());
+  if (!stores_result(layer)) return {Fp8LayerMatmuls(layer, input, forward, y), y};
+  const auto [matmuls, stored] = stored_forward(layer, input, forward);
+  amp::trace_cast(y, stored.data);
+  backend::of(y).quantize.dequantize(stored.data, stored.scale_inv, stored.group, y);
+  return {matmuls, y};
+}
+
 Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
-                                 const Fp8Forward& forward, const Tensor& y)
+                                 const Fp8Forward& forward, const Result& y)
     : recipe_(*layer.recipe),
       state_(layer.state),
       activation_(layer.activation),
       forward_(forward),
       tf32_(amp::matmul_precision() == amp::MatmulPrecision::high) {
   const bool keeps_pre = forward.recording && layer.activation != Activation::none;
-  const Tensor pre = keeps_pre ? Tensor::empty_like(y) : Tensor();
+  const Tensor pre = keeps_pre ? Tensor::empty_like(y.values) : Tensor();
   const backend::Epilogue epilogue{
       .bias = layer.bias,
       .activation = layer.activation,
@@ -73,10 +112,15 @@ Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
   if (recipe_.forward) {
     weight = requantizes(layer) ? state_->weight_rows_once(recipe_, layer.weight)
                                 : state_->weight_rows(recipe_, layer.weight);
-    fp8_matmul(rowwise(input.quantized), transposed(rowwise(weight)), {y, false}, epilogue);
+    const ScaledMatrix rows = rowwise(input.quantized), columns = transposed(rowwise(weight));
+    if (y.quantized.data.present) {
+      fp8_matmul(rows, columns, y.quantized, epilogue);
+    } else {
+      fp8_matmul(rows, columns, {y.values, false}, epilogue);
+    }
   } else {
     fp8_matmul(as_type(input.values, forward.dtype),
-               transposed(as_type(layer.weight, forward.dtype)), {y, false}, epilogue);
+               transposed(as_type(layer.weight, forward.dtype)), {y.values, false}, epilogue);
   }
   pre_activation_ = Saved(pre);
   if (forward.recording) save(layer, input, weight);
@@ -154,11 +198,12 @@ Fp8LayerMatmuls::Matrix Fp8LayerMatmuls::gradient(const Tensor& dy, const GradSl
 }
 
 Fp8LayerMatmuls::Matrix Fp8LayerMatmuls::gradient(
-    const Tensor& hidden, const GradSlot& bias, FunctionRef<void(const Tensor&)> write,
+    const Shape& shape, DType dtype, const GradSlot& bias, FunctionRef<void(const Tensor&)> write,
     FunctionRef<void(const backend::QuantizedOutput&)> write_quantized) const {
+  const Device device = state_->gradient.scale.device();
   if (!bias.needs_grad())
-    return {gradient_quantizer().quantize_fused(hidden.shape(), hidden.device(), write_quantized)};
-  const Tensor values = Tensor::empty(hidden.shape(), hidden.dtype(), hidden.device());
+    return {gradient_quantizer().quantize_fused(shape, device, write_quantized)};
+  const Tensor values = Tensor::empty(shape, dtype, device);
   write(values);
   return gradient(values, bias);
 }

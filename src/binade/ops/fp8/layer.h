@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "binade/amp/fp8_quantizer.h"
 #include "binade/autograd/node.h"
@@ -20,6 +21,8 @@ struct Fp8Layer {
   // Delayed recipes: the quantized weight, and inputs whose values are kept anyway, are quantized
   // again in the backward instead of kept.
   bool requantizes = false;
+  // SwiGLU alone reads the result, so that recipes may store it in FP8.
+  bool is_hidden = false;
 };
 
 }  // namespace binade
@@ -43,6 +46,11 @@ using Quantize = std::function<void(const backend::QuantizedOutput&)>;
 // Whether the layer's recipe lets it do without kept data; see Fp8Layer::requantizes.
 bool requantizes(const Fp8Layer& layer);
 
+// Whether the layer's result is stored in FP8.
+bool stores_result(const Fp8Layer& layer);
+// Starts a forward of the layer.
+void begin(const Fp8Layer& layer);
+
 // The dtype of a linear's result under this thread's autocast state.
 DType linear_dtype(DType input);
 // The shape with `size` as its last axis.
@@ -62,9 +70,18 @@ class Fp8LayerMatmuls {
     Quantize again = {};  // of an input: quantizes it in the backward, so that no data is kept
   };
 
+  // Where the forward writes its result: values, or FP8 data if the layer stores those.
+  struct Result {
+    Tensor values = {};
+    backend::QuantizedOutput quantized = {};
+
+    Result(const Tensor& values) : values(values) {}                             // NOLINT
+    Result(const backend::QuantizedOutput& quantized) : quantized(quantized) {}  // NOLINT
+  };
+
   // Writes y [rows, out] = activation(input weight^T + bias) and saves what the backward reads.
   Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input, const Fp8Forward& forward,
-                  const Tensor& y);
+                  const Result& y);
 
   // The backward. `parameters` are the slots of weight and bias. dinput() is called when its memory
   // is needed; it has no buffer if the input needs no gradient.
@@ -77,9 +94,9 @@ class Fp8LayerMatmuls {
 
   // Its parts. The gradient before the activation; also adds the bias's gradient.
   Matrix gradient(const Tensor& dy, const autograd::GradSlot& bias) const;
-  // The same for a gradient of hidden's shape and dtype that a kernel computes: `write` its values,
-  // needed only for the bias, or `write_quantized`.
-  Matrix gradient(const Tensor& hidden, const autograd::GradSlot& bias,
+  // The same for a gradient that a kernel computes: `write` its values, of `dtype`, needed only for
+  // the bias, or `write_quantized`.
+  Matrix gradient(const Shape& shape, DType dtype, const autograd::GradSlot& bias,
                   FunctionRef<void(const Tensor&)> write,
                   FunctionRef<void(const backend::QuantizedOutput&)> write_quantized) const;
   // A gradient whose data is dropped between two uses.
@@ -121,6 +138,15 @@ class Fp8LayerMatmuls {
   autograd::Saved wgrad_values_, dgrad_weight_values_;  // for the others
   autograd::Saved weight_;  // unchanged as long as the scales of this step hold
 };
+
+// The forward of a layer and its result [rows, out]: of one that stores it in FP8, the values that
+// its data stand for, or the data alone.
+std::pair<Fp8LayerMatmuls, Tensor> values_forward(const Fp8Layer& layer,
+                                                  const Fp8LayerMatmuls::Matrix& input,
+                                                  const Fp8Forward& forward);
+std::pair<Fp8LayerMatmuls, Quantized> stored_forward(const Fp8Layer& layer,
+                                                     const Fp8LayerMatmuls::Matrix& input,
+                                                     const Fp8Forward& forward);
 
 // The input x of a layer, with its values as a matrix.
 Fp8LayerMatmuls::Matrix quantized_input(const Fp8Layer& layer, const Fp8Forward& forward,

@@ -33,20 +33,19 @@ Tensor fp8_linear(const Tensor& x, const Fp8Layer& layer) {
                            .records_amax = autograd::grad_enabled()};
   const int64_t rows = rows_of(x.shape()).rows, in = layer.weight.size(1);
   const int64_t out = layer.weight.size(0);
-  layer.state->begin(recipe, layer.weight);
+  begin(layer);
 
   Fp8LayerMatmuls::Matrix input{.quantized = {}, .values = viewed(dense(x), {rows, in})};
   if (recipe.forward || (recipe.wgrad && amp::scales_per_tensor(recipe)))
     input = quantized_input(layer, forward, x, input.values);
-  const Tensor y = Tensor::empty({rows, out}, dtype, x.device());
-  const Fp8LayerMatmuls matmuls(layer, input, forward, y);
+  const auto [matmuls, y] = values_forward(layer, input, forward);
   const Tensor result = viewed(y, with_last_size(x.shape(), out));
   if (!forward.recording) return call.result(result);
-  return call.result(result,
-                     [matmuls, flat = Shape{rows, in}, out](const Tensor& dy, GradSlots dx) {
-                       matmuls.backward(viewed(dense(dy), {flat[0], out}), dx.subspan(1),
-                                        [&] { return input_target(dx[0], flat); });
-                     });
+  return call.result(
+      result, [matmuls = matmuls, flat = Shape{rows, in}, out](const Tensor& dy, GradSlots dx) {
+        matmuls.backward(viewed(dense(dy), {flat[0], out}), dx.subspan(1),
+                         [&] { return input_target(dx[0], flat); });
+      });
 }
 
 }  // namespace binade

@@ -3,6 +3,20 @@
 #include "binade/backend/backend.h"
 
 namespace binade::ops {
+namespace {
+
+void run(const ScaledMatrix& a, const ScaledMatrix& b, const TensorView& y,
+         backend::Epilogue& epilogue) {
+  epilogue.scale_a = a.scale_inv;
+  epilogue.scale_b = b.scale_inv;
+  epilogue.group_a = a.group;
+  epilogue.group_b = b.group;
+  backend::of(a.matrix).matmul.matmul(backend::batch_of_one(a.matrix),
+                                      backend::batch_of_one(b.matrix), backend::batch_of_one(y),
+                                      epilogue);
+}
+
+}  // namespace
 
 ScaledMatrix rowwise(const Quantized& q) { return {q.data, q.scale_inv, q.group}; }
 
@@ -23,13 +37,14 @@ ScaledMatrix transposed(const ScaledMatrix& x) {
 void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const autograd::GradSlot::Target& y,
                 backend::Epilogue epilogue) {
   epilogue.beta = y.accumulate ? 1.0f : 0.0f;
-  epilogue.scale_a = a.scale_inv;
-  epilogue.scale_b = b.scale_inv;
-  epilogue.group_a = a.group;
-  epilogue.group_b = b.group;
-  backend::of(y.buffer).matmul.matmul(backend::batch_of_one(a.matrix),
-                                      backend::batch_of_one(b.matrix),
-                                      backend::batch_of_one(y.buffer), epilogue);
+  run(a, b, y.buffer, epilogue);
+}
+
+void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const backend::QuantizedOutput& y,
+                backend::Epilogue epilogue) {
+  epilogue.scale_y = y.scale;
+  epilogue.amax_y = y.amax;
+  run(a, b, y.data, epilogue);
 }
 
 Quantized kept_for_wgrad(Quantized q) {

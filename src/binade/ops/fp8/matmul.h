@@ -2,6 +2,7 @@
 
 #include "binade/autograd/node.h"
 #include "binade/backend/matmul.h"
+#include "binade/backend/quantize.h"
 #include "binade/tensor/quantized.h"
 
 // Matmuls of quantized matrices, for the ops that run linears in FP8. Not part of the public
@@ -27,6 +28,10 @@ ScaledMatrix transposed(const ScaledMatrix& x);
 
 // y = a x b with f32 sums, plus the gradient that y holds if it accumulates.
 void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const autograd::GradSlot::Target& y,
+                backend::Epilogue epilogue = {});
+
+// The same, quantized to y.data; y.amax must be 0.
+void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const backend::QuantizedOutput& y,
                 backend::Epilogue epilogue = {});
 
 // q without the data that wgrad does not read.

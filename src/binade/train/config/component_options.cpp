@@ -276,6 +276,7 @@ amp::Fp8State fp8_state(const Config& config) {
                               .history = static_cast<int>(config.fp8_history),
                               .margin = static_cast<int>(config.fp8_margin),
                               .head = config.fp8_head,
+                              .hidden = config.fp8_hidden,
                               .skip_first = config.fp8_skip_first,
                               .skip_last = config.fp8_skip_last};
   amp::Fp8State state = fp8_state_of(config.precision == Precision::fp8, recipe, config.overrides);

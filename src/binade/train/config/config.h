@@ -42,6 +42,7 @@ struct Config {
   amp::Fp8Format fp8_format = amp::Fp8Format::hybrid;
   int64_t fp8_history = 16, fp8_margin = 0, fp8_skip_first = 0, fp8_skip_last = 0;
   bool fp8_head = false;
+  bool fp8_hidden = false;
   bool auto_precision = false;
   std::string precision_plan;
   double scale_init = 65536;

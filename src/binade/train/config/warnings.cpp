@@ -22,6 +22,10 @@ bool is_llama(const Config& c) { return c.model == ModelFamily::llama; }
 bool is_fp8(const Config& c) { return c.precision == Precision::fp8; }
 bool is_fp16(const Config& c) { return c.precision == Precision::fp16; }
 bool is_delayed(const Config& c) { return is_fp8(c) && c.fp8_scaling == amp::Fp8Scaling::delayed; }
+// A folder's model may have SwiGLU, too.
+bool stores_hidden(const Config& c) {
+  return is_delayed(c) && (is_llama(c) || !c.init_from.empty());
+}
 bool is_on_gpu(const Config& c) { return device_of(c).is_cuda(); }
 bool has_lora(const Config& c) { return c.lora_rank > 0; }
 bool has_moments(const Config& c) { return c.optimizer != OptimizerKind::adafactor; }
@@ -37,6 +41,8 @@ constexpr Conditional conditionals[] = {
     {"fp8_skip_first", is_fp8, "without --precision fp8"},
     {"fp8_skip_last", is_fp8, "without --precision fp8"},
     {"fp8_head", is_fp8, "without --precision fp8"},
+    {"fp8_hidden", stores_hidden,
+     "without --precision fp8, its delayed scaling and a model with SwiGLU"},
     {"scale_init", is_fp16, "without --precision fp16"},
     {"scale_growth_interval", is_fp16, "without --precision fp16"},
     {"alpha", has_lora, "without --lora-rank"},

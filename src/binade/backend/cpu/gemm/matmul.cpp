@@ -11,9 +11,9 @@ float scale_or_one(const TensorView& scale) { return scale.present ? *scale.as<f
 
 void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) {
   require_floating(a, b, y, epilogue);
-  if (has_groups(epilogue)) {
-    return matmul_dequantized({Device::cpu(), matmul_kernels, quantize_kernels}, a, b, y, epilogue);
-  }
+  const MatmulDevice cpu{Device::cpu(), matmul_kernels, quantize_kernels};
+  if (epilogue.scale_y.present) return matmul_quantized(cpu, a, b, y, epilogue);
+  if (has_groups(epilogue)) return matmul_dequantized(cpu, a, b, y, epilogue);
   const TensorView& pre = epilogue.pre_activation;
   if (pre.present && pre.shape[2] > 1 && pre.strides[2] != 1) {
     fail("matmul",

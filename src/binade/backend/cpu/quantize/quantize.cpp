@@ -162,17 +162,40 @@ void quantize_fused(DType dtype, const QuantizedOutput& out, F compute) {
   });
 }
 
-void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
+void dequantize(TensorView data, TensorView scale_inv, ScaleGroup group, TensorView x);
+
+// The values of rows [top, top + count).
+class StoredRows {
+ public:
+  StoredRows(const StoredMatrix& x, int64_t top, int64_t count)
+      : values_(rows_of(x.data, top, count)) {
+    if (!x.is_quantized()) return;
+    const TensorView data = values_;
+    scratch_ = std::make_unique_for_overwrite<uint8_t[]>(static_cast<size_t>(data.numel()) *
+                                                         size_of(x.dtype));
+    values_.data = scratch_.get();
+    values_.dtype = x.dtype;
+    dequantize(data, x.scale_inv, {}, values_);
+  }
+  const TensorView& values() const { return values_; }
+
+ private:
+  TensorView values_;
+  std::unique_ptr<uint8_t[]> scratch_;
+};
+
+void quantize_swiglu(const StoredMatrix& x, const QuantizedOutput& out) {
   quantize_fused(x.dtype, out, [&](int64_t top, int64_t count, const TensorView& y) {
-    activation_kernels.swiglu(rows_of(x, top, count), y);
+    activation_kernels.swiglu(StoredRows(x, top, count).values(), y);
   });
 }
 
-void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out,
+void quantize_swiglu_backward(TensorView dy, const StoredMatrix& x, const QuantizedOutput& out,
                               const QuantizedOutput& gated) {
   if (gated.data.present || gated.transposed.present) quantize_swiglu(x, gated);
   quantize_fused(x.dtype, out, [&](int64_t top, int64_t count, const TensorView& dx) {
-    activation_kernels.swiglu_backward({rows_of(dy, top, count), rows_of(x, top, count), dx});
+    const StoredRows rows(x, top, count);
+    activation_kernels.swiglu_backward({rows_of(dy, top, count), rows.values(), dx});
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "binade/backend/cuda/common/fast_exp2.cuh"
 #include "binade/backend/cuda/elementwise/math.cuh"
 #include "binade/backend/matmul.h"
 
@@ -13,7 +14,11 @@ namespace binade::backend::cuda {
 // 2^-20 vanishes when results are rounded to 16 bits, and kernels that compute them exactly are
 // limited by arithmetic instead of memory.
 struct FastFunctions {
-  static __device__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
+  // As __fdividef(1, 1 + __expf(-x)), without their care for denormals, which vanish beside 1.
+  static __device__ float sigmoid(float x) {
+    constexpr float log2_e = 1.44269504f;
+    return fast_reciprocal(1.0f + fast_exp2(-log2_e * x));
+  }
 
   struct Silu {
     static __device__ float value(float x) { return x * sigmoid(x); }

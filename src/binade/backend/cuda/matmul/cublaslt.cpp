@@ -81,7 +81,7 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attr
 // The descriptors and the algorithm of a GEMM, made once per key.
 struct Plan {
   Operation operation;
-  Layout a, b, d;
+  Layout a, b, c, d;  // c: what beta would multiply, d itself if that is not FP8
   bool supported = false;
   cublasLtMatmulAlgo_t algorithm = {};
 };
@@ -138,7 +138,8 @@ GemmKey key_of(const BlasGemm& p) {
           p.beta != 0,
           p.device_scalars != nullptr,
           (p.scale_a != nullptr) + 2 * (p.scale_b != nullptr) +
-              4 * static_cast<int64_t>(p.scaling_a) + 16 * static_cast<int64_t>(p.scaling_b),
+              4 * static_cast<int64_t>(p.scaling_a) + 16 * static_cast<int64_t>(p.scaling_b) +
+              64 * (p.amax_d != nullptr),
           p.tf32,
           p.fast_accumulation,
           p.bias == nullptr ? 0 : alignment(p.bias),
@@ -226,6 +227,8 @@ void set_addresses(const Plan& plan, const BlasGemm& p) {
     set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux.data);
   if (p.scale_a != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.scale_a);
   if (p.scale_b != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.scale_b);
+  if (p.scale_d != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER, p.scale_d);
+  if (p.amax_d != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, p.amax_d);
 }
 
 cublasStatus_t run(Context& context, const Plan& plan, const BlasGemm& p, void* d,
@@ -239,8 +242,9 @@ cublasStatus_t run(Context& context, const Plan& plan, const BlasGemm& p, void* 
     alpha = p.device_scalars;
     beta = static_cast<const char*>(alpha) + (is_wide ? sizeof(double) : sizeof(float));
   }
+  const void* const c = is_fp8(p.d.type) ? nullptr : d;
   return cublasLtMatmul(context.handle, plan.operation.get(), alpha, p.a.data, plan.a.get(),
-                        p.b.data, plan.b.get(), beta, d, plan.d.get(), d, plan.d.get(), &algorithm,
+                        p.b.data, plan.b.get(), beta, c, plan.c.get(), d, plan.d.get(), &algorithm,
                         context.workspace.raw_data(), workspace_bytes, stream());
 }
 
@@ -264,7 +268,7 @@ std::vector<cublasLtMatmulAlgo_t> candidates(Context& context, const Plan& plan,
   cublasLtMatmulHeuristicResult_t results[candidate_count] = {};
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      context.handle, plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(), plan.d.get(),
+      context.handle, plan.operation.get(), plan.a.get(), plan.b.get(), plan.c.get(), plan.d.get(),
       preference.get(), candidate_count, results, &found);
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   if (status != CUBLAS_STATUS_SUCCESS) return algorithms;  // not supported
@@ -382,7 +386,7 @@ cublasLtMatmulAlgo_t fastest(Context& context, const Plan& plan, const BlasGemm&
 bool can_run(Context& context, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
   cublasLtMatmulHeuristicResult_t result = {};
   return cublasLtMatmulAlgoCheck(context.handle, plan.operation.get(), plan.a.get(), plan.b.get(),
-                                 plan.d.get(), plan.d.get(), &algorithm,
+                                 plan.c.get(), plan.d.get(), &algorithm,
                                  &result) == CUBLAS_STATUS_SUCCESS &&
          result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes;
 }
@@ -398,6 +402,9 @@ Plan make_plan(Context& context, const BlasGemm& p, const GemmKey& key) {
   plan.a = make_layout(p.a, a_rows, a_columns, p.batch);
   plan.b = make_layout(p.b, b_rows, b_columns, p.batch);
   plan.d = make_layout(p.d, p.rows, p.columns, p.batch);
+  BlasMatrix c = p.d;
+  if (is_fp8(c.type)) c.type = DType::bf16;
+  plan.c = make_layout(c, p.rows, p.columns, p.batch);
   set_addresses(plan, p);
 
   const bool tune = flops(p) > flops_worth_tuning && tuning() != Tuning::off;

@@ -36,6 +36,10 @@ struct BlasGemm {
   const float* scale_a = nullptr;        // device addresses, for FP8
   const float* scale_b = nullptr;
   BlasScale scaling_a = BlasScale::tensor, scaling_b = BlasScale::tensor;
+  // Of an FP8 d, which is multiplied by scale_d and saturated: beta is 0, and there is no bias or
+  // GELU. amax_d, if set, becomes the largest magnitude before that.
+  const float* scale_d = nullptr;
+  float* amax_d = nullptr;
   bool tf32 = false;
   bool fast_accumulation = false;
   const void* bias = nullptr;  // d's type

@@ -304,6 +304,21 @@ bool multiply_groups(const TensorView& a, const TensorView& b, const TensorView&
   return run(p, y, e, true, workspace) || run(p, y, e, false, workspace);
 }
 
+// An FP8 result of FP8 operands, scaled per tensor. False, with nothing written, if cuBLASLt
+// cannot.
+bool multiply_quantized(const TensorView& a, const TensorView& b, const TensorView& y,
+                        const Epilogue& e) {
+  if (has_groups(e) || e.bias.present || e.activation != Activation::none || e.beta != 0 ||
+      y.dtype != DType::e4m3 || y.shape[0] != 1 || a.shape[2] == 0 || !has_dense_rows(y) ||
+      !multiplies_fp8(a, b, y))
+    return false;
+  Workspace workspace;
+  BlasGemm p = describe_gemm(a, b, y, e, workspace);
+  p.scale_d = e.scale_y.as<const float>();
+  if (e.amax_y.present) p.amax_d = e.amax_y.as<float>();
+  return blas_gemm(p);
+}
+
 // ---- any matmul ----
 
 // Matmuls of a batch that share b and whose rows are evenly spaced throughout become one tall
@@ -347,9 +362,14 @@ void multiply_into_copy(const TensorView& a, const TensorView& b, const TensorVi
 void matmul(TensorView a, TensorView b, TensorView y, const Epilogue& epilogue) {
   require_floating(a, b, y, epilogue);
   if (y.numel() == 0) return;
+  const MatmulDevice gpu{device(), matmul_kernels, quantize_kernels};
+  if (epilogue.scale_y.present) {
+    if (multiply_quantized(a, b, y, epilogue)) return;
+    return matmul_quantized(gpu, a, b, y, epilogue);
+  }
   if (has_groups(epilogue)) {
     if (multiply_groups(a, b, y, epilogue)) return;
-    return matmul_dequantized({device(), matmul_kernels, quantize_kernels}, a, b, y, epilogue);
+    return matmul_dequantized(gpu, a, b, y, epilogue);
   }
   Epilogue e = epilogue;
   TensorView& pre = e.pre_activation;

@@ -7,7 +7,8 @@
 #include "binade/backend/cuda/common/magnitude.cuh"
 #include "binade/formats/number.h"
 
-// Encodes floats as FP8: round to nearest even, saturating; NaN keeps its sign and payload.
+// Encodes floats as FP8, and decodes them: round to nearest even, saturating; NaN keeps its sign
+// and payload.
 namespace binade::backend::cuda {
 
 // Q is e4m3 or e5m2.
@@ -35,6 +36,19 @@ __device__ inline uint32_t encode_two(float low, float high) {
   return bytes;
 #else
   return encode_one<Q>(low) | uint32_t{encode_one<Q>(high)} << 8;
+#endif
+}
+
+// Two e4m3 numbers, in the low and the high byte of 16 bits.
+__device__ inline void decode_two(uint32_t bytes, float& low, float& high) {
+#if __CUDA_ARCH__ >= 890
+  uint32_t halves;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(bytes)));
+  low = f16::from_bits(static_cast<uint16_t>(halves));
+  high = f16::from_bits(static_cast<uint16_t>(halves >> 16));
+#else
+  low = formats::decode<formats::spec::e4m3>(bytes & 0xff);
+  high = formats::decode<formats::spec::e4m3>(bytes >> 8 & 0xff);
 #endif
 }
 

@@ -3,9 +3,63 @@
 #include "binade/backend/cuda/elementwise/activation_math.cuh"
 #include "binade/backend/cuda/norm/math.cuh"
 #include "binade/backend/cuda/quantize/computed.cuh"
+#include "binade/backend/cuda/quantize/groups.h"
 
 namespace binade::backend::cuda {
 namespace {
+
+// ---- 16 adjacent elements as floats ----
+
+// Of e4m3 data that stand for values of type T.
+template <class T>
+struct StoredReader {
+  static constexpr bool vectorized = true;
+  struct Chunk {
+    uint4 bytes;
+    float scale_inv;
+  };
+  const uint8_t* data;
+  const float* scale_inv;
+
+  explicit StoredReader(const StoredMatrix& x)
+      : data(x.data.as<const uint8_t>()), scale_inv(x.scale_inv.as<const float>()) {}
+  static __device__ constexpr DType dtype(DType) { return dtype_of<T>; }
+  // The first `count` exist: all 16 or none.
+  __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
+    chunk.bytes = {};
+    if (count > 0) chunk.bytes = *reinterpret_cast<const uint4*>(data + at);
+    chunk.scale_inv = __ldg(scale_inv);
+  }
+  static __device__ void widen(const Chunk& chunk, float (&out)[chunk_bytes]) {
+    const uint32_t words[] = {chunk.bytes.x, chunk.bytes.y, chunk.bytes.z, chunk.bytes.w};
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; i += 2)
+      decode_two(words[i / 4] >> i % 4 * 8, out[i], out[i + 1]);
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; ++i) out[i] *= chunk.scale_inv;
+    round_to(dtype_of<T>, out);
+  }
+};
+
+// Of any reader, as float values.
+template <class Reader>
+__device__ void widen(const typename Reader::Chunk& chunk, float (&out)[chunk_bytes]) {
+  if constexpr (std::is_constructible_v<Reader, const StoredMatrix&>) {
+    Reader::widen(chunk, out);
+  } else {
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; ++i) out[i] = chunk[i];
+  }
+}
+
+template <class Reader>
+Reader reader_of(const StoredMatrix& x) {
+  if constexpr (std::is_constructible_v<Reader, const StoredMatrix&>) {
+    return Reader(x);
+  } else {
+    return Reader(x.data);
+  }
+}
 
 // ---- sources. Except for a norm, zero operands give zero ----
 
@@ -20,7 +74,8 @@ struct SwiGlu : Bounds {
   Reader x;
   DType dtype;
 
-  SwiGlu(const TensorView& x, int64_t width) : Bounds{x.shape[0], width}, x(x), dtype(x.dtype) {}
+  SwiGlu(const StoredMatrix& x, int64_t width)
+      : Bounds{x.data.shape[0], width}, x(reader_of<Reader>(x)), dtype(x.dtype) {}
 
   __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
     const int64_t at = row * 2 * columns + column;
@@ -29,31 +84,30 @@ struct SwiGlu : Bounds {
   }
   __device__ void values(NoColumns, const Chunk& chunk, float (&out)[parts][chunk_bytes]) const {
     float gate[chunk_bytes];
-#pragma unroll
-    for (int i = 0; i < chunk_bytes; ++i) {
-      gate[i] = chunk.gate[i];
-      out[0][i] = chunk.up[i];
-    }
+    widen<Reader>(chunk.gate, gate);
+    widen<Reader>(chunk.up, out[0]);
     swiglu_values(Reader::dtype(dtype), gate, out[0]);
-    round_to(dtype, out[0]);
+    round_to(Reader::dtype(dtype), out[0]);
   }
 };
 
 // With swiglu(x) itself as the second matrix if `gated`.
-template <class Reader, bool gated>
+template <class GradientReader, class Reader, bool gated>
 struct SwiGluBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 2, others = gated ? 1 : 0;
   // More loads in flight gain more than a third block.
   static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 2 : 1;
   struct Chunk {
-    typename Reader::Chunk dy, gate, up;
+    typename GradientReader::Chunk dy;
+    typename Reader::Chunk gate, up;
   };
-  Reader dy, x;
+  GradientReader dy;
+  Reader x;
   DType dtype;
 
-  SwiGluBackward(const TensorView& dy, const TensorView& x)
-      : Bounds{dy.shape[0], dy.shape[1]}, dy(dy), x(x), dtype(x.dtype) {}
+  SwiGluBackward(const TensorView& dy, const StoredMatrix& x)
+      : Bounds{dy.shape[0], dy.shape[1]}, dy(dy), x(reader_of<Reader>(x)), dtype(x.dtype) {}
 
   __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
     const int64_t at = row * columns + column, gate_at = row * 2 * columns + column;
@@ -64,17 +118,14 @@ struct SwiGluBackward : Bounds {
   __device__ void values(NoColumns, const Chunk& chunk,
                          float (&out)[parts + others][chunk_bytes]) const {
     float d[chunk_bytes];
-#pragma unroll
-    for (int i = 0; i < chunk_bytes; ++i) {
-      d[i] = chunk.dy[i];
-      out[0][i] = chunk.gate[i];
-      out[1][i] = chunk.up[i];
-    }
+    widen<GradientReader>(chunk.dy, d);
+    widen<Reader>(chunk.gate, out[0]);
+    widen<Reader>(chunk.up, out[1]);
     swiglu_gradients(Reader::dtype(dtype), d, out[0], out[1]);
-    round_to(dtype, out[0]);
-    round_to(dtype, out[1]);
+    round_to(Reader::dtype(dtype), out[0]);
+    round_to(Reader::dtype(dtype), out[1]);
     if constexpr (gated) {
-      round_to(dtype, d);
+      round_to(Reader::dtype(dtype), d);
 #pragma unroll
       for (int i = 0; i < chunk_bytes; ++i) out[2][i] = d[i];
     }
@@ -113,7 +164,7 @@ struct ActivationBackward : Bounds {
       v[i] = chunk.x[i];
     }
     multiply_by_derivative(activation, Reader::dtype(x_dtype), out[0], v);
-    round_to(dtype, out[0]);
+    round_to(Reader::dtype(dtype), out[0]);
   }
 };
 
@@ -182,32 +233,76 @@ struct Norm : Bounds {
   }
 };
 
+// ---- on the host ----
+
+// Runs the kernel on make(type of values) of e4m3 data. False, with nothing written, if something
+// is not aligned. `operand`, if present, has the type of the values.
+template <class Make>
+bool quantize_stored(const StoredMatrix& x, const TensorView& operand, int64_t width,
+                     const QuantizedOutput& out, const QuantizedOutput& other, Make make) {
+  const auto fits = [](const TensorView& view) {
+    return !view.present || packs_fit<uint8_t, chunk_bytes>(view.data);
+  };
+  const TileOutput tiles(out, other);
+  if (x.data.dtype != DType::e4m3 || !tiles.is_vectorized(out.rows(), width) || !fits(x.data) ||
+      !fits(operand) || (operand.present && operand.dtype != x.dtype))
+    return false;
+  if (out.rows() * out.columns() == 0) return true;
+  const auto start = [&](auto type) { quantize_tiles(make(type), out.dtype(), tiles); };
+  if (x.dtype == DType::bf16) return start(TypeTag<bf16>{}), true;
+  if (x.dtype == DType::f16) return start(TypeTag<f16>{}), true;
+  if (x.dtype == DType::f32) return start(TypeTag<float>{}), true;
+  return false;
+}
+
+Tensor dequantized(const StoredMatrix& x) {
+  const Tensor values = workspace(x.data.shape, x.dtype);
+  dequantize(x.data, x.scale_inv, {}, values);
+  return values;
+}
+
+template <bool gated>
+void run_swiglu_backward(const TensorView& dy, const StoredMatrix& x, const QuantizedOutput& out,
+                         const QuantizedOutput& other) {
+  const auto of_stored = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return SwiGluBackward<VectorReader<T>, StoredReader<T>, gated>(dy, x);
+  };
+  if (x.is_quantized() && quantize_stored(x, dy, dy.shape[1], out, other, of_stored)) return;
+  if (x.is_quantized()) return run_swiglu_backward<gated>(dy, dequantized(x), out, other);
+  quantize_from(
+      {&dy, &x.data}, dy.shape[1], out,
+      [&](auto tag) {
+        using Reader = typename decltype(tag)::type;
+        return SwiGluBackward<Reader, Reader, gated>(dy, x);
+      },
+      {}, other);
+}
+
 }  // namespace
 
-void quantize_swiglu(TensorView x, const QuantizedOutput& out) {
+void quantize_swiglu(const StoredMatrix& x, const QuantizedOutput& out) {
   const int64_t width = out.columns();
-  quantize_from({&x}, width, out,
+  const auto of_stored = [&](auto tag) {
+    return SwiGlu<StoredReader<typename decltype(tag)::type>>(x, width);
+  };
+  if (x.is_quantized() && quantize_stored(x, {}, width, out, {}, of_stored)) return;
+  if (x.is_quantized()) return quantize_swiglu(dequantized(x), out);
+  quantize_from({&x.data}, width, out,
                 [&](auto tag) { return SwiGlu<typename decltype(tag)::type>(x, width); });
 }
 
-void quantize_swiglu_backward(TensorView dy, TensorView x, const QuantizedOutput& out,
+void quantize_swiglu_backward(TensorView dy, const StoredMatrix& x, const QuantizedOutput& out,
                               const QuantizedOutput& gated) {
   // The kernel writes transposed data alone, which is all that a backward matmul reads.
   if (gated.data.present) quantize_swiglu(x, gated);
-  if (gated.data.present || !gated.transposed.present) {
-    quantize_from({&dy, &x}, dy.shape[1], out, [&](auto tag) {
-      return SwiGluBackward<typename decltype(tag)::type, false>(dy, x);
-    });
-    return;
-  }
+  if (gated.data.present || !gated.transposed.present)
+    return run_swiglu_backward<false>(dy, x, out, {});
   if (gated.transposed.dtype != DType::e4m3)
     fail("quantize", {.argument = "gated",
                       .expected = "e4m3",
                       .found = std::string(name(gated.transposed.dtype))});
-  quantize_from(
-      {&dy, &x}, dy.shape[1], out,
-      [&](auto tag) { return SwiGluBackward<typename decltype(tag)::type, true>(dy, x); }, {},
-      gated);
+  run_swiglu_backward<true>(dy, x, out, gated);
 }
 
 void quantize_activation_backward(Activation activation, TensorView dy, TensorView pre_activation,
