@@ -42,11 +42,12 @@ compare() {
   split="--params split --gradients bf16"
   BINADE_OPTIONS="$split --keep-activations 18"
   compare llama-masters $llama --context 2048 --batch 8 --precision bf16 --params masters
-  BINADE_OPTIONS="$split --fp8-head"
+  # The last ones also store what SwiGLU reads in FP8, and keep more of the rest instead.
+  BINADE_OPTIONS="$split --fp8-head; $split --fp8-head --fp8-hidden --keep-activations 14"
   compare llama-masters-fp8 $llama --context 2048 --batch 8 --precision fp8 --params masters
   BINADE_OPTIONS="$split --keep-activations 8"
   compare slice8b-masters $slice8b --context 4096 --batch 4 --precision bf16 --params masters
-  BINADE_OPTIONS="$split --fp8-head"
+  BINADE_OPTIONS="$split --fp8-head; $split --fp8-head --fp8-hidden --keep-activations 4"
   compare slice8b-masters-fp8 $slice8b --context 4096 --batch 4 --precision fp8 --params masters
   BINADE_OPTIONS=
   TORCH_OPTIONS="--mode eager"

@@ -40,9 +40,11 @@ def row(label, result, torch, binade):
 
 
 def main():
-    binade, any_order, options, torch = (load(sys.argv[1], name) for name in (
-        "binade", "binade_any_order", "binade_options", "torch"))
-    others = [(any_order, "non-deterministic"), (options, os.environ.get("BINADE_OPTIONS"))]
+    folder = sys.argv[1]
+    binade, any_order, torch = (load(folder, name) for name in ("binade", "binade_any_order", "torch"))
+    others = [(any_order, "non-deterministic")]
+    for i, options in enumerate(os.environ.get("BINADE_OPTIONS", "").split(";")):
+        others.append((load(folder, f"binade_options_{i}"), options.strip()))
     print(f"Binade: {binade['device']}; PyTorch {torch['torch']}: {torch['device']}; {binade['model']} "
           f"{binade['layers']} x {binade['width']}, batch {binade['batch']} x {binade['context']}, "
           f"--params {binade['params']}")

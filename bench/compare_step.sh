@@ -5,8 +5,9 @@
 # is taken at its best: the fastest of its modes and attention kernels. Binade gives the same bits on every
 # run; on a GPU its faster form without that promise is timed as well.
 # PYTHON names the interpreter that has torch (python3), TORCH_OPTIONS what PyTorch alone is told (such as
-# --mode compiled --attention default,cudnn), BINADE_OPTIONS what one more run of Binade is told (such as
-# --gradients bf16, which PyTorch's bf16 models have, too), and RESULTS a folder for the JSON files.
+# --mode compiled --attention default,cudnn), BINADE_OPTIONS what more runs of Binade are told, separated by
+# semicolons (such as --gradients bf16, which PyTorch's bf16 models have, too), and RESULTS a folder for the
+# JSON files.
 set -eu
 binade=${1:?usage: compare_step.sh path/to/binade [options]}
 shift
@@ -18,10 +19,14 @@ case " $* " in
   *" cuda "*) "$binade" bench step --nondeterministic --json "$@" >"$results/binade_any_order.json" ;;
 esac
 if [ -n "${BINADE_OPTIONS:-}" ]; then
-  common=" $* "
-  case " $BINADE_OPTIONS" in *" --params "*) common=$(echo "$common" | sed 's/ --params [a-z]* / /') ;; esac
-  # shellcheck disable=SC2086 # options are words
-  "$binade" bench step --json $common $BINADE_OPTIONS >"$results/binade_options.json"
+  run=0
+  echo "$BINADE_OPTIONS" | tr ';' '\n' | while read -r options; do
+    common=" $* "
+    case " $options" in *" --params "*) common=$(echo "$common" | sed 's/ --params [a-z]* / /') ;; esac
+    # shellcheck disable=SC2086 # options are words
+    "$binade" bench step --json $common $options >"$results/binade_options_$run.json" </dev/null
+    run=$((run + 1))
+  done
 fi
 # shellcheck disable=SC2086 # options are words
 "${PYTHON:-python3}" "$folder/torch_step.py" ${TORCH_OPTIONS:-} "$@" >"$results/torch.json"

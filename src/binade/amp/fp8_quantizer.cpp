@@ -198,15 +198,16 @@ void Fp8LinearState::flush(const Tensor& weight_tensor) {
     if (!stream->prepared.defined())
       stream->prepared = Tensor::empty({1}, DType::f32, weight_tensor.device());
     stream->is_prepared = stream->has_no_amax = true;
-    rolled.push_back(
-        {.history = stream->history,
-         .pending = stream->pending,
-         .dropped = stream->dropped,
-         .scale = stream->scale,
-         .scale_inv = stream->scale_inv,
-         .max_value = backend::fp8_max(fp8_type(seen_recipe_, role)),
-         .rule = {.margin = seen_recipe_.margin, .most_recent = seen_recipe_.most_recent},
-         .prepared = stream->prepared});
+    rolled.push_back({.history = stream->history,
+                      .pending = stream->pending,
+                      .dropped = stream->dropped,
+                      .scale = stream->scale,
+                      .scale_inv = stream->scale_inv,
+                      .max_value = backend::fp8_max(fp8_type(seen_recipe_, role)),
+                      .rule = {.margin = seen_recipe_.margin,
+                               .most_recent = seen_recipe_.most_recent,
+                               .power_of_two = stream == &result},
+                      .prepared = stream->prepared});
   }
   backend::of(weight_tensor).quantize.roll(rolled);
 }

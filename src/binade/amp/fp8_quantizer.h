@@ -94,7 +94,8 @@ bool can_fuse_quantize(const Fp8Recipe& recipe);
 class Fp8LinearState {
  public:
   Fp8Stream input, weight, gradient;
-  Fp8Stream result;  // undefined unless the layer's result is stored in FP8
+  // Undefined unless the layer's result is stored in FP8. Its scales are powers of two.
+  Fp8Stream result;
 
   // Called by each forward: rolls histories if the weight changed since the last one.
   void begin(const Fp8Recipe& recipe, const Tensor& weight_tensor, bool stores_result = false);

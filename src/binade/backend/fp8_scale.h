@@ -38,22 +38,26 @@ BINADE_HD inline void settle_amax(float& amax, int32_t& dropped) {
   ++dropped;
 }
 
+// The largest power of two up to x, which is normal and positive.
+BINADE_HD inline float power_of_two_below(float x) {
+  constexpr uint32_t exponent_bits = 0xFF800000u;
+  return formats::float_from_bits(formats::float_bits(x) & exponent_bits);
+}
+
 // The scale of a group in quantize_groups.
 BINADE_HD inline float scale_for(float amax, float max_value, ScaleRule rule) {
   if (amax == 0 || !finite(amax)) return 1;
   const float eps = static_cast<float>(rule.eps);
   float scale = max_value / (amax < eps ? eps : amax);
   if (!finite(scale)) scale = std::numeric_limits<float>::max();
-  constexpr uint32_t exponent_bits = 0xFF800000u;
-  if (rule.power_of_two)
-    scale = formats::float_from_bits(formats::float_bits(scale) & exponent_bits);
-  return scale;
+  return rule.power_of_two ? power_of_two_below(scale) : scale;
 }
 
 // The next scale of a stream in roll.
-BINADE_HD inline float delayed_scale(float amax, float max_value, int margin) {
-  const float next = std::ldexp(max_value / amax, -margin);
-  return finite(next) ? next : std::numeric_limits<float>::max();
+BINADE_HD inline float delayed_scale(float amax, float max_value, DelayedRule rule) {
+  float next = std::ldexp(max_value / amax, -rule.margin);
+  if (!finite(next)) next = std::numeric_limits<float>::max();
+  return rule.power_of_two ? power_of_two_below(next) : next;
 }
 
 // The scale of an MX group: the e8m0 code of scale_inv, and the scale as two factors, because

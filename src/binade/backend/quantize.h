@@ -16,8 +16,9 @@ struct ScaleRule {
 
 // How a delayed scale follows from past steps.
 struct DelayedRule {
-  int margin = 0;            // scale = (max / amax) / 2^margin
-  bool most_recent = false;  // use the newest amax of the history instead of its largest
+  int margin = 0;             // scale = (max / amax) / 2^margin
+  bool most_recent = false;   // use the newest amax of the history instead of its largest
+  bool power_of_two = false;  // round the scale down to a power of two
 };
 
 // A matrix quantized with a given scale: data = values * scale.
@@ -38,7 +39,7 @@ struct QuantizedOutput {
 // `dtype`.
 struct StoredMatrix {
   TensorView data;
-  TensorView scale_inv = {};  // f32 [1], of FP8 data
+  TensorView scale_inv = {};  // f32 [1], of FP8 data: a power of two, so that bf16 values are exact
   DType dtype = data.dtype;   // of the values
 
   StoredMatrix(TensorView values) : data(values) {}  // NOLINT: implicit, as most are values

@@ -41,7 +41,7 @@ void restart_scales(nn::Module& model, const std::string& module, const amp::Fp8
     if (!(stream.amax > 0) || !std::isfinite(stream.amax)) continue;
     const auto max = static_cast<float>(backend::fp8_max(amp::fp8_type(recipe, stream.role)));
     const double scale =
-        backend::delayed_scale(static_cast<float>(stream.amax), max, recipe.margin);
+        backend::delayed_scale(static_cast<float>(stream.amax), max, {.margin = recipe.margin});
     // The history follows from what is pending.
     const std::pair<const char*, double> values[] = {
         {"history", 0}, {"scale", scale}, {"inverse", 1 / scale}, {"pending", stream.amax}};

@@ -343,7 +343,7 @@ void roll_one(const DelayedScale& stream) {
   past[0] = std::exchange(*stream.pending.as<float>(), 0.0f);
   const float amax = stream.rule.most_recent ? past[0] : *std::max_element(past, past + length);
   if (amax == 0) return;
-  const float scale = delayed_scale(amax, static_cast<float>(stream.max_value), stream.rule.margin);
+  const float scale = delayed_scale(amax, static_cast<float>(stream.max_value), stream.rule);
   *stream.scale.as<float>() = scale;
   *stream.scale_inv.as<float>() = 1 / scale;
 }

@@ -37,14 +37,18 @@ struct StoredReader {
       decode_two(words[i / 4] >> i % 4 * 8, out[i], out[i + 1]);
 #pragma unroll
     for (int i = 0; i < chunk_bytes; ++i) out[i] *= chunk.scale_inv;
-    round_to(dtype_of<T>, out);
+    // A power of two times e4m3 is exact in bf16, but may be denormal in f16.
+    if constexpr (std::is_same_v<T, f16>) round_to(DType::f16, out);
   }
 };
+
+template <class Reader>
+constexpr bool is_stored = std::is_constructible_v<Reader, const StoredMatrix&>;
 
 // Of any reader, as float values.
 template <class Reader>
 __device__ void widen(const typename Reader::Chunk& chunk, float (&out)[chunk_bytes]) {
-  if constexpr (std::is_constructible_v<Reader, const StoredMatrix&>) {
+  if constexpr (is_stored<Reader>) {
     Reader::widen(chunk, out);
   } else {
 #pragma unroll
@@ -54,7 +58,7 @@ __device__ void widen(const typename Reader::Chunk& chunk, float (&out)[chunk_by
 
 template <class Reader>
 Reader reader_of(const StoredMatrix& x) {
-  if constexpr (std::is_constructible_v<Reader, const StoredMatrix&>) {
+  if constexpr (is_stored<Reader>) {
     return Reader(x);
   } else {
     return Reader(x.data);
@@ -67,7 +71,8 @@ template <class Reader>
 struct SwiGlu : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 1, others = 0;
-  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 3 : 1;
+  static constexpr int in_flight = vectorized ? 2 : 1;
+  static constexpr int blocks = !vectorized ? 1 : is_stored<Reader> ? 4 : 3;
   struct Chunk {
     typename Reader::Chunk gate, up;
   };
@@ -96,8 +101,9 @@ template <class GradientReader, class Reader, bool gated>
 struct SwiGluBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 2, others = gated ? 1 : 0;
-  // More loads in flight gain more than a third block.
-  static constexpr int in_flight = vectorized ? 2 : 1, blocks = vectorized ? 2 : 1;
+  // Without FP8 operands, which take fewer registers, more loads in flight gain more than a block.
+  static constexpr int in_flight = vectorized && !is_stored<Reader> ? 2 : 1;
+  static constexpr int blocks = !vectorized ? 1 : !is_stored<Reader> ? 2 : gated ? 3 : 4;
   struct Chunk {
     typename GradientReader::Chunk dy;
     typename Reader::Chunk gate, up;
@@ -168,8 +174,9 @@ struct ActivationBackward : Bounds {
   }
 };
 
-// `affine`: with means or a bias, which rms norm does not have.
-template <class Reader, bool affine>
+// `affine`: with means or a bias, which rms norm does not have. `same_type`: results are rounded to
+// the type of x.
+template <class Reader, bool affine, bool same_type>
 struct Norm : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 1, others = 0;
@@ -229,7 +236,7 @@ struct Norm : Bounds {
                                    affine ? parameters.bias[i] : 0.0f);
       out[0][i] = chunk.exists ? y : 0;
     }
-    round_to(dtype, out[0]);
+    round_to(same_type ? Reader::dtype(dtype) : dtype, out[0]);
   }
 };
 
@@ -313,12 +320,19 @@ void quantize_activation_backward(Activation activation, TensorView dy, TensorVi
 }
 
 void quantize_norm(const NormOperands& norm, const QuantizedOutput& out) {
-  const auto run = [&](auto affine) {
+  const auto run = [&](auto affine, auto same_type) {
     quantize_from({&norm.x}, norm.x.shape[1], out,
-                  [&](auto tag) { return Norm<typename decltype(tag)::type, affine.value>(norm); },
+                  [&](auto tag) {
+                    using Reader = typename decltype(tag)::type;
+                    return Norm<Reader, affine.value, same_type.value>(norm);
+                  },
                   {&norm.weight, &norm.bias});
   };
-  norm.mean.present || norm.bias.present ? run(std::true_type()) : run(std::false_type());
+  const auto run_as = [&](auto same_type) {
+    norm.mean.present || norm.bias.present ? run(std::true_type(), same_type)
+                                           : run(std::false_type(), same_type);
+  };
+  norm.dtype == norm.x.dtype ? run_as(std::true_type()) : run_as(std::false_type());
 }
 
 }  // namespace binade::backend::cuda

@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(1024) roll_kernel(const __grid_constant__ Roll
   *a.pending = 0;
   if (dropped > 0) *a.dropped += dropped;
   if (amax != 0) {
-    *a.scale = delayed_scale(amax, a.max_value, a.rule.margin);
+    *a.scale = delayed_scale(amax, a.max_value, a.rule);
     *a.scale_inv = 1 / *a.scale;
   }
   if (a.prepared != nullptr) *a.prepared = *a.scale_inv;
