@@ -38,10 +38,12 @@ BINADE_HD inline void settle_amax(float& amax, int32_t& dropped) {
   ++dropped;
 }
 
-// The largest power of two up to x, which is normal and positive.
+// The largest power of two up to x, which is positive. Denormals, which have no exponent bits, stay
+// as they are.
 BINADE_HD inline float power_of_two_below(float x) {
   constexpr uint32_t exponent_bits = 0xFF800000u;
-  return formats::float_from_bits(formats::float_bits(x) & exponent_bits);
+  const uint32_t bits = formats::float_bits(x) & exponent_bits;
+  return bits == 0 ? x : formats::float_from_bits(bits);
 }
 
 // The scale of a group in quantize_groups.
