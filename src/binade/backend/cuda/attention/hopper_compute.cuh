@@ -2,7 +2,7 @@
 
 #include "binade/backend/cuda/attention/hopper_column_sums.cuh"
 #include "binade/backend/cuda/attention/hopper_tile.cuh"
-#include "binade/backend/cuda/common/fast_exp2.cuh"
+#include "binade/backend/cuda/common/fast_math.cuh"
 
 // The computing warpgroups of Hopper's attention backward.
 namespace binade::backend::cuda::native {
@@ -215,7 +215,6 @@ class HopperCompute {
       for (int i = 0; i < scores; ++i)
         if (distance + i / 2 % 2 * 8 > i / 4 * 8 + i % 2) s[i] = -INFINITY;
     }
-    constexpr float log2_e = 1.44269504f;
     const float factor = a_.scale * log2_e;
 #pragma unroll
     for (int i = 0; i < scores; i += 2)

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "binade/backend/cuda/common/fast_exp2.cuh"
+#include "binade/backend/cuda/common/fast_math.cuh"
 #include "binade/backend/cuda/elementwise/math.cuh"
 #include "binade/backend/matmul.h"
 
@@ -16,7 +16,6 @@ namespace binade::backend::cuda {
 struct FastFunctions {
   // As __fdividef(1, 1 + __expf(-x)), without their care for denormals, which vanish beside 1.
   static __device__ float sigmoid(float x) {
-    constexpr float log2_e = 1.44269504f;
     return fast_reciprocal(1.0f + fast_exp2(-log2_e * x));
   }
 

@@ -2,7 +2,7 @@
 
 #include <numbers>
 
-#include "binade/backend/cuda/common/fast_exp2.cuh"
+#include "binade/backend/cuda/common/fast_math.cuh"
 #include "binade/backend/cuda/matmul/hopper_pipeline.cuh"
 
 // Tiles of results in shared memory, as processing warps read them: a lane has eight columns.

@@ -12,35 +12,74 @@ namespace binade::backend::cuda {
 // By vectorized accesses, for a dtype known at compile time.
 template <class T>
 struct VectorReader {
-  static constexpr bool vectorized = true;
+  static constexpr bool vectorized = true, stored_in_fp8 = false;
   using Chunk = Words<T>;
   const T* data;
 
-  explicit VectorReader(const TensorView& x) : data(x.as<const T>()) {}
+  explicit VectorReader(const StoredMatrix& x) : data(x.data.as<const T>()) {}
   // The operands' dtype, which is `given` or known at compile time.
   static __device__ constexpr DType dtype(DType) { return dtype_of<T>; }
   // The first `count` exist: all 16 or none.
   __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
     chunk.load(data + at, count > 0);
   }
+  static __device__ void widen(const Chunk& chunk, float (&out)[chunk_bytes]) {
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; ++i) out[i] = chunk[i];
+  }
+};
+
+// The same of e4m3 data that stand for values of type T.
+template <class T>
+struct Fp8Reader {
+  static constexpr bool vectorized = true, stored_in_fp8 = true;
+  struct Chunk {
+    uint4 bytes;
+    float scale_inv;
+  };
+  const uint8_t* data;
+  const float* scale_inv;
+
+  explicit Fp8Reader(const StoredMatrix& x)
+      : data(x.data.as<const uint8_t>()), scale_inv(x.scale_inv.as<const float>()) {}
+  static __device__ constexpr DType dtype(DType) { return dtype_of<T>; }
+  __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
+    chunk.bytes = {};
+    if (count > 0) chunk.bytes = *reinterpret_cast<const uint4*>(data + at);
+    chunk.scale_inv = __ldg(scale_inv);
+  }
+  static __device__ void widen(const Chunk& chunk, float (&out)[chunk_bytes]) {
+    const uint32_t words[] = {chunk.bytes.x, chunk.bytes.y, chunk.bytes.z, chunk.bytes.w};
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; i += 2)
+      decode_two(words[i / 4] >> i % 4 * 8, out[i], out[i + 1]);
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; ++i) out[i] *= chunk.scale_inv;
+    // A power of two times e4m3 is exact in bf16, but may be denormal in f16.
+    if constexpr (std::is_same_v<T, f16>) round_to(DType::f16, out);
+  }
 };
 
 // One by one, for any dtype.
 struct ElementReader {
-  static constexpr bool vectorized = false;
+  static constexpr bool vectorized = false, stored_in_fp8 = false;
   struct Chunk {
     float values[chunk_bytes];
     __device__ float operator[](int i) const { return values[i]; }
   };
   Operand x;
 
-  explicit ElementReader(const TensorView& view) : x(view) {}
+  explicit ElementReader(const StoredMatrix& values) : x(values.data) {}
   static __device__ DType dtype(DType given) { return given; }
   // The first `count` exist; the others are 0.
   __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
 #pragma unroll 1
     for (int i = 0; i < chunk_bytes; ++i)
       chunk.values[i] = i < count ? load_one<float>(x, at + i) : 0;
+  }
+  static __device__ void widen(const Chunk& chunk, float (&out)[chunk_bytes]) {
+#pragma unroll
+    for (int i = 0; i < chunk_bytes; ++i) out[i] = chunk[i];
   }
 };
 

@@ -7,8 +7,8 @@
 #include "binade/backend/cuda/common/magnitude.cuh"
 #include "binade/formats/number.h"
 
-// Encodes floats as FP8, and decodes them: round to nearest even, saturating; NaN keeps its sign
-// and payload.
+// Encodes floats as FP8: round to nearest even, saturating; NaN keeps its sign and payload. And
+// decodes them.
 namespace binade::backend::cuda {
 
 // Q is e4m3 or e5m2.
@@ -39,7 +39,7 @@ __device__ inline uint32_t encode_two(float low, float high) {
 #endif
 }
 
-// Two e4m3 numbers, in the low and the high byte of 16 bits.
+// Two e4m3 numbers, in the low and the high byte of 16 bits. NaN stays NaN.
 __device__ inline void decode_two(uint32_t bytes, float& low, float& high) {
 #if __CUDA_ARCH__ >= 890
   uint32_t halves;

@@ -8,63 +8,6 @@
 namespace binade::backend::cuda {
 namespace {
 
-// ---- 16 adjacent elements as floats ----
-
-// Of e4m3 data that stand for values of type T.
-template <class T>
-struct StoredReader {
-  static constexpr bool vectorized = true;
-  struct Chunk {
-    uint4 bytes;
-    float scale_inv;
-  };
-  const uint8_t* data;
-  const float* scale_inv;
-
-  explicit StoredReader(const StoredMatrix& x)
-      : data(x.data.as<const uint8_t>()), scale_inv(x.scale_inv.as<const float>()) {}
-  static __device__ constexpr DType dtype(DType) { return dtype_of<T>; }
-  // The first `count` exist: all 16 or none.
-  __device__ void load(int64_t at, int64_t count, Chunk& chunk) const {
-    chunk.bytes = {};
-    if (count > 0) chunk.bytes = *reinterpret_cast<const uint4*>(data + at);
-    chunk.scale_inv = __ldg(scale_inv);
-  }
-  static __device__ void widen(const Chunk& chunk, float (&out)[chunk_bytes]) {
-    const uint32_t words[] = {chunk.bytes.x, chunk.bytes.y, chunk.bytes.z, chunk.bytes.w};
-#pragma unroll
-    for (int i = 0; i < chunk_bytes; i += 2)
-      decode_two(words[i / 4] >> i % 4 * 8, out[i], out[i + 1]);
-#pragma unroll
-    for (int i = 0; i < chunk_bytes; ++i) out[i] *= chunk.scale_inv;
-    // A power of two times e4m3 is exact in bf16, but may be denormal in f16.
-    if constexpr (std::is_same_v<T, f16>) round_to(DType::f16, out);
-  }
-};
-
-template <class Reader>
-constexpr bool is_stored = std::is_constructible_v<Reader, const StoredMatrix&>;
-
-// Of any reader, as float values.
-template <class Reader>
-__device__ void widen(const typename Reader::Chunk& chunk, float (&out)[chunk_bytes]) {
-  if constexpr (is_stored<Reader>) {
-    Reader::widen(chunk, out);
-  } else {
-#pragma unroll
-    for (int i = 0; i < chunk_bytes; ++i) out[i] = chunk[i];
-  }
-}
-
-template <class Reader>
-Reader reader_of(const StoredMatrix& x) {
-  if constexpr (is_stored<Reader>) {
-    return Reader(x);
-  } else {
-    return Reader(x.data);
-  }
-}
-
 // ---- sources. Except for a norm, zero operands give zero ----
 
 template <class Reader>
@@ -72,7 +15,7 @@ struct SwiGlu : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 1, others = 0;
   static constexpr int in_flight = vectorized ? 2 : 1;
-  static constexpr int blocks = !vectorized ? 1 : is_stored<Reader> ? 4 : 3;
+  static constexpr int blocks = !vectorized ? 1 : Reader::stored_in_fp8 ? 4 : 3;
   struct Chunk {
     typename Reader::Chunk gate, up;
   };
@@ -80,7 +23,7 @@ struct SwiGlu : Bounds {
   DType dtype;
 
   SwiGlu(const StoredMatrix& x, int64_t width)
-      : Bounds{x.data.shape[0], width}, x(reader_of<Reader>(x)), dtype(x.dtype) {}
+      : Bounds{x.data.shape[0], width}, x(x), dtype(x.dtype) {}
 
   __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
     const int64_t at = row * 2 * columns + column;
@@ -89,8 +32,8 @@ struct SwiGlu : Bounds {
   }
   __device__ void values(NoColumns, const Chunk& chunk, float (&out)[parts][chunk_bytes]) const {
     float gate[chunk_bytes];
-    widen<Reader>(chunk.gate, gate);
-    widen<Reader>(chunk.up, out[0]);
+    Reader::widen(chunk.gate, gate);
+    Reader::widen(chunk.up, out[0]);
     swiglu_values(Reader::dtype(dtype), gate, out[0]);
     round_to(Reader::dtype(dtype), out[0]);
   }
@@ -102,8 +45,8 @@ struct SwiGluBackward : Bounds {
   static constexpr bool vectorized = Reader::vectorized;
   static constexpr int parts = 2, others = gated ? 1 : 0;
   // Without FP8 operands, which take fewer registers, more loads in flight gain more than a block.
-  static constexpr int in_flight = vectorized && !is_stored<Reader> ? 2 : 1;
-  static constexpr int blocks = !vectorized ? 1 : !is_stored<Reader> ? 2 : gated ? 3 : 4;
+  static constexpr int in_flight = vectorized && !Reader::stored_in_fp8 ? 2 : 1;
+  static constexpr int blocks = !vectorized ? 1 : !Reader::stored_in_fp8 ? 2 : gated ? 3 : 4;
   struct Chunk {
     typename GradientReader::Chunk dy;
     typename Reader::Chunk gate, up;
@@ -113,7 +56,7 @@ struct SwiGluBackward : Bounds {
   DType dtype;
 
   SwiGluBackward(const TensorView& dy, const StoredMatrix& x)
-      : Bounds{dy.shape[0], dy.shape[1]}, dy(dy), x(reader_of<Reader>(x)), dtype(x.dtype) {}
+      : Bounds{dy.shape[0], dy.shape[1]}, dy(dy), x(x), dtype(x.dtype) {}
 
   __device__ void load(int64_t row, int64_t column, Chunk& chunk) const {
     const int64_t at = row * columns + column, gate_at = row * 2 * columns + column;
@@ -124,9 +67,9 @@ struct SwiGluBackward : Bounds {
   __device__ void values(NoColumns, const Chunk& chunk,
                          float (&out)[parts + others][chunk_bytes]) const {
     float d[chunk_bytes];
-    widen<GradientReader>(chunk.dy, d);
-    widen<Reader>(chunk.gate, out[0]);
-    widen<Reader>(chunk.up, out[1]);
+    GradientReader::widen(chunk.dy, d);
+    Reader::widen(chunk.gate, out[0]);
+    Reader::widen(chunk.up, out[1]);
     swiglu_gradients(Reader::dtype(dtype), d, out[0], out[1]);
     round_to(Reader::dtype(dtype), out[0]);
     round_to(Reader::dtype(dtype), out[1]);
@@ -251,15 +194,20 @@ bool quantize_stored(const StoredMatrix& x, const TensorView& operand, int64_t w
     return !view.present || packs_fit<uint8_t, chunk_bytes>(view.data);
   };
   const TileOutput tiles(out, other);
-  if (x.data.dtype != DType::e4m3 || !tiles.is_vectorized(out.rows(), width) || !fits(x.data) ||
-      !fits(operand) || (operand.present && operand.dtype != x.dtype))
+  if (x.data.dtype != DType::e4m3 || x.dtype == DType::f64 ||
+      !tiles.is_vectorized(out.rows(), width) || !fits(x.data) || !fits(operand) ||
+      (operand.present && operand.dtype != x.dtype))
     return false;
   if (out.rows() * out.columns() == 0) return true;
   const auto start = [&](auto type) { quantize_tiles(make(type), out.dtype(), tiles); };
-  if (x.dtype == DType::bf16) return start(TypeTag<bf16>{}), true;
-  if (x.dtype == DType::f16) return start(TypeTag<f16>{}), true;
-  if (x.dtype == DType::f32) return start(TypeTag<float>{}), true;
-  return false;
+  if (x.dtype == DType::bf16) {
+    start(TypeTag<bf16>{});
+  } else if (x.dtype == DType::f16) {
+    start(TypeTag<f16>{});
+  } else {
+    start(TypeTag<float>{});
+  }
+  return true;
 }
 
 Tensor dequantized(const StoredMatrix& x) {
@@ -273,7 +221,7 @@ void run_swiglu_backward(const TensorView& dy, const StoredMatrix& x, const Quan
                          const QuantizedOutput& other) {
   const auto of_stored = [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return SwiGluBackward<VectorReader<T>, StoredReader<T>, gated>(dy, x);
+    return SwiGluBackward<VectorReader<T>, Fp8Reader<T>, gated>(dy, x);
   };
   if (x.is_quantized() && quantize_stored(x, dy, dy.shape[1], out, other, of_stored)) return;
   if (x.is_quantized()) return run_swiglu_backward<gated>(dy, dequantized(x), out, other);
@@ -291,7 +239,7 @@ void run_swiglu_backward(const TensorView& dy, const StoredMatrix& x, const Quan
 void quantize_swiglu(const StoredMatrix& x, const QuantizedOutput& out) {
   const int64_t width = out.columns();
   const auto of_stored = [&](auto tag) {
-    return SwiGlu<StoredReader<typename decltype(tag)::type>>(x, width);
+    return SwiGlu<Fp8Reader<typename decltype(tag)::type>>(x, width);
   };
   if (x.is_quantized() && quantize_stored(x, {}, width, out, {}, of_stored)) return;
   if (x.is_quantized()) return quantize_swiglu(dequantized(x), out);

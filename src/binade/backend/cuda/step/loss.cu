@@ -6,7 +6,7 @@
 #include "binade/backend/cuda/common/async_copy.cuh"
 #include "binade/backend/cuda/common/block_reduce.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
-#include "binade/backend/cuda/common/fast_exp2.cuh"
+#include "binade/backend/cuda/common/fast_math.cuh"
 #include "binade/backend/cuda/kernels.h"
 #include "binade/backend/cuda/matmul/epilogue.h"
 #include "binade/backend/cuda/quantize/tile.cuh"
@@ -23,7 +23,6 @@ constexpr int line = 16;      // bytes of a pack
 template <class C, int N>
 __device__ C exp_of(C x) {
   if constexpr (N == 8) {
-    constexpr float log2_e = 1.4426950408889634f;
     return fast_exp2(x * log2_e);
   } else {
     return exp(x);
