@@ -83,6 +83,7 @@ constexpr Covered covered[] = {
     {"nn/norm_linear", "nn/fp8_blocks"},
     {"nn/pool", "nn/activation"},
     {"nn/sequential", "nn/layers"},
+    {"ops/fp8/mlp_matmuls", "ops/fp8/fused"},
     {"optim/adafactor", "optim/every_optimizer"},
     {"optim/adagrad", "optim/every_optimizer"},
     {"optim/adam", "optim/optimizer"},

@@ -3,7 +3,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/function_ref.h"
 #include "binade/ops/attention/rotation.h"
-#include "binade/ops/fp8/matmul.h"
+#include "binade/ops/fp8/mlp_matmuls.h"
 #include "binade/ops/norm/common.h"
 
 namespace binade {
@@ -23,100 +23,6 @@ void check_layer(const char* argument, const Fp8Layer& layer, int64_t in) {
     require_shape("fp8_linear", argument, layer.bias, {layer.weight.size(0)});
 }
 
-bool trains(const Fp8Layer& layer) {
-  return layer.weight.requires_grad() || (layer.bias.defined() && layer.bias.requires_grad());
-}
-
-// What SwiGLU reads: values, or FP8 data that stand for values of `dtype`.
-struct Hidden {
-  Saved data;
-  Saved scale_inv = {};  // of FP8 data
-  DType dtype = DType::f32;
-
-  backend::StoredMatrix stored() const {
-    return is_fp8(data->dtype()) ? backend::StoredMatrix(data, scale_inv, dtype)
-                                 : backend::StoredMatrix(data.get());
-  }
-  Tensor values() const {
-    if (!is_fp8(data->dtype())) return data;
-    const Tensor result = Tensor::empty(data->shape(), dtype, data->device());
-    backend::of(result).quantize.dequantize(data, scale_inv, {}, result);
-    return result;
-  }
-};
-
-// Two layers around swiglu.
-struct MlpMatmuls {
-  Fp8LayerMatmuls up, down;
-  Hidden hidden;
-  bool up_has_backward;  // whether anything before `down` needs a gradient
-
-  // `parameters`: the slots of up's weight and bias, then of down's. dinput() as in
-  // Fp8LayerMatmuls::backward.
-  void backward(const Tensor& dy, GradSlots parameters,
-                FunctionRef<GradSlot::Target()> dinput) const {
-    Fp8LayerMatmuls::Matrix dout = down.gradient(dy, parameters[3]);
-    const bool waits = down.requantizes_input() && up_has_backward;
-    if (!waits) down.wgrad(dout, parameters[2]);
-    if (!up_has_backward) return;
-    const bool is_tight = waits && sets_peak();
-    Tensor dgated =
-        Tensor::empty({dy.size(0), hidden.data->size(1) / 2}, hidden.dtype, dy.device());
-    down.dgrad(dout, {dgated, false});
-    amp::DroppedQuantized dropped;
-    if (is_tight) dropped = down.dropped(dout);
-    if (!waits || is_tight) dout = {};
-    dout.quantized = kept_for_wgrad(dout.quantized);
-    Quantized gated;
-    Fp8LayerMatmuls::Matrix gradient =
-        hidden_gradient(dgated, parameters[1], waits && !is_tight ? &gated : nullptr);
-    dgated = {};
-    if (is_tight) {
-      dout.quantized = dropped.restored(
-          [&](const backend::QuantizedOutput& out) { backend::of(dy).quantize.quantize(dy, out); });
-    }
-    if (waits) down.wgrad(dout, parameters[2], gated);
-    dout = {};
-    gated = {};
-    const GradSlot::Target target = dinput();
-    if (target.buffer.defined()) up.dgrad(gradient, target);
-    gradient.quantized = kept_for_wgrad(gradient.quantized);
-    up.wgrad(gradient, parameters[0]);
-  }
-
- private:
-  // Whether the fastest order of the backward would take more memory than was ever taken: so in the
-  // last block of a model, whose backward runs while all activations are there. Then `dy` and
-  // `gated` are quantized again later, by passes of their own.
-  bool sets_peak() const {
-    // Of each element of `gated`: 2 bytes of its gradient, 4 of that of `hidden` in both orders of
-    // its data, and its own.
-    const int64_t bytes = (2 + 4 + 1) * hidden.data->numel() / 2;
-    const Device device = hidden.data->device();
-    return memory::allocated(device) + bytes > memory::peak(device);
-  }
-
-  // The gradient before `up`'s matmuls. The pass that computes it also quantizes `gated`, the input
-  // of `down`, if that is wanted and no values of the gradient are.
-  Fp8LayerMatmuls::Matrix hidden_gradient(const Tensor& dgated, const GradSlot& bias,
-                                          Quantized* gated) const {
-    const auto& kernels = backend::of(dgated);
-    return up.gradient(
-        hidden.data->shape(), hidden.dtype, bias,
-        [&](const Tensor& dx) {
-          const Tensor values = hidden.values();
-          kernels.activation.swiglu_backward({dgated, values, dx});
-        },
-        [&](const backend::QuantizedOutput& dx) {
-          if (gated == nullptr)
-            return kernels.quantize.quantize_swiglu_backward(dgated, hidden.stored(), dx, {});
-          *gated = down.input_again([&](const backend::QuantizedOutput& out) {
-            kernels.quantize.quantize_swiglu_backward(dgated, hidden.stored(), dx, out);
-          });
-        });
-  }
-};
-
 // A layer whose result is rotated.
 struct RotatedMatmuls {
   Fp8LayerMatmuls linear;
@@ -135,49 +41,6 @@ struct RotatedMatmuls {
                     parameters[0], dinput);
   }
 };
-
-// The input of `layer` that `quantize` computes. `kept`: its operands are kept for the backward.
-Fp8LayerMatmuls::Matrix computed_input(const Fp8Layer& layer, const Fp8Forward& forward,
-                                       const Shape& shape, Device device, const Quantize& quantize,
-                                       bool kept) {
-  Fp8LayerMatmuls::Matrix input;
-  if (kept && requantizes(layer)) input.again = quantize;
-  amp::Fp8Quantizer quantizer = input_quantizer(layer, forward);
-  quantizer.rows_only = static_cast<bool>(input.again);
-  input.quantized = quantizer.quantize_fused(shape, device, quantize);
-  return input;
-}
-
-std::pair<Fp8LayerMatmuls, Hidden> hidden_forward(const Fp8Layer& up,
-                                                  const Fp8LayerMatmuls::Matrix& input,
-                                                  const Fp8Forward& forward) {
-  if (!stores_result(up)) {
-    const auto [matmuls, y] = values_forward(up, input, forward);
-    return {matmuls, {Saved(y), {}, forward.dtype}};
-  }
-  const auto [matmuls, y] = stored_forward(up, input, forward);
-  return {matmuls, {Saved(y.data), Saved(y.scale_inv), forward.dtype}};
-}
-
-std::pair<MlpMatmuls, Tensor> mlp_forward(const Fp8Layer& up, const Fp8Layer& down,
-                                          const Fp8LayerMatmuls::Matrix& input,
-                                          const Fp8Forward& forward) {
-  const Device device = input.quantized.data.device();
-  const int64_t rows = input.quantized.data.size(0), width = down.weight.size(1);
-  const auto [first, hidden] = hidden_forward(up, input, forward);
-  const bool up_has_backward = forward.recording && (forward.input_needs_grad || trains(up));
-  const Fp8LayerMatmuls::Matrix gated = computed_input(
-      down, forward, {rows, width}, device,
-      [hidden = hidden](const backend::QuantizedOutput& out) {
-        backend::of(hidden.data.get()).quantize.quantize_swiglu(hidden.stored(), out);
-      },
-      up_has_backward);
-  const Tensor y = Tensor::empty({rows, down.weight.size(0)}, forward.dtype, device);
-  Fp8Forward down_forward = forward;
-  down_forward.input_needs_grad = up_has_backward;
-  const Fp8LayerMatmuls second(down, gated, down_forward, y);
-  return {MlpMatmuls{first, second, up_has_backward ? hidden : Hidden(), up_has_backward}, y};
-}
 
 void check_mlp(const Fp8Layer& up, const Fp8Layer& down, int64_t in) {
   require_rank("fp8_linear", "down", down.weight, 2);
@@ -326,7 +189,8 @@ Tensor fp8_swiglu_mlp(const Tensor& x, const Fp8Layer& up, const Fp8Layer& down)
                            .input_needs_grad = call.recording() && x.requires_grad(),
                            .records_amax = autograd::grad_enabled()};
   const Tensor values = viewed(dense(x), {rows, in});
-  const auto [matmuls, y] = mlp_forward(up, down, quantized_input(up, forward, x, values), forward);
+  const auto [matmuls, y] =
+      MlpMatmuls::forward(up, down, quantized_input(up, forward, x, values), forward);
   return call.result(
       viewed(y, with_last_size(x.shape(), y.size(1))),
       [matmuls = matmuls, flat = Shape{rows, in}, out = y.size(1)](const Tensor& dy, GradSlots dx) {
@@ -366,7 +230,7 @@ std::pair<Tensor, Tensor> fp8_norm_swiglu_mlp(const Fp8Norm& norm, const Fp8Laye
   for (const Fp8Layer* layer : {&up, &down}) begin(*layer);
   return after_norm(norm, up, {up.weight, up.bias, down.weight, down.bias},
                     [&](const Fp8LayerMatmuls::Matrix& normed, const Fp8Forward& forward) {
-                      return mlp_forward(up, down, normed, forward);
+                      return MlpMatmuls::forward(up, down, normed, forward);
                     });
 }
 

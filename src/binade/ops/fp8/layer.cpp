@@ -5,6 +5,7 @@
 #include "binade/amp/trace.h"
 #include "binade/ops/common.h"
 #include "binade/ops/fp8/matmul.h"
+#include "binade/ops/fp8/quantize.h"
 
 namespace binade::ops {
 namespace {
@@ -83,14 +84,16 @@ std::pair<Fp8LayerMatmuls, Quantized> stored_forward(const Fp8Layer& layer,
 std::pair<Fp8LayerMatmuls, Tensor> values_forward(const Fp8Layer& layer,
                                                   const Fp8LayerMatmuls::Matrix& input,
                                                   const Fp8Forward& forward) {
+  if (stores_result(layer)) {
+    const auto [matmuls, stored] = stored_forward(layer, input, forward);
+    const Tensor y = dequantize(stored, forward.dtype);
+    amp::trace_cast(y, stored.data);
+    return {matmuls, y};
+  }
   const Tensor& rows = input.values.defined() ? input.values : input.quantized.data;
   const Tensor y =
       Tensor::empty({rows.size(0), layer.weight.size(0)}, forward.dtype, rows.device());
-  if (!stores_result(layer)) return {Fp8LayerMatmuls(layer, input, forward, y), y};
-  const auto [matmuls, stored] = stored_forward(layer, input, forward);
-  amp::trace_cast(y, stored.data);
-  backend::of(y).quantize.dequantize(stored.data, stored.scale_inv, stored.group, y);
-  return {matmuls, y};
+  return {Fp8LayerMatmuls(layer, input, forward, y), y};
 }
 
 Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
