@@ -42,7 +42,7 @@ compare() {
   split="--params split --gradients bf16"
   BINADE_OPTIONS="$split --keep-activations 18"
   compare llama-masters $llama --context 2048 --batch 8 --precision bf16 --params masters
-  # The last ones also store what SwiGLU reads in FP8, and keep more of the rest instead.
+  # The last ones also store SwiGLU's input in FP8, and keep more of the rest instead.
   BINADE_OPTIONS="$split --fp8-head; $split --fp8-head --fp8-hidden --keep-activations 14"
   compare llama-masters-fp8 $llama --context 2048 --batch 8 --precision fp8 --params masters
   BINADE_OPTIONS="$split --keep-activations 8"

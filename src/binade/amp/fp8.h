@@ -46,8 +46,8 @@ struct Fp8Recipe {
   // from the values themselves, whatever `scaling` says, and a constant scale for the gradients of
   // logits, which lie in [-1, 1]. Needs all three matmuls in FP8.
   bool head = false;
-  // What SwiGLU reads, the result of a gated MLP's first linear, is stored in e4m3 instead of the
-  // autocast type: half the memory, and a rounding more. Under delayed scaling, with all three
+  // SwiGLU's input, the gate and up projections, is stored in e4m3 instead of the autocast type:
+  // half the memory, and a rounding more. Under delayed scaling, with all three
   // matmuls in FP8; without effect otherwise.
   bool hidden = false;
   // Blocks that run without FP8, counted from the model's ends, and module paths that do, with all

@@ -92,7 +92,7 @@ constexpr Key all_keys[] = {
     {"precision", "fp8_head", Switch{&C::fp8_head},
      "LM head in FP8 too: e4m3, scaled by its own values, and gradients of logits in e5m2"},
     {"precision", "fp8_hidden", Switch{&C::fp8_hidden},
-     "What SwiGLU reads is stored in e4m3, half the memory (delayed)"},
+     "Store SwiGLU's input, the gate and up projections, in e4m3: half the memory (delayed)"},
     {"precision", "auto_precision", Switch{&C::auto_precision},
      "Move matmuls that FP8 harms to finer scales or bf16 and back, and write the plan of it"},
     {"precision", "precision_plan", Text{&C::precision_plan},
