@@ -46,6 +46,14 @@ TEST(Bench, StepReportsEveryPrecision) {
   EXPECT_LE(activations(1), 0.7 * activations(0));
 }
 
+TEST(Bench, StepNamesOptionsWithoutEffect) {
+  const std::string command = std::string(small_step) + "--json --fp8-hidden --fp8-head ";
+  EXPECT_EQ(bench(command + "--precision bf16,fp8").err,
+            "binade: warning: --fp8-hidden has no effect without --precision fp8, its delayed "
+            "scaling and a model with SwiGLU\n");
+  EXPECT_EQ(bench(command + "--precision bf16,fp8 --model llama").err, "");
+}
+
 // 6 operations per weight of a matmul, and 6 per layer, channel and token of context.
 TEST(Bench, StepCountsOperations) {
   const auto json = nlohmann::json::parse(bench(std::string(small_step) + "--json").out);

@@ -14,6 +14,7 @@
 #include "binade/cli/commands.h"
 #include "binade/cli/keys.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/warnings.h"
 
 namespace binade::cli {
 namespace {
@@ -60,6 +61,7 @@ void run_step(const StepArguments& arguments) {
   for (const std::string& precision : arguments.precisions)
     configs.push_back(step_config(*arguments.keys, precision));
   train::check_device(configs[0]);
+  print_warnings(train::without_effect(configs));
   if (configs[0].threads > 0) set_threads(static_cast<int>(configs[0].threads));
   std::vector<bench::StepTiming> timings;
   for (const train::Config& config : configs)

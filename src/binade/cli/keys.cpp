@@ -1,6 +1,11 @@
 #include "binade/cli/keys.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "binade/base/terminal.h"
 
 namespace binade::cli {
 
@@ -20,6 +25,13 @@ void add_key(CLI::App& command, const train::Key& key, const train::Config& defa
       ->type_name(train::value_name(key))
       ->default_str(train::value_text(key, defaults))
       ->group(group);
+}
+
+void print_warnings(const std::vector<std::string>& sentences) {
+  const std::string label =
+      terminal::styled("warning:", terminal::Style::yellow, terminal::has_color(stderr));
+  for (const std::string& text : sentences)
+    std::fputs(fmt::format("binade: {} {}\n", label, text).c_str(), stderr);
 }
 
 }  // namespace binade::cli

@@ -18,4 +18,7 @@ using GivenOptions = std::vector<std::pair<std::string, std::string>>;
 void add_key(CLI::App& command, const train::Key& key, const train::Config& defaults,
              const std::shared_ptr<GivenOptions>& given);
 
+// Prints sentences about settings (train/config/warnings.h) to stderr, which may be closed.
+void print_warnings(const std::vector<std::string>& sentences);
+
 }  // namespace binade::cli

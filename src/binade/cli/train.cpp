@@ -169,13 +169,6 @@ void print_result(const train::RunResult& result, const train::Config& config,
   fmt::print("export:      {} export {} model-hf   # for transformers\n", program, folder);
 }
 
-void print_warnings(const train::Config& config) {
-  const std::string label =
-      terminal::styled("warning:", terminal::Style::yellow, terminal::has_color(stderr));
-  for (const std::string& text : train::warnings(config))
-    std::fputs(fmt::format("binade: {} {}\n", label, text).c_str(), stderr);  // may be closed
-}
-
 // As a shell reports a signal, and as timeout(1) reports its limit.
 int exit_code(const train::RunResult& result) {
   return result.signal != 0 ? 128 + result.signal : 124;
@@ -215,7 +208,7 @@ void train_on(CLI::App& command, const RunArguments& arguments,
     if (!config.dry_run) train::run(config, Mode::quiet, nullptr, ranks);
     return;
   }
-  print_warnings(config);
+  print_warnings(train::warnings(config));
   if (config.dry_run) {
     train::check_run(config, ranks->size());
     return describe_run(config, arguments.json);

@@ -148,9 +148,9 @@ TEST(Config, RefusesBadFiles) {
       {"[trian]\nsteps = 3",
        "expected one of [data], [model], [precision], [train], [lora], [run], found [trian]"},
       {"[train]\nsteps = 0",
-       "bad.toml, line 2: [train] steps: expected a whole number from 1 to 1e+09, found 0"},
+       "bad.toml, line 2: [train] steps: expected a whole number from 1 to 1000000000, found 0"},
       {"[train]\nsteps = -5", "found -5"},
-      {"[train]\nsteps = 2.0", "expected a whole number from 1 to 1e+09, found 2"},
+      {"[train]\nsteps = 2.0", "expected a whole number from 1 to 1000000000, found 2"},
       {"[train]\nsteps = \"many\"", "found \"many\""},
       {"[train]\nsteps = true", "found true"},
       {"[train]\nsteps = [1, 2]", "found an array"},
@@ -215,9 +215,9 @@ TEST(Config, RefusesBadFiles) {
 
 TEST(Config, RefusesBadOptions) {
   const std::pair<Options, const char*> cases[] = {
-      {{{"steps", "3x"}}, "--steps: expected a whole number from 1 to 1e+09, found \"3x\""},
+      {{{"steps", "3x"}}, "--steps: expected a whole number from 1 to 1000000000, found \"3x\""},
       {{{"steps", ""}}, "--steps"},
-      {{{"steps", "1e3"}}, "--steps: expected a whole number from 1 to 1e+09, found 1000"},
+      {{{"steps", "1e3"}}, "--steps: expected a whole number from 1 to 1000000000, found 1000"},
       {{{"steps", "99999999999999999999"}}, "--steps"},
       {{{"lr", "nan"}}, "--lr: expected a number from 0 to 100, found nan"},
       {{{"lr", "1e999"}}, "--lr"},

@@ -39,6 +39,17 @@ TEST(Warnings, NamesSettingsWithoutEffect) {
               ElementsAre("--graph has no effect without a GPU"));
 }
 
+TEST(Warnings, AnEffectInOneOfSeveralConfigurationsIsEnough) {
+  std::vector<Config> configs;
+  for (const char* precision : {"bf16", "fp16"})
+    configs.push_back(
+        resolve({{}, {{"precision", precision}, {"fp8-head", "true"}, {"scale-init", "1"}}}));
+  EXPECT_THAT(without_effect(configs),
+              ElementsAre("--fp8-head has no effect without --precision fp8"));
+  configs.push_back(resolve({{}, {{"precision", "fp8"}, {"fp8-head", "true"}}}));
+  EXPECT_THAT(without_effect(configs), IsEmpty());
+}
+
 TEST(Warnings, AVocabularyFarBeyondBytes) {
   EXPECT_THAT(warnings_of({{"preset", "gpt2-124m"}}), ElementsAre(HasSubstr("50,257 token ids")));
   EXPECT_THAT(warnings_of({{"vocab", "300"}}), IsEmpty());

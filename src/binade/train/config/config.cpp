@@ -67,17 +67,15 @@ const Key* find_option(std::string name) {
 
 std::string full_name(const Key& key) { return fmt::format("[{}] {}", key.section, key.name); }
 
-std::string range_text(const auto& number) {
-  return fmt::format(" from {:g} to {:g}", number.low, number.high);
-}
-
 std::string expectation(const Key& key) {
   return std::visit(
       [](const auto& field) -> std::string {
         using T = std::decay_t<decltype(field)>;
         if constexpr (std::is_same_v<T, Switch>) return "true or false";
-        if constexpr (std::is_same_v<T, Whole>) return "a whole number" + range_text(field);
-        if constexpr (std::is_same_v<T, Real>) return "a number" + range_text(field);
+        if constexpr (std::is_same_v<T, Whole>)
+          return fmt::format("a whole number from {:.0f} to {:.0f}", field.low, field.high);
+        if constexpr (std::is_same_v<T, Real>)
+          return fmt::format("a number from {:g} to {:g}", field.low, field.high);
         if constexpr (std::is_same_v<T, Text>) return "a text";
         if constexpr (std::is_same_v<T, List>) return "an array of texts";
         if constexpr (std::is_same_v<T, Choice>)

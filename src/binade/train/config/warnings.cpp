@@ -55,16 +55,6 @@ constexpr Conditional conditionals[] = {
     {"nondeterministic", is_on_gpu, "without a GPU"},
 };
 
-void add_without_effect(const Config& config, std::vector<std::string>& result) {
-  const Config defaults;
-  for (const Conditional& one : conditionals) {
-    const auto key = std::find_if(keys().begin(), keys().end(),
-                                  [&one](const Key& k) { return k.name == one.key; });
-    if (!one.has_effect(config) && value_text(*key, config) != value_text(*key, defaults))
-      result.push_back(fmt::format("{} has no effect {}", option_name(*key), one.condition));
-  }
-}
-
 // Ids that never occur cost memory and time in the embedding and the head.
 void add_vocabulary(const Config& config, std::vector<std::string>& result) {
   constexpr int64_t too_many = 2;  // times the ids that occur
@@ -79,9 +69,23 @@ void add_vocabulary(const Config& config, std::vector<std::string>& result) {
 
 }  // namespace
 
-std::vector<std::string> warnings(const Config& config) {
+std::vector<std::string> without_effect(std::span<const Config> configs) {
+  const Config defaults;
   std::vector<std::string> result;
-  add_without_effect(config, result);
+  for (const Conditional& one : conditionals) {
+    const auto key = std::find_if(keys().begin(), keys().end(),
+                                  [&one](const Key& k) { return k.name == one.key; });
+    const auto is_idle = [&](const Config& config) {
+      return !one.has_effect(config) && value_text(*key, config) != value_text(*key, defaults);
+    };
+    if (std::all_of(configs.begin(), configs.end(), is_idle))
+      result.push_back(fmt::format("{} has no effect {}", option_name(*key), one.condition));
+  }
+  return result;
+}
+
+std::vector<std::string> warnings(const Config& config) {
+  std::vector<std::string> result = without_effect({&config, 1});
   add_vocabulary(config, result);
   return result;
 }
