@@ -117,6 +117,18 @@ TEST(CliTrain, WarnsOnStderr) {
   EXPECT_EQ(outcome.err, "binade: warning: --rope-theta has no effect without --model llama\n");
 }
 
+TEST(CliTrain, AFolderIsNoConfiguration) {
+  const testing::TemporaryFolder folder;
+  const std::string path = (folder / "run").string();
+  std::filesystem::create_directories(path);
+  const Outcome empty = binade("train --resume " + quoted(path));
+  EXPECT_EQ(empty.status, 2);
+  EXPECT_EQ(empty.err, "binade: config: " + path + ": expected a TOML file, found a folder\n");
+  ASSERT_EQ(binade("train --quiet --steps 1 --out " + quoted(path) + small_run).status, 0);
+  EXPECT_THAT(binade("train --resume " + quoted(path)).err,
+              HasSubstr("found the folder of a run; train --resume --out " + path));
+}
+
 TEST(CliTrain, DryRunTrainsNothing) {
   const testing::TemporaryFolder folder;
   const Outcome outcome =

@@ -1,10 +1,28 @@
 #include "binade/cli/configuration.h"
 
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "binade/base/error.h"
 #include "binade/train/config/component_options.h"
 
 namespace binade::cli {
+namespace {
+
+// A run's folder in place of its configuration.
+void refuse_folder(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return;
+  const bool is_run = std::filesystem::exists(std::filesystem::path(path) / "config.toml", error);
+  fail("config", {.argument = path,
+                  .expected = "a TOML file",
+                  .found = is_run ? "the folder of a run" : "a folder",
+                  .hint = is_run ? fmt::format("train --resume --out {} continues it", path) : ""});
+}
+
+}  // namespace
 
 void add_configuration(CLI::App& command, ConfigArguments& arguments) {
   command.allow_extras();  // refused below by name, with the nearest known option
@@ -19,6 +37,7 @@ train::Config configuration(const CLI::App& command, const ConfigArguments& argu
                             GivenOptions defaults) {
   if (const auto extras = command.remaining(); !extras.empty())
     train::refuse_option(extras.front());
+  refuse_folder(arguments.file);
   train::Sources sources{arguments.file, *arguments.options, std::move(defaults)};
   // The run's folder is enough to resume it.
   bool resume = false;
