@@ -4,6 +4,7 @@
 
 #include "binade/autograd/module_path.h"
 #include "binade/base/error.h"
+#include "binade/base/text.h"
 
 namespace binade::amp {
 namespace {
@@ -31,7 +32,7 @@ bool at_or_below(std::string_view path, std::string_view module) {
 
 void Fp8Recipe::check() const {
   const auto refuse = [](const char* argument, const char* expected, double found) {
-    fail("Fp8Recipe", {.argument = argument, .expected = expected, .found = std::to_string(found)});
+    fail("Fp8Recipe", {.argument = argument, .expected = expected, .found = shortest(found)});
   };
   if (history < 1 || history > 65536) refuse("history", "1 to 65536", history);
   if (margin < -64 || margin > 64) refuse("margin", "-64 to 64", margin);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "binade/base/error.h"
+#include "binade/base/text.h"
 #include "binade/data/tokenizer.h"
 
 namespace binade::data {
@@ -282,7 +283,7 @@ class Checker {
         float score = 0;
         std::memcpy(&score, &field.value, 4);
         if (!(std::abs(score) <= max_score))
-          reader.refuse(field.offset, "a score of at most 1e9 in magnitude", std::to_string(score));
+          reader.refuse(field.offset, "a score of at most 1e9 in magnitude", shortest(score));
       } else if (field.number == Piece::piece_type && field.wire == Wire::varint) {
         type = static_cast<int32_t>(field.value);
         if (type < 1 || type > 6)

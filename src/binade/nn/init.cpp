@@ -8,6 +8,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/base/random.h"
+#include "binade/base/text.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -147,7 +148,7 @@ void trunc_normal_(const Tensor& x, const TruncatedNormal& distribution) {
   if (!(low < high && deviation > 0)) {
     fail("trunc_normal_", {.argument = "distribution",
                            .expected = "low < high and a positive deviation",
-                           .found = std::to_string(low) + " to " + std::to_string(high)});
+                           .found = shortest(low) + " to " + shortest(high)});
   }
   // The inverse of the distribution function at uniform numbers.
   const double first = 2 * normal_cdf((low - mean) / deviation) - 1,

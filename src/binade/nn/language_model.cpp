@@ -6,6 +6,7 @@
 
 #include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
+#include "binade/base/text.h"
 #include "binade/nn/init.h"
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/attention/common.h"
@@ -34,7 +35,7 @@ LanguageModelConfig checked_and_seeded(const LanguageModelConfig& config) {
   }
   if (!(config.dropout >= 0 && config.dropout < 1)) {
     fail("LanguageModel",
-         {.argument = "dropout", .expected = "0 up to 1", .found = std::to_string(config.dropout)});
+         {.argument = "dropout", .expected = "0 up to 1", .found = shortest(config.dropout)});
   }
   const int64_t rotary = config.rotary_dim != 0 ? config.rotary_dim : config.head_width();
   if (!config.learned_positions && rotary % 2 != 0) {

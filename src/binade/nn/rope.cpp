@@ -5,6 +5,7 @@
 #include <string>
 
 #include "binade/base/error.h"
+#include "binade/base/text.h"
 
 namespace binade::nn {
 namespace {
@@ -27,7 +28,7 @@ std::vector<float> rope_frequencies(int64_t dim, double theta, const RopeScaling
   if (dim < 2 || dim % 2 != 0 || !(theta > 0) || std::isinf(theta)) {
     fail("rope_frequencies", {.argument = "dim, theta",
                               .expected = "an even number, a finite number more than 0",
-                              .found = std::to_string(dim) + ", " + std::to_string(theta)});
+                              .found = std::to_string(dim) + ", " + shortest(theta)});
   }
   std::vector<float> frequencies;
   for (int64_t i = 0; i < dim / 2; ++i) {

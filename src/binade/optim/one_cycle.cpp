@@ -6,6 +6,7 @@
 #include <string>
 
 #include "binade/base/error.h"
+#include "binade/base/text.h"
 
 namespace binade::optim {
 namespace {
@@ -39,8 +40,7 @@ double value_at(const OneCycle& cycle, const Levels& levels, int64_t given) {
 void OneCycle::check() const {
   const auto require = [](bool ok, const char* argument, const char* expected, double found) {
     if (!ok)
-      fail("OneCycle",
-           {.argument = argument, .expected = expected, .found = std::to_string(found)});
+      fail("OneCycle", {.argument = argument, .expected = expected, .found = shortest(found)});
   };
   require(max_lr >= 0 && std::isfinite(max_lr), "max_lr", "a finite number of at least 0", max_lr);
   require(total > 0, "total", "at least 1", static_cast<double>(total));

@@ -8,6 +8,7 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
+#include "binade/base/text.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
@@ -75,9 +76,8 @@ void Optimizer::use_shards(std::vector<Tensor> shards) {
 
 void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
-    fail(name_, {.argument = "lr",
-                 .expected = "a finite number of at least 0",
-                 .found = std::to_string(lr)});
+    fail(name_,
+         {.argument = "lr", .expected = "a finite number of at least 0", .found = shortest(lr)});
   }
   if (parameters.empty())
     fail(name_, {.argument = "parameters", .expected = "at least one", .found = "none"});
@@ -412,9 +412,8 @@ void Optimizer::set_lr(double lr) {
 
 void Optimizer::set_group_lr(size_t group, double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
-    fail(name_, {.argument = "lr",
-                 .expected = "a finite number of at least 0",
-                 .found = std::to_string(lr)});
+    fail(name_,
+         {.argument = "lr", .expected = "a finite number of at least 0", .found = shortest(lr)});
   }
   groups_[checked(group)].lr = lr;
   after_skips_.clear();

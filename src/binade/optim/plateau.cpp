@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/base/text.h"
+
 namespace binade::optim {
 
 ReduceOnPlateau::ReduceOnPlateau(Optimizer& optimizer, const PlateauOptions& options)
@@ -10,9 +12,8 @@ ReduceOnPlateau::ReduceOnPlateau(Optimizer& optimizer, const PlateauOptions& opt
       options_(options),
       best_(options.better == PlateauOptions::Better::smaller ? INFINITY : -INFINITY) {
   if (!(options.factor > 0 && options.factor < 1)) {
-    fail("ReduceOnPlateau", {.argument = "factor",
-                             .expected = "between 0 and 1",
-                             .found = std::to_string(options.factor)});
+    fail("ReduceOnPlateau",
+         {.argument = "factor", .expected = "between 0 and 1", .found = shortest(options.factor)});
   }
 }
 

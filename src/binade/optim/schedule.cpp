@@ -6,6 +6,7 @@
 #include <string>
 
 #include "binade/base/error.h"
+#include "binade/base/text.h"
 #include "binade/optim/optimizer.h"
 
 namespace binade::optim {
@@ -41,13 +42,13 @@ ScheduleKind parse_schedule(std::string_view text) {
 
 void Schedule::check() const {
   if (!(peak >= 0) || !std::isfinite(peak)) {
-    fail("schedule", {.argument = "peak",
-                      .expected = "a finite number of at least 0",
-                      .found = std::to_string(peak)});
+    fail(
+        "schedule",
+        {.argument = "peak", .expected = "a finite number of at least 0", .found = shortest(peak)});
   }
   if (!(final_ratio >= 0 && final_ratio <= 1)) {
     fail("schedule",
-         {.argument = "final_ratio", .expected = "0 to 1", .found = std::to_string(final_ratio)});
+         {.argument = "final_ratio", .expected = "0 to 1", .found = shortest(final_ratio)});
   }
   const int64_t needed = warmup + (kind == ScheduleKind::cooldown ? cooldown : 0);
   if (warmup < 0 || cooldown < 0 || (kind != ScheduleKind::constant && total < needed)) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "binade/backend/backend.h"
+#include "binade/base/text.h"
 
 namespace binade::optim {
 namespace {
@@ -15,13 +16,13 @@ void check(const SgdOptions& options) {
     if (value >= 0 && std::isfinite(value)) continue;
     fail("SGD", {.argument = argument,
                  .expected = "a finite number of at least 0",
-                 .found = std::to_string(value)});
+                 .found = shortest(value)});
   }
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
     fail("SGD", {.argument = "nesterov",
                  .expected = "momentum and no dampening",
-                 .found = "momentum " + std::to_string(options.momentum) + ", dampening " +
-                          std::to_string(options.dampening)});
+                 .found = "momentum " + shortest(options.momentum) + ", dampening " +
+                          shortest(options.dampening)});
   }
 }
 

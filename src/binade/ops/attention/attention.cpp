@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "binade/base/text.h"
 #include "binade/ops/attention/common.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/create.h"
@@ -29,7 +30,7 @@ void check_options(const char* op, const AttentionOptions& options) {
   if (!(options.softcap >= 0) || std::isinf(options.softcap)) {
     fail(op, {.argument = "softcap",
               .expected = "a finite number of at least 0",
-              .found = std::to_string(options.softcap)});
+              .found = shortest(options.softcap)});
   }
   require_between(op, "dropout", options.dropout, 0, 1);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/base/text.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
@@ -34,7 +35,7 @@ double checked_total(const std::vector<double>& weights) {
     if (!(weight >= 0) || std::isinf(weight))
       fail("multinomial", {.argument = "weights",
                            .expected = "finite weights of at least 0",
-                           .found = std::to_string(weight)});
+                           .found = shortest(weight)});
     total += weight;
   }
   if (!(total > 0))

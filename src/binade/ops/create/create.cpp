@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "binade/base/text.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 
@@ -76,7 +77,7 @@ Tensor arange(Scalar first, Scalar last, Scalar step, std::optional<DType> dtype
   const double count = std::ceil((last.value() - first.value()) / step.value());
   if (count > 0x1p53)  // beyond memory, and what a double can count
     fail("arange",
-         {.argument = "range", .expected = "up to 2^53 numbers", .found = std::to_string(count)});
+         {.argument = "range", .expected = "up to 2^53 numbers", .found = shortest(count)});
   std::vector<double> values(count > 0 ? static_cast<size_t>(count) : 0);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = first.value() + static_cast<double>(i) * step.value();

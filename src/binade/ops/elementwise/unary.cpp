@@ -1,5 +1,6 @@
 #include "binade/ops/elementwise/unary.h"
 
+#include "binade/base/text.h"
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -87,7 +88,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
   if (!(low <= high)) {
     fail("clamp", {.argument = "bounds",
                    .expected = "low <= high",
-                   .found = std::to_string(low) + " and " + std::to_string(high)});
+                   .found = shortest(low) + " and " + shortest(high)});
   }
   return unary(Op::clamp, Unary::clamp, x, {low, high});
 }
