@@ -44,7 +44,8 @@ void check_name(const TrainArguments& arguments) {
                                            "model (--kind " +
                                                arguments.kind + ")"
                                          : "a name that ends in .json for --kind byte-bpe",
-                     .found = arguments.out});
+                     .found = arguments.out,
+                     .hint = is_json ? "--kind byte-bpe writes a tokenizer.json" : ""});
 }
 
 void train(const TrainArguments& arguments) {
