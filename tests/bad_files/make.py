@@ -372,7 +372,7 @@ def toml():
     tm("unknown_key", "[train]\nstpes = 1\n", "line 2", "did you mean [train] steps?")
     tm("key_in_no_section", "steps = 1\n", "line 1", "the key [train] steps")
     tm("key_in_another_section", "[model]\nsteps = 1\n", "line 2", "the key [train] steps")
-    tm("steps_zero", "[train]\nsteps = 0\n", "line 2", "[train] steps", "from 1 to 1e+09, found 0")
+    tm("steps_zero", "[train]\nsteps = 0\n", "line 2", "[train] steps", "from 1 to 1000000000, found 0")
     tm("steps_fraction", "[train]\nsteps = 2.5\n", "a whole number", "found 2.5")
     tm("steps_text", '[train]\nsteps = "many"\n', 'found "many"')
     tm("steps_array", "[train]\nsteps = [1, 2]\n", "found an array")
