@@ -13,8 +13,8 @@ gpt2="--layers 12 --width 768 --heads 12 --vocab 50304"
 llama="--model llama --layers 24 --width 2048 --heads 16 --hidden 5632 --vocab 32000"
 slice8b="--model llama --layers 8 --width 4096 --heads 32 --hidden 14336 --vocab 32000"
 
-# compare NAME WARMUP OPTIONS: one table, if NAME is wanted. The warmup is of about six seconds, in which a GPU
-# reaches its power limit and its temperature, whatever ran before; it has the same number of steps on both sides.
+# compare NAME WARMUP OPTIONS: one table, if NAME is wanted. The warmup is of about six seconds, in which a GPU that
+# has rested slows down to the rate that it sustains; it has the same number of steps on both sides.
 wanted=" $* "
 compare() {
   name=$1
