@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 namespace binade {
 namespace {
 
@@ -40,15 +38,6 @@ TEST(Text, GroupsDigits) {
   EXPECT_EQ(grouped(1234567), "1,234,567");
   EXPECT_EQ(grouped(-100), "-100");
   EXPECT_EQ(grouped(INT64_MIN), "-9,223,372,036,854,775,808");
-}
-
-TEST(Text, NumbersAreNoLongerThanNeeded) {
-  EXPECT_EQ(shortest(-1.0), "-1");
-  EXPECT_EQ(shortest(0.1), "0.1");
-  EXPECT_EQ(shortest(0.1F), "0.1");
-  EXPECT_EQ(shortest(-1e-9), "-1e-09");
-  EXPECT_EQ(shortest(1 + 0x1p-52), "1.0000000000000002");
-  EXPECT_EQ(shortest(std::numeric_limits<double>::quiet_NaN()), "nan");
 }
 
 TEST(Text, EditDistanceCountsInsertionsRemovalsAndReplacements) {

@@ -74,6 +74,8 @@ TEST(Clip, RefusesBadLimits) {
                 HasSubstr("p: expected more than 0"));
   }
   EXPECT_THROW(grad_norm(parameters, 0), Error);
+  EXPECT_THAT(test::error_of([&] { clip_grad_norm(parameters, -1e-9); }), HasSubstr("found -1e-09"))
+      << "not rounded to zero";
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 #include "binade/amp/fp8.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "binade/autograd/module_path.h"
 #include "binade/base/error.h"
-#include "binade/base/text.h"
 
 namespace binade::amp {
 namespace {
@@ -32,7 +33,8 @@ bool at_or_below(std::string_view path, std::string_view module) {
 
 void Fp8Recipe::check() const {
   const auto refuse = [](const char* argument, const char* expected, double found) {
-    fail("Fp8Recipe", {.argument = argument, .expected = expected, .found = shortest(found)});
+    fail("Fp8Recipe",
+         {.argument = argument, .expected = expected, .found = fmt::format("{}", found)});
   };
   if (history < 1 || history > 65536) refuse("history", "1 to 65536", history);
   if (margin < -64 || margin > 64) refuse("margin", "-64 to 64", margin);

@@ -57,9 +57,6 @@ std::string grouped(int64_t number) {
   return text;
 }
 
-std::string shortest(double number) { return fmt::format("{}", number); }
-std::string shortest(float number) { return fmt::format("{}", number); }
-
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

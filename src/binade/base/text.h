@@ -22,10 +22,6 @@ std::string visible(std::string_view text);
 // Digits in groups of three: "842,496".
 std::string grouped(int64_t number);
 
-// The shortest text that reads as the same number: "0.1", "-1e-09", "nan".
-std::string shortest(double number);
-std::string shortest(float number);
-
 // Levenshtein distance: how many bytes to insert, remove or replace to get from `a` to `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
 

@@ -1,5 +1,7 @@
 #include "binade/data/sentencepiece_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "binade/base/error.h"
-#include "binade/base/text.h"
 #include "binade/data/tokenizer.h"
 
 namespace binade::data {
@@ -283,7 +284,8 @@ class Checker {
         float score = 0;
         std::memcpy(&score, &field.value, 4);
         if (!(std::abs(score) <= max_score))
-          reader.refuse(field.offset, "a score of at most 1e9 in magnitude", shortest(score));
+          reader.refuse(field.offset, "a score of at most 1e9 in magnitude",
+                        fmt::format("{}", score));
       } else if (field.number == Piece::piece_type && field.wire == Wire::varint) {
         type = static_cast<int32_t>(field.value);
         if (type < 1 || type > 6)

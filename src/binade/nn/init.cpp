@@ -1,5 +1,7 @@
 #include "binade/nn/init.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -8,7 +10,6 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/base/random.h"
-#include "binade/base/text.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -148,7 +149,7 @@ void trunc_normal_(const Tensor& x, const TruncatedNormal& distribution) {
   if (!(low < high && deviation > 0)) {
     fail("trunc_normal_", {.argument = "distribution",
                            .expected = "low < high and a positive deviation",
-                           .found = shortest(low) + " to " + shortest(high)});
+                           .found = fmt::format("{}", low) + " to " + fmt::format("{}", high)});
   }
   // The inverse of the distribution function at uniform numbers.
   const double first = 2 * normal_cdf((low - mean) / deviation) - 1,

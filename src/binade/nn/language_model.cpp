@@ -1,12 +1,13 @@
 #include "binade/nn/language_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "binade/amp/fp8.h"
 #include "binade/autograd/grad_mode.h"
-#include "binade/base/text.h"
 #include "binade/nn/init.h"
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/attention/common.h"
@@ -34,8 +35,9 @@ LanguageModelConfig checked_and_seeded(const LanguageModelConfig& config) {
            {.argument = name, .expected = "at least 1", .found = std::to_string(size)});
   }
   if (!(config.dropout >= 0 && config.dropout < 1)) {
-    fail("LanguageModel",
-         {.argument = "dropout", .expected = "0 up to 1", .found = shortest(config.dropout)});
+    fail("LanguageModel", {.argument = "dropout",
+                           .expected = "0 up to 1",
+                           .found = fmt::format("{}", config.dropout)});
   }
   const int64_t rotary = config.rotary_dim != 0 ? config.rotary_dim : config.head_width();
   if (!config.learned_positions && rotary % 2 != 0) {

@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "binade/autograd/grad_mode.h"
-#include "binade/base/text.h"
 #include "binade/nn/init.h"
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/create/copy.h"
@@ -33,7 +32,8 @@ MaskedAttentionConfig checked(MaskedAttentionConfig config) {
               .found = fmt::format("{}, {}", config.width, config.heads)});
   }
   if (!(config.dropout >= 0 && config.dropout <= 1))
-    fail(op, {.argument = "dropout", .expected = "0 to 1", .found = shortest(config.dropout)});
+    fail(op,
+         {.argument = "dropout", .expected = "0 to 1", .found = fmt::format("{}", config.dropout)});
   if (config.key_width == 0) config.key_width = config.width;
   if (config.value_width == 0) config.value_width = config.width;
   return config;

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "binade/base/text.h"
 #include "binade/nn/init.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/activation.h"
@@ -30,7 +29,8 @@ Recurrent::Recurrent(Kind kind, const RecurrentConfig& config, Placement placeme
                 .found = fmt::format("{}, {}, {}", config.in, config.hidden, config.layers)});
   }
   if (!(config.dropout >= 0 && config.dropout <= 1)) {
-    fail(name, {.argument = "dropout", .expected = "0 to 1", .found = shortest(config.dropout)});
+    fail(name,
+         {.argument = "dropout", .expected = "0 to 1", .found = fmt::format("{}", config.dropout)});
   }
   const double bound = 1 / std::sqrt(static_cast<double>(config.hidden));
   const int64_t rows = gates[static_cast<size_t>(kind)] * config.hidden;

@@ -1,11 +1,12 @@
 #include "binade/nn/rope.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numbers>
 #include <string>
 
 #include "binade/base/error.h"
-#include "binade/base/text.h"
 
 namespace binade::nn {
 namespace {
@@ -28,7 +29,7 @@ std::vector<float> rope_frequencies(int64_t dim, double theta, const RopeScaling
   if (dim < 2 || dim % 2 != 0 || !(theta > 0) || std::isinf(theta)) {
     fail("rope_frequencies", {.argument = "dim, theta",
                               .expected = "an even number, a finite number more than 0",
-                              .found = std::to_string(dim) + ", " + shortest(theta)});
+                              .found = std::to_string(dim) + ", " + fmt::format("{}", theta)});
   }
   std::vector<float> frequencies;
   for (int64_t i = 0; i < dim / 2; ++i) {

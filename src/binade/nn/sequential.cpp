@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "binade/base/text.h"
 #include "binade/ops/elementwise/activation.h"
 
 namespace binade::nn {
@@ -33,7 +32,7 @@ Tensor Sequential::forward(const Tensor& x) {
 
 Dropout::Dropout(double p) : p(p) {
   if (!(p >= 0 && p <= 1))
-    fail("Dropout", {.argument = "p", .expected = "0 to 1", .found = shortest(p)});
+    fail("Dropout", {.argument = "p", .expected = "0 to 1", .found = fmt::format("{}", p)});
 }
 
 std::string Dropout::description() const { return fmt::format("Dropout({:g})", p); }

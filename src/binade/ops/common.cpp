@@ -8,7 +8,6 @@
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/op_observer.h"
-#include "binade/base/text.h"
 #include "binade/ops/elementwise/unary.h"
 
 namespace binade::ops {
@@ -106,9 +105,9 @@ void require_outside_of_graph(std::string_view op, std::string_view argument, co
 
 void require_finite(std::string_view op, std::string_view argument, double value) {
   if (std::isfinite(value)) return;
-  fail(
-      op,
-      {.argument = std::string(argument), .expected = "a finite number", .found = shortest(value)});
+  fail(op, {.argument = std::string(argument),
+            .expected = "a finite number",
+            .found = fmt::format("{}", value)});
 }
 
 void require_between(std::string_view op, std::string_view argument, double value, double low,

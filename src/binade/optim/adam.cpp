@@ -1,10 +1,11 @@
 #include "binade/optim/adam.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
 #include "binade/backend/backend.h"
-#include "binade/base/text.h"
 #include "binade/formats/dynamic_code.h"
 
 namespace binade::optim {
@@ -16,7 +17,7 @@ constexpr int64_t smallest_in_8_bits = 4096;
 
 void check(const char* name, const AdamOptions& options) {
   const auto refuse = [name](const char* argument, const char* expected, double found) {
-    fail(name, {.argument = argument, .expected = expected, .found = shortest(found)});
+    fail(name, {.argument = argument, .expected = expected, .found = fmt::format("{}", found)});
   };
   if (!(options.beta1 >= 0 && options.beta1 < 1)) refuse("beta1", "0 up to 1", options.beta1);
   if (!(options.beta2 >= 0 && options.beta2 < 1)) refuse("beta2", "0 up to 1", options.beta2);

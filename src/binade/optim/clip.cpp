@@ -1,7 +1,8 @@
 #include "binade/optim/clip.h"
 
+#include <fmt/format.h>
+
 #include "binade/backend/backend.h"
-#include "binade/base/text.h"
 
 namespace binade::optim {
 namespace {
@@ -22,7 +23,7 @@ Device device_of(const std::vector<Tensor>& parameters) {
 
 Tensor grad_norm(const std::vector<Tensor>& parameters, double p) {
   if (!(p > 0))
-    fail("grad_norm", {.argument = "p", .expected = "more than 0", .found = shortest(p)});
+    fail("grad_norm", {.argument = "p", .expected = "more than 0", .found = fmt::format("{}", p)});
   const Tensor norm = Tensor::empty({1}, DType::f32, device_of(parameters));
   backend::of(norm).optimizer.gradient_norm(gradients_of(parameters), p, norm, {});
   return norm;
@@ -44,7 +45,7 @@ Clip clip(const std::vector<Tensor>& parameters, double max_norm) {
 Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, double p) {
   if (!(max_norm >= 0))
     fail("clip_grad_norm",
-         {.argument = "max_norm", .expected = "at least 0", .found = shortest(max_norm)});
+         {.argument = "max_norm", .expected = "at least 0", .found = fmt::format("{}", max_norm)});
   const Tensor norm = grad_norm(parameters, p);
   const Tensor factor = Tensor::empty_like(norm);
   const auto& kernels = backend::of(norm);
@@ -56,7 +57,7 @@ Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, do
 void clip_grad_value(const std::vector<Tensor>& parameters, double limit) {
   if (!(limit >= 0))
     fail("clip_grad_value",
-         {.argument = "limit", .expected = "at least 0", .found = shortest(limit)});
+         {.argument = "limit", .expected = "at least 0", .found = fmt::format("{}", limit)});
   for (const TensorView& gradient : gradients_of(parameters)) {
     backend::of(device_of(parameters))
         .elementwise.unary(backend::Unary::clamp, {-limit, limit}, gradient, gradient);

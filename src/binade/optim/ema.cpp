@@ -1,8 +1,9 @@
 #include "binade/optim/ema.h"
 
+#include <fmt/format.h>
+
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
-#include "binade/base/text.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 
@@ -11,7 +12,7 @@ namespace binade::optim {
 EMA::EMA(const std::vector<Tensor>& parameters, double decay)
     : parameters_(parameters), decay_(decay) {
   if (!(decay >= 0 && decay < 1))
-    fail("EMA", {.argument = "decay", .expected = "0 up to 1", .found = shortest(decay)});
+    fail("EMA", {.argument = "decay", .expected = "0 up to 1", .found = fmt::format("{}", decay)});
   const memory::CategoryGuard category(memory::Category::optimizer);
   const NoGrad no_grad;
   for (const Tensor& parameter : parameters_) {

@@ -1,12 +1,13 @@
 #include "binade/optim/one_cycle.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>
 
 #include "binade/base/error.h"
-#include "binade/base/text.h"
 
 namespace binade::optim {
 namespace {
@@ -40,7 +41,8 @@ double value_at(const OneCycle& cycle, const Levels& levels, int64_t given) {
 void OneCycle::check() const {
   const auto require = [](bool ok, const char* argument, const char* expected, double found) {
     if (!ok)
-      fail("OneCycle", {.argument = argument, .expected = expected, .found = shortest(found)});
+      fail("OneCycle",
+           {.argument = argument, .expected = expected, .found = fmt::format("{}", found)});
   };
   require(max_lr >= 0 && std::isfinite(max_lr), "max_lr", "a finite number of at least 0", max_lr);
   require(total > 0, "total", "at least 1", static_cast<double>(total));

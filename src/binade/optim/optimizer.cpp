@@ -8,7 +8,6 @@
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/transfer.h"
-#include "binade/base/text.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
@@ -76,8 +75,9 @@ void Optimizer::use_shards(std::vector<Tensor> shards) {
 
 void Optimizer::add_group(const std::vector<Tensor>& parameters, double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
-    fail(name_,
-         {.argument = "lr", .expected = "a finite number of at least 0", .found = shortest(lr)});
+    fail(name_, {.argument = "lr",
+                 .expected = "a finite number of at least 0",
+                 .found = fmt::format("{}", lr)});
   }
   if (parameters.empty())
     fail(name_, {.argument = "parameters", .expected = "at least one", .found = "none"});
@@ -412,8 +412,9 @@ void Optimizer::set_lr(double lr) {
 
 void Optimizer::set_group_lr(size_t group, double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
-    fail(name_,
-         {.argument = "lr", .expected = "a finite number of at least 0", .found = shortest(lr)});
+    fail(name_, {.argument = "lr",
+                 .expected = "a finite number of at least 0",
+                 .found = fmt::format("{}", lr)});
   }
   groups_[checked(group)].lr = lr;
   after_skips_.clear();

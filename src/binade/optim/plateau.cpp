@@ -1,9 +1,9 @@
 #include "binade/optim/plateau.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include "binade/base/text.h"
 
 namespace binade::optim {
 
@@ -12,8 +12,9 @@ ReduceOnPlateau::ReduceOnPlateau(Optimizer& optimizer, const PlateauOptions& opt
       options_(options),
       best_(options.better == PlateauOptions::Better::smaller ? INFINITY : -INFINITY) {
   if (!(options.factor > 0 && options.factor < 1)) {
-    fail("ReduceOnPlateau",
-         {.argument = "factor", .expected = "between 0 and 1", .found = shortest(options.factor)});
+    fail("ReduceOnPlateau", {.argument = "factor",
+                             .expected = "between 0 and 1",
+                             .found = fmt::format("{}", options.factor)});
   }
 }
 

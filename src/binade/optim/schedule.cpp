@@ -1,12 +1,13 @@
 #include "binade/optim/schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>
 
 #include "binade/base/error.h"
-#include "binade/base/text.h"
 #include "binade/optim/optimizer.h"
 
 namespace binade::optim {
@@ -42,13 +43,14 @@ ScheduleKind parse_schedule(std::string_view text) {
 
 void Schedule::check() const {
   if (!(peak >= 0) || !std::isfinite(peak)) {
-    fail(
-        "schedule",
-        {.argument = "peak", .expected = "a finite number of at least 0", .found = shortest(peak)});
+    fail("schedule", {.argument = "peak",
+                      .expected = "a finite number of at least 0",
+                      .found = fmt::format("{}", peak)});
   }
   if (!(final_ratio >= 0 && final_ratio <= 1)) {
-    fail("schedule",
-         {.argument = "final_ratio", .expected = "0 to 1", .found = shortest(final_ratio)});
+    fail(
+        "schedule",
+        {.argument = "final_ratio", .expected = "0 to 1", .found = fmt::format("{}", final_ratio)});
   }
   const int64_t needed = warmup + (kind == ScheduleKind::cooldown ? cooldown : 0);
   if (warmup < 0 || cooldown < 0 || (kind != ScheduleKind::constant && total < needed)) {

@@ -1,9 +1,10 @@
 #include "binade/optim/sgd.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "binade/backend/backend.h"
-#include "binade/base/text.h"
 
 namespace binade::optim {
 namespace {
@@ -16,13 +17,13 @@ void check(const SgdOptions& options) {
     if (value >= 0 && std::isfinite(value)) continue;
     fail("SGD", {.argument = argument,
                  .expected = "a finite number of at least 0",
-                 .found = shortest(value)});
+                 .found = fmt::format("{}", value)});
   }
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
     fail("SGD", {.argument = "nesterov",
                  .expected = "momentum and no dampening",
-                 .found = "momentum " + shortest(options.momentum) + ", dampening " +
-                          shortest(options.dampening)});
+                 .found = "momentum " + fmt::format("{}", options.momentum) + ", dampening " +
+                          fmt::format("{}", options.dampening)});
   }
 }
 

@@ -1,7 +1,8 @@
+#include <fmt/format.h>
+
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/backend.h"
 #include "binade/base/division.h"
-#include "binade/base/text.h"
 #include "binade/formats/dynamic_code.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
@@ -115,7 +116,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
     if (name.ends_with("steps") && !(found->second.item() >= 0)) {
       fail(name_, {.argument = "state " + name,
                    .expected = "at least 0",
-                   .found = shortest(found->second.item())});
+                   .found = fmt::format("{}", found->second.item())});
     }
   }
   if (state.size() != mine.size()) {

@@ -1,5 +1,7 @@
 #include "binade/train/generate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -103,7 +105,7 @@ void check_options(const GenerateOptions& options) {
   if (!(options.temperature >= 0) || !std::isfinite(options.temperature)) {
     fail("generate", {.argument = "temperature",
                       .expected = "a finite number of at least 0",
-                      .found = shortest(options.temperature)});
+                      .found = fmt::format("{}", options.temperature)});
   }
   if (options.top_k < 0)
     fail("generate",
@@ -111,11 +113,11 @@ void check_options(const GenerateOptions& options) {
   if (!(options.top_p > 0 && options.top_p <= 1))
     fail("generate", {.argument = "top-p",
                       .expected = "more than 0 and at most 1",
-                      .found = shortest(options.top_p)});
+                      .found = fmt::format("{}", options.top_p)});
   if (!(options.repetition_penalty > 0) || !std::isfinite(options.repetition_penalty))
     fail("generate", {.argument = "repetition-penalty",
                       .expected = "a finite number above 0",
-                      .found = shortest(options.repetition_penalty)});
+                      .found = fmt::format("{}", options.repetition_penalty)});
   if (options.tokens < 0 || options.tokens > max_tokens)
     fail("generate", {.argument = "tokens",
                       .expected = "from 0 to " + std::to_string(max_tokens),

@@ -1,11 +1,12 @@
 #include "binade/ops/attention/attention.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "binade/base/text.h"
 #include "binade/ops/attention/common.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/create.h"
@@ -30,7 +31,7 @@ void check_options(const char* op, const AttentionOptions& options) {
   if (!(options.softcap >= 0) || std::isinf(options.softcap)) {
     fail(op, {.argument = "softcap",
               .expected = "a finite number of at least 0",
-              .found = shortest(options.softcap)});
+              .found = fmt::format("{}", options.softcap)});
   }
   require_between(op, "dropout", options.dropout, 0, 1);
 }

@@ -1,10 +1,11 @@
 #include "binade/ops/attention/rope.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <vector>
 
 #include "binade/autograd/op_observer.h"
-#include "binade/base/text.h"
 #include "binade/ops/attention/rotation.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
@@ -103,7 +104,7 @@ std::pair<Tensor, Tensor> rope_tables(int64_t positions, int64_t dim, double the
     fail("rope_tables", {.argument = "positions, dim, theta",
                          .expected = "at least 1, an even number, a finite number more than 0",
                          .found = std::to_string(positions) + ", " + std::to_string(dim) + ", " +
-                                  shortest(theta)});
+                                  fmt::format("{}", theta)});
   }
   std::vector<float> frequencies;
   for (int64_t i = 0; i < dim / 2; ++i) {

@@ -1,9 +1,10 @@
 #include "binade/ops/create/categorical.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
-#include "binade/base/text.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
@@ -35,7 +36,7 @@ double checked_total(const std::vector<double>& weights) {
     if (!(weight >= 0) || std::isinf(weight))
       fail("multinomial", {.argument = "weights",
                            .expected = "finite weights of at least 0",
-                           .found = shortest(weight)});
+                           .found = fmt::format("{}", weight)});
     total += weight;
   }
   if (!(total > 0))

@@ -1,11 +1,12 @@
 #include "binade/ops/create/create.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
-#include "binade/base/text.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/copy.h"
 
@@ -76,8 +77,9 @@ Tensor arange(Scalar first, Scalar last, Scalar step, std::optional<DType> dtype
     fail("arange", {.argument = "step", .expected = "another number than 0", .found = "0"});
   const double count = std::ceil((last.value() - first.value()) / step.value());
   if (count > 0x1p53)  // beyond memory, and what a double can count
-    fail("arange",
-         {.argument = "range", .expected = "up to 2^53 numbers", .found = shortest(count)});
+    fail(
+        "arange",
+        {.argument = "range", .expected = "up to 2^53 numbers", .found = fmt::format("{}", count)});
   std::vector<double> values(count > 0 ? static_cast<size_t>(count) : 0);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = first.value() + static_cast<double>(i) * step.value();

@@ -1,6 +1,7 @@
 #include "binade/ops/elementwise/unary.h"
 
-#include "binade/base/text.h"
+#include <fmt/format.h>
+
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -88,7 +89,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
   if (!(low <= high)) {
     fail("clamp", {.argument = "bounds",
                    .expected = "low <= high",
-                   .found = shortest(low) + " and " + shortest(high)});
+                   .found = fmt::format("{}", low) + " and " + fmt::format("{}", high)});
   }
   return unary(Op::clamp, Unary::clamp, x, {low, high});
 }

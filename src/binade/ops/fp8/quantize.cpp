@@ -1,7 +1,8 @@
 #include "binade/ops/fp8/quantize.h"
 
+#include <fmt/format.h>
+
 #include "binade/backend/fp8_scale.h"
-#include "binade/base/text.h"
 #include "binade/ops/common.h"
 
 namespace binade {
@@ -46,7 +47,8 @@ Quantized quantize(const Tensor& x, const QuantizeOptions& options) {
 Quantized quantize(const Tensor& x, double scale, DType dtype) {
   check(x, dtype);
   if (!(scale > 0))
-    fail("quantize", {.argument = "scale", .expected = "more than 0", .found = shortest(scale)});
+    fail("quantize",
+         {.argument = "scale", .expected = "more than 0", .found = fmt::format("{}", scale)});
   Quantized result{Tensor::empty(x.shape(), dtype, x.device()),
                    Tensor::empty({1, 1}, DType::f32, x.device()),
                    {}};

@@ -1,8 +1,9 @@
 #include "binade/ops/reduce/reduce.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
-#include "binade/base/text.h"
 #include "binade/ops/common.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -258,7 +259,8 @@ Tensor all(const Tensor& x, const Axes& axes, bool keep) {
 // |x|^p is summed in f32 (f64 for f64).
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keep) {
   require_compute("norm", "x", x);
-  if (!(p > 0)) fail("norm", {.argument = "p", .expected = "more than 0", .found = shortest(p)});
+  if (!(p > 0))
+    fail("norm", {.argument = "p", .expected = "more than 0", .found = fmt::format("{}", p)});
   const ReducedShape shape = reduced_shape("norm", x, axes);
   if (std::isinf(p)) require_elements("norm", x, shape);
   Composite call(Op::norm, {x});
