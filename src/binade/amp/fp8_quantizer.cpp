@@ -226,9 +226,10 @@ const Quantized& Fp8LinearState::weight_rows(const Fp8Recipe& recipe, const Tens
   return rows_;
 }
 
-Quantized Fp8LinearState::weight_rows_once(const Fp8Recipe& recipe, const Tensor& weight_tensor) {
+Quantized Fp8LinearState::weight_rows_once(const Fp8Recipe& recipe, const Tensor& weight_tensor,
+                                           bool rows_only) {
   if (rows_.defined() || repeated_) return weight_rows(recipe, weight_tensor);
-  const Fp8Quantizer quantizer{recipe, Fp8Role::weight, weight, true, true};
+  const Fp8Quantizer quantizer{recipe, Fp8Role::weight, weight, true, rows_only};
   return quantizer.quantize(weight_tensor);
 }
 

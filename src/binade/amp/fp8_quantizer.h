@@ -102,9 +102,9 @@ class Fp8LinearState {
   // The weight [out, in] for the forward, and for dgrad: transposed if groups are finer than a
   // tensor. Quantized once per step.
   const Quantized& weight_rows(const Fp8Recipe& recipe, const Tensor& weight_tensor);
-  // The same for the forward alone, under delayed scaling. A step's first forward does not keep the
-  // data; further ones, of gradient accumulation, do.
-  Quantized weight_rows_once(const Fp8Recipe& recipe, const Tensor& weight_tensor);
+  // The same under delayed scaling, for the forward alone if `rows_only`. A step's first forward
+  // does not keep the data; further ones, of gradient accumulation, do.
+  Quantized weight_rows_once(const Fp8Recipe& recipe, const Tensor& weight_tensor, bool rows_only);
   bool keeps_weight_rows() const { return rows_.defined(); }
   const Quantized& weight_columns(const Fp8Recipe& recipe, const Tensor& weight_tensor);
 

@@ -24,8 +24,8 @@ std::vector<Tensor> checkpoint_many(std::function<std::vector<Tensor>(std::span<
                                     std::span<const Tensor> parameters = {});
 
 // On GPUs the backward computes results of activations and FP8 data again instead of keeping them
-// from the forward. While this lives, forwards on this thread keep them: faster, more memory. On
-// CPUs they are always kept.
+// from the forward. While this lives, forwards on this thread keep them: faster, more memory. The
+// FP8 data of norms, which cost as much to keep, are still computed again. On CPUs all are kept.
 class KeepResults {
  public:
   explicit KeepResults(bool keep = true);

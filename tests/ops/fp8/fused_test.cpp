@@ -243,36 +243,55 @@ TEST(Fp8FusedGpu, IsItsComposite) {
   expect_all_equal(Device::cuda());
 }
 
-// What a forward holds for its backward: the sum, its statistics, the hidden values and the result,
-// but no quantized data.
-TEST(Fp8Fused, KeepsNoDataThatItQuantizesAgain) {
-  const Case c{.rows = 64, .in = 128, .width = 128, .out = 128};
-  const auto layer = [&](int64_t in, int64_t out, bool requantizes) {
-    return Fp8Layer{.weight = test::noise_leaf({out, in}, 1),
+// The bytes that forwards of norm_mlp hold for their backward.
+int64_t held_by(const Case& c, Device device, bool requantizes, int forwards) {
+  const auto noise = [&](const Shape& shape, uint64_t stream, DType dtype) {
+    Tensor x = test::noise(shape, stream, dtype, device);
+    x.set_requires_grad();
+    return x;
+  };
+  const auto layer = [&](int64_t in, int64_t out) {
+    return Fp8Layer{.weight = noise({out, in}, 1, DType::f32),
                     .recipe = &c.recipe,
                     .state = std::make_shared<amp::Fp8LinearState>(),
                     .requantizes = requantizes};
   };
   const amp::Fp8Autocast fp8(c.recipe);
   const amp::Autocast autocast(DType::bf16);
-  const auto held_by = [&](bool requantizes, int forwards) {
-    const Fp8Layer up = layer(c.in, 2 * c.width, requantizes),
-                   down = layer(c.width, c.out, requantizes);
-    const std::vector<Tensor> inputs = {test::noise_leaf({c.rows, c.in}, 2, DType::bf16),
-                                        test::noise_leaf({c.rows, c.in}, 3, DType::bf16),
-                                        test::noise_leaf({c.in}, 4), test::noise_leaf({c.in}, 5)};
-    for (const Fp8Layer* one : {&up, &down}) one->state->begin(c.recipe, one->weight);
-    for (const Fp8Layer* one : {&up, &down}) one->weight.bump_version();
-    std::vector<std::vector<Tensor>> results;
-    const int64_t before = memory::statistics().allocated;
-    for (int i = 0; i < forwards; ++i) results.push_back(norm_mlp(c, true, inputs, up, down));
-    return memory::statistics().allocated - before;
+  const Fp8Layer up = layer(c.in, 2 * c.width), down = layer(c.width, c.out);
+  const std::vector<Tensor> inputs = {noise({c.rows, c.in}, 2, DType::bf16),
+                                      noise({c.rows, c.in}, 3, DType::bf16),
+                                      noise({c.in}, 4, DType::f32), noise({c.in}, 5, DType::f32)};
+  for (const Fp8Layer* one : {&up, &down}) one->state->begin(c.recipe, one->weight);
+  for (const Fp8Layer* one : {&up, &down}) one->weight.bump_version();
+  std::vector<std::vector<Tensor>> results;
+  const int64_t before = memory::allocated(device);
+  for (int i = 0; i < forwards; ++i) results.push_back(norm_mlp(c, true, inputs, up, down));
+  return memory::allocated(device) - before;
+}
+
+// A layer that quantizes again holds the sum, its statistics, the hidden values and the result, but
+// no quantized data.
+TEST(Fp8Fused, KeepsNoDataThatItQuantizesAgain) {
+  const Case c{.rows = 64, .in = 128, .width = 128, .out = 128};
+  const auto kept = [&](int forwards) {
+    return held_by(c, Device::cpu(), false, forwards) - held_by(c, Device::cpu(), true, forwards);
   };
   const int64_t weights = 3 * c.in * c.width, activations = c.rows * (c.in + c.width);
   constexpr int64_t scales = 64;  // of dropped data, a few bytes each
-  EXPECT_NEAR(held_by(false, 1) - held_by(true, 1), weights + activations, scales);
+  EXPECT_NEAR(kept(1), weights + activations, scales);
   // Gradient accumulation quantizes weights a second time and then keeps them.
-  EXPECT_NEAR(held_by(false, 3) - held_by(true, 3), 3 * activations, scales);
+  EXPECT_NEAR(kept(3), 3 * activations, scales);
+}
+
+// On a GPU others hold transposed data: of the weights, of SwiGLU's result, but not of a norm's.
+TEST(Fp8FusedGpu, KeepsWhatTheBackwardReads) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  const Case c{.rows = 256, .in = 512, .width = 1024, .out = 512};
+  const int64_t kept = held_by(c, Device::cuda(), false, 1) - held_by(c, Device::cuda(), true, 1);
+  const int64_t weights = 3 * c.in * c.width, gated = c.rows * c.width;
+  constexpr int64_t scales = 8 << 10;  // in blocks of their own
+  EXPECT_NEAR(kept, weights + gated, scales);
 }
 
 // Half of 16-bit values, and a scale.

@@ -112,7 +112,10 @@ struct NormForward {
   Fp8LayerMatmuls::Matrix input_of(const Fp8Layer& layer, const Fp8Forward& forward,
                                    bool kept) const {
     amp::Fp8Quantizer quantizer = input_quantizer(layer, forward);
-    quantizer.rows_only = kept && requantizes(layer);
+    // The norm's kernel writes rows alone. Transposed data takes another pass over the sum, which
+    // the backward can run as well as the forward.
+    const bool transposes = quantizer.writes_transposed(x.device());
+    quantizer.rows_only = kept && (transposes || requantizes(layer));
     Fp8LayerMatmuls::Matrix input;
     if (quantizer.rows_only) input.again = quantize();
     if (quantizer.writes_transposed(x.device())) {

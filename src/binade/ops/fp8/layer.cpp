@@ -15,6 +15,14 @@ using amp::Fp8Role;
 
 ScaledMatrix as_type(const Tensor& values, DType dtype) { return {converted(values, dtype)}; }
 
+// Whether the forward's data of the weight need not outlive it: the backward quantizes the weight
+// again, or reads the transposed data alone.
+bool drops_weight_rows(const Fp8Layer& layer) {
+  const Fp8Quantizer quantizer{*layer.recipe, Fp8Role::weight, layer.state->weight, true};
+  return requantizes(layer) || (layer.recipe->scaling == amp::Fp8Scaling::delayed &&
+                                quantizer.writes_transposed(layer.weight.device()));
+}
+
 }  // namespace
 
 Fp8Quantizer input_quantizer(const Fp8Layer& layer, const Fp8Forward& forward) {
@@ -113,8 +121,10 @@ Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
       .fast_accumulation = recipe_.fast_accumulation};
   Quantized weight;
   if (recipe_.forward) {
-    weight = requantizes(layer) ? state_->weight_rows_once(recipe_, layer.weight)
-                                : state_->weight_rows(recipe_, layer.weight);
+    weight = drops_weight_rows(layer)
+                 ? state_->weight_rows_once(recipe_, layer.weight,
+                                            requantizes(layer) || !forward.recording)
+                 : state_->weight_rows(recipe_, layer.weight);
     const ScaledMatrix rows = rowwise(input.quantized), columns = transposed(rowwise(weight));
     if (y.quantized.data.present) {
       fp8_matmul(rows, columns, y.quantized, epilogue);
@@ -132,13 +142,13 @@ Fp8LayerMatmuls::Fp8LayerMatmuls(const Fp8Layer& layer, const Matrix& input,
 // Saves what each backward matmul reads and no more.
 void Fp8LayerMatmuls::save(const Fp8Layer& layer, const Matrix& input, const Quantized& weight) {
   const Fp8Quantizer quantizer{recipe_, Fp8Role::activation, state_->input, false};
-  if (requantizes(layer)) weight_ = Saved(layer.weight);
+  if (requantizes(layer) || input.again) weight_ = Saved(layer.weight);
   if (layer.weight.requires_grad() && input.again) {
     wgrad_input_ = {{}, amp::DroppedQuantized(quantizer, input.quantized), input.again};
   } else if (layer.weight.requires_grad() && recipe_.wgrad) {
-    wgrad_input_ = {kept_for_wgrad(amp::scales_per_tensor(recipe_)
-                                       ? input.quantized
-                                       : quantizer.quantize(transposed(input.values)))};
+    wgrad_input_ = {without_rows(amp::scales_per_tensor(recipe_)
+                                     ? input.quantized
+                                     : quantizer.quantize(transposed(input.values)))};
   } else if (layer.weight.requires_grad()) {
     wgrad_values_ = Saved(converted(input.values, forward_.dtype));
   }
@@ -148,7 +158,9 @@ void Fp8LayerMatmuls::save(const Fp8Layer& layer, const Matrix& input, const Qua
 void Fp8LayerMatmuls::save_for_dgrad(const Fp8Layer& layer, const Quantized& weight) {
   if (!recipe_.dgrad) {
     dgrad_weight_values_ = Saved(layer.weight);
-  } else if (requantizes(layer) && !state_->keeps_weight_rows()) {
+  } else if (!weight.defined() || state_->keeps_weight_rows()) {
+    dgrad_weight_ = {state_->weight_columns(recipe_, layer.weight)};
+  } else if (requantizes(layer)) {
     const Fp8Quantizer quantizer{recipe_, Fp8Role::weight, state_->weight, false};
     dgrad_weight_ = {{},
                      amp::DroppedQuantized(quantizer, weight),
@@ -156,7 +168,7 @@ void Fp8LayerMatmuls::save_for_dgrad(const Fp8Layer& layer, const Quantized& wei
                        backend::of(values.get()).quantize.quantize(values, out);
                      }};
   } else {
-    dgrad_weight_ = {state_->weight_columns(recipe_, layer.weight)};
+    dgrad_weight_ = {without_rows(weight)};
   }
 }
 

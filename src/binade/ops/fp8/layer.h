@@ -19,7 +19,7 @@ struct Fp8Layer {
   const amp::Fp8Recipe* recipe;
   std::shared_ptr<amp::Fp8LinearState> state;  // shared with the module
   // Delayed recipes: the quantized weight, and inputs whose values are kept anyway, are quantized
-  // again in the backward instead of kept.
+  // again in the backward instead of kept. On GPUs norms' results always are.
   bool requantizes = false;
   // SwiGLU alone reads the result, so that recipes may store it in FP8.
   bool is_hidden = false;

@@ -47,7 +47,7 @@ void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const backend::Qua
   run(a, b, y.data, epilogue);
 }
 
-Quantized kept_for_wgrad(Quantized q) {
+Quantized without_rows(Quantized q) {
   if (q.transposed.defined()) q.data = {};
   return q;
 }

@@ -34,7 +34,7 @@ void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const autograd::Gr
 void fp8_matmul(const ScaledMatrix& a, const ScaledMatrix& b, const backend::QuantizedOutput& y,
                 backend::Epilogue epilogue = {});
 
-// q without the data that wgrad does not read.
-Quantized kept_for_wgrad(Quantized q);
+// q without the data of its rows if it has them transposed, too.
+Quantized without_rows(Quantized q);
 
 }  // namespace binade::ops

@@ -77,7 +77,7 @@ void MlpMatmuls::backward(const Tensor& dy, GradSlots parameters,
   amp::DroppedQuantized dropped;
   if (is_tight) dropped = down_.dropped(dout);
   if (!waits || is_tight) dout = {};
-  dout.quantized = kept_for_wgrad(dout.quantized);
+  dout.quantized = without_rows(dout.quantized);
   Quantized gated;
   Fp8LayerMatmuls::Matrix gradient =
       hidden_gradient(dgated, parameters[1], waits && !is_tight ? &gated : nullptr);
@@ -91,7 +91,7 @@ void MlpMatmuls::backward(const Tensor& dy, GradSlots parameters,
   gated = {};
   const GradSlot::Target target = dinput();
   if (target.buffer.defined()) up_.dgrad(gradient, target);
-  gradient.quantized = kept_for_wgrad(gradient.quantized);
+  gradient.quantized = without_rows(gradient.quantized);
   up_.wgrad(gradient, parameters[0]);
 }
 
