@@ -245,13 +245,11 @@ TEST(Fp8FusedGpu, IsItsComposite) {
 
 // The bytes that forwards of norm_mlp hold for their backward.
 int64_t held_by(const Case& c, Device device, bool requantizes, int forwards) {
-  const auto noise = [&](const Shape& shape, uint64_t stream, DType dtype) {
-    Tensor x = test::noise(shape, stream, dtype, device);
-    x.set_requires_grad();
-    return x;
+  const auto leaf = [&](const Shape& shape, uint64_t stream, DType dtype) {
+    return test::noise_leaf(shape, stream, dtype, device);
   };
   const auto layer = [&](int64_t in, int64_t out) {
-    return Fp8Layer{.weight = noise({out, in}, 1, DType::f32),
+    return Fp8Layer{.weight = leaf({out, in}, 1, DType::f32),
                     .recipe = &c.recipe,
                     .state = std::make_shared<amp::Fp8LinearState>(),
                     .requantizes = requantizes};
@@ -259,9 +257,9 @@ int64_t held_by(const Case& c, Device device, bool requantizes, int forwards) {
   const amp::Fp8Autocast fp8(c.recipe);
   const amp::Autocast autocast(DType::bf16);
   const Fp8Layer up = layer(c.in, 2 * c.width), down = layer(c.width, c.out);
-  const std::vector<Tensor> inputs = {noise({c.rows, c.in}, 2, DType::bf16),
-                                      noise({c.rows, c.in}, 3, DType::bf16),
-                                      noise({c.in}, 4, DType::f32), noise({c.in}, 5, DType::f32)};
+  const std::vector<Tensor> inputs = {leaf({c.rows, c.in}, 2, DType::bf16),
+                                      leaf({c.rows, c.in}, 3, DType::bf16),
+                                      leaf({c.in}, 4, DType::f32), leaf({c.in}, 5, DType::f32)};
   for (const Fp8Layer* one : {&up, &down}) one->state->begin(c.recipe, one->weight);
   for (const Fp8Layer* one : {&up, &down}) one->weight.bump_version();
   std::vector<std::vector<Tensor>> results;
