@@ -255,8 +255,9 @@ Sharded::Agreed Sharded::agree(double max_norm, const std::vector<Tensor>& losse
                                const amp::GradientCheck* check) {
   if (device_.is_meta()) {
     const Tensor one = Tensor::empty({1}, DType::f32, device_);
+    const Tensor loss = Tensor::empty({}, DType::f64, device_);
     return {.clip = {.norm = one, .factor = max_norm > 0 ? one : Tensor(), .found_inf = one},
-            .loss = Tensor::empty({}, DType::f64, device_)};
+            .loss = loss};
   }
   if (device_.is_cuda()) return agree_on_gpu(max_norm, losses, check);
   const std::vector<Tensor> gradients = optimizer_.gradients();

@@ -34,7 +34,7 @@ void load_adapter_tensors(nn::LanguageModel& model, const StateDict& tensors);
 
 // The contents of an adapter_config.json.
 struct AdapterConfig {
-  LoraOptions lora;
+  LoraOptions lora = LoraOptions();
   std::string base;  // folder of the model that is adapted
   // Whether all updates are scaled by alpha / rank: not with use_rslora or alpha_pattern.
   bool scaled_alike = true;

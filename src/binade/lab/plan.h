@@ -69,7 +69,7 @@ int64_t program_memory();
 // One line of a plan.
 struct PlanRow {
   std::string name;
-  train::Config config;
+  train::Config config = train::Config();
   Forecast forecast;
   int64_t process = 0;  // peak resident memory of a CPU's run; 0: unknown
   int64_t largest_batch = 0;

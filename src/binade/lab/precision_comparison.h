@@ -47,7 +47,7 @@ struct ComparedRun {
 };
 
 struct Comparison {
-  train::Config config;
+  train::Config config = train::Config();
   std::vector<ComparedRun> runs;
   std::vector<double> seed_losses;  // of the first precision; the configured seed comes first
   bool interrupted = false;         // by on_step: some runs or seeds are missing

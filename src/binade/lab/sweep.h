@@ -39,7 +39,7 @@ struct Sweep {
     bool kept = false;  // the loss fell by more than the noise
   };
 
-  train::Config config;
+  train::Config config = train::Config();
   // Mean training losses of the last half of the steps: without FP8, and with all layers in it.
   double bf16 = 0, fp8 = 0;
   // Relative differences of at most this say nothing: that of fp32 and bf16, or the largest by

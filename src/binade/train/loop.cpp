@@ -483,18 +483,24 @@ class Loop {
     const std::vector<RankTime> ranks = trainer_.rank_times();
     note_ranks(ranks);
     result.elapsed = seconds_since(start_);
-    write_summary(
-        {.parameters = trainer_.model().parameter_count(),
-         .memory = memory::statistics(trainer_.device()),
-         .full_speed = full_speed_,
-         .bytes_per_token = can_decode() ? bytes_per_token(*tokenizer_, split_.validation) : 0,
-         .sample = result.sample,
-         .origin = provenance(config_),
-         .ranks = ranks},
-        folder_.path());
+    write_summary(summary(result.sample, ranks), folder_.path());
     // From the files, as `binade report` does. A folder that was removed at the end has no steps.
     if (!log_->empty()) write_report(read_run(folder_.path()), result.report);
     return result;
+  }
+
+  RunSummary summary(const std::string& sample, const std::vector<RankTime>& ranks) {
+    RunSummary run;
+    run.parameters = trainer_.model().parameter_count();
+    run.memory = memory::statistics(trainer_.device());
+    run.full_speed = full_speed_;
+    if (can_decode())
+      run.bytes_per_token =
+          decoded([&] { return bytes_per_token(*tokenizer_, split_.validation); });
+    run.sample = sample;
+    run.origin = provenance(config_);
+    run.ranks = ranks;
+    return run;
   }
 
   void note_ranks(const std::vector<RankTime>& ranks) {
@@ -512,7 +518,21 @@ class Loop {
 
   // Whether the tokenizer can decode the tokens: that of a token file may be unknown.
   bool can_decode() const {
-    return config_.vocab == data::byte_vocabulary || !tokenizer_->model().empty();
+    return decoder_works_ &&
+           (config_.vocab == data::byte_vocabulary || !tokenizer_->model().empty());
+  }
+
+  // The result of decoding, or nothing with a warning: a run is not lost for the text of its
+  // report.
+  template <class Decode>
+  auto decoded(Decode&& decode) -> decltype(decode()) {
+    try {
+      return decode();
+    } catch (const Error& error) {
+      decoder_works_ = false;
+      note(std::string("warning: no text of this run is shown: ") + error.what());
+      return {};
+    }
   }
 
   std::string sample(int64_t tokens) {
@@ -520,9 +540,10 @@ class Loop {
     trainer_.gather_weights();
     trainer_.run_between_steps([&] {
       const amp::Autocast cast(autocast_state(config_));
-      text = printable(tokenizer_->decode(
+      const std::vector<int64_t> ids =
           generate(trainer_.model(), tokenizer_->encode_prompt("\n"),
-                   {.tokens = tokens, .seed = static_cast<uint64_t>(config_.seed)})));
+                   {.tokens = tokens, .seed = static_cast<uint64_t>(config_.seed)});
+      text = decoded([&] { return printable(tokenizer_->decode(ids)); });
     });
     return text;
   }
@@ -544,7 +565,7 @@ class Loop {
   Config config_;
   Observer* observer_;
   Progress progress_;
-  bool output_works_ = true;
+  bool output_works_ = true, decoder_works_ = true;
   std::unique_ptr<const data::Tokenizer> tokenizer_;
   io::CompanionFiles companions_;
   data::Split split_;

@@ -26,7 +26,7 @@ Provenance provenance(const Config& config);
 // The content of a run's report.
 struct RunSummary {
   std::string name = {};  // its folder
-  Config config = {};
+  Config config = Config();
   int64_t parameters = 0;
   std::vector<Record> records = {};
   int64_t damaged = 0;  // lines of the log that are not records
