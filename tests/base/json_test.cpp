@@ -230,6 +230,12 @@ TEST(JsonWriter, TextReadsBackTheSame) {
   EXPECT_EQ(document.root().at(every).string(), every);
 }
 
+// So that a terminal shows the text and does not obey it.
+TEST(JsonWriter, EscapesControlAndFormatCharacters) {
+  EXPECT_EQ(Writer().value("a\u009b\u202e\x7f\x1b").text(), R"("a\u009b\u202e\u007f\u001b")");
+  EXPECT_EQ(Writer().begin_object().key("\u202e").value(1).end_object().text(), R"({"\u202e":1})");
+}
+
 TEST(JsonWriter, RefusesWhatJsonCannotHold) {
   EXPECT_THROW(Writer().value(std::nan("")), Error);
   EXPECT_THROW(Writer().value(std::numeric_limits<double>::infinity()), Error);

@@ -20,6 +20,35 @@ TEST(Text, EscapesControlCharacters) {
   EXPECT_EQ(visible("\u0080\u009b31m\u009f"), "\\xc2\\x80\\xc2\\x9b31m\\xc2\\x9f");
 }
 
+// They show nothing themselves and change what is shown after them.
+TEST(Text, EscapesFormatCharacters) {
+  EXPECT_EQ(visible("a\u202eb\u2066c"), "a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6c");
+  EXPECT_EQ(visible("\u00ad\u200b\ufeff"), "\\xc2\\xad\\xe2\\x80\\x8b\\xef\\xbb\\xbf");
+  EXPECT_EQ(visible("\u2028\U000e0041"), "\\xe2\\x80\\xa8\\xf3\\xa0\\x81\\x81");
+  // Their neighbors stay.
+  EXPECT_EQ(visible("\u00ac\u00ae\u200a\u2010\u2027\u202f\u205f\u2070"),
+            "\u00ac\u00ae\u200a\u2010\u2027\u202f\u205f\u2070");
+  for (const char* one : {"\u202a", "\u202e", "\u2066", "\u2069"})
+    EXPECT_TRUE(is_bidi_control(one)) << visible(one);
+  for (const char* one : {"\u2029", "\u202f", "\u2065", "\u206a", "\u200d", "a"})
+    EXPECT_FALSE(is_bidi_control(one)) << visible(one);
+}
+
+TEST(Text, EscapesByCodePoint) {
+  EXPECT_EQ(unicode_escaped("\u009b31m\x7f \u202e\u00e9\U0001f600"),
+            "\\u009b31m\\u007f \\u202e\u00e9\U0001f600");
+}
+
+TEST(Text, SignedPercentHasNoNegativeZero) {
+  EXPECT_EQ(signed_percent(0.0053), "+0.53%");
+  EXPECT_EQ(signed_percent(-0.012), "-1.20%");
+  EXPECT_EQ(signed_percent(-0.00004), "0.00%");
+  EXPECT_EQ(signed_percent(0.00004), "0.00%");
+  EXPECT_EQ(signed_percent(0), "0.00%");
+  EXPECT_EQ(signed_percent(-0.004, 0), "0%");
+  EXPECT_EQ(signed_percent(1, 0), "+100%");
+}
+
 TEST(Text, EscapesInvalidUtf8) {
   EXPECT_EQ(visible("a\xff\xfe"), "a\\xff\\xfe");
   EXPECT_EQ(visible("\x9b"), "\\x9b");

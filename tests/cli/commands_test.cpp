@@ -233,6 +233,30 @@ TEST_F(Commands, InspectAndReport) {
   EXPECT_TRUE(std::filesystem::exists(*folder_ / "both.html"));
 }
 
+TEST_F(Commands, ReportTakesEachRunOnce) {
+  const Outcome twice = binade("report " + path("run") + " " + path("run") + " --out " + path("c"));
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_THAT(twice.err, HasSubstr("each run once"));
+  EXPECT_EQ(binade("report " + path("run") + " " + path("run/") + " --out " + path("c")).status, 2);
+  EXPECT_FALSE(std::filesystem::exists(*folder_ / "c"));
+}
+
+// Names of a file are shown, not obeyed: U+009B begins a control sequence, U+202E turns text
+// around.
+TEST_F(Commands, InspectEscapesNames) {
+  const std::string header =
+      "{\"a\u009b31m\u202eb\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  folder_->put("names.safetensors", file + header + std::string(4, '\0'));
+  const Outcome json = binade("inspect --json " + path("names.safetensors"));
+  EXPECT_EQ(json.status, 0) << json.err;
+  EXPECT_THAT(json.out, HasSubstr("a\\u009b31m\\u202eb"));
+  const Outcome text = binade("inspect " + path("names.safetensors"));
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("a\\xc2\\x9b31m\\xe2\\x80\\xaeb"));
+}
+
 TEST_F(Commands, BadInputIsOneMessageAndExitCodeTwo) {
   const std::pair<std::string, const char*> cases[] = {
       {"generate no-such", "no-such"},

@@ -86,6 +86,55 @@ TEST(CliTokenize, ByteLevelBpeFromTextToAnExportedModel) {
   EXPECT_EQ(testing::content_of(folder / "a.bin"), testing::content_of(folder / "b.bin"));
 }
 
+// Its decoder makes a thousand letters of one and is stopped. The run has been trained by then.
+TEST(CliTokenize, ADecoderThatFailsDoesNotLoseTheRun) {
+  const testing::TemporaryFolder folder;
+  const auto at = [&folder](const char* name) { return quoted((folder / name).string()); };
+  folder.put("tokenizer.json",
+             R"({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+                 "normalizer": null, "pre_tokenizer": null, "post_processor": null,
+                 "decoder": {"type": "Replace", "pattern": {"String": "a"}, "content": ")" +
+                 std::string(1000, 'b') + R"("},
+                 "model": {"type": "BPE", "dropout": null, "unk_token": "?",
+                           "continuing_subword_prefix": null, "end_of_word_suffix": null,
+                           "fuse_unk": false, "byte_fallback": false,
+                           "vocab": {"?": 0, "a": 1, " ": 2}, "merges": []}})");
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += "aaaa aa";
+  folder.put("text.txt", text);
+  const Outcome outcome =
+      binade("train --data " + at("text.txt") + " --tokenizer " + at("tokenizer.json") +
+             " --layers 1 --width 16 --heads 2 --context 8 --batch 2 --steps 2 --sample 0 --out " +
+             at("run"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out + outcome.err, HasSubstr("no text of this run is shown"));
+  EXPECT_THAT(outcome.out + outcome.err, HasSubstr("the decoder"));
+  EXPECT_THAT(testing::content_of(folder / "run/summary.json"), HasSubstr("bytes_per_token\": 0"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/report.html"));
+}
+
+// Thousands of steps at each position of the text: refused soon, with the pattern's name.
+TEST(CliTokenize, ASlowPatternIsNamed) {
+  const testing::TemporaryFolder folder;
+  const auto at = [&folder](const char* name) { return quoted((folder / name).string()); };
+  folder.put("tokenizer.json",
+             R"({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+                 "normalizer": null, "post_processor": null, "decoder": null,
+                 "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a|aa){1,16}[bc]"},
+                                   "behavior": "Isolated", "invert": false},
+                 "model": {"type": "BPE", "dropout": null, "unk_token": "?",
+                           "continuing_subword_prefix": null, "end_of_word_suffix": null,
+                           "fuse_unk": false, "byte_fallback": false,
+                           "vocab": {"?": 0, "a": 1}, "merges": []}})");
+  folder.put("text.txt", std::string(20'000, 'a'));
+  const Outcome outcome =
+      binade("tokenize apply " + at("tokenizer.json") + " " + at("text.txt") + " " + at("out.bin"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("the pattern \"(a|aa){1,16}[bc]\""));
+  EXPECT_THAT(outcome.err, HasSubstr("steps for 20000 bytes of text"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out.bin"));
+}
+
 TEST(CliTokenize, BadInputIsOneMessageAndExitCodeTwo) {
   const testing::TemporaryFolder folder;
   const std::string out = quoted((folder / "out").string());

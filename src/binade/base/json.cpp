@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "binade/base/error.h"
+#include "binade/base/text.h"
 
 namespace binade::json {
 
@@ -329,7 +330,7 @@ Writer& Writer::key(std::string_view name) {
 
 Writer& Writer::value(std::string_view text) {
   try {
-    return put(nlohmann::json(text).dump());
+    return put(unicode_escaped(nlohmann::json(text).dump()));
   } catch (const nlohmann::json::exception&) {
     fail("json", {.argument = "text", .expected = "UTF-8", .found = in_quotes(text)});
   }

@@ -12,15 +12,26 @@ size_t utf8_length(std::string_view text, size_t at);
 
 // Whether this is a control character: U+0000 to U+001F and U+007F to U+009F.
 bool is_control(std::string_view character);
+// Whether this changes the order in which the text after it is shown, such as U+202E.
+bool is_bidi_control(std::string_view character);
+// Whether this is a format character or separator that shows nothing, such as U+200B; bidi controls
+// are among them.
+bool is_format(std::string_view character);
 
 inline bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 inline bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Escapes control characters (including line ends) and invalid UTF-8 as bytes: "\x1b".
+// Escapes control characters (including line ends), format characters and invalid UTF-8 as bytes:
+// "\x1b".
 std::string visible(std::string_view text);
+// Escapes control and format characters up to U+FFFF in valid UTF-8 as JSON and TOML do: "\u009b".
+std::string unicode_escaped(std::string_view text);
 
 // Digits in groups of three: "842,496".
 std::string grouped(int64_t number);
+
+// A fraction as a percentage with its sign: "+0.53%"; what is rounded to zero has none.
+std::string signed_percent(double fraction, int decimals = 2);
 
 // Levenshtein distance: how many bytes to insert, remove or replace to get from `a` to `b`.
 size_t edit_distance(std::string_view a, std::string_view b);

@@ -51,6 +51,26 @@ std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   return all;
 }
 
+std::vector<int64_t> Tokenizer::encode_between(std::string_view text, size_t begin,
+                                               size_t end) const {
+  std::vector<int64_t> all;
+  encode_range(text.substr(0, end), begin, end, [&](std::span<const int32_t> ids, size_t) {
+    all.insert(all.end(), ids.begin(), ids.end());
+  });
+  return all;
+}
+
+bool Tokenizer::may_cut(std::string_view text, size_t at) const {
+  constexpr size_t context = 128;  // bytes, longer than nearly all words
+  const size_t begin = at - std::min(at, context), end = std::min(text.size(), at + context);
+  if (begin == at || at == end) return true;
+  const std::vector<int32_t> whole = encode_part(text, begin, end);
+  std::vector<int32_t> halves = encode_part(text, begin, at);
+  const std::vector<int32_t> second = encode_part(text, at, end);
+  halves.insert(halves.end(), second.begin(), second.end());
+  return whole == halves;
+}
+
 std::vector<int64_t> Tokenizer::encode_prompt(std::string_view text) const {
   std::vector<int64_t> ids = template_ids().before;
   for (const int64_t id : encode(text)) ids.push_back(id);

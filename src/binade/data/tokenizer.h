@@ -31,8 +31,14 @@ class Tokenizer {
 
   // The ids of a text, without template_ids().
   std::vector<int64_t> encode(std::string_view text) const;
-  // The same in parts: calls `sink` with the ids of each part, in order, and the number of bytes
-  // done. Threads share the work; a few parts per thread are in memory at a time.
+  // The ids of the text from `begin` to `end` as a part of it: those before `begin` and these are
+  // the ids up to `end` if may_cut(text, begin).
+  std::vector<int64_t> encode_between(std::string_view text, size_t begin, size_t end) const;
+  // Whether a text has the ids of its parts before and after `at`, as far as the text around `at`
+  // shows.
+  bool may_cut(std::string_view text, size_t at) const;
+  // Encodes a whole text in parts: calls `sink` with the ids of each part, in order, and the number
+  // of bytes done. Threads share the work; a few parts per thread are in memory at a time.
   using Sink = FunctionRef<void(std::span<const int32_t>, size_t)>;
   void encode_in_parts(std::string_view text, Sink sink) const;
   // The same for a text that `more` appends in blocks until it returns false. A few blocks are in

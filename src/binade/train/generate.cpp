@@ -203,7 +203,8 @@ std::string TextStream::take(bool more_may_come) {
   while (at < pending_.size() && !(more_may_come && is_cut_short(pending_, at))) {
     const size_t length = utf8_length(pending_, at);
     const std::string character = pending_.substr(at, length);
-    const bool shown = character == "\n" || character == "\t" || !is_control(character);
+    const bool hidden = is_control(character) || is_bidi_control(character);
+    const bool shown = character == "\n" || character == "\t" || !hidden;
     text += length > 0 && shown ? character : "?";
     at += std::max<size_t>(length, 1);
   }

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "binade/base/error.h"
+#include "binade/base/json.h"
 #include "binade/data/documents.h"
+#include "binade/data/sentencepiece.h"
 #include "data/packed.h"
+#include "data/small_model.h"
 #include "io/temporary_folder.h"
 #include "support/error_of.h"
 
@@ -180,6 +183,80 @@ TEST_F(Examples, ATokenizerWithoutATokenForTheEndGivesAWarning) {
   given.chat->eos = "</other>";
   ASSERT_EQ(read_split(given).warnings.size(), 1u);
   EXPECT_THAT(read_split(given).warnings[0], HasSubstr("no token for \"</other>\""));
+}
+
+std::string json_line(const std::vector<Message>& messages) {
+  json::Writer out;
+  out.begin_object().key("messages").begin_array();
+  for (const Message& one : messages)
+    out.begin_object().key("role").value(one.role).key("content").value(one.content).end_object();
+  return out.end_array().end_object().text() + "\n";
+}
+
+std::vector<Message> long_conversation(int turns) {
+  std::vector<Message> messages;
+  for (int i = 0; i < turns; ++i) {
+    messages.push_back(
+        {"user", "run " + std::to_string(i * i) + " kalo" + (i % 3 == 0 ? "\n" : "")});
+    messages.push_back({"assistant", i % 4 == 0 ? "fox" : "mi" + std::to_string(i) + " ten "});
+  }
+  return messages;
+}
+
+// The ids of a conversation, each with whether it is a target, by encoding the text up to the
+// boundaries of every answer.
+std::vector<std::pair<int64_t, bool>> tokens_by_prefixes(const Tokenizer& tokenizer,
+                                                         const RenderedChat& chat) {
+  const std::vector<int64_t> ids = tokenizer.encode(chat.text);
+  std::vector<std::pair<int64_t, bool>> result;
+  for (const int64_t id : ids) result.emplace_back(id, false);
+  for (const auto& [begin, end] : chat.answers) {
+    const auto tokens_up_to = [&](size_t at) {
+      const std::vector<int64_t> some = tokenizer.encode(chat.text.substr(0, at));
+      return std::mismatch(ids.begin(), ids.end(), some.begin(), some.end()).first - ids.begin();
+    };
+    for (auto i = tokens_up_to(begin); i < tokens_up_to(end); ++i)
+      result[static_cast<size_t>(i)].second = true;
+  }
+  return result;
+}
+
+TEST_F(Examples, LongConversationsHaveTheTokensOfTheirWholeText) {
+  constexpr int64_t context = 20'000;
+  const auto byte_level = open_tokenizer(binade::testing::golden("chat/byte_level.json").string());
+  const auto metaspace = open_tokenizer(binade::testing::golden("chat/metaspace.json").string());
+  const auto pieces = sentencepiece_of(small_model(), "small");
+  for (const Tokenizer* tokenizer : {byte_level.get(), metaspace.get(), pieces.get()}) {
+    for (const ChatFormat format : {ChatFormat::chatml, ChatFormat::mistral, ChatFormat::gemma}) {
+      const std::vector<Message> messages = long_conversation(100);
+      Source given = source(json_line(messages));
+      given.tokenizer = tokenizer;
+      given.vocab = tokenizer->vocab();
+      given.context = context;
+      given.chat = chat_template_of(format, {"<s>", "</s>"});
+      const Batch batch = read_all_examples(given).documents()->consecutive_batch({1, context}, 0);
+      const auto expected =
+          tokens_by_prefixes(*tokenizer, render(*given.chat, messages, "a conversation"));
+      const auto *ids = batch.tokens.data<int64_t>(), *targets = batch.targets.data<int64_t>();
+      for (size_t i = 0; i + 1 < expected.size(); ++i) {
+        ASSERT_EQ(ids[i], expected[i].first) << i;
+        ASSERT_EQ(targets[i] >= 0, expected[i + 1].second) << i;
+      }
+    }
+  }
+}
+
+// Encoding the text up to every answer would take hours.
+TEST_F(Examples, VeryLongConversationsTakeLinearTime) {
+  const auto tokenizer = open_tokenizer(binade::testing::golden("chat/byte_level.json").string());
+  for (const ChatFormat format : {ChatFormat::chatml, ChatFormat::mistral}) {
+    Source given = source(json_line(long_conversation(25'000)));
+    given.tokenizer = tokenizer.get();
+    given.vocab = tokenizer->vocab();
+    given.context = 10'000'000;
+    given.chat = chat_template_of(format, {"<s>", "</s>"});
+    EXPECT_GT(read_all_examples(given).size(), 500'000);
+  }
 }
 
 TEST_F(Examples, AFolderOfThemIsRefusedWithTheWayToNameThem) {

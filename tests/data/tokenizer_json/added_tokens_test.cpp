@@ -3,18 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/error_of.h"
+
 namespace binade::data {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // The pieces of a text, tokens as "#id".
 std::vector<std::string> split_by(const std::vector<AddedToken>& tokens, std::string_view text) {
   std::vector<AddedTokenMatcher::Entry> entries;
   for (const AddedToken& token : tokens) entries.push_back({token.content, token});
   std::vector<std::string> pieces;
+  WorkBudget budget(text.size());
   AddedTokenMatcher(entries).split(
-      text, [&](std::string_view piece) { pieces.emplace_back(piece); },
+      text, budget, [&](std::string_view piece) { pieces.emplace_back(piece); },
       [&](int32_t id) { pieces.push_back("#" + std::to_string(id)); });
   return pieces;
 }
@@ -49,6 +54,25 @@ TEST(AddedTokens, TakeTheWhiteSpaceTheyAsk) {
   EXPECT_THAT(split_by(with(false, true), text), ElementsAre("a \t", "#9", "b"));
   EXPECT_THAT(split_by(with(true, true), text), ElementsAre("a", "#9", "b"));
   EXPECT_THAT(split_by(with(true, true), " <m> <m> "), ElementsAre("#9", "#9"));
+}
+
+// White space is searched once, not once for each token in it.
+TEST(AddedTokens, ManyInWhiteSpaceTakeLinearTime) {
+  constexpr size_t count = 1 << 20;
+  const std::string spaces(count, ' ');
+  for (const bool left : {true, false}) {
+    const AddedToken space{.id = 1, .content = " ", .lstrip = left, .rstrip = !left};
+    const std::vector<std::string> pieces = split_by({space}, spaces);
+    EXPECT_EQ(pieces.size(), count);
+    EXPECT_EQ(pieces.back(), "#1");
+  }
+}
+
+TEST(AddedTokens, WorkIsBounded) {
+  const AddedToken almost{.id = 1, .content = std::string(10'000, 'a') + "b"};
+  EXPECT_THAT(test::error_of([&] { split_by({almost}, std::string(20'000, 'a')); }),
+              AllOf(HasSubstr("the added tokens"), HasSubstr("steps for 20000 bytes")));
+  EXPECT_THAT(split_by({almost}, std::string(200, 'a')), ElementsAre(std::string(200, 'a')));
 }
 
 }  // namespace

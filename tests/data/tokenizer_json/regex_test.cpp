@@ -17,9 +17,11 @@ using ::testing::HasSubstr;
 
 std::vector<std::string> parts_of(const std::string& pattern, std::string_view text) {
   std::vector<std::string> parts;
-  Pattern(Regex(pattern, "test")).each_part(text, [&](std::string_view part, bool is_match) {
-    parts.push_back((is_match ? "" : "-") + std::string(part));
-  });
+  WorkBudget budget(text.size());
+  Pattern(Regex(pattern, "test"))
+      .each_part(text, budget, [&](std::string_view part, bool is_match) {
+        parts.push_back((is_match ? "" : "-") + std::string(part));
+      });
   return parts;
 }
 
@@ -74,13 +76,48 @@ TEST(Regex, RefusesWhatIsNone) {
 
 TEST(Regex, RunawayPatternsEnd) {
   const Regex regex("(a+)+(a+)+(a+)+[bc]", "test");
-  EXPECT_THAT(test::error_of([&] { regex.find(std::string(500, 'a'), 0); }), HasSubstr("steps"));
+  const std::string text(500, 'a');
+  WorkBudget budget(text.size());
+  EXPECT_THAT(test::error_of([&] { regex.find(text, 0, budget); }),
+              AllOf(HasSubstr("(a+)+(a+)+(a+)+[bc]"), HasSubstr("steps")));
+}
+
+// Thousands of steps at each of many positions, few at a single one.
+TEST(Regex, PositionsShareABudget) {
+  const std::string pattern = "(a|aa){1,16}[bc]", text(20'000, 'a');
+  const Regex regex(pattern, "test");
+  WorkBudget budget(text.size());
+  EXPECT_THAT(test::error_of([&] { regex.find(text, 0, budget); }),
+              AllOf(HasSubstr(pattern), HasSubstr("steps for 20000 bytes of text")));
+  // One such position is no fault of the pattern.
+  const std::string rare = std::string(1000, 'x') + std::string(14, 'a') + "c" + "b";
+  WorkBudget enough(rare.size());
+  const auto found = regex.find(rare, 0, enough);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->begin, 1000u);
+  EXPECT_EQ(found->end, 1015u);
+}
+
+TEST(Regex, SlowPositionsChangeNoMatch) {
+  // 30 letters before the wrong end take many steps; the matches after them are found.
+  const Regex regex("(a|aa){1,30}c|b", "test");
+  const std::string text = std::string(24, 'a') + "b" + std::string(24, 'a') + "c";
+  WorkBudget budget(text.size());
+  const auto first = regex.find(text, 0, budget);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->begin, 24u);
+  const auto second = regex.find(text, first->end, budget);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->begin, 25u);
+  EXPECT_EQ(second->end, text.size());
 }
 
 TEST(Regex, LongMatchesNeedNoStack) {
   const std::string spaces(2 << 20, ' ');
-  EXPECT_EQ(Regex(gpt2_pattern, "test").find(spaces, 0)->end, spaces.size());
-  EXPECT_EQ(Regex("(?:a|b)+", "test").find(std::string(1 << 16, 'a'), 0)->end, size_t{1} << 16);
+  WorkBudget budget(spaces.size());
+  EXPECT_EQ(Regex(gpt2_pattern, "test").find(spaces, 0, budget)->end, spaces.size());
+  EXPECT_EQ(Regex("(?:a|b)+", "test").find(std::string(1 << 16, 'a'), 0, budget)->end,
+            size_t{1} << 16);
 }
 
 }  // namespace

@@ -28,6 +28,22 @@ TEST(Unigram, TakesTheBestPath) {
   EXPECT_THAT(unigram_ids(model, "abcdacdxx"), ElementsAre(8, 1, 5, 0));
 }
 
+// Each character could begin a token of any of 4096 lengths.
+TEST(Unigram, WorkIsBounded) {
+  std::vector<std::string> tokens;
+  for (size_t length = 1; length <= 4096; ++length) tokens.emplace_back(length, 'a');
+  const Unigram model(Vocabulary(tokens), std::vector<double>(tokens.size(), -1), {});
+  EncodeScratch scratch;
+  std::vector<int32_t> ids;
+  const std::string word(20'000, 'a');
+  scratch.budget = WorkBudget(word.size());
+  EXPECT_THAT(test::error_of([&] { model.encode(word, scratch, ids); }),
+              HasSubstr("steps for 20000 bytes of text"));
+  scratch.budget = WorkBudget(100);
+  model.encode(word.substr(0, 100), scratch, ids);
+  EXPECT_EQ(ids, std::vector<int32_t>{99});
+}
+
 // All ways through a word, one by one.
 double best_score(std::string_view word, const std::vector<std::string>& tokens,
                   const std::vector<double>& scores) {

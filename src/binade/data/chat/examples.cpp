@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "binade/base/error.h"
@@ -149,6 +150,14 @@ class Encoder {
             reinterpret_cast<const unsigned char*>(text.data()) + text.size()};
   }
 
+  std::vector<int64_t> ids_between(std::string_view text, size_t begin, size_t end) const {
+    if (source_.tokenizer != nullptr) return source_.tokenizer->encode_between(text, begin, end);
+    return ids_of(text.substr(begin, end - begin));
+  }
+  bool may_cut(std::string_view text, size_t at) const {
+    return source_.tokenizer == nullptr || source_.tokenizer->may_cut(text, at);
+  }
+
   // A token may reach over the boundary between a prompt and its answer; it counts as the answer's.
   Encoded conversation(const Example& example, const std::string& where) const {
     if (!source_.chat)
@@ -158,16 +167,42 @@ class Encoder {
             .found = "none",
             .hint = "give --chat chatml, llama3, gemma or mistral to 'binade train', or lines "
                     "with prompt and completion"});
-    const RenderedChat chat = render(*source_.chat, example.messages, where);
+    return tokens_of(render(*source_.chat, example.messages, where));
+  }
+
+  // In pieces that end where an answer ends, so that the time grows with the length of the text
+  // only. If the text may not be cut there, a piece has several answers, up to a bound.
+  Encoded tokens_of(const RenderedChat& chat) const {
+    constexpr size_t max_answers = 64, max_bytes = 8192;
     const std::string_view text = chat.text;
-    Encoded encoded{ids_of(text), {}};
-    encoded.is_target.resize(encoded.ids.size());
-    for (const auto& [begin, end] : chat.answers) {
-      const int64_t first = common_prefix(encoded.ids, ids_of(text.substr(0, begin))),
-                    last = common_prefix(encoded.ids, ids_of(text.substr(0, end)));
-      std::fill(encoded.is_target.begin() + first, encoded.is_target.begin() + last, true);
+    Encoded encoded;
+    size_t begin = 0, first = 0;  // of the piece, and its first answer
+    for (size_t i = 0; i < chat.answers.size(); ++i) {
+      const size_t end = chat.answers[i].second;
+      const bool is_long = i - first >= max_answers && end - begin >= max_bytes;
+      if (!is_long && !may_cut(text, end)) continue;
+      append_piece(chat, {begin, end}, std::span(chat.answers).subspan(first, i + 1 - first),
+                   encoded);
+      begin = end;
+      first = i + 1;
     }
+    append_piece(chat, {begin, text.size()}, std::span(chat.answers).subspan(first), encoded);
     return encoded;
+  }
+
+  void append_piece(const RenderedChat& chat, std::pair<size_t, size_t> piece,
+                    std::span<const std::pair<size_t, size_t>> answers, Encoded& encoded) const {
+    const std::vector<int64_t> ids = ids_between(chat.text, piece.first, piece.second);
+    const auto tokens_up_to = [&](size_t end) {
+      if (end == piece.second) return static_cast<int64_t>(ids.size());
+      return common_prefix(ids, ids_between(chat.text, piece.first, end));
+    };
+    const auto before = static_cast<int64_t>(encoded.ids.size());
+    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
+    encoded.is_target.resize(encoded.ids.size());
+    const auto target = encoded.is_target.begin() + before;
+    for (const auto& [begin, end] : answers)
+      std::fill(target + tokens_up_to(begin), target + tokens_up_to(end), true);
   }
 
   Encoded completion(const Example& example) const {

@@ -15,7 +15,8 @@ uint64_t edge(uint32_t node, char byte) {
 // Whether the character at `at` is a word character, as Rust's \w defines it.
 bool is_word(std::string_view text, size_t at) {
   static const Regex word(R"(\A[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}])", "a word");
-  return word.find(text.substr(at, character_at(text, at).bytes), 0).has_value();
+  WorkBudget budget;
+  return word.find(text.substr(at, character_at(text, at).bytes), 0, budget).has_value();
 }
 
 bool stands_alone(std::string_view text, size_t begin, size_t end) {
@@ -40,6 +41,12 @@ size_t behind_space(std::string_view text, size_t at) {
 
 }  // namespace
 
+WorkBudget budget_of(const std::vector<AddedToken>& tokens) {
+  size_t bytes = 0;
+  for (const AddedToken& token : tokens) bytes += token.content.size();
+  return WorkBudget(bytes);
+}
+
 AddedTokenMatcher::AddedTokenMatcher(std::vector<Entry> entries)
     : entries_(std::move(entries)), ends_(1, -1) {
   for (size_t i = 0; i < entries_.size(); ++i) {
@@ -54,38 +61,43 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<Entry> entries)
   }
 }
 
-AddedTokenMatcher::Match AddedTokenMatcher::find(std::string_view text, size_t from) const {
+AddedTokenMatcher::Match AddedTokenMatcher::find(std::string_view text, size_t from,
+                                                 WorkBudget& budget) const {
   for (size_t begin = from; begin < text.size(); ++begin) {
     if (!first_bytes_[static_cast<unsigned char>(text[begin])]) continue;
     Match best{0, 0, nullptr};
     uint32_t node = 0;
-    for (size_t at = begin; at < text.size(); ++at) {
+    size_t at = begin;
+    for (; at < text.size(); ++at) {
       const auto next = edges_.find(edge(node, text[at]));
       if (next == edges_.end()) break;
       node = next->second;
       if (ends_[node] >= 0)
         best = {begin, at + 1, &entries_[static_cast<size_t>(ends_[node])].token};
     }
+    budget.spend(at - begin, [] { return std::string("the added tokens"); });
     if (best.token != nullptr) return best;
   }
   return {text.size(), text.size(), nullptr};
 }
 
-void AddedTokenMatcher::split(std::string_view text, FunctionRef<void(std::string_view)> on_text,
+void AddedTokenMatcher::split(std::string_view text, WorkBudget& budget,
+                              FunctionRef<void(std::string_view)> on_text,
                               FunctionRef<void(int32_t)> on_token) const {
   size_t done = 0;
   if (!empty()) {
     for (size_t from = 0;;) {
-      const Match match = find(text, from);
+      const Match match = find(text, from, budget);
       if (match.token == nullptr) break;
       from = match.end;  // also after a match that does not count
       const AddedToken& token = *match.token;
       if (token.single_word && !stands_alone(text, match.begin, match.end)) continue;
       size_t begin = match.begin;
-      if (token.lstrip) begin = std::max(without_space_before(text, 0, begin), done);
+      if (token.lstrip) begin = std::max(without_space_before(text, done, begin), done);
       if (begin > done) on_text(text.substr(done, begin - done));
       on_token(token.id);
-      done = token.rstrip ? behind_space(text, match.end) : match.end;
+      // White space that an earlier token took is not searched again.
+      done = token.rstrip ? behind_space(text, std::max(match.end, done)) : match.end;
     }
   }
   if (done < text.size()) on_text(text.substr(done));

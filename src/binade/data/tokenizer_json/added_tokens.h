@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binade/base/function_ref.h"
+#include "binade/data/tokenizer_json/work_budget.h"
 
 namespace binade::data {
 
@@ -22,6 +23,9 @@ struct AddedToken {
   bool special = false;      // is omitted from decoded text
 };
 
+// For what is done once with the contents of all tokens.
+WorkBudget budget_of(const std::vector<AddedToken>& tokens);
+
 // Splits texts at added tokens.
 class AddedTokenMatcher {
  public:
@@ -33,7 +37,7 @@ class AddedTokenMatcher {
 
   // Calls on_text(piece) for the text between tokens and on_token(id) for tokens, in order. The
   // leftmost match counts, of several there the longest.
-  void split(std::string_view text, FunctionRef<void(std::string_view)> on_text,
+  void split(std::string_view text, WorkBudget& budget, FunctionRef<void(std::string_view)> on_text,
              FunctionRef<void(int32_t)> on_token) const;
 
   bool empty() const { return entries_.empty(); }
@@ -43,7 +47,7 @@ class AddedTokenMatcher {
     size_t begin, end;
     const AddedToken* token;  // null: none
   };
-  Match find(std::string_view text, size_t from) const;
+  Match find(std::string_view text, size_t from, WorkBudget& budget) const;
 
   std::vector<Entry> entries_;
   std::bitset<256> first_bytes_;

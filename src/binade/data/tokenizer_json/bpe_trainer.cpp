@@ -24,7 +24,8 @@ WordCounts count_part(std::string_view text) {
   static const Pattern pattern(Regex(llama3_pattern, "the split pattern"));
   std::string storage;
   WordCounts counts;
-  pattern.each_part(valid_utf8(text, storage),
+  WorkBudget budget(text.size());
+  pattern.each_part(valid_utf8(text, storage), budget,
                     [&](std::string_view word, bool) { ++counts[std::string(word)]; });
   return counts;
 }

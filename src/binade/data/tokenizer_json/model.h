@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binade/data/tokenizer_json/word_cache.h"
+#include "binade/data/tokenizer_json/work_budget.h"
 
 namespace binade::data {
 
@@ -35,6 +36,7 @@ class Vocabulary {
 struct EncodeScratch {
   WordCache cache;
   std::vector<int32_t> symbols;
+  WorkBudget budget;  // of the text being encoded
 };
 
 // Turns words into ids.

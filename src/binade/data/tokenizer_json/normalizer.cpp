@@ -12,6 +12,7 @@ struct ApplyNormalizer {
   std::string_view text;
   Normalizer::Piece piece;
   size_t limit;
+  WorkBudget& budget;
   std::string& out;
 
   void operator()(NormalForm form) const { append_normalized(out, text, form); }
@@ -21,7 +22,7 @@ struct ApplyNormalizer {
     out += text;
   }
   void operator()(const Replace& step) const {
-    step.pattern.each_part(text, [&](std::string_view part, bool is_match) {
+    step.pattern.each_part(text, budget, [&](std::string_view part, bool is_match) {
       out += is_match ? std::string_view(step.content) : part;
       if (out.size() > limit) {
         fail("tokenizer",
@@ -36,12 +37,13 @@ struct ApplyNormalizer {
 
 }  // namespace
 
-std::string_view Normalizer::apply(std::string_view text, Piece piece, std::string& storage) const {
+std::string_view Normalizer::apply(std::string_view text, Piece piece, WorkBudget& budget,
+                                   std::string& storage) const {
   const size_t limit = text.size() * max_normalizer_growth + max_normalizer_extra;
   std::string next;
   for (const NormalizerStep& step : steps_) {
     next.clear();
-    std::visit(ApplyNormalizer{text, piece, limit, next}, step);
+    std::visit(ApplyNormalizer{text, piece, limit, budget, next}, step);
     storage.swap(next);
     text = storage;
   }

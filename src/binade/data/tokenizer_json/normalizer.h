@@ -33,7 +33,8 @@ class Normalizer {
   };
 
   // The changed text, in `storage` if there are steps. Fails if it grows past a bound.
-  std::string_view apply(std::string_view text, Piece piece, std::string& storage) const;
+  std::string_view apply(std::string_view text, Piece piece, WorkBudget& budget,
+                         std::string& storage) const;
 
  private:
   std::vector<NormalizerStep> steps_;

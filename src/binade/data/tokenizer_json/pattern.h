@@ -21,9 +21,9 @@ class Pattern {
   // Calls visit(part, is_match) for the matches in valid UTF-8 and the gaps between them, in order;
   // together they are the text. A match may be empty, a gap is not.
   template <class Visit>
-  void each_part(std::string_view text, Visit&& visit) const {
+  void each_part(std::string_view text, WorkBudget& budget, Visit&& visit) const {
     size_t done = 0;
-    each_match(text, [&](Span match) {
+    each_match(text, budget, [&](Span match) {
       if (match.begin > done) visit(text.substr(done, match.begin - done), false);
       visit(text.substr(match.begin, match.end - match.begin), true);
       done = match.end;
@@ -33,7 +33,7 @@ class Pattern {
 
  private:
   template <class Visit>
-  void each_match(std::string_view text, Visit&& visit) const {
+  void each_match(std::string_view text, WorkBudget& budget, Visit&& visit) const {
     if (const std::string* literal = this->text()) {
       for (size_t at = 0; (at = text.find(*literal, at)) != std::string_view::npos;) {
         visit(Span{at, at + literal->size()});
@@ -44,7 +44,7 @@ class Pattern {
     const Regex& regex = std::get<Regex>(what_);
     size_t from = 0, last_end = std::string_view::npos;
     while (from <= text.size()) {
-      const auto match = regex.find(text, from);
+      const auto match = regex.find(text, from, budget);
       if (!match) return;
       // An empty match right after the last one does not count, or the loop would not end.
       if (match->begin == match->end && match->end == last_end) {

@@ -47,10 +47,11 @@ class Pipeline {
     bool at_start;      // of the whole text
     bool continuation;  // of a segment that began earlier
   };
-  void encode_piece(std::string_view text, Place place, std::vector<int32_t>& ids) const;
+  void encode_piece(std::string_view text, Place place, WorkBudget& budget,
+                    std::vector<int32_t>& ids) const;
   void encode_segment(std::string_view text, Place place, EncodeScratch& scratch,
                       std::vector<int32_t>& ids) const;
-  bool may_cut(std::string_view text, size_t at) const;
+  bool may_cut(std::string_view text, size_t at, WorkBudget& budget) const;
 
   // Scratch memory is reused by any thread.
   std::unique_ptr<EncodeScratch> take_scratch() const;

@@ -47,33 +47,33 @@ class Joiner {
   bool has_word_ = false, last_match_ = false;
 };
 
-void apply(const SplitPattern& split, const TextPiece& piece, Sink sink) {
+void apply(const SplitPattern& split, const TextPiece& piece, WorkBudget& budget, Sink sink) {
   if (split.behavior == SplitBehavior::isolated || split.behavior == SplitBehavior::removed) {
     const bool remove = split.behavior == SplitBehavior::removed;
-    split.pattern.each_part(piece.text, [&](std::string_view part, bool is_match) {
+    split.pattern.each_part(piece.text, budget, [&](std::string_view part, bool is_match) {
       if (!part.empty() && !(remove && is_match != split.invert)) sink(part);
     });
     return;
   }
   Joiner joiner(split.behavior, sink);
-  split.pattern.each_part(piece.text, [&](std::string_view part, bool is_match) {
+  split.pattern.each_part(piece.text, budget, [&](std::string_view part, bool is_match) {
     joiner.add(part, is_match != split.invert);
   });
   joiner.flush();
 }
 
-void apply(const ByteLevel& step, const TextPiece& piece, Sink sink) {
+void apply(const ByteLevel& step, const TextPiece& piece, WorkBudget& budget, Sink sink) {
   std::string spaced;
   std::string_view text = piece.text;
   if (step.add_prefix_space && !piece.continuation && !text.starts_with(' '))
     text = spaced.append(" ").append(text);
   if (!step.pattern) return sink(text);
-  step.pattern->each_part(text, [&](std::string_view part, bool) {
+  step.pattern->each_part(text, budget, [&](std::string_view part, bool) {
     if (!part.empty()) sink(part);
   });
 }
 
-void apply(const Metaspace& step, const TextPiece& piece, Sink sink) {
+void apply(const Metaspace& step, const TextPiece& piece, WorkBudget&, Sink sink) {
   std::string text;
   for (const char c : piece.text) {
     if (c == ' ') {
@@ -101,7 +101,7 @@ bool PreTokenizer::is_byte_level() const {
   return !steps_.empty() && std::holds_alternative<ByteLevel>(steps_.back());
 }
 
-void PreTokenizer::run(size_t step, const TextPiece& piece, Sink sink) const {
+void PreTokenizer::run(size_t step, const TextPiece& piece, WorkBudget& budget, Sink sink) const {
   if (step == steps_.size()) {
     if (!piece.text.empty()) sink(piece.text);
     return;
@@ -110,11 +110,12 @@ void PreTokenizer::run(size_t step, const TextPiece& piece, Sink sink) const {
   const auto next = [&](std::string_view word) {
     // The first word begins where the piece begins.
     run(step + 1, {.text = word, .at_start = piece.at_start && word.data() == piece.text.data()},
-        sink);
+        budget, sink);
   };
   std::visit(
       [&](const auto& chosen) {
-        last ? data::apply(chosen, piece, sink) : data::apply(chosen, piece, Sink(next));
+        last ? data::apply(chosen, piece, budget, sink)
+             : data::apply(chosen, piece, budget, Sink(next));
       },
       steps_[step]);
 }

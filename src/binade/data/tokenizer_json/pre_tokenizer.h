@@ -54,13 +54,15 @@ class PreTokenizer {
   using Sink = FunctionRef<void(std::string_view)>;
 
   // Calls `sink` with each word in order; none is empty.
-  void apply(const Piece& piece, Sink sink) const { run(0, piece, sink); }
+  void apply(const Piece& piece, WorkBudget& budget, Sink sink) const {
+    run(0, piece, budget, sink);
+  }
 
   bool empty() const { return steps_.empty(); }
   bool is_byte_level() const;
 
  private:
-  void run(size_t step, const Piece& piece, Sink sink) const;
+  void run(size_t step, const Piece& piece, WorkBudget& budget, Sink sink) const;
 
   std::vector<PreTokenizerStep> steps_;
 };

@@ -55,11 +55,12 @@ std::vector<AddedToken> read_added_tokens(const Value& value, const Vocabulary& 
 void check_normalized(const Value& value, const PipelineParts& parts) {
   std::unordered_set<std::string> seen;
   std::string storage;
+  WorkBudget budget = budget_of(parts.added_tokens);
   for (size_t i = 0; i < parts.added_tokens.size(); ++i) {
     const AddedToken& token = parts.added_tokens[i];
     if (!token.normalized) continue;
     const std::string text(
-        parts.normalizer.apply(token.content, Normalizer::Piece::segment, storage));
+        parts.normalizer.apply(token.content, Normalizer::Piece::segment, budget, storage));
     if (text.empty() || !seen.insert(text).second) {
       value.array()[i].refuse(
           "an added token that normalizes to a text of its own",

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "binade/data/tokenizer_json/work_budget.h"
+
 namespace binade::data {
 
 struct Span {
@@ -23,12 +25,17 @@ class Regex {
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  // The first match in valid UTF-8 that begins at `from` or later. Fails if it takes too many
-  // steps.
-  std::optional<Span> find(std::string_view text, size_t from) const;
+  // The first match in valid UTF-8 that begins at `from` or later. Fails if it takes more steps
+  // than the budget has.
+  std::optional<Span> find(std::string_view text, size_t from, WorkBudget& budget) const;
 
  private:
   struct Code;
+  // A match that begins at `at`, and whether it took many steps.
+  std::optional<Span> match_at(std::string_view text, size_t at, WorkBudget& budget,
+                               bool& is_slow) const;
+  [[noreturn]] void refuse(int error) const;
+  std::string description() const;
   std::unique_ptr<const Code> code_;
 };
 

@@ -9,8 +9,6 @@ namespace binade::data {
 namespace {
 
 constexpr size_t part_bytes = 64 << 10, max_part_bytes = 1 << 20;
-// Rejected boundaries are rare; a text full of them is not searched to its end.
-constexpr int max_tries = 64;
 
 bool is_alphanumeric(char c) { return is_ascii_letter(c) || is_ascii_digit(c); }
 
@@ -37,7 +35,7 @@ size_t text_part_end(std::string_view text, size_t begin, FunctionRef<bool(size_
   const size_t wanted = begin + part_bytes, last = std::min(text.size(), begin + max_part_bytes);
   int tries = 0;
   const auto is_good = [&](size_t at) {
-    return tries < max_tries && looks_like_a_boundary(text, at) && ++tries > 0 && accepts(at);
+    return tries < max_part_tries && looks_like_a_boundary(text, at) && ++tries > 0 && accepts(at);
   };
   for (size_t at = wanted; at > begin + part_bytes / 2; --at) {
     if (is_good(at)) return at;

@@ -46,18 +46,19 @@ Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, UnigramOptio
 
 void Unigram::encode(std::string_view word, EncodeScratch& scratch,
                      std::vector<int32_t>& ids) const {
-  if (word.size() > WordCache::max_bytes) return encode_word(word, ids);
+  if (word.size() > WordCache::max_bytes) return encode_word(word, scratch.budget, ids);
   const uint64_t hash = WordCache::hash_of(word);
   if (const auto known = scratch.cache.find(word, hash); known.data() != nullptr) {
     ids.insert(ids.end(), known.begin(), known.end());
     return;
   }
   const size_t before = ids.size();
-  encode_word(word, ids);
+  encode_word(word, scratch.budget, ids);
   scratch.cache.put(word, hash, std::span(ids).subspan(before));
 }
 
-void Unigram::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
+void Unigram::encode_word(std::string_view word, WorkBudget& budget,
+                          std::vector<int32_t>& ids) const {
   std::vector<Step> best(word.size() + 1);
   // Whether a token from `begin` to `end` gives the best split so far.
   const auto offer = [&](size_t begin, size_t end, double score, int32_t id) {
@@ -70,7 +71,8 @@ void Unigram::encode_word(std::string_view word, std::vector<int32_t>& ids) cons
     const size_t character = character_at(word, begin).bytes;
     bool has_single = false;
     uint64_t node = 0;
-    for (size_t at = begin; at < word.size(); ++at) {
+    size_t at = begin;
+    for (; at < word.size(); ++at) {
       node = edges_.find(edge(node, word[at]));
       if (node == FlatMap::none) break;
       const int32_t id = ends_[node];
@@ -78,6 +80,7 @@ void Unigram::encode_word(std::string_view word, std::vector<int32_t>& ids) cons
       offer(begin, at + 1, scores_[static_cast<size_t>(id)] + best[begin].score, id);
       has_single |= at + 1 == begin + character;
     }
+    budget.spend(at - begin, [] { return std::string("the vocabulary"); });
     const size_t end = begin + character;
     if (!has_single && offer(begin, end, unknown_score_ + best[begin].score, -1))
       best[end].id = unknown_id(word.substr(begin, character));

@@ -19,7 +19,7 @@ class Unigram final : public TokenModel {
               std::vector<int32_t>& ids) const override;
 
  private:
-  void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
+  void encode_word(std::string_view word, WorkBudget& budget, std::vector<int32_t>& ids) const;
   void append_text(std::string_view text, std::vector<int32_t>& ids) const;
   int32_t unknown_id(std::string_view text) const;
 

@@ -115,11 +115,7 @@ size_t overlong_key(std::string_view toml) {
 }
 
 std::string toml_string(std::string_view text) {
-  // TOML has JSON's escapes, but also requires one for this character.
-  constexpr char del = '\x7F';
-  std::string result = json::Writer().value(text).text();
-  for (size_t at = 0; (at = result.find(del, at)) != result.npos;) result.replace(at, 1, "\\u007f");
-  return result;
+  return json::Writer().value(text).text();  // TOML has JSON's escapes
 }
 
 }  // namespace binade::train
