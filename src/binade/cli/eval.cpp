@@ -30,8 +30,10 @@ bool has_bits_per_byte(const train::Evaluation& result, const train::EvaluationD
 }
 
 void print_text(const train::Evaluation& result, const train::EvaluationData& data) {
-  fmt::print("{} tokens, {}\nloss            {:.6f} nats per token\nperplexity      {:.4f}\n",
-             result.tokens, data.source, result.loss, result.perplexity());
+  const bool are_bytes = has_bits_per_byte(result, data) && *data.bytes == result.tokens;
+  fmt::print("{} {}, {}\nloss            {:.6f} nats per {}\nperplexity      {:.4f}\n",
+             result.tokens, are_bytes ? "bytes" : "tokens", data.source, result.loss,
+             are_bytes ? "byte" : "token", result.perplexity());
   if (has_bits_per_byte(result, data))
     fmt::print("bits per byte   {:.6f}\n", result.bits_per_byte(*data.bytes));
 }

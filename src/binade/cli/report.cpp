@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "binade/base/error.h"
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/io/file.h"
@@ -19,7 +20,23 @@ struct ReportArguments {
   std::string out;
 };
 
+// A run laid over itself shows nothing.
+void require_different(const std::vector<std::string>& folders) {
+  for (size_t i = 0; i < folders.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      std::error_code ignored;  // reading reports what is wrong
+      if (std::filesystem::equivalent(folders[i], folders[j], ignored))
+        fail("report", {.argument = "RUN",
+                        .expected = "each run once",
+                        .found = folders[j] + (folders[i] == folders[j]
+                                                   ? " twice"
+                                                   : " and " + folders[i] + ", the same folder")});
+    }
+  }
+}
+
 void run(const ReportArguments& arguments) {
+  require_different(arguments.folders);
   std::vector<train::RunSummary> runs;
   for (const std::string& folder : arguments.folders) {
     runs.push_back(train::read_run(folder));

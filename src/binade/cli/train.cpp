@@ -58,7 +58,7 @@ void describe_run(const train::Config& config, bool json) {
     fmt::print("{}\n", out.end_object().key("memory").value(memory.peak).end_object().text());
     return;
   }
-  fmt::print("{}\n# {} parameters{}; {} tokens per step, {} in all\n# memory at its peak:\n",
+  fmt::print("{}\n# {} parameters{}; {} tokens per step, {} in all\n# memory of a step:\n",
              train::to_toml(config), grouped(parameters),
              trained < parameters ? fmt::format(", {} of them trained", grouped(trained)) : "",
              grouped(tokens), grouped(tokens * config.steps));

@@ -7,6 +7,7 @@
 
 #include "binade/base/text.h"
 #include "binade/lab/experiment_report.h"
+#include "binade/train/config/component_options.h"
 #include "binade/train/progress.h"
 #include "binade/train/report/chart.h"
 #include "binade/train/report/html_page.h"
@@ -28,8 +29,7 @@ std::string difference(const Comparison& comparison, const ComparedRun& run) {
   const double base = comparison.runs.front().loss;
   if (&run == &comparison.runs.front()) return "-";
   if (!std::isfinite(run.loss)) return "diverged";
-  return fmt::format("{:+.2f}%{}", 100 * (run.loss / base - 1),
-                     comparison.is_outside_noise(run) ? " *" : "");
+  return signed_percent(run.loss / base - 1) + (comparison.is_outside_noise(run) ? " *" : "");
 }
 
 std::vector<std::vector<std::string>> table_rows(const Comparison& comparison) {
@@ -87,7 +87,7 @@ using Losses = train::Series (*)(const ComparedRun& run);
 std::string losses_chart(const std::string& title, const Comparison& comparison, Losses losses) {
   std::vector<train::Series> series;
   for (const ComparedRun& run : comparison.runs) series.push_back(losses(run));
-  return train::line_chart({title, "step", "nats per token"}, series);
+  return train::line_chart({title, "step", train::loss_unit(comparison.config)}, series);
 }
 
 // Differences of losses by step. All runs see the same batches, so they vary less than the losses.
@@ -103,7 +103,8 @@ std::string difference_chart(const std::string& title, const Comparison& compari
     all.insert(all.end(), one.points.begin(), one.points.end());
     series.push_back(std::move(one));
   }
-  train::ChartOptions options{title, "step", "nats per token", train::robust_limit(all)};
+  train::ChartOptions options{title, "step", train::loss_unit(comparison.config),
+                              train::robust_limit(all)};
   if (noise) {
     const double first = base.points.front().first, last = base.points.back().first;
     // The band is shown in full.
@@ -205,8 +206,8 @@ std::string compare_html(const Comparison& comparison) {
       "</main>\n<h2>Fraction of values by exponent, at the last step</h2>\n<p>Shaded: the "
       "range of the precision's format. FP8 is scaled by tensor and has no range of its "
       "own.</p>\n<main>\n";
-  return train::page(fmt::format("{} layers of width {} in {} precisions", c.layers, c.width,
-                                 comparison.runs.size()),
+  return train::page(fmt::format("{} layer{} of width {} in {} precisions", c.layers,
+                                 c.layers == 1 ? "" : "s", c.width, comparison.runs.size()),
                      body + exponent_charts(comparison) + "</main>\n");
 }
 

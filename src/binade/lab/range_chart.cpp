@@ -136,9 +136,9 @@ std::string histogram_chart(const std::string& title, const std::vector<Histogra
                       svg::area_class(row.style) + " range");
     result += draw_histogram(row, scale, {.top = top, .floor = floor, .highest = highest});
     result += svg::text("label", "start", 0, floor - 22, row.name);
-    if (row.histogram->zeros > 0)
+    if (const double percent = 100 * row.histogram->zeros; percent > 0)
       result += svg::text("tick", "start", 0, floor - 4,
-                          fmt::format("{:.1f}% zeros", 100 * row.histogram->zeros));
+                          percent < 0.05 ? "<0.1% zeros" : fmt::format("{:.1f}% zeros", percent));
   }
   return result + svg::close_figure;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "binade/base/json.h"
+#include "binade/base/text.h"
 #include "binade/lab/sweep.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/report/html_page.h"
@@ -16,7 +17,7 @@ std::string loss_text(double loss) {
 }
 
 std::string percent_text(double fraction) {
-  return std::isfinite(fraction) ? fmt::format("{:+.2f}%", 100 * fraction) : "diverged";
+  return std::isfinite(fraction) ? signed_percent(fraction) : "diverged";
 }
 
 // One sentence each.
@@ -90,7 +91,8 @@ std::string sweep_html(const Sweep& sweep) {
   using train::escaped;
   const train::Config& config = sweep.config;
   std::string body =
-      train::facts({{"model", fmt::format("{} layers of width {}", config.layers, config.width)},
+      train::facts({{"model", fmt::format("{} layer{} of width {}", config.layers,
+                                          config.layers == 1 ? "" : "s", config.width)},
                     {"steps", fmt::format("{}", config.steps)},
                     {"recipe", std::string(amp::name(config.fp8_scaling))}});
   body +=

@@ -142,7 +142,6 @@ class Trainer {
   PendingStep launch(BatchOf batch_of);
   // The same by the graph, which is captured first if it was not yet.
   PendingStep launch_graph(BatchOf batch_of);
-  // "step 12", with a word if its ops are observed, which may change how they are computed.
   std::unique_ptr<optim::Optimizer> new_optimizer();
   // Whatever the optimizer's parameters are now, gradients of micro-batches add up there.
   void make_sums();

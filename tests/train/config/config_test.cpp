@@ -146,7 +146,8 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},
       {"layers = 3", "expected the key [model] layers"},
       {"[trian]\nsteps = 3",
-       "expected one of [data], [model], [precision], [train], [lora], [run], found [trian]"},
+       "expected one of [data], [model], [precision], [train], [lora], [dist], [run], found "
+       "[trian]"},
       {"[train]\nsteps = 0",
        "bad.toml, line 2: [train] steps: expected a whole number from 1 to 1000000000, found 0"},
       {"[train]\nsteps = -5", "found -5"},

@@ -58,6 +58,58 @@ TEST(Chart, ManyNamesTakeSeveralRowsAndTheFrameMakesRoom) {
   EXPECT_THAT(line_chart({"t", "x", "y"}, {series[0]}), Not(HasSubstr("rather-long")));
 }
 
+TEST(Chart, AnAxisMayBeginAtZero) {
+  const std::vector<Series> series = {{"s", {{0, 900}, {1, 1000}}}};
+  EXPECT_THAT(line_chart({.title = "t", .x_label = "x", .y_label = "y"}, series),
+              Not(HasSubstr(">0</text><line")));
+  // 0 is a tick of y: its grid line follows the text of none or another.
+  const std::string svg =
+      line_chart({.title = "t", .x_label = "x", .y_label = "y", .from_zero = true}, series);
+  EXPECT_THAT(svg, HasSubstr("y=\"240.0\">0</text>"));  // at the bottom
+}
+
+TEST(Chart, LongNumbersLeaveRoomForTheLabel) {
+  // The label's letters end at 20; numbers end 6 before the axis.
+  const auto axis_of = [](double top) {
+    const std::string svg = line_chart({"t", "x", "y"}, {{"s", {{0, 0}, {1, top}}}});
+    const std::string begin = "class=\"axis\" d=\"M";
+    return std::stod(svg.substr(svg.find(begin) + begin.size()));
+  };
+  const double width = 8.3;                             // of a letter on narrow screens
+  EXPECT_GE(axis_of(3), 20 + 6 + 3 * width);            // "2.5"
+  EXPECT_GE(axis_of(0.00061), 20 + 6 + 4 * width);      // "6e-4"
+  EXPECT_GE(axis_of(0.00261), 20 + 6 + 6 * width);      // "0.0025"
+  EXPECT_GE(axis_of(123'456'000), 20 + 6 + 4 * width);  // "100M"
+  EXPECT_EQ(tick_text(0.0005), "5e-4");
+  EXPECT_EQ(tick_text(0.00025), "2.5e-4");
+  EXPECT_EQ(tick_text(-0.0001), "-1e-4");
+  EXPECT_EQ(tick_text(0.001), "0.001");
+  EXPECT_EQ(tick_text(0), "0");
+}
+
+TEST(Chart, EqualLinesAreToldApart) {
+  const Series a{"first", {{0, 1}, {1, 2}, {2, 0}}}, b{"second", a.points},
+      c{"third", {{0, 1}, {1, 2.5}, {2, 0}}};
+  const std::string svg = line_chart({"t", "x", "y"}, {a, b, c});
+  EXPECT_THAT(svg, HasSubstr(">first</text>"));
+  EXPECT_THAT(svg, HasSubstr(">second (same line)</text>"));
+  EXPECT_THAT(svg, HasSubstr("<path class=\"s1 d1\""));
+  EXPECT_THAT(svg, HasSubstr(">third</text>"));
+  EXPECT_THAT(svg, HasSubstr("<path class=\"s2\""));
+}
+
+TEST(Chart, ALegendSaysWhichSeriesHasNoValues) {
+  const std::string svg = line_chart(
+      {"t", "x", "y"}, {{"some", {{0, 1}, {1, 2}}}, {"none", {{0, NAN}, {1, INFINITY}}}});
+  EXPECT_THAT(svg, HasSubstr(">none (no values)</text>"));
+  EXPECT_THAT(svg, HasSubstr(">some</text>"));
+}
+
+TEST(Chart, TextIsEscapedForPages) {
+  EXPECT_EQ(escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
+  EXPECT_EQ(escaped("a\u202eb\u009b\n\tc\u00e9"), "a\\xe2\\x80\\xaeb\\xc2\\x9b\n\tc\u00e9");
+}
+
 TEST(Chart, SmoothingKeepsStraightLines) {
   Series line{"s", {}};
   for (int i = 0; i < 50; ++i) line.points.emplace_back(i, 2.0 * i);
@@ -241,6 +293,27 @@ TEST(Report, ComparesAutoPrecisionWithItsBaselines) {
 }
 
 TEST(Report, ARunWithoutStepsHasOne) { EXPECT_THAT(report_html({}), HasSubstr("</html>")); }
+
+TEST(RunComparison, LossesOfBytesArePerByte) {
+  RunSummary run = summary();
+  EXPECT_THAT(comparison_html({run, run}), HasSubstr("nats per token"));
+  run.bytes_per_token = 1;
+  EXPECT_THAT(comparison_html({run, run}), HasSubstr("nats per byte"));
+  EXPECT_THAT(comparison_html({run, run}), Not(HasSubstr("nats per token")));
+}
+
+TEST(RunComparison, BaselinesHaveNoNegativeZero) {
+  RunSummary run = summary();
+  run.config.auto_precision = true;
+  RunSummary bf16 = summary();
+  bf16.name = "bf16";
+  bf16.config.precision = Precision::bf16;
+  run.config.precision = Precision::fp8;
+  run.records.back().validation_loss = *bf16.records.back().validation_loss * (1 - 1e-6);
+  run.baselines = {bf16};
+  EXPECT_THAT(baselines_text(run), HasSubstr(" 0.00%"));
+  EXPECT_THAT(baselines_text(run), Not(HasSubstr("-0.00%")));
+}
 
 }  // namespace
 }  // namespace binade::train

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binade/base/text.h"
 #include "binade/lab/experiments.h"
 #include "binade/lab/experiments/fake_quantize.h"
 #include "binade/nn/init.h"
@@ -150,7 +151,7 @@ Fp8KeepersResult fp8_keepers_experiment(ExperimentReport& report) {
     const double excess = result.runs.back().loss / result.runs.front().loss - 1;
     table.push_back({name, fmt::format("{:.1f}%", 100 * result.runs.back().gradient_error),
                      fmt::format("{:.4f}", result.runs.back().loss),
-                     curves.empty() ? "" : fmt::format("{:+.0f}%", 100 * excess)});
+                     curves.empty() ? "" : signed_percent(excess, 0)});
     train::Series series{name, {}, {}};
     for (size_t i = 0; i < losses.size(); ++i)
       series.points.emplace_back(static_cast<double>(i), losses[i]);
@@ -161,15 +162,15 @@ Fp8KeepersResult fp8_keepers_experiment(ExperimentReport& report) {
   report.add_figure(train::line_chart(
       {"A transformer with more and more in FP8 (means of 11 steps)", "step", "loss", 1}, curves));
   report.add_conclusion(fmt::format(
-      "with FP8 matmuls alone the gradient has an error of {:.0f}%, and the loss ends {:+.0f}% "
-      "from "
+      "with FP8 matmuls alone the gradient has an error of {:.0f}%, and the loss ends {} from "
       "f32's; with softmax, norms and the residual stream in FP8 as well, the error is {:.0f}% and "
-      "the loss {:+.0f}%. Every block adds to the residual stream, and what is rounded away there "
+      "the loss {}. Every block adds to the residual stream, and what is rounded away there "
       "is "
       "missing in all blocks above.",
-      100 * result.runs[1].gradient_error, 100 * (result.runs[1].loss / result.runs[0].loss - 1),
+      100 * result.runs[1].gradient_error,
+      signed_percent(result.runs[1].loss / result.runs[0].loss - 1, 0),
       100 * result.runs.back().gradient_error,
-      100 * (result.runs.back().loss / result.runs[0].loss - 1)));
+      signed_percent(result.runs.back().loss / result.runs[0].loss - 1, 0)));
   return result;
 }
 

@@ -156,6 +156,14 @@ std::vector<Tensor> trained(const nn::Module& model) {
   return result;
 }
 
+bool trains_bytes(const Config& config) {
+  return config.tokenizer == data::byte_tokenizer && config.vocab == data::byte_vocabulary;
+}
+
+const char* loss_unit(const Config& config) {
+  return trains_bytes(config) ? "nats per byte" : "nats per token";
+}
+
 int64_t trained_parameters(const nn::Module& model) {
   int64_t count = 0;
   for (const Tensor& parameter : trained(model)) count += parameter.numel();

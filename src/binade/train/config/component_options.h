@@ -20,6 +20,9 @@ nn::LanguageModelConfig model_config(const Config& config);
 std::unique_ptr<nn::LanguageModel> make_model(const Config& config, nn::Placement placement);
 // The configured data, read with `tokenizer` (null: bytes).
 data::Source data_source(const Config& config, const data::Tokenizer* tokenizer);
+// Whether tokens are bytes of text, by the configuration alone, and the unit of losses.
+bool trains_bytes(const Config& config);
+const char* loss_unit(const Config& config);
 // The number of parameters that are not frozen.
 int64_t trained_parameters(const nn::Module& model);
 // Device and type of the parameters.

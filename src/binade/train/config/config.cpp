@@ -343,6 +343,18 @@ toml::table parsed(std::string_view text, const std::string& file) {
   }
 }
 
+// "[data], [model], ...".
+std::string section_names() {
+  std::string names;
+  std::string_view last;
+  for (const Key& key : keys()) {
+    if (key.section == last) continue;
+    last = key.section;
+    names += fmt::format("{}[{}]", names.empty() ? "" : ", ", last);
+  }
+  return names;
+}
+
 void read_toml(std::string_view text, const std::string& file, Given& given) {
   const toml::table root = parsed(text, file);
   for (const auto& [name, node] : root) {
@@ -353,7 +365,7 @@ void read_toml(std::string_view text, const std::string& file, Given& given) {
       read_section(file, name.str(), *node.as_table(), given);
     } else if (node.is_table()) {
       fail("config", {.argument = line_of(file, node),
-                      .expected = "one of [data], [model], [precision], [train], [lora], [run]",
+                      .expected = "one of " + section_names(),
                       .found = fmt::format("[{}]", shortened(name.str(), max_name))});
     } else {
       refuse_key(line_of(file, node), "", name.str());

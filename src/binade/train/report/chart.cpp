@@ -11,8 +11,9 @@
 namespace binade::train {
 namespace {
 
-constexpr double left = 74, right = 20, bottom = 44;
+constexpr double right = 20, bottom = 44;
 constexpr double height = 280;
+constexpr int y_ticks = 5;
 constexpr size_t max_points = 1200;
 // More markers than this would merge into a line of their own.
 constexpr size_t max_markers = 60;
@@ -43,9 +44,15 @@ struct Range {
 
 struct Frame {
   Range x, y;
-  double top = 14;
+  double top = 14, left = 74;
   double px(double value) const {
     return left + (value - x.low) / (x.high - x.low) * (svg::width - left - right);
+  }
+  // Leaves room for the label of the axis of y beside its numbers.
+  void fit_ticks() {
+    constexpr double label = 26, gap = 6;
+    for (const double value : ticks(y.low, y.high, y_ticks))
+      left = std::max(left, label + svg::text_width(tick_text(value)) + gap);
   }
   // Values above the range are drawn at its edge.
   double py(double value) const {
@@ -99,16 +106,17 @@ std::string draw_line(const Series& series, const Style& style, const Frame& fra
 
 std::string draw_band(const Band& band, const Frame& frame) {
   std::string there, back;
-  for (const auto& [x, low, high] : band.points) {
+  for (const auto& [x, low, high] : band.points)
     there += fmt::format("{}{:.1f} {:.1f}", there.empty() ? "M" : "L", frame.px(x), frame.py(high));
-    back.insert(0, fmt::format("L{:.1f} {:.1f}", frame.px(x), frame.py(low)));
-  }
+  for (auto point = band.points.rbegin(); point != band.points.rend(); ++point)
+    back += fmt::format("L{:.1f} {:.1f}", frame.px((*point)[0]), frame.py((*point)[1]));
   return fmt::format("<path class=\"band\" d=\"{}{}Z\"/>", there, back);
 }
 
 std::string axes(const ChartOptions& options, const Frame& frame) {
   std::string result;
-  for (const double y : ticks(frame.y.low, frame.y.high, 5)) {
+  const double left = frame.left;
+  for (const double y : ticks(frame.y.low, frame.y.high, y_ticks)) {
     result += svg::grid_line(left, frame.py(y), svg::width - right, frame.py(y)) +
               svg::text("tick", "end", left - 6, frame.py(y) + 4, tick_text(y));
   }
@@ -123,6 +131,38 @@ std::string axes(const ChartOptions& options, const Frame& frame) {
       "rotate(-90)\">{}</text>",
       (frame.top + height - bottom) / 2, escaped(options.y_label));
   return result;
+}
+
+// Whether the line of one series hides that of another, drawn before it.
+bool hides(const Series& front, const Series& back, const Frame& frame) {
+  constexpr double pixel = 1;
+  bool has_points = false;
+  return front.points.size() == back.points.size() &&
+         std::equal(front.points.begin(), front.points.end(), back.points.begin(),
+                    [&](const auto& a, const auto& b) {
+                      if (!finite(a) || !finite(b)) return finite(a) == finite(b);
+                      has_points = true;
+                      return a.first == b.first &&
+                             std::abs(frame.py(a.second) - frame.py(b.second)) < pixel;
+                    }) &&
+         has_points;
+}
+
+// Series as the legend names them: those that would hide another are dashed, so that both show.
+std::vector<Series> told_apart(std::vector<Series> series, const Frame& frame) {
+  for (size_t i = 0; i < series.size(); ++i) {
+    if (std::none_of(series[i].points.begin(), series[i].points.end(), finite))
+      series[i].name += " (no values)";
+    const auto hidden =
+        std::count_if(series.begin(), series.begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](const Series& back) { return hides(series[i], back, frame); });
+    if (hidden == 0) continue;
+    series[i].style.dash =
+        1 + static_cast<int>(static_cast<size_t>(hidden - 1) % (svg::dashes - 1));
+    series[i].style.markers = false;
+    series[i].name += " (same line)";
+  }
+  return series;
 }
 
 // The legend of a line chart.
@@ -185,8 +225,12 @@ Style format_style(std::string_view name, std::optional<int> dash) {
 
 std::string escaped(const std::string& text) {
   std::string result;
-  for (const char c : text) {
-    switch (c) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = std::max<size_t>(utf8_length(text, at), 1);
+    const std::string character = text.substr(at, length);
+    at += length;
+    const bool hidden = is_bidi_control(character) || is_control(character);
+    switch (character[0]) {
       case '&':
         result += "&amp;";
         break;
@@ -202,8 +246,12 @@ std::string escaped(const std::string& text) {
       case '\'':
         result += "&#39;";
         break;
+      case '\n':
+      case '\t':
+        result += character;
+        break;
       default:
-        result += c;
+        result += hidden ? visible(character) : character;
     }
   }
   return result;
@@ -230,6 +278,10 @@ std::string tick_text(double value) {
     for (const auto& [size, unit] : units) {
       if (std::abs(value) >= size) return fmt::format("{:g}{}", value / size, unit);
     }
+  }
+  if (value != 0 && std::abs(value) < 1e-3) {
+    const double power = std::floor(std::log10(std::abs(value)) + 1e-9);
+    return fmt::format("{:.4g}e{:g}", value / std::pow(10, power), power);
   }
   return fmt::format("{:g}", value);
 }
@@ -260,7 +312,7 @@ double robust_limit(const std::vector<std::pair<double, double>>& points) {
 }
 
 std::string line_chart(const ChartOptions& options, const std::vector<Series>& given) {
-  const std::vector<Series> series = colored(given);
+  std::vector<Series> series = colored(given);
   Frame frame;
   for (const Series& one : series) {
     for (const auto& point : one.points) {
@@ -280,9 +332,12 @@ std::string line_chart(const ChartOptions& options, const std::vector<Series>& g
   frame.x.widen();
   frame.y.widen();
   frame.y.pad_below();
+  if (options.from_zero) frame.y.low = std::min(frame.y.low, 0.0);
+  frame.fit_ticks();
+  series = told_apart(std::move(series), frame);
   std::string svg = svg::open_figure(options.title, height);
   if (series.size() + (options.band ? 1 : 0) > 1) {
-    const svg::Legend legend = svg::legend(entries(options, series), left);
+    const svg::Legend legend = svg::legend(entries(options, series), frame.left);
     svg += legend.svg;
     frame.top = legend.bottom;
   }

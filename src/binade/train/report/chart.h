@@ -48,11 +48,12 @@ struct ChartOptions {
   std::string y_label;
   // Larger values are drawn at the upper edge and counted in a note.
   double y_max = std::numeric_limits<double>::infinity();
+  bool from_zero = false;  // the axis of y begins at 0
   std::optional<Band> band = {};
 };
 
-// Line chart as a <figure> with axes and tick labels, and a legend for several series. Empty if no
-// point is finite.
+// Line chart as a <figure> with axes and tick labels, and a legend for several series. A line that
+// would hide one before it is dashed, and the legend says so. Empty if no point is finite.
 std::string line_chart(const ChartOptions& options, const std::vector<Series>& series);
 
 // Bar chart: horizontal bars with labels for their values. A bar may consist of parts, which the
@@ -83,10 +84,11 @@ double robust_limit(const std::vector<std::pair<double, double>>& points);
 // Round numbers that divide [low, high] into about `count` parts.
 std::vector<double> ticks(double low, double high, int count);
 
-// A number on an axis: "0.25", "1500", "20k", "1.5M".
+// A number on an axis: "0.25", "1500", "20k", "1.5M", "2.5e-4".
 std::string tick_text(double value);
 
-// Text for HTML: & < > and quotes escaped.
+// Text for HTML: & < > and quotes escaped; control characters but line ends and tabs, and those
+// that change the order of text, shown as their bytes.
 std::string escaped(const std::string& text);
 
 }  // namespace binade::train

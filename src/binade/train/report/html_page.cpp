@@ -12,11 +12,11 @@ namespace {
 // --c0 to --c7 belong to number formats, in the order of format_style: f32, f16, bf16, e4m3, e5m2,
 // e2m1, tf32, e4m3fnuz.
 constexpr const char* style = R"(
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #1d2328; --soft: #5d6770; --line: #dde2e6; --panel: #f5f7f8;
+:root { color-scheme: light dark; --paper: #ffffff; --ink: #1d2328; --soft: #5d6770; --line: #dde2e6; --panel: #f5f7f8; --shade: #1d232844;
   --c0: #2468b4; --c1: #d1602b; --c2: #1d8a5f; --c3: #a0449c; --c4: #8a6d00; --c5: #c2304a; --c6: #00808f; --c7: #6b5bd2;
   --n0: #34414c; --n1: #6f8191; --n2: #a9b6c1; --n3: #c9a15b; --n4: #dccdb4; --n5: #e8e3da; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #14181b; --ink: #e4e8eb; --soft: #9aa5ae; --line: #333b41; --panel: #1d2226;
+  :root { --paper: #14181b; --ink: #e4e8eb; --soft: #9aa5ae; --line: #333b41; --panel: #1d2226; --shade: #e4e8eb55;
     --c0: #6aaaf0; --c1: #f09a68; --c2: #5cc79a; --c3: #d98ad5; --c4: #d8b93f; --c5: #f2788c; --c6: #4fc3d0; --c7: #a99cf5;
     --n0: #dbe4ea; --n1: #9fb0bd; --n2: #687987; --n3: #b08a48; --n4: #6d5c3d; --n5: #453d30; }
 }
@@ -61,7 +61,7 @@ section { margin-top: 2.5rem; }
 .experiment { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem; }
 .experiment > div { min-width: 0; }
 .experiment figure + figure { margin-top: 1rem; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; background: linear-gradient(90deg, var(--paper) 40%, transparent) 0 0 / 3rem 100% no-repeat local, linear-gradient(270deg, var(--paper) 40%, transparent) 100% 0 / 3rem 100% no-repeat local, linear-gradient(90deg, var(--shade), transparent) 0 0 / 0.9rem 100% no-repeat scroll, linear-gradient(270deg, var(--shade), transparent) 100% 0 / 0.9rem 100% no-repeat scroll; }
 nav a { margin-right: 1rem; white-space: nowrap; }
 a { color: var(--c0); }
 pre { background: var(--panel); border-radius: 8px; padding: 0.75rem; margin: 0 0 1rem; white-space: pre-wrap; }
@@ -109,7 +109,8 @@ std::string to_html(const Table& table) {
                ? " class=\"detail\""
                : "";
   };
-  std::string html = "<div class=\"wide\"><table>\n<thead><tr>";
+  // It can be scrolled by keys, and its shaded edges show that there is more.
+  std::string html = "<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>";
   for (size_t i = 0; i < table.header.size(); ++i)
     html += fmt::format("<th{}>{}</th>", attributes(i), escaped(table.header[i]));
   html += "</tr></thead>\n<tbody>\n";

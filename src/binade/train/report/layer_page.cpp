@@ -61,17 +61,26 @@ double visible_sqnr(double decibels) {
 
 std::string sqnr_charts(const TensorStudy& study) {
   std::vector<Series> lowest;
-  for (size_t i = 0; i < LayerHistory::formats; ++i)
-    lowest.push_back(study.extreme(LayerHistory::format_names[i], false,
-                                   format_style(LayerHistory::format_names[i]),
-                                   [i](const LayerTensor& x) { return visible_sqnr(x.sqnr[i]); }));
+  std::string exact;  // formats that hold every value
+  for (size_t i = 0; i < LayerHistory::formats; ++i) {
+    const char* format = LayerHistory::format_names[i];
+    Series series = study.extreme(format, false, format_style(format),
+                                  [i](const LayerTensor& x) { return visible_sqnr(x.sqnr[i]); });
+    const bool has_noise = std::any_of(series.points.begin(), series.points.end(),
+                                       [](const auto& x) { return std::isfinite(x.second); });
+    if (has_noise)
+      lowest.push_back(std::move(series));
+    else
+      exact += (exact.empty() ? "; exact in " : ", ") + std::string(format);
+  }
   HeatMap map = study.by_layer("SQNR of " + study.name + " in e4m3 by layer, dB",
                                [](const LayerTensor& x) { return x.sqnr[e4m3_index]; });
   map.light = 32;  // of a tensor that fits e4m3
   map.dark = 0;    // as much noise as signal
   map.unit = "dB";
   map.style = format_style("e4m3");
-  return line_chart({"Lowest SQNR of " + study.name + " in any layer", "step", "dB"}, lowest) +
+  return line_chart({"Lowest SQNR of " + study.name + " in any layer" + exact, "step", "dB"},
+                    lowest) +
          heat_map(map);
 }
 

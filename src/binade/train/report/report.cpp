@@ -175,9 +175,9 @@ std::string charts(const RunSummary& run) {
         line_chart({"Loss scale", "step", "log2 of the scale"},
                    {series("loss scale", run, [](const Record& x) { return std::log2(x.scale); })});
   }
-  html +=
-      line_chart({"Throughput", "step", "tokens per second"},
-                 {series("throughput", run, [](const Record& x) { return x.tokens_per_second; })});
+  html += line_chart(
+      {.title = "Throughput", .x_label = "step", .y_label = "tokens per second", .from_zero = true},
+      {series("throughput", run, [](const Record& x) { return x.tokens_per_second; })});
   return html + memory_chart(run) + layer_charts(run.layers);
 }
 
@@ -217,9 +217,10 @@ std::optional<double> RunSummary::bits_per_byte(double loss) const {
 std::string report_html(const RunSummary& run) {
   const Config& c = run.config;
   std::string html = fmt::format(
-      "<p>{} layers, width {}, {} heads, context {}; trained on {} with batches of {} x {} "
+      "<p>{} layer{}, width {}, {} head{}, context {}; trained on {} with batches of {} x {} "
       "sequences.</p>\n",
-      c.layers, c.width, c.heads, c.context, escaped(c.data), c.accumulate, c.batch);
+      c.layers, c.layers == 1 ? "" : "s", c.width, c.heads, c.heads == 1 ? "" : "s", c.context,
+      escaped(c.data), c.accumulate, c.batch);
   html += run_facts(run);
   html += tiles(run) + "<main>\n" + charts(run) + "</main>\n";
   if (!run.layers.steps.empty())

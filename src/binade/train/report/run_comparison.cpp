@@ -40,6 +40,13 @@ bool bytes_are_known(const std::vector<RunSummary>& runs) {
                      [](const RunSummary& run) { return run.bytes_per_token > 0; });
 }
 
+std::string loss_unit(const std::vector<RunSummary>& runs) {
+  return std::all_of(runs.begin(), runs.end(),
+                     [](const RunSummary& run) { return run.bytes_per_token == 1; })
+             ? "nats per byte"
+             : "nats per token";
+}
+
 // Losses per token say nothing about runs with different tokenizers.
 bool compares_bits(const std::vector<RunSummary>& runs) {
   return !tokens_are_alike(runs) && bytes_are_known(runs);
@@ -59,8 +66,10 @@ std::vector<Style> styles(const std::vector<RunSummary>& runs) {
 }
 
 struct Plot {
-  std::string title, unit;
+  std::string title;
+  std::string unit = {};  // of a loss: as its runs have it
   bool is_loss = false;
+  bool from_zero = false;
   bool smooth = false;
   bool robust = false;
 };
@@ -90,8 +99,11 @@ std::string chart(const Plot& plot, const std::vector<RunSummary>& runs, F&& val
   return line_chart(
       {.title = plot.title,
        .x_label = by_step ? "step" : "tokens",
-       .y_label = in_bits ? "bits per byte" : plot.unit,
-       .y_max = plot.robust ? robust_limit(points) : std::numeric_limits<double>::infinity()},
+       .y_label = in_bits        ? "bits per byte"
+                  : plot.is_loss ? loss_unit(runs)
+                                 : plot.unit,
+       .y_max = plot.robust ? robust_limit(points) : std::numeric_limits<double>::infinity(),
+       .from_zero = plot.from_zero},
       all);
 }
 
@@ -101,16 +113,13 @@ std::optional<double> when_trained(const Record& record, double value) {
 }
 
 std::string charts(const std::vector<RunSummary>& runs) {
-  std::string html = chart({.title = "Validation loss", .unit = "nats per token", .is_loss = true},
-                           runs, [](const Record& r) { return r.validation_loss; });
-  html += chart({.title = "Training loss, smoothed",
-                 .unit = "nats per token",
-                 .is_loss = true,
-                 .smooth = true},
-                runs, [](const Record& r) { return when_trained(r, r.loss); });
+  std::string html = chart({.title = "Validation loss", .is_loss = true}, runs,
+                           [](const Record& r) { return r.validation_loss; });
+  html += chart({.title = "Training loss, smoothed", .is_loss = true, .smooth = true}, runs,
+                [](const Record& r) { return when_trained(r, r.loss); });
   html += chart({.title = "Gradient norm, before clipping", .unit = "norm", .robust = true}, runs,
                 [](const Record& r) { return when_trained(r, r.gradient_norm); });
-  return html + chart({.title = "Throughput", .unit = "tokens per second"}, runs,
+  return html + chart({.title = "Throughput", .unit = "tokens per second", .from_zero = true}, runs,
                       [](const Record& r) { return when_trained(r, r.tokens_per_second); });
 }
 
@@ -195,9 +204,9 @@ std::vector<std::vector<std::string>> baseline_rows(const RunSummary& run) {
   for (const RunSummary& one : with_baselines(run)) {
     const double loss = last_validation(one), speed = tokens_per_second(one);
     rows.push_back({one.name, std::isfinite(loss) ? fmt::format("{:.4f}", loss) : "not finite",
-                    one.config.precision == Precision::bf16
-                        ? ""
-                        : number_or_dash(100 * (loss / reference - 1), "{:+.2f}%"),
+                    one.config.precision == Precision::bf16 ? ""
+                    : std::isfinite(loss / reference)       ? signed_percent(loss / reference - 1)
+                                                            : "–",
                     grouped(one.records.back().step),
                     std::isfinite(speed) ? grouped(std::llround(speed)) : "–",
                     bytes_text(one.records.back().memory)});

@@ -2,7 +2,6 @@
 
 #include "binade/base/error.h"
 #include "binade/base/json.h"
-#include "binade/data/tokenizer.h"
 #include "binade/io/file.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/forecast.h"
@@ -20,13 +19,6 @@ Provenance provenance_of(const json::Value& origin) {
           .version = origin.at("version").string(),
           .command = origin.at("command").string(),
           .machine = origin.at("machine").string()};
-}
-
-// The bytes of a token, if the configuration alone tells them.
-double known_bytes_per_token(const Config& config) {
-  const bool bytes =
-      config.tokenizer == data::byte_tokenizer && config.vocab == data::byte_vocabulary;
-  return bytes ? 1 : 0;
 }
 
 void read_summary(const std::filesystem::path& path, RunSummary& run) {
@@ -108,7 +100,7 @@ RunSummary read_run(const std::filesystem::path& folder) {
     run.baselines.push_back(read_run(baseline));
     run.baselines.back().name = precision;
   }
-  run.bytes_per_token = known_bytes_per_token(run.config);
+  run.bytes_per_token = trains_bytes(run.config) ? 1 : 0;
   if (std::error_code error; std::filesystem::exists(folder / file_name, error)) {
     read_summary(folder / file_name, run);
   } else {

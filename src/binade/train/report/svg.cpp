@@ -12,9 +12,9 @@ constexpr double legend_row = 21;
 // Average width of a letter at the font size of narrow screens, the larger one.
 constexpr double letter = 8.3;
 
-double text_width(const std::string& text) { return letter * static_cast<double>(text.size()); }
-
 }  // namespace
+
+double text_width(const std::string& text) { return letter * static_cast<double>(text.size()); }
 
 std::string open_figure(const std::string& title, double height) {
   return fmt::format(
@@ -50,7 +50,7 @@ Legend legend(const std::vector<LegendEntry>& entries, double left) {
   Legend result;
   double x = left, y = 14;
   for (const LegendEntry& entry : entries) {
-    const double wide = sample + 16 + text_width(entry.name);
+    const double wide = sample + 20 + text_width(entry.name);
     if (x > left && x + wide > width) {
       x = left;
       y += legend_row;
