@@ -189,7 +189,7 @@ TEST_F(Commands, EvalPrintsJson) {
   EXPECT_GT(json.at("tokens"), 1000);
   folder_->put("text.txt", "some text to read");
   EXPECT_THAT(binade("eval --data " + path("text.txt") + " " + path("run")).out,
-              HasSubstr("16 tokens"));
+              HasSubstr("16 bytes"));
 }
 
 TEST_F(Commands, EvalSlidesAWindow) {
@@ -227,8 +227,10 @@ TEST_F(Commands, InspectAndReport) {
   std::filesystem::remove(*folder_ / "run/report.html");
   EXPECT_EQ(binade("report " + path("run")).status, 0);
   EXPECT_TRUE(std::filesystem::exists(*folder_ / "run/report.html"));
+  std::filesystem::copy(*folder_ / "run", *folder_ / "other",
+                        std::filesystem::copy_options::recursive);
   const Outcome both =
-      binade("report " + path("run") + " " + path("run") + " --out " + path("both.html"));
+      binade("report " + path("run") + " " + path("other") + " --out " + path("both.html"));
   EXPECT_EQ(both.status, 0) << both.err;
   EXPECT_TRUE(std::filesystem::exists(*folder_ / "both.html"));
 }

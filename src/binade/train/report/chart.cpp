@@ -12,7 +12,6 @@ namespace binade::train {
 namespace {
 
 constexpr double right = 20, bottom = 44;
-constexpr double height = 280;
 constexpr int y_ticks = 5;
 constexpr size_t max_points = 1200;
 // More markers than this would merge into a line of their own.
@@ -44,9 +43,15 @@ struct Range {
 
 struct Frame {
   Range x, y;
-  double top = 14, left = 74;
+  double top = 14, left = 74, height = 280;
   double px(double value) const {
     return left + (value - x.low) / (x.high - x.low) * (svg::width - left - right);
+  }
+  // Begins below a legend, and grows with one of more than two rows.
+  void make_room(double legend_bottom) {
+    constexpr double two_rows = 56;
+    top = legend_bottom;
+    height += std::max(0.0, legend_bottom - two_rows);
   }
   // Leaves room for the label of the axis of y beside its numbers.
   void fit_ticks() {
@@ -115,7 +120,7 @@ std::string draw_band(const Band& band, const Frame& frame) {
 
 std::string axes(const ChartOptions& options, const Frame& frame) {
   std::string result;
-  const double left = frame.left;
+  const double left = frame.left, height = frame.height;
   for (const double y : ticks(frame.y.low, frame.y.high, y_ticks)) {
     result += svg::grid_line(left, frame.py(y), svg::width - right, frame.py(y)) +
               svg::text("tick", "end", left - 6, frame.py(y) + 4, tick_text(y));
@@ -148,11 +153,10 @@ bool hides(const Series& front, const Series& back, const Frame& frame) {
          has_points;
 }
 
-// Series as the legend names them: those that would hide another are dashed, so that both show.
-std::vector<Series> told_apart(std::vector<Series> series, const Frame& frame) {
+// The series with dashes for those that would hide another, so that both show; how many these are.
+size_t dash_equal_lines(std::vector<Series>& series, const Frame& frame) {
+  size_t count = 0;
   for (size_t i = 0; i < series.size(); ++i) {
-    if (std::none_of(series[i].points.begin(), series[i].points.end(), finite))
-      series[i].name += " (no values)";
     const auto hidden =
         std::count_if(series.begin(), series.begin() + static_cast<std::ptrdiff_t>(i),
                       [&](const Series& back) { return hides(series[i], back, frame); });
@@ -160,19 +164,28 @@ std::vector<Series> told_apart(std::vector<Series> series, const Frame& frame) {
     series[i].style.dash =
         1 + static_cast<int>(static_cast<size_t>(hidden - 1) % (svg::dashes - 1));
     series[i].style.markers = false;
-    series[i].name += " (same line)";
+    ++count;
   }
-  return series;
+  return count;
 }
 
-// The legend of a line chart.
+// The legend of a line chart with this many lines on others.
 std::vector<svg::LegendEntry> entries(const ChartOptions& options,
-                                      const std::vector<Series>& series) {
+                                      const std::vector<Series>& series, size_t equal_lines) {
   std::vector<svg::LegendEntry> result;
-  for (const Series& one : series)
+  for (const Series& one : series) {
+    const bool has_values = std::any_of(one.points.begin(), one.points.end(), finite);
     result.push_back(
-        {shortened_from_left(one.name, longest_shown_name), svg::line_class(one.style), {}});
+        {shortened_from_left(one.name, longest_shown_name) + (has_values ? "" : " (no values)"),
+         svg::line_class(one.style),
+         {}});
+  }
   if (options.band) result.push_back({options.band->name, {}, "band"});
+  if (equal_lines > 0)
+    result.push_back({fmt::format("{} dashed line{} on another", equal_lines,
+                                  equal_lines == 1 ? " lies" : "s lie"),
+                      {},
+                      {}});
   return result;
 }
 
@@ -334,14 +347,14 @@ std::string line_chart(const ChartOptions& options, const std::vector<Series>& g
   frame.y.pad_below();
   if (options.from_zero) frame.y.low = std::min(frame.y.low, 0.0);
   frame.fit_ticks();
-  series = told_apart(std::move(series), frame);
-  std::string svg = svg::open_figure(options.title, height);
+  const size_t equal_lines = dash_equal_lines(series, frame);
+  svg::Legend legend;
   if (series.size() + (options.band ? 1 : 0) > 1) {
-    const svg::Legend legend = svg::legend(entries(options, series), frame.left);
-    svg += legend.svg;
-    frame.top = legend.bottom;
+    legend = svg::legend(entries(options, series, equal_lines), frame.left);
+    frame.make_room(legend.bottom);
   }
-  svg += axes(options, frame);
+  std::string svg =
+      svg::open_figure(options.title, frame.height) + legend.svg + axes(options, frame);
   if (options.band) svg += draw_band(*options.band, frame);
   for (const Series& one : series) svg += draw_line(one, one.style, frame);
   return svg + outliers(series, frame) + svg::close_figure;

@@ -50,10 +50,16 @@ Legend legend(const std::vector<LegendEntry>& entries, double left) {
   Legend result;
   double x = left, y = 14;
   for (const LegendEntry& entry : entries) {
-    const double wide = sample + 20 + text_width(entry.name);
+    const bool is_note = entry.line_class.empty() && entry.area_class.empty();
+    const double wide = (is_note ? 0 : sample) + 20 + text_width(entry.name);
     if (x > left && x + wide > width) {
       x = left;
       y += legend_row;
+    }
+    if (is_note) {
+      result.svg += text("tick", "start", x, y + 4, entry.name);
+      x += wide;
+      continue;
     }
     if (entry.line_class.empty()) {
       result.svg += fmt::format(

@@ -31,12 +31,12 @@ std::string grid_line(double x1, double y1, double x2, double y2);
 
 struct LegendEntry {
   std::string name;
-  std::string line_class;  // one of the two
+  std::string line_class;  // one of the two, or neither for a note
   std::string area_class;
 };
 struct Legend {
-  std::string svg;
-  double bottom;  // y at which the chart may begin
+  std::string svg = {};
+  double bottom = 0;  // y at which the chart may begin
 };
 // Names in as many rows as needed, from x = `left` on.
 Legend legend(const std::vector<LegendEntry>& entries, double left);
