@@ -138,6 +138,16 @@ TEST(CliTrain, DryRunTrainsNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
+TEST(CliTrain, TheDocumentedForecastIsThatOfTheProgram) {
+  const Outcome outcome = binade("train --dry-run --device cpu --preset gpt2-124m");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::string document =
+      testing::content_of(std::filesystem::path(BINADE_SOURCE_DIR) / "docs/training.md");
+  const size_t begin = document.find("# 124,439,808 parameters"), end = document.find("```", begin);
+  ASSERT_NE(begin, std::string::npos);
+  EXPECT_THAT(outcome.out, HasSubstr(document.substr(begin, end - begin)));
+}
+
 TEST(CliInfo, PrintsJson) {
   const auto info = nlohmann::json::parse(binade("info --json").out);
   EXPECT_EQ(info.at("matmul").at("f32"), "native");
