@@ -406,7 +406,7 @@ def toml():
     tm("dotted_key", ".".join(["a"] * 2000) + " = 1\n", "line 1", "keys of at most 16 parts")
     tm("dotted_section", "[train]\n[" + "a." * 2000 + "a]\n", "line 2", "keys of at most 16 parts")
     tm("dotted_inline", "[train]\nlr = {" + "a." * 2000 + "a = 1}\n", "line 2", "keys of at most 16 parts")
-    tm("key_long", "[train]\n" + "x" * 3000 + " = 1\n", "line 2", "a known key", "did you mean")
+    tm("key_long", "[train]\n" + "x" * 3000 + " = 1\n", "line 2", "a known key", "lists all by section")
     tm("section_long", "[" + "x" * 3000 + "]\n", "line 1", "xxx...")
     tm("override_long", "[[precision.override]]\n" + "x" * 3000 + " = 1\n", "line 2", "xxx...")
     tm("value_long", '[train]\nlr = "' + "x" * 3000 + '"\n', "line 2", "xxx...")

@@ -72,7 +72,8 @@ TEST(Text, GroupsDigits) {
 TEST(Text, EditDistanceCountsInsertionsRemovalsAndReplacements) {
   EXPECT_EQ(edit_distance("train", "train"), 0u);
   EXPECT_EQ(edit_distance("", "abc"), 3u);
-  EXPECT_EQ(edit_distance("trian", "train"), 2u);
+  EXPECT_EQ(edit_distance("trian", "train"), 1u);  // neighbors swapped
+  EXPECT_EQ(edit_distance("tarni", "train"), 2u);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
 }
 

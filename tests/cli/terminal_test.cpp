@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <sstream>
+
 #include "cli/command.h"
 #include "io/temporary_folder.h"
 #include "support/pattern.h"
@@ -57,6 +60,42 @@ TEST(CliTerminal, AnUpdatingLineNeverWrapsAndLeavesNothingBehind) {
       EXPECT_LT(line.size(), static_cast<size_t>(columns));
     }
     EXPECT_THAT(screen.lines, Not(Each(Not(HasSubstr("checkpoint: ")))));
+  }
+}
+
+TEST(CliTerminal, AtFortyColumnsAValidationKeepsItsLoss) {
+  const testing::TemporaryFolder folder;
+  const Outcome outcome =
+      binade_on_terminal("train --out " + quoted((folder / "r").string()) + terminal_run, 40);
+  ASSERT_EQ(outcome.status, 0) << outcome.out;
+  int validations = 0;
+  for (const std::string& line : Screen(outcome.out).lines) {
+    if (line.find("val ") == std::string::npos) continue;
+    ++validations;
+    EXPECT_TRUE(Pattern(" [0-9]+ s( |$)").find_all(line).empty()) << line;
+  }
+  EXPECT_EQ(validations, 3);  // at steps 0, 6 and 12
+}
+
+std::string without_spaces(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
+  return text;
+}
+
+TEST(CliTerminal, HelpFitsTheTerminal) {
+  for (const char* command :
+       {"--help", "train --help", "launch --help", "generate --help", "bench step --help",
+        "tokenize train --help", "help plan", "report --help"}) {
+    const std::string all = binade(command).out;
+    for (const int columns : {40, 60, 80, 120}) {
+      const std::string help = binade_on_terminal(command, columns).out;
+      size_t longest = 0;
+      std::istringstream lines(help);
+      for (std::string line; std::getline(lines, line);)
+        longest = std::max(longest, line.size() - (line.ends_with('\r') ? 1 : 0));
+      EXPECT_LE(longest, static_cast<size_t>(columns)) << command;
+      EXPECT_EQ(without_spaces(help), without_spaces(all)) << command << " at " << columns;
+    }
   }
 }
 

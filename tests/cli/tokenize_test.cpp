@@ -139,7 +139,7 @@ TEST(CliTokenize, BadInputIsOneMessageAndExitCodeTwo) {
   const testing::TemporaryFolder folder;
   const std::string out = quoted((folder / "out").string());
   const std::pair<std::string, const char*> cases[] = {
-      {"tokenize", "subcommand is required"},
+      {"tokenize", "expected one of train, apply, found none"},
       {"tokenize train --data builtin --vocab 10 " + out, "--vocab"},
       {"tokenize train --data builtin --vocab 300 " + out, "Vocabulary size is smaller"},
       {"tokenize train --data builtin --kind words " + out, "--kind"},

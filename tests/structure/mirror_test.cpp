@@ -93,6 +93,8 @@ constexpr Covered covered[] = {
     {"optim/plateau", "optim/golden"},
     {"optim/rmsprop", "optim/every_optimizer"},
     {"optim/sgd", "optim/optimizer"},
+    {"train/config/aliases", "train/config/config"},
+    {"train/config/numbers", "train/config/config"},
     {"train/config/config_keys", "train/config/config"},
     {"train/config/presets", "train/config/config"},
     {"train/follow", "cli/ranks"},

@@ -43,6 +43,17 @@ TEST(Progress, TheLearningRateGivesWayFirst) {
   EXPECT_EQ(progress_line(r, {240, 24691}, 30), "120/240 loss 2.3457 60 s");
 }
 
+// A line that stays is there for its validation loss; the time left is out of date at once.
+TEST(Progress, APermanentLineKeepsTheValidationLoss) {
+  Record r = record;
+  r.validation_loss = 2.5;
+  EXPECT_EQ(progress_line(r, {240, 24691}, 38, LineKind::permanent),
+            "120/240 loss 2.3457 val 2.5000");
+  EXPECT_EQ(progress_line(r, {240, 24691}, 38), "120/240 loss 2.3457 val 2.5000 60 s");
+  EXPECT_EQ(progress_line(r, {240, 24691}, 30, LineKind::permanent), "120/240 val 2.5000");
+  EXPECT_THAT(progress_line(r, {240, 24691}, 200, LineKind::permanent), HasSubstr("60 s left"));
+}
+
 TEST(Progress, ShowsScaleSkipsAndValidationWhereThereAreAny) {
   Record r = record;
   EXPECT_THAT(plain_line(r, {240}), Not(HasSubstr("scale")));

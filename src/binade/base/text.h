@@ -33,7 +33,7 @@ std::string grouped(int64_t number);
 // A fraction as a percentage with its sign: "+0.53%"; what is rounded to zero has none.
 std::string signed_percent(double fraction, int decimals = 2);
 
-// Levenshtein distance: how many bytes to insert, remove or replace to get from `a` to `b`.
+// How many bytes to insert, remove or replace, or neighbors to swap, to get from `a` to `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
 
 // Whether a pattern is all of a text: * stands for any bytes, ? for one.

@@ -12,7 +12,9 @@
 #include "binade/bench/resnet.h"
 #include "binade/bench/step.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/configuration.h"
 #include "binade/cli/keys.h"
+#include "binade/cli/values.h"
 #include "binade/train/config/component_options.h"
 #include "binade/train/config/warnings.h"
 
@@ -26,10 +28,12 @@ void add_cpu_time(CLI::App& command) {
 }
 
 void add_step_counts(CLI::App& command, bench::StepBenchOptions& options) {
-  const CLI::Range count(int64_t{1}, int64_t{1'000'000});
-  command.add_option("--steps", options.steps, "Timed steps")->check(count)->capture_default_str();
+  const CLI::Validator count = whole_number(1, 1'000'000);
+  command.add_option("--steps", options.steps, "Timed steps")
+      ->transform(count)
+      ->capture_default_str();
   command.add_option("--warmup", options.warmup, "Warmup steps before them")
-      ->check(count)
+      ->transform(count)
       ->capture_default_str();
 }
 
@@ -103,7 +107,7 @@ struct ResNetArguments {
 };
 
 void run_resnet(ResNetArguments& arguments) {
-  arguments.bench.device = parse_device(arguments.device);
+  arguments.bench.device = available_device(arguments.device);
   std::vector<train::Precision> precisions;  // all are read before the first one runs
   for (const std::string& text : arguments.precisions)
     precisions.push_back(train::parse_precision(text));
@@ -120,14 +124,14 @@ void add_resnet(CLI::App& bench) {
       bench.add_subcommand("resnet", "Time training steps on random images, per precision");
   auto arguments = std::make_shared<ResNetArguments>();
   command->add_option("--depth", arguments->bench.depth, "ResNet-18, 34, 50, 101 or 152")
-      ->check(CLI::IsMember({18, 34, 50, 101, 152}))
+      ->check(one_of({"18", "34", "50", "101", "152"}))
       ->type_name("INT")
       ->capture_default_str();
   command->add_option("--batch", arguments->bench.batch, "Images per step")
-      ->check(CLI::Range(int64_t{2}, int64_t{1} << 20))
+      ->transform(whole_number(2, 1 << 20))
       ->capture_default_str();
   command->add_option("--image", arguments->bench.image, "Height and width of the images")
-      ->check(CLI::Range(int64_t{32}, int64_t{4096}))
+      ->transform(whole_number(32, 4096))
       ->capture_default_str();
   command->add_option("--device", arguments->device, "Device to run on: cpu, cuda or cuda:N")
       ->capture_default_str();
@@ -136,7 +140,7 @@ void add_resnet(CLI::App& bench) {
       ->type_name("fp32,bf16,fp16")
       ->default_str("fp32,bf16");
   command->add_option("--threads", arguments->threads, "CPU threads; 0: all")
-      ->check(CLI::Range(0, 1024))
+      ->transform(whole_number(0, 1024))
       ->capture_default_str();
   add_step_counts(*command, arguments->bench.options);
   add_cpu_time(*command);
@@ -173,10 +177,10 @@ std::shared_ptr<KernelArguments> add_kernel_options(CLI::App& command) {
   command.add_option("--device", arguments->device, "Device to run on: cpu, cuda or cuda:N")
       ->capture_default_str();
   command.add_option("--seconds", arguments->seconds, "Seconds per line of the table")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(real_number(0, 3600))
       ->capture_default_str();
   command.add_option("--threads", arguments->threads, "CPU threads; 0: all")
-      ->check(CLI::Range(0, 1024))
+      ->transform(whole_number(0, 1024))
       ->capture_default_str();
   add_cpu_time(command);
   command.add_flag("--json", arguments->json, "Print JSON");
@@ -198,7 +202,7 @@ void add_gemm(CLI::App& bench) {
     for (const std::string& text : arguments->shapes) shapes.push_back(parse_shape(text));
     if (shapes.empty()) shapes = bench::default_gemm_shapes();
     const auto report =
-        bench::bench_gemm(parse_device(arguments->device), shapes, arguments->seconds);
+        bench::bench_gemm(available_device(arguments->device), shapes, arguments->seconds);
     fmt::print("{}\n", arguments->json ? bench::to_json(report) : bench::to_table(report));
   });
 }
@@ -208,7 +212,7 @@ void add_ops(CLI::App& bench) {
   auto arguments = add_kernel_options(*command);
   command->callback([arguments] {
     if (arguments->threads > 0) set_threads(arguments->threads);
-    const Device device = parse_device(arguments->device);
+    const Device device = available_device(arguments->device);
     const auto timings = bench::bench_ops(device, arguments->seconds);
     fmt::print("{}\n", arguments->json ? bench::to_json(device, timings)
                                        : bench::to_table(device, timings));

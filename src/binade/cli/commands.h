@@ -28,7 +28,8 @@ void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
 void add_version(CLI::App& app);
 
-// Throws a CLI::ExtrasError about a command that `app` does not have, naming the nearest one.
+// Throws a CLI::ExtrasError about a command that `app` does not have, naming the one
+// that was probably meant.
 [[noreturn]] void refuse_command(const CLI::App& app, const std::string& given);
 
 }  // namespace binade::cli

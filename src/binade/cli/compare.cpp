@@ -14,6 +14,7 @@
 #include "binade/base/terminal.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/cli/values.h"
 #include "binade/io/file.h"
 #include "binade/train/signals.h"
 
@@ -106,12 +107,12 @@ void write_page(const lab::Comparison& comparison, const std::filesystem::path& 
 }
 
 // The configuration with a comparison's own steps, rate and warmup where they are not given.
-train::Config gentle_configuration(const CLI::App& command, const CompareArguments& arguments) {
+train::Config gentle_configuration(const CompareArguments& arguments) {
   GivenOptions defaults = {{"steps", default_steps}};
-  const train::Config plain = configuration(command, arguments, defaults);
+  const train::Config plain = configuration(arguments, defaults);
   defaults.emplace_back("lr", fmt::format("{}", std::min(plain.lr, max_default_lr)));
   defaults.emplace_back("warmup", fmt::format("{}", plain.steps / steps_per_warmup_step));
-  return configuration(command, arguments, defaults);
+  return configuration(arguments, defaults);
 }
 
 void run(const train::Config& config, lab::CompareOptions options, bool json) {
@@ -156,13 +157,13 @@ void add_compare(CLI::App& app) {
   command
       ->add_option("--seeds", arguments->seeds,
                    "Seeds of the first precision, at least 2, to measure the noise")
-      ->check(CLI::Range(2, 100))
+      ->transform(whole_number(2, 100))
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   add_configuration(*command, *arguments);
-  command->callback([command, arguments] {
-    const train::Config config = gentle_configuration(*command, *arguments);
+  command->callback([arguments] {
+    const train::Config config = gentle_configuration(*arguments);
     lab::CompareOptions options{.seeds = arguments->seeds};
     if (!arguments->precisions.empty()) options.precisions = parts(arguments->precisions);
     run(config, options, arguments->json);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "binade/base/error.h"
+#include "binade/cli/values.h"
 #include "binade/train/config/component_options.h"
 
 namespace binade::cli {
@@ -24,8 +25,13 @@ void refuse_folder(const std::string& path) {
 
 }  // namespace
 
+Device available_device(const std::string& name) {
+  const Device device = parse_device(name);
+  train::check_device(device);
+  return device;
+}
+
 void add_configuration(CLI::App& command, ConfigArguments& arguments) {
-  command.allow_extras();  // refused below by name, with the nearest known option
   command.add_option(
       "CONFIG", arguments.file,
       "TOML file with the same keys in sections, such as [train] steps = 1600; options "
@@ -33,10 +39,7 @@ void add_configuration(CLI::App& command, ConfigArguments& arguments) {
   for (const train::Key& key : train::keys()) add_key(command, key, {}, arguments.options);
 }
 
-train::Config configuration(const CLI::App& command, const ConfigArguments& arguments,
-                            GivenOptions defaults) {
-  if (const auto extras = command.remaining(); !extras.empty())
-    train::refuse_option(extras.front());
+train::Config configuration(const ConfigArguments& arguments, GivenOptions defaults) {
   refuse_folder(arguments.file);
   train::Sources sources{arguments.file, *arguments.options, std::move(defaults)};
   // The run's folder is enough to resume it.
@@ -51,7 +54,7 @@ train::Config configuration(const CLI::App& command, const ConfigArguments& argu
 }
 
 Device ModelArguments::where() const {
-  return device == "auto" ? train::device_of({}) : parse_device(device);
+  return device == "auto" ? train::device_of({}) : available_device(device);
 }
 
 amp::AutocastState ModelArguments::autocast() const {
@@ -73,7 +76,7 @@ void add_model_options(CLI::App& command, const std::shared_ptr<ModelArguments>&
             arguments->precision = train::parse_precision(text);
           },
           "Matmul precision")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->check(one_of({"fp32", "bf16", "fp16"}))
       ->default_str(std::string(train::name(arguments->precision)));
 }
 

@@ -17,10 +17,11 @@ struct ConfigArguments {
 // Adds CONFIG and one option for each key of the configuration; `arguments` must outlive `command`.
 void add_configuration(CLI::App& command, ConfigArguments& arguments);
 
-// The complete configuration. Unknown options are refused by name, so `command` must allow extras.
-// `defaults` come before the file and the options.
-train::Config configuration(const CLI::App& command, const ConfigArguments& arguments,
-                            GivenOptions defaults = {});
+// The complete configuration. `defaults` come before the file and the options.
+train::Config configuration(const ConfigArguments& arguments, GivenOptions defaults = {});
+
+// The device of that name. Fails if this machine or build does not have it.
+Device available_device(const std::string& name);
 
 // The device and the matmul precision of a command that runs a trained model.
 struct ModelArguments {

@@ -7,12 +7,15 @@
 #include "binade/base/json.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/cli/values.h"
 #include "binade/io/huggingface.h"
 #include "binade/io/model_folder.h"
 #include "binade/train/evaluate.h"
 
 namespace binade::cli {
 namespace {
+
+constexpr int64_t max_stride = 1 << 20;
 
 struct EvalArguments {
   std::string folder;
@@ -81,13 +84,15 @@ void add_eval(CLI::App& app) {
       "--data", arguments->data,
       "A text, a folder of texts, a token file (.bin), examples (.jsonl), or builtin; "
       "default: the validation part of the run's own data");
-  command->add_option("--batch", arguments->batch, "Sequences per batch")->capture_default_str();
+  command->add_option("--batch", arguments->batch, "Sequences per batch")
+      ->transform(whole_number())
+      ->capture_default_str();
   command
       ->add_option(
           "--stride", arguments->stride,
           "Predict from sliding windows that begin every N tokens, as transformers' guide to "
           "perplexity does; default: consecutive windows")
-      ->check(CLI::PositiveNumber);
+      ->transform(whole_number(1, max_stride));
   add_model_options(*command, arguments->model);
   command->add_option("--logits", arguments->logits,
                       "Also write the logits of every position to this safetensors file");

@@ -5,6 +5,7 @@
 
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/values.h"
 #include "binade/data/tokenizer_json/huggingface_files.h"
 #include "binade/io/convert_model.h"
 #include "binade/io/lora.h"
@@ -23,7 +24,7 @@ void add_export(CLI::App& app) {
   command->add_option("FROM", arguments->from, "A checkpoint, or the folder of a run")->required();
   command->add_option("TO", arguments->to, "Folder to write")->required();
   command->add_option("--dtype", arguments->dtype, "Type of the weights; default: unchanged")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+      ->check(one_of({"f32", "bf16", "f16"}));
   command->add_flag("--adapter", arguments->adapter,
                     "Write the adapter of a LoRA run in PEFT's files instead of merging it");
   command->add_flag("--force", arguments->force, "Replace an existing model in TO");

@@ -7,6 +7,7 @@
 
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/values.h"
 #include "binade/formats/table.h"
 
 namespace binade::cli {
@@ -38,8 +39,10 @@ void add_formats(CLI::App& app) {
       app.add_subcommand("formats", "Print the table of number formats, or one number in each");
   auto arguments = std::make_shared<FormatsArguments>();
   auto* number =
-      command->add_option("NUMBER", arguments->number, "Round this number to each format");
+      command->add_option("NUMBER", arguments->number, "Round this number to each format")
+          ->check(real_number());
   command->add_option("--scale", arguments->scale, "Multiply NUMBER by this first")
+      ->check(real_number())
       ->needs(number)
       ->type_name("S")
       ->capture_default_str();

@@ -17,6 +17,7 @@
 #include "binade/base/terminal.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/cli/values.h"
 #include "binade/data/chat/chat_template.h"
 #include "binade/data/text_reader.h"
 #include "binade/data/tokenizer.h"
@@ -241,7 +242,7 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
                       ->excludes(prompt)
                       ->excludes(file);
   command.add_option("--count", arguments.count, "Texts per prompt")
-      ->check(CLI::Range(int64_t{1}, max_count))
+      ->transform(whole_number(1, max_count))
       ->capture_default_str();
   command
       .add_flag("--interactive", arguments.interactive,
@@ -261,30 +262,36 @@ void add_prompts(CLI::App& command, GenerateArguments& arguments) {
             arguments.format = *train::find_named(train::chat_names, text);
           },
           "--chat in this format instead of the model's own")
-      ->check(CLI::IsMember({"chatml", "llama3", "gemma", "mistral"}));
+      ->check(one_of({"chatml", "llama3", "gemma", "mistral"}));
 }
 
 void add_sampling(CLI::App& command, train::GenerateOptions& options) {
   command
       .add_option("--tokens", options.tokens,
                   "Tokens to generate at most; the model's EOS ends a text, too")
+      ->transform(whole_number())
       ->capture_default_str();
   command
       .add_option("--temperature", options.temperature,
                   "Sampling temperature; 0: always the most likely token")
+      ->check(real_number())
       ->capture_default_str();
   command.add_option("--top-k", options.top_k, "Sample from the K most likely tokens; 0: all")
+      ->transform(whole_number())
       ->capture_default_str();
   command
       .add_option("--top-p", options.top_p,
                   "Sample from the most likely tokens with a total probability of P")
+      ->check(real_number())
       ->capture_default_str();
   command
       .add_option("--repetition-penalty", options.repetition_penalty,
                   "Above 1: makes tokens that occurred less likely")
+      ->check(real_number())
       ->capture_default_str();
   command
       .add_option("--seed", options.seed, "Seed of the sampling; the same seed gives the same text")
+      ->transform(whole_number())
       ->capture_default_str();
 }
 
@@ -302,7 +309,7 @@ void add_generate(CLI::App& app) {
           "--stop",
           [arguments](const std::vector<std::string>& stops) {
             for (const std::string& stop : stops) {
-              if (stop.empty()) throw CLI::ValidationError("--stop", "needs a text");
+              if (stop.empty()) throw CLI::ValidationError("--stop", "expected a text, found none");
               arguments->options.stops.push_back(unescaped(stop));
             }
           },

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "binade/base/text.h"
+#include "binade/base/suggestion.h"
+#include "binade/cli/command_line.h"
 #include "binade/cli/commands.h"
 
 namespace binade::cli {
@@ -21,18 +22,14 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name) {
 }  // namespace
 
 void refuse_command(const CLI::App& app, const std::string& given) {
-  const CLI::App* nearest = nullptr;
-  const auto distance = [&given](const CLI::App* command) {
-    return edit_distance(given, command->get_name());
-  };
-  for (const CLI::App* command : app.get_subcommands({})) {
-    if (nearest == nullptr || distance(command) < distance(nearest)) nearest = command;
-  }
-  // A word that shares less than half of its letters with any command was no typing error.
-  const bool near = nearest != nullptr && 2 * distance(nearest) <= given.size();
-  throw CLI::ExtrasError(fmt::format("There is no command '{}'{}", given,
-                                     near ? "; did you mean '" + nearest->get_name() + "'?" : ""),
-                         CLI::ExitCodes::ExtrasError);
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  const std::string likely = likely_name(given, names), help = full_name(app) + " --help'";
+  throw CLI::ExtrasError(
+      fmt::format("There is no command '{}'; {}", given,
+                  likely.empty() ? "see '" + help
+                                 : fmt::format("did you mean '{}'? See '{}", likely, help)),
+      CLI::ExitCodes::ExtrasError);
 }
 
 void add_help(CLI::App& app) {

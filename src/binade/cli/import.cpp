@@ -5,6 +5,7 @@
 
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/values.h"
 #include "binade/io/convert_model.h"
 
 namespace binade::cli {
@@ -23,7 +24,7 @@ void add_import(CLI::App& app) {
       ->required();
   command->add_option("TO", arguments->to, "Folder to write")->required();
   command->add_option("--dtype", arguments->dtype, "Type of the weights")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->check(one_of({"f32", "bf16", "f16"}))
       ->capture_default_str();
   command->add_flag("--force", arguments->force, "Replace an existing model in TO");
   command->callback([arguments] {

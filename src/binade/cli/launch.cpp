@@ -16,6 +16,7 @@
 
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/values.h"
 #include "binade/dist/communicator.h"
 #include "binade/io/model_folder.h"
 
@@ -184,11 +185,11 @@ void add_launch(CLI::App& app) {
   auto arguments = std::make_shared<LaunchArguments>();
   command->add_option("-n,--ranks", arguments->ranks, "Processes")
       ->required()
-      ->check(CLI::Range(1, 4096));
+      ->transform(whole_number(1, 4096));
   command
       ->add_option("--restarts", arguments->restarts,
                    "When the ranks fail, resume from the newest checkpoint, at most so often")
-      ->check(CLI::Range(0, 1000000));
+      ->transform(whole_number(0, 1000000));
   command->prefix_command();
   command->callback([command, arguments] {
     const int status = launch(*arguments, command->remaining());

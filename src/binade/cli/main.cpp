@@ -5,13 +5,16 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "binade/base/error.h"
 #include "binade/base/terminal.h"
 #include "binade/base/text.h"
+#include "binade/cli/command_line.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/help_formatter.h"
 #include "binade/io/file.h"
 
 namespace {
@@ -38,10 +41,20 @@ void occupy_closed_streams() {
   }
 }
 
-// The commands parsed so far: "binade formats".
-std::string command_name(const CLI::App& app) {
+// The command that was parsed, with those above it.
+const CLI::App& parsed_command(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
-  return chosen.empty() ? app.get_name() : app.get_name() + " " + command_name(*chosen.back());
+  return chosen.empty() ? app : parsed_command(*chosen.back());
+}
+
+// In the style of every error: "launch: --ranks: expected ..., found ...; see 'binade launch
+// --help'".
+std::string in_own_style(const CLI::ParseError& error, const CLI::App& app) {
+  const std::string message = binade::visible(error.what());
+  if (message.ends_with(" --help'")) return message;
+  const CLI::App& command = parsed_command(app);
+  const std::string before = &command == &app ? "" : command.get_name() + ": ";
+  return fmt::format("{}{}; see '{} --help'", before, message, binade::cli::full_name(command));
 }
 
 // The program as it was called, so that commands in messages can be copied: "./binade".
@@ -50,26 +63,15 @@ std::string called_as(const char* name) {
                                                                                        : "binade";
 }
 
-// A word that is no option where the command should be.
-void check_command(const CLI::App& app) {
-  if (!app.get_subcommands().empty()) return;
-  for (const std::string& given : app.remaining()) {
-    if (!given.starts_with("-")) binade::cli::refuse_command(app, given);
-  }
-}
-
 void parse(CLI::App& app, int argc, char** argv) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ExtrasError&) {
-    check_command(app);
-    throw;
-  }
+  if (argc > 0) binade::cli::check_command_line(app, {argv + 1, argv + argc});
+  app.parse(argc, argv);
   if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Mixed-precision training engine", called_as(argv[0]));
+  app.formatter(std::make_shared<binade::cli::HelpFormatter>());  // before commands copy it
   app.require_subcommand(0, 1);  // none is reported below: CLI11 would not name a mistyped command
   binade::cli::add_train(app);
   binade::cli::add_launch(app);
@@ -98,9 +100,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::RuntimeError& error) {
     status = error.get_exit_code();  // an interrupted run; the command has said why
   } catch (const CLI::ParseError& error) {
-    return report(
-        binade::cli::bad_input,
-        fmt::format("{} (see '{} --help')", binade::visible(error.what()), command_name(app)));
+    return report(binade::cli::bad_input, in_own_style(error, app));
   } catch (const binade::Error& error) {
     return report(binade::cli::bad_input, error.what());
   }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <limits>
 #include <memory>
 
@@ -13,8 +15,10 @@
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/cli/values.h"
 #include "binade/lab/rank_plan.h"
 #include "binade/train/config/component_options.h"
+#include "binade/train/config/numbers.h"
 #include "binade/train/progress.h"
 
 namespace binade::cli {
@@ -27,26 +31,25 @@ struct PlanArguments : ConfigArguments {
   bool json = false;
 };
 
-// "16GB", "512 MB", "24GiB" or bytes.
+// "16GB", "512 MB", "24GiB" or "8000000000 B". A number alone is refused: 16 bytes are hardly
+// meant.
 int64_t parse_memory(const std::string& text) {
-  size_t end = 0;
-  double value = 0;
-  try {
-    value = std::stod(text, &end);
-  } catch (const std::exception&) {
-    end = text.size();  // no number: refused below with the value 0
-  }
+  const size_t end = std::min(text.find_first_not_of("0123456789.eE+"), text.size());
+  const double value = train::parse_real(std::string_view(text).substr(0, end)).value_or(0);
   const std::string unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
-  const std::pair<const char*, double> units[] = {
-      {"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
-      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  constexpr std::pair<std::string_view, double> units[] = {
+      {"b", 1},        {"kb", 1e3},     {"mb", 1e6},     {"gb", 1e9},    {"tb", 1e12},
+      {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}};
   for (const auto& [name, factor] : units) {
-    if (unit == name && value > 0 && value * factor < 0x1p60)
-      return static_cast<int64_t>(value * factor);
+    const bool same = std::equal(unit.begin(), unit.end(), name.begin(), name.end(),
+                                 [](unsigned char a, char b) { return std::tolower(a) == b; });
+    if (same && value > 0 && value * factor < 0x1p60) return static_cast<int64_t>(value * factor);
   }
+  const bool lacks_unit = unit.empty() && value > 0;
   fail("plan", {.argument = "--memory",
-                .expected = "a size such as 16GB or 24GiB",
-                .found = "'" + text + "'"});
+                .expected = "a size with its unit, such as 16GB or 24GiB",
+                .found = "'" + text + "'",
+                .hint = lacks_unit ? fmt::format("did you mean --memory {}GB?", text) : ""});
 }
 
 void print_json(const std::vector<lab::PlanRow>& rows, int64_t memory) {
@@ -162,30 +165,30 @@ void add_plan(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   command->add_option("--memory", arguments->memory, "Memory to fit into; default: the machine's")
       ->type_name("SIZE");
-  const auto most = CLI::Range(1, 4096);
+  const CLI::Validator most = whole_number(1, 4096);
   auto* ranks = command
                     ->add_option("--ranks", arguments->ranks,
                                  "Cost of 1, 2, 4, ... and this many ranks instead")
-                    ->check(most);
+                    ->transform(most);
   command->add_option("--per-node", arguments->network.per_node, "Ranks of a machine; default: 1")
-      ->check(most)
+      ->transform(most)
       ->needs(ranks);
   arguments->network.inside = 100;
   arguments->network.between = 12;
   command
       ->add_option("--nvlink", arguments->network.inside,
                    "GB/s from a rank to others of its machine; default: 100")
-      ->check(CLI::PositiveNumber)
+      ->check(real_number(1e-3, 1e6))
       ->needs(ranks);
   command
       ->add_option("--nic", arguments->network.between,
                    "GB/s from a rank to other machines; default: 12")
-      ->check(CLI::PositiveNumber)
+      ->check(real_number(1e-3, 1e6))
       ->needs(ranks);
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   add_configuration(*command, *arguments);
-  command->callback([command, arguments] {
-    const train::Config config = configuration(*command, *arguments);
+  command->callback([arguments] {
+    const train::Config config = configuration(*arguments);
     if (arguments->ranks > 0) return plan_ranks(config, *arguments);
     const int64_t memory =
         arguments->memory.empty() ? lab::machine_memory() : parse_memory(arguments->memory);

@@ -50,14 +50,14 @@ void add_policy(CLI::App& app) {
                  "small model in bf16")
       ->excludes(as_json);
   add_configuration(*command, *arguments);
-  command->callback([command, arguments] {
+  command->callback([arguments] {
     if (arguments->trace) {
-      const train::Config config = configuration(
-          *command, *arguments, arguments->names_a_model() ? GivenOptions{} : small_model);
+      const train::Config config =
+          configuration(*arguments, arguments->names_a_model() ? GivenOptions{} : small_model);
       fmt::print("{}", traced_step(config));
       return;
     }
-    configuration(*command, *arguments);  // refuses unknown options
+    configuration(*arguments);  // refuses unknown options
     if (!arguments->file.empty() || !arguments->options->empty())
       fail("policy", {.argument = "a configuration",
                       .expected = "--trace",

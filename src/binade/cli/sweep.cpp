@@ -9,6 +9,7 @@
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/configuration.h"
+#include "binade/cli/values.h"
 #include "binade/io/file.h"
 #include "binade/train/signals.h"
 
@@ -78,13 +79,12 @@ void add_sweep(CLI::App& app) {
   command
       ->add_option("--by", arguments->by,
                    "layer, or matmul: forward, dgrad and wgrad of each layer, three times as long")
-      ->check(CLI::IsMember({"layer", "matmul"}))
+      ->check(one_of({"layer", "matmul"}))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   add_configuration(*command, *arguments);
-  command->callback([command, arguments] {
-    run_sweep(configuration(*command, *arguments, {{"steps", "60"}, {"precision", "fp8"}}),
-              *arguments);
+  command->callback([arguments] {
+    run_sweep(configuration(*arguments, {{"steps", "60"}, {"precision", "fp8"}}), *arguments);
   });
 }
 

@@ -117,6 +117,7 @@ RankPlan plan_ranks(const train::Config& config, const Forecast& alone, double c
 }
 
 std::vector<RankPlan> plan_up_to(const train::Config& config, int most, const Network& network) {
+  train::check_device(config);
   train::check_ranks(config, most);
   const Forecast alone = forecast(config);
   const double compute = step_seconds(alone, measure_machine(config));

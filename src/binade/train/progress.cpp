@@ -23,12 +23,18 @@ struct Part {
   int rank;
 };
 
-std::vector<Part> parts_of(const Record& r, const Goal& goal, Words words) {
+// Ranks of what depends on the kind of a line.
+int validation_rank(LineKind kind) { return kind == LineKind::permanent ? 0 : 3; }
+int time_rank(LineKind kind) { return kind == LineKind::permanent ? 11 : 2; }
+
+std::vector<Part> parts_of(const Record& r, const Goal& goal, Words words,
+                           LineKind kind = LineKind::updating) {
   const bool full = words == Words::full;
   std::vector<Part> parts;
   parts.push_back({fmt::format("{}{}/{}", full ? "step " : "", r.step, goal.steps), 0});
   if (r.step > 0) parts.push_back({fmt::format("loss {:.4f}", r.loss), 1});
-  if (r.validation_loss) parts.push_back({fmt::format("val {:.4f}", *r.validation_loss), 3});
+  if (r.validation_loss)
+    parts.push_back({fmt::format("val {:.4f}", *r.validation_loss), validation_rank(kind)});
   if (r.step == 0) return parts;
   parts.push_back({fmt::format("lr {:.{}e}", r.lr, full ? 2 : 1), 9});
   parts.push_back({fmt::format("grad {:.2f}", r.gradient_norm), 7});
@@ -80,14 +86,14 @@ std::string plain_line(const Record& record, const Goal& goal) {
   return joined(parts_of(record, goal, Words::full), "  ");
 }
 
-std::string progress_line(const Record& record, const Goal& goal, int width) {
+std::string progress_line(const Record& record, const Goal& goal, int width, LineKind kind) {
   const auto limit = static_cast<size_t>(std::max(width - 1, 0));
   for (const auto& [words, gap] : {std::pair(Words::full, "  "), std::pair(Words::few, " ")}) {
-    std::vector<Part> parts = parts_of(record, goal, words);
+    std::vector<Part> parts = parts_of(record, goal, words, kind);
     if (record.step > 0 && record.step < goal.steps) {
       const double left = record.seconds / static_cast<double>(record.step) *
                           static_cast<double>(goal.steps - record.step);
-      parts.push_back({time_text(left) + (words == Words::full ? " left" : ""), 2});
+      parts.push_back({time_text(left) + (words == Words::full ? " left" : ""), time_rank(kind)});
     }
     while (words == Words::few && parts.size() > 1 && joined(parts, gap).size() > limit) {
       parts.erase(std::max_element(parts.begin(), parts.end(),
@@ -158,7 +164,8 @@ void Progress::step(const Record& record) {
     Record shown = record;
     shown.validation_loss = validation_loss_;
     const std::string line =
-        progress_line(shown, goal_, terminal::width(stdout) - terminal::free_columns);
+        progress_line(shown, goal_, terminal::width(stdout) - terminal::free_columns,
+                      record.validation_loss ? LineKind::permanent : LineKind::updating);
     // Lines with a validation loss stay, as a history of the run.
     if (record.validation_loss) {
       show(terminal::styled(line, terminal::Style::bold, color_));

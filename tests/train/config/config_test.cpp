@@ -15,6 +15,7 @@ namespace binade::train {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Options = std::vector<std::pair<std::string, std::string>>;
 
 Config from_options(const Options& options) { return resolve({{}, options}); }
@@ -142,6 +143,9 @@ TEST(Config, RefusesBadFiles) {
       {"[train]\nstpes = 3",
        "bad.toml, line 2: expected a known key, found [train] stpes; did you mean [train] steps?"},
       {"[model]\nlayer = 3", "did you mean [model] layers?"},
+      {"[train]\nlearning_rate = 3", "did you mean [train] lr?"},
+      {"[train]\nfrobnicate = 3", "found [train] frobnicate; 'binade train --help' lists all"},
+      {"[train]\nsteps = 1e3", "a whole number from 1 to 1000000000, found 1000.0"},
       {"[precision]\nfp8_scale = \"mx\"", "did you mean [precision] fp8_scaling?"},
       {"[train]\nlayers = 3", "expected the key [model] layers, found it as [train] layers"},
       {"layers = 3", "expected the key [model] layers"},
@@ -218,13 +222,16 @@ TEST(Config, RefusesBadOptions) {
   const std::pair<Options, const char*> cases[] = {
       {{{"steps", "3x"}}, "--steps: expected a whole number from 1 to 1000000000, found \"3x\""},
       {{{"steps", ""}}, "--steps"},
-      {{{"steps", "1e3"}}, "--steps: expected a whole number from 1 to 1000000000, found 1000"},
+      {{{"steps", "1e-3"}}, "--steps: expected a whole number from 1 to 1000000000, found 1e-3"},
+      {{{"steps", "1e10"}}, "--steps: expected a whole number from 1 to 1000000000, found 1e10"},
+      {{{"lr", "1e3"}}, "--lr: expected a number from 0 to 100, found 1e3"},
       {{{"steps", "99999999999999999999"}}, "--steps"},
       {{{"lr", "nan"}}, "--lr: expected a number from 0 to 100, found nan"},
       {{{"lr", "1e999"}}, "--lr"},
       {{{"fp8-scaling", "none"}},
        "--fp8-scaling: expected one of delayed, current, row, block, mx"},
-      {{{"learning-rate", "1"}}, "--learning-rate: expected a known option"},
+      {{{"learning-rate", "1"}},
+       "--learning-rate: expected a known option, found none of that name; did you mean --lr?"},
       {{{"resume", "true"}}, "--resume"},
   };
   for (const auto& [options, message] : cases) {
@@ -235,13 +242,21 @@ TEST(Config, RefusesBadOptions) {
 
 TEST(Config, UnknownOptionsNameTheNearest) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--stps", "--steps?"},
-      {"--kv-head", "--kv-heads?"},
-      {"--chekpoint-every=3", "--checkpoint-every?"},
-      {"--fp8_scalling", "--fp8-scaling?"}};
+      {"stps", "did you mean --steps?"},
+      {"kv-head", "did you mean --kv-heads?"},
+      {"chekpoint-every", "did you mean --checkpoint-every?"},
+      {"fp8_scalling", "did you mean --fp8-scaling?"},
+      {"batch-size", "did you mean --batch?"}};
   for (const auto& [given, nearest] : cases) {
-    EXPECT_THAT(test::error_of([given = given] { refuse_option(given); }), HasSubstr(nearest));
+    EXPECT_THAT(test::error_of([given = given] {
+                  from_options({{given, "1"}});
+                }),
+                HasSubstr(nearest));
   }
+  EXPECT_THAT(test::error_of([] {
+                from_options({{"frobnicate", "1"}});
+              }),
+              Not(HasSubstr("did you mean")));
 }
 
 TEST(Config, RefusesAFileThatIsNotThere) {

@@ -68,6 +68,10 @@ void check_device(const Config& config) {
                     .found = std::string(name_in(optimizer_names, config.optimizer)),
                     .hint = "other optimizers run with --device cpu"});
   }
+  check_device(device);
+}
+
+void check_device(Device device) {
   if (!device.is_cuda() || std::cmp_less(device.index, backend::gpus().size())) return;
   fail("config",
        {.argument = "--device",

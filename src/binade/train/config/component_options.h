@@ -44,6 +44,8 @@ optim::Schedule schedule(const Config& config);
 Device device_of(const Config& config);
 // Fails if this build or machine lacks the configuration's device, or that device its optimizer.
 void check_device(const Config& config);
+// Fails if this build or machine lacks the device.
+void check_device(Device device);
 
 // Whether ops run under autocast, in which type, and how f32 matmuls round their operands.
 bool uses_autocast(Precision precision);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -16,8 +15,11 @@
 #include "binade/backend/determinism.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
+#include "binade/base/suggestion.h"
 #include "binade/base/text.h"
 #include "binade/io/file.h"
+#include "binade/train/config/aliases.h"
+#include "binade/train/config/numbers.h"
 #include "binade/train/config/presets.h"
 #include "binade/train/config/toml_text.h"
 
@@ -31,11 +33,12 @@ using Texts = std::vector<std::string>;
 using Value = std::variant<bool, int64_t, double, std::string, Texts>;
 
 // A value from a file or the command line, and its origin: "--lr" or
-// "run.toml, line 3: [train] lr".
+// "run.toml, line 3: [train] lr". Of a number on the command line, also as it was typed.
 struct Setting {
   const Key* key;
   Value value;
   std::string where;
+  std::string typed = {};
 };
 
 // All settings of a file and the command line.
@@ -43,12 +46,6 @@ struct Given {
   std::vector<Setting> settings;
   PrecisionOverrides overrides;
 };
-
-const Key& nearest(std::string_view name) {
-  return *std::min_element(keys().begin(), keys().end(), [name](const Key& a, const Key& b) {
-    return edit_distance(name, a.name) < edit_distance(name, b.name);
-  });
-}
 
 const Key* find(std::string_view section, std::string_view name) {
   for (const Key& key : keys()) {
@@ -66,6 +63,14 @@ const Key* find_option(std::string name) {
 }
 
 std::string full_name(const Key& key) { return fmt::format("[{}] {}", key.section, key.name); }
+
+// The key that was probably meant by an unknown name, or null.
+const Key* likely_key(std::string_view name) {
+  if (const Key* key = find("", own_name(name))) return key;
+  std::vector<std::string> names;
+  for (const Key& key : keys()) names.emplace_back(key.name);
+  return find("", likely_name(name, names));
+}
 
 std::string expectation(const Key& key) {
   return std::visit(
@@ -89,10 +94,16 @@ std::string expectation(const Key& key) {
        {.argument = setting.where, .expected = expectation(*setting.key), .found = found});
 }
 
+// As TOML writes it: "1000.0".
+std::string real_text(double number) {
+  const std::string text = fmt::format("{}", number);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
 std::string in_words(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return json::in_quotes(*text);
   if (std::holds_alternative<Texts>(value)) return "an array";
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* number = std::get_if<double>(&value)) return real_text(*number);
   if (const auto* number = std::get_if<int64_t>(&value)) return fmt::format("{}", *number);
   return std::get<bool>(value) ? "true" : "false";
 }
@@ -140,7 +151,8 @@ class Assignment {
   template <class T>
   const T& value() const {
     const T* found = std::get_if<T>(&setting_.value);
-    if (found == nullptr) refuse(setting_, in_words(setting_.value));
+    if (found == nullptr)
+      refuse(setting_, setting_.typed.empty() ? in_words(setting_.value) : setting_.typed);
     return *found;
   }
 
@@ -155,7 +167,7 @@ class Assignment {
   T within(T number, double low, double high) const {
     const auto real = static_cast<double>(number);
     if (!std::isfinite(real) || real < low || real > high)
-      refuse(setting_, fmt::format("{}", number));
+      refuse(setting_, setting_.typed.empty() ? fmt::format("{}", number) : setting_.typed);
     return number;
   }
 
@@ -167,23 +179,14 @@ void apply(const Setting& setting, Config& config) {
   std::visit(Assignment(setting, config), setting.key->field);
 }
 
-// A number in its entirety; none if anything follows it.
-template <class T>
-std::optional<Value> parse_number(const std::string& text) {
-  T number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return Value(number);
-}
-
 // An option's text as the kind of value its key has; left a text if it is not of that kind.
 Value parse_option(const Key& key, const std::string& text) {
   if (std::holds_alternative<Switch>(key.field)) {
     if (text == "true") return true;
     if (text == "false") return false;
   } else if (std::holds_alternative<Whole>(key.field) || std::holds_alternative<Real>(key.field)) {
-    if (const auto number = parse_number<int64_t>(text)) return *number;
-    if (const auto number = parse_number<double>(text)) return *number;
+    if (const auto number = parse_whole(text)) return *number;
+    if (const auto number = parse_real(text)) return *number;
   }
   return text;
 }
@@ -218,10 +221,13 @@ std::string line_of(const std::string& file, const toml::node& node) {
                     .expected = "the key " + full_name(*elsewhere),
                     .found = "it as " + written});
   }
-  fail("config", {.argument = where,
-                  .expected = "a known key",
-                  .found = written,
-                  .hint = "did you mean " + full_name(nearest(name)) + "?"});
+  const Key* likely = likely_key(name);
+  fail("config",
+       {.argument = where,
+        .expected = "a known key",
+        .found = written,
+        .hint = likely != nullptr ? "did you mean " + full_name(*likely) + "?"
+                                  : std::string("'binade train --help' lists all by section")});
 }
 
 // One entry of a [[precision.override]] table.
@@ -373,11 +379,23 @@ void read_toml(std::string_view text, const std::string& file, Given& given) {
   }
 }
 
+[[noreturn]] void refuse_option(std::string name) {
+  const std::string option = "--" + name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  const Key* likely = likely_key(name);
+  fail("config", {.argument = shortened(option, max_name),
+                  .expected = "a known option",
+                  .found = "none of that name",
+                  .hint = likely != nullptr ? "did you mean " + option_name(*likely) + "?" : ""});
+}
+
 void add_options(const Sources::Options& options, Given& given) {
   for (const auto& [name, text] : options) {
     const Key* key = find_option("--" + name);
-    if (key == nullptr) refuse_option("--" + name);
-    given.settings.push_back({key, parse_option(*key, text), option_name(*key)});
+    if (key == nullptr) refuse_option(name);
+    Value value = parse_option(*key, text);
+    const bool is_text = std::holds_alternative<std::string>(value);
+    given.settings.push_back({key, std::move(value), option_name(*key), is_text ? "" : text});
   }
 }
 
@@ -433,8 +451,7 @@ std::string value_text(const Key& key, const Config& config) {
             text += (text.empty() ? "" : ", ") + toml_string(one);
           return "[" + text + "]";
         } else if constexpr (std::is_same_v<T, Real>) {
-          const std::string text = fmt::format("{}", config.*field.member);
-          return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+          return real_text(config.*field.member);
         } else {
           return fmt::format("{}", config.*field.member);
         }
@@ -469,17 +486,6 @@ std::string to_toml(const Config& config) {
     text += fmt::format("{} = {}\n", key.name, value_text(key, config));
   }
   return text;
-}
-
-void refuse_option(const std::string& given) {
-  std::string name = given.substr(0, std::min(given.find('='), max_name));
-  name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
-  std::replace(name.begin(), name.end(), '-', '_');
-  fail("train",
-       {.argument = given,
-        .expected = "a known option",
-        .found = "none of that name",
-        .hint = "did you mean " + option_name(nearest(name)) + "? See 'binade train --help'"});
 }
 
 }  // namespace binade::train

@@ -148,7 +148,4 @@ Config resolve_text(std::string_view toml, const std::string& name);
 // The configuration as a TOML file that resolves to itself.
 std::string to_toml(const Config& config);
 
-// Fails about an option the program does not have, naming the nearest one.
-[[noreturn]] void refuse_option(const std::string& given);
-
 }  // namespace binade::train

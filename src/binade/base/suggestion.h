@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace binade {
+
+// The name that someone who typed `given` is likely to have meant: one that is a typing error or
+// two away, or of which it is the beginning; empty if there is none.
+std::string likely_name(std::string_view given, const std::vector<std::string>& names);
+
+}  // namespace binade

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace binade::train {
+
+// A whole number in its entirety, also as 1e3 or 2.5e4; none if it is another text.
+std::optional<int64_t> parse_whole(std::string_view text);
+
+// A number in its entirety; none if it is another text. It may be infinite or NaN.
+std::optional<double> parse_real(std::string_view text);
+
+}  // namespace binade::train
