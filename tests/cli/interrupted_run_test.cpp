@@ -184,6 +184,44 @@ TEST(InterruptedRun, AFileSizeLimitIsAnErrorNotASignal) {
   expect_complete(folder / "run", 2);
 }
 
+// Before the first step, and in commands that do not train.
+TEST(InterruptedRun, AFileSizeLimitIsAnErrorEverywhere) {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "out").string();
+  ASSERT_EQ(binade("train --steps 1 --out " + (folder / "run").string() + tiny_model).status, 0);
+  for (const std::string& arguments :
+       {"train --steps 2 --out " + out + tiny_model,
+        "tokenize train --vocab 400 --data " BINADE_SOURCE_DIR "/README.md " + out,
+        "export " + (folder / "run").string() + " " + out}) {
+    const Outcome outcome =
+        run_shell("ulimit -f 1; " + quoted(BINADE_EXECUTABLE) + " " + arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("File too large")) << arguments;
+    fs::remove_all(out);
+  }
+}
+
+// Whether a process handles a signal.
+bool catches(pid_t pid, int signal) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("SigCgt:"))
+      return ((std::stoull(line.substr(7), nullptr, 16) >> (signal - 1)) & 1) != 0;
+  }
+  return false;
+}
+
+// From the first moment a program can, to its last.
+TEST(InterruptedRun, RequestsForCheckpointsEndNothing) {
+  const TemporaryFolder folder;
+  Process process(words_of("train --steps 20 --checkpoint-every 0 --out " +
+                           (folder / "run").string() + tiny_model));
+  ASSERT_TRUE(reached(process, [&] { return catches(process.pid(), SIGUSR1); }));
+  EXPECT_FALSE(fs::exists(folder / "run")) << "it is caught before the run begins";
+  while (process.running()) process.send(SIGUSR1);
+  EXPECT_EQ(process.wait(), 0);
+}
+
 TEST(InterruptedRun, ASecondProcessIsRefusedAndReadersAreNot) {
   EndlessRun run;
   const std::string out = run.path().string();

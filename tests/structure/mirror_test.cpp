@@ -54,6 +54,7 @@ constexpr Covered covered[] = {
     {"backend/cpu/rows/*", "backend/cpu/elementwise/elementwise"},
     {"backend/cpu/step/ctc", "ops/table"},
     {"backend/cpu/step/optimizer_rows", "backend/cpu/step/optimizer"},
+    {"base/process", "cli/launch"},
     {"bench/*", "cli/bench"},
     {"c/*", "c/c"},
     {"cli/*", "cli/commands"},

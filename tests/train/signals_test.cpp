@@ -26,6 +26,19 @@ TEST(SignalGuard, ASaveIsAskedForOnce) {
   EXPECT_FALSE(guard.take_save_request());
 }
 
+// Requests in the start-up of a run are answered after its first step.
+TEST(SignalGuard, ASaveMayBeAskedForBefore) {
+  keep_save_requests();
+  ::raise(SIGUSR1);
+  {
+    SignalGuard guard;
+    EXPECT_TRUE(guard.take_save_request());
+    ::raise(SIGUSR1);
+  }
+  SignalGuard of_the_next_run;
+  EXPECT_FALSE(of_the_next_run.take_save_request());
+}
+
 TEST(SignalGuard, FailedWritesAreNoSignals) {
   const SignalGuard guard;
   int ends[2];

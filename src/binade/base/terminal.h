@@ -8,9 +8,11 @@
 // Output streams that may be a terminal.
 namespace binade::terminal {
 
+// Whether what is written to a stream arrives on a terminal. mpirun gives its processes a
+// pseudo-terminal whatever it passes their output on to: then its own stream decides.
 bool is_terminal(std::FILE* stream);
 
-// Columns of the terminal; 80 if they are unknown.
+// Columns of the terminal, now; 80 if they are unknown.
 int width(std::FILE* stream);
 
 // Columns that an updating line leaves free: Ctrl-C shows as "^C" behind it and must not wrap it.

@@ -1,26 +1,20 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "binade/base/error.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/supervisor.h"
 #include "binade/cli/values.h"
 #include "binade/dist/communicator.h"
 #include "binade/io/model_folder.h"
-
-extern char** environ;
 
 namespace binade::cli {
 namespace {
@@ -33,29 +27,6 @@ struct LaunchArguments {
   int restarts = 0;
 };
 
-volatile pid_t launched = 0;
-char children_file[64];  // of mpirun, in /proc
-
-// Sends a signal to the ranks, which are mpirun's children: mpirun itself would leave them one
-// second to save a checkpoint. Only calls that a signal handler may make.
-void pass_on(int signal) {
-  char pids[4096];
-  const int file = ::open(children_file, O_RDONLY);
-  const ssize_t size = file < 0 ? 0 : ::read(file, pids, sizeof(pids));
-  if (file >= 0) ::close(file);
-  pid_t pid = 0;
-  bool sent = false;
-  for (ssize_t i = 0; i < size; ++i) {
-    if (pids[i] >= '0' && pids[i] <= '9') {
-      pid = 10 * pid + (pids[i] - '0');
-    } else if (pid > 0) {
-      sent = ::kill(pid, signal) == 0 || sent;
-      pid = 0;
-    }
-  }
-  if (!sent && launched > 0) ::kill(launched, signal);
-}
-
 Words mpirun(int ranks) {
   Words words{"mpirun", "-n", std::to_string(ranks)};
   // Options of Open MPI: as many ranks as asked for, with threads on any core.
@@ -66,29 +37,6 @@ Words mpirun(int ranks) {
   return words;
 }
 
-// Runs a program and returns its exit code, as a shell reports it.
-int run(const Words& words) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  pid_t child = 0;
-  const int error = ::posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), environ);
-  if (error != 0) {
-    fail("launch", {.argument = words[0],
-                    .expected = "a program on the PATH",
-                    .found = std::strerror(error),
-                    .hint = "install openmpi-bin"});
-  }
-  std::snprintf(children_file, sizeof(children_file), "/proc/%d/task/%d/children",
-                static_cast<int>(child), static_cast<int>(child));
-  launched = child;
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  launched = 0;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 // The value of --out among the words, if it is there.
 std::optional<fs::path> out_of(const Words& words) {
   for (size_t i = 0; i < words.size(); ++i) {
@@ -96,22 +44,6 @@ std::optional<fs::path> out_of(const Words& words) {
     if (words[i] == "--out" && i + 1 < words.size()) return words[i + 1];
   }
   return {};
-}
-
-// Of the words, those that a run's folder does not keep but its next start needs, too.
-Words kept_options(const Words& words) {
-  Words kept;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "--quiet" || word == "--json" || word.starts_with("--allow-changes") ||
-        word.starts_with("--dry-run") || word.starts_with("--time-limit="))
-      kept.push_back(word);
-    if (word == "--time-limit" && i + 1 < words.size()) {
-      kept.push_back(word);
-      kept.push_back(words[++i]);
-    }
-  }
-  return kept;
 }
 
 // -1 if there is none.
@@ -127,7 +59,25 @@ bool failed(int status) {
          status != 128 + SIGHUP;
 }
 
-int launch(const LaunchArguments& arguments, const Words& train) {
+// Something killed a rank, or it crashed; bad input ends with another code.
+bool was_killed(int status) { return status > 128; }
+
+bool resumes(const Words& train) {
+  return std::any_of(train.begin(), train.end(),
+                     [](const std::string& word) { return word.starts_with("--resume"); });
+}
+
+// The command that continues a run, from its start if it has no checkpoint.
+Words continuation(const Words& train, const fs::path& out, int64_t newest) {
+  Words words = train;
+  std::error_code error;
+  if (!fs::exists(out / "config.toml", error)) return words;
+  if (!resumes(words)) words.emplace_back("--resume");
+  if (newest < 0) words.emplace_back("--start-over");
+  return words;
+}
+
+void check(const LaunchArguments& arguments, const Words& train) {
   if (dist::mpi_version().empty()) {
     fail("launch", {.argument = "-n",
                     .expected = "a build with MPI",
@@ -139,40 +89,39 @@ int launch(const LaunchArguments& arguments, const Words& train) {
                     .expected = "train and its options",
                     .found = train.empty() ? "none" : train[0]});
   }
-  const std::optional<fs::path> out = out_of(train);
-  if (arguments.restarts > 0 && !out) {
+  if (arguments.restarts > 0 && !out_of(train)) {
     fail("launch", {.argument = "--restarts",
                     .expected = "--out FOLDER among the options of train",
                     .found = "none",
                     .hint = "a run in a folder of unknown name cannot be resumed"});
   }
+}
+
+int launch(const LaunchArguments& arguments, const Words& train) {
+  check(arguments, train);
+  Supervisor supervisor;
   const auto start = [&](const Words& command) {
     Words words = mpirun(arguments.ranks);
     words.push_back(fs::read_symlink("/proc/self/exe").string());
     words.insert(words.end(), command.begin(), command.end());
-    return run(words);
+    return supervisor.run(words);
   };
-  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, pass_on);
-  std::signal(SIGINT, SIG_IGN);  // the terminal sends it to mpirun, too
-  const bool resumes = std::any_of(train.begin(), train.end(), [](const std::string& word) {
-    return word.starts_with("--resume");
-  });
+  const std::optional<fs::path> out = out_of(train);
   int64_t before = out ? newest_step(*out) : -1;
   int status = start(train);
-  for (int left = arguments.restarts; failed(status) && left > 0; --left) {
+  for (int restart = 0; restart < arguments.restarts && failed(status); ++restart) {
     const int64_t now = newest_step(*out);
-    // Bad input, such as a folder with another run in it, or a failure that comes again at once.
-    if (now < 0 || (now == before && (left < arguments.restarts || !resumes))) break;
+    // A failure without a newer checkpoint would come again, unless something else caused it.
+    const bool again = now > before || (restart == 0 && (was_killed(status) || resumes(train)));
+    if (const int signal = supervisor.stop_signal()) return 128 + signal;
+    if (!again) break;
     before = now;
     std::fflush(stdout);
-    std::fputs(
-        fmt::format("binade: the ranks ended with {}; starting again from step {}\n", status, now)
-            .c_str(),
-        stderr);
-    Words again{"train", "--resume", "--out", out->string()};
-    const Words kept = kept_options(train);
-    again.insert(again.end(), kept.begin(), kept.end());
-    status = start(again);
+    std::fputs(fmt::format("binade: the ranks ended with {}; starting again from step {}\n", status,
+                           std::max<int64_t>(now, 0))
+                   .c_str(),
+               stderr);
+    status = start(continuation(train, *out, now));
   }
   return status;
 }

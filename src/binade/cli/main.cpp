@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "binade/cli/command_line.h"
 #include "binade/cli/commands.h"
 #include "binade/cli/help_formatter.h"
+#include "binade/cli/launched.h"
 #include "binade/io/file.h"
 
 namespace {
@@ -99,6 +101,7 @@ int run(int argc, char** argv) {
     return app.exit(request);  // --help, --version
   } catch (const CLI::RuntimeError& error) {
     status = error.get_exit_code();  // an interrupted run; the command has said why
+    if (binade::cli::tell_launcher(status)) status = 0;  // mpirun calls any other a failure
   } catch (const CLI::ParseError& error) {
     return report(binade::cli::bad_input, in_own_style(error, app));
   } catch (const binade::Error& error) {
@@ -113,6 +116,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  binade::cli::end_with_launcher();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write above the limit on files fails with a message instead
   occupy_closed_streams();
   binade::io::guard_mapped_files();
   try {

@@ -30,6 +30,7 @@
 #include "binade/train/loop.h"
 #include "binade/train/report/run_comparison.h"
 #include "binade/train/report/run_summary.h"
+#include "binade/train/signals.h"
 
 namespace binade::cli {
 namespace {
@@ -199,7 +200,7 @@ std::optional<train::RunResult> train_baselines(const train::Config& config,
 
 void train_on(CLI::App& command, const RunArguments& arguments,
               const std::shared_ptr<dist::Communicator>& ranks) {
-  const train::Config config = configuration(command, arguments);
+  const train::Config config = configuration(arguments);
   // A reader that has gone away must not decide the exit code.
   std::signal(SIGPIPE, SIG_IGN);
   if (arguments.baselines) check_baselines(config, ranks->size());
@@ -243,6 +244,7 @@ void add_train(CLI::App& app) {
                     "With --auto-precision: then train bf16 and plain fp8 alike, to compare");
   add_configuration(*command, *arguments);
   command->callback([command, arguments] {
+    train::keep_save_requests();
     const std::shared_ptr<dist::Communicator> ranks = dist::init();
     if (ranks->size() == 1) return train_on(*command, *arguments, ranks);
     try {

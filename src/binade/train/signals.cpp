@@ -26,7 +26,6 @@ void on_save(int) { save_requested = true; }
 SignalGuard::SignalGuard() {
   stopped_by = 0;
   stop_asked = false;
-  save_requested = false;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, on_stop);
   handle(SIGUSR1, on_save);
   for (const int signal : {SIGPIPE, SIGXFSZ}) handle(signal, SIG_IGN);
@@ -43,6 +42,7 @@ void SignalGuard::handle(int signal, void (*handler)(int)) {
 }
 
 SignalGuard::~SignalGuard() {
+  save_requested = false;
   for (const auto& [signal, previous] : previous_) ::sigaction(signal, &previous, nullptr);
 }
 
@@ -51,6 +51,8 @@ int SignalGuard::stop_signal() const { return stopped_by; }
 bool SignalGuard::stop_requested() const { return stop_asked || stopped_by != 0; }
 
 bool SignalGuard::take_save_request() { return save_requested.exchange(false); }
+
+void keep_save_requests() { ::signal(SIGUSR1, on_save); }
 
 void request_stop() { stop_asked = true; }
 

@@ -10,7 +10,7 @@ namespace binade::train {
 // - SIGINT (Ctrl-C), SIGTERM and SIGHUP ask it to stop. A further SIGINT ends the process at once;
 //   further SIGTERMs and SIGHUPs do not, since terminals and schedulers send several. A SIGHUP that
 //   was ignored before, by nohup, stays ignored.
-// - SIGUSR1 asks for a checkpoint.
+// - SIGUSR1 asks for a checkpoint, also since keep_save_requests().
 // - SIGPIPE and SIGXFSZ are ignored: the write that caused them fails instead.
 // One at a time.
 class SignalGuard {
@@ -32,6 +32,10 @@ class SignalGuard {
 
   std::vector<std::pair<int, struct sigaction>> previous_;
 };
+
+// From now on SIGUSR1 does not end the process: a request that comes before there is something to
+// save is answered after the first step.
+void keep_save_requests();
 
 // Ends the run in progress after its current step, as a signal does. May be called from any thread.
 void request_stop();

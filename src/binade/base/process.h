@@ -1,0 +1,10 @@
+#pragma once
+
+#include <sys/types.h>
+
+namespace binade::process {
+
+// The process that started another, or the one that has inherited it; 0 if it is unknown.
+pid_t parent_of(pid_t pid);
+
+}  // namespace binade::process

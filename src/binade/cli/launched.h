@@ -1,0 +1,19 @@
+#pragma once
+
+// What `binade launch` and the ranks that it starts tell each other, by environment variables.
+namespace binade::cli {
+
+// The process id of the launcher.
+inline constexpr const char* launcher_variable = "BINADE_LAUNCHER";
+// A file that the launcher reads the run's exit code from.
+inline constexpr const char* exit_code_variable = "BINADE_EXIT_CODE_FILE";
+
+// In a rank of `binade launch`: ends this process with the one that started it, at once. Does
+// nothing elsewhere.
+void end_with_launcher();
+
+// Hands the exit code of an interrupted run to the launcher. Returns false if there is none, or if
+// it cannot be told: the process then ends with that code itself.
+bool tell_launcher(int exit_code);
+
+}  // namespace binade::cli

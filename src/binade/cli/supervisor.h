@@ -1,0 +1,38 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+namespace binade::cli {
+
+// Runs mpirun for `binade launch`. Signals to this process go to the ranks themselves, since mpirun
+// would leave them one second to save a checkpoint; those of a terminal do not reach mpirun. If
+// this process dies, so do mpirun and the ranks. One at a time.
+class Supervisor {
+ public:
+  Supervisor();
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // Runs a program until it and everything it started have ended. Returns the exit code of the
+  // run, as a shell reports it.
+  int run(const std::vector<std::string>& words);
+
+  // SIGINT, SIGTERM or SIGHUP, if this process has got one; otherwise 0.
+  int stop_signal();
+
+ private:
+  void start(const std::vector<std::string>& words, int exit_code_file);
+  int wait();
+  void handle(int signal);
+
+  sigset_t handled_ = {}, previous_ = {};
+  pid_t child_ = 0;
+  int stopped_by_ = 0;
+};
+
+}  // namespace binade::cli
