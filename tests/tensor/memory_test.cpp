@@ -130,8 +130,12 @@ TEST(Memory, PrintsTheMemoryInUseWhenTheDeviceIsFull) {
   const int64_t before = allocated();
   const std::string text = test::error_of([] { Tensor::empty({int64_t{1} << 60}, DType::u8); });
   EXPECT_THAT(text, HasSubstr("memory: cpu: expected room for 1152921504606846976 bytes of "
-                              "parameters, found none left; use a smaller batch"));
+                              "parameters, found none left; the model itself does not fit, "
+                              "whatever the batch"));
   EXPECT_THAT(text, HasSubstr("held now:\ncategory          bytes now  bytes at peak\nparameters"));
+  const CategoryGuard of_batches(Category::activations);
+  EXPECT_THAT(test::error_of([] { Tensor::empty({int64_t{1} << 60}, DType::u8); }),
+              HasSubstr("found none left; use a smaller batch"));
   EXPECT_EQ(allocated(), before) << "a refused request is not counted";
   EXPECT_TRUE(Tensor::empty({10}, DType::f32).defined()) << "and the allocator works on";
 }

@@ -1,14 +1,17 @@
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
 #include "binade/base/error.h"
+#include "binade/base/terminal.h"
 #include "binade/cli/commands.h"
+#include "binade/cli/keys.h"
+#include "binade/cli/values.h"
 #include "binade/data/corpus.h"
 #include "binade/data/sentencepiece.h"
+#include "binade/data/text_check.h"
 #include "binade/data/token_file.h"
 #include "binade/data/tokenizer_json/bpe_trainer.h"
 #include "binade/io/file.h"
@@ -50,6 +53,7 @@ void check_name(const TrainArguments& arguments) {
 
 void train(const TrainArguments& arguments) {
   check_name(arguments);
+  print_warnings(data::check_text(arguments.data, false));
   const std::string text = data::read_text(arguments.data);
   const std::string model = trained(arguments, text);
   io::AtomicFile file(arguments.out, "tokenizer");
@@ -63,13 +67,13 @@ void train(const TrainArguments& arguments) {
 class ByteProgress {
  public:
   explicit ByteProgress(int64_t bytes)
-      : bytes_(std::max<int64_t>(bytes, 1)), terminal_(::isatty(STDERR_FILENO) == 1) {}
+      : bytes_(std::max<int64_t>(bytes, 1)), terminal_(terminal::is_terminal(stderr)) {}
 
   void show(int64_t done) const {
     if (terminal_) fmt::print(stderr, "\r{:3}% of {} bytes", done * 100 / bytes_, bytes_);
   }
   void finish() const {
-    if (terminal_) fmt::print(stderr, "\r\033[K");
+    if (terminal_) fmt::print(stderr, "{}{}", terminal::line_start, terminal::clear_line);
   }
 
  private:
@@ -84,6 +88,7 @@ struct ApplyArguments {
 
 void apply(const ApplyArguments& arguments) {
   const auto tokenizer = data::open_tokenizer(arguments.model);
+  print_warnings(data::check_text(arguments.in, false));
   data::TextReader reader(arguments.in);
   const ByteProgress progress(reader.total());
   data::TokenFileWriter writer(
@@ -107,12 +112,12 @@ void add_train_part(CLI::App& parent) {
   command->add_option("--data", arguments->data, "Training text: a file, a folder, or builtin")
       ->required();
   command->add_option("--vocab", arguments->vocab, "Vocabulary size, including one piece per byte")
-      ->check(CLI::Range(min_vocabulary, max_vocabulary))
+      ->transform(whole_number(min_vocabulary, max_vocabulary))
       ->capture_default_str();
   command
       ->add_option("--kind", arguments->kind,
                    "bpe, unigram: a SentencePiece model; byte-bpe: a tokenizer.json")
-      ->check(CLI::IsMember({"bpe", "unigram", "byte-bpe"}))
+      ->check(one_of({"bpe", "unigram", "byte-bpe"}))
       ->capture_default_str();
   command->add_option("OUT", arguments->out, "File to write; for byte-bpe its name ends in .json")
       ->required();

@@ -10,6 +10,7 @@
 #include "binade/data/chat/examples.h"
 #include "binade/data/documents.h"
 #include "binade/data/mixture.h"
+#include "binade/data/text_check.h"
 #include "binade/data/token_cache.h"
 #include "binade/data/token_file.h"
 #include "binade/io/file.h"
@@ -95,6 +96,10 @@ Tokens mapped_bytes(const fs::path& path) {
   return {std::move(file), bytes.data(), 1, static_cast<int64_t>(bytes.size())};
 }
 
+bool is_by_bytes(const Tokenizer* tokenizer) {
+  return tokenizer == nullptr || tokenizer->model().empty();
+}
+
 Tokens text_tokens(const Source& source, const std::string& where) {
   static const std::unique_ptr<const Tokenizer> bytes = open_tokenizer(std::string(byte_tokenizer));
   const Tokenizer& tokenizer = source.tokenizer != nullptr ? *source.tokenizer : *bytes;
@@ -119,8 +124,12 @@ Split split_one(const Source& source, const std::string& where) {
   if (!train.empty() && !validation.empty())
     return {Tokens::joined(train), Tokens::joined(validation)};
   train.insert(train.end(), validation.begin(), validation.end());
+  std::vector<std::string> warnings;
+  if (train.empty()) warnings = check_text(where, is_by_bytes(source.tokenizer));
   const Tokens all = train.empty() ? text_tokens(source, where) : Tokens::joined(train);
-  return split(all, source.validation, source.context, where);
+  Split parts = split(all, source.validation, source.context, where);
+  parts.warnings.insert(parts.warnings.end(), warnings.begin(), warnings.end());
+  return parts;
 }
 
 Split split_part(const Source& source, const std::string& where) {
@@ -160,7 +169,9 @@ Tokens read_tokens(const std::string& where, int64_t vocab, const Tokenizer* tok
   for (const MixturePart& part : mixture_of(where)) {
     const std::vector<fs::path> shards = shards_of(part.where);
     for (const fs::path& shard : shards) runs.push_back(read_token_file(shard, vocab));
-    if (shards.empty()) runs.push_back(text_tokens({.tokenizer = tokenizer}, part.where));
+    if (!shards.empty()) continue;
+    check_text(part.where, is_by_bytes(tokenizer));
+    runs.push_back(text_tokens({.tokenizer = tokenizer}, part.where));
   }
   return Tokens::joined(runs);
 }

@@ -38,6 +38,14 @@ void check_target(const fs::path& from, const fs::path& to, bool force) {
   }
 }
 
+void check_source(const fs::path& from) {
+  std::error_code error;
+  if (fs::is_directory(from, error)) return;
+  fail(converter, {.argument = from.string(),
+                   .expected = "a folder with config.json and model.safetensors or its shards",
+                   .found = fs::exists(from, error) ? "a file" : "nothing there"});
+}
+
 // Whether a file belongs to a model, and so not beside another one.
 bool is_of_a_model(const std::string& name) {
   return std::find(std::begin(tokenizer_names), std::end(tokenizer_names), name) !=
@@ -89,6 +97,7 @@ void copy_tokenizer(const fs::path& from, const fs::path& to) {
 Converted convert_pretrained(const fs::path& from, const fs::path& to,
                              const ConvertOptions& options) {
   check_target(from, to, options.force);
+  check_source(from);
   const DType dtype = options.dtype.value_or(stored_type(from));
   // An adapter is merged in f32 and rounded once.
   const auto model = load_pretrained(from, {Device::cpu(), is_adapter(from) ? DType::f32 : dtype});
@@ -112,6 +121,7 @@ Converted convert_pretrained(const fs::path& from, const fs::path& to,
 
 Converted convert_adapter(const fs::path& from, const fs::path& to, const ConvertOptions& options) {
   check_target(from, to, options.force);
+  check_source(from);
   if (!is_adapter(from))
     fail(converter, {.argument = from.string(),
                      .expected = "a folder with adapter_config.json, as a run with --lora-rank has",

@@ -186,7 +186,15 @@ TensorStore open_weights(const std::filesystem::path& directory) {
                   "M.from_pretrained('" +
                   folder + "').save_pretrained('" + folder + "', safe_serialization=True)\""});
   }
-  const bool whole = std::filesystem::exists(directory / "model.safetensors", error);
+  const bool whole = has("model.safetensors");
+  if (!whole && !has("model.safetensors.index.json")) {
+    fail(weights_reader,
+         {.argument = directory.string(),
+          .expected = "model.safetensors, or model.safetensors.index.json with its "
+                      "shards",
+          .found = std::filesystem::is_directory(directory, error) ? "neither of them in it"
+                                                                   : "no such folder"});
+  }
   return TensorStore(directory / (whole ? "model.safetensors" : "model.safetensors.index.json"));
 }
 

@@ -271,14 +271,27 @@ class DeviceAllocator {
     statistics_.peak_reserved = std::max(statistics_.peak_reserved, statistics_.reserved);
   }
 
+  // A smaller batch makes room for what depends on it, and for nothing else.
+  static std::string_view advice(Category category) {
+    switch (category) {
+      case Category::parameters:
+      case Category::gradients:
+        return "the model itself does not fit, whatever the batch: use a smaller one, a lower "
+               "precision of its parameters, or shard it over ranks";
+      case Category::optimizer:
+        return "the optimizer's state does not fit, whatever the batch: use a smaller model, "
+               "moments in fewer bits, or shard it over ranks";
+      default:
+        return "use a smaller batch, recompute activations or choose a lower precision";
+    }
+  }
+
   [[noreturn]] void refuse(size_t bytes, Category category, Device device) const {
-    fail("memory",
-         {.argument = to_string(device),
-          .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
-          .found = "none left",
-          .hint = "use a smaller batch, recompute activations or choose a lower precision; held "
-                  "now:",
-          .details = table(statistics_)});
+    fail("memory", {.argument = to_string(device),
+                    .expected = fmt::format("room for {} bytes of {}", bytes, name(category)),
+                    .found = "none left",
+                    .hint = std::string(advice(category)) + "; held now:",
+                    .details = table(statistics_)});
   }
 
   void count(int64_t bytes, Category category) {
