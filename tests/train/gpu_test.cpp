@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "binade/backend/attention.h"
 #include "binade/backend/gpu.h"
+#include "binade/data/batches.h"
 #include "binade/train/trainer.h"
 #include "support/values.h"
 #include "train/small_run.h"
@@ -241,6 +243,44 @@ TEST_P(GraphGpu, AllocatesNothingMoreAndBooksTheSamePeak) {
   EXPECT_EQ(statistics().misses, captured.misses);
   EXPECT_EQ(statistics().allocated, captured.allocated);
   EXPECT_EQ(statistics().peak, captured.peak);
+}
+
+// Documents of other lengths in every step; learned positions and rotary ones.
+TEST(PackedGraphGpu, GivesTheBitsOfStepsWithoutOne) {
+  if (backend::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  if (!backend::attends_documents(DType::bf16, 64, Device::cuda()))
+    GTEST_SKIP() << "the GPU has no kernels for documents";
+  for (const ModelFamily model : {ModelFamily::gpt2, ModelFamily::llama}) {
+    Config config = hundred_steps("bf16");
+    config.device = Device::cuda();
+    config.model = model;
+    config.width = 128;
+    config.heads = 2;
+    config.context = 72;
+    config.batch = 3;
+    config.pack = true;
+    const data::Tokens tokens = data::Tokens::of_bytes(small_text());
+    std::vector<double> losses[2];
+    for (const GraphMode graph : {GraphMode::off, GraphMode::on}) {
+      config.graph = graph;
+      Trainer trainer(config);
+      for (int64_t i = 1; i <= 8; ++i) {
+        data::Batch batch = data::training_batch(tokens, {config.batch, config.context}, 1, i, 0);
+        batch.documents = {0, 5 * i, 72, 144 - i, 144, 150 + i, 216};
+        trainer.start_step(std::span(&batch, 1));
+        EXPECT_EQ(trainer.uses_graph(), graph == GraphMode::on && i > 2) << "step " << i;
+      }
+      for (const StepResult& result : trainer.finish_all()) {
+        losses[graph == GraphMode::on].push_back(result.loss);
+        losses[graph == GraphMode::on].push_back(result.gradient_norm);
+      }
+      data::Batch bad = data::training_batch(tokens, {config.batch, config.context}, 1, 9, 0);
+      bad.documents = {0, 300};
+      EXPECT_THROW(trainer.start_step(std::span(&bad, 1)), Error);
+    }
+    EXPECT_EQ(losses[1], losses[0]);
+    EXPECT_FALSE(losses[0].empty());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -18,4 +18,15 @@ bool sums_gradients([[maybe_unused]] const AttentionBackward& args,
   return false;
 }
 
+bool attends_documents([[maybe_unused]] DType dtype, [[maybe_unused]] int64_t dim,
+                       [[maybe_unused]] Device device) {
+#ifdef BINADE_CUDA
+  if (device.is_cuda()) {
+    cuda::activate(device);
+    return cuda::native::attends_documents_hopper(dtype, dim);
+  }
+#endif
+  return false;
+}
+
 }  // namespace binade::backend

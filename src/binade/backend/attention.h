@@ -7,6 +7,18 @@
 
 namespace binade::backend {
 
+// Documents that are stored one after the other and do not see one another.
+struct DocumentRows {
+  // i64 [rows, 2], dense: how many rows of a row's document come before it, and how many there are
+  // from it on. Kernels read them on the device, so that a captured call can be replayed with
+  // others.
+  TensorView bounds = {};
+  int64_t length = 0;  // without bounds: of each document, the last of which may be shorter
+  int64_t window = 0;  // a causal query sees its last `window` keys; 0: all before it
+
+  bool present() const { return bounds.present || length > 0; }
+};
+
 // q, out, dout, dq: [batch, heads, queries, dim]; k, v, dk, dv: [batch, kv_heads, keys, dim]; any
 // strides with the last one 1, so that packed buffers need no copies. heads is a multiple of
 // kv_heads. lse [batch, heads, queries] f32 (f64 for f64): log-sum-exp of each row, kept for the
@@ -16,6 +28,9 @@ struct AttentionForward {
   double scale = 1;     // of the scores
   bool causal = false;  // query i sees keys 0 .. i + keys - queries
   bool tf32 = false;    // f32 matmuls may round their operands to TF32
+  // If present, the batch is 1, there are as many keys as queries, and queries see keys of their
+  // own document only. Only where attends_documents().
+  DocumentRows documents = {};
   TensorView out = {}, lse = {};
 };
 
@@ -25,6 +40,7 @@ struct AttentionBackward {
   double scale = 1;
   bool causal = false;
   bool tf32 = false;
+  DocumentRows documents = {};
   TensorView dq = {}, dk = {}, dv = {};
   // If present, [heads + 2 * kv_heads, dim] f32, dense: receives the sums of dq, dk and dv over
   // batch and tokens, before these are rounded. Only for arguments for which sums_gradients().
@@ -66,5 +82,9 @@ struct AttentionKernels {
 
 // Whether `backward` of the device can compute `sums` along with these gradients.
 bool sums_gradients(const AttentionBackward& args, Device device);
+
+// Whether the device's kernels attend within documents, for heads of this type and size whose rows
+// are multiples of 16 bytes apart. NaN and infinity do not pass from one document to another.
+bool attends_documents(DType dtype, int64_t dim, Device device);
 
 }  // namespace binade::backend

@@ -16,6 +16,8 @@ struct Batch {
   // Offsets of documents that do not see one another, in the flattened batch; empty: each row is
   // one. The last is the number of tokens.
   std::vector<int64_t> documents = {};
+  // Of a batch on a GPU, document_bounds(documents), which then may be empty.
+  Tensor document_bounds = {};
 };
 
 struct BatchShape {

@@ -94,21 +94,20 @@ BlockConfig block_config(const LanguageModelConfig& config, int64_t layer) {
           .kind = config.block};
 }
 
-// The position of each token in its document, i64 like the tokens.
-Tensor positions_in(const std::vector<int64_t>& documents, const Shape& tokens) {
-  const Tensor positions = Tensor::empty(tokens, DType::i64);
-  auto* out = positions.mutable_data<int64_t>();
-  for (size_t i = 0; i + 1 < documents.size(); ++i) {
-    for (int64_t at = documents[i]; at < std::min(documents[i + 1], positions.numel()); ++at)
-      out[at] = at - documents[i];
-  }
-  return positions;
+// The documents with their bounds on `device`: once for all layers.
+PackedDocuments with_bounds(const PackedDocuments& documents, Device device) {
+  if (documents.empty() || documents.bounds.defined()) return documents;
+  return {documents.offsets, to(document_bounds(documents.offsets), device)};
+}
+
+// The position of each token in its document.
+Tensor positions_in(const Tensor& bounds, const Shape& tokens) {
+  return reshape(slice(bounds, 1, 0, 1), tokens);
 }
 
 // A block's forward whose activations the backward computes again.
 std::pair<Tensor, Tensor> recomputed(TransformerBlock& block, const Tensor& branch,
-                                     const Tensor& residual,
-                                     const std::vector<int64_t>& documents) {
+                                     const Tensor& residual, const PackedDocuments& documents) {
   const auto run = [&block, documents](std::span<const Tensor> in) {
     const auto [next, sum] = block.forward(in[0], in[1], nullptr, documents);
     return std::vector<Tensor>{next, sum};
@@ -210,11 +209,11 @@ Tensor LanguageModel::position_rows(int64_t start, int64_t end, const KeyValueCa
 }
 
 Tensor LanguageModel::embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache,
-                               const std::vector<int64_t>& documents) {
+                               const PackedDocuments& documents) {
   Tensor x = embedding_(tokens);
   if (embedding_scale_ != 1) x = x * embedding_scale_;
   if (positions_ && !documents.empty()) {
-    x = x + (*positions_)(binade::to(positions_in(documents, tokens.shape()), tokens.device()));
+    x = x + (*positions_)(positions_in(documents.bounds, tokens.shape()));
   } else if (positions_) {
     x = x + position_rows(start, start + tokens.size(1), cache);
   }
@@ -222,7 +221,7 @@ Tensor LanguageModel::embedded(const Tensor& tokens, int64_t start, const KeyVal
 }
 
 Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
-                               const std::vector<int64_t>& documents) {
+                               const PackedDocuments& given) {
   if (!tokens.defined() || tokens.rank() != 2)
     fail("LanguageModel",
          {.argument = "tokens", .expected = "[batch, tokens]", .found = describe(tokens)});
@@ -235,9 +234,9 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
           .expected = "at most " + std::to_string(limit) + " per sequence",
           .found = describe(tokens) + (start > 0 ? " after " + std::to_string(start) : "")});
   }
-  if (!documents.empty())
-    ops::check_offsets("LanguageModel", "documents", documents, tokens.numel());
   place_rope();
+  if (!given.offsets.empty()) check_documents(given.offsets, tokens.shape());
+  const PackedDocuments documents = with_bounds(given, tokens.device());
   Tensor branch = embedded(tokens, start, cache, documents), residual;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     TransformerBlock* block = blocks_[i].get();
@@ -255,6 +254,18 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
     if (hooks_.after) hooks_.after(index, results);
   }
   return norm_->add(branch, residual).second;
+}
+
+void LanguageModel::check_documents(const std::vector<int64_t>& offsets, const Shape& batch) {
+  ops::check_offsets("LanguageModel", "documents", offsets, batch.numel());
+  for (const auto& block : blocks_) block->attention.check(offsets, batch[0], batch[1]);
+}
+
+bool LanguageModel::attends_documents(DType dtype) {
+  const Device device = head_weight().device();
+  return std::all_of(blocks_.begin(), blocks_.end(), [&](const auto& block) {
+    return block->attention.attends_documents(dtype, device);
+  });
 }
 
 Tensor LanguageModel::head_logits(const Tensor& features) const {
@@ -301,7 +312,7 @@ Tensor LanguageModel::next_logits(const Tensor& tokens, const Tensor& position,
 }
 
 Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options,
-                           const std::vector<int64_t>& documents) {
+                           const PackedDocuments& documents) {
   const auto scope = enter();
   const Tensor x = features(tokens, nullptr, documents);
   if (config_.logit_softcap != 0) return cross_entropy(head_logits(x), targets, options);

@@ -108,10 +108,15 @@ class LanguageModel : public Module {
   // Whether the model's attention can do that: not with windows, softcaps or partly rotated heads.
   bool has_next_logits();
   // Mean cross entropy of predicting targets [batch, tokens], without storing all logits at once.
-  // `documents`: offsets in the flattened batch of documents that do not see one another, from 0 to
-  // batch * tokens; learned positions start again at each. None: each sequence is one.
+  // Learned positions start again at each document.
   Tensor loss(const Tensor& tokens, const Tensor& targets, CrossEntropyOptions options = {},
-              const std::vector<int64_t>& documents = {});
+              const PackedDocuments& documents = {});
+
+  // Fails unless these are documents of a batch [batch, tokens].
+  void check_documents(const std::vector<int64_t>& offsets, const Shape& batch);
+  // Whether activations of this type attend within documents by one kernel, which reads their
+  // bounds on the device: then loss() needs no offsets.
+  bool attends_documents(DType dtype);
 
   const LanguageModelConfig& config() const { return config_; }
   const Tensor& head_weight() const { return head_.defined() ? head_ : embedding_.weight; }
@@ -129,10 +134,10 @@ class LanguageModel : public Module {
 
   // The embedded tokens from position `start` on.
   Tensor embedded(const Tensor& tokens, int64_t start, const KeyValueCache* cache,
-                  const std::vector<int64_t>& documents);
+                  const PackedDocuments& documents);
   // The normalized output of the last block, [batch, tokens, width].
   Tensor features(const Tensor& tokens, KeyValueCache* cache = nullptr,
-                  const std::vector<int64_t>& documents = {});
+                  const PackedDocuments& documents = {});
   Tensor head_logits(const Tensor& features) const;
   // The table that a layer uses: sliding layers may have their own.
   Rope& rope_of(int64_t layer);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "binade/autograd/grad_mode.h"
+#include "binade/backend/attention.h"
 #include "binade/nn/fp8_fusion.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/activation.h"
@@ -132,26 +133,35 @@ bool MultiheadAttention::only_rotates() const {
   return cosine_.defined() && 2 * cosine_.size(1) == head_dim_ && qk_norm_ == QueryKeyNorm::none;
 }
 
-Tensor MultiheadAttention::attend(const Tensor& packed, const std::vector<int64_t>& documents) {
+Tensor MultiheadAttention::attend(const Tensor& packed, const PackedDocuments& documents) {
   AttentionOptions options = options_;
-  options.documents = documents;
+  options.documents = documents.offsets;
+  options.bounds = documents.bounds;
   return dropout_(out(packed_attention(packed, heads_, kv_heads_, options)));
 }
 
-Tensor MultiheadAttention::operator()(const Tensor& x, const std::vector<int64_t>& documents) {
-  const auto scope = enter();
+void MultiheadAttention::check(const std::vector<int64_t>& offsets, int64_t batch,
+                               int64_t tokens) const {
   // Rotary scores depend on differences of positions only, so those of a document may start
   // anywhere, but they start again in every row.
-  const Tensor packed = project(x, 0);
-  const int64_t tokens = x.size(1);
-  for (int64_t row = tokens; cosine_.defined() && !documents.empty() && row < x.size(0) * tokens;
-       row += tokens) {
-    if (!std::binary_search(documents.begin(), documents.end(), row))
+  if (!cosine_.defined()) return;
+  for (int64_t row = tokens; row < batch * tokens; row += tokens) {
+    if (!std::binary_search(offsets.begin(), offsets.end(), row))
       fail("MultiheadAttention",
            {.argument = "documents",
             .expected = "an offset at the start of each row, as positions are rotary",
             .found = "none at " + std::to_string(row)});
   }
+}
+
+bool MultiheadAttention::attends_documents(DType dtype, Device device) const {
+  return options_.softcap == 0 && backend::attends_documents(dtype, head_dim_, device);
+}
+
+Tensor MultiheadAttention::operator()(const Tensor& x, const PackedDocuments& documents) {
+  const auto scope = enter();
+  const Tensor packed = project(x, 0);
+  if (!documents.offsets.empty()) check(documents.offsets, x.size(0), x.size(1));
   return attend(packed, documents);
 }
 
@@ -266,14 +276,14 @@ TransformerBlock::TransformerBlock(const BlockConfig& config, Placement placemen
 }
 
 Tensor TransformerBlock::attend(const Tensor& x, KeyValues* past,
-                                const std::vector<int64_t>& documents) {
+                                const PackedDocuments& documents) {
   if (past != nullptr) return attention(x, *past);
   return documents.empty() ? attention(x) : attention(x, documents);
 }
 
 std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const Tensor& residual,
                                                     KeyValues* past,
-                                                    const std::vector<int64_t>& documents) {
+                                                    const PackedDocuments& documents) {
   const auto scope = enter();
   if (kind_ == BlockKind::parallel) {
     const auto [sum, normed] = norms_[0]->add(branch, residual);

@@ -7,6 +7,7 @@
 
 #include "binade/nn/linear.h"
 #include "binade/nn/norm.h"
+#include "binade/nn/packed_documents.h"
 #include "binade/nn/sequential.h"
 #include "binade/ops/attention/attention.h"
 
@@ -55,10 +56,14 @@ class MultiheadAttention : public Layer {
   using Layer::operator();
   // The same for tokens that follow those in `past`, to which they are added. Records no gradient.
   Tensor operator()(const Tensor& x, KeyValues& past);
-  // The same for documents that do not see one another: offsets in the flattened batch, as
-  // AttentionOptions has them; none: each sequence is one. With rotary tables each row of the batch
+  // The same for documents that do not see one another. With rotary tables each row of the batch
   // starts a document.
-  Tensor operator()(const Tensor& x, const std::vector<int64_t>& documents);
+  Tensor operator()(const Tensor& x, const PackedDocuments& documents);
+  // Fails unless documents of a batch of this shape fit.
+  void check(const std::vector<int64_t>& offsets, int64_t batch, int64_t tokens) const;
+  // Whether heads of this type attend within documents by one kernel, which reads their bounds on
+  // the device.
+  bool attends_documents(DType dtype, Device device) const;
   // Whether past.position may be set: not with a window, a softcap or partly rotated heads.
   bool can_decode() const;
   // Sets the rotary tables, which layers share; without them nothing is rotated. Tables for fewer
@@ -83,7 +88,7 @@ class MultiheadAttention : public Layer {
   // Creates the buffers of `past` for tokens like these, and fails if they do not fit.
   void prepare(const Tensor& packed, int64_t tokens, KeyValues& past) const;
   // Attention over whole sequences of packed q, k and v, and the output projection.
-  Tensor attend(const Tensor& packed, const std::vector<int64_t>& documents = {});
+  Tensor attend(const Tensor& packed, const PackedDocuments& documents = {});
 
   int64_t heads_, kv_heads_, head_dim_;
   AttentionOptions options_;
@@ -151,7 +156,7 @@ class TransformerBlock : public Module {
   // MultiheadAttention; there are none beside a cache.
   std::pair<Tensor, Tensor> forward(const Tensor& branch, const Tensor& residual,
                                     KeyValues* past = nullptr,
-                                    const std::vector<int64_t>& documents = {});
+                                    const PackedDocuments& documents = {});
   // The whole block, with the last addition.
   Tensor operator()(const Tensor& x);
 
@@ -159,7 +164,7 @@ class TransformerBlock : public Module {
   MLP mlp;
 
  private:
-  Tensor attend(const Tensor& x, KeyValues* past, const std::vector<int64_t>& documents);
+  Tensor attend(const Tensor& x, KeyValues* past, const PackedDocuments& documents);
 
   BlockKind kind_;
   std::unique_ptr<RowNorm> norms_[2];       // before attention and MLP; none in post_norm

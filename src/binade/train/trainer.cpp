@@ -17,6 +17,7 @@
 #include "binade/data/batches.h"
 #include "binade/io/lora.h"
 #include "binade/io/safetensors.h"
+#include "binade/ops/attention/attention.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -82,10 +83,19 @@ Config on_device_of_rank(Config config, const dist::Communicator* ranks) {
   return config;
 }
 
-// The offsets of packed documents are on the host and change with every step. The memory of shared
-// weights comes and goes.
-GraphMode graph_mode(const Config& config, bool has_ranks) {
-  return config.pack || (has_ranks && config.stage == 3) ? GraphMode::off : config.graph;
+// Whether steps on packed documents read their offsets, which change with every step, on the device
+// alone. A layer that a user gives another type may not.
+bool packs_on_device(const Config& config, nn::LanguageModel& model) {
+  const amp::AutocastState state = autocast_state(config);
+  return state.enabled && config.overrides.empty() && config.precision_plan.empty() &&
+         model.attends_documents(state.dtype);
+}
+
+// The memory of shared weights comes and goes.
+GraphMode graph_mode(const Config& config, nn::LanguageModel& model, bool has_ranks) {
+  const bool varies =
+      (config.pack && !packs_on_device(config, model)) || (has_ranks && config.stage == 3);
+  return varies ? GraphMode::off : config.graph;
 }
 
 // All ranks choose as rank 0 does. Empty: there are no others.
@@ -98,7 +108,8 @@ data::Batch on_device(const data::Batch& batch, Device device) {
   return {.tokens = to(batch.tokens, device),
           .targets = to(batch.targets, device),
           .weight = batch.weight.defined() ? to(batch.weight, device) : Tensor(),
-          .documents = batch.documents};
+          .documents = batch.documents,
+          .document_bounds = batch.document_bounds};
 }
 
 // Ops that draw random numbers take streams by micro-batch, whatever rank runs it: 4096 of each.
@@ -107,7 +118,8 @@ void begin_micro_batch(int64_t micro) {
 }
 
 Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch) {
-  const Tensor loss = model.loss(batch.tokens, batch.targets, {}, batch.documents);
+  const Tensor loss =
+      model.loss(batch.tokens, batch.targets, {}, {batch.documents, batch.document_bounds});
   if (!batch.weight.defined()) return loss;
   const amp::Autocast off(amp::disabled_autocast());
   return loss * batch.weight;
@@ -136,7 +148,7 @@ Trainer::Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks
       ranks_(std::move(ranks)),
       optimizer_(new_optimizer()),
       scaler_(scaler_options(config_)),
-      graph_(graph_mode(config_, ranks_ != nullptr), device_, rank_0_decides(ranks_)) {
+      graph_(graph_mode(config_, *model_, ranks_ != nullptr), device_, rank_0_decides(ranks_)) {
   check_modules(config, *model_);
   make_sums();
 }
@@ -368,6 +380,11 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
   const int64_t stride = ranks_ == nullptr ? 1 : ranks_->size();
   for (int64_t i = 0; i < own_micro_batches(); ++i) {
     const data::Batch batch = batch_of(i * stride + (ranks_ == nullptr ? 0 : ranks_->rank()));
+    Tensor bounds;
+    if (!batch.documents.empty()) {
+      model_->check_documents(batch.documents, batch.tokens.shape());
+      bounds = document_bounds(batch.documents);
+    }
     if (i == static_cast<int64_t>(graph_inputs_.size())) {
       const auto buffer_for = [&](const Tensor& x) {
         return Tensor::empty(x.shape(), x.dtype(), device_);
@@ -375,12 +392,18 @@ Trainer::PendingStep Trainer::launch_graph(BatchOf batch_of) {
       graph_inputs_.push_back(
           {.tokens = buffer_for(batch.tokens),
            .targets = buffer_for(batch.targets),
-           .weight = batch.weight.defined() ? buffer_for(batch.weight) : Tensor()});
+           .weight = batch.weight.defined() ? buffer_for(batch.weight) : Tensor(),
+           .document_bounds = bounds.defined() ? buffer_for(bounds) : Tensor()});
     }
     const data::Batch& input = graph_inputs_[static_cast<size_t>(i)];
+    if (bounds.defined() != input.document_bounds.defined())
+      fail("train", {.argument = "documents",
+                     .expected = "in all batches or in none, as the step was captured",
+                     .found = bounds.defined() ? "some" : "none"});
     backend::transfer(batch.tokens, input.tokens);
     backend::transfer(batch.targets, input.targets);
     if (batch.weight.defined()) backend::transfer(batch.weight, input.weight);
+    if (bounds.defined()) backend::transfer(bounds, input.document_bounds);
   }
   const int64_t sent = ranks_ == nullptr ? 0 : ranks_->traffic().bytes_sent;
   if (graph_.captured()) {

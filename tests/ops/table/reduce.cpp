@@ -60,11 +60,11 @@ Real variance(Line x, double correction) {
   return sum(squares) / (static_cast<double>(x.size()) - correction);
 }
 
-Real largest(Line x) {
+Real largest_in_line(Line x) {
   return *std::max_element(x.begin(), x.end(),
                            [](const Real& a, const Real& b) { return a.value < b.value; });
 }
-Real smallest(Line x) {
+Real smallest_in_line(Line x) {
   return *std::min_element(x.begin(), x.end(),
                            [](const Real& a, const Real& b) { return a.value < b.value; });
 }
@@ -103,24 +103,24 @@ Description norms() {
   append(description, "_inf",
          of(
              std::numeric_limits<double>::infinity(),
-             [](Line x) { return largest(mapped(x, abs)); }, false));
+             [](Line x) { return largest_in_line(mapped(x, abs)); }, false));
   return description;
 }
 
 Description arg(Op op, Tensor (*f)(const Tensor&, int64_t, bool), bool wants_largest) {
   const auto make = [=](const std::string& name, const Shape& shape, int64_t axis, bool keep) {
-    return Case{name,
-                {{shape, {.distinct = true}}},
-                call1([=](const Tensor& x) { return f(x, axis, keep); }),
-                reference1([=](const Array& x) {
-                  return reduce(x, {axis}, keep, [=](Line line) {
-                    const Real best = wants_largest ? largest(line) : smallest(line);
-                    const auto at = std::find_if(line.begin(), line.end(), [&](const Real& v) {
-                      return v.value == best.value;
-                    });
-                    return step(static_cast<double>(at - line.begin()));
-                  });
-                })};
+    return Case{
+        name,
+        {{shape, {.distinct = true}}},
+        call1([=](const Tensor& x) { return f(x, axis, keep); }),
+        reference1([=](const Array& x) {
+          return reduce(x, {axis}, keep, [=](Line line) {
+            const Real best = wants_largest ? largest_in_line(line) : smallest_in_line(line);
+            const auto at = std::find_if(line.begin(), line.end(),
+                                         [&](const Real& v) { return v.value == best.value; });
+            return step(static_cast<double>(at - line.begin()));
+          });
+        })};
   };
   return {.op = op,
           .cases = {make("empty", {0, 3}, 1, false), make("one", {1}, 0, false),
@@ -225,10 +225,10 @@ std::vector<Description> reduction_ops() {
           true, near_one),
       reduction(
           Op::max, [](const Tensor& x, const Axes& axes, bool keep) { return max(x, axes, keep); },
-          largest, false, distinct),
+          largest_in_line, false, distinct),
       reduction(
           Op::min, [](const Tensor& x, const Axes& axes, bool keep) { return min(x, axes, keep); },
-          smallest, false, distinct),
+          smallest_in_line, false, distinct),
       variances,
       norms(),
       arg(Op::argmax, argmax, true),

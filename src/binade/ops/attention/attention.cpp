@@ -79,6 +79,18 @@ double scale_of(const AttentionOptions& options, int64_t dim) {
 
 bool matmuls_in_tf32() { return amp::matmul_precision() == amp::MatmulPrecision::high; }
 
+void packed_backward(backend::AttentionBackward args, const Tensor& dqkv, const GradSlot& slot) {
+  const auto receiver = gradient_sums(slot, dqkv.dtype());
+  Tensor sums;
+  if (receiver != nullptr && backend::sums_gradients(args, dqkv.device())) {
+    const int64_t channels = dqkv.size(2), dim = args.q.shape[3];
+    sums = Tensor::empty({channels}, accumulation_type(dqkv), dqkv.device());
+    args.sums = viewed(sums, {channels / dim, dim});
+  }
+  backend::of(dqkv).attention.backward(args);
+  if (sums.defined()) receiver->set(dqkv, sums);
+}
+
 Tensor unit_last_stride(const Tensor& x) {
   return x.size(-1) <= 1 || x.strides().back() == 1 ? x : dense(x);
 }
@@ -144,6 +156,15 @@ int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads,
     check_offsets(op, "documents", options.documents, qkv.size(0) * qkv.size(1));
     refuse_mask(op, options);
   }
+  if (options.bounds.defined()) {
+    require_device(op, "bounds", options.bounds, qkv);
+    if (options.bounds.dtype() != DType::i64 || !options.bounds.is_dense())
+      fail(
+          op,
+          {.argument = "bounds", .expected = "i64, contiguous", .found = describe(options.bounds)});
+    require_shape(op, "bounds", options.bounds, {qkv.size(0) * qkv.size(1), 2});
+    refuse_mask(op, options);
+  }
   // Heads cannot outnumber channels; checking this first keeps the sum below from overflowing.
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0 ||
       heads > std::max<int64_t>(qkv.size(2), 1)) {
@@ -158,6 +179,14 @@ int64_t check_packed(const Tensor& qkv, int64_t heads, int64_t kv_heads,
               .found = describe(qkv)});
   }
   return qkv.size(2) / parts;
+}
+
+// Without kernels that read bounds.
+void require_offsets(const AttentionOptions& options) {
+  if (options.bounds.defined() && options.documents.empty())
+    fail("packed_attention", {.argument = "documents",
+                              .expected = "offsets, as no kernel here reads bounds",
+                              .found = "bounds alone"});
 }
 
 }  // namespace
@@ -257,11 +286,15 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                         const AttentionOptions& options) {
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
+  const std::optional<DeviceDocuments> on_device = device_documents(qkv, dim, options);
+  if (on_device) return packed_documents(qkv, {heads, kv_heads, dim}, options, on_device);
+  require_offsets(options);
   // A document may span rows of the batch.
   const int64_t most_keys = options.documents.empty() ? qkv.size(1) : qkv.size(0) * qkv.size(1);
   if (needs_composite(options, most_keys))
     return packed_attention_composite(qkv, heads, kv_heads, options);
-  if (!options.documents.empty()) return packed_documents(qkv, {heads, kv_heads, dim}, options);
+  if (!options.documents.empty())
+    return packed_documents(qkv, {heads, kv_heads, dim}, options, std::nullopt);
   const Call call(Op::packed_attention, {qkv});
   const Tensor in = dense(call[0]);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
@@ -285,26 +318,19 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
   Tensor result = call.result(y, [=, causal = options.causal, qkv = Saved(in), y = Saved(y)](
                                      const Tensor& dy, GradSlots dx) {
     const Tensor dqkv = Tensor::empty_like(qkv.get()), dout = dense(dy);
-    backend::AttentionBackward args{.dout = queries(dout),
-                                    .q = queries(qkv),
-                                    .k = keys(qkv),
-                                    .v = values(qkv),
-                                    .out = queries(y),
-                                    .lse = lse,
-                                    .scale = scale,
-                                    .causal = causal,
-                                    .tf32 = tf32,
-                                    .dq = queries(dqkv),
-                                    .dk = keys(dqkv),
-                                    .dv = values(dqkv)};
-    const auto receiver = gradient_sums(dx[0], dqkv.dtype());
-    Tensor sums;
-    if (receiver != nullptr && backend::sums_gradients(args, dy.device())) {
-      sums = Tensor::empty({qkv->size(2)}, accumulation_type(dqkv), dy.device());
-      args.sums = viewed(sums, {qkv->size(2) / dim, dim});
-    }
-    backend::of(dy).attention.backward(args);
-    if (sums.defined()) receiver->set(dqkv, sums);
+    const backend::AttentionBackward args{.dout = queries(dout),
+                                          .q = queries(qkv),
+                                          .k = keys(qkv),
+                                          .v = values(qkv),
+                                          .out = queries(y),
+                                          .lse = lse,
+                                          .scale = scale,
+                                          .causal = causal,
+                                          .tf32 = tf32,
+                                          .dq = queries(dqkv),
+                                          .dk = keys(dqkv),
+                                          .dv = values(dqkv)};
+    packed_backward(args, dqkv, dx[0]);
     dx[0].add(dqkv);
   });
   mark_kept(result);
@@ -314,6 +340,7 @@ Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                                   const AttentionOptions& options) {
   const int64_t dim = check_packed(qkv, heads, kv_heads, options);
+  require_offsets(options);
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   const auto parts = split(qkv, {heads * dim, kv_heads * dim, kv_heads * dim}, 2);
   if (!options.documents.empty()) {

@@ -21,7 +21,16 @@ struct AttentionOptions {
   // tokens. Document i is positions documents[i] .. documents[i + 1] of the flattened batch. Empty:
   // each batch entry is one document.
   std::vector<int64_t> documents = {};
+  // The same on qkv's device, document_bounds(documents): with it, packed_attention reads nothing
+  // of the documents on the host where the device has kernels for them
+  // (backend::attends_documents), so that a captured call can be replayed with other bounds.
+  // Without offsets it fails elsewhere.
+  Tensor bounds = {};
 };
+
+// i64 [rows, 2] on the CPU: how many rows of a row's document come before it, which is its position
+// there, and how many there are from it on.
+Tensor document_bounds(const std::vector<int64_t>& documents);
 
 // softmax(q k^T * scale) v in tiles, the softmax in f32, the scores never stored.
 // q [batch, heads, queries, dim]; k and v [batch, kv_heads, keys, dim]; heads a multiple of
@@ -35,7 +44,7 @@ Tensor scaled_dot_product_attention_composite(const Tensor& q, const Tensor& k, 
 
 // Attention on one buffer [batch, tokens, (heads + 2 * kv_heads) * dim] that holds q, k and v side
 // by side, as one linear layer writes it. Result [batch, tokens, heads * dim]. No copies, one
-// gradient buffer.
+// gradient buffer. Windows and documents are one kernel each way where backend::attends_documents.
 Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                         const AttentionOptions& options = {.causal = true});
 Tensor packed_attention_composite(const Tensor& qkv, int64_t heads, int64_t kv_heads,

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "binade/backend/attention.h"
 #include "binade/ops/attention/attention.h"
+#include "binade/ops/common.h"
 
 // Shared by the attention ops and nn/language_model.cpp. Not part of the public interface.
 namespace binade::ops {
@@ -22,11 +25,27 @@ bool matmuls_in_tf32();
 // x, or a dense copy if its last axis has gaps.
 Tensor unit_last_stride(const Tensor& x);
 
+// Computes the gradient of a packed buffer, and its sums if the op behind `slot` needs them and the
+// device can compute them along.
+void packed_backward(backend::AttentionBackward args, const Tensor& dqkv, const GradSlot& slot);
+
 struct HeadCounts {
   int64_t heads, kv_heads, dim;
 };
+// Documents as kernels attend within them.
+struct DeviceDocuments {
+  Tensor bounds = {};  // undefined: each has `length` rows
+  int64_t length = 0, window = 0;
+
+  backend::DocumentRows rows() const { return {bounds, length, window}; }
+};
+// Those of packed_attention; none if there are neither documents nor a window, or if qkv's device
+// has no kernels for them.
+std::optional<DeviceDocuments> device_documents(const Tensor& qkv, int64_t dim,
+                                                const AttentionOptions& options);
 // packed_attention of several documents; arguments are checked.
 Tensor packed_documents(const Tensor& qkv, const HeadCounts& counts,
-                        const AttentionOptions& options);
+                        const AttentionOptions& options,
+                        const std::optional<DeviceDocuments>& on_device);
 
 }  // namespace binade::ops

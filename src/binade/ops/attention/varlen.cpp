@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <utility>
 
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/attention/common.h"
 #include "binade/ops/common.h"
+#include "binade/ops/create/copy.h"
 #include "binade/ops/shape/shape.h"
 
 // Attention of sequences that are stored one after the other.
@@ -18,13 +20,18 @@ Tensor sequence_of(const Tensor& x, int64_t begin, int64_t end) {
                    x.offset() + begin * in[0]);
 }
 
+// Kernels of documents read and write 16 bytes at a time.
+bool is_aligned(const Tensor& x) { return reinterpret_cast<uintptr_t>(x.raw_data()) % 16 == 0; }
+
 // Attention of packed sequences: q and out [queries, heads, dim]; k and v [keys, kv_heads, dim].
-// The kernels get one call for each sequence. lse, [heads, rows] of each sequence in turn, is kept
-// for the backward.
+// The kernels get one call for each sequence, or one for all if the device has kernels for
+// documents. lse, [heads, rows] of each call in turn, is kept for the backward.
 class PackedSequences {
  public:
-  PackedSequences(SequenceOffsets offsets, const AttentionOptions& options, int64_t dim)
+  PackedSequences(SequenceOffsets offsets, const AttentionOptions& options, int64_t dim,
+                  std::optional<DeviceDocuments> on_device = std::nullopt)
       : offsets_(std::move(offsets)),
+        on_device_(std::move(on_device)),
         scale_(scale_of(options, dim)),
         causal_(options.causal),
         tf32_(matmuls_in_tf32()) {
@@ -33,6 +40,17 @@ class PackedSequences {
 
   void forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out) {
     lse_ = Tensor::empty({q.size(0), q.size(1)}, accumulation_type(q), q.device());
+    if (on_device_) {
+      backend::of(q).attention.forward({.q = sequence_of(q, 0, q.size(0)),
+                                        .k = sequence_of(k, 0, k.size(0)),
+                                        .v = sequence_of(v, 0, v.size(0)),
+                                        .scale = scale_,
+                                        .causal = causal_,
+                                        .documents = on_device_->rows(),
+                                        .out = sequence_of(out, 0, out.size(0)),
+                                        .lse = lse_of(0, q.size(0))});
+      return;
+    }
     std::vector<backend::AttentionForward> calls;
     for_each([&](int64_t query, int64_t query_end, int64_t key, int64_t key_end) {
       calls.push_back({.q = sequence_of(q, query, query_end),
@@ -50,6 +68,22 @@ class PackedSequences {
   struct Backward {
     Tensor dout, q, k, v, out, dq, dk, dv;
   };
+  // The call for all sequences. Only with documents on the device.
+  backend::AttentionBackward call(const Backward& x) const {
+    const auto all = [](const Tensor& rows) { return sequence_of(rows, 0, rows.size(0)); };
+    return {.dout = all(x.dout),
+            .q = all(x.q),
+            .k = all(x.k),
+            .v = all(x.v),
+            .out = all(x.out),
+            .lse = lse_of(0, x.q.size(0)),
+            .scale = scale_,
+            .causal = causal_,
+            .documents = on_device_->rows(),
+            .dq = all(x.dq),
+            .dk = all(x.dk),
+            .dv = all(x.dv)};
+  }
   void backward(const Backward& x) const {
     std::vector<backend::AttentionBackward> calls;
     for_each([&](int64_t query, int64_t query_end, int64_t key, int64_t key_end) {
@@ -85,6 +119,7 @@ class PackedSequences {
   }
 
   SequenceOffsets offsets_;
+  std::optional<DeviceDocuments> on_device_;
   double scale_;
   bool causal_, tf32_;
   Tensor lse_;
@@ -121,8 +156,43 @@ void check_varlen(const Tensor& q, const Tensor& k, const Tensor& v, const Seque
 
 }  // namespace
 
+Tensor document_bounds(const std::vector<int64_t>& documents) {
+  const int64_t rows = documents.empty() ? 0 : documents.back();
+  const Tensor bounds = Tensor::empty({rows, 2}, DType::i64);
+  auto* out = bounds.mutable_data<int64_t>();
+  for (size_t i = 0; i + 1 < documents.size(); ++i) {
+    for (int64_t row = documents[i]; row < documents[i + 1]; ++row) {
+      *out++ = row - documents[i];
+      *out++ = documents[i + 1] - row;
+    }
+  }
+  return bounds;
+}
+
+std::optional<DeviceDocuments> ops::device_documents(const Tensor& qkv, int64_t dim,
+                                                     const AttentionOptions& options) {
+  const int64_t tokens = qkv.size(1);
+  const bool has_documents = !options.documents.empty() || options.bounds.defined();
+  if (!has_documents && (options.window == 0 || options.window >= tokens)) return std::nullopt;
+  // Kernels count rows in 32 bits and begin a thread for each.
+  constexpr int64_t most_rows = 1 << 20;
+  const int64_t rows = qkv.size(0) * tokens;
+  const bool plain = options.softcap == 0 && !options.mask.defined() && options.dropout == 0;
+  if (!plain || rows == 0 || rows >= most_rows || !(scale_of(options, dim) > 0) || !is_aligned(qkv))
+    return std::nullopt;
+  const Tensor inputs[] = {qkv};
+  const DType dtype = amp::input_type(Op::packed_attention, inputs).value_or(qkv.dtype());
+  if (!backend::attends_documents(dtype, dim, qkv.device())) return std::nullopt;
+  if (!has_documents) return DeviceDocuments{.length = tokens, .window = options.window};
+  return DeviceDocuments{.bounds = options.bounds.defined()
+                                       ? options.bounds
+                                       : to(document_bounds(options.documents), qkv.device()),
+                         .window = options.window};
+}
+
 Tensor ops::packed_documents(const Tensor& qkv, const HeadCounts& counts,
-                             const AttentionOptions& options) {
+                             const AttentionOptions& options,
+                             const std::optional<DeviceDocuments>& on_device) {
   const Call call(Op::packed_attention, {qkv});
   const Tensor in = dense(call[0]);
   const int64_t rows = qkv.size(0) * qkv.size(1), dim = counts.dim;
@@ -137,20 +207,30 @@ Tensor ops::packed_documents(const Tensor& qkv, const HeadCounts& counts,
   };
   const Tensor y =
       Tensor::empty({qkv.size(0), qkv.size(1), counts.heads * dim}, in.dtype(), in.device());
-  PackedSequences sequences({options.documents}, options, dim);
+  PackedSequences sequences({options.documents}, options, dim, on_device);
   sequences.forward(queries(in), keys(in), values(in), queries(y));
-  return call.result(y, [=, qkv = Saved(in), y = Saved(y)](const Tensor& dy, GradSlots dx) {
-    const Tensor dqkv = Tensor::empty_like(qkv.get());
-    sequences.backward({.dout = queries(dense(dy)),
-                        .q = queries(qkv),
-                        .k = keys(qkv),
-                        .v = values(qkv),
-                        .out = queries(y),
-                        .dq = queries(dqkv),
-                        .dk = keys(dqkv),
-                        .dv = values(dqkv)});
-    dx[0].add(dqkv);
-  });
+  const bool one_call = on_device.has_value();
+  Tensor result =
+      call.result(y, [=, qkv = Saved(in), y = Saved(y)](const Tensor& dy, GradSlots dx) {
+        const Tensor dqkv = Tensor::empty_like(qkv.get()), dout = dense(dy);
+        const PackedSequences::Backward args{
+            .dout = queries(one_call && !is_aligned(dout) ? clone(dout) : dout),
+            .q = queries(qkv),
+            .k = keys(qkv),
+            .v = values(qkv),
+            .out = queries(y),
+            .dq = queries(dqkv),
+            .dk = keys(dqkv),
+            .dv = values(dqkv)};
+        if (one_call) {
+          packed_backward(sequences.call(args), dqkv, dx[0]);
+        } else {
+          sequences.backward(args);
+        }
+        dx[0].add(dqkv);
+      });
+  if (one_call) mark_kept(result);
+  return result;
 }
 
 Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,

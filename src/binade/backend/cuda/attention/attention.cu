@@ -16,6 +16,7 @@ namespace binade::backend::cuda {
 namespace {
 
 void forward(const AttentionForward& call) {
+  if (call.documents.present()) return native::documents_forward_hopper(call);
 #ifdef BINADE_CUDNN
   if (cudnn::attention_forward(call)) return;
 #endif
@@ -24,6 +25,9 @@ void forward(const AttentionForward& call) {
 
 void backward(const AttentionBackward& call) {
   if (native::attention_backward_hopper(call)) return;
+  if (call.documents.present())
+    fail("attention",
+         {.argument = "documents", .expected = "what the forward ran on", .found = "others"});
 #ifdef BINADE_CUDNN
   if (cudnn::attention_backward(call)) return;
 #endif

@@ -2,6 +2,7 @@
 
 #include "binade/backend/cuda/attention/hopper.h"
 #include "binade/backend/cuda/attention/hopper_compute.cuh"
+#include "binade/backend/cuda/attention/hopper_repair.cuh"
 #include "binade/backend/cuda/common/dynamic_operand.cuh"
 #include "binade/backend/cuda/common/tensor_map.h"
 #include "binade/backend/cuda/device.h"
@@ -13,8 +14,13 @@
 namespace binade::backend::cuda::native {
 namespace {
 
+template <class Walk, class T>
+__device__ int padded_rows(const HopperArguments<T>& a) {
+  return is_document_walk<Walk> ? a.documents.padded_rows : a.sizes.queries;
+}
+
 // Takes tiles of keys and copies them and their queries into shared memory. One thread.
-template <class T, class Tile>
+template <class T, class Tile, class Walk>
 __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, uint32_t shared,
                            HopperBarriers barriers) {
   using namespace hopper;
@@ -28,7 +34,7 @@ __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, 
     }
   };
   StageRing<2> indices;
-  KeyWalk<Tile> walk(a.sizes);
+  Walk walk(a);
   const auto next_tile = [&] {
     const int index = atomicAdd(a.taken, 1);
     wait(barriers.index_empty(indices.stage), indices.phase ^ 1);
@@ -48,7 +54,8 @@ __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, 
          barriers.k_full(k.stage));
     walk.for_each_step([&](int h, int query_tile) {
       const BoxCorner queries{0, query_tile * Tile::queries, h, walk.b};
-      const int64_t row = (int64_t{walk.b} * a.sizes.heads + h) * a.sizes.queries + queries.row;
+      const int64_t row =
+          (int64_t{walk.b} * a.sizes.heads + h) * padded_rows<Walk>(a) + queries.row;
       wait(barriers.q_empty(q.stage), q.phase ^ 1);
       arrive_expecting(barriers.q_full(q.stage), Tile::query_bytes + Tile::statistic_bytes);
       load(shared + Tile::q_at + q.stage * Tile::query_bytes, maps.q, Tile::query_tile, queries,
@@ -74,11 +81,11 @@ __device__ void load_tiles(const HopperArguments<T>& a, const HopperMaps& maps, 
 // Says when it is the turn of a step to add to dq. One thread. Tiles of keys add in descending
 // order, in which thread blocks take them: the first unfinished one never waits, so all finish. The
 // thread block that adds before this one is a step ahead, so waits are short.
-template <class T, class Tile>
+template <class T, class Tile, class Walk>
 __device__ void await_turns(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers) {
   using namespace hopper;
   uint32_t phase = 1;  // of the step before; there is none before the first
-  KeyWalk<Tile> walk(a.sizes);
+  Walk walk(a);
   IndexReader<Tile> indices(shared, barriers);
   while (walk.go_to(indices.next([](uint32_t barrier) { arrive(barrier); }))) {
     walk.for_each_step([&](int h, int q) {
@@ -93,11 +100,11 @@ __device__ void await_turns(const HopperArguments<T>& a, uint32_t shared, Hopper
 
 // Ends the turns of steps that have added. One thread, and another than the one above: a turn ends
 // when memory has the sums, and the next step need not wait for that.
-template <class T, class Tile>
+template <class T, class Tile, class Walk>
 __device__ void end_turns(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers) {
   using namespace hopper;
   uint32_t phase = 0;
-  KeyWalk<Tile> walk(a.sizes);
+  Walk walk(a);
   IndexReader<Tile> indices(shared, barriers);
   arrive(barriers.turn());
   while (walk.go_to(indices.next([](uint32_t barrier) { arrive(barrier); }))) {
@@ -111,7 +118,7 @@ __device__ void end_turns(const HopperArguments<T>& a, uint32_t shared, HopperBa
   }
 }
 
-template <class T, class Tile, bool Sums>
+template <class T, class Tile, class Walk, bool Sums>
 __global__ void __launch_bounds__(Tile::threads, 1)
     backward_kernel(const __grid_constant__ HopperArguments<T> a,
                     const __grid_constant__ HopperMaps maps) {
@@ -123,40 +130,60 @@ __global__ void __launch_bounds__(Tile::threads, 1)
   __syncthreads();
   if (threadIdx.x < 128) {
     hopper::shrink_registers<Tile::loader_registers>();
-    if (threadIdx.x == 0) load_tiles<T, Tile>(a, maps, shared, barriers);
-    if (threadIdx.x == warp_size) await_turns<T, Tile>(a, shared, barriers);
-    if (threadIdx.x == 2 * warp_size) end_turns<T, Tile>(a, shared, barriers);
+    if (threadIdx.x == 0) load_tiles<T, Tile, Walk>(a, maps, shared, barriers);
+    if (threadIdx.x == warp_size) await_turns<T, Tile, Walk>(a, shared, barriers);
+    if (threadIdx.x == 2 * warp_size) end_turns<T, Tile, Walk>(a, shared, barriers);
   } else {
     hopper::grow_registers<Tile::registers>();
-    HopperCompute<T, Tile, Sums>(a, shared, barriers).run();
+    HopperCompute<T, Tile, Walk, Sums>(a, shared, barriers).run();
   }
 #endif
+}
+
+// Which tiles meet; no suspects. Called by at least as many threads a head as it has rows.
+template <class Tile>
+__device__ void prepare_documents(const DocumentTiles& to, const Sizes& sizes, int h, int thread) {
+  if (h == 0 && thread < to.key_tiles)
+    to.queries_of_keys[thread] = query_tiles_of<Tile::queries, Tile::keys>(to.spans, thread);
+  if (h == 0 && thread < to.query_tiles)
+    to.keys_of_queries[thread] = key_tiles_of<Tile::queries, Tile::keys>(to.spans, thread).some;
+  const int groups = to.padded_rows / 16;
+  if (thread >= groups) return;
+  to.suspects[int64_t{h} * groups + thread] = 0;
+  if (h < sizes.kv_heads) to.suspects[int64_t{sizes.heads + h} * groups + thread] = 0;
 }
 
 // The statistics of queries, delta being the sums of dout * out over rows; no turns and tiles
 // taken. The grid is [batch, blocks of queries, heads]: no divisions, and blocks that run together
 // read whole rows of packed heads.
-template <class T, class Tile>
+template <class T, class Tile, class Walk>
 __global__ void __launch_bounds__(256)
     prepare_kernel(Heads<T> dout, Heads<T> out, const float* lse, HopperArguments<T> a,
                    QueryStatistics* statistics) {
   constexpr int lanes = Tile::Dim / 8;  // per row
+  constexpr bool documents = is_document_walk<Walk>;
   const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.x);
   const int thread = static_cast<int>(blockIdx.y * 256 + threadIdx.x);
   const int at = thread / lanes, column = thread % lanes * 8;
-  const int64_t head = int64_t{b} * a.sizes.heads + h, row = head * a.sizes.queries + at;
-  const int tiles = a.sizes.queries / Tile::queries;
+  const int64_t head = int64_t{b} * a.sizes.heads + h;
+  const int tiles = Walk(a).query_tiles();
   if (thread < tiles) a.turns[head * tiles + thread] = 0;
   if (head == 0 && thread == 0) *a.taken = 0;
-  const auto x = load_pack<T, 8>(dout.at(b, h) + at * dout.row + column);
-  const auto y = load_pack<T, 8>(out.at(b, h) + at * out.row + column);
+  if constexpr (documents) prepare_documents<Tile>(a.documents, a.sizes, h, thread);
+  const bool inside = !documents || at < a.sizes.queries;
+  Pack<T, 8> x{}, y{};
+  if (inside) {
+    x = load_pack<T, 8>(dout.at(b, h) + at * dout.row + column);
+    y = load_pack<T, 8>(out.at(b, h) + at * out.row + column);
+  }
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < 8; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(y[i]);
 #pragma unroll
   for (int i = lanes / 2; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
   if (column != 0) return;
-  statistics[row] = {split(-lse[row] / a.scale), split(-sum)};
+  const float log_sum = inside ? lse[head * a.sizes.queries + at] : 0;
+  statistics[head * padded_rows<Walk>(a) + at] = {split(-log_sum / a.scale), split(-sum)};
 }
 
 bool supports(const AttentionBackward& call) {
@@ -164,7 +191,8 @@ bool supports(const AttentionBackward& call) {
   if (!has_hopper_kernels()) return false;
   if (q.dtype != DType::f16 && q.dtype != DType::bf16) return false;
   if (q.shape[3] != 64 && q.shape[3] != 128) return false;
-  if (q.numel() == 0 || q.shape[2] != k.shape[2] || q.shape[2] % 128 != 0) return false;
+  if (q.numel() == 0 || q.shape[2] != k.shape[2]) return false;
+  if (call.documents.present() ? q.shape[0] != 1 : q.shape[2] % 128 != 0) return false;
   // The second and third axis of a grid have at most 65535 blocks, here of 16 queries or more.
   if (q.shape[0] > 65535 || q.shape[2] > 65535 * 16) return false;
   if (!call.lse.is_dense()) return false;
@@ -175,7 +203,30 @@ bool supports(const AttentionBackward& call) {
   });
 }
 
-template <class T, class Tile, bool Sums>
+// Memory that the kernels share.
+struct BackwardMemory {
+  Tensor sums, statistics, counts, column_sums, tables, suspects;
+};
+
+template <class Tile>
+DocumentTiles document_tiles(const AttentionBackward& call, const Sizes& sizes,
+                             BackwardMemory& memory) {
+  const int key_tiles = ceil_div(sizes.keys, Tile::keys);
+  const int query_tiles = ceil_div(sizes.queries, Tile::queries);
+  const int rows = key_tiles * Tile::keys;
+  memory.tables = workspace({4 * key_tiles + 2 * query_tiles}, DType::i32);
+  memory.suspects = workspace({(sizes.heads + sizes.kv_heads) * rows / 16}, DType::i32);
+  int* const tables = static_cast<int*>(memory.tables.raw_data());
+  return {.spans = RowSpans(call.documents, sizes),
+          .key_tiles = key_tiles,
+          .query_tiles = query_tiles,
+          .padded_rows = rows,
+          .queries_of_keys = reinterpret_cast<TileSpan*>(tables),
+          .keys_of_queries = reinterpret_cast<Span*>(tables + 4 * key_tiles),
+          .suspects = static_cast<int*>(memory.suspects.raw_data())};
+}
+
+template <class T, class Tile, class Walk, bool Sums>
 bool run_backward(const AttentionBackward& call) {
   HopperMaps maps;
   if (!encode_boxes(maps.q, call.q, Tile::queries) ||
@@ -183,49 +234,61 @@ bool run_backward(const AttentionBackward& call) {
       !encode_boxes(maps.k, call.k, Tile::keys) || !encode_boxes(maps.v, call.v, Tile::keys))
     return false;
   const Sizes sizes(call.q, call.k, call.causal);
-  const int64_t rows = sizes.batch * sizes.heads * sizes.queries;
-  const Tensor sums = workspace({rows, Tile::Dim}, DType::f32);
-  const Tensor statistics = workspace({rows, sizeof(QueryStatistics) / sizeof(float)}, DType::f32);
-  const Tensor counts = workspace({rows / Tile::queries + 1}, DType::i32);
-  const int64_t tiles = sizes.batch * (sizes.keys / Tile::keys);
+  const int64_t tiles = sizes.batch * ceil_div(sizes.keys, Tile::keys);  // of keys
+  const int64_t rows = tiles * Tile::keys * sizes.heads;
   const int64_t channels = (sizes.heads + 2 * sizes.kv_heads) * Tile::Dim;
-  Tensor column_sums;
-  if (Sums) column_sums = workspace({tiles * Tile::warps, channels}, DType::f32);
-  QueryStatistics* const of_queries = static_cast<QueryStatistics*>(statistics.raw_data());
-  int* const turns = static_cast<int*>(counts.raw_data());
-  const HopperArguments<T> arguments{
+  BackwardMemory memory{
+      .sums = workspace({rows, Tile::Dim}, DType::f32),
+      .statistics = workspace({rows, sizeof(QueryStatistics) / sizeof(float)}, DType::f32),
+      .counts = workspace({rows / Tile::queries + 1}, DType::i32)};
+  if (Sums) memory.column_sums = workspace({tiles * Tile::warps, channels}, DType::f32);
+  QueryStatistics* const of_queries = static_cast<QueryStatistics*>(memory.statistics.raw_data());
+  int* const turns = static_cast<int*>(memory.counts.raw_data());
+  HopperArguments<T> arguments{
       .dq = Heads<T>(call.dq),
       .dk = Heads<T>(call.dk),
       .dv = Heads<T>(call.dv),
       .sizes = sizes,
       .scale = static_cast<float>(call.scale),
       .statistics = of_queries,
-      .sums = static_cast<float*>(sums.raw_data()),
+      .sums = static_cast<float*>(memory.sums.raw_data()),
       .turns = turns,
       .taken = turns + rows / Tile::queries,
-      .column_sums = Sums ? static_cast<float*>(column_sums.raw_data()) : nullptr};
+      .column_sums = Sums ? static_cast<float*>(memory.column_sums.raw_data()) : nullptr,
+      .documents = {}};
+  if (is_document_walk<Walk>) arguments.documents = document_tiles<Tile>(call, sizes, memory);
   const dim3 grid(static_cast<unsigned>(sizes.heads),
-                  static_cast<unsigned>(sizes.queries / (256 / (Tile::Dim / 8))),
+                  static_cast<unsigned>(tiles / sizes.batch * Tile::keys / (256 / (Tile::Dim / 8))),
                   static_cast<unsigned>(sizes.batch));
-  launch(prepare_kernel<T, Tile>, grid, 256, 0, Heads<T>(call.dout), Heads<T>(call.out),
+  launch(prepare_kernel<T, Tile, Walk>, grid, 256, 0, Heads<T>(call.dout), Heads<T>(call.out),
          call.lse.as<float>(), arguments, of_queries);
   const int64_t blocks = std::min<int64_t>(tiles * sizes.kv_heads, properties().multiprocessors);
-  launch(backward_kernel<T, Tile, Sums>, static_cast<unsigned>(blocks), Tile::threads,
+  launch(backward_kernel<T, Tile, Walk, Sums>, static_cast<unsigned>(blocks), Tile::threads,
          Tile::shared_bytes, arguments, maps);
+  if (is_document_walk<Walk>)
+    repair_backward<T, Tile::Dim>(call, arguments.documents.spans, arguments.documents.suspects);
   if (Sums) {
     TensorView to = call.sums;
     to.shape = {1, channels};
     to.strides = {channels, 1};
-    reduce_kernels.reduce(Reduction::sum, column_sums, {.view = to});
+    reduce_kernels.reduce(Reduction::sum, memory.column_sums, {.view = to});
   }
   return true;
 }
 
+template <class T, template <class> class Walk>
+bool run_backward(const AttentionBackward& call) {
+  using Narrow = HopperTile<64>;
+  using Wide = HopperTile<128>;
+  if (call.q.shape[3] == 128) return run_backward<T, Wide, Walk<Wide>, false>(call);
+  return call.sums.present ? run_backward<T, Narrow, Walk<Narrow>, true>(call)
+                           : run_backward<T, Narrow, Walk<Narrow>, false>(call);
+}
+
 template <class T>
 bool run_backward(const AttentionBackward& call) {
-  if (call.q.shape[3] == 128) return run_backward<T, HopperTile<128>, false>(call);
-  return call.sums.present ? run_backward<T, HopperTile<64>, true>(call)
-                           : run_backward<T, HopperTile<64>, false>(call);
+  return call.documents.present() ? run_backward<T, DocumentWalk>(call)
+                                  : run_backward<T, KeyWalk>(call);
 }
 
 }  // namespace

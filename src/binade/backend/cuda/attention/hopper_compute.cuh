@@ -1,6 +1,7 @@
 #pragma once
 
 #include "binade/backend/cuda/attention/hopper_column_sums.cuh"
+#include "binade/backend/cuda/attention/hopper_rows.cuh"
 #include "binade/backend/cuda/attention/hopper_tile.cuh"
 #include "binade/backend/cuda/common/fast_math.cuh"
 
@@ -9,24 +10,6 @@ namespace binade::backend::cuda::native {
 
 using hopper::narrow_pair;
 using hopper::widen_pair;
-
-// 4 x 4 transpose among the four lanes that hold a row of a matmul's result: from 2 columns of four
-// groups of 8 to all 8 columns of one.
-__device__ inline void transpose_quad(uint32_t (&x)[4]) {
-  const bool odd = threadIdx.x % 2 != 0, upper = threadIdx.x / 2 % 2 != 0;
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    const uint32_t other = __shfl_xor_sync(~0u, odd ? x[i] : x[i + 1], 1);
-    x[i] = odd ? other : x[i];
-    x[i + 1] = odd ? x[i + 1] : other;
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const uint32_t other = __shfl_xor_sync(~0u, upper ? x[i] : x[i + 2], 2);
-    x[i] = upper ? other : x[i];
-    x[i + 2] = upper ? x[i + 2] : other;
-  }
-}
 
 // Of memory that other thread blocks wrote.
 __device__ inline float4 load_four(const float* x) {
@@ -42,7 +25,7 @@ __device__ inline float4 load_four(const float* x) {
 // queries], so that probabilities P and the gradients of scores dS are register operands of
 // dv += P^T dout and dk += dS^T q; dS goes through shared memory for dq = dS k. If `Sums`, it also
 // sums the columns of dq, dk and dv.
-template <class T, class Tile, bool Sums>
+template <class T, class Tile, class Walk, bool Sums>
 class HopperCompute {
  public:
   __device__ HopperCompute(const HopperArguments<T>& a, uint32_t shared, HopperBarriers barriers)
@@ -58,7 +41,7 @@ class HopperCompute {
   // beside the next dv. The first dq means nothing: computing it keeps branches away from matmuls.
   __device__ void run() {
     using namespace hopper;
-    KeyWalk<Tile> walk(a_.sizes);
+    Walk walk(a_);
     const auto next_tile = [&] {
       return walk.go_to(indices_.next([&](uint32_t barrier) { arrive_warp(barrier); }));
     };
@@ -79,12 +62,13 @@ class HopperCompute {
       score_matmul(dp, v_address(), dout_address(), 1);
       wait_matmuls<1>();
       hold(s);
-      probabilities(s, walk.tile, query_tile, p);
+      probabilities(s, walk, query_tile, p);
       key_matmul(dv, p, dout_address(), !first);
       if (started) wait_gradients();
       query_matmul(dq, first ? k_.stage ^ 1 : k_.stage);
       wait_matmuls<2>();
       hold(dp);
+      if constexpr (documents) hide(dp, walk, query_tile, 0);  // 0 * NaN would not be 0
       if (left == 1) arrive_warp(barriers_.v_empty(k_.stage));
       if constexpr (Tile::Dim == 64) {
         score_gradients<0, scores>(dp, p, ds);
@@ -119,7 +103,7 @@ class HopperCompute {
         query_tile = walk.first_query_tile();
         left = walk.steps();
         if (more) wait(barriers_.k_full(k_.stage), k_.phase);
-      } else if (++query_tile == walk.query_tiles()) {
+      } else if (++query_tile == walk.end_query_tile()) {
         query_tile = walk.first_query_tile();
         ++h;
       }
@@ -129,6 +113,7 @@ class HopperCompute {
 
  private:
   static constexpr int scores = Tile::queries / 2, pairs = scores / 2, sums = Tile::Dim / 2;
+  static constexpr bool documents = is_document_walk<Walk>;
   static constexpr bool by_query = Tile::queries == 128;  // else warpgroups divide dq's columns
   static constexpr int sixteen_rows = 16 * Tile::row_bytes / 16;  // in units of operands' addresses
 
@@ -205,16 +190,33 @@ class HopperCompute {
     hopper::commit_matmuls();
   }
 
-  // p = exp(scale * s), 0 where the mask hides the key.
-  __device__ void probabilities(float (&s)[scores], int key_tile, int query_tile,
-                                uint32_t (&p)[pairs]) const {
-    const int key = key_tile * Tile::keys, query = query_tile * Tile::queries;
-    if (a_.sizes.causal && query < key + Tile::keys) {
+  // Sets what the mask hides.
+  __device__ void hide(float (&x)[scores], const Walk& walk, int query_tile, float hidden) const {
+    const int key = walk.tile * Tile::keys, query = query_tile * Tile::queries;
+    if constexpr (documents) {
+      if (!walk.hides(query_tile)) return;
+      const int row = key + group_ * 64 + first_row(), column = query + lane_ % 4 * 2;
+      hide_outside<0>(x, seen_from(row, column), hidden);
+      hide_outside<1>(x, seen_from(row + 8, column), hidden);
+    } else if (a_.sizes.causal && query < key + Tile::keys) {
       const int distance = key + group_ * 64 + warp_ * 16 + lane_ / 4 - query - lane_ % 4 * 2;
 #pragma unroll
       for (int i = 0; i < scores; ++i)
-        if (distance + i / 2 % 2 * 8 > i / 4 * 8 + i % 2) s[i] = -INFINITY;
+        if (distance + i / 2 % 2 * 8 > i / 4 * 8 + i % 2) x[i] = hidden;
     }
+  }
+  // The queries that see a key, relative to `query`.
+  __device__ Span seen_from(int key, int query) const {
+    const RowSpans& spans = a_.documents.spans;
+    if (key >= spans.rows) return {0, 0};
+    const Span span = spans.queries(key);
+    return {span.first - query, span.end - query};
+  }
+
+  // p = exp(scale * s)
+  __device__ void probabilities(float (&s)[scores], const Walk& walk, int query_tile,
+                                uint32_t (&p)[pairs]) const {
+    hide(s, walk, query_tile, -INFINITY);
     const float factor = a_.scale * log2_e;
 #pragma unroll
     for (int i = 0; i < scores; i += 2)
@@ -282,13 +284,13 @@ class HopperCompute {
         dq[4 * i + 3] += sum[i].w;
       }
     }
-    const int tiles = a_.sizes.queries / Tile::queries, heads = a_.sizes.heads;
+    const int tiles = Walk(a_).query_tiles(), heads = a_.sizes.heads;
     const int head = part_.index / tiles;
     const int64_t row =
         part_.index % tiles * Tile::queries + (by_query ? group_ * 64 : 0) + first_row();
-    store_rows(
-        dq, a_.dq.at(head / heads, head % heads) + row * a_.dq.row + (by_query ? 0 : group_ * 64),
-        a_.dq.row, a_.scale);
+    store(dq, a_.dq.at(head / heads, head % heads) + row * a_.dq.row + (by_query ? 0 : group_ * 64),
+          a_.dq.row, a_.scale, row);
+    check_finite(dq, head, row);
     sum_columns(dq, a_.scale, head / heads, part_.index % tiles, head % heads);
   }
   __device__ void last_part() {
@@ -301,11 +303,12 @@ class HopperCompute {
   }
 
   // dk or dv of a tile of keys; `first`: of its heads among those of both.
-  __device__ void store_keys(float (&x)[sums], const Heads<T>& to, const KeyWalk<Tile>& walk,
-                             float scale, int first) const {
+  __device__ void store_keys(float (&x)[sums], const Heads<T>& to, const Walk& walk, float scale,
+                             int first) const {
     hopper::hold(x);
     const int64_t row = walk.tile * Tile::keys + group_ * 64 + first_row();
-    store_rows(x, to.at(walk.b, walk.kv) + row * to.row, to.row, scale);
+    store(x, to.at(walk.b, walk.kv) + row * to.row, to.row, scale, row);
+    check_finite(x, a_.sizes.heads + walk.kv, row);
     sum_columns(x, scale, walk.b, walk.tile, a_.sizes.heads + first + walk.kv);
   }
 
@@ -315,30 +318,25 @@ class HopperCompute {
                               int head) const {
     if constexpr (Sums) {
       static_assert(Tile::Dim == 64 && Tile::queries == Tile::keys);
-      const int tiles = a_.sizes.keys / Tile::keys, heads = a_.sizes.heads + 2 * a_.sizes.kv_heads;
+      const int tiles = Walk(a_).key_tiles(), heads = a_.sizes.heads + 2 * a_.sizes.kv_heads;
       const int64_t part = (b * tiles + tile) * Tile::warps + group_ * 4 + warp_;
       store_column_sums(x, scale, a_.column_sums + (part * heads + head) * Tile::Dim);
     }
   }
 
-  // The rows and columns that this thread and its neighbors hold. `at`: its first row.
+  // `row`: the first of the thread's two, which begins at `at`.
   template <int N>
-  __device__ void store_rows(const float (&x)[N], T* at, int64_t row_stride, float scale) const {
-    at += lane_ % 4 * 8;
-#pragma unroll
-    for (int i = 0; i < N; i += 16) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        uint32_t r[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int e = i + 4 * j + 2 * half;
-          r[j] = narrow_pair<T>(x[e] * scale, x[e + 1] * scale);
-        }
-        transpose_quad(r);
-        *reinterpret_cast<uint4*>(at + half * 8 * row_stride + 2 * i) =
-            make_uint4(r[0], r[1], r[2], r[3]);
-      }
+  __device__ void store(const float (&x)[N], T* at, int64_t row_stride, float scale,
+                        int64_t row) const {
+    const int rows = documents ? a_.documents.spans.rows - static_cast<int>(row) : 16;
+    store_rows(x, at, row_stride, {scale, scale}, lane_, rows);
+  }
+  // Marks 16 rows of a head that may have numbers of pairs that are hidden.
+  template <int N>
+  __device__ void check_finite(const float (&x)[N], int head, int64_t row) const {
+    if constexpr (documents) {
+      if (!warp_is_finite(x) && lane_ == 0)
+        a_.documents.suspects[(int64_t{head} * a_.documents.padded_rows + row) / 16] = 1;
     }
   }
   __device__ int first_row() const { return warp_ * 16 + lane_ / 4; }

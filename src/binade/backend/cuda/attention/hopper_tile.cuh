@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 
 #include "binade/backend/cuda/attention/common.cuh"
+#include "binade/backend/cuda/attention/row_spans.cuh"
 #include "binade/backend/cuda/common/hopper.cuh"
 
 // Tiles of Hopper's attention backward, the order in which thread blocks take them, and the
@@ -56,6 +57,16 @@ struct alignas(16) QueryStatistics {
   uint2 minus_lse, minus_delta;
 };
 
+// Within documents; a head's queries in `statistics` are padded to `padded_rows` then.
+struct DocumentTiles {
+  RowSpans spans;
+  int key_tiles, query_tiles;  // of a head
+  int padded_rows;             // of all tiles of keys
+  TileSpan* queries_of_keys;   // [tiles of keys]
+  Span* keys_of_queries;       // [tiles of queries]
+  int* suspects;  // [heads of q and k, padded rows / 16]: not 0 where gradients are not finite
+};
+
 // Arguments of the kernel beside its tensor maps.
 template <class T>
 struct HopperArguments {
@@ -69,6 +80,7 @@ struct HopperArguments {
   // If needed, sums of columns by each warp that computes: [batch, tiles, warps, heads of q, k and
   // v, Dim].
   float* column_sums;
+  DocumentTiles documents;
 };
 
 struct HopperMaps {
@@ -89,7 +101,8 @@ class KeyWalk {
   int b = 0, kv = 0;
   int tile = 0;  // the tile of keys
 
-  __device__ explicit KeyWalk(const Sizes& sizes) : sizes_(sizes) {}
+  template <class T>
+  __device__ explicit KeyWalk(const HopperArguments<T>& a) : sizes_(a.sizes) {}
 
   // Goes to a tile by its index among those of all heads, last ones of a head first. False after
   // the last one.
@@ -104,10 +117,11 @@ class KeyWalk {
 
   __device__ int key_tiles() const { return sizes_.keys / Tile::keys; }
   __device__ int query_tiles() const { return sizes_.queries / Tile::queries; }
-  // The first tile of queries that see the tile of keys.
+  // The tiles of queries that see the tile of keys.
   __device__ int first_query_tile() const {
     return sizes_.causal ? tile * (Tile::keys / Tile::queries) : 0;
   }
+  __device__ int end_query_tile() const { return query_tiles(); }
   // The first head that reads the keys.
   __device__ int first_head() const { return kv * sizes_.group(); }
   // Tiles of queries of all heads that read the tile of keys.
@@ -129,6 +143,58 @@ class KeyWalk {
  private:
   const Sizes& sizes_;
 };
+
+// The same within documents.
+template <class Tile>
+class DocumentWalk {
+ public:
+  int kv = 0, tile = 0;
+  static constexpr int b = 0;
+
+  template <class T>
+  __device__ explicit DocumentWalk(const HopperArguments<T>& a)
+      : sizes_(a.sizes), documents_(a.documents) {}
+
+  __device__ bool go_to(int index) {
+    if (index >= sizes_.kv_heads * key_tiles()) return false;
+    kv = index / key_tiles();
+    tile = key_tiles() - 1 - index % key_tiles();
+    queries_ = documents_.queries_of_keys[tile];
+    return true;
+  }
+
+  __device__ int key_tiles() const { return documents_.key_tiles; }
+  __device__ int query_tiles() const { return documents_.query_tiles; }
+  __device__ int first_query_tile() const { return queries_.some.first; }
+  __device__ int end_query_tile() const { return queries_.some.end; }
+  // Whether some of the queries do not see some of the keys.
+  __device__ bool hides(int query_tile) const {
+    return query_tile < queries_.full.first || query_tile >= queries_.full.end;
+  }
+  __device__ int first_head() const { return kv * sizes_.group(); }
+  __device__ int steps() const { return sizes_.group() * (end_query_tile() - first_query_tile()); }
+
+  __device__ DqTile dq_tile(int h, int q) const {
+    const Span keys = documents_.keys_of_queries[q];
+    return {h * query_tiles() + q, keys.end - 1 - tile, tile == keys.first};
+  }
+
+  template <class F>
+  __device__ void for_each_step(F&& f) const {
+    for (int h = first_head(); h < first_head() + sizes_.group(); ++h)
+      for (int q = first_query_tile(); q < end_query_tile(); ++q) f(h, q);
+  }
+
+ private:
+  const Sizes& sizes_;
+  const DocumentTiles& documents_;
+  TileSpan queries_ = {};
+};
+
+template <class Walk>
+inline constexpr bool is_document_walk = false;
+template <class Tile>
+inline constexpr bool is_document_walk<DocumentWalk<Tile>> = true;
 
 // Barriers in shared memory: a stage is full once its copies or writes are complete, and empty once
 // its readers are done.
