@@ -2,7 +2,8 @@
 """The model of `binade bench step` in PyTorch, measured the same way; prints the same JSON.
 
   torch_step.py [--device cpu|cuda] [--precision fp32,tf32,bf16,fp16,fp8] [--mode eager,compiled,graphs]
-                [--params autocast|masters] [--attention default,cudnn] [--steps N] [--warmup N]
+                [--params autocast|masters] [--attention default,cudnn,flex] [--steps N] [--warmup N]
+                [--window N] [--documents N]
                 [--model gpt2|llama] [--layers N --width N --heads N --hidden N --context N
                 --vocab N --batch N]
 
@@ -13,11 +14,15 @@ clipped to a norm of 1, fp16 with GradScaler, fp8 with one scale per tensor take
 --params says what 16 bits and FP8 mean, as in Binade:
   autocast  f32 parameters and residual stream, cast by torch.autocast
   masters   bf16 parameters and residual stream, f32 master weights under a fused AdamW
+
+--attention flex is FlexAttention, compiled: --window N lets a token see the last N, --documents N packs documents of
+about N tokens, others in every step, that do not see one another.
 """
 import argparse
 import contextlib
 import gc
 import json
+import math
 import statistics
 import time
 
@@ -25,6 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 
 def quantized(x, dtype):
@@ -80,7 +86,7 @@ class Block(nn.Module):
         self.up = linear(o.width, o.hidden * (2 if self.llama else 1), bias=not self.llama)  # Llama: gate and up
         self.down = linear(o.hidden, o.width, bias=not self.llama)
 
-    def forward(self, x, cosine, sine):
+    def forward(self, x, cosine, sine, mask):
         batch, tokens, width = x.shape
         q, k, v = (
             part.view(batch, tokens, self.heads, -1).transpose(1, 2)
@@ -88,7 +94,10 @@ class Block(nn.Module):
         )
         if self.llama:
             q, k = rotated(q, cosine, sine), rotated(k, cosine, sine)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        if mask is None:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            y = flex_attention(q, k, v, block_mask=mask)
         x = x + self.projection(y.transpose(1, 2).reshape(batch, tokens, width))
         y = self.norm2(x)
         if self.llama:
@@ -116,12 +125,12 @@ class LanguageModel(nn.Module):
         self.register_buffer("cosine", angles.cos())
         self.register_buffer("sine", angles.sin())
 
-    def forward(self, tokens, targets):
+    def forward(self, tokens, targets, mask=None, places=None):
         x = self.embedding(tokens)
         if self.positions is not None:
-            x = x + self.positions.weight[: tokens.shape[1]]
+            x = x + (self.positions.weight[: tokens.shape[1]] if places is None else self.positions(places))
         for block in self.blocks:
-            x = block(x, self.cosine, self.sine)
+            x = block(x, self.cosine, self.sine, mask)
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
 
 
@@ -153,6 +162,47 @@ class MasterAdamW:
         torch._foreach_copy_(self.parameters, self.copies)
 
 
+def packed_documents(o):
+    """The number of each token's document and its place there, for documents of about o.documents tokens."""
+    numbers = torch.empty(o.batch, o.context, dtype=torch.int64)
+    places = torch.empty_like(numbers)
+    for row in range(o.batch):
+        at = number = 0
+        while at < o.context:
+            length = min(int(torch.empty(1).log_normal_(math.log(o.documents) - 0.32, 0.8)) + 1, o.context - at)
+            numbers[row, at : at + length] = number
+            places[row, at : at + length] = torch.arange(length)
+            at, number = at + length, number + 1
+    return numbers.to(o.device), places.to(o.device)
+
+
+class Masks:
+    """FlexAttention's masks of the steps; None for plain causal attention."""
+
+    def __init__(self, o, attention):
+        self.o, self.steps = o, 0
+        self.batches = [packed_documents(o) for _ in range(8)] if o.documents else [(None, None)]
+        self.make = torch.compile(create_block_mask)
+        self.fixed = self.mask(None) if attention == "flex" and not o.documents else None
+
+    def mask(self, numbers):
+        o = self.o
+
+        def sees(b, h, q, k):
+            seen = q >= k
+            if o.window:
+                seen = seen & (q - k < o.window)
+            return seen if numbers is None else seen & (numbers[b, q] == numbers[b, k])
+
+        batch = None if numbers is None else o.batch
+        return self.make(sees, batch, None, o.context, o.context, device=o.device)
+
+    def next(self):
+        numbers, places = self.batches[self.steps % len(self.batches)]
+        self.steps += 1
+        return (self.fixed, None) if numbers is None else (self.mask(numbers), places)
+
+
 def measure(o, precision, mode, attention):
     clock = time.process_time if o.cpu_time else time.perf_counter
     torch.manual_seed(0)
@@ -175,11 +225,12 @@ def measure(o, precision, mode, attention):
     tokens = torch.randint(o.vocab, (o.batch, o.context)).to(o.device)
     targets = torch.randint(o.vocab, (o.batch, o.context)).to(o.device)
     low = precision in ("bf16", "fp16", "fp8") and not masters
+    masks = Masks(o, attention)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(o.device, dtype, enabled=low):
-            loss = run(tokens, targets)
+            loss = run(tokens, targets, *masks.next())
         if scaler.is_enabled():
             scaler.scale(loss).backward()
             scaler.unscale_(optimizer)
@@ -238,14 +289,16 @@ def main():
     parser.add_argument("--precision", default="fp32,bf16")
     parser.add_argument("--mode", default="eager,compiled")
     parser.add_argument("--params", default="autocast", choices=["autocast", "masters"])
-    parser.add_argument("--attention", default="default", help="default, cudnn or both, separated by a comma")
+    parser.add_argument("--attention", default="default", help="default, cudnn and flex, separated by commas")
     parser.add_argument("--model", default="gpt2", choices=["gpt2", "llama"])
     parser.add_argument("--cpu-time", action="store_true", help="count CPU time; for --threads 1 on a busy machine")
     for name, value in dict(steps=20, warmup=3, layers=4, width=256, heads=4, hidden=0, context=256, vocab=256,
-                            batch=8, threads=0).items():
+                            batch=8, threads=0, window=0, documents=0).items():
         parser.add_argument("--" + name, type=int, default=value)
     o = parser.parse_args()
     o.hidden = o.hidden or 4 * o.width
+    if (o.window or o.documents) and o.attention != "flex":
+        parser.error("--window and --documents need --attention flex")
     if o.threads > 0:
         torch.set_num_threads(o.threads)
     results = [measure(o, precision, mode, attention) for precision in o.precision.split(",")

@@ -256,6 +256,7 @@ TEST(PackedGraphGpu, GivesTheBitsOfStepsWithoutOne) {
     config.model = model;
     config.width = 128;
     config.heads = 2;
+    config.kv_heads = model == ModelFamily::llama ? 1 : 2;
     config.context = 72;
     config.batch = 3;
     config.pack = true;

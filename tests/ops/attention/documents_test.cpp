@@ -12,7 +12,9 @@
 #include "binade/ops/attention/attention.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/create/create.h"
+#include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
+#include "binade/ops/matmul/linear.h"
 #include "binade/tensor/memory.h"
 #include "support/tensors.h"
 
@@ -51,6 +53,8 @@ std::vector<Case> cases() {
        {.causal = true, .window = 100, .documents = {0, 90, 384, 385, 768}}},
       {"partial tile", 3, 67, 2, 2, 64, {.causal = true, .documents = {0, 60, 67, 134, 150, 201}}},
       {"partial tile, wide", 1, 333, 2, 1, 128, {.causal = true, .window = 77}},
+      {"whole sequences", 3, 197, 2, 2, 64, {.causal = false}},
+      {"whole causal sequences", 2, 200, 4, 2, 128, {.causal = true}},
       {"one token", 1, 1, 1, 1, 64, {.causal = true, .documents = {0, 1}}},
       {"own scale", 1, 256, 2, 2, 64, {.causal = true, .scale = 0.3, .documents = {0, 100, 256}}},
   };
@@ -131,6 +135,57 @@ TEST_F(DocumentsGpu, GiveTheSameBitsEveryTime) {
       EXPECT_TRUE(test::same_bits(once.gradient, again.gradient)) << c.name;
     }
   }
+}
+
+// As varlen_attention has them, beside heads that nobody reads.
+TEST_F(DocumentsGpu, AreSequencesOfVarlenAttention) {
+  for (const int64_t window : {0, 70}) {
+    const SequenceOffsets offsets{{0, 100, 101, 300}};
+    const AttentionOptions options{.causal = true, .window = window};
+    const auto run_on = [&](Device device, DType dtype, decltype(&varlen_attention) attention) {
+      std::vector<Tensor> leaves, outputs;
+      for (const int64_t heads : {4, 2, 2}) {
+        const Tensor all =
+            to(cast(test::noise({300, heads + 1, 64}, static_cast<uint64_t>(leaves.size() + 20),
+                                DType::bf16),
+                    dtype),
+               device);
+        leaves.push_back(all.strided({300, heads, 64}, all.strides(), 0));
+        leaves.back().set_requires_grad(true);
+      }
+      outputs.push_back(attention(leaves[0], leaves[1], leaves[2], offsets, options));
+      const std::vector<Tensor> seeds = {
+          to(cast(test::noise({300, 4, 64}, 30, DType::bf16), dtype), device)};
+      autograd::run_backward(outputs, seeds);
+      for (const Tensor& leaf : leaves) outputs.push_back(leaf.grad());
+      for (Tensor& x : outputs) x = to(x.detach(), Device::cpu());
+      return outputs;
+    };
+    const std::vector<Tensor> found = run_on(Device::cuda(), DType::bf16, varlen_attention);
+    const std::vector<Tensor> expected =
+        run_on(Device::cpu(), DType::f64, varlen_attention_composite);
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_LT(distance(found[i], expected[i]), 4 * epsilon(DType::bf16)) << i << " " << window;
+  }
+}
+
+// The kernel also sums the gradient for the bias of the layer before it.
+TEST_F(DocumentsGpu, GiveTheGradientOfTheBiasBeforeThem) {
+  const Case c{"", 1, 300, 2, 1, 64, {.causal = true, .documents = {0, 40, 170, 300}}};
+  const auto gradient = [&](Device device, DType dtype, decltype(&packed_attention) attention) {
+    const auto of = [&](const Shape& shape, uint64_t stream, double factor) {
+      return to(cast(cast(test::noise(shape, stream) * factor, DType::bf16), dtype), device);
+    };
+    Tensor x = of({1, 300, 64}, 40, 1), weight = of({256, 64}, 41, 0.125), bias = of({256}, 42, 1);
+    bias.set_requires_grad(true);
+    const Tensor outputs[] = {attention(linear(x, weight, bias), c.heads, c.kv_heads, c.options)};
+    const Tensor seeds[] = {of(c.out_shape(), 43, 1)};
+    autograd::run_backward(outputs, seeds);
+    return to(bias.grad(), Device::cpu());
+  };
+  EXPECT_LT(distance(gradient(Device::cuda(), DType::bf16, packed_attention),
+                     gradient(Device::cpu(), DType::f64, packed_attention_composite)),
+            4 * epsilon(DType::bf16));
 }
 
 // Tokens `begin` .. `end` of a batch of one sequence.

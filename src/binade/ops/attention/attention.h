@@ -60,7 +60,9 @@ struct SequenceOffsets {
 // Attention inside each sequence. q [queries, heads, dim]; k and v [keys, kv_heads, dim]; the
 // result has q's shape. In tiles like scaled_dot_product_attention: memory grows with the number of
 // rows, work with the squares of the sequences' lengths. `causal` aligns the last query of a
-// sequence with its last key. Offsets are on the host, so nothing waits for a GPU.
+// sequence with its last key. Offsets are on the host, so nothing waits for a GPU. Where
+// backend::attends_documents, sequences with as many keys as queries are one kernel each way, with
+// a window, too.
 Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                         const SequenceOffsets& offsets, const AttentionOptions& options = {});
 Tensor varlen_attention_composite(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "binade/ops/attention/attention.h"
@@ -22,6 +23,8 @@ Tensor sequence_of(const Tensor& x, int64_t begin, int64_t end) {
 
 // Kernels of documents read and write 16 bytes at a time.
 bool is_aligned(const Tensor& x) { return reinterpret_cast<uintptr_t>(x.raw_data()) % 16 == 0; }
+// x, or a copy on a GPU.
+Tensor aligned(const Tensor& x) { return x.device().is_cuda() && !is_aligned(x) ? clone(x) : x; }
 
 // Attention of packed sequences: q and out [queries, heads, dim]; k and v [keys, kv_heads, dim].
 // The kernels get one call for each sequence, or one for all if the device has kernels for
@@ -85,6 +88,7 @@ class PackedSequences {
             .dv = all(x.dv)};
   }
   void backward(const Backward& x) const {
+    if (on_device_) return backend::of(x.q).attention.backward(call(x));
     std::vector<backend::AttentionBackward> calls;
     for_each([&](int64_t query, int64_t query_end, int64_t key, int64_t key_end) {
       calls.push_back({.dout = sequence_of(x.dout, query, query_end),
@@ -125,6 +129,22 @@ class PackedSequences {
   Tensor lse_;
 };
 
+// Heads of so many rows.
+struct HeadRows {
+  DType dtype;
+  int64_t rows, dim;
+  Device device;
+};
+
+// Whether the device attends within documents of such heads with these options.
+bool has_kernel(const HeadRows& heads, const AttentionOptions& options) {
+  constexpr int64_t most_rows =
+      1 << 20;  // kernels count them in 32 bits and start a thread for each
+  const bool plain = options.softcap == 0 && !options.mask.defined() && options.dropout == 0;
+  return plain && heads.rows > 0 && heads.rows < most_rows && scale_of(options, heads.dim) > 0 &&
+         backend::attends_documents(heads.dtype, heads.dim, heads.device);
+}
+
 void check_varlen(const Tensor& q, const Tensor& k, const Tensor& v, const SequenceOffsets& offsets,
                   const AttentionOptions& options) {
   const char* op = "varlen_attention";
@@ -154,6 +174,24 @@ void check_varlen(const Tensor& q, const Tensor& k, const Tensor& v, const Seque
   }
 }
 
+// The sequences of varlen_attention as documents; none if the device has no kernels for them.
+std::optional<DeviceDocuments> varlen_documents(std::span<const Tensor> inputs,
+                                                const SequenceOffsets& offsets,
+                                                const AttentionOptions& options) {
+  const Tensor& q = inputs[0];
+  const bool fits = std::all_of(inputs.begin(), inputs.end(), [&](const Tensor& x) {
+    const Strides& strides = x.strides();
+    return x.dtype() == q.dtype() && is_aligned(x) && strides[0] % 8 == 0 && strides[1] % 8 == 0 &&
+           strides[2] == 1;
+  });
+  const DType dtype = amp::input_type(Op::varlen_attention, inputs).value_or(q.dtype());
+  const bool same_keys = offsets.keys.empty() || offsets.keys == offsets.queries;
+  if (!fits || !same_keys || !has_kernel({dtype, q.size(0), q.size(2), q.device()}, options))
+    return std::nullopt;
+  return DeviceDocuments{.bounds = to(document_bounds(offsets.queries), q.device()),
+                         .window = options.window};
+}
+
 }  // namespace
 
 Tensor document_bounds(const std::vector<int64_t>& documents) {
@@ -173,16 +211,13 @@ std::optional<DeviceDocuments> ops::device_documents(const Tensor& qkv, int64_t 
                                                      const AttentionOptions& options) {
   const int64_t tokens = qkv.size(1);
   const bool has_documents = !options.documents.empty() || options.bounds.defined();
-  if (!has_documents && (options.window == 0 || options.window >= tokens)) return std::nullopt;
-  // Kernels count rows in 32 bits and begin a thread for each.
-  constexpr int64_t most_rows = 1 << 20;
-  const int64_t rows = qkv.size(0) * tokens;
-  const bool plain = options.softcap == 0 && !options.mask.defined() && options.dropout == 0;
-  if (!plain || rows == 0 || rows >= most_rows || !(scale_of(options, dim) > 0) || !is_aligned(qkv))
-    return std::nullopt;
+  const bool has_window = options.window > 0 && options.window < tokens;
+  // The kernels for whole sequences want full tiles.
+  if (!has_documents && !has_window && tokens % 128 == 0) return std::nullopt;
   const Tensor inputs[] = {qkv};
   const DType dtype = amp::input_type(Op::packed_attention, inputs).value_or(qkv.dtype());
-  if (!backend::attends_documents(dtype, dim, qkv.device())) return std::nullopt;
+  const HeadRows heads{dtype, qkv.size(0) * tokens, dim, qkv.device()};
+  if (!is_aligned(qkv) || !has_kernel(heads, options)) return std::nullopt;
   if (!has_documents) return DeviceDocuments{.length = tokens, .window = options.window};
   return DeviceDocuments{.bounds = options.bounds.defined()
                                        ? options.bounds
@@ -236,7 +271,9 @@ Tensor ops::packed_documents(const Tensor& qkv, const HeadCounts& counts,
 Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                         const SequenceOffsets& offsets, const AttentionOptions& options) {
   check_varlen(q, k, v, offsets, options);
-  if (needs_composite(options, k.size(0)))
+  const Tensor inputs[] = {q, k, v};
+  const std::optional<DeviceDocuments> on_device = varlen_documents(inputs, offsets, options);
+  if (!on_device && needs_composite(options, k.size(0)))
     return varlen_attention_composite(q, k, v, offsets, options);
   const Call call(Op::varlen_attention, {q, k, v});
   require_same_dtype("varlen_attention", call[0], call[1]);
@@ -244,15 +281,21 @@ Tensor varlen_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const Tensor qs = unit_last_stride(call[0]), ks = unit_last_stride(call[1]),
                vs = unit_last_stride(call[2]);
   const Tensor y = Tensor::empty(q.shape(), qs.dtype(), q.device());
-  PackedSequences sequences(offsets, options, q.size(2));
+  PackedSequences sequences(offsets, options, q.size(2), on_device);
   sequences.forward(qs, ks, vs, y);
   return call.result(y, [=, q = Saved(qs), k = Saved(ks), v = Saved(vs), y = Saved(y)](
                             const Tensor& dy, GradSlots dx) {
     const Tensor dq = Tensor::empty(q->shape(), q->dtype(), dy.device());
     const Tensor dk = Tensor::empty(k->shape(), k->dtype(), dy.device()),
                  dv = Tensor::empty_like(dk);
-    sequences.backward(
-        {.dout = dense(dy), .q = q, .k = k, .v = v, .out = y, .dq = dq, .dk = dk, .dv = dv});
+    sequences.backward({.dout = aligned(dense(dy)),
+                        .q = q,
+                        .k = k,
+                        .v = v,
+                        .out = y,
+                        .dq = dq,
+                        .dk = dk,
+                        .dv = dv});
     dx[0].add(dq);
     dx[1].add(dk);
     dx[2].add(dv);
