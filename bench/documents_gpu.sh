@@ -10,7 +10,7 @@ here=$(dirname "$0")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Conversations of 20 to 1000 bytes, a token each, 255 on average.
+# Conversations of up to 1000 bytes, a token each, 286 on average.
 "$python" - "$folder/chat.jsonl" << 'END'
 import json, random, sys
 random.seed(1)
@@ -28,22 +28,21 @@ rate() {
     END { s = (time[n] - time[100]) / (n - 100); printf "%-28s %8.3f ms per step %9.0f tokens/s\n", name, s * 1000, 32768 / s }' \
     "$folder/$1/metrics.jsonl"
 }
-model="--layers 12 --width 768 --heads 12 --context 1024 --batch 32 --precision bf16 --params masters --device cuda"
+model="--model gpt2 --layers 12 --width 768 --heads 12 --context 1024 --batch 32"
+types="--precision bf16 --params masters --device cuda"
 train="--eval-every 0 --checkpoint-every 0 --sample 0 --layer-stats 0 --log-every 1 --steps 250 --quiet"
-for turn in 1 2; do
-  for graph in off on; do
-    "$binade" train --model gpt2 $model $train --graph $graph --data "$folder/chat.jsonl" --pack --out "$folder/packed"
-    rate packed "packed, graph $graph"
-    "$binade" train --model gpt2 $model $train --graph $graph --data builtin --out "$folder/plain"
-    rate plain "plain causal, graph $graph"
-    rm -rf "$folder/packed" "$folder/plain"
-  done
+for graph in off on off on; do
+  "$binade" train $model $types $train --graph $graph --data "$folder/chat.jsonl" --pack --out "$folder/packed"
+  rate packed "packed, graph $graph"
+  "$binade" train $model $types $train --graph $graph --data builtin --out "$folder/plain"
+  rate plain "plain causal, graph $graph"
+  rm -rf "$folder/packed" "$folder/plain"
 done
 
 rate_of='s/.*"tokens_per_second": *\([0-9.]*\).*/\1 tokens\/s/p'
-torch() { "$python" "$here/torch_step.py" --device cuda --precision bf16 --params masters --mode compiled "$@" | sed -n "$rate_of"; }
+torch() { "$python" "$here/torch_step.py" $types --mode compiled --attention flex "$@" | sed -n "$rate_of"; }
 echo "PyTorch, FlexAttention, documents of about 255 tokens:"
-torch $(echo "$model" | sed 's/--precision.*//') --vocab 256 --attention flex --documents 255 --warmup 100 --steps 50
+torch $model --vocab 256 --documents 255 --warmup 100 --steps 50
 
 for size in "2048 16" "8192 4"; do
   context=${size% *} batch=${size#* }
@@ -54,9 +53,8 @@ for size in "2048 16" "8192 4"; do
       \"num_hidden_layers\": 4, \"max_position_embeddings\": 32768, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0,
       \"sliding_window\": $window, \"vocab_size\": 256, \"tie_word_embeddings\": false}"
     echo "window $window, T$context:"
-    "$binade" bench step $options --architecture "$config" --precision bf16 --params masters --device cuda --json \
-      --warmup 300 --steps 100 | sed -n "$rate_of"
+    "$binade" bench step $options --architecture "$config" $types --json --warmup 300 --steps 100 | sed -n "$rate_of"
   done
   echo "PyTorch, FlexAttention, window 1024, T$context:"
-  torch $options --attention flex --window 1024 --warmup 300 --steps 100
+  torch $options --window 1024 --warmup 300 --steps 100
 done

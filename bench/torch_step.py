@@ -16,7 +16,7 @@ clipped to a norm of 1, fp16 with GradScaler, fp8 with one scale per tensor take
   masters   bf16 parameters and residual stream, f32 master weights under a fused AdamW
 
 --attention flex is FlexAttention, compiled: --window N lets a token see the last N, --documents N packs documents of
-about N tokens, others in every step, that do not see one another.
+N tokens on average before the last of a sequence is cut, others in every step, that do not see one another.
 """
 import argparse
 import contextlib

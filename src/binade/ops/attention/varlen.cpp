@@ -138,8 +138,8 @@ struct HeadRows {
 
 // Whether the device attends within documents of such heads with these options.
 bool has_kernel(const HeadRows& heads, const AttentionOptions& options) {
-  constexpr int64_t most_rows =
-      1 << 20;  // kernels count them in 32 bits and start a thread for each
+  // Kernels count rows in 32 bits and start a thread for each.
+  constexpr int64_t most_rows = 1 << 20;
   const bool plain = options.softcap == 0 && !options.mask.defined() && options.dropout == 0;
   return plain && heads.rows > 0 && heads.rows < most_rows && scale_of(options, heads.dim) > 0 &&
          backend::attends_documents(heads.dtype, heads.dim, heads.device);
@@ -179,15 +179,16 @@ std::optional<DeviceDocuments> varlen_documents(std::span<const Tensor> inputs,
                                                 const SequenceOffsets& offsets,
                                                 const AttentionOptions& options) {
   const Tensor& q = inputs[0];
+  const DType dtype = amp::input_type(Op::varlen_attention, inputs).value_or(q.dtype());
+  const bool same_keys = offsets.keys.empty() || offsets.keys == offsets.queries;
+  if (!same_keys || !has_kernel({dtype, q.size(0), q.size(2), q.device()}, options))
+    return std::nullopt;
   const bool fits = std::all_of(inputs.begin(), inputs.end(), [&](const Tensor& x) {
     const Strides& strides = x.strides();
     return x.dtype() == q.dtype() && is_aligned(x) && strides[0] % 8 == 0 && strides[1] % 8 == 0 &&
            strides[2] == 1;
   });
-  const DType dtype = amp::input_type(Op::varlen_attention, inputs).value_or(q.dtype());
-  const bool same_keys = offsets.keys.empty() || offsets.keys == offsets.queries;
-  if (!fits || !same_keys || !has_kernel({dtype, q.size(0), q.size(2), q.device()}, options))
-    return std::nullopt;
+  if (!fits) return std::nullopt;
   return DeviceDocuments{.bounds = to(document_bounds(offsets.queries), q.device()),
                          .window = options.window};
 }
@@ -217,7 +218,7 @@ std::optional<DeviceDocuments> ops::device_documents(const Tensor& qkv, int64_t 
   const Tensor inputs[] = {qkv};
   const DType dtype = amp::input_type(Op::packed_attention, inputs).value_or(qkv.dtype());
   const HeadRows heads{dtype, qkv.size(0) * tokens, dim, qkv.device()};
-  if (!is_aligned(qkv) || !has_kernel(heads, options)) return std::nullopt;
+  if (!has_kernel(heads, options) || !is_aligned(qkv)) return std::nullopt;
   if (!has_documents) return DeviceDocuments{.length = tokens, .window = options.window};
   return DeviceDocuments{.bounds = options.bounds.defined()
                                        ? options.bounds
@@ -247,16 +248,15 @@ Tensor ops::packed_documents(const Tensor& qkv, const HeadCounts& counts,
   const bool one_call = on_device.has_value();
   Tensor result =
       call.result(y, [=, qkv = Saved(in), y = Saved(y)](const Tensor& dy, GradSlots dx) {
-        const Tensor dqkv = Tensor::empty_like(qkv.get()), dout = dense(dy);
-        const PackedSequences::Backward args{
-            .dout = queries(one_call && !is_aligned(dout) ? clone(dout) : dout),
-            .q = queries(qkv),
-            .k = keys(qkv),
-            .v = values(qkv),
-            .out = queries(y),
-            .dq = queries(dqkv),
-            .dk = keys(dqkv),
-            .dv = values(dqkv)};
+        const Tensor dqkv = Tensor::empty_like(qkv.get());
+        const PackedSequences::Backward args{.dout = queries(aligned(dense(dy))),
+                                             .q = queries(qkv),
+                                             .k = keys(qkv),
+                                             .v = values(qkv),
+                                             .out = queries(y),
+                                             .dq = queries(dqkv),
+                                             .dk = keys(dqkv),
+                                             .dv = values(dqkv)};
         if (one_call) {
           packed_backward(sequences.call(args), dqkv, dx[0]);
         } else {
