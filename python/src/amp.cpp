@@ -1,6 +1,6 @@
 #include <nanobind/stl/map.h>
 #include "binade/amp/autocast.h"
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/amp/grad_scaler.h"
 #include "binade/amp/policy.h"
 #include "binade/amp/trace.h"
@@ -11,12 +11,12 @@
 namespace binade::python {
 namespace {
 
-using amp::Fp8Recipe;
+using amp::Recipe;
 
 amp::Fp8Format parse_format(const std::string& text) {
   if (text == "hybrid") return amp::Fp8Format::hybrid;
   if (text == "e4m3") return amp::Fp8Format::e4m3;
-  fail("Fp8Recipe",
+  fail("Recipe",
        {.argument = "format", .expected = "hybrid or e4m3", .found = "'" + text + "'"});
 }
 
@@ -92,39 +92,39 @@ void bind_autocast(nb::module_& m) {
 }
 
 void bind_fp8(nb::module_& m) {
-  nb::class_<Fp8Recipe>(m, "_Fp8Recipe")
+  nb::class_<Recipe>(m, "_Fp8Recipe")
       .def(nb::init<>())
       .def_prop_rw(
-          "scaling", [](const Fp8Recipe& self) { return std::string(amp::name(self.scaling)); },
-          [](Fp8Recipe& self, const std::string& text) {
+          "scaling", [](const Recipe& self) { return std::string(amp::name(self.scaling)); },
+          [](Recipe& self, const std::string& text) {
             self.scaling = amp::parse_fp8_scaling(text);
           })
       .def_prop_rw(
           "format",
-          [](const Fp8Recipe& self) {
+          [](const Recipe& self) {
             return self.format == amp::Fp8Format::hybrid ? "hybrid" : "e4m3";
           },
-          [](Fp8Recipe& self, const std::string& text) { self.format = parse_format(text); })
-      .def_rw("history", &Fp8Recipe::history)
-      .def_rw("most_recent", &Fp8Recipe::most_recent)
-      .def_rw("margin", &Fp8Recipe::margin)
-      .def_rw("power_of_two", &Fp8Recipe::power_of_two)
-      .def_rw("eps", &Fp8Recipe::eps)
-      .def_rw("forward", &Fp8Recipe::forward)
-      .def_rw("dgrad", &Fp8Recipe::dgrad)
-      .def_rw("wgrad", &Fp8Recipe::wgrad)
-      .def_rw("fast_accumulation", &Fp8Recipe::fast_accumulation)
-      .def_rw("head", &Fp8Recipe::head)
-      .def_rw("hidden", &Fp8Recipe::hidden)
-      .def_rw("skip_first", &Fp8Recipe::skip_first)
-      .def_rw("skip_last", &Fp8Recipe::skip_last)
-      .def_rw("exclude", &Fp8Recipe::exclude)
-      .def("check", &Fp8Recipe::check);
+          [](Recipe& self, const std::string& text) { self.format = parse_format(text); })
+      .def_rw("history", &Recipe::history)
+      .def_rw("most_recent", &Recipe::most_recent)
+      .def_rw("margin", &Recipe::margin)
+      .def_rw("power_of_two", &Recipe::power_of_two)
+      .def_rw("eps", &Recipe::eps)
+      .def_rw("forward", &Recipe::forward)
+      .def_rw("dgrad", &Recipe::dgrad)
+      .def_rw("wgrad", &Recipe::wgrad)
+      .def_rw("fast_accumulation", &Recipe::fast_accumulation)
+      .def_rw("head", &Recipe::head)
+      .def_rw("hidden", &Recipe::hidden)
+      .def_rw("skip_first", &Recipe::skip_first)
+      .def_rw("skip_last", &Recipe::skip_last)
+      .def_rw("exclude", &Recipe::exclude)
+      .def("check", &Recipe::check);
   m.def(
       "_fp8_autocast",
-      [](bool enabled, const Fp8Recipe& recipe) {
+      [](bool enabled, const Recipe& recipe) {
         recipe.check();
-        return Scope::of<amp::Fp8Autocast>(amp::Fp8State{.enabled = enabled, .recipe = recipe});
+        return Scope::of<amp::QuantizedAutocast>(amp::RecipeState{.enabled = enabled, .recipe = recipe});
       },
       "enabled"_a, "recipe"_a);
 }

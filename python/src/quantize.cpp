@@ -1,9 +1,9 @@
-#include "binade/ops/fp8/quantize.h"
+#include "binade/ops/quantized/quantize.h"
 
 #include <cmath>
 
-#include "binade/amp/fp8_quantizer.h"
-#include "binade/backend/fp8_scale.h"
+#include "binade/amp/recipe/layer_scales.h"
+#include "binade/backend/quantize_scale.h"
 #include "binade/base/parallel.h"
 #include "bindings.h"
 #include "codec.h"
@@ -159,10 +159,10 @@ nb::tuple quantize_python(const Tensor& x, const Request& request) {
                         error.underflowed);
 }
 
-amp::Fp8Role parse_role(const std::string& name) {
-  if (name == "activation") return amp::Fp8Role::activation;
-  if (name == "weight") return amp::Fp8Role::weight;
-  if (name == "gradient") return amp::Fp8Role::gradient;
+amp::Role parse_role(const std::string& name) {
+  if (name == "activation") return amp::Role::input;
+  if (name == "weight") return amp::Role::weight;
+  if (name == "gradient") return amp::Role::gradient;
   fail("quantize", {.argument = "role",
                     .expected = "activation, weight or gradient",
                     .found = "'" + name + "'"});
@@ -187,7 +187,7 @@ void bind_quantize(nb::module_& m) {
   m.def(
       "_scale_group",
       [](const std::string& scaling, const std::string& role) {
-        amp::Fp8Recipe recipe;
+        amp::Recipe recipe;
         recipe.scaling = amp::parse_fp8_scaling(scaling);
         const ScaleGroup group = amp::scale_group(recipe, parse_role(role));
         return std::pair(group.rows, group.columns);

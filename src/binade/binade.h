@@ -3,9 +3,10 @@
 // Everything a program needs: tensors, ops, autograd, mixed precision, modules, optimizers and the
 // doctor.
 #include "binade/amp/autocast.h"
-#include "binade/amp/fp8.h"
 #include "binade/amp/grad_scaler.h"
 #include "binade/amp/policy.h"
+#include "binade/amp/recipe/state.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/amp/trace.h"
 #include "binade/autograd/anomaly.h"
 #include "binade/autograd/grad.h"
@@ -48,7 +49,6 @@
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
-#include "binade/ops/fp8/quantize.h"
 #include "binade/ops/function.h"
 #include "binade/ops/index/index.h"
 #include "binade/ops/index/mask.h"
@@ -64,6 +64,7 @@
 #include "binade/ops/norm/norm.h"
 #include "binade/ops/norm/softmax.h"
 #include "binade/ops/print.h"
+#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/recompute.h"
 #include "binade/ops/reduce/reduce.h"
 #include "binade/ops/shape/pad.h"

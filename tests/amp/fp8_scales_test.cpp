@@ -4,15 +4,15 @@
 #include <cmath>
 #include <limits>
 
-#include "binade/amp/fp8.h"
-#include "binade/amp/fp8_quantizer.h"
+#include "binade/amp/recipe/state.h"
+#include "binade/amp/recipe/layer_scales.h"
 #include "binade/binade.h"
 
 // Scales and histories of delayed recipes, which losses say little about.
 namespace binade {
 namespace {
 
-using amp::Fp8Recipe;
+using amp::Recipe;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
@@ -24,11 +24,11 @@ class KnownAmaxes : public ::testing::Test {
     fill_(layer.weight, 0.5);
   }
 
-  void forward_and_backward(const Fp8Recipe& recipe, double x = 2) {
-    const amp::Fp8Autocast fp8(recipe);
+  void forward_and_backward(const Recipe& recipe, double x = 2) {
+    const amp::QuantizedAutocast fp8(recipe);
     sum(layer(full({2, 8}, x)) * 4.0).backward();
   }
-  void step(const Fp8Recipe& recipe, double x = 2) {
+  void step(const Recipe& recipe, double x = 2) {
     sgd.zero_grad();
     forward_and_backward(recipe, x);
     sgd.step();
@@ -65,7 +65,7 @@ TEST_F(KnownAmaxes, LeaveAMargin) {
 }
 
 TEST_F(KnownAmaxes, AreRememberedForTheLengthOfTheHistory) {
-  const Fp8Recipe recipe{.history = 3};
+  const Recipe recipe{.history = 3};
   for (const double x : {7.0, 2.0, 1.0}) step(recipe, x);
   EXPECT_THAT(state("input.history"), ElementsAre(1, 2, 7));
   EXPECT_THAT(state("input.scale"), ElementsAre(448 / 7.0));
@@ -92,11 +92,11 @@ TEST_F(KnownAmaxes, StartAnewWithAnotherLengthOfHistory) {
 }
 
 TEST_F(KnownAmaxes, AreNotRecordedWithoutGradients) {
-  const Fp8Recipe recipe{.history = 4};
+  const Recipe recipe{.history = 4};
   forward_and_backward(recipe);
   {
     const NoGrad no_grad;
-    const amp::Fp8Autocast fp8(recipe);
+    const amp::QuantizedAutocast fp8(recipe);
     layer(full({2, 8}, 100));
   }
   EXPECT_THAT(state("input.pending"), ElementsAre(2));
@@ -108,7 +108,7 @@ TEST_F(KnownAmaxes, AreNotRecordedWithoutGradients) {
 // is dropped in both cases, and the finite ones of the step stay.
 TEST_F(KnownAmaxes, AreDroppedIfTheyAreNotFinite) {
   const double infinity = std::numeric_limits<double>::infinity();
-  const Fp8Recipe recipe{.history = 4};
+  const Recipe recipe{.history = 4};
   forward_and_backward(recipe, infinity);
   sgd.zero_grad();
   const NoGrad no_grad;
@@ -121,7 +121,7 @@ TEST_F(KnownAmaxes, AreDroppedIfTheyAreNotFinite) {
     {
       const autograd::EnableGrad grad;
       for (const double x : {first, second}) {
-        const amp::Fp8Autocast fp8(recipe);
+        const amp::QuantizedAutocast fp8(recipe);
         layer(full({2, 8}, x));
       }
     }
@@ -133,7 +133,7 @@ TEST_F(KnownAmaxes, AreDroppedIfTheyAreNotFinite) {
   EXPECT_THAT(state("input.dropped"), ElementsAre(3));
   {
     const autograd::EnableGrad grad;
-    const amp::Fp8Autocast fp8(recipe);
+    const amp::QuantizedAutocast fp8(recipe);
     layer(full({2, 8}, infinity));
   }
   EXPECT_THAT(state("input.pending"), ElementsAre(0));  // of a saved state
@@ -142,17 +142,17 @@ TEST_F(KnownAmaxes, AreDroppedIfTheyAreNotFinite) {
 
 // A layer that has run takes a saved state as a new one does: nothing of its past rolls in.
 TEST_F(KnownAmaxes, AreReplacedByThoseOfASavedState) {
-  const Fp8Recipe recipe{.history = 2};
+  const Recipe recipe{.history = 2};
   for (const double x : {8.0, 3.0}) step(recipe, x);
   const StateDict saved = layer.state_dict();
   nn::Linear used({.in = 8, .out = 8, .bias = false}), fresh({.in = 8, .out = 8, .bias = false});
   {
-    const amp::Fp8Autocast fp8(recipe);
+    const amp::QuantizedAutocast fp8(recipe);
     sum(used(full({2, 8}, 77))).backward();
   }
   for (nn::Linear* other : {&used, &fresh}) {
     other->load_state_dict(saved);
-    const amp::Fp8Autocast fp8(recipe);
+    const amp::QuantizedAutocast fp8(recipe);
     sum(layer(full({2, 8}, 1.0))).backward();
     other->parameters()[0].zero_grad();
     sum((*other)(full({2, 8}, 1.0))).backward();
@@ -166,16 +166,16 @@ TEST_F(KnownAmaxes, AreReplacedByThoseOfASavedState) {
 
 // A layer's output and gradient under `recipe`, where it ran under `before`, if any, with the same
 // weight.
-std::pair<Tensor, Tensor> after_recipe(const Fp8Recipe* before, const Fp8Recipe& recipe) {
+std::pair<Tensor, Tensor> after_recipe(const Recipe* before, const Recipe& recipe) {
   nn::Linear layer({.in = 16, .out = 16, .bias = false});
   {
     const NoGrad no_grad;
     copy_(layer.weight, randn({16, 16}, {1, 1}));
   }
-  const auto run = [&](const Fp8Recipe& one) {
+  const auto run = [&](const Recipe& one) {
     Tensor x = randn({4, 16}, {1, 2});
     x.set_requires_grad();
-    const amp::Fp8Autocast fp8(one);
+    const amp::QuantizedAutocast fp8(one);
     const Tensor y = layer(x);
     y.backward(randn({4, 16}, {1, 3}));
     return std::pair{y, x.grad()};
@@ -185,7 +185,7 @@ std::pair<Tensor, Tensor> after_recipe(const Fp8Recipe* before, const Fp8Recipe&
 }
 
 TEST_F(KnownAmaxes, OnlyTheNewestCountsIfTheRecipeSaysSo) {
-  const Fp8Recipe recipe{.history = 4, .most_recent = true};
+  const Recipe recipe{.history = 4, .most_recent = true};
   step(recipe, 8);
   EXPECT_THAT(state("input.scale"), ElementsAre(448 / 8.0));
   step(recipe, 2);
@@ -193,21 +193,21 @@ TEST_F(KnownAmaxes, OnlyTheNewestCountsIfTheRecipeSaysSo) {
 }
 
 TEST(Fp8Groups, AreThoseOfThePublishedRecipes) {
-  using amp::Fp8Role, amp::Fp8Scaling, amp::scale_group;
-  const auto group = [](Fp8Scaling scaling, Fp8Role role) {
+  using amp::Role, amp::Fp8Scaling, amp::scale_group;
+  const auto group = [](Fp8Scaling scaling, Role role) {
     return scale_group({.scaling = scaling}, role);
   };
-  EXPECT_EQ(group(Fp8Scaling::row, Fp8Role::activation), (ScaleGroup{1, 0}));
-  EXPECT_EQ(group(Fp8Scaling::block, Fp8Role::activation), (ScaleGroup{1, 128}));
-  EXPECT_EQ(group(Fp8Scaling::block, Fp8Role::gradient), (ScaleGroup{1, 128}));
-  EXPECT_EQ(group(Fp8Scaling::block, Fp8Role::weight), (ScaleGroup{128, 128}));
-  EXPECT_EQ(group(Fp8Scaling::mx, Fp8Role::weight), (ScaleGroup{1, 32}));
+  EXPECT_EQ(group(Fp8Scaling::row, Role::input), (ScaleGroup{1, 0}));
+  EXPECT_EQ(group(Fp8Scaling::block, Role::input), (ScaleGroup{1, 128}));
+  EXPECT_EQ(group(Fp8Scaling::block, Role::gradient), (ScaleGroup{1, 128}));
+  EXPECT_EQ(group(Fp8Scaling::block, Role::weight), (ScaleGroup{128, 128}));
+  EXPECT_EQ(group(Fp8Scaling::mx, Role::weight), (ScaleGroup{1, 32}));
 }
 
 TEST(Fp8Groups, TinyAmaxesCountAsTheRecipesEpsilon) {
-  const Fp8Recipe recipe{.scaling = amp::Fp8Scaling::current, .eps = 2};
-  amp::Fp8Stream unused;
-  const amp::Fp8Quantizer quantizer{recipe, amp::Fp8Role::activation, unused, false};
+  const Recipe recipe{.scaling = amp::Fp8Scaling::current, .eps = 2};
+  amp::ScaleStream unused;
+  const amp::Quantizer quantizer{recipe, amp::Role::input, unused, false};
   const Quantized tiny = quantizer.quantize(full({2, 4}, 1e-3));
   EXPECT_FLOAT_EQ(static_cast<float>(tiny.scale_inv.item()), 2 / 448.0f);
 }
@@ -215,8 +215,8 @@ TEST(Fp8Groups, TinyAmaxesCountAsTheRecipesEpsilon) {
 TEST(Fp8Weight, IsQuantizedAgainAfterAWriteThroughItsAddress) {
   nn::Linear layer({.in = 16, .out = 16, .bias = false});
   const Tensor x = ones({16, 16});
-  const Fp8Recipe recipe{.scaling = amp::Fp8Scaling::current};
-  const amp::Fp8Autocast fp8(recipe);
+  const Recipe recipe{.scaling = amp::Fp8Scaling::current};
+  const amp::QuantizedAutocast fp8(recipe);
   layer(x);
   std::fill_n(layer.weight.mutable_data<float>(), layer.weight.numel(), 2.0f);
   // Codes and sums are exact; the scale of each operand is rounded to f32.
@@ -225,7 +225,7 @@ TEST(Fp8Weight, IsQuantizedAgainAfterAWriteThroughItsAddress) {
 
 TEST(Fp8Weight, IsQuantizedAgainForAnotherRecipe) {
   using enum amp::Fp8Scaling;
-  const Fp8Recipe recipes[] = {{.scaling = current},
+  const Recipe recipes[] = {{.scaling = current},
                                {.scaling = current, .power_of_two = true},
                                {.scaling = current, .eps = 10},
                                {.scaling = row},
@@ -234,9 +234,9 @@ TEST(Fp8Weight, IsQuantizedAgainForAnotherRecipe) {
                                {.scaling = mx},
                                {.scaling = mx, .dgrad = false},
                                {.scaling = delayed, .history = 4}};
-  for (const Fp8Recipe& recipe : recipes) {
+  for (const Recipe& recipe : recipes) {
     const auto [y, dx] = after_recipe(nullptr, recipe);
-    for (const Fp8Recipe& before : recipes) {
+    for (const Recipe& before : recipes) {
       const auto [other_y, other_dx] = after_recipe(&before, recipe);
       const std::string what = std::string(amp::name(before.scaling)) + " before " +
                                std::string(amp::name(recipe.scaling));
@@ -272,7 +272,7 @@ void expect_scales_of_amaxes(bool recompute) {
   for (uint64_t i = 0; i < 3; ++i) {
     adam.zero_grad();
     const amp::Autocast autocast(DType::bf16);
-    const amp::Fp8Autocast fp8(Fp8Recipe{.history = 4});
+    const amp::QuantizedAutocast fp8(Recipe{.history = 4});
     loss_of(model, i).backward();
     adam.step();
   }
@@ -306,7 +306,7 @@ template <class Model>
 void expect_no_trace_without_gradients() {
   Model model({.layers = 2, .width = 32, .heads = 2, .vocab = 64, .context = 16, .seed = 3});
   const amp::Autocast autocast(DType::bf16);
-  const amp::Fp8Autocast fp8(Fp8Recipe{.history = 4});
+  const amp::QuantizedAutocast fp8(Recipe{.history = 4});
   loss_of(model, 0).backward();
   std::map<std::string, std::vector<double>> before;
   for (const auto& [name, tensor] : model.named_buffers()) before[name] = to_vector(tensor);

@@ -1,10 +1,10 @@
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "binade/amp/fp8_quantizer.h"
+#include "binade/amp/recipe/layer_scales.h"
 #include "binade/backend/backend.h"
 #include "binade/binade.h"
 #include "binade/io/safetensors.h"
@@ -12,8 +12,8 @@
 namespace binade {
 namespace {
 
-using amp::Fp8Recipe;
-using amp::Fp8Role;
+using amp::Recipe;
+using amp::Role;
 using amp::Fp8Scaling;
 
 const io::SafetensorsFile& golden() {
@@ -49,7 +49,7 @@ void expect_bytes(const Tensor& data, const Tensor& expected, DType dtype) {
   }
 }
 
-void roll(amp::Fp8Stream& stream, double max_value, backend::DelayedRule rule = {}) {
+void roll(amp::ScaleStream& stream, double max_value, backend::DelayedRule rule = {}) {
   const backend::DelayedScale rolled[] = {{.history = stream.history,
                                            .pending = stream.pending,
                                            .dropped = stream.dropped,
@@ -73,14 +73,14 @@ TEST_P(DelayedGolden, ScalesHistoriesAndBytesOfThirtySteps) {
     const Tensor inputs = golden().load(stream.input), scales = golden().load(prefix + "scale");
     const Tensor bytes = golden().load(prefix + "data"),
                  dropped = golden().load(prefix + "dropped");
-    const Fp8Recipe recipe{.history = history, .most_recent = most_recent, .margin = margin};
-    const Fp8Role role = stream.dtype == DType::e5m2 ? Fp8Role::gradient : Fp8Role::activation;
-    amp::Fp8Stream state;
+    const Recipe recipe{.history = history, .most_recent = most_recent, .margin = margin};
+    const Role role = stream.dtype == DType::e5m2 ? Role::gradient : Role::input;
+    amp::ScaleStream state;
     state.create(history, Device::cpu());
     for (int64_t t = 0; t < inputs.size(0); ++t) {
       SCOPED_TRACE(t);
       ASSERT_EQ(state.scale.item(), scales.data<float>()[t]);
-      const Quantized q = amp::Fp8Quantizer{recipe, role, state, true}.quantize(at_step(inputs, t));
+      const Quantized q = amp::Quantizer{recipe, role, state, true}.quantize(at_step(inputs, t));
       expect_bytes(q.data, at_step(bytes, t), stream.dtype);
       roll(state, stream.dtype == DType::e4m3 ? 448 : 57344, {margin, most_recent});
       ASSERT_EQ(state.dropped.item(), static_cast<double>(dropped.data<int64_t>()[t]));
@@ -134,11 +134,11 @@ TEST(Fp8Golden, CurrentRowBlockAndMxOfThirtySteps) {
 }
 
 TEST(Fp8, AnInfiniteAmaxDoesNotFreezeTheScale) {
-  amp::Fp8Stream state;
+  amp::ScaleStream state;
   state.create(1024, Device::cpu());
-  const Fp8Recipe recipe;
+  const Recipe recipe;
   const auto step = [&](double value) {
-    amp::Fp8Quantizer{recipe, Fp8Role::activation, state, true}.quantize(full({1, 4}, value));
+    amp::Quantizer{recipe, Role::input, state, true}.quantize(full({1, 4}, value));
     roll(state, 448);
   };
   step(2);
@@ -151,7 +151,7 @@ TEST(Fp8, AnInfiniteAmaxDoesNotFreezeTheScale) {
 }
 
 // The state of a small model after some steps in FP8.
-std::vector<double> train(const Fp8Recipe& recipe, bool recompute, int64_t micro_batches,
+std::vector<double> train(const Recipe& recipe, bool recompute, int64_t micro_batches,
                           int steps = 3) {
   nn::GPT model({.layers = 2,
                  .width = 32,
@@ -166,7 +166,7 @@ std::vector<double> train(const Fp8Recipe& recipe, bool recompute, int64_t micro
     for (int64_t i = 0; i < micro_batches; ++i) {
       const Tensor data = randint(0, 64, {2, 17}, {5, static_cast<uint64_t>(step * 10 + i)});
       const amp::Autocast autocast(DType::bf16);
-      const amp::Fp8Autocast fp8(recipe);
+      const amp::QuantizedAutocast fp8(recipe);
       mul(model.loss(slice(data, 1, 0, 16), slice(data, 1, 1, 17)),
           1.0 / static_cast<double>(micro_batches))
           .backward();
@@ -187,13 +187,13 @@ const std::vector<Fp8Scaling> all_scalings = {Fp8Scaling::delayed, Fp8Scaling::c
 TEST(Fp8Training, RecomputeGivesTheSameBitsInEveryRecipe) {
   for (const Fp8Scaling scaling : all_scalings) {
     SCOPED_TRACE(amp::name(scaling));
-    const Fp8Recipe recipe{.scaling = scaling, .history = 4};
+    const Recipe recipe{.scaling = scaling, .history = 4};
     EXPECT_EQ(train(recipe, false, 2), train(recipe, true, 2));
   }
 }
 
 TEST(Fp8Training, EveryRecipeIsCloseToBf16AndNotEqualToIt) {
-  const auto loss = [](const Fp8Recipe* recipe) {
+  const auto loss = [](const Recipe* recipe) {
     nn::Llama model({.layers = 2,
                      .width = 64,
                      .heads = 4,
@@ -204,14 +204,14 @@ TEST(Fp8Training, EveryRecipeIsCloseToBf16AndNotEqualToIt) {
                      .seed = 1});
     const Tensor data = randint(0, 64, {4, 33}, {9, 9});
     const amp::Autocast autocast(DType::bf16);
-    const amp::Fp8Autocast fp8(amp::Fp8State{.enabled = recipe != nullptr,
-                                             .recipe = recipe == nullptr ? Fp8Recipe{} : *recipe});
+    const amp::QuantizedAutocast fp8(amp::RecipeState{.enabled = recipe != nullptr,
+                                             .recipe = recipe == nullptr ? Recipe{} : *recipe});
     return model.loss(slice(data, 1, 0, 32), slice(data, 1, 1, 33)).item();
   };
   const double plain = loss(nullptr);
   for (const Fp8Scaling scaling : all_scalings) {
     for (const auto format : {amp::Fp8Format::hybrid, amp::Fp8Format::e4m3}) {
-      const Fp8Recipe recipe{.scaling = scaling, .format = format};
+      const Recipe recipe{.scaling = scaling, .format = format};
       const double value = loss(&recipe);
       EXPECT_NE(value, plain) << amp::name(scaling);
       EXPECT_NEAR(value, plain, 0.02 * plain) << amp::name(scaling);
@@ -222,10 +222,10 @@ TEST(Fp8Training, EveryRecipeIsCloseToBf16AndNotEqualToIt) {
 TEST(Fp8Training, HistoriesRollOncePerStepWhateverTheMicroBatches) {
   nn::Linear layer({.in = 8, .out = 8});
   optim::SGD sgd(layer.parameters(), {.lr = 0.1});
-  const Fp8Recipe recipe{.history = 8};
+  const Recipe recipe{.history = 8};
   const auto history = [&] { return to_vector(layer.state_dict().at("fp8.input.history")); };
   const auto forward = [&](double size) {
-    const amp::Fp8Autocast fp8(recipe);
+    const amp::QuantizedAutocast fp8(recipe);
     sum(layer(full({2, 8}, size))).backward();
   };
   forward(1);
@@ -242,13 +242,13 @@ TEST(Fp8Training, HistoriesRollOncePerStepWhateverTheMicroBatches) {
 }
 
 TEST(Fp8Training, SavedHistoriesContinueBitForBit) {
-  const Fp8Recipe recipe{.history = 4};
+  const Recipe recipe{.history = 4};
   const auto make = [] {
     return std::make_unique<nn::Linear>(nn::LinearConfig{.in = 16, .out = 16});
   };
   const auto step = [&](nn::Linear& layer, optim::Optimizer& sgd, uint64_t t) {
     sgd.zero_grad();
-    const amp::Fp8Autocast fp8(recipe);
+    const amp::QuantizedAutocast fp8(recipe);
     sum(square(layer(randn({4, 16}, {2, t})))).backward();
     sgd.step();
   };
@@ -269,20 +269,20 @@ TEST(Fp8Training, SavedHistoriesContinueBitForBit) {
 TEST(Fp8Training, PathsProductsAndLayersCanBeLeftOut) {
   nn::Linear layer({.in = 8, .out = 8});
   const Tensor x = randn({4, 8}, {1, 1});
-  const auto run = [&](const amp::Fp8State& state) {
-    const amp::Fp8Autocast fp8(state);
+  const auto run = [&](const amp::RecipeState& state) {
+    const amp::QuantizedAutocast fp8(state);
     const autograd::ModuleScope scope("block.3.mlp");
     return to_vector(layer(x));
   };
   const auto plain = run({});
-  const Fp8Recipe recipe{.scaling = Fp8Scaling::current};
+  const Recipe recipe{.scaling = Fp8Scaling::current};
   EXPECT_NE(run({true, recipe, {}}), plain);
-  Fp8Recipe excluded = recipe;
+  Recipe excluded = recipe;
   excluded.exclude = {"block.3"};
   EXPECT_EQ(run({true, excluded, {}}), plain);
   excluded.exclude = {"block.33", "block.3.ml"};  // paths, not prefixes of text
   EXPECT_NE(run({true, excluded, {}}), plain);
-  Fp8Recipe backward_only = recipe;
+  Recipe backward_only = recipe;
   backward_only.forward = false;
   EXPECT_EQ(run({true, backward_only, {}}), plain);
   EXPECT_EQ(run({true, recipe, {{"block.3", backward_only}}}), plain);

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "binade/binade.h"
-#include "binade/ops/fp8/linear.h"
+#include "binade/ops/quantized/linear.h"
 #include "binade/train/trainer.h"
 #include "support/tensors.h"
 #include "train/small_run.h"
@@ -125,11 +125,11 @@ TEST(MatmulPrecision, ABackwardRunsInItsForwards) { expect_backward_follows_forw
 
 // Matmuls that an FP8 recipe leaves out are f32 matmuls like others.
 TEST(MatmulPrecision, AppliesToMatmulsThatAnFp8RecipeLeavesOut) {
-  const amp::Fp8Recipe recipe{.forward = false, .dgrad = false, .wgrad = false};
+  const amp::Recipe recipe{.forward = false, .dgrad = false, .wgrad = false};
   const auto fp8 = [&](std::span<const Tensor> in) {
-    return fp8_linear(
+    return quantized_linear(
         in[0],
-        {.weight = in[1], .recipe = &recipe, .state = std::make_shared<amp::Fp8LinearState>()});
+        {.weight = in[1], .recipe = &recipe, .state = std::make_shared<amp::LayerScales>()});
   };
   const auto plain = [](std::span<const Tensor> in) { return linear(in[0], in[1]); };
   expect_backward_follows_forward(fp8);

@@ -108,7 +108,7 @@ void expect_near(const MatmulStats& found, const MatmulStats& expected, const ch
   EXPECT_NEAR(found.harm, expected.harm, 1e-5) << what;
 }
 
-LayerStats observed(const amp::Fp8Recipe& recipe) {
+LayerStats observed(const amp::Recipe& recipe) {
   const Tensor w = tensor_of(weights).set_requires_grad(),
                x = tensor_of(inputs).set_requires_grad();
   LayerStatistics statistics(recipe, {});

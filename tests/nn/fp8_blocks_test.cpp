@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/amp/autocast.h"
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/amp/trace.h"
 #include "binade/backend/backend.h"
 #include "binade/backend/gpu.h"
@@ -16,7 +16,7 @@
 namespace binade::nn {
 namespace {
 
-using amp::Fp8Recipe;
+using amp::Recipe;
 
 class IdleObserver : public autograd::OpObserver {
   void forward(Op, std::span<const Tensor>, std::span<const Tensor>,
@@ -29,7 +29,7 @@ class Fp8Mlp : public ::testing::TestWithParam<Device> {
   MLP mlp{{.width = 32, .hidden = 128, .gated = true, .bias = false}, {GetParam()}};
   Tensor x = Tensor::empty({256, 32}, DType::bf16, GetParam()).set_requires_grad();
   amp::Autocast autocast{DType::bf16};
-  amp::Fp8Autocast fp8{Fp8Recipe{}};
+  amp::QuantizedAutocast fp8{Recipe{}};
 
   Fp8Mlp() { backend::of(x).elementwise.fill(x, 1); }
 
@@ -82,7 +82,7 @@ TEST(Fp8Block, StoresNoNorm) {
                          {meta});
   const Tensor x = Tensor::empty({4, 64, 32}, DType::bf16, meta).set_requires_grad();
   const amp::Autocast autocast(DType::bf16);
-  const amp::Fp8Autocast fp8(Fp8Recipe{});
+  const amp::QuantizedAutocast fp8(Recipe{});
   const auto peak = [&] {
     const int64_t before = memory::allocated(meta);
     memory::reset_peak(meta);
@@ -97,7 +97,7 @@ TEST(Fp8Block, StoresNoNorm) {
 }
 
 // The state after three steps, observed or not.
-StateDict trained(LanguageModel& model, const Fp8Recipe& recipe, Device device, bool observed) {
+StateDict trained(LanguageModel& model, const Recipe& recipe, Device device, bool observed) {
   IdleObserver observer;
   const autograd::OpObserverScope scope(observed ? &observer : nullptr);
   random::context() = {};  // of dropout
@@ -109,7 +109,7 @@ StateDict trained(LanguageModel& model, const Fp8Recipe& recipe, Device device, 
         tokens.mutable_data<int64_t>()[i] = (i * 7 + step * 5 + micro) % 11;
       const Tensor here = to(tokens, device);
       const amp::Autocast autocast(DType::bf16);
-      const amp::Fp8Autocast fp8(recipe);
+      const amp::QuantizedAutocast fp8(recipe);
       model.loss(here, here).backward();
     }
     adam.step();
@@ -166,11 +166,11 @@ TEST(Fp8BlocksGpu, TrainTheSameWhetherObservedOrNot) {
   expect_same_training(Device::cuda());
 }
 
-TEST(Fp8Norm, LinearAndMlpAreTheirParts) {
+TEST(FusedNorm, LinearAndMlpAreTheirParts) {
   NormLinear linear({.linear = {.in = 24, .out = 40}});
   NormMLP mlp({.mlp = {.width = 24, .hidden = 40, .gated = true}, .norm = NormKind::rms});
   const Tensor x = test::noise({6, 24}, 1);
-  const amp::Fp8Autocast fp8(Fp8Recipe{});
+  const amp::QuantizedAutocast fp8(Recipe{});
   for (Layer* layer : {static_cast<Layer*>(&linear), static_cast<Layer*>(&mlp)}) {
     Tensor results[2], gradients[2];
     for (const bool observed : {false, true}) {

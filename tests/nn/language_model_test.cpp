@@ -106,7 +106,7 @@ TEST(LanguageModel, LeavesBlocksAtItsEndsOutOfFp8) {
   for (const auto& [first, last] : {std::pair(0, 0), {1, 0}, {0, 2}, {1, 2}, {2, 2}}) {
     GPT model({.layers = 4, .width = 16, .heads = 2, .vocab = 11, .context = 8});
     {
-      const amp::Fp8Autocast fp8(amp::Fp8Recipe{.skip_first = first, .skip_last = last});
+      const amp::QuantizedAutocast fp8(amp::Recipe{.skip_first = first, .skip_last = last});
       model.loss(some_tokens(2, 8), some_tokens(2, 8, 1)).backward();
     }
     std::set<int> blocks, expected;

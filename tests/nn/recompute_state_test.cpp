@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/amp/autocast.h"
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/autograd/module_path.h"
 #include "binade/nn/linear.h"
 #include "binade/ops/elementwise/arithmetic.h"
@@ -22,7 +22,7 @@ struct Recomputed {
 };
 
 // A linear layer under the given states, recomputed or not.
-Recomputed run_layer(const amp::AutocastState& autocast, const amp::Fp8State& fp8, bool recompute,
+Recomputed run_layer(const amp::AutocastState& autocast, const amp::RecipeState& fp8, bool recompute,
                      Backward where) {
   nn::Linear layer({.in = 8, .out = 8});
   test::write(layer.weight, test::read(test::noise({8, 8}, 3)));
@@ -31,7 +31,7 @@ Recomputed run_layer(const amp::AutocastState& autocast, const amp::Fp8State& fp
   Tensor y, loss;
   {
     const amp::Autocast cast(autocast);
-    const amp::Fp8Autocast eight(fp8);
+    const amp::QuantizedAutocast eight(fp8);
     const autograd::ModuleScope path("model.layer");
     const auto forward = [&](std::span<const Tensor> in) { return layer(in[0]); };
     y = recompute ? checkpoint(forward, {x}) : layer(x);
@@ -41,14 +41,14 @@ Recomputed run_layer(const amp::AutocastState& autocast, const amp::Fp8State& fp
   if (where == Backward::outside) loss.backward();
   if (where == Backward::elsewhere) {
     const amp::Autocast cast(DType::f16);
-    const amp::Fp8Autocast eight(amp::Fp8Recipe{.scaling = amp::Fp8Scaling::row});
+    const amp::QuantizedAutocast eight(amp::Recipe{.scaling = amp::Fp8Scaling::row});
     const autograd::ModuleScope path("other");
     loss.backward();
   }
   return {y, x.grad(), layer.weight.grad(), layer.state_dict()};
 }
 
-void expect_same_everywhere(const amp::AutocastState& autocast, const amp::Fp8State& fp8) {
+void expect_same_everywhere(const amp::AutocastState& autocast, const amp::RecipeState& fp8) {
   const Recomputed plain = run_layer(autocast, fp8, false, Backward::inside);
   for (const Backward where : {Backward::inside, Backward::outside, Backward::elsewhere}) {
     SCOPED_TRACE(static_cast<int>(where));
@@ -66,7 +66,7 @@ TEST(RecomputeState, IsThatOfTheForwardInFp8) {
   for (const amp::Fp8Scaling scaling :
        {amp::Fp8Scaling::delayed, amp::Fp8Scaling::current, amp::Fp8Scaling::mx}) {
     SCOPED_TRACE(amp::name(scaling));
-    const amp::Fp8Recipe recipe{.scaling = scaling, .history = 4};
+    const amp::Recipe recipe{.scaling = scaling, .history = 4};
     expect_same_everywhere({}, {true, recipe, {}});
     expect_same_everywhere({true, DType::bf16, nullptr}, {true, recipe, {}});
   }
@@ -80,7 +80,7 @@ TEST(RecomputeState, IsThatOfTheForwardUnderAutocast) {
 
 // By module path: the layer runs without FP8 where the recipe leaves its path out.
 TEST(RecomputeState, KnowsThePathOfTheForward) {
-  amp::Fp8Recipe recipe{.scaling = amp::Fp8Scaling::current};
+  amp::Recipe recipe{.scaling = amp::Fp8Scaling::current};
   recipe.exclude = {"model.layer"};
   expect_same_everywhere({}, {true, recipe, {}});
   recipe.exclude = {"other"};

@@ -8,7 +8,7 @@
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
-#include "binade/ops/fp8/quantize.h"
+#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/index/index.h"
 #include "binade/ops/reduce/reduce.h"
 #include "binade/ops/shape/shape.h"

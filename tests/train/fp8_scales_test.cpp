@@ -40,7 +40,7 @@ TEST(DelayedScales, AreUsedByTheMatmulsOfTheirOperands) {
 }
 
 TEST(RecipeOf, IsThatOfTheLongestPath) {
-  amp::Fp8State state{.enabled = true, .recipe = {.history = 16}};
+  amp::RecipeState state{.enabled = true, .recipe = {.history = 16}};
   state.overrides["blocks.1"] = {.scaling = amp::Fp8Scaling::row};
   state.recipe.exclude = {"blocks.0"};
   EXPECT_EQ(recipe_of(state, module)->scaling, amp::Fp8Scaling::row);
@@ -56,8 +56,8 @@ TEST(RestartScales, FollowFromTheGivenAmaxes) {
   Trainer trainer(config);
   for (int i = 0; i < 3; ++i) trainer.step(small_tokens());
   const std::vector<double> before = buffer(trainer, "input.scale");
-  const amp::Fp8Recipe recipe = *recipe_of(trainer.fp8(), module);
-  trainer.set_fp8_recipe(module, recipe, {.weight = 7, .gradient = 0.5});
+  const amp::Recipe recipe = *recipe_of(trainer.fp8(), module);
+  trainer.set_recipe(module, recipe, {.weight = 7, .gradient = 0.5});
   EXPECT_EQ(buffer(trainer, "input.scale"), before);
   // The largest numbers of e4m3 and e5m2.
   EXPECT_EQ(buffer(trainer, "weight.scale"), std::vector<double>{448.0 / 7});

@@ -198,8 +198,8 @@ Trace by_hand(const StepCase& run) {
       Tensor loss;
       {
         const amp::Autocast autocast(type, {.enabled = low});
-        const amp::Fp8Autocast in_fp8(
-            amp::Fp8State{.enabled = fp8,
+        const amp::QuantizedAutocast in_fp8(
+            amp::RecipeState{.enabled = fp8,
                           .recipe = {.history = static_cast<int>(config.fp8_history),
                                      .hidden = config.fp8_hidden}});
         loss = model.loss(batch.tokens, batch.targets);

@@ -12,6 +12,7 @@
 #include "binade/base/text.h"
 #include "binade/cli/commands.h"
 #include "binade/train/config/aliases.h"
+#include "binade/train/config/earlier_recipe.h"
 
 namespace binade::cli {
 namespace {
@@ -80,6 +81,10 @@ std::string suggestion(const CLI::App& command, const std::string& typed) {
 }
 
 [[noreturn]] void refuse_option(const CLI::App& command, const std::string& typed) {
+  if (const auto now = train::recipe_option_for(typed))
+    fail(title(command), {.argument = shortened(typed, max_word),
+                          .expected = *now,
+                          .found = "an option that is now a field of the recipe"});
   const std::string advice = suggestion(command, typed);
   fail(title(command),
        {.argument = shortened(typed, max_word),

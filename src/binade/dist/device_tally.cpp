@@ -64,7 +64,7 @@ DeviceTally::Whole DeviceTally::exchange(const Part& part) {
   const memory::CategoryGuard category(memory::Category::workspace);
   const auto& kernels = backend::of(device_);
   const int64_t ranks = ranks_->size(), most_losses = divide_up(micro_batches_, ranks);
-  // found_inf, first_bad, losses, FP8 numbers, parts of the norm.
+  // found_inf, first_bad, losses, amaxes and their counts, parts of the norm.
   constexpr int64_t losses_at = 2;
   const int64_t maxima_at = losses_at + most_losses;
   const int64_t sums_at = maxima_at + count_of(part.maxima);

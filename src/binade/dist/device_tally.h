@@ -22,7 +22,7 @@ class DeviceTally {
     Tensor found_inf;            // f32 [1]
     Tensor first_bad;            // i32 [1]; undefined: not asked for
     std::vector<Tensor> losses;  // f32 scalars of its micro-batches
-    Tensor maxima, sums, most;   // FP8, as in StepPart; may be undefined
+    Tensor maxima, sums, most;   // as in StepPart; may be undefined
   };
   struct Whole {
     Tensor norm_parts;            // of all gradients, in their order

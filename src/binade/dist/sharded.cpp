@@ -81,7 +81,7 @@ Sharded::Sharded(nn::Module& model, optim::Optimizer& optimizer,
       device_(parameters_.front().device()),
       device_ranks_(on_device(ranks_, device_)),
       micros_(micros_of(*ranks_, options)),
-      fp8_(model),
+      amaxes_(model),
       fold_(device_ranks_, partition_, parameters_,
             {.wire = options.reduce_dtype, .order = options.order}),
       hooks_(std::make_shared<Hooks>()) {
@@ -227,7 +227,7 @@ void Sharded::keep_shards() {
 }
 
 void Sharded::accumulate(FunctionRef<void(int64_t)> backward) {
-  device_.is_cuda() ? fp8_.begin_on_device() : fp8_.begin();
+  device_.is_cuda() ? amaxes_.begin_on_device() : amaxes_.begin();
   const int64_t ranks = ranks_->size();
   for (int64_t first = 0; first < options_.micro_batches; first += ranks) {
     const int64_t leaves = std::min(ranks, options_.micro_batches - first);
@@ -274,9 +274,9 @@ Sharded::Agreed Sharded::agree(double max_norm, const std::vector<Tensor>& losse
   own.norm_parts.assign(values, values + pieces);
   own.found_inf = check == nullptr ? found_inf.item() : check->found_inf.item();
   if (check != nullptr) own.first_bad = static_cast<int64_t>(check->first_bad.item());
-  fp8_.add_to(own);
+  amaxes_.add_to(own);
   const StepWhole whole = tally(*ranks_, own);
-  fp8_.take(whole);
+  amaxes_.take(whole);
   take_host_facts(whole);
   if (check != nullptr) {
     *check->found_inf.mutable_data<float>() = static_cast<float>(whole.found_inf);
@@ -321,9 +321,9 @@ Sharded::Agreed Sharded::agree_on_gpu(double max_norm, const std::vector<Tensor>
     part.found_inf = check->found_inf;
     part.first_bad = check->first_bad;
   }
-  fp8_.add_to(part);
+  amaxes_.add_to(part);
   const DeviceTally::Whole whole = device_tally_->exchange(part);
-  fp8_.take(whole);
+  amaxes_.take(whole);
   const auto& copy = backend::of(device_).elementwise.copy;
   if (check != nullptr) {
     copy(whole.found_inf, check->found_inf);

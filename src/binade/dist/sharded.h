@@ -7,9 +7,9 @@
 
 #include "binade/amp/grad_scaler.h"
 #include "binade/base/function_ref.h"
+#include "binade/dist/amax_exchange.h"
 #include "binade/dist/device_tally.h"
 #include "binade/dist/fold.h"
-#include "binade/dist/fp8_maxima.h"
 #include "binade/dist/tally.h"
 #include "binade/dist/units.h"
 #include "binade/optim/clip.h"
@@ -118,7 +118,7 @@ class Sharded {
   Device device_;
   std::shared_ptr<Communicator> device_ranks_;  // for tensors
   std::vector<int64_t> micros_;
-  Fp8Maxima fp8_;
+  AmaxExchange amaxes_;
   Fold fold_;
   std::optional<DeviceTally> device_tally_;  // on a GPU
   HostFacts own_facts_, all_facts_;

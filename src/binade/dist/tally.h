@@ -13,9 +13,9 @@ struct StepPart {
   double found_inf = 0;            // 1 if one of these is non-finite
   int64_t first_bad = INT64_MAX;   // smallest index of a parameter with such an element
   std::vector<double> losses;      // of its micro-batches
-  std::vector<double> maxima;      // FP8: amaxes of this step
-  std::vector<int64_t> sums;       // FP8: counts of this step
-  std::vector<int64_t> most;       // FP8: counts that every rank has alike
+  std::vector<double> maxima;      // amaxes of this step, of delayed scales
+  std::vector<int64_t> sums;       // their non-finite amaxes of this step
+  std::vector<int64_t> most;       // the same of weights, which every rank has alike
   int64_t stop = 0;                // the signal that asks the run to end; 0: none
   double seconds = 0, waited = 0;  // of its steps so far
 };

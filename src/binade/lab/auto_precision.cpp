@@ -21,10 +21,14 @@ constexpr bool train::Promotion::*bf16_of[] = {&train::Promotion::forward, &trai
 
 }  // namespace
 
-std::optional<amp::Fp8Scaling> finer_scaling(amp::Fp8Scaling scaling) {
-  const bool one_per_tensor =
-      scaling == amp::Fp8Scaling::delayed || scaling == amp::Fp8Scaling::current;
-  return one_per_tensor ? std::optional(amp::Fp8Scaling::row) : std::nullopt;
+std::optional<amp::Recipe> finer_recipe(const amp::Recipe& recipe) {
+  if (!recipe.is_per_tensor()) return {};
+  amp::Recipe finer = amp::recipes::row();
+  for (const amp::Role role : {amp::Role::input, amp::Role::weight, amp::Role::gradient}) {
+    if (recipe.tensors[role]) finer.tensors[role]->format = recipe[role].format;
+  }
+  finer.matmuls = recipe.matmuls;
+  return finer;
 }
 
 AutoPrecision::Harm AutoPrecision::median(const std::deque<Look>& looks, Harm Look::*member) {
@@ -71,9 +75,9 @@ std::optional<train::Promotion> AutoPrecision::decide(const std::string& module,
                         .wgrad = false};
   bool harmed = false, mends = false;
   for (size_t i = 0; i < 3; ++i) {
-    const bool is_fp8 = now == nullptr || !(now->*bf16_of[i]);
-    const double current = now != nullptr && now->fp8_scaling ? finer[i] : harm[i];
-    harmed |= is_fp8 && current > max_harm;
+    const bool is_quantized = now == nullptr || !(now->*bf16_of[i]);
+    const double current = now != nullptr && now->moved_to ? finer[i] : harm[i];
+    harmed |= is_quantized && current > max_harm;
     mends |= finer_ && harm[i] > max_harm && finer[i] <= mended_harm;
   }
   const bool healthy = looks.size() >= healthy_looks &&
@@ -82,7 +86,7 @@ std::optional<train::Promotion> AutoPrecision::decide(const std::string& module,
                        });
   if (now != nullptr && healthy) return next;  // back to the run's recipe
   if (!harmed) return {};
-  if (mends) next.fp8_scaling = finer_;
+  if (mends) next.moved_to = finer_;
   for (size_t i = 0; i < 3; ++i) {
     const bool in_bf16 = now != nullptr && now->*bf16_of[i];  // and stays there until it is healthy
     next.*bf16_of[i] = mends ? finer[i] > mended_harm : in_bf16 || harm[i] > max_harm;
@@ -111,13 +115,13 @@ std::string to_text(const train::Promotion& change) {
     if (moves) in_bf16 += (in_bf16.empty() ? "" : ", ") + std::string(name);
   }
   if (change.is_demotion())
-    return fmt::format("step {}: {} moves back to the run's FP8 recipe: it loses {:.0f}% there",
+    return fmt::format("step {}: {} moves back to the run's recipe: it loses {:.0f}% there",
                        change.step, change.module, 100 * change.harm);
   std::string to = "bf16 (" + in_bf16 + ")";
-  if (change.fp8_scaling)
-    to = fmt::format("FP8 with scales by {}{}", amp::name(*change.fp8_scaling),
+  if (change.moved_to)
+    to = fmt::format("the recipe {}{}", change.moved_to->name,
                      in_bf16.empty() ? "" : ", " + in_bf16 + " to bf16");
-  return fmt::format("step {}: {} moves to {}: the run's FP8 recipe loses {:.0f}% of its signal",
+  return fmt::format("step {}: {} moves to {}: the run's recipe loses {:.0f}% of its signal",
                      change.step, change.module, to, 100 * change.harm);
 }
 

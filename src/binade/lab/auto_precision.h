@@ -11,13 +11,14 @@
 
 namespace binade::lab {
 
-// The scales that a layer moves to before bf16; none if the recipe's own are as fine.
-std::optional<amp::Fp8Scaling> finer_scaling(amp::Fp8Scaling scaling);
+// The recipe that a layer moves to before bf16: one scale per row. None if the recipe's own are as
+// fine.
+std::optional<amp::Recipe> finer_recipe(const amp::Recipe& recipe);
 
-// Decides from the statistics of several steps how the layers of an FP8 run compute their matmuls.
-// A matmul is harmed if the median harm of the last looks is above max_harm. If a finer recipe
-// mends some of a layer's harmed matmuls, the layer moves to it; those that it does not mend move
-// to bf16. The layer moves back if its harm by the run's recipe stays below healthy_harm.
+// Decides from the statistics of several steps how the layers of a run with a recipe compute their
+// matmuls. A matmul is harmed if the median harm of the last looks is above max_harm. If a finer
+// recipe mends some of a layer's harmed matmuls, the layer moves to it; those that it does not mend
+// move to bf16. The layer moves back if its harm by the run's recipe stays below healthy_harm.
 class AutoPrecision {
  public:
   // Looks whose median decides: one unusual batch, or the first scale of a delayed recipe, does
@@ -36,8 +37,8 @@ class AutoPrecision {
   static constexpr double mended_harm = 0.05;
 
   // Of a run with this recipe.
-  explicit AutoPrecision(amp::Fp8Scaling scaling = amp::Fp8Scaling::delayed)
-      : finer_(finer_scaling(scaling)) {}
+  explicit AutoPrecision(const amp::Recipe& recipe = amp::recipes::delayed())
+      : finer_(finer_recipe(recipe)) {}
 
   // Takes up the state of a run that is resumed: its changes, then each look with add().
   void take_up(const train::PrecisionPlan& plan) { plan_ = plan; }
@@ -60,13 +61,13 @@ class AutoPrecision {
   static Harm median(const std::deque<Look>& looks, Harm Look::*member);
   std::optional<train::Promotion> decide(const std::string& module, int64_t step) const;
 
-  std::optional<amp::Fp8Scaling> finer_;
+  std::optional<amp::Recipe> finer_;
   train::PrecisionPlan plan_;
   std::map<std::string, std::deque<Look>> looks_;
 };
 
-// "step 8: blocks.1.mlp.up moves to FP8 with scales by row, dgrad to bf16: the run's FP8 recipe
-// loses 62% of its signal".
+// "step 8: blocks.1.mlp.up moves to the recipe row, dgrad to bf16: the run's recipe loses 62% of
+// its signal".
 std::string to_text(const train::Promotion& change);
 
 // The looks of a run's layers.jsonl up to a step, with their harm.

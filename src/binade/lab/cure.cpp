@@ -69,7 +69,7 @@ std::string module_argument(const std::string& module) {
 }  // namespace
 
 std::optional<Cure> find_cure(const DiagnosisInput& input, const Finding& finding) {
-  Cure cure{.fp8 = input.fp8};
+  Cure cure{.quantized = input.quantized};
   std::optional<Finding> found = finding;
   while (found && found->direction != Direction::optimizer && cure.kept.size() < max_exceptions) {
     const auto next = next_exception(cure.kept, *found);
@@ -93,7 +93,7 @@ std::string Cure::toml() const {
   train::PrecisionOverrides overrides;
   for (const KeptInF32& one : kept) {
     overrides.push_back({.module = one.module, .op = one.op, .run = CastClass::f32});
-    if (fp8) overrides.back().fp8 = false;
+    if (quantized) overrides.back().recipe = train::no_recipe;
   }
   const std::string entries = train::to_toml(overrides);
   return text + (text.empty() && !entries.empty() ? entries.substr(1) : entries);

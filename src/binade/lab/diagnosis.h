@@ -40,7 +40,7 @@ struct DiagnosisInput {
   // Buffers of modules, such as running statistics.
   std::function<NamedTensors(const Replay&)> buffers = {};
   std::vector<StepRecord> history = {};  // of the run, oldest step first
-  bool fp8 = false;                      // whether linear layers run in FP8
+  bool quantized = false;                // whether linear layers run by a recipe
 };
 
 enum class Verdict : uint8_t {
@@ -57,7 +57,7 @@ std::string_view name(Verdict verdict);
 // A change with which the replay was finite: the smallest set of the tried ones.
 struct Cure {
   std::vector<KeptInF32> kept = {};
-  bool fp8 = false;  // whether the exceptions must leave FP8, too
+  bool quantized = false;  // whether the exceptions must leave the recipe, too
   std::optional<DType> autocast_type = {};
   std::optional<double> scale = {};  // initial loss scale
 

@@ -109,13 +109,13 @@ Kept keep_until(const fs::path& path, int64_t step) {
 struct TrainerReplay {
   Replay how;
   train::Config config;
-  amp::Fp8State fp8;
+  amp::RecipeState recipes;
   std::unique_ptr<nn::LanguageModel> copy;
   nn::LanguageModel* model = nullptr;
 
   // On the trainer's model, or on a copy if its parameters or buffers would change.
   TrainerReplay(train::Trainer& trainer, const Replay& replay)
-      : how(replay), config(trainer.config()), fp8(trainer.fp8()), model(&trainer.model()) {
+      : how(replay), config(trainer.config()), recipes(trainer.recipes()), model(&trainer.model()) {
     const bool other_type = replay.f32 || replay.autocast_type;
     if (other_type) {
       config.precision = replay.f32 ? train::Precision::fp32 : train::Precision::bf16;
@@ -123,11 +123,11 @@ struct TrainerReplay {
         config.params = train::ParameterStorage::autocast;
         config.residual = {};
       }
-      fp8.enabled = false;
+      recipes.enabled = false;
     }
     for (const KeptInF32& one : replay.kept) {
       config.overrides.push_back({.module = one.module, .op = one.op, .run = CastClass::f32});
-      if (fp8.enabled) train::exclude(fp8, one.module);
+      if (recipes.enabled) train::exclude(recipes, one.module);
     }
     if (other_type || config.precision == train::Precision::fp8) copy_model(trainer);
   }
@@ -135,7 +135,7 @@ struct TrainerReplay {
  private:
   void copy_model(train::Trainer& trainer) {
     copy = train::make_model(config, train::placement(config));
-    // Not strict without FP8, when the copy has no buffers for the model's FP8 scales.
+    // Not strict without a recipe, when the copy has no buffers for the model's scales.
     copy->load_state_dict(trainer.model().state_dict(), config.precision == train::Precision::fp8);
     model = copy.get();
   }
@@ -160,7 +160,7 @@ class StepReplays {
   Tensor loss(const Replay& replay, int64_t step, int64_t micro) {
     const TrainerReplay& r = get(replay);
     random::begin_step(static_cast<uint64_t>(r.config.seed), static_cast<uint64_t>(step));
-    const Tensor loss = train::micro_loss(*r.model, r.config, r.fp8, tokens_, step, micro);
+    const Tensor loss = train::micro_loss(*r.model, r.config, r.recipes, tokens_, step, micro);
     if (r.config.accumulate == 1) return loss;
     const amp::Autocast off(amp::disabled_autocast());
     return loss * (1.0 / static_cast<double>(r.config.accumulate));
@@ -217,7 +217,7 @@ std::optional<Diagnosis> examine_step(train::Trainer& trainer, const data::Token
          .buffers =
              [&](const Replay& replay) { return replays.get(replay).model->named_buffers(); },
          .history = step.history,
-         .fp8 = trainer.fp8().enabled});
+         .quantized = trainer.recipes().enabled});
   }
   return found;
 }
@@ -264,8 +264,8 @@ void Doctor::take_up(train::Trainer& trainer) {
   skipped_in_a_row_ = trainer.skipped_in_a_row();
   diagnosed_ = skipped_in_a_row_.length() > 0 && diagnosed.entries > 0 &&
                diagnosed.last_step > trainer.steps() - skipped_in_a_row_.length();
-  configured_fp8_ = trainer.fp8();
-  auto_precision_ = AutoPrecision(configured_fp8_.recipe.scaling);
+  configured_ = trainer.recipes();
+  auto_precision_ = AutoPrecision(configured_.recipe);
   if (!trainer.config().auto_precision) return;
   train::PrecisionPlan saved, plan;
   if (fs::exists(folder_ / plan_file)) saved = train::read_precision_plan(folder_ / plan_file);
@@ -281,9 +281,9 @@ void Doctor::take_up(train::Trainer& trainer) {
 }
 
 void Doctor::apply(train::Trainer& trainer, const train::Promotion& change,
-                   const train::Fp8Amaxes& amaxes) const {
-  if (const auto recipe = train::recipe_of(configured_fp8_, change.module))
-    trainer.set_fp8_recipe(change.module, change.recipe(*recipe), amaxes);
+                   const train::Amaxes& amaxes) const {
+  if (const auto recipe = train::recipe_of(configured_, change.module))
+    trainer.set_recipe(change.module, change.recipe(*recipe), amaxes);
 }
 
 bool Doctor::needs_statistics(const train::Config& config, int64_t step) const {
@@ -306,27 +306,12 @@ bool Doctor::before_step(train::Trainer& trainer) {
   end_observation(trainer);
   if (!needs_statistics(trainer.config(), trainer.steps() + 1)) return false;
   observed_step_ = trainer.steps() + 1;
-  // Delayed scales that no matmul of a layer uses any more are outdated.
-  NamedTensors buffers = trainer.model().named_buffers();
-  for (const train::Promotion& one : plan().current()) {
-    const auto recipe = train::recipe_of(trainer.fp8(), one.module);
-    const train::DelayedScales used =
-        recipe ? train::delayed_scales(*recipe) : train::DelayedScales{};
-    const std::pair<const char*, bool> streams[] = {
-        {"input", used.input}, {"weight", used.weight}, {"gradient", used.gradient}};
-    for (const auto& [name, is_used] : streams) {
-      const std::string prefix = fmt::format("{}.fp8.{}.", one.module, name);
-      if (!is_used)
-        std::erase_if(buffers, [&prefix = prefix](const auto& buffer) {
-          return buffer.first.starts_with(prefix);
-        });
-    }
-  }
-  const amp::Fp8Recipe& recipe = trainer.fp8().recipe;
+  const amp::Recipe& recipe = trainer.recipes().recipe;
   const train::Config& config = trainer.config();
   LayerStatistics::Options options{.modules = config.layer_stats_modules};
-  if (config.auto_precision) options.finer = finer_scaling(recipe.scaling);
-  statistics_ = std::make_shared<LayerStatistics>(recipe, buffers, std::move(options));
+  if (config.auto_precision) options.finer = finer_recipe(recipe);
+  statistics_ = std::make_shared<LayerStatistics>(
+      recipe, train::delayed_scales(trainer.model(), trainer.recipes()), std::move(options));
   observer_scope_.emplace(statistics_.get());
   // The next step depends on the statistics; on a CPU, they take time that is not the next step's.
   return trainer.config().auto_precision || !trainer.device().is_cuda();
@@ -375,13 +360,16 @@ std::vector<std::string> Doctor::adapt(train::Trainer& trainer, int64_t step) {
     const auto layer = std::find_if(ranking_.begin(), ranking_.end(), [&](const LayerStats& one) {
       return one.module == change.module;
     });
-    const auto before = train::recipe_of(trainer.fp8(), change.module);
-    const train::DelayedScales used =
-        before ? train::delayed_scales(*before) : train::DelayedScales{};
-    apply(trainer, change,
-          {.input = used.input ? 0 : layer->input.amax,
-           .weight = used.weight ? 0 : layer->weight.amax,
-           .gradient = used.gradient ? 0 : layer->gradient.amax});
+    // Scales that were in use go on; others start from what the layer shows now.
+    const auto before = train::recipe_of(trainer.recipes(), change.module);
+    const amp::RoleMap<bool> used = before ? train::used_scales(*before) : amp::RoleMap<bool>();
+    train::Amaxes amaxes;
+    amaxes[amp::Role::input] = layer->input.amax;
+    amaxes[amp::Role::weight] = layer->weight.amax;
+    amaxes[amp::Role::gradient] = layer->gradient.amax;
+    amaxes[amp::Role::hidden] = layer->result_amax;
+    for (const amp::Role role : amp::layer_roles) amaxes[role] = used[role] ? 0 : amaxes[role];
+    apply(trainer, change, amaxes);
     notes.push_back(to_text(change));
   }
   train::write_precision_plan(plan(), folder_ / plan_file);

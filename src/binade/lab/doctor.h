@@ -39,7 +39,8 @@ std::string explain_spike(train::Trainer& trainer, const data::Tokens& tokens,
 //   in the run's folder; explains loss spikes there, too;
 // - appends the statistics of linear layers to layers.jsonl, and to tb/layers for TensorBoard, in
 //   every `layer_stats`-th step;
-// - with auto_precision, moves matmuls that FP8 harms to finer scales or bf16, and back, and lists
+// - with auto_precision, moves matmuls that the recipe harms to finer scales or bf16, and back, and
+// lists
 //   the changes in precision_plan.json.
 class Doctor : public train::Observer {
  public:
@@ -71,7 +72,7 @@ class Doctor : public train::Observer {
   // Gives layers the precision that the newest statistics call for.
   std::vector<std::string> adapt(train::Trainer& trainer, int64_t step);
   void apply(train::Trainer& trainer, const train::Promotion& change,
-             const train::Fp8Amaxes& amaxes = {}) const;
+             const train::Amaxes& amaxes = {}) const;
   // Whether a step needs a diagnosis.
   bool is_suspicious(const train::Trainer& trainer, const train::StepResult& result);
   void remember(train::Trainer& trainer, const train::StepResult& result);
@@ -96,7 +97,7 @@ class Doctor : public train::Observer {
   std::deque<PendingRanking> pending_;
   std::vector<LayerStats> ranking_;
   int64_t ranked_step_ = 0;
-  amp::Fp8State configured_fp8_;  // before any change
+  amp::RecipeState configured_;  // before any change
   AutoPrecision auto_precision_;
   std::vector<Diagnosis> diagnoses_;
   size_t earlier_diagnoses_ = 0;  // of the run before it was resumed

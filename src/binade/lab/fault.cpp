@@ -181,7 +181,7 @@ const std::pair<std::string, Tensor>* FaultFinder::bad_buffer_of(const std::stri
     const std::string& name = buffer.first;
     const bool own =
         name.starts_with(module + ".") && (name.find('.', module.size() + 1) == std::string::npos ||
-                                           name.starts_with(module + ".fp8."));
+                                           name.starts_with(module + ".scales."));
     if (!own || !first_non_finite(buffer.second)) continue;
     // A mask of -inf is a legal buffer.
     for (const double value : to_vector(buffer.second.detach())) {

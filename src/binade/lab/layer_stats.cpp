@@ -13,14 +13,14 @@
 #include "binade/base/json.h"
 #include "binade/base/text.h"
 #include "binade/io/tensorboard.h"
-#include "binade/ops/fp8/quantize.h"
 #include "binade/ops/matmul/linear.h"
+#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/shape/shape.h"
 
 namespace binade::lab {
 namespace {
 
-using amp::Fp8Role;
+using amp::Role;
 
 // Rows and columns sampled from each operand: 32 x 32 outputs cost little beside the layer itself.
 constexpr int64_t sample_size = 32;
@@ -31,10 +31,6 @@ constexpr int64_t sample_length = 1024;
 constexpr size_t rounded_values = 1024;
 constexpr double max_decibels = 200;  // reported for a matmul without noise
 
-const formats::Format& format_of(DType fp8) {
-  return fp8 == DType::e4m3 ? formats::spec::e4m3 : formats::spec::e5m2;
-}
-
 // For its lifetime, disables autograd, observers and autocast.
 struct MeasurementScope {
   NoGrad no_grad;
@@ -43,6 +39,12 @@ struct MeasurementScope {
 };
 
 Tensor matrix(const Tensor& x) { return reshape(x.detach(), {-1, x.size(-1)}); }
+
+backend::AsyncCopy amax_of(const Tensor& x) {
+  const Tensor amax = Tensor::empty({1}, DType::f32, x.device());
+  backend::of(x).quantize.amax(x, amax);
+  return backend::AsyncCopy(amax);
+}
 
 // Evenly spaced elements, at most `rows` x `columns` of them.
 Tensor spaced(const Tensor& x, int64_t rows, int64_t columns) {
@@ -140,13 +142,14 @@ TensorStats statistics(const Tensor& sample, double amax,
   return stats;
 }
 
-// The scale of each candidate format: `scale` for the type in use, amax-based for other FP8 types.
-std::array<double, candidate_count> scales_for(double amax, DType used, double scale) {
+// The scale of each candidate format: `scale` for the one in use, amax-based for others of 8 bits.
+std::array<double, candidate_count> scales_for(double amax, const formats::Format& used,
+                                               double scale) {
   std::array<double, candidate_count> scales;
   for (size_t f = 0; f < candidate_count; ++f) {
     const formats::Format& format = *candidates[f];
     scales[f] = format.bits() > 8                 ? 1
-                : format == format_of(used)       ? scale
+                : format == used                  ? scale
                 : amax > 0 && std::isfinite(amax) ? format.max() / amax
                                                   : 1;
   }
@@ -199,12 +202,8 @@ bool matches_module(const std::string& pattern, const std::string& module) {
 
 double LayerStats::harm() const { return std::max({forward.harm, dgrad.harm, wgrad.harm}); }
 
-LayerStatistics::LayerStatistics(amp::Fp8Recipe recipe,
-                                 const std::vector<std::pair<std::string, Tensor>>& buffers,
-                                 Options options)
-    : recipe_(std::move(recipe)),
-      buffers_(buffers.begin(), buffers.end()),
-      options_(std::move(options)) {}
+LayerStatistics::LayerStatistics(amp::Recipe recipe, Scales scales, Options options)
+    : recipe_(std::move(recipe)), scales_(std::move(scales)), options_(std::move(options)) {}
 
 LayerStatistics::HostSample::HostSample(const Sample& sample) {
   const Tensor buffer = sample.buffer.get();
@@ -216,13 +215,13 @@ LayerStatistics::HostSample::HostSample(const Sample& sample) {
   if (sample.has_scale) given_scale = numbers[1];
 }
 
-double LayerStatistics::HostSample::scale(DType fp8) const {
+double LayerStatistics::HostSample::scale(const formats::Format& format) const {
   if (given_scale) return *given_scale;
-  return amax > 0 && std::isfinite(amax) ? format_of(fp8).max() / amax : 1;
+  return amax > 0 && std::isfinite(amax) ? format.max() / amax : 1;
 }
 
 LayerStatistics::Sample LayerStatistics::sample(const Tensor& x, const std::string& module,
-                                                const char* stream) const {
+                                                amp::Role role) const {
   const Tensor rows = spaced(x, sample_size, sample_length);
   const Tensor columns = transpose(spaced(x, sample_length, sample_size), 0, 1);
   const int64_t end = rows.numel() + columns.numel();
@@ -232,39 +231,27 @@ LayerStatistics::Sample LayerStatistics::sample(const Tensor& x, const std::stri
   kernels.elementwise.copy(columns,
                            buffer.strided(columns.shape(), {columns.size(1), 1}, rows.numel()));
   kernels.quantize.amax(x, buffer.strided({1}, {1}, end));
-  const auto scale = buffers_.find(fmt::format("{}.fp8.{}.scale", module, stream));
-  const bool has_scale = recipe_.scaling == amp::Fp8Scaling::delayed && scale != buffers_.end();
+  const auto scales = scales_.find(module);
+  const Tensor scale = scales == scales_.end() ? Tensor() : scales->second[role];
+  const bool has_scale = recipe_[role].is_delayed() && scale.defined();
   if (has_scale)
-    kernels.elementwise.copy(scale->second.strided({1}, {1}, scale->second.offset()),
+    kernels.elementwise.copy(scale.strided({1}, {1}, scale.offset()),
                              buffer.strided({1}, {1}, end + 1));
   return {backend::AsyncCopy(buffer), rows.shape(), columns.shape(), has_scale};
 }
 
-Tensor LayerStatistics::rounded(const Operand& operand, amp::Fp8Scaling scaling) const {
-  const Tensor& x = operand.x;
-  const DType type = amp::fp8_type(recipe_, operand.role);
-  switch (scaling) {
-    case amp::Fp8Scaling::delayed:
-    case amp::Fp8Scaling::current:
-      return dequantize(quantize(x, operand.scale, type));
-    case amp::Fp8Scaling::mx:
-      return dequantize(quantize(x, {.dtype = type, .mx = true}));
-    case amp::Fp8Scaling::row:
-      return dequantize(quantize(x, {.dtype = type,
-                                     .group = {1, 0},
-                                     .power_of_two = recipe_.power_of_two,
-                                     .eps = recipe_.eps}));
-    case amp::Fp8Scaling::block:
-      return dequantize(quantize(x, {.dtype = type, .group = {1, 128}, .power_of_two = true}));
-  }
-  return x;
+Tensor LayerStatistics::rounded(const Operand& operand, const amp::Recipe& recipe) {
+  amp::TensorRecipe tensor = recipe[operand.role];
+  if (tensor.is_per_tensor()) return dequantize(quantize(operand.x, operand.scale, tensor.dtype()));
+  tensor.group.rows = 1;  // rows of a sample are not neighbors
+  return dequantize(quantize(operand.x, tensor));
 }
 
 void LayerStatistics::forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor>,
-                              std::span<const Tensor>) {
+                              std::span<const Tensor> outputs) {
   const std::string& module = autograd::module_path();
   if (op != Op::linear || inputs[0].numel() == 0) return;
-  // Adapters, which never run in FP8, have two matmuls under one path.
+  // Adapters, which run by no recipe, have two matmuls under one path.
   if (module.find(".lora.") != std::string::npos) return;
   const auto& patterns = options_.modules;
   const bool selected =
@@ -276,9 +263,10 @@ void LayerStatistics::forward(Op op, std::span<const Tensor> inputs, std::span<c
   if (std::any_of(layers_.begin(), layers_.end(), seen)) return;
   const MeasurementScope measurement;
   layers_.push_back({.module = module,
-                     .input = sample(matrix(inputs[0]), module, "input"),
-                     .weight = sample(matrix(inputs[1]), module, "weight"),
-                     .gradient = {}});
+                     .input = sample(matrix(inputs[0]), module, Role::input),
+                     .weight = sample(matrix(inputs[1]), module, Role::weight),
+                     .gradient = {},
+                     .result_amax = amax_of(matrix(outputs[0]))});
 }
 
 // Uses the gradient the op receives. An op with an activation first multiplies it by a derivative
@@ -289,47 +277,46 @@ void LayerStatistics::after_backward(const autograd::Node& node, std::span<const
                                   [&node](const Layer& one) { return one.module == node.module; });
   if (layer == layers_.end() || layer->gradient.defined()) return;
   const MeasurementScope measurement;
-  layer->gradient = sample(matrix(dy[0]), node.module, "gradient");
+  layer->gradient = sample(matrix(dy[0]), node.module, Role::gradient);
 }
 
-TensorStats LayerStatistics::tensor_stats(const HostSample& sample, Fp8Role role) const {
-  const DType type = amp::fp8_type(recipe_, role);
-  return statistics(sample.rows, sample.amax, scales_for(sample.amax, type, sample.scale(type)));
+TensorStats LayerStatistics::tensor_stats(const HostSample& sample, Role role) const {
+  const formats::Format& format = recipe_[role].format;
+  return statistics(sample.rows, sample.amax,
+                    scales_for(sample.amax, format, sample.scale(format)));
 }
 
 MatmulStats LayerStatistics::compared(const Operand& a, const Operand& b) const {
   const Tensor reference = linear(a.x, b.x);
   MatmulStats stats;
-  const auto harm = [&](amp::Fp8Scaling scaling, double* sqnr) {
-    const Tensor rounded_a = rounded(a, scaling), rounded_b = rounded(b, scaling);
+  const auto harm = [&](const amp::Recipe& recipe, double* sqnr) {
+    const Tensor rounded_a = rounded(a, recipe), rounded_b = rounded(b, recipe);
     const Noise outputs = noise_of(reference, linear(rounded_a, rounded_b));
     if (sqnr != nullptr) *sqnr = decibels_of(outputs.signal, outputs.noise);
     return harm_of(outputs, noise_of(a.x, rounded_a), noise_of(b.x, rounded_b));
   };
-  stats.harm = harm(recipe_.scaling, &stats.sqnr);
+  stats.harm = harm(recipe_, &stats.sqnr);
   if (options_.finer) stats.finer_harm = harm(*options_.finer, nullptr);
   return stats;
 }
 
 LayerStats LayerStatistics::stats_of(const Layer& layer) const {
   const HostSample x(layer.input), w(layer.weight);
-  const auto scale = [this](const HostSample& sample, Fp8Role role) {
-    return sample.scale(amp::fp8_type(recipe_, role));
+  const auto scale = [this](const HostSample& sample, Role role) {
+    return sample.scale(recipe_[role].format);
   };
-  const double x_scale = scale(x, Fp8Role::activation), w_scale = scale(w, Fp8Role::weight);
+  const double x_scale = scale(x, Role::input), w_scale = scale(w, Role::weight);
   LayerStats stats{.module = layer.module};
-  stats.input = tensor_stats(x, Fp8Role::activation);
-  stats.weight = tensor_stats(w, Fp8Role::weight);
-  stats.forward =
-      compared({x.rows, Fp8Role::activation, x_scale}, {w.rows, Fp8Role::weight, w_scale});
+  stats.result_amax = *layer.result_amax.get().data<float>();
+  stats.input = tensor_stats(x, Role::input);
+  stats.weight = tensor_stats(w, Role::weight);
+  stats.forward = compared({x.rows, Role::input, x_scale}, {w.rows, Role::weight, w_scale});
   if (!layer.gradient.defined()) return stats;
   const HostSample dy(layer.gradient);
-  const double dy_scale = scale(dy, Fp8Role::gradient);
-  stats.gradient = tensor_stats(dy, Fp8Role::gradient);
-  stats.dgrad =
-      compared({dy.rows, Fp8Role::gradient, dy_scale}, {w.columns, Fp8Role::weight, w_scale});
-  stats.wgrad = compared({dy.columns, Fp8Role::gradient, dy_scale},
-                         {x.columns, Fp8Role::activation, x_scale});
+  const double dy_scale = scale(dy, Role::gradient);
+  stats.gradient = tensor_stats(dy, Role::gradient);
+  stats.dgrad = compared({dy.rows, Role::gradient, dy_scale}, {w.columns, Role::weight, w_scale});
+  stats.wgrad = compared({dy.columns, Role::gradient, dy_scale}, {x.columns, Role::input, x_scale});
   return stats;
 }
 

@@ -6,18 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/backend/async_copy.h"
 #include "binade/formats/format.h"
-#include "binade/nn/module.h"
 
 namespace binade::io {
 class EventWriter;  // io/tensorboard.h
 }
 
-// Statistics of linear layers: their value ranges and the error that FP8 causes.
+// Statistics of linear layers: their value ranges and the error that a recipe causes.
 namespace binade::lab {
 
 inline constexpr const formats::Format* candidates[] = {&formats::spec::f16, &formats::spec::bf16,
@@ -50,7 +49,7 @@ struct TensorStats {
 // which are tens to thousands of times larger than other channels.
 inline constexpr double outlier_factor = 20;
 
-// A matmul in FP8 compared with f32, on a sample.
+// A matmul by the recipe compared with f32, on a sample.
 struct MatmulStats {
   // Signal-to-quantization-noise ratio, dB; NaN without a signal or with non-finite elements.
   double sqnr = 0;
@@ -62,6 +61,7 @@ struct MatmulStats {
 struct LayerStats {
   std::string module;
   TensorStats input, weight, gradient;
+  double result_amax = 0;  // of the layer's result
   MatmulStats forward, dgrad, wgrad;
 
   // The largest harm of the three matmuls: 0 is none; at 1 no signal is left.
@@ -72,19 +72,18 @@ struct LayerStats {
 bool matches_module(const std::string& pattern, const std::string& module);
 
 // Observes one step and samples the operands of each linear layer's first call on their device,
-// without waiting for it. With a delayed recipe, scales come from `buffers`
-// (nn::Module::named_buffers); otherwise they are computed from the tensors. Does not affect
-// results.
+// without waiting for it. Delayed scales in use come from `scales` (train::delayed_scales); others
+// are computed from the tensors. Does not affect results.
 class LayerStatistics : public autograd::OpObserver {
  public:
   struct Options {
-    std::optional<amp::Fp8Scaling> finer = {};  // scales that harm is measured with, too
-    std::vector<std::string> modules = {};      // patterns (matches_module); empty: all
+    std::optional<amp::Recipe> finer = {};  // a recipe that harm is measured with, too
+    std::vector<std::string> modules = {};  // patterns (matches_module); empty: all
   };
-  LayerStatistics(amp::Fp8Recipe recipe, const std::vector<std::pair<std::string, Tensor>>& buffers,
-                  Options options);
-  LayerStatistics(amp::Fp8Recipe recipe, const std::vector<std::pair<std::string, Tensor>>& buffers)
-      : LayerStatistics(std::move(recipe), buffers, Options()) {}
+  using Scales = std::map<std::string, amp::RoleMap<Tensor>>;  // by module
+  LayerStatistics(amp::Recipe recipe, Scales scales, Options options);
+  LayerStatistics(amp::Recipe recipe, Scales scales)
+      : LayerStatistics(std::move(recipe), std::move(scales), Options()) {}
 
   void forward(Op op, std::span<const Tensor> inputs, std::span<const Tensor> compute,
                std::span<const Tensor> outputs) override;
@@ -112,28 +111,29 @@ class LayerStatistics : public autograd::OpObserver {
 
     explicit HostSample(const Sample& sample);
     // The given scale, or the largest finite number of the type over amax.
-    double scale(DType fp8) const;
+    double scale(const formats::Format& format) const;
   };
   struct Layer {
     std::string module;
     Sample input, weight, gradient;
+    backend::AsyncCopy result_amax;
   };
 
-  Sample sample(const Tensor& x, const std::string& module, const char* stream) const;
+  Sample sample(const Tensor& x, const std::string& module, amp::Role role) const;
   // One operand of a matmul, [rows, summed axis].
   struct Operand {
     const Tensor& x;
-    amp::Fp8Role role;
+    amp::Role role;
     double scale;
   };
-  // After a round trip through FP8.
-  Tensor rounded(const Operand& operand, amp::Fp8Scaling scaling) const;
+  // After a round trip through the recipe's format.
+  static Tensor rounded(const Operand& operand, const amp::Recipe& recipe);
   MatmulStats compared(const Operand& a, const Operand& b) const;
-  TensorStats tensor_stats(const HostSample& sample, amp::Fp8Role role) const;
+  TensorStats tensor_stats(const HostSample& sample, amp::Role role) const;
   LayerStats stats_of(const Layer& layer) const;
 
-  amp::Fp8Recipe recipe_;
-  std::map<std::string, Tensor> buffers_;
+  amp::Recipe recipe_;
+  Scales scales_;
   Options options_;
   std::vector<Layer> layers_;
 };

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "binade/amp/autocast.h"
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
@@ -48,12 +48,12 @@ class WorkMeter : public autograd::OpObserver {
              .dtype = compute[0].dtype()};
     if (op == Op::linear) {
       one.flops = 2 * elements(outputs[0]) * static_cast<double>(compute[1].size(1));
-      if (amp::fp8_recipe() != nullptr) one.dtype = DType::e4m3;
+      if (amp::current_recipe() != nullptr) one.dtype = DType::e4m3;
     } else if (op == Op::linear_cross_entropy) {
       // The matmul and, computed with it, both of its gradients.
       const double matmuls = autograd::grad_enabled() ? 3 : 1;
       one.flops = matmuls * 2 * elements(compute[0]) * static_cast<double>(compute[1].size(0));
-      if (amp::fp8_head_recipe() != nullptr) one.dtype = DType::e4m3;
+      if (amp::current_head_recipe() != nullptr) one.dtype = DType::e4m3;
     } else if (op == Op::packed_attention) {
       one.flops = 2 * elements(outputs[0]) * static_cast<double>(compute[0].size(1));
     }

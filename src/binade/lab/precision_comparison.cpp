@@ -150,8 +150,8 @@ std::optional<ComparedRun> train_run(const train::Config& config, const std::str
 
 std::vector<std::string> comparable() {
   std::vector<std::string> names = {"fp32", "tf32", "bf16", "fp16", "fp16-noscale"};
-  for (const char* scaling : {"delayed", "current", "row", "block", "mx"})
-    names.push_back(std::string(fp8_prefix) + scaling);
+  for (const amp::Recipe* recipe : amp::recipes::all())
+    names.push_back(std::string(fp8_prefix) + recipe->name);
   return names;
 }
 
@@ -171,8 +171,7 @@ train::Config in_precision(const train::Config& given, const std::string& precis
   }
   if (precision.starts_with(fp8_prefix)) {
     train::Config config = train::with_precision(given, train::Precision::fp8);
-    config.fp8_scaling =
-        amp::parse_fp8_scaling(precision.substr(std::string_view(fp8_prefix).size()));
+    config.recipe = *amp::recipes::find(precision.substr(std::string_view(fp8_prefix).size()));
     return config;
   }
   return train::with_precision(given, train::parse_precision(precision));

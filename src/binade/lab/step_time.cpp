@@ -4,7 +4,7 @@
 #include <chrono>
 #include <limits>
 
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/base/function_ref.h"
@@ -63,7 +63,7 @@ TimeByKind roofline_of(const Forecast& forecast, const Machine& machine) {
 
 // Takes away what names other blocks than the first.
 void keep_one_block(train::Config& config) {
-  config.fp8_skip_first = config.fp8_skip_last = 0;
+  config.recipe.skip_first = config.recipe.skip_last = 0;
   const auto names_a_block = [](const std::string& target) {
     return target.find('.') != std::string::npos;
   };
@@ -182,7 +182,8 @@ MeasuredStep measure_step_time(const train::Config& config) {
   for (double& seconds : result.time) seconds *= best / best_observed;
   if (config.layer_stats > 0) {
     const auto begin = Clock::now();
-    LayerStatistics statistics(trainer.fp8().recipe, trainer.model().named_buffers());
+    LayerStatistics statistics(trainer.recipes().recipe,
+                               train::delayed_scales(trainer.model(), trainer.recipes()));
     {
       const autograd::OpObserverScope observing(&statistics);
       trainer.step(tokens);
@@ -247,13 +248,12 @@ Machine measure_machine(const train::Config& config) {
        {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp8}) {
     const auto at = static_cast<size_t>(precision);
     const auto rate = [&](const train::LayerShape& layer) {
-      return train::linear_rate(device, precision, config.fp8_scaling, layer);
+      return train::linear_rate(device, precision, config.recipe, layer);
     };
     machine.flops[at] = rate(shape);
     if (!device.is_cpu()) continue;
     narrow.flops[at] = rate(layer_shape(small, device));
-    machine.weight_cast[at] =
-        train::weight_cast_seconds(device, precision, config.fp8_scaling, shape);
+    machine.weight_cast[at] = train::weight_cast_seconds(device, precision, config.recipe, shape);
     const train::Config step = train::with_precision(small, precision);
     const MeasuredStep measured = measure_step_time(step);
     machine.slowdown[at] = slowdown_of(step, measured, narrow, machine);

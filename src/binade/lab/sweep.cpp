@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/autograd/module_path.h"
 #include "binade/autograd/op_observer.h"
 #include "binade/base/error.h"
@@ -19,13 +19,13 @@
 namespace binade::lab {
 namespace {
 
-// The modules whose linear ops run in FP8, in the order of a forward.
-class Fp8LayerObserver : public autograd::OpObserver {
+// The modules whose linear ops run by the recipe, in the order of a forward.
+class QuantizedLayerObserver : public autograd::OpObserver {
  public:
   void forward(Op op, std::span<const Tensor>, std::span<const Tensor>,
                std::span<const Tensor>) override {
     const std::string& module = autograd::module_path();
-    if (op != Op::linear || amp::fp8_recipe() == nullptr) return;
+    if (op != Op::linear || amp::current_recipe() == nullptr) return;
     if (std::find(modules.begin(), modules.end(), module) == modules.end())
       modules.push_back(module);
   }
@@ -34,18 +34,18 @@ class Fp8LayerObserver : public autograd::OpObserver {
   std::vector<std::string> modules;
 };
 
-std::vector<std::string> fp8_layers(const train::Config& config) {
-  Fp8LayerObserver observer;
+std::vector<std::string> quantized_layers(const train::Config& config) {
+  QuantizedLayerObserver observer;
   train::MetaRun run(config);
   const autograd::OpObserverScope observing(&observer);
   run.step();
   return observer.modules;
 }
 
-// A layer whose matmuls run in bf16 or FP8.
+// A layer some of whose matmuls run in bf16.
 struct LayerChoice {
   std::string module;
-  bool forward, dgrad, wgrad;  // in FP8
+  amp::Matmuls matmuls;  // by the recipe
 };
 
 // Short runs of one configuration in different precisions.
@@ -68,11 +68,9 @@ class SweepRuns {
     if (!config_.lora_adapter.empty()) trainer.load_adapter(config_.lora_adapter);
     if (options_.prepare) options_.prepare(trainer);
     for (const LayerChoice& choice : choices) {
-      amp::Fp8Recipe recipe = trainer.fp8().recipe;
-      recipe.forward = choice.forward;
-      recipe.dgrad = choice.dgrad;
-      recipe.wgrad = choice.wgrad;
-      trainer.set_fp8_recipe(choice.module, recipe);
+      amp::Recipe recipe = trainer.recipes().recipe;
+      recipe.matmuls = choice.matmuls;
+      trainer.set_recipe(choice.module, recipe);
     }
     double total = 0;
     const int64_t counted = (config_.steps + 1) / 2;
@@ -110,7 +108,8 @@ std::vector<LayerChoice> only(const Sweep::Unit& unit, const std::vector<std::st
   std::vector<LayerChoice> choices;
   for (const std::string& module : modules) {
     const bool chosen = module == unit.module;
-    choices.push_back({module, chosen && unit.forward, chosen && unit.dgrad, chosen && unit.wgrad});
+    choices.push_back(
+        {module, {chosen && unit.forward, chosen && unit.dgrad, chosen && unit.wgrad}});
   }
   return choices;
 }
@@ -121,10 +120,10 @@ std::vector<LayerChoice> without(const std::vector<Sweep::Unit>& units) {
   for (const Sweep::Unit& unit : units) {
     const auto same = [&](const LayerChoice& choice) { return choice.module == unit.module; };
     auto found = std::find_if(choices.begin(), choices.end(), same);
-    if (found == choices.end()) found = choices.insert(found, {unit.module, true, true, true});
-    found->forward &= !unit.forward;
-    found->dgrad &= !unit.dgrad;
-    found->wgrad &= !unit.wgrad;
+    if (found == choices.end()) found = choices.insert(found, {unit.module, {}});
+    found->matmuls.forward &= !unit.forward;
+    found->matmuls.dgrad &= !unit.dgrad;
+    found->matmuls.wgrad &= !unit.wgrad;
   }
   return choices;
 }
@@ -199,7 +198,7 @@ Sweep sweep(const train::Config& config, const SweepOptions& options) {
   train::check_device(config);
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   Sweep result{.config = config};
-  const std::vector<std::string> modules = fp8_layers(config);
+  const std::vector<std::string> modules = quantized_layers(config);
   SweepRuns runs(config, options);
   result.bf16 = runs.loss("bf16", train::Precision::bf16);
   const double fp32 = runs.loss("fp32", train::Precision::fp32);

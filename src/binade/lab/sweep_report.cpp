@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/base/json.h"
 #include "binade/base/text.h"
 #include "binade/lab/sweep.h"
@@ -94,7 +95,7 @@ std::string sweep_html(const Sweep& sweep) {
       train::facts({{"model", fmt::format("{} layer{} of width {}", config.layers,
                                           config.layers == 1 ? "" : "s", config.width)},
                     {"steps", fmt::format("{}", config.steps)},
-                    {"recipe", std::string(amp::name(config.fp8_scaling))}});
+                    {"recipe", amp::to_text(config.recipe)}});
   body +=
       "<p>Short runs from the same weights on the same batches. A loss is the mean of the last "
       "half of the steps.</p>\n";

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/init.h"
 #include "binade/ops/attention/attention.h"
@@ -117,21 +117,21 @@ std::pair<Tensor, Tensor> recomputed(TransformerBlock& block, const Tensor& bran
   return {outputs[0], outputs[1]};
 }
 
-// For its lifetime, the blocks that a recipe leaves out at the model's ends run without FP8.
-class Fp8LayerScope {
+// For its lifetime, the blocks that a recipe leaves out at the model's ends run without it.
+class SkippedBlockScope {
  public:
-  Fp8LayerScope(int64_t layer, int64_t layers) {
-    const amp::Fp8State& current = amp::fp8_state();
-    const amp::Fp8Recipe& recipe = current.recipe;
+  SkippedBlockScope(int64_t layer, int64_t layers) {
+    const amp::RecipeState& current = amp::recipe_state();
+    const amp::Recipe& recipe = current.recipe;
     if (!current.enabled || (layer >= recipe.skip_first && layer < layers - recipe.skip_last))
       return;
-    amp::Fp8State disabled = current;
+    amp::RecipeState disabled = current;
     disabled.enabled = false;
     guard_.emplace(std::move(disabled));
   }
 
  private:
-  std::optional<amp::Fp8Autocast> guard_;
+  std::optional<amp::QuantizedAutocast> guard_;
 };
 
 }  // namespace
@@ -240,8 +240,8 @@ Tensor LanguageModel::features(const Tensor& tokens, KeyValueCache* cache,
   Tensor branch = embedded(tokens, start, cache, documents), residual;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     TransformerBlock* block = blocks_[i].get();
-    const Fp8LayerScope fp8(static_cast<int64_t>(i), config_.layers);
     const auto index = static_cast<int64_t>(i);
+    const SkippedBlockScope skipped(index, config_.layers);
     if (hooks_.before) hooks_.before(index);
     const KeepResults keep(index < config_.keep_activations);
     if (!config_.recompute || cache != nullptr) {

@@ -50,8 +50,8 @@ struct LanguageModelConfig {
   double dropout = 0;
   std::optional<DType> residual;  // type of the residual stream; none: that of the embedding
   bool recompute = false;         // recompute blocks in the backward instead of saving activations
-  // Blocks, from the first, whose results of activations and FP8 data a GPU keeps for the backward
-  // instead of computing them again (KeepResults).
+  // Blocks, from the first, whose results of activations and quantized data a GPU keeps for the
+  // backward instead of computing them again (KeepResults).
   int64_t keep_activations = 0;
   uint64_t seed = 0;  // of the initial weights
   // Facts for files and for generating text; the model itself does not use them.

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/amp/recipe/state.h"
 #include "binade/nn/init.h"
 #include "binade/ops/common.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
-#include "binade/ops/fp8/linear.h"
 #include "binade/ops/index/index.h"
+#include "binade/ops/quantized/linear.h"
 #include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
@@ -16,7 +17,7 @@ namespace binade::nn {
 Linear::Linear(const LinearConfig& config, Placement placement)
     : activation(config.activation),
       feeds_swiglu_(config.feeds_swiglu),
-      fp8_(std::make_shared<amp::Fp8LinearState>()) {
+      scales_(std::make_shared<amp::LayerScales>()) {
   if (config.in < 1 || config.out < 1) {
     fail("Linear", {.argument = "in, out",
                     .expected = "at least 1",
@@ -32,16 +33,9 @@ Linear::Linear(const LinearConfig& config, Placement placement)
   }
   add_parameter("weight", weight);
   add_parameter("bias", bias);
-  const std::pair<const char*, amp::Fp8Stream*> streams[] = {{"fp8.input.", &fp8_->input},
-                                                             {"fp8.weight.", &fp8_->weight},
-                                                             {"fp8.gradient.", &fp8_->gradient},
-                                                             {"fp8.result.", &fp8_->result}};
-  for (const auto& [name, stream] : streams) {
-    add_buffer(std::string(name) + "history", stream->history);
-    add_buffer(std::string(name) + "scale", stream->scale);
-    add_buffer(std::string(name) + "inverse", stream->scale_inv);
-    add_buffer(std::string(name) + "pending", stream->pending);
-    add_buffer(std::string(name) + "dropped", stream->dropped);
+  for (const amp::Role role : amp::layer_roles) {
+    for (const auto& [name, tensor] : amp::stream_buffers)
+      add_buffer(amp::buffer_name(role, name), (*scales_)[role].*tensor);
   }
 }
 
@@ -50,19 +44,28 @@ std::string Linear::description() const {
          (bias.defined() ? ")" : ", no bias)");
 }
 
-Fp8Layer Linear::fp8_layer(const amp::Fp8Recipe& recipe, Activation activated_by) const {
-  return {.weight = weight,
-          .bias = bias,
-          .activation = activated_by,
-          .recipe = &recipe,
-          .state = fp8_,
-          .requantizes = ops::recomputes_results(weight.device()),
-          .is_hidden = feeds_swiglu_ && adapters_.empty()};
+QuantizedLayer Linear::quantized(const amp::Recipe& recipe, Activation activated_by) const {
+  return with_facts({.weight = weight,
+                     .bias = bias,
+                     .activation = activated_by,
+                     .recipe = &recipe,
+                     .scales = scales_},
+                    {.recomputes_results = ops::recomputes_results(weight.device()),
+                     .feeds_swiglu = feeds_swiglu_ && adapters_.empty()});
+}
+
+std::optional<QuantizedLayer> Linear::fused_consumer() const {
+  const auto scope = enter();
+  const amp::Recipe* recipe = amp::current_recipe();
+  if (recipe == nullptr || has_adapters() || has_hooks()) return std::nullopt;
+  QuantizedLayer layer = quantized(*recipe, activation);
+  if (!ops::may_fuse(layer.facts)) return std::nullopt;
+  return layer;
 }
 
 Tensor Linear::base(const Tensor& x, Activation activated_by) {
-  if (const amp::Fp8Recipe* recipe = amp::fp8_recipe())
-    return fp8_linear(x, fp8_layer(*recipe, activated_by));
+  if (const amp::Recipe* recipe = amp::current_recipe())
+    return quantized_linear(x, quantized(*recipe, activated_by));
   return linear(x, weight, bias, activated_by);
 }
 
@@ -74,7 +77,7 @@ Tensor Linear::forward(const Tensor& x) {
 std::pair<Tensor, Tensor> Linear::with_swiglu(const Tensor& x) {
   if (has_hooks() || has_adapters() || activation != Activation::none) return {(*this)(x), {}};
   const auto scope = enter();
-  if (amp::fp8_recipe() != nullptr) return {forward(x), {}};
+  if (amp::current_recipe() != nullptr) return {forward(x), {}};
   return linear_with_swiglu(x, weight, bias);
 }
 
@@ -126,17 +129,20 @@ LoraAdapter* Linear::find_adapter(const std::string& name) const {
   return nullptr;
 }
 
-void Linear::before_save() { fp8_->before_save(weight); }
+void Linear::before_save() { scales_->before_save(weight); }
 
 void Linear::before_load(const StateDict& state, const std::string& prefix) {
-  const auto history = state.find(prefix + "fp8.input.history");
-  if (history == state.end()) return;
-  const auto length = static_cast<int>(history->second.numel());
-  for (amp::Fp8Stream* stream : {&fp8_->input, &fp8_->weight, &fp8_->gradient})
-    stream->create(length, weight.device());
-  fp8_->result = {};
-  if (state.contains(prefix + "fp8.result.history")) fp8_->result.create(length, weight.device());
-  fp8_->restart();
+  bool found = false;
+  amp::RoleMap<amp::ScaleStream> loaded;
+  for (const amp::Role role : amp::layer_roles) {
+    const auto history = state.find(prefix + amp::buffer_name(role, "history"));
+    if (history == state.end()) continue;
+    loaded[role].create(static_cast<int>(history->second.numel()), weight.device());
+    found = true;
+  }
+  if (!found) return;
+  for (const amp::Role role : amp::layer_roles) (*scales_)[role] = loaded[role];
+  scales_->restart();
 }
 
 Embedding::Embedding(const EmbeddingConfig& config, Placement placement) {

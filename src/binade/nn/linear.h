@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,16 +11,13 @@
 #include "binade/ops/matmul/linear.h"
 
 namespace binade {
-struct Fp8Layer;
+struct QuantizedLayer;
 }
 namespace binade::amp {
-struct Fp8Recipe;
-class Fp8LinearState;
-}  // namespace binade::amp
+struct Recipe;
+}
 
 namespace binade::nn {
-
-struct Fp8Fusion;  // internal
 
 struct LinearConfig {
   int64_t in = 0;
@@ -27,11 +25,11 @@ struct LinearConfig {
   bool bias = true;
   Activation activation = Activation::none;
   double deviation = 0;  // of normal initial weights; 0: uniform in +-1/sqrt(in), as in PyTorch
-  bool feeds_swiglu = false;  // SwiGLU alone reads its result; see Fp8Recipe::hidden
+  bool feeds_swiglu = false;  // SwiGLU alone reads its result; see amp::Role::hidden
 };
 
-// activation(x weight^T + bias), weight [out, in]. Under amp::Fp8Autocast its matmuls run in FP8;
-// the scales and histories of delayed recipes are buffers fp8.{input,weight,gradient,result}.*.
+// activation(x weight^T + bias), weight [out, in]. Under amp::QuantizedAutocast its matmuls run by
+// a recipe; delayed scales and their histories are buffers scales.{input,weight,gradient,hidden}.*.
 class Linear : public Layer {
  public:
   explicit Linear(const LinearConfig& config, Placement placement = {});
@@ -50,6 +48,11 @@ class Linear : public Layer {
   // (*this)(x), and swiglu of it if one kernel computes both; see linear_with_swiglu.
   std::pair<Tensor, Tensor> with_swiglu(const Tensor& x);
 
+  // For the library's own use: the layer as the consumer of a fused op, which computes and
+  // quantizes its input in one pass; none if it runs by no recipe that allows it.
+  std::optional<QuantizedLayer> fused_consumer() const;
+  amp::LayerScales* layer_scales() override { return scales_.get(); }
+
   Tensor weight, bias;
   Activation activation;
 
@@ -59,16 +62,15 @@ class Linear : public Layer {
   void before_load(const StateDict& state, const std::string& prefix) override;
 
  private:
-  friend struct Fp8Fusion;
-  // The arguments of FP8 ops.
-  Fp8Layer fp8_layer(const amp::Fp8Recipe& recipe, Activation activated_by) const;
+  // The arguments of quantized ops.
+  QuantizedLayer quantized(const amp::Recipe& recipe, Activation activated_by) const;
   // The layer without its adapters.
   Tensor base(const Tensor& x, Activation activated_by);
   // y, the layer's output before the activation, with the adapters' additions.
   Tensor adapted(const Tensor& y, const Tensor& x);
 
   bool feeds_swiglu_;
-  std::shared_ptr<amp::Fp8LinearState> fp8_;
+  std::shared_ptr<amp::LayerScales> scales_;
   std::vector<std::pair<std::string, std::unique_ptr<LoraAdapter>>> adapters_;  // by channel
 };
 

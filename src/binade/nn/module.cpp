@@ -6,6 +6,7 @@
 #include <ostream>
 #include <typeinfo>
 
+#include "binade/amp/recipe/layer_scales.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/base/text.h"
 #include "binade/ops/create/copy.h"
@@ -114,7 +115,9 @@ StateDict Module::state_dict() {
   return state;
 }
 
-void Module::load_state_dict(const StateDict& state, bool strict) {
+void Module::load_state_dict(const StateDict& given, bool strict) {
+  StateDict state;
+  for (const auto& [name, tensor] : given) state[amp::current_buffer_name(name)] = tensor;
   for (const auto& [path, module] : named_modules())
     module->before_load(state, path.empty() ? "" : path + ".");
   const StateDict mine = state_dict();

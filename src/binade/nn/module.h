@@ -19,6 +19,10 @@ using StateDict = std::map<std::string, Tensor>;
 
 }  // namespace binade
 
+namespace binade::amp {
+class LayerScales;
+}
+
 namespace binade::nn {
 
 // The device and dtype of a module's parameters.
@@ -53,11 +57,16 @@ class Module {
   void to(DType dtype);
   void zero_grad();
 
-  // Parameters and buffers, shared with the module. Not const: FP8 histories are flushed first.
+  // Parameters and buffers, shared with the module. Not const: histories of scales are flushed
+  // first.
   StateDict state_dict();
   // Copies values in, converting types. Fails, naming all of them, if entries are missing,
   // unexpected or of another shape; without `strict` missing and unexpected ones are ignored.
   void load_state_dict(const StateDict& state, bool strict = true);
+
+  // The scales that a linear layer keeps for its recipe; null for other modules. For the library's
+  // own use.
+  virtual amp::LayerScales* layer_scales() { return nullptr; }
 
   const std::string& name() const { return name_; }
   // The class and its sizes, "Linear(64, 10)": a line of the tree that << prints. By default the
@@ -114,7 +123,7 @@ class HookHandle {
 };
 
 // A module from one tensor to one tensor. Calls are not const: batch norm updates its running
-// statistics, and a linear layer its FP8 scales.
+// statistics, and a linear layer its scales.
 class Layer : public Module {
  public:
   Tensor operator()(const Tensor& x) {

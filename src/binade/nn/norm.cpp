@@ -6,6 +6,7 @@
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
 #include "binade/ops/norm/norm.h"
+#include "binade/ops/quantized/fused.h"
 
 namespace binade::nn {
 namespace {
@@ -40,6 +41,17 @@ std::string RowNorm::description() const {
 
 Tensor RowNorm::forward(const Tensor& x) {
   return kind_ == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, gain(), eps);
+}
+
+std::optional<FusedNorm> RowNorm::fused_producer(const Tensor& x) const {
+  if (has_hooks()) return std::nullopt;
+  const auto scope = enter();
+  return fused_norm(kind_, x, gain(), bias, eps);
+}
+
+std::optional<FusedNorm> RowNorm::fused_producer(const Tensor& x, const Tensor& residual) const {
+  const auto scope = enter();
+  return fused_residual_norm(kind_, x, residual, gain(), bias, eps);
 }
 
 std::pair<Tensor, Tensor> RowNorm::add(const Tensor& x, const Tensor& residual) const {

@@ -1,15 +1,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "binade/backend/norm_kind.h"
 #include "binade/nn/module.h"
 #include "binade/ops/norm/norm.h"
 
-namespace binade::nn {
+namespace binade {
+struct FusedNorm;
+}
 
-struct Fp8Fusion;  // internal
+namespace binade::nn {
 
 using backend::NormKind;
 
@@ -22,6 +25,11 @@ class RowNorm : public Layer {
   // {sum, norm of sum} with sum = x + residual; see residual_layer_norm.
   std::pair<Tensor, Tensor> add(const Tensor& x, const Tensor& residual) const;
   std::string description() const override;
+
+  // For the library's own use: the norm of x, or of x + residual as in add(), as the producer of a
+  // fused op; none if no fused op can replace it.
+  std::optional<FusedNorm> fused_producer(const Tensor& x) const;
+  std::optional<FusedNorm> fused_producer(const Tensor& x, const Tensor& residual) const;
 
   Tensor weight, bias;
   double eps;
@@ -38,7 +46,6 @@ class RowNorm : public Layer {
   Tensor forward(const Tensor& x) override;
 
  private:
-  friend struct Fp8Fusion;
   // The factor per channel.
   Tensor gain() const;
 

@@ -1,6 +1,6 @@
 #include "binade/nn/norm_linear.h"
 
-#include "binade/nn/fp8_fusion.h"
+#include "binade/ops/quantized/fused.h"
 
 namespace binade::nn {
 
@@ -12,9 +12,9 @@ NormLinear::NormLinear(const NormLinearConfig& config, Placement placement)
 }
 
 Tensor NormLinear::forward(const Tensor& x) {
-  if (const std::optional<Fp8Layer> layer = Fp8Fusion::layer(linear_)) {
-    if (const std::optional<Fp8Norm> norm = Fp8Fusion::norm(*norm_, x))
-      return fp8_norm_linear(*norm, *layer).second;
+  if (const std::optional<QuantizedLayer> layer = linear_.fused_consumer()) {
+    if (const std::optional<FusedNorm> norm = norm_->fused_producer(x))
+      return quantized_norm_linear(*norm, *layer).second;
   }
   return linear_((*norm_)(x));
 }
@@ -27,8 +27,8 @@ NormMLP::NormMLP(const NormMLPConfig& config, Placement placement)
 }
 
 Tensor NormMLP::forward(const Tensor& x) {
-  if (const std::optional<Fp8Norm> norm = Fp8Fusion::norm(*norm_, x)) {
-    if (const auto fused = Fp8Fusion::after_norm(*norm, mlp_)) return fused->second;
+  if (const std::optional<FusedNorm> norm = norm_->fused_producer(x)) {
+    if (const auto fused = mlp_.after_norm(*norm)) return fused->second;
   }
   return mlp_((*norm_)(x));
 }

@@ -2,8 +2,8 @@
 
 #include "binade/nn/transformer.h"
 
-// A norm and the linear or MLP after it as one module: under delayed FP8 recipes the norm writes
-// FP8 directly.
+// A norm and the linear or MLP after it as one module: under recipes with delayed scales the norm
+// writes the quantized input directly.
 namespace binade::nn {
 
 struct NormLinearConfig {

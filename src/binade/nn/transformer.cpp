@@ -4,11 +4,11 @@
 
 #include "binade/autograd/grad_mode.h"
 #include "binade/backend/attention.h"
-#include "binade/nn/fp8_fusion.h"
 #include "binade/ops/create/copy.h"
 #include "binade/ops/elementwise/activation.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
+#include "binade/ops/quantized/fused.h"
 #include "binade/ops/shape/shape.h"
 
 namespace binade::nn {
@@ -167,6 +167,21 @@ Tensor MultiheadAttention::operator()(const Tensor& x, const PackedDocuments& do
 
 Tensor MultiheadAttention::forward(const Tensor& x) { return attend(project(x, 0)); }
 
+std::optional<std::pair<Tensor, Tensor>> MultiheadAttention::after_norm(const FusedNorm& norm) {
+  if (has_hooks()) return std::nullopt;
+  const auto scope = enter();
+  const std::optional<QuantizedLayer> layer = qkv.fused_consumer();
+  if (!layer || norm.x.rank() != 3) return std::nullopt;
+  if (only_rotates() && keeps_type(Op::rope, norm.x)) {
+    const auto [sum, packed] = quantized_norm_linear_rope(
+        norm, *layer,
+        {.cosine = cosine_, .sine = sine_, .dim = head_dim_, .rotated = heads_ + kv_heads_});
+    return std::pair(sum, attend(packed));
+  }
+  const auto [sum, packed] = quantized_norm_linear(norm, *layer);
+  return std::pair(sum, attend(positioned(packed, 0)));
+}
+
 void MultiheadAttention::prepare(const Tensor& packed, int64_t tokens, KeyValues& past) const {
   const int64_t batch = packed.size(0);
   if (!past.keys.defined()) {
@@ -241,14 +256,28 @@ MLP::MLP(const MLPConfig& config, Placement placement)
 
 Tensor MLP::forward(const Tensor& x) {
   if (!gated_) return dropout_(down(up(x)));
-  const std::optional<Fp8Layer> first = Fp8Fusion::layer(up), second = Fp8Fusion::layer(down);
-  if (is_swiglu() && first && second && keeps_type(Op::swiglu, x))
-    return dropout_(fp8_swiglu_mlp(x, *first, *second));
   if (is_swiglu()) {
+    const std::optional<QuantizedLayer> first = up.fused_consumer(), second = down.fused_consumer();
+    if (first && second && keeps_type(Op::swiglu, x))
+      return dropout_(quantized_swiglu_mlp(x, *first, *second));
+
     const auto [hidden, gated] = up.with_swiglu(x);
     return dropout_(down(swiglu(hidden, gated)));
   }
   return dropout_(down(gate(up(x))));
+}
+
+std::optional<std::pair<Tensor, Tensor>> MLP::after_norm(const FusedNorm& norm) {
+  if (has_hooks()) return std::nullopt;
+  const auto scope = enter();
+  const std::optional<QuantizedLayer> first = up.fused_consumer(), second = down.fused_consumer();
+  if (!first) return std::nullopt;
+  if (is_swiglu() && second && keeps_type(Op::swiglu, norm.x)) {
+    const auto [sum, y] = quantized_norm_swiglu_mlp(norm, *first, *second);
+    return std::pair(sum, dropout_(y));
+  }
+  const auto [sum, hidden] = quantized_norm_linear(norm, *first);
+  return std::pair(sum, dropout_(down(gated_ ? gate(hidden) : hidden)));
 }
 
 Tensor MLP::gate(const Tensor& packed) const {
@@ -300,10 +329,10 @@ std::pair<Tensor, Tensor> TransformerBlock::forward(const Tensor& branch, const 
         norms_[1]->add((*post_norms_[0])(attend(normed, past, documents)), before);
     return {(*post_norms_[1])(mlp(second)), sum};
   }
-  // {sum, part(norm of sum)}, by a fused FP8 op if possible.
+  // {sum, part(norm of sum)}: the norm writes the quantized input of the part if it can.
   const auto through = [](const RowNorm& norm, auto& part, const Tensor& x, const Tensor& other) {
-    if (const std::optional<Fp8Norm> fp8 = Fp8Fusion::residual_norm(norm, x, other)) {
-      if (auto fused = Fp8Fusion::after_norm(*fp8, part)) return *std::move(fused);
+    if (const std::optional<FusedNorm> producer = norm.fused_producer(x, other)) {
+      if (auto fused = part.after_norm(*producer)) return *std::move(fused);
     }
     const auto [sum, normed] = norm.add(x, other);
     return std::pair(sum, part(normed));

@@ -69,6 +69,9 @@ class MultiheadAttention : public Layer {
   // Sets the rotary tables, which layers share; without them nothing is rotated. Tables for fewer
   // than head_dim channels rotate the first ones.
   void set_rope(const Tensor& cosine, const Tensor& sine);
+  // For the library's own use: {sum, attention over the norm of the sum}, where the norm writes the
+  // quantized input of qkv; none if it cannot.
+  std::optional<std::pair<Tensor, Tensor>> after_norm(const FusedNorm& norm);
 
   Linear qkv, out;
 
@@ -76,7 +79,6 @@ class MultiheadAttention : public Layer {
   Tensor forward(const Tensor& x) override;
 
  private:
-  friend struct Fp8Fusion;
   // Packed q, k and v of tokens from position `start` on, with `positioned` applied.
   Tensor project(const Tensor& x, int64_t start);
   // Normalizes and rotates q and k, in place where it can.
@@ -113,13 +115,15 @@ class MLP : public Layer {
  public:
   explicit MLP(const MLPConfig& config, Placement placement = {});
 
+  // As MultiheadAttention::after_norm.
+  std::optional<std::pair<Tensor, Tensor>> after_norm(const FusedNorm& norm);
+
   Linear up, down;
 
  protected:
   Tensor forward(const Tensor& x) override;
 
  private:
-  friend struct Fp8Fusion;
   bool is_swiglu() const { return gated_ && activation_ == Activation::silu; }
   // activation(gate) * up of the packed projections.
   Tensor gate(const Tensor& packed) const;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/autograd/engine.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/autograd/module_path.h"
@@ -23,7 +23,7 @@ thread_local bool keeps_results = false;
 // The thread state that a forward depends on.
 struct ForwardState {
   amp::AutocastState autocast = amp::autocast_state();
-  amp::Fp8State fp8 = amp::fp8_state();
+  amp::RecipeState recipe = amp::recipe_state();
   std::string path = autograd::module_path();
   random::Context random = random::context();
   bool keeps_results = binade::keeps_results;
@@ -32,7 +32,7 @@ struct ForwardState {
 std::vector<Tensor> recomputed(const ManyFunction& fn, const ForwardState& state,
                                std::span<const Tensor> inputs) {
   const amp::Autocast autocast(state.autocast);
-  const amp::Fp8Autocast fp8(state.fp8);
+  const amp::QuantizedAutocast quantized(state.recipe);
   const autograd::ModulePathGuard path(state.path);
   const autograd::RecomputeScope recompute;
   const autograd::EnableGrad enable_grad;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #define XXH_INLINE_ALL
@@ -52,19 +51,8 @@ data::Loader::Options loader_options(const Trainer& trainer) {
           .step = trainer.steps()};
 }
 
-// A recipe as Trainer::set_fp8_recipe announces it.
-void set_recipe(Trainer& trainer, const std::string& text) {
-  std::istringstream in(text);
-  int scaling = 0, format = 0;
-  amp::Fp8Recipe recipe;
-  Fp8Amaxes amaxes;
-  std::string module;
-  in >> scaling >> format >> recipe.history >> recipe.most_recent >> recipe.margin >>
-      recipe.power_of_two >> recipe.eps >> recipe.forward >> recipe.dgrad >> recipe.wgrad >>
-      recipe.fast_accumulation >> amaxes.input >> amaxes.weight >> amaxes.gradient >> module;
-  recipe.scaling = static_cast<amp::Fp8Scaling>(scaling);
-  recipe.format = static_cast<amp::Fp8Format>(format);
-  trainer.set_fp8_recipe(module, recipe, amaxes);
+void set_recipe(Trainer& trainer, const RecipeOrder& order) {
+  trainer.set_recipe(order.module, order.recipe, order.amaxes);
 }
 
 }  // namespace
@@ -98,7 +86,7 @@ void follow(Trainer& trainer, const data::Split& split) {
   const SignalGuard signals;
   for (;;) {
     const std::string text = ranks.broadcast_text("order", "");
-    ranks.set_phase(text);
+    ranks.set_phase(text.substr(0, text.find('\n')));
     const Command command = parse_command(text);
     if (command.order != Order::step) trainer.finish_all();
     switch (command.order) {
@@ -130,7 +118,7 @@ void follow(Trainer& trainer, const data::Split& split) {
         trainer.load_adapter(command.argument);
         break;
       case Order::recipe:
-        set_recipe(trainer, command.argument);
+        set_recipe(trainer, parse_recipe_order(command.argument));
         break;
       case Order::end:
         return;

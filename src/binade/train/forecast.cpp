@@ -25,7 +25,7 @@ int64_t loss_chunk(const Config& config) {
                      {.classes = config.vocab,
                       .width = config.width,
                       .dtype = type,
-                      .fp8 = config.precision == Precision::fp8 && config.fp8_head},
+                      .quantized = config.precision == Precision::fp8 && config.recipe.has_head()},
                      device_of(config));
 }
 
@@ -69,7 +69,7 @@ memory::Statistics MetaRun::memory() const {
 memory::Statistics forecast_memory(const Config& config,
                                    std::shared_ptr<dist::Communicator> ranks) {
   MetaRun run(config, std::move(ranks));
-  // Two steps are enough: the second finds gradients, moments and FP8 histories in place.
+  // Two steps are enough: the second finds gradients, moments and histories of scales in place.
   for (int i = 0; i < 2; ++i) run.step();
   return run.memory();
 }

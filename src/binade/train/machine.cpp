@@ -64,16 +64,15 @@ constexpr GpuPeak gpu_peaks[] = {
 // For its lifetime linear layers run in a precision.
 class PrecisionScope {
  public:
-  explicit PrecisionScope(Precision precision, amp::Fp8Scaling scaling = amp::Fp8Scaling::delayed)
+  explicit PrecisionScope(Precision precision, const amp::Recipe& recipe = amp::recipes::delayed())
       : cast_(autocast_type(precision), {.enabled = uses_autocast(precision)}),
         matmul_(matmul_precision(precision)),
-        fp8_(amp::Fp8State{.enabled = precision == Precision::fp8,
-                           .recipe = {.scaling = scaling}}) {}
+        quantized_({.enabled = precision == Precision::fp8, .recipe = recipe}) {}
 
  private:
   amp::Autocast cast_;
   amp::MatmulPrecisionGuard matmul_;
-  amp::Fp8Autocast fp8_;
+  amp::QuantizedAutocast quantized_;
 };
 
 // The type that a precision's matmuls take and give.
@@ -199,26 +198,26 @@ double matmul_rate(Device device, Precision precision) {
   return found->second;
 }
 
-double linear_rate(Device device, Precision precision, amp::Fp8Scaling scaling,
+double linear_rate(Device device, Precision precision, const amp::Recipe& recipe,
                    const LayerShape& shape) {
   nn::Linear layer({.in = shape.in, .out = shape.out, .bias = false}, {device, DType::f32});
   const Tensor x = full({shape.rows, shape.in}, 0.5, DType::f32, device).set_requires_grad();
   const Tensor dy = full({shape.rows, shape.out}, 0.5, value_type(precision), device);
-  const PrecisionScope scope(precision, scaling);
+  const PrecisionScope scope(precision, recipe);
   constexpr double matmuls = 3;  // forward, and the gradients of the input and of the weight
   return matmuls * 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.in) *
          static_cast<double>(shape.out) /
          best_seconds(device, budget_of_layers, [&] { layer(x).backward(dy); });
 }
 
-double weight_cast_seconds(Device device, Precision precision, amp::Fp8Scaling scaling,
+double weight_cast_seconds(Device device, Precision precision, const amp::Recipe& recipe,
                            const LayerShape& shape) {
   if (!uses_autocast(precision)) return 0;
   constexpr int64_t rows = 16;  // next to nothing beside the cast
   nn::Linear layer({.in = shape.in, .out = shape.out, .bias = false}, {device, DType::f32});
   const Tensor x = full({rows, shape.in}, 0.5, DType::f32, device).set_requires_grad();
   const Tensor dy = full({rows, shape.out}, 0.5, value_type(precision), device);
-  const PrecisionScope scope(precision, scaling);
+  const PrecisionScope scope(precision, recipe);
   const auto changed = [&layer] {
     const NoGrad no_grad;
     fill_(layer.weight.strided({1}, {1}, 0), 0.5);

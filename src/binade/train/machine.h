@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "binade/amp/recipe/recipe.h"
 #include "binade/train/config/choices.h"
 
 // The speed of this machine. It is measured here and nowhere else: training, plans and benchmarks
@@ -25,13 +26,13 @@ struct LayerShape {
 };
 
 // FLOP/s that a linear layer reaches in training: forward and backward, with casts of f32 inputs
-// and quantization by the scaling.
-double linear_rate(Device device, Precision precision, amp::Fp8Scaling scaling,
+// and quantization by the recipe.
+double linear_rate(Device device, Precision precision, const amp::Recipe& recipe,
                    const LayerShape& shape);
 
 // Seconds per weight that the first forward and backward of a step take longer than later ones,
 // because they cast the weight to 16 bits or quantize it.
-double weight_cast_seconds(Device device, Precision precision, amp::Fp8Scaling scaling,
+double weight_cast_seconds(Device device, Precision precision, const amp::Recipe& recipe,
                            const LayerShape& shape);
 
 // Bytes per second that a norm with a residual reaches in training, forward and backward in f32.

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "binade/train/layer_recipes.h"
+
 namespace binade::train {
 
 // What rank 0 is about to do, and the other ranks with it. Orders travel as text ("step 12"), which
@@ -16,7 +18,7 @@ enum class Order : uint8_t {
   load,     // a checkpoint's folder
   init,     // a folder with a model's weights
   adapter,  // a folder with an adapter's weights
-  recipe,   // an FP8 recipe and the module it is for
+  recipe,   // a RecipeOrder
   end,
 };
 
@@ -28,5 +30,16 @@ struct Command {
 std::string to_text(const Command& command);
 // Fails for a text that to_text() does not write.
 Command parse_command(const std::string& text);
+
+// The argument of Order::recipe: Trainer::set_recipe() with these arguments.
+struct RecipeOrder {
+  std::string module;
+  amp::Recipe recipe;
+  Amaxes amaxes;
+};
+
+std::string to_text(const RecipeOrder& order);
+// Fails for a text that to_text() does not write.
+RecipeOrder parse_recipe_order(const std::string& text);
 
 }  // namespace binade::train

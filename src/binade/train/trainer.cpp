@@ -127,10 +127,10 @@ Tensor batch_loss(nn::LanguageModel& model, const data::Batch& batch) {
 
 }  // namespace
 
-Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8State& fp8,
+Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::RecipeState& recipe,
                   const data::Tokens& tokens, int64_t step, int64_t micro) {
   const amp::Autocast cast(autocast_state(config));
-  const amp::Fp8Autocast in_fp8(fp8);
+  const amp::QuantizedAutocast quantized(recipe);
   const data::Batch batch =
       data::training_batch(tokens, {config.batch, config.context, config.accumulate},
                            static_cast<uint64_t>(config.seed), step, micro);
@@ -143,7 +143,7 @@ Trainer::Trainer(const Config& config, std::shared_ptr<dist::Communicator> ranks
       device_(device_of(config_)),
       schedule_(schedule(config)),
       autocast_(autocast_state(config)),
-      fp8_(fp8_state(config)),
+      recipes_(recipe_state(config)),
       model_(make_model(config_, placement(config_))),
       ranks_(std::move(ranks)),
       optimizer_(new_optimizer()),
@@ -230,7 +230,7 @@ Tensor Trainer::accumulate_gradients(BatchOf batch_of) {
   const Tensor mean = zeros({}, DType::f64, device_);
   // One guard for all micro-batches, so that they share the casts of the weights.
   const amp::Autocast cast(autocast_);
-  const amp::Fp8Autocast fp8(fp8_);
+  const amp::QuantizedAutocast quantized(recipes_);
   leaf_sum_->run(config_.accumulate, [&](int64_t micro) {
     const Tensor loss = backward(batch_of(micro), micro);
     const amp::Autocast off(amp::disabled_autocast());
@@ -263,7 +263,7 @@ void Trainer::launch_on_ranks(BatchOf batch_of, PendingStep& step) {
   std::vector<Tensor> losses;
   {
     const amp::Autocast cast(autocast_);
-    const amp::Fp8Autocast fp8(fp8_);
+    const amp::QuantizedAutocast quantized(recipes_);
     sharded_->accumulate(
         [&](int64_t micro) { losses.push_back(backward(batch_of(micro), micro)); });
   }
@@ -480,19 +480,11 @@ StepResult Trainer::step(data::Loader& loader) {
   return finish_all().back();
 }
 
-void Trainer::set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe,
-                             const Fp8Amaxes& amaxes) {
-  check_module(module, *model_, "a module with its own FP8 recipe");
-  // Streams do not read infinities.
-  const auto known = [](double amax) { return std::isfinite(amax) ? amax : 0; };
-  announce(
-      {Order::recipe,
-       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(recipe.scaling),
-                   static_cast<int>(recipe.format), recipe.history, int{recipe.most_recent},
-                   recipe.margin, int{recipe.power_of_two}, recipe.eps, int{recipe.forward},
-                   int{recipe.dgrad}, int{recipe.wgrad}, int{recipe.fast_accumulation},
-                   known(amaxes.input), known(amaxes.weight), known(amaxes.gradient), module)});
-  fp8_.overrides[module] = recipe;
+void Trainer::set_recipe(const std::string& module, const amp::Recipe& recipe,
+                         const Amaxes& amaxes) {
+  check_module(module, *model_, "a module with its own recipe");
+  announce({Order::recipe, to_text(RecipeOrder{module, recipe, amaxes})});
+  recipes_.overrides[module] = recipe;
   restart_scales(*model_, module, recipe, amaxes);
   graph_.reset();
 }
@@ -534,7 +526,7 @@ StateDict Trainer::state_dict() {
   announce({Order::state});
   if (sharded_ != nullptr) sharded_->gather_weights(dist::Units::Where::first_rank);
   StateDict state;
-  const StateDict model_state = model().state_dict();  // flushes FP8 histories
+  const StateDict model_state = model().state_dict();  // flushes histories of scales
   for (const auto& [name, tensor] : model_->named_buffers())
     state["buffer." + name] = model_state.at(name);
   StateDict optimizer_state = optimizer_->state_dict();

@@ -12,7 +12,7 @@
 #include "binade/data/loader.h"
 #include "binade/dist/sharded.h"
 #include "binade/train/config/component_options.h"
-#include "binade/train/fp8_scales.h"
+#include "binade/train/layer_recipes.h"
 #include "binade/train/leaf_sum.h"
 #include "binade/train/order.h"
 #include "binade/train/rank_time.h"
@@ -34,7 +34,7 @@ struct StepResult {
 
 // The loss of one micro-batch of a step (counted from 0), in the precision of the configuration: a
 // pure function of its arguments.
-Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::Fp8State& fp8,
+Tensor micro_loss(nn::LanguageModel& model, const Config& config, const amp::RecipeState& recipe,
                   const data::Tokens& tokens, int64_t step, int64_t micro);
 
 // A model, its optimizer and its scaler: all that a step changes, and so all that a checkpoint
@@ -67,10 +67,9 @@ class Trainer {
   StepResult step(data::Loader& loader);
   // From the next step on, the linear layers of `module` run by this recipe. Delayed scales that
   // come into use again after a pause start from `amaxes`, since their own histories are outdated.
-  void set_fp8_recipe(const std::string& module, const amp::Fp8Recipe& recipe,
-                      const Fp8Amaxes& amaxes = {});
-  const amp::Fp8State& fp8() const { return fp8_; }
-  // Mean loss over the validation batches, without FP8, whose histories stay as they are.
+  void set_recipe(const std::string& module, const amp::Recipe& recipe, const Amaxes& amaxes = {});
+  const amp::RecipeState& recipes() const { return recipes_; }
+  // Mean loss over the validation batches, without a recipe, whose scales stay as they are.
   double evaluate(const data::Tokens& tokens);
   // Runs work on the model that keeps no tensors, such as generating text. A captured graph of the
   // steps stays as it is.
@@ -105,16 +104,16 @@ class Trainer {
   Device device() const { return device_; }
   // Whether the step has been captured as a graph.
   bool uses_graph() const { return graph_.captured(); }
-  // The caller may change state that the captured graph assumes (FP8 histories, gradients), so the
-  // next step runs without the graph.
+  // The caller may change state that the captured graph assumes (histories of scales, gradients),
+  // so the next step runs without the graph.
   nn::LanguageModel& model() {
     graph_.interrupt();
     return *model_;
   }
   optim::Optimizer& optimizer() { return *optimizer_; }
 
-  // Everything but the weights: master weights, moments, scaler, FP8 scales and histories,
-  // counters. Fails while a step is unfinished.
+  // Everything but the weights: master weights, moments, scaler, delayed scales and
+  // histories, counters. Fails while a step is unfinished.
   StateDict state_dict();
   // Loads the result of state_dict(), after the weights.
   void load_state_dict(const StateDict& state);
@@ -163,7 +162,7 @@ class Trainer {
   Device device_;
   optim::Schedule schedule_;
   amp::AutocastState autocast_;
-  amp::Fp8State fp8_;
+  amp::RecipeState recipes_;
   std::unique_ptr<nn::LanguageModel> model_;
   std::shared_ptr<dist::Communicator> ranks_;
   std::optional<dist::Partition> partition_;  // of many ranks

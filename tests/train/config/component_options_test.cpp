@@ -24,7 +24,7 @@ TEST(ComponentOptions, AnFp8RecipeHasEverySettingOfItsRun) {
   config.fp8_skip_last = 2;
   config.fp8_head = true;
   config.fp8_hidden = true;
-  const amp::Fp8State state = fp8_state(config);
+  const amp::RecipeState state = recipe_state(config);
   EXPECT_TRUE(state.enabled);
   EXPECT_EQ(state.recipe.scaling, amp::Fp8Scaling::current);
   EXPECT_EQ(state.recipe.format, amp::Fp8Format::e4m3);
@@ -34,7 +34,7 @@ TEST(ComponentOptions, AnFp8RecipeHasEverySettingOfItsRun) {
   EXPECT_EQ(state.recipe.skip_last, 2);
   EXPECT_TRUE(state.recipe.head);
   EXPECT_TRUE(state.recipe.hidden);
-  EXPECT_FALSE(fp8_state(small_config("bf16")).enabled);
+  EXPECT_FALSE(recipe_state(small_config("bf16")).enabled);
 }
 
 // One rounding of the f32 gradient; those of the head, the embedding and the norms stay f32.

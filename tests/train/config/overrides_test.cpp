@@ -41,13 +41,13 @@ TEST(Overrides, AreReadAppliedAndSaved) {
   EXPECT_EQ(policy.class_of(Op::layer_norm, "blocks.0.norm1"), CastClass::lower);
   EXPECT_EQ(policy.class_of(Op::layer_norm, "blocks.1.norm1"), CastClass::f32);
 
-  const amp::Fp8State state = fp8_state(config);
+  const amp::RecipeState state = recipe_state(config);
   ASSERT_TRUE(state.enabled);
-  const amp::Fp8Recipe& mlp = state.overrides.at("blocks.1.mlp");
+  const amp::Recipe& mlp = state.overrides.at("blocks.1.mlp");
   EXPECT_EQ(mlp.scaling, amp::Fp8Scaling::current);
   EXPECT_TRUE(mlp.forward && mlp.dgrad);
   EXPECT_FALSE(mlp.wgrad);
-  const amp::Fp8Recipe& down = state.overrides.at("blocks.1.mlp.down");
+  const amp::Recipe& down = state.overrides.at("blocks.1.mlp.down");
   EXPECT_FALSE(down.forward || down.dgrad || down.wgrad);
 }
 

@@ -21,11 +21,11 @@ TEST(PrecisionPlan, ReadsWhatItWrote) {
   EXPECT_EQ(read_precision_plan(folder / "plan.json"), plan);
   EXPECT_EQ(plan.find("blocks.0.mlp.up"), &plan.layers[0]);
   EXPECT_EQ(plan.find("blocks.0.mlp"), nullptr);
-  const amp::Fp8Recipe base{.wgrad = false};
+  const amp::Recipe base{.wgrad = false};
   EXPECT_FALSE(plan.layers[0].recipe(base).forward);
   EXPECT_EQ(plan.layers[2].recipe(base).scaling, amp::Fp8Scaling::block);
   EXPECT_TRUE(plan.layers[2].recipe(base).forward);
-  const amp::Fp8Recipe one_matmul = plan.layers[3].recipe(base);
+  const amp::Recipe one_matmul = plan.layers[3].recipe(base);
   EXPECT_TRUE(one_matmul.forward && !one_matmul.dgrad && !one_matmul.wgrad);
 }
 

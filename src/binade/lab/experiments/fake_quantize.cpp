@@ -3,8 +3,8 @@
 #include "binade/ops/custom.h"
 #include "binade/ops/elementwise/arithmetic.h"
 #include "binade/ops/elementwise/unary.h"
-#include "binade/ops/fp8/quantize.h"
 #include "binade/ops/matmul/linear.h"
+#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/reduce/reduce.h"
 #include "binade/ops/shape/shape.h"
 
@@ -19,8 +19,9 @@ Tensor rounded_to(const Tensor& x, EightBits type) {
     return mul(round(mul(x, most / amax)), amax / most);
   }
   const Tensor matrix = reshape(x, {-1, x.rank() == 0 ? 1 : x.size(-1)});
-  const DType dtype = type == EightBits::e4m3 ? DType::e4m3 : DType::e5m2;
-  return reshape(dequantize(quantize(matrix, {.dtype = dtype})), x.shape());
+  const formats::Format& format =
+      type == EightBits::e4m3 ? formats::spec::e4m3 : formats::spec::e5m2;
+  return reshape(dequantize(quantize(matrix, {.format = format})), x.shape());
 }
 
 Tensor fake_quantize(const Tensor& x, EightBits forward, EightBits backward) {

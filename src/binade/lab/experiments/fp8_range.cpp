@@ -6,7 +6,7 @@
 
 #include "binade/ops/create/create.h"
 #include "binade/ops/elementwise/arithmetic.h"
-#include "binade/ops/fp8/quantize.h"
+#include "binade/ops/quantized/quantize.h"
 #include "binade/ops/reduce/reduce.h"
 #include "binade/train/report/chart.h"
 
@@ -24,7 +24,7 @@ double unscaled_error(double size, DType dtype) {
 }
 
 double scaled_error(double size, DType dtype) {
-  return relative_error(values(size), quantize(values(size), {.dtype = dtype}));
+  return relative_error(values(size), quantize(values(size), {.format = amp::format_of(dtype)}));
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 #include <cmath>
 
 #include "binade/amp/autocast.h"
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/state.h"
+#include "binade/amp/recipe/text.h"
 #include "binade/autograd/grad_mode.h"
 #include "binade/nn/init.h"
 #include "binade/nn/linear.h"
@@ -23,7 +24,7 @@
 namespace binade::lab {
 namespace {
 
-using amp::Fp8Recipe, amp::Fp8Scaling;
+using amp::Recipe;
 
 constexpr int64_t rows = 128, in = 256, out = 64, giants = 2;
 constexpr double giant = 4e6;
@@ -41,7 +42,7 @@ Tensor activations(Outliers outliers) {
 
 // The SQNR of a matmul in FP8, over all tokens except the giant ones. Weights of giant channels are
 // zero: the channels contribute nothing, but they still cost the others precision.
-double sqnr(const Fp8Recipe& recipe, Outliers outliers) {
+double sqnr(const Recipe& recipe, Outliers outliers) {
   const NoGrad no_grad;
   nn::init::restart(5);
   nn::Linear layer({.in = in, .out = out, .bias = false});
@@ -49,7 +50,7 @@ double sqnr(const Fp8Recipe& recipe, Outliers outliers) {
   const Tensor x = activations(outliers);
   const auto ordinary = [](const Tensor& y) { return slice(y, 0, giants, rows); };
   const Tensor reference = ordinary(linear(x, layer.weight));
-  const amp::Fp8Autocast fp8(recipe);
+  const amp::QuantizedAutocast fp8(recipe);
   const double noise = norm(ordinary(layer(x)) - reference).item();
   return 20 * std::log10(norm(reference).item() / noise);
 }
@@ -63,12 +64,12 @@ std::vector<double> saturated_fractions() {
   for (uint64_t step = 0; step < 6; ++step) {
     const double size = step < 3 ? 1 : 10;
     const Tensor x = randn({rows, in}, {17, step}) * size;
-    const amp::Fp8Autocast fp8(Fp8Recipe{.history = 4});
+    const amp::QuantizedAutocast fp8(amp::parse_recipe("delayed, history = 4"));
     sgd.zero_grad();
     const Tensor y = layer(x);
     double scale = 1;
     for (const auto& [name, buffer] : layer.named_buffers())
-      if (name == "fp8.input.scale") scale = buffer.item();
+      if (name == "scales.input.scale") scale = buffer.item();
     const auto values = to_vector(abs(x));
     const double limit = formats::spec::e4m3.max() / scale;
     fractions.push_back(static_cast<double>(std::count_if(values.begin(), values.end(),
@@ -89,11 +90,11 @@ Fp8ScalingResult fp8_scaling_experiment(ExperimentReport& report) {
       "are zero, so that the exact result does not change), and with two tokens of 4e6 (measured "
       "on "
       "the other tokens).");
-  const std::pair<const char*, Fp8Recipe> recipes[] = {
-      {"current, one scale per tensor", {.scaling = Fp8Scaling::current}},
-      {"row, one scale per row", {.scaling = Fp8Scaling::row}},
-      {"block, 1 x 128", {.scaling = Fp8Scaling::block}},
-      {"mx, 1 x 32", {.scaling = Fp8Scaling::mx}}};
+  const std::pair<const char*, Recipe> recipes[] = {
+      {"current, one scale per tensor", amp::recipes::current()},
+      {"row, one scale per row", amp::recipes::row()},
+      {"block, 1 x 128", amp::recipes::block()},
+      {"mx, 1 x 32", amp::recipes::mx()}};
   Fp8ScalingResult result;
   std::vector<std::vector<std::string>> table;
   std::vector<train::Bar> bars;
@@ -103,8 +104,8 @@ Fp8ScalingResult fp8_scaling_experiment(ExperimentReport& report) {
     const auto& one = result.recipes.back();
     const auto decibels = [](double value) { return fmt::format("{:.1f} dB", value); };
     table.push_back({one.name, decibels(one.plain), decibels(one.channels), decibels(one.tokens)});
-    bars.push_back({std::string(amp::name(recipe.scaling)), std::max(one.channels, 0.05),
-                    decibels(one.channels), train::format_style("fp8")});
+    bars.push_back({recipe.name, std::max(one.channels, 0.05), decibels(one.channels),
+                    train::format_style("fp8")});
   }
   report.add_table({"recipe", "plain", "giant channels", "giant tokens"}, table);
   report.add_figure(train::bar_chart("Signal-to-noise ratio with giant channels", bars));

@@ -2,13 +2,14 @@
 #include <cmath>
 #include <optional>
 
-#include "binade/amp/fp8_quantizer.h"
-#include "binade/backend/fp8_scale.h"
+#include "binade/amp/recipe/layer_scales.h"
+#include "binade/amp/recipe/state.h"
+#include "binade/backend/quantize_scale.h"
 #include "binade/base/division.h"
 #include "binade/ops/common.h"
-#include "binade/ops/fp8/matmul.h"
 #include "binade/ops/loss/loss.h"
 #include "binade/ops/matmul/linear.h"
+#include "binade/ops/quantized/matmul.h"
 
 // The two fused losses: of logits, and of the linear layer that computes them.
 namespace binade {
@@ -119,8 +120,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const CrossEntropyOptio
   }
 }
 
-// The operands of a head's matmuls in FP8.
-struct Fp8HeadOperands {
+// The operands of a head's quantized matmuls.
+struct QuantizedHead {
   bool fast_accumulation;
   Quantized x, weight;
   // Gradients of logits are at most 1 for a row weight of 1, so their scale is a constant.
@@ -132,21 +133,21 @@ struct Fp8HeadOperands {
     bool dx, dweight;
   };
 
-  Fp8HeadOperands(const amp::Fp8Recipe& given, const Tensor& x_values, const Tensor& weight_values,
-                  Needed needed)
-      : fast_accumulation(given.fast_accumulation),
-        gradient_type(amp::fp8_type(given, amp::Fp8Role::gradient)) {
+  QuantizedHead(const amp::Recipe& recipe, const Tensor& x_values, const Tensor& weight_values,
+                Needed needed)
+      : fast_accumulation(recipe.fast_accumulation),
+        gradient_type(recipe[amp::Role::head_gradient].dtype()) {
     const Device device = x_values.device();
-    amp::Fp8Recipe recipe = given;
-    recipe.scaling = amp::Fp8Scaling::current;
-    amp::Fp8Stream none;  // of delayed scaling alone
-    x = amp::Fp8Quantizer{recipe, amp::Fp8Role::activation, none, needed.dweight}.quantize(
-        x_values);
-    weight = amp::Fp8Quantizer{recipe, amp::Fp8Role::weight, none, true, !needed.dx}.quantize(
-        weight_values);
+    // A GPU multiplies quantized matrices only if the reduction axis is contiguous.
+    const bool transposes = device.is_cuda();
+    amp::ScaleStream none;  // of delayed scales alone
+    x = amp::Quantizer{recipe[amp::Role::head_input], none, false, transposes && needed.dweight}
+            .quantize(x_values);
+    weight = amp::Quantizer{recipe[amp::Role::head_weight], none, false, transposes && needed.dx}
+                 .quantize(weight_values);
     scale = Tensor::empty({1}, DType::f32, device);
     scale_inv = Tensor::empty({1, 1}, DType::f32, device);
-    const double largest = std::ldexp(1.0, backend::fp8_max_exponent(gradient_type));
+    const double largest = std::ldexp(1.0, backend::max_exponent_of(gradient_type));
     backend::of(device).elementwise.fill(scale, largest);
     backend::of(device).elementwise.fill(scale_inv, 1 / largest);
   }
@@ -182,7 +183,7 @@ struct ChunkedHead {
   CrossEntropyOptions options;
   Tensor losses;       // [rows]
   Tensor dx, dweight;  // undefined if not needed
-  std::optional<Fp8HeadOperands> fp8 = {};
+  std::optional<QuantizedHead> quantized = {};
   Tensor factors = {};  // [rows]: of the rows of dx; undefined if all are 1
   Tensor lse = {}, logits = {};
   bool tf32 = amp::matmul_precision() == amp::MatmulPrecision::high;
@@ -192,9 +193,8 @@ struct ChunkedHead {
     const int64_t chunk = std::clamp<int64_t>(chunk_rows, 1, std::max<int64_t>(rows, 1));
     lse = Tensor::empty({chunk}, losses.dtype(), x.device());
     logits = new_logits(chunk, x.dtype());
-    // A GPU multiplies FP8 matrices only if the reduction axis is contiguous.
-    if (fp8 && dweight.defined() && x.device().is_cuda())
-      fp8->transposed = new_logits(chunk, fp8->gradient_type);
+    if (quantized && dweight.defined() && x.device().is_cuda())
+      quantized->transposed = new_logits(chunk, quantized->gradient_type);
     if (dweight.defined() && rows == 0) backend::of(x).elementwise.fill(dweight, 0);
     if (fuses(0, std::min(chunk, rows))) factors = Tensor::empty({rows}, DType::f32, x.device());
     for (int64_t start = 0; start < rows; start += chunk)
@@ -230,7 +230,7 @@ struct ChunkedHead {
             .factors = factors.defined() ? TensorView(factors_of(start, count)) : TensorView()};
   }
   bool fuses(int64_t start, int64_t count) const {
-    return !fp8 && needs_gradients() &&
+    return !quantized && needs_gradients() &&
            backend::fuses_cross_entropy(fused(start, count), x.device());
   }
 
@@ -242,16 +242,16 @@ struct ChunkedHead {
       return multiply(out, scaled(in, factors_of(start, count), in.dtype()), start);
     }
     if (factors.defined()) kernels.elementwise.fill(factors_of(start, count), 1);
-    if (fp8) {
-      fp8_matmul(rowwise({part(fp8->x.data, start, count), fp8->x.scale_inv, {}}),
-                 transposed(rowwise(fp8->weight)), {out, false},
-                 {.fast_accumulation = fp8->fast_accumulation});
+    if (quantized) {
+      quantized_matmul(rowwise({part(quantized->x.data, start, count), quantized->x.scale_inv, {}}),
+                       transposed(rowwise(quantized->weight)), {out, false},
+                       {.fast_accumulation = quantized->fast_accumulation});
     } else {
       kernels.matmul.matmul(batch_of_one(in), backend::transposed(batch_of_one(weight)),
                             batch_of_one(out), {.tf32 = tf32});
     }
     if (!needs_gradients()) return kernels.loss.cross_entropy(loss_of(start, count));
-    if (fp8) return fp8_gradients(out, start);
+    if (quantized) return quantized_gradients(out, start);
     kernels.loss.cross_entropy_to_gradient(loss_of(start, count));
     multiply(out, in, start);
   }
@@ -267,18 +267,19 @@ struct ChunkedHead {
                      batch_of_one(dweight), {.beta = start == 0 ? 0.0f : 1.0f, .tf32 = tf32});
   }
 
-  void fp8_gradients(const Tensor& chunk_logits, int64_t start) const {
+  void quantized_gradients(const Tensor& chunk_logits, int64_t start) const {
     const int64_t count = chunk_logits.size(0);
-    const Quantized gradients = fp8->gradients(chunk_logits);
+    const Quantized gradients = quantized->gradients(chunk_logits);
     backend::CrossEntropyForward args = loss_of(start, count);
     args.quantized = {
-        .scale = fp8->scale, .data = gradients.data, .transposed = gradients.transposed};
+        .scale = quantized->scale, .data = gradients.data, .transposed = gradients.transposed};
     backend::of(x).loss.cross_entropy_to_gradient(args);
     if (dx.defined())
-      fp8_matmul(rowwise(gradients), columnwise(fp8->weight), {part(dx, start, count), false});
+      quantized_matmul(rowwise(gradients), columnwise(quantized->weight),
+                       {part(dx, start, count), false});
     if (dweight.defined())
-      fp8_matmul(transposed(columnwise(gradients)), fp8->x_columns(start, count),
-                 {dweight, start > 0});
+      quantized_matmul(transposed(columnwise(gradients)), quantized->x_columns(start, count),
+                       {dweight, start > 0});
   }
 };
 
@@ -331,7 +332,8 @@ namespace {
 // 200 rows takes.
 int64_t fitting_rows(const HeadSize& head, Device device) {
   const auto logit_bytes = static_cast<int64_t>(size_of(head.dtype));
-  const int64_t row_bytes = head.classes * (logit_bytes + (head.fp8 && device.is_cuda() ? 1 : 0));
+  const int64_t row_bytes =
+      head.classes * (logit_bytes + (head.quantized && device.is_cuda() ? 1 : 0));
   if (!device.is_cuda()) return std::max<int64_t>((int64_t{64} << 20) / row_bytes, 1);
   // A layer has about 12 width^2 weights: a head of more than four layers is a large part of a
   // step, and its chunks are long. The step of a smaller head hardly notices the 5% of 4096 rows.
@@ -367,7 +369,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   const Tensor targets = viewed(dense(target), {rows});
   require_classes("linear_cross_entropy", targets, weight.size(0), options.ignore_index);
 
-  const amp::Fp8Recipe* recipe = call[0].dtype() == DType::f64 ? nullptr : amp::fp8_head_recipe();
+  const amp::Recipe* recipe = call[0].dtype() == DType::f64 ? nullptr : amp::current_head_recipe();
   const DType matmul_type = recipe != nullptr ? DType::e4m3 : call[1].dtype();
   ChunkedHead head{.x = viewed(dense(call[0]), {rows, width}),
                    .weight = with_aligned_rows(call[1], matmul_type),
@@ -379,11 +381,13 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   if (call.recording() && weight.requires_grad())
     head.dweight = Tensor::empty(head.weight.shape(), accumulation_type(head.x), head.x.device());
   if (recipe != nullptr)
-    head.fp8.emplace(
+    head.quantized.emplace(
         *recipe, head.x, head.weight,
-        Fp8HeadOperands::Needed{.dx = head.dx.defined(), .dweight = head.dweight.defined()});
-  const HeadSize size{
-      .classes = weight.size(0), .width = width, .dtype = head.x.dtype(), .fp8 = recipe != nullptr};
+        QuantizedHead::Needed{.dx = head.dx.defined(), .dweight = head.dweight.defined()});
+  const HeadSize size{.classes = weight.size(0),
+                      .width = width,
+                      .dtype = head.x.dtype(),
+                      .quantized = recipe != nullptr};
   head.run(chunk_rows > 0 ? chunk_rows : logits_rows(rows, size, x.device()));
 
   const Tensor row = row_weight(targets, options, head.losses.dtype());

@@ -32,7 +32,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 struct HeadSize {
   int64_t classes = 0, width = 0;
   DType dtype = DType::f32;  // of the logits
-  bool fp8 = false;          // a GPU keeps their gradients transposed too
+  bool quantized = false;    // a GPU keeps their gradients transposed too
 };
 // The default chunk_rows: about 64 MiB of logits. On a GPU 384 MiB but at least 4096 rows, and 2
 // GiB for a head of more weights than four layers of its width.

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "binade/amp/fp8.h"
 #include "binade/data/chat/chat_template.h"
 #include "binade/dist/reduce_order.h"
 #include "binade/optim/schedule.h"
@@ -70,8 +69,6 @@ inline constexpr Named<DType> reduce_names[] = {
     {"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}};
 inline constexpr Named<dist::ReduceOrder> reduce_order_names[] = {
     {"fixed", dist::ReduceOrder::fixed}, {"any", dist::ReduceOrder::any}};
-inline constexpr Named<amp::Fp8Format> fp8_format_names[] = {{"hybrid", amp::Fp8Format::hybrid},
-                                                             {"e4m3", amp::Fp8Format::e4m3}};
 inline constexpr Named<GraphMode> graph_names[] = {
     {"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}};
 inline constexpr Named<std::optional<Device>> device_names[] = {
@@ -82,13 +79,7 @@ inline constexpr Named<std::optional<data::ChatFormat>> chat_names[] = {
     {"llama3", data::ChatFormat::llama3},
     {"gemma", data::ChatFormat::gemma},
     {"mistral", data::ChatFormat::mistral}};
-// These two take the names that amp and optim have for them.
-inline const Named<amp::Fp8Scaling> fp8_scaling_names[] = {
-    {amp::name(amp::Fp8Scaling::delayed), amp::Fp8Scaling::delayed},
-    {amp::name(amp::Fp8Scaling::current), amp::Fp8Scaling::current},
-    {amp::name(amp::Fp8Scaling::row), amp::Fp8Scaling::row},
-    {amp::name(amp::Fp8Scaling::block), amp::Fp8Scaling::block},
-    {amp::name(amp::Fp8Scaling::mx), amp::Fp8Scaling::mx}};
+// By the names that optim has for them.
 inline const Named<optim::ScheduleKind> schedule_names[] = {
     {optim::name(optim::ScheduleKind::constant), optim::ScheduleKind::constant},
     {optim::name(optim::ScheduleKind::linear), optim::ScheduleKind::linear},

@@ -282,19 +282,12 @@ amp::AutocastState autocast_state(const Config& config) {
           .matmul_precision = matmul_precision(config.precision)};
 }
 
-amp::Fp8State fp8_state(const Config& config) {
-  const amp::Fp8Recipe recipe{.scaling = config.fp8_scaling,
-                              .format = config.fp8_format,
-                              .history = static_cast<int>(config.fp8_history),
-                              .margin = static_cast<int>(config.fp8_margin),
-                              .head = config.fp8_head,
-                              .hidden = config.fp8_hidden,
-                              .skip_first = config.fp8_skip_first,
-                              .skip_last = config.fp8_skip_last};
-  amp::Fp8State state = fp8_state_of(config.precision == Precision::fp8, recipe, config.overrides);
+amp::RecipeState recipe_state(const Config& config) {
+  amp::RecipeState state =
+      recipe_state_of(config.precision == Precision::fp8, config.recipe, config.overrides);
   if (!config.precision_plan.empty()) {
     for (const Promotion& one : read_precision_plan(config.precision_plan).current())
-      state.overrides[one.module] = one.recipe(recipe);
+      state.overrides[one.module] = one.recipe(config.recipe);
   }
   return state;
 }

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "binade/amp/autocast.h"
-#include "binade/amp/fp8.h"
 #include "binade/amp/grad_scaler.h"
+#include "binade/amp/recipe/state.h"
 #include "binade/data/corpus.h"
 #include "binade/nn/language_model.h"
 #include "binade/optim/optimizer.h"
@@ -37,7 +37,7 @@ std::vector<Tensor> parameters_in_order(const Config& config, const nn::Module& 
 std::vector<Tensor> trained(const nn::Module& model);
 amp::GradScalerOptions scaler_options(const Config& config);
 // The recipe, with the overrides by module; off unless the precision is fp8.
-amp::Fp8State fp8_state(const Config& config);
+amp::RecipeState recipe_state(const Config& config);
 optim::Schedule schedule(const Config& config);
 
 // The device to train on: the configured one, else a GPU if there is one.

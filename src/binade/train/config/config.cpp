@@ -8,20 +8,19 @@
 #include <map>
 #include <optional>
 
-// Some bad files fail assertions of toml++ that it would report as errors a few lines later.
-#define TOML_ASSERT(expression) static_assert(true)
-#include <toml++/toml.h>
-
+#include "binade/amp/recipe/text.h"
 #include "binade/backend/determinism.h"
 #include "binade/base/error.h"
 #include "binade/base/json.h"
 #include "binade/base/suggestion.h"
 #include "binade/base/text.h"
+#include "binade/base/toml.h"
+#include "binade/base/toml_text.h"
 #include "binade/io/file.h"
 #include "binade/train/config/aliases.h"
+#include "binade/train/config/earlier_recipe.h"
 #include "binade/train/config/numbers.h"
 #include "binade/train/config/presets.h"
-#include "binade/train/config/toml_text.h"
 
 namespace binade::train {
 namespace {
@@ -45,6 +44,9 @@ struct Setting {
 struct Given {
   std::vector<Setting> settings;
   PrecisionOverrides overrides;
+  EarlierKeys earlier;  // of [precision]
+  // Of overrides, by index.
+  std::map<size_t, EarlierKeys> earlier_overrides;
 };
 
 const Key* find(std::string_view section, std::string_view name) {
@@ -83,6 +85,7 @@ std::string expectation(const Key& key) {
           return fmt::format("a number from {:g} to {:g}", field.low, field.high);
         if constexpr (std::is_same_v<T, Text>) return "a text";
         if constexpr (std::is_same_v<T, List>) return "an array of texts";
+        if constexpr (std::is_same_v<T, RecipeText>) return "the text of a recipe";
         if constexpr (std::is_same_v<T, Choice>)
           return fmt::format("one of {}", fmt::join(field.names(), ", "));
       },
@@ -119,6 +122,15 @@ Texts split_list(std::string_view text) {
   return parts;
 }
 
+std::string read_recipe_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    fail("recipe", {.argument = "--recipe",
+                    .expected = "delayed, current, row, block, mx or a file",
+                    .found = json::in_quotes(shortened(path, max_name))});
+  return io::read_text(path, "recipe", 1 << 20);
+}
+
 // Writes a setting into its field, or refuses it.
 class Assignment {
  public:
@@ -142,6 +154,10 @@ class Assignment {
       for (const std::string& one : value<Texts>()) without_zeros(one);
     }
     config_.*field.member = text != nullptr ? split_list(without_zeros(*text)) : value<Texts>();
+  }
+  void operator()(const RecipeText& field) {
+    config_.*field.member =
+        amp::parse_recipe(without_zeros(value<std::string>()), {.read_file = read_recipe_file});
   }
   void operator()(const Choice& field) {
     if (!field.set(config_, value<std::string>())) refuse(setting_, in_words(setting_.value));
@@ -248,7 +264,21 @@ class OverrideField {
     if (!found) refuse("a class as 'binade policy' lists them: lower, f32, promote, as_is, ...");
     return *found;
   }
-  amp::Fp8Scaling scaling() const { return amp::parse_fp8_scaling(text()); }
+  // A recipe that names no file, so that the configuration is complete.
+  std::string recipe() const {
+    const std::string& given = text();
+    const amp::Recipe& any = amp::recipes::delayed();
+    if (given == no_recipe) return given;
+    const amp::Recipe parsed =
+        amp::parse_recipe(given, {.read_file = read_recipe_file, .base = &any});
+    const std::string first = given.substr(0, given.find(','));
+    const bool is_file = first.find('=') == std::string::npos && !amp::recipes::find(first);
+    return is_file ? amp::to_text(parsed) : given;
+  }
+  EarlierValue earlier() const {
+    if (const auto* flag = value_ ? std::get_if<bool>(&*value_) : nullptr) return *flag;
+    return text();
+  }
 
  private:
   template <class T>
@@ -267,25 +297,26 @@ class OverrideField {
   std::optional<Value> value_;
 };
 
-PrecisionOverride read_override(const std::string& file, const toml::table& table) {
+PrecisionOverride read_override(const std::string& file, const toml::table& table,
+                                EarlierKeys& earlier) {
   PrecisionOverride entry;
   const std::map<std::string_view, std::function<void(const OverrideField&)>> readers = {
       {"module", [&](const OverrideField& field) { entry.module = field.text(); }},
       {"op", [&](const OverrideField& field) { entry.op = field.op(); }},
       {"run", [&](const OverrideField& field) { entry.run = field.cast_class(); }},
-      {"fp8", [&](const OverrideField& field) { entry.fp8 = field.flag(); }},
-      {"fp8_scaling", [&](const OverrideField& field) { entry.fp8_scaling = field.scaling(); }},
-      {"fp8_forward", [&](const OverrideField& field) { entry.fp8_forward = field.flag(); }},
-      {"fp8_dgrad", [&](const OverrideField& field) { entry.fp8_dgrad = field.flag(); }},
-      {"fp8_wgrad", [&](const OverrideField& field) { entry.fp8_wgrad = field.flag(); }}};
+      {"recipe", [&](const OverrideField& field) { entry.recipe = field.recipe(); }}};
   for (const auto& [name, node] : table) {
     const std::string where = fmt::format("{}: [[precision.override]] {}", line_of(file, node),
                                           shortened(name.str(), max_name));
+    if (is_earlier_override_key(name.str())) {
+      earlier[std::string(name.str())] = OverrideField(where, toml_value(node)).earlier();
+      entry.recipe = no_recipe;  // what it means is known when the whole file is read
+      continue;
+    }
     const auto reader = readers.find(name.str());
     if (reader == readers.end())
       fail("config", {.argument = where,
-                      .expected = "module, op, run, fp8, fp8_scaling, fp8_forward, fp8_dgrad or "
-                                  "fp8_wgrad",
+                      .expected = "module, op, run or recipe",
                       .found = json::in_quotes(name.str())});
     reader->second(OverrideField(where, toml_value(node)));
   }
@@ -293,15 +324,33 @@ PrecisionOverride read_override(const std::string& file, const toml::table& tabl
   return entry;
 }
 
-void read_overrides(const std::string& file, const toml::node& node,
-                    PrecisionOverrides& overrides) {
+void read_overrides(const std::string& file, const toml::node& node, Given& given) {
   const toml::array* entries = node.as_array();
   if (entries == nullptr || !entries->is_homogeneous(toml::node_type::table))
     fail("config", {.argument = line_of(file, node),
                     .expected = "[[precision.override]] tables",
                     .found = "another kind of 'override'"});
-  for (const toml::node& entry : *entries)
-    overrides.push_back(read_override(file, *entry.as_table()));
+  for (const toml::node& entry : *entries) {
+    EarlierKeys earlier;
+    given.overrides.push_back(read_override(file, *entry.as_table(), earlier));
+    if (!earlier.empty()) given.earlier_overrides[given.overrides.size() - 1] = earlier;
+  }
+}
+
+void read_earlier(const std::string& file, std::string_view name, const toml::node& node,
+                  EarlierKeys& earlier) {
+  EarlierValue& value = earlier[std::string(name)];
+  if (const auto flag = node.value_exact<bool>()) {
+    value = *flag;
+  } else if (const auto whole = node.value_exact<int64_t>()) {
+    value = *whole;
+  } else if (const auto text = node.value_exact<std::string>()) {
+    value = *text;
+  } else {
+    fail("config", {.argument = fmt::format("{}: [precision] {}", line_of(file, node), name),
+                    .expected = "a text, a whole number, true or false",
+                    .found = "another kind of value"});
+  }
 }
 
 void read_section(const std::string& file, std::string_view section, const toml::table& table,
@@ -309,7 +358,11 @@ void read_section(const std::string& file, std::string_view section, const toml:
   for (const auto& [name, node] : table) {
     const std::string where = line_of(file, node);
     if (section == "precision" && name.str() == "override") {
-      read_overrides(file, node, given.overrides);
+      read_overrides(file, node, given);
+      continue;
+    }
+    if (section == "precision" && is_earlier_key(name.str())) {
+      read_earlier(file, name.str(), node, given.earlier);
       continue;
     }
     const Key* key = find(section, name.str());
@@ -326,29 +379,6 @@ void read_section(const std::string& file, std::string_view section, const toml:
   }
 }
 
-toml::table parsed(std::string_view text, const std::string& file) {
-  if (const size_t at = misplaced_character(text); at < text.size()) {
-    fail("config", {.argument = fmt::format("{}, line {}", file,
-                                            1 + std::ranges::count(text.substr(0, at), '\n')),
-                    .expected = "TOML in ASCII but for comments and strings on one line",
-                    .found = fmt::format("byte 0x{:02x}", static_cast<unsigned char>(text[at]))});
-  }
-  if (const size_t at = overlong_key(text); at < text.size()) {
-    fail("config", {.argument = fmt::format("{}, line {}", file,
-                                            1 + std::ranges::count(text.substr(0, at), '\n')),
-                    .expected = fmt::format("keys of at most {} parts", max_key_parts),
-                    .found = "a longer one"});
-  }
-  try {
-    return toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    const auto at = error.source().begin;
-    fail("config", {.argument = fmt::format("{}, line {}, column {}", file, at.line, at.column),
-                    .expected = "TOML",
-                    .found = shortened(error.description(), 3 * max_name)});
-  }
-}
-
 // "[data], [model], ...".
 std::string section_names() {
   std::string names;
@@ -362,7 +392,7 @@ std::string section_names() {
 }
 
 void read_toml(std::string_view text, const std::string& file, Given& given) {
-  const toml::table root = parsed(text, file);
+  const toml::table root = parse_toml(text, {"config", file});
   for (const auto& [name, node] : root) {
     const bool known = std::any_of(keys().begin(), keys().end(), [&name = name](const Key& key) {
       return key.section == name.str();
@@ -381,6 +411,10 @@ void read_toml(std::string_view text, const std::string& file, Given& given) {
 
 [[noreturn]] void refuse_option(std::string name) {
   const std::string option = "--" + name;
+  if (const auto now = recipe_option_for(option))
+    fail("config", {.argument = option,
+                    .expected = *now,
+                    .found = "an option that is now a field of the recipe"});
   std::replace(name.begin(), name.end(), '-', '_');
   const Key* likely = likely_key(name);
   fail("config", {.argument = shortened(option, max_name),
@@ -409,6 +443,16 @@ bool sizes_are_given(const std::vector<Setting>& settings) {
   });
 }
 
+// Recipes that earlier versions wrote.
+void apply_earlier(const Given& given, Config& config) {
+  if (!given.earlier.empty()) config.recipe = amp::parse_recipe(recipe_text(given.earlier));
+  for (const auto& [index, keys] : given.earlier_overrides) {
+    std::string& text = *config.overrides[index].recipe;
+    text = override_text(keys, given.earlier);
+    recipe_of_override(text, config.recipe);  // fails for one that is wrong
+  }
+}
+
 Config resolved(const Given& given) {
   const std::vector<Setting>& settings = given.settings;
   Config config;
@@ -423,13 +467,15 @@ Config resolved(const Given& given) {
   if (!config.lora_adapter.empty() && !sizes_are_given(settings)) apply_adapter(config);
   if (!config.init_from.empty()) apply_fine_tuning(config);
   if (!config.init_from.empty() && !sizes_are_given(settings)) apply_init_from(config);
-  bool vocab_given = !config.init_from.empty(), params_given = false;
-  for (const Setting& setting : settings) {
-    apply(setting, config);
-    vocab_given |= setting.key->name == "vocab";
-    params_given |= setting.key->name == "params";
-  }
-  if (!params_given) choose_params(config);
+  apply_earlier(given, config);
+  const auto is_given = [&settings](std::string_view name) {
+    return std::any_of(settings.begin(), settings.end(),
+                       [name](const Setting& setting) { return setting.key->name == name; });
+  };
+  for (const Setting& setting : settings) apply(setting, config);
+  if (is_given("recipe") && !is_given("precision")) config.precision = Precision::fp8;
+  if (!is_given("params")) choose_params(config);
+  const bool vocab_given = !config.init_from.empty() || is_given("vocab");
   complete(config, vocab_given);
   config.nondeterministic |= !backend::deterministic();
   return config;
@@ -450,6 +496,8 @@ std::string value_text(const Key& key, const Config& config) {
           for (const std::string& one : config.*field.member)
             text += (text.empty() ? "" : ", ") + toml_string(one);
           return "[" + text + "]";
+        } else if constexpr (std::is_same_v<T, RecipeText>) {
+          return toml_string(amp::to_text(config.*field.member));
         } else if constexpr (std::is_same_v<T, Real>) {
           return real_text(config.*field.member);
         } else {

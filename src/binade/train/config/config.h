@@ -38,11 +38,7 @@ struct Config {
   ParameterStorage params = ParameterStorage::autocast;
   std::optional<DType> residual;  // none: as the embedding gives it
   DType moments = DType::f32, gradients = DType::f32;
-  amp::Fp8Scaling fp8_scaling = amp::Fp8Scaling::delayed;
-  amp::Fp8Format fp8_format = amp::Fp8Format::hybrid;
-  int64_t fp8_history = 16, fp8_margin = 0, fp8_skip_first = 0, fp8_skip_last = 0;
-  bool fp8_head = false;
-  bool fp8_hidden = false;
+  amp::Recipe recipe = amp::recipes::delayed();  // of precision fp8
   bool auto_precision = false;
   std::string precision_plan;
   double scale_init = 65536;
@@ -110,7 +106,11 @@ struct Choice {
   std::string_view (*get)(const Config& config);
   bool (*set)(Config& config, std::string_view name);  // false if the table has no such name
 };
-using Field = std::variant<Switch, Whole, Real, Text, List, Choice>;
+// The text form of a recipe (amp/recipe/text.h), or a file with one.
+struct RecipeText {
+  amp::Recipe Config::*member;
+};
+using Field = std::variant<Switch, Whole, Real, Text, List, Choice, RecipeText>;
 
 // One key: all that reading TOML, the command line, --help, saving and messages need to know of it.
 struct Key {
@@ -122,9 +122,9 @@ struct Key {
 };
 
 std::span<const Key> keys();
-// "--fp8-scaling"; those of [lora] begin with "--lora-".
+// "--weight-decay"; those of [lora] begin with "--lora-".
 std::string option_name(const Key& key);
-// The placeholder in --help: "N", "X", "TEXT", "A,B" or "a|b|c"; empty for a switch.
+// The placeholder in --help: "N", "X", "TEXT", "A,B", "NAME|FILE" or "a|b|c"; empty for a switch.
 std::string value_name(const Key& key);
 // The key's value as TOML writes it.
 std::string value_text(const Key& key, const Config& config);

@@ -78,23 +78,13 @@ constexpr Key all_keys[] = {
     {"precision", "gradients", choice<&C::gradients, gradient_names>,
      "Type of the gradients of blocks' matrices with bf16 parameters; bf16: rounded once, after "
      "f32 sums"},
-    {"precision", "fp8_scaling", choice<&C::fp8_scaling, fp8_scaling_names>, "FP8 scaling recipe"},
-    {"precision", "fp8_format", choice<&C::fp8_format, fp8_format_names>,
-     "hybrid: e4m3 forward, e5m2 for gradients; e4m3: everywhere"},
-    {"precision", "fp8_history", Whole{&C::fp8_history, 1, 65536},
-     "Length of the amax history in steps (delayed)"},
-    {"precision", "fp8_margin", Whole{&C::fp8_margin, -64, 64},
-     "Binades of headroom above the amax (delayed)"},
-    {"precision", "fp8_skip_first", Whole{&C::fp8_skip_first, 0, 1024},
-     "First blocks that do not run in FP8"},
-    {"precision", "fp8_skip_last", Whole{&C::fp8_skip_last, 0, 1024},
-     "Last blocks that do not run in FP8"},
-    {"precision", "fp8_head", Switch{&C::fp8_head},
-     "LM head in FP8 too: e4m3, scaled by its own values, and gradients of logits in e5m2"},
-    {"precision", "fp8_hidden", Switch{&C::fp8_hidden},
-     "Store SwiGLU's input, the gate and up projections, in e4m3: half the memory (delayed)"},
+    {"precision", "recipe", RecipeText{&C::recipe},
+     "How precision fp8 quantizes, and which layers: delayed, current, row, block, mx or a file, "
+     "and "
+     "fields that differ: 'delayed, history = 1024, head = true'"},
     {"precision", "auto_precision", Switch{&C::auto_precision},
-     "Move matmuls that FP8 harms to finer scales or bf16 and back, and write the plan of it"},
+     "Move matmuls that the recipe harms to finer scales or bf16 and back, and write the plan of "
+     "it"},
     {"precision", "precision_plan", Text{&C::precision_plan},
      "Plan of an earlier run: its layers have that precision from the first step (fp8)"},
     {"precision", "scale_init", Real{&C::scale_init, 0x1p-64, 0x1p64}, "Initial loss scale (fp16)"},
@@ -205,11 +195,12 @@ std::string value_name(const Key& key) {
         using T = std::decay_t<decltype(field)>;
         if constexpr (std::is_same_v<T, Choice>)
           return fmt::format("{}", fmt::join(field.names(), "|"));
-        return std::is_same_v<T, Whole>  ? "N"
-               : std::is_same_v<T, Real> ? "X"
-               : std::is_same_v<T, Text> ? "TEXT"
-               : std::is_same_v<T, List> ? "A,B"
-                                         : "";
+        return std::is_same_v<T, Whole>        ? "N"
+               : std::is_same_v<T, Real>       ? "X"
+               : std::is_same_v<T, Text>       ? "TEXT"
+               : std::is_same_v<T, List>       ? "A,B"
+               : std::is_same_v<T, RecipeText> ? "NAME|FILE"
+                                               : "";
       },
       key.field);
 }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "binade/amp/fp8.h"
 #include "binade/amp/policy.h"
+#include "binade/amp/recipe/state.h"
 
 // Precision by module and by op: the entries of [[precision.override]] in a configuration.
 namespace binade::train {
@@ -16,12 +16,8 @@ struct PrecisionOverride {
   std::string module;
   std::optional<Op> op = {};          // with `run`: this op only; none: every op
   std::optional<CastClass> run = {};  // class of the ops under autocast
-  std::optional<bool> fp8 = {};       // false: no FP8
-  std::optional<amp::Fp8Scaling> fp8_scaling = {};
-  // Which of a linear's three matmuls run in FP8.
-  std::optional<bool> fp8_forward = {}, fp8_dgrad = {}, fp8_wgrad = {};
-
-  bool names_fp8() const { return fp8 || fp8_scaling || fp8_forward || fp8_dgrad || fp8_wgrad; }
+  // The text form of a recipe, or none (no_recipe). Without a name it starts from the run's.
+  std::optional<std::string> recipe = {};
   bool operator==(const PrecisionOverride&) const = default;
 };
 
@@ -33,12 +29,17 @@ void check(const PrecisionOverride& entry, const std::string& where);
 // The entries as TOML; empty if there are none.
 std::string to_toml(const PrecisionOverrides& overrides);
 
-// The autocast policy, and the FP8 state of a recipe, with the overrides.
-amp::Policy policy_of(const PrecisionOverrides& overrides);
-amp::Fp8State fp8_state_of(bool enabled, const amp::Fp8Recipe& recipe,
-                           const PrecisionOverrides& overrides);
+// The text of an override that leaves the autocast type to all matmuls.
+inline constexpr const char* no_recipe = "none";
+// The recipe that an override's text means in a run with the recipe `base`.
+amp::Recipe recipe_of_override(const std::string& text, const amp::Recipe& base);
 
-// Excludes `module` and all modules below it from FP8.
-void exclude(amp::Fp8State& state, const std::string& module);
+// The autocast policy, and the recipes by module, with the overrides.
+amp::Policy policy_of(const PrecisionOverrides& overrides);
+amp::RecipeState recipe_state_of(bool enabled, const amp::Recipe& recipe,
+                                 const PrecisionOverrides& overrides);
+
+// Excludes `module` and all modules below it from the recipe.
+void exclude(amp::RecipeState& state, const std::string& module);
 
 }  // namespace binade::train

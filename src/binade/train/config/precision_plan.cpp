@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "binade/amp/recipe/text.h"
 #include "binade/base/json.h"
 #include "binade/io/file.h"
 
@@ -17,12 +18,15 @@ Promotion read_promotion(const json::Value& entry) {
                 .harm = entry.at("harm").number()};
   if (one.module.empty())
     entry.at("module").refuse("a module's path, such as blocks.0.mlp.up", "an empty text");
-  if (const json::Value* scaling = entry.find("fp8_scaling"))
-    one.fp8_scaling = amp::parse_fp8_scaling(scaling->string());
+  // Earlier versions named a built-in recipe by its scaling.
+  for (const char* key : {"recipe", "fp8_scaling"}) {
+    if (const json::Value* recipe = entry.find(key))
+      one.moved_to = amp::parse_recipe(recipe->string());
+  }
   const json::Value* in_bf16 = entry.find("bf16");
-  if (in_bf16 == nullptr && !one.fp8_scaling) return one;  // all matmuls
+  if (in_bf16 == nullptr && !one.moved_to) return one;  // all matmuls
   one.forward = one.dgrad = one.wgrad = false;
-  if (in_bf16 == nullptr) return one;  // another recipe of FP8
+  if (in_bf16 == nullptr) return one;  // another recipe
   for (const json::Value& name : in_bf16->array()) {
     const auto found =
         std::find_if(std::begin(matmuls), std::end(matmuls),
@@ -35,12 +39,11 @@ Promotion read_promotion(const json::Value& entry) {
 
 }  // namespace
 
-amp::Fp8Recipe Promotion::recipe(const amp::Fp8Recipe& base) const {
-  amp::Fp8Recipe result = base;
-  if (fp8_scaling) result.scaling = *fp8_scaling;
-  result.forward = base.forward && !forward;
-  result.dgrad = base.dgrad && !dgrad;
-  result.wgrad = base.wgrad && !wgrad;
+amp::Recipe Promotion::recipe(const amp::Recipe& base) const {
+  amp::Recipe result = moved_to.value_or(base);
+  result.matmuls.forward = base.matmuls.forward && !forward;
+  result.matmuls.dgrad = base.matmuls.dgrad && !dgrad;
+  result.matmuls.wgrad = base.matmuls.wgrad && !wgrad;
   return result;
 }
 
@@ -73,7 +76,7 @@ void write_precision_plan(const PrecisionPlan& plan, const std::filesystem::path
   for (const Promotion& one : plan.layers) {
     out.begin_object().key("module").value(one.module).key("step").value(one.step);
     out.key("harm").value(one.harm);
-    if (one.fp8_scaling) out.key("fp8_scaling").value(amp::name(*one.fp8_scaling));
+    if (one.moved_to) out.key("recipe").value(amp::to_text(*one.moved_to));
     out.key("bf16").begin_array();
     for (const auto& [name, member] : matmuls) {
       if (one.*member) out.value(name);

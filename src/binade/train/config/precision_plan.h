@@ -5,24 +5,24 @@
 #include <string>
 #include <vector>
 
-#include "binade/amp/fp8.h"
+#include "binade/amp/recipe/recipe.h"
 
 namespace binade::train {
 
-// A change of the precision of a linear layer in an FP8 run: single matmuls move to bf16, the
-// others to other scales, or all back to the run's recipe.
+// A change of the precision of a linear layer in a run with a recipe: single matmuls move to bf16,
+// the others to another recipe, or all back to the run's.
 struct Promotion {
   std::string module;
   int64_t step = 0;  // of the run that wrote the plan
-  double harm = 0;   // fraction of the layer's signal lost to FP8 at that step, 0 to 1
-  std::optional<amp::Fp8Scaling> fp8_scaling = {};  // none: the run's own
+  double harm = 0;   // fraction of the signal lost to the recipe at that step, 0 to 1
+  std::optional<amp::Recipe> moved_to = {};  // none: the run's own
   // Matmuls that run in bf16.
   bool forward = true, dgrad = true, wgrad = true;
 
   // Whether the layer is back at the run's recipe.
-  bool is_demotion() const { return !fp8_scaling && !forward && !dgrad && !wgrad; }
+  bool is_demotion() const { return !moved_to && !forward && !dgrad && !wgrad; }
   // The layer's recipe in a run whose own is `base`.
-  amp::Fp8Recipe recipe(const amp::Fp8Recipe& base) const;
+  amp::Recipe recipe(const amp::Recipe& base) const;
   bool operator==(const Promotion&) const = default;
 };
 

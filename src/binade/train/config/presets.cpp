@@ -111,10 +111,10 @@ void check_precision(const Config& c) {
   require(c.precision == Precision::fp8 || (!c.auto_precision && c.precision_plan.empty()),
           "[precision] auto_precision, precision_plan", "precision 'fp8' beside them",
           fmt::format("'{}'", name(c.precision)));
-  require(c.fp8_skip_first + c.fp8_skip_last <= c.layers,
-          "[precision] fp8_skip_first, fp8_skip_last",
+  require(c.recipe.skip_first + c.recipe.skip_last <= c.layers,
+          "[precision] recipe: skip_first, skip_last",
           fmt::format("together at most the {} layers", c.layers),
-          fmt::format("{}", c.fp8_skip_first + c.fp8_skip_last));
+          fmt::format("{}", c.recipe.skip_first + c.recipe.skip_last));
 }
 
 void check_dist(const Config& c) {

@@ -21,11 +21,8 @@ struct Conditional {
 bool is_llama(const Config& c) { return c.model == ModelFamily::llama; }
 bool is_fp8(const Config& c) { return c.precision == Precision::fp8; }
 bool is_fp16(const Config& c) { return c.precision == Precision::fp16; }
-bool is_delayed(const Config& c) { return is_fp8(c) && c.fp8_scaling == amp::Fp8Scaling::delayed; }
 // A folder's model may have SwiGLU, too.
-bool stores_hidden(const Config& c) {
-  return is_delayed(c) && (is_llama(c) || !c.init_from.empty());
-}
+bool has_swiglu(const Config& c) { return is_llama(c) || !c.init_from.empty(); }
 bool is_on_gpu(const Config& c) { return device_of(c).is_cuda(); }
 bool has_lora(const Config& c) { return c.lora_rank > 0; }
 bool has_moments(const Config& c) { return c.optimizer != OptimizerKind::adafactor; }
@@ -34,15 +31,7 @@ bool starts_anew(const Config& c) { return c.init_from.empty(); }
 constexpr Conditional conditionals[] = {
     {"preset", starts_anew, "with --init-from"},
     {"rope_theta", is_llama, "without --model llama"},
-    {"fp8_scaling", is_fp8, "without --precision fp8"},
-    {"fp8_format", is_fp8, "without --precision fp8"},
-    {"fp8_history", is_delayed, "without --precision fp8 and its delayed scaling"},
-    {"fp8_margin", is_delayed, "without --precision fp8 and its delayed scaling"},
-    {"fp8_skip_first", is_fp8, "without --precision fp8"},
-    {"fp8_skip_last", is_fp8, "without --precision fp8"},
-    {"fp8_head", is_fp8, "without --precision fp8"},
-    {"fp8_hidden", stores_hidden,
-     "without --precision fp8, its delayed scaling and a model with SwiGLU"},
+    {"recipe", is_fp8, "without --precision fp8"},
     {"scale_init", is_fp16, "without --precision fp16"},
     {"scale_growth_interval", is_fp16, "without --precision fp16"},
     {"alpha", has_lora, "without --lora-rank"},
@@ -54,6 +43,18 @@ constexpr Conditional conditionals[] = {
     {"graph", is_on_gpu, "without a GPU"},
     {"nondeterministic", is_on_gpu, "without a GPU"},
 };
+
+// Fields of a recipe that the model or the other fields leave without an effect.
+void add_recipe(const Config& config, std::vector<std::string>& result) {
+  const amp::Recipe& recipe = config.recipe;
+  const bool hidden = recipe.tensors[amp::Role::hidden].has_value(),
+             head = recipe.tensors[amp::Role::head_input].has_value();
+  if (!is_fp8(config)) return;
+  if (hidden && !(has_swiglu(config) && recipe.matmuls.all()))
+    result.push_back("--recipe: hidden has no effect without SwiGLU and all three matmuls");
+  if (head && !recipe.matmuls.all())
+    result.push_back("--recipe: head has no effect without all three matmuls");
+}
 
 // Ids that never occur cost memory and time in the embedding and the head.
 void add_vocabulary(const Config& config, std::vector<std::string>& result) {
@@ -86,6 +87,7 @@ std::vector<std::string> without_effect(std::span<const Config> configs) {
 
 std::vector<std::string> warnings(const Config& config) {
   std::vector<std::string> result = without_effect({&config, 1});
+  add_recipe(config, result);
   add_vocabulary(config, result);
   return result;
 }

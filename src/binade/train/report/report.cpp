@@ -86,12 +86,11 @@ std::string rank_table(const RunSummary& run) {
 std::string move_table(const RunSummary& run) {
   if (!run.config.auto_precision) return "";
   if (run.moves.layers.empty())
-    return "<h2>Precision of layers</h2>\n<p>No layer moved: FP8 harmed none.</p>\n";
+    return "<h2>Precision of layers</h2>\n<p>No layer moved: the recipe harmed none.</p>\n";
   Table table{.header = {"step", "layer", "forward", "dgrad", "wgrad", "lost by the run's recipe"}};
   for (const Promotion& move : run.moves.layers) {
-    const std::string fp8 =
-        fmt::format("FP8, {}", amp::name(move.fp8_scaling.value_or(run.config.fp8_scaling)));
-    const auto precision = [&fp8](bool in_bf16) { return in_bf16 ? "bf16" : fp8; };
+    const std::string recipe = escaped(move.moved_to.value_or(run.config.recipe).name);
+    const auto precision = [&recipe](bool in_bf16) { return in_bf16 ? "bf16" : recipe; };
     table.rows.push_back({std::to_string(move.step), escaped(move.module), precision(move.forward),
                           precision(move.dgrad), precision(move.wgrad),
                           fmt::format("{:.0f}%", 100 * move.harm)});

@@ -8,7 +8,7 @@
 #include "binade/backend/activation.h"
 #include "binade/backend/cpu/kernels.h"
 #include "binade/backend/cpu/norm/norm_rows.h"
-#include "binade/backend/fp8_scale.h"
+#include "binade/backend/quantize_scale.h"
 #include "binade/base/division.h"
 #include "binade/base/parallel.h"
 #include "binade/formats/convert.h"
@@ -252,7 +252,7 @@ void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
   const int64_t group_rows = sized.rows, group_columns = sized.columns;
   const Shape groups = scale_shape(x.shape, out.group);
   const int64_t across = groups[1];
-  const float max_value = fp8_max(out.data.dtype);
+  const float max_value = max_of(out.data.dtype);
   parallel_for(groups.numel(), 1, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(group_columns));
     for (int64_t index = begin; index < end; ++index) {
@@ -279,7 +279,7 @@ void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
 void quantize_mx(TensorView x, TensorView data, TensorView scale_inv) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   const int64_t across = (columns + mx_group - 1) / mx_group;
-  const int max_exponent = fp8_max_exponent(data.dtype);
+  const int max_exponent = max_exponent_of(data.dtype);
   parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
     std::vector<float> values(static_cast<size_t>(columns));
     for (int64_t row = begin; row < end; ++row) {

@@ -4,7 +4,7 @@
 #include "binade/backend/cuda/common/launch.cuh"
 #include "binade/backend/cuda/common/pack.cuh"
 #include "binade/backend/cuda/quantize/fp8_encode.cuh"
-#include "binade/backend/fp8_scale.h"
+#include "binade/backend/quantize_scale.h"
 
 namespace binade::backend::cuda {
 namespace {
@@ -174,7 +174,7 @@ void quantize_fine_groups(const TensorView& x, const GroupQuantizedOutput& out) 
                         .across = scales[1],
                         .groups = scales.numel(),
                         .rule = out.rule,
-                        .max_value = fp8_max(out.data.dtype),
+                        .max_value = max_of(out.data.dtype),
                         .fp8 = out.data.dtype,
                         .data = out.data.as<uint8_t>(),
                         .scale_inv = out.scale_inv.as<float>()};
@@ -193,7 +193,7 @@ void quantize_mx(TensorView x, TensorView data, TensorView scale_inv) {
                     .columns = x.shape[1],
                     .across = across,
                     .groups = x.shape[0] * across,
-                    .max_exponent = fp8_max_exponent(data.dtype),
+                    .max_exponent = max_exponent_of(data.dtype),
                     .fp8 = data.dtype,
                     .data = data.as<uint8_t>(),
                     .scale_inv = scale_inv.as<uint8_t>()};

@@ -7,7 +7,7 @@
 #include "binade/backend/cuda/quantize/fused.h"
 #include "binade/backend/cuda/quantize/groups.h"
 #include "binade/backend/cuda/quantize/tile.cuh"
-#include "binade/backend/fp8_scale.h"
+#include "binade/backend/quantize_scale.h"
 
 namespace binade::backend::cuda {
 namespace {
@@ -217,7 +217,7 @@ void quantize_groups(TensorView x, const GroupQuantizedOutput& out) {
   const Tensor scale = Tensor::empty({1}, DType::f32, device());
   amax(x, largest);
   launch(scale_kernel, dim3(1), dim3(1), 0, TensorView(largest).as<const float>(),
-         fp8_max(out.data.dtype), out.rule, TensorView(scale).as<float>(),
+         max_of(out.data.dtype), out.rule, TensorView(scale).as<float>(),
          out.scale_inv.as<float>());
   quantize(x, {.scale = scale, .data = out.data, .transposed = out.transposed});
 }

@@ -1,0 +1,113 @@
+#include "binade/amp/recipe/quantizer.h"
+
+#include "binade/amp/trace.h"
+#include "binade/backend/backend.h"
+
+namespace binade::amp {
+namespace {
+
+Tensor filled_state(const Shape& shape, double value, DType dtype, Device device) {
+  const memory::CategoryGuard category(memory::Category::parameters);
+  Tensor x = Tensor::empty(shape, dtype, device);
+  backend::of(x).elementwise.fill(x, value);
+  return x;
+}
+
+}  // namespace
+
+void ScaleStream::create(int length, Device device) {
+  history = filled_state({length}, 0, DType::f32, device);
+  scale = filled_state({1}, 1, DType::f32, device);
+  scale_inv = filled_state({1}, 1, DType::f32, device);
+  pending = filled_state({1}, 0, DType::f32, device);
+  dropped = filled_state({1}, 0, DType::i32, device);
+  // Allocated now, so that the first step holds as many blocks as later ones.
+  prepared = Tensor::empty({1}, DType::f32, device);
+  is_prepared = has_no_amax = false;
+}
+
+void ScaleStream::settle() {
+  if (defined()) backend::of(pending).quantize.record_amax({}, pending, dropped);
+}
+
+backend::DelayedRule delayed_rule(const TensorRecipe& recipe) {
+  return {.margin = recipe.delayed().margin,
+          .most_recent = recipe.delayed().newest,
+          .power_of_two = recipe.rule == ScaleRule::power_of_two};
+}
+
+Quantized Quantizer::allocate(const Shape& shape, Device device) const {
+  Quantized result{Tensor::empty(shape, recipe.dtype(), device), {}, recipe.group};
+  if (transposes) result.transposed = Tensor::empty({shape[1], shape[0]}, recipe.dtype(), device);
+  return result;
+}
+
+Quantized Quantizer::quantize_fused(
+    const Shape& shape, Device device,
+    FunctionRef<void(const backend::QuantizedOutput&)> write) const {
+  const auto& kernels = backend::of(device);
+  Quantized result = allocate(shape, device);
+  // A copy of scale_inv, because the stream's own changes at the next step.
+  const bool prepared = std::exchange(stream.is_prepared, false);
+  const Tensor scale_inv =
+      prepared ? std::exchange(stream.prepared, {}) : Tensor::empty({1}, DType::f32, device);
+  result.scale_inv = scale_inv.strided({1, 1}, {1, 1}, 0);
+  if (!prepared)
+    kernels.elementwise.copy(stream.scale_inv.strided({1, 1}, {1, 1}, 0), result.scale_inv);
+  const bool is_first = records_amax && std::exchange(stream.has_no_amax, false);
+  Tensor amax;
+  if (is_first) {
+    amax = stream.pending;
+  } else if (records_amax) {
+    amax = Tensor::empty({1}, DType::f32, device);
+    kernels.elementwise.fill(amax, 0);
+  }
+  write(
+      {.scale = stream.scale, .data = result.data, .transposed = result.transposed, .amax = amax});
+  if (records_amax && !is_first) kernels.quantize.record_amax(amax, stream.pending, stream.dropped);
+  return result;
+}
+
+Quantized Quantizer::quantize(const Tensor& x) const {
+  const auto& kernels = backend::of(x);
+  Quantized result;
+  if (recipe.is_delayed()) {
+    result = quantize_fused(x.shape(), x.device(), [&](const backend::QuantizedOutput& out) {
+      kernels.quantize.quantize(x, out);
+    });
+  } else {
+    const bool mx = recipe.rule == ScaleRule::mx_floor;
+    result = allocate(x.shape(), x.device());
+    result.scale_inv = Tensor::empty(scale_shape(x.shape(), result.group),
+                                     mx ? DType::u8 : DType::f32, x.device());
+    if (x.numel() == 0) {
+      kernels.elementwise.fill(result.scale_inv, 1);  // no kernel runs to write them
+    } else if (mx) {
+      kernels.quantize.quantize_mx(x, result.data, result.scale_inv);
+    } else {
+      kernels.quantize.quantize_groups(
+          x, {.group = result.group,
+              .rule = {.eps = recipe.eps, .power_of_two = recipe.rule == ScaleRule::power_of_two},
+              .data = result.data,
+              .transposed = result.transposed,
+              .scale_inv = result.scale_inv});
+    }
+  }
+  trace_cast(x, result.data);
+  return result;
+}
+
+Quantized DroppedQuantized::restored(
+    FunctionRef<void(const backend::QuantizedOutput&)> write) const {
+  Quantized result{{}, scale_inv, {}};
+  const Device device = scale.device();
+  if (device.is_cuda()) {
+    result.transposed = Tensor::empty({shape[1], shape[0]}, dtype, device);
+  } else {
+    result.data = Tensor::empty(shape, dtype, device);
+  }
+  write({.scale = scale, .data = result.data, .transposed = result.transposed});
+  return result;
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,216 @@
+#include "binade/amp/recipe/recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "binade/base/error.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr std::string_view role_names[] = {"input",      "weight",      "gradient",     "hidden",
+                                           "head_input", "head_weight", "head_gradient"};
+constexpr Role operand_roles[] = {Role::input, Role::weight, Role::gradient};
+constexpr Role head_roles[] = {Role::head_input, Role::head_weight, Role::head_gradient};
+
+[[noreturn]] void refuse_field(const std::string& field, const std::string& expected,
+                               const std::string& found) {
+  fail("recipe", {.argument = field, .expected = expected, .found = found});
+}
+
+std::string in_words(const ScaleGroup& group) {
+  return fmt::format("[{}, {}]", group.rows, group.columns);
+}
+
+void check_delayed(const std::string& role, const TensorRecipe& tensor) {
+  const Delayed& delayed = tensor.delayed();
+  if (delayed.history < 1 || delayed.history > 65536)
+    refuse_field(role + ".history", "1 to 65536", std::to_string(delayed.history));
+  if (delayed.margin < -64 || delayed.margin > 64)
+    refuse_field(role + ".margin", "-64 to 64", std::to_string(delayed.margin));
+  if (!tensor.is_per_tensor())
+    refuse_field(role + ".group", "[0, 0], one scale per tensor, beside a delayed source",
+                 in_words(tensor.group));
+  if (tensor.eps != 0)
+    refuse_field(role + ".eps", "0 beside a delayed source", fmt::format("{}", tensor.eps));
+}
+
+void check_tensor(const std::string& role, const TensorRecipe& tensor) {
+  if (tensor.format != formats::spec::e4m3 && tensor.format != formats::spec::e5m2)
+    refuse_field(role + ".format", "e4m3 or e5m2", tensor.format.name);
+  if (!(tensor.eps >= 0)) refuse_field(role + ".eps", "at least 0", fmt::format("{}", tensor.eps));
+  if (tensor.group.rows < 0 || tensor.group.columns < 0)
+    refuse_field(role + ".group", "sizes of at least 0, which means all", in_words(tensor.group));
+  if (tensor.scale != formats::spec::f32 && tensor.scale != formats::spec::e8m0)
+    refuse_field(role + ".scale", "f32 or e8m0", tensor.scale.name);
+  const bool mx = tensor.rule == ScaleRule::mx_floor;
+  if (mx != (tensor.scale == formats::spec::e8m0))
+    refuse_field(role + ".scale", "e8m0 with the rule mx_floor, f32 with others",
+                 tensor.scale.name);
+  if (mx && tensor.group != ScaleGroup{1, 32})
+    refuse_field(role + ".group", "[1, 32] with the rule mx_floor", in_words(tensor.group));
+  if (mx && (tensor.is_delayed() || tensor.eps != 0))
+    refuse_field(role + ".source", "current, without eps, with the rule mx_floor",
+                 tensor.is_delayed() ? "delayed" : "an eps");
+  if (tensor.is_delayed()) check_delayed(role, tensor);
+}
+
+void require_operand(const Recipe& recipe, bool quantized, const char* matmul, Role role) {
+  if (quantized && !recipe.tensors[role])
+    refuse_field(std::string(name(role)), fmt::format("a format, which {} reads", matmul), "none");
+}
+
+void check_hidden(const Recipe& recipe) {
+  const std::optional<TensorRecipe>& hidden = recipe.tensors[Role::hidden];
+  if (!hidden) return;
+  if (!hidden->is_delayed() || hidden->rule != ScaleRule::power_of_two ||
+      hidden->format != formats::spec::e4m3)
+    refuse_field("hidden", "e4m3 with delayed scales that are powers of two", "another recipe");
+  if (!recipe.is_delayed())
+    refuse_field("hidden", "delayed scales of input, weight and gradient beside it", "others");
+}
+
+void check_head(const Recipe& recipe) {
+  for (const Role role : head_roles) {
+    const std::optional<TensorRecipe>& tensor = recipe.tensors[role];
+    if (tensor.has_value() != recipe.tensors[Role::head_input].has_value())
+      refuse_field(std::string(name(role)), "all of the head's three roles or none", "some");
+    if (!tensor || role == Role::head_gradient) continue;
+    if (!std::holds_alternative<Current>(tensor->source) || !tensor->is_per_tensor() ||
+        tensor->format != formats::spec::e4m3)
+      refuse_field(std::string(name(role)), "e4m3 with one current scale per tensor",
+                   "another recipe");
+  }
+}
+
+// A recipe whose weights, activations and gradients share all but their formats: e4m3, and e5m2 for
+// gradients.
+Recipe hybrid(std::string name, const TensorRecipe& tensor) {
+  Recipe recipe{.name = std::move(name)};
+  for (const Role role : operand_roles) recipe.tensors[role] = tensor;
+  recipe.tensors[Role::gradient]->format = formats::spec::e5m2;
+  return recipe;
+}
+
+}  // namespace
+
+DType TensorRecipe::dtype() const {
+  return format == formats::spec::e5m2 ? DType::e5m2 : DType::e4m3;
+}
+
+const formats::Format& format_of(DType dtype) {
+  if (dtype == DType::e4m3) return formats::spec::e4m3;
+  if (dtype == DType::e5m2) return formats::spec::e5m2;
+  refuse_field("dtype", "e4m3 or e5m2", std::string(name(dtype)));
+}
+
+void check_current(const TensorRecipe& recipe) {
+  check_tensor("recipe", recipe);
+  if (!std::holds_alternative<Current>(recipe.source))
+    refuse_field("recipe.source", "current", "another");
+}
+
+std::string_view name(Role role) { return role_names[static_cast<size_t>(role)]; }
+
+bool Recipe::is_delayed() const {
+  return std::all_of(std::begin(operand_roles), std::end(operand_roles),
+                     [this](Role role) { return tensors[role] && tensors[role]->is_delayed(); });
+}
+
+bool Recipe::is_per_tensor() const {
+  return std::all_of(std::begin(operand_roles), std::end(operand_roles), [this](Role role) {
+    return !tensors[role] || tensors[role]->is_per_tensor();
+  });
+}
+
+void Recipe::set_head(bool on) {
+  constexpr Role operands[] = {Role::input, Role::weight, Role::gradient};
+  for (size_t i = 0; i < std::size(head_roles); ++i) {
+    std::optional<TensorRecipe>& head = tensors[head_roles[i]];
+    const std::optional<TensorRecipe>& of_layers = tensors[operands[i]];
+    head = {};
+    if (!on || !of_layers) continue;
+    head = TensorRecipe{.format = of_layers->format};
+    if (head_roles[i] == Role::head_gradient) head->source = Constant{};
+  }
+}
+
+void Recipe::set_hidden(bool on) {
+  std::optional<TensorRecipe>& hidden = tensors[Role::hidden];
+  hidden = {};
+  if (!on || !tensors[Role::input]) return;
+  hidden = *tensors[Role::input];
+  hidden->rule = ScaleRule::power_of_two;
+}
+
+void Recipe::check() const {
+  if (skip_first < 0 || skip_last < 0)
+    refuse_field(skip_first < 0 ? "skip_first" : "skip_last", "at least 0",
+                 std::to_string(std::min(skip_first, skip_last)));
+  for (const Role role : all_roles) {
+    if (!tensors[role]) continue;
+    check_tensor(std::string(amp::name(role)), *tensors[role]);
+    const bool is_constant = std::holds_alternative<Constant>(tensors[role]->source);
+    if (is_constant != (role == Role::head_gradient))
+      refuse_field(std::string(amp::name(role)) + ".source",
+                   is_constant ? "current or delayed" : "constant",
+                   is_constant ? "constant" : "another");
+  }
+  require_operand(*this, matmuls.forward, "the forward matmul", Role::input);
+  require_operand(*this, matmuls.forward, "the forward matmul", Role::weight);
+  require_operand(*this, matmuls.dgrad, "dgrad", Role::gradient);
+  require_operand(*this, matmuls.dgrad, "dgrad", Role::weight);
+  require_operand(*this, matmuls.wgrad, "wgrad", Role::gradient);
+  require_operand(*this, matmuls.wgrad, "wgrad", Role::input);
+  check_hidden(*this);
+  check_head(*this);
+}
+
+namespace recipes {
+
+const Recipe& delayed() {
+  static const Recipe recipe = hybrid("delayed", {.source = Delayed{}});
+  return recipe;
+}
+
+const Recipe& current() {
+  static const Recipe recipe = hybrid("current", {});
+  return recipe;
+}
+
+const Recipe& row() {
+  static const Recipe recipe = hybrid("row", {.group = {1, 0}});
+  return recipe;
+}
+
+const Recipe& block() {
+  static const Recipe recipe = [] {
+    Recipe blocks = hybrid("block", {.group = {1, 128}, .rule = ScaleRule::power_of_two});
+    blocks.tensors[Role::weight]->group = {128, 128};
+    return blocks;
+  }();
+  return recipe;
+}
+
+const Recipe& mx() {
+  static const Recipe recipe =
+      hybrid("mx", {.group = {1, 32}, .scale = formats::spec::e8m0, .rule = ScaleRule::mx_floor});
+  return recipe;
+}
+
+std::span<const Recipe* const> all() {
+  static const Recipe* const list[] = {&delayed(), &current(), &row(), &block(), &mx()};
+  return list;
+}
+
+const Recipe* find(std::string_view name) {
+  for (const Recipe* recipe : all()) {
+    if (recipe->name == name) return recipe;
+  }
+  return nullptr;
+}
+
+}  // namespace recipes
+
+}  // namespace binade::amp

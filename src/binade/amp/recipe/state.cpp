@@ -1,0 +1,59 @@
+#include "binade/amp/recipe/state.h"
+
+#include <algorithm>
+
+#include "binade/autograd/module_path.h"
+
+namespace binade::amp {
+namespace {
+
+std::shared_ptr<const RecipeState>& state_of_thread() {
+  thread_local std::shared_ptr<const RecipeState> state = std::make_shared<RecipeState>();
+  return state;
+}
+
+std::shared_ptr<const RecipeState> checked(RecipeState state) {
+  if (state.enabled) state.recipe.check();
+  for (const auto& [path, recipe] : state.overrides) recipe.check();
+  return std::make_shared<const RecipeState>(std::move(state));
+}
+
+// Whether `path` is `module` or a module below it.
+bool at_or_below(std::string_view path, std::string_view module) {
+  return path == module ||
+         (path.starts_with(module) && path.size() > module.size() && path[module.size()] == '.');
+}
+
+}  // namespace
+
+const RecipeState& recipe_state() { return *state_of_thread(); }
+
+QuantizedAutocast::QuantizedAutocast(const Recipe& recipe)
+    : QuantizedAutocast(RecipeState{.enabled = true, .recipe = recipe}) {}
+
+QuantizedAutocast::QuantizedAutocast(RecipeState state)
+    : state_(state_of_thread(), checked(std::move(state))) {}
+
+const Recipe* current_recipe() {
+  const RecipeState& state = recipe_state();
+  if (!state.enabled) return nullptr;
+  const std::string& path = autograd::module_path();
+  const Recipe* recipe = &state.recipe;
+  size_t longest = 0;
+  for (const auto& [module, other] : state.overrides) {
+    if (!at_or_below(path, module) || module.size() < longest) continue;
+    recipe = &other;
+    longest = module.size();
+  }
+  const bool excluded =
+      std::any_of(recipe->exclude.begin(), recipe->exclude.end(),
+                  [&](const std::string& module) { return at_or_below(path, module); });
+  return excluded || !recipe->matmuls.any() ? nullptr : recipe;
+}
+
+const Recipe* current_head_recipe() {
+  const Recipe* recipe = current_recipe();
+  return recipe != nullptr && recipe->has_head() ? recipe : nullptr;
+}
+
+}  // namespace binade::amp
